@@ -1,0 +1,1 @@
+//! The admission certificate: issue, renew, caBundle.

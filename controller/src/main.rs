@@ -1,0 +1,3 @@
+//! The controller of vela-rs.
+
+fn main() {}

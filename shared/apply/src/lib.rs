@@ -1,0 +1,1 @@
+//! Object algebra: three-way and strategic merge, ownership, tracker records.

@@ -1,0 +1,1 @@
+//! The CUE language: lexer, parser, syntax tree, printer.

@@ -1,0 +1,1 @@
+//! A native CUE evaluator: compile once, evaluate many, under limits.

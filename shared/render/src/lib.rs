@@ -1,0 +1,1 @@
+//! Definitions, parameters and context to Kubernetes objects.

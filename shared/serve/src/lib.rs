@@ -1,0 +1,1 @@
+//! The process: flags, logs, metrics, health, TLS, shutdown.

@@ -1,0 +1,1 @@
+//! The workflow engine: a pure state machine over steps.

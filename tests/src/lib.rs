@@ -1,0 +1,1 @@
+//! The harness: a real control plane, fixtures, integration tests.

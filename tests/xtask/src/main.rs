@@ -1,0 +1,3 @@
+//! Developer tasks: up, exec, test, crds, definitions, answers, bench.
+
+fn main() {}

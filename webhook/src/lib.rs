@@ -1,0 +1,1 @@
+//! The admission server of vela-rs.

@@ -1,0 +1,3 @@
+//! The admission server of vela-rs.
+
+fn main() {}
