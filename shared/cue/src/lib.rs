@@ -1,1 +1,21 @@
 //! A native CUE evaluator: compile once, evaluate many, under limits.
+//!
+//! [`Program::compile`] turns text into an immutable [`Program`]; [`Program::evaluate`] injects
+//! data and gives an [`Evaluation`], whose nodes are computed on demand.
+
+mod api;
+pub mod decimal;
+mod error;
+mod host;
+mod kind;
+mod limits;
+pub mod std;
+mod value;
+
+pub use api::{Evaluation, Field, LabelClass, Marker, Node, Packages, Program, Tree, Which};
+pub use decimal::Decimal;
+pub use error::{Class, Error, Errors, Position};
+pub use host::{Answer, Call, Host};
+pub use kind::Kind;
+pub use limits::{Budget, LimitError, Limits};
+pub use value::{Fields, Number, Value};

@@ -1,0 +1,236 @@
+//! Limits of one evaluation and the budget that counts against them.
+//!
+//! Untrusted templates are evaluated inside an admission webhook, so every kind of work is
+//! counted. A crossed limit is an error of class [`Class::Limit`](crate::Class::Limit); neither a
+//! disjunction nor a presence test may swallow it.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+/// What one evaluation may cost. The default suits an admission webhook.
+#[derive(Clone, Debug)]
+pub struct Limits {
+    /// Evaluation steps: conjuncts, iterations, calls, comparisons.
+    pub steps: u64,
+    /// Depth of nested evaluation.
+    pub depth: u32,
+    /// Bytes of arena and strings held by the evaluation.
+    pub bytes: u64,
+    /// Bytes of exported output (shared structure can expand exponentially).
+    pub output: u64,
+    /// Bytes of one string.
+    pub string: u64,
+    /// Elements of one list, fields of one struct.
+    pub list: u64,
+    /// Live alternatives of one disjunction.
+    pub alternatives: u32,
+    /// Wall time of the evaluation; `None` for no limit.
+    pub time: Option<Duration>,
+    /// Set by the caller from another thread to stop the evaluation.
+    pub cancel: Option<Arc<AtomicBool>>,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Self {
+            steps: 20_000_000,
+            depth: 500,
+            bytes: 128 << 20,
+            output: 32 << 20,
+            string: 16 << 20,
+            list: 1_000_000,
+            alternatives: 4096,
+            time: Some(Duration::from_secs(10)),
+            cancel: None,
+        }
+    }
+}
+
+/// Which limit was crossed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum LimitError {
+    /// [`Limits::steps`].
+    #[error("evaluation takes more steps than allowed")]
+    Steps,
+    /// [`Limits::depth`].
+    #[error("evaluation nests deeper than allowed")]
+    Depth,
+    /// [`Limits::bytes`].
+    #[error("evaluation needs more memory than allowed")]
+    Bytes,
+    /// [`Limits::output`].
+    #[error("output is larger than allowed")]
+    Output,
+    /// [`Limits::string`].
+    #[error("string is longer than allowed")]
+    String,
+    /// [`Limits::list`].
+    #[error("list or struct has more elements than allowed")]
+    List,
+    /// [`Limits::alternatives`].
+    #[error("disjunction has more alternatives than allowed")]
+    Alternatives,
+    /// [`Limits::time`].
+    #[error("evaluation takes longer than allowed")]
+    Time,
+    /// [`Limits::cancel`].
+    #[error("evaluation was cancelled")]
+    Cancelled,
+    /// Digits or exponent of a number.
+    #[error("number is larger than allowed")]
+    Number,
+    /// A regular expression that compiles to too much.
+    #[error("regular expression is larger than allowed")]
+    Regexp,
+}
+
+/// How often (in steps) the clock and the cancel flag are looked at.
+const CLOCK_EVERY: u64 = 1024;
+
+/// Counts one evaluation's work against its [`Limits`].
+///
+/// Shared by the evaluator and the standard packages: a function that does work in proportion to
+/// a value it was given calls [`steps`](Self::steps) or [`bytes`](Self::bytes) first.
+#[derive(Debug)]
+pub struct Budget {
+    limits: Limits,
+    steps: u64,
+    bytes: u64,
+    next_clock: u64,
+    started: Instant,
+    crossed: Option<LimitError>,
+}
+
+impl Budget {
+    /// A fresh budget.
+    #[must_use]
+    pub fn new(limits: &Limits) -> Self {
+        Self {
+            limits: limits.clone(),
+            steps: 0,
+            bytes: 0,
+            next_clock: CLOCK_EVERY,
+            started: Instant::now(),
+            crossed: None,
+        }
+    }
+
+    /// The limits it counts against.
+    #[must_use]
+    pub const fn limits(&self) -> &Limits {
+        &self.limits
+    }
+
+    /// The first limit crossed, if any. Once set it stays set.
+    #[must_use]
+    pub const fn crossed(&self) -> Option<LimitError> {
+        self.crossed
+    }
+
+    /// Steps spent so far.
+    #[must_use]
+    pub const fn spent(&self) -> u64 {
+        self.steps
+    }
+
+    /// Remembers a crossed limit, so that the whole evaluation ends with it.
+    pub fn cross(&mut self, limit: LimitError) -> LimitError {
+        *self.crossed.get_or_insert(limit)
+    }
+
+    /// Counts `n` steps.
+    ///
+    /// # Errors
+    /// When the steps or the time are used up or the evaluation was cancelled.
+    #[inline]
+    pub fn steps(&mut self, n: u64) -> Result<(), LimitError> {
+        self.steps = self.steps.saturating_add(n);
+        if self.steps < self.next_clock {
+            return Ok(());
+        }
+        self.slow_check()
+    }
+
+    #[cold]
+    fn slow_check(&mut self) -> Result<(), LimitError> {
+        self.next_clock = self.steps.saturating_add(CLOCK_EVERY);
+        if let Some(limit) = self.crossed {
+            self.next_clock = 0;
+            return Err(limit);
+        }
+        let limit = if self.steps > self.limits.steps {
+            LimitError::Steps
+        } else if self.limits.time.is_some_and(|t| self.started.elapsed() > t) {
+            LimitError::Time
+        } else if self.limits.cancel.as_ref().is_some_and(|c| c.load(Ordering::Relaxed)) {
+            LimitError::Cancelled
+        } else {
+            return Ok(());
+        };
+        self.next_clock = 0;
+        Err(self.cross(limit))
+    }
+
+    /// Counts `n` bytes of memory.
+    ///
+    /// # Errors
+    /// When the evaluation holds more than [`Limits::bytes`].
+    #[inline]
+    pub fn bytes(&mut self, n: u64) -> Result<(), LimitError> {
+        self.bytes = self.bytes.saturating_add(n);
+        if self.bytes > self.limits.bytes {
+            return Err(self.cross(LimitError::Bytes));
+        }
+        Ok(())
+    }
+
+    /// Checks the length of a string before it is built, and counts its bytes.
+    ///
+    /// # Errors
+    /// When it is longer than [`Limits::string`] or memory is used up.
+    pub fn string(&mut self, len: u64) -> Result<(), LimitError> {
+        if len > self.limits.string {
+            return Err(self.cross(LimitError::String));
+        }
+        self.steps(len >> 6)?;
+        self.bytes(len)
+    }
+
+    /// Checks the length of a list before it is built, and counts its elements.
+    ///
+    /// # Errors
+    /// When it is longer than [`Limits::list`] or steps or memory are used up.
+    pub fn list(&mut self, len: u64) -> Result<(), LimitError> {
+        if len > self.limits.list {
+            return Err(self.cross(LimitError::List));
+        }
+        self.steps(len)?;
+        self.bytes(len.saturating_mul(size_of::<crate::Value>() as u64))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn steps_stop_and_stay_stopped() {
+        let mut budget = Budget::new(&Limits { steps: 2000, time: None, ..Limits::default() });
+        let mut done = 0;
+        while budget.steps(1).is_ok() {
+            done += 1;
+            assert!(done < 10_000, "never stopped");
+        }
+        assert_eq!(budget.crossed(), Some(LimitError::Steps));
+        assert_eq!(budget.steps(1), Err(LimitError::Steps));
+    }
+
+    #[test]
+    fn strings_and_lists_are_checked_before_they_exist() {
+        let mut budget = Budget::new(&Limits::default());
+        assert_eq!(budget.string(1 << 40), Err(LimitError::String));
+        let mut budget = Budget::new(&Limits::default());
+        assert_eq!(budget.list(1 << 40), Err(LimitError::List));
+    }
+}

@@ -1,0 +1,432 @@
+//! Concrete values: what goes into an evaluation as data and comes out as a result.
+
+use crate::decimal::Decimal;
+use crate::kind::Kind;
+use ecow::EcoString;
+use indexmap::IndexMap;
+use std::cmp::Ordering;
+use std::fmt;
+use std::sync::Arc;
+
+/// Fields of a struct, in order.
+pub type Fields = IndexMap<EcoString, Value, rustc_hash::FxBuildHasher>;
+
+/// A concrete value. Structs keep the order of their fields.
+#[derive(Clone, Debug, Default)]
+pub enum Value {
+    /// `null`.
+    #[default]
+    Null,
+    /// `true` or `false`.
+    Bool(bool),
+    /// An int or a float.
+    Number(Number),
+    /// Text.
+    String(EcoString),
+    /// Bytes; JSON gets them as base64.
+    Bytes(Arc<[u8]>),
+    /// A list.
+    List(Vec<Self>),
+    /// A struct.
+    Struct(Fields),
+}
+
+/// A number: an arbitrary-precision decimal that knows whether it is an int or a float.
+#[derive(Clone)]
+pub struct Number(Repr);
+
+#[derive(Clone)]
+enum Repr {
+    Int(i64),
+    Decimal { value: Arc<Decimal>, int: bool },
+}
+
+impl Number {
+    /// A decimal as an int. Its value must be integral.
+    #[must_use]
+    pub fn int(value: Decimal) -> Self {
+        match value.to_i64() {
+            Some(i) => Self(Repr::Int(i)),
+            None => Self(Repr::Decimal { value: Arc::new(value), int: true }),
+        }
+    }
+
+    /// A decimal as a float, also if its value is integral.
+    #[must_use]
+    pub fn float(value: Decimal) -> Self {
+        Self(Repr::Decimal { value: Arc::new(value), int: false })
+    }
+
+    /// Whether it is an int (a float with an integral value is not).
+    #[must_use]
+    pub fn is_int(&self) -> bool {
+        !matches!(self.0, Repr::Decimal { int: false, .. })
+    }
+
+    /// [`Kind::INT`] or [`Kind::FLOAT`].
+    #[must_use]
+    pub fn kind(&self) -> Kind {
+        if self.is_int() { Kind::INT } else { Kind::FLOAT }
+    }
+
+    /// The value, if it is an int that fits.
+    #[must_use]
+    pub fn as_i64(&self) -> Option<i64> {
+        match &self.0 {
+            Repr::Int(i) => Some(*i),
+            Repr::Decimal { value, int: true } => value.to_i64(),
+            Repr::Decimal { .. } => None,
+        }
+    }
+
+    /// The decimal behind it.
+    #[must_use]
+    pub fn to_decimal(&self) -> Decimal {
+        match &self.0 {
+            Repr::Int(i) => Decimal::from(*i),
+            Repr::Decimal { value, .. } => Decimal::clone(value),
+        }
+    }
+
+    /// The nearest binary float.
+    #[must_use]
+    pub fn to_f64(&self) -> f64 {
+        match &self.0 {
+            #[allow(clippy::cast_precision_loss, reason = "nearest is what is asked for")]
+            Repr::Int(i) => *i as f64,
+            Repr::Decimal { value, .. } => value.to_string().parse().unwrap_or(f64::NAN),
+        }
+    }
+
+    /// Numerical comparison, ignoring int and float.
+    #[must_use]
+    pub fn compare(&self, other: &Self) -> Ordering {
+        match (&self.0, &other.0) {
+            (Repr::Int(a), Repr::Int(b)) => a.cmp(b),
+            (Repr::Decimal { value: a, .. }, Repr::Decimal { value: b, .. }) => a.compare(b),
+            _ => self.to_decimal().compare(&other.to_decimal()),
+        }
+    }
+
+    /// The text of the number in JSON: all digits, a valid JSON number.
+    #[must_use]
+    pub fn to_json(&self) -> String {
+        let text = self.to_string();
+        // `1.` and `.5` are not written by Decimal; "1E+2" is valid JSON.
+        text
+    }
+}
+
+impl From<i64> for Number {
+    fn from(i: i64) -> Self {
+        Self(Repr::Int(i))
+    }
+}
+
+/// Equal kind and value: `1` and `1.0` are different values.
+impl PartialEq for Number {
+    fn eq(&self, other: &Self) -> bool {
+        match (&self.0, &other.0) {
+            (Repr::Int(a), Repr::Int(b)) => a == b,
+            _ => self.is_int() == other.is_int() && self.compare(other) == Ordering::Equal,
+        }
+    }
+}
+
+impl Eq for Number {}
+
+impl fmt::Display for Number {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.0 {
+            Repr::Int(i) => fmt::Display::fmt(i, f),
+            Repr::Decimal { value, .. } => fmt::Display::fmt(value, f),
+        }
+    }
+}
+
+impl fmt::Debug for Number {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
+    }
+}
+
+impl Value {
+    /// An empty struct.
+    #[must_use]
+    pub fn empty_struct() -> Self {
+        Self::Struct(Fields::default())
+    }
+
+    /// The kind of the value, a single bit.
+    #[must_use]
+    pub fn kind(&self) -> Kind {
+        match self {
+            Self::Null => Kind::NULL,
+            Self::Bool(_) => Kind::BOOL,
+            Self::Number(n) => n.kind(),
+            Self::String(_) => Kind::STRING,
+            Self::Bytes(_) => Kind::BYTES,
+            Self::List(_) => Kind::LIST,
+            Self::Struct(_) => Kind::STRUCT,
+        }
+    }
+
+    /// The text of a string.
+    #[must_use]
+    pub fn as_str(&self) -> Option<&str> {
+        match self {
+            Self::String(s) => Some(s),
+            _ => None,
+        }
+    }
+
+    /// The bytes of a string or bytes value.
+    #[must_use]
+    pub fn as_bytes(&self) -> Option<&[u8]> {
+        match self {
+            Self::String(s) => Some(s.as_bytes()),
+            Self::Bytes(b) => Some(b),
+            _ => None,
+        }
+    }
+
+    /// The value of a bool.
+    #[must_use]
+    pub fn as_bool(&self) -> Option<bool> {
+        match self {
+            Self::Bool(b) => Some(*b),
+            _ => None,
+        }
+    }
+
+    /// The value of an int that fits.
+    #[must_use]
+    pub fn as_i64(&self) -> Option<i64> {
+        self.as_number().and_then(Number::as_i64)
+    }
+
+    /// A number.
+    #[must_use]
+    pub fn as_number(&self) -> Option<&Number> {
+        match self {
+            Self::Number(n) => Some(n),
+            _ => None,
+        }
+    }
+
+    /// The elements of a list.
+    #[must_use]
+    pub fn as_list(&self) -> Option<&[Self]> {
+        match self {
+            Self::List(l) => Some(l),
+            _ => None,
+        }
+    }
+
+    /// The fields of a struct.
+    #[must_use]
+    pub fn as_struct(&self) -> Option<&Fields> {
+        match self {
+            Self::Struct(s) => Some(s),
+            _ => None,
+        }
+    }
+
+    /// A field of a struct.
+    #[must_use]
+    pub fn get(&self, field: &str) -> Option<&Self> {
+        self.as_struct()?.get(field)
+    }
+
+    /// As JSON. Bytes become base64; numbers beyond 64 bits lose digits (JSON text made by
+    /// [`to_json_text`](Self::to_json_text) keeps them).
+    #[must_use]
+    pub fn to_json(&self) -> serde_json::Value {
+        use serde_json::Value as Json;
+        match self {
+            Self::Null => Json::Null,
+            Self::Bool(b) => Json::Bool(*b),
+            Self::Number(n) => match n.as_i64() {
+                Some(i) => Json::from(i),
+                None => n
+                    .to_string()
+                    .parse::<u64>()
+                    .map(Json::from)
+                    .or_else(|_| {
+                        serde_json::Number::from_f64(n.to_f64()).map(Json::Number).ok_or(())
+                    })
+                    .unwrap_or(Json::Null),
+            },
+            Self::String(s) => Json::String(s.as_str().into()),
+            Self::Bytes(b) => Json::String(base64_text(b)),
+            Self::List(l) => Json::Array(l.iter().map(Self::to_json).collect()),
+            Self::Struct(s) => {
+                Json::Object(s.iter().map(|(k, v)| (k.as_str().to_owned(), v.to_json())).collect())
+            }
+        }
+    }
+
+    /// As JSON text with the order of fields and all digits of numbers kept.
+    #[must_use]
+    pub fn to_json_text(&self) -> String {
+        let mut out = String::new();
+        self.write_json(&mut out);
+        out
+    }
+
+    fn write_json(&self, out: &mut String) {
+        match self {
+            Self::Null => out.push_str("null"),
+            Self::Bool(true) => out.push_str("true"),
+            Self::Bool(false) => out.push_str("false"),
+            Self::Number(n) => out.push_str(&n.to_json()),
+            Self::String(s) => write_json_string(s, out),
+            Self::Bytes(b) => write_json_string(&base64_text(b), out),
+            Self::List(l) => {
+                out.push('[');
+                for (i, v) in l.iter().enumerate() {
+                    if i > 0 {
+                        out.push(',');
+                    }
+                    v.write_json(out);
+                }
+                out.push(']');
+            }
+            Self::Struct(s) => {
+                out.push('{');
+                for (i, (k, v)) in s.iter().enumerate() {
+                    if i > 0 {
+                        out.push(',');
+                    }
+                    write_json_string(k, out);
+                    out.push(':');
+                    v.write_json(out);
+                }
+                out.push('}');
+            }
+        }
+    }
+}
+
+fn base64_text(bytes: &[u8]) -> String {
+    use base64::Engine as _;
+    base64::engine::general_purpose::STANDARD.encode(bytes)
+}
+
+fn write_json_string(s: &str, out: &mut String) {
+    // serde_json's escaping never fails on a str.
+    out.push_str(&serde_json::Value::from(s).to_string());
+}
+
+/// Equality of data: field order does not matter, `1` and `1.0` differ.
+impl PartialEq for Value {
+    fn eq(&self, other: &Self) -> bool {
+        match (self, other) {
+            (Self::Null, Self::Null) => true,
+            (Self::Bool(a), Self::Bool(b)) => a == b,
+            (Self::Number(a), Self::Number(b)) => a == b,
+            (Self::String(a), Self::String(b)) => a == b,
+            (Self::Bytes(a), Self::Bytes(b)) => a == b,
+            (Self::List(a), Self::List(b)) => a == b,
+            (Self::Struct(a), Self::Struct(b)) => a == b,
+            _ => false,
+        }
+    }
+}
+
+impl From<bool> for Value {
+    fn from(b: bool) -> Self {
+        Self::Bool(b)
+    }
+}
+
+impl From<i64> for Value {
+    fn from(i: i64) -> Self {
+        Self::Number(i.into())
+    }
+}
+
+impl From<Number> for Value {
+    fn from(n: Number) -> Self {
+        Self::Number(n)
+    }
+}
+
+impl From<&str> for Value {
+    fn from(s: &str) -> Self {
+        Self::String(s.into())
+    }
+}
+
+impl From<String> for Value {
+    fn from(s: String) -> Self {
+        Self::String(s.into())
+    }
+}
+
+impl From<EcoString> for Value {
+    fn from(s: EcoString) -> Self {
+        Self::String(s)
+    }
+}
+
+impl From<Vec<Self>> for Value {
+    fn from(l: Vec<Self>) -> Self {
+        Self::List(l)
+    }
+}
+
+impl<K: Into<EcoString>> FromIterator<(K, Self)> for Value {
+    fn from_iter<I: IntoIterator<Item = (K, Self)>>(iter: I) -> Self {
+        Self::Struct(iter.into_iter().map(|(k, v)| (k.into(), v)).collect())
+    }
+}
+
+impl From<&serde_json::Value> for Value {
+    fn from(json: &serde_json::Value) -> Self {
+        use serde_json::Value as Json;
+        match json {
+            Json::Null => Self::Null,
+            Json::Bool(b) => Self::Bool(*b),
+            Json::Number(n) => match n.as_i64() {
+                Some(i) => Self::from(i),
+                None => {
+                    let text = n.to_string();
+                    let int = n.is_u64();
+                    match Decimal::parse(&text) {
+                        Some(d) if int => Self::Number(Number::int(d)),
+                        Some(d) => Self::Number(Number::float(d)),
+                        None => Self::Null,
+                    }
+                }
+            },
+            Json::String(s) => Self::String(s.as_str().into()),
+            Json::Array(l) => Self::List(l.iter().map(Self::from).collect()),
+            Json::Object(o) => {
+                Self::Struct(o.iter().map(|(k, v)| (k.as_str().into(), Self::from(v))).collect())
+            }
+        }
+    }
+}
+
+impl From<serde_json::Value> for Value {
+    fn from(json: serde_json::Value) -> Self {
+        Self::from(&json)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn json_round_trip_keeps_order_and_kind() {
+        let json: serde_json::Value =
+            serde_json::from_str(r#"{"b":[1,2.5,null,true,"x\n"],"a":{}}"#).unwrap();
+        let value = Value::from(&json);
+        assert_eq!(value.to_json(), json);
+        assert_eq!(value.get("b").unwrap().as_list().unwrap()[1].kind(), Kind::FLOAT);
+        let ordered: Value = [("b", Value::from(1)), ("a", Value::from("x"))].into_iter().collect();
+        assert_eq!(ordered.to_json_text(), r#"{"b":1,"a":"x"}"#);
+    }
+}
