@@ -1,1 +1,7 @@
-//! The harness: a real control plane, fixtures, integration tests.
+//! The harness: a real control plane, fixtures, integration tests, the answers contract.
+//!
+//! Never shipped. What the integration tests, the benches and `cargo xtask` share lives here, so
+//! that all of them start the same control plane in the same way.
+
+pub mod answers;
+pub mod material;

@@ -1,3 +1,70 @@
-//! Developer tasks: up, exec, test, crds, definitions, answers, bench.
+//! Developer tasks, run as `cargo xtask COMMAND`; nothing has to be installed for them.
+//!
+//! One file per command. `up` is the main one: a real control plane and a real Application on it.
 
-fn main() {}
+#![allow(
+    clippy::print_stdout,
+    clippy::print_stderr,
+    reason = "a command line tool talks to its user"
+)]
+
+mod answers;
+mod bench;
+mod charts;
+mod crds;
+mod definitions;
+mod exec;
+mod replay;
+mod test;
+mod up;
+
+use std::process::ExitCode;
+
+use clap::{Parser, Subcommand};
+
+#[derive(Parser)]
+#[command(name = "cargo xtask", about = "Developer tasks of vela-rs", version)]
+struct Args {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Subcommand)]
+enum Command {
+    /// Start a control plane, deploy vela-rs on it and run an example Application
+    Up(up::Args),
+    /// Run a command against a control plane with vela-rs deployed on it
+    Exec(exec::Args),
+    /// Run all checks and tests, cheap ones first
+    Test(test::Args),
+    /// Write the CustomResourceDefinitions into the chart
+    Crds(crds::Args),
+    /// Write the built-in definitions into the chart
+    Definitions(definitions::Args),
+    /// Answer records of the conformance corpus
+    Answers(answers::Args),
+    /// Measure time, memory and API calls
+    Bench(bench::Args),
+    /// Replay recorded cases and score them
+    Replay(replay::Args),
+    /// Lint, render, install, upgrade and remove the chart
+    Charts(charts::Args),
+}
+
+fn main() -> ExitCode {
+    let outcome = match &Args::parse().command {
+        Command::Up(args) => up::run(args),
+        Command::Exec(args) => exec::run(args),
+        Command::Test(args) => test::run(args),
+        Command::Crds(args) => crds::run(args),
+        Command::Definitions(args) => definitions::run(args),
+        Command::Answers(args) => answers::run(args),
+        Command::Bench(args) => bench::run(args),
+        Command::Replay(args) => replay::run(args),
+        Command::Charts(args) => charts::run(args),
+    };
+    outcome.unwrap_or_else(|error| {
+        eprintln!("error: {error:#}");
+        ExitCode::FAILURE
+    })
+}

@@ -1,0 +1,123 @@
+//! The answers contract: one record in, one answer out, no cluster.
+//!
+//! `cargo xtask answers KIND FILE.jsonl` reads records of the conformance corpus and prints, in
+//! input order, what this implementation answers. A record that breaks something answers with an
+//! error line and the next one is read: the tool never stops at a bad record.
+
+pub mod admission;
+pub mod cue;
+pub mod render;
+
+use std::any::Any;
+use std::io::{BufRead, Write};
+use std::panic::{AssertUnwindSafe, catch_unwind};
+
+use serde_json::{Value, json};
+
+/// Deep records (nested structs, long expressions) must fail on a budget, not on the stack.
+const STACK: usize = 256 << 20;
+
+/// A function that answers one record.
+pub type Answer = fn(&Value) -> Value;
+
+/// The answer function of a kind.
+#[must_use]
+pub fn kind(name: &str) -> Option<Answer> {
+    match name {
+        "cue" => Some(cue::answer),
+        "render" => Some(render::answer),
+        "admission" => Some(admission::answer),
+        _ => None,
+    }
+}
+
+/// Answers every line of `input`, in order, on a thread with a large stack.
+///
+/// # Errors
+/// Only input and output can fail; what a record does is in its answer.
+pub fn run(
+    answer: Answer,
+    input: impl BufRead + Send,
+    output: impl Write + Send,
+) -> std::io::Result<usize> {
+    std::thread::scope(|scope| {
+        std::thread::Builder::new()
+            .name("answers".into())
+            .stack_size(STACK)
+            .spawn_scoped(scope, move || run_here(answer, input, output))?
+            .join()
+            .unwrap_or_else(|_| Err(std::io::Error::other("the answering thread panicked")))
+    })
+}
+
+fn run_here(answer: Answer, input: impl BufRead, mut output: impl Write) -> std::io::Result<usize> {
+    let mut count = 0;
+    for (index, line) in input.lines().enumerate() {
+        let line = line?;
+        if line.trim().is_empty() {
+            continue;
+        }
+        let reply = match serde_json::from_str::<Value>(&line) {
+            Ok(record) => one(answer, &record),
+            Err(error) => json!({
+                "id": null,
+                "error": format!("line {}: not JSON: {error}", index + 1),
+                "class": "input",
+            }),
+        };
+        serde_json::to_writer(&mut output, &reply)?;
+        output.write_all(b"\n")?;
+        count += 1;
+    }
+    output.flush()?;
+    Ok(count)
+}
+
+fn one(answer: Answer, record: &Value) -> Value {
+    let id = record.get("id").cloned().unwrap_or(Value::Null);
+    let mut reply = match catch_unwind(AssertUnwindSafe(|| answer(record))) {
+        Ok(reply) => reply,
+        Err(panic) => json!({ "error": format!("panic: {}", text(&*panic)), "class": "panic" }),
+    };
+    if let Value::Object(map) = &mut reply {
+        map.entry("id").or_insert(id);
+    }
+    reply
+}
+
+fn text(panic: &(dyn Any + Send)) -> &str {
+    panic
+        .downcast_ref::<String>()
+        .map(String::as_str)
+        .or_else(|| panic.downcast_ref::<&str>().copied())
+        .unwrap_or("(no text)")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn odd(record: &Value) -> Value {
+        match record["n"].as_i64() {
+            Some(1) => panic!("one is bad"),
+            n => json!({ "n": n }),
+        }
+    }
+
+    #[test]
+    fn order_is_kept_and_bad_records_do_not_stop_the_run() {
+        let input =
+            "{\"id\":\"a\",\"n\":0}\n{\"id\":\"b\",\"n\":1}\n\nnot json\n{\"id\":\"c\",\"n\":2}\n";
+        let mut output = Vec::new();
+        assert_eq!(run(odd, input.as_bytes(), &mut output).unwrap(), 4);
+        let lines: Vec<Value> = String::from_utf8(output)
+            .unwrap()
+            .lines()
+            .map(|line| serde_json::from_str(line).unwrap())
+            .collect();
+        assert_eq!(lines[0], json!({ "id": "a", "n": 0 }));
+        assert_eq!(lines[1], json!({ "id": "b", "error": "panic: one is bad", "class": "panic" }));
+        assert_eq!(lines[2]["class"], "input");
+        assert_eq!(lines[3], json!({ "id": "c", "n": 2 }));
+    }
+}

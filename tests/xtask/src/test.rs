@@ -1,0 +1,12 @@
+//! `cargo xtask test`.
+
+use std::process::ExitCode;
+
+use anyhow::{Result, bail};
+
+#[derive(clap::Args)]
+pub(crate) struct Args {}
+
+pub(crate) fn run(_: &Args) -> Result<ExitCode> {
+    bail!("`cargo xtask test` does not exist yet")
+}
