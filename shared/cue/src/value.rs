@@ -94,7 +94,7 @@ impl Number {
         match &self.0 {
             #[allow(clippy::cast_precision_loss, reason = "nearest is what is asked for")]
             Repr::Int(i) => *i as f64,
-            Repr::Decimal { value, .. } => value.to_string().parse().unwrap_or(f64::NAN),
+            Repr::Decimal { value, .. } => value.to_f64(),
         }
     }
 
@@ -103,8 +103,8 @@ impl Number {
     pub fn compare(&self, other: &Self) -> Ordering {
         match (&self.0, &other.0) {
             (Repr::Int(a), Repr::Int(b)) => a.cmp(b),
-            (Repr::Decimal { value: a, .. }, Repr::Decimal { value: b, .. }) => a.compare(b),
-            _ => self.to_decimal().compare(&other.to_decimal()),
+            (Repr::Decimal { value: a, .. }, Repr::Decimal { value: b, .. }) => a.cmp(b),
+            _ => self.to_decimal().cmp(&other.to_decimal()),
         }
     }
 
@@ -394,9 +394,9 @@ impl From<&serde_json::Value> for Value {
                     let text = n.to_string();
                     let int = n.is_u64();
                     match Decimal::parse(&text) {
-                        Some(d) if int => Self::Number(Number::int(d)),
-                        Some(d) => Self::Number(Number::float(d)),
-                        None => Self::Null,
+                        Ok(d) if int => Self::Number(Number::int(d)),
+                        Ok(d) => Self::Number(Number::float(d)),
+                        Err(_) => Self::Null,
                     }
                 }
             },
