@@ -1,1 +1,20 @@
-//! The process: flags, logs, metrics, health, TLS, shutdown.
+//! What both deployables share as processes: flags in Go's spelling, logs, metrics, health,
+//! TLS that follows rotated files, orderly shutdown and the threads that evaluate CUE.
+//!
+//! Answers for `cmd/core/app/{server.go,options,config}` of kubevela and for the parts of
+//! controller-runtime that serve probes, metrics and certificates. Knows nothing of Applications.
+
+pub mod flags;
+pub mod gates;
+pub mod health;
+pub mod https;
+pub mod listen;
+pub mod log;
+pub mod metrics;
+pub mod pool;
+pub mod shutdown;
+pub mod tls;
+
+mod nearest;
+
+pub use nearest::nearest;

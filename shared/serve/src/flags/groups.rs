@@ -1,0 +1,84 @@
+//! Flag groups that both deployables have. Each program flattens those it needs.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use clap::Args;
+
+use super::duration;
+use crate::listen::ListenAddr;
+
+/// Probes, metrics and logs.
+#[derive(Debug, Clone, Args)]
+pub struct ProcessFlags {
+    /// Address of /healthz and /readyz.
+    #[arg(long, default_value = ":9440")]
+    pub health_addr: ListenAddr,
+    /// Address of /metrics.
+    #[arg(long, default_value = ":8080")]
+    pub metrics_addr: ListenAddr,
+    /// Log at debug level.
+    #[arg(long)]
+    pub log_debug: bool,
+    /// Log in a form for people, with colours, instead of the form chosen by --log-format.
+    #[arg(long)]
+    pub dev_logs: bool,
+    /// Form of the log: "text" or "json".
+    #[arg(long, default_value = "text")]
+    pub log_format: crate::log::Format,
+    /// Log verbosity as klog counts it: 0-3 info, 4-7 debug, 8 and above trace.
+    #[arg(short = 'v', long = "v", default_value_t = 0)]
+    pub v: i32,
+}
+
+impl ProcessFlags {
+    /// What these flags say about logs.
+    pub fn log(&self) -> crate::log::Config {
+        let level = match self.v {
+            8.. => crate::log::Level::Trace,
+            4..=7 => crate::log::Level::Debug,
+            _ if self.log_debug => crate::log::Level::Debug,
+            _ => crate::log::Level::Info,
+        };
+        let format = if self.dev_logs { crate::log::Format::Dev } else { self.log_format };
+        crate::log::Config { level, format }
+    }
+}
+
+/// The connection to the API server.
+#[derive(Debug, Clone, Args)]
+pub struct KubeFlags {
+    /// Kubeconfig file; without it KUBECONFIG, the Pod's ServiceAccount, then ~/.kube/config.
+    #[arg(long)]
+    pub kubeconfig: Option<PathBuf>,
+    /// Requests a second to the API server.
+    #[arg(long, default_value_t = 50.0)]
+    pub kube_api_qps: f64,
+    /// Requests at once above that rate.
+    #[arg(long, default_value_t = 100)]
+    pub kube_api_burst: u32,
+    /// Time limit of a read.
+    #[arg(long, default_value = "10s", value_parser = duration)]
+    pub controller_client_request_timeout: Duration,
+    /// Time limit of a list.
+    #[arg(long, default_value = "30s", value_parser = duration)]
+    pub controller_client_long_running_request_timeout: Duration,
+    /// Time limit of a write.
+    #[arg(long, default_value = "15s", value_parser = duration)]
+    pub controller_client_mutating_request_timeout: Duration,
+}
+
+/// Feature gates.
+#[derive(Debug, Clone, Args)]
+pub struct GateFlags {
+    /// Feature gates, e.g. "ApplyOnce=true,PreDispatchDryRun=false"; may repeat.
+    #[arg(long)]
+    pub feature_gates: Vec<String>,
+}
+
+impl GateFlags {
+    /// The gates they set.
+    pub fn gates(&self) -> Result<crate::gates::Gates, crate::gates::GateError> {
+        crate::gates::Gates::parse(&self.feature_gates)
+    }
+}

@@ -1,0 +1,168 @@
+//! The metrics registry of a process and its `/metrics` listener, in Go's text format.
+
+use std::io;
+
+use axum::Router;
+use axum::extract::State;
+use axum::http::{StatusCode, header};
+use axum::response::IntoResponse;
+use axum::routing::get;
+use prometheus::core::Collector;
+use prometheus::{Encoder as _, Opts, TextEncoder};
+use tokio::net::TcpListener;
+use tokio_util::sync::CancellationToken;
+
+pub use prometheus::{
+    Gauge, GaugeVec, Histogram, HistogramOpts, HistogramVec, IntCounter, IntCounterVec, IntGauge,
+    IntGaugeVec,
+};
+
+/// Buckets of upstream's own histograms (`pkg/monitor/metrics`): fine from 5 ms, up to 60 s.
+pub const FINE_BUCKETS: &[f64] = &[
+    0.005, 0.01, 0.02, 0.03, 0.04, 0.05, 0.06, 0.07, 0.08, 0.09, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7,
+    0.8, 0.9, 1.0, 1.25, 1.5, 1.75, 2.0, 2.5, 3.0, 3.5, 4.0, 4.5, 5.0, 6.0, 7.0, 8.0, 9.0, 10.0,
+    15.0, 20.0, 25.0, 30.0, 40.0, 50.0, 60.0,
+];
+
+/// Buckets for admission: our answers take tenths of milliseconds, the API server waits 10 s.
+pub const ADMISSION_BUCKETS: &[f64] =
+    &[0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0];
+
+/// A metric could not be made or was registered twice: a mistake of the programmer, found by the
+/// first test that builds the registry.
+pub type Error = prometheus::Error;
+
+/// The registry of one process; metrics are fields of structs that are made with it, not statics.
+#[derive(Debug, Clone)]
+pub struct Registry {
+    registry: prometheus::Registry,
+}
+
+impl Registry {
+    /// A registry with the process collector and `vela_build_info`.
+    pub fn new(component: &str, version: &str) -> Result<Self, Error> {
+        let registry = Self { registry: prometheus::Registry::new() };
+        registry.register(prometheus::process_collector::ProcessCollector::for_self())?;
+        let info = registry.int_gauge_vec(
+            "vela_build_info",
+            "A constant 1 with the component and its version.",
+            &["component", "version"],
+        )?;
+        info.with_label_values(&[component, version]).set(1);
+        Ok(registry)
+    }
+
+    /// Adds any collector.
+    pub fn register(&self, collector: impl Collector + 'static) -> Result<(), Error> {
+        self.registry.register(Box::new(collector))
+    }
+
+    fn add<C: Collector + Clone + 'static>(&self, collector: C) -> Result<C, Error> {
+        self.registry.register(Box::new(collector.clone()))?;
+        Ok(collector)
+    }
+
+    /// A counter without labels.
+    pub fn int_counter(&self, name: &str, help: &str) -> Result<IntCounter, Error> {
+        self.add(IntCounter::new(name, help)?)
+    }
+
+    /// A counter with labels.
+    pub fn int_counter_vec(
+        &self,
+        name: &str,
+        help: &str,
+        labels: &[&str],
+    ) -> Result<IntCounterVec, Error> {
+        self.add(IntCounterVec::new(Opts::new(name, help), labels)?)
+    }
+
+    /// A gauge of whole numbers without labels.
+    pub fn int_gauge(&self, name: &str, help: &str) -> Result<IntGauge, Error> {
+        self.add(IntGauge::new(name, help)?)
+    }
+
+    /// A gauge of whole numbers with labels.
+    pub fn int_gauge_vec(
+        &self,
+        name: &str,
+        help: &str,
+        labels: &[&str],
+    ) -> Result<IntGaugeVec, Error> {
+        self.add(IntGaugeVec::new(Opts::new(name, help), labels)?)
+    }
+
+    /// A gauge without labels.
+    pub fn gauge(&self, name: &str, help: &str) -> Result<Gauge, Error> {
+        self.add(Gauge::new(name, help)?)
+    }
+
+    /// A gauge with labels.
+    pub fn gauge_vec(&self, name: &str, help: &str, labels: &[&str]) -> Result<GaugeVec, Error> {
+        self.add(GaugeVec::new(Opts::new(name, help), labels)?)
+    }
+
+    /// A histogram without labels.
+    pub fn histogram(&self, name: &str, help: &str, buckets: &[f64]) -> Result<Histogram, Error> {
+        let opts = HistogramOpts::new(name, help).buckets(buckets.to_vec());
+        self.add(Histogram::with_opts(opts)?)
+    }
+
+    /// A histogram with labels.
+    pub fn histogram_vec(
+        &self,
+        name: &str,
+        help: &str,
+        buckets: &[f64],
+        labels: &[&str],
+    ) -> Result<HistogramVec, Error> {
+        let opts = HistogramOpts::new(name, help).buckets(buckets.to_vec());
+        self.add(HistogramVec::new(opts, labels)?)
+    }
+
+    /// Everything in Prometheus' text format.
+    pub fn text(&self) -> Result<String, Error> {
+        let mut out = Vec::new();
+        TextEncoder::new().encode(&self.registry.gather(), &mut out)?;
+        Ok(String::from_utf8_lossy(&out).into_owned())
+    }
+
+    /// The `/metrics` route, for a server of one's own.
+    pub fn router(&self) -> Router {
+        Router::new().route("/metrics", get(metrics)).with_state(self.clone())
+    }
+
+    /// Serves `/metrics` until the token is cancelled.
+    pub async fn serve(self, listener: TcpListener, stop: CancellationToken) -> io::Result<()> {
+        axum::serve(listener, self.router())
+            .with_graceful_shutdown(crate::shutdown::cancelled(stop))
+            .await
+    }
+}
+
+async fn metrics(State(registry): State<Registry>) -> impl IntoResponse {
+    match registry.text() {
+        Ok(text) => (StatusCode::OK, [(header::CONTENT_TYPE, prometheus::TEXT_FORMAT)], text),
+        Err(error) => (
+            StatusCode::INTERNAL_SERVER_ERROR,
+            [(header::CONTENT_TYPE, "text/plain; charset=utf-8")],
+            error.to_string(),
+        ),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn text_has_exact_names() {
+        let registry = Registry::new("vela-test", "0.0.0").unwrap();
+        registry.int_counter("list_resourcetracker_num", "Lists.").unwrap().inc();
+        let text = registry.text().unwrap();
+        assert!(text.contains("\nlist_resourcetracker_num 1\n"), "{text}");
+        assert!(text.contains("vela_build_info{component=\"vela-test\",version=\"0.0.0\"} 1"));
+        assert!(text.contains("process_resident_memory_bytes"));
+        assert!(registry.int_counter("list_resourcetracker_num", "Twice.").is_err());
+    }
+}
