@@ -1,1 +1,3 @@
-//! The integration tests.
+//! The integration tests: one binary, one shared control plane, a namespace per test.
+
+mod control_plane;

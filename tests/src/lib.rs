@@ -4,4 +4,11 @@
 //! that all of them start the same control plane in the same way.
 
 pub mod answers;
+pub mod audit;
+pub mod cluster;
+pub mod controlplane;
+pub mod fixtures;
 pub mod material;
+pub mod pki;
+pub mod process;
+pub mod progress;

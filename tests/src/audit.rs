@@ -1,0 +1,90 @@
+//! The API server's audit log: the oracle for "zero writes", "never deleted" and "requests per
+//! Application".
+
+use std::collections::BTreeMap;
+use std::fs::File;
+use std::io::{BufRead, BufReader, Seek, SeekFrom};
+use std::path::Path;
+
+use anyhow::{Context, Result};
+use serde_json::Value;
+
+/// One request that the API server answered.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Entry {
+    /// The client's user agent.
+    pub agent: String,
+    /// `create`, `get`, `patch` ...
+    pub verb: String,
+    /// The plural name of the kind, with `/SUBRESOURCE` where there is one.
+    pub resource: String,
+    /// Empty for cluster-scoped objects.
+    pub namespace: String,
+    /// Empty for requests about collections.
+    pub name: String,
+    /// The HTTP status of the answer.
+    pub code: u64,
+}
+
+impl Entry {
+    fn parse(line: &str) -> Option<Self> {
+        let value: Value = serde_json::from_str(line).ok()?;
+        let text = |pointer: &str| {
+            value.pointer(pointer).and_then(Value::as_str).unwrap_or_default().to_owned()
+        };
+        let subresource = text("/objectRef/subresource");
+        let mut resource = text("/objectRef/resource");
+        if !subresource.is_empty() {
+            resource = format!("{resource}/{subresource}");
+        }
+        Some(Self {
+            agent: text("/userAgent"),
+            verb: text("/verb"),
+            resource,
+            namespace: text("/objectRef/namespace"),
+            name: text("/objectRef/name"),
+            code: value.pointer("/responseStatus/code").and_then(Value::as_u64).unwrap_or(0),
+        })
+    }
+
+    /// Whether the request could change something.
+    #[must_use]
+    pub fn is_write(&self) -> bool {
+        matches!(self.verb.as_str(), "create" | "update" | "patch" | "delete" | "deletecollection")
+    }
+}
+
+/// The size of the log now: the place to read from later.
+///
+/// # Errors
+/// When the log cannot be read.
+pub fn position(log: &Path) -> Result<u64> {
+    Ok(std::fs::metadata(log).with_context(|| format!("cannot read {}", log.display()))?.len())
+}
+
+/// The requests written to the log from a position on. A line that is still being written is
+/// left out.
+///
+/// # Errors
+/// When the log cannot be read.
+pub fn read(log: &Path, from: u64) -> Result<Vec<Entry>> {
+    let mut file = File::open(log).with_context(|| format!("cannot read {}", log.display()))?;
+    file.seek(SeekFrom::Start(from))?;
+    let mut entries = Vec::new();
+    for line in BufReader::new(file).lines() {
+        entries.extend(Entry::parse(&line?));
+    }
+    Ok(entries)
+}
+
+/// How many requests of each verb and resource there are.
+#[must_use]
+pub fn count<'a>(
+    entries: impl IntoIterator<Item = &'a Entry>,
+) -> BTreeMap<(String, String), usize> {
+    let mut counts = BTreeMap::new();
+    for entry in entries {
+        *counts.entry((entry.verb.clone(), entry.resource.clone())).or_default() += 1;
+    }
+    counts
+}

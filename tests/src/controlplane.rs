@@ -1,0 +1,141 @@
+//! The programs of the control plane: etcd, the Kubernetes components, kwok and helm, built once
+//! from the Go modules in `tests/controlplane`, whose `go.sum` names every byte of them.
+//!
+//! The build goes to a cache of the user (`$XDG_CACHE_HOME/vela-rs`), keyed by the contents of
+//! the module files, so that a fresh clone on the same machine does not link again. Programs found
+//! in `$KUBEBUILDER_ASSETS` are used instead.
+
+use std::fs::{self, File};
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+use anyhow::{Context, Result, bail};
+use sha2::{Digest, Sha256};
+
+use crate::material;
+use crate::progress::Step;
+
+/// Program, folder of its Go module below `tests/controlplane`, package.
+const PROGRAMS: [(&str, &str, &str); 6] = [
+    ("etcd", "", "go.etcd.io/etcd/server/v3"),
+    ("kube-apiserver", "", "k8s.io/kubernetes/cmd/kube-apiserver"),
+    ("kube-controller-manager", "", "k8s.io/kubernetes/cmd/kube-controller-manager"),
+    ("kube-scheduler", "", "k8s.io/kubernetes/cmd/kube-scheduler"),
+    ("helm", "", "helm.sh/helm/v3/cmd/helm"),
+    ("kwok", "kwok", "sigs.k8s.io/kwok/cmd/kwok"),
+];
+
+/// Without these the API server would report version v0.0.0.
+const LDFLAGS: &str = "-s -w -X k8s.io/component-base/version.gitVersion=v1.34.4 \
+    -X k8s.io/component-base/version.gitMajor=1 -X k8s.io/component-base/version.gitMinor=34";
+
+/// Where the programs are.
+#[derive(Debug, Clone)]
+pub struct Programs {
+    assets: Option<PathBuf>,
+    built: PathBuf,
+}
+
+impl Programs {
+    /// Finds the programs, and builds those that are missing.
+    ///
+    /// # Errors
+    /// When Go is missing or a build fails; the text says what to do.
+    pub fn ready() -> Result<Self> {
+        let built = cache()?.join(key()?);
+        let assets = std::env::var_os("KUBEBUILDER_ASSETS").map(PathBuf::from);
+        let programs = Self { assets, built };
+        if programs.missing().is_empty() {
+            return Ok(programs);
+        }
+        fs::create_dir_all(&programs.built)
+            .with_context(|| format!("cannot create {}", programs.built.display()))?;
+        // Two runs on one machine must not link the same program twice at the same time.
+        let lock = File::create(programs.built.join(".lock"))?;
+        if lock.try_lock().is_err() {
+            let step = Step::start("waiting for another process that builds the control plane");
+            lock.lock()?;
+            step.done();
+        }
+        for (name, module, package) in programs.missing() {
+            programs.build(name, module, package)?;
+        }
+        Ok(programs)
+    }
+
+    /// The path of a program.
+    #[must_use]
+    pub fn path(&self, name: &str) -> PathBuf {
+        self.asset(name).unwrap_or_else(|| self.built.join(name))
+    }
+
+    fn asset(&self, name: &str) -> Option<PathBuf> {
+        self.assets.as_ref().map(|dir| dir.join(name)).filter(|path| path.is_file())
+    }
+
+    fn missing(&self) -> Vec<(&'static str, &'static str, &'static str)> {
+        PROGRAMS.into_iter().filter(|(name, ..)| !self.path(name).is_file()).collect()
+    }
+
+    fn build(&self, name: &str, module: &str, package: &str) -> Result<()> {
+        let Ok(go) = Command::new("go").arg("version").stdin(Stdio::null()).output() else {
+            bail!(
+                "the control plane needs {name}, which is built with Go, and there is no `go` on \
+                 PATH: install Go 1.26 or later (https://go.dev/dl), or set KUBEBUILDER_ASSETS to \
+                 a folder that holds etcd, kube-apiserver, kube-controller-manager, \
+                 kube-scheduler, kwok and helm"
+            );
+        };
+        let version = String::from_utf8_lossy(&go.stdout).trim().to_owned();
+        let step = Step::start(format!("building {name}, once per machine"));
+        let unfinished = self.built.join(format!(".{name}"));
+        let output = Command::new("go")
+            .current_dir(source().join(module))
+            .args(["build", "-trimpath", "-ldflags", LDFLAGS, "-o"])
+            .arg(&unfinished)
+            .arg(package)
+            .stdin(Stdio::null())
+            .output()
+            .with_context(|| format!("cannot run go to build {name}"))?;
+        if !output.status.success() {
+            bail!(
+                "building {name} with {version} failed:\n{}",
+                String::from_utf8_lossy(&output.stderr).trim_end()
+            );
+        }
+        fs::rename(&unfinished, self.built.join(name))?;
+        step.done();
+        Ok(())
+    }
+}
+
+/// The folder of the Go modules.
+#[must_use]
+pub fn source() -> PathBuf {
+    material::workspace().join("tests/controlplane")
+}
+
+fn cache() -> Result<PathBuf> {
+    let user = std::env::var_os("XDG_CACHE_HOME")
+        .map(PathBuf::from)
+        .or_else(|| std::env::var_os("HOME").map(|home| Path::new(&home).join(".cache")));
+    let dir = user.map_or_else(material::target, |dir| dir.join("vela-rs")).join("controlplane");
+    // A home that cannot be written to (CI users often have none) is no reason to fail.
+    if fs::create_dir_all(&dir).is_ok() {
+        return Ok(dir);
+    }
+    let dir = material::target().join("controlplane");
+    fs::create_dir_all(&dir).with_context(|| format!("cannot create {}", dir.display()))?;
+    Ok(dir)
+}
+
+/// Changes whenever another version of any program would be built.
+fn key() -> Result<String> {
+    let mut hash = Sha256::new();
+    for file in ["go.mod", "go.sum", "kwok/go.mod", "kwok/go.sum"] {
+        let path = source().join(file);
+        hash.update(fs::read(&path).with_context(|| format!("cannot read {}", path.display()))?);
+    }
+    hash.update(LDFLAGS);
+    Ok(hash.finalize().iter().take(8).map(|byte| format!("{byte:02x}")).collect())
+}
