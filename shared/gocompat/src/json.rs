@@ -1,0 +1,412 @@
+//! JSON text as Go's `encoding/json` writes it.
+//!
+//! Wherever bytes are stored, hashed or compared with what the reference wrote (annotations,
+//! revision hashes, compressed trackers), `serde_json`'s own text is not good enough: it writes
+//! `1e+20` for `100000000000000000000`, keeps `1.0`, and leaves `<`, `>`, `&`, U+2028 and U+2029
+//! alone. [`GoFormatter`] plugs Go's rules into `serde_json`'s serializer, so every `Serialize`
+//! type works and output can be streamed.
+//!
+//! Keys of maps come out sorted because `serde_json::Map` is a B-tree (the workspace never
+//! enables `preserve_order`); fields of structs keep their declaration order, as in Go.
+
+use std::io;
+
+use serde_json::ser::{CharEscape, Formatter, Serializer};
+
+/// `json.Marshal`: compact, with HTML characters escaped.
+///
+/// # Errors
+/// As `serde_json`: a map with keys that are no strings, or a failing `Serialize`.
+pub fn to_string<T: serde::Serialize + ?Sized>(value: &T) -> serde_json::Result<String> {
+    into_text(value, Style { html: true, layout: Layout::Compact })
+}
+
+/// `json.Marshal` into bytes.
+///
+/// # Errors
+/// As [`to_string`].
+pub fn to_vec<T: serde::Serialize + ?Sized>(value: &T) -> serde_json::Result<Vec<u8>> {
+    let mut out = Vec::with_capacity(256);
+    to_writer(&mut out, value)?;
+    Ok(out)
+}
+
+/// `json.Marshal` streamed to a writer.
+///
+/// # Errors
+/// As [`to_string`], and those of the writer.
+pub fn to_writer<W: io::Write, T: serde::Serialize + ?Sized>(
+    writer: W,
+    value: &T,
+) -> serde_json::Result<()> {
+    let mut serializer = Serializer::with_formatter(
+        writer,
+        GoFormatter::new(Style { html: true, layout: Layout::Compact }),
+    );
+    value.serialize(&mut serializer)
+}
+
+/// As an encoder with `SetEscapeHTML(false)`, without its trailing line feed.
+///
+/// # Errors
+/// As [`to_string`].
+pub fn to_string_unescaped<T: serde::Serialize + ?Sized>(value: &T) -> serde_json::Result<String> {
+    into_text(value, Style { html: false, layout: Layout::Compact })
+}
+
+/// `json.MarshalIndent(value, prefix, indent)`.
+///
+/// # Errors
+/// As [`to_string`].
+pub fn to_string_indent<T: serde::Serialize + ?Sized>(
+    value: &T,
+    prefix: &str,
+    indent: &str,
+) -> serde_json::Result<String> {
+    into_text(value, Style { html: true, layout: Layout::Indented { prefix, indent } })
+}
+
+fn into_text<T: serde::Serialize + ?Sized>(
+    value: &T,
+    style: Style<'_>,
+) -> serde_json::Result<String> {
+    let mut out = Vec::with_capacity(256);
+    let mut serializer = Serializer::with_formatter(&mut out, GoFormatter::new(style));
+    value.serialize(&mut serializer)?;
+    // serde_json writes str fragments and ASCII only; the lossy path never copies.
+    Ok(String::from_utf8(out)
+        .unwrap_or_else(|e| String::from_utf8_lossy(e.as_bytes()).into_owned()))
+}
+
+/// What [`GoFormatter`] writes.
+#[derive(Debug, Clone, Copy)]
+pub struct Style<'a> {
+    /// Escape `<`, `>` and `&`.
+    pub html: bool,
+    /// White space.
+    pub layout: Layout<'a>,
+}
+
+/// White space between tokens.
+#[derive(Debug, Clone, Copy)]
+pub enum Layout<'a> {
+    /// None.
+    Compact,
+    /// A line for each member.
+    Indented {
+        /// Begins each line but the first.
+        prefix: &'a str,
+        /// Once for each level.
+        indent: &'a str,
+    },
+}
+
+/// A `serde_json` formatter with Go's rules for numbers, strings and layout.
+#[derive(Debug)]
+pub struct GoFormatter<'a> {
+    style: Style<'a>,
+    depth: usize,
+    has_value: bool,
+    raw_in_string: bool,
+    raw_escaped: bool,
+}
+
+impl<'a> GoFormatter<'a> {
+    /// A formatter for one document.
+    #[must_use]
+    pub fn new(style: Style<'a>) -> Self {
+        Self { style, depth: 0, has_value: false, raw_in_string: false, raw_escaped: false }
+    }
+
+    fn open<W: io::Write + ?Sized>(&mut self, writer: &mut W, bracket: &[u8]) -> io::Result<()> {
+        self.depth += 1;
+        self.has_value = false;
+        writer.write_all(bracket)
+    }
+
+    fn close<W: io::Write + ?Sized>(&mut self, writer: &mut W, bracket: &[u8]) -> io::Result<()> {
+        self.depth = self.depth.saturating_sub(1);
+        if self.has_value {
+            self.line(writer)?;
+        }
+        writer.write_all(bracket)
+    }
+
+    fn item<W: io::Write + ?Sized>(&mut self, writer: &mut W, first: bool) -> io::Result<()> {
+        if !first {
+            writer.write_all(b",")?;
+        }
+        self.line(writer)
+    }
+
+    fn line<W: io::Write + ?Sized>(&self, writer: &mut W) -> io::Result<()> {
+        let Layout::Indented { prefix, indent } = self.style.layout else {
+            return Ok(());
+        };
+        writer.write_all(b"\n")?;
+        writer.write_all(prefix.as_bytes())?;
+        for _ in 0..self.depth {
+            writer.write_all(indent.as_bytes())?;
+        }
+        Ok(())
+    }
+}
+
+impl Formatter for GoFormatter<'_> {
+    fn write_f32<W: io::Write + ?Sized>(&mut self, writer: &mut W, value: f32) -> io::Result<()> {
+        let magnitude = value.abs();
+        let text = if magnitude != 0.0 && !(1e-6..1e21).contains(&magnitude) {
+            exponent_form(&format!("{value:e}"))
+        } else {
+            value.to_string()
+        };
+        writer.write_all(text.as_bytes())
+    }
+
+    fn write_f64<W: io::Write + ?Sized>(&mut self, writer: &mut W, value: f64) -> io::Result<()> {
+        writer.write_all(format_f64(value).as_bytes())
+    }
+
+    fn write_string_fragment<W: io::Write + ?Sized>(
+        &mut self,
+        writer: &mut W,
+        fragment: &str,
+    ) -> io::Result<()> {
+        write_escaped(writer, fragment, self.style.html)
+    }
+
+    fn write_char_escape<W: io::Write + ?Sized>(
+        &mut self,
+        writer: &mut W,
+        escape: CharEscape,
+    ) -> io::Result<()> {
+        let short: &[u8] = match escape {
+            CharEscape::Quote => b"\\\"",
+            CharEscape::ReverseSolidus => b"\\\\",
+            CharEscape::Solidus => b"/",
+            CharEscape::Backspace => b"\\b",
+            CharEscape::FormFeed => b"\\f",
+            CharEscape::LineFeed => b"\\n",
+            CharEscape::CarriageReturn => b"\\r",
+            CharEscape::Tab => b"\\t",
+            CharEscape::AsciiControl(byte) => return write!(writer, "\\u{byte:04x}"),
+        };
+        writer.write_all(short)
+    }
+
+    fn begin_array<W: io::Write + ?Sized>(&mut self, writer: &mut W) -> io::Result<()> {
+        self.open(writer, b"[")
+    }
+
+    fn end_array<W: io::Write + ?Sized>(&mut self, writer: &mut W) -> io::Result<()> {
+        self.close(writer, b"]")
+    }
+
+    fn begin_array_value<W: io::Write + ?Sized>(
+        &mut self,
+        writer: &mut W,
+        first: bool,
+    ) -> io::Result<()> {
+        self.item(writer, first)
+    }
+
+    fn end_array_value<W: io::Write + ?Sized>(&mut self, _: &mut W) -> io::Result<()> {
+        self.has_value = true;
+        Ok(())
+    }
+
+    fn begin_object<W: io::Write + ?Sized>(&mut self, writer: &mut W) -> io::Result<()> {
+        self.open(writer, b"{")
+    }
+
+    fn end_object<W: io::Write + ?Sized>(&mut self, writer: &mut W) -> io::Result<()> {
+        self.close(writer, b"}")
+    }
+
+    fn begin_object_key<W: io::Write + ?Sized>(
+        &mut self,
+        writer: &mut W,
+        first: bool,
+    ) -> io::Result<()> {
+        self.item(writer, first)
+    }
+
+    fn begin_object_value<W: io::Write + ?Sized>(&mut self, writer: &mut W) -> io::Result<()> {
+        writer.write_all(match self.style.layout {
+            Layout::Compact => b":",
+            Layout::Indented { .. } => b": ",
+        })
+    }
+
+    fn end_object_value<W: io::Write + ?Sized>(&mut self, _: &mut W) -> io::Result<()> {
+        self.has_value = true;
+        Ok(())
+    }
+
+    /// Raw values are compacted and escaped as Go does with `json.RawMessage`.
+    fn write_raw_fragment<W: io::Write + ?Sized>(
+        &mut self,
+        writer: &mut W,
+        fragment: &str,
+    ) -> io::Result<()> {
+        let mut compact = String::with_capacity(fragment.len());
+        for c in fragment.chars() {
+            if self.raw_in_string {
+                compact.push(c);
+                if self.raw_escaped {
+                    self.raw_escaped = false;
+                } else if c == '\\' {
+                    self.raw_escaped = true;
+                } else if c == '"' {
+                    self.raw_in_string = false;
+                }
+            } else if !matches!(c, ' ' | '\t' | '\n' | '\r') {
+                self.raw_in_string = c == '"';
+                compact.push(c);
+            }
+        }
+        write_escaped(writer, &compact, self.style.html)
+    }
+}
+
+/// Writes text whose quotes, backslashes and controls are escaped already.
+fn write_escaped<W: io::Write + ?Sized>(writer: &mut W, text: &str, html: bool) -> io::Result<()> {
+    let bytes = text.as_bytes();
+    let mut done = 0;
+    let mut at = 0;
+    while let Some(&byte) = bytes.get(at) {
+        let (escape, len): (&[u8], usize) = match byte {
+            b'<' if html => (b"\\u003c", 1),
+            b'>' if html => (b"\\u003e", 1),
+            b'&' if html => (b"\\u0026", 1),
+            // U+2028 and U+2029 end a line in JavaScript.
+            0xe2 => match bytes.get(at + 1..at + 3) {
+                Some([0x80, 0xa8]) => (b"\\u2028", 3),
+                Some([0x80, 0xa9]) => (b"\\u2029", 3),
+                _ => (b"", 0),
+            },
+            _ => (b"", 0),
+        };
+        if len == 0 {
+            at += 1;
+            continue;
+        }
+        writer.write_all(bytes.get(done..at).unwrap_or_default())?;
+        writer.write_all(escape)?;
+        at += len;
+        done = at;
+    }
+    writer.write_all(bytes.get(done..).unwrap_or_default())
+}
+
+/// A float as `encoding/json` writes it: plain, or with an exponent below 1e-6 and from 1e21.
+#[must_use]
+pub fn format_f64(value: f64) -> String {
+    let magnitude = value.abs();
+    if magnitude != 0.0 && !(1e-6..1e21).contains(&magnitude) {
+        exponent_form(&format!("{value:e}"))
+    } else {
+        value.to_string()
+    }
+}
+
+/// `1e21` to `1e+21`; negative exponents are the same in both languages.
+fn exponent_form(rust: &str) -> String {
+    match rust.split_once('e') {
+        Some((mantissa, exponent)) if !exponent.starts_with('-') => {
+            format!("{mantissa}e+{exponent}")
+        }
+        _ => rust.to_owned(),
+    }
+}
+
+/// `json.HTMLEscape`: escapes `<`, `>`, `&`, U+2028 and U+2029 anywhere in JSON text.
+#[must_use]
+pub fn html_escape(json: &str) -> String {
+    let mut out = Vec::with_capacity(json.len());
+    // Writing to a Vec cannot fail.
+    let _ = write_escaped(&mut out, json, true);
+    String::from_utf8(out).unwrap_or_else(|e| String::from_utf8_lossy(e.as_bytes()).into_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn text_of_values() {
+        for (value, text) in [
+            (json!({"b": 1, "a": [true, null]}), r#"{"a":[true,null],"b":1}"#),
+            (json!("<a href='x'>&</a>"), r#""\u003ca href='x'\u003e\u0026\u003c/a\u003e""#),
+            (
+                json!("\u{8}\u{c}\n\r\t\u{1}\u{7f}\"\\/"),
+                "\"\\b\\f\\n\\r\\t\\u0001\u{7f}\\\"\\\\/\"",
+            ),
+            (json!("a\u{2028}b\u{2029}c\u{2030}"), "\"a\\u2028b\\u2029c\u{2030}\""),
+            (json!({"<": "é"}), "{\"\\u003c\":\"é\"}"),
+            (json!([]), "[]"),
+            (json!({}), "{}"),
+            (json!(i64::MIN), "-9223372036854775808"),
+            (json!(u64::MAX), "18446744073709551615"),
+        ] {
+            assert_eq!(to_string(&value).unwrap(), text);
+        }
+        assert_eq!(to_string_unescaped(&json!("<&>\u{2028}")).unwrap(), "\"<&>\\u2028\"");
+    }
+
+    #[test]
+    fn floats() {
+        for (value, text) in [
+            (1.0, "1"),
+            (-0.0, "-0"),
+            (0.1, "0.1"),
+            (1e20, "100000000000000000000"),
+            (1e21, "1e+21"),
+            (1.5e300, "1.5e+300"),
+            (0.000_001, "0.000001"),
+            (0.000_000_1, "1e-7"),
+            (1.234e-10, "1.234e-10"),
+            (123_456_789.0, "123456789"),
+            (f64::MAX, "1.7976931348623157e+308"),
+            (5e-324, "5e-324"),
+        ] {
+            assert_eq!(format_f64(value), text);
+            assert_eq!(to_string(&json!(value)).unwrap(), text);
+        }
+        assert_eq!(to_string(&0.1_f32).unwrap(), "0.1");
+    }
+
+    #[test]
+    fn indented() {
+        let value = json!({"a": [1, {"b": []}], "c": {}});
+        let want =
+            "{\n>\t\"a\": [\n>\t\t1,\n>\t\t{\n>\t\t\t\"b\": []\n>\t\t}\n>\t],\n>\t\"c\": {}\n>}";
+        assert_eq!(to_string_indent(&value, ">", "\t").unwrap(), want);
+    }
+
+    #[test]
+    fn raw_values_are_compacted() {
+        let raw: Box<serde_json::value::RawValue> =
+            serde_json::from_str("{ \"a\" : [ 1.0 , \"x \\\" <y> \" ] }").unwrap();
+        assert_eq!(to_string(&raw).unwrap(), r#"{"a":[1.0,"x \" \u003cy\u003e "]}"#);
+    }
+
+    #[test]
+    fn maps_sort() {
+        let map: serde_json::Map<String, serde_json::Value> = [("b", 1), ("a", 2), ("B", 3)]
+            .map(|(k, v)| (k.to_owned(), json!(v)))
+            .into_iter()
+            .collect();
+        assert_eq!(to_string(&map).unwrap(), r#"{"B":3,"a":2,"b":1}"#);
+    }
+
+    #[test]
+    fn streamed_equals_collected() {
+        let value = json!({"a": "<", "b": [1.5, 2]});
+        let mut out = Vec::new();
+        to_writer(&mut out, &value).unwrap();
+        assert_eq!(out, to_vec(&value).unwrap());
+        assert_eq!(String::from_utf8(out).unwrap(), to_string(&value).unwrap());
+    }
+}
