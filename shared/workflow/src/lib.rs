@@ -1,1 +1,37 @@
 //! The workflow engine: a pure state machine over steps.
+//!
+//! The engine is *sans IO*. A [`Pass`] is one look at a workflow: it hands out [`Attempt`]s (steps
+//! to run now), takes back what each did ([`Outcome`]) and ends with a new [`Status`] and the time
+//! until the next look ([`Progress`]). Templates, API servers and clocks belong to the caller, so
+//! every rule is tested with tables and random event sequences.
+//!
+//! ```
+//! use vela_workflow::{Facts, Mode, Options, Outcome, Pass, Status, Step, Workflow};
+//!
+//! let workflow = Workflow::new(Mode::StepByStep, vec![Step::new("build", "print"), Step::new("ship", "print")]);
+//! let now = "2026-01-01T00:00:00Z".parse().unwrap();
+//! let mut pass = Pass::begin(&workflow, Status::default(), Default::default(), Facts::at(now), Options::default());
+//! let mut order = Vec::new();
+//! while let Some(attempt) = pass.next(&mut |_| "id".to_owned()) {
+//!     order.push(attempt.name.clone());
+//!     pass.complete(&attempt, Outcome::succeeded(), now);
+//! }
+//! assert_eq!(order, ["build", "ship"]);
+//! assert_eq!(pass.end(now).phase, vela_workflow::WorkflowPhase::Succeeded);
+//! ```
+
+mod backoff;
+mod condition;
+mod graph;
+pub mod messages;
+mod model;
+pub mod operation;
+mod pass;
+mod status;
+
+pub use backoff::{Counters, Memory};
+pub use condition::{ConditionError, evaluate as evaluate_if};
+pub use graph::{GraphProblem, check as check_graph};
+pub use model::{If, Input, Mode, Output, Step, Workflow};
+pub use pass::{Attempt, Facts, Options, Outcome, Pass, Progress, Verdict};
+pub use status::{Phase, Reason, Status, StepStatus, WorkflowPhase};

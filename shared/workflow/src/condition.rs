@@ -1,0 +1,87 @@
+//! The `if` of a step: a CUE expression over what is known so far.
+
+use cue::{Kind, Limits, Packages, Program, Value};
+use serde_json::{Map, Value as Json, json};
+
+use crate::messages;
+use crate::status::{Phase, Reason, Status, StepStatus};
+
+/// A condition that gives neither true nor false.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{0}")]
+pub struct ConditionError(String);
+
+/// Evaluates a condition. `inputs` are the step's inputs that could be resolved.
+///
+/// # Errors
+/// Text that is no CUE, a reference to something unknown, or a value that is no truth value.
+pub fn evaluate(
+    expression: &str,
+    status: &Status,
+    inputs: &Map<String, Json>,
+    context: &Json,
+    parameter: &Json,
+    limits: &Limits,
+) -> Result<bool, ConditionError> {
+    // the names are declared, so that the expression may refer to them; their values are data
+    let text = format!("if: {expression}\nstatus: _\ninputs: _\ncontext: _\nparameter: _\n");
+    let invalid = |errors: cue::Errors| {
+        ConditionError(messages::invalid_condition(errors.to_string().trim_end()))
+    };
+    let program = Program::compile("if", &text, &Packages::std()).map_err(invalid)?;
+    let data = [
+        ("status", Value::from(step_data(status))),
+        ("inputs", Value::from(Json::Object(inputs.clone()))),
+        ("context", Value::from(context.clone())),
+        ("parameter", Value::from(parameter.clone())),
+    ];
+    let borrowed: Vec<(&str, &Value)> = data.iter().map(|(name, value)| (*name, value)).collect();
+    let mut evaluation = program.evaluate(&borrowed, limits);
+    let root = evaluation.root();
+    let Some(node) = evaluation.field(root, "if") else {
+        return Err(ConditionError(messages::invalid_condition("field not found: if")));
+    };
+    match evaluation.export(node) {
+        Ok(Value::Bool(answer)) => Ok(answer),
+        Ok(other) => {
+            let kind = evaluation.kind(node);
+            let shown = other.to_json().to_string();
+            Err(ConditionError(messages::condition_not_bool(&shown, kind_name(kind))))
+        }
+        Err(errors) => Err(invalid(errors)),
+    }
+}
+
+fn kind_name(kind: Kind) -> &'static str {
+    [
+        (Kind::STRING, "string"),
+        (Kind::INT, "int"),
+        (Kind::FLOAT, "float"),
+        (Kind::NULL, "null"),
+        (Kind::LIST, "list"),
+        (Kind::STRUCT, "struct"),
+        (Kind::BYTES, "bytes"),
+    ]
+    .into_iter()
+    .find_map(|(known, name)| (known == kind).then_some(name))
+    .unwrap_or("_")
+}
+
+/// `status.<name>` for every step and sub-step.
+fn step_data(status: &Status) -> Json {
+    let steps = status.all().map(|step| (step.name.clone(), one(step))).collect();
+    Json::Object(steps)
+}
+
+fn one(step: &StepStatus) -> Json {
+    json!({
+        "id": step.id, "name": step.name, "type": step.kind,
+        "phase": step.phase.as_str(), "message": step.message, "reason": step.reason.as_str(),
+        "failed": step.phase == Phase::Failed,
+        "succeeded": step.phase == Phase::Succeeded,
+        "skipped": step.phase == Phase::Skipped,
+        "timeout": step.reason == Reason::Timeout,
+        "failedAfterRetries": step.reason == Reason::FailedAfterRetries,
+        "terminate": step.reason == Reason::Terminate,
+    })
+}

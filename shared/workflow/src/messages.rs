@@ -1,0 +1,62 @@
+//! What a person reads in the status of a workflow.
+
+/// A step whose dependency is not finished.
+#[must_use]
+pub fn pending_on_dependency(name: &str) -> String {
+    format!("Pending on DependsOn: {name}")
+}
+
+/// A step whose input is not there.
+#[must_use]
+pub fn pending_on_input(from: &str) -> String {
+    format!("Pending on Input: {from}")
+}
+
+/// A step whose condition or timeout could not be evaluated.
+#[must_use]
+pub fn pre_check(error: &str) -> String {
+    format!("pre check error: {error}")
+}
+
+/// The workflow stopped itself because a step failed too often.
+pub const SUSPENDED_AFTER_RETRIES: &str = "The workflow suspends automatically because the failed \
+     times of steps have reached the limit";
+
+/// A timeout that is no duration.
+#[must_use]
+pub fn invalid_timeout(text: &str) -> String {
+    format!("time: invalid duration \"{text}\"")
+}
+
+/// A step that cannot be restarted from.
+pub const RESTART_FROM_NON_FAILED: &str = "can not restart from a non-failed step";
+
+/// A step to restart from that the workflow does not have.
+#[must_use]
+pub fn restart_step_unknown(name: &str) -> String {
+    format!("failed step {name} not found")
+}
+
+/// A step to suspend or resume that has no status.
+#[must_use]
+pub fn step_unknown(name: &str) -> String {
+    format!("can not find step {name}")
+}
+
+/// Suspending what has ended.
+pub const SUSPEND_TERMINATED: &str = "can not suspend a terminated workflow";
+
+/// Resuming what has ended.
+pub const RESUME_TERMINATED: &str = "can not resume a terminated workflow";
+
+/// A condition that is no CUE.
+#[must_use]
+pub fn invalid_condition(error: &str) -> String {
+    format!("invalid if value: {error}")
+}
+
+/// A condition that is no truth value.
+#[must_use]
+pub fn condition_not_bool(value: &str, kind: &str) -> String {
+    format!("if: cannot use value {value} (type {kind}) as bool")
+}
