@@ -1,0 +1,178 @@
+{{/* Names as in the chart this one replaces: objects keep their names over an upgrade. */}}
+{{- define "kubevela.name" -}}
+{{- default .Chart.Name .Values.nameOverride | trunc 63 | trimSuffix "-" -}}
+{{- end -}}
+
+{{- define "kubevela.fullname" -}}
+{{- if .Values.fullnameOverride -}}
+{{- .Values.fullnameOverride | trunc 63 | trimSuffix "-" -}}
+{{- else -}}
+{{- $name := default .Chart.Name .Values.nameOverride -}}
+{{- if contains $name .Release.Name -}}
+{{- .Release.Name | trunc 63 | trimSuffix "-" -}}
+{{- else -}}
+{{- printf "%s-%s" .Release.Name $name | trunc 63 | trimSuffix "-" -}}
+{{- end -}}
+{{- end -}}
+{{- end -}}
+
+{{- define "kubevela.chart" -}}
+{{- printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" | trunc 63 | trimSuffix "-" -}}
+{{- end -}}
+
+{{/* Labels of everything. */}}
+{{- define "kubevela.commonLabels" -}}
+helm.sh/chart: {{ include "kubevela.chart" . }}
+app.kubernetes.io/version: {{ .Chart.AppVersion | quote }}
+app.kubernetes.io/managed-by: {{ .Release.Service }}
+{{- end -}}
+
+{{/* The controller: the labels the command line client, addons and shards look for. A Deployment's
+     selector cannot change, so these are exactly those of the chart this one replaces. */}}
+{{- define "kubevela.selectorLabels" -}}
+app.kubernetes.io/name: {{ include "kubevela.name" . }}
+app.kubernetes.io/instance: {{ .Release.Name }}
+{{- end -}}
+
+{{- define "kubevela.labels" -}}
+{{ include "kubevela.commonLabels" . }}
+{{ include "kubevela.selectorLabels" . }}
+{{- end -}}
+
+{{/* The webhook: a name of its own, so that `vela top`, logs and shard discovery do not find it. */}}
+{{- define "kubevela.webhook.selectorLabels" -}}
+app.kubernetes.io/name: {{ include "kubevela.name" . }}-webhook
+app.kubernetes.io/instance: {{ .Release.Name }}
+{{- end -}}
+
+{{- define "kubevela.webhook.labels" -}}
+{{ include "kubevela.commonLabels" . }}
+{{ include "kubevela.webhook.selectorLabels" . }}
+app.kubernetes.io/component: webhook
+{{- end -}}
+
+{{- define "kubevela.webhook.fullname" -}}
+{{- printf "%s-webhook" (include "kubevela.fullname" . | trunc 55 | trimSuffix "-") -}}
+{{- end -}}
+
+{{/* Name of the Service the API server calls; the serving certificate is made for it. */}}
+{{- define "kubevela.webhook.service" -}}
+{{- printf "%s-webhook" (include "kubevela.name" .) -}}
+{{- end -}}
+
+{{- define "kubevela.serviceAccountName" -}}
+{{- if .Values.serviceAccount.create -}}
+{{- default (include "kubevela.fullname" .) .Values.serviceAccount.name -}}
+{{- else -}}
+{{- default "default" .Values.serviceAccount.name -}}
+{{- end -}}
+{{- end -}}
+
+{{- define "kubevela.controllerIdentity" -}}
+{{- printf "system:serviceaccount:%s:%s" .Release.Namespace (include "kubevela.serviceAccountName" .) -}}
+{{- end -}}
+
+{{- define "systemDefinitionNamespace" -}}
+{{- default .Release.Namespace .Values.systemDefinitionNamespace -}}
+{{- end -}}
+
+{{/* The new blocks of values. An upgrade with --reuse-values does not bring their defaults along,
+     hence they are merged here. Keep in step with values.yaml (`cargo xtask charts` compares). */}}
+{{- define "kubevela.webhook.values" -}}
+{{- $defaults := dict
+  "replicaCount" 2
+  "image" (dict "repository" "vela-rs/vela-webhook" "tag" "" "pullPolicy" "IfNotPresent")
+  "resources" (dict "requests" (dict "cpu" "50m" "memory" "64Mi") "limits" (dict "memory" "256Mi"))
+  "logFormat" "json"
+  "certWaitTimeout" "90s"
+  "certWaitInterval" "2s"
+  "priorityClassName" ""
+  "podDisruptionBudget" (dict "enabled" true)
+  "autoscaling" (dict "enabled" false "minReplicas" 2 "maxReplicas" 5 "targetCPUUtilizationPercentage" 70)
+  "topologySpread" true
+  "terminationGracePeriodSeconds" 60
+  "shutdownDelaySeconds" 8
+  "nodeSelector" dict "tolerations" list "affinity" dict
+  "podAnnotations" dict
+  "extraArgs" list
+-}}
+{{- mergeOverwrite $defaults (deepCopy (.Values.webhook | default dict)) | toYaml -}}
+{{- end -}}
+
+{{- define "kubevela.controller.values" -}}
+{{- $defaults := dict
+  "image" (dict "repository" "vela-rs/vela-controller" "tag" "" "pullPolicy" "IfNotPresent")
+  "logFormat" "json"
+  "priorityClassName" ""
+  "podDisruptionBudget" (dict "enabled" false)
+  "podAnnotations" dict
+  "terminationGracePeriodSeconds" 30
+  "extraArgs" list
+-}}
+{{- mergeOverwrite $defaults (deepCopy (.Values.controller | default dict)) | toYaml -}}
+{{- end -}}
+
+{{/* Image of a block: registry prefix, repository, tag or the chart's version. */}}
+{{- define "kubevela.image" -}}
+{{- printf "%s%s:%s" (.root.Values.imageRegistry | default "") .image.repository (.image.tag | default .root.Chart.AppVersion) -}}
+{{- end -}}
+
+{{/*
+Whether Applications are stamped with the identity of their author, and applied under it.
+Set: as set. Not set: on for a new installation; off for an upgrade of one that ran without it,
+recognised by the cluster-admin binding that such an installation has.
+*/}}
+{{- define "kubevela.authentication" -}}
+{{- $enabled := (.Values.authentication | default dict).enabled -}}
+{{- if kindIs "bool" $enabled -}}
+{{- $enabled -}}
+{{- else -}}
+{{- $old := lookup "rbac.authorization.k8s.io/v1" "ClusterRoleBinding" "" (printf "%s:manager-rolebinding" (include "kubevela.fullname" .)) -}}
+{{- not $old -}}
+{{- end -}}
+{{- end -}}
+
+{{/* Group under which the Applications of cluster administrators are applied. */}}
+{{- define "kubevela.adminGroup" -}}
+{{- default "kubevela:cluster-admins" (.Values.authentication | default dict).adminGroup -}}
+{{- end -}}
+
+{{/* Arguments that both deployables must agree on. */}}
+{{- define "kubevela.sharedArgs" -}}
+- "--system-definition-namespace={{ include "systemDefinitionNamespace" . }}"
+- "--feature-gates=AuthenticateApplication={{ include "kubevela.authentication" . }}"
+{{- if eq (include "kubevela.authentication" .) "true" }}
+- "--authentication-with-user={{ dig "withUser" true .Values.authentication }}"
+- "--authentication-default-user={{ dig "defaultUser" "kubevela:vela-core" .Values.authentication }}"
+- "--authentication-group-pattern={{ dig "groupPattern" "kubevela:*" .Values.authentication }}"
+{{- end }}
+- "--feature-gates=EnableCueValidation={{ dig "enableCueValidation" false .Values.featureGates }}"
+- "--feature-gates=ValidateResourcesExist={{ dig "validateResourcesExist" false .Values.featureGates }}"
+- "--feature-gates=EnableApplicationScopedPolicies={{ dig "enableApplicationScopedPolicies" false .Values.featureGates }}"
+- "--feature-gates=EnableGlobalPolicies={{ dig "enableGlobalPolicies" false .Values.featureGates }}"
+{{- if .Values.sharding.enabled }}
+- "--enable-sharding"
+{{- with .Values.sharding.schedulableShards }}
+- "--schedulable-shards={{ . }}"
+{{- end }}
+- "--feature-gates=ValidateComponentWhenSharding={{ dig "validateComponentWhenSharding" false .Values.featureGates }}"
+- "--feature-gates=DisableWebhookAutoSchedule={{ dig "disableWebhookAutoSchedule" false .Values.featureGates }}"
+{{- end }}
+{{- if .Values.logDebug }}
+- "--log-debug=true"
+{{- end }}
+{{- if .Values.devLogs }}
+- "--dev-logs=true"
+{{- end }}
+{{- end -}}
+
+{{/* Pod Security "restricted", for both Pods; the chart's own values win. */}}
+{{- define "kubevela.podSecurityContext" -}}
+{{- $defaults := dict "runAsNonRoot" true "runAsUser" 65532 "runAsGroup" 65532 "fsGroup" 65532 "seccompProfile" (dict "type" "RuntimeDefault") -}}
+{{- mergeOverwrite $defaults (deepCopy (.Values.podSecurityContext | default dict)) | toYaml -}}
+{{- end -}}
+
+{{- define "kubevela.securityContext" -}}
+{{- $defaults := dict "allowPrivilegeEscalation" false "readOnlyRootFilesystem" true "capabilities" (dict "drop" (list "ALL")) -}}
+{{- mergeOverwrite $defaults (deepCopy (.Values.securityContext | default dict)) | toYaml -}}
+{{- end -}}

@@ -1,0 +1,67 @@
+{{/* The CA bundle of a live webhook by its name: an upgrade must not tear down what works.
+     Nothing is rendered on a first installation or without a cluster (`helm template`, GitOps):
+     the controller fills it in and keeps it right. */}}
+{{- define "kubevela.caBundle" -}}
+{{- $live := lookup "admissionregistration.k8s.io/v1" .kind "" (printf "%s-admission" (include "kubevela.fullname" .root)) -}}
+{{- $name := .name -}}
+{{- if $live -}}
+{{- range $live.webhooks -}}
+{{- if and (eq .name $name) .clientConfig.caBundle -}}
+{{ .clientConfig.caBundle }}
+{{- end -}}
+{{- end -}}
+{{- end -}}
+{{- end -}}
+
+{{/* One webhook. dict: root, kind, name, path, resource, conditions (list of name and expression) */}}
+{{- define "kubevela.admission.webhook" -}}
+{{- $root := .root -}}
+- name: {{ .name }}
+  admissionReviewVersions: ["v1", "v1beta1"]
+  sideEffects: None
+  # The same from the first rendering on: there is no window in which anything passes unseen.
+  failurePolicy: {{ $root.Values.admissionWebhooks.failurePolicy }}
+  timeoutSeconds: {{ $root.Values.admissionWebhookTimeout }}
+  clientConfig:
+    service:
+      name: {{ include "kubevela.webhook.service" $root }}
+      namespace: {{ $root.Release.Namespace }}
+      path: {{ .path }}
+      port: 443
+    {{- $bundle := include "kubevela.caBundle" (dict "root" $root "kind" .kind "name" .name) | trim }}
+    {{- with $bundle }}
+    caBundle: {{ . }}
+    {{- end }}
+  rules:
+    - apiGroups: ["core.oam.dev"]
+      apiVersions: ["v1beta1"]
+      resources: [{{ .resource | quote }}]
+      operations: ["CREATE", "UPDATE"]
+      scope: Namespaced
+  matchConditions:
+    # Removing finalizers must work whatever state the object is in.
+    - name: not-being-deleted
+      expression: '!has(object.metadata.deletionTimestamp)'
+    {{- if eq .resource "applications" }}
+    # The controller writes metadata only; its writes must not depend on its own admission.
+    - name: not-the-controller
+      expression: 'request.userInfo.username != "{{ include "kubevela.controllerIdentity" $root }}"'
+    # Owner references and finalizers say nothing about what is deployed.
+    - name: says-something
+      expression: >-
+        request.operation == "CREATE" || object.spec != oldObject.spec
+        || has(object.metadata.annotations) != has(oldObject.metadata.annotations)
+        || (has(object.metadata.annotations) && object.metadata.annotations != oldObject.metadata.annotations)
+        || has(object.metadata.labels) != has(oldObject.metadata.labels)
+        || (has(object.metadata.labels) && object.metadata.labels != oldObject.metadata.labels)
+    {{- else }}
+    # An installation, upgrade or rollback brings the built-in definitions, possibly before any
+    # webhook Pod answers; they were checked when the chart was made.
+    - name: not-of-this-release
+      expression: >-
+        !(request.namespace == "{{ include "systemDefinitionNamespace" $root }}"
+        && has(object.metadata.annotations)
+        && "meta.helm.sh/release-name" in object.metadata.annotations
+        && object.metadata.annotations["meta.helm.sh/release-name"] == "{{ $root.Release.Name }}")
+    {{- end }}
+{{- end -}}
