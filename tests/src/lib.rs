@@ -7,6 +7,7 @@ pub mod answers;
 pub mod audit;
 pub mod cluster;
 pub mod controlplane;
+pub mod deploy;
 pub mod fixtures;
 pub mod material;
 pub mod pki;

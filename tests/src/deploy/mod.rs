@@ -1,0 +1,144 @@
+//! vela-rs on a control plane: the chart's objects and both programs as processes.
+//!
+//! As close to an installation as processes on loopback can be: the chart is rendered by helm, the
+//! programs get the flags of the chart's Deployments, each has a token of its own ServiceAccount
+//! and no right that the chart does not give. Different are the addresses: webhook configurations
+//! name a URL instead of a Service, and ports and folders are ours.
+
+mod binaries;
+mod manifests;
+mod program;
+
+use std::fs;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use anyhow::{Context, Result, bail};
+use serde_json::Value;
+
+pub use self::binaries::{Binaries, Profile};
+pub use self::manifests::{Manifests, apply, apply_all, from_jsonl};
+pub use self::program::{Program, Role};
+
+use crate::cluster::{self, Cluster};
+use crate::process::Process;
+use crate::progress::Step;
+
+/// The namespace of the control plane and of the built-in definitions.
+pub const NAMESPACE: &str = "vela-system";
+/// The name of the helm release.
+pub const RELEASE: &str = "kubevela";
+
+/// What to deploy.
+#[derive(Debug, Clone, Default)]
+pub struct Options {
+    /// Definitions instead of the chart's, one object a line.
+    pub definitions: Option<PathBuf>,
+    /// Flags for the controller after those of the chart.
+    pub controller_flags: Vec<String>,
+    /// Flags for the webhook after those of the chart.
+    pub webhook_flags: Vec<String>,
+    /// Values for the chart, as `--set` takes them.
+    pub values: Vec<String>,
+}
+
+/// Both programs, running.
+#[derive(Debug)]
+pub struct Deployed {
+    /// The controller.
+    pub controller: Program,
+    /// The webhook.
+    pub webhook: Program,
+}
+
+impl Deployed {
+    /// Installs the chart's objects, starts both programs, waits until they are ready and turns
+    /// admission on.
+    ///
+    /// # Errors
+    /// When an object is refused or a program does not become ready; with the end of its log.
+    pub async fn start(cluster: &Cluster, binaries: &Binaries, options: &Options) -> Result<Self> {
+        let step = Step::start("installing the chart's objects");
+        let client = cluster.client().await?;
+        let manifests = Manifests::render(cluster.programs(), &options.values)?;
+        apply_all(&client, manifests.foundation()).await?;
+        step.done();
+
+        let definitions = match &options.definitions {
+            Some(file) => from_jsonl(file)?,
+            None => manifests.definitions(),
+        };
+        let step = Step::start(format!("installing {} definitions", definitions.len()));
+        apply_all(&client, definitions).await?;
+        step.done();
+
+        let step = Step::start("starting webhook and controller");
+        let webhook =
+            Program::prepare(Role::Webhook, cluster, binaries, &manifests, options).await?;
+        let controller =
+            Program::prepare(Role::Controller, cluster, binaries, &manifests, options).await?;
+        webhook.start(cluster)?;
+        controller.start(cluster)?;
+        webhook.ready().await?;
+        controller.ready().await?;
+        step.done();
+
+        let url = webhook.url();
+        let hooks = manifests.webhooks(&url, cluster.authority().certificate())?;
+        if hooks.is_empty() {
+            bail!("the chart renders no webhook configuration");
+        }
+        apply_all(&client, hooks).await?;
+        Ok(Self { controller, webhook })
+    }
+
+    /// An error if one of the programs has ended.
+    ///
+    /// # Errors
+    /// When one has ended; with the end of its log.
+    pub fn check(&self) -> Result<()> {
+        self.webhook.check()?;
+        self.controller.check()
+    }
+
+    /// Asks both programs to end. False if one had to be ended by force.
+    ///
+    /// # Errors
+    /// When the operating system does not answer.
+    pub fn stop(&self, grace: Duration) -> Result<bool> {
+        let controller = self.controller.stop(grace)?;
+        Ok(self.webhook.stop(grace)? && controller)
+    }
+}
+
+/// The kubeconfig and the certificate folder of a program.
+async fn identity(cluster: &Cluster, role: Role, account: &str) -> Result<(PathBuf, PathBuf)> {
+    let kubeconfig = cluster.kubeconfig_of(NAMESPACE, account).await?;
+    let certificates = cluster.dir().join(format!("{}-certs", role.name()));
+    fs::create_dir_all(&certificates)?;
+    let leaf = cluster.authority().server(role.name(), &["localhost"])?;
+    leaf.write(&certificates, "tls")?;
+    fs::write(certificates.join("ca.crt"), cluster.authority().certificate())?;
+    fs::write(cluster.dir().join("webhook-ca.crt"), cluster.authority().certificate())?;
+    Ok((kubeconfig, certificates))
+}
+
+/// The text at a JSON pointer.
+fn text<'a>(value: &'a Value, pointer: &str) -> Option<&'a str> {
+    value.pointer(pointer).and_then(Value::as_str)
+}
+
+/// Starts a program's process.
+fn spawn(
+    cluster: &Cluster,
+    name: &str,
+    invocation: &crate::process::Invocation,
+) -> Result<Process> {
+    let log = cluster.dir().join(format!("{name}.log"));
+    cluster.watchdog().spawn(name, invocation, &log)
+}
+
+/// A free port that was not handed out before in this deployment.
+fn port() -> Result<u16> {
+    cluster::free_port().context("no port for a program under test")
+}

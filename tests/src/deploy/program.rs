@@ -1,0 +1,275 @@
+//! One of the two programs as a process: its flags, its start, its end.
+
+use std::io::{Read, Write};
+use std::net::TcpStream;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, bail};
+use parking_lot::Mutex;
+use serde_json::Value;
+
+use super::{Binaries, Manifests, NAMESPACE, Options, identity, port, spawn, text};
+use crate::cluster::Cluster;
+use crate::process::{Invocation, Process, tail};
+
+/// How long a program may take to become ready.
+const READY: Duration = Duration::from_secs(60);
+
+/// Flags of the chart that name addresses, folders and identities of a Pod.
+const OURS: [&str; 6] = [
+    "--health-addr",
+    "--metrics-addr",
+    "--webhook-port",
+    "--webhook-cert-dir",
+    "--kubeconfig",
+    "--leader-election-namespace",
+];
+
+/// Which program.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Role {
+    /// `vela-controller`.
+    Controller,
+    /// `vela-webhook`.
+    Webhook,
+}
+
+impl Role {
+    /// The short name: of logs and folders.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Controller => "controller",
+            Self::Webhook => "webhook",
+        }
+    }
+
+    /// The command line client finds the controller's Deployment by its label.
+    fn owns(self, deployment: &Value) -> bool {
+        let label = deployment
+            .pointer("/metadata/labels")
+            .and_then(|labels| labels.get("controller.oam.dev/name"));
+        let webhook = text(deployment, "/metadata/name").is_some_and(|n| n.ends_with("-webhook"));
+        match self {
+            Self::Controller => label.is_some() && !webhook,
+            Self::Webhook => label.is_none() && webhook,
+        }
+    }
+}
+
+/// A program under test; it can be killed and started again.
+#[derive(Debug)]
+pub struct Program {
+    role: Role,
+    invocation: Invocation,
+    log: PathBuf,
+    health: u16,
+    webhook: u16,
+    process: Mutex<Option<Process>>,
+}
+
+impl Program {
+    /// Collects its flags and its identity.
+    ///
+    /// # Errors
+    /// When the chart has no Deployment for it or its ServiceAccount gets no token.
+    pub async fn prepare(
+        role: Role,
+        cluster: &Cluster,
+        binaries: &Binaries,
+        manifests: &Manifests,
+        options: &Options,
+    ) -> Result<Self> {
+        let deployment = manifests
+            .deployment(|object| role.owns(object))
+            .with_context(|| format!("the chart has no Deployment of the {}", role.name()))?;
+        let account = text(deployment, "/spec/template/spec/serviceAccountName")
+            .with_context(|| format!("the {} has no ServiceAccount", role.name()))?;
+        let (kubeconfig, certificates) = identity(cluster, role, account).await?;
+        let (health, metrics, webhook) = (port()?, port()?, port()?);
+        let mut flags = chart_flags(deployment);
+        flags.push(format!("--health-addr=127.0.0.1:{health}"));
+        flags.push(format!("--metrics-addr=127.0.0.1:{metrics}"));
+        let (program, extra) = match role {
+            Role::Controller => {
+                flags.push(format!("--leader-election-namespace={NAMESPACE}"));
+                (&binaries.controller, &options.controller_flags)
+            }
+            Role::Webhook => {
+                flags.push(format!("--webhook-port={webhook}"));
+                flags.push(format!("--webhook-cert-dir={}", certificates.display()));
+                (&binaries.webhook, &options.webhook_flags)
+            }
+        };
+        flags.extend(extra.iter().cloned());
+        let invocation = Invocation::new(program)
+            .args(flags)
+            .env("KUBECONFIG", kubeconfig.to_string_lossy())
+            .env("POD_NAMESPACE", NAMESPACE)
+            .env("POD_NAME", format!("{}-0", role.name()))
+            .env("RUST_BACKTRACE", "1");
+        let log = cluster.dir().join(format!("{}.log", role.name()));
+        Ok(Self { role, invocation, log, health, webhook, process: Mutex::new(None) })
+    }
+
+    /// Starts it, without waiting until it is ready.
+    ///
+    /// # Errors
+    /// When it runs already or cannot be started.
+    pub fn start(&self, cluster: &Cluster) -> Result<u32> {
+        let mut process = self.process.lock();
+        if let Some(running) = process.as_ref()
+            && running.ended()?.is_none()
+        {
+            bail!("the {} runs already (process {})", self.role.name(), running.pid());
+        }
+        let started = spawn(cluster, self.role.name(), &self.invocation)?;
+        let pid = started.pid();
+        *process = Some(started);
+        Ok(pid)
+    }
+
+    /// Waits until `/readyz` says so.
+    ///
+    /// # Errors
+    /// When the program ends or does not become ready.
+    pub async fn ready(&self) -> Result<()> {
+        let deadline = Instant::now() + READY;
+        loop {
+            self.check()?;
+            let port = self.health;
+            let answer = tokio::task::spawn_blocking(move || get(port, "/readyz")).await?;
+            match answer {
+                Ok((200, _)) => return Ok(()),
+                _ if Instant::now() < deadline => {}
+                Ok((code, body)) => bail!(
+                    "the {} is not ready after {} s: {code} {}{}",
+                    self.role.name(),
+                    READY.as_secs(),
+                    body.trim(),
+                    tail(&self.log, 15)
+                ),
+                Err(error) => bail!(
+                    "the {} does not answer on its health port after {} s: {error}{}",
+                    self.role.name(),
+                    READY.as_secs(),
+                    tail(&self.log, 15)
+                ),
+            }
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+    }
+
+    /// An error if it has ended.
+    ///
+    /// # Errors
+    /// When it has ended; with the end of its log.
+    pub fn check(&self) -> Result<()> {
+        self.process.lock().as_ref().map_or(Ok(()), Process::check)
+    }
+
+    /// Its process id, while it runs.
+    #[must_use]
+    pub fn pid(&self) -> Option<u32> {
+        let process = self.process.lock();
+        let running = process.as_ref()?;
+        matches!(running.ended(), Ok(None)).then(|| running.pid())
+    }
+
+    /// `kill -9`.
+    ///
+    /// # Errors
+    /// When the operating system does not answer.
+    pub fn kill(&self) -> Result<()> {
+        if let Some(process) = self.process.lock().as_ref() {
+            process.kill()?;
+        }
+        Ok(())
+    }
+
+    /// Asks it to end. False if it had to be ended by force.
+    ///
+    /// # Errors
+    /// When the operating system does not answer.
+    pub fn stop(&self, grace: Duration) -> Result<bool> {
+        self.process.lock().as_ref().map_or(Ok(true), |process| process.stop(grace))
+    }
+
+    /// Where its output goes.
+    #[must_use]
+    pub fn log(&self) -> &Path {
+        &self.log
+    }
+
+    /// The base of its webhook URLs.
+    #[must_use]
+    pub fn url(&self) -> String {
+        format!("https://127.0.0.1:{}", self.webhook)
+    }
+}
+
+/// The flags of the Deployment's first container without [`OURS`].
+fn chart_flags(deployment: &Value) -> Vec<String> {
+    let args = deployment
+        .pointer("/spec/template/spec/containers/0/args")
+        .and_then(Value::as_array)
+        .map(Vec::as_slice)
+        .unwrap_or_default();
+    let mut flags = Vec::new();
+    let mut skip = false;
+    for arg in args.iter().filter_map(Value::as_str) {
+        if skip && !arg.starts_with("--") {
+            skip = false;
+            continue;
+        }
+        let name = arg.split('=').next().unwrap_or(arg);
+        let ours = OURS.contains(&name);
+        skip = ours && !arg.contains('=');
+        if !ours {
+            flags.push(arg.to_owned());
+        }
+    }
+    flags
+}
+
+/// A plain HTTP request to loopback: status and body.
+fn get(port: u16, path: &str) -> Result<(u16, String)> {
+    let address = ([127, 0, 0, 1], port).into();
+    let mut stream = TcpStream::connect_timeout(&address, Duration::from_secs(2))?;
+    stream.set_read_timeout(Some(Duration::from_secs(2)))?;
+    write!(stream, "GET {path} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n")?;
+    let mut answer = Vec::new();
+    stream.read_to_end(&mut answer)?;
+    let answer = String::from_utf8_lossy(&answer);
+    let code = answer.split(' ').nth(1).and_then(|code| code.parse().ok());
+    let body = answer.split_once("\r\n\r\n").map_or("", |(_, body)| body);
+    Ok((code.context("not an HTTP answer")?, body.to_owned()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn addresses_of_the_chart_are_replaced_and_the_rest_kept() {
+        let deployment = json!({ "spec": { "template": { "spec": { "containers": [{ "args": [
+            "--metrics-addr=:8080", "--enable-leader-election", "--webhook-port", "9443",
+            "--feature-gates=A=true",
+        ] }] } } } });
+        assert_eq!(
+            chart_flags(&deployment),
+            ["--enable-leader-election", "--feature-gates=A=true"]
+        );
+    }
+
+    #[test]
+    fn deployments_are_told_apart_as_the_client_tells_them() {
+        let controller = json!({ "metadata": { "name": "kubevela-vela-core",
+            "labels": { "controller.oam.dev/name": "vela-core" } } });
+        let webhook = json!({ "metadata": { "name": "kubevela-vela-core-webhook", "labels": {} } });
+        assert!(Role::Controller.owns(&controller) && !Role::Controller.owns(&webhook));
+        assert!(Role::Webhook.owns(&webhook) && !Role::Webhook.owns(&controller));
+    }
+}
