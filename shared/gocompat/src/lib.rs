@@ -1,5 +1,8 @@
 //! What must equal Go byte for byte: JSON, durations, hashes, numbers, regular expressions.
 
 pub mod duration;
+pub mod fnv;
+pub mod hashstructure;
 pub mod json;
+pub mod spew;
 pub mod strconv;

@@ -1,0 +1,213 @@
+//! Compressed storage of trackers and revisions (`util/compression` of kubevela/pkg).
+//!
+//! The stored object carries base64 of the compressed JSON in `compression.data`. Reading puts the
+//! content back into the normal fields and empties `data` but keeps `type`, so that the next write
+//! compresses again.
+
+use std::io::{Read, Write};
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD as BASE64;
+use flate2::read::GzDecoder;
+use flate2::write::GzEncoder;
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use crate::omit::zero;
+use crate::resource_tracker::ManagedResource;
+use crate::revision::ApplicationRevisionSpec;
+use crate::{ApplicationRevision, ResourceTracker};
+
+/// The most a payload may expand to. etcd holds 1.5 MiB; zstd of text rarely exceeds a factor of
+/// 50; a bomb does.
+pub const MAX_EXPANDED: u64 = 128 << 20;
+
+/// The `compression` field.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct Compression {
+    /// Algorithm: empty, `gzip` or `zstd`.
+    #[serde(rename = "type", skip_serializing_if = "zero")]
+    pub type_: String,
+    /// Base64 of the compressed JSON.
+    #[serde(skip_serializing_if = "zero")]
+    pub data: String,
+}
+
+/// A known algorithm.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Algorithm {
+    /// Stored as it is.
+    #[default]
+    None,
+    /// gzip, default level.
+    Gzip,
+    /// zstd, default speed.
+    Zstd,
+}
+
+impl Algorithm {
+    /// The name in `compression.type`.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::None => "",
+            Self::Gzip => "gzip",
+            Self::Zstd => "zstd",
+        }
+    }
+
+    /// Reads the name.
+    ///
+    /// # Errors
+    /// [`Error::Unsupported`] for any other name.
+    pub fn parse(name: &str) -> Result<Self, Error> {
+        match name {
+            "" => Ok(Self::None),
+            "gzip" => Ok(Self::Gzip),
+            "zstd" => Ok(Self::Zstd),
+            other => Err(Error::Unsupported(other.to_owned())),
+        }
+    }
+}
+
+/// Why a payload cannot be read or written.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// Unknown algorithm.
+    #[error("unsupported compression type: {0}")]
+    Unsupported(String),
+    /// Not base64.
+    #[error("compressed data is not base64")]
+    Base64(#[from] base64::DecodeError),
+    /// The stream is damaged.
+    #[error("compressed data is damaged")]
+    Stream(#[from] std::io::Error),
+    /// It expands to more than [`MAX_EXPANDED`].
+    #[error("compressed data expands to more than {} MiB", MAX_EXPANDED >> 20)]
+    TooLarge,
+    /// The content has another shape.
+    #[error("compressed data has unexpected content")]
+    Content(#[from] serde_json::Error),
+}
+
+/// Compresses bytes into text.
+///
+/// # Errors
+/// The compressor fails.
+pub fn compress(algorithm: Algorithm, bytes: &[u8]) -> Result<String, Error> {
+    let packed = match algorithm {
+        Algorithm::None => bytes.to_vec(),
+        Algorithm::Gzip => {
+            let mut encoder = GzEncoder::new(Vec::new(), flate2::Compression::default());
+            encoder.write_all(bytes)?;
+            encoder.finish()?
+        }
+        Algorithm::Zstd => zstd::stream::encode_all(bytes, zstd::DEFAULT_COMPRESSION_LEVEL)?,
+    };
+    Ok(BASE64.encode(packed))
+}
+
+/// Expands text into bytes.
+///
+/// # Errors
+/// The text is damaged or expands beyond [`MAX_EXPANDED`].
+pub fn expand(algorithm: Algorithm, text: &str) -> Result<Vec<u8>, Error> {
+    let packed = BASE64.decode(text)?;
+    match algorithm {
+        Algorithm::None => Ok(packed),
+        Algorithm::Gzip => read_bounded(GzDecoder::new(packed.as_slice())),
+        Algorithm::Zstd => read_bounded(zstd::stream::read::Decoder::new(packed.as_slice())?),
+    }
+}
+
+fn read_bounded(reader: impl Read) -> Result<Vec<u8>, Error> {
+    let mut bytes = Vec::new();
+    reader.take(MAX_EXPANDED + 1).read_to_end(&mut bytes)?;
+    if bytes.len() as u64 > MAX_EXPANDED { Err(Error::TooLarge) } else { Ok(bytes) }
+}
+
+impl ResourceTracker {
+    /// Puts compressed content back into the fields; the type stays.
+    ///
+    /// # Errors
+    /// The payload cannot be read.
+    pub fn expand(&mut self) -> Result<(), Error> {
+        let algorithm = Algorithm::parse(&self.spec.compression.type_)?;
+        if algorithm == Algorithm::None || self.spec.compression.data.is_empty() {
+            return Ok(());
+        }
+        let bytes = expand(algorithm, &self.spec.compression.data)?;
+        // Go writes a nil slice as null.
+        self.spec.managed_resources =
+            serde_json::from_slice::<Option<Vec<ManagedResource>>>(&bytes)?.unwrap_or_default();
+        self.spec.compression.data.clear();
+        Ok(())
+    }
+
+    /// The object as it is stored under its compression type.
+    ///
+    /// # Errors
+    /// The type is unknown or the compressor fails.
+    pub fn to_stored(&self) -> Result<Self, Error> {
+        let algorithm = Algorithm::parse(&self.spec.compression.type_)?;
+        let mut stored = self.clone();
+        if algorithm != Algorithm::None {
+            let bytes = vela_gocompat::json::to_vec(&self.spec.managed_resources)?;
+            stored.spec.compression.data = compress(algorithm, &bytes)?;
+            stored.spec.managed_resources.clear();
+        }
+        Ok(stored)
+    }
+}
+
+impl ApplicationRevision {
+    /// Puts compressed content back into the fields; the type stays.
+    ///
+    /// # Errors
+    /// The payload cannot be read.
+    pub fn expand(&mut self) -> Result<(), Error> {
+        let algorithm = Algorithm::parse(&self.spec.compression.type_)?;
+        if algorithm == Algorithm::None || self.spec.compression.data.is_empty() {
+            return Ok(());
+        }
+        let bytes = expand(algorithm, &self.spec.compression.data)?;
+        let mut spec: ApplicationRevisionSpec = serde_json::from_slice(&bytes)?;
+        spec.compression = Compression {
+            type_: std::mem::take(&mut self.spec.compression.type_),
+            data: String::new(),
+        };
+        self.spec = spec;
+        Ok(())
+    }
+
+    /// The object as it is stored under its compression type: only a stub of the Application
+    /// remains, because the schema requires it.
+    ///
+    /// # Errors
+    /// The type is unknown or the compressor fails.
+    pub fn to_stored(&self) -> Result<Self, Error> {
+        let algorithm = Algorithm::parse(&self.spec.compression.type_)?;
+        if algorithm == Algorithm::None {
+            return Ok(self.clone());
+        }
+        let mut content = serde_json::to_value(&self.spec)?;
+        if let Value::Object(fields) = &mut content {
+            fields.remove("compression");
+        }
+        let bytes = vela_gocompat::json::to_vec(&content)?;
+        Ok(Self {
+            api_version: self.api_version.clone(),
+            kind: self.kind.clone(),
+            metadata: self.metadata.clone(),
+            spec: ApplicationRevisionSpec {
+                compression: Compression {
+                    type_: self.spec.compression.type_.clone(),
+                    data: compress(algorithm, &bytes)?,
+                },
+                ..Default::default()
+            },
+            status: self.status.clone(),
+        })
+    }
+}

@@ -1,0 +1,338 @@
+//! The definition kinds: ComponentDefinition, TraitDefinition, PolicyDefinition,
+//! WorkflowStepDefinition and the legacy WorkloadDefinition.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+
+use crate::omit::zero;
+use crate::reference::{Revision, WorkloadGvk};
+use crate::{Condition, GROUP, ObjectMeta, RawExtension};
+
+/// Declares a definition kind around its spec.
+macro_rules! definition {
+    ($(#[$doc:meta])* $name:ident, $spec:ident, $plural:literal) => {
+        $(#[$doc])*
+        #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+        #[serde(rename_all = "camelCase", default)]
+        pub struct $name {
+            /// `core.oam.dev/v1beta1`; empty in the unused shells of a DefinitionRevision.
+            #[serde(skip_serializing_if = "zero")]
+            pub api_version: String,
+            /// The kind; empty in shells.
+            #[serde(skip_serializing_if = "zero")]
+            pub kind: String,
+            /// Name, labels and so on.
+            pub metadata: ObjectMeta,
+            /// The definition.
+            pub spec: $spec,
+            /// What the controller made of it.
+            pub status: DefinitionStatus,
+        }
+
+        kind!($name, GROUP, "v1beta1", $plural, NamespaceResourceScope);
+    };
+}
+
+definition!(
+    /// How a component type becomes a workload.
+    ComponentDefinition, ComponentDefinitionSpec, "componentdefinitions"
+);
+definition!(
+    /// How a trait type changes or accompanies a workload.
+    TraitDefinition, TraitDefinitionSpec, "traitdefinitions"
+);
+definition!(
+    /// How a policy type becomes objects, or changes Applications.
+    PolicyDefinition, PolicyDefinitionSpec, "policydefinitions"
+);
+definition!(
+    /// What a workflow step type does.
+    WorkflowStepDefinition, WorkflowStepDefinitionSpec, "workflowstepdefinitions"
+);
+definition!(
+    /// Legacy: a component type named after a CRD.
+    WorkloadDefinition, WorkloadDefinitionSpec, "workloaddefinitions"
+);
+
+/// Spec of a ComponentDefinition.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct ComponentDefinitionSpec {
+    /// The kind of the workload.
+    pub workload: WorkloadTypeDescriptor,
+    /// Kinds the workload makes.
+    #[serde(skip_serializing_if = "zero")]
+    pub child_resource_kinds: Vec<ChildResourceKind>,
+    /// Label for the revision.
+    #[serde(skip_serializing_if = "zero")]
+    pub revision_label: String,
+    /// Path of the Pod spec in the workload.
+    #[serde(skip_serializing_if = "zero")]
+    pub pod_spec_path: String,
+    /// Health and status templates.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub status: Option<StatusTemplates>,
+    /// The template.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub schematic: Option<Schematic>,
+    /// Anything.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub extension: Option<RawExtension>,
+    /// Semantic version.
+    #[serde(skip_serializing_if = "zero")]
+    pub version: String,
+}
+
+/// The kind of a workload.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct WorkloadTypeDescriptor {
+    /// Name of a WorkloadDefinition, or `autodetects.core.oam.dev`.
+    #[serde(rename = "type", skip_serializing_if = "zero")]
+    pub type_: String,
+    /// The kind itself; always written.
+    pub definition: WorkloadGvk,
+}
+
+/// A kind the workload makes.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct ChildResourceKind {
+    /// Group and version.
+    pub api_version: String,
+    /// Kind.
+    pub kind: String,
+    /// Labels to find them by.
+    #[serde(skip_serializing_if = "zero")]
+    pub selector: BTreeMap<String, String>,
+}
+
+/// CUE templates for health and status.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct StatusTemplates {
+    /// Yields `message`.
+    #[serde(skip_serializing_if = "zero")]
+    pub custom_status: String,
+    /// Yields the details map.
+    #[serde(skip_serializing_if = "zero")]
+    pub details: String,
+    /// Yields `isHealth`.
+    #[serde(skip_serializing_if = "zero")]
+    pub health_policy: String,
+}
+
+/// The template of a definition.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct Schematic {
+    /// Removed from the reference; WorkloadDefinitions may still carry it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub kube: Option<RawExtension>,
+    /// A CUE template.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub cue: Option<Cue>,
+    /// Removed from the reference; WorkloadDefinitions may still carry it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub helm: Option<RawExtension>,
+    /// A Terraform configuration.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub terraform: Option<Terraform>,
+}
+
+/// A CUE template.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct Cue {
+    /// The text.
+    pub template: String,
+}
+
+/// A Terraform configuration.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct Terraform {
+    /// HCL or JSON text, or a Git address.
+    pub configuration: String,
+    /// `hcl`, `json` or `remote`.
+    #[serde(rename = "type", skip_serializing_if = "zero")]
+    pub type_: String,
+    /// Folder in the repository.
+    #[serde(skip_serializing_if = "zero")]
+    pub path: String,
+    /// Secret for the outputs.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub write_connection_secret_to_ref: Option<TerraformSecretReference>,
+    /// The provider.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub provider_ref: Option<TerraformSecretReference>,
+    /// Destroy on deletion; the CRD's default is true.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub delete_resource: Option<bool>,
+    /// Region.
+    #[serde(rename = "customRegion", skip_serializing_if = "zero")]
+    pub custom_region: String,
+    /// Secret for Git.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub git_credentials_secret_reference: Option<SecretReference>,
+}
+
+/// A name in a namespace; the name is always written.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct TerraformSecretReference {
+    /// Name.
+    pub name: String,
+    /// Namespace.
+    #[serde(skip_serializing_if = "zero")]
+    pub namespace: String,
+}
+
+/// A Secret in a namespace.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct SecretReference {
+    /// Name.
+    #[serde(skip_serializing_if = "zero")]
+    pub name: String,
+    /// Namespace.
+    #[serde(skip_serializing_if = "zero")]
+    pub namespace: String,
+}
+
+/// A reference to a CustomResourceDefinition; written even when empty.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct DefinitionReference {
+    /// Name of the CustomResourceDefinition.
+    pub name: String,
+    /// Version of it.
+    #[serde(skip_serializing_if = "zero")]
+    pub version: String,
+}
+
+/// Spec of a TraitDefinition.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct TraitDefinitionSpec {
+    /// The kind the trait makes, if one.
+    pub definition_ref: DefinitionReference,
+    /// The trait knows revisions.
+    #[serde(skip_serializing_if = "zero")]
+    pub revision_enabled: bool,
+    /// Path for a reference to the workload.
+    #[serde(skip_serializing_if = "zero")]
+    pub workload_ref_path: String,
+    /// Changing it restarts Pods.
+    #[serde(skip_serializing_if = "zero")]
+    pub pod_disruptive: bool,
+    /// Workloads it fits.
+    #[serde(skip_serializing_if = "zero")]
+    pub applies_to_workloads: Vec<String>,
+    /// Traits it excludes.
+    #[serde(skip_serializing_if = "zero")]
+    pub conflicts_with: Vec<String>,
+    /// The template.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub schematic: Option<Schematic>,
+    /// Health and status templates.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub status: Option<StatusTemplates>,
+    /// Anything.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub extension: Option<RawExtension>,
+    /// The trait makes the workload itself.
+    #[serde(skip_serializing_if = "zero")]
+    pub manage_workload: bool,
+    /// Its objects go to the control plane's cluster.
+    #[serde(skip_serializing_if = "zero")]
+    pub control_plane_only: bool,
+    /// `PreDispatch`, `DefaultDispatch` or `PostDispatch`.
+    #[serde(skip_serializing_if = "zero")]
+    pub stage: String,
+    /// Semantic version.
+    #[serde(skip_serializing_if = "zero")]
+    pub version: String,
+}
+
+/// Spec of a PolicyDefinition.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct PolicyDefinitionSpec {
+    /// The kind the policy makes, if one.
+    pub definition_ref: DefinitionReference,
+    /// The template.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub schematic: Option<Schematic>,
+    /// The policy decides about health.
+    #[serde(skip_serializing_if = "zero")]
+    pub manage_health_check: bool,
+    /// Semantic version.
+    #[serde(skip_serializing_if = "zero")]
+    pub version: String,
+    /// Runs for every Application.
+    #[serde(skip_serializing_if = "zero")]
+    pub global: bool,
+    /// Order among global ones.
+    #[serde(skip_serializing_if = "zero")]
+    pub priority: i32,
+    /// Empty, or `Application`: changes Applications before they are parsed.
+    #[serde(skip_serializing_if = "zero")]
+    pub scope: String,
+}
+
+/// Spec of a WorkflowStepDefinition.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct WorkflowStepDefinitionSpec {
+    /// Unused; written even when empty.
+    pub definition_ref: DefinitionReference,
+    /// The template.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub schematic: Option<Schematic>,
+    /// Semantic version.
+    #[serde(skip_serializing_if = "zero")]
+    pub version: String,
+}
+
+/// Spec of a WorkloadDefinition.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct WorkloadDefinitionSpec {
+    /// The CustomResourceDefinition of the workload.
+    pub definition_ref: DefinitionReference,
+    /// Kinds the workload makes.
+    #[serde(skip_serializing_if = "zero")]
+    pub child_resource_kinds: Vec<ChildResourceKind>,
+    /// Label for the revision.
+    #[serde(skip_serializing_if = "zero")]
+    pub revision_label: String,
+    /// Path of the Pod spec in the workload.
+    #[serde(skip_serializing_if = "zero")]
+    pub pod_spec_path: String,
+    /// Health and status templates.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub status: Option<StatusTemplates>,
+    /// The template.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub schematic: Option<Schematic>,
+    /// Anything.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub extension: Option<RawExtension>,
+}
+
+/// What the controller made of a definition.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct DefinitionStatus {
+    /// One condition per type.
+    #[serde(skip_serializing_if = "zero")]
+    pub conditions: Vec<Condition>,
+    /// ConfigMap with the schema of the parameters.
+    #[serde(skip_serializing_if = "zero")]
+    pub config_map_ref: String,
+    /// The current revision.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub latest_revision: Option<Revision>,
+}

@@ -1,0 +1,392 @@
+//! Every label, annotation, finalizer, condition type, reason, phase and fixed name of the API.
+//!
+//! Upstream: `pkg/oam/labels.go`, `apis/types/{types,multicluster}.go`, `pkg/appfile/appfile.go`,
+//! `controller/sharding` and `controller/reconciler` of kubevela/pkg.
+
+/// Labels.
+pub mod label {
+    /// Owner: name of the Application. With [`APP_NAMESPACE`] this is the record of ownership.
+    pub const APP_NAME: &str = "app.oam.dev/name";
+    /// Owner: namespace of the Application.
+    pub const APP_NAMESPACE: &str = "app.oam.dev/namespace";
+    /// Component name.
+    pub const APP_COMPONENT: &str = "app.oam.dev/component";
+    /// Name of the ApplicationRevision.
+    pub const APP_REVISION: &str = "app.oam.dev/appRevision";
+    /// Hash of the ApplicationRevision.
+    pub const APP_REVISION_HASH: &str = "app.oam.dev/app-revision-hash";
+    /// `WORKLOAD` or `TRAIT`: [`super::resource_type`].
+    pub const RESOURCE_TYPE: &str = "app.oam.dev/resourceType";
+    /// Component type.
+    pub const WORKLOAD_TYPE: &str = "workload.oam.dev/type";
+    /// Trait type; [`super::AUXILIARY_WORKLOAD`] for `outputs` of components.
+    pub const TRAIT_TYPE: &str = "trait.oam.dev/type";
+    /// Key of the `outputs` entry.
+    pub const TRAIT_RESOURCE: &str = "trait.oam.dev/resource";
+    /// `true` on objects of traits that manage the workload.
+    pub const MANAGE_WORKLOAD: &str = "trait.oam.dev/manage-workload";
+    /// Component revision.
+    pub const COMPONENT_REVISION: &str = "app.oam.dev/revision";
+    /// Copy under a replication policy.
+    pub const REPLICA_KEY: &str = "app.oam.dev/replicaKey";
+    /// Target cluster.
+    pub const APP_CLUSTER: &str = "app.oam.dev/cluster";
+    /// Environment (legacy).
+    pub const APP_ENV: &str = "envbinding.oam.dev/env";
+    /// Hash of the rendered object.
+    pub const RENDER_HASH: &str = "oam.dev/render-hash";
+    /// Uid of the Application, on trackers.
+    pub const APP_UID: &str = "app.oam.dev/uid";
+    /// `true` stops the reconcile of an Application.
+    pub const PAUSE: &str = "controller.core.oam.dev/pause";
+    /// Shard that owns the object.
+    pub const SCHEDULED_SHARD_ID: &str = "controller.core.oam.dev/scheduled-shard-id";
+    /// Shard that a Pod offers.
+    pub const SHARD_ID: &str = "controller.core.oam.dev/shard-id";
+    /// Addon that the Application belongs to: apply-once by default.
+    pub const ADDON_NAME: &str = "addons.oam.dev/name";
+    /// Version of the addon.
+    pub const ADDON_VERSION: &str = "addons.oam.dev/version";
+    /// Registry of the addon.
+    pub const ADDON_REGISTRY: &str = "addons.oam.dev/registry";
+    /// Auxiliary object of an addon.
+    pub const ADDON_AUXILIARY_NAME: &str = "addons.oam.dev/auxiliary-name";
+    /// Project, informational.
+    pub const PROJECT: &str = "core.oam.dev/project";
+    /// Who the source of truth is, informational.
+    pub const SOURCE_OF_TRUTH: &str = "app.oam.dev/source-of-truth";
+    /// Name of the ComponentDefinition, on its revisions.
+    pub const COMPONENT_DEFINITION_NAME: &str = "componentdefinition.oam.dev/name";
+    /// Name of the TraitDefinition, on its revisions.
+    pub const TRAIT_DEFINITION_NAME: &str = "trait.oam.dev/name";
+    /// Name of the PolicyDefinition, on its revisions.
+    pub const POLICY_DEFINITION_NAME: &str = "policydefinition.oam.dev/name";
+    /// Name of the WorkflowStepDefinition, on its revisions.
+    pub const WORKFLOW_STEP_DEFINITION_NAME: &str = "workflowstepdefinition.oam.dev/name";
+    /// [`super::SCHEMA`] on ConfigMaps with parameter schemas.
+    pub const DEFINITION: &str = "definition.oam.dev";
+    /// Definition or revision that a schema ConfigMap is about.
+    pub const DEFINITION_NAME: &str = "definition.oam.dev/name";
+    /// Deprecated definition, informational.
+    pub const DEFINITION_DEPRECATED: &str = "custom.definition.oam.dev/deprecated";
+    /// Hidden definition, informational.
+    pub const DEFINITION_HIDDEN: &str = "custom.definition.oam.dev/ui-hidden";
+    /// Category of the definition, informational.
+    pub const DEFINITION_CATEGORY: &str = "custom.definition.oam.dev/category";
+    /// Legacy component revisions.
+    pub const CONTROLLER_REVISION_COMPONENT: &str = "controller.oam.dev/component";
+    /// Name of the controller, on its Pods.
+    pub const CONTROLLER_NAME: &str = "controller.oam.dev/name";
+    /// Custom rules of the resource tree.
+    pub const RULES_RESOURCES: &str = "rules.oam.dev/resources";
+    /// Format of those rules.
+    pub const RULES_RESOURCE_FORMAT: &str = "rules.oam.dev/resource-format";
+    /// Environment of a namespace.
+    pub const NAMESPACE_ENV: &str = "namespace.oam.dev/env";
+    /// Target of a namespace.
+    pub const NAMESPACE_TARGET: &str = "namespace.oam.dev/target";
+    /// Namespace used by the control plane.
+    pub const USAGE_CONTROL_PLANE: &str = "usage.oam.dev/control-plane";
+    /// Namespace used at run time.
+    pub const USAGE_RUNTIME: &str = "usage.oam.dev/runtime";
+    /// Type of a config Secret.
+    pub const CONFIG_TYPE: &str = "config.oam.dev/type";
+    /// Catalog of a config Secret.
+    pub const CONFIG_CATALOG: &str = "config.oam.dev/catalog";
+    /// Sub-type of a config Secret.
+    pub const CONFIG_SUB_TYPE: &str = "config.oam.dev/sub-type";
+    /// Project of a config Secret.
+    pub const CONFIG_PROJECT: &str = "config.oam.dev/project";
+    /// Config Secret to distribute.
+    pub const CONFIG_MULTI_CLUSTER: &str = "config.oam.dev/multi-cluster";
+    /// Identifier of a config Secret.
+    pub const CONFIG_IDENTIFIER: &str = "config.oam.dev/identifier";
+    /// Scope of a config template.
+    pub const CONFIG_SCOPE: &str = "config.oam.dev/scope";
+    /// Marks the revision that tests the CRD at start.
+    pub const PRE_CHECK: &str = "core.oam.dev/pre-check";
+    /// ConfigMaps with the results of application-scoped policies.
+    pub const APPLICATION_POLICIES: &str = "app.oam.dev/application-policies";
+    /// Credential type of a cluster Secret.
+    pub const CLUSTER_CREDENTIAL_TYPE: &str = "cluster.core.oam.dev/cluster-credential-type";
+    /// Endpoint type of a cluster Secret.
+    pub const CLUSTER_ENDPOINT_TYPE: &str = "cluster.core.oam.dev/cluster-endpoint-type";
+    /// Marks the local cluster.
+    pub const CLUSTER_CONTROL_PLANE: &str = "cluster.core.oam.dev/control-plane";
+}
+
+/// Annotations.
+pub mod annotation {
+    /// Last applied manifest: base of the three-way merge.
+    pub const LAST_APPLIED_CONFIG: &str = "app.oam.dev/last-applied-configuration";
+    /// When it was created.
+    pub const LAST_APPLIED_TIME: &str = "app.oam.dev/last-applied-time";
+    /// Applications that share the object: `<namespace>/<name>`, comma separated.
+    pub const SHARED_BY: &str = "app.oam.dev/shared-by";
+    /// `kubectl apply`'s own record.
+    pub const KUBECTL_LAST_APPLIED: &str = "kubectl.kubernetes.io/last-applied-configuration";
+    /// Version of the controller that must handle the object.
+    pub const CONTROLLER_VERSION_REQUIRE: &str = "app.oam.dev/controller-version-require";
+    /// Version that first handled the Application.
+    pub const KUBEVELA_VERSION: &str = "oam.dev/kubevela-version";
+    /// Pins the content under a name.
+    pub const PUBLISH_VERSION: &str = "app.oam.dev/publishVersion";
+    /// Informational.
+    pub const DEPLOY_VERSION: &str = "app.oam.dev/deployVersion";
+    /// Follow definitions.
+    pub const AUTO_UPDATE: &str = "app.oam.dev/autoUpdate";
+    /// Restart the workflow: `true`, a time, or a duration.
+    pub const RESTART_WORKFLOW: &str = "app.oam.dev/restart-workflow";
+    /// Resync period of this Application.
+    pub const RECONCILE_INTERVAL: &str = "app.oam.dev/reconcile-interval";
+    /// Name for `context.workflowName`.
+    pub const WORKFLOW_NAME: &str = "app.oam.dev/workflowName";
+    /// Display name.
+    pub const APP_NAME: &str = "app.oam.dev/appName";
+    /// Display alias.
+    pub const APP_ALIAS: &str = "app.oam.dev/appAlias";
+    /// ServiceAccount to act as.
+    pub const SERVICE_ACCOUNT: &str = "app.oam.dev/service-account-name";
+    /// User to act as.
+    pub const USERNAME: &str = "app.oam.dev/username";
+    /// Groups to act as, comma separated.
+    pub const GROUP: &str = "app.oam.dev/group";
+    /// Allow changes of immutable parameters.
+    pub const FORCE_PARAM_MUTATIONS: &str = "app.oam.dev/force-param-mutations";
+    /// Policies may change the spec of any revision.
+    pub const POLICY_AUTO_REVISION: &str = "policy.oam.dev/auto-revision";
+    /// Skip global policies.
+    pub const POLICY_SKIP_GLOBAL: &str = "policy.oam.dev/skip-global";
+    /// Labels that are not passed on.
+    pub const FILTER_LABELS: &str = "filter.oam.dev/label-keys";
+    /// Annotations that are not passed on.
+    pub const FILTER_ANNOTATIONS: &str = "filter.oam.dev/annotation-keys";
+    /// Not passed on; without effect.
+    pub const INPLACE_UPGRADE: &str = "app.oam.dev/inplace-upgrade";
+    /// Marks dry runs.
+    pub const DRY_RUN_APP_REVISION: &str = "app.oam.dev/app-revision";
+    /// Explicit revision name of a definition.
+    pub const DEFINITION_REVISION_NAME: &str = "definitionrevision.oam.dev/name";
+    /// Workloads that a trait applies to, on its schema ConfigMap.
+    pub const DEFINITION_APPLIED_WORKLOADS: &str = "definition.oam.dev/appliedWorkloads";
+    /// Description of a definition.
+    pub const DEFINITION_DESCRIPTION: &str = "definition.oam.dev/description";
+    /// Alias of a definition.
+    pub const DEFINITION_ALIAS: &str = "definition.oam.dev/alias";
+    /// Icon of a definition.
+    pub const DEFINITION_ICON: &str = "definition.oam.dev/icon";
+    /// Example of a definition.
+    pub const DEFINITION_EXAMPLE_URL: &str = "definition.oam.dev/example-url";
+    /// Ignore the object without its component.
+    pub const ADDON_IGNORE_WITHOUT_COMPONENT: &str = "addon.oam.dev/ignore-without-component";
+    /// Bind the object to a component.
+    pub const ADDON_BIND_COMPONENT: &str = "addon.oam.dev/bind-component";
+    /// Do not resume with the client.
+    pub const SKIP_RESUME: &str = "controller.core.oam.dev/skip-resume";
+    /// Source of a referred object.
+    pub const RESOURCE_URL: &str = "app.oam.dev/resource-url";
+    /// When the workflow run of a context ConfigMap started.
+    pub const WORKFLOW_START_TIME: &str = "vela.io/startTime";
+    /// Config Secrets that must not be shown.
+    pub const CONFIG_SENSITIVE: &str = "config.oam.dev/sensitive";
+    /// Namespace of the template of a config Secret.
+    pub const CONFIG_TEMPLATE_NAMESPACE: &str = "config.oam.dev/template-namespace";
+    /// Description of a config.
+    pub const CONFIG_DESCRIPTION: &str = "config.oam.dev/description";
+    /// Alias of a config.
+    pub const CONFIG_ALIAS: &str = "config.oam.dev/alias";
+    /// Where a config goes.
+    pub const CONFIG_DISTRIBUTION_SPEC: &str = "config.oam.dev/distribution-spec";
+    /// Version of a cluster.
+    pub const CLUSTER_VERSION: &str = "cluster.core.oam.dev/cluster-version";
+    /// Alias of a cluster.
+    pub const CLUSTER_ALIAS: &str = "cluster.core.oam.dev/cluster-alias";
+    /// Annotation prefixes that templates of application-scoped policies do not see.
+    pub const INTERNAL_PREFIXES: [&str; 7] = [
+        "app.oam.dev/",
+        "oam.dev/",
+        "kubectl.kubernetes.io/",
+        "kubernetes.io/",
+        "k8s.io/",
+        "helm.sh/",
+        "app.kubernetes.io/",
+    ];
+}
+
+/// Finalizers.
+pub mod finalizer {
+    /// On Applications: trackers go first.
+    pub const APPLICATION: &str = "app.oam.dev/resource-tracker-finalizer";
+    /// On Applications, set by users: objects stay.
+    pub const ORPHAN_RESOURCE: &str = "app.oam.dev/orphan-resource";
+    /// On trackers: recorded objects go first.
+    pub const RESOURCE_TRACKER: &str = "resourcetracker.core.oam.dev/finalizer";
+}
+
+/// Types of conditions.
+pub mod condition {
+    /// The Application was parsed.
+    pub const PARSED: &str = "Parsed";
+    /// The revision exists.
+    pub const REVISION: &str = "Revision";
+    /// Policies were applied.
+    pub const POLICY: &str = "Policy";
+    /// The workflow was built.
+    pub const RENDER: &str = "Render";
+    /// The workflow succeeded.
+    pub const WORKFLOW: &str = "Workflow";
+    /// All is done.
+    pub const READY: &str = "Ready";
+    /// The last reconcile went through.
+    pub const SYNCED: &str = "Synced";
+    /// Drift was corrected.
+    pub const STATE_KEEP: &str = "StateKeep";
+    /// Those of Applications in their internal order; a restart keeps those up to `Render`.
+    pub const APPLICATION_ORDER: [&str; 6] = [PARSED, REVISION, POLICY, RENDER, WORKFLOW, READY];
+}
+
+/// Reasons of conditions.
+pub mod reason {
+    /// True and usable.
+    pub const AVAILABLE: &str = "Available";
+    /// A complete reconcile.
+    pub const RECONCILE_SUCCESS: &str = "ReconcileSuccess";
+    /// A failed one.
+    pub const RECONCILE_ERROR: &str = "ReconcileError";
+    /// Something is going away.
+    pub const DELETING: &str = "Deleting";
+}
+
+/// Reasons of events.
+pub mod event {
+    /// Source component of the Application controller's events.
+    pub const APPLICATION: &str = "Application";
+    /// Parsed.
+    pub const PARSED: &str = "Parsed";
+    /// Rendered.
+    pub const RENDERED: &str = "Rendered";
+    /// Policies applied.
+    pub const POLICY_GENERATED: &str = "PolicyGenerated";
+    /// Revision exists.
+    pub const REVISIONED: &str = "Revisioned";
+    /// Workflow finished.
+    pub const APPLIED: &str = "Applied";
+    /// All is done.
+    pub const DEPLOYED: &str = "Deployed";
+    /// Parsing failed.
+    pub const FAILED_PARSE: &str = "FailedParse";
+    /// Revision failed.
+    pub const FAILED_REVISION: &str = "FailedRevision";
+    /// Workflow failed.
+    pub const FAILED_WORKFLOW: &str = "FailedWorkflow";
+    /// Policies failed.
+    pub const FAILED_APPLY: &str = "FailedApply";
+    /// Drift could not be corrected.
+    pub const FAILED_STATE_KEEP: &str = "FailedStateKeep";
+    /// Garbage collection failed.
+    pub const FAILED_GC: &str = "FailedGC";
+    /// A global policy ran.
+    pub const GLOBAL_POLICY_APPLIED: &str = "GlobalPolicyApplied";
+    /// An explicit policy ran.
+    pub const POLICY_APPLIED: &str = "PolicyApplied";
+    /// A global policy was off.
+    pub const GLOBAL_POLICY_SKIPPED: &str = "GlobalPolicySkipped";
+    /// An explicit policy was off.
+    pub const POLICY_SKIPPED: &str = "PolicySkipped";
+    /// A global policy failed.
+    pub const GLOBAL_POLICY_FAILED: &str = "GlobalPolicyFailed";
+    /// An explicit policy failed.
+    pub const POLICY_FAILED: &str = "PolicyFailed";
+}
+
+/// Phases of an Application (`status.status`).
+pub mod phase {
+    /// Before parsing.
+    pub const STARTING: &str = "starting";
+    /// Parsing, revision.
+    pub const RENDERING: &str = "rendering";
+    /// Applying policies.
+    pub const GENERATING_POLICY: &str = "generatingPolicy";
+    /// Workflow executes.
+    pub const RUNNING_WORKFLOW: &str = "runningWorkflow";
+    /// Workflow is suspended.
+    pub const WORKFLOW_SUSPENDING: &str = "workflowSuspending";
+    /// Workflow was terminated.
+    pub const WORKFLOW_TERMINATED: &str = "workflowTerminated";
+    /// Workflow failed.
+    pub const WORKFLOW_FAILED: &str = "workflowFailed";
+    /// All healthy.
+    pub const RUNNING: &str = "running";
+    /// Something is not.
+    pub const UNHEALTHY: &str = "unhealthy";
+    /// Going away.
+    pub const DELETING: &str = "deleting";
+    /// All of them.
+    pub const ALL: [&str; 10] = [
+        STARTING,
+        RENDERING,
+        GENERATING_POLICY,
+        RUNNING_WORKFLOW,
+        WORKFLOW_SUSPENDING,
+        WORKFLOW_TERMINATED,
+        WORKFLOW_FAILED,
+        RUNNING,
+        UNHEALTHY,
+        DELETING,
+    ];
+}
+
+/// Values of [`label::RESOURCE_TYPE`].
+pub mod resource_type {
+    /// The workload of a component.
+    pub const WORKLOAD: &str = "WORKLOAD";
+    /// An object of a trait.
+    pub const TRAIT: &str = "TRAIT";
+}
+
+/// Types of trackers.
+pub mod tracker {
+    /// What lives as long as the Application.
+    pub const ROOT: &str = "root";
+    /// What belongs to a generation.
+    pub const VERSIONED: &str = "versioned";
+    /// Legacy component revisions.
+    pub const COMPONENT_REVISION: &str = "component-revision";
+}
+
+/// Types of definitions in DefinitionRevisions.
+pub mod definition_type {
+    /// ComponentDefinition.
+    pub const COMPONENT: &str = "Component";
+    /// TraitDefinition.
+    pub const TRAIT: &str = "Trait";
+    /// PolicyDefinition.
+    pub const POLICY: &str = "Policy";
+    /// WorkflowStepDefinition.
+    pub const WORKFLOW_STEP: &str = "WorkflowStep";
+}
+
+/// Creators of applied resources.
+pub mod creator {
+    /// A workflow step.
+    pub const WORKFLOW: &str = "workflow";
+    /// A policy.
+    pub const POLICY: &str = "policy";
+}
+
+/// Trait type of objects that come from a component's `outputs`.
+pub const AUXILIARY_WORKLOAD: &str = "AuxiliaryWorkload";
+/// Value of [`label::DEFINITION`] on schema ConfigMaps.
+pub const SCHEMA: &str = "schema";
+/// Key of the schema in those ConfigMaps.
+pub const OPENAPI_V3_JSON_SCHEMA: &str = "openapi-v3-json-schema";
+/// Workload type of definitions whose kind only rendering tells.
+pub const AUTODETECT_WORKLOAD: &str = "autodetects.core.oam.dev";
+/// The local cluster.
+pub const CLUSTER_LOCAL: &str = "local";
+/// Where built-in definitions live by default.
+pub const SYSTEM_NAMESPACE: &str = "vela-system";
+/// Values of the last-applied annotation that switch the record off.
+pub const LAST_APPLIED_SKIP: [&str; 2] = ["-", "skip"];
+/// Middle part of the default name of a trait without type.
+pub const TRAIT_NAME_MIDDLE: &str = "trait";
