@@ -44,13 +44,13 @@ impl File {
         self.lines.position(offset)
     }
 
-    /// The comments that belong to a declaration: those directly above it, then those behind it
-    /// on the same line. Each item is a whole comment group, see [`Comment`].
+    /// The comments that belong to a declaration: those above it, then those behind it (or behind
+    /// the bracket it opens) on the same line. Each item is a whole group, see [`Comment`].
     pub fn comments_of(&self, decl: DeclId) -> impl Iterator<Item = &Comment> {
         let owner = self.ast.decl(decl);
-        let docs = self.comments.get(owner.docs.clone().range()).unwrap_or_default();
-        let tail = self.comments.get(owner.tail.clone().range()).unwrap_or_default();
-        docs.iter().chain(tail)
+        [owner.docs, owner.inner, owner.tail]
+            .into_iter()
+            .flat_map(|range| self.comments.get(range.range()).unwrap_or_default())
     }
 
     /// The lines of the comments of a declaration, without the `//`.
@@ -79,7 +79,7 @@ impl Comment {
 }
 
 /// A range of [`File::comments`].
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Comments {
     pub(crate) start: u32,
     pub(crate) end: u32,
@@ -92,7 +92,7 @@ impl Comments {
 
     /// Whether there is none.
     #[must_use]
-    pub fn is_empty(&self) -> bool {
+    pub fn is_empty(self) -> bool {
         self.start >= self.end
     }
 }
@@ -254,7 +254,8 @@ pub enum Expr {
     Paren(ExprId),
     /// An operator in front, including bounds such as `>=1` and the default mark `*`.
     Unary(UnaryOp, ExprId),
-    /// `a op b`. A chain of `|` nests to the left.
+    /// `a op b`. Chains nest to the left, as deep as they are long: the parser's depth limit does
+    /// not count left operands, so walk them in a loop.
     Binary(BinaryOp, ExprId, ExprId),
     /// `e.a`, `e."a"`, `e.#A`
     Selector(ExprId, Selector),
@@ -352,6 +353,14 @@ pub enum BinaryOp {
     Multiply,
     /// `/`
     Divide,
+    /// `div`, Euclidean division of integers
+    Div,
+    /// `mod`, its remainder
+    Mod,
+    /// `quo`, truncated division of integers
+    Quo,
+    /// `rem`, its remainder
+    Rem,
 }
 
 impl UnaryOp {
@@ -395,6 +404,10 @@ impl BinaryOp {
             Self::Subtract => "-",
             Self::Multiply => "*",
             Self::Divide => "/",
+            Self::Div => "div",
+            Self::Mod => "mod",
+            Self::Quo => "quo",
+            Self::Rem => "rem",
         }
     }
 
@@ -415,7 +428,7 @@ impl BinaryOp {
             | Self::Match
             | Self::NotMatch => 5,
             Self::Add | Self::Subtract => 6,
-            Self::Multiply | Self::Divide => 7,
+            Self::Multiply | Self::Divide | Self::Div | Self::Mod | Self::Quo | Self::Rem => 7,
         }
     }
 }
@@ -429,8 +442,9 @@ pub struct Decl {
     pub span: Span,
     /// The comment groups above it.
     pub docs: Comments,
-    /// The comment groups behind it, on the line on which it ends (or, if it opens a brace,
-    /// begins).
+    /// The comment group inside it on the line on which it begins, as in `a: { // here`.
+    pub inner: Comments,
+    /// The comment group behind it, on the line on which it ends.
     pub tail: Comments,
 }
 
@@ -638,7 +652,8 @@ impl Ast {
     /// Adds a declaration without comments.
     pub fn add_decl(&mut self, kind: DeclKind, span: Span) -> DeclId {
         let id = DeclId(index(self.decls.len()));
-        self.decls.push(Decl { kind, span, docs: Comments::default(), tail: Comments::default() });
+        let none = Comments::default();
+        self.decls.push(Decl { kind, span, docs: none, inner: none, tail: none });
         id
     }
 
@@ -698,10 +713,6 @@ impl Ast {
 
     pub(crate) fn decl_mut(&mut self, id: DeclId) -> &mut Decl {
         &mut self.decls[id.index()]
-    }
-
-    pub(crate) fn expr_mut(&mut self, id: ExprId) -> (&mut Expr, &mut Span) {
-        (&mut self.exprs[id.index()], &mut self.spans[id.index()])
     }
 }
 

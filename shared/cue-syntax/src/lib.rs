@@ -6,10 +6,11 @@
 #![allow(clippy::indexing_slicing, reason = "arena ids are made by this crate only")]
 
 pub mod ast;
+pub mod lexer;
 pub mod literal;
 mod parser;
 mod position;
 
 pub use ast::File;
-pub use parser::{ParseError, ParseLimits, parse};
+pub use parser::{ParseError, ParseLimits, parse, parse_expr};
 pub use position::{LineIndex, Position, Span};

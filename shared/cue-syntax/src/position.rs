@@ -1,5 +1,7 @@
 //! Where things are in a source text: byte spans, and lines and columns made from them.
 
+use std::fmt;
+
 /// A half-open range of byte offsets in one source text.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Span {
@@ -31,6 +33,12 @@ impl Span {
         Self { start: self.start.min(other.start), end: self.end.max(other.end) }
     }
 
+    /// Whether it covers nothing.
+    #[must_use]
+    pub fn is_empty(self) -> bool {
+        self.start >= self.end
+    }
+
     /// Whether the node has no place in a text.
     #[must_use]
     pub fn is_none(self) -> bool {
@@ -45,6 +53,12 @@ pub struct Position {
     pub line: u32,
     /// Column in bytes, from 1.
     pub column: u32,
+}
+
+impl fmt::Display for Position {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}:{}", self.line, self.column)
+    }
 }
 
 /// The starts of all lines of a text: finds the [`Position`] of an offset by binary search.
