@@ -1,1 +1,23 @@
-//! Object algebra: three-way and strategic merge, ownership, tracker records.
+//! Object algebra: what is written to a live object, who owns it, what trackers remember and what is garbage.
+//!
+//! Everything is a decision over values; nothing here talks to an API server or looks at a clock.
+//!
+//! - [`object`]: reading and writing Kubernetes objects as JSON, object keys;
+//! - [`json_merge`], [`strategic`]: patches, three-way and plain; [`last_applied`]: what they start from;
+//! - [`ownership`]: owner labels and sharers; [`policy`]: the resource policies and their rules;
+//! - [`plan`]: one manifest against one live object; [`tracker`]: ResourceTrackers; [`gc`]: garbage collection.
+
+pub mod gc;
+pub mod json_merge;
+pub mod last_applied;
+pub mod object;
+pub mod ownership;
+pub mod plan;
+pub mod policy;
+pub mod strategic;
+pub mod tracker;
+
+pub use object::ResourceKey;
+pub use ownership::Owner;
+pub use policy::ResourcePolicies;
+pub use tracker::{Role, Tracker};

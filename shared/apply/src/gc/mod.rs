@@ -1,0 +1,272 @@
+//! Garbage collection as a pure decision: trackers, policies and live objects in, a plan out.
+//!
+//! Answers for `pkg/resourcekeeper/gc.go`. The reference marks trackers by generation and deletes what only marked trackers
+//! hold; here the rule is: **an object in the desired set of the newest spec is never deleted.** The desired set is what
+//! the current and the root tracker hold, and old trackers are looked at only when the run of the newest spec allows it
+//! (`Scope::History`). What is deleted is confirmed by the next look at the live objects, never assumed.
+
+use std::collections::BTreeSet;
+
+use serde_json::Value;
+
+use crate::object::{ResourceKey, is_deleting, str_at};
+use crate::ownership::{Owner, sharers, without_sharer};
+use crate::policy::{GcStrategy, Propagation, ResourcePolicies};
+use crate::tracker::{Record, Role, Tracker, key_of};
+
+/// How much may be collected.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Scope {
+    /// The newest spec is not dispatched yet: nothing is deleted, only empty trackers go.
+    Marked,
+    /// The newest spec is dispatched completely: old trackers too.
+    History,
+    /// The Application is being deleted: everything.
+    All,
+}
+
+/// What the decision is made from.
+pub struct Input<'a> {
+    /// The Application.
+    pub owner: &'a Owner,
+    /// All trackers of the Application.
+    pub trackers: &'a [Tracker],
+    /// Name of the tracker of the present run, `""` if there is none.
+    pub current: &'a str,
+    /// How far to go.
+    pub scope: Scope,
+    /// The policies of the live spec.
+    pub policies: &'a ResourcePolicies,
+    /// The Application carries the finalizer `app.oam.dev/orphan-resource`.
+    pub orphan: bool,
+    /// The live object of a key; `None` if there is none.
+    pub live: &'a dyn Fn(&ResourceKey) -> Option<Value>,
+    /// Records the newest spec may still want although the current tracker does not hold them (used when collecting
+    /// after a failed run: the components in the spec that were not reached).
+    pub spared: &'a dyn Fn(&Record) -> bool,
+    /// The components that `component` waits for (used with `order: dependency`).
+    pub depends_on: &'a dyn Fn(&str) -> Vec<String>,
+}
+
+impl std::fmt::Debug for Input<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Input").field("owner", self.owner).field("scope", &self.scope).finish()
+    }
+}
+
+/// One thing to do with one object.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Action {
+    /// Delete it, but only the object with this uid.
+    Delete {
+        /// What.
+        record: Record,
+        /// The live object's uid.
+        uid: String,
+        /// `None` leaves the choice to the server.
+        propagation: Option<Propagation>,
+    },
+    /// Keep it and take our owner labels off.
+    Release {
+        /// What.
+        record: Record,
+    },
+    /// It is shared: leave it to the remaining sharers.
+    HandOver {
+        /// What.
+        record: Record,
+        /// The new value of the shared-by annotation.
+        shared_by: String,
+        /// The next owner, if we own it now.
+        next: Option<Owner>,
+    },
+}
+
+/// What is to be done now, and what has to be waited for.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Plan {
+    /// Things to do with objects.
+    pub actions: Vec<Action>,
+    /// Trackers with nothing left to collect: remove their finalizer and delete them.
+    pub finished: Vec<String>,
+    /// Old trackers to mark as deleting, so that the collection goes on whatever happens to the spec.
+    pub marked: Vec<String>,
+    /// Records a policy of the new spec saves: they move to the root tracker (`skipGC` set for `never`).
+    pub to_root: Vec<Record>,
+    /// Objects that still exist and hold a tracker up.
+    pub waiting: Vec<Record>,
+}
+
+impl Plan {
+    /// Whether nothing is left to do or to wait for.
+    #[must_use]
+    pub fn is_done(&self) -> bool {
+        self.actions.is_empty()
+            && self.finished.is_empty()
+            && self.marked.is_empty()
+            && self.to_root.is_empty()
+            && self.waiting.is_empty()
+    }
+}
+
+/// The keys that must live: everything the current and the root tracker hold and no step removed.
+#[must_use]
+pub fn desired(trackers: &[Tracker], current: &str) -> BTreeSet<ResourceKey> {
+    trackers
+        .iter()
+        .filter(|tracker| tracker.name == current || tracker.role == Role::Root)
+        .flat_map(|tracker| &tracker.records)
+        .filter(|record| !record.deleted)
+        .map(key_of)
+        .collect()
+}
+
+/// Decides what to collect.
+#[must_use]
+pub fn plan(input: &Input<'_>) -> Plan {
+    let desired = match input.scope {
+        Scope::All => BTreeSet::new(),
+        _ => desired(input.trackers, input.current),
+    };
+    let mut plan = Plan::default();
+    let mut seen = BTreeSet::new();
+    for tracker in input.trackers {
+        // A current or root tracker that somebody deletes by hand is rebuilt by its owner, not collected.
+        let old = tracker.role == Role::Versioned && tracker.name != input.current;
+        let keeps = input.policies.garbage_collect.keep_legacy_resource;
+        let collected = match input.scope {
+            Scope::All => true,
+            Scope::Marked => old && tracker.deleting,
+            Scope::History => old && (tracker.deleting || !keeps || is_superseded(tracker, &desired, input)),
+        };
+        if !collected {
+            continue;
+        }
+        let held = Held::of(tracker, input);
+        let mut pending = false;
+        for (record, live) in &held.live {
+            if desired.contains(&key_of(record)) {
+                continue;
+            }
+            if input.scope == Scope::Marked || (input.scope != Scope::All && (input.spared)(record)) {
+                pending = true;
+                continue;
+            }
+            if input.scope != Scope::All && keep_by_policy(input, record, live, &mut plan) {
+                continue;
+            }
+            let waits = input.policies.garbage_collect.order_dependency
+                && held.has_dependents(&record.component, input);
+            let first = seen.insert(key_of(record));
+            match (first && !waits).then(|| act(input, record, live)) {
+                Some(Act::Do(action)) => {
+                    if matches!(action, Action::Delete { .. }) {
+                        pending = true;
+                        plan.waiting.push((*record).clone());
+                    }
+                    plan.actions.push(action);
+                }
+                Some(Act::Wait) | None => {
+                    pending = true;
+                    if first {
+                        plan.waiting.push((*record).clone());
+                    }
+                }
+            }
+        }
+        if pending {
+            if !tracker.deleting && input.scope != Scope::Marked {
+                plan.marked.push(tracker.name.clone());
+            }
+        } else {
+            plan.finished.push(tracker.name.clone());
+        }
+    }
+    plan
+}
+
+/// With `keepLegacyResource` an old tracker goes once everything in it is gone or held by a newer one.
+fn is_superseded(tracker: &Tracker, desired: &BTreeSet<ResourceKey>, input: &Input<'_>) -> bool {
+    tracker.records.iter().all(|record| {
+        let key = key_of(record);
+        desired.contains(&key) || !(input.live)(&key).is_some_and(|live| input.owner.holds(&live))
+    })
+}
+
+/// A rule of the new spec may save an object of a component that left it.
+fn keep_by_policy(input: &Input<'_>, record: &Record, live: &Value, plan: &mut Plan) -> bool {
+    let strategy = input.policies.gc_strategy(live);
+    if strategy == GcStrategy::OnAppUpdate || record.deleted {
+        return false;
+    }
+    let saved = Record { skip_gc: strategy == GcStrategy::Never, ..record.clone() };
+    if !plan.to_root.iter().any(|other| key_of(other) == key_of(&saved)) {
+        plan.to_root.push(saved);
+    }
+    true
+}
+
+/// The records of one tracker whose objects exist and are ours.
+struct Held<'t> {
+    live: Vec<(&'t Record, Value)>,
+}
+
+impl<'t> Held<'t> {
+    fn of(tracker: &'t Tracker, input: &Input<'_>) -> Self {
+        let live = tracker.records.iter().filter_map(|record| {
+            let live = (input.live)(&key_of(record))?;
+            let unowned = str_at(&live, &["metadata", "resourceVersion"]).is_empty() && !input.orphan;
+            (unowned || input.owner.holds(&live)).then_some((record, live))
+        });
+        Self { live: live.collect() }
+    }
+
+    /// Whether an object of a component that depends on `component` is still there.
+    fn has_dependents(&self, component: &str, input: &Input<'_>) -> bool {
+        !component.is_empty()
+            && self.live.iter().any(|(other, _)| {
+                other.component != component
+                    && (input.depends_on)(&other.component).iter().any(|name| name == component)
+            })
+    }
+}
+
+enum Act {
+    Do(Action),
+    Wait,
+}
+
+fn act(input: &Input<'_>, record: &Record, live: &Value) -> Act {
+    let record = record.clone();
+    if sharers(live).any(|sharer| sharer == input.owner.sharer()) {
+        let shared_by = without_sharer(live, input.owner);
+        if !shared_by.is_empty() {
+            let owns = Owner::of(live).as_ref() == Some(input.owner);
+            let next = owns.then(|| next_owner(&shared_by)).flatten();
+            return Act::Do(Action::HandOver { record, shared_by, next });
+        }
+    }
+    let propagation = input.policies.gc_propagation(live);
+    if record.skip_gc
+        || input.orphan
+        || propagation == Some(Propagation::Orphan)
+        || (input.scope == Scope::All && input.policies.gc_strategy(live) == GcStrategy::Never)
+    {
+        return Act::Do(Action::Release { record });
+    }
+    if is_deleting(live) {
+        return Act::Wait;
+    }
+    let uid = str_at(live, &["metadata", "uid"]).to_owned();
+    Act::Do(Action::Delete { record, uid, propagation })
+}
+
+fn next_owner(shared_by: &str) -> Option<Owner> {
+    let first = shared_by.split(',').next()?.trim();
+    let (namespace, name) = first.split_once('/')?;
+    let namespace = if namespace.is_empty() { "default" } else { namespace };
+    Some(Owner { namespace: namespace.to_owned(), name: name.to_owned() })
+}
+
+#[cfg(test)]
+mod tests;

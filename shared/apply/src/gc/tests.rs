@@ -1,0 +1,329 @@
+use std::collections::BTreeMap;
+
+use proptest::prelude::*;
+use serde_json::json;
+
+use super::*;
+use crate::tracker::{Run, add_record, current, record_of, versioned_name};
+
+fn owner() -> Owner {
+    Owner { namespace: "n".into(), name: "app".into() }
+}
+
+fn object(name: &str, owned: bool) -> Value {
+    let labels = if owned {
+        json!({"app.oam.dev/name": "app", "app.oam.dev/namespace": "n", "app.oam.dev/component": name})
+    } else {
+        json!({})
+    };
+    json!({"apiVersion": "v1", "kind": "ConfigMap",
+        "metadata": {"name": name, "namespace": "n", "uid": format!("uid-{name}"), "resourceVersion": "1", "labels": labels}})
+}
+
+fn tracker(name: &str, generation: i64, objects: &[&str]) -> Tracker {
+    let records = objects.iter().map(|o| record_of(&object(o, true), "", false, false)).collect();
+    Tracker {
+        name: name.into(),
+        role: Role::Versioned,
+        generation,
+        publish_version: String::new(),
+        revision: String::new(),
+        app_uid: String::new(),
+        deleting: false,
+        records,
+    }
+}
+
+struct World {
+    trackers: Vec<Tracker>,
+    live: BTreeMap<String, Value>,
+    policies: ResourcePolicies,
+    orphan: bool,
+}
+
+impl World {
+    fn new(trackers: Vec<Tracker>, live: &[&str]) -> Self {
+        let live = live.iter().map(|name| ((*name).to_owned(), object(name, true))).collect();
+        Self { trackers, live, policies: ResourcePolicies::default(), orphan: false }
+    }
+
+    fn with_policy(mut self, properties: &Value) -> Self {
+        let (policies, errors) =
+            ResourcePolicies::parse([("garbage-collect", Some(properties))].into_iter());
+        assert_eq!(errors, []);
+        self.policies = policies;
+        self
+    }
+
+    fn plan(&self, current: &str, scope: Scope) -> Plan {
+        self.plan_with(current, scope, &|_| Vec::new())
+    }
+
+    fn plan_with(&self, current: &str, scope: Scope, depends_on: &dyn Fn(&str) -> Vec<String>) -> Plan {
+        plan(&Input {
+            owner: &owner(),
+            trackers: &self.trackers,
+            current,
+            scope,
+            policies: &self.policies,
+            orphan: self.orphan,
+            live: &|key| self.live.get(&key.name).cloned(),
+            spared: &|_| false,
+            depends_on,
+        })
+    }
+}
+
+fn deleted(plan: &Plan) -> Vec<&str> {
+    plan.actions
+        .iter()
+        .filter_map(|action| match action {
+            Action::Delete { record, .. } => Some(record.name.as_str()),
+            _ => None,
+        })
+        .collect()
+}
+
+#[test]
+fn only_what_the_newest_version_does_not_hold_is_deleted() {
+    let world = World::new(vec![tracker("v1", 1, &["a", "b"]), tracker("v2", 2, &["a"])], &["a", "b"]);
+    let plan = world.plan("v2", Scope::History);
+    assert_eq!(deleted(&plan), ["b"]);
+    assert_eq!(plan.marked, ["v1"]);
+    assert_eq!(plan.waiting.len(), 1);
+    let mut world = world;
+    world.live.remove("b");
+    let plan = world.plan("v2", Scope::History);
+    assert_eq!((plan.actions.len(), plan.finished, plan.waiting.len()), (0, vec!["v1".to_owned()], 0));
+}
+
+#[test]
+fn an_unfinished_run_deletes_nothing() {
+    let mut world = World::new(vec![tracker("v1", 1, &["a", "b"]), tracker("v2", 2, &["a"])], &["a", "b"]);
+    assert!(world.plan("v2", Scope::Marked).is_done());
+    world.trackers[0].deleting = true;
+    assert_eq!(deleted(&world.plan("v2", Scope::Marked)), Vec::<&str>::new());
+}
+
+#[test]
+fn a_current_tracker_deleted_by_hand_loses_nothing() {
+    let mut world = World::new(vec![tracker("v1", 1, &["a"])], &["a"]);
+    world.trackers[0].deleting = true;
+    assert!(world.plan("v1", Scope::History).is_done());
+}
+
+#[test]
+fn deletion_takes_everything_and_orphan_takes_nothing() {
+    let mut world = World::new(vec![tracker("v1", 1, &["a", "b"])], &["a"]);
+    let plan = world.plan("v1", Scope::All);
+    assert_eq!(deleted(&plan), ["a"]);
+    assert!(plan.finished.is_empty());
+    world.orphan = true;
+    let plan = world.plan("v1", Scope::All);
+    assert!(matches!(plan.actions.as_slice(), [Action::Release { .. }]));
+    assert_eq!(plan.finished, ["v1"]);
+}
+
+#[test]
+fn foreign_objects_count_as_gone() {
+    let mut world = World::new(vec![tracker("v1", 1, &["a"])], &["a"]);
+    world.live.insert("a".into(), object("a", false));
+    let plan = world.plan("v1", Scope::All);
+    assert!(plan.actions.is_empty());
+    assert_eq!(plan.finished, ["v1"]);
+}
+
+#[test]
+fn a_never_rule_in_the_edit_that_removes_the_component_saves_the_object() {
+    let world = World::new(vec![tracker("v1", 1, &["a"]), tracker("v2", 2, &[])], &["a"])
+        .with_policy(&json!({"rules": [{"selector": {"componentNames": ["a"]}, "strategy": "never"}]}));
+    let plan = world.plan("v2", Scope::History);
+    assert_eq!(deleted(&plan), Vec::<&str>::new());
+    assert_eq!(plan.to_root.len(), 1);
+    assert!(plan.to_root[0].skip_gc);
+    assert_eq!(plan.finished, ["v1"]);
+}
+
+#[test]
+fn legacy_resources_stay_until_superseded() {
+    let keep = json!({"keepLegacyResource": true});
+    let mut world =
+        World::new(vec![tracker("v1", 1, &["a", "b"]), tracker("v2", 2, &["a"])], &["a", "b"])
+            .with_policy(&keep);
+    assert!(world.plan("v2", Scope::History).is_done());
+    world.live.remove("b");
+    assert_eq!(world.plan("v2", Scope::History).finished, ["v1"]);
+}
+
+#[test]
+fn dependents_go_first() {
+    let world = World::new(vec![tracker("v1", 1, &["db", "web"])], &["db", "web"])
+        .with_policy(&json!({"order": "dependency"}));
+    let depends = |component: &str| match component {
+        "web" => vec!["db".to_owned()],
+        _ => Vec::new(),
+    };
+    assert_eq!(deleted(&world.plan_with("v1", Scope::All, &depends)), ["web"]);
+}
+
+#[test]
+fn a_shared_object_is_handed_over() {
+    let mut world = World::new(vec![tracker("v1", 1, &["a"])], &["a"]);
+    let mut shared = object("a", true);
+    crate::object::set_annotation(&mut shared, "app.oam.dev/shared-by", "n/app,m/other");
+    world.live.insert("a".into(), shared);
+    let plan = world.plan("v1", Scope::All);
+    let [Action::HandOver { shared_by, next, .. }] = plan.actions.as_slice() else {
+        panic!("{plan:?}")
+    };
+    assert_eq!(shared_by, "m/other");
+    assert_eq!(*next, Some(Owner { namespace: "m".into(), name: "other".into() }));
+    assert_eq!(plan.finished, ["v1"]);
+}
+
+/// One thing that happens to an Application in the random walk.
+#[derive(Debug, Clone)]
+enum Event {
+    /// A new spec: the set of objects, as bits. Equal specs share a revision name.
+    Edit(u8),
+    /// A new generation without a change.
+    NoopEdit,
+    /// The run dispatches this many of its objects (all of them finish it).
+    Dispatch(usize),
+    /// A collection pass.
+    Collect,
+    /// Somebody deletes the n-th tracker by hand.
+    DeleteTracker(usize),
+    /// Somebody deletes an object by hand.
+    DeleteObject(u8),
+}
+
+fn event() -> impl Strategy<Value = Event> {
+    prop_oneof![
+        3 => any::<u8>().prop_map(|bits| Event::Edit(bits & 0b1_1111)),
+        1 => Just(Event::NoopEdit),
+        4 => (0usize..7).prop_map(Event::Dispatch),
+        6 => Just(Event::Collect),
+        1 => (0usize..4).prop_map(Event::DeleteTracker),
+        1 => (0u8..5).prop_map(Event::DeleteObject),
+    ]
+}
+
+const NAMES: [&str; 5] = ["a", "b", "c", "d", "e"];
+
+fn objects_of(bits: u8) -> Vec<&'static str> {
+    NAMES.iter().enumerate().filter(|(i, _)| bits & (1 << i) != 0).map(|(_, n)| *n).collect()
+}
+
+/// The shell around the decisions, reduced to what matters here: the same calls in the same order as the controller.
+struct Walk {
+    world: World,
+    generation: i64,
+    spec: u8,
+    finished: bool,
+}
+
+impl Walk {
+    fn revision(&self) -> String {
+        format!("app-{}", self.spec)
+    }
+
+    fn current(&self) -> Option<String> {
+        let revision = self.revision();
+        let run = Run { generation: self.generation, publish_version: "", revision: &revision };
+        current(&self.world.trackers, run).map(|tracker| tracker.name.clone())
+    }
+
+    fn dispatch(&mut self, count: usize) {
+        let wanted = objects_of(self.spec);
+        let name = self.current().unwrap_or_else(|| {
+            let name = versioned_name("app", "n", self.generation, "");
+            let mut new = tracker(&name, self.generation, &[]);
+            new.revision = self.revision();
+            self.world.trackers.push(new);
+            name
+        });
+        let (generation, revision) = (self.generation, self.revision());
+        for tracker in self.world.trackers.iter_mut().filter(|t| t.name == name) {
+            tracker.generation = generation;
+            tracker.revision.clone_from(&revision);
+            tracker.deleting = false;
+            for object_name in wanted.iter().take(count) {
+                add_record(&mut tracker.records, record_of(&object(object_name, true), "", false, false));
+            }
+        }
+        for name in wanted.iter().take(count) {
+            self.world.live.insert((*name).to_owned(), object(name, true));
+        }
+        self.finished |= count >= wanted.len();
+    }
+
+    fn collect(&mut self) {
+        let current = self.current().unwrap_or_default();
+        let scope = if self.finished { Scope::History } else { Scope::Marked };
+        let plan = self.world.plan(&current, scope);
+        for action in &plan.actions {
+            let Action::Delete { record, .. } = action else { continue };
+            assert!(
+                !objects_of(self.spec).contains(&record.name.as_str()),
+                "deleted {} which the newest spec wants",
+                record.name
+            );
+            self.world.live.remove(&record.name);
+        }
+        for tracker in &mut self.world.trackers {
+            tracker.deleting |= plan.marked.contains(&tracker.name);
+        }
+        self.world.trackers.retain(|tracker| !plan.finished.contains(&tracker.name));
+    }
+
+    /// What state-keep does: objects of the current tracker are put back.
+    fn keep(&mut self) {
+        let Some(current) = self.current() else { return };
+        for tracker in self.world.trackers.iter().filter(|tracker| tracker.name == current) {
+            for record in &tracker.records {
+                self.world.live.insert(record.name.clone(), object(&record.name, true));
+            }
+        }
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 600, ..ProptestConfig::default() })]
+
+    /// Random edits at random speed: nothing the newest spec wants is ever deleted, and once the last run is finished and
+    /// collected, exactly its objects are there and one tracker is left.
+    #[test]
+    fn random_edits_lose_nothing_and_leak_nothing(events in proptest::collection::vec(event(), 1..60)) {
+        let mut walk = Walk { world: World::new(Vec::new(), &[]), generation: 1, spec: 1, finished: false };
+        for event in events {
+            match event {
+                Event::Edit(bits) => {
+                    walk.generation += 1;
+                    walk.finished &= walk.spec == bits;
+                    walk.spec = bits;
+                }
+                Event::NoopEdit => walk.generation += 1,
+                Event::Dispatch(count) => walk.dispatch(count),
+                Event::Collect => walk.collect(),
+                Event::DeleteTracker(index) => {
+                    if let Some(tracker) = walk.world.trackers.get_mut(index) {
+                        tracker.deleting = true;
+                    }
+                }
+                Event::DeleteObject(index) => {
+                    walk.world.live.remove(NAMES[usize::from(index)]);
+                }
+            }
+        }
+        walk.dispatch(NAMES.len());
+        walk.keep();
+        for _ in 0..3 {
+            walk.collect();
+        }
+        let live: Vec<_> = walk.world.live.keys().map(String::as_str).collect();
+        // A tracker that was current before (A, B, A) may remember objects of A only: never more than the spec.
+        prop_assert_eq!(live, objects_of(walk.spec));
+        prop_assert_eq!(walk.world.trackers.len(), 1);
+    }
+}

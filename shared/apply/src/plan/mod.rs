@@ -1,0 +1,357 @@
+//! One manifest against one live object: what to write.
+//!
+//! Answers for `pkg/utils/apply/apply.go` and the order of options in `pkg/resourcekeeper/dispatch.go`: update strategy,
+//! take-over, read-only, shared, ownership, render hash.
+
+use serde_json::{Map, Value, json};
+use vela_api::names;
+
+use crate::object::{
+    annotation, api_version, group_of, is_deleting, kind, label, name, namespace, same,
+    set_annotation, set_label, str_at,
+};
+use crate::ownership::{Claim, ClaimOptions, Owner, Refusal, claim, sharers, with_sharer};
+use crate::policy::{ResourcePolicies, Stage};
+use crate::{json_merge, last_applied, strategic};
+
+/// What a write is decided with.
+#[derive(Debug, Clone, Copy)]
+pub struct Options<'a> {
+    /// The Application that writes.
+    pub owner: &'a Owner,
+    /// Its resource policies.
+    pub policies: &'a ResourcePolicies,
+    /// Dispatch or drift repair.
+    pub stage: Stage,
+    /// Gate `LegacyResourceOwnerValidation`: objects of nobody may be adopted.
+    pub adopt_unowned: bool,
+    /// Gate `ApplyResourceByReplace`.
+    pub replace_by_default: bool,
+    /// The time for `app.oam.dev/last-applied-time`, RFC 3339.
+    pub now: &'a str,
+    /// What an older tracker says we wrote, for kinds that carry no last-applied annotation.
+    pub previous: Option<&'a Value>,
+}
+
+/// The media type of a patch.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum PatchKind {
+    /// `application/merge-patch+json`
+    Merge,
+    /// `application/strategic-merge-patch+json`
+    Strategic,
+}
+
+/// What to send.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Write {
+    /// Nothing.
+    Skip,
+    /// POST.
+    Create(Value),
+    /// PATCH.
+    Patch {
+        /// How.
+        kind: PatchKind,
+        /// The body.
+        body: Value,
+    },
+    /// PUT (carries the live resourceVersion).
+    Replace(Value),
+    /// DELETE the object with this uid (unless it is being deleted already), then POST once it is gone.
+    Recreate {
+        /// Uid of the live object.
+        uid: String,
+        /// Whether it still has to be deleted.
+        delete: bool,
+        /// The new object.
+        object: Value,
+    },
+}
+
+/// Why nothing may be written.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum PlanError {
+    /// Somebody else's object.
+    #[error(transparent)]
+    Refused(#[from] Refusal),
+    /// A read-only object that is not there.
+    #[error(
+        "{kind} ({name}) is marked as read-only but does not exist. You should check the existence of the resource or remove the read-only policy"
+    )]
+    ReadOnlyAbsent {
+        /// Kind.
+        kind: String,
+        /// Name.
+        name: String,
+    },
+    /// A path of an apply-once rule the live object does not have.
+    #[error("failed to apply once policy for application {app}: no such field {path} in {object}")]
+    ApplyOncePath {
+        /// The Application.
+        app: String,
+        /// The path.
+        path: String,
+        /// The object.
+        object: String,
+    },
+    /// A path of recreateFields that one side does not have.
+    #[error("unable to get path {path} from {object}")]
+    RecreatePath {
+        /// The path.
+        path: String,
+        /// The object.
+        object: String,
+    },
+}
+
+/// A manifest as it will be written: apply-once paths taken from the live object, render hash set.
+///
+/// # Errors
+/// A path of an apply-once rule does not exist in the live object.
+pub fn prepare(
+    manifest: &Value,
+    live: Option<&Value>,
+    options: &Options<'_>,
+) -> Result<Value, PlanError> {
+    let mut out = manifest.clone();
+    if let (Some(live), Some(paths)) =
+        (live, options.policies.apply_once_paths(manifest, options.stage))
+    {
+        for path in paths {
+            if path == "*" {
+                out = live.clone();
+                strip_server_fields(&mut out);
+                continue;
+            }
+            let value = get_path(live, path).ok_or_else(|| PlanError::ApplyOncePath {
+                app: options.owner.sharer(),
+                path: path.clone(),
+                object: describe(live),
+            })?;
+            set_path(&mut out, path, value.clone());
+        }
+    }
+    if label(&out, names::label::RENDER_HASH).is_some() {
+        crate::object::remove_metadata(&mut out, "labels", names::label::RENDER_HASH);
+    }
+    let hash = render_hash(&out);
+    set_label(&mut out, names::label::RENDER_HASH, &hash);
+    Ok(out)
+}
+
+/// The value of the label `oam.dev/render-hash`.
+#[must_use]
+pub fn render_hash(manifest: &Value) -> String {
+    vela_gocompat::hashstructure::hex(vela_gocompat::hashstructure::json(manifest))
+}
+
+/// Decides what to write for a manifest that [`prepare`] made.
+///
+/// # Errors
+/// The object is not ours to write, or a policy asks for the impossible.
+pub fn plan(
+    prepared: &Value,
+    live: Option<&Value>,
+    options: &Options<'_>,
+) -> Result<Write, PlanError> {
+    let read_only = options.policies.is_read_only(prepared);
+    let Some(live) = live else {
+        if read_only {
+            return Err(PlanError::ReadOnlyAbsent {
+                kind: kind(prepared).to_owned(),
+                name: name(prepared).to_owned(),
+            });
+        }
+        return Ok(Write::Create(created(prepared, None, options)));
+    };
+    if read_only {
+        return Ok(Write::Skip);
+    }
+    let shared = options.policies.is_shared(prepared);
+    let adopt = options.adopt_unowned || options.policies.takes_over(prepared);
+    match claim(live, options.owner, ClaimOptions { shared, adopt }) {
+        Claim::Write => {}
+        Claim::Share => return Ok(share(live, options.owner)),
+        Claim::Refused(refusal) => return Err(refusal.into()),
+    }
+    let rule = options.policies.update_rule(prepared);
+    if let Some(rule) = rule {
+        for path in &rule.recreate_fields {
+            let missing = |object: &Value| PlanError::RecreatePath {
+                path: path.clone(),
+                object: describe(object),
+            };
+            let old = get_path(live, path).ok_or_else(|| missing(live))?;
+            let new = get_path(prepared, path).ok_or_else(|| missing(prepared))?;
+            if !same(old, new) {
+                return Ok(Write::Recreate {
+                    uid: str_at(live, &["metadata", "uid"]).to_owned(),
+                    delete: !is_deleting(live),
+                    object: created(prepared, Some(live), options),
+                });
+            }
+        }
+    }
+    let is_core_service = api_version(prepared) == "v1" && kind(prepared) == "Service";
+    let replace =
+        rule.map_or(options.replace_by_default && !is_core_service, |rule| rule.replace);
+    let mut modified = prepared.clone();
+    if shared {
+        set_annotation(&mut modified, names::annotation::SHARED_BY, &with_sharer(live, options.owner));
+    }
+    if replace {
+        return Ok(replacement(modified, live));
+    }
+    Ok(patch(modified, live, options))
+}
+
+/// The object to POST.
+fn created(prepared: &Value, live: Option<&Value>, options: &Options<'_>) -> Value {
+    let mut object = prepared.clone();
+    if options.policies.is_shared(prepared) {
+        let list = with_sharer(live.unwrap_or(&Value::Null), options.owner);
+        set_annotation(&mut object, names::annotation::SHARED_BY, &list);
+    }
+    last_applied::embed(&mut object);
+    set_annotation(&mut object, names::annotation::LAST_APPLIED_TIME, options.now);
+    object
+}
+
+fn share(live: &Value, owner: &Owner) -> Write {
+    if sharers(live).any(|sharer| sharer == owner.sharer()) {
+        return Write::Skip;
+    }
+    let mut annotations = Map::new();
+    annotations.insert(names::annotation::SHARED_BY.to_owned(), json!(with_sharer(live, owner)));
+    // The resourceVersion makes two Applications that adopt at the same moment see each other.
+    let version = str_at(live, &["metadata", "resourceVersion"]);
+    Write::Patch {
+        kind: PatchKind::Merge,
+        body: json!({"metadata": {"annotations": annotations, "resourceVersion": version}}),
+    }
+}
+
+fn replacement(mut object: Value, live: &Value) -> Write {
+    if json_merge::is_empty(&json_merge::three_way(&Value::Null, &object, live)) {
+        return Write::Skip;
+    }
+    if let Some(metadata) = object.get_mut("metadata").and_then(Value::as_object_mut) {
+        metadata.insert(
+            "resourceVersion".to_owned(),
+            json!(str_at(live, &["metadata", "resourceVersion"])),
+        );
+    }
+    Write::Replace(object)
+}
+
+fn patch(mut modified: Value, live: &Value, options: &Options<'_>) -> Write {
+    let exempt = last_applied::is_exempt(&modified);
+    let mut original = last_applied::original(live);
+    if original.is_null() && exempt {
+        original = options.previous.cloned().unwrap_or(Value::Null);
+    }
+    last_applied::embed(&mut modified);
+    // Annotations about the writing itself come and go without being part of what was applied.
+    if let Some(map) = original.pointer_mut("/metadata/annotations").and_then(Value::as_object_mut) {
+        map.remove(names::annotation::LAST_APPLIED_CONFIG);
+        map.remove(names::annotation::LAST_APPLIED_TIME);
+    }
+    let ty = strategic::type_of(group_of(api_version(&modified)), kind(&modified));
+    let (kind, body) = match ty {
+        Some(ty) => {
+            (PatchKind::Strategic, strategic::three_way(&original, &modified, live, ty))
+        }
+        None => (PatchKind::Merge, json_merge::three_way(&original, &modified, live)),
+    };
+    if json_merge::is_empty(&body) { Write::Skip } else { Write::Patch { kind, body } }
+}
+
+/// Whether the live object already is what a dispatch would write (the render hash says so).
+#[must_use]
+pub fn has_same_hash(prepared: &Value, live: &Value) -> bool {
+    let hash = label(prepared, names::label::RENDER_HASH);
+    hash.is_some() && hash == label(live, names::label::RENDER_HASH)
+}
+
+/// `Kind namespace/name`.
+fn describe(object: &Value) -> String {
+    format!("{} {}/{}", kind(object), namespace(object), name(object))
+}
+
+/// Takes off what only the server may set, so that a live object can serve as a manifest.
+fn strip_server_fields(object: &mut Value) {
+    if let Some(map) = object.as_object_mut() {
+        map.remove("status");
+    }
+    for field in
+        ["resourceVersion", "uid", "generation", "creationTimestamp", "managedFields", "selfLink"]
+    {
+        if let Some(metadata) = object.get_mut("metadata").and_then(Value::as_object_mut) {
+            metadata.remove(field);
+        }
+    }
+    for key in [names::annotation::LAST_APPLIED_CONFIG, names::annotation::LAST_APPLIED_TIME] {
+        if annotation(object, key).is_some() {
+            crate::object::remove_metadata(object, "annotations", key);
+        }
+    }
+}
+
+/// One step of a field path.
+enum Segment<'a> {
+    Key(&'a str),
+    Index(usize),
+}
+
+/// `spec.template.spec.containers[0].image`, `metadata.labels["a.b/c"]`.
+fn segments(path: &str) -> Vec<Segment<'_>> {
+    let mut out = Vec::new();
+    let mut rest = path;
+    while !rest.is_empty() {
+        if let Some(inner) = rest.strip_prefix('[') {
+            let Some((inside, after)) = inner.split_once(']') else { return out };
+            out.push(match inside.parse() {
+                Ok(index) => Segment::Index(index),
+                Err(_) => Segment::Key(inside.trim_matches(|c| c == '"' || c == '\'')),
+            });
+            rest = after.strip_prefix('.').unwrap_or(after);
+            continue;
+        }
+        let end = rest.find(['.', '[']).unwrap_or(rest.len());
+        let (key, after) = rest.split_at(end);
+        if !key.is_empty() {
+            out.push(Segment::Key(key));
+        }
+        rest = after.strip_prefix('.').unwrap_or(after);
+    }
+    out
+}
+
+fn get_path<'a>(object: &'a Value, path: &str) -> Option<&'a Value> {
+    segments(path).iter().try_fold(object, |value, segment| match segment {
+        Segment::Key(key) => value.get(key),
+        Segment::Index(index) => value.get(index),
+    })
+}
+
+fn set_path(object: &mut Value, path: &str, value: Value) {
+    let mut at = object;
+    for segment in segments(path) {
+        let next = match segment {
+            Segment::Key(key) => {
+                if !at.is_object() {
+                    *at = Value::Object(Map::new());
+                }
+                at.as_object_mut().map(|map| map.entry(key).or_insert(Value::Null))
+            }
+            Segment::Index(index) => at.as_array_mut().and_then(|list| list.get_mut(index)),
+        };
+        let Some(next) = next else { return };
+        at = next;
+    }
+    *at = value;
+}
+
+#[cfg(test)]
+mod tests;

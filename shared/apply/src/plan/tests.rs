@@ -1,0 +1,203 @@
+use serde_json::json;
+
+use super::*;
+
+fn owner() -> Owner {
+    Owner { namespace: "n".into(), name: "app".into() }
+}
+
+fn options<'a>(owner: &'a Owner, policies: &'a ResourcePolicies, stage: Stage) -> Options<'a> {
+    Options {
+        owner,
+        policies,
+        stage,
+        adopt_unowned: false,
+        replace_by_default: false,
+        now: "2026-01-01T00:00:00Z",
+        previous: None,
+    }
+}
+
+fn policies(list: &[(&str, Value)]) -> ResourcePolicies {
+    let (policies, errors) = ResourcePolicies::parse(list.iter().map(|(ty, v)| (*ty, Some(v))));
+    assert_eq!(errors, []);
+    policies
+}
+
+fn config_map(data: &Value) -> Value {
+    json!({"apiVersion": "v1", "kind": "ConfigMap", "data": data, "metadata": {"name": "c", "namespace": "n",
+        "labels": {"app.oam.dev/name": "app", "app.oam.dev/namespace": "n"}}})
+}
+
+fn deployment(image: &str) -> Value {
+    json!({"apiVersion": "apps/v1", "kind": "Deployment",
+        "metadata": {"name": "d", "namespace": "n",
+            "labels": {"app.oam.dev/name": "app", "app.oam.dev/namespace": "n", "app.oam.dev/component": "d"}},
+        "spec": {"replicas": 1, "template": {"spec": {"containers": [{"name": "d", "image": image}]}}}})
+}
+
+/// What the API server stores for a creation.
+fn stored(write: Write) -> Value {
+    let Write::Create(mut object) = write else { panic!("{write:?}") };
+    object["metadata"]["resourceVersion"] = json!("1");
+    object["metadata"]["uid"] = json!("u");
+    object
+}
+
+fn decide(manifest: &Value, live: Option<&Value>, policies: &ResourcePolicies, stage: Stage) -> Result<Write, PlanError> {
+    let owner = owner();
+    let options = options(&owner, policies, stage);
+    plan(&prepare(manifest, live, &options)?, live, &options)
+}
+
+#[test]
+fn create_then_nothing_then_a_patch() {
+    let none = ResourcePolicies::default();
+    let live = stored(decide(&deployment("a:1"), None, &none, Stage::Update).unwrap());
+    assert!(annotation(&live, names::annotation::LAST_APPLIED_CONFIG).is_some());
+    assert_eq!(annotation(&live, names::annotation::LAST_APPLIED_TIME), Some("2026-01-01T00:00:00Z"));
+    assert_eq!(decide(&deployment("a:1"), Some(&live), &none, Stage::StateKeep), Ok(Write::Skip));
+    let Ok(Write::Patch { kind, body }) = decide(&deployment("a:2"), Some(&live), &none, Stage::Update)
+    else {
+        panic!()
+    };
+    assert_eq!(kind, PatchKind::Strategic);
+    assert_eq!(
+        body["spec"],
+        json!({"template": {"spec": {"containers": [{"name": "d", "image": "a:2"}],
+            "$setElementOrder/containers": [{"name": "d"}]}}})
+    );
+    assert!(body["metadata"]["annotations"][names::annotation::LAST_APPLIED_TIME].is_null());
+}
+
+#[test]
+fn drift_is_repaired_and_foreign_fields_stay() {
+    let none = ResourcePolicies::default();
+    let mut live = stored(decide(&deployment("a:1"), None, &none, Stage::Update).unwrap());
+    live["spec"]["replicas"] = json!(9);
+    live["spec"]["paused"] = json!(true);
+    let write = decide(&deployment("a:1"), Some(&live), &none, Stage::StateKeep);
+    assert_eq!(
+        write,
+        Ok(Write::Patch { kind: PatchKind::Strategic, body: json!({"spec": {"replicas": 1}}) })
+    );
+}
+
+#[test]
+fn keys_we_wrote_are_pruned_from_config_maps() {
+    let none = ResourcePolicies::default();
+    let before = config_map(&json!({"a": "1", "b": "2"}));
+    let mut live = stored(decide(&before, None, &none, Stage::Update).unwrap());
+    live["data"]["foreign"] = json!("x");
+    let owner = owner();
+    let options = Options { previous: Some(&before), ..options(&owner, &none, Stage::Update) };
+    let after = prepare(&config_map(&json!({"a": "1"})), Some(&live), &options).unwrap();
+    let Ok(Write::Patch { body, .. }) = plan(&after, Some(&live), &options) else { panic!() };
+    assert_eq!(body["data"], json!({"b": null}));
+}
+
+#[test]
+fn read_only_objects_are_never_written() {
+    let read_only =
+        policies(&[("read-only", json!({"rules": [{"selector": {"componentNames": ["d"]}}]}))]);
+    assert_eq!(
+        decide(&deployment("a"), None, &read_only, Stage::Update).unwrap_err().to_string(),
+        "Deployment (d) is marked as read-only but does not exist. You should check the existence of the resource or remove the read-only policy"
+    );
+    let foreign = json!({"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": "d", "namespace": "n"}});
+    assert_eq!(decide(&deployment("a"), Some(&foreign), &read_only, Stage::Update), Ok(Write::Skip));
+}
+
+#[test]
+fn taking_over_needs_the_policy() {
+    let foreign = json!({"apiVersion": "apps/v1", "kind": "Deployment",
+        "metadata": {"name": "d", "namespace": "n", "resourceVersion": "3"}, "spec": {"replicas": 5}});
+    assert_eq!(
+        decide(&deployment("a"), Some(&foreign), &ResourcePolicies::default(), Stage::Update)
+            .unwrap_err()
+            .to_string(),
+        "Deployment n/d exists but not managed by any application now"
+    );
+    let take = policies(&[("take-over", json!({"rules": [{"selector": {"resourceNames": ["d"]}}]}))]);
+    let Ok(Write::Patch { body, .. }) = decide(&deployment("a"), Some(&foreign), &take, Stage::Update)
+    else {
+        panic!()
+    };
+    assert_eq!(body["spec"]["replicas"], json!(1));
+}
+
+#[test]
+fn sharing_adds_only_the_annotation() {
+    let share = policies(&[("shared-resource", json!({"rules": [{"selector": {"resourceNames": ["d"]}}]}))]);
+    let mut live = stored(decide(&deployment("a"), None, &share, Stage::Update).unwrap());
+    assert_eq!(annotation(&live, names::annotation::SHARED_BY), Some("n/app"));
+    live["metadata"]["labels"]["app.oam.dev/name"] = json!("other");
+    live["metadata"]["annotations"]["app.oam.dev/shared-by"] = json!("n/other");
+    let Ok(Write::Patch { kind, body }) = decide(&deployment("b"), Some(&live), &share, Stage::Update)
+    else {
+        panic!()
+    };
+    assert_eq!(kind, PatchKind::Merge);
+    assert_eq!(
+        body,
+        json!({"metadata": {"annotations": {"app.oam.dev/shared-by": "n/other,n/app"}, "resourceVersion": "1"}})
+    );
+}
+
+#[test]
+fn recreate_and_replace() {
+    let none = ResourcePolicies::default();
+    let live = stored(decide(&deployment("a"), None, &none, Stage::Update).unwrap());
+    let rule = |strategy: &Value| {
+        policies(&[("resource-update", json!({"rules": [{"selector": {"resourceNames": ["d"]}, "strategy": strategy}]}))])
+    };
+    let recreate = rule(&json!({"recreateFields": ["spec.template.spec.containers[0].image"]}));
+    assert!(matches!(
+        decide(&deployment("b"), Some(&live), &recreate, Stage::Update),
+        Ok(Write::Recreate { delete: true, .. })
+    ));
+    let missing = rule(&json!({"recreateFields": ["spec.nothing"]}));
+    assert_eq!(
+        decide(&deployment("b"), Some(&live), &missing, Stage::Update).unwrap_err().to_string(),
+        "unable to get path spec.nothing from Deployment n/d"
+    );
+    let replace = rule(&json!({"op": "replace"}));
+    let Ok(Write::Replace(object)) = decide(&deployment("b"), Some(&live), &replace, Stage::Update)
+    else {
+        panic!()
+    };
+    assert_eq!(object["metadata"]["resourceVersion"], json!("1"));
+    assert_eq!(annotation(&object, names::annotation::LAST_APPLIED_CONFIG), None);
+}
+
+#[test]
+fn apply_once_takes_the_live_value() {
+    let once = policies(&[("apply-once", json!({"enable": true, "rules": [
+        {"selector": {"componentNames": ["d"]}, "strategy": {"path": ["spec.replicas"]}}]}))]);
+    let mut live = stored(decide(&deployment("a"), None, &once, Stage::Update).unwrap());
+    live["spec"]["replicas"] = json!(7);
+    assert_eq!(decide(&deployment("a"), Some(&live), &once, Stage::StateKeep).map(|w| match w {
+        Write::Patch { body, .. } => body.get("spec").cloned(),
+        _ => None,
+    }), Ok(None));
+    let star = policies(&[("apply-once", json!({"enable": true, "rules": [
+        {"selector": {"componentNames": ["d"]}, "strategy": {"path": ["*"], "affect": "onStateKeep"}}]}))]);
+    live["spec"]["template"]["spec"]["containers"][0]["image"] = json!("edited");
+    let write = decide(&deployment("a"), Some(&live), &star, Stage::StateKeep).unwrap();
+    if let Write::Patch { body, .. } = &write {
+        assert!(body.get("spec").is_none(), "{body}");
+    }
+}
+
+#[test]
+fn paths() {
+    let object = json!({"metadata": {"labels": {"a.b/c": "x"}}, "spec": {"list": [{"k": 1}]}});
+    assert_eq!(get_path(&object, "spec.list[0].k"), Some(&json!(1)));
+    assert_eq!(get_path(&object, "metadata.labels[\"a.b/c\"]"), Some(&json!("x")));
+    assert_eq!(get_path(&object, "metadata.labels['a.b/c']"), Some(&json!("x")));
+    assert_eq!(get_path(&object, "spec.list[7].k"), None);
+    let mut object = object;
+    set_path(&mut object, "spec.list[0].k", json!(2));
+    set_path(&mut object, "spec.new.deep", json!(true));
+    assert_eq!(object["spec"], json!({"list": [{"k": 2}], "new": {"deep": true}}));
+}

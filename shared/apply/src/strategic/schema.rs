@@ -1,0 +1,176 @@
+//! The patch metadata of the built-in kinds: which lists merge, by which key, and where `retainKeys` applies.
+//!
+//! Answers for the `patchStrategy`/`patchMergeKey` tags of `k8s.io/api`. A table of types: each names only the fields
+//! that matter; every other field merges as a map or is replaced as a list. Adding a field is one line.
+
+/// How one field is patched.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Field {
+    name: &'static str,
+    /// Merge key of a list of objects, `""` for a list of scalars that merges as a set.
+    pub merge_key: Option<&'static str>,
+    /// Whether patches of this object (or of the elements of this list) carry `$retainKeys`.
+    pub retain_keys: bool,
+    /// The type of the value or of the elements.
+    pub ty: Type,
+}
+
+/// A type with patch metadata; `Plain` has none.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Type {
+    Plain,
+    Object,
+    Meta,
+    Workload,
+    WorkloadSpec,
+    CronJobSpec,
+    JobTemplate,
+    PodTemplateSpec,
+    PodSpec,
+    Container,
+    ServiceSpec,
+    ServiceAccount,
+    Webhooks,
+    CronJob,
+    Pod,
+    Service,
+    Csi,
+    CsiSpec,
+    Node,
+    NodeSpec,
+}
+
+const fn merge(name: &'static str, key: &'static str, ty: Type) -> Field {
+    Field { name, merge_key: Some(key), retain_keys: false, ty }
+}
+
+const fn merge_retain(name: &'static str, key: &'static str, ty: Type) -> Field {
+    Field { name, merge_key: Some(key), retain_keys: true, ty }
+}
+
+const fn nested(name: &'static str, ty: Type) -> Field {
+    Field { name, merge_key: None, retain_keys: false, ty }
+}
+
+const METADATA: Field = nested("metadata", Type::Meta);
+const OBJECT: &[Field] = &[METADATA];
+const META: &[Field] =
+    &[merge("ownerReferences", "uid", Type::Plain), merge("finalizers", "", Type::Plain)];
+const WORKLOAD: &[Field] = &[METADATA, nested("spec", Type::WorkloadSpec)];
+const WORKLOAD_SPEC: &[Field] = &[
+    nested("template", Type::PodTemplateSpec),
+    // Deployment only; the other workloads call theirs `updateStrategy`, which has no retainKeys.
+    Field { name: "strategy", merge_key: None, retain_keys: true, ty: Type::Plain },
+];
+const CRON_JOB: &[Field] = &[METADATA, nested("spec", Type::CronJobSpec)];
+const CRON_JOB_SPEC: &[Field] = &[nested("jobTemplate", Type::JobTemplate)];
+const JOB_TEMPLATE: &[Field] = &[METADATA, nested("spec", Type::WorkloadSpec)];
+const POD_TEMPLATE_SPEC: &[Field] = &[METADATA, nested("spec", Type::PodSpec)];
+const POD_SPEC: &[Field] = &[
+    merge("containers", "name", Type::Container),
+    merge("initContainers", "name", Type::Container),
+    merge("ephemeralContainers", "name", Type::Container),
+    merge_retain("volumes", "name", Type::Plain),
+    merge("imagePullSecrets", "name", Type::Plain),
+    merge("hostAliases", "ip", Type::Plain),
+    merge("topologySpreadConstraints", "topologyKey", Type::Plain),
+    merge("schedulingGates", "name", Type::Plain),
+    merge_retain("resourceClaims", "name", Type::Plain),
+];
+const CONTAINER: &[Field] = &[
+    merge("ports", "containerPort", Type::Plain),
+    merge("env", "name", Type::Plain),
+    merge("volumeMounts", "mountPath", Type::Plain),
+    merge("volumeDevices", "devicePath", Type::Plain),
+];
+const SERVICE: &[Field] = &[METADATA, nested("spec", Type::ServiceSpec)];
+const SERVICE_SPEC: &[Field] = &[merge("ports", "port", Type::Plain)];
+const SERVICE_ACCOUNT: &[Field] = &[METADATA, merge("secrets", "name", Type::Plain)];
+const WEBHOOKS: &[Field] = &[METADATA, merge("webhooks", "name", Type::Plain)];
+const CSI: &[Field] = &[METADATA, nested("spec", Type::CsiSpec)];
+const CSI_SPEC: &[Field] = &[merge("drivers", "name", Type::Plain)];
+const NODE: &[Field] = &[METADATA, nested("spec", Type::NodeSpec)];
+const NODE_SPEC: &[Field] = &[merge("podCIDRs", "", Type::Plain)];
+
+impl Type {
+    fn fields(self) -> &'static [Field] {
+        match self {
+            Self::Plain => &[],
+            Self::Object => OBJECT,
+            Self::Meta => META,
+            Self::Workload => WORKLOAD,
+            Self::WorkloadSpec => WORKLOAD_SPEC,
+            Self::CronJob => CRON_JOB,
+            Self::CronJobSpec => CRON_JOB_SPEC,
+            Self::JobTemplate => JOB_TEMPLATE,
+            Self::PodTemplateSpec | Self::Pod => POD_TEMPLATE_SPEC,
+            Self::PodSpec => POD_SPEC,
+            Self::Container => CONTAINER,
+            Self::Service => SERVICE,
+            Self::ServiceSpec => SERVICE_SPEC,
+            Self::ServiceAccount => SERVICE_ACCOUNT,
+            Self::Webhooks => WEBHOOKS,
+            Self::Csi => CSI,
+            Self::CsiSpec => CSI_SPEC,
+            Self::Node => NODE,
+            Self::NodeSpec => NODE_SPEC,
+        }
+    }
+
+    /// The metadata of one field, if it has any.
+    #[must_use]
+    pub fn field(self, name: &str) -> Option<&'static Field> {
+        self.fields().iter().find(|field| field.name == name)
+    }
+}
+
+/// Groups whose kinds the API server patches strategically. Kinds of any other group are merged as plain JSON.
+const BUILT_IN_GROUPS: &[&str] = &[
+    "",
+    "admissionregistration.k8s.io",
+    "apps",
+    "authentication.k8s.io",
+    "authorization.k8s.io",
+    "autoscaling",
+    "batch",
+    "certificates.k8s.io",
+    "coordination.k8s.io",
+    "discovery.k8s.io",
+    "events.k8s.io",
+    "extensions",
+    "flowcontrol.apiserver.k8s.io",
+    "internal.apiserver.k8s.io",
+    "networking.k8s.io",
+    "node.k8s.io",
+    "policy",
+    "rbac.authorization.k8s.io",
+    "resource.k8s.io",
+    "scheduling.k8s.io",
+    "storage.k8s.io",
+    "storagemigration.k8s.io",
+];
+
+/// The patch type of a kind: `None` if it is no built-in kind (use a JSON merge patch then).
+#[must_use]
+pub fn type_of(group: &str, kind: &str) -> Option<Type> {
+    if !BUILT_IN_GROUPS.contains(&group) {
+        return None;
+    }
+    Some(match (group, kind) {
+        ("apps" | "extensions", "Deployment" | "StatefulSet" | "DaemonSet" | "ReplicaSet")
+        | ("batch", "Job")
+        | ("", "ReplicationController") => Type::Workload,
+        ("", "PodTemplate") => Type::Object,
+        ("batch", "CronJob") => Type::CronJob,
+        ("", "Pod") => Type::Pod,
+        ("", "Service") => Type::Service,
+        ("", "ServiceAccount") => Type::ServiceAccount,
+        ("", "Node") => Type::Node,
+        ("storage.k8s.io", "CSINode") => Type::Csi,
+        (
+            "admissionregistration.k8s.io",
+            "MutatingWebhookConfiguration" | "ValidatingWebhookConfiguration",
+        ) => Type::Webhooks,
+        _ => Type::Object,
+    })
+}

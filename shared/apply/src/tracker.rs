@@ -1,0 +1,304 @@
+//! ResourceTrackers: their names, the records inside, and which tracker plays which role for an Application.
+//!
+//! Answers for `pkg/resourcetracker/app.go` and `apis/core.oam.dev/v1beta1/resourcetracker_types.go`.
+//!
+//! One rule differs on purpose: the reference takes a tracker for current only if it carries the Application's present
+//! generation, so every edit that starts no new workflow run turned all objects into garbage. Here the tracker of the run belongs
+//! to the revision (or publishVersion) it was made for and is re-labelled when the generation moves on without a new run.
+
+use serde_json::Value;
+use vela_api::{ManagedResource, RawExtension, names};
+
+use crate::object::{ResourceKey, api_version, kind, label, name, namespace};
+
+/// One object a tracker remembers.
+pub type Record = ManagedResource;
+
+/// The record of a manifest dispatched to `cluster` (as literally given: empty or `local`).
+#[must_use]
+pub fn record_of(manifest: &Value, cluster: &str, metadata_only: bool, skip_gc: bool) -> Record {
+    Record {
+        cluster: cluster.to_owned(),
+        api_version: api_version(manifest).to_owned(),
+        kind: kind(manifest).to_owned(),
+        namespace: namespace(manifest).to_owned(),
+        name: name(manifest).to_owned(),
+        component: label(manifest, names::label::APP_COMPONENT).unwrap_or_default().to_owned(),
+        trait_: label(manifest, names::label::TRAIT_TYPE).unwrap_or_default().to_owned(),
+        raw: (!metadata_only).then(|| RawExtension::new(manifest)),
+        skip_gc,
+        ..Record::default()
+    }
+}
+
+/// The identity garbage collection uses.
+#[must_use]
+pub fn key_of(record: &Record) -> ResourceKey {
+    ResourceKey::new(
+        &record.api_version,
+        &record.kind,
+        &record.cluster,
+        &record.namespace,
+        &record.name,
+    )
+}
+
+/// The identity inside one tracker: everything literal.
+fn is_same_record(a: &Record, b: &Record) -> bool {
+    a.api_version == b.api_version
+        && a.kind == b.kind
+        && a.namespace == b.namespace
+        && a.name == b.name
+        && a.uid == b.uid
+        && a.creator == b.creator
+        && a.cluster == b.cluster
+}
+
+/// `<Kind> <name>` with cluster and namespace where set: the form of user-visible texts.
+#[must_use]
+pub fn display_name(record: &Record) -> String {
+    let place = match (record.cluster.is_empty(), record.namespace.is_empty()) {
+        (true, true) => return format!("{} {}", record.kind, record.name),
+        (false, true) => format!("Cluster: {}", record.cluster),
+        (true, false) => format!("Namespace: {}", record.namespace),
+        (false, false) => format!("Cluster: {}, Namespace: {}", record.cluster, record.namespace),
+    };
+    format!("{} {} ({place})", record.kind, record.name)
+}
+
+/// Adds a record, replacing the one of the same identity. Returns whether the list changed.
+pub fn add_record(records: &mut Vec<Record>, record: Record) -> bool {
+    match records.iter_mut().find(|other| is_same_record(other, &record)) {
+        Some(other) if *other == record => false,
+        Some(other) => {
+            *other = record;
+            true
+        }
+        None => {
+            records.push(record);
+            true
+        }
+    }
+}
+
+/// Marks an object as removed by a step: the record loses component, trait and manifest.
+pub fn mark_deleted(records: &mut Vec<Record>, mut record: Record) -> bool {
+    record.deleted = true;
+    record.component = String::new();
+    record.trait_ = String::new();
+    record.raw = None;
+    add_record(records, record)
+}
+
+/// `spec.type` of a tracker.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Role {
+    /// Objects that live as long as the Application.
+    Root,
+    /// Objects of one generation.
+    Versioned,
+    /// ControllerRevisions of old releases.
+    ComponentRevision,
+    /// Releases before 1.2 wrote trackers without a type.
+    Legacy,
+}
+
+impl Role {
+    /// The stored word.
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Root => "root",
+            Self::Versioned => "versioned",
+            Self::ComponentRevision => "component-revision",
+            Self::Legacy => "",
+        }
+    }
+
+    /// Reads the stored word.
+    #[must_use]
+    pub fn parse(word: &str) -> Self {
+        match word {
+            "root" => Self::Root,
+            "component-revision" => Self::ComponentRevision,
+            "" => Self::Legacy,
+            _ => Self::Versioned,
+        }
+    }
+}
+
+/// The name of the root tracker.
+#[must_use]
+pub fn root_name(app: &str, namespace: &str) -> String {
+    format!("{app}-{namespace}")
+}
+
+/// The name of a versioned tracker.
+#[must_use]
+pub fn versioned_name(app: &str, ns: &str, generation: i64, publish_version: &str) -> String {
+    if publish_version.is_empty() {
+        format!("{app}-v{generation}-{ns}")
+    } else {
+        format!("{app}-{publish_version}-{ns}")
+    }
+}
+
+/// A tracker as the decisions need it.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Tracker {
+    /// Object name.
+    pub name: String,
+    /// Role.
+    pub role: Role,
+    /// Generation of the Application it was made for (0 for root and component revisions).
+    pub generation: i64,
+    /// Annotation `app.oam.dev/publishVersion`, `""` if absent.
+    pub publish_version: String,
+    /// Label `app.oam.dev/appRevision`, `""` if absent.
+    pub revision: String,
+    /// Label `app.oam.dev/uid`, `""` if absent.
+    pub app_uid: String,
+    /// Has a deletion timestamp.
+    pub deleting: bool,
+    /// What it remembers.
+    pub records: Vec<Record>,
+}
+
+/// What decides which tracker the present run writes to.
+#[derive(Debug, Clone, Copy)]
+pub struct Run<'a> {
+    /// The Application's generation.
+    pub generation: i64,
+    /// `app.oam.dev/publishVersion` of the Application, `""` if it is not pinned.
+    pub publish_version: &'a str,
+    /// Name of the current ApplicationRevision.
+    pub revision: &'a str,
+}
+
+/// The tracker of the present run among `trackers`: same publishVersion for a pinned Application, else the one of this
+/// generation, else the newest one made for the same revision.
+#[must_use]
+pub fn current<'t>(trackers: &'t [Tracker], run: Run<'_>) -> Option<&'t Tracker> {
+    let versioned = trackers.iter().filter(|tracker| tracker.role == Role::Versioned);
+    if !run.publish_version.is_empty() {
+        return versioned
+            .filter(|tracker| tracker.publish_version == run.publish_version)
+            .max_by_key(|tracker| tracker.generation);
+    }
+    let unpinned: Vec<_> = versioned.filter(|tracker| tracker.publish_version.is_empty()).collect();
+    unpinned.iter().find(|tracker| tracker.generation == run.generation).copied().or_else(|| {
+        unpinned
+            .into_iter()
+            .filter(|tracker| !run.revision.is_empty() && tracker.revision == run.revision)
+            .max_by_key(|tracker| tracker.generation)
+    })
+}
+
+/// The versioned trackers that are not current, oldest first.
+#[must_use]
+pub fn history<'t>(trackers: &'t [Tracker], current: Option<&Tracker>) -> Vec<&'t Tracker> {
+    let mut out: Vec<_> = trackers
+        .iter()
+        .filter(|tracker| tracker.role == Role::Versioned)
+        .filter(|tracker| current.is_none_or(|current| current.name != tracker.name))
+        .collect();
+    out.sort_by_key(|tracker| tracker.generation);
+    out
+}
+
+/// A name for a new tracker that does not collide with trackers of other Applications: joining with `-` is ambiguous
+/// (`web` + `canary-1` and `web-canary` + `1`). `taken` says whether somebody else has the name.
+#[must_use]
+pub fn free_name(wanted: String, uid: &str, taken: impl Fn(&str) -> bool) -> String {
+    if !taken(&wanted) {
+        return wanted;
+    }
+    let suffix: String = uid.chars().filter(char::is_ascii_alphanumeric).take(8).collect();
+    format!("{wanted}-{suffix}")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    fn versioned(name: &str, generation: i64, revision: &str) -> Tracker {
+        Tracker {
+            name: name.into(),
+            role: Role::Versioned,
+            generation,
+            publish_version: String::new(),
+            revision: revision.into(),
+            app_uid: String::new(),
+            deleting: false,
+            records: Vec::new(),
+        }
+    }
+
+    fn run(generation: i64, revision: &str) -> Run<'_> {
+        Run { generation, publish_version: "", revision }
+    }
+
+    #[test]
+    fn an_edit_without_meaning_keeps_its_tracker() {
+        let trackers = [versioned("a-v1-n", 1, "a-v1")];
+        assert_eq!(current(&trackers, run(2, "a-v1")).map(|t| &*t.name), Some("a-v1-n"));
+        assert_eq!(current(&trackers, run(2, "a-v2")), None);
+    }
+
+    #[test]
+    fn the_present_generation_wins_over_an_older_one_of_the_same_revision() {
+        let trackers = [
+            versioned("a-v1-n", 1, "a-v1"),
+            versioned("a-v2-n", 2, "a-v2"),
+            versioned("a-v3-n", 3, "a-v1"),
+        ];
+        let found = current(&trackers, run(3, "a-v1"));
+        assert_eq!(found.map(|t| &*t.name), Some("a-v3-n"));
+        let names: Vec<_> = history(&trackers, found).iter().map(|t| t.name.clone()).collect();
+        assert_eq!(names, ["a-v1-n", "a-v2-n"]);
+    }
+
+    #[test]
+    fn pinned_runs_go_by_publish_version() {
+        let mut pinned = versioned("a-x-n", 4, "a-v1");
+        pinned.publish_version = "x".into();
+        let trackers = [pinned, versioned("a-v5-n", 5, "a-v1")];
+        let x = Run { generation: 9, publish_version: "x", revision: "a-v1" };
+        assert_eq!(current(&trackers, x).map(|t| &*t.name), Some("a-x-n"));
+        let y = Run { publish_version: "y", ..x };
+        assert_eq!(current(&trackers, y), None);
+        assert_eq!(current(&trackers, run(9, "a-v1")).map(|t| &*t.name), Some("a-v5-n"));
+    }
+
+    #[test]
+    fn names() {
+        assert_eq!(root_name("a", "n"), "a-n");
+        assert_eq!(versioned_name("a", "n", 3, ""), "a-v3-n");
+        assert_eq!(versioned_name("a", "n", 3, "p1"), "a-p1-n");
+        assert_eq!(free_name("a-n".into(), "1234-5678-9", |_| false), "a-n");
+        assert_eq!(free_name("a-n".into(), "1234-5678-9", |_| true), "a-n-12345678");
+    }
+
+    #[test]
+    fn records_are_stored_as_the_reference_stores_them() {
+        let manifest = json!({"apiVersion": "v1", "kind": "Service", "metadata": {"name": "s", "namespace": "n",
+            "labels": {"app.oam.dev/component": "c", "trait.oam.dev/type": "expose"}}});
+        let record = record_of(&manifest, "local", false, true);
+        assert_eq!(
+            serde_json::to_value(&record).unwrap(),
+            json!({"apiVersion": "v1", "kind": "Service", "name": "s", "namespace": "n", "cluster": "local",
+                "component": "c", "trait": "expose", "raw": manifest, "skipGC": true})
+        );
+        assert_eq!(display_name(&record), "Service s (Cluster: local, Namespace: n)");
+        let mut records = Vec::new();
+        assert!(add_record(&mut records, record.clone()));
+        assert!(!add_record(&mut records, record.clone()));
+        assert!(mark_deleted(&mut records, record));
+        assert_eq!(
+            serde_json::to_value(&records).unwrap(),
+            json!([{"apiVersion": "v1", "kind": "Service", "name": "s", "namespace": "n", "cluster": "local",
+                "skipGC": true, "deleted": true}])
+        );
+    }
+}
