@@ -5,7 +5,6 @@
 
 use serde_json::Value;
 use vela_api::names;
-use vela_gocompat::json;
 
 use crate::object::{annotation, group_of, kind, remove_metadata, set_annotation};
 
@@ -26,7 +25,7 @@ pub fn embed(manifest: &mut Value) {
         return;
     }
     remove_metadata(manifest, "annotations", names::annotation::LAST_APPLIED_CONFIG);
-    let text = json::to_string(manifest);
+    let text = vela_api::RawExtension::new(manifest).as_str().to_owned();
     set_annotation(manifest, names::annotation::LAST_APPLIED_CONFIG, &text);
 }
 

@@ -170,11 +170,7 @@ impl ResourceKey {
 
 impl std::fmt::Display for ResourceKey {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(
-            f,
-            "{}/{}/{}/{}/{}",
-            self.group, self.kind, self.cluster, self.namespace, self.name
-        )
+        write!(f, "{}/{}/{}/{}/{}", self.group, self.kind, self.cluster, self.namespace, self.name)
     }
 }
 

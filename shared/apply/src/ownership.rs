@@ -136,7 +136,9 @@ pub fn claim(live: &Value, owner: &Owner, options: ClaimOptions) -> Claim {
         None if options.adopt || str_at(live, &["metadata", "resourceVersion"]).is_empty() => {
             Claim::Write
         }
-        None => Claim::Refused(Refusal::Unmanaged { kind: kind(live).to_owned(), object: object() }),
+        None => {
+            Claim::Refused(Refusal::Unmanaged { kind: kind(live).to_owned(), object: object() })
+        }
     }
 }
 
@@ -176,7 +178,11 @@ mod tests {
         let shared = ClaimOptions { shared: true, ..plain };
         let cases = [
             (live(Some(("n", "me")), None), plain, "Write"),
-            (live(None, None), plain, "ConfigMap n/x exists but not managed by any application now"),
+            (
+                live(None, None),
+                plain,
+                "ConfigMap n/x exists but not managed by any application now",
+            ),
             (live(None, None), adopt, "Write"),
             (
                 live(Some(("n", "you")), None),
@@ -189,7 +195,11 @@ mod tests {
                 shared,
                 "application is controlled by n/you but is not sharable",
             ),
-            (live(Some(("", "me")), None), plain, "ConfigMap n/x exists but not managed by any application now"),
+            (
+                live(Some(("", "me")), None),
+                plain,
+                "ConfigMap n/x exists but not managed by any application now",
+            ),
         ];
         for (object, options, expected) in cases {
             assert_eq!(text(claim(&object, &me(), options)), expected, "{object}");

@@ -137,7 +137,9 @@ pub fn plan(input: &Input<'_>) -> Plan {
         let collected = match input.scope {
             Scope::All => true,
             Scope::Marked => old && tracker.deleting,
-            Scope::History => old && (tracker.deleting || !keeps || is_superseded(tracker, &desired, input)),
+            Scope::History => {
+                old && (tracker.deleting || !keeps || is_superseded(tracker, &desired, input))
+            }
         };
         if !collected {
             continue;
@@ -148,7 +150,8 @@ pub fn plan(input: &Input<'_>) -> Plan {
             if desired.contains(&key_of(record)) {
                 continue;
             }
-            if input.scope == Scope::Marked || (input.scope != Scope::All && (input.spared)(record)) {
+            if input.scope == Scope::Marked || (input.scope != Scope::All && (input.spared)(record))
+            {
                 pending = true;
                 continue;
             }
@@ -215,7 +218,8 @@ impl<'t> Held<'t> {
     fn of(tracker: &'t Tracker, input: &Input<'_>) -> Self {
         let live = tracker.records.iter().filter_map(|record| {
             let live = (input.live)(&key_of(record))?;
-            let unowned = str_at(&live, &["metadata", "resourceVersion"]).is_empty() && !input.orphan;
+            let unowned =
+                str_at(&live, &["metadata", "resourceVersion"]).is_empty() && !input.orphan;
             (unowned || input.owner.holds(&live)).then_some((record, live))
         });
         Self { live: live.collect() }

@@ -59,7 +59,12 @@ impl World {
         self.plan_with(current, scope, &|_| Vec::new())
     }
 
-    fn plan_with(&self, current: &str, scope: Scope, depends_on: &dyn Fn(&str) -> Vec<String>) -> Plan {
+    fn plan_with(
+        &self,
+        current: &str,
+        scope: Scope,
+        depends_on: &dyn Fn(&str) -> Vec<String>,
+    ) -> Plan {
         plan(&Input {
             owner: &owner(),
             trackers: &self.trackers,
@@ -86,7 +91,8 @@ fn deleted(plan: &Plan) -> Vec<&str> {
 
 #[test]
 fn only_what_the_newest_version_does_not_hold_is_deleted() {
-    let world = World::new(vec![tracker("v1", 1, &["a", "b"]), tracker("v2", 2, &["a"])], &["a", "b"]);
+    let world =
+        World::new(vec![tracker("v1", 1, &["a", "b"]), tracker("v2", 2, &["a"])], &["a", "b"]);
     let plan = world.plan("v2", Scope::History);
     assert_eq!(deleted(&plan), ["b"]);
     assert_eq!(plan.marked, ["v1"]);
@@ -94,12 +100,16 @@ fn only_what_the_newest_version_does_not_hold_is_deleted() {
     let mut world = world;
     world.live.remove("b");
     let plan = world.plan("v2", Scope::History);
-    assert_eq!((plan.actions.len(), plan.finished, plan.waiting.len()), (0, vec!["v1".to_owned()], 0));
+    assert_eq!(
+        (plan.actions.len(), plan.finished, plan.waiting.len()),
+        (0, vec!["v1".to_owned()], 0)
+    );
 }
 
 #[test]
 fn an_unfinished_run_deletes_nothing() {
-    let mut world = World::new(vec![tracker("v1", 1, &["a", "b"]), tracker("v2", 2, &["a"])], &["a", "b"]);
+    let mut world =
+        World::new(vec![tracker("v1", 1, &["a", "b"]), tracker("v2", 2, &["a"])], &["a", "b"]);
     assert!(world.plan("v2", Scope::Marked).is_done());
     world.trackers[0].deleting = true;
     assert_eq!(deleted(&world.plan("v2", Scope::Marked)), Vec::<&str>::new());
@@ -136,7 +146,9 @@ fn foreign_objects_count_as_gone() {
 #[test]
 fn a_never_rule_in_the_edit_that_removes_the_component_saves_the_object() {
     let world = World::new(vec![tracker("v1", 1, &["a"]), tracker("v2", 2, &[])], &["a"])
-        .with_policy(&json!({"rules": [{"selector": {"componentNames": ["a"]}, "strategy": "never"}]}));
+        .with_policy(
+            &json!({"rules": [{"selector": {"componentNames": ["a"]}, "strategy": "never"}]}),
+        );
     let plan = world.plan("v2", Scope::History);
     assert_eq!(deleted(&plan), Vec::<&str>::new());
     assert_eq!(plan.to_root.len(), 1);
@@ -249,7 +261,10 @@ impl Walk {
             tracker.revision.clone_from(&revision);
             tracker.deleting = false;
             for object_name in wanted.iter().take(count) {
-                add_record(&mut tracker.records, record_of(&object(object_name, true), "", false, false));
+                add_record(
+                    &mut tracker.records,
+                    record_of(&object(object_name, true), "", false, false),
+                );
             }
         }
         for name in wanted.iter().take(count) {

@@ -194,11 +194,14 @@ pub fn plan(
         }
     }
     let is_core_service = api_version(prepared) == "v1" && kind(prepared) == "Service";
-    let replace =
-        rule.map_or(options.replace_by_default && !is_core_service, |rule| rule.replace);
+    let replace = rule.map_or(options.replace_by_default && !is_core_service, |rule| rule.replace);
     let mut modified = prepared.clone();
     if shared {
-        set_annotation(&mut modified, names::annotation::SHARED_BY, &with_sharer(live, options.owner));
+        set_annotation(
+            &mut modified,
+            names::annotation::SHARED_BY,
+            &with_sharer(live, options.owner),
+        );
     }
     if replace {
         return Ok(replacement(modified, live));
@@ -253,15 +256,14 @@ fn patch(mut modified: Value, live: &Value, options: &Options<'_>) -> Write {
     }
     last_applied::embed(&mut modified);
     // Annotations about the writing itself come and go without being part of what was applied.
-    if let Some(map) = original.pointer_mut("/metadata/annotations").and_then(Value::as_object_mut) {
+    if let Some(map) = original.pointer_mut("/metadata/annotations").and_then(Value::as_object_mut)
+    {
         map.remove(names::annotation::LAST_APPLIED_CONFIG);
         map.remove(names::annotation::LAST_APPLIED_TIME);
     }
     let ty = strategic::type_of(group_of(api_version(&modified)), kind(&modified));
     let (kind, body) = match ty {
-        Some(ty) => {
-            (PatchKind::Strategic, strategic::three_way(&original, &modified, live, ty))
-        }
+        Some(ty) => (PatchKind::Strategic, strategic::three_way(&original, &modified, live, ty)),
         None => (PatchKind::Merge, json_merge::three_way(&original, &modified, live)),
     };
     if json_merge::is_empty(&body) { Write::Skip } else { Write::Patch { kind, body } }

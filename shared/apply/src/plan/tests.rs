@@ -44,7 +44,12 @@ fn stored(write: Write) -> Value {
     object
 }
 
-fn decide(manifest: &Value, live: Option<&Value>, policies: &ResourcePolicies, stage: Stage) -> Result<Write, PlanError> {
+fn decide(
+    manifest: &Value,
+    live: Option<&Value>,
+    policies: &ResourcePolicies,
+    stage: Stage,
+) -> Result<Write, PlanError> {
     let owner = owner();
     let options = options(&owner, policies, stage);
     plan(&prepare(manifest, live, &options)?, live, &options)
@@ -55,9 +60,13 @@ fn create_then_nothing_then_a_patch() {
     let none = ResourcePolicies::default();
     let live = stored(decide(&deployment("a:1"), None, &none, Stage::Update).unwrap());
     assert!(annotation(&live, names::annotation::LAST_APPLIED_CONFIG).is_some());
-    assert_eq!(annotation(&live, names::annotation::LAST_APPLIED_TIME), Some("2026-01-01T00:00:00Z"));
+    assert_eq!(
+        annotation(&live, names::annotation::LAST_APPLIED_TIME),
+        Some("2026-01-01T00:00:00Z")
+    );
     assert_eq!(decide(&deployment("a:1"), Some(&live), &none, Stage::StateKeep), Ok(Write::Skip));
-    let Ok(Write::Patch { kind, body }) = decide(&deployment("a:2"), Some(&live), &none, Stage::Update)
+    let Ok(Write::Patch { kind, body }) =
+        decide(&deployment("a:2"), Some(&live), &none, Stage::Update)
     else {
         panic!()
     };
@@ -105,7 +114,10 @@ fn read_only_objects_are_never_written() {
         "Deployment (d) is marked as read-only but does not exist. You should check the existence of the resource or remove the read-only policy"
     );
     let foreign = json!({"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": "d", "namespace": "n"}});
-    assert_eq!(decide(&deployment("a"), Some(&foreign), &read_only, Stage::Update), Ok(Write::Skip));
+    assert_eq!(
+        decide(&deployment("a"), Some(&foreign), &read_only, Stage::Update),
+        Ok(Write::Skip)
+    );
 }
 
 #[test]
@@ -118,8 +130,10 @@ fn taking_over_needs_the_policy() {
             .to_string(),
         "Deployment n/d exists but not managed by any application now"
     );
-    let take = policies(&[("take-over", json!({"rules": [{"selector": {"resourceNames": ["d"]}}]}))]);
-    let Ok(Write::Patch { body, .. }) = decide(&deployment("a"), Some(&foreign), &take, Stage::Update)
+    let take =
+        policies(&[("take-over", json!({"rules": [{"selector": {"resourceNames": ["d"]}}]}))]);
+    let Ok(Write::Patch { body, .. }) =
+        decide(&deployment("a"), Some(&foreign), &take, Stage::Update)
     else {
         panic!()
     };
@@ -128,12 +142,16 @@ fn taking_over_needs_the_policy() {
 
 #[test]
 fn sharing_adds_only_the_annotation() {
-    let share = policies(&[("shared-resource", json!({"rules": [{"selector": {"resourceNames": ["d"]}}]}))]);
+    let share = policies(&[(
+        "shared-resource",
+        json!({"rules": [{"selector": {"resourceNames": ["d"]}}]}),
+    )]);
     let mut live = stored(decide(&deployment("a"), None, &share, Stage::Update).unwrap());
     assert_eq!(annotation(&live, names::annotation::SHARED_BY), Some("n/app"));
     live["metadata"]["labels"]["app.oam.dev/name"] = json!("other");
     live["metadata"]["annotations"]["app.oam.dev/shared-by"] = json!("n/other");
-    let Ok(Write::Patch { kind, body }) = decide(&deployment("b"), Some(&live), &share, Stage::Update)
+    let Ok(Write::Patch { kind, body }) =
+        decide(&deployment("b"), Some(&live), &share, Stage::Update)
     else {
         panic!()
     };
@@ -149,7 +167,10 @@ fn recreate_and_replace() {
     let none = ResourcePolicies::default();
     let live = stored(decide(&deployment("a"), None, &none, Stage::Update).unwrap());
     let rule = |strategy: &Value| {
-        policies(&[("resource-update", json!({"rules": [{"selector": {"resourceNames": ["d"]}, "strategy": strategy}]}))])
+        policies(&[(
+            "resource-update",
+            json!({"rules": [{"selector": {"resourceNames": ["d"]}, "strategy": strategy}]}),
+        )])
     };
     let recreate = rule(&json!({"recreateFields": ["spec.template.spec.containers[0].image"]}));
     assert!(matches!(
@@ -172,16 +193,25 @@ fn recreate_and_replace() {
 
 #[test]
 fn apply_once_takes_the_live_value() {
-    let once = policies(&[("apply-once", json!({"enable": true, "rules": [
-        {"selector": {"componentNames": ["d"]}, "strategy": {"path": ["spec.replicas"]}}]}))]);
+    let once = policies(&[(
+        "apply-once",
+        json!({"enable": true, "rules": [
+        {"selector": {"componentNames": ["d"]}, "strategy": {"path": ["spec.replicas"]}}]}),
+    )]);
     let mut live = stored(decide(&deployment("a"), None, &once, Stage::Update).unwrap());
     live["spec"]["replicas"] = json!(7);
-    assert_eq!(decide(&deployment("a"), Some(&live), &once, Stage::StateKeep).map(|w| match w {
-        Write::Patch { body, .. } => body.get("spec").cloned(),
-        _ => None,
-    }), Ok(None));
-    let star = policies(&[("apply-once", json!({"enable": true, "rules": [
-        {"selector": {"componentNames": ["d"]}, "strategy": {"path": ["*"], "affect": "onStateKeep"}}]}))]);
+    assert_eq!(
+        decide(&deployment("a"), Some(&live), &once, Stage::StateKeep).map(|w| match w {
+            Write::Patch { body, .. } => body.get("spec").cloned(),
+            _ => None,
+        }),
+        Ok(None)
+    );
+    let star = policies(&[(
+        "apply-once",
+        json!({"enable": true, "rules": [
+        {"selector": {"componentNames": ["d"]}, "strategy": {"path": ["*"], "affect": "onStateKeep"}}]}),
+    )]);
     live["spec"]["template"]["spec"]["containers"][0]["image"] = json!("edited");
     let write = decide(&deployment("a"), Some(&live), &star, Stage::StateKeep).unwrap();
     if let Write::Patch { body, .. } = &write {

@@ -19,12 +19,7 @@ const DELETE_PRIMITIVES: &str = "$deleteFromPrimitiveList/";
 
 /// The three-way strategic merge patch of an object of type `ty`; `{}` means nothing to do.
 #[must_use]
-pub fn three_way(
-    original: &Value,
-    modified: &Value,
-    current: &Value,
-    ty: Type,
-) -> Value {
+pub fn three_way(original: &Value, modified: &Value, current: &Value, ty: Type) -> Value {
     let empty = Map::new();
     let (Some(modified), Some(current)) = (modified.as_object(), current.as_object()) else {
         return modified.clone();
@@ -162,8 +157,7 @@ impl List<'_> {
                 items.push(item.clone());
                 continue;
             };
-            let before =
-                self.find(original, id).and_then(Value::as_object).unwrap_or(&empty);
+            let before = self.find(original, id).and_then(Value::as_object).unwrap_or(&empty);
             let mut nested = maps(before, new, live, self.field.ty);
             if self.field.retain_keys && !nested.is_empty() {
                 retain_keys(&mut nested, new, live);
@@ -270,8 +264,7 @@ fn apply_map(map: &mut Map<String, Value>, patch: &Map<String, Value>, ty: Type)
 }
 
 fn apply_list(live: &mut Vec<Value>, items: &[Value], merge_key: &str, ty: Type) {
-    let replaces =
-        |item: &Value| item.get(PATCH).and_then(Value::as_str) == Some("replace");
+    let replaces = |item: &Value| item.get(PATCH).and_then(Value::as_str) == Some("replace");
     if items.iter().any(replaces) {
         *live = items.iter().filter(|item| !replaces(item)).cloned().map(clean).collect();
         return;

@@ -102,10 +102,7 @@ fn the_deployment_strategy_retains_only_the_new_keys() {
     let current = json!({"spec": {"strategy": {"type": "RollingUpdate", "rollingUpdate": {"maxSurge": "25%"}}}});
     let modified = json!({"spec": {"strategy": {"type": "Recreate"}}});
     let patch = three_way(&json!({}), &modified, &current, Type::Workload);
-    assert_eq!(
-        patch,
-        json!({"spec": {"strategy": {"type": "Recreate", "$retainKeys": ["type"]}}})
-    );
+    assert_eq!(patch, json!({"spec": {"strategy": {"type": "Recreate", "$retainKeys": ["type"]}}}));
     let mut applied = current;
     apply(&mut applied, &patch, Type::Workload);
     assert_eq!(applied, modified);
@@ -114,7 +111,8 @@ fn the_deployment_strategy_retains_only_the_new_keys() {
 #[test]
 fn finalizers_are_a_set() {
     let meta = |list: &Value| json!({"metadata": {"finalizers": list}});
-    let (o, m, c) = (meta(&json!(["a", "b"])), meta(&json!(["b", "n"])), meta(&json!(["a", "x", "b"])));
+    let (o, m, c) =
+        (meta(&json!(["a", "b"])), meta(&json!(["b", "n"])), meta(&json!(["a", "x", "b"])));
     let patch = three_way(&o, &m, &c, Type::Object);
     assert_eq!(
         patch,
@@ -131,12 +129,8 @@ fn finalizers_are_a_set() {
 #[test]
 fn unknown_lists_are_replaced() {
     let spec = |list: &Value| json!({"spec": {"rules": list}});
-    let patch = three_way(
-        &spec(&json!([1])),
-        &spec(&json!([2])),
-        &spec(&json!([1, 9])),
-        Type::Object,
-    );
+    let patch =
+        three_way(&spec(&json!([1])), &spec(&json!([2])), &spec(&json!([1, 9])), Type::Object);
     assert_eq!(patch, spec(&json!([2])));
 }
 
