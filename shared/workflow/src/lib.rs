@@ -22,6 +22,8 @@
 
 mod backoff;
 mod condition;
+pub mod convert;
+pub mod generate;
 mod graph;
 pub mod messages;
 mod model;

@@ -60,3 +60,18 @@ pub fn invalid_condition(error: &str) -> String {
 pub fn condition_not_bool(value: &str, kind: &str) -> String {
     format!("if: cannot use value {value} (type {kind}) as bool")
 }
+
+/// A workflow that says twice which steps it has.
+pub const REF_AND_STEPS: &str = "cannot set steps and ref in workflow at the same time";
+
+/// A step that applies a component the Application does not have.
+#[must_use]
+pub fn component_not_found(name: &str) -> String {
+    format!("component {name} not found")
+}
+
+/// A component that depends on one the Application does not have.
+#[must_use]
+pub fn dependency_not_found(missing: &str, component: &str) -> String {
+    format!("component {missing} not found, which is depended by {component}")
+}

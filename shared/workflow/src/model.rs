@@ -114,7 +114,7 @@ pub struct Step {
     /// Order of the sub-steps, where the group says.
     pub sub_mode: Option<Mode>,
     /// Sub-steps; only a `step-group` runs them.
-    pub sub_steps: Vec<Step>,
+    pub sub_steps: Vec<Self>,
 }
 
 impl Step {

@@ -155,6 +155,19 @@ impl WorkflowPhase {
         }
     }
 
+    /// Reads the word; nothing or an unknown one is the beginning.
+    #[must_use]
+    pub fn parse(text: &str) -> Self {
+        match text {
+            "executing" => Self::Executing,
+            "suspending" => Self::Suspending,
+            "terminated" => Self::Terminated,
+            "failed" => Self::Failed,
+            "succeeded" => Self::Succeeded,
+            _ => Self::Initializing,
+        }
+    }
+
     /// Whether nothing more will run.
     #[must_use]
     pub const fn is_final(self) -> bool {
@@ -182,7 +195,7 @@ pub struct StepStatus {
     /// When it was last recorded.
     pub last_execute_time: Option<Timestamp>,
     /// The same for the sub-steps of a group, in the order they were recorded.
-    pub sub_steps: Vec<StepStatus>,
+    pub sub_steps: Vec<Self>,
 }
 
 impl StepStatus {
