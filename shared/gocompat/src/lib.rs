@@ -4,5 +4,7 @@ pub mod duration;
 pub mod fnv;
 pub mod hashstructure;
 pub mod json;
+pub mod regexp;
 pub mod spew;
 pub mod strconv;
+pub mod time;

@@ -246,15 +246,14 @@ fn decimal_form(value: f64, format: char, precision: i64, bit_size: u32) -> Stri
     let is_shortest = precision < 0;
     match format {
         'e' | 'E' => {
-            let text = if is_shortest {
+            if is_shortest {
                 let d = shortest(magnitude, bit_size);
                 let places = d.digits.len().saturating_sub(1);
                 scientific(&d, places, format)
             } else {
                 let text = format!("{magnitude:.*e}", precision as usize);
                 scientific(&split(&text), precision as usize, format)
-            };
-            text
+            }
         }
         'f' if is_shortest => {
             let d = shortest(magnitude, bit_size);

@@ -1,0 +1,747 @@
+//! Regular expressions in Go's syntax (RE2) on the `regex` crate.
+//!
+//! Both engines are linear and leftmost-first; their syntaxes differ in details that silently
+//! change meaning: `\d \w \s \b` are ASCII in Go, `a{` and `a{,2}` are literals, `[[a]&&b]` is no
+//! set operation, `\Q..\E` exists, `a**` does not. [`translate`] reads Go's grammar and writes the
+//! crate's; [`compile`] adds the limits that an untrusted pattern needs.
+
+use std::fmt;
+
+use regex::{Regex, RegexBuilder};
+
+/// Compiled size beyond which a pattern is refused.
+pub const SIZE_LIMIT: usize = 10 << 20;
+/// Nesting beyond which a pattern is refused.
+pub const NEST_LIMIT: u32 = 250;
+/// Bytes beyond which a pattern is refused.
+pub const LENGTH_LIMIT: usize = 1 << 20;
+/// Largest count in a repetition, as in Go.
+const MAX_REPEAT: u32 = 1000;
+
+/// Why a pattern was refused.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct RegexpError {
+    /// What is wrong, in Go's words.
+    pub code: ErrorCode,
+    /// The offending part of the pattern.
+    pub part: String,
+}
+
+/// Go's `syntax.ErrorCode`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ErrorCode {
+    /// A range such as `z-a`, or an unknown Unicode class.
+    InvalidCharRange,
+    /// An escape that means nothing.
+    InvalidEscape,
+    /// A bad group name.
+    InvalidNamedCapture,
+    /// `(?` followed by something unknown.
+    InvalidPerlOp,
+    /// `a**`.
+    InvalidRepeatOp,
+    /// `a{1001}` or `a{2,1}`.
+    InvalidRepeatSize,
+    /// No `]`.
+    MissingBracket,
+    /// No `)`.
+    MissingParen,
+    /// `*` with nothing before it.
+    MissingRepeatArgument,
+    /// A backslash at the end.
+    TrailingBackslash,
+    /// `)` without `(`.
+    UnexpectedParen,
+    /// Nested too deeply.
+    NestingDepth,
+    /// Compiles to too much.
+    Large,
+}
+
+impl ErrorCode {
+    /// Whether this is a limit rather than a mistake.
+    #[must_use]
+    pub fn is_limit(self) -> bool {
+        matches!(self, Self::NestingDepth | Self::Large)
+    }
+
+    fn text(self) -> &'static str {
+        match self {
+            Self::InvalidCharRange => "invalid character class range",
+            Self::InvalidEscape => "invalid escape sequence",
+            Self::InvalidNamedCapture => "invalid named capture",
+            Self::InvalidPerlOp => "invalid or unsupported Perl syntax",
+            Self::InvalidRepeatOp => "invalid nested repetition operator",
+            Self::InvalidRepeatSize => "invalid repeat count",
+            Self::MissingBracket => "missing closing ]",
+            Self::MissingParen => "missing closing )",
+            Self::MissingRepeatArgument => "missing argument to repetition operator",
+            Self::TrailingBackslash => "trailing backslash at end of expression",
+            Self::UnexpectedParen => "unexpected )",
+            Self::NestingDepth => "expression nests too deeply",
+            Self::Large => "expression too large",
+        }
+    }
+}
+
+impl fmt::Display for RegexpError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "error parsing regexp: {}: `{}`", self.code.text(), self.part)
+    }
+}
+
+impl std::error::Error for RegexpError {}
+
+type Result<T> = std::result::Result<T, RegexpError>;
+
+/// `regexp.Compile` under limits.
+///
+/// # Errors
+/// If the pattern is none in Go, or compiles to more than [`SIZE_LIMIT`].
+pub fn compile(pattern: &str) -> Result<Regex> {
+    let translated = translate(pattern)?;
+    RegexBuilder::new(&translated)
+        .size_limit(SIZE_LIMIT)
+        .dfa_size_limit(SIZE_LIMIT)
+        .nest_limit(NEST_LIMIT)
+        .build()
+        .map_err(|e| {
+            let code = match e {
+                regex::Error::CompiledTooBig(_) => ErrorCode::Large,
+                _ => ErrorCode::InvalidCharRange,
+            };
+            RegexpError { code, part: shorten(pattern) }
+        })
+}
+
+/// Rewrites a pattern of Go into the syntax of the `regex` crate.
+///
+/// # Errors
+/// If the pattern is none in Go.
+pub fn translate(pattern: &str) -> Result<String> {
+    if pattern.len() > LENGTH_LIMIT {
+        return Err(RegexpError { code: ErrorCode::Large, part: shorten(pattern) });
+    }
+    let mut parser = Parser { pattern, at: 0, out: String::with_capacity(pattern.len() + 16) };
+    parser.pattern()?;
+    Ok(parser.out)
+}
+
+/// `regexp.QuoteMeta`.
+#[must_use]
+pub fn quote_meta(text: &str) -> String {
+    let mut out = String::with_capacity(text.len() + 8);
+    for c in text.chars() {
+        if r"\.+*?()|[]{}^$".contains(c) {
+            out.push('\\');
+        }
+        out.push(c);
+    }
+    out
+}
+
+fn shorten(pattern: &str) -> String {
+    let mut part: String = pattern.chars().take(100).collect();
+    if part.len() < pattern.len() {
+        part.push_str("...");
+    }
+    part
+}
+
+/// The Perl classes, ASCII only.
+fn perl_class(c: char) -> Option<&'static str> {
+    Some(match c {
+        'd' => "[0-9]",
+        'D' => "[^0-9]",
+        's' => r"[\t\n\x0C\r ]",
+        'S' => r"[^\t\n\x0C\r ]",
+        'w' => "[0-9A-Za-z_]",
+        'W' => "[^0-9A-Za-z_]",
+        _ => return None,
+    })
+}
+
+const POSIX: [&str; 14] = [
+    "alnum", "alpha", "ascii", "blank", "cntrl", "digit", "graph", "lower", "print", "punct",
+    "space", "upper", "word", "xdigit",
+];
+
+struct Parser<'a> {
+    pattern: &'a str,
+    at: usize,
+    out: String,
+}
+
+/// What stands before the current position, for repetition operators.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Before {
+    /// Start of an alternative: nothing to repeat.
+    Nothing,
+    /// An expression.
+    Atom,
+    /// A repetition operator that began at this byte.
+    Repeat(usize),
+}
+
+impl<'a> Parser<'a> {
+    fn rest(&self) -> &'a str {
+        self.pattern.get(self.at..).unwrap_or_default()
+    }
+
+    fn peek(&self) -> Option<char> {
+        self.rest().chars().next()
+    }
+
+    fn next(&mut self) -> Option<char> {
+        let c = self.peek()?;
+        self.at += c.len_utf8();
+        Some(c)
+    }
+
+    fn error<T>(&self, code: ErrorCode, from: usize, to: usize) -> Result<T> {
+        let part = shorten(self.pattern.get(from..to).unwrap_or_default());
+        Err(RegexpError { code, part })
+    }
+
+    fn whole<T>(&self, code: ErrorCode) -> Result<T> {
+        self.error(code, 0, self.pattern.len())
+    }
+
+    fn pattern(&mut self) -> Result<()> {
+        let mut depth = 0_u32;
+        let mut before = Before::Nothing;
+        while let Some(c) = self.peek() {
+            let start = self.at;
+            match c {
+                '(' => {
+                    depth += 1;
+                    if depth >= NEST_LIMIT {
+                        return self.whole(ErrorCode::NestingDepth);
+                    }
+                    if self.group()? {
+                        depth -= 1;
+                        // A flag setting is no argument of a repetition, nor does it hide one.
+                    } else {
+                        before = Before::Nothing;
+                    }
+                    continue;
+                }
+                ')' => {
+                    if depth == 0 {
+                        return self.whole(ErrorCode::UnexpectedParen);
+                    }
+                    depth -= 1;
+                    self.copy();
+                }
+                '|' => {
+                    self.copy();
+                    before = Before::Nothing;
+                    continue;
+                }
+                '*' | '+' | '?' => {
+                    self.at += 1;
+                    before = self.repetition(start, before)?;
+                    continue;
+                }
+                '{' => {
+                    if let Some(len) = self.repeat_counts()? {
+                        self.at += len;
+                        before = self.repetition(start, before)?;
+                        continue;
+                    }
+                    self.at += 1;
+                    self.literal('{');
+                }
+                '[' => self.class()?,
+                '\\' => {
+                    if !self.escape()? {
+                        continue;
+                    }
+                }
+                '^' | '$' | '.' => self.copy(),
+                _ => {
+                    self.at += c.len_utf8();
+                    self.literal(c);
+                }
+            }
+            before = Before::Atom;
+        }
+        if depth > 0 {
+            return self.whole(ErrorCode::MissingParen);
+        }
+        Ok(())
+    }
+
+    fn copy(&mut self) {
+        if let Some(c) = self.next() {
+            self.out.push(c);
+        }
+    }
+
+    fn literal(&mut self, c: char) {
+        push_literal(&mut self.out, c);
+    }
+
+    /// After an operator that began at `start`: its lazy mark, its argument.
+    fn repetition(&mut self, start: usize, before: Before) -> Result<Before> {
+        if self.peek() == Some('?') {
+            self.at += 1;
+        }
+        match before {
+            Before::Nothing => return self.error(ErrorCode::MissingRepeatArgument, start, self.at),
+            Before::Repeat(first) => return self.error(ErrorCode::InvalidRepeatOp, first, self.at),
+            Before::Atom => {}
+        }
+        self.out.push_str(self.pattern.get(start..self.at).unwrap_or_default());
+        Ok(Before::Repeat(start))
+    }
+
+    /// `{n}`, `{n,}` or `{n,m}` at the current position: its length. Anything else is literal.
+    fn repeat_counts(&self) -> Result<Option<usize>> {
+        let Some(end) = self.rest().find('}') else { return Ok(None) };
+        let Some(body) = self.rest().get(1..end) else { return Ok(None) };
+        let (low, high) = match body.split_once(',') {
+            Some((low, high)) => (low, Some(high)),
+            None => (body, None),
+        };
+        let count = |text: &str| -> Option<u32> {
+            let number = !text.is_empty() && text.bytes().all(|b| b.is_ascii_digit());
+            let padded = text.len() > 1 && text.starts_with('0');
+            (number && !padded).then(|| text.parse().unwrap_or(u32::MAX))
+        };
+        let Some(low) = count(low) else { return Ok(None) };
+        let high = match high {
+            None => Some(low),
+            Some("") => None,
+            Some(text) => match count(text) {
+                Some(n) => Some(n),
+                None => return Ok(None),
+            },
+        };
+        if low > MAX_REPEAT || high.is_some_and(|h| h > MAX_REPEAT || h < low) {
+            return self.error(ErrorCode::InvalidRepeatSize, self.at, self.at + end + 1);
+        }
+        Ok(Some(end + 1))
+    }
+
+    /// An opening parenthesis; true if it was a complete flag setting `(?i)`.
+    fn group(&mut self) -> Result<bool> {
+        let start = self.at;
+        let rest = self.rest();
+        if !rest.starts_with("(?") {
+            self.copy();
+            return Ok(false);
+        }
+        if let Some(name_at) =
+            ["(?P<", "(?<"].iter().find(|p| rest.starts_with(**p)).map(|p| p.len())
+        {
+            let Some(end) = rest.find('>') else {
+                return self.error(ErrorCode::InvalidNamedCapture, start, self.pattern.len());
+            };
+            let name = rest.get(name_at..end).unwrap_or_default();
+            let valid = !name.is_empty()
+                && name.chars().all(|c| c.is_ascii_alphanumeric() || c == '_')
+                // The crate wants a letter first; Go does not.
+                && !name.starts_with(|c: char| c.is_ascii_digit());
+            if !valid || self.out.contains(&format!("(?P<{name}>")) {
+                return self.error(ErrorCode::InvalidNamedCapture, start, start + end + 1);
+            }
+            self.out.push_str(&format!("(?P<{name}>"));
+            self.at += end + 1;
+            return Ok(false);
+        }
+        self.flags(start)
+    }
+
+    /// `(?flags)` or `(?flags:`.
+    fn flags(&mut self, start: usize) -> Result<bool> {
+        self.at += 2;
+        let mut negative = false;
+        let mut any = false;
+        loop {
+            match self.next() {
+                Some('i' | 'm' | 's' | 'U') => any = true,
+                Some('-') if !negative => {
+                    negative = true;
+                    any = false;
+                }
+                Some(end @ (':' | ')')) => {
+                    if negative && !any {
+                        return self.error(ErrorCode::InvalidPerlOp, start, self.at);
+                    }
+                    let text = self.pattern.get(start..self.at).unwrap_or_default();
+                    // `(?)` sets nothing; the crate refuses it.
+                    if text != "(?)" {
+                        self.out.push_str(text);
+                    }
+                    return Ok(end == ')');
+                }
+                Some(_) => return self.error(ErrorCode::InvalidPerlOp, start, self.at),
+                None => return self.error(ErrorCode::MissingParen, 0, self.pattern.len()),
+            }
+        }
+    }
+
+    /// A backslash outside a class; false if it was an empty `\Q\E`.
+    fn escape(&mut self) -> Result<bool> {
+        let start = self.at;
+        self.at += 1;
+        let Some(c) = self.peek() else {
+            return self.error(ErrorCode::TrailingBackslash, self.at, self.at);
+        };
+        if let Some(class) = perl_class(c) {
+            self.at += 1;
+            self.out.push_str(class);
+            return Ok(true);
+        }
+        match c {
+            'A' | 'z' => {
+                self.at += 1;
+                self.out.push('\\');
+                self.out.push(c);
+            }
+            'b' | 'B' => {
+                self.at += 1;
+                self.out.push_str(if c == 'b' { r"(?-u:\b)" } else { r"(?-u:\B)" });
+            }
+            'Q' => {
+                self.at += 1;
+                let rest = self.rest();
+                let end = rest.find(r"\E");
+                let text = rest.get(..end.unwrap_or(rest.len())).unwrap_or_default();
+                for c in text.chars() {
+                    self.literal(c);
+                }
+                self.at += text.len() + if end.is_some() { 2 } else { 0 };
+                return Ok(!text.is_empty());
+            }
+            'p' | 'P' => {
+                let class = self.unicode_class(start)?;
+                self.out.push_str(&class);
+            }
+            _ => {
+                let c = self.char_escape(start)?;
+                self.literal(c);
+            }
+        }
+        Ok(true)
+    }
+
+    /// `\pN`, `\p{Greek}`, `\P{^L}`; the current position is at the `p`.
+    fn unicode_class(&mut self, start: usize) -> Result<String> {
+        let mut negative = self.next() == Some('P');
+        let rest = self.rest();
+        let (name, len) = match rest.chars().next() {
+            Some('{') => {
+                let Some(end) = rest.find('}') else {
+                    return self.error(ErrorCode::InvalidCharRange, start, self.pattern.len());
+                };
+                (rest.get(1..end).unwrap_or_default(), end + 1)
+            }
+            Some(c) => (rest.get(..c.len_utf8()).unwrap_or_default(), c.len_utf8()),
+            None => return self.error(ErrorCode::InvalidCharRange, start, self.pattern.len()),
+        };
+        self.at += len;
+        let name = match name.strip_prefix('^') {
+            Some(name) => {
+                negative = !negative;
+                name
+            }
+            None => name,
+        };
+        // Go's tables have general categories and scripts under their exact names only.
+        let plausible = name.starts_with(|c: char| c.is_ascii_uppercase())
+            && name.chars().all(|c| c.is_ascii_alphabetic() || c == '_');
+        let class = format!("\\{}{{{name}}}", if negative { 'P' } else { 'p' });
+        if !plausible || regex_syntax_refuses(&class) {
+            return self.error(ErrorCode::InvalidCharRange, start, self.at);
+        }
+        Ok(class)
+    }
+
+    /// One character after a backslash at `start`; the current position is behind the backslash.
+    fn char_escape(&mut self, start: usize) -> Result<char> {
+        let Some(c) = self.next() else {
+            return self.error(ErrorCode::TrailingBackslash, self.at, self.at);
+        };
+        let value = match c {
+            // One octal digit alone would be a back reference.
+            '1'..='7' if !self.peek().is_some_and(|c| c.is_digit(8)) => None,
+            '0'..='7' => {
+                let mut value = c.to_digit(8).unwrap_or(0);
+                for _ in 0..2 {
+                    let Some(digit) = self.peek().and_then(|c| c.to_digit(8)) else { break };
+                    value = value * 8 + digit;
+                    self.at += 1;
+                }
+                char::from_u32(value)
+            }
+            'x' => self.hex_escape(),
+            'a' => Some('\u{7}'),
+            'f' => Some('\u{c}'),
+            'n' => Some('\n'),
+            'r' => Some('\r'),
+            't' => Some('\t'),
+            'v' => Some('\u{b}'),
+            c if c.is_ascii() && !c.is_ascii_alphanumeric() => Some(c),
+            _ => None,
+        };
+        match value {
+            Some(value) => Ok(value),
+            None => self.error(ErrorCode::InvalidEscape, start, self.at),
+        }
+    }
+
+    fn hex_escape(&mut self) -> Option<char> {
+        let rest = self.rest();
+        let (digits, len) = if rest.starts_with('{') {
+            let end = rest.find('}')?;
+            (rest.get(1..end)?, end + 1)
+        } else {
+            (rest.get(..2)?, 2)
+        };
+        if digits.is_empty() || !digits.bytes().all(|b| b.is_ascii_hexdigit()) {
+            self.at += rest.chars().next().map_or(0, char::len_utf8);
+            return None;
+        }
+        self.at += len;
+        char::from_u32(u32::from_str_radix(digits, 16).ok()?)
+    }
+
+    /// `[...]`.
+    fn class(&mut self) -> Result<()> {
+        let start = self.at;
+        self.at += 1;
+        self.out.push('[');
+        if self.peek() == Some('^') {
+            self.copy();
+        }
+        let mut first = true;
+        loop {
+            let Some(c) = self.peek() else {
+                return self.error(ErrorCode::MissingBracket, start, self.pattern.len());
+            };
+            if c == ']' && !first {
+                break;
+            }
+            // A hyphen is literal first and last; elsewhere only in a range.
+            if c == '-' && !first && !self.rest().starts_with("-]") {
+                let to = self
+                    .rest()
+                    .char_indices()
+                    .nth(2)
+                    .map_or(self.pattern.len(), |(i, _)| self.at + i);
+                return self.error(ErrorCode::InvalidCharRange, self.at, to);
+            }
+            first = false;
+            if self.rest().starts_with("[:")
+                && let Some(end) = self.rest().find(":]")
+            {
+                self.posix_class(end + 2)?;
+                continue;
+            }
+            if c == '\\' && self.class_escape()? {
+                continue;
+            }
+            self.range(start)?;
+        }
+        self.copy();
+        Ok(())
+    }
+
+    fn posix_class(&mut self, len: usize) -> Result<()> {
+        let text = self.rest().get(..len).unwrap_or_default();
+        let name = text.trim_start_matches("[:").trim_end_matches(":]");
+        if !POSIX.contains(&name.strip_prefix('^').unwrap_or(name)) {
+            return self.error(ErrorCode::InvalidCharRange, self.at, self.at + len);
+        }
+        self.out.push_str(text);
+        self.at += len;
+        Ok(())
+    }
+
+    /// A class within a class (`\d`, `\pL`); false if the backslash begins a character.
+    fn class_escape(&mut self) -> Result<bool> {
+        let start = self.at;
+        let Some(c) = self.rest().chars().nth(1) else {
+            return Ok(false);
+        };
+        if let Some(class) = perl_class(c) {
+            self.at += 2;
+            self.out.push_str(class);
+            return Ok(true);
+        }
+        if c == 'p' || c == 'P' {
+            self.at += 1;
+            let class = self.unicode_class(start)?;
+            self.out.push_str(&class);
+            return Ok(true);
+        }
+        Ok(false)
+    }
+
+    /// A character or a range of characters.
+    fn range(&mut self, class_start: usize) -> Result<()> {
+        let start = self.at;
+        let low = self.class_char(class_start)?;
+        let is_range =
+            self.rest().starts_with('-') && !self.rest().starts_with("-]") && self.rest().len() > 1;
+        if !is_range {
+            self.literal(low);
+            return Ok(());
+        }
+        self.at += 1;
+        let high = self.class_char(class_start)?;
+        if high < low {
+            return self.error(ErrorCode::InvalidCharRange, start, self.at);
+        }
+        self.literal(low);
+        self.out.push('-');
+        self.literal(high);
+        Ok(())
+    }
+
+    fn class_char(&mut self, class_start: usize) -> Result<char> {
+        let start = self.at;
+        match self.next() {
+            Some('\\') => self.char_escape(start),
+            Some(c) => Ok(c),
+            None => self.error(ErrorCode::MissingBracket, class_start, self.pattern.len()),
+        }
+    }
+}
+
+/// A character without special meaning anywhere, inside classes too.
+fn push_literal(out: &mut String, c: char) {
+    if c.is_ascii_punctuation() && c != '<' && c != '>' {
+        out.push('\\');
+        out.push(c);
+    } else if c.is_ascii_control() {
+        out.push_str(&format!("\\x{:02X}", c as u32));
+    } else {
+        out.push(c);
+    }
+}
+
+/// Whether the crate does not know a class: it is asked, once per mention.
+fn regex_syntax_refuses(class: &str) -> bool {
+    RegexBuilder::new(class).size_limit(SIZE_LIMIT).build().is_err()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn meaning_is_that_of_go() {
+        // pattern, text, first match
+        for (pattern, text, want) in [
+            (r"\d+", "a٣1", Some("1")),
+            (r"\w+", "é_a1", Some("_a1")),
+            (r"\s", "\u{a0}\u{b}", None),
+            (r"\bx\b", "éx", Some("x")),
+            (r"a{", "xa{", Some("a{")),
+            (r"a{,2}", "a{,2}", Some("a{,2}")),
+            (r"a{2,3}?", "aaaa", Some("aa")),
+            (r"{", "{", Some("{")),
+            (r"}", "}", Some("}")),
+            (r"[a&&b]+", "c&a&b", Some("&a&b")),
+            (r"[[a]+", "x[[a", Some("[[a")),
+            (r"[]a]+", "]a]", Some("]a]")),
+            (r"[^]a]", "]ab", Some("b")),
+            (r"[a-]+", "x-a", Some("-a")),
+            (r"[-a]+", "x-a", Some("-a")),
+            (r"[\d-]+", "x1-2", Some("1-2")),
+            (r"[a~~b-]*", "a~b-", Some("a~b-")),
+            (r"[[:word:]]+", "é_9", Some("_9")),
+            (r"[[:^alpha:]]", "aé", Some("é")),
+            (r"\Qa.b\E+", "a.bbb", Some("a.bbb")),
+            (r"\Q(", "(", Some("(")),
+            (r"\x41\x{42}\103\0", "ABC\0", Some("ABC\0")),
+            (r"\a\f\t\n\r\v", "\u{7}\u{c}\t\n\r\u{b}", Some("\u{7}\u{c}\t\n\r\u{b}")),
+            (r"\pN\p{Greek}\PL", "1α2", Some("1α2")),
+            (r"\p{^Greek}", "αa", Some("a")),
+            (r"(?i)K", "\u{212a}", Some("\u{212a}")),
+            (r"(?s).", "\n", Some("\n")),
+            (r".", "\n", None),
+            (r"a$", "a\n", None),
+            (r"(?m)a$", "a\nb", Some("a")),
+            (r"(?U)a+", "aaa", Some("a")),
+            (r"(?P<x>a)(?<y>b)", "ab", Some("ab")),
+            (r"a|b*", "b", Some("b")),
+            (r"(|a)+", "aa", Some("")),
+            (r"^*", "a", Some("")),
+            (r"a#b c", "a#b c", Some("a#b c")),
+            (r"(?)a", "a", Some("a")),
+            (r"\z", "", Some("")),
+            ("a\\-b", "a-b", Some("a-b")),
+            ("[é-ü]", "ö", Some("ö")),
+        ] {
+            let regex = compile(pattern).unwrap_or_else(|e| panic!("{pattern}: {e}"));
+            assert_eq!(regex.find(text).map(|m| m.as_str()), want, "{pattern} on {text:?}");
+        }
+    }
+
+    #[test]
+    fn errors_are_those_of_go() {
+        for (pattern, error) in [
+            ("(", "missing closing ): `(`"),
+            (")", "unexpected ): `)`"),
+            ("(a", "missing closing ): `(a`"),
+            ("a)", "unexpected ): `a)`"),
+            ("(a))", "unexpected ): `(a))`"),
+            ("[a", "missing closing ]: `[a`"),
+            ("x[", "missing closing ]: `[`"),
+            ("[]", "missing closing ]: `[]`"),
+            ("[z-a]", "invalid character class range: `z-a`"),
+            ("[a-\\d]", "invalid escape sequence: `\\d`"),
+            ("[[:foo:]]", "invalid character class range: `[:foo:]`"),
+            ("[a-b-c]", "invalid character class range: `-c`"),
+            ("*", "missing argument to repetition operator: `*`"),
+            ("a|*", "missing argument to repetition operator: `*`"),
+            ("(*)", "missing argument to repetition operator: `*`"),
+            ("(?i)*", "missing argument to repetition operator: `*`"),
+            ("a**", "invalid nested repetition operator: `**`"),
+            ("a*+", "invalid nested repetition operator: `*+`"),
+            ("a??*", "invalid nested repetition operator: `??*`"),
+            ("a{2}*", "invalid nested repetition operator: `{2}*`"),
+            ("a{1001}", "invalid repeat count: `{1001}`"),
+            ("a{2,1}", "invalid repeat count: `{2,1}`"),
+            ("\\", "trailing backslash at end of expression: ``"),
+            ("\\8", "invalid escape sequence: `\\8`"),
+            ("\\1", "invalid escape sequence: `\\1`"),
+            ("\\C", "invalid escape sequence: `\\C`"),
+            ("\\Z", "invalid escape sequence: `\\Z`"),
+            ("\\pX", "invalid character class range: `\\pX`"),
+            ("\\p{greek}", "invalid character class range: `\\p{greek}`"),
+            ("\\p{Nope}", "invalid character class range: `\\p{Nope}`"),
+            ("(?=a)", "invalid or unsupported Perl syntax: `(?=`"),
+            ("(?P<1 >a)", "invalid named capture: `(?P<1 >`"),
+            ("(?P<n>a)(?P<n>b)", "invalid named capture: `(?P<n>`"),
+            ("(?P<n", "invalid named capture: `(?P<n`"),
+            ("(?i", "missing closing ): `(?i`"),
+            ("(?-)", "invalid or unsupported Perl syntax: `(?-)`"),
+        ] {
+            let got = compile(pattern).map(|_| pattern).unwrap_err().to_string();
+            assert_eq!(got, format!("error parsing regexp: {error}"), "{pattern}");
+        }
+    }
+
+    #[test]
+    fn hostile_patterns_end() {
+        for pattern in [
+            "((a{1000}){1000}){1000}".to_owned(),
+            "(".repeat(100_000),
+            "(a".repeat(5000) + &")".repeat(5000),
+            "a".repeat(LENGTH_LIMIT + 1),
+            "[[:alpha:]]{1000}".repeat(1000),
+        ] {
+            assert!(compile(&pattern).is_err());
+        }
+    }
+
+    #[test]
+    fn meta_characters() {
+        assert_eq!(quote_meta("a.b*[c]-d"), r"a\.b\*\[c\]-d");
+    }
+}
