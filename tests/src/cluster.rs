@@ -155,6 +155,15 @@ impl Cluster {
         self.processes.lock().values().try_for_each(Process::check)
     }
 
+    /// Ends everything that was started on this control plane, and the control plane.
+    pub fn stop(&self) {
+        // Killing is safe: nothing of it is used again.
+        for process in self.processes.lock().values() {
+            let _ = process.kill();
+        }
+        self.watchdog.stop();
+    }
+
     async fn nodes_and_accounts(&self) -> Result<()> {
         let client = self.client().await?;
         let nodes: Api<Node> = Api::all(client.clone());
@@ -198,10 +207,7 @@ impl Cluster {
 
 impl Drop for Cluster {
     fn drop(&mut self) {
-        // Killing is safe: nothing of this control plane is used again.
-        for process in self.processes.get_mut().values() {
-            let _ = process.kill();
-        }
+        self.stop();
     }
 }
 
@@ -378,7 +384,7 @@ impl<'a> Plan<'a> {
                 break;
             }
             if Instant::now() > deadline {
-                let why = answer.map_or_else(|error| error.to_string(), |text| text);
+                let why = answer.unwrap_or_else(|error| error.to_string());
                 bail!(
                     "the API server is not ready after {} s: {why}{}",
                     START.as_secs(),

@@ -1,12 +1,126 @@
-//! `cargo xtask exec`.
+//! `cargo xtask exec -- CMD`: CMD on a control plane with vela-rs deployed on it.
+//!
+//! Everything ends with CMD, and the exit code is CMD's. Its environment:
+//!
+//! | variable | what |
+//! |---|---|
+//! | `KUBECONFIG` | the administrator |
+//! | `AUDIT_LOG` | the API server's audit log |
+//! | `CONTROLLER_PID`, `WEBHOOK_PID` | process ids |
+//! | `CONTROLLER_LOG`, `WEBHOOK_LOG` | their output |
+//! | `WEBHOOK_URL`, `CA_FILE` | where the webhook answers, and who signed its certificate |
+//! | `KILL_CMD`, `START_CMD` | `kill -9` of the controller; start it again and wait until ready |
+//! | `RUN_DIR` | the folder with all of it |
 
-use std::process::ExitCode;
+use std::ffi::OsString;
+use std::io::IsTerminal;
+use std::os::unix::process::ExitStatusExt;
+use std::path::PathBuf;
+use std::process::{Command, ExitCode, ExitStatus};
+use std::sync::Arc;
 
-use anyhow::{Result, bail};
+use anyhow::{Context, Result};
+use vela_tests::cluster::Cluster;
+use vela_tests::deploy::{Binaries, Deployed, Options, Profile, Program};
+
+use crate::control::Control;
 
 #[derive(clap::Args)]
-pub(crate) struct Args {}
+pub(crate) struct Args {
+    /// Definitions instead of the chart's, one JSON object a line
+    #[arg(long, value_name = "FILE.jsonl")]
+    definitions: Option<PathBuf>,
+    /// A further flag for the controller; may repeat
+    #[arg(long, value_name = "FLAG", allow_hyphen_values = true)]
+    controller_flag: Vec<String>,
+    /// A further flag for the webhook; may repeat
+    #[arg(long, value_name = "FLAG", allow_hyphen_values = true)]
+    webhook_flag: Vec<String>,
+    /// A value for the chart, as helm's --set takes it; may repeat
+    #[arg(long, value_name = "KEY=VALUE")]
+    set: Vec<String>,
+    /// Build the programs in the dev profile: quicker to build, slower to run
+    #[arg(long)]
+    dev: bool,
+    /// The command and its arguments
+    #[arg(last = true, required = true, value_name = "CMD")]
+    command: Vec<OsString>,
+}
 
-pub(crate) fn run(_: &Args) -> Result<ExitCode> {
-    bail!("`cargo xtask exec` does not exist yet")
+pub(crate) fn run(args: &Args) -> Result<ExitCode> {
+    let runtime = tokio::runtime::Runtime::new()?;
+    let profile = if args.dev { Profile::Dev } else { Profile::Release };
+    let binaries = Binaries::build(profile)?;
+    let cluster = Arc::new(runtime.block_on(Cluster::start("exec"))?);
+    let options = options(args);
+    let deployed = runtime.block_on(Deployed::start(&cluster, &binaries, &options))?;
+    let controller = Arc::new(deployed.controller);
+    let control = Control::start(Arc::clone(&cluster), Arc::clone(&controller), runtime.handle())?;
+
+    let mut command = command(args, &cluster, &controller, &deployed.webhook, &control)?;
+    let interactive = std::io::stdin().is_terminal();
+    let status = cluster.watchdog().foreground(&mut command, interactive)?;
+
+    report_crashes(&controller, &deployed.webhook, &control);
+    controller.kill()?;
+    deployed.webhook.kill()?;
+    cluster.stop();
+    Ok(code(status))
+}
+
+/// Like an installation that was upgraded from the reference: Applications are applied with the
+/// controller's own rights, which is what the recordings show. `--set` overrides it.
+fn options(args: &Args) -> Options {
+    let mut values = vec!["authentication.enabled=false".to_owned()];
+    values.extend(args.set.iter().cloned());
+    Options {
+        definitions: args.definitions.clone(),
+        controller_flags: args.controller_flag.clone(),
+        webhook_flags: args.webhook_flag.clone(),
+        values,
+    }
+}
+
+fn command(
+    args: &Args,
+    cluster: &Cluster,
+    controller: &Program,
+    webhook: &Program,
+    control: &Control,
+) -> Result<Command> {
+    let (program, rest) = args.command.split_first().context("no command")?;
+    let mut command = Command::new(program);
+    command.args(rest);
+    let pid = |program: &Program| program.pid().map(|pid| pid.to_string()).unwrap_or_default();
+    command
+        .env("KUBECONFIG", cluster.kubeconfig())
+        .env("AUDIT_LOG", cluster.audit_log())
+        .env("CONTROLLER_PID", pid(controller))
+        .env("CONTROLLER_LOG", controller.log())
+        .env("WEBHOOK_PID", pid(webhook))
+        .env("WEBHOOK_LOG", webhook.log())
+        .env("WEBHOOK_URL", webhook.url())
+        .env("CA_FILE", cluster.dir().join("ca.crt"))
+        .env("KILL_CMD", control.command("kill")?)
+        .env("START_CMD", control.command("start")?)
+        .env("RUN_DIR", cluster.dir());
+    Ok(command)
+}
+
+/// A program that went down by itself must not go unnoticed behind CMD's exit code.
+fn report_crashes(controller: &Program, webhook: &Program, control: &Control) {
+    if let Err(error) = webhook.check() {
+        eprintln!("warning: {error:#}");
+    }
+    if !control.killed()
+        && let Err(error) = controller.check()
+    {
+        eprintln!("warning: {error:#}");
+    }
+}
+
+/// The exit code a shell would report.
+fn code(status: ExitStatus) -> ExitCode {
+    let code = status.code().unwrap_or_else(|| 128 + status.signal().unwrap_or(0));
+    ExitCode::from(u8::try_from(code).unwrap_or(u8::MAX))
 }

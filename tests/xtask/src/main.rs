@@ -11,11 +11,13 @@
 mod answers;
 mod bench;
 mod charts;
+mod control;
 mod crds;
 mod definitions;
 mod exec;
 mod replay;
 mod test;
+mod tree;
 mod up;
 
 use std::process::ExitCode;
@@ -49,6 +51,9 @@ enum Command {
     Replay(replay::Args),
     /// Lint, render, install, upgrade and remove the chart
     Charts(charts::Args),
+    /// Kill or start the controller of a running `exec`
+    #[command(hide = true)]
+    Control(control::Args),
 }
 
 fn main() -> ExitCode {
@@ -62,6 +67,7 @@ fn main() -> ExitCode {
         Command::Bench(args) => bench::run(args),
         Command::Replay(args) => replay::run(args),
         Command::Charts(args) => charts::run(args),
+        Command::Control(args) => control::run(args),
     };
     outcome.unwrap_or_else(|error| {
         eprintln!("error: {error:#}");

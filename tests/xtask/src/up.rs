@@ -1,12 +1,198 @@
-//! `cargo xtask up`.
+//! `cargo xtask up`: a control plane, vela-rs on it, and an example Application that runs.
 
+use std::fs;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
+use std::time::{Duration, Instant};
 
-use anyhow::{Result, bail};
+use anyhow::{Context, Result, bail};
+use kube::api::{Api, DynamicObject};
+use kube::core::{ApiResource, GroupVersionKind};
+use serde_json::Value;
+use vela_tests::cluster::Cluster;
+use vela_tests::deploy::{Binaries, Deployed, Options, Profile, apply};
+use vela_tests::material;
+
+use crate::tree::Tree;
 
 #[derive(clap::Args)]
-pub(crate) struct Args {}
+pub(crate) struct Args {
+    /// End when the examples run: exit code 0, or 1 with the reason
+    #[arg(long)]
+    once: bool,
+    /// Build the programs in the dev profile: quicker to build, slower to run
+    #[arg(long)]
+    dev: bool,
+    /// Definitions instead of the chart's, one JSON object a line
+    #[arg(long, value_name = "FILE.jsonl")]
+    definitions: Option<PathBuf>,
+    /// Applications to apply instead of docs/examples; may repeat
+    #[arg(long, value_name = "FILE.yaml")]
+    file: Vec<PathBuf>,
+    /// Seconds until the examples must run
+    #[arg(long, default_value_t = 120)]
+    deadline: u64,
+}
 
-pub(crate) fn run(_: &Args) -> Result<ExitCode> {
-    bail!("`cargo xtask up` does not exist yet")
+pub(crate) fn run(args: &Args) -> Result<ExitCode> {
+    let runtime = tokio::runtime::Runtime::new()?;
+    let profile = if args.dev { Profile::Dev } else { Profile::Release };
+    let binaries = Binaries::build(profile)?;
+    let cluster = runtime.block_on(Cluster::start("up"))?;
+    let options = Options { definitions: args.definitions.clone(), ..Options::default() };
+    let deployed = runtime.block_on(Deployed::start(&cluster, &binaries, &options))?;
+    let outcome = runtime.block_on(async {
+        tokio::select! {
+            outcome = follow(args, &cluster, &deployed) => Some(outcome),
+            _ = tokio::signal::ctrl_c() => None,
+        }
+    });
+    let Some(outcome) = outcome else {
+        cluster.stop();
+        bail!("interrupted");
+    };
+    if let Err(error) = &outcome
+        && args.once
+    {
+        eprintln!("error: {error:#}\nlogs: {}", cluster.dir().display());
+        return Ok(ExitCode::FAILURE);
+    }
+    let names = match outcome {
+        Ok(names) => names,
+        Err(error) => {
+            eprintln!("error: {error:#}");
+            Vec::new()
+        }
+    };
+    if !args.once {
+        next_steps(&cluster, &names);
+        runtime.block_on(stay(&cluster, &deployed))?;
+        eprintln!("\nstopping");
+    }
+    deployed.stop(Duration::from_secs(15))?;
+    cluster.stop();
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Applies the examples and follows them until all run.
+async fn follow(args: &Args, cluster: &Cluster, deployed: &Deployed) -> Result<Vec<String>> {
+    let client = cluster.client().await?;
+    let objects = examples(&args.file)?;
+    for object in &objects {
+        apply(&client, object).await?;
+    }
+    let kind = GroupVersionKind::gvk("core.oam.dev", "v1beta1", "Application");
+    let resource = ApiResource::from_gvk(&kind);
+    let applications: Vec<(Api<DynamicObject>, String)> = objects
+        .iter()
+        .filter(|object| object["kind"] == "Application")
+        .filter_map(|object| {
+            let name = object["metadata"]["name"].as_str()?;
+            let namespace = object["metadata"]["namespace"].as_str().unwrap_or("default");
+            Some((Api::namespaced_with(client.clone(), namespace, &resource), name.to_owned()))
+        })
+        .collect();
+    if applications.is_empty() {
+        bail!("the examples hold no Application");
+    }
+    let since = Instant::now();
+    let mut tree = Tree::new();
+    loop {
+        deployed.check()?;
+        cluster.check()?;
+        let mut states = Vec::new();
+        for (api, name) in &applications {
+            let object = api.get(name).await.with_context(|| format!("Application {name}"))?;
+            states.push(serde_json::to_value(&object)?);
+        }
+        tree.show(&states, since.elapsed());
+        if states.iter().all(running) {
+            tree.finish();
+            eprintln!("  ok   running after {:.2} s", since.elapsed().as_secs_f64());
+            return Ok(applications.into_iter().map(|(_, name)| name).collect());
+        }
+        if since.elapsed() > Duration::from_secs(args.deadline) {
+            tree.finish();
+            let why: Vec<String> = states.iter().filter(|app| !running(app)).map(reason).collect();
+            bail!("not running after {} s: {}", args.deadline, why.join("; "));
+        }
+        tokio::time::sleep(Duration::from_millis(50)).await;
+    }
+}
+
+fn running(application: &Value) -> bool {
+    let status = &application["status"];
+    status["status"] == "running"
+        && status["observedGeneration"] == application["metadata"]["generation"]
+}
+
+/// Why an Application does not run, from its conditions and services.
+fn reason(application: &Value) -> String {
+    let status = &application["status"];
+    let name = application["metadata"]["name"].as_str().unwrap_or("?");
+    let phase = status["status"].as_str().unwrap_or("no status yet");
+    let mut reason = format!("{name} is {phase:?}");
+    let conditions = status["conditions"].as_array().map(Vec::as_slice).unwrap_or_default();
+    for condition in conditions.iter().filter(|one| one["status"] != "True") {
+        let text = |key: &str| condition[key].as_str().unwrap_or_default();
+        reason += &format!(", {} {}: {}", text("type"), text("reason"), text("message"));
+    }
+    let services = status["services"].as_array().map(Vec::as_slice).unwrap_or_default();
+    for service in services.iter().filter(|one| one["healthy"] != true) {
+        let text = |key: &str| service[key].as_str().unwrap_or_default();
+        reason += &format!(", {} not healthy: {}", text("name"), text("message"));
+    }
+    reason
+}
+
+fn examples(files: &[PathBuf]) -> Result<Vec<Value>> {
+    let mut files = files.to_vec();
+    if files.is_empty() {
+        let dir = material::workspace().join("docs/examples");
+        for entry in fs::read_dir(&dir).with_context(|| dir.display().to_string())? {
+            files.push(entry?.path());
+        }
+        files.retain(|path| path.extension().is_some_and(|extension| extension == "yaml"));
+        files.sort();
+    }
+    let mut objects: Vec<Value> = Vec::new();
+    for file in &files {
+        objects.extend(documents(file)?);
+    }
+    Ok(objects)
+}
+
+fn documents(file: &Path) -> Result<Vec<Value>> {
+    let text = fs::read_to_string(file).with_context(|| file.display().to_string())?;
+    let documents: Vec<Value> =
+        serde_saphyr::from_multiple(&text).with_context(|| file.display().to_string())?;
+    Ok(documents.into_iter().filter(Value::is_object).collect())
+}
+
+fn next_steps(cluster: &Cluster, names: &[String]) {
+    let name = names.first().map_or("first-app", String::as_str);
+    let kubeconfig = cluster.kubeconfig();
+    println!(
+        "\nThe control plane stays up until Ctrl-C. In another terminal:\n\n  \
+         export KUBECONFIG={}\n  \
+         kubectl get applications,deployments,services,pods\n  \
+         kubectl edit application {name}     # change an image, or misspell a component type\n  \
+         kubectl delete application {name}   # nothing stays behind\n\n\
+         Logs, audit log and certificates: {}\n",
+        kubeconfig.display(),
+        cluster.dir().display()
+    );
+}
+
+/// Until Ctrl-C, or until something ends that should not.
+async fn stay(cluster: &Cluster, deployed: &Deployed) -> Result<()> {
+    loop {
+        tokio::select! {
+            _ = tokio::signal::ctrl_c() => return Ok(()),
+            () = tokio::time::sleep(Duration::from_millis(500)) => {
+                deployed.check()?;
+                cluster.check()?;
+            }
+        }
+    }
 }
