@@ -1,1 +1,103 @@
 //! Definitions, parameters and context to Kubernetes objects.
+//!
+//! A [`Renderer`] holds what is shared: compiled templates, limits. It renders components
+//! ([`Renderer::render`]), tells their health ([`Renderer::health`]). All of it is pure: what a
+//! template asks of the world goes through a [`RenderHost`].
+
+pub mod context;
+pub mod contract;
+pub mod definition;
+pub mod json;
+pub mod legacy;
+pub mod patch;
+pub mod term;
+pub mod terraform;
+
+mod cache;
+mod convert;
+mod health;
+mod host;
+mod messages;
+mod packages;
+mod render;
+
+pub use context::{App, ClusterVersion, Target};
+pub use definition::{Definition, Kind, Stage, StatusTexts, Template};
+pub use health::{Health, HealthInput};
+pub use host::{NoHost, RenderHost};
+pub use render::{
+    AUXILIARY_WORKLOAD, Auxiliary, Component, RenderError, Rendered, Step, StepPatch, Trait,
+};
+
+use cache::Programs;
+use cue::Limits;
+use std::num::NonZeroUsize;
+
+/// How to render.
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// The budget of one evaluation.
+    pub limits: Limits,
+    /// How many compiled texts are kept.
+    pub cache: NonZeroUsize,
+    /// Whether old CUE syntax is rewritten.
+    pub rewrite_legacy_syntax: bool,
+}
+
+/// Compiled texts kept by default: the built-in definitions with their status texts some times.
+const CACHE: NonZeroUsize = match NonZeroUsize::new(1000) {
+    Some(size) => size,
+    None => NonZeroUsize::MIN,
+};
+
+impl Default for Options {
+    fn default() -> Self {
+        Self { limits: Limits::default(), cache: CACHE, rewrite_legacy_syntax: true }
+    }
+}
+
+/// Renders components. Shared by all threads.
+#[derive(Debug)]
+pub struct Renderer {
+    programs: Programs,
+    limits: Limits,
+}
+
+impl Default for Renderer {
+    fn default() -> Self {
+        Self::new(Options::default())
+    }
+}
+
+impl Renderer {
+    /// A renderer with an empty cache.
+    #[must_use]
+    pub fn new(options: Options) -> Self {
+        Self {
+            programs: Programs::new(options.cache, options.rewrite_legacy_syntax),
+            limits: options.limits,
+        }
+    }
+
+    /// Renders a component and its traits. Labels, names and namespaces are the business of
+    /// [`contract::apply`].
+    ///
+    /// # Errors
+    /// The first step that failed, with every problem of it.
+    pub fn render(
+        &self,
+        app: &App,
+        target: &Target,
+        component: &Component<'_>,
+        host: &mut dyn RenderHost,
+    ) -> Result<Rendered, RenderError> {
+        render::Engine { programs: &self.programs, limits: &self.limits, host }
+            .render(app, target, component)
+    }
+
+    /// Health, message and details.
+    #[must_use]
+    pub fn health(&self, texts: &StatusTexts, input: &HealthInput<'_>) -> Health {
+        health::health(&self.programs, &self.limits, texts, input)
+    }
+}

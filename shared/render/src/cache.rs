@@ -1,0 +1,130 @@
+//! Compiled templates, kept by their text.
+
+use crate::definition::{Definition, Template};
+use crate::{legacy, packages};
+use cue::{Errors, Packages, Program};
+use lru::LruCache;
+use parking_lot::Mutex;
+use std::num::NonZeroUsize;
+use std::sync::Arc;
+
+/// How a text is completed before it is compiled: which top-level fields come as data.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) enum Flavour {
+    /// A component's or policy's template: parameter and context.
+    Component,
+    /// A trait's template with properties: parameter and context.
+    Trait,
+    /// A trait's template without properties: context only.
+    TraitBare,
+    /// A status text: parameter and context, standard packages only.
+    Status,
+    /// A template whose parameter schema is wanted: a declared context.
+    Schema,
+    /// As written.
+    Plain,
+}
+
+/// The context a template may rely on when there is none: its name.
+const SCHEMA_CONTEXT: &str =
+    "\ncontext: {\n\tname: string\n\tconfig?: [...{\n\t\tname:  string\n\t\tvalue: string\n\t}]\n\t...\n}\n";
+
+/// A bounded cache of compiled texts, shared by all threads.
+pub(crate) struct Programs {
+    templates: Packages,
+    standard: Packages,
+    rewrite: bool,
+    cache: Mutex<LruCache<(Flavour, Arc<str>), Result<Program, Errors>>>,
+}
+
+impl std::fmt::Debug for Programs {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Programs").field("cached", &self.cache.lock().len()).finish_non_exhaustive()
+    }
+}
+
+impl Programs {
+    pub(crate) fn new(size: NonZeroUsize, rewrite: bool) -> Self {
+        Self {
+            templates: packages::templates(),
+            standard: Packages::std(),
+            rewrite,
+            cache: Mutex::new(LruCache::new(size)),
+        }
+    }
+
+    /// The compiled template.
+    pub(crate) fn template(
+        &self,
+        template: &Template,
+        flavour: Flavour,
+    ) -> Result<Program, Errors> {
+        match template {
+            Template::Cue(text) => self.text(text, flavour),
+            Template::Terraform(_) | Template::None => self.text(&Arc::from(""), flavour),
+        }
+    }
+
+    /// The compiled text.
+    pub(crate) fn text(&self, text: &Arc<str>, flavour: Flavour) -> Result<Program, Errors> {
+        let key = (flavour, Arc::clone(text));
+        if let Some(known) = self.cache.lock().get(&key) {
+            return known.clone();
+        }
+        let compiled = self.compile(text, flavour);
+        self.cache.lock().put(key, compiled.clone());
+        compiled
+    }
+
+    fn compile(&self, text: &str, flavour: Flavour) -> Result<Program, Errors> {
+        let rewritten = if self.rewrite && !matches!(flavour, Flavour::Schema) {
+            legacy::upgrade(text)
+        } else {
+            text.into()
+        };
+        let tail = match flavour {
+            Flavour::Component | Flavour::Trait | Flavour::Status => {
+                "\ncontext: _\nparameter: _\n"
+            }
+            Flavour::TraitBare => "\ncontext: _\n",
+            Flavour::Schema => SCHEMA_CONTEXT,
+            Flavour::Plain => "",
+        };
+        let packages =
+            if flavour == Flavour::Status { &self.standard } else { &self.templates };
+        Program::compile("-", &format!("{rewritten}{tail}"), packages)
+    }
+
+    /// Whether a template may show its whole context instead of only selecting from it.
+    pub(crate) fn shows_context(&self, definition: &Definition) -> bool {
+        mentions_bare(definition.template.text(), "context")
+            || definition.template.text().contains("template-context-workload")
+    }
+}
+
+/// Whether `name` occurs in `text` other than as `name.x`, `name["x"]` or a label.
+fn mentions_bare(text: &str, name: &str) -> bool {
+    let bytes = text.as_bytes();
+    let word = |b: u8| b.is_ascii_alphanumeric() || matches!(b, b'_' | b'#' | b'$' | b'.' | b'-' | b'/');
+    text.match_indices(name).any(|(at, _)| {
+        let before = at.checked_sub(1).and_then(|i| bytes.get(i)).copied();
+        let after = bytes.get(at + name.len()).copied();
+        let starts = before.is_none_or(|b| !word(b));
+        let selects = matches!(after, Some(b'.' | b'[' | b':' | b'?' | b'!'));
+        let ends = after.is_none_or(|b| !word(b));
+        starts && ends && !selects
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::mentions_bare;
+
+    #[test]
+    fn finds_uses_of_the_whole_context() {
+        assert!(mentions_bare("a: json.Marshal(context)", "context"));
+        assert!(mentions_bare("for k, v in context {", "context"));
+        assert!(!mentions_bare("a: context.name, b: context[\"x\"]", "context"));
+        assert!(!mentions_bare("podContext: 1, a: mycontext, contexts: 2", "context"));
+    }
+}

@@ -1,0 +1,184 @@
+//! The value `context` that templates see.
+
+use crate::json;
+use cue::{Fields, Value};
+use ecow::EcoString;
+use serde_json::Value as Json;
+use std::collections::BTreeMap;
+
+/// What all components of an Application share.
+#[derive(Clone, Debug, Default)]
+pub struct App {
+    /// The Application's name.
+    pub name: String,
+    /// The namespace templates see: the Application's, or that of the deploy target.
+    pub namespace: String,
+    /// The revision's name, empty before the first one.
+    pub revision: String,
+    /// The Application's labels.
+    pub labels: BTreeMap<String, String>,
+    /// The Application's annotations.
+    pub annotations: BTreeMap<String, String>,
+    /// The components as written in the Application.
+    pub components: Vec<Json>,
+}
+
+/// The version of the cluster objects go to.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ClusterVersion {
+    /// `1`
+    pub major: String,
+    /// `28`, or `28+` on some clouds.
+    pub minor: String,
+    /// `v1.28.2`
+    pub git_version: String,
+    /// `linux/amd64`
+    pub platform: String,
+}
+
+impl ClusterVersion {
+    /// Reads `/version` of an API server.
+    #[must_use]
+    pub fn from_json(json: &Json) -> Self {
+        let text = |key: &str| json.get(key).and_then(Json::as_str).unwrap_or_default().to_owned();
+        Self {
+            major: text("major"),
+            minor: text("minor"),
+            git_version: text("gitVersion"),
+            platform: text("platform"),
+        }
+    }
+
+    /// The minor version as a number, 0 if it is none.
+    #[must_use]
+    pub fn minor_number(&self) -> i64 {
+        self.minor
+            .trim_end_matches(|c: char| matches!(c, '.' | '+' | '-' | '/' | '?' | '!'))
+            .parse()
+            .unwrap_or(0)
+    }
+}
+
+/// Where and for what a component is rendered.
+#[derive(Clone, Debug, Default)]
+pub struct Target {
+    /// The component's revision; empty in dry runs and at admission.
+    pub revision: String,
+    /// `local`, or the target cluster; empty in dry runs and at admission.
+    pub cluster: String,
+    /// The version of that cluster.
+    pub cluster_version: ClusterVersion,
+    /// The key of a replicated component.
+    pub replica_key: String,
+    /// The live workload, if it is there.
+    pub live: Option<Json>,
+    /// What application-scoped policies put into the context.
+    pub custom: Option<Json>,
+}
+
+/// The annotation that names the workflow.
+const WORKFLOW_NAME: &str = "app.oam.dev/workflowName";
+/// The annotation that pins a version.
+const PUBLISH_VERSION: &str = "app.oam.dev/publishVersion";
+
+fn text(s: &str) -> Value {
+    Value::String(EcoString::from(s))
+}
+
+fn map(map: &BTreeMap<String, String>) -> Value {
+    Value::Struct(map.iter().map(|(k, v)| (EcoString::from(k.as_str()), text(v))).collect())
+}
+
+/// The number after the last `-v`, 0 if there is none.
+#[must_use]
+pub fn revision_number(revision: &str) -> i64 {
+    revision.rsplit_once("-v").and_then(|(_, n)| n.parse().ok()).unwrap_or(0)
+}
+
+/// A component in the field order of the API type.
+fn component(json: &Json) -> Value {
+    const ORDER: [&str; 9] = [
+        "name",
+        "type",
+        "externalRevision",
+        "properties",
+        "dependsOn",
+        "inputs",
+        "outputs",
+        "traits",
+        "scopes",
+    ];
+    ordered(json, &ORDER, |key, value| match (key, value) {
+        ("traits", Json::Array(traits)) => Value::List(
+            traits
+                .iter()
+                .map(|t| ordered(t, &["type", "properties"], |_, v| json::canonical(v)))
+                .collect(),
+        ),
+        (_, value) => json::canonical(value),
+    })
+}
+
+fn ordered(json: &Json, order: &[&str], value: impl Fn(&str, &Json) -> Value) -> Value {
+    let Some(object) = json.as_object() else { return json::canonical(json) };
+    let mut fields = Fields::default();
+    for key in order {
+        if let Some(v) = object.get(*key) {
+            fields.insert((*key).into(), value(key, v));
+        }
+    }
+    for (key, v) in object {
+        if !order.contains(&key.as_str()) {
+            fields.insert(key.as_str().into(), value(key, v));
+        }
+    }
+    Value::Struct(fields)
+}
+
+/// `context` of a component's template. `parameter` are the component's properties.
+#[must_use]
+pub fn component_context(
+    app: &App,
+    target: &Target,
+    name: &str,
+    parameter: Option<&Value>,
+) -> Fields {
+    let annotation =
+        |key: &str| text(app.annotations.get(key).map(String::as_str).unwrap_or_default());
+    let mut fields: BTreeMap<&str, Value> = BTreeMap::from([
+        ("appAnnotations", map(&app.annotations)),
+        ("appLabels", map(&app.labels)),
+        ("appName", text(&app.name)),
+        ("appRevision", text(&app.revision)),
+        ("appRevisionNum", Value::from(revision_number(&app.revision))),
+        ("cluster", text(&target.cluster)),
+        (
+            "clusterVersion",
+            [
+                ("gitVersion", text(&target.cluster_version.git_version)),
+                ("major", text(&target.cluster_version.major)),
+                ("minor", Value::from(target.cluster_version.minor_number())),
+                ("platform", text(&target.cluster_version.platform)),
+            ]
+            .into_iter()
+            .collect(),
+        ),
+        ("components", Value::List(app.components.iter().map(component).collect())),
+        ("name", text(name)),
+        ("namespace", text(&app.namespace)),
+        ("publishVersion", annotation(PUBLISH_VERSION)),
+        ("replicaKey", text(&target.replica_key)),
+        ("revision", text(&target.revision)),
+        ("workflowName", annotation(WORKFLOW_NAME)),
+    ]);
+    if let Some(parameter) = parameter {
+        fields.insert("parameter", parameter.clone());
+    }
+    if let Some(live) = &target.live {
+        fields.insert("output", json::canonical(live));
+    }
+    if let Some(custom) = &target.custom {
+        fields.insert("custom", json::canonical(custom));
+    }
+    fields.into_iter().map(|(k, v)| (k.into(), v)).collect()
+}

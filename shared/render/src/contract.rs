@@ -1,0 +1,203 @@
+//! Labels, annotations, names and namespaces of rendered objects.
+
+use crate::context::App;
+use crate::definition::converted_type;
+use crate::render::{AUXILIARY_WORKLOAD, Rendered};
+use serde_json::{Map, Value as Json};
+use std::collections::BTreeMap;
+
+const NAME: &str = "app.oam.dev/name";
+const COMPONENT: &str = "app.oam.dev/component";
+const APP_REVISION: &str = "app.oam.dev/appRevision";
+const NAMESPACE: &str = "app.oam.dev/namespace";
+const RESOURCE_TYPE: &str = "app.oam.dev/resourceType";
+const WORKLOAD_TYPE: &str = "workload.oam.dev/type";
+const TRAIT_TYPE: &str = "trait.oam.dev/type";
+const TRAIT_RESOURCE: &str = "trait.oam.dev/resource";
+const FILTER_LABELS: &str = "filter.oam.dev/label-keys";
+const FILTER_ANNOTATIONS: &str = "filter.oam.dev/annotation-keys";
+
+/// Annotations no object gets, not even from its template.
+const NEVER: [&str; 4] = [
+    "app.oam.dev/inplace-upgrade",
+    FILTER_LABELS,
+    FILTER_ANNOTATIONS,
+    "kubectl.kubernetes.io/last-applied-configuration",
+];
+
+/// What an object is to its component.
+#[derive(Clone, Copy, Debug)]
+enum Role<'a> {
+    Workload { component_type: &'a str },
+    Auxiliary { trait_type: &'a str, resource: &'a str },
+}
+
+/// Gives the labels of rendering to all objects: Application, component, revision, type.
+pub fn label(rendered: &mut Rendered, app: &App, component: &str, component_type: &str) {
+    let kind = converted_type(component_type);
+    render_labels(
+        &mut rendered.workload,
+        app,
+        component,
+        Role::Workload { component_type: &kind },
+    );
+    for auxiliary in &mut rendered.auxiliaries {
+        let role =
+            Role::Auxiliary { trait_type: &auxiliary.kind, resource: &auxiliary.name };
+        render_labels(&mut auxiliary.object, app, component, role);
+    }
+}
+
+/// Everything objects get before they are dispatched: labels, the Application's own labels and
+/// annotations, names and namespaces. `app.namespace` is the Application's.
+pub fn apply(rendered: &mut Rendered, app: &App, component: &str, component_type: &str) {
+    label(rendered, app, component, component_type);
+    let labels = shared_labels(app, component);
+    finish(&mut rendered.workload, app, &labels, "WORKLOAD", |_| component.to_owned());
+    for auxiliary in &mut rendered.auxiliaries {
+        let kind = auxiliary.kind.clone();
+        finish(&mut auxiliary.object, app, &labels, "TRAIT", |object| {
+            auxiliary_name(component, &kind, object)
+        });
+    }
+}
+
+fn render_labels(object: &mut Json, app: &App, component: &str, role: Role<'_>) {
+    let labels = metadata_map(object, "labels");
+    let mut set = |key: &str, value: &str| {
+        labels.insert(key.to_owned(), value.into());
+    };
+    match role {
+        Role::Workload { component_type } => set(WORKLOAD_TYPE, component_type),
+        Role::Auxiliary { trait_type, resource } => {
+            if !trait_type.is_empty() {
+                set(TRAIT_TYPE, trait_type);
+            }
+            if !resource.is_empty() {
+                set(TRAIT_RESOURCE, resource);
+            }
+        }
+    }
+    set(NAME, &app.name);
+    set(COMPONENT, component);
+    set(APP_REVISION, &app.revision);
+}
+
+/// The labels every object gets whatever it is; the Application may hold some back.
+fn shared_labels(app: &App, component: &str) -> BTreeMap<String, String> {
+    let mut labels = app.labels.clone();
+    for (key, value) in [
+        (NAME, app.name.as_str()),
+        (COMPONENT, component),
+        (APP_REVISION, &app.revision),
+        (NAMESPACE, &app.namespace),
+    ] {
+        labels.insert(key.to_owned(), value.to_owned());
+    }
+    if let Some(filter) = app.annotations.get(FILTER_LABELS) {
+        for key in filter.split(',') {
+            labels.remove(key.trim());
+        }
+    }
+    labels
+}
+
+fn finish(
+    object: &mut Json,
+    app: &App,
+    labels: &BTreeMap<String, String>,
+    resource_type: &str,
+    name: impl FnOnce(&Json) -> String,
+) {
+    let has_name = object
+        .pointer("/metadata/name")
+        .and_then(Json::as_str)
+        .is_some_and(|name| !name.is_empty());
+    if !has_name {
+        let name = name(object);
+        metadata(object).insert("name".into(), name.into());
+    }
+    let target = metadata_map(object, "labels");
+    target.insert(RESOURCE_TYPE.to_owned(), resource_type.into());
+    for (key, value) in labels {
+        target.insert(key.clone(), value.clone().into());
+    }
+    annotate(object, app);
+    namespace(object, &app.namespace);
+}
+
+fn annotate(object: &mut Json, app: &App) {
+    let has_own =
+        object.pointer("/metadata/annotations").is_some_and(|a| !a.is_null());
+    if app.annotations.is_empty() && !has_own {
+        return;
+    }
+    let target = metadata_map(object, "annotations");
+    for (key, value) in &app.annotations {
+        target.insert(key.clone(), value.clone().into());
+    }
+    for key in NEVER {
+        target.remove(key);
+    }
+    if let Some(filter) = app.annotations.get(FILTER_ANNOTATIONS) {
+        for key in filter.split(',') {
+            target.remove(key);
+        }
+    }
+    if target.is_empty() {
+        metadata(object).remove("annotations");
+    }
+}
+
+fn namespace(object: &mut Json, namespace: &str) {
+    let is_namespace = object.get("kind").and_then(Json::as_str) == Some("Namespace")
+        && object.get("apiVersion").and_then(Json::as_str) == Some("v1");
+    let has_one = object
+        .pointer("/metadata/namespace")
+        .and_then(Json::as_str)
+        .is_some_and(|n| !n.is_empty());
+    if !has_one && !is_namespace {
+        metadata(object).insert("namespace".into(), namespace.into());
+    }
+}
+
+/// The name of an object whose template gives none: component, trait and a hash of the object.
+fn auxiliary_name(component: &str, kind: &str, object: &Json) -> String {
+    let middle = if kind.is_empty() || kind == AUXILIARY_WORKLOAD {
+        if kind.is_empty() { "trait".to_owned() } else { kind.to_lowercase() }
+    } else {
+        kind.to_lowercase()
+    };
+    let mut hashed = object.clone();
+    if let Some(labels) = hashed.pointer_mut("/metadata/labels").and_then(Json::as_object_mut) {
+        labels.remove(APP_REVISION);
+    }
+    format!("{component}-{middle}-{}", hash(&hashed))
+}
+
+fn hash(_object: &Json) -> String {
+    String::new()
+}
+
+fn metadata(object: &mut Json) -> &mut Map<String, Json> {
+    child(as_map(object), "metadata")
+}
+
+fn metadata_map<'a>(object: &'a mut Json, key: &str) -> &'a mut Map<String, Json> {
+    child(metadata(object), key)
+}
+
+fn child<'a>(map: &'a mut Map<String, Json>, key: &str) -> &'a mut Map<String, Json> {
+    as_map(map.entry(key).or_insert_with(|| Json::Object(Map::new())))
+}
+
+/// The value as an object; what is none becomes an empty one.
+fn as_map(value: &mut Json) -> &mut Map<String, Json> {
+    if !value.is_object() {
+        *value = Json::Object(Map::new());
+    }
+    match value {
+        Json::Object(map) => map,
+        _ => unreachable!("an object was just put there"),
+    }
+}

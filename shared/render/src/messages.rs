@@ -1,0 +1,261 @@
+//! Every sentence this crate says to users.
+//!
+//! Texts that the ecosystem searches for (`conflicting values`, `is not allowed`, the wrappers of
+//! stages) are contained as they are known.
+
+use crate::patch::PatchError;
+use cue::Kind;
+use std::fmt::{Display, Write as _};
+
+/// A label as CUE writes it in a path: quoted unless it is an identifier.
+pub(crate) fn label(label: &str) -> String {
+    let mut chars = label.chars();
+    let plain = chars.next().is_some_and(|c| c.is_ascii_alphabetic() || matches!(c, '_' | '#' | '$'))
+        && chars.all(|c| c.is_ascii_alphanumeric() || matches!(c, '_' | '#' | '$'));
+    if plain { label.to_owned() } else { serde_json::Value::from(label).to_string() }
+}
+
+pub(crate) fn conflicting(a: &str, b: &str) -> String {
+    format!("conflicting values {a} and {b}")
+}
+
+pub(crate) fn conflicting_kinds(a: &str, b: &str, ka: Kind, kb: Kind) -> String {
+    format!("conflicting values {a} and {b} (mismatched types {ka} and {kb})")
+}
+
+pub(crate) fn out_of_bound(value: &str, bound: &str) -> String {
+    format!("invalid value {value} (out of bound {bound})")
+}
+
+pub(crate) fn list_lengths(a: usize, b: usize) -> String {
+    format!("incompatible list lengths ({a} and {b})")
+}
+
+pub(crate) fn incomplete(what: &str) -> String {
+    format!("incomplete value {what}")
+}
+
+pub(crate) fn too_deep() -> String {
+    "value is nested too deeply".to_owned()
+}
+
+pub(crate) fn too_many_alternatives() -> String {
+    "too many alternatives".to_owned()
+}
+
+pub(crate) fn no_operations() -> String {
+    "a patch with +patchStrategy=jsonPatch needs a list `operations`".to_owned()
+}
+
+pub(crate) fn operations_not_a_list() -> String {
+    "`operations` of a JSON patch must be a list".to_owned()
+}
+
+pub(crate) fn operation_not_a_struct(operation: &serde_json::Value) -> String {
+    format!("not a JSON patch operation: {operation}")
+}
+
+pub(crate) fn bad_operation(operation: &serde_json::Value, cause: &dyn Display) -> String {
+    format!("bad JSON patch operation {operation}: {cause}")
+}
+
+fn first_of<T: Display>(all: &[T]) -> String {
+    match all {
+        [] => String::new(),
+        [one] => one.to_string(),
+        [first, rest @ ..] => format!("{first} (and {} more errors)", rest.len()),
+    }
+}
+
+pub(crate) fn patch_error(error: &PatchError) -> String {
+    match error {
+        PatchError::Conflicts(conflicts) => {
+            format!("result check err: {}", first_of(conflicts))
+        }
+        PatchError::Base(missing) => {
+            format!("failed to marshal base value: {}", first_of(missing))
+        }
+        PatchError::Patch(missing) => {
+            format!("failed to marshal patch value: {}", first_of(missing))
+        }
+        PatchError::Operations(why) => format!("failed to decode patch: {why}"),
+        PatchError::Apply(why) => format!("failed to apply json patch: {why}"),
+    }
+}
+
+pub(crate) fn settings(name: &str, cause: &dyn Display) -> String {
+    format!("fail to parse settings for {name}: {cause}")
+}
+
+pub(crate) fn not_an_object(found: &str) -> String {
+    format!("properties must be an object, found {found}")
+}
+
+pub(crate) fn base_template(app: &str, namespace: &str, cause: &dyn Display) -> String {
+    format!("evaluate base template app={app} in namespace={namespace}: {cause}")
+}
+
+pub(crate) fn trait_template(kind: &str, component: &str, cause: &dyn Display) -> String {
+    format!("evaluate template trait={kind} app={component}: {cause}")
+}
+
+pub(crate) fn compile(what: Subject<'_>, cause: &dyn Display) -> String {
+    format!("failed to compile {what} after merge parameter and context: {cause}")
+}
+
+/// What a message is about.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Subject<'a> {
+    /// A component, by name.
+    Workload(&'a str),
+    /// A trait, by type.
+    Trait(&'a str),
+}
+
+impl Display for Subject<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Workload(name) => write!(f, "workload {name}"),
+            Self::Trait(name) => write!(f, "trait {name}"),
+        }
+    }
+}
+
+/// The groups of problems under a heading: what the template's author says, what is wrong with
+/// parameters, all else.
+pub(crate) fn groups(heading: &str, user: &[String], problems: &[String]) -> String {
+    let mut out = heading.to_owned();
+    let mut parameters: Vec<&str> = Vec::new();
+    let mut others: Vec<&str> = Vec::new();
+    for problem in problems {
+        if problem.starts_with("parameter.") {
+            parameters.push(problem);
+        } else {
+            others.push(problem);
+        }
+    }
+    parameters.sort_unstable();
+    parameters.dedup();
+    others.sort_unstable();
+    others.dedup();
+    let user: Vec<&str> = user.iter().map(String::as_str).collect();
+    for (title, lines) in
+        [("User Errors", user), ("Parameter errors", parameters), ("Template errors", others)]
+    {
+        if lines.is_empty() {
+            continue;
+        }
+        let _ = write!(out, "\n\n{title}:\n");
+        for line in lines {
+            let _ = writeln!(out, "  {line}");
+        }
+    }
+    out.truncate(out.trim_end_matches('\n').len());
+    out
+}
+
+pub(crate) fn validation(what: Subject<'_>) -> String {
+    format!("validation failed for {what}:")
+}
+
+pub(crate) fn manifests(component: &str) -> String {
+    format!("cannot generate manifests from component {component}:")
+}
+
+pub(crate) fn auxiliary_export(name: &str, component: &str, app: &str, cause: &dyn Display) -> String {
+    format!("evaluate trait={name} template for component={component} app={app}: {cause}")
+}
+
+pub(crate) fn invalid_patch(kind: &str, cause: &dyn Display) -> String {
+    format!("invalid patch trait {kind} into workload: {cause}")
+}
+
+pub(crate) fn no_base(kind: &str) -> String {
+    format!("patch trait {kind} into an invalid workload")
+}
+
+pub(crate) fn invalid_patch_outputs(kind: &str, to: &str, cause: &dyn Display) -> String {
+    format!("trait={kind}, to={to}, invalid patch trait into auxiliary workload: {cause}")
+}
+
+pub(crate) fn workflow_patch(cause: &dyn Display) -> String {
+    format!("patch workload: {cause}")
+}
+
+pub(crate) fn workflow_patch_outputs(name: &str, cause: &dyn Display) -> String {
+    format!("patch outputs.{name}: {cause}")
+}
+
+pub(crate) fn missing_kind(object: &str) -> String {
+    format!("Object 'Kind' is missing in '{object}'")
+}
+
+pub(crate) fn not_an_object_value(found: &str) -> String {
+    format!("json: cannot unmarshal {found} into a Kubernetes object")
+}
+
+pub(crate) fn no_output() -> String {
+    "field not found: output".to_owned()
+}
+
+pub(crate) fn into_context(at: &str, gap: Option<&crate::term::Incomplete>) -> String {
+    let Some(gap) = gap else { return String::new() };
+    let path = if gap.path.is_empty() { at.to_owned() } else { format!("{at}.{}", gap.path) };
+    format!("cue: marshal error: {path}: {}", gap.message)
+}
+
+pub(crate) fn invalid_process(kind: &str, cause: &dyn Display) -> String {
+    format!("invalid process of trait {kind}: {cause}")
+}
+
+pub(crate) fn no_http() -> String {
+    "there is no http in processing".to_owned()
+}
+
+pub(crate) fn http_task(cause: &dyn Display) -> String {
+    format!("fail to exec http task, {cause}")
+}
+
+pub(crate) fn provider_missing(provider: &str) -> String {
+    format!("provider {provider} not found")
+}
+
+pub(crate) fn function_missing(function: &str, provider: &str) -> String {
+    format!("function {function} not found in provider {provider}")
+}
+
+pub(crate) fn function_call(path: &str, cause: &dyn Display) -> String {
+    format!("function call error for {path}: {cause}")
+}
+
+pub(crate) fn errs_ignored(what: &str) -> String {
+    format!("the field `errs` of {what} is not a list and was ignored")
+}
+
+pub(crate) fn no_http_here() -> String {
+    "templates may not send HTTP requests here".to_owned()
+}
+
+pub(crate) fn no_field(name: &str) -> String {
+    format!("{name}: field not found")
+}
+
+pub(crate) fn details_failed(why: &dyn Display) -> String {
+    format!("failed to get status details: {why}")
+}
+
+pub(crate) fn health_failed(why: &dyn Display) -> String {
+    format!("failed to check health: {why}")
+}
+
+pub(crate) fn health_not_bool() -> String {
+    "failed to check health: isHealth is not a bool".to_owned()
+}
+
+pub(crate) fn message_failed(why: &dyn Display) -> String {
+    format!("failed to get status message: {why}")
+}
+
+pub(crate) fn message_not_string() -> String {
+    "failed to get status message: message is not a string".to_owned()
+}

@@ -1,0 +1,584 @@
+//! Rendering one component and its traits.
+
+use crate::cache::{Flavour, Programs};
+use crate::context::{App, Target, component_context};
+use crate::convert;
+use crate::definition::{Definition, Stage, Template, converted_type};
+use crate::host::{Providers, RenderHost};
+use crate::messages::{self, Subject};
+use crate::patch::{self, Markers};
+use crate::term::Term;
+use crate::{json, terraform};
+use cue::{Errors, Evaluation, Fields, Kind, Limits, Node, Value, Which};
+use ecow::EcoString;
+use serde_json::Value as Json;
+
+/// A component to render.
+#[derive(Clone, Debug)]
+pub struct Component<'a> {
+    /// The component's name.
+    pub name: &'a str,
+    /// The type as written in the Application, perhaps with `@v2`.
+    pub kind: &'a str,
+    /// Its definition.
+    pub definition: &'a Definition,
+    /// Its properties; `None` if there are none at all.
+    pub properties: Option<&'a Json>,
+    /// Its traits, in order.
+    pub traits: Vec<Trait<'a>>,
+    /// What a workflow step patches into the result.
+    pub patch: Option<&'a StepPatch>,
+}
+
+/// A trait of a component.
+#[derive(Clone, Debug)]
+pub struct Trait<'a> {
+    /// The type as written in the Application.
+    pub kind: &'a str,
+    /// Its definition.
+    pub definition: &'a Definition,
+    /// Its properties.
+    pub properties: Option<&'a Json>,
+}
+
+/// A patch supplied by a workflow step.
+#[derive(Clone, Debug, Default)]
+pub struct StepPatch {
+    /// Patch of the workload.
+    pub workload: Option<Term>,
+    /// Patches of auxiliary objects, by name.
+    pub traits: Vec<(EcoString, Term)>,
+}
+
+/// The trait type of a component's own auxiliary objects.
+pub const AUXILIARY_WORKLOAD: &str = "AuxiliaryWorkload";
+
+/// What a component renders to, before labels, names and namespaces.
+#[derive(Clone, Debug, Default)]
+pub struct Rendered {
+    /// The workload.
+    pub workload: Json,
+    /// The objects beside it, in order.
+    pub auxiliaries: Vec<Auxiliary>,
+    /// Things that are worth telling.
+    pub warnings: Vec<String>,
+}
+
+/// An object beside the workload.
+#[derive(Clone, Debug)]
+pub struct Auxiliary {
+    /// Its name in `outputs`.
+    pub name: String,
+    /// The converted type of its trait, or [`AUXILIARY_WORKLOAD`].
+    pub kind: String,
+    /// Which of the component's traits it comes from.
+    pub trait_index: Option<usize>,
+    /// When it is applied.
+    pub stage: Stage,
+    /// The object.
+    pub object: Json,
+}
+
+/// Where rendering failed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Step {
+    /// Reading the properties.
+    Parse,
+    /// Evaluating the component's template.
+    Component,
+    /// Evaluating a trait or applying its patch.
+    Trait,
+    /// Making objects of the result.
+    Export,
+}
+
+impl Step {
+    /// The name in the conformance material.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Parse => "parse",
+            Self::Component => "component",
+            Self::Trait => "trait",
+            Self::Export => "export",
+        }
+    }
+}
+
+/// Why a component could not be rendered.
+#[derive(Clone, Debug)]
+pub struct RenderError {
+    /// Where.
+    pub step: Step,
+    /// The whole message.
+    pub message: String,
+    /// The trait's type, if a trait is to blame.
+    pub trait_kind: Option<String>,
+    /// The evaluator's errors behind it, if any.
+    pub errors: Option<Errors>,
+}
+
+impl std::fmt::Display for RenderError {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(&self.message)
+    }
+}
+
+impl std::error::Error for RenderError {}
+
+impl RenderError {
+    fn new(step: Step, message: String) -> Self {
+        Self { step, message, trait_kind: None, errors: None }
+    }
+}
+
+/// A failed template: its message without the wrapper, and the evaluator's errors.
+#[derive(Debug)]
+pub(crate) struct Failure {
+    pub(crate) message: String,
+    pub(crate) errors: Option<Errors>,
+}
+
+impl Failure {
+    fn component(self, app: &App) -> RenderError {
+        RenderError {
+            errors: self.errors,
+            ..RenderError::new(
+                Step::Component,
+                messages::base_template(&app.name, &app.namespace, &self.message),
+            )
+        }
+    }
+
+    fn of_trait(self, kind: &str, component: &str) -> RenderError {
+        RenderError {
+            errors: self.errors,
+            trait_kind: Some(kind.to_owned()),
+            ..RenderError::new(
+                Step::Trait,
+                messages::trait_template(kind, component, &self.message),
+            )
+        }
+    }
+}
+
+impl From<String> for Failure {
+    fn from(message: String) -> Self {
+        Self { message, errors: None }
+    }
+}
+
+/// An object under construction.
+struct Draft {
+    name: EcoString,
+    kind: String,
+    trait_index: Option<usize>,
+    stage: Stage,
+    term: Term,
+}
+
+/// The state of one rendering.
+#[derive(Default)]
+struct Run {
+    /// The workload as far as it is; `None` if the template has no `output`.
+    base: Option<Term>,
+    drafts: Vec<Draft>,
+    /// What the component's template lacks, told if the workload cannot be exported.
+    missing: Option<Errors>,
+    /// The evaluated template, for traits that show their whole context.
+    template: Option<Value>,
+    warnings: Vec<String>,
+    /// Whether a trait has patched the workload.
+    patched: bool,
+}
+
+pub(crate) struct Engine<'a> {
+    pub(crate) programs: &'a Programs,
+    pub(crate) limits: &'a Limits,
+    pub(crate) host: &'a mut dyn RenderHost,
+}
+
+impl Engine<'_> {
+    pub(crate) fn render(
+        &mut self,
+        app: &App,
+        target: &Target,
+        component: &Component<'_>,
+    ) -> Result<Rendered, RenderError> {
+        let parameter = properties(component.properties)
+            .map_err(|why| parse_error(component.name, &why))?;
+        for t in &component.traits {
+            properties(t.properties).map_err(|why| parse_error(t.kind, &why))?;
+        }
+        let mut context = component_context(app, target, component.name, parameter.as_ref());
+        let mut run = Run::default();
+        let terraform = match &component.definition.template {
+            Template::Terraform(schematic) => Some(terraform::configuration(
+                schematic,
+                component.name,
+                &app.namespace,
+                &component.definition.annotations,
+                component.properties.and_then(Json::as_object),
+            )),
+            _ => None,
+        };
+        if terraform.is_none() {
+            self.component(app, component, parameter.as_ref(), &context, &mut run)?;
+        }
+        self.traits(component, &mut context, &mut run)?;
+        step_patch(component, &mut run)?;
+        let workload = match terraform {
+            Some(object) => object,
+            None => workload(component, &mut run)?,
+        };
+        let auxiliaries = auxiliaries(app, component, &run)?;
+        Ok(Rendered { workload, auxiliaries, warnings: run.warnings })
+    }
+
+    fn component(
+        &mut self,
+        app: &App,
+        component: &Component<'_>,
+        parameter: Option<&Value>,
+        context: &Fields,
+        run: &mut Run,
+    ) -> Result<(), RenderError> {
+        let empty = Value::empty_struct();
+        let context = Value::Struct(context.clone());
+        let inputs = [("parameter", parameter.unwrap_or(&empty)), ("context", &context)];
+        let mut evaluation = self
+            .evaluate(
+                component.definition,
+                Flavour::Component,
+                &inputs,
+                Subject::Workload(component.name),
+                &mut run.warnings,
+            )
+            .map_err(|failure| failure.component(app))?;
+        let root = evaluation.root();
+        if let Some(output) = evaluation.field(root, "output") {
+            run.base = Some(convert::term(&mut evaluation, output));
+        }
+        outputs(&mut evaluation, root, AUXILIARY_WORKLOAD, None, Stage::DefaultDispatch, run);
+        if !run.base.as_ref().is_some_and(|base| base.export().is_ok()) {
+            run.missing = evaluation.validate(root, true).err();
+        }
+        if component.traits.iter().any(|t| self.programs.shows_context(t.definition)) {
+            run.template = evaluation.export(root).ok();
+        }
+        Ok(())
+    }
+
+    fn traits(
+        &mut self,
+        component: &Component<'_>,
+        context: &mut Fields,
+        run: &mut Run,
+    ) -> Result<(), RenderError> {
+        if component.traits.is_empty() {
+            return Ok(());
+        }
+        context.insert(
+            "componentType".into(),
+            Value::String(converted_type(component.kind).into()),
+        );
+        if let Some(template) = run.template.take() {
+            context.insert(
+                format!("template-context-workload-{}", component.name).into(),
+                template,
+            );
+        }
+        for (index, t) in component.traits.iter().enumerate() {
+            self.apply_trait(index, t, context, run)
+                .map_err(|failure| failure.of_trait(t.kind, component.name))?;
+        }
+        Ok(())
+    }
+
+    fn apply_trait(
+        &mut self,
+        index: usize,
+        t: &Trait<'_>,
+        context: &mut Fields,
+        run: &mut Run,
+    ) -> Result<(), Failure> {
+        if let Some(base) = &run.base {
+            let value = base.export().map_err(|missing| {
+                Failure::from(messages::into_context("output", missing.first()))
+            })?;
+            context.insert("output".into(), value);
+        }
+        if !run.drafts.is_empty() {
+            let mut objects = Fields::default();
+            for draft in &run.drafts {
+                let value = draft.term.export().map_err(|missing| {
+                    Failure::from(messages::into_context(
+                        &format!("outputs.{}", messages::label(&draft.name)),
+                        missing.first(),
+                    ))
+                })?;
+                objects.insert(draft.name.clone(), value);
+            }
+            context.insert("outputs".into(), Value::Struct(objects));
+        }
+        context.sort_unstable_keys();
+        let value = Value::Struct(context.clone());
+        let parameter = properties(t.properties).map_err(Failure::from)?;
+        let mut inputs = vec![("context", &value)];
+        let mut flavour = Flavour::TraitBare;
+        if let Some(parameter) = &parameter {
+            flavour = Flavour::Trait;
+            inputs.push(("parameter", parameter));
+        }
+        let subject = Subject::Trait(t.kind);
+        let mut evaluation =
+            self.evaluate(t.definition, flavour, &inputs, subject, &mut run.warnings)?;
+        let mut root = evaluation.root();
+        let answer = match evaluation.field(root, "processing") {
+            Some(processing) => Some(self.process(&mut evaluation, processing, t.kind)?),
+            None => None,
+        };
+        if let Some(answer) = &answer {
+            inputs.push(("processing", answer));
+            evaluation =
+                self.evaluate(t.definition, flavour, &inputs, subject, &mut run.warnings)?;
+            root = evaluation.root();
+        }
+        let kind = converted_type(t.kind);
+        outputs(&mut evaluation, root, &kind, Some(index), t.definition.stage, run);
+        if let Some(node) = evaluation.field(root, "patch") {
+            let markers = Markers::parse(evaluation.docs(node));
+            let patch = convert::term(&mut evaluation, node);
+            let Some(base) = run.base.take() else {
+                return Err(messages::no_base(t.kind).into());
+            };
+            let patched = patch::apply(base, &patch, &markers)
+                .map_err(|error| Failure::from(messages::invalid_patch(t.kind, &error)))?;
+            run.base = Some(patched);
+            run.patched = true;
+        }
+        if let Some(node) = evaluation.field(root, "patchOutputs") {
+            for draft in &mut run.drafts {
+                let found = match evaluation.field(node, &draft.name) {
+                    None if draft.name.contains(['.', '[']) => {
+                        evaluation.lookup(node, &draft.name)
+                    }
+                    found => found,
+                };
+                let Some(found) = found else { continue };
+                let patch = convert::term(&mut evaluation, found);
+                let base = std::mem::replace(&mut draft.term, Term::TOP);
+                draft.term = patch::strategic(base, patch).map_err(|error| {
+                    Failure::from(messages::invalid_patch_outputs(t.kind, &draft.name, &error))
+                })?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Does what `processing.http` asks for; the answer is a declaration of `processing`.
+    fn process(
+        &mut self,
+        evaluation: &mut Evaluation,
+        processing: Node,
+        kind: &str,
+    ) -> Result<Value, Failure> {
+        let invalid = |why: String| Failure::from(messages::invalid_process(kind, &why));
+        let http =
+            evaluation.field(processing, "http").ok_or_else(|| invalid(messages::no_http()))?;
+        let request = evaluation.export(http).map_err(|e| invalid(e.to_string()))?;
+        let answer = self
+            .host
+            .http(&json::from_cue(&request))
+            .map_err(|e| invalid(messages::http_task(&e)))?;
+        Ok([("output", json::to_cue(&answer))].into_iter().collect())
+    }
+
+    /// Evaluates a template and reports everything that is wrong with it.
+    pub(crate) fn evaluate(
+        &mut self,
+        definition: &Definition,
+        flavour: Flavour,
+        inputs: &[(&str, &Value)],
+        subject: Subject<'_>,
+        warnings: &mut Vec<String>,
+    ) -> Result<Evaluation, Failure> {
+        let program = self.programs.template(&definition.template, flavour).map_err(|errors| {
+            Failure { message: messages::compile(subject, &errors), errors: Some(errors) }
+        })?;
+        let mut providers = Providers::new(self.host);
+        let mut evaluation = program.evaluate_with_host(inputs, self.limits, &mut providers);
+        if let Some(error) = providers.into_error() {
+            return Err(messages::compile(subject, &error).into());
+        }
+        let root = evaluation.root();
+        let user = user_errors(&mut evaluation, root, subject, warnings);
+        let Err(mut errors) = evaluation.validate(root, false) else {
+            if user.is_empty() {
+                return Ok(evaluation);
+            }
+            let message = messages::groups(&messages::validation(subject), &user, &[]);
+            return Err(message.into());
+        };
+        if let Err(more) = evaluation.validate(root, true) {
+            errors.extend(more);
+        }
+        let lines: Vec<String> = errors.iter().map(ToString::to_string).collect();
+        let message = messages::groups(&messages::validation(subject), &user, &lines);
+        Err(Failure { message, errors: Some(errors) })
+    }
+}
+
+/// Properties as a template sees them.
+pub(crate) fn properties(given: Option<&Json>) -> Result<Option<Value>, String> {
+    match given {
+        None | Some(Json::Null) => Ok(None),
+        Some(object @ Json::Object(_)) => Ok(Some(json::canonical(object))),
+        Some(other) => Err(messages::not_an_object(json::kind_name(other))),
+    }
+}
+
+fn parse_error(name: &str, why: &str) -> RenderError {
+    RenderError::new(Step::Parse, messages::settings(name, &why))
+}
+
+/// What the template's author reports in `errs`: a list of strings.
+fn user_errors(
+    evaluation: &mut Evaluation,
+    root: Node,
+    subject: Subject<'_>,
+    warnings: &mut Vec<String>,
+) -> Vec<String> {
+    let Some(node) = evaluation.field(root, "errs") else { return Vec::new() };
+    if evaluation.kind(node) != Kind::LIST {
+        warnings.push(messages::errs_ignored(&subject.to_string()));
+        return Vec::new();
+    }
+    let mut texts = Vec::new();
+    for element in evaluation.elements(node) {
+        let text = match evaluation.export(element) {
+            Ok(Value::String(text)) => text.to_string(),
+            _ => String::new(),
+        };
+        texts.push(text);
+    }
+    texts
+}
+
+/// Appends the fields of `outputs`.
+fn outputs(
+    evaluation: &mut Evaluation,
+    root: Node,
+    kind: &str,
+    trait_index: Option<usize>,
+    stage: Stage,
+    run: &mut Run,
+) {
+    let Some(node) = evaluation.field(root, "outputs") else { return };
+    let mut found: Vec<(EcoString, Node)> = Vec::new();
+    if evaluation.kind(node) == Kind::LIST {
+        for (index, element) in evaluation.elements(node).into_iter().enumerate() {
+            found.push((index.to_string().into(), element));
+        }
+    } else {
+        for field in evaluation.fields(node, Which::default()) {
+            found.push((field.label, field.node));
+        }
+    }
+    for (name, node) in found {
+        let term = convert::term(evaluation, node);
+        run.drafts.push(Draft { name, kind: kind.to_owned(), trait_index, stage, term });
+    }
+}
+
+fn step_patch(component: &Component<'_>, run: &mut Run) -> Result<(), RenderError> {
+    let Some(step) = component.patch else { return Ok(()) };
+    if let Some(patch) = &step.workload
+        && let Some(base) = run.base.take()
+    {
+        let patched = patch::strategic(base, patch.clone())
+            .map_err(|e| RenderError::new(Step::Export, messages::workflow_patch(&e)))?;
+        run.base = Some(patched);
+        run.patched = true;
+    }
+    for (name, patch) in &step.traits {
+        for draft in run.drafts.iter_mut().filter(|d| d.name == *name) {
+            let base = std::mem::replace(&mut draft.term, Term::TOP);
+            draft.term = patch::strategic(base, patch.clone()).map_err(|e| {
+                RenderError::new(Step::Export, messages::workflow_patch_outputs(name, &e))
+            })?;
+        }
+    }
+    Ok(())
+}
+
+/// The workload as an object.
+fn workload(component: &Component<'_>, run: &mut Run) -> Result<Json, RenderError> {
+    let failed = |problems: &[String], errors: Option<Errors>| RenderError {
+        errors,
+        ..RenderError::new(
+            Step::Export,
+            messages::groups(&messages::manifests(component.name), &[], problems),
+        )
+    };
+    let Some(base) = &run.base else {
+        return Err(failed(&[messages::no_output()], run.missing.take()));
+    };
+    match base.export() {
+        Ok(value) => object(&value).map_err(|why| failed(&[why], None)),
+        Err(missing) => {
+            let mut problems: Vec<String> = Vec::new();
+            if let Some(errors) = &run.missing {
+                problems.extend(errors.iter().map(ToString::to_string));
+            }
+            for gap in &missing {
+                let text = gap.to_string();
+                let known = format!("output.{text}");
+                if run.patched || !problems.contains(&known) {
+                    problems.push(if run.patched { text } else { known });
+                }
+            }
+            Err(failed(&problems, run.missing.take()))
+        }
+    }
+}
+
+fn auxiliaries(
+    app: &App,
+    component: &Component<'_>,
+    run: &Run,
+) -> Result<Vec<Auxiliary>, RenderError> {
+    let mut objects = Vec::with_capacity(run.drafts.len());
+    for draft in &run.drafts {
+        let failed = |why: &dyn std::fmt::Display| {
+            RenderError::new(
+                Step::Export,
+                messages::auxiliary_export(&draft.name, component.name, &app.name, why),
+            )
+        };
+        let value = draft.term.export().map_err(|missing| match missing.first() {
+            Some(first) => failed(first),
+            None => failed(&""),
+        })?;
+        objects.push(Auxiliary {
+            name: draft.name.to_string(),
+            kind: draft.kind.clone(),
+            trait_index: draft.trait_index,
+            stage: draft.stage,
+            object: object(&value).map_err(|why| failed(&why))?,
+        });
+    }
+    Ok(objects)
+}
+
+/// A Kubernetes object: a struct with a `kind`.
+fn object(value: &Value) -> Result<Json, String> {
+    let json = json::from_cue(value);
+    let Some(fields) = json.as_object() else {
+        return Err(messages::not_an_object_value(json::kind_name(&json)));
+    };
+    match fields.get("kind").and_then(Json::as_str) {
+        Some(kind) if !kind.is_empty() => Ok(json),
+        _ => Err(messages::missing_kind(&json.to_string())),
+    }
+}
