@@ -26,8 +26,7 @@ pub(crate) enum Flavour {
 }
 
 /// The context a template may rely on when there is none: its name.
-const SCHEMA_CONTEXT: &str =
-    "\ncontext: {\n\tname: string\n\tconfig?: [...{\n\t\tname:  string\n\t\tvalue: string\n\t}]\n\t...\n}\n";
+const SCHEMA_CONTEXT: &str = "\ncontext: {\n\tname: string\n\tconfig?: [...{\n\t\tname:  string\n\t\tvalue: string\n\t}]\n\t...\n}\n";
 
 /// A bounded cache of compiled texts, shared by all threads.
 pub(crate) struct Programs {
@@ -83,15 +82,12 @@ impl Programs {
             text.into()
         };
         let tail = match flavour {
-            Flavour::Component | Flavour::Trait | Flavour::Status => {
-                "\ncontext: _\nparameter: _\n"
-            }
+            Flavour::Component | Flavour::Trait | Flavour::Status => "\ncontext: _\nparameter: _\n",
             Flavour::TraitBare => "\ncontext: _\n",
             Flavour::Schema => SCHEMA_CONTEXT,
             Flavour::Plain => "",
         };
-        let packages =
-            if flavour == Flavour::Status { &self.standard } else { &self.templates };
+        let packages = if flavour == Flavour::Status { &self.standard } else { &self.templates };
         Program::compile("-", &format!("{rewritten}{tail}"), packages)
     }
 
@@ -105,7 +101,8 @@ impl Programs {
 /// Whether `name` occurs in `text` other than as `name.x`, `name["x"]` or a label.
 fn mentions_bare(text: &str, name: &str) -> bool {
     let bytes = text.as_bytes();
-    let word = |b: u8| b.is_ascii_alphanumeric() || matches!(b, b'_' | b'#' | b'$' | b'.' | b'-' | b'/');
+    let word =
+        |b: u8| b.is_ascii_alphanumeric() || matches!(b, b'_' | b'#' | b'$' | b'.' | b'-' | b'/');
     text.match_indices(name).any(|(at, _)| {
         let before = at.checked_sub(1).and_then(|i| bytes.get(i)).copied();
         let after = bytes.get(at + name.len()).copied();

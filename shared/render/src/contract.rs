@@ -2,7 +2,7 @@
 
 use crate::context::App;
 use crate::definition::converted_type;
-use crate::render::{AUXILIARY_WORKLOAD, Rendered};
+use crate::render::Rendered;
 use serde_json::{Map, Value as Json};
 use std::collections::BTreeMap;
 
@@ -35,15 +35,9 @@ enum Role<'a> {
 /// Gives the labels of rendering to all objects: Application, component, revision, type.
 pub fn label(rendered: &mut Rendered, app: &App, component: &str, component_type: &str) {
     let kind = converted_type(component_type);
-    render_labels(
-        &mut rendered.workload,
-        app,
-        component,
-        Role::Workload { component_type: &kind },
-    );
+    render_labels(&mut rendered.workload, app, component, Role::Workload { component_type: &kind });
     for auxiliary in &mut rendered.auxiliaries {
-        let role =
-            Role::Auxiliary { trait_type: &auxiliary.kind, resource: &auxiliary.name };
+        let role = Role::Auxiliary { trait_type: &auxiliary.kind, resource: &auxiliary.name };
         render_labels(&mut auxiliary.object, app, component, role);
     }
 }
@@ -63,7 +57,10 @@ pub fn apply(rendered: &mut Rendered, app: &App, component: &str, component_type
 }
 
 fn render_labels(object: &mut Json, app: &App, component: &str, role: Role<'_>) {
-    let labels = metadata_map(object, "labels");
+    with_metadata_map(object, "labels", |labels| role_labels(labels, app, component, role));
+}
+
+fn role_labels(labels: &mut Map<String, Json>, app: &App, component: &str, role: Role<'_>) {
     let mut set = |key: &str, value: &str| {
         labels.insert(key.to_owned(), value.into());
     };
@@ -115,89 +112,81 @@ fn finish(
         .is_some_and(|name| !name.is_empty());
     if !has_name {
         let name = name(object);
-        metadata(object).insert("name".into(), name.into());
+        with_metadata(object, |metadata| metadata.insert("name".into(), name.into()));
     }
-    let target = metadata_map(object, "labels");
-    target.insert(RESOURCE_TYPE.to_owned(), resource_type.into());
-    for (key, value) in labels {
-        target.insert(key.clone(), value.clone().into());
-    }
+    with_metadata_map(object, "labels", |target| {
+        target.insert(RESOURCE_TYPE.to_owned(), resource_type.into());
+        for (key, value) in labels {
+            target.insert(key.clone(), value.clone().into());
+        }
+    });
     annotate(object, app);
     namespace(object, &app.namespace);
 }
 
 fn annotate(object: &mut Json, app: &App) {
-    let has_own =
-        object.pointer("/metadata/annotations").is_some_and(|a| !a.is_null());
+    let has_own = object.pointer("/metadata/annotations").is_some_and(|a| !a.is_null());
     if app.annotations.is_empty() && !has_own {
         return;
     }
-    let target = metadata_map(object, "annotations");
-    for (key, value) in &app.annotations {
-        target.insert(key.clone(), value.clone().into());
-    }
-    for key in NEVER {
-        target.remove(key);
-    }
-    if let Some(filter) = app.annotations.get(FILTER_ANNOTATIONS) {
-        for key in filter.split(',') {
+    let none_left = with_metadata_map(object, "annotations", |target| {
+        for (key, value) in &app.annotations {
+            target.insert(key.clone(), value.clone().into());
+        }
+        for key in NEVER {
             target.remove(key);
         }
-    }
-    if target.is_empty() {
-        metadata(object).remove("annotations");
+        if let Some(filter) = app.annotations.get(FILTER_ANNOTATIONS) {
+            for key in filter.split(',') {
+                target.remove(key);
+            }
+        }
+        target.is_empty()
+    });
+    if none_left {
+        with_metadata(object, |metadata| metadata.remove("annotations"));
     }
 }
 
 fn namespace(object: &mut Json, namespace: &str) {
     let is_namespace = object.get("kind").and_then(Json::as_str) == Some("Namespace")
         && object.get("apiVersion").and_then(Json::as_str) == Some("v1");
-    let has_one = object
-        .pointer("/metadata/namespace")
-        .and_then(Json::as_str)
-        .is_some_and(|n| !n.is_empty());
+    let has_one =
+        object.pointer("/metadata/namespace").and_then(Json::as_str).is_some_and(|n| !n.is_empty());
     if !has_one && !is_namespace {
-        metadata(object).insert("namespace".into(), namespace.into());
+        with_metadata(object, |metadata| metadata.insert("namespace".into(), namespace.into()));
     }
 }
 
 /// The name of an object whose template gives none: component, trait and a hash of the object.
 fn auxiliary_name(component: &str, kind: &str, object: &Json) -> String {
-    let middle = if kind.is_empty() || kind == AUXILIARY_WORKLOAD {
-        if kind.is_empty() { "trait".to_owned() } else { kind.to_lowercase() }
-    } else {
-        kind.to_lowercase()
-    };
+    let middle = if kind.is_empty() { "trait".to_owned() } else { kind.to_lowercase() };
     let mut hashed = object.clone();
     if let Some(labels) = hashed.pointer_mut("/metadata/labels").and_then(Json::as_object_mut) {
         labels.remove(APP_REVISION);
     }
-    format!("{component}-{middle}-{}", hash(&hashed))
+    format!("{component}-{middle}-{}", vela_gocompat::spew::name_hash(&hashed))
 }
 
-fn hash(_object: &Json) -> String {
-    String::new()
+/// Changes the object's metadata; what is no object becomes one.
+fn with_metadata<R>(object: &mut Json, change: impl FnOnce(&mut Map<String, Json>) -> R) -> R {
+    with_map(object, |fields| with_map(fields.entry("metadata").or_insert(Json::Null), change))
 }
 
-fn metadata(object: &mut Json) -> &mut Map<String, Json> {
-    child(as_map(object), "metadata")
+fn with_metadata_map<R>(
+    object: &mut Json,
+    key: &str,
+    change: impl FnOnce(&mut Map<String, Json>) -> R,
+) -> R {
+    with_metadata(object, |metadata| with_map(metadata.entry(key).or_insert(Json::Null), change))
 }
 
-fn metadata_map<'a>(object: &'a mut Json, key: &str) -> &'a mut Map<String, Json> {
-    child(metadata(object), key)
-}
-
-fn child<'a>(map: &'a mut Map<String, Json>, key: &str) -> &'a mut Map<String, Json> {
-    as_map(map.entry(key).or_insert_with(|| Json::Object(Map::new())))
-}
-
-/// The value as an object; what is none becomes an empty one.
-fn as_map(value: &mut Json) -> &mut Map<String, Json> {
-    if !value.is_object() {
-        *value = Json::Object(Map::new());
+fn with_map<R>(value: &mut Json, change: impl FnOnce(&mut Map<String, Json>) -> R) -> R {
+    if let Json::Object(map) = value {
+        return change(map);
     }
-    match value {
-        Json::Object(map) => map,
-        _ => unreachable!("an object was just put there"),
-    }
+    let mut map = Map::new();
+    let result = change(&mut map);
+    *value = Json::Object(map);
+    result
 }

@@ -180,8 +180,7 @@ impl Definition {
         let kind = Kind::named(object.get("kind")?.as_str()?)?;
         let name = object.pointer("/metadata/name")?.as_str()?;
         let mut definition = Self::from_spec(kind, name, object.get("spec").unwrap_or(&Json::Null));
-        if let Some(annotations) =
-            object.pointer("/metadata/annotations").and_then(Json::as_object)
+        if let Some(annotations) = object.pointer("/metadata/annotations").and_then(Json::as_object)
         {
             for (key, value) in annotations {
                 if let Some(value) = value.as_str() {

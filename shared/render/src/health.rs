@@ -55,14 +55,11 @@ pub(crate) fn health(
     texts: &StatusTexts,
     input: &HealthInput<'_>,
 ) -> Health {
-    let mut context: Fields = [
-        ("appName", input.app_name),
-        ("appRevision", input.app_revision),
-        ("name", input.name),
-    ]
-    .into_iter()
-    .map(|(k, v)| (k.into(), Value::from(v)))
-    .collect();
+    let mut context: Fields =
+        [("appName", input.app_name), ("appRevision", input.app_revision), ("name", input.name)]
+            .into_iter()
+            .map(|(k, v)| (k.into(), Value::from(v)))
+            .collect();
     if let Some(output) = input.output {
         context.insert("output".into(), json::canonical(output));
     }
@@ -144,8 +141,7 @@ impl Texts<'_> {
     fn field(&self, text: &Arc<str>, context: &Fields, name: &str) -> Result<Value, String> {
         let mut evaluation = self.evaluate(text, context)?;
         let root = evaluation.root();
-        let node =
-            evaluation.field(root, name).ok_or_else(|| crate::messages::no_field(name))?;
+        let node = evaluation.field(root, name).ok_or_else(|| crate::messages::no_field(name))?;
         evaluation.export(node).map_err(|errors| errors.to_string())
     }
 
@@ -156,6 +152,7 @@ impl Texts<'_> {
     ) -> Result<(IndexMap<String, String>, Fields), String> {
         let mut evaluation = self.evaluate(text, context)?;
         let root = evaluation.root();
+        let private = private_labels(text);
         let mut shown = IndexMap::new();
         let mut typed = Fields::default();
         for field in evaluation.fields(root, Which::default()) {
@@ -163,10 +160,7 @@ impl Texts<'_> {
             if field.class != LabelClass::Regular
                 || label.len() >= LONGEST_LABEL
                 || matches!(label, "context" | "parameter")
-                || evaluation.attributes(field.node).iter().any(|a| {
-                    let name = a.trim_start_matches('@');
-                    name.starts_with("local(") || name.starts_with("private(")
-                })
+                || private.contains(&label)
             {
                 continue;
             }
@@ -185,4 +179,13 @@ impl Texts<'_> {
         }
         Ok((shown, typed))
     }
+}
+
+/// The labels of fields with the attribute `@local()` or `@private()`.
+fn private_labels(text: &str) -> Vec<&str> {
+    text.lines()
+        .filter(|line| line.contains("@local(") || line.contains("@private("))
+        .filter_map(|line| line.split_once(':'))
+        .map(|(label, _)| label.trim().trim_matches('"'))
+        .collect()
 }

@@ -1,6 +1,8 @@
 //! What a template may ask for while it is evaluated: provider functions and HTTP.
 
 use crate::{json, messages};
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
 use cue::{Answer, Call, Evaluation, Value};
 use serde_json::Value as Json;
 
@@ -100,10 +102,12 @@ const KNOWN: [&str; 6] = ["config", "helm", "base64", "http", "kube", "cue"];
 fn builtin(provider: &str, function: &str, params: &Json) -> Option<Result<Json, String>> {
     let text = params.as_str().unwrap_or_default();
     match (provider, function) {
-        ("base64", "encode") => Some(Ok(vela_gocompat::base64::encode(text.as_bytes()).into())),
+        ("base64", "encode") => Some(Ok(STANDARD.encode(text).into())),
         ("base64", "decode") => Some(
-            vela_gocompat::base64::decode(text)
-                .map(|bytes| String::from_utf8_lossy(&bytes).into_owned().into()),
+            STANDARD
+                .decode(text)
+                .map(|bytes| String::from_utf8_lossy(&bytes).into_owned().into())
+                .map_err(|e| e.to_string()),
         ),
         _ => None,
     }

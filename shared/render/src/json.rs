@@ -47,14 +47,15 @@ fn canonical_number(n: &serde_json::Number) -> Number {
     let float = n.as_f64().unwrap_or_default();
     // Go writes integral floats below 1e21 without an exponent: CUE reads them as ints.
     if float.fract() == 0.0 && float.abs() < 1e21 {
-        return Decimal::parse(&format!("{float:.0}")).map_or_else(|| Number::from(0), Number::int);
+        return Decimal::parse(&format!("{float:.0}"))
+            .map_or_else(|_| Number::from(0), Number::int);
     }
     let text = if float.abs() < 1e21 && float.abs() >= 1e-6 {
         format!("{float}")
     } else {
         format!("{float:e}")
     };
-    Decimal::parse(&text).map_or_else(|| Number::from(0), Number::float)
+    Decimal::parse(&text).map_or_else(|_| Number::from(0), Number::float)
 }
 
 /// The kind of a JSON value, as a word.

@@ -10,8 +10,9 @@ use std::fmt::{Display, Write as _};
 /// A label as CUE writes it in a path: quoted unless it is an identifier.
 pub(crate) fn label(label: &str) -> String {
     let mut chars = label.chars();
-    let plain = chars.next().is_some_and(|c| c.is_ascii_alphabetic() || matches!(c, '_' | '#' | '$'))
-        && chars.all(|c| c.is_ascii_alphanumeric() || matches!(c, '_' | '#' | '$'));
+    let plain =
+        chars.next().is_some_and(|c| c.is_ascii_alphabetic() || matches!(c, '_' | '#' | '$'))
+            && chars.all(|c| c.is_ascii_alphanumeric() || matches!(c, '_' | '#' | '$'));
     if plain { label.to_owned() } else { serde_json::Value::from(label).to_string() }
 }
 
@@ -162,7 +163,12 @@ pub(crate) fn manifests(component: &str) -> String {
     format!("cannot generate manifests from component {component}:")
 }
 
-pub(crate) fn auxiliary_export(name: &str, component: &str, app: &str, cause: &dyn Display) -> String {
+pub(crate) fn auxiliary_export(
+    name: &str,
+    component: &str,
+    app: &str,
+    cause: &dyn Display,
+) -> String {
     format!("evaluate trait={name} template for component={component} app={app}: {cause}")
 }
 

@@ -205,8 +205,8 @@ impl Engine<'_> {
         target: &Target,
         component: &Component<'_>,
     ) -> Result<Rendered, RenderError> {
-        let parameter = properties(component.properties)
-            .map_err(|why| parse_error(component.name, &why))?;
+        let parameter =
+            properties(component.properties).map_err(|why| parse_error(component.name, &why))?;
         for t in &component.traits {
             properties(t.properties).map_err(|why| parse_error(t.kind, &why))?;
         }
@@ -278,15 +278,11 @@ impl Engine<'_> {
         if component.traits.is_empty() {
             return Ok(());
         }
-        context.insert(
-            "componentType".into(),
-            Value::String(converted_type(component.kind).into()),
-        );
+        context
+            .insert("componentType".into(), Value::String(converted_type(component.kind).into()));
         if let Some(template) = run.template.take() {
-            context.insert(
-                format!("template-context-workload-{}", component.name).into(),
-                template,
-            );
+            context
+                .insert(format!("template-context-workload-{}", component.name).into(), template);
         }
         for (index, t) in component.traits.iter().enumerate() {
             self.apply_trait(index, t, context, run)
@@ -360,9 +356,7 @@ impl Engine<'_> {
         if let Some(node) = evaluation.field(root, "patchOutputs") {
             for draft in &mut run.drafts {
                 let found = match evaluation.field(node, &draft.name) {
-                    None if draft.name.contains(['.', '[']) => {
-                        evaluation.lookup(node, &draft.name)
-                    }
+                    None if draft.name.contains(['.', '[']) => evaluation.lookup(node, &draft.name),
                     found => found,
                 };
                 let Some(found) = found else { continue };
@@ -413,17 +407,20 @@ impl Engine<'_> {
         }
         let root = evaluation.root();
         let user = user_errors(&mut evaluation, root, subject, warnings);
-        let Err(mut errors) = evaluation.validate(root, false) else {
+        let Err(errors) = evaluation.validate(root, false) else {
             if user.is_empty() {
                 return Ok(evaluation);
             }
             let message = messages::groups(&messages::validation(subject), &user, &[]);
             return Err(message.into());
         };
-        if let Err(more) = evaluation.validate(root, true) {
-            errors.extend(more);
-        }
-        let lines: Vec<String> = errors.iter().map(ToString::to_string).collect();
+        let more = evaluation.validate(root, true).err();
+        let lines: Vec<String> = errors
+            .list()
+            .iter()
+            .chain(more.iter().flat_map(Errors::list))
+            .map(ToString::to_string)
+            .collect();
         let message = messages::groups(&messages::validation(subject), &user, &lines);
         Err(Failure { message, errors: Some(errors) })
     }
@@ -529,7 +526,7 @@ fn workload(component: &Component<'_>, run: &mut Run) -> Result<Json, RenderErro
         Err(missing) => {
             let mut problems: Vec<String> = Vec::new();
             if let Some(errors) = &run.missing {
-                problems.extend(errors.iter().map(ToString::to_string));
+                problems.extend(errors.list().iter().map(ToString::to_string));
             }
             for gap in &missing {
                 let text = gap.to_string();

@@ -162,10 +162,8 @@ const KNOWN: [&str; 15] = [
 /// Health of a live `Configuration`: applied, for the generation that is asked for.
 #[must_use]
 pub fn is_healthy(live: &Json) -> bool {
-    let available =
-        live.pointer("/status/apply/state").and_then(Json::as_str) == Some("Available");
+    let available = live.pointer("/status/apply/state").and_then(Json::as_str) == Some("Available");
     let generation = live.pointer("/metadata/generation").and_then(Json::as_i64).unwrap_or(0);
-    let observed =
-        live.pointer("/status/observedGeneration").and_then(Json::as_i64).unwrap_or(0);
+    let observed = live.pointer("/status/observedGeneration").and_then(Json::as_i64).unwrap_or(0);
     available && observed == generation
 }

@@ -16,12 +16,7 @@ pub(super) enum Merged {
 ///
 /// `keys` is the marker's text: keys separated by commas, each a dotted path. With
 /// `empty_matched` the base's partners are emptied first, so that only the patch's fields remain.
-pub(super) fn merge(
-    patch: &[Term],
-    base: &mut [Term],
-    keys: &str,
-    empty_matched: bool,
-) -> Merged {
+pub(super) fn merge(patch: &[Term], base: &mut [Term], keys: &str, empty_matched: bool) -> Merged {
     // Every known (key, value) pair with the index of the last patch element that has it.
     let mut known: Vec<((&str, String), usize)> = Vec::new();
     let mut merged: Vec<Term> = Vec::new();

@@ -98,7 +98,8 @@ impl Term {
                 if let Some(Self::Unknown(reason)) =
                     terms.iter().find(|t| matches!(t, Self::Unknown(_)))
                 {
-                    missing.push(Incomplete { path: path.to_string(), message: reason.to_string() });
+                    missing
+                        .push(Incomplete { path: path.to_string(), message: reason.to_string() });
                     return Value::Null;
                 }
                 self.incomplete(path, missing)

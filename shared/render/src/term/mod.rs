@@ -127,10 +127,7 @@ impl Term {
                 Self::List { items: items.iter().map(Self::from_value).collect(), rest: None }
             }
             Value::Struct(fields) => Self::Struct(
-                fields
-                    .iter()
-                    .map(|(k, v)| (k.clone(), Field::new(Self::from_value(v))))
-                    .collect(),
+                fields.iter().map(|(k, v)| (k.clone(), Field::new(Self::from_value(v)))).collect(),
             ),
             scalar => Self::Scalar(scalar.clone()),
         }

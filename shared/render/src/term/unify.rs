@@ -113,9 +113,7 @@ impl Unifier {
                 }
                 self.clash(&Term::Kinds(k), &Term::Scalar(b))
             }
-            (Term::Scalar(a), Term::Test(t)) | (Term::Test(t), Term::Scalar(a)) => {
-                self.test(a, &t)
-            }
+            (Term::Scalar(a), Term::Test(t)) | (Term::Test(t), Term::Scalar(a)) => self.test(a, &t),
             (Term::Test(a), Term::Test(b)) => {
                 if a == b {
                     return Term::Test(a);
@@ -161,10 +159,8 @@ impl Unifier {
         if test.accepts(&value) {
             return Term::Scalar(value);
         }
-        let message = messages::out_of_bound(
-            &Term::Scalar(value).show(),
-            &Term::Test(test.clone()).show(),
-        );
+        let message =
+            messages::out_of_bound(&Term::Scalar(value).show(), &Term::Test(test.clone()).show());
         self.conflict(message)
     }
 
@@ -248,8 +244,7 @@ impl Unifier {
         let mut result: Vec<Alternative> = Vec::new();
         for a in &left {
             for b in &right {
-                let mut trial =
-                    Self { path: self.path.clone(), conflicts: Vec::new() };
+                let mut trial = Self { path: self.path.clone(), conflicts: Vec::new() };
                 let term = trial.unify(a.term.clone(), b.term.clone());
                 if !trial.conflicts.is_empty() {
                     continue;
