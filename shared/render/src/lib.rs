@@ -14,6 +14,7 @@ pub mod term;
 pub mod terraform;
 
 mod cache;
+mod check;
 mod convert;
 mod health;
 mod host;
@@ -21,6 +22,7 @@ mod messages;
 mod packages;
 mod render;
 
+pub use check::{Checked, Gates, Problem, Severity};
 pub use context::{App, ClusterVersion, Target};
 pub use definition::{Definition, Kind, Stage, StatusTexts, Template};
 pub use health::{Health, HealthInput};

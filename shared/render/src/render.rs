@@ -205,6 +205,41 @@ impl Engine<'_> {
         target: &Target,
         component: &Component<'_>,
     ) -> Result<Rendered, RenderError> {
+        let mut run = self.run(app, target, component)?;
+        step_patch(component, &mut run)?;
+        let workload = match &component.definition.template {
+            Template::Terraform(schematic) => terraform::configuration(
+                schematic,
+                component.name,
+                &app.namespace,
+                &component.definition.annotations,
+                component.properties.and_then(Json::as_object),
+            ),
+            _ => workload(component, &mut run)?,
+        };
+        let auxiliaries = auxiliaries(app, component, &run)?;
+        Ok(Rendered { workload, auxiliaries, warnings: run.warnings })
+    }
+
+    /// Evaluates a component and its traits without making objects, as admission does, and gives
+    /// the names in `outputs`.
+    pub(crate) fn dry(
+        &mut self,
+        app: &App,
+        target: &Target,
+        component: &Component<'_>,
+    ) -> Result<Vec<String>, RenderError> {
+        let run = self.run(app, target, component)?;
+        Ok(run.drafts.iter().map(|draft| draft.name.to_string()).collect())
+    }
+
+    /// Evaluates a component and its traits.
+    fn run(
+        &mut self,
+        app: &App,
+        target: &Target,
+        component: &Component<'_>,
+    ) -> Result<Run, RenderError> {
         let parameter =
             properties(component.properties).map_err(|why| parse_error(component.name, &why))?;
         for t in &component.traits {
@@ -212,27 +247,11 @@ impl Engine<'_> {
         }
         let mut context = component_context(app, target, component.name, parameter.as_ref());
         let mut run = Run::default();
-        let terraform = match &component.definition.template {
-            Template::Terraform(schematic) => Some(terraform::configuration(
-                schematic,
-                component.name,
-                &app.namespace,
-                &component.definition.annotations,
-                component.properties.and_then(Json::as_object),
-            )),
-            _ => None,
-        };
-        if terraform.is_none() {
+        if !matches!(component.definition.template, Template::Terraform(_)) {
             self.component(app, component, parameter.as_ref(), &context, &mut run)?;
         }
         self.traits(component, &mut context, &mut run)?;
-        step_patch(component, &mut run)?;
-        let workload = match terraform {
-            Some(object) => object,
-            None => workload(component, &mut run)?,
-        };
-        let auxiliaries = auxiliaries(app, component, &run)?;
-        Ok(Rendered { workload, auxiliaries, warnings: run.warnings })
+        Ok(run)
     }
 
     fn component(
