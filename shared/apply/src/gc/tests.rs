@@ -1,3 +1,5 @@
+//! Tests of this module.
+
 use std::collections::BTreeMap;
 
 use proptest::prelude::*;

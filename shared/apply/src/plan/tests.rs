@@ -1,3 +1,5 @@
+//! Tests of this module.
+
 use serde_json::json;
 
 use super::*;

@@ -1,3 +1,5 @@
+//! Tests of this module.
+
 use serde_json::{Value, json};
 
 use super::*;
