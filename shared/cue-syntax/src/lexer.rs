@@ -285,9 +285,11 @@ impl<'a> Lexer<'a> {
             match self.text.as_bytes().get(self.at) {
                 Some(b' ' | b'\t' | b'\r') => self.at += 1,
                 Some(b'\n') => {
-                    if self.ends_line {
+                    // None is implied before a comma or colon that begins the next line.
+                    if self.ends_line && !self.rest().trim_start().starts_with([',', ':']) {
                         return Some(self.implied_comma());
                     }
+                    self.ends_line = false;
                     self.new_line = true;
                     self.at += 1;
                 }

@@ -18,15 +18,21 @@ use serde_json::{Value, json};
 const STACK: usize = 256 << 20;
 
 /// A function that answers one record.
-pub type Answer = fn(&Value) -> Value;
+#[derive(Clone, Copy, Debug)]
+pub enum Answer {
+    /// From and to JSON values.
+    Value(fn(&Value) -> Value),
+    /// From one line to one line: where numbers have more digits than [`Value`] keeps.
+    Line(fn(&str) -> String),
+}
 
 /// The answer function of a kind.
 #[must_use]
 pub fn kind(name: &str) -> Option<Answer> {
     match name {
-        "cue" => Some(cue::answer),
-        "render" => Some(render::answer),
-        "admission" => Some(admission::answer),
+        "cue" => Some(Answer::Line(cue::answer)),
+        "render" => Some(Answer::Value(render::answer)),
+        "admission" => Some(Answer::Value(admission::answer)),
         _ => None,
     }
 }
@@ -58,14 +64,15 @@ fn run_here(answer: Answer, input: impl BufRead, mut output: impl Write) -> std:
             continue;
         }
         let reply = match serde_json::from_str::<Value>(&line) {
-            Ok(record) => one(answer, &record),
+            Ok(record) => one(answer, &line, &record),
             Err(error) => json!({
                 "id": null,
                 "error": format!("line {}: not JSON: {error}", index + 1),
                 "class": "input",
-            }),
+            })
+            .to_string(),
         };
-        serde_json::to_writer(&mut output, &reply)?;
+        output.write_all(reply.as_bytes())?;
         output.write_all(b"\n")?;
         count += 1;
     }
@@ -73,16 +80,22 @@ fn run_here(answer: Answer, input: impl BufRead, mut output: impl Write) -> std:
     Ok(count)
 }
 
-fn one(answer: Answer, record: &Value) -> Value {
+fn one(answer: Answer, line: &str, record: &Value) -> String {
     let id = record.get("id").cloned().unwrap_or(Value::Null);
-    let mut reply = match catch_unwind(AssertUnwindSafe(|| answer(record))) {
-        Ok(reply) => reply,
-        Err(panic) => json!({ "error": format!("panic: {}", text(&*panic)), "class": "panic" }),
-    };
-    if let Value::Object(map) = &mut reply {
-        map.entry("id").or_insert(id);
-    }
-    reply
+    let reply = catch_unwind(AssertUnwindSafe(|| match answer {
+        Answer::Value(answer) => {
+            let mut reply = answer(record);
+            if let Value::Object(map) = &mut reply {
+                map.entry("id").or_insert_with(|| id.clone());
+            }
+            reply.to_string()
+        }
+        Answer::Line(answer) => answer(line),
+    }));
+    reply.unwrap_or_else(|panic| {
+        let error = format!("panic: {}", text(&*panic));
+        json!({ "id": id, "error": error, "class": "panic" }).to_string()
+    })
 }
 
 fn text(panic: &(dyn Any + Send)) -> &str {
@@ -109,7 +122,7 @@ mod tests {
         let input =
             "{\"id\":\"a\",\"n\":0}\n{\"id\":\"b\",\"n\":1}\n\nnot json\n{\"id\":\"c\",\"n\":2}\n";
         let mut output = Vec::new();
-        assert_eq!(run(odd, input.as_bytes(), &mut output).unwrap(), 4);
+        assert_eq!(run(Answer::Value(odd), input.as_bytes(), &mut output).unwrap(), 4);
         let lines: Vec<Value> = String::from_utf8(output)
             .unwrap()
             .lines()

@@ -1,0 +1,192 @@
+//! One trial per record of the CUE conformance corpus, against a ratchet of passing ids.
+//!
+//! The records lie beside the repository (`../shared`, or where `VELA_CONFORMANCE` points). A
+//! record whose id is in `tests/corpus/cue.passing` has to pass; one that passes without being
+//! there is named in the summary, and `UPDATE_RATCHET=1` adds it. All others are ignored trials.
+
+#![allow(clippy::print_stdout, clippy::print_stderr, reason = "a test program reports to people")]
+
+mod conformance;
+mod score;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+use std::sync::Arc;
+
+use conformance::json::Json;
+use libtest_mimic::{Arguments, Failed, Trial};
+use parking_lot::Mutex;
+use score::{Score, is_out_of_scope, judge};
+
+/// The evaluator's own depth limits are sized for a thread like those of the CUE pool.
+const STACK: usize = 64 << 20;
+
+#[derive(Default)]
+struct Tally {
+    whole: usize,
+    share: f64,
+    of: usize,
+}
+
+#[derive(Default)]
+struct Outcome {
+    categories: BTreeMap<String, Tally>,
+    passing: BTreeSet<String>,
+}
+
+fn main() -> ExitCode {
+    let mut arguments = Arguments::from_args();
+    let workspace = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+    let ratchet = workspace.join("tests/corpus/cue.passing");
+    let Some(records) = load(&workspace) else {
+        println!("SKIPPED: 0 records of the CUE corpus run: the conformance material is absent");
+        return ExitCode::SUCCESS;
+    };
+    let update = std::env::var_os("UPDATE_RATCHET").is_some();
+    let known: BTreeSet<String> = std::fs::read_to_string(&ratchet)
+        .unwrap_or_default()
+        .lines()
+        .filter(|line| !line.is_empty() && !line.starts_with('#'))
+        .map(str::to_owned)
+        .collect();
+    // Quiet by default: two thousand lines help nobody.
+    if arguments.format.is_none() && !arguments.list {
+        arguments.format = Some(libtest_mimic::FormatSetting::Terse);
+    }
+    let verbose = std::env::var_os("VERBOSE").is_some();
+    let filtered = arguments.filter.is_some() || !arguments.skip.is_empty();
+    let outcome = Arc::new(Mutex::new(Outcome::default()));
+    let trials = records
+        .into_iter()
+        .map(|record| trial(record, &known, &outcome, verbose || filtered))
+        .collect();
+    let conclusion = libtest_mimic::run(&arguments, trials);
+    let outcome = std::mem::take(&mut *outcome.lock());
+    summarize(&outcome, &known);
+    let new: Vec<&String> = outcome.passing.difference(&known).collect();
+    if update && !filtered && !new.is_empty() {
+        let all: BTreeSet<&String> = known.union(&outcome.passing).collect();
+        let mut text = String::from("# Records of the CUE corpus that pass; only grows.\n");
+        for id in all {
+            text.push_str(id);
+            text.push('\n');
+        }
+        if let Err(error) = std::fs::write(&ratchet, text) {
+            eprintln!("cannot write {}: {error}", ratchet.display());
+            return ExitCode::FAILURE;
+        }
+        println!("ratchet: {} ids added", new.len());
+    }
+    if conclusion.has_failed() { ExitCode::FAILURE } else { ExitCode::SUCCESS }
+}
+
+fn load(workspace: &Path) -> Option<Vec<Json>> {
+    let material = std::env::var_os("VELA_CONFORMANCE")
+        .map_or_else(|| workspace.join("../shared"), PathBuf::from);
+    let folder = std::fs::read_dir(material.join("corpus/cue/dev")).ok()?;
+    let mut paths: Vec<PathBuf> = folder.filter_map(|entry| Some(entry.ok()?.path())).collect();
+    paths.sort();
+    let mut records = Vec::new();
+    for path in paths {
+        for line in std::fs::read_to_string(path).ok()?.lines() {
+            records.extend(Json::parse(line));
+        }
+    }
+    (!records.is_empty()).then_some(records)
+}
+
+fn trial(
+    record: Json,
+    known: &BTreeSet<String>,
+    outcome: &Arc<Mutex<Outcome>>,
+    verbose: bool,
+) -> Trial {
+    let id = record.str("id").unwrap_or_default().to_owned();
+    let must_pass = known.contains(&id);
+    let outcome = Arc::clone(outcome);
+    Trial::test(id.clone(), move || {
+        let (answer, score) = run(&record);
+        let whole = score.is_whole();
+        {
+            let mut outcome = outcome.lock();
+            let left_out = is_out_of_scope(&record) && answer.get("unsupported").is_some();
+            if !left_out {
+                let category = record.str("category").unwrap_or_default();
+                let category = category.split('/').next().unwrap_or_default().to_owned();
+                let tally = outcome.categories.entry(category).or_default();
+                tally.of += 1;
+                tally.whole += usize::from(whole);
+                let (points, of) = (u32::try_from(score.points), u32::try_from(score.of));
+                tally.share += f64::from(points.unwrap_or(0)) / f64::from(of.unwrap_or(1).max(1));
+            }
+            if whole {
+                outcome.passing.insert(id.clone());
+            }
+        }
+        if whole {
+            return Ok(());
+        }
+        if must_pass {
+            return Err(Failed::from(score.notes.join("\n")));
+        }
+        if verbose {
+            println!("not passing: {id}  {}/{}", score.points, score.of);
+            for note in &score.notes {
+                println!("    {note}");
+            }
+        }
+        Ok(())
+    })
+}
+
+/// Answers and judges on a thread of its own: a panic or an overflow of limits stays with the
+/// record.
+fn run(record: &Json) -> (Json, Score) {
+    let answered = std::thread::scope(|scope| {
+        let thread = std::thread::Builder::new().stack_size(STACK);
+        let spawned = thread.spawn_scoped(scope, || {
+            let answer = conformance::answer(record);
+            let score = judge(record, &answer);
+            (answer, score)
+        });
+        spawned.map(|thread| thread.join())
+    });
+    match answered {
+        Ok(Ok(judged)) => judged,
+        Ok(Err(panic)) => {
+            let text = panic
+                .downcast_ref::<String>()
+                .map(String::as_str)
+                .or_else(|| panic.downcast_ref::<&str>().copied())
+                .unwrap_or("(no text)");
+            let notes = vec![format!("panicked: {text}")];
+            (Json::Null, Score { points: 0, of: 1, notes })
+        }
+        Err(error) => (Json::Null, Score { points: 0, of: 1, notes: vec![error.to_string()] }),
+    }
+}
+
+fn summarize(outcome: &Outcome, known: &BTreeSet<String>) {
+    println!("{:<16} {:>11} {:>9}", "category", "whole", "share");
+    let mut total = Tally::default();
+    for (category, tally) in &outcome.categories {
+        total.whole += tally.whole;
+        total.of += tally.of;
+        total.share += tally.share;
+        print(category, tally);
+    }
+    print("total", &total);
+    let new = outcome.passing.difference(known).count();
+    println!(
+        "{} known to pass, {new} pass beyond the ratchet, {} do not pass",
+        known.len(),
+        total.of - total.whole
+    );
+}
+
+#[allow(clippy::cast_precision_loss, reason = "counts of records")]
+fn print(name: &str, tally: &Tally) {
+    let share = 100.0 * tally.share / (tally.of.max(1) as f64);
+    println!("{name:<16} {:>5}/{:<5} {share:>7.2} %", tally.whole, tally.of);
+}
