@@ -33,16 +33,28 @@ impl Binaries {
     /// When the build fails; cargo has said why on standard error.
     pub fn build(profile: Profile) -> Result<Self> {
         let (folder, flags): (_, &[&str]) = match profile {
-            Profile::Dev => ("debug", &[]),
-            Profile::Release => {
-                ("release", &["--release", "--config", "profile.release.lto=false"])
-            }
+            // The whole workspace, so that features are those of `cargo test` and nothing is
+            // compiled twice.
+            Profile::Dev => ("debug", &["--workspace", "--bins"]),
+            // Exactly what ships, but for the slow link.
+            Profile::Release => (
+                "release",
+                &[
+                    "-p",
+                    "vela-webhook",
+                    "-p",
+                    "vela-controller",
+                    "--release",
+                    "--config",
+                    "profile.release.lto=false",
+                ],
+            ),
         };
         let step = Step::start(format!("building webhook and controller ({folder})"));
         let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
         let output = Command::new(cargo)
             .current_dir(material::workspace())
-            .args(["build", "--quiet", "--locked", "-p", "vela-webhook", "-p", "vela-controller"])
+            .args(["build", "--quiet", "--locked"])
             .args(flags)
             .stdin(Stdio::null())
             .output()

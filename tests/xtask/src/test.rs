@@ -1,12 +1,154 @@
-//! `cargo xtask test`.
+//! `cargo xtask test`: everything that must hold, cheap checks first. `.ci/run` is this and no
+//! more.
 
-use std::process::ExitCode;
+use std::io::{BufRead, BufReader};
+use std::process::{Command, ExitCode, Stdio};
+use std::time::{Duration, Instant};
 
-use anyhow::{Result, bail};
+use anyhow::{Context, Result};
+use vela_tests::controlplane::Programs;
+use vela_tests::deploy::{Binaries, Profile};
+use vela_tests::material;
 
 #[derive(clap::Args)]
-pub(crate) struct Args {}
+pub(crate) struct Args {
+    /// Leave out what needs a control plane
+    #[arg(long)]
+    quick: bool,
+    /// Stop at the first step that fails
+    #[arg(long)]
+    fail_fast: bool,
+}
 
-pub(crate) fn run(_: &Args) -> Result<ExitCode> {
-    bail!("`cargo xtask test` does not exist yet")
+/// What a step found out.
+#[derive(Debug, Default, Clone, Copy)]
+struct Outcome {
+    ok: bool,
+    passed: usize,
+    failed: usize,
+}
+
+type Step = (&'static str, fn(&Args) -> Result<Outcome>);
+
+const STEPS: [Step; 5] = [
+    ("formatting", |_| cargo(&["fmt", "--all", "--check"])),
+    ("lints", |_| {
+        cargo(&["clippy", "--workspace", "--all-targets", "--locked", "--", "-D", "warnings"])
+    }),
+    ("repository rules", |_| cargo(&["test", "--workspace", "--locked", "--test", "tidy"])),
+    ("tests", tests),
+    ("charts", |args| if args.quick { Ok(skipped()) } else { charts() }),
+];
+
+pub(crate) fn run(args: &Args) -> Result<ExitCode> {
+    let mut report = Vec::new();
+    let mut total = Outcome { ok: true, ..Outcome::default() };
+    for (name, step) in STEPS {
+        println!("\n== {name}");
+        let since = Instant::now();
+        let outcome = step(args).unwrap_or_else(|error| {
+            eprintln!("error: {error:#}");
+            Outcome::default()
+        });
+        total.passed += outcome.passed;
+        // A step that fails without a failing test (a lint, a build) is one failure.
+        total.failed += outcome.failed.max(usize::from(!outcome.ok));
+        total.ok &= outcome.ok;
+        report.push((name, outcome, since.elapsed()));
+        if !outcome.ok && args.fail_fast {
+            break;
+        }
+    }
+    println!("\n== summary");
+    for (name, outcome, time) in report {
+        println!("{}", line(name, outcome, time));
+    }
+    println!("{} passed, {} failed", total.passed, total.failed);
+    Ok(if total.ok { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}
+
+fn line(name: &str, outcome: Outcome, time: Duration) -> String {
+    let mark = if outcome.ok { "ok    " } else { "FAILED" };
+    let mut line = format!("{mark} {name} ({:.0} s)", time.as_secs_f64());
+    if outcome.passed + outcome.failed > 0 {
+        line += &format!(": {} passed, {} failed", outcome.passed, outcome.failed);
+    }
+    line
+}
+
+fn skipped() -> Outcome {
+    Outcome { ok: true, ..Outcome::default() }
+}
+
+/// Unit, corpus, documentation and integration tests. What the integration tests need is built
+/// first, where its progress can be seen.
+fn tests(args: &Args) -> Result<Outcome> {
+    if args.quick {
+        return cargo(&[
+            "test",
+            "--workspace",
+            "--locked",
+            "--no-fail-fast",
+            "--exclude",
+            "vela-tests",
+        ]);
+    }
+    Programs::ready()?;
+    Binaries::build(Profile::Dev)?;
+    cargo(&["test", "--workspace", "--locked", "--no-fail-fast"])
+}
+
+fn charts() -> Result<Outcome> {
+    crate::charts::check()?;
+    Ok(Outcome { ok: true, ..Outcome::default() })
+}
+
+/// Runs cargo with its output passed through, and adds up what its test runs report.
+fn cargo(args: &[&str]) -> Result<Outcome> {
+    let program = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
+    let mut child = Command::new(program)
+        .current_dir(material::workspace())
+        .args(args)
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .spawn()
+        .context("cannot run cargo")?;
+    let mut outcome = Outcome::default();
+    if let Some(stdout) = child.stdout.take() {
+        let mut reader = BufReader::new(stdout);
+        let mut bytes = Vec::new();
+        while reader.read_until(b'\n', &mut bytes)? > 0 {
+            let text = String::from_utf8_lossy(&bytes);
+            print!("{text}");
+            if let Some((passed, failed)) = counts(text.trim_end()) {
+                outcome.passed += passed;
+                outcome.failed += failed;
+            }
+            bytes.clear();
+        }
+    }
+    outcome.ok = child.wait()?.success();
+    Ok(outcome)
+}
+
+/// The numbers in a line such as `test result: ok. 3 passed; 0 failed; ...`.
+fn counts(line: &str) -> Option<(usize, usize)> {
+    let rest = line.strip_prefix("test result: ")?.split_once(". ")?.1;
+    let mut numbers = rest.split("; ").map(|part| part.split(' ').next()?.parse().ok());
+    Some((numbers.next()??, numbers.next()??))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn results_are_counted() {
+        let ok = "test result: ok. 12 passed; 0 failed; 1 ignored; 0 measured; 0 filtered out";
+        assert_eq!(counts(ok), Some((12, 0)));
+        let failed = "test result: FAILED. 14 passed; 1 failed; 0 ignored; 0 measured";
+        assert_eq!(counts(failed), Some((14, 1)));
+        assert_eq!(counts("test a ... ok"), None);
+        assert_eq!(counts("test result: ok"), None);
+    }
 }
