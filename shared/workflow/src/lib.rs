@@ -28,6 +28,7 @@ mod graph;
 pub mod messages;
 mod model;
 pub mod operation;
+mod packages;
 mod pass;
 mod status;
 
@@ -35,5 +36,6 @@ pub use backoff::{Counters, Memory};
 pub use condition::{ConditionError, evaluate as evaluate_if};
 pub use graph::{GraphProblem, check as check_graph};
 pub use model::{If, Input, Mode, Output, Step, Workflow};
+pub use packages::packages;
 pub use pass::{Attempt, Facts, Options, Outcome, Pass, Progress, Verdict};
 pub use status::{Phase, Reason, Status, StepStatus, WorkflowPhase};
