@@ -7,6 +7,7 @@
 //! - kinds: [`Application`], [`ApplicationRevision`], [`ComponentDefinition`], ...
 //! - [`names`]: every label, annotation, finalizer and the like;
 
+//! - [`crd`]: the CustomResourceDefinitions;
 //! - [`compression`]: how big specs are stored.
 
 #[macro_use]
@@ -15,6 +16,7 @@ mod kind;
 pub mod application;
 pub mod compression;
 pub mod condition;
+pub mod crd;
 pub mod definition;
 
 pub mod names;
