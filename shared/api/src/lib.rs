@@ -8,7 +8,7 @@
 //! - [`names`]: every label, annotation, finalizer and the like;
 
 //! - [`crd`]: the CustomResourceDefinitions;
-//! - [`compression`]: how big specs are stored.
+//! - [`hash`]: revision hashes; [`compression`]: how big specs are stored.
 
 #[macro_use]
 mod kind;
@@ -19,6 +19,7 @@ pub mod condition;
 pub mod crd;
 pub mod definition;
 
+pub mod hash;
 pub mod names;
 pub mod package;
 pub mod policy;

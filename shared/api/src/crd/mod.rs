@@ -7,6 +7,7 @@
 
 mod kinds;
 mod schema;
+mod yaml;
 
 use serde_json::{Map, Value, json};
 
@@ -19,6 +20,23 @@ pub struct Crd {
     pub name: String,
     /// The object.
     pub object: Value,
+}
+
+impl Crd {
+    /// The file's name in `charts/vela-core/crds`.
+    #[must_use]
+    pub fn file_name(&self) -> String {
+        format!("{}.yaml", self.name)
+    }
+
+    /// The file's content.
+    #[must_use]
+    pub fn to_yaml(&self) -> String {
+        format!(
+            "# Made by `cargo xtask crds` from shared/api/src/crd.\n{}",
+            yaml::document(&self.object)
+        )
+    }
 }
 
 /// All CustomResourceDefinitions, sorted by name.

@@ -183,3 +183,20 @@ fn schemas_are_structural() {
         }
     }
 }
+
+/// The chart holds what `cargo xtask crds` writes, and nothing else.
+#[test]
+fn chart_is_up_to_date() {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../charts/vela-core/crds");
+    let mut files: Vec<String> = std::fs::read_dir(&folder)
+        .expect("the chart has a crds folder")
+        .filter_map(|entry| entry.ok()?.file_name().into_string().ok())
+        .collect();
+    files.sort();
+    let ours = all();
+    assert_eq!(files, ours.iter().map(Crd::file_name).collect::<Vec<_>>());
+    for crd in ours {
+        let text = std::fs::read_to_string(folder.join(crd.file_name())).expect("readable");
+        assert!(text == crd.to_yaml(), "{}: run `cargo xtask crds`", crd.file_name());
+    }
+}
