@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 use std::fs::File;
-use std::io::{BufRead, BufReader, Seek, SeekFrom};
+use std::io::{BufRead, BufReader, Read, Seek, SeekFrom};
 use std::path::Path;
 
 use anyhow::{Context, Result};
@@ -68,10 +68,18 @@ pub fn position(log: &Path) -> Result<u64> {
 /// # Errors
 /// When the log cannot be read.
 pub fn read(log: &Path, from: u64) -> Result<Vec<Entry>> {
+    between(log, from, u64::MAX)
+}
+
+/// The requests in a part of the log.
+///
+/// # Errors
+/// When the log cannot be read.
+pub fn between(log: &Path, from: u64, to: u64) -> Result<Vec<Entry>> {
     let mut file = File::open(log).with_context(|| format!("cannot read {}", log.display()))?;
     file.seek(SeekFrom::Start(from))?;
     let mut entries = Vec::new();
-    for line in BufReader::new(file).lines() {
+    for line in BufReader::new(file.take(to.saturating_sub(from))).lines() {
         entries.extend(Entry::parse(&line?));
     }
     Ok(entries)

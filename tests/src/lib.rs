@@ -11,5 +11,6 @@ pub mod deploy;
 pub mod fixtures;
 pub mod material;
 pub mod pki;
+pub mod proc;
 pub mod process;
 pub mod progress;
