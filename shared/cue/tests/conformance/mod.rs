@@ -2,6 +2,8 @@
 //!
 //! Two users share this module: the test target beside it, and `cargo xtask answers cue`.
 
+mod command;
+mod eval;
 pub(crate) mod json;
 pub(crate) mod record;
 mod syntax;
@@ -13,14 +15,22 @@ use record::Record;
 /// `unsupported`.
 pub(crate) fn answer(json: &Json) -> Json {
     let record = Record::new(json);
-    let answer = match record.kind() {
-        "scan" => syntax::scan(&record),
-        "literal" => syntax::literal(&record),
-        "parse" => syntax::parse_files(&record),
-        kind => {
-            let reason = format!("{}: no answers of kind {kind:?} yet", record.category());
+    let group = record.category().split('/').next().unwrap_or_default();
+    let answer = match (group, record.kind()) {
+        (_, "scan") => syntax::scan(&record),
+        (_, "literal") => syntax::literal(&record),
+        (_, "parse") => syntax::parse_files(&record),
+        (_, "fields") => eval::fields(&record),
+        ("api-unify", _) => eval::unify(&record),
+        ("api-validate", _) => eval::validate(&record),
+        ("vela-status", _) => eval::status(&record),
+        ("script" | "docs", _) => command::run(&record),
+        ("vela-render" | "vela-patch" | "vela-upgrade", _)
+        | (_, "tree" | "same" | "equal" | "subsumes" | "objects" | "text" | "text-re" | "cue") => {
+            let reason = format!("{}: no answers of kind {:?} yet", group, record.kind());
             Json::object([("unsupported", reason.into())])
         }
+        _ => eval::export(&record),
     };
     let mut members = vec![("id".to_owned(), Json::from(record.id()))];
     if let Json::Object(rest) = answer {

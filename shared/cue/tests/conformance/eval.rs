@@ -1,0 +1,161 @@
+//! Answers of the categories that evaluate one instance: exports, single fields, API behaviours.
+
+use cue::{Class, Error, Errors, Evaluation, Limits, Node, Packages, Program, Value, Which};
+
+use super::json::Json;
+use super::record::Record;
+
+/// The hidden field that holds an expression given beside the files (`-e`, `-d`).
+pub(crate) const EXPRESSION: &str = "_conformance_expression";
+
+pub(crate) fn failure(errors: &Errors) -> Json {
+    Json::object([("error", errors.details().into()), ("class", errors.class().name().into())])
+}
+
+pub(crate) fn one_error(class: Class, message: impl Into<String>) -> Errors {
+    Error::new(class, message).into()
+}
+
+/// An evaluation of some files, with an optional expression in their scope.
+pub(crate) fn evaluate(
+    files: &[(&str, &str)],
+    expression: Option<&str>,
+    inputs: &[(&str, &Value)],
+) -> Result<(Evaluation, Node), Errors> {
+    let extra = expression.map(|expression| {
+        let package = files.iter().find_map(|(name, text)| {
+            let (file, _) = cue_syntax::parse(name, text, &cue_syntax::ParseLimits::default());
+            file.package.map(|package| file.ast.str(package.symbol).to_owned())
+        });
+        let clause = package.map(|name| format!("package {name}\n")).unwrap_or_default();
+        format!("{clause}{EXPRESSION}: ({expression}\n)\n")
+    });
+    let mut files = files.to_vec();
+    if let Some(extra) = &extra {
+        files.push(("--expression", extra));
+    }
+    let program = Program::compile_files(&files, &Packages::std())?;
+    let mut evaluation = program.evaluate(inputs, &Limits::default());
+    let root = evaluation.root();
+    let node = match extra {
+        None => root,
+        Some(_) => match evaluation.lookup(root, EXPRESSION) {
+            Some(node) => node,
+            None => {
+                return Err(evaluation
+                    .error(root)
+                    .unwrap_or_else(|| one_error(Class::Eval, "expression not found")));
+            }
+        },
+    };
+    Ok((evaluation, node))
+}
+
+pub(crate) fn data(value: &Value) -> Json {
+    Json::parse(&value.to_json_text()).unwrap_or_default()
+}
+
+pub(crate) fn exported(result: Result<Value, Errors>) -> Json {
+    match result {
+        Ok(value) => Json::object([("json", data(&value))]),
+        Err(errors) => failure(&errors),
+    }
+}
+
+/// The whole instance, or the record's expression, as JSON.
+pub(crate) fn export(record: &Record<'_>) -> Json {
+    let outcome = evaluate(&record.loaded(), record.json.str("expr"), &[]);
+    exported(outcome.and_then(|(mut evaluation, node)| evaluation.export(node)))
+}
+
+/// Each top-level field on its own.
+pub(crate) fn fields(record: &Record<'_>) -> Json {
+    let (mut evaluation, root) = match evaluate(&record.loaded(), None, &[]) {
+        Ok(found) => found,
+        Err(errors) => return failure(&errors),
+    };
+    let which = Which { constraints: false, definitions: true, hidden: true };
+    let fields = evaluation.fields(root, which);
+    let answers = fields.into_iter().map(|field| {
+        let answer = match evaluation.export(field.node) {
+            Ok(value) => Json::object([("json", data(&value))]),
+            Err(errors) => Json::object([("error", errors.class().name().into())]),
+        };
+        (field.label.to_string(), answer)
+    });
+    Json::object([("fields", Json::Object(answers.collect()))])
+}
+
+/// `Value.Validate` with the record's options.
+pub(crate) fn validate(record: &Record<'_>) -> Json {
+    let options = record.json.strings("options");
+    let concrete = options.contains(&"concrete=true");
+    let cycles = options.contains(&"disallowcycles=true");
+    let outcome = evaluate(&record.loaded(), None, &[]).and_then(|(mut evaluation, node)| {
+        evaluation.validate(node, concrete)?;
+        if cycles {
+            // Cycle errors are incomplete by nature; only this option reports them.
+            if let Err(errors) = evaluation.validate(node, true)
+                && errors.list().iter().any(|error| error.class == Class::Cycle)
+            {
+                return Err(errors);
+            }
+        }
+        Ok(())
+    });
+    match outcome {
+        Ok(()) => Json::object([("valid", true.into())]),
+        Err(errors) => failure(&errors),
+    }
+}
+
+/// The unification of paths of one instance, or of two whole files.
+pub(crate) fn unify(record: &Record<'_>) -> Json {
+    let paths = record.json.strings("unify");
+    let names = record.json.strings("unify_files");
+    let joined = |parts: Vec<String>| parts.join(" & ");
+    let outcome = if names.is_empty() {
+        let expression = joined(paths.iter().map(|path| format!("({path})")).collect());
+        evaluate(&record.loaded(), Some(&expression), &[])
+    } else {
+        let texts = names.iter().filter_map(|name| record.file(name));
+        let text = joined(texts.map(|text| format!("{{\n{text}\n}}")).collect());
+        evaluate(&[("in.cue", &text)], None, &[])
+    };
+    let outcome = outcome.and_then(|(mut evaluation, node)| match record.kind() {
+        "json" => evaluation.export(node).map(Some),
+        _ => evaluation.validate(node, false).map(|()| None),
+    });
+    match outcome {
+        Ok(Some(value)) => Json::object([("json", data(&value))]),
+        Ok(None) => Json::object([("valid", true.into())]),
+        Err(errors) => failure(&errors),
+    }
+}
+
+/// The value of an expression of a status template, with the live object as context.
+pub(crate) fn status(record: &Record<'_>) -> Json {
+    let inputs = match inputs(record) {
+        Ok(inputs) => inputs,
+        Err(errors) => return failure(&errors),
+    };
+    let inputs: Vec<(&str, &Value)> = inputs.iter().map(|(name, value)| (*name, value)).collect();
+    let text = record.file("template.cue").unwrap_or_default();
+    let expression = record.json.str("expr");
+    let outcome = evaluate(&[("template.cue", text)], expression, &inputs);
+    exported(outcome.and_then(|(mut evaluation, node)| evaluation.export(node)))
+}
+
+/// `parameter` and `context`, as far as they are objects.
+pub(crate) fn inputs(record: &Record<'_>) -> Result<Vec<(&'static str, Value)>, Errors> {
+    let mut inputs = Vec::new();
+    for (name, file) in [("parameter", "parameter.json"), ("context", "context.json")] {
+        let Some(text) = record.file(file) else { continue };
+        let json: serde_json::Value = serde_json::from_str(text)
+            .map_err(|error| one_error(Class::Parse, format!("{file}: {error}")))?;
+        if !json.is_null() {
+            inputs.push((name, Value::from(json)));
+        }
+    }
+    Ok(inputs)
+}
