@@ -23,6 +23,7 @@
 mod backoff;
 mod condition;
 pub mod convert;
+pub mod data;
 pub mod generate;
 mod graph;
 pub mod messages;

@@ -75,3 +75,33 @@ pub fn component_not_found(name: &str) -> String {
 pub fn dependency_not_found(missing: &str, component: &str) -> String {
     format!("component {missing} not found, which is depended by {component}")
 }
+
+/// An input whose place cannot be read.
+#[must_use]
+pub fn input_path_invalid(key: &str) -> String {
+    format!("invalid parameterKey \"{key}\"")
+}
+
+/// An input whose place lies inside a scalar.
+#[must_use]
+pub fn input_path_blocked(key: &str) -> String {
+    format!("parameterKey \"{key}\" leads through a value that has no fields")
+}
+
+/// An input whose place lies beyond the end of a list.
+#[must_use]
+pub fn input_index(key: &str, index: usize, length: usize) -> String {
+    format!("parameterKey \"{key}\": index {index} is beyond the end of a list of {length}")
+}
+
+/// An output that could not be made.
+#[must_use]
+pub fn output_failed(value_from: &str, reason: &str) -> String {
+    format!("failed to get output from {value_from}: {}\n", reason.trim_end())
+}
+
+/// A value that is not there.
+#[must_use]
+pub fn lookup_failed(path: &str) -> String {
+    format!("failed to lookup value: var(path={path}) not exist")
+}

@@ -1,0 +1,247 @@
+//! Data passing: inputs go into a step's parameter, outputs come out of what it evaluated to.
+
+use std::collections::BTreeSet;
+
+use cue::{Evaluation, Limits, Node, Packages, Program, Which};
+use serde_json::{Map, Value};
+
+use crate::messages;
+
+/// Writes a value at a path such as `value.properties.env[0].name`; what is there is replaced, what
+/// is missing on the way is made.
+///
+/// # Errors
+/// A path that cannot be read, an index beyond the end of a list, or a scalar on the way.
+pub fn set_input(
+    parameter: &mut Map<String, Value>,
+    key: &str,
+    value: Value,
+) -> Result<(), String> {
+    let path = parse_path(key).ok_or_else(|| messages::input_path_invalid(key))?;
+    let mut segments = path.into_iter();
+    let Some(Segment::Field(first)) = segments.next() else {
+        return Err(messages::input_path_invalid(key));
+    };
+    let mut place = parameter.entry(first).or_insert(Value::Null);
+    for segment in segments {
+        place = match segment {
+            Segment::Field(name) => {
+                if place.is_null() {
+                    *place = Value::Object(Map::new());
+                }
+                let object =
+                    place.as_object_mut().ok_or_else(|| messages::input_path_blocked(key))?;
+                object.entry(name).or_insert(Value::Null)
+            }
+            Segment::Index(index) => {
+                if place.is_null() {
+                    *place = Value::Array(Vec::new());
+                }
+                let list = place.as_array_mut().ok_or_else(|| messages::input_path_blocked(key))?;
+                if index > list.len() {
+                    return Err(messages::input_index(key, index, list.len()));
+                }
+                if index == list.len() {
+                    list.push(Value::Null);
+                }
+                list.get_mut(index).ok_or_else(|| messages::input_path_blocked(key))?
+            }
+        };
+    }
+    *place = value;
+    Ok(())
+}
+
+#[derive(Debug, PartialEq, Eq)]
+enum Segment {
+    Field(String),
+    Index(usize),
+}
+
+/// Splits `a.b["c.d"][0]`.
+fn parse_path(text: &str) -> Option<Vec<Segment>> {
+    let mut segments = Vec::new();
+    let mut rest = text.trim();
+    while !rest.is_empty() {
+        if let Some(inner) = rest.strip_prefix('[') {
+            if let Some(quoted) = inner.strip_prefix('"') {
+                let (name, after) = quoted.split_once("\"]")?;
+                segments.push(Segment::Field(name.to_owned()));
+                rest = after;
+            } else {
+                let (index, after) = inner.split_once(']')?;
+                segments.push(Segment::Index(index.trim().parse().ok()?));
+                rest = after;
+            }
+        } else if let Some(quoted) = rest.strip_prefix('"') {
+            let (name, after) = quoted.split_once('"')?;
+            segments.push(Segment::Field(name.to_owned()));
+            rest = after;
+        } else {
+            let end = rest.find(['.', '[']).unwrap_or(rest.len());
+            let (name, after) = rest.split_at(end);
+            if name.is_empty() {
+                return None;
+            }
+            segments.push(Segment::Field(name.to_owned()));
+            rest = after;
+        }
+        if let Some(after) = rest.strip_prefix('.') {
+            rest = after;
+            if rest.is_empty() {
+                return None;
+            }
+        }
+    }
+    (!segments.is_empty()).then_some(segments)
+}
+
+/// The value of an output: `value_from` is a path in what the step evaluated to, or CUE text over
+/// it. Templates that return values in `$returns` may leave that word out.
+///
+/// # Errors
+/// Nothing there, or text that does not evaluate; worded as users know it.
+pub fn output(
+    evaluation: &mut Evaluation,
+    value_from: &str,
+    limits: &Limits,
+) -> Result<Value, String> {
+    let root = evaluation.root();
+    let told = |reason: &str| messages::output_failed(value_from, reason);
+    if parse_path(value_from).is_none() || is_script(value_from) {
+        return script(evaluation, value_from, limits).map_err(|reason| told(&reason));
+    }
+    let mut candidates = vec![value_from.to_owned()];
+    if !value_from.contains("$returns.") {
+        candidates.push(match value_from.split_once("output.") {
+            Some((before, after)) => format!("{before}output.$returns.{after}"),
+            None => format!("{value_from}.$returns"),
+        });
+    }
+    for path in &candidates {
+        if let Some(node) = evaluation.lookup(root, path)
+            && let Ok(value) = evaluation.export(node)
+        {
+            return Ok(value.to_json());
+        }
+    }
+    let last = candidates.last().map(String::as_str).unwrap_or_default();
+    Err(told(&messages::lookup_failed(last)))
+}
+
+/// Whether a text is more than a path.
+fn is_script(text: &str) -> bool {
+    let mut quoted = false;
+    text.chars().any(|c| {
+        if c == '"' {
+            quoted = !quoted;
+        }
+        !quoted
+            && matches!(
+                c,
+                '+' | '-' | '*' | '/' | '(' | ')' | '{' | '}' | '\n' | ' ' | '|' | '&' | '\\' | ':'
+            )
+    })
+}
+
+/// Evaluates a text in which the fields of the step are names.
+fn script(evaluation: &mut Evaluation, text: &str, limits: &Limits) -> Result<Value, String> {
+    let (imports, body) = split_imports(text);
+    let root = evaluation.root();
+    let fields: Vec<(String, Node)> = evaluation
+        .fields(root, Which::default())
+        .into_iter()
+        .map(|field| (field.label.to_string(), field.node))
+        .filter(|(label, _)| mentions(body, label))
+        .collect();
+    let mut data = Vec::new();
+    let mut names = BTreeSet::new();
+    for (label, node) in fields {
+        if let Ok(value) = evaluation.export(node) {
+            names.insert(label.clone());
+            data.push((label, value));
+        }
+    }
+    let declared: String = names.iter().map(|name| format!("{name}: _\n")).collect();
+    let program = Program::compile(
+        "valueFrom",
+        &format!("{imports}\n{declared}\"#result\": {{{body}}}\n"),
+        &Packages::std(),
+    )
+    .map_err(|errors| errors.to_string())?;
+    let inputs: Vec<(&str, &cue::Value)> = data.iter().map(|(l, v)| (l.as_str(), v)).collect();
+    let mut result = program.evaluate(&inputs, limits);
+    let root = result.root();
+    let node = result.field(root, "#result").ok_or_else(|| messages::lookup_failed(text))?;
+    let value = result.export(node).map_err(|errors| errors.to_string())?;
+    Ok(value.to_json())
+}
+
+/// Imports must stand before everything else.
+fn split_imports(text: &str) -> (&str, &str) {
+    let trimmed = text.trim_start();
+    if !trimmed.starts_with("import") {
+        return ("", text);
+    }
+    let end = if trimmed.trim_start_matches("import").trim_start().starts_with('(') {
+        trimmed.find(')').map_or(trimmed.len(), |at| at + 1)
+    } else {
+        trimmed.find('\n').unwrap_or(trimmed.len())
+    };
+    trimmed.split_at(end)
+}
+
+/// Whether a text contains a name as a word.
+fn mentions(text: &str, name: &str) -> bool {
+    let is_word = |c: char| c.is_alphanumeric() || c == '_' || c == '$' || c == '#';
+    is_word(name.chars().next().unwrap_or(' '))
+        && text.match_indices(name).any(|(at, _)| {
+            let before = text.get(..at).and_then(|t| t.chars().next_back());
+            let after = text.get(at + name.len()..).and_then(|t| t.chars().next());
+            !before.is_some_and(is_word) && !after.is_some_and(is_word)
+        })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    fn set(start: &Value, key: &str, value: Value) -> Result<Value, String> {
+        let mut map = start.as_object().unwrap().clone();
+        set_input(&mut map, key, value).map(|()| Value::Object(map))
+    }
+
+    #[test]
+    fn inputs_replace_and_make_way() {
+        let start = json!({"a": {"b": 1}, "l": [{"x": 1}]});
+        assert_eq!(set(&start, "a.b", json!("n")).unwrap()["a"]["b"], json!("n"));
+        assert_eq!(set(&start, "c.d.e", json!(1)).unwrap()["c"], json!({"d": {"e": 1}}));
+        assert_eq!(set(&start, "l[0].x", json!(2)).unwrap()["l"], json!([{"x": 2}]));
+        assert_eq!(set(&start, "l[1]", json!(2)).unwrap()["l"], json!([{"x": 1}, 2]));
+        assert_eq!(set(&start, "m[\"k.l\"]", json!(2)).unwrap()["m"], json!({"k.l": 2}));
+        assert!(set(&start, "l[5]", json!(2)).unwrap_err().contains('5'));
+        assert!(set(&start, "a.b.c", json!(2)).is_err());
+        assert!(set(&start, "a.", json!(2)).is_err());
+        assert!(set(&start, "a[x]", json!(2)).is_err());
+    }
+
+    #[test]
+    fn outputs_are_paths_or_scripts() {
+        let text = "import \"strings\"\nout: strings.ToUpper(\"x\")\noutput: $returns: ip: \"192.0.2.1\"\nn: 2\n";
+        let program = Program::compile("t", text, &Packages::std()).unwrap();
+        let limits = Limits::default();
+        let mut evaluation = program.evaluate(&[], &limits);
+        let mut get = |from: &str| output(&mut evaluation, from, &limits);
+        assert_eq!(get("out").unwrap(), json!("X"));
+        assert_eq!(get("output.ip").unwrap(), json!("192.0.2.1"));
+        assert_eq!(get("output.$returns.ip").unwrap(), json!("192.0.2.1"));
+        assert_eq!(get("n + 1").unwrap(), json!(3));
+        assert_eq!(get("\"http://\" + output.$returns.ip").unwrap(), json!("http://192.0.2.1"));
+        assert_eq!(get("import \"strconv\"\nstrconv.FormatInt(n, 10)").unwrap(), json!("2"));
+        assert_eq!(
+            get("nothere.x").unwrap_err(),
+            "failed to get output from nothere.x: failed to lookup value: var(path=nothere.x.$returns) not exist\n"
+        );
+    }
+}
