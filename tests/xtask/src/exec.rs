@@ -27,9 +27,19 @@ use crate::control::Control;
 
 #[derive(clap::Args)]
 pub(crate) struct Args {
+    #[command(flatten)]
+    setup: Setup,
+    /// The command and its arguments
+    #[arg(last = true, required = true, value_name = "CMD")]
+    command: Vec<OsString>,
+}
+
+/// What is deployed.
+#[derive(clap::Args, Clone)]
+pub(crate) struct Setup {
     /// Definitions instead of the chart's, one JSON object a line
     #[arg(long, value_name = "FILE.jsonl")]
-    definitions: Option<PathBuf>,
+    pub(crate) definitions: Option<PathBuf>,
     /// A further flag for the controller; may repeat
     #[arg(long, value_name = "FLAG", allow_hyphen_values = true)]
     controller_flag: Vec<String>,
@@ -42,12 +52,14 @@ pub(crate) struct Args {
     /// Build the programs in the dev profile: quicker to build, slower to run
     #[arg(long)]
     dev: bool,
-    /// The command and its arguments
-    #[arg(last = true, required = true, value_name = "CMD")]
-    command: Vec<OsString>,
 }
 
 pub(crate) fn run(args: &Args) -> Result<ExitCode> {
+    under(&args.setup, &args.command)
+}
+
+/// Runs a command with everything deployed around it.
+pub(crate) fn under(args: &Setup, command: &[OsString]) -> Result<ExitCode> {
     let runtime = tokio::runtime::Runtime::new()?;
     let profile = if args.dev { Profile::Dev } else { Profile::Release };
     let binaries = Binaries::build(profile)?;
@@ -57,7 +69,7 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
     let controller = Arc::new(deployed.controller);
     let control = Control::start(Arc::clone(&cluster), Arc::clone(&controller), runtime.handle())?;
 
-    let mut command = command(args, &cluster, &controller, &deployed.webhook, &control)?;
+    let mut command = prepared(command, &cluster, &controller, &deployed.webhook, &control)?;
     let interactive = std::io::stdin().is_terminal();
     let status = cluster.watchdog().foreground(&mut command, interactive)?;
 
@@ -70,7 +82,7 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
 
 /// Like an installation that was upgraded from the reference: Applications are applied with the
 /// controller's own rights, which is what the recordings show. `--set` overrides it.
-fn options(args: &Args) -> Options {
+fn options(args: &Setup) -> Options {
     let mut values = vec!["authentication.enabled=false".to_owned()];
     values.extend(args.set.iter().cloned());
     Options {
@@ -81,14 +93,14 @@ fn options(args: &Args) -> Options {
     }
 }
 
-fn command(
-    args: &Args,
+fn prepared(
+    command: &[OsString],
     cluster: &Cluster,
     controller: &Program,
     webhook: &Program,
     control: &Control,
 ) -> Result<Command> {
-    let (program, rest) = args.command.split_first().context("no command")?;
+    let (program, rest) = command.split_first().context("no command")?;
     let mut command = Command::new(program);
     command.args(rest);
     let pid = |program: &Program| program.pid().map(|pid| pid.to_string()).unwrap_or_default();
