@@ -1,3 +1,11 @@
 //! The integration tests: one binary, one shared control plane, a namespace per test.
 
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    clippy::indexing_slicing,
+    reason = "a test that meets something unexpected fails there"
+)]
+
 mod control_plane;

@@ -1,16 +1,18 @@
 //! What integration tests start from: the shared control plane and a namespace of their own.
 
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
 use k8s_openapi::NamespaceResourceScope;
 use k8s_openapi::api::core::v1::Namespace;
-use kube::api::{Api, PostParams};
+use kube::api::{Api, ApiResource, DynamicObject, ListParams, PostParams};
+use kube::core::GroupVersionKind;
 use kube::{Client, Resource};
-use serde_json::json;
+use serde_json::{Value, json};
 use tokio::sync::OnceCell;
 
 use crate::cluster::Cluster;
+use crate::deploy::{Binaries, Deployed, Options, Profile};
 
 /// The control plane that all tests of a process share. It ends with the process.
 ///
@@ -21,6 +23,32 @@ pub async fn shared() -> Arc<Cluster> {
     static SHARED: OnceCell<Arc<Cluster>> = OnceCell::const_new();
     let start = async || Arc::new(Cluster::start("it").await.expect("the control plane starts"));
     Arc::clone(SHARED.get_or_init(start).await)
+}
+
+/// Both programs on the shared control plane, shared like it.
+///
+/// # Panics
+/// When they do not start.
+#[allow(clippy::expect_used, reason = "a test without the programs fails, with the reason")]
+pub async fn deployed() -> Arc<Deployed> {
+    static DEPLOYED: OnceCell<Arc<Deployed>> = OnceCell::const_new();
+    let start = async || {
+        let cluster = shared().await;
+        let binaries = binaries();
+        let deployed = Deployed::start(&cluster, &binaries, &Options::default()).await;
+        Arc::new(deployed.expect("the programs start"))
+    };
+    Arc::clone(DEPLOYED.get_or_init(start).await)
+}
+
+/// Both programs, built once.
+///
+/// # Panics
+/// When they do not compile.
+#[allow(clippy::expect_used, reason = "a test without the programs fails, with the reason")]
+pub fn binaries() -> Binaries {
+    static BINARIES: OnceLock<Binaries> = OnceLock::new();
+    BINARIES.get_or_init(|| Binaries::build(Profile::Dev).expect("the programs compile")).clone()
 }
 
 /// A namespace of the shared control plane with a random name.
@@ -54,6 +82,70 @@ impl Space {
         Self { cluster, client, name }
     }
 
+    /// As [`Space::new`], with both programs running.
+    pub async fn with_programs(purpose: &str) -> Self {
+        deployed().await;
+        Self::new(purpose).await
+    }
+
+    /// The objects of a kind that has no type here, in this namespace.
+    #[must_use]
+    pub fn objects(&self, version: &str, kind: &str) -> Api<DynamicObject> {
+        Api::namespaced_with(self.client(), &self.name, &resource(version, kind))
+    }
+
+    /// The Applications of this namespace.
+    #[must_use]
+    pub fn applications(&self) -> Api<DynamicObject> {
+        self.objects("core.oam.dev/v1beta1", "Application")
+    }
+
+    /// Creates an Application with these components.
+    ///
+    /// # Errors
+    /// When it is refused.
+    pub async fn create(&self, name: &str, components: Value) -> kube::Result<DynamicObject> {
+        let object = json!({
+            "apiVersion": "core.oam.dev/v1beta1",
+            "kind": "Application",
+            "metadata": { "name": name },
+            "spec": { "components": components },
+        });
+        let object = serde_json::from_value(object).map_err(kube::Error::SerdeError)?;
+        self.applications().create(&PostParams::default(), &object).await
+    }
+
+    /// Waits until an Application runs with its current generation.
+    ///
+    /// # Panics
+    /// When it does not; with its status.
+    #[allow(clippy::panic, reason = "the test fails here, showing the status")]
+    pub async fn running(&self, name: &str) -> DynamicObject {
+        let deadline = Instant::now() + Duration::from_secs(60);
+        loop {
+            let object = self.applications().get(name).await;
+            match object {
+                Ok(object) if runs(&object) => return object,
+                other if Instant::now() > deadline => {
+                    panic!("{name} does not run: {:#?}", other.map(|object| object.data))
+                }
+                _ => tokio::time::sleep(Duration::from_millis(20)).await,
+            }
+        }
+    }
+
+    /// The ResourceTrackers of this namespace's Applications.
+    ///
+    /// # Panics
+    /// When they cannot be listed.
+    #[allow(clippy::expect_used, reason = "the test fails here, with the reason")]
+    pub async fn trackers(&self) -> Vec<DynamicObject> {
+        let api: Api<DynamicObject> =
+            Api::all_with(self.client(), &resource("core.oam.dev/v1beta1", "ResourceTracker"));
+        let selector = format!("app.oam.dev/namespace={}", self.name);
+        api.list(&ListParams::default().labels(&selector)).await.expect("trackers").items
+    }
+
     /// The control plane.
     #[must_use]
     pub fn cluster(&self) -> &Cluster {
@@ -81,6 +173,18 @@ impl Space {
     {
         Api::namespaced(self.client(), &self.name)
     }
+}
+
+fn runs(object: &DynamicObject) -> bool {
+    let status = object.data.get("status");
+    let field = |key: &str| status.and_then(|status| status.get(key));
+    field("status").and_then(Value::as_str) == Some("running")
+        && field("observedGeneration").and_then(Value::as_i64) == object.metadata.generation
+}
+
+fn resource(version: &str, kind: &str) -> ApiResource {
+    let (group, version) = version.split_once('/').unwrap_or(("", version));
+    ApiResource::from_gvk(&GroupVersionKind::gvk(group, version, kind))
 }
 
 /// Waits until a condition holds.

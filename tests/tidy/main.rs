@@ -2,6 +2,14 @@
 //!
 //! They are tests and not scripts, so that a broken rule breaks `cargo test` on every machine.
 
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    clippy::indexing_slicing,
+    reason = "a test that meets something unexpected fails there"
+)]
+
 mod dependencies;
 mod licences;
 mod sources;
