@@ -7,6 +7,7 @@
 pub mod context;
 pub mod contract;
 pub mod definition;
+pub mod file;
 pub mod json;
 pub mod legacy;
 pub mod patch;
@@ -21,6 +22,7 @@ mod host;
 mod messages;
 mod packages;
 mod render;
+mod vet;
 
 pub use check::{Checked, Gates, Problem, Severity};
 pub use context::{App, ClusterVersion, Target};
@@ -30,6 +32,8 @@ pub use host::{NoHost, RenderHost};
 pub use render::{
     AUXILIARY_WORKLOAD, Auxiliary, Component, RenderError, Rendered, Step, StepPatch, Trait,
 };
+
+pub use vet::vet;
 
 use cache::Programs;
 use cue::Limits;

@@ -265,3 +265,40 @@ pub(crate) fn message_failed(why: &dyn Display) -> String {
 pub(crate) fn message_not_string() -> String {
     "failed to get status message: message is not a string".to_owned()
 }
+
+pub(crate) fn unexpected_declaration() -> String {
+    "found unexpected decl when parsing cue: only fields may stand at the top of a definition file"
+        .to_owned()
+}
+
+pub(crate) fn duplicate_definition(first: &str, second: &str) -> String {
+    format!("duplicated definition name found, {first} and {second}")
+}
+
+pub(crate) fn no_metadata() -> String {
+    "no metadata found, invalid".to_owned()
+}
+
+pub(crate) fn no_template() -> String {
+    "no template found, invalid".to_owned()
+}
+
+pub(crate) fn template_not_a_struct() -> String {
+    "unexpected decl found in template: it must be a struct".to_owned()
+}
+
+pub(crate) fn metadata_not_data() -> String {
+    "the description of a definition must be plain data".to_owned()
+}
+
+pub(crate) fn invalid_type(word: &str) -> String {
+    format!("invalid type {word}")
+}
+
+pub(crate) fn invalid_spec(key: &str) -> String {
+    format!("invalid definition spec: unknown field {key:?}")
+}
+
+pub(crate) fn no_definition() -> String {
+    "not a definition".to_owned()
+}
