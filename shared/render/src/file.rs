@@ -35,10 +35,7 @@ pub fn load(name: &str, text: &str) -> Result<Json, FileError> {
     let (file, errors) = parse(name, text, &ParseLimits::default());
     let at = |offset: u32| format!("{name}:{}", file.position(offset));
     if let Some(error) = errors.first() {
-        return Err(FileError {
-            position: at(error.span.start),
-            message: error.message.clone(),
-        });
+        return Err(FileError { position: at(error.span.start), message: error.message.clone() });
     }
     let reader = Reader { file: &file, name };
     let mut metadata: Option<(String, ExprId)> = None;
@@ -80,10 +77,7 @@ struct Reader<'a> {
 
 impl Reader<'_> {
     fn error(&self, offset: u32, message: String) -> FileError {
-        FileError {
-            position: format!("{}:{}", self.name, self.file.position(offset)),
-            message,
-        }
+        FileError { position: format!("{}:{}", self.name, self.file.position(offset)), message }
     }
 
     /// The text between the braces of the template.
@@ -381,9 +375,18 @@ template: {
             ("a: {type: \"component\"}", "no template found, invalid"),
             ("template: {}", "no metadata found, invalid"),
             ("a: {type: \"x\"}\ntemplate: {}", "f.cue:1:1: invalid type x"),
-            ("a: {type: \"trait\"}\nb: {}\ntemplate: {}", "f.cue:2:1: duplicated definition name found, a and b"),
-            ("a: {type: \"trait\"}\ntemplate: 1", "f.cue:2:11: unexpected decl found in template: it must be a struct"),
-            ("a: {type: \"trait\", attributes: stages: \"\"}\ntemplate: {}", "f.cue:1:1: invalid definition spec: unknown field \"stages\""),
+            (
+                "a: {type: \"trait\"}\nb: {}\ntemplate: {}",
+                "f.cue:2:1: duplicated definition name found, a and b",
+            ),
+            (
+                "a: {type: \"trait\"}\ntemplate: 1",
+                "f.cue:2:11: unexpected decl found in template: it must be a struct",
+            ),
+            (
+                "a: {type: \"trait\", attributes: stages: \"\"}\ntemplate: {}",
+                "f.cue:1:1: invalid definition spec: unknown field \"stages\"",
+            ),
             ("a: {", "f.cue:1:5: expected '}', found 'EOF'"),
         ] {
             assert_eq!(load("f.cue", text).unwrap_err().to_string(), message, "{text}");

@@ -19,8 +19,7 @@ pub fn vet(object: &serde_json::Value) -> Vec<String> {
         problems.extend(errors.list().iter().map(ToString::to_string));
     }
     let status = definition.status;
-    for text in [status.details, status.health_policy, status.custom_status].into_iter().flatten()
-    {
+    for text in [status.details, status.health_policy, status.custom_status].into_iter().flatten() {
         if let Err(errors) = programs.text(&text, Flavour::Status) {
             problems.extend(errors.list().iter().map(ToString::to_string));
         }
