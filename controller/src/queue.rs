@@ -1,0 +1,312 @@
+//! The work queue of one controller: keys, not objects; a key is worked on by one worker at a time, and what happens to
+//! it meanwhile makes it run once more. Failures are counted per key and delay the next attempt.
+//!
+//! Answers for client-go's rate-limited workqueue, with two differences: a key whose object is gone is forgotten, and a
+//! failing key never holds a worker.
+
+use std::cmp::Reverse;
+use std::collections::{BinaryHeap, HashMap, HashSet, VecDeque};
+use std::time::Duration;
+
+use parking_lot::Mutex;
+use tokio::sync::Notify;
+use tokio::time::Instant;
+
+/// Namespace and name.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Key {
+    /// Namespace, empty for cluster-scoped objects.
+    pub namespace: String,
+    /// Name.
+    pub name: String,
+}
+
+impl Key {
+    /// A key of its two parts.
+    #[must_use]
+    pub fn new(namespace: impl Into<String>, name: impl Into<String>) -> Self {
+        Self { namespace: namespace.into(), name: name.into() }
+    }
+}
+
+impl std::fmt::Display for Key {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{}/{}", self.namespace, self.name)
+    }
+}
+
+/// What becomes of a key after an attempt.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Next {
+    /// Nothing until something happens; failures are forgotten.
+    Done,
+    /// Look again after this time; failures are forgotten.
+    After(Duration),
+    /// The attempt failed: look again after a delay that doubles.
+    Failed,
+}
+
+/// First delay after a failure.
+const FIRST_DELAY: Duration = Duration::from_millis(50);
+/// Longest delay after failures.
+const MAX_DELAY: Duration = Duration::from_secs(60);
+
+#[derive(Default)]
+struct State {
+    ready: VecDeque<Key>,
+    queued: HashSet<Key>,
+    running: HashSet<Key>,
+    again: HashSet<Key>,
+    later: BinaryHeap<Reverse<(Instant, Key)>>,
+    /// The one time each key is really wanted at; older entries of `later` are stale.
+    due: HashMap<Key, Instant>,
+    failures: HashMap<Key, u32>,
+    closed: bool,
+}
+
+/// The queue.
+#[derive(Default)]
+pub struct Queue {
+    state: Mutex<State>,
+    wake: Notify,
+}
+
+impl std::fmt::Debug for Queue {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Queue").field("length", &self.len()).finish()
+    }
+}
+
+impl Queue {
+    /// Keys that are ready to be worked on.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.state.lock().ready.len()
+    }
+
+    /// Whether no key is ready.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// Something happened to a key.
+    pub fn add(&self, key: Key) {
+        let mut state = self.state.lock();
+        state.due.remove(&key);
+        push(&mut state, key);
+        drop(state);
+        self.wake.notify_one();
+    }
+
+    /// Look at a key after some time, unless an earlier look is planned.
+    pub fn add_after(&self, key: Key, delay: Duration) {
+        if delay.is_zero() {
+            return self.add(key);
+        }
+        let at = Instant::now() + delay;
+        let mut state = self.state.lock();
+        if state.due.get(&key).is_some_and(|due| *due <= at) {
+            return;
+        }
+        state.due.insert(key.clone(), at);
+        state.later.push(Reverse((at, key)));
+        drop(state);
+        self.wake.notify_one();
+    }
+
+    /// How often a key failed in a row.
+    #[must_use]
+    pub fn failures(&self, key: &Key) -> u32 {
+        self.state.lock().failures.get(key).copied().unwrap_or_default()
+    }
+
+    /// Waits for a key to work on; `None` once the queue is closed. [`Queue::done`] must follow.
+    pub async fn next(&self) -> Option<Key> {
+        loop {
+            let waited = self.wake.notified();
+            let until = {
+                let mut state = self.state.lock();
+                if state.closed {
+                    return None;
+                }
+                promote(&mut state, Instant::now());
+                if let Some(key) = state.ready.pop_front() {
+                    state.queued.remove(&key);
+                    state.running.insert(key.clone());
+                    if !state.ready.is_empty() {
+                        self.wake.notify_one();
+                    }
+                    return Some(key);
+                }
+                state.later.peek().map(|Reverse((at, _))| *at)
+            };
+            match until {
+                Some(at) => {
+                    tokio::select! {
+                        () = waited => {}
+                        () = tokio::time::sleep_until(at) => {}
+                    }
+                }
+                None => waited.await,
+            }
+        }
+    }
+
+    /// The attempt at a key is over.
+    pub fn done(&self, key: Key, next: Next) {
+        let delay = {
+            let mut state = self.state.lock();
+            state.running.remove(&key);
+            let delay = match next {
+                Next::Done => {
+                    state.failures.remove(&key);
+                    None
+                }
+                Next::After(delay) => {
+                    state.failures.remove(&key);
+                    Some(delay)
+                }
+                Next::Failed => {
+                    let count = state.failures.entry(key.clone()).or_insert(0);
+                    *count = count.saturating_add(1);
+                    Some(backoff(*count))
+                }
+            };
+            if state.again.remove(&key) {
+                push(&mut state, key.clone());
+                None
+            } else {
+                delay
+            }
+        };
+        self.wake.notify_one();
+        if let Some(delay) = delay {
+            self.add_after(key, delay);
+        }
+    }
+
+    /// Ends all waiting workers.
+    pub fn close(&self) {
+        self.state.lock().closed = true;
+        self.wake.notify_waiters();
+        self.wake.notify_one();
+    }
+
+    /// Whether nothing is ready, running or planned within `horizon`.
+    #[must_use]
+    pub fn is_idle(&self, horizon: Duration) -> bool {
+        let state = self.state.lock();
+        let soon = Instant::now() + horizon;
+        state.ready.is_empty()
+            && state.running.is_empty()
+            && !state.due.values().any(|due| *due < soon)
+    }
+}
+
+fn push(state: &mut State, key: Key) {
+    if state.running.contains(&key) {
+        state.again.insert(key);
+    } else if state.queued.insert(key.clone()) {
+        state.ready.push_back(key);
+    }
+}
+
+fn promote(state: &mut State, now: Instant) {
+    while let Some(Reverse((at, _))) = state.later.peek() {
+        if *at > now {
+            return;
+        }
+        let Some(Reverse((at, key))) = state.later.pop() else { return };
+        if state.due.get(&key) == Some(&at) {
+            state.due.remove(&key);
+            push(state, key);
+        }
+    }
+}
+
+fn backoff(failures: u32) -> Duration {
+    let factor = 1_u32.checked_shl(failures.saturating_sub(1)).unwrap_or(u32::MAX);
+    FIRST_DELAY.saturating_mul(factor).min(MAX_DELAY)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn key(name: &str) -> Key {
+        Key::new("n", name)
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_key_runs_once_at_a_time_and_once_more_if_touched_meanwhile() {
+        let queue = Queue::default();
+        queue.add(key("a"));
+        queue.add(key("a"));
+        assert_eq!(queue.next().await, Some(key("a")));
+        queue.add(key("a"));
+        queue.add(key("a"));
+        assert!(queue.is_empty());
+        queue.done(key("a"), Next::Done);
+        assert_eq!(queue.next().await, Some(key("a")));
+        queue.done(key("a"), Next::Done);
+        assert!(queue.is_idle(Duration::from_secs(3600)));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn failures_wait_longer_each_time_and_success_forgets() {
+        let queue = Queue::default();
+        queue.add(key("a"));
+        let mut waits = Vec::new();
+        for _ in 0..4 {
+            let before = Instant::now();
+            let got = queue.next().await.unwrap();
+            waits.push((Instant::now() - before).as_millis());
+            queue.done(got, Next::Failed);
+        }
+        assert_eq!(waits, [0, 50, 100, 200]);
+        assert_eq!(queue.failures(&key("a")), 4);
+        let got = queue.next().await.unwrap();
+        queue.done(got, Next::After(Duration::from_secs(5)));
+        assert_eq!(queue.failures(&key("a")), 0);
+        let before = Instant::now();
+        queue.next().await.unwrap();
+        assert_eq!((Instant::now() - before).as_secs(), 5);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn an_event_overtakes_a_planned_look_and_an_earlier_plan_wins() {
+        let queue = Queue::default();
+        queue.add_after(key("a"), Duration::from_secs(300));
+        queue.add_after(key("a"), Duration::from_secs(3));
+        queue.add_after(key("a"), Duration::from_secs(100));
+        let before = Instant::now();
+        let got = queue.next().await.unwrap();
+        assert_eq!((Instant::now() - before).as_secs(), 3);
+        queue.done(got, Next::Done);
+        queue.add_after(key("a"), Duration::from_secs(300));
+        queue.add(key("a"));
+        assert_eq!(queue.next().await, Some(key("a")));
+        queue.done(key("a"), Next::Done);
+        // The planned look was overtaken: nothing is left of it.
+        assert!(queue.is_idle(Duration::from_secs(3600)));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn closing_ends_the_workers() {
+        let queue = std::sync::Arc::new(Queue::default());
+        let worker = tokio::spawn({
+            let queue = std::sync::Arc::clone(&queue);
+            async move { queue.next().await }
+        });
+        tokio::task::yield_now().await;
+        queue.close();
+        assert_eq!(worker.await.unwrap(), None);
+    }
+
+    #[test]
+    fn delays_are_bounded() {
+        assert_eq!(backoff(1), FIRST_DELAY);
+        assert_eq!(backoff(64), MAX_DELAY);
+    }
+}
