@@ -143,7 +143,7 @@ pub fn prepare(
 /// The value of the label `oam.dev/render-hash`.
 #[must_use]
 pub fn render_hash(manifest: &Value) -> String {
-    vela_gocompat::hashstructure::hex(vela_gocompat::hashstructure::json(manifest))
+    vela_api::hash::render(manifest)
 }
 
 /// Decides what to write for a manifest that [`prepare`] made.

@@ -1,0 +1,277 @@
+//! The live objects that Applications own: one watch per kind, started when the first object of the kind is dispatched.
+//!
+//! The watch sees objects that carry our owner label, which is what makes health follow readiness at once and drift visible
+//! when it happens. Objects are kept as text without managed fields: a tree would cost five times the memory.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures::StreamExt;
+use kube::api::{Api, ApiResource, DynamicObject};
+use kube::runtime::{WatchStreamExt, watcher};
+use parking_lot::Mutex;
+use serde_json::Value;
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
+use tracing::{debug, warn};
+use vela_api::names;
+use vela_apply::object::{group_of, is_deleting, name, namespace, str_at};
+use vela_apply::{Owner, ResourceKey};
+
+use crate::request::{Io, IoError};
+use crate::store::{Key, Store, Stored};
+
+/// How long a reconcile waits for the first list of a kind.
+const LIST_TIME: Duration = Duration::from_secs(10);
+
+/// One live object.
+pub struct Live {
+    key: Key,
+    version: String,
+    /// Its uid.
+    pub uid: String,
+    /// The Application its labels name.
+    pub owner: Option<Owner>,
+    /// Has a deletion timestamp.
+    pub deleting: bool,
+    /// Who wrote it last, from its managed fields.
+    pub manager: String,
+    text: Box<str>,
+}
+
+impl std::fmt::Debug for Live {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Live").field("key", &self.key).field("version", &self.version).finish()
+    }
+}
+
+impl Live {
+    /// Keeps what is needed of an object as the API server sent it.
+    #[must_use]
+    pub fn of(mut object: Value) -> Self {
+        let manager = last_manager(&object);
+        if let Some(metadata) = object.get_mut("metadata").and_then(Value::as_object_mut) {
+            metadata.remove("managedFields");
+        }
+        Self {
+            key: Key::new(namespace(&object), name(&object)),
+            version: str_at(&object, &["metadata", "resourceVersion"]).to_owned(),
+            uid: str_at(&object, &["metadata", "uid"]).to_owned(),
+            owner: Owner::of(&object),
+            deleting: is_deleting(&object),
+            manager,
+            text: object.to_string().into(),
+        }
+    }
+
+    /// The object.
+    #[must_use]
+    pub fn value(&self) -> Value {
+        serde_json::from_str(&self.text).unwrap_or(Value::Null)
+    }
+}
+
+impl Stored for Live {
+    fn key(&self) -> Key {
+        self.key.clone()
+    }
+    fn version(&self) -> &str {
+        &self.version
+    }
+}
+
+/// The manager of the newest entry of `managedFields` that is about the object itself.
+fn last_manager(object: &Value) -> String {
+    let fields = object.pointer("/metadata/managedFields").and_then(Value::as_array);
+    fields
+        .into_iter()
+        .flatten()
+        .filter(|entry| entry.get("subresource").is_none())
+        .max_by_key(|entry| str_at(entry, &["time"]).to_owned())
+        .map(|entry| str_at(entry, &["manager"]).to_owned())
+        .unwrap_or_default()
+}
+
+/// Group and kind: versions of one kind show the same objects.
+type GroupKind = (String, String);
+
+/// What is told when an object changed that an Application owns.
+pub type Notify = Arc<dyn Fn(&Owner) + Send + Sync>;
+
+/// All watches.
+pub struct LiveObjects {
+    io: Arc<Io>,
+    kinds: Mutex<HashMap<GroupKind, Arc<Store<Live>>>>,
+    notify: Notify,
+    tasks: TaskTracker,
+    stop: CancellationToken,
+}
+
+impl std::fmt::Debug for LiveObjects {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("LiveObjects").field("kinds", &self.kinds.lock().len()).finish()
+    }
+}
+
+impl LiveObjects {
+    /// No watch yet.
+    #[must_use]
+    pub fn new(io: Arc<Io>, notify: Notify, tasks: TaskTracker, stop: CancellationToken) -> Self {
+        Self { io, kinds: Mutex::default(), notify, tasks, stop }
+    }
+
+    /// The objects of a kind, watched from now on; returns when the first list is complete.
+    ///
+    /// # Errors
+    /// The kind is not served.
+    pub async fn kind(&self, api_version: &str, kind: &str) -> Result<Arc<Store<Live>>, IoError> {
+        let group_kind = (group_of(api_version).to_owned(), kind.to_owned());
+        let known = self.kinds.lock().get(&group_kind).cloned();
+        let store = match known {
+            Some(store) => store,
+            None => self.start(api_version, kind, group_kind).await?,
+        };
+        match tokio::time::timeout(LIST_TIME, store.synced()).await {
+            Ok(()) => Ok(store),
+            Err(_) => Err(IoError::NotListed {
+                kind: kind.to_owned(),
+                api_version: api_version.to_owned(),
+            }),
+        }
+    }
+
+    async fn start(
+        &self,
+        api_version: &str,
+        kind: &str,
+        group_kind: GroupKind,
+    ) -> Result<Arc<Store<Live>>, IoError> {
+        let resource = self.io.resolve(api_version, kind).await?;
+        let mut kinds = self.kinds.lock();
+        if let Some(store) = kinds.get(&group_kind) {
+            return Ok(Arc::clone(store));
+        }
+        let (group, version) = api_version.split_once('/').unwrap_or(("", api_version));
+        let resource = ApiResource {
+            group: group.to_owned(),
+            version: version.to_owned(),
+            api_version: api_version.to_owned(),
+            kind: kind.to_owned(),
+            plural: resource.plural,
+        };
+        let store = Arc::new(Store::default());
+        kinds.insert(group_kind, Arc::clone(&store));
+        let api: Api<DynamicObject> = Api::all_with(self.io.client().clone(), &resource);
+        let feed = feed(api, Arc::clone(&store), Arc::clone(&self.notify));
+        let stop = self.stop.clone();
+        debug!(kind, api_version, "watching dispatched objects");
+        self.tasks.spawn(async move {
+            tokio::select! {
+                () = feed => {}
+                () = stop.cancelled() => {}
+            }
+        });
+        Ok(store)
+    }
+
+    /// The live object of a key, `None` if there is none or its kind is not served.
+    ///
+    /// # Errors
+    /// The API server does not answer.
+    pub async fn get(
+        &self,
+        api_version: &str,
+        key: &ResourceKey,
+    ) -> Result<Option<Arc<Live>>, IoError> {
+        match self.kind(api_version, &key.kind).await {
+            Ok(store) => Ok(store.get(&Key::new(&*key.namespace, &*key.name))),
+            Err(IoError::NoSuchKind { .. }) => Ok(None),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Takes in what the API server answered to a write of ours.
+    pub fn wrote(&self, api_version: &str, kind: &str, answer: Value) {
+        let group_kind = (group_of(api_version).to_owned(), kind.to_owned());
+        let store = self.kinds.lock().get(&group_kind).cloned();
+        if let Some(store) = store {
+            let live = Live::of(answer);
+            if live.owner.is_some() {
+                let _ = store.put(live);
+            }
+        }
+    }
+}
+
+async fn feed(api: Api<DynamicObject>, store: Arc<Store<Live>>, notify: Notify) {
+    let config = watcher::Config::default().labels(names::label::APP_NAME);
+    let mut events = std::pin::pin!(watcher(api, config).default_backoff());
+    let tell = |owner: &Option<Owner>| {
+        if let Some(owner) = owner {
+            notify(owner);
+        }
+    };
+    while let Some(event) = events.next().await {
+        match event {
+            Ok(watcher::Event::Init) => store.begin_list(),
+            Ok(watcher::Event::InitApply(object)) => {
+                let live = Live::of(to_value(&object));
+                if live.owner.is_some() {
+                    store.list_item(live);
+                }
+            }
+            Ok(watcher::Event::InitDone) => {
+                for (key, old) in store.end_list() {
+                    let new = store.get(&key);
+                    tell(&new.map_or_else(
+                        || old.and_then(|old| old.owner.clone()),
+                        |new| new.owner.clone(),
+                    ));
+                }
+            }
+            Ok(watcher::Event::Apply(object)) => {
+                let live = Live::of(to_value(&object));
+                let (key, owner) = (live.key(), live.owner.clone());
+                if owner.is_none() {
+                    if let Some(old) = store.remove(&key, "") {
+                        tell(&old.owner);
+                    }
+                    continue;
+                }
+                if let Ok(old) = store.put(live) {
+                    if let Some(old) = old.filter(|old| old.owner != owner) {
+                        tell(&old.owner);
+                    }
+                    tell(&owner);
+                }
+            }
+            Ok(watcher::Event::Delete(object)) => {
+                let live = Live::of(to_value(&object));
+                store.remove(&live.key(), live.version());
+                tell(&live.owner);
+            }
+            Err(error) if is_not_served(&error) => {
+                // The kind was removed from the cluster, and its objects with it.
+                store.begin_list();
+                for (_, old) in store.end_list() {
+                    tell(&old.and_then(|old| old.owner.clone()));
+                }
+            }
+            Err(error) => warn!(%error, "watch of dispatched objects failed, trying again"),
+        }
+    }
+}
+
+fn is_not_served(error: &watcher::Error) -> bool {
+    match error {
+        watcher::Error::InitialListFailed(kube::Error::Api(status))
+        | watcher::Error::WatchStartFailed(kube::Error::Api(status)) => status.code == 404,
+        watcher::Error::WatchError(status) => status.code == 404,
+        _ => false,
+    }
+}
+
+fn to_value(object: &DynamicObject) -> Value {
+    serde_json::to_value(object).unwrap_or(Value::Null)
+}

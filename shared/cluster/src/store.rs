@@ -1,0 +1,309 @@
+//! A cache of one kind, fed by a watch and by our own writes.
+//!
+//! Writing what the API server answered into the cache at once means that a controller never decides on a state older
+//! than its own last write: no conflicts with itself, no second look for the echo of its own write.
+
+use std::collections::{BTreeSet, HashMap};
+use std::sync::Arc;
+
+use parking_lot::RwLock;
+use tokio::sync::watch;
+
+/// Namespace and name.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Key {
+    /// Namespace, empty for cluster-scoped objects.
+    pub namespace: String,
+    /// Name.
+    pub name: String,
+}
+
+impl Key {
+    /// A key of its two parts.
+    #[must_use]
+    pub fn new(namespace: impl Into<String>, name: impl Into<String>) -> Self {
+        Self { namespace: namespace.into(), name: name.into() }
+    }
+}
+
+impl std::fmt::Display for Key {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{}/{}", self.namespace, self.name)
+    }
+}
+
+/// What the cache must know of an object.
+pub trait Stored: Send + Sync + 'static {
+    /// Its key.
+    fn key(&self) -> Key;
+    /// Its resourceVersion.
+    fn version(&self) -> &str;
+    /// What it is looked up by besides its key (for example the Application it belongs to).
+    fn index(&self) -> Option<Key> {
+        None
+    }
+}
+
+struct Inner<T> {
+    objects: HashMap<Key, Arc<T>>,
+    index: HashMap<Key, BTreeSet<Key>>,
+    /// A list in progress: replaces `objects` when complete.
+    listing: Option<HashMap<Key, Arc<T>>>,
+}
+
+/// The cache.
+pub struct Store<T> {
+    inner: RwLock<Inner<T>>,
+    synced: watch::Sender<bool>,
+}
+
+impl<T> std::fmt::Debug for Store<T> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Store").field("objects", &self.inner.read().objects.len()).finish()
+    }
+}
+
+impl<T: Stored> Default for Store<T> {
+    fn default() -> Self {
+        Self {
+            inner: RwLock::new(Inner {
+                objects: HashMap::new(),
+                index: HashMap::new(),
+                listing: None,
+            }),
+            synced: watch::Sender::new(false),
+        }
+    }
+}
+
+/// Versions are compared as numbers, as the API server orders them; anything else counts as newer.
+fn is_older(version: &str, than: &str) -> bool {
+    match (version.parse::<u64>(), than.parse::<u64>()) {
+        (Ok(a), Ok(b)) => a < b,
+        _ => false,
+    }
+}
+
+impl<T: Stored> Store<T> {
+    /// One object.
+    #[must_use]
+    pub fn get(&self, key: &Key) -> Option<Arc<T>> {
+        self.inner.read().objects.get(key).cloned()
+    }
+
+    /// The objects with this index value, by key.
+    #[must_use]
+    pub fn indexed(&self, index: &Key) -> Vec<Arc<T>> {
+        let inner = self.inner.read();
+        let Some(keys) = inner.index.get(index) else { return Vec::new() };
+        keys.iter().filter_map(|key| inner.objects.get(key).cloned()).collect()
+    }
+
+    /// All objects, by key.
+    #[must_use]
+    pub fn all(&self) -> Vec<Arc<T>> {
+        let inner = self.inner.read();
+        let mut all: Vec<_> = inner.objects.iter().map(|(key, o)| (key, o)).collect();
+        all.sort_by_key(|(key, _)| *key);
+        all.into_iter().map(|(_, object)| Arc::clone(object)).collect()
+    }
+
+    /// Number of objects.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.inner.read().objects.len()
+    }
+
+    /// Whether there is no object.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// Whether the first list is complete.
+    #[must_use]
+    pub fn is_synced(&self) -> bool {
+        *self.synced.borrow()
+    }
+
+    /// Waits until the first list is complete.
+    pub async fn synced(&self) {
+        let mut receiver = self.synced.subscribe();
+        // The sender lives as long as the store.
+        let _ = receiver.wait_for(|synced| *synced).await;
+    }
+
+    /// An object as the API server has it now. Returns the object before, or `Err` if what is stored is as new.
+    ///
+    /// # Errors
+    /// The given object is not newer than the stored one.
+    pub fn put(&self, object: T) -> Result<Option<Arc<T>>, Stale> {
+        let key = object.key();
+        let object = Arc::new(object);
+        let mut inner = self.inner.write();
+        if let Some(listing) = &mut inner.listing {
+            listing.insert(key.clone(), Arc::clone(&object));
+        }
+        if let Some(old) = inner.objects.get(&key) {
+            if old.version() == object.version() || is_older(object.version(), old.version()) {
+                return Err(Stale);
+            }
+        }
+        let old = inner.objects.insert(key.clone(), Arc::clone(&object));
+        let before = old.as_ref().and_then(|old| old.index());
+        let after = object.index();
+        if before != after {
+            unindex(&mut inner.index, before.as_ref(), &key);
+            if let Some(index) = after {
+                inner.index.entry(index).or_default().insert(key);
+            }
+        }
+        Ok(old)
+    }
+
+    /// The object is gone as of `version` (empty: whatever version).
+    pub fn remove(&self, key: &Key, version: &str) -> Option<Arc<T>> {
+        let mut inner = self.inner.write();
+        if inner.objects.get(key).is_some_and(|old| is_older(version, old.version())) {
+            return None;
+        }
+        if let Some(listing) = &mut inner.listing {
+            listing.remove(key);
+        }
+        let old = inner.objects.remove(key)?;
+        unindex(&mut inner.index, old.index().as_ref(), key);
+        Some(old)
+    }
+
+    /// A list begins.
+    pub fn begin_list(&self) {
+        self.inner.write().listing = Some(HashMap::new());
+    }
+
+    /// One object of the list.
+    pub fn list_item(&self, object: T) {
+        let mut inner = self.inner.write();
+        let key = object.key();
+        if let Some(listing) = &mut inner.listing {
+            listing.entry(key).or_insert_with(|| Arc::new(object));
+        }
+    }
+
+    /// The list is complete: returns the keys that are new, changed or gone.
+    pub fn end_list(&self) -> Vec<(Key, Option<Arc<T>>)> {
+        let mut inner = self.inner.write();
+        let Some(listing) = inner.listing.take() else { return Vec::new() };
+        let mut changed: Vec<(Key, Option<Arc<T>>)> = Vec::new();
+        for (key, old) in &inner.objects {
+            if !listing.contains_key(key) {
+                changed.push((key.clone(), Some(Arc::clone(old))));
+            }
+        }
+        let mut objects = HashMap::with_capacity(listing.len());
+        for (key, object) in listing {
+            let old = inner.objects.get(&key);
+            // Own writes may be newer than the list.
+            let keep = old.filter(|old| is_older(object.version(), old.version())).cloned();
+            if old.is_none_or(|old| old.version() != object.version()) && keep.is_none() {
+                changed.push((key.clone(), old.cloned()));
+            }
+            objects.insert(key, keep.unwrap_or(object));
+        }
+        let mut index: HashMap<Key, BTreeSet<Key>> = HashMap::new();
+        for (key, object) in &objects {
+            if let Some(by) = object.index() {
+                index.entry(by).or_default().insert(key.clone());
+            }
+        }
+        inner.objects = objects;
+        inner.index = index;
+        drop(inner);
+        self.synced.send_replace(true);
+        changed.sort_by(|(a, _), (b, _)| a.cmp(b));
+        changed
+    }
+}
+
+/// The object offered to [`Store::put`] is not newer than the stored one.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Stale;
+
+fn unindex(index: &mut HashMap<Key, BTreeSet<Key>>, by: Option<&Key>, key: &Key) {
+    let Some(by) = by else { return };
+    if let Some(keys) = index.get_mut(by) {
+        keys.remove(key);
+        if keys.is_empty() {
+            index.remove(by);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[derive(Debug, PartialEq)]
+    struct Item(&'static str, String, Option<&'static str>);
+
+    impl Stored for Item {
+        fn key(&self) -> Key {
+            Key::new("n", self.0)
+        }
+        fn version(&self) -> &str {
+            &self.1
+        }
+        fn index(&self) -> Option<Key> {
+            self.2.map(|owner| Key::new("n", owner))
+        }
+    }
+
+    fn item(name: &'static str, version: u64, owner: Option<&'static str>) -> Item {
+        Item(name, version.to_string(), owner)
+    }
+
+    fn names(items: &[Arc<Item>]) -> Vec<&'static str> {
+        items.iter().map(|item| item.0).collect()
+    }
+
+    #[test]
+    fn older_news_are_ignored() {
+        let store = Store::default();
+        assert!(store.put(item("a", 10, None)).is_ok());
+        assert_eq!(store.put(item("a", 10, None)), Err(Stale));
+        assert_eq!(store.put(item("a", 9, None)), Err(Stale));
+        assert!(store.put(item("a", 11, None)).is_ok());
+        assert!(store.remove(&Key::new("n", "a"), "10").is_none());
+        assert!(store.remove(&Key::new("n", "a"), "12").is_some());
+    }
+
+    #[test]
+    fn the_index_follows() {
+        let store = Store::default();
+        let by = |owner: &str| names(&store.indexed(&Key::new("n", owner)));
+        store.put(item("a", 1, Some("x"))).unwrap();
+        store.put(item("b", 2, Some("x"))).unwrap();
+        assert_eq!(by("x"), ["a", "b"]);
+        store.put(item("a", 3, Some("y"))).unwrap();
+        assert_eq!((by("x"), by("y")), (vec!["b"], vec!["a"]));
+        store.remove(&Key::new("n", "b"), "");
+        assert_eq!(by("x"), Vec::<&str>::new());
+    }
+
+    #[test]
+    fn a_list_replaces_but_never_undoes_an_own_write() {
+        let store = Store::default();
+        assert!(!store.is_synced());
+        store.put(item("gone", 1, None)).unwrap();
+        store.put(item("written", 50, None)).unwrap();
+        store.begin_list();
+        store.list_item(item("written", 40, None));
+        store.list_item(item("new", 41, Some("x")));
+        store.put(item("during", 60, None)).unwrap();
+        let changed: Vec<_> = store.end_list().into_iter().map(|(key, _)| key.name).collect();
+        assert_eq!(changed, ["gone", "new"]);
+        assert_eq!(names(&store.all()), ["during", "new", "written"]);
+        assert_eq!(store.get(&Key::new("n", "written")).unwrap().1, "50");
+        assert_eq!(names(&store.indexed(&Key::new("n", "x"))), ["new"]);
+        assert!(store.is_synced());
+    }
+}
