@@ -8,6 +8,7 @@ pub mod audit;
 pub mod cluster;
 pub mod controlplane;
 pub mod deploy;
+pub mod faults;
 pub mod fixtures;
 pub mod material;
 pub mod pki;

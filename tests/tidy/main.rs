@@ -11,6 +11,7 @@
 )]
 
 mod dependencies;
+mod generated;
 mod licences;
 mod sources;
 

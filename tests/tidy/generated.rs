@@ -1,0 +1,28 @@
+//! What is generated is committed, and equal to what the generator makes today.
+
+use std::fs;
+
+use vela_tests::material::workspace;
+
+use crate::none;
+
+#[test]
+fn the_charts_crds_are_those_of_the_api_types() {
+    let folder = workspace().join("charts/vela-core/crds");
+    let mut wrong = Vec::new();
+    let mut expected = Vec::new();
+    for crd in vela_api::crd::all() {
+        let name = crd.file_name();
+        if fs::read_to_string(folder.join(&name)).ok() != Some(crd.to_yaml()) {
+            wrong.push(format!("{name} differs"));
+        }
+        expected.push(name);
+    }
+    for entry in fs::read_dir(&folder).unwrap() {
+        let name = entry.unwrap().file_name().to_string_lossy().into_owned();
+        if !expected.iter().any(|known| **known == *name) {
+            wrong.push(format!("{name} belongs to no kind"));
+        }
+    }
+    none("run `cargo xtask crds`", &wrong);
+}
