@@ -12,6 +12,7 @@
 //! in `i128`; only what does not fit is a shared big integer. No operation allocates in
 //! proportion to the *value* of an exponent beyond [`MAX_EXPONENT`].
 
+mod functions;
 mod parse;
 mod rounding;
 

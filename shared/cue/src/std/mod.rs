@@ -15,6 +15,23 @@
 //!
 //! Constants (`math.Pi`, `list.Comparer`, `time.Second`) are CUE expressions ([`Item::Cue`]).
 
+mod args;
+mod base64;
+mod bits;
+mod crypto;
+mod hex;
+pub(crate) mod json;
+mod list;
+mod math;
+mod net;
+mod path;
+mod regexp;
+mod strconv;
+mod strings;
+mod structs;
+mod time;
+mod uuid;
+
 use crate::kind::Kind;
 use crate::limits::{Budget, LimitError};
 use crate::value::Value;
@@ -55,6 +72,9 @@ pub struct Param {
     pub kind: Kind,
     /// Accepted kinds of list elements, for lists.
     pub elem: Kind,
+    /// The string that stands for an argument left out at the end (`path.Dir(p)`); such a call is
+    /// no validator.
+    pub default: Option<&'static str>,
 }
 
 impl Param {
@@ -73,16 +93,16 @@ impl Param {
     /// Any list.
     pub const LIST: Self = Self::of(Kind::LIST);
     /// A list of strings.
-    pub const STRINGS: Self = Self { kind: Kind::LIST, elem: Kind::STRING };
+    pub const STRINGS: Self = Self { elem: Kind::STRING, ..Self::LIST };
     /// A list of numbers.
-    pub const NUMBERS: Self = Self { kind: Kind::LIST, elem: Kind::NUMBER };
+    pub const NUMBERS: Self = Self { elem: Kind::NUMBER, ..Self::LIST };
     /// A struct.
     pub const STRUCT: Self = Self::of(Kind::STRUCT);
 
     /// A parameter of these kinds.
     #[must_use]
     pub const fn of(kind: Kind) -> Self {
-        Self { kind, elem: Kind::TOP }
+        Self { kind, elem: Kind::TOP, default: None }
     }
 }
 
@@ -161,11 +181,34 @@ impl From<LimitError> for BuiltinError {
     }
 }
 
+/// Every package, by import path.
+static TABLE: &[(&str, &[Member])] = &[
+    ("crypto/ed25519", crypto::ED25519),
+    ("crypto/hmac", crypto::HMAC),
+    ("crypto/md5", crypto::MD5),
+    ("crypto/sha1", crypto::SHA1),
+    ("crypto/sha256", crypto::SHA256),
+    ("crypto/sha512", crypto::SHA512),
+    ("encoding/base64", base64::PACKAGE),
+    ("encoding/hex", hex::PACKAGE),
+    ("encoding/json", json::PACKAGE),
+    ("list", list::PACKAGE),
+    ("math", math::PACKAGE),
+    ("math/bits", bits::PACKAGE),
+    ("net", net::PACKAGE),
+    ("path", path::PACKAGE),
+    ("regexp", regexp::PACKAGE),
+    ("strconv", strconv::PACKAGE),
+    ("strings", strings::PACKAGE),
+    ("struct", structs::PACKAGE),
+    ("time", time::PACKAGE),
+    ("uuid", uuid::PACKAGE),
+];
+
 /// The members of a package by import path; `None` for a package that does not exist.
 #[must_use]
 pub fn package(path: &str) -> Option<&'static [Member]> {
-    let _ = path;
-    None
+    TABLE.iter().find(|(p, _)| *p == path).map(|(_, members)| *members)
 }
 
 /// A member of a package.
@@ -173,3 +216,6 @@ pub fn package(path: &str) -> Option<&'static [Member]> {
 pub fn lookup(path: &str, name: &str) -> Option<&'static Member> {
     package(path)?.iter().find(|m| m.name == name)
 }
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,206 @@
+//! Package `list`.
+//!
+//! What hands elements through unevaluated is implemented by the evaluator ([`Lazy`]).
+
+use std::collections::HashMap;
+
+use super::args::{
+    Out, constant, decimal, decimals, fail, func, lazy, list, number, string_list, strings,
+};
+use super::{BuiltinError, Lazy, Member, Param};
+use crate::decimal::Decimal;
+use crate::kind::Kind;
+use crate::limits::Budget;
+use crate::value::Value;
+
+const L: Param = Param::LIST;
+const A: Param = Param::ANY;
+const I: Param = Param::INT;
+const N: Param = Param::NUMBER;
+
+pub(super) static PACKAGE: &[Member] = &[
+    lazy("Drop", &[L, I], Kind::LIST, Lazy::ListDrop),
+    lazy("FlattenN", &[A, I], Kind::LIST, Lazy::ListFlattenN),
+    lazy("Repeat", &[L, I], Kind::LIST, Lazy::ListRepeat),
+    lazy("Concat", &[L], Kind::LIST, Lazy::ListConcat),
+    lazy("Take", &[L, I], Kind::LIST, Lazy::ListTake),
+    lazy("Slice", &[L, I, I], Kind::LIST, Lazy::ListSlice),
+    lazy("Reverse", &[L], Kind::LIST, Lazy::ListReverse),
+    lazy("MinItems", &[L, I], Kind::BOOL, Lazy::ListMinItems),
+    lazy("MaxItems", &[L, I], Kind::BOOL, Lazy::ListMaxItems),
+    func("UniqueItems", &[L], Kind::BOOL, unique_items),
+    func("Contains", &[L, A], Kind::BOOL, contains),
+    lazy("MatchN", &[L, A, A], Kind::BOOL, Lazy::ListMatchN),
+    func("Avg", &[Param::NUMBERS], Kind::NUMBER, avg),
+    func("Max", &[Param::NUMBERS], Kind::NUMBER, |a, b| {
+        numbers(a, b)?.into_iter().reduce(|x, y| if y > x { y } else { x }).map_or_else(empty, ok)
+    }),
+    func("Min", &[Param::NUMBERS], Kind::NUMBER, |a, b| {
+        numbers(a, b)?.into_iter().reduce(|x, y| if y < x { y } else { x }).map_or_else(empty, ok)
+    }),
+    func("Product", &[Param::NUMBERS], Kind::NUMBER, |a, b| {
+        let mut product = Decimal::ONE;
+        for n in numbers(a, b)? {
+            product = product.mul(&n)?;
+        }
+        ok(product)
+    }),
+    func("Range", &[N, N, N], Kind::LIST, range),
+    func("Sum", &[Param::NUMBERS], Kind::NUMBER, |a, b| ok(sum(&numbers(a, b)?)?)),
+    lazy("Sort", &[L, A], Kind::LIST, Lazy::ListSort),
+    lazy("SortStable", &[L, A], Kind::LIST, Lazy::ListSortStable),
+    func("SortStrings", &[Param::STRINGS], Kind::LIST, |a, b| {
+        let mut texts = strings(a, 0)?;
+        b.steps(texts.len() as u64 * u64::from(texts.len().max(2).ilog2()))?;
+        texts.sort_unstable();
+        string_list(texts.into_iter(), b)
+    }),
+    lazy("IsSorted", &[L, A], Kind::BOOL, Lazy::ListIsSorted),
+    func("IsSortedStrings", &[Param::STRINGS], Kind::BOOL, |a, b| {
+        b.steps(list(a, 0)?.len() as u64)?;
+        Ok(strings(a, 0)?.is_sorted().into())
+    }),
+    constant("Comparer", "{T: _, x: T, y: T, less: bool}"),
+    constant("Ascending", "{T: number | string, x: T, y: T, less: x < y}"),
+    constant("Descending", "{T: number | string, x: T, y: T, less: x > y}"),
+];
+
+fn ok(n: Decimal) -> Out {
+    Ok(number(n))
+}
+
+fn empty() -> Out {
+    fail("empty list")
+}
+
+fn numbers(args: &[Value], budget: &mut Budget) -> Result<Vec<Decimal>, BuiltinError> {
+    budget.steps(list(args, 0)?.len() as u64)?;
+    decimals(args, 0)
+}
+
+fn sum(numbers: &[Decimal]) -> Result<Decimal, BuiltinError> {
+    let mut total = Decimal::ZERO;
+    for n in numbers {
+        total = total.add(n)?;
+    }
+    Ok(total)
+}
+
+fn avg(args: &[Value], budget: &mut Budget) -> Out {
+    let all = numbers(args, budget)?;
+    if all.is_empty() {
+        return empty();
+    }
+    ok(sum(&all)?.quo(&Decimal::from(all.len()))?)
+}
+
+fn range(args: &[Value], budget: &mut Budget) -> Out {
+    let (start, limit, step) = (decimal(args, 0)?, decimal(args, 1)?, decimal(args, 2)?);
+    if step.is_zero() {
+        return fail("step must be non zero");
+    }
+    let up = !step.is_negative();
+    if up && start > limit {
+        return fail("end must be greater than start when step is positive");
+    }
+    if !up && start < limit {
+        return fail("end must be less than start when step is negative");
+    }
+    // The number of elements, before any exists. A quotient too large to say is too many.
+    let distance = limit.sub(&start)?;
+    let expected = distance.quo(&step).ok().and_then(|n| {
+        let n = n.to_integral(crate::decimal::Rounding::Ceil);
+        n.to_i64().and_then(|n| u64::try_from(n).ok())
+    });
+    budget.list(expected.unwrap_or(u64::MAX))?;
+    let mut elements = Vec::new();
+    let mut at = start;
+    while if up { at < limit } else { at > limit } {
+        elements.push(number(at.clone()));
+        // A step lost in rounding would never arrive.
+        let next = at.add(&step)?;
+        if next == at {
+            return fail("step is too small for the range");
+        }
+        budget.steps(1)?;
+        at = next;
+    }
+    Ok(Value::List(elements))
+}
+
+fn contains(args: &[Value], budget: &mut Budget) -> Out {
+    let Some(wanted) = args.get(1) else {
+        return fail("missing value");
+    };
+    for element in list(args, 0)? {
+        budget.steps(1)?;
+        if equal(element, wanted) {
+            return Ok(true.into());
+        }
+    }
+    Ok(false.into())
+}
+
+/// CUE's `==` on data: numbers by value, fields in any order.
+pub(super) fn equal(a: &Value, b: &Value) -> bool {
+    match (a, b) {
+        (Value::Number(a), Value::Number(b)) => a.compare(b).is_eq(),
+        (Value::List(a), Value::List(b)) => {
+            a.len() == b.len() && a.iter().zip(b).all(|(a, b)| equal(a, b))
+        }
+        (Value::Struct(a), Value::Struct(b)) => {
+            a.len() == b.len()
+                && a.iter().all(|(k, v)| b.get(k.as_str()).is_some_and(|w| equal(v, w)))
+        }
+        _ => a == b,
+    }
+}
+
+fn unique_items(args: &[Value], budget: &mut Budget) -> Out {
+    let mut seen: HashMap<String, usize> = HashMap::new();
+    for (at, element) in list(args, 0)?.iter().enumerate() {
+        let mut key = String::new();
+        canonical(element, &mut key, budget)?;
+        budget.bytes(key.len() as u64)?;
+        if let Some(first) = seen.insert(key, at) {
+            return Err(BuiltinError::Invalid(format!(
+                "equal values at position {first} and {at}"
+            )));
+        }
+    }
+    Ok(true.into())
+}
+
+/// Text that is the same for equal values.
+fn canonical(value: &Value, out: &mut String, budget: &mut Budget) -> Result<(), BuiltinError> {
+    budget.steps(1)?;
+    match value {
+        Value::Number(n) => out.push_str(&n.to_decimal().reduced().to_string()),
+        Value::List(l) => {
+            out.push('[');
+            for element in l {
+                canonical(element, out, budget)?;
+                out.push(',');
+            }
+            out.push(']');
+        }
+        Value::Struct(s) => {
+            let mut keys: Vec<_> = s.keys().collect();
+            keys.sort_unstable();
+            out.push('{');
+            for key in keys {
+                out.push_str(&Value::String(key.clone()).to_json_text());
+                out.push(':');
+                canonical(s.get(key).unwrap_or(&Value::Null), out, budget)?;
+                out.push(',');
+            }
+            out.push('}');
+        }
+        Value::Bytes(_) => {
+            out.push('\'');
+            out.push_str(&value.to_json_text());
+        }
+        other => out.push_str(&other.to_json_text()),
+    }
+    Ok(())
+}
