@@ -8,4 +8,5 @@
     reason = "a test that meets something unexpected fails there"
 )]
 
+mod charts;
 mod control_plane;
