@@ -1,0 +1,282 @@
+//! The rules of a pass, played by a world that answers attempts by step name.
+
+use super::*;
+
+fn time(seconds: i64) -> Timestamp {
+    Timestamp::from_second(1_700_000_000 + seconds).unwrap()
+}
+
+/// A world that answers attempts by step name, and counts them.
+#[derive(Default)]
+struct World {
+    answers: BTreeMap<&'static str, Outcome>,
+    ran: Vec<String>,
+    clock: i64,
+    memory: Memory,
+    status: Status,
+    variables: Map<String, Value>,
+    options: Options,
+}
+
+impl World {
+    fn answering(answers: &[(&'static str, Verdict)]) -> Self {
+        let answers = answers.iter().map(|(n, v)| (*n, Outcome::of(v.clone(), ""))).collect();
+        Self { answers, ..Self::default() }
+    }
+
+    fn look(&mut self, workflow: &Workflow) -> (WorkflowPhase, Option<Duration>) {
+        let now = time(self.clock);
+        let facts = Facts { variables: self.variables.clone(), ..Facts::at(now) };
+        let status = std::mem::take(&mut self.status);
+        let memory = std::mem::take(&mut self.memory);
+        let mut pass = Pass::begin(workflow, status, memory, facts, self.options.clone());
+        while let Some(attempt) = pass.next(&mut |name| format!("id-{name}")) {
+            self.ran.push(attempt.name.clone());
+            let outcome = self.answers.get(attempt.name.as_str()).cloned();
+            pass.complete(&attempt, outcome.unwrap_or_else(Outcome::succeeded), now);
+        }
+        let progress = pass.end(now);
+        self.status = progress.status;
+        self.memory = progress.memory;
+        self.variables = progress.variables;
+        (progress.phase, progress.again)
+    }
+
+    fn steps(&self) -> String {
+        let one = |s: &StepStatus| {
+            let reason = if s.reason == Reason::None {
+                String::new()
+            } else {
+                format!("/{}", s.reason.as_str())
+            };
+            format!("{}={}{reason}", s.name, s.phase.as_str())
+        };
+        let line = |s: &StepStatus| {
+            let subs: Vec<String> = s.sub_steps.iter().map(one).collect();
+            if subs.is_empty() { one(s) } else { format!("{}[{}]", one(s), subs.join(" ")) }
+        };
+        self.status.steps.iter().map(line).collect::<Vec<_>>().join(" ")
+    }
+}
+
+fn steps(names: &[&str]) -> Vec<Step> {
+    names.iter().map(|n| Step::new(n, "k")).collect()
+}
+
+fn group(name: &str, subs: Vec<Step>) -> Step {
+    Step { sub_steps: subs, ..Step::new(name, "step-group") }
+}
+
+fn after(mut step: Step, names: &[&str]) -> Step {
+    step.depends_on = names.iter().map(|n| (*n).to_owned()).collect();
+    step
+}
+
+#[test]
+fn steps_follow_each_other() {
+    let workflow = Workflow::new(Mode::StepByStep, steps(&["a", "b", "c"]));
+    let mut world = World::answering(&[("b", Verdict::Wait)]);
+    assert_eq!(world.look(&workflow).0, WorkflowPhase::Executing);
+    assert_eq!(world.steps(), "a=succeeded b=running/Wait");
+    world.answers.clear();
+    assert_eq!(world.look(&workflow).0, WorkflowPhase::Succeeded);
+    assert_eq!(world.ran, ["a", "b", "b", "c"]);
+    // a finished workflow runs nothing
+    assert_eq!(world.look(&workflow).0, WorkflowPhase::Succeeded);
+    assert_eq!(world.ran.len(), 4);
+}
+
+#[test]
+fn a_dag_goes_on_beside_what_waits() {
+    let mut all = steps(&["a", "b"]);
+    all.push(after(Step::new("c", "k"), &["a"]));
+    let workflow = Workflow::new(Mode::Dag, all);
+    let mut world = World::answering(&[("a", Verdict::Wait)]);
+    world.look(&workflow);
+    assert_eq!(world.steps(), "a=running/Wait b=succeeded c=pending");
+    assert_eq!(world.status.find("c").unwrap().message, "Pending on DependsOn: a");
+    world.answers.clear();
+    assert_eq!(world.look(&workflow).0, WorkflowPhase::Succeeded);
+    assert_eq!(world.ran, ["a", "b", "a", "c"]);
+}
+
+#[test]
+fn a_failure_skips_what_follows_unless_it_always_runs() {
+    let mut all = steps(&["a", "b", "c"]);
+    all[2].condition = If::Always;
+    let workflow = Workflow::new(Mode::StepByStep, all);
+    let mut world = World::answering(&[("a", Verdict::Fail(Reason::Action))]);
+    assert_eq!(world.look(&workflow).0, WorkflowPhase::Failed);
+    assert_eq!(world.steps(), "a=failed/Action b=skipped/Skip c=succeeded");
+}
+
+#[test]
+fn attempts_are_repeated_and_then_final() {
+    let workflow = Workflow::new(Mode::StepByStep, steps(&["a", "b"]));
+    let mut world = World::answering(&[("a", Verdict::Error)]);
+    for _ in 0..10 {
+        assert_eq!(world.look(&workflow).0, WorkflowPhase::Executing);
+        assert_eq!(world.steps(), "a=failed/Execute");
+    }
+    assert_eq!(world.look(&workflow).0, WorkflowPhase::Failed);
+    assert_eq!(world.steps(), "a=failed/FailedAfterRetries b=skipped/Skip");
+    assert_eq!(world.ran.len(), 11);
+    assert!(world.status.terminated);
+}
+
+#[test]
+fn suspend_on_failure_halts_instead() {
+    let workflow = Workflow::new(Mode::StepByStep, steps(&["a"]));
+    let mut world = World::answering(&[("a", Verdict::Error)]);
+    world.options.suspend_on_failure = true;
+    world.options.max_error_retries = 0;
+    assert_eq!(world.look(&workflow).0, WorkflowPhase::Suspending);
+    assert_eq!(world.status.message, messages::SUSPENDED_AFTER_RETRIES);
+    world.answers.clear();
+    crate::operation::resume(&mut world.status, None).unwrap();
+    assert_eq!(world.look(&workflow).0, WorkflowPhase::Succeeded);
+}
+
+#[test]
+fn a_suspended_step_halts_until_resumed() {
+    let workflow = Workflow::new(Mode::StepByStep, steps(&["a", "s", "b"]));
+    let mut world = World::answering(&[("s", Verdict::Suspend)]);
+    assert_eq!(world.look(&workflow), (WorkflowPhase::Suspending, None));
+    assert_eq!(world.steps(), "a=succeeded s=suspending/Suspend");
+    // a look at a suspended step asks it again: its time may have come
+    assert_eq!(world.look(&workflow).0, WorkflowPhase::Suspending);
+    crate::operation::resume(&mut world.status, None).unwrap();
+    world.answers.clear();
+    assert_eq!(world.look(&workflow).0, WorkflowPhase::Succeeded);
+    assert_eq!(world.ran, ["a", "s", "s", "s", "b"]);
+}
+
+#[test]
+fn a_person_suspends_what_runs() {
+    let workflow = Workflow::new(Mode::StepByStep, steps(&["a", "b"]));
+    let mut world = World::answering(&[("a", Verdict::Wait)]);
+    world.look(&workflow);
+    crate::operation::suspend(&mut world.status).unwrap();
+    assert_eq!(world.look(&workflow), (WorkflowPhase::Suspending, None));
+    assert_eq!(world.ran, ["a"], "nothing runs while halted");
+    crate::operation::resume(&mut world.status, None).unwrap();
+    world.answers.clear();
+    assert_eq!(world.look(&workflow).0, WorkflowPhase::Succeeded);
+}
+
+#[test]
+fn a_person_ends_it() {
+    let mut all = steps(&["a", "b", "c"]);
+    all[1].inputs = vec![crate::Input { from: "of-a".into(), parameter_key: String::new() }];
+    let workflow = Workflow::new(Mode::StepByStep, all);
+    let mut world = World::answering(&[("a", Verdict::Wait)]);
+    world.look(&workflow);
+    crate::operation::terminate(&mut world.status);
+    assert_eq!(world.look(&workflow).0, WorkflowPhase::Terminated);
+    // what waited for a value of the ended step does not wait for ever
+    assert_eq!(world.steps(), "a=failed/Terminate b=skipped/Skip c=skipped/Skip");
+}
+
+#[test]
+fn a_break_ends_it_without_failure() {
+    let workflow = Workflow::new(Mode::StepByStep, steps(&["a", "b"]));
+    let mut world = World::answering(&[("a", Verdict::Break)]);
+    assert_eq!(world.look(&workflow).0, WorkflowPhase::Terminated);
+    assert_eq!(world.steps(), "a=succeeded/Terminate b=skipped/Skip");
+}
+
+#[test]
+fn groups_follow_their_sub_steps() {
+    let workflow = Workflow::new(
+        Mode::StepByStep,
+        vec![group("g", steps(&["a", "f", "b"])), Step::new("c", "k")],
+    );
+    let mut world = World::answering(&[("f", Verdict::Fail(Reason::Action))]);
+    assert_eq!(world.look(&workflow).0, WorkflowPhase::Failed);
+    assert_eq!(
+        world.steps(),
+        "g=failed/Action[a=succeeded f=failed/Action b=succeeded] c=skipped/Skip"
+    );
+    let mut world = World::answering(&[("a", Verdict::Wait)]);
+    world.look(&workflow);
+    assert_eq!(world.steps(), "g=running[a=running/Wait f=succeeded b=succeeded]");
+    world.answers.clear();
+    assert_eq!(world.look(&workflow).0, WorkflowPhase::Succeeded);
+    let empty = Workflow::new(Mode::StepByStep, vec![group("g", vec![]), Step::new("c", "k")]);
+    let mut world = World::default();
+    assert_eq!(world.look(&empty).0, WorkflowPhase::Succeeded);
+    assert_eq!(world.steps(), "g=succeeded c=succeeded");
+}
+
+#[test]
+fn a_suspended_sub_step_halts_the_rest() {
+    let mut inner = group("g", steps(&["a", "s", "b"]));
+    inner.sub_mode = Some(Mode::StepByStep);
+    let workflow = Workflow::new(Mode::StepByStep, vec![inner, Step::new("c", "k")]);
+    let mut world = World::answering(&[("s", Verdict::Suspend)]);
+    assert_eq!(world.look(&workflow).0, WorkflowPhase::Suspending);
+    assert_eq!(world.steps(), "g=suspending[a=succeeded s=suspending/Suspend]");
+    crate::operation::resume(&mut world.status, None).unwrap();
+    world.answers.clear();
+    assert_eq!(world.look(&workflow).0, WorkflowPhase::Succeeded);
+}
+
+#[test]
+fn time_runs_out() {
+    let mut all = steps(&["a", "m"]);
+    all[0].timeout = Some("3s".into());
+    all[1].condition = If::Always;
+    let workflow = Workflow::new(Mode::StepByStep, all);
+    let mut world = World::answering(&[("a", Verdict::Wait)]);
+    let (_, again) = world.look(&workflow);
+    assert_eq!(again, Some(Duration::from_secs(1)));
+    world.clock = 4;
+    assert_eq!(world.look(&workflow).0, WorkflowPhase::Failed);
+    assert_eq!(world.steps(), "a=failed/Timeout m=succeeded");
+}
+
+#[test]
+fn values_are_waited_for_and_kept() {
+    let mut all = steps(&["b", "a"]);
+    all[0].inputs = vec![crate::Input { from: "ip.v4".into(), parameter_key: "address".into() }];
+    let workflow = Workflow::new(Mode::Dag, all);
+    let mut world = World::default();
+    let outcome = Outcome {
+        variables: vec![("ip".to_owned(), serde_json::json!({"v4": "192.0.2.1"}))],
+        ..Outcome::succeeded()
+    };
+    world.answers.insert("a", outcome);
+    assert_eq!(world.look(&workflow).0, WorkflowPhase::Succeeded);
+    assert_eq!(world.ran, ["a", "b"]);
+}
+
+#[test]
+fn components_are_found_by_their_name() {
+    let mut all = steps(&["first", "second"]);
+    all[0].alias = Some("db".into());
+    all[1].depends_on = vec!["db".into()];
+    let workflow = Workflow::new(Mode::Dag, all);
+    assert_eq!(World::default().look(&workflow).0, WorkflowPhase::Succeeded);
+}
+
+#[test]
+fn restart_from_a_failed_step_forgets_what_came_after() {
+    let mut all = steps(&["a", "b", "c"]);
+    all[1].outputs = vec![crate::Output { name: "v".into(), value_from: "x".into() }];
+    let workflow = Workflow::new(Mode::StepByStep, all);
+    let mut world = World::answering(&[("b", Verdict::Fail(Reason::Action))]);
+    world.look(&workflow);
+    assert!(crate::operation::restart_from(&workflow, &mut world.status, "a").is_err());
+    let vars = crate::operation::restart_from(&workflow, &mut world.status, "b").unwrap();
+    assert_eq!(vars, ["v"]);
+    assert_eq!(world.steps(), "a=succeeded");
+    world.answers.clear();
+    assert_eq!(world.look(&workflow).0, WorkflowPhase::Succeeded);
+    assert_eq!(world.ran, ["a", "b", "b", "c"]);
+}
+
+#[test]
+fn an_empty_workflow_has_succeeded() {
+    let workflow = Workflow::new(Mode::Dag, vec![]);
+    assert_eq!(World::default().look(&workflow).0, WorkflowPhase::Succeeded);
+}
