@@ -1,1 +1,155 @@
-//! The admission server of vela-rs.
+//! The admission server of KubeVela's control plane.
+//!
+//! [`run`] is the process; [`Engine`] decides reviews without any process around it. Stateless:
+//! every replica serves, none leads.
+
+mod admit;
+mod application;
+mod config;
+mod connect;
+mod convert;
+mod definition;
+mod engine;
+mod feed;
+mod field;
+mod live;
+mod messages;
+mod metrics;
+mod review;
+mod router;
+mod snapshot;
+mod world;
+
+use std::sync::Arc;
+
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
+use tracing::{info, warn};
+use vela_serve::health::Health;
+use vela_serve::listen::ListenAddr;
+use vela_serve::metrics::Registry;
+use vela_serve::pool::Pool;
+use vela_serve::{https, tls};
+
+pub use admit::{Admit, Cause, Decision};
+pub use config::{Config, ConfigError, Flags, Scope, Settings};
+pub use convert::answer as convert;
+pub use engine::{Endpoint, Engine, Step, endpoints};
+pub use field::{Field, Problem, Reason, Rule};
+pub use review::{Envelope, Request, decode, encode};
+pub use snapshot::{Definition, Published, Snapshot};
+pub use world::{Fact, Facts, Kind, Need, ObjectKind, World};
+
+use connect::connect;
+use live::Live;
+use metrics::Metrics;
+use router::{Server, router};
+
+/// Jobs handed to the pool beyond those that run. Further reviews wait for a place, at no cost
+/// beyond their body, until their deadline.
+const QUEUE: usize = 64;
+
+/// Serves until the token is cancelled, then drains. The error is one line for the operator.
+pub async fn run(config: Config, stop: CancellationToken) -> anyhow::Result<()> {
+    use anyhow::Context as _;
+
+    tls::install_crypto();
+    let registry = Registry::new("vela-webhook", env!("CARGO_PKG_VERSION"))?;
+    let metrics = Metrics::new(&registry)?;
+    let health = Health::new();
+    let certificate = health.readiness("certificate");
+    let caches = Kind::ALL.map(|kind| health.readiness(kind.resource()));
+    let tasks = TaskTracker::new();
+    // Ends what must live as long as requests are answered.
+    let end = CancellationToken::new();
+    let _end_on_return = end.clone().drop_guard();
+
+    // Probes answer from the first moment: a Pod that waits for its certificate is alive.
+    if let Some(listener) = config.process.health_addr.bind().await.with_context(|| {
+        format!("--health-addr: cannot listen on {}", config.process.health_addr)
+    })? {
+        tasks.spawn(health.clone().serve(listener, end.clone()));
+    }
+    if let Some(listener) = config.process.metrics_addr.bind().await.with_context(|| {
+        format!("--metrics-addr: cannot listen on {}", config.process.metrics_addr)
+    })? {
+        tasks.spawn(registry.clone().serve(listener, end.clone()));
+    }
+
+    let Some(client) = connect(&config.kube, &stop).await? else { return Ok(()) };
+    let published = Arc::new(Published::default());
+    for (kind, synced) in Kind::ALL.into_iter().zip(caches) {
+        let (client, published) = (client.clone(), Arc::clone(&published));
+        tasks.spawn(feed::follow(kind, client, published, synced, metrics.clone(), end.clone()));
+    }
+
+    let waited = tls::wait(&config.cert_dir, config.cert_wait, config.cert_interval, &stop).await;
+    let pair = match waited {
+        Ok(pair) => pair,
+        Err(tls::TlsError::Stopped) => return Ok(()),
+        Err(error) => return Err(error.into()),
+    };
+    let resolver = tls::Resolver::new(pair);
+    let watch = {
+        let (certificate, metrics) = (certificate.clone(), metrics.clone());
+        move |look: &tls::Look<'_>| looked(look, &certificate, &metrics)
+    };
+    tasks.spawn(tls::follow(config.cert_dir.clone(), Arc::clone(&resolver), end.clone(), watch));
+
+    let engine = Engine::new(config.settings.clone(), config.legacy_cue);
+    let pool = Pool::new("cue", config.concurrency, QUEUE).context("cannot start threads")?;
+    let live = Live::new(client, metrics.clone());
+    let server = Server::new(engine, published, pool, Some(live), metrics);
+    let address = ListenAddr::any(config.port);
+    let listener = address
+        .bind()
+        .await
+        .with_context(|| format!("--webhook-port: cannot listen on {address}"))?
+        .context("--webhook-port must not be 0")?;
+    let tls_config = tls::server_config(resolver)?;
+    info!(port = config.port, version = env!("CARGO_PKG_VERSION"), "serving admission");
+
+    // Not ready first, then, when clients have noticed, no new connections.
+    let close = CancellationToken::new();
+    let closing = {
+        let (close, health, delay) = (close.clone(), health.clone(), config.shutdown_delay);
+        async move {
+            stop.cancelled().await;
+            health.stopping();
+            tokio::time::sleep(delay).await;
+            close.cancel();
+        }
+    };
+    let served = https::serve(
+        listener,
+        tls_config,
+        router(Arc::new(server)),
+        https::Limits::default(),
+        close.clone(),
+    );
+    tokio::join!(closing, served);
+    info!("all requests answered");
+    end.cancel();
+    tasks.close();
+    tasks.wait().await;
+    Ok(())
+}
+
+fn looked(look: &tls::Look<'_>, certificate: &vela_serve::health::Condition, metrics: &Metrics) {
+    metrics.certificate_reads.inc();
+    let validity = match look {
+        tls::Look::Same(validity) | tls::Look::Renewed(validity) => *validity,
+        tls::Look::Kept(_, validity) => {
+            metrics.certificate_errors.inc();
+            *validity
+        }
+    };
+    #[allow(clippy::cast_precision_loss, reason = "seconds since 1970")]
+    metrics.certificate_not_after.set(validity.not_after.as_second() as f64);
+    if validity.holds_at(jiff::Timestamp::now()) {
+        certificate.pass();
+    } else {
+        warn!(%validity, "the serving certificate is not valid now");
+        certificate.fail(format!("not valid now: {validity}"));
+    }
+}

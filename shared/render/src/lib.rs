@@ -17,6 +17,7 @@ pub mod terraform;
 mod cache;
 mod check;
 mod convert;
+mod examine;
 mod health;
 mod host;
 mod messages;
@@ -33,6 +34,7 @@ pub use render::{
     AUXILIARY_WORKLOAD, Auxiliary, Component, RenderError, Rendered, Step, StepPatch, Trait,
 };
 
+pub use examine::Vetted;
 pub use vet::vet;
 
 use cache::Programs;

@@ -66,6 +66,12 @@ pub struct Config {
     pub format: Format,
 }
 
+impl Default for Config {
+    fn default() -> Self {
+        Self { level: Level::Info, format: Format::Text }
+    }
+}
+
 /// Changes the level of the running process.
 #[derive(Debug, Clone)]
 pub struct Handle {

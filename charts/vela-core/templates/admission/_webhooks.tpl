@@ -39,14 +39,12 @@
       operations: ["CREATE", "UPDATE"]
       scope: Namespaced
   matchConditions:
-    # Removing finalizers must work whatever state the object is in.
-    - name: not-being-deleted
-      expression: '!has(object.metadata.deletionTimestamp)'
     {{- if eq .resource "applications" }}
     # The controller writes metadata only; its writes must not depend on its own admission.
     - name: not-the-controller
       expression: 'request.userInfo.username != "{{ include "kubevela.controllerIdentity" $root }}"'
-    # Owner references and finalizers say nothing about what is deployed.
+    # Owner references and finalizers say nothing about what is deployed; removing a finalizer
+    # must work whatever state the object is in. Labels and annotations carry identity and shard.
     - name: says-something
       expression: >-
         request.operation == "CREATE" || object.spec != oldObject.spec
@@ -55,6 +53,8 @@
         || has(object.metadata.labels) != has(oldObject.metadata.labels)
         || (has(object.metadata.labels) && object.metadata.labels != oldObject.metadata.labels)
     {{- else }}
+    - name: not-being-deleted
+      expression: '!has(object.metadata.deletionTimestamp)'
     # An installation, upgrade or rollback brings the built-in definitions, possibly before any
     # webhook Pod answers; they were checked when the chart was made.
     - name: not-of-this-release

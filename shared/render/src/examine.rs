@@ -1,0 +1,103 @@
+//! Admission of definitions: what can be said of a template without parameters and context.
+
+use crate::Renderer;
+use crate::cache::Flavour;
+use crate::legacy;
+use cue::{Evaluation, Kind, Node, Value, Which};
+use std::sync::Arc;
+
+/// What is known of a template by itself.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Vetted {
+    /// Everything that is wrong whatever the parameters are.
+    pub errors: Vec<String>,
+    /// Parameters that have neither a default nor are optional.
+    pub required_parameters: Vec<String>,
+    /// A top-level `enabled` that can never be a boolean.
+    pub is_enabled_mistyped: bool,
+    /// `apiVersion` and `kind` of outputs that are written out.
+    pub outputs: Vec<(String, String)>,
+    /// The text uses old syntax, which is rewritten when it is rendered.
+    pub is_legacy: bool,
+}
+
+impl Renderer {
+    /// Compiles a template and evaluates it as far as it goes without parameters. `context` is
+    /// taken as known, since every template gets one.
+    #[must_use]
+    pub fn examine(&self, template: &str) -> Vetted {
+        let mut vetted =
+            Vetted { is_legacy: *legacy::upgrade(template) != *template, ..Vetted::default() };
+        let program = match self.programs.text(&Arc::from(template), Flavour::TraitBare) {
+            Ok(program) => program,
+            Err(errors) => {
+                vetted.errors = lines(&errors);
+                return vetted;
+            }
+        };
+        let mut evaluation = program.evaluate(&[], &self.limits);
+        let root = evaluation.root();
+        if let Err(errors) = evaluation.validate(root, false) {
+            vetted.errors = lines(&errors);
+            return vetted;
+        }
+        vetted.required_parameters = required(&mut evaluation, root);
+        vetted.is_enabled_mistyped = evaluation
+            .field(root, "enabled")
+            .is_some_and(|node| (evaluation.kind(node) & Kind::BOOL) == Kind::BOTTOM);
+        vetted.outputs = outputs(&mut evaluation, root);
+        vetted
+    }
+
+    /// Errors of a status text (health policy, custom status, details) that parameters and
+    /// context cannot mend.
+    #[must_use]
+    pub fn examine_status(&self, text: &str) -> Vec<String> {
+        match self.programs.text(&Arc::from(text), Flavour::Status) {
+            Ok(_) => Vec::new(),
+            Err(errors) => lines(&errors),
+        }
+    }
+}
+
+fn lines(errors: &cue::Errors) -> Vec<String> {
+    let mut lines: Vec<String> = Vec::new();
+    for error in errors.list() {
+        let line = error.to_string();
+        if !lines.contains(&line) {
+            lines.push(line);
+        }
+    }
+    lines
+}
+
+fn required(evaluation: &mut Evaluation, root: Node) -> Vec<String> {
+    let Some(parameter) = evaluation.field(root, "parameter") else { return Vec::new() };
+    let fields = evaluation.fields(parameter, Which::default());
+    fields
+        .into_iter()
+        .filter(|field| evaluation.export(field.node).is_err())
+        .map(|field| field.label.to_string())
+        .collect()
+}
+
+fn outputs(evaluation: &mut Evaluation, root: Node) -> Vec<(String, String)> {
+    let mut nodes: Vec<Node> = evaluation.field(root, "output").into_iter().collect();
+    if let Some(all) = evaluation.field(root, "outputs") {
+        nodes.extend(evaluation.fields(all, Which::default()).into_iter().map(|f| f.node));
+    }
+    let mut out = Vec::new();
+    for node in nodes {
+        let mut text = |label: &str| {
+            let node = evaluation.field(node, label)?;
+            match evaluation.export(node) {
+                Ok(Value::String(text)) => Some(text.to_string()),
+                _ => None,
+            }
+        };
+        if let (Some(api_version), Some(kind)) = (text("apiVersion"), text("kind")) {
+            out.push((api_version, kind));
+        }
+    }
+    out
+}

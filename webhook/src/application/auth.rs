@@ -1,0 +1,161 @@
+//! Who may use which definition, and under whose identity an Application is applied.
+
+use std::collections::BTreeSet;
+
+use vela_api::names::annotation;
+
+use super::model::Step;
+use super::{Findings, Subject};
+use crate::config::Settings;
+use crate::field::{Field, Reason, Rule};
+use crate::messages;
+use crate::review::User;
+use crate::world::{Kind, World};
+
+/// The annotations that carry an identity. Nobody but this webhook writes them.
+pub(crate) const IDENTITY: [&str; 2] = [annotation::USERNAME, annotation::GROUP];
+
+/// Names that need no definition, and therefore no permission.
+const NO_DEFINITION: [&str; 5] =
+    ["debug", "suspend", "apply-component", "builtin-apply-component", "step-group"];
+
+/// Every definition the Application names must be readable to who asks.
+pub(crate) fn permissions(subject: &Subject<'_>, findings: &mut Findings) {
+    let app = subject.app;
+    let mut used: Vec<(Kind, &str, Field)> = Vec::new();
+    for (i, component) in app.components.iter().enumerate() {
+        let field = Field::new("spec.components").index(i);
+        used.push((Kind::Component, component.type_, field.at("type")));
+        for (j, one) in component.traits.iter().enumerate() {
+            used.push((Kind::Trait, one.type_, field.at("traits").index(j).at("type")));
+        }
+    }
+    for (i, policy) in app.policies.iter().enumerate() {
+        let field = Field::new("spec.policies").index(i).at("type");
+        used.push((Kind::Policy, policy.type_, field));
+    }
+    let steps: &[Step<'_>] = app.workflow.as_ref().map_or(&[], |workflow| &workflow.steps);
+    for (i, step) in steps.iter().enumerate() {
+        let field = Field::new("spec.workflow.steps").index(i);
+        used.push((Kind::Step, step.type_, field.at("type")));
+        for (j, sub) in step.sub_steps.iter().enumerate() {
+            used.push((Kind::Step, sub.type_, field.at("subSteps").index(j).at("type")));
+        }
+    }
+    let mut seen = BTreeSet::new();
+    for (kind, type_, field) in used {
+        // a versioned type is a definition too; upstream looks for one of that literal name
+        let name = type_.split('@').next().unwrap_or(type_);
+        if name.is_empty() || NO_DEFINITION.contains(&name) || !seen.insert((kind, name)) {
+            continue;
+        }
+        if let Some(detail) = refused(subject, kind, name) {
+            findings.push(Rule::Permissions, Reason::Forbidden, field, detail);
+        }
+    }
+}
+
+/// The system namespace first, then the Application's: permission counts where the definition is.
+fn refused(subject: &Subject<'_>, kind: Kind, name: &str) -> Option<String> {
+    let world = subject.world;
+    let user = &subject.request.user_info;
+    let system = &world.settings.system_namespace;
+    let mut namespaces = vec![system.as_str()];
+    if subject.namespace != system {
+        namespaces.push(subject.namespace);
+    }
+    for namespace in namespaces {
+        match world.may_get(&user.username, &user.groups, kind, namespace, name) {
+            Err(error) => return Some(messages::cannot_verify(kind, name, error)),
+            Ok(true) if world.definition_in(kind, namespace, name).is_some() => return None,
+            Ok(_) => {}
+        }
+    }
+    Some(messages::cannot_get(&user.username, kind, name, subject.namespace, system))
+}
+
+/// The identity annotations an Application gets from who asks.
+pub(crate) fn identity(
+    user: &User,
+    settings: &Settings,
+    world: &World<'_>,
+) -> Vec<(&'static str, String)> {
+    let mut groups: Vec<&str> = user
+        .groups
+        .iter()
+        .map(String::as_str)
+        .filter(|group| is_stampable(group) && matches(&settings.group_pattern, group))
+        // only the webhook decides who is an administrator
+        .filter(|group| *group != settings.admin_group)
+        .collect();
+    groups.dedup();
+    if !settings.admin_group.is_empty() && is_administrator(user, world) {
+        groups.push(&settings.admin_group);
+    }
+    let mut stamps = Vec::new();
+    if settings.with_user {
+        stamps.push((annotation::USERNAME, user.username.clone()));
+    }
+    stamps.push((annotation::GROUP, groups.join(",")));
+    stamps
+}
+
+/// Groups of Kubernetes itself are never passed on, and a comma would make two of one.
+fn is_stampable(group: &str) -> bool {
+    !group.is_empty() && !group.starts_with("system:") && !group.contains(',')
+}
+
+fn is_administrator(user: &User, world: &World<'_>) -> bool {
+    // The API server authorizes this group for everything without looking further.
+    user.groups.iter().any(|group| group == "system:masters")
+        || world.is_administrator(&user.username, &user.groups)
+}
+
+/// `*` stands for any text; the whole group must fit. Upstream's pattern is an unanchored regular
+/// expression with live dots, so that `kubevela:*` also fits `evil-kubevela:x`.
+pub(crate) fn matches(pattern: &str, text: &str) -> bool {
+    let mut parts = pattern.split('*');
+    let first = parts.next().unwrap_or_default();
+    let Some(mut rest) = text.strip_prefix(first) else { return false };
+    let mut parts: Vec<&str> = parts.collect();
+    let Some(last) = parts.pop() else { return rest.is_empty() };
+    for part in parts {
+        match rest.find(part) {
+            Some(at) => rest = rest.get(at + part.len()..).unwrap_or_default(),
+            None => return false,
+        }
+    }
+    rest.len() >= last.len() && rest.ends_with(last)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn group_patterns_are_anchored() {
+        for (pattern, text, fits) in [
+            ("kubevela:*", "kubevela:dev", true),
+            ("kubevela:*", "kubevela:", true),
+            ("kubevela:*", "evil-kubevela:x", false),
+            ("kube.ela:*", "kubevela:x", false),
+            ("*", "anything", true),
+            ("a*b*c", "aXbYc", true),
+            ("a*b*c", "acb", false),
+            ("a*a", "a", false),
+            ("exact", "exact", true),
+            ("exact", "exactly", false),
+        ] {
+            assert_eq!(matches(pattern, text), fits, "{pattern} {text}");
+        }
+    }
+
+    #[test]
+    fn groups_of_kubernetes_are_never_stamped() {
+        for (group, fits) in
+            [("system:masters", false), ("a,system:masters", false), ("", false), ("dev", true)]
+        {
+            assert_eq!(is_stampable(group), fits, "{group}");
+        }
+    }
+}

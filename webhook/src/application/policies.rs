@@ -1,0 +1,393 @@
+//! Policies: types, properties, and the definitions an `override` mentions.
+
+use serde_json::{Map, Value};
+
+use super::model::{Component, Policy, Step};
+use super::{Findings, Subject, lookup};
+use crate::field::{Field, Reason, Rule};
+use crate::messages;
+use crate::world::{Kind, ObjectKind};
+
+/// The shape of a built-in policy's properties.
+#[derive(Debug, Clone, Copy)]
+enum Shape {
+    Bool,
+    Int,
+    Text,
+    Texts,
+    /// Free-form texts by key.
+    Labels,
+    /// Anything: checked elsewhere or not at all.
+    Any,
+    List(&'static [(&'static str, Shape)]),
+    Object(&'static [(&'static str, Shape)]),
+}
+
+use Shape::{Any, Bool, Int, Labels, List, Object, Text, Texts};
+
+const SELECTOR: Shape = Object(&[
+    ("componentNames", Texts),
+    ("componentTypes", Texts),
+    ("oamTypes", Texts),
+    ("traitTypes", Texts),
+    ("resourceTypes", Texts),
+    ("resourceNames", Texts),
+]);
+
+/// The policies the control plane reads itself; all others are rendered from their definition.
+const BUILTIN: &[(&str, &[(&str, Shape)])] = &[
+    (
+        "garbage-collect",
+        &[
+            ("applicationRevisionLimit", Int),
+            ("keepLegacyResource", Bool),
+            ("continueOnFailure", Bool),
+            ("order", Text),
+            ("rules", List(&[("selector", SELECTOR), ("strategy", Text), ("propagation", Text)])),
+        ],
+    ),
+    (
+        "apply-once",
+        &[
+            ("enable", Bool),
+            (
+                "rules",
+                List(&[
+                    ("selector", SELECTOR),
+                    ("strategy", Object(&[("path", Texts), ("affect", Text)])),
+                ]),
+            ),
+        ],
+    ),
+    ("shared-resource", &[("rules", List(&[("selector", SELECTOR)]))]),
+    ("take-over", &[("rules", List(&[("selector", SELECTOR)]))]),
+    ("read-only", &[("rules", List(&[("selector", SELECTOR)]))]),
+    (
+        "resource-update",
+        &[(
+            "rules",
+            List(&[
+                ("selector", SELECTOR),
+                (
+                    "strategy",
+                    Object(&[("op", Text), ("recreateFields", Texts), ("onConflict", Text)]),
+                ),
+            ]),
+        )],
+    ),
+    ("env-binding", &[("envs", Any), ("created", Any)]),
+    (
+        "topology",
+        &[
+            ("clusters", Texts),
+            ("clusterLabelSelector", Labels),
+            ("clusterSelector", Labels),
+            ("allowEmpty", Bool),
+            ("namespace", Text),
+        ],
+    ),
+    ("replication", &[("keys", Texts), ("selector", Texts)]),
+    ("debug", &[]),
+    ("override", OVERRIDE),
+];
+
+const OVERRIDE: &[(&str, Shape)] = &[
+    (
+        "components",
+        List(&[
+            ("name", Text),
+            ("type", Text),
+            ("properties", Any),
+            ("externalRevision", Text),
+            ("traits", List(&[("type", Text), ("properties", Any), ("disable", Bool)])),
+        ]),
+    ),
+    ("selector", Texts),
+];
+
+/// All inline policies.
+pub(crate) fn check(subject: &Subject<'_>, findings: &mut Findings) {
+    for (i, policy) in subject.app.policies.iter().enumerate() {
+        let field = Field::new("spec.policies").index(i);
+        one(subject, policy, &field, findings);
+    }
+}
+
+fn one(subject: &Subject<'_>, policy: &Policy<'_>, field: &Field, findings: &mut Findings) {
+    let builtin = BUILTIN.iter().find(|(name, _)| *name == policy.type_).map(|(_, shape)| *shape);
+    if builtin.is_none() {
+        let field = field.at("type");
+        lookup::require(subject, Kind::Policy, policy.type_, Rule::Policies, &field, findings);
+    }
+    let Some(properties) = policy.properties else {
+        if policy.type_ != "debug" && !is_application_scoped(subject, policy) {
+            findings.push(
+                Rule::Policies,
+                Reason::Required,
+                field.at("properties"),
+                messages::empty_policy(policy.type_, policy.name),
+            );
+        }
+        return;
+    };
+    let field = field.at("properties");
+    let Some(map) = properties.as_object() else {
+        findings.push(
+            Rule::Policies,
+            Reason::Invalid,
+            field,
+            messages::wrong_type("an object", properties),
+        );
+        return;
+    };
+    let Some(shape) = builtin else { return };
+    object(map, shape, policy.type_, &field, findings);
+    if policy.type_ == "override" {
+        overridden(subject, map, &field, findings);
+    }
+}
+
+/// A policy of scope Application runs over the Application itself and may need no properties.
+fn is_application_scoped(subject: &Subject<'_>, policy: &Policy<'_>) -> bool {
+    let gates = &subject.world.settings.gates;
+    gates.enable_application_scoped_policies
+        && subject
+            .world
+            .definition(Kind::Policy, subject.namespace, policy.type_)
+            .is_some_and(|definition| definition.scope == "Application")
+}
+
+fn object(
+    map: &Map<String, Value>,
+    shape: &[(&str, Shape)],
+    of: &str,
+    field: &Field,
+    findings: &mut Findings,
+) {
+    for (key, value) in map {
+        match shape.iter().find(|(name, _)| name == key) {
+            Some((_, shape)) => fits(value, *shape, of, &field.at(key), findings),
+            None if of == "override" => {
+                let nearest = vela_serve::nearest(key, shape.iter().map(|(name, _)| *name));
+                let detail = messages::unknown_property(key, nearest);
+                findings.push(Rule::Policies, Reason::Invalid, field.at(key), detail);
+            }
+            None => {
+                let nearest = vela_serve::nearest(key, shape.iter().map(|(name, _)| *name));
+                let field = field.at(key).to_string();
+                let of = format!("policy type {of}");
+                findings.warnings.push(messages::unknown_parameter(&field, &of, nearest));
+            }
+        }
+    }
+}
+
+/// Wrong types are refused: the control plane could not read the policy, and an Application whose
+/// garbage-collect policy cannot be read cannot even be deleted (compatibility note webhook-3).
+fn fits(value: &Value, shape: Shape, of: &str, field: &Field, findings: &mut Findings) {
+    if value.is_null() {
+        return;
+    }
+    let mut wrong = |want: &str, value: &Value, field: Field| {
+        let detail = messages::wrong_type(want, value);
+        findings.push(Rule::Policies, Reason::Invalid, field, detail);
+    };
+    match (shape, value) {
+        (Any, _) | (Bool, Value::Bool(_)) | (Text, Value::String(_)) => {}
+        (Int, Value::Number(number)) if number.is_i64() || number.is_u64() => {}
+        (Bool, other) => wrong("a boolean", other, field.clone()),
+        (Int, other) => wrong("a whole number", other, field.clone()),
+        (Text, other) => wrong("a text", other, field.clone()),
+        (Texts, Value::Array(items)) => {
+            for (k, item) in items.iter().enumerate() {
+                if !item.is_string() && !item.is_null() {
+                    wrong("a text", item, field.index(k));
+                }
+            }
+        }
+        (Texts, other) => wrong("a list of texts", other, field.clone()),
+        (Labels, Value::Object(map)) => {
+            for (key, item) in map {
+                if !item.is_string() && !item.is_null() {
+                    wrong("a text", item, field.key(key));
+                }
+            }
+        }
+        (Labels | Object(_), other) if !other.is_object() => {
+            wrong("an object", other, field.clone());
+        }
+        (Labels, _) => {}
+        (List(shape), Value::Array(items)) => {
+            for (k, item) in items.iter().enumerate() {
+                match item {
+                    Value::Object(map) => object(map, shape, of, &field.index(k), findings),
+                    Value::Null => {}
+                    other => findings.push(
+                        Rule::Policies,
+                        Reason::Invalid,
+                        field.index(k),
+                        messages::wrong_type("an object", other),
+                    ),
+                }
+            }
+        }
+        (List(_), other) => wrong("a list", other, field.clone()),
+        (Object(shape), Value::Object(map)) => object(map, shape, of, field, findings),
+        (Object(_), _) => {}
+    }
+}
+
+/// The component and trait types that an override brings in.
+fn overridden(
+    subject: &Subject<'_>,
+    map: &Map<String, Value>,
+    field: &Field,
+    findings: &mut Findings,
+) {
+    for (i, component) in items(map.get("components")).enumerate() {
+        let field = field.at("components").index(i);
+        if let Some(type_) = text(component, "type") {
+            let at = field.at("type");
+            lookup::require(subject, Kind::Component, type_, Rule::Policies, &at, findings);
+        }
+        for (j, one) in items(component.get("traits")).enumerate() {
+            let at = field.at("traits").index(j).at("type");
+            let type_ = text(one, "type").unwrap_or_default();
+            lookup::require(subject, Kind::Trait, type_, Rule::Policies, &at, findings);
+        }
+    }
+}
+
+fn items(value: Option<&Value>) -> impl Iterator<Item = &Value> {
+    value.and_then(Value::as_array).into_iter().flatten()
+}
+
+fn text<'a>(value: &'a Value, key: &str) -> Option<&'a str> {
+    value.get(key).and_then(Value::as_str).filter(|text| !text.is_empty())
+}
+
+/// A policy that a step names: inline, or a `Policy` object.
+pub(crate) fn require(subject: &Subject<'_>, name: &str, field: &Field, findings: &mut Findings) {
+    let named: Vec<String> = subject
+        .app
+        .policies
+        .iter()
+        .enumerate()
+        .map(|(i, policy)| match policy.name {
+            // as the parser names them, in memory
+            "" => format!("{}-auto-gen-{i}", policy.type_),
+            name => name.to_owned(),
+        })
+        .collect();
+    let is_known = named.iter().any(|known| known == name)
+        || (!name.is_empty()
+            && subject.world.object(ObjectKind::Policy, subject.namespace, name).is_some());
+    if !is_known {
+        let nearest = vela_serve::nearest(name, named.iter().map(String::as_str));
+        findings.push(
+            Rule::Workflow,
+            Reason::NotFound,
+            field.clone(),
+            messages::external_policy(name, subject.namespace, nearest),
+        );
+    }
+}
+
+/// Parameters of a component that come from elsewhere, so that their absence is no mistake:
+/// inputs of the component, inputs of workflow steps, overrides.
+pub(crate) fn supplied_later(subject: &Subject<'_>, component: &Component<'_>) -> Vec<String> {
+    let mut paths: Vec<String> = Vec::new();
+    let mut add = |key: &str| {
+        let key = key.strip_prefix("properties.").unwrap_or(key);
+        if !key.is_empty() {
+            paths.push(key.to_owned());
+        }
+    };
+    for input in &component.inputs {
+        add(input.parameter_key);
+    }
+    let steps: &[Step<'_>] = subject.app.workflow.as_ref().map_or(&[], |w| w.steps.as_slice());
+    for step in steps.iter().flat_map(|step| std::iter::once(step).chain(&step.sub_steps)) {
+        for input in &step.inputs {
+            add(input.parameter_key);
+        }
+    }
+    for policy in subject.app.policies.iter().filter(|policy| policy.type_ == "override") {
+        for part in items(policy.properties.and_then(|p| p.get("components"))) {
+            let is_ours = text(part, "name").is_none_or(|name| name == component.name)
+                && text(part, "type").is_none_or(|type_| type_ == component.type_);
+            if is_ours && let Some(properties) = part.get("properties") {
+                flatten(properties, String::new(), &mut paths);
+            }
+        }
+    }
+    paths.sort();
+    paths.dedup();
+    paths
+}
+
+fn flatten(value: &Value, at: String, paths: &mut Vec<String>) {
+    match value {
+        Value::Object(map) if !map.is_empty() => {
+            for (key, value) in map {
+                let below = if at.is_empty() { key.clone() } else { format!("{at}.{key}") };
+                flatten(value, below, paths);
+            }
+        }
+        Value::Array(items) if !items.is_empty() => {
+            for (n, item) in items.iter().enumerate() {
+                flatten(item, format!("{at}[{n}]"), paths);
+            }
+        }
+        _ if at.is_empty() => {}
+        _ => paths.push(at),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn unreadable_policies_are_refused_and_unknown_fields_told() {
+        let properties = json!({ "keepLegacyResource": "x", "rules": [{ "selector": { "componentNames": "a" }, "stratgy": "never" }, 5] });
+        let mut findings = Findings::default();
+        let (_, shape) = BUILTIN[0];
+        object(
+            properties.as_object().unwrap(),
+            shape,
+            "garbage-collect",
+            &Field::new("p"),
+            &mut findings,
+        );
+        let told: Vec<String> =
+            findings.problems.iter().map(|p| format!("{}: {}", p.field, p.detail)).collect();
+        assert_eq!(
+            told,
+            [
+                "p.keepLegacyResource: must be a boolean, not the text \"x\"",
+                "p.rules[0].selector.componentNames: must be a list of texts, not the text \"a\"",
+                "p.rules[1]: must be an object, not the number 5",
+            ]
+        );
+        assert_eq!(
+            findings.warnings,
+            [
+                "p.rules[0].stratgy: policy type garbage-collect has no such parameter, it is ignored; did you mean \"strategy\"?"
+            ]
+        );
+    }
+
+    #[test]
+    fn overrides_flatten_to_parameter_paths() {
+        let mut paths = Vec::new();
+        flatten(
+            &json!({ "image": "x", "ports": [{ "port": 1 }], "e": {} }),
+            String::new(),
+            &mut paths,
+        );
+        assert_eq!(paths, ["e", "image", "ports[0].port"]);
+    }
+}

@@ -1,0 +1,189 @@
+//! The workflow: names, timeouts, types, what steps wait for, and what `deploy` refers to.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use serde_json::Value;
+
+use super::model::{self, Step};
+use super::{Findings, Subject, components, lookup, policies};
+use crate::field::{Field, Reason, Rule};
+use crate::messages;
+use crate::world::ObjectKind;
+
+/// Fields of a `deploy` step's properties.
+const DEPLOY: [&str; 4] = ["auto", "policies", "parallelism", "ignoreTerraformComponent"];
+
+fn steps_field() -> Field {
+    Field::new("spec.workflow.steps")
+}
+
+/// Names and timeouts. Upstream checks a sub-step's timeout by looking at its parent's again.
+pub(crate) fn shape(subject: &Subject<'_>, findings: &mut Findings) {
+    let Some(workflow) = &subject.app.workflow else { return };
+    let mut names = BTreeSet::new();
+    for (i, step) in workflow.steps.iter().enumerate() {
+        let field = steps_field().index(i);
+        name_and_timeout(step, &field, &mut names, findings);
+        for (j, sub) in step.sub_steps.iter().enumerate() {
+            name_and_timeout(sub, &field.at("subSteps").index(j), &mut names, findings);
+        }
+    }
+}
+
+fn name_and_timeout<'a>(
+    step: &Step<'a>,
+    field: &Field,
+    names: &mut BTreeSet<&'a str>,
+    findings: &mut Findings,
+) {
+    if !names.insert(step.name) {
+        let detail = if step.name.is_empty() {
+            messages::EMPTY_STEP_NAME.to_owned()
+        } else {
+            format!("{} \"{}\"", messages::DUPLICATED_STEP, step.name)
+        };
+        findings.push(Rule::Workflow, Reason::Duplicate, field.at("name"), detail);
+    }
+    if !step.timeout.is_empty()
+        && step.timeout.parse::<vela_gocompat::duration::Duration>().is_err()
+    {
+        findings.push(
+            Rule::Workflow,
+            Reason::Invalid,
+            field.at("timeout"),
+            messages::invalid_timeout(step.timeout),
+        );
+    }
+}
+
+/// Types, referenced workflows, policies and outputs.
+pub(crate) fn references(subject: &Subject<'_>, findings: &mut Findings) {
+    let Some(workflow) = &subject.app.workflow else { return };
+    if workflow.reference.is_empty() {
+        steps(subject, &workflow.steps, &steps_field(), findings);
+        return;
+    }
+    let field = Field::new("spec.workflow.ref");
+    if !workflow.steps.is_empty() {
+        findings.push(Rule::Workflow, Reason::Forbidden, field, messages::REF_AND_STEPS);
+        return;
+    }
+    match subject.world.object(ObjectKind::Workflow, subject.namespace, workflow.reference) {
+        None => findings.push(
+            Rule::Workflow,
+            Reason::NotFound,
+            field,
+            messages::unknown_workflow(workflow.reference, subject.namespace),
+        ),
+        // Its steps are reported where the user can see them: at the reference.
+        Some(stored) => steps(subject, &model::read_steps(&stored), &field, findings),
+    }
+}
+
+fn steps(subject: &Subject<'_>, steps: &[Step<'_>], field: &Field, findings: &mut Findings) {
+    for (i, step) in steps.iter().enumerate() {
+        let field = field.index(i);
+        one(subject, step, &field, findings);
+        for (j, sub) in step.sub_steps.iter().enumerate() {
+            one(subject, sub, &field.at("subSteps").index(j), findings);
+        }
+    }
+    waits(steps, field, findings);
+}
+
+fn one(subject: &Subject<'_>, step: &Step<'_>, field: &Field, findings: &mut Findings) {
+    lookup::step(subject, step, field, findings);
+    if step.type_ == "deploy" {
+        deploy(subject, step, field, findings);
+    }
+}
+
+/// A `deploy` step is read strictly, and its policies must exist.
+fn deploy(subject: &Subject<'_>, step: &Step<'_>, field: &Field, findings: &mut Findings) {
+    let field = field.at("properties");
+    let Some(properties) = step.properties else { return };
+    let Value::Object(map) = properties else {
+        let detail = messages::wrong_type("an object", properties);
+        findings.push(Rule::Workflow, Reason::Invalid, field, detail);
+        return;
+    };
+    for (key, value) in map {
+        let (fits, want) = match key.as_str() {
+            "auto" | "ignoreTerraformComponent" => (value.is_boolean(), "a boolean"),
+            "parallelism" => (value.is_i64() || value.is_u64(), "a whole number"),
+            "policies" => (value.is_array(), "a list of policy names"),
+            other => {
+                let nearest = vela_serve::nearest(other, DEPLOY);
+                let detail = messages::unknown_property(other, nearest);
+                findings.push(Rule::Workflow, Reason::Invalid, field.at(other), detail);
+                continue;
+            }
+        };
+        if !fits && !value.is_null() {
+            let detail = messages::wrong_type(want, value);
+            findings.push(Rule::Workflow, Reason::Invalid, field.at(key), detail);
+        }
+    }
+    for (k, policy) in
+        map.get("policies").and_then(Value::as_array).into_iter().flatten().enumerate()
+    {
+        let field = field.at("policies").index(k);
+        match policy {
+            Value::String(name) => policies::require(subject, name, &field, findings),
+            Value::Null => policies::require(subject, "", &field, findings),
+            other => {
+                let detail = messages::wrong_type("a policy name", other);
+                findings.push(Rule::Workflow, Reason::Invalid, field, detail);
+            }
+        }
+    }
+}
+
+/// `dependsOn` and `inputs` that name nothing are told; steps that wait for each other are refused.
+fn waits(steps: &[Step<'_>], field: &Field, findings: &mut Findings) {
+    let all = || steps.iter().flat_map(|step| std::iter::once(step).chain(&step.sub_steps));
+    let names = || all().map(|step| step.name);
+    let outputs = || all().flat_map(|step| step.outputs.iter().copied());
+    let mut edges: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
+    let look = |step: &Step<'_>, field: &Field, findings: &mut Findings| {
+        for (j, name) in step.depends_on.iter().enumerate() {
+            if !names().any(|known| known == *name) {
+                let field = field.at("dependsOn").index(j).to_string();
+                let nearest = vela_serve::nearest(name, names());
+                findings.warnings.push(messages::unknown_dependency(&field, name, nearest));
+            }
+        }
+        for (j, input) in step.inputs.iter().enumerate() {
+            let output = input.from.split('.').next().unwrap_or(input.from);
+            let is_known = input.from.starts_with("context.")
+                || outputs().any(|known| known == input.from || known == output);
+            if !is_known {
+                let field = field.at("inputs").index(j).at("from").to_string();
+                let nearest = vela_serve::nearest(input.from, outputs());
+                findings.warnings.push(messages::unknown_input(&field, input.from, nearest));
+            }
+        }
+    };
+    for (i, step) in steps.iter().enumerate() {
+        let field = field.index(i);
+        look(step, &field, findings);
+        for (j, sub) in step.sub_steps.iter().enumerate() {
+            look(sub, &field.at("subSteps").index(j), findings);
+        }
+    }
+    for step in all() {
+        edges.entry(step.name).or_default().extend(step.depends_on.iter().copied());
+    }
+    for (i, step) in steps.iter().enumerate() {
+        if let Some(cycle) = components::cycle(step.name, &edges)
+            && cycle.iter().min() == Some(&step.name)
+        {
+            findings.push(
+                Rule::Workflow,
+                Reason::Invalid,
+                field.index(i).at("dependsOn"),
+                messages::cyclic(&cycle),
+            );
+        }
+    }
+}

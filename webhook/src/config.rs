@@ -1,0 +1,202 @@
+//! The flags of this program, and the settings rules see of them.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use clap::Parser;
+use vela_serve::flags::{GateFlags, KubeFlags, ProcessFlags, duration};
+use vela_serve::gates::{GateError, Gates};
+
+/// The admission server of KubeVela's control plane.
+#[derive(Debug, Parser)]
+#[command(name = "vela-webhook", version)]
+#[allow(clippy::struct_excessive_bools, reason = "flags of an existing program")]
+pub struct Flags {
+    #[command(flatten)]
+    process: ProcessFlags,
+    #[command(flatten)]
+    kube: KubeFlags,
+    #[command(flatten)]
+    gates: GateFlags,
+    /// Port of the admission endpoints.
+    #[arg(long, default_value_t = 9443)]
+    webhook_port: u16,
+    /// Directory with tls.crt and tls.key.
+    #[arg(long, default_value = "/k8s-webhook-server/serving-certs")]
+    webhook_cert_dir: PathBuf,
+    /// How long to wait for the certificate at the start.
+    #[arg(long, default_value = "90s", value_parser = duration)]
+    webhook_cert_wait_timeout: Duration,
+    /// How often to look for it.
+    #[arg(long, default_value = "2s", value_parser = duration)]
+    webhook_cert_wait_interval: Duration,
+    /// How long to go on answering after the signal to stop, until clients have noticed that this
+    /// replica is not ready any more.
+    #[arg(long, default_value = "0s", value_parser = duration)]
+    shutdown_delay_duration: Duration,
+    /// Accepted and without effect: this program is the webhook.
+    #[arg(long, default_value_t = true)]
+    use_webhook: bool,
+    /// Namespace of the built-in definitions.
+    #[arg(long, default_value = "vela-system")]
+    system_definition_namespace: String,
+    /// Stamp the user's name, not only groups.
+    #[arg(long)]
+    authentication_with_user: bool,
+    /// Identity of Applications without one; used by the controller.
+    #[arg(long, default_value = "kubevela:vela-core")]
+    authentication_default_user: String,
+    /// Groups to stamp: a pattern with `*`.
+    #[arg(long, default_value = "kubevela:*")]
+    authentication_group_pattern: String,
+    /// Group to stamp for cluster administrators, bound to cluster-admin; empty for none.
+    #[arg(long, default_value = "")]
+    authentication_admin_group: String,
+    /// Usernames whose writes are not stamped: the controller's own. May repeat.
+    #[arg(long)]
+    controller_identity: Vec<String>,
+    /// Assign new Applications to shards.
+    #[arg(long)]
+    enable_sharding: bool,
+    /// The shards to assign to, comma-separated; empty means those that are discovered.
+    #[arg(long, value_delimiter = ',')]
+    schedulable_shards: Vec<String>,
+    /// Where ref-objects may point: namespace, cluster or global.
+    #[arg(long, default_value = "global")]
+    ref_objects_available_scope: String,
+    /// Create WorkloadDefinitions for ComponentDefinitions that name none; the controller does it.
+    #[arg(long, default_value_t = true)]
+    autogen_workload_definition: bool,
+    /// Rewrite old CUE syntax before it is checked.
+    #[arg(long, default_value_t = true)]
+    enable_cue_version_compatibility: bool,
+    /// Reviews evaluated at a time; 0 means as many as there are processors.
+    #[arg(long, default_value_t = 0)]
+    webhook_concurrency: usize,
+}
+
+/// How far ref-objects may reach.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Scope {
+    /// The Application's namespace.
+    Namespace,
+    /// The control plane's cluster.
+    Cluster,
+    /// Anywhere.
+    #[default]
+    Global,
+}
+
+/// What rules see of the configuration.
+#[derive(Debug, Clone)]
+pub struct Settings {
+    /// Feature gates.
+    pub gates: Gates,
+    /// Namespace of the built-in definitions.
+    pub system_namespace: String,
+    /// Stamp user names.
+    pub with_user: bool,
+    /// Which groups are stamped.
+    pub group_pattern: String,
+    /// Stamped for administrators; empty for none.
+    pub admin_group: String,
+    /// Not stamped.
+    pub exempt_users: Vec<String>,
+    /// Sharding is on.
+    pub sharding: bool,
+    /// Shards to choose from.
+    pub shards: Vec<String>,
+    /// How far ref-objects may reach.
+    pub ref_scope: Scope,
+}
+
+impl Default for Settings {
+    fn default() -> Self {
+        Self {
+            gates: Gates::default(),
+            system_namespace: "vela-system".to_owned(),
+            with_user: false,
+            group_pattern: "kubevela:*".to_owned(),
+            admin_group: String::new(),
+            exempt_users: Vec::new(),
+            sharding: false,
+            shards: Vec::new(),
+            ref_scope: Scope::Global,
+        }
+    }
+}
+
+/// The configuration of the process, checked.
+#[derive(Debug, Clone)]
+pub struct Config {
+    /// Probes, metrics, logs.
+    pub process: ProcessFlags,
+    /// The API server.
+    pub kube: KubeFlags,
+    /// What rules see.
+    pub settings: Settings,
+    /// Port of the endpoints.
+    pub port: u16,
+    /// Directory of the certificate.
+    pub cert_dir: PathBuf,
+    /// How long to wait for it.
+    pub cert_wait: Duration,
+    /// How often to look.
+    pub cert_interval: Duration,
+    /// How long to go on after the signal.
+    pub shutdown_delay: Duration,
+    /// Rewrite old CUE syntax.
+    pub legacy_cue: bool,
+    /// Threads that evaluate.
+    pub concurrency: usize,
+}
+
+/// Why the flags make no configuration.
+#[derive(Debug, thiserror::Error)]
+pub enum ConfigError {
+    /// A gate.
+    #[error("--feature-gates: {0}")]
+    Gate(#[from] GateError),
+    /// The scope.
+    #[error("--ref-objects-available-scope: {0:?} is none of namespace, cluster, global")]
+    Scope(String),
+}
+
+impl TryFrom<Flags> for Config {
+    type Error = ConfigError;
+
+    fn try_from(flags: Flags) -> Result<Self, ConfigError> {
+        let ref_scope = match flags.ref_objects_available_scope.as_str() {
+            "namespace" => Scope::Namespace,
+            "cluster" => Scope::Cluster,
+            "global" => Scope::Global,
+            other => return Err(ConfigError::Scope(other.to_owned())),
+        };
+        let processors = std::thread::available_parallelism().map_or(2, usize::from);
+        Ok(Self {
+            settings: Settings {
+                gates: flags.gates.gates()?,
+                system_namespace: flags.system_definition_namespace,
+                with_user: flags.authentication_with_user,
+                group_pattern: flags.authentication_group_pattern,
+                admin_group: flags.authentication_admin_group,
+                exempt_users: flags.controller_identity,
+                sharding: flags.enable_sharding,
+                shards: flags.schedulable_shards.into_iter().filter(|s| !s.is_empty()).collect(),
+                ref_scope,
+            },
+            process: flags.process,
+            kube: flags.kube,
+            port: flags.webhook_port,
+            cert_dir: flags.webhook_cert_dir,
+            cert_wait: flags.webhook_cert_wait_timeout,
+            cert_interval: flags.webhook_cert_wait_interval,
+            shutdown_delay: flags.shutdown_delay_duration,
+            legacy_cue: flags.enable_cue_version_compatibility,
+            concurrency: match flags.webhook_concurrency {
+                0 => processors,
+                n => n,
+            },
+        })
+    }
+}

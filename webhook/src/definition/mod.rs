@@ -1,0 +1,303 @@
+//! Admission of the four definition kinds.
+//!
+//! Answers for `pkg/webhook/core.oam.dev/v1beta1/{component,trait,policy,workflowstep}definition`
+//! and `pkg/webhook/utils`. All problems are told, not only the first.
+
+mod component;
+mod cue;
+mod policy;
+mod trait_;
+mod workflow_step;
+
+use serde_json::{Map, Value};
+use vela_api::names::annotation;
+
+use crate::admit::{Admit, Decision};
+use crate::application::{is_kind, parse};
+use crate::messages;
+use crate::review::Request;
+use crate::world::{Kind, ObjectKind, World};
+
+pub(crate) use component::Mutate;
+
+/// The validating rules of one kind.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Validate(pub(crate) Kind);
+
+/// What the rules of a kind look at.
+pub(crate) struct Subject<'a> {
+    pub(crate) kind: Kind,
+    pub(crate) name: &'a str,
+    pub(crate) object: &'a Value,
+    pub(crate) spec: &'a Value,
+    pub(crate) namespace: &'a str,
+    pub(crate) world: &'a World<'a>,
+}
+
+impl Subject<'_> {
+    /// A text of the spec, empty if there is none.
+    pub(crate) fn text(&self, pointer: &str) -> &str {
+        self.spec.pointer(pointer).and_then(Value::as_str).unwrap_or_default()
+    }
+
+    /// The CUE template, if the definition has one.
+    pub(crate) fn template(&self) -> Option<&str> {
+        self.spec.pointer("/schematic/cue")?.get("template").and_then(Value::as_str)
+    }
+}
+
+impl Admit for Validate {
+    fn admit(&self, request: &Request, world: &World<'_>) -> Decision {
+        let kind = self.0;
+        let uid = &request.uid;
+        let errored = |text: &str| Decision::errored(400, messages::with_uid(text, uid));
+        let resource = &request.resource;
+        let is_ours = resource.group == vela_api::GROUP
+            && resource.version == "v1beta1"
+            && resource.resource == kind.resource();
+        if !is_ours {
+            return errored(&messages::wrong_resource(kind.resource()));
+        }
+        if !matches!(request.operation.as_str(), "CREATE" | "UPDATE") {
+            return match kind {
+                Kind::Step => Decision::allowed_because(messages::NOT_VALIDATED),
+                _ => Decision::allowed(),
+            };
+        }
+        let object = match parse(request.object.as_deref())
+            .and_then(|object| is_kind(&object, kind.kind()).map(|()| object))
+        {
+            Ok(object) => object,
+            Err(error) => return errored(&messages::failed_to_decode(&error)),
+        };
+        let mistyped = mistyped(kind, &object);
+        if !mistyped.is_empty() {
+            return errored(&messages::failed_to_decode(&mistyped.join("; ")));
+        }
+        let subject = Subject {
+            kind,
+            name: object.pointer("/metadata/name").and_then(Value::as_str).unwrap_or_default(),
+            object: &object,
+            spec: object.get("spec").unwrap_or(&Value::Null),
+            namespace: &request.namespace,
+            world,
+        };
+        let mut problems = Vec::new();
+        let mut warnings = Vec::new();
+        match kind {
+            Kind::Component => component::check(&subject, &mut problems, &mut warnings),
+            Kind::Trait => trait_::check(&subject, &mut problems, &mut warnings),
+            Kind::Policy => policy::check(&subject, &mut problems, &mut warnings),
+            Kind::Step => workflow_step::check(&subject, &mut problems, &mut warnings),
+        }
+        versions(&subject, &mut problems);
+        if problems.is_empty() {
+            return match kind {
+                Kind::Step => Decision::allowed_because(messages::PASSED),
+                _ => Decision::allowed(),
+            }
+            .warn(warnings);
+        }
+        Decision::denied(messages::with_uid(&problems.join("\n"), uid)).warn(warnings)
+    }
+}
+
+/// What must be of which type to be read at all.
+fn mistyped(kind: Kind, object: &Value) -> Vec<String> {
+    let mut out = Vec::new();
+    let mut want = |pointer: &str, what: &str, fits: fn(&Value) -> bool| {
+        if let Some(value) = object.pointer(pointer)
+            && !value.is_null()
+            && !fits(value)
+        {
+            let path = pointer.trim_start_matches('/').replace('/', ".");
+            out.push(format!("{path}: {}", messages::wrong_type(what, value)));
+        }
+    };
+    for pointer in [
+        "/metadata",
+        "/metadata/labels",
+        "/metadata/annotations",
+        "/spec",
+        "/spec/schematic",
+        "/spec/schematic/cue",
+        "/spec/schematic/terraform",
+        "/spec/status",
+        "/spec/definitionRef",
+        "/status",
+    ] {
+        want(pointer, "an object", Value::is_object);
+    }
+    for pointer in [
+        "/metadata/name",
+        "/spec/version",
+        "/spec/schematic/cue/template",
+        "/spec/status/customStatus",
+        "/spec/status/healthPolicy",
+        "/spec/status/details",
+        "/spec/definitionRef/name",
+        "/spec/definitionRef/version",
+        "/spec/podSpecPath",
+        "/spec/revisionLabel",
+    ] {
+        want(pointer, "a text", Value::is_string);
+    }
+    match kind {
+        Kind::Component => {
+            want("/spec/workload", "an object", Value::is_object);
+            want("/spec/workload/type", "a text", Value::is_string);
+            want("/spec/workload/definition", "an object", Value::is_object);
+            want("/spec/workload/definition/apiVersion", "a text", Value::is_string);
+            want("/spec/workload/definition/kind", "a text", Value::is_string);
+            want("/spec/childResourceKinds", "a list", Value::is_array);
+        }
+        Kind::Trait => {
+            for pointer in ["/spec/appliesToWorkloads", "/spec/conflictsWith"] {
+                want(pointer, "a list of texts", is_texts);
+            }
+            for pointer in [
+                "/spec/podDisruptive",
+                "/spec/revisionEnabled",
+                "/spec/manageWorkload",
+                "/spec/controlPlaneOnly",
+            ] {
+                want(pointer, "a boolean", Value::is_boolean);
+            }
+            want("/spec/stage", "a text", Value::is_string);
+            want("/spec/workloadRefPath", "a text", Value::is_string);
+        }
+        Kind::Policy => {
+            want("/spec/manageHealthCheck", "a boolean", Value::is_boolean);
+            want("/spec/global", "a boolean", Value::is_boolean);
+            want("/spec/scope", "a text", Value::is_string);
+            want("/spec/priority", "a whole number", |value| {
+                value.as_i64().is_some_and(|n| i32::try_from(n).is_ok())
+            });
+        }
+        Kind::Step => {}
+    }
+    for pointer in ["/metadata/labels", "/metadata/annotations"] {
+        for (key, value) in object.pointer(pointer).and_then(Value::as_object).into_iter().flatten()
+        {
+            if !value.is_string() && !value.is_null() {
+                let path = pointer.trim_start_matches('/').replace('/', ".");
+                out.push(format!("{path}[{key}]: {}", messages::wrong_type("a text", value)));
+            }
+        }
+    }
+    out
+}
+
+fn is_texts(value: &Value) -> bool {
+    value.as_array().is_some_and(|items| items.iter().all(|i| i.is_string() || i.is_null()))
+}
+
+fn annotations(object: &Value) -> Option<&Map<String, Value>> {
+    object.pointer("/metadata/annotations").and_then(Value::as_object)
+}
+
+/// `spec.version` and the annotation that names a revision.
+fn versions(subject: &Subject<'_>, problems: &mut Vec<String>) {
+    let version = subject.text("/version");
+    let revision = annotations(subject.object)
+        .and_then(|annotations| annotations.get(annotation::DEFINITION_REVISION_NAME))
+        .and_then(Value::as_str)
+        .filter(|revision| !revision.is_empty());
+    if !version.is_empty() && !is_version(version) {
+        problems.push(messages::INVALID_VERSION.to_owned());
+    }
+    let Some(revision) = revision else { return };
+    if !version.is_empty() {
+        problems.push(messages::both_revisions(subject.kind));
+    }
+    if subject.kind == Kind::Step {
+        return;
+    }
+    let name = format!("{}-v{revision}", subject.name);
+    if !is_label_value(&name) {
+        problems.push(messages::invalid_revision_name(&name));
+        return;
+    }
+    let stored = subject.world.object(ObjectKind::DefinitionRevision, subject.namespace, &name);
+    if let Some(stored) = stored {
+        let before = stored
+            .pointer("/spec")
+            .and_then(|spec| spec.get(subject.kind.revision_field()))
+            .and_then(|definition| definition.get("spec"))
+            .unwrap_or(&Value::Null);
+        if !is_same(before, subject.spec) {
+            problems.push(messages::REVISION_DIFFERS.to_owned());
+        }
+    }
+}
+
+/// Three numbers with dots between. Go's `Atoi` takes a sign and leading zeros.
+fn is_version(text: &str) -> bool {
+    let parts: Vec<&str> = text.split('.').collect();
+    parts.len() == 3 && parts.iter().all(|part| vela_gocompat::strconv::atoi(part).is_ok())
+}
+
+/// What may be a label value: the text of the rule is in [`messages::invalid_revision_name`].
+fn is_label_value(text: &str) -> bool {
+    let is_end = |c: Option<char>| c.is_some_and(|c| c.is_ascii_alphanumeric());
+    is_end(text.chars().next())
+        && is_end(text.chars().last())
+        && text.chars().all(|c| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.'))
+}
+
+/// Equal, where an absent field equals an empty one: a stored object has lost those.
+fn is_same(a: &Value, b: &Value) -> bool {
+    match (a, b) {
+        (Value::Object(a), Value::Object(b)) => {
+            let null = Value::Null;
+            a.keys()
+                .chain(b.keys())
+                .all(|key| is_same(a.get(key).unwrap_or(&null), b.get(key).unwrap_or(&null)))
+        }
+        (Value::Array(a), Value::Array(b)) => {
+            a.len() == b.len() && a.iter().zip(b).all(|(a, b)| is_same(a, b))
+        }
+        _ => a == b || (is_empty(a) && is_empty(b)),
+    }
+}
+
+fn is_empty(value: &Value) -> bool {
+    match value {
+        Value::Null => true,
+        Value::Bool(value) => !value,
+        Value::Number(number) => number.as_f64() == Some(0.0),
+        Value::String(text) => text.is_empty(),
+        Value::Array(items) => items.is_empty(),
+        Value::Object(map) => map.values().all(is_empty),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn versions_are_three_numbers() {
+        for (text, fits) in [
+            ("1.2.3", true),
+            ("01.2.3", true),
+            ("-1.2.3", true),
+            ("1.2", false),
+            ("v1.2.3", false),
+            ("1.2.3-rc1", false),
+            ("", false),
+        ] {
+            assert_eq!(is_version(text), fits, "{text}");
+        }
+    }
+
+    #[test]
+    fn absent_equals_empty() {
+        assert!(is_same(&json!({ "a": { "b": "" }, "c": 1 }), &json!({ "c": 1 })));
+        assert!(!is_same(&json!({ "c": 1 }), &json!({ "c": 2 })));
+        assert!(is_same(&json!(null), &json!({})));
+        assert!(!is_same(&json!([1]), &json!([1, 2])));
+    }
+}

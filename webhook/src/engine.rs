@@ -1,0 +1,129 @@
+//! From a review to a decision, without any input or output: asks the rules, collects what they
+//! would like to know, and is asked again with the answers.
+
+use std::collections::BTreeSet;
+use std::num::NonZeroUsize;
+
+use crate::admit::{Admit, Decision};
+use crate::application;
+use crate::config::Settings;
+use crate::definition;
+use crate::messages;
+use crate::review::{self, Envelope, Request};
+use crate::snapshot::Snapshot;
+use crate::world::{Fact, Facts, Kind, Need, World};
+
+/// Rounds of questions: a Workflow is read, then its step types, then their revisions.
+pub(crate) const ROUNDS: usize = 6;
+
+/// Compiled templates that are kept. The built-in ones with their status texts are about 150; one
+/// takes tens of kilobytes.
+const PROGRAMS: NonZeroUsize = match NonZeroUsize::new(500) {
+    Some(size) => size,
+    None => NonZeroUsize::MIN,
+};
+
+/// The rules behind each path. Paths are those of upstream's server.
+const PATHS: [(&str, &dyn Admit); 7] = [
+    ("/mutating-core-oam-dev-v1beta1-applications", &application::Mutate),
+    ("/validating-core-oam-dev-v1beta1-applications", &application::Validate),
+    ("/mutating-core-oam-dev-v1beta1-componentdefinitions", &definition::Mutate),
+    (
+        "/validating-core-oam-dev-v1beta1-componentdefinitions",
+        &definition::Validate(Kind::Component),
+    ),
+    ("/validating-core-oam-dev-v1beta1-traitdefinitions", &definition::Validate(Kind::Trait)),
+    ("/validating-core-oam-dev-v1beta1-policydefinitions", &definition::Validate(Kind::Policy)),
+    ("/validating-core-oam-dev-v1beta1-workflowstepdefinitions", &definition::Validate(Kind::Step)),
+];
+
+/// A path that admits.
+#[derive(Debug, Clone, Copy)]
+pub struct Endpoint {
+    /// The path.
+    pub path: &'static str,
+    rules: &'static dyn Admit,
+}
+
+/// Every admission path.
+pub fn endpoints() -> impl Iterator<Item = Endpoint> {
+    PATHS.into_iter().map(|(path, rules)| Endpoint { path, rules })
+}
+
+/// What came of asking the rules once.
+#[derive(Debug)]
+pub enum Step {
+    /// The decision.
+    Done(Decision),
+    /// Questions to answer first.
+    Needs(BTreeSet<Need>),
+}
+
+/// The rules with their settings and the cache of compiled templates.
+#[derive(Debug)]
+pub struct Engine {
+    settings: Settings,
+    renderer: vela_render::Renderer,
+}
+
+impl Engine {
+    /// An engine with an empty cache.
+    pub fn new(settings: Settings, rewrite_legacy_syntax: bool) -> Self {
+        let renderer = vela_render::Renderer::new(vela_render::Options {
+            cache: PROGRAMS,
+            rewrite_legacy_syntax,
+            ..vela_render::Options::default()
+        });
+        Self { settings, renderer }
+    }
+
+    /// Asks once. A question that the API server could not answer ends the review.
+    pub fn step(
+        &self,
+        endpoint: Endpoint,
+        request: &Request,
+        snapshot: &Snapshot,
+        facts: &Facts,
+    ) -> Step {
+        let failed = facts.iter().find_map(|(need, fact)| match (need, fact) {
+            (Need::Object { .. } | Need::Revisions { .. }, Fact::Failed(error)) => Some(error),
+            _ => None,
+        });
+        if let Some(error) = failed {
+            return Step::Done(Decision::errored(500, messages::cannot_ask(error)));
+        }
+        let world = World::new(&self.settings, &self.renderer, snapshot, facts);
+        let decision = endpoint.rules.admit(request, &world);
+        let needs = world.into_asked();
+        if needs.is_empty() { Step::Done(decision) } else { Step::Needs(needs) }
+    }
+
+    /// A whole review with a function that knows all facts. For tools and tests; the server does
+    /// the same with a pool of threads and an API server between the steps.
+    pub fn review(
+        &self,
+        endpoint: Endpoint,
+        content_type: Option<&str>,
+        body: &[u8],
+        snapshot: &Snapshot,
+        mut know: impl FnMut(&Need) -> Fact,
+    ) -> (Option<Envelope>, Decision) {
+        let (envelope, request) = match review::decode(content_type, body) {
+            Ok(review) => review,
+            Err(decision) => return (None, *decision),
+        };
+        let mut facts = Facts::new();
+        for _ in 0..ROUNDS {
+            match self.step(endpoint, &request, snapshot, &facts) {
+                Step::Done(decision) => return (Some(envelope), decision),
+                Step::Needs(needs) => {
+                    for need in needs {
+                        let fact = know(&need);
+                        facts.insert(need, fact);
+                    }
+                }
+            }
+        }
+        (Some(envelope), Decision::errored(500, messages::TOO_MANY_QUESTIONS))
+    }
+}

@@ -1,0 +1,278 @@
+//! The routes: admission paths, `/convert`. Bodies in, answers out; nothing is decided here.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use axum::Router;
+use axum::body::Body;
+use axum::extract::{RawQuery, Request as HttpRequest, State};
+use axum::http::{HeaderMap, StatusCode, header};
+use axum::response::{IntoResponse as _, Response};
+use axum::routing::any;
+use futures::StreamExt as _;
+use tokio::sync::Semaphore;
+use tracing::{debug, error, info};
+use vela_serve::pool::{Pool, PoolError};
+
+use crate::admit::Decision;
+use crate::convert;
+use crate::engine::{Endpoint, Engine, ROUNDS, Step, endpoints};
+use crate::live::Live;
+use crate::messages;
+use crate::metrics::Metrics;
+use crate::review::{self, BODY_LIMIT, Envelope, Request};
+use crate::snapshot::Published;
+use crate::world::Facts;
+
+/// An API server that names no timeout gets the default of webhook configurations.
+const TIMEOUT: Duration = Duration::from_secs(10);
+/// What is kept back of it for the way.
+const MARGIN: Duration = Duration::from_millis(500);
+/// Memory that bodies under way may take together, in units of [`UNIT`].
+const BODIES: usize = 1024;
+const UNIT: usize = 64 << 10;
+/// A body whose length is not told counts as this many units.
+const UNTOLD: u32 = 16;
+
+/// What handlers share.
+#[derive(Debug)]
+pub(crate) struct Server {
+    pub(crate) engine: Engine,
+    pub(crate) published: Arc<Published>,
+    pub(crate) pool: Pool,
+    pub(crate) live: Option<Live>,
+    pub(crate) metrics: Metrics,
+    bodies: Arc<Semaphore>,
+}
+
+impl Server {
+    pub(crate) fn new(
+        engine: Engine,
+        published: Arc<Published>,
+        pool: Pool,
+        live: Option<Live>,
+        metrics: Metrics,
+    ) -> Self {
+        Self { engine, published, pool, live, metrics, bodies: Arc::new(Semaphore::new(BODIES)) }
+    }
+}
+
+/// All routes.
+pub(crate) fn router(server: Arc<Server>) -> Router {
+    let mut router = Router::new().route("/convert", any(conversion));
+    for endpoint in endpoints() {
+        let handler =
+            move |State(server): State<Arc<Server>>, query: RawQuery, request: HttpRequest| {
+                admission(server, endpoint, query, request)
+            };
+        router = router.route(endpoint.path, any(handler));
+    }
+    router.with_state(server)
+}
+
+async fn conversion(State(server): State<Arc<Server>>, request: HttpRequest) -> Response {
+    let deadline = Instant::now() + TIMEOUT;
+    match body(&server, request.headers().clone(), request.into_body(), deadline).await {
+        Ok((body, _place)) => convert::convert(&body),
+        Err(decision) => (StatusCode::BAD_REQUEST, decision.message).into_response(),
+    }
+}
+
+async fn admission(
+    server: Arc<Server>,
+    endpoint: Endpoint,
+    RawQuery(query): RawQuery,
+    request: HttpRequest,
+) -> Response {
+    let start = Instant::now();
+    let deadline = start + allowance(query.as_deref());
+    let metrics = &server.metrics;
+    let in_flight = metrics.in_flight.with_label_values(&[endpoint.path]);
+    in_flight.inc();
+    // also when the client leaves and this future is dropped
+    let _in_flight = Guard(Some(move || in_flight.dec()));
+
+    let headers = request.headers();
+    let content_type =
+        headers.get(header::CONTENT_TYPE).and_then(|v| v.to_str().ok()).map(str::to_owned);
+    let (envelope, decision, request) =
+        match body(&server, headers.clone(), request.into_body(), deadline).await {
+            Err(decision) => (None, decision, None),
+            Ok((body, _place)) => decide(&server, endpoint, content_type, body, deadline).await,
+        };
+    let elapsed = start.elapsed();
+    metrics.latency.with_label_values(&[endpoint.path]).observe(elapsed.as_secs_f64());
+    metrics.requests.with_label_values(&[endpoint.path, "200"]).inc();
+    let outcome = if decision.allowed { "allowed" } else { "denied" };
+    let dry_run = request.as_ref().is_some_and(|request| request.dry_run);
+    let dry_run = if dry_run { "true" } else { "false" };
+    metrics.decisions.with_label_values(&[endpoint.path, outcome, decision.rule, dry_run]).inc();
+    if let Some(request) = &request {
+        let (uid, user) = (request.uid.as_str(), request.user_info.username.as_str());
+        let (namespace, name) = (request.namespace.as_str(), request.name.as_str());
+        let operation = request.operation.as_str();
+        if decision.allowed {
+            debug!(
+                request_uid = uid,
+                path = endpoint.path,
+                operation,
+                namespace,
+                name,
+                user,
+                ?elapsed,
+                "admitted"
+            );
+        } else {
+            info!(request_uid = uid, path = endpoint.path, operation, namespace, name, user, code = decision.code, rule = decision.rule, message = %decision.message, "denied");
+        }
+    }
+    let answer = review::encode(envelope.as_ref(), &decision);
+    (StatusCode::OK, [(header::CONTENT_TYPE, "application/json")], answer).into_response()
+}
+
+/// The time for a review: what the API server waits, less a margin for the way.
+fn allowance(query: Option<&str>) -> Duration {
+    let timeout = query
+        .into_iter()
+        .flat_map(|query| query.split('&'))
+        .find_map(|pair| pair.strip_prefix("timeout="))
+        .and_then(|text| vela_serve::flags::duration(text).ok())
+        .filter(|timeout| !timeout.is_zero())
+        .unwrap_or(TIMEOUT)
+        .min(Duration::from_secs(30));
+    timeout.saturating_sub(MARGIN).max(timeout / 2)
+}
+
+type Decided = (Option<Envelope>, Decision, Option<Arc<Request>>);
+
+/// Decodes and asks the rules on the pool, answering their questions between the rounds.
+async fn decide(
+    server: &Arc<Server>,
+    endpoint: Endpoint,
+    content_type: Option<String>,
+    body: Vec<u8>,
+    deadline: Instant,
+) -> Decided {
+    let first = {
+        let server = Arc::clone(server);
+        move |_: &vela_serve::pool::Budget| {
+            let (envelope, request) = review::decode(content_type.as_deref(), &body)?;
+            drop(body);
+            let snapshot = server.published.load();
+            let step = server.engine.step(endpoint, &request, &snapshot, &Facts::new());
+            Ok::<_, Box<Decision>>((envelope, Arc::new(request), step))
+        }
+    };
+    let (envelope, request, mut step) = match server.pool.run(deadline, first).await {
+        Ok(Ok(decoded)) => decoded,
+        Ok(Err(decision)) => return (None, *decision, None),
+        Err(error) => return (None, failed(server, endpoint, &error), None),
+    };
+    let mut facts = Facts::new();
+    for _ in 0..ROUNDS {
+        let needs = match step {
+            Step::Done(decision) => return (Some(envelope), decision, Some(request)),
+            Step::Needs(needs) => needs,
+        };
+        let Some(live) = &server.live else {
+            let decision = Decision::errored(500, messages::TOO_MANY_QUESTIONS);
+            return (Some(envelope), decision, Some(request));
+        };
+        match tokio::time::timeout_at(deadline.into(), live.know(needs)).await {
+            Ok(known) => facts.extend(known),
+            Err(_) => {
+                let decision = failed(server, endpoint, &PoolError::Deadline);
+                return (Some(envelope), decision, Some(request));
+            }
+        }
+        let again = {
+            let (server, request, facts) =
+                (Arc::clone(server), Arc::clone(&request), facts.clone());
+            move |_: &vela_serve::pool::Budget| {
+                let snapshot = server.published.load();
+                server.engine.step(endpoint, &request, &snapshot, &facts)
+            }
+        };
+        step = match server.pool.run(deadline, again).await {
+            Ok(step) => step,
+            Err(error) => {
+                return (Some(envelope), failed(server, endpoint, &error), Some(request));
+            }
+        };
+    }
+    let decision = match step {
+        Step::Done(decision) => decision,
+        Step::Needs(_) => Decision::errored(500, messages::TOO_MANY_QUESTIONS),
+    };
+    (Some(envelope), decision, Some(request))
+}
+
+fn failed(server: &Server, endpoint: Endpoint, failure: &PoolError) -> Decision {
+    match failure {
+        PoolError::Deadline => {
+            Decision { rule: "deadline", ..Decision::errored(504, messages::DEADLINE) }
+        }
+        PoolError::Closed => {
+            Decision { rule: "shutdown", ..Decision::errored(503, messages::SHUTTING_DOWN) }
+        }
+        PoolError::Panic(text) => {
+            server.metrics.panics.inc();
+            error!(path = endpoint.path, panic = %text, "a rule panicked");
+            Decision { rule: "panic", ..Decision::errored(500, messages::panicked(text)) }
+        }
+    }
+}
+
+type Place = tokio::sync::OwnedSemaphorePermit;
+
+/// Reads a body, up to the limit, within the deadline, and within the memory for bodies.
+async fn body(
+    server: &Server,
+    headers: HeaderMap,
+    body: Body,
+    deadline: Instant,
+) -> Result<(Vec<u8>, Place), Decision> {
+    let length = headers
+        .get(header::CONTENT_LENGTH)
+        .and_then(|value| value.to_str().ok())
+        .and_then(|text| text.parse::<usize>().ok());
+    let too_large = || Decision::errored(413, messages::too_large(BODY_LIMIT));
+    if length.is_some_and(|length| length > BODY_LIMIT) {
+        return Err(too_large());
+    }
+    let units = length
+        .map_or(UNTOLD, |length| u32::try_from(length.div_ceil(UNIT)).unwrap_or(UNTOLD).max(1));
+    let read = async {
+        let place = Arc::clone(&server.bodies)
+            .acquire_many_owned(units)
+            .await
+            .map_err(|_| Decision::errored(503, messages::SHUTTING_DOWN))?;
+        let mut bytes = Vec::with_capacity(length.unwrap_or_default());
+        let mut chunks = body.into_data_stream();
+        while let Some(chunk) = chunks.next().await {
+            let chunk = chunk.map_err(|error| {
+                Decision::errored(400, messages::undecodable(&error.to_string()))
+            })?;
+            if bytes.len() + chunk.len() > BODY_LIMIT {
+                return Err(too_large());
+            }
+            bytes.extend_from_slice(&chunk);
+        }
+        Ok((bytes, place))
+    };
+    match tokio::time::timeout_at(deadline.into(), read).await {
+        Ok(read) => read,
+        Err(_) => Err(Decision::errored(408, messages::BODY_TIMEOUT)),
+    }
+}
+
+/// Runs a function when dropped.
+struct Guard<F: FnOnce()>(Option<F>);
+
+impl<F: FnOnce()> Drop for Guard<F> {
+    fn drop(&mut self) {
+        if let Some(run) = self.0.take() {
+            run();
+        }
+    }
+}

@@ -1,0 +1,325 @@
+//! What rules may know: definitions from the snapshot, and facts read from the API server when the
+//! snapshot does not have them.
+//!
+//! A rule that asks for an unknown fact gets "nothing" and the question is noted. The caller
+//! fetches what was noted and asks the rules again, so that rules stay plain functions and yet a
+//! definition created a moment ago is found.
+
+use std::cell::RefCell;
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use serde_json::Value;
+
+use crate::config::Settings;
+use crate::snapshot::{Definition, Snapshot};
+
+/// The kinds of definitions.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Kind {
+    /// ComponentDefinition.
+    Component,
+    /// TraitDefinition.
+    Trait,
+    /// PolicyDefinition.
+    Policy,
+    /// WorkflowStepDefinition.
+    Step,
+}
+
+impl Kind {
+    /// All of them.
+    pub const ALL: [Self; 4] = [Self::Component, Self::Trait, Self::Policy, Self::Step];
+
+    /// The Kubernetes kind.
+    pub fn kind(self) -> &'static str {
+        match self {
+            Self::Component => "ComponentDefinition",
+            Self::Trait => "TraitDefinition",
+            Self::Policy => "PolicyDefinition",
+            Self::Step => "WorkflowStepDefinition",
+        }
+    }
+
+    /// The plural.
+    pub fn resource(self) -> &'static str {
+        match self {
+            Self::Component => "componentdefinitions",
+            Self::Trait => "traitdefinitions",
+            Self::Policy => "policydefinitions",
+            Self::Step => "workflowstepdefinitions",
+        }
+    }
+
+    /// The word for people.
+    pub fn word(self) -> &'static str {
+        match self {
+            Self::Component => "component",
+            Self::Trait => "trait",
+            Self::Policy => "policy",
+            Self::Step => "workflow step",
+        }
+    }
+
+    /// The definition's name on its DefinitionRevisions.
+    pub fn revision_label(self) -> &'static str {
+        use vela_api::names::label;
+        match self {
+            Self::Component => label::COMPONENT_DEFINITION_NAME,
+            Self::Trait => label::TRAIT_DEFINITION_NAME,
+            Self::Policy => label::POLICY_DEFINITION_NAME,
+            Self::Step => label::WORKFLOW_STEP_DEFINITION_NAME,
+        }
+    }
+
+    /// Where the definition is inside a DefinitionRevision.
+    pub fn revision_field(self) -> &'static str {
+        match self {
+            Self::Component => "componentDefinition",
+            Self::Trait => "traitDefinition",
+            Self::Policy => "policyDefinition",
+            Self::Step => "workflowStepDefinition",
+        }
+    }
+}
+
+/// Kinds of objects that are read one by one.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum ObjectKind {
+    /// A definition that the snapshot does not have.
+    Definition(Kind),
+    /// `WorkloadDefinition`.
+    WorkloadDefinition,
+    /// `DefinitionRevision`.
+    DefinitionRevision,
+    /// `Workflow`.
+    Workflow,
+    /// `Policy`.
+    Policy,
+    /// `ApplicationRevision`.
+    ApplicationRevision,
+}
+
+impl ObjectKind {
+    /// Version, kind and plural; the group is always `core.oam.dev`.
+    pub fn resource(self) -> (&'static str, &'static str, &'static str) {
+        match self {
+            Self::Definition(kind) => ("v1beta1", kind.kind(), kind.resource()),
+            Self::WorkloadDefinition => ("v1beta1", "WorkloadDefinition", "workloaddefinitions"),
+            Self::DefinitionRevision => ("v1beta1", "DefinitionRevision", "definitionrevisions"),
+            Self::ApplicationRevision => ("v1beta1", "ApplicationRevision", "applicationrevisions"),
+            Self::Workflow => ("v1alpha1", "Workflow", "workflows"),
+            Self::Policy => ("v1alpha1", "Policy", "policies"),
+        }
+    }
+}
+
+/// A question to the API server.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Need {
+    /// One object.
+    Object {
+        /// Of this kind.
+        kind: ObjectKind,
+        /// In this namespace.
+        namespace: String,
+        /// Of this name.
+        name: String,
+    },
+    /// The revisions of a definition.
+    Revisions {
+        /// Of this kind.
+        kind: Kind,
+        /// In this namespace.
+        namespace: String,
+        /// Of this name.
+        name: String,
+    },
+    /// May the user get the definition.
+    Permission {
+        /// The user.
+        user: String,
+        /// The groups.
+        groups: Vec<String>,
+        /// Of this kind.
+        kind: Kind,
+        /// In this namespace.
+        namespace: String,
+        /// Of this name.
+        name: String,
+    },
+    /// Is the user a cluster administrator.
+    Administrator {
+        /// The user.
+        user: String,
+        /// The groups.
+        groups: Vec<String>,
+    },
+    /// Which resource a kind is served as.
+    Resource {
+        /// `group/version`.
+        api_version: String,
+        /// The kind.
+        kind: String,
+    },
+}
+
+/// The answer to a [`Need`].
+#[derive(Debug, Clone)]
+pub enum Fact {
+    /// The object, or that there is none.
+    Object(Option<Arc<Value>>),
+    /// The objects.
+    Objects(Vec<Arc<Value>>),
+    /// Yes or no.
+    Allowed(bool),
+    /// `<plural>.<group>`, or that the kind is not served.
+    Resource(Option<String>),
+    /// The API server could not be asked.
+    Failed(String),
+}
+
+/// Facts by question.
+pub type Facts = BTreeMap<Need, Fact>;
+
+/// What a rule may know.
+#[derive(Debug)]
+pub struct World<'a> {
+    /// Settings of the process.
+    pub settings: &'a Settings,
+    /// Renders templates, with its cache of compiled texts.
+    pub renderer: &'a vela_render::Renderer,
+    snapshot: &'a Snapshot,
+    facts: &'a Facts,
+    asked: RefCell<BTreeSet<Need>>,
+}
+
+impl<'a> World<'a> {
+    /// A world with these facts.
+    pub fn new(
+        settings: &'a Settings,
+        renderer: &'a vela_render::Renderer,
+        snapshot: &'a Snapshot,
+        facts: &'a Facts,
+    ) -> Self {
+        Self { settings, renderer, snapshot, facts, asked: RefCell::default() }
+    }
+
+    /// The questions without an answer; not empty means that the decision does not count.
+    pub fn into_asked(self) -> BTreeSet<Need> {
+        self.asked.into_inner()
+    }
+
+    /// True while some question has no answer: expensive work can be left out.
+    pub fn is_incomplete(&self) -> bool {
+        !self.asked.borrow().is_empty()
+    }
+
+    fn fact(&self, need: Need) -> Option<&'a Fact> {
+        let fact = self.facts.get(&need);
+        if fact.is_none() {
+            self.asked.borrow_mut().insert(need);
+        }
+        fact
+    }
+
+    /// Names of the definitions of a kind in the namespaces that are searched.
+    pub fn definition_names(&self, kind: Kind, namespace: &str) -> Vec<&'a str> {
+        let mut names = self.snapshot.names(kind, namespace);
+        names.extend(self.snapshot.names(kind, &self.settings.system_namespace));
+        names.sort_unstable();
+        names.dedup();
+        names
+    }
+
+    /// The namespaces in which a definition is looked for, in order.
+    pub fn namespaces(&self, namespace: &str) -> Vec<String> {
+        let mut namespaces = vec![namespace.to_owned()];
+        if namespace != self.settings.system_namespace {
+            namespaces.push(self.settings.system_namespace.clone());
+        }
+        namespaces
+    }
+
+    /// A definition by its plain name: the namespace itself, then the system's.
+    pub fn definition(&self, kind: Kind, namespace: &str, name: &str) -> Option<Arc<Definition>> {
+        self.namespaces(namespace)
+            .iter()
+            .find_map(|namespace| self.definition_in(kind, namespace, name))
+    }
+
+    /// A definition in one namespace.
+    pub fn definition_in(
+        &self,
+        kind: Kind,
+        namespace: &str,
+        name: &str,
+    ) -> Option<Arc<Definition>> {
+        if name.is_empty() {
+            return None;
+        }
+        if let Some(definition) = self.snapshot.get(kind, namespace, name) {
+            return Some(Arc::clone(definition));
+        }
+        let object = self.object(ObjectKind::Definition(kind), namespace, name)?;
+        Definition::new(kind, &object).map(Arc::new)
+    }
+
+    /// One object, or none.
+    pub fn object(&self, kind: ObjectKind, namespace: &str, name: &str) -> Option<Arc<Value>> {
+        let need = Need::Object { kind, namespace: namespace.to_owned(), name: name.to_owned() };
+        match self.fact(need) {
+            Some(Fact::Object(object)) => object.clone(),
+            _ => None,
+        }
+    }
+
+    /// The revisions of a definition, in one namespace.
+    pub fn revisions(&self, kind: Kind, namespace: &str, name: &str) -> Vec<Arc<Value>> {
+        let need = Need::Revisions { kind, namespace: namespace.to_owned(), name: name.to_owned() };
+        match self.fact(need) {
+            Some(Fact::Objects(objects)) => objects.clone(),
+            _ => Vec::new(),
+        }
+    }
+
+    /// Whether the user may get the definition; an error is no permission.
+    pub fn may_get(
+        &self,
+        user: &str,
+        groups: &[String],
+        kind: Kind,
+        namespace: &str,
+        name: &str,
+    ) -> Result<bool, &'a str> {
+        let need = Need::Permission {
+            user: user.to_owned(),
+            groups: groups.to_vec(),
+            kind,
+            namespace: namespace.to_owned(),
+            name: name.to_owned(),
+        };
+        match self.fact(need) {
+            Some(Fact::Allowed(allowed)) => Ok(*allowed),
+            Some(Fact::Failed(error)) => Err(error),
+            _ => Ok(false),
+        }
+    }
+
+    /// Whether the user may do everything anyway; an error means no.
+    pub fn is_administrator(&self, user: &str, groups: &[String]) -> bool {
+        let need = Need::Administrator { user: user.to_owned(), groups: groups.to_vec() };
+        matches!(self.fact(need), Some(Fact::Allowed(true)))
+    }
+
+    /// `<plural>.<group>` of a kind. An API server that cannot be asked counts as "not served"
+    /// with its error.
+    pub fn resource(&self, api_version: &str, kind: &str) -> Result<Option<&'a str>, &'a str> {
+        let need = Need::Resource { api_version: api_version.to_owned(), kind: kind.to_owned() };
+        match self.fact(need) {
+            Some(Fact::Resource(resource)) => Ok(resource.as_deref()),
+            Some(Fact::Failed(error)) => Err(error),
+            _ => Ok(None),
+        }
+    }
+}
