@@ -2,15 +2,29 @@
 //!
 //! The dialect is that of cue v0.14.1. The parser is total: it always returns a tree, plus the
 //! errors it met; it never panics and its use of the native stack does not depend on the input.
+//!
+//! ```
+//! use cue_syntax::ast::{DeclKind, Expr};
+//! use cue_syntax::{ParseLimits, format, parse};
+//!
+//! let (file, errors) = parse("in.cue", "replicas:*1|int\n", &ParseLimits::default());
+//! assert!(errors.is_empty());
+//! let decl = file.ast.decls(file.decls).next().unwrap();
+//! let DeclKind::Field(field) = file.ast.decl(decl).kind else { panic!("not a field") };
+//! assert!(matches!(file.ast.expr(file.ast.field(field).value), Expr::Binary(..)));
+//! assert_eq!(format(&file), "replicas: *1 | int\n");
+//! ```
 
 #![allow(clippy::indexing_slicing, reason = "arena ids are made by this crate only")]
 
 pub mod ast;
+mod format;
 pub mod lexer;
 pub mod literal;
 mod parser;
 mod position;
 
 pub use ast::File;
+pub use format::{Indent, format, format_expr, format_with, is_plain_label, quote, quote_label};
 pub use parser::{ParseError, ParseLimits, parse, parse_expr};
 pub use position::{LineIndex, Position, Span};
