@@ -88,6 +88,12 @@ impl Cluster {
         self.dir.join("admin.kubeconfig")
     }
 
+    /// The API server's address, `https://127.0.0.1:PORT`.
+    #[must_use]
+    pub fn server(&self) -> &str {
+        &self.server
+    }
+
     /// The API server's audit log, one JSON object a line.
     #[must_use]
     pub fn audit_log(&self) -> PathBuf {

@@ -172,6 +172,12 @@ impl Invocation {
         self
     }
 
+    /// The value of an environment variable that was added; the last one counts.
+    #[must_use]
+    pub fn variable(&self, name: &str) -> Option<&str> {
+        self.env.iter().rev().find(|(known, _)| known == name).map(|(_, value)| value.as_str())
+    }
+
     fn gated(&self) -> Command {
         let mut command = Command::new("sh");
         command.args(["-c", GATE, "gate"]).arg(&self.program).args(&self.args);

@@ -61,7 +61,7 @@ impl Role {
 /// A program under test; it can be killed and started again.
 #[derive(Debug)]
 pub struct Program {
-    role: Role,
+    name: &'static str,
     invocation: Invocation,
     log: PathBuf,
     health: u16,
@@ -110,7 +110,40 @@ impl Program {
             .env("POD_NAME", format!("{}-0", role.name()))
             .env("RUST_BACKTRACE", "1");
         let log = cluster.dir().join(format!("{}.log", role.name()));
-        Ok(Self { role, invocation, log, health, webhook, process: Mutex::new(None) })
+        let (name, process) = (role.name(), Mutex::new(None));
+        Ok(Self { name, invocation, log, health, webhook, process })
+    }
+
+    /// A second process of the same program, with ports and a log of its own.
+    ///
+    /// # Errors
+    /// When no port is free.
+    pub fn replica(&self, cluster: &Cluster, name: &'static str) -> Result<Self> {
+        let health = port()?;
+        let invocation = self
+            .invocation
+            .clone()
+            .args([
+                format!("--health-addr=127.0.0.1:{health}"),
+                format!("--metrics-addr=127.0.0.1:{}", port()?),
+            ])
+            .env("POD_NAME", name);
+        let log = cluster.dir().join(format!("{name}.log"));
+        let process = Mutex::new(None);
+        Ok(Self { name, invocation, log, health, process, ..*self })
+    }
+
+    /// The same program with another kubeconfig, before it is started.
+    #[must_use]
+    pub fn with_kubeconfig(mut self, kubeconfig: &Path) -> Self {
+        self.invocation = self.invocation.env("KUBECONFIG", kubeconfig.to_string_lossy());
+        self
+    }
+
+    /// The kubeconfig it uses.
+    #[must_use]
+    pub fn kubeconfig(&self) -> Option<&str> {
+        self.invocation.variable("KUBECONFIG")
     }
 
     /// Starts it, without waiting until it is ready.
@@ -122,9 +155,9 @@ impl Program {
         if let Some(running) = process.as_ref()
             && running.ended()?.is_none()
         {
-            bail!("the {} runs already (process {})", self.role.name(), running.pid());
+            bail!("the {} runs already (process {})", self.name, running.pid());
         }
-        let started = spawn(cluster, self.role.name(), &self.invocation)?;
+        let started = spawn(cluster, self.name, &self.invocation)?;
         let pid = started.pid();
         *process = Some(started);
         Ok(pid)
@@ -145,14 +178,14 @@ impl Program {
                 _ if Instant::now() < deadline => {}
                 Ok((code, body)) => bail!(
                     "the {} is not ready after {} s: {code} {}{}",
-                    self.role.name(),
+                    self.name,
                     READY.as_secs(),
                     body.trim(),
                     tail(&self.log, 15)
                 ),
                 Err(error) => bail!(
                     "the {} does not answer on its health port after {} s: {error}{}",
-                    self.role.name(),
+                    self.name,
                     READY.as_secs(),
                     tail(&self.log, 15)
                 ),
