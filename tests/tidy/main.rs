@@ -13,6 +13,7 @@
 mod dependencies;
 mod generated;
 mod licences;
+mod sentences;
 mod sources;
 
 use std::path::{Path, PathBuf};

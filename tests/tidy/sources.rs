@@ -62,7 +62,8 @@ fn nothing_names_a_machine() {
     // Spelled so that this file does not contain them.
     let machine = [["/ro", "ot/"].concat(), ["/ho", "me/"].concat(), ["/wo", "rk/"].concat()];
     let mut wrong = Vec::new();
-    for path in files() {
+    // Paths in the chart are paths in containers.
+    for path in files().into_iter().filter(|path| !relative(path).starts_with("charts/")) {
         let Ok(text) = fs::read_to_string(&path) else { continue };
         for (index, line) in text.lines().enumerate() {
             let word = |at: usize| {
