@@ -17,13 +17,15 @@ use crate::process::{Invocation, Process, tail};
 const READY: Duration = Duration::from_secs(60);
 
 /// Flags of the chart that name addresses, folders and identities of a Pod.
-const OURS: [&str; 6] = [
+const OURS: [&str; 8] = [
     "--health-addr",
     "--metrics-addr",
     "--webhook-port",
     "--webhook-cert-dir",
     "--kubeconfig",
     "--leader-election-namespace",
+    "--webhook-certificates",
+    "--shutdown-delay-duration",
 ];
 
 /// Which program.
@@ -94,11 +96,15 @@ impl Program {
         let (program, extra) = match role {
             Role::Controller => {
                 flags.push(format!("--leader-election-namespace={NAMESPACE}"));
+                // The certificate is of the control plane's authority, for 127.0.0.1.
+                flags.push("--webhook-certificates=external".into());
                 (&binaries.controller, &options.controller_flags)
             }
             Role::Webhook => {
                 flags.push(format!("--webhook-port={webhook}"));
                 flags.push(format!("--webhook-cert-dir={}", certificates.display()));
+                // There are no endpoints that would have to forget it.
+                flags.push("--shutdown-delay-duration=0s".into());
                 (&binaries.webhook, &options.webhook_flags)
             }
         };
