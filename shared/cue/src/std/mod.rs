@@ -31,6 +31,7 @@ mod strings;
 mod structs;
 mod time;
 mod uuid;
+pub(crate) mod yaml;
 
 use crate::kind::Kind;
 use crate::limits::{Budget, LimitError};
@@ -192,6 +193,7 @@ static TABLE: &[(&str, &[Member])] = &[
     ("encoding/base64", base64::PACKAGE),
     ("encoding/hex", hex::PACKAGE),
     ("encoding/json", json::PACKAGE),
+    ("encoding/yaml", yaml::PACKAGE),
     ("list", list::PACKAGE),
     ("math", math::PACKAGE),
     ("math/bits", bits::PACKAGE),
