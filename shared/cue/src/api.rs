@@ -1,11 +1,16 @@
 //! The public face: programs, evaluations, nodes.
 
+use crate::compile::{compile, plain_name};
 use crate::error::{Class, Error, Errors};
+use crate::eval::{ArcKind, Conj, EnvId, Machine, Src, State, Vid};
 use crate::host::Host;
+use crate::ir::Ir;
 use crate::kind::Kind;
+use crate::label::{Label, LabelKind};
 use crate::limits::Limits;
 use crate::value::Value;
 use ecow::EcoString;
+use std::sync::Arc;
 
 /// The packages a program may import: the standard ones and those registered by the host.
 #[derive(Clone, Debug, Default)]
@@ -30,7 +35,9 @@ impl Packages {
 
 /// A compiled program: immutable, cheap to clone, shareable between threads.
 #[derive(Clone, Debug)]
-pub struct Program;
+pub struct Program {
+    ir: Arc<Ir>,
+}
 
 impl Program {
     /// Compiles one file.
@@ -46,16 +53,14 @@ impl Program {
     /// # Errors
     /// Parse and compile errors, all of them.
     pub fn compile_files(files: &[(&str, &str)], packages: &Packages) -> Result<Self, Errors> {
-        let _ = (files, packages);
-        Err(Error::new(Class::Compile, "the evaluator is not built in yet").into())
+        Ok(Self { ir: Arc::new(compile(files, &packages.host)?) })
     }
 
     /// Starts an evaluation. Each input is one more declaration of that top-level field, given as
     /// data.
     #[must_use]
     pub fn evaluate(&self, inputs: &[(&str, &Value)], limits: &Limits) -> Evaluation {
-        let _ = (inputs, limits);
-        Evaluation
+        Evaluation::start(Arc::clone(&self.ir), inputs, &[], limits)
     }
 
     /// Evaluates and answers host calls until none is left or the host says stop.
@@ -66,8 +71,7 @@ impl Program {
         limits: &Limits,
         host: &mut dyn Host,
     ) -> Evaluation {
-        let _ = host;
-        self.evaluate(inputs, limits)
+        crate::host::run(&self.ir, inputs, limits, host)
     }
 }
 
@@ -100,7 +104,7 @@ pub enum Marker {
 }
 
 /// The classes of labels.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum LabelClass {
     /// `a`
     Regular,
@@ -138,58 +142,169 @@ pub enum Tree {
 
 /// One evaluation of a program: nodes are computed when asked for and dropped all at once.
 #[derive(Debug)]
-pub struct Evaluation;
+pub struct Evaluation {
+    ir: Arc<Ir>,
+    state: State,
+    root: Vid,
+}
+
+/// Data put at a path of the evaluation, beside what the program says.
+pub(crate) type Answers = [(Vec<PathLabel>, Value)];
+
+/// A label of a path inside an evaluation, by name so that it outlives it.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(crate) enum PathLabel {
+    Index(usize),
+    Name(EcoString, LabelClass),
+}
 
 impl Evaluation {
+    pub(crate) fn start(
+        ir: Arc<Ir>,
+        inputs: &[(&str, &Value)],
+        answers: &Answers,
+        limits: &Limits,
+    ) -> Self {
+        let mut state = State::new(&ir, limits);
+        let mut m = Machine::new(&ir, &mut state);
+        let root = m.new_vertex(Vid::NONE, Label::NONE);
+        for &file in ir.packages.first().map_or(&[][..], Vec::as_slice) {
+            m.vm(root).conjs.push(Conj::new(Src::Expr(file), EnvId::NONE));
+        }
+        for (name, value) in inputs {
+            let data = m.add_data(value);
+            let label = m.ident_label(name);
+            let conj = Conj::new(Src::Data(data), EnvId::NONE);
+            m.extra(root).inputs.push((vec![label], conj));
+        }
+        for (path, value) in answers {
+            let data = m.add_data(value);
+            let labels = path.iter().map(|l| m.path_label(l)).collect();
+            let conj = Conj::new(Src::Data(data), EnvId::NONE);
+            m.extra(root).inputs.push((labels, conj));
+        }
+        let mut evaluation = Self { ir, state, root };
+        evaluation.with(|m| m.expand(root));
+        evaluation
+    }
+
+    fn with<T>(&mut self, f: impl FnOnce(&mut Machine<'_>) -> T) -> T {
+        self.state.depth = 0;
+        self.state.touch = u32::MAX;
+        f(&mut Machine::new(&self.ir, &mut self.state))
+    }
+
     /// The top-level struct.
     #[must_use]
     pub fn root(&self) -> Node {
-        Node(0)
+        Node(self.root.0)
     }
 
     /// The node at a path such as `output.metadata.labels."app.oam.dev/name"` or `list[0]`.
     /// `None` if there is no such field (optional fields do not count) or a node on the way is an
     /// error.
     pub fn lookup(&mut self, node: Node, path: &str) -> Option<Node> {
-        let _ = (node, path);
-        None
+        let mut at = node;
+        for label in parse_path(path)? {
+            at = self.step(at, &label)?;
+        }
+        Some(at)
     }
 
-    /// The field with this label (without quotes).
+    fn step(&mut self, node: Node, label: &PathLabel) -> Option<Node> {
+        self.with(|m| {
+            let label = m.path_label(label);
+            let w = m.lookup(Vid(node.0), label).ok()??;
+            (m.v(w).arc == ArcKind::Member).then_some(Node(w.0))
+        })
+    }
+
+    /// The regular field with this label (without quotes).
     pub fn field(&mut self, node: Node, label: &str) -> Option<Node> {
-        let _ = (node, label);
-        None
+        self.step(node, &PathLabel::Name(label.into(), LabelClass::Regular))
     }
 
     /// The kinds the node's value may have; a single bit if it is concrete, bottom for an error.
     pub fn kind(&mut self, node: Node) -> Kind {
-        let _ = node;
-        Kind::BOTTOM
+        self.with(|m| {
+            m.settle(Vid(node.0));
+            let v = m.chosen(Vid(node.0));
+            match m.default_of(v) {
+                Some(val) => m.val_kind(&val),
+                None => m.node_kind(v),
+            }
+        })
     }
 
     /// The error of a node itself (not of its fields), final or incomplete.
     pub fn error(&mut self, node: Node) -> Option<Errors> {
-        let _ = node;
-        None
+        self.with(|m| {
+            m.settle(Vid(node.0));
+            let v = m.chosen(Vid(node.0));
+            let e = m.v(v).error.or(m.v(v).incomplete)?;
+            let mut list = Vec::new();
+            m.public(e, &mut list);
+            Errors::from_list(list)
+        })
     }
 
     /// The fields of a struct found so far, in order; an incomplete struct is not unusable.
     pub fn fields(&mut self, node: Node, which: Which) -> Vec<Field> {
-        let _ = (node, which);
-        Vec::new()
+        self.with(|m| {
+            m.settle(Vid(node.0));
+            let v = m.chosen(Vid(node.0));
+            m.settle(v);
+            let v = m.deref(v);
+            let mut out = Vec::new();
+            for (label, w) in m.v(v).arcs.clone() {
+                let class = match label.kind() {
+                    LabelKind::String => LabelClass::Regular,
+                    LabelKind::Def | LabelKind::HiddenDef => LabelClass::Definition,
+                    LabelKind::Hidden => LabelClass::Hidden,
+                    LabelKind::Int | LabelKind::Let => continue,
+                };
+                let marker = match m.v(w).arc {
+                    ArcKind::Member => Marker::Regular,
+                    ArcKind::Optional => Marker::Optional,
+                    ArcKind::Required => Marker::Required,
+                };
+                if marker != Marker::Regular && !which.constraints
+                    || class == LabelClass::Definition && !which.definitions
+                    || (class == LabelClass::Hidden || label.is_hidden()) && !which.hidden
+                {
+                    continue;
+                }
+                let label = plain_name(m.name(label)).into();
+                out.push(Field { label, node: Node(w.0), marker, class });
+            }
+            out
+        })
     }
 
     /// The elements of a list.
     pub fn elements(&mut self, node: Node) -> Vec<Node> {
-        let _ = node;
-        Vec::new()
+        self.with(|m| {
+            m.settle(Vid(node.0));
+            let v = m.chosen(Vid(node.0));
+            m.settle(v);
+            let v = m.deref(v);
+            m.v(v).arcs.iter().filter(|(l, _)| l.is_int()).map(|(_, w)| Node(w.0)).collect()
+        })
     }
 
     /// The comment lines of the field the node is the value of, without `//`: `+usage=...`.
     #[must_use]
     pub fn docs(&self, node: Node) -> Vec<EcoString> {
-        let _ = node;
-        Vec::new()
+        let Some(vertex) = self.state.vertices.get(node.0 as usize) else { return Vec::new() };
+        let mut out = Vec::new();
+        for conj in &vertex.conjs {
+            if let Src::Expr(e) = conj.src
+                && let Some(lines) = self.ir.docs.get(&e)
+            {
+                out.extend(lines.iter().cloned());
+            }
+        }
+        out
     }
 
     /// Looks for errors in a node and everything below: final ones, and with `concrete` also
@@ -198,8 +313,11 @@ impl Evaluation {
     /// # Errors
     /// All errors found.
     pub fn validate(&mut self, node: Node, concrete: bool) -> Result<(), Errors> {
-        let _ = (node, concrete);
-        Err(Error::new(Class::Eval, "the evaluator is not built in yet").into())
+        let list = self.with(|m| m.validate(Vid(node.0), concrete));
+        match Errors::from_list(list) {
+            Some(errors) => Err(errors),
+            None => Ok(()),
+        }
     }
 
     /// The concrete value of a node: defaults taken; definitions, hidden and optional fields left
@@ -208,13 +326,67 @@ impl Evaluation {
     /// # Errors
     /// Final and incomplete errors and non-concrete values.
     pub fn export(&mut self, node: Node) -> Result<Value, Errors> {
-        let _ = node;
-        Err(Error::new(Class::Eval, "the evaluator is not built in yet").into())
+        self.with(|m| m.export(Vid(node.0))).map_err(|list| {
+            Errors::from_list(list)
+                .unwrap_or_else(|| Error::new(Class::Eval, "export failed").into())
+        })
     }
 
     /// Adds a node made of data and existing nodes to the evaluation.
     pub fn build(&mut self, tree: &Tree) -> Node {
-        let _ = tree;
-        Node(0)
+        self.with(|m| {
+            let data = m.add_tree(tree);
+            let v = m.new_vertex(Vid::NONE, Label::NONE);
+            m.vm(v).conjs.push(Conj::new(Src::Data(data), EnvId::NONE));
+            Node(v.0)
+        })
     }
+
+    /// Steps spent so far, for tests of budgets and for metrics.
+    #[must_use]
+    pub fn steps(&self) -> u64 {
+        self.state.budget.spent()
+    }
+}
+
+/// Splits a path into labels; `None` if it is not one.
+pub(crate) fn parse_path(path: &str) -> Option<Vec<PathLabel>> {
+    let mut out = Vec::new();
+    let mut rest = path;
+    while !rest.is_empty() {
+        if let Some(quoted) = rest.strip_prefix('"') {
+            let mut end = 0;
+            let bytes = quoted.as_bytes();
+            while *bytes.get(end)? != b'"' {
+                end += if bytes.get(end) == Some(&b'\\') { 2 } else { 1 };
+            }
+            let text = rest.get(..end + 2)?;
+            let name: String = serde_json::from_str(text).ok()?;
+            out.push(PathLabel::Name(name.into(), LabelClass::Regular));
+            rest = rest.get(end + 2..)?;
+        } else if let Some(index) = rest.strip_prefix('[') {
+            let end = index.find(']')?;
+            out.push(PathLabel::Index(index.get(..end)?.parse().ok()?));
+            rest = index.get(end + 1..)?;
+        } else {
+            let end = rest.find(['.', '[']).unwrap_or(rest.len());
+            let name = rest.get(..end)?;
+            let class = if name.starts_with('#') || name.starts_with("_#") {
+                LabelClass::Definition
+            } else if name.starts_with('_') {
+                LabelClass::Hidden
+            } else {
+                LabelClass::Regular
+            };
+            match name.parse() {
+                Ok(index) => out.push(PathLabel::Index(index)),
+                Err(_) => out.push(PathLabel::Name(name.into(), class)),
+            }
+            rest = rest.get(end..)?;
+        }
+        if let Some(next) = rest.strip_prefix('.') {
+            rest = next;
+        }
+    }
+    Some(out)
 }

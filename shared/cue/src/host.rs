@@ -1,8 +1,12 @@
 //! Host packages and host calls: CUE text with `#do` and `#provider`, answered by the host.
 
-use crate::api::{Evaluation, Node};
+use crate::api::{Evaluation, Node, PathLabel, Which};
+use crate::ir::Ir;
+use crate::limits::Limits;
 use crate::value::Value;
 use ecow::EcoString;
+use rustc_hash::FxHashSet;
+use std::sync::Arc;
 
 /// A call the host is asked to answer: a struct whose `#do` is a concrete string.
 #[derive(Debug, Clone)]
@@ -33,4 +37,85 @@ pub trait Host {
     /// Called for each call in walk order: children before parents, lists by index, each path at
     /// most once per evaluation.
     fn call(&mut self, evaluation: &mut Evaluation, call: &Call) -> Answer;
+}
+
+/// The resolve loop: evaluate, find the first call not yet made, ask the host, start over with its
+/// answer as one more declaration at the call's path.
+pub(crate) fn run(
+    ir: &Arc<Ir>,
+    inputs: &[(&str, &Value)],
+    limits: &Limits,
+    host: &mut dyn Host,
+) -> Evaluation {
+    let mut answers = Vec::new();
+    let mut made = FxHashSet::default();
+    loop {
+        let mut evaluation = Evaluation::start(Arc::clone(ir), inputs, &answers, limits);
+        let root = evaluation.root();
+        let mut walk = Walk { made: &made, path: Vec::new() };
+        let Some((labels, call)) = walk.find(&mut evaluation, root) else { return evaluation };
+        let answer = host.call(&mut evaluation, &call);
+        made.insert(labels.clone());
+        match answer {
+            Answer::Unify(value) => answers.push((labels, value)),
+            Answer::Nothing => {}
+            Answer::Stop => return evaluation,
+        }
+    }
+}
+
+/// Walks an evaluation for the next call: children before parents, definitions left out.
+struct Walk<'a> {
+    made: &'a FxHashSet<Vec<PathLabel>>,
+    path: Vec<PathLabel>,
+}
+
+/// Structures deeper than this hold no calls.
+const DEEPEST: usize = 128;
+
+impl Walk<'_> {
+    fn find(&mut self, evaluation: &mut Evaluation, node: Node) -> Option<(Vec<PathLabel>, Call)> {
+        if self.path.len() > DEEPEST {
+            return None;
+        }
+        for (i, element) in evaluation.elements(node).into_iter().enumerate() {
+            self.path.push(PathLabel::Index(i));
+            let found = self.find(evaluation, element);
+            self.path.pop();
+            if found.is_some() {
+                return found;
+            }
+        }
+        let which = Which { constraints: false, definitions: false, hidden: true };
+        for field in evaluation.fields(node, which) {
+            self.path.push(PathLabel::Name(field.label, field.class));
+            let found = self.find(evaluation, field.node);
+            self.path.pop();
+            if found.is_some() {
+                return found;
+            }
+        }
+        if self.made.contains(&self.path) {
+            return None;
+        }
+        let name = text_at(evaluation, node, "#do")?;
+        let provider = text_at(evaluation, node, "#provider").unwrap_or_default();
+        let path = self
+            .path
+            .iter()
+            .map(|label| match label {
+                PathLabel::Index(i) => ecow::eco_format!("{i}"),
+                PathLabel::Name(name, _) => name.clone(),
+            })
+            .collect();
+        Some((self.path.clone(), Call { provider, name, path, node }))
+    }
+}
+
+fn text_at(evaluation: &mut Evaluation, node: Node, label: &str) -> Option<EcoString> {
+    let node = evaluation.lookup(node, label)?;
+    match evaluation.export(node) {
+        Ok(Value::String(s)) => Some(s),
+        _ => None,
+    }
 }

@@ -3,11 +3,18 @@
 //! [`Program::compile`] turns text into an immutable [`Program`]; [`Program::evaluate`] injects
 //! data and gives an [`Evaluation`], whose nodes are computed on demand.
 
+#![allow(clippy::indexing_slicing, reason = "ids of the arenas are made by this crate itself")]
+
 mod api;
+mod compile;
 pub mod decimal;
 mod error;
+mod eval;
+mod export;
 mod host;
+mod ir;
 mod kind;
+mod label;
 mod limits;
 pub mod std;
 mod value;

@@ -1,0 +1,281 @@
+//! Declarations: structs, fields, comprehensions, lists.
+
+use super::Compiler;
+use super::scope::Entry;
+use crate::ir::{
+    Clause, CompId, CompTmpl, DynamicDecl, Expr, ExprId, FieldDecl, ListId, ListTmpl, Marker,
+    PatternDecl, StructId, StructTmpl,
+};
+use cue_syntax::ast::{self, DeclId, DeclKind, List};
+use cue_syntax::{File, Span};
+use rustc_hash::FxHashMap;
+
+type Names = FxHashMap<String, Entry>;
+
+impl Compiler<'_> {
+    /// Enters the fields that bind names (identifier labels) of some declarations.
+    pub(super) fn declare_fields(&mut self, file: &File, decls: List<DeclId>, names: &mut Names) {
+        for decl in file.ast.decls(decls) {
+            if let DeclKind::Field(id) = file.ast.decl(decl).kind
+                && let ast::Label::Ident(symbol) = file.ast.field(id).label
+            {
+                let name = file.ast.str(symbol);
+                if name == "_" {
+                    continue;
+                }
+                let label = self.label(name);
+                names.insert(name.to_owned(), Entry::Field(label));
+            }
+        }
+    }
+
+    /// Enters the lets and field aliases.
+    fn declare_lets(&mut self, file: &File, decls: List<DeclId>, names: &mut Names) {
+        for decl in file.ast.decls(decls) {
+            let entry = match file.ast.decl(decl).kind {
+                DeclKind::Let(ident, _) | DeclKind::Alias(ident, _) => {
+                    let name = file.ast.str(ident.symbol).to_owned();
+                    let label = self.let_label(&name);
+                    (name, Entry::Let { label, used: false, span: ident.span }, ident.span)
+                }
+                DeclKind::Field(id) => {
+                    let field = file.ast.field(id);
+                    let Some(ident) = field.alias else { continue };
+                    let label = match field.label {
+                        ast::Label::Ident(s) => self.label(file.ast.str(s)),
+                        ast::Label::String(s) => self.string_label(file.ast.str(s)),
+                        _ => continue,
+                    };
+                    let name = file.ast.str(ident.symbol).to_owned();
+                    (name, Entry::FieldAlias { label, used: false, span: ident.span }, ident.span)
+                }
+                _ => continue,
+            };
+            let (name, entry, span) = entry;
+            match names.get(&name) {
+                Some(Entry::Field(_)) => self.error(
+                    span,
+                    format!("cannot have both alias and field with name {name:?} in same scope"),
+                ),
+                Some(_) => {
+                    self.error(span, format!("alias {name:?} redeclared in this scope"));
+                }
+                None => {}
+            }
+            names.insert(name, entry);
+        }
+    }
+
+    /// A file's declarations, in the scope of its package.
+    pub(super) fn root_struct(&mut self, file: &File, mut names: Names) -> ExprId {
+        self.declare_lets(file, file.decls, &mut names);
+        self.struct_with(file, file.decls, names, Span::new(0, 0))
+    }
+
+    pub(super) fn struct_lit(&mut self, file: &File, decls: List<DeclId>, span: Span) -> ExprId {
+        let mut names = Names::default();
+        self.declare_fields(file, decls, &mut names);
+        self.declare_lets(file, decls, &mut names);
+        self.struct_with(file, decls, names, span)
+    }
+
+    fn struct_with(
+        &mut self,
+        file: &File,
+        decls: List<DeclId>,
+        names: Names,
+        span: Span,
+    ) -> ExprId {
+        self.push_scope(names);
+        let mut tmpl = StructTmpl::default();
+        for id in file.ast.decls(decls) {
+            let decl = file.ast.decl(id);
+            match decl.kind {
+                DeclKind::Field(field) => self.field(file, id, field, &mut tmpl),
+                DeclKind::Embed(e) => {
+                    let e = self.expr(file, e);
+                    tmpl.embeds.push(e);
+                }
+                DeclKind::Comprehension(comp) => {
+                    let comp = self.comprehension(file, comp);
+                    tmpl.comps.push(comp);
+                }
+                DeclKind::Ellipsis(of) => {
+                    if let Some(of) = of {
+                        self.expr(file, of);
+                    }
+                    tmpl.open = true;
+                }
+                DeclKind::Let(ident, e) | DeclKind::Alias(ident, e) => {
+                    let name = file.ast.str(ident.symbol);
+                    let Some(Entry::Let { label, .. }) =
+                        self.scopes.last().and_then(|s| s.names.get(name)).copied()
+                    else {
+                        continue;
+                    };
+                    let value = self.expr(file, e);
+                    tmpl.fields.push(FieldDecl { label, marker: Marker::Regular, value });
+                }
+                DeclKind::Attribute(_) | DeclKind::Bad => {}
+            }
+        }
+        self.pop_scope();
+        let only_embeds = tmpl.dynamics.is_empty()
+            && tmpl.patterns.is_empty()
+            && !tmpl.open
+            && !tmpl.fields.iter().any(|f| f.label.is_string());
+        tmpl.surely_struct = !only_embeds || (tmpl.embeds.is_empty() && tmpl.comps.is_empty());
+        let id = StructId(u32::try_from(self.ir.structs.len()).unwrap_or(u32::MAX));
+        self.ir.structs.push(tmpl);
+        self.add(Expr::Struct(id), span)
+    }
+
+    fn field(&mut self, file: &File, decl: DeclId, id: ast::FieldId, tmpl: &mut StructTmpl) {
+        let field = file.ast.field(id).clone();
+        let marker = match field.marker {
+            ast::Marker::Regular => Marker::Regular,
+            ast::Marker::Optional => Marker::Optional,
+            ast::Marker::Required => Marker::Required,
+        };
+        let label = match field.label {
+            ast::Label::Ident(s) => {
+                let name = file.ast.str(s).to_owned();
+                self.label(&name)
+            }
+            ast::Label::String(s) => {
+                let name = file.ast.str(s).to_owned();
+                self.string_label(&name)
+            }
+            ast::Label::Interpolation(e) | ast::Label::Dynamic(e) => {
+                let label = self.expr(file, e);
+                let framed = field.alias.is_some();
+                if let Some(ident) = field.alias {
+                    let name = file.ast.str(ident.symbol).to_owned();
+                    let entry = Entry::Frame { used: false, span: ident.span, alias: true };
+                    self.push_scope([(name, entry)].into_iter().collect());
+                }
+                let value = self.expr(file, field.value);
+                if framed {
+                    self.pop_scope();
+                }
+                self.docs(file, decl, value);
+                tmpl.dynamics.push(DynamicDecl { label, marker, value, framed });
+                return;
+            }
+            ast::Label::Pattern { alias, pattern } => {
+                let pattern = self.expr(file, pattern);
+                let mut names = Names::default();
+                if let Some(ident) = alias {
+                    let entry = Entry::Key { used: false, span: ident.span, alias: true };
+                    names.insert(file.ast.str(ident.symbol).to_owned(), entry);
+                }
+                if let Some(ident) = field.alias {
+                    let entry = Entry::Frame { used: false, span: ident.span, alias: true };
+                    names.insert(file.ast.str(ident.symbol).to_owned(), entry);
+                }
+                let framed = !names.is_empty();
+                if framed {
+                    self.push_scope(names);
+                }
+                let value = self.expr(file, field.value);
+                if framed {
+                    self.pop_scope();
+                }
+                self.docs(file, decl, value);
+                tmpl.patterns.push(PatternDecl { pattern, value, framed });
+                return;
+            }
+        };
+        let value = self.expr(file, field.value);
+        self.docs(file, decl, value);
+        tmpl.fields.push(FieldDecl { label, marker, value });
+    }
+
+    pub(super) fn comprehension(&mut self, file: &File, id: ast::ComprehensionId) -> CompId {
+        let comp = file.ast.comprehension(id).clone();
+        let mut clauses = Vec::new();
+        let mut frames = 0;
+        for clause in &comp.clauses {
+            match *clause {
+                ast::Clause::For { key, value, source } => {
+                    let source = self.expr(file, source);
+                    let mut names = Names::default();
+                    if let Some(ident) = key {
+                        let entry = Entry::Key { used: false, span: ident.span, alias: false };
+                        names.insert(file.ast.str(ident.symbol).to_owned(), entry);
+                    }
+                    let entry = Entry::Frame { used: false, span: value.span, alias: false };
+                    names.insert(file.ast.str(value.symbol).to_owned(), entry);
+                    names.remove("_");
+                    self.push_scope(names);
+                    frames += 1;
+                    clauses.push(Clause::For { source });
+                }
+                ast::Clause::If(e) => {
+                    let e = self.expr(file, e);
+                    clauses.push(Clause::If(e));
+                }
+                ast::Clause::Let(ident, e) => {
+                    let e = self.expr(file, e);
+                    let entry = Entry::Frame { used: false, span: ident.span, alias: true };
+                    let name = file.ast.str(ident.symbol).to_owned();
+                    self.push_scope([(name, entry)].into_iter().collect());
+                    frames += 1;
+                    clauses.push(Clause::Let(e));
+                }
+            }
+        }
+        let body_expr = self.expr(file, comp.body);
+        for _ in 0..frames {
+            self.pop_scope();
+        }
+        let body = match self.ir.expr(body_expr) {
+            Expr::Struct(id) => id,
+            _ => StructId(u32::MAX),
+        };
+        let (mut labels, mut open) = (Vec::new(), true);
+        if let Some(tmpl) = self.ir.structs.get(body.idx()) {
+            open = !tmpl.dynamics.is_empty()
+                || !tmpl.embeds.is_empty()
+                || !tmpl.patterns.is_empty()
+                || tmpl.fields.is_empty() && tmpl.comps.is_empty();
+            labels.extend(tmpl.fields.iter().map(|f| f.label).filter(|l| !l.is_let()));
+            for nested in &tmpl.comps {
+                if let Some(nested) = self.ir.comps.get(nested.idx()) {
+                    labels.extend(nested.labels.iter().copied());
+                    open |= nested.open;
+                }
+            }
+        }
+        labels.sort_unstable();
+        labels.dedup();
+        let id = CompId(u32::try_from(self.ir.comps.len()).unwrap_or(u32::MAX));
+        self.ir.comps.push(CompTmpl { clauses, body, body_expr, labels, open });
+        id
+    }
+
+    pub(super) fn list(&mut self, file: &File, list: List<ast::ExprId>, span: Span) -> ExprId {
+        let mut tmpl = ListTmpl { elems: Vec::new(), ellipsis: None, has_comp: false };
+        for id in file.ast.exprs(list) {
+            match file.ast.expr(id) {
+                ast::Expr::Ellipsis(of) => {
+                    let of = of.map(|of| self.expr(file, of));
+                    tmpl.ellipsis = Some(of);
+                }
+                ast::Expr::Comprehension(comp) => {
+                    let comp = self.comprehension(file, comp);
+                    let e = self.add(Expr::Comp(comp), file.ast.span(id));
+                    tmpl.elems.push(e);
+                    tmpl.has_comp = true;
+                }
+                _ => {
+                    let e = self.expr(file, id);
+                    tmpl.elems.push(e);
+                }
+            }
+        }
+        let id = ListId(u32::try_from(self.ir.lists.len()).unwrap_or(u32::MAX));
+        self.ir.lists.push(tmpl);
+        self.add(Expr::List(id), span)
+    }
+}

@@ -1,0 +1,233 @@
+//! Syntax tree to [`Ir`]: names are resolved, declarations grouped, alternatives flattened.
+//!
+//! Resolution is static: an identifier becomes a number of frames to go up and a label. Names that
+//! do not resolve are errors, also in code that is never evaluated; so are unused lets, aliases and
+//! imports.
+
+mod decl;
+mod expr;
+mod scope;
+
+use crate::error::{Class, Error, Errors, Position};
+use crate::ir::{Expr, ExprId, FileId, Ir, PackageId, Pos, Source};
+use crate::label::{Label, LabelKind};
+use cue_syntax::{File, ParseLimits, Span, ast};
+use rustc_hash::FxHashMap;
+use scope::Scope;
+
+/// Texts of host packages by import path.
+pub(crate) type HostPackages = [(ecow::EcoString, ecow::EcoString)];
+
+/// Compiles the files of one package.
+pub(crate) fn compile(files: &[(&str, &str)], host: &HostPackages) -> Result<Ir, Errors> {
+    let mut c = Compiler { host, ..Compiler::new() };
+    c.ir.packages.push(Vec::new());
+    c.package(PackageId(0), files);
+    match Errors::from_list(std::mem::take(&mut c.errors)) {
+        Some(errors) => Err(errors),
+        None => Ok(c.ir),
+    }
+}
+
+/// What an import name stands for.
+#[derive(Clone, Debug)]
+enum Import {
+    Std(ecow::EcoString),
+    Host(PackageId),
+}
+
+#[derive(Debug)]
+struct ImportEntry {
+    what: Import,
+    used: bool,
+    span: Span,
+}
+
+struct Compiler<'a> {
+    ir: Ir,
+    host: &'a HostPackages,
+    errors: Vec<Error>,
+    /// Packages already compiled or being compiled, by path.
+    loaded: FxHashMap<String, PackageId>,
+    consts: FxHashMap<(ecow::EcoString, &'static str), ExprId>,
+    // Per file:
+    file: FileId,
+    package: PackageId,
+    scopes: Vec<Scope>,
+    imports: FxHashMap<String, ImportEntry>,
+    lets: u32,
+}
+
+impl Compiler<'_> {
+    fn new() -> Self {
+        Compiler {
+            ir: Ir::default(),
+            host: &[],
+            errors: Vec::new(),
+            loaded: FxHashMap::default(),
+            consts: FxHashMap::default(),
+            file: FileId(0),
+            package: PackageId(0),
+            scopes: Vec::new(),
+            imports: FxHashMap::default(),
+            lets: 0,
+        }
+    }
+
+    /// Parses and compiles the files of a package; their top-level fields are one scope.
+    fn package(&mut self, id: PackageId, files: &[(&str, &str)]) {
+        let mut parsed = Vec::new();
+        for (name, text) in files {
+            let (file, errors) = cue_syntax::parse(name, text, &ParseLimits::default());
+            for e in errors {
+                let class = if e.limit { Class::Limit } else { Class::Parse };
+                let at = file.position(e.span.start);
+                let mut error = Error::new(class, e.message);
+                error.positions.push(Position {
+                    file: (*name).into(),
+                    line: at.line,
+                    column: at.column,
+                });
+                self.errors.push(error);
+            }
+            parsed.push(file);
+        }
+        if !self.errors.is_empty() {
+            return;
+        }
+        let saved = (
+            self.file,
+            self.package,
+            std::mem::take(&mut self.scopes),
+            std::mem::take(&mut self.imports),
+        );
+        self.package = id;
+        let mut names = FxHashMap::default();
+        for file in &parsed {
+            self.declare_fields(file, file.decls, &mut names);
+        }
+        for file in &parsed {
+            self.file = FileId(u32::try_from(self.ir.sources.len()).unwrap_or(u32::MAX));
+            self.ir.sources.push(Source {
+                name: file.name.as_ref().into(),
+                text: file.source.clone(),
+                lines: file.lines.clone(),
+            });
+            self.imports.clear();
+            self.load_imports(file);
+            self.scopes.clear();
+            let root = self.root_struct(file, names.clone());
+            if let Some(files) = self.ir.packages.get_mut(id.0 as usize) {
+                files.push(root);
+            }
+            let mut unused: Vec<_> = self
+                .imports
+                .iter()
+                .filter(|(_, i)| !i.used)
+                .map(|(name, i)| (name.clone(), i.span))
+                .collect();
+            unused.sort_by_key(|(_, span)| *span);
+            for (name, span) in unused {
+                self.error(span, format!("imported and not used: {name:?}"));
+            }
+        }
+        (self.file, self.package, self.scopes, self.imports) = saved;
+    }
+
+    fn load_imports(&mut self, file: &File) {
+        for import in &file.imports {
+            let path = file.ast.str(import.path);
+            let bare = path.split_once(':').map_or(path, |(p, _)| p);
+            let name = import.local_name(&file.ast).to_owned();
+            let what = match self.find_package(bare) {
+                Some(what) => what,
+                None => {
+                    self.error(import.span, format!("package {path:?} not found"));
+                    continue;
+                }
+            };
+            let entry = ImportEntry { what, used: false, span: import.span };
+            if self.imports.insert(name.clone(), entry).is_some() {
+                self.error(import.span, format!("{name} redeclared as imported package name"));
+            }
+        }
+    }
+
+    fn find_package(&mut self, path: &str) -> Option<Import> {
+        if let Some(&id) = self.loaded.get(path) {
+            return Some(Import::Host(id));
+        }
+        let texts: Vec<_> =
+            self.host.iter().filter(|(p, _)| p == path).map(|(_, text)| text.clone()).collect();
+        if texts.is_empty() {
+            return crate::std::package(path).map(|_| Import::Std(path.into()));
+        }
+        let id = PackageId(u32::try_from(self.ir.packages.len()).unwrap_or(u32::MAX));
+        self.ir.packages.push(Vec::new());
+        self.loaded.insert(path.to_owned(), id);
+        let files: Vec<_> = texts.iter().map(|t| (path, t.as_str())).collect();
+        self.package(id, &files);
+        Some(Import::Host(id))
+    }
+
+    fn error(&mut self, span: Span, message: impl Into<String>) {
+        let mut error = Error::new(Class::Compile, message);
+        if let Some(source) = self.ir.sources.get(self.file.idx()) {
+            let at = source.lines.position(span.start);
+            error.positions.push(Position {
+                file: source.name.clone(),
+                line: at.line,
+                column: at.column,
+            });
+        }
+        self.errors.push(error);
+    }
+
+    fn add(&mut self, expr: Expr, span: Span) -> ExprId {
+        let id = ExprId(u32::try_from(self.ir.exprs.len()).unwrap_or(u32::MAX));
+        self.ir.exprs.push(expr);
+        self.ir.pos.push((Pos { file: self.file, start: span.start }, span.end));
+        id
+    }
+
+    /// The label of a name that may carry the prefixes of definitions and hidden fields.
+    fn label(&mut self, name: &str) -> Label {
+        let kind = if name.starts_with("_#") {
+            LabelKind::HiddenDef
+        } else if name.starts_with('#') {
+            LabelKind::Def
+        } else if name.starts_with('_') {
+            LabelKind::Hidden
+        } else {
+            LabelKind::String
+        };
+        if matches!(kind, LabelKind::Hidden | LabelKind::HiddenDef) && self.package.0 > 0 {
+            let scoped = format!("{name}\0{}", self.package.0);
+            return Label::new(self.ir.names.intern(&scoped), kind);
+        }
+        Label::new(self.ir.names.intern(name), kind)
+    }
+
+    fn string_label(&mut self, name: &str) -> Label {
+        Label::new(self.ir.names.intern(name), LabelKind::String)
+    }
+
+    /// A let has a label of its own, so that equal names in nested structs stay apart.
+    fn let_label(&mut self, name: &str) -> Label {
+        self.lets += 1;
+        let unique = format!("{name}\0{}", self.lets);
+        Label::new(self.ir.names.intern(&unique), LabelKind::Let)
+    }
+
+    fn docs(&mut self, file: &File, decl: ast::DeclId, value: ExprId) {
+        let lines: Vec<_> = file.comment_lines(decl).map(ecow::EcoString::from).collect();
+        if !lines.is_empty() {
+            self.ir.docs.insert(value, lines);
+        }
+    }
+}
+
+/// The name without what makes it unique.
+pub(crate) fn plain_name(name: &str) -> &str {
+    name.split_once('\0').map_or(name, |(plain, _)| plain)
+}

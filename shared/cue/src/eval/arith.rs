@@ -1,0 +1,352 @@
+//! Operators on concrete values.
+
+use super::error::Res;
+use super::state::{Conj, EnvId, Machine, Src, Val};
+use crate::decimal::{Decimal, DecimalError};
+use crate::error::Class;
+use crate::ir::{Core, ExprId};
+use crate::kind::Kind;
+use crate::limits::LimitError;
+use crate::value::Number;
+use cue_syntax::ast::{BinaryOp, UnaryOp};
+use ecow::EcoString;
+use std::cmp::Ordering;
+use std::sync::Arc;
+
+impl Machine<'_> {
+    pub(crate) fn unary(&mut self, op: UnaryOp, x: ExprId, env: EnvId, e: ExprId) -> Res<Val> {
+        let val = self.concrete(
+            x,
+            env,
+            match op {
+                UnaryOp::Not => "operand to !",
+                UnaryOp::Minus => "operand to -",
+                _ => "operand to +",
+            },
+        )?;
+        match (op, &val) {
+            (UnaryOp::Not, Val::Bool(b)) => Ok(Val::Bool(!b)),
+            (UnaryOp::Plus, Val::Int(_) | Val::Num(_)) => Ok(val),
+            (UnaryOp::Minus, Val::Int(i)) => Ok(match i.checked_neg() {
+                Some(i) => Val::Int(i),
+                None => Val::from_number(Number::int(Decimal::from(*i).neg())),
+            }),
+            (UnaryOp::Minus, Val::Num(n)) => {
+                let d = n.to_decimal().neg();
+                Ok(Val::from_number(if n.is_int() { Number::int(d) } else { Number::float(d) }))
+            }
+            _ => {
+                let text = format!(
+                    "invalid operation {}{} ({} {})",
+                    op.text(),
+                    self.ir.text(x),
+                    op.text(),
+                    self.val_kind(&val)
+                );
+                Err(self.text_err(Class::Eval, text, e))
+            }
+        }
+    }
+
+    fn decimal_error(&mut self, error: &DecimalError, at: ExprId) -> super::ErrId {
+        if error.is_limit() {
+            return self.limit(LimitError::Number);
+        }
+        self.text_err(Class::Eval, error.to_string(), at)
+    }
+
+    pub(crate) fn binary(
+        &mut self,
+        op: BinaryOp,
+        a: Val,
+        b: Val,
+        operands: (ExprId, ExprId),
+        at: ExprId,
+    ) -> Res<Val> {
+        use BinaryOp as B;
+        match op {
+            B::LogicalAnd | B::LogicalOr => {
+                if let (Val::Bool(a), Val::Bool(b)) = (&a, &b) {
+                    return Ok(Val::Bool(if op == B::LogicalAnd { *a && *b } else { *a || *b }));
+                }
+            }
+            B::Equal | B::NotEqual => {
+                if let Some(equal) = self.equal_vals(&a, &b)? {
+                    return Ok(Val::Bool(equal == (op == B::Equal)));
+                }
+            }
+            B::Less | B::LessEqual | B::Greater | B::GreaterEqual => {
+                if let Some(ord) = ordering(&a, &b) {
+                    return Ok(Val::Bool(match op {
+                        B::Less => ord == Ordering::Less,
+                        B::LessEqual => ord != Ordering::Greater,
+                        B::Greater => ord == Ordering::Greater,
+                        _ => ord != Ordering::Less,
+                    }));
+                }
+            }
+            B::Match | B::NotMatch => {
+                if let (Some(text), Val::Str(re)) = (text_of(&a), &b) {
+                    let re = re.clone();
+                    let matched = self.regexp_match(&re, &text, at)?;
+                    return Ok(Val::Bool(matched == (op == B::Match)));
+                }
+            }
+            B::Add | B::Subtract | B::Multiply | B::Divide => {
+                if let Some(val) = self.arithmetic(op, &a, &b, at)? {
+                    return Ok(val);
+                }
+            }
+            B::And | B::Or => {}
+        }
+        let text = format!(
+            "invalid operands {} and {} to '{}' (type {} and {})",
+            self.operand_text(&a, operands.0),
+            self.operand_text(&b, operands.1),
+            op.text(),
+            self.val_kind(&a),
+            self.val_kind(&b)
+        );
+        Err(self.text_err(Class::Eval, text, at))
+    }
+
+    fn operand_text(&mut self, val: &Val, e: ExprId) -> String {
+        match val {
+            Val::Node(_) => self.ir.text(e).to_owned(),
+            atom => self.val_text(atom),
+        }
+    }
+
+    fn arithmetic(&mut self, op: BinaryOp, a: &Val, b: &Val, at: ExprId) -> Res<Option<Val>> {
+        if let (Val::Int(x), Val::Int(y)) = (a, b) {
+            // Results of more than 34 digits are rounded; i64 never gets there.
+            let fast = match op {
+                BinaryOp::Add => x.checked_add(*y),
+                BinaryOp::Subtract => x.checked_sub(*y),
+                BinaryOp::Multiply => x.checked_mul(*y),
+                _ => None,
+            };
+            if let Some(i) = fast {
+                return Ok(Some(Val::Int(i)));
+            }
+        }
+        if let (Some(x), Some(y)) = (a.number(), b.number()) {
+            let (dx, dy) = (x.to_decimal(), y.to_decimal());
+            let result = match op {
+                BinaryOp::Add => dx.add(&dy),
+                BinaryOp::Subtract => dx.sub(&dy),
+                BinaryOp::Multiply => dx.mul(&dy),
+                _ => dx.quo(&dy),
+            };
+            let d = match result {
+                Ok(d) => d,
+                Err(error) => return Err(self.decimal_error(&error, at)),
+            };
+            let int = x.is_int() && y.is_int() && op != BinaryOp::Divide;
+            return Ok(Some(Val::from_number(if int { Number::int(d) } else { Number::float(d) })));
+        }
+        match (op, a, b) {
+            (BinaryOp::Add, Val::Str(x), Val::Str(y)) => {
+                self.charge_string(x.len() as u64 + y.len() as u64)?;
+                let mut out = EcoString::with_capacity(x.len() + y.len());
+                out.push_str(x);
+                out.push_str(y);
+                Ok(Some(Val::Str(out)))
+            }
+            (BinaryOp::Add, Val::Bytes(_) | Val::Str(_), Val::Bytes(_) | Val::Str(_)) => {
+                let (x, y) = (bytes_of(a), bytes_of(b));
+                self.charge_string(x.len() as u64 + y.len() as u64)?;
+                Ok(Some(Val::Bytes([x, y].concat().into())))
+            }
+            (BinaryOp::Multiply, Val::Str(_) | Val::Bytes(_), Val::Int(n))
+            | (BinaryOp::Multiply, Val::Int(n), Val::Str(_) | Val::Bytes(_)) => {
+                let text = if matches!(a, Val::Int(_)) { b } else { a };
+                let Ok(n) = usize::try_from(*n) else {
+                    let text = "cannot convert negative number to uint64";
+                    return Err(self.text_err(Class::Eval, text, at));
+                };
+                let bytes = bytes_of(text);
+                self.charge_string((bytes.len() as u64).saturating_mul(n as u64))?;
+                Ok(Some(match text {
+                    Val::Str(s) => Val::Str(s.repeat(n)),
+                    _ => Val::Bytes(bytes.repeat(n).into()),
+                }))
+            }
+            (BinaryOp::Add, Val::Node(x), Val::Node(y)) => {
+                let (x, y) = (self.deref(*x), self.deref(*y));
+                if !self.v(x).is_list || !self.v(y).is_list {
+                    return Ok(None);
+                }
+                if !self.s.list_arith {
+                    let text = "Addition of lists is superseded by list.Concat; see https://cuelang.org/e/v0.11-list-arithmetic";
+                    return Err(self.text_err(Class::Eval, text, at));
+                }
+                let mut elems = self.list_elems(x)?;
+                elems.extend(self.list_elems(y)?);
+                Ok(Some(self.new_list(&elems)?))
+            }
+            (BinaryOp::Multiply, Val::Node(x), Val::Int(n))
+            | (BinaryOp::Multiply, Val::Int(n), Val::Node(x)) => {
+                let x = self.deref(*x);
+                if !self.v(x).is_list {
+                    return Ok(None);
+                }
+                if !self.s.list_arith {
+                    let text = "Multiplication of lists is superseded by list.Repeat; see https://cuelang.org/e/v0.11-list-arithmetic";
+                    return Err(self.text_err(Class::Eval, text, at));
+                }
+                let elems = self.list_elems(x)?;
+                Ok(Some(self.repeat_list(&elems, *n, at)?))
+            }
+            _ => Ok(None),
+        }
+    }
+
+    pub(crate) fn charge_string(&mut self, len: u64) -> Res<()> {
+        self.s.budget.string(len).map_err(|limit| self.limit(limit))
+    }
+
+    /// `div`, `mod`, `quo`, `rem`.
+    pub(crate) fn int_division(&mut self, core: Core, a: &Val, b: &Val, at: ExprId) -> Res<Val> {
+        let (Some(x), Some(y)) = (a.number(), b.number()) else {
+            return Err(self.arg_error(core.name(), a, 1, "int", at));
+        };
+        for (i, n, val) in [(1, &x, a), (2, &y, b)] {
+            if !n.is_int() {
+                return Err(self.arg_error(core.name(), val, i, "int", at));
+            }
+        }
+        let (x, y) = (x.to_decimal(), y.to_decimal());
+        let result = match core {
+            Core::Div => x.int_div(&y),
+            Core::Mod => x.int_mod(&y),
+            Core::Quo => x.int_quo(&y),
+            _ => x.int_rem(&y),
+        };
+        match result {
+            Ok(d) => Ok(Val::from_number(Number::int(d))),
+            Err(error) => Err(self.decimal_error(&error, at)),
+        }
+    }
+
+    /// Whether a value satisfies a bound.
+    pub(crate) fn compare_bound(&mut self, op: UnaryOp, val: &Val, bound: &Val) -> Res<bool> {
+        Ok(match op {
+            UnaryOp::Match | UnaryOp::NotMatch => {
+                let (Some(text), Some(re)) = (text_of(val), text_of(bound)) else {
+                    return Ok(false);
+                };
+                self.regexp_match(&re, &text, ExprId(u32::MAX))? == (op == UnaryOp::Match)
+            }
+            UnaryOp::NotEqual => !self.equal_vals(val, bound)?.unwrap_or(false),
+            _ => match ordering(val, bound) {
+                None => false,
+                Some(ord) => match op {
+                    UnaryOp::Less => ord == Ordering::Less,
+                    UnaryOp::LessEqual => ord != Ordering::Greater,
+                    UnaryOp::Greater => ord == Ordering::Greater,
+                    _ => ord != Ordering::Less,
+                },
+            },
+        })
+    }
+
+    fn regexp_match(&mut self, re: &EcoString, text: &str, at: ExprId) -> Res<bool> {
+        if !self.s.regexps.contains_key(re) {
+            let compiled = regex::RegexBuilder::new(re).size_limit(10 << 20).build();
+            match compiled {
+                Ok(compiled) => {
+                    self.s.regexps.insert(re.clone(), compiled);
+                }
+                Err(regex::Error::CompiledTooBig(_)) => {
+                    return Err(self.limit(LimitError::Regexp));
+                }
+                Err(error) => {
+                    return Err(self.text_err(Class::Eval, format!("invalid regexp: {error}"), at));
+                }
+            }
+        }
+        if let Err(limit) = self.s.budget.steps(text.len() as u64 >> 4) {
+            return Err(self.limit(limit));
+        }
+        Ok(self.s.regexps.get(re).is_some_and(|re| re.is_match(text)))
+    }
+
+    /// `==` on concrete values; `None` if they cannot be compared.
+    pub(crate) fn equal_vals(&mut self, a: &Val, b: &Val) -> Res<Option<bool>> {
+        let (ka, kb) = (self.val_kind(a), self.val_kind(b));
+        if ka == Kind::NULL || kb == Kind::NULL {
+            return Ok(Some(ka == kb));
+        }
+        Ok(match (a, b) {
+            (Val::Bool(a), Val::Bool(b)) => Some(a == b),
+            (Val::Node(a), Val::Node(b)) => {
+                let (a, b) = (self.deref(*a), self.deref(*b));
+                match (self.v(a).is_list, self.v(b).is_list) {
+                    (true, true) => Some(self.equal_lists(a, b)?),
+                    (false, false) => Some(self.equal_nodes(a, b)),
+                    _ => None,
+                }
+            }
+            _ => ordering(a, b).map(|ord| ord == Ordering::Equal),
+        })
+    }
+
+    pub(crate) fn new_list(&mut self, elems: &[super::Vid]) -> Res<Val> {
+        if let Err(limit) = self.s.budget.list(elems.len() as u64) {
+            return Err(self.limit(limit));
+        }
+        let v = self.new_vertex(super::Vid::NONE, crate::label::Label::NONE);
+        let conjs: Vec<_> = elems.iter().map(|w| Conj::new(Src::Node(*w), EnvId::NONE)).collect();
+        let vertex = self.vm(v);
+        vertex.phase = super::state::Phase::Settled;
+        vertex.noncyclic = true;
+        self.unify_list(v, Conj::new(Src::Node(v), EnvId::NONE), &conjs, None);
+        Ok(Val::Node(v))
+    }
+
+    pub(crate) fn repeat_list(&mut self, elems: &[super::Vid], n: i64, at: ExprId) -> Res<Val> {
+        let Ok(n) = usize::try_from(n) else {
+            return Err(self.text_err(Class::Eval, "negative count", at));
+        };
+        let total = (elems.len() as u64).saturating_mul(n as u64);
+        if total > self.s.budget.limits().list {
+            return Err(self.limit(LimitError::List));
+        }
+        self.new_list(&elems.repeat(n))
+    }
+}
+
+fn bytes_of(val: &Val) -> &[u8] {
+    match val {
+        Val::Str(s) => s.as_bytes(),
+        Val::Bytes(b) => b,
+        _ => &[],
+    }
+}
+
+fn text_of(val: &Val) -> Option<EcoString> {
+    match val {
+        Val::Str(s) => Some(s.clone()),
+        Val::Bytes(b) => Some(String::from_utf8_lossy(b).as_ref().into()),
+        _ => None,
+    }
+}
+
+/// The order of two scalars of comparable kinds.
+pub(crate) fn ordering(a: &Val, b: &Val) -> Option<Ordering> {
+    match (a, b) {
+        (Val::Int(a), Val::Int(b)) => Some(a.cmp(b)),
+        (Val::Str(a), Val::Str(b)) => Some(a.as_bytes().cmp(b.as_bytes())),
+        (Val::Str(_) | Val::Bytes(_), Val::Str(_) | Val::Bytes(_)) => {
+            Some(bytes_of(a).cmp(bytes_of(b)))
+        }
+        _ => Some(a.number()?.compare(&b.number()?)),
+    }
+}
+
+/// Keeps `Arc` bytes usable as values.
+#[allow(dead_code, reason = "used by the standard packages' bridge")]
+pub(crate) fn bytes_val(bytes: &[u8]) -> Val {
+    Val::Bytes(Arc::from(bytes))
+}

@@ -1,0 +1,134 @@
+//! Closedness by evidence.
+//!
+//! Every closing occurrence (a reference to a definition, a definition itself, `close()`) gets an
+//! id; conjuncts carry the id of the occurrence they came through. A closed vertex holds its
+//! occurrences as requirements: a regular field must show, for each, a conjunct that came through
+//! it, or through the struct literal it is embedded in. Nothing is done where nothing closes.
+
+use super::error::Msg;
+use super::state::{ArcKind, Machine, Vid};
+use crate::error::Class;
+use smallvec::SmallVec;
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) struct CloseId(pub(crate) u32);
+
+impl CloseId {
+    pub(crate) const NONE: Self = Self(u32::MAX);
+    pub(crate) const fn is_none(self) -> bool {
+        self.0 == u32::MAX
+    }
+}
+
+/// One occurrence: where it stands among the others.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct CloseNode {
+    pub(crate) parent: CloseId,
+    /// Embedded in the struct literal that is the parent.
+    pub(crate) embedded: bool,
+    /// An operand of an embedded `&`, which is the parent.
+    pub(crate) group: bool,
+}
+
+/// A requirement of a vertex.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Req {
+    pub(crate) id: CloseId,
+    /// Also for the fields below.
+    pub(crate) recursive: bool,
+}
+
+impl Machine<'_> {
+    pub(crate) fn new_close(&mut self, parent: CloseId, embedded: bool, group: bool) -> CloseId {
+        let id = CloseId(u32::try_from(self.s.close.len()).unwrap_or(u32::MAX - 1));
+        self.s.close.push(CloseNode { parent, embedded, group });
+        id
+    }
+
+    pub(crate) fn add_req(&mut self, v: Vid, req: Req) {
+        let reqs = &mut self.extra(v).reqs;
+        if !reqs.contains(&req) {
+            reqs.push(req);
+        }
+    }
+
+    fn under(&self, mut id: CloseId, ancestor: CloseId) -> bool {
+        if ancestor.is_none() {
+            return true;
+        }
+        while !id.is_none() {
+            if id == ancestor {
+                return true;
+            }
+            id = self.s.close[id.0 as usize].parent;
+        }
+        false
+    }
+
+    /// Whether a conjunct with id `f` is evidence for requirement `r`.
+    fn is_evidence(&self, f: CloseId, r: CloseId) -> bool {
+        if self.under(f, r) {
+            return true;
+        }
+        let mut cur = r;
+        while !cur.is_none() {
+            let node = self.s.close[cur.0 as usize];
+            if node.embedded && self.under(f, node.parent) && !self.under(f, cur) {
+                return true;
+            }
+            if !node.embedded && !node.group {
+                break;
+            }
+            cur = node.parent;
+        }
+        false
+    }
+
+    /// Requirements a field inherits: the recursive ones it has evidence for.
+    pub(crate) fn inherit_reqs(&mut self, v: Vid) {
+        let parent = self.v(v).parent;
+        if parent.is_none() {
+            return;
+        }
+        let Some(extra) = &self.v(parent).extra else { return };
+        let reqs: SmallVec<[Req; 2]> = extra.reqs.iter().filter(|r| r.recursive).copied().collect();
+        for req in reqs {
+            if self.v(v).conjs.iter().any(|c| self.under(c.close, req.id)) {
+                self.add_req(v, req);
+            }
+        }
+    }
+
+    /// Whether a new field with conjuncts of these ids may be added.
+    pub(crate) fn allows(&self, v: Vid, w: Vid) -> bool {
+        let Some(extra) = &self.v(v).extra else { return true };
+        extra.reqs.iter().all(|req| {
+            self.v(w).conjs.iter().any(|c| self.is_evidence(c.close, req.id))
+                || extra.opens.iter().any(|o| self.is_evidence(*o, req.id))
+        })
+    }
+
+    pub(crate) fn is_closed(&self, v: Vid) -> bool {
+        self.v(v).extra.as_ref().is_some_and(|x| {
+            x.reqs.iter().any(|r| !x.opens.iter().any(|o| self.is_evidence(*o, r.id)))
+        })
+    }
+
+    /// Marks the fields that are not allowed.
+    pub(crate) fn check_closed(&mut self, v: Vid) {
+        if self.v(v).extra.as_ref().is_none_or(|x| x.reqs.is_empty()) {
+            return;
+        }
+        for i in 0..self.v(v).arcs.len() {
+            let (label, w) = self.v(v).arcs[i];
+            if !label.is_string() || self.v(w).arc == ArcKind::Optional || self.allows(v, w) {
+                continue;
+            }
+            let at: SmallVec<[_; 2]> =
+                self.v(w).conjs.iter().filter_map(|c| self.conj_expr(*c)).take(2).collect();
+            let e = self.err_at(Class::Eval, Msg::NotAllowed, w, &at);
+            let vertex = self.vm(w);
+            vertex.error = Some(e);
+        }
+    }
+}

@@ -1,0 +1,224 @@
+//! Tasks: comprehensions, dynamic fields, computed conjuncts.
+
+use super::error::{Msg, Res};
+use super::state::{
+    ArcKind, Conj, EnvId, Machine, Phase, Src, Task, TaskKind, TaskState, Val, Vid,
+};
+use crate::error::Class;
+use crate::ir::{Clause, CompId, Expr};
+use crate::label::Label;
+
+impl Machine<'_> {
+    /// Runs the tasks of a vertex in rounds until none makes progress. With a label, only those
+    /// that may define that field or change the vertex as a whole.
+    pub(crate) fn run_tasks(&mut self, v: Vid, label: Option<Label>) {
+        let Some(extra) = &self.v(v).extra else { return };
+        if extra.tasks.is_empty() {
+            return;
+        }
+        loop {
+            let mut progress = false;
+            let mut failed = false;
+            let mut i = 0;
+            while let Some(task) = self.v(v).extra.as_ref().and_then(|x| x.tasks.get(i)).copied() {
+                i += 1;
+                let ready = match task.state {
+                    TaskState::Pending => true,
+                    TaskState::Failed(e) => self.is_incomplete(e),
+                    TaskState::Running | TaskState::Done => false,
+                };
+                if !ready || !self.concerns(&task, label) {
+                    continue;
+                }
+                self.run_task(v, i - 1, &task);
+                match self.v(v).extra.as_ref().and_then(|x| x.tasks.get(i - 1)).map(|t| t.state) {
+                    Some(TaskState::Done) => progress = true,
+                    _ => failed = true,
+                }
+                if self.s.budget.crossed().is_some() {
+                    return;
+                }
+            }
+            if !progress || !failed {
+                return;
+            }
+        }
+    }
+
+    fn concerns(&self, task: &Task, label: Option<Label>) -> bool {
+        let (Some(label), TaskKind::Comp(id)) = (label, task.kind) else { return true };
+        let comp = &self.ir.comps[id.idx()];
+        comp.open || comp.labels.binary_search(&label).is_ok()
+    }
+
+    fn run_task(&mut self, v: Vid, i: usize, task: &Task) {
+        if let Err(e) = self.enter() {
+            self.fail(v, e);
+            self.extra(v).tasks[i].state = TaskState::Failed(e);
+            return;
+        }
+        self.extra(v).tasks[i].state = TaskState::Running;
+        // Whoever comes back to this vertex while the task runs sees it unfinished.
+        let outer = self.v(v).depth;
+        if self.v(v).phase != Phase::Settling {
+            self.vm(v).depth = self.s.depth;
+        }
+        let refs = std::mem::replace(&mut self.s.cur_refs, task.conj.refs);
+        let result = self.task(v, task);
+        self.s.cur_refs = refs;
+        self.vm(v).depth = outer;
+        self.leave();
+        let state = match result {
+            Ok(()) => TaskState::Done,
+            Err(e) => {
+                self.locate(e, v);
+                if !self.is_incomplete(e) {
+                    self.fail(v, e);
+                }
+                TaskState::Failed(e)
+            }
+        };
+        self.extra(v).tasks[i].state = state;
+    }
+
+    fn task(&mut self, v: Vid, task: &Task) -> Res<()> {
+        let conj = task.conj;
+        match task.kind {
+            TaskKind::Expr => self.expr_task(v, conj),
+            TaskKind::Comp(id) => {
+                let body = self.ir.comps[id.idx()].body_expr;
+                for env in self.run_clauses(id, conj.env)? {
+                    self.process(v, conj.with(Src::Expr(body), env), false);
+                }
+                Ok(())
+            }
+            TaskKind::List(id) => self.run_list(v, conj, id),
+            TaskKind::Dynamic(decl) => {
+                let val = self.concrete(decl.label, conj.env, "dynamic field")?;
+                let Val::Str(name) = val else {
+                    let text =
+                        format!("invalid label {}: label must be a string", self.val_text(&val));
+                    return Err(self.text_err(Class::Eval, text, decl.label));
+                };
+                let label = self.string_label(&name);
+                let kind = ArcKind::from(decl.marker);
+                if decl.framed {
+                    let w =
+                        self.insert_arc(v, label, kind, Conj::new(Src::Expr(decl.value), conj.env));
+                    // The value sees the field itself: its frame needs the vertex first.
+                    let env = self.new_env(conj.env, w, label);
+                    let conj = conj.field(Src::Expr(decl.value), env);
+                    let vertex = self.vm(w);
+                    vertex.conjs.pop();
+                    self.add_conj(w, conj);
+                } else {
+                    self.insert_arc(v, label, kind, conj.field(Src::Expr(decl.value), conj.env));
+                }
+                Ok(())
+            }
+        }
+    }
+
+    fn expr_task(&mut self, v: Vid, conj: Conj) -> Res<()> {
+        let Src::Expr(e) = conj.src else { return Ok(()) };
+        match self.ir.expr(e) {
+            Expr::Ref { .. }
+            | Expr::Frame { .. }
+            | Expr::Sel(..)
+            | Expr::Index(..)
+            | Expr::Package(_) => {
+                let w = self.resolve(e, conj.env)?;
+                self.follow(v, conj, w, Some(e), false);
+                Ok(())
+            }
+            Expr::Call(id) => self.call_conj(v, conj, id),
+            _ => {
+                let val = self.value(e, conj.env)?;
+                self.unify_val(v, val, conj);
+                Ok(())
+            }
+        }
+    }
+
+    /// The environments a comprehension's body is to be evaluated in.
+    pub(crate) fn run_clauses(&mut self, id: CompId, env: EnvId) -> Res<Vec<EnvId>> {
+        let ir = self.ir;
+        let mut envs = vec![env];
+        for clause in &ir.comps[id.idx()].clauses {
+            let mut next = Vec::new();
+            for env in envs {
+                self.step()?;
+                match *clause {
+                    Clause::If(cond) => match self.concrete(cond, env, "if clause")? {
+                        Val::Bool(true) => next.push(env),
+                        Val::Bool(false) => {}
+                        other => {
+                            let text = format!(
+                                "cannot use {} (type {}) as type bool",
+                                self.val_text(&other),
+                                self.val_kind(&other)
+                            );
+                            return Err(self.text_err(Class::Eval, text, cond));
+                        }
+                    },
+                    Clause::Let(e) => {
+                        let w = self.anon(Conj::new(Src::Expr(e), env));
+                        next.push(self.new_env(env, w, Label::NONE));
+                    }
+                    Clause::For { source } => {
+                        for (label, w) in self.iterate(source, env)? {
+                            next.push(self.new_env(env, w, label));
+                        }
+                    }
+                }
+                if next.len() as u64 > self.s.budget.limits().list {
+                    return Err(self.limit(crate::limits::LimitError::List));
+                }
+            }
+            envs = next;
+        }
+        Ok(envs)
+    }
+
+    fn iterate(&mut self, source: crate::ir::ExprId, env: EnvId) -> Res<Vec<(Label, Vid)>> {
+        let val = self.concrete(source, env, "for clause")?;
+        let Val::Node(w) = val else {
+            let text = format!(
+                "cannot range over {} (found {}, want list or struct)",
+                self.val_text(&val),
+                self.val_kind(&val)
+            );
+            return Err(self.text_err(Class::Eval, text, source));
+        };
+        let w = self.deref(w);
+        self.settle(w);
+        let w = self.deref(w);
+        if let Some(e) = self.v(w).error {
+            return Err(e);
+        }
+        let mut out = Vec::with_capacity(self.v(w).arcs.len());
+        for i in 0..self.v(w).arcs.len() {
+            let (label, arc) = self.v(w).arcs[i];
+            if !(label.is_string() || label.is_int()) {
+                continue;
+            }
+            match self.v(arc).arc {
+                ArcKind::Member => out.push((label, arc)),
+                ArcKind::Required => {
+                    let e = self.err(
+                        Class::Incomplete,
+                        Msg::Text("required field missing".into()),
+                        arc,
+                    );
+                    return Err(e);
+                }
+                ArcKind::Optional => {}
+            }
+        }
+        if let Some(e) = self.v(w).incomplete {
+            return Err(e);
+        }
+        let _ = self.s.budget.bytes(out.len() as u64 * 16);
+        Ok(out)
+    }
+}

@@ -1,0 +1,92 @@
+//! Everything below a vertex: errors and closedness.
+
+use super::error::{ErrId, Msg};
+use super::state::{ArcKind, Deep, Forward, Machine, Phase, Val, Vid};
+use crate::error::Class;
+
+impl Machine<'_> {
+    /// Computes a vertex and everything below it.
+    pub(crate) fn deep(&mut self, v: Vid) {
+        let v = self.deref(v);
+        self.settle(v);
+        let v = self.deref(v);
+        if self.v(v).deep != Deep::No {
+            if self.v(v).deep == Deep::Running {
+                self.s.touch = self.s.touch.min(self.v(v).depth);
+            }
+            return;
+        }
+        if let Err(e) = self.enter() {
+            self.fail(v, e);
+            return;
+        }
+        self.vm(v).deep = Deep::Running;
+        let alts: Vec<Vid> = self
+            .v(v)
+            .extra
+            .as_ref()
+            .map(|x| {
+                x.alts
+                    .iter()
+                    .filter_map(|a| match a.val {
+                        Val::Node(w) => Some(w),
+                        _ => None,
+                    })
+                    .collect()
+            })
+            .unwrap_or_default();
+        for w in alts {
+            self.deep(w);
+        }
+        if self.v(v).error.is_none() {
+            self.deep_arcs(v);
+        }
+        self.vm(v).deep = if self.v(v).phase == Phase::Settled { Deep::Done } else { Deep::No };
+        self.leave();
+    }
+
+    fn deep_arcs(&mut self, v: Vid) {
+        self.check_closed(v);
+        let mut child: Option<ErrId> = None;
+        let mut i = 0;
+        while let Some(&(label, w)) = self.v(v).arcs.get(i) {
+            i += 1;
+            if label.is_let() || self.v(w).arc != ArcKind::Member {
+                continue;
+            }
+            if self.v(w).error.is_none() {
+                self.settle(w);
+                let target = self.deref(w);
+                if target != w && self.v(target).deep == Deep::Running {
+                    // The structure contains itself through a shared reference.
+                    let e = self.err(Class::StructuralCycle, Msg::StructuralCycle, w);
+                    let vertex = self.vm(w);
+                    vertex.forward = Forward::No;
+                    vertex.phase = Phase::Settled;
+                    vertex.error = Some(e);
+                } else {
+                    self.deep(w);
+                }
+            }
+            if let Some(e) = self.final_error(w) {
+                child.get_or_insert(e);
+            }
+            if self.s.budget.crossed().is_some() {
+                break;
+            }
+        }
+        if let Some(e) = child {
+            self.extra(v).child_error = Some(e);
+        }
+    }
+
+    /// The error that makes a vertex bottom, its own or of a field.
+    pub(crate) fn final_error(&mut self, v: Vid) -> Option<ErrId> {
+        if let Some(e) = self.v(v).error {
+            return Some(e);
+        }
+        let v = self.deref(v);
+        let vertex = self.v(v);
+        vertex.error.or_else(|| vertex.extra.as_ref().and_then(|x| x.child_error))
+    }
+}

@@ -1,0 +1,508 @@
+//! Disjunctions: scalar alternatives by filtering, others by evaluating candidates.
+//!
+//! A candidate is a vertex with the same conjuncts and one alternative chosen for each disjunction.
+//! It is evaluated anew from the conjuncts; while that goes on it stands in the place of the vertex
+//! it is a candidate for. Alternatives are tried one disjunction after the other, so that a choice
+//! that fails early is never combined with the others.
+
+use super::error::{ErrId, Msg, Res};
+use super::state::{
+    Alt, Conj, EnvId, Forward, Machine, Mode, Occurrence, Phase, Src, TaskState, Val, Vid,
+};
+use crate::error::Class;
+use crate::ir::{Expr, ExprId};
+use crate::kind::Kind;
+use crate::limits::LimitError;
+
+/// Alternatives with their default marks.
+type Scalars = Vec<(Val, Mode)>;
+
+fn mark(marked: bool, any: bool) -> Mode {
+    match (any, marked) {
+        (false, _) => Mode::Maybe,
+        (true, true) => Mode::Default,
+        (true, false) => Mode::Not,
+    }
+}
+
+impl Machine<'_> {
+    /// One alternative as a conjunct, with the mode its mark gives.
+    pub(crate) fn alternative(&mut self, of: &Occurrence, i: usize) -> (Conj, Mode) {
+        if let Some(nodes) = &of.nodes {
+            let src = nodes.get(i).map_or(of.conj.src, |w| Src::Node(*w));
+            return (of.conj.with(src, of.conj.env), Mode::Maybe);
+        }
+        let alts = self.alternatives(of);
+        let any = alts.iter().any(|a| a.marked);
+        match alts.get(i) {
+            Some(alt) => (of.conj.with(Src::Expr(alt.expr), of.conj.env), mark(alt.marked, any)),
+            None => (of.conj, Mode::Maybe),
+        }
+    }
+
+    fn alternatives(&self, of: &Occurrence) -> &[crate::ir::Alternative] {
+        if let Src::Expr(e) = of.conj.src
+            && let Expr::Disj(id) = self.ir.expr(e)
+        {
+            return &self.ir.disjs[id.idx()];
+        }
+        &[]
+    }
+
+    fn width(&self, of: &Occurrence) -> usize {
+        of.nodes.as_ref().map_or_else(|| self.alternatives(of).len(), |n| n.len())
+    }
+
+    pub(crate) fn resolve_disjs(&mut self, v: Vid) {
+        if self.v(v).error.is_some() {
+            return;
+        }
+        match self.scalar_disjs(v) {
+            Ok(true) => {}
+            Ok(false) => self.candidates(v),
+            Err(e) => self.fail(v, e),
+        }
+    }
+
+    /// Resolves disjunctions of scalars; false if some alternative is no scalar.
+    fn scalar_disjs(&mut self, v: Vid) -> Res<bool> {
+        let vertex = self.v(v);
+        let Some(extra) = &vertex.extra else { return Ok(false) };
+        if vertex.is_struct
+            || vertex.is_list
+            || vertex.maybe_struct
+            || !vertex.arcs.is_empty()
+            || extra.tasks.iter().any(|t| t.state != TaskState::Done)
+            || !extra.cyclic.is_empty()
+            || extra.disjs.iter().any(|d| d.nodes.is_some())
+        {
+            return Ok(false);
+        }
+        let mode = extra.mode.unwrap_or(Mode::Maybe);
+        let disjs = extra.disjs.clone();
+        let base = self.scalar_val(v);
+        let mut result: Scalars = vec![(base.clone(), mode)];
+        let mut first: Option<Scalars> = None;
+        for d in &disjs {
+            let Src::Expr(e) = d.conj.src else { return Ok(false) };
+            let Some(alts) = self.scalar_alts(e, d.conj.env)? else { return Ok(false) };
+            result = self.product(&result, &alts)?;
+            first.get_or_insert(alts);
+        }
+        if result.is_empty() {
+            let mut causes = Vec::new();
+            for (alt, _) in first.unwrap_or_default() {
+                let text = self.conflict_text(&base, &alt)?;
+                causes.push(self.err(Class::Eval, Msg::Text(text), v));
+            }
+            let e = self.empty_disjunction(v, causes);
+            self.fail(v, e);
+            return Ok(true);
+        }
+        if result.len() == 1 {
+            if let Some((val, mode)) = result.pop() {
+                let vertex = self.vm(v);
+                vertex.kind = Kind::TOP;
+                vertex.atom = Val::Top;
+                vertex.checks.clear();
+                self.extra(v).mode = Some(mode);
+                self.put_scalar(v, val);
+            }
+            return Ok(true);
+        }
+        self.extra(v).alts = result.into_iter().map(|(val, mode)| Alt { val, mode }).collect();
+        Ok(true)
+    }
+
+    fn put_scalar(&mut self, v: Vid, val: Val) {
+        match val {
+            Val::Top => {}
+            Val::All(list) => {
+                for x in list.iter() {
+                    self.put_scalar(v, x.clone());
+                }
+            }
+            val => {
+                let kind = self.val_kind(&val);
+                let vertex = self.vm(v);
+                vertex.kind = vertex.kind & kind;
+                if val.is_atom() {
+                    vertex.atom = val;
+                } else if !matches!(val, Val::Kind(_)) {
+                    vertex.checks.push(val);
+                }
+            }
+        }
+    }
+
+    fn conflict_text(&mut self, base: &Val, alt: &Val) -> Res<String> {
+        let (ka, kb) = (self.val_kind(base), self.val_kind(alt));
+        if base.is_atom() && !alt.is_atom() && ka.intersects(kb) {
+            for check in match alt {
+                Val::All(list) => list.to_vec(),
+                one => vec![one.clone()],
+            } {
+                if let Some(text) = self.satisfies(base, &check)? {
+                    return Ok(text);
+                }
+            }
+        }
+        let mut text =
+            format!("conflicting values {} and {}", self.val_text(alt), self.val_text(base));
+        if !ka.intersects(kb) {
+            text.push_str(&format!(" (mismatched types {kb} and {ka})"));
+        }
+        Ok(text)
+    }
+
+    pub(crate) fn empty_disjunction(&mut self, v: Vid, causes: Vec<ErrId>) -> ErrId {
+        // A user's own message replaces the list.
+        if let Some(user) = causes.iter().find(|e| {
+            self.class(**e) == Class::User
+                && matches!(&self.s.errs[e.0 as usize].msg, Msg::Text(t) if !t.starts_with("explicit error"))
+        }) {
+            return *user;
+        }
+        if let [one] = causes.as_slice() {
+            return *one;
+        }
+        let text = format!("{} errors in empty disjunction:", causes.len());
+        let class = causes.iter().map(|e| self.class(*e)).max().unwrap_or(Class::Eval);
+        let class = if class.is_incomplete() { Class::Incomplete } else { Class::Eval };
+        let e = self.err(class, Msg::Text(text), v);
+        self.s.errs[e.0 as usize].causes = causes;
+        e
+    }
+
+    /// Kind, atom and bounds of a vertex as one value.
+    pub(crate) fn scalar_val(&self, v: Vid) -> Val {
+        let vertex = self.v(v);
+        if vertex.atom.is_atom() {
+            if vertex.checks.is_empty() {
+                return vertex.atom.clone();
+            }
+            let mut parts = vertex.checks.clone();
+            parts.push(vertex.atom.clone());
+            return Val::All(std::sync::Arc::new(parts));
+        }
+        let mut parts = Vec::new();
+        let implied = vertex.checks.iter().fold(Kind::TOP, |k, c| k & self.val_kind(c));
+        if vertex.kind != implied {
+            parts.push(Val::Kind(vertex.kind));
+        }
+        parts.extend(vertex.checks.iter().cloned());
+        match parts.len() {
+            0 => Val::Top,
+            1 => parts.pop().unwrap_or(Val::Top),
+            _ => Val::All(std::sync::Arc::new(parts)),
+        }
+    }
+
+    fn product(&mut self, a: &Scalars, b: &Scalars) -> Res<Scalars> {
+        let mut out: Scalars = Vec::with_capacity(a.len().max(b.len()));
+        for (x, mx) in a {
+            for (y, my) in b {
+                self.step()?;
+                if let Some(val) = self.meet(x, y)? {
+                    self.push_scalar(&mut out, val, (*mx).max(*my))?;
+                }
+            }
+        }
+        Ok(out)
+    }
+
+    fn push_scalar(&mut self, out: &mut Scalars, val: Val, mode: Mode) -> Res<()> {
+        for (old, m) in out.iter_mut() {
+            if self.same_scalar(old, &val) {
+                if mode == Mode::Default {
+                    *m = mode;
+                }
+                return Ok(());
+            }
+        }
+        if out.len() >= self.s.budget.limits().alternatives as usize {
+            return Err(self.limit(LimitError::Alternatives));
+        }
+        out.push((val, mode));
+        Ok(())
+    }
+
+    pub(crate) fn same_scalar(&self, a: &Val, b: &Val) -> bool {
+        match (a, b) {
+            (Val::Top, Val::Top) => true,
+            (Val::Kind(a), Val::Kind(b)) => a == b,
+            (Val::Bound(o, x), Val::Bound(p, y)) => o == p && self.same_atom(x, y),
+            (Val::Validator(a), Val::Validator(b)) => {
+                std::sync::Arc::ptr_eq(a, b) || a.expr == b.expr && a.env == b.env
+            }
+            (Val::All(a), Val::All(b)) => {
+                a.len() == b.len() && a.iter().zip(b.iter()).all(|(x, y)| self.same_scalar(x, y))
+            }
+            _ => a.is_atom() && b.is_atom() && self.same_atom(a, b),
+        }
+    }
+
+    /// The alternatives of an expression if all are scalars.
+    fn scalar_alts(&mut self, e: ExprId, env: EnvId) -> Res<Option<Scalars>> {
+        self.step()?;
+        match self.ir.expr(e) {
+            Expr::Disj(id) => {
+                let ir = self.ir;
+                let alts = &ir.disjs[id.idx()];
+                let any = alts.iter().any(|a| a.marked);
+                let mut out = Vec::with_capacity(alts.len());
+                for alt in alts {
+                    let outer = mark(alt.marked, any);
+                    let Some(inner) = self.scalar_alts(alt.expr, env)? else { return Ok(None) };
+                    for (val, mode) in inner {
+                        self.push_scalar(&mut out, val, mode.max(outer))?;
+                    }
+                }
+                Ok(Some(out))
+            }
+            Expr::And(a, b) => {
+                self.enter()?;
+                let a = self.scalar_alts(a, env);
+                let b = self.scalar_alts(b, env);
+                self.leave();
+                let (Some(a), Some(b)) = (a?, b?) else { return Ok(None) };
+                self.product(&a, &b).map(Some)
+            }
+            Expr::Null
+            | Expr::Bool(_)
+            | Expr::Int(_)
+            | Expr::Num(_)
+            | Expr::Str(_)
+            | Expr::Bytes(_)
+            | Expr::Kind(_) => Ok(Some(vec![(self.literal(e), Mode::Maybe)])),
+            Expr::Top
+            | Expr::Bottom
+            | Expr::Struct(_)
+            | Expr::List(_)
+            | Expr::AliasScope(_)
+            | Expr::Comp(_)
+            | Expr::CoreFunc(_)
+            | Expr::Call(_) => Ok(None),
+            Expr::Ref { .. }
+            | Expr::Frame { .. }
+            | Expr::Sel(..)
+            | Expr::Index(..)
+            | Expr::Package(_) => {
+                let w = match self.resolve(e, env) {
+                    Ok(w) => w,
+                    Err(err) if self.class(err) == Class::Limit => return Err(err),
+                    Err(_) => return Ok(None),
+                };
+                self.settle(w);
+                let w = self.deref(w);
+                let vertex = self.v(w);
+                if vertex.phase != Phase::Settled
+                    || vertex.error.is_some()
+                    || vertex.incomplete.is_some()
+                    || vertex.is_struct
+                    || vertex.is_list
+                    || vertex.kind == Kind::TOP
+                        && vertex.extra.as_ref().is_none_or(|x| x.alts.is_empty())
+                {
+                    return Ok(None);
+                }
+                if let Some(extra) = &vertex.extra
+                    && !extra.alts.is_empty()
+                {
+                    let mut out = Vec::with_capacity(extra.alts.len());
+                    for alt in extra.alts.clone() {
+                        if matches!(alt.val, Val::Node(_)) {
+                            return Ok(None);
+                        }
+                        out.push((alt.val, alt.mode));
+                    }
+                    return Ok(Some(out));
+                }
+                // One alternative of marked ones may be left: it keeps its mark only here.
+                Ok(Some(vec![(self.scalar_val(w), Mode::Maybe)]))
+            }
+            _ => match self.value(e, env) {
+                Ok(Val::Node(_) | Val::CoreFunc(_)) => Ok(None),
+                Ok(val) => Ok(Some(vec![(val, Mode::Maybe)])),
+                Err(err) if self.class(err) == Class::Limit => Err(err),
+                Err(_) => Ok(None),
+            },
+        }
+    }
+
+    /// Evaluates a candidate for each combination of alternatives.
+    fn candidates(&mut self, v: Vid) {
+        let most = self.s.budget.limits().alternatives as usize;
+        let base_choices = self.v(v).extra.as_ref().map(|x| x.choices.clone()).unwrap_or_default();
+        let mut work = vec![base_choices];
+        let mut survivors: Vec<(Vid, Mode)> = Vec::new();
+        let mut causes = Vec::new();
+        let mut made = 0;
+        // The vertex itself counts as the first, still undecided candidate.
+        let mut first = true;
+        while let Some(choices) = work.pop() {
+            let c = if first {
+                v
+            } else {
+                made += 1;
+                if made > most {
+                    let e = self.limit(LimitError::Alternatives);
+                    self.fail(v, e);
+                    return;
+                }
+                let c = self.candidate(v, &choices);
+                self.extra(v).active = Some(c);
+                self.expand(c);
+                c
+            };
+            if !first {
+                if let Some(e) = self.v(c).error {
+                    causes.push(e);
+                    self.extra(v).active = None;
+                    continue;
+                }
+                if let Some(e) = self.quick_conflict(c) {
+                    causes.push(e);
+                    self.extra(v).active = None;
+                    continue;
+                }
+            }
+            if self.s.budget.crossed().is_some() {
+                self.extra(v).active = None;
+                let e = self.limit(LimitError::Steps);
+                self.fail(v, e);
+                return;
+            }
+            let open = self.v(c).extra.as_ref().and_then(|x| x.disjs.first()).cloned();
+            if let Some(open) = open
+                && self.v(c).forward == Forward::No
+            {
+                for i in (0..self.width(&open)).rev() {
+                    let mut choices = choices.clone();
+                    choices.push((open.key, u32::try_from(i).unwrap_or(u32::MAX)));
+                    work.push(choices);
+                }
+                first = false;
+                self.extra(v).active = None;
+                continue;
+            }
+            first = false;
+            self.deep(c);
+            self.extra(v).active = None;
+            let mode = self.v(c).extra.as_ref().and_then(|x| x.mode).unwrap_or(Mode::Maybe);
+            let r = self.deref(c);
+            if let Some(e) = self.final_error(r) {
+                causes.push(e);
+                continue;
+            }
+            let alts = self.v(r).extra.as_ref().map(|x| x.alts.clone()).unwrap_or_default();
+            if alts.is_empty() {
+                survivors.push((c, mode));
+            } else {
+                for alt in alts {
+                    let node = match alt.val {
+                        Val::Node(x) => x,
+                        val => self.scalar_node(c, val),
+                    };
+                    survivors.push((node, mode.max(alt.mode)));
+                }
+            }
+        }
+        self.settle_survivors(v, survivors, causes);
+    }
+
+    fn candidate(&mut self, v: Vid, choices: &[((Src, u16), u32)]) -> Vid {
+        let (parent, label, arc) = {
+            let vertex = self.v(v);
+            (vertex.parent, vertex.label, vertex.arc)
+        };
+        let c = self.new_vertex(parent, label);
+        let conjs = self.v(v).conjs.clone();
+        let vertex = self.vm(c);
+        vertex.arc = arc;
+        vertex.conjs = conjs;
+        let inputs = self.v(v).extra.as_ref().map(|x| x.inputs.clone()).unwrap_or_default();
+        let extra = self.extra(c);
+        extra.choices = choices.to_vec();
+        extra.inputs = inputs;
+        c
+    }
+
+    fn scalar_node(&mut self, like: Vid, val: Val) -> Vid {
+        let (parent, label) = (self.v(like).parent, self.v(like).label);
+        let x = self.new_vertex(parent, label);
+        let src = self.new_val(val);
+        self.vm(x).conjs.push(Conj::new(src, EnvId::NONE));
+        self.settle(x);
+        x
+    }
+
+    fn settle_survivors(&mut self, v: Vid, survivors: Vec<(Vid, Mode)>, causes: Vec<ErrId>) {
+        let mut kept: Vec<(Vid, Mode)> = Vec::new();
+        'next: for (c, mode) in survivors {
+            for (old, m) in &mut kept {
+                if self.same_alternative(*old, c) {
+                    if mode == Mode::Default {
+                        *m = mode;
+                    }
+                    continue 'next;
+                }
+            }
+            kept.push((c, mode));
+        }
+        match kept.as_slice() {
+            [] => {
+                if self.s.budget.crossed().is_none() {
+                    let e = self.empty_disjunction(v, causes);
+                    self.fail(v, e);
+                } else {
+                    let e = self.limit(LimitError::Steps);
+                    self.fail(v, e);
+                }
+            }
+            [(c, mode)] => {
+                let (c, mode) = (*c, *mode);
+                self.extra(v).mode = Some(mode);
+                self.vm(v).forward = Forward::Chosen(c);
+            }
+            _ => {
+                self.extra(v).alts =
+                    kept.into_iter().map(|(c, mode)| Alt { val: Val::Node(c), mode }).collect();
+            }
+        }
+    }
+
+    /// Finds a field whose conjuncts are literals that exclude each other, without evaluating.
+    fn quick_conflict(&mut self, c: Vid) -> Option<ErrId> {
+        for i in 0..self.v(c).arcs.len() {
+            let (_, w) = self.v(c).arcs[i];
+            let vertex = self.v(w);
+            if vertex.conjs.len() < 2 || vertex.arc != super::state::ArcKind::Member {
+                continue;
+            }
+            let mut atom: Option<Val> = None;
+            for conj in &vertex.conjs {
+                let val = match conj.src {
+                    Src::Expr(e) if self.ir.is_literal(e) => self.literal(e),
+                    Src::Data(d) => match &self.s.data[d.idx()] {
+                        super::state::Data::Val(val) => val.clone(),
+                        _ => continue,
+                    },
+                    _ => continue,
+                };
+                match &atom {
+                    Some(old) if !self.same_atom(old, &val) => {
+                        let text = format!(
+                            "conflicting values {} and {}",
+                            self.val_text(old),
+                            self.val_text(&val)
+                        );
+                        return Some(self.err(Class::Eval, Msg::Text(text), w));
+                    }
+                    _ => atom = Some(val),
+                }
+            }
+        }
+        None
+    }
+}

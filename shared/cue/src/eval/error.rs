@@ -1,0 +1,187 @@
+//! Errors inside an evaluation; their text is made when it is printed.
+
+use super::state::{Conj, Machine, Src, Vid};
+use crate::error::{Class, Error, Position};
+use crate::ir::ExprId;
+use crate::kind::Kind;
+use crate::label::Label;
+use crate::limits::LimitError;
+use smallvec::SmallVec;
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) struct ErrId(pub(crate) u32);
+
+pub(crate) type Res<T> = Result<T, ErrId>;
+
+#[derive(Clone, Debug)]
+pub(crate) enum Msg {
+    Text(String),
+    /// `undefined field: x`
+    Undefined(Label),
+    /// `non-concrete value string in operand to +`
+    NonConcrete(Kind, &'static str),
+    /// `x: incomplete value string`, the text made from the vertex.
+    Incomplete,
+    /// `field not allowed`
+    NotAllowed,
+    StructuralCycle,
+    Cycle(ExprId),
+    Limit(LimitError),
+}
+
+#[derive(Clone, Debug)]
+pub(crate) struct Err {
+    pub(crate) class: Class,
+    pub(crate) msg: Msg,
+    pub(crate) vertex: Vid,
+    pub(crate) at: SmallVec<[ExprId; 2]>,
+    /// The errors of the alternatives of a disjunction.
+    pub(crate) causes: Vec<ErrId>,
+}
+
+impl Machine<'_> {
+    pub(crate) fn err(&mut self, class: Class, msg: Msg, vertex: Vid) -> ErrId {
+        self.err_at(class, msg, vertex, &[])
+    }
+
+    pub(crate) fn err_at(&mut self, class: Class, msg: Msg, vertex: Vid, at: &[ExprId]) -> ErrId {
+        let _ = self.s.budget.bytes(96);
+        self.s.errs.push(Err { class, msg, vertex, at: at.into(), causes: Vec::new() });
+        ErrId(u32::try_from(self.s.errs.len() - 1).unwrap_or(u32::MAX))
+    }
+
+    pub(crate) fn text_err(&mut self, class: Class, text: impl Into<String>, at: ExprId) -> ErrId {
+        self.err_at(class, Msg::Text(text.into()), Vid::NONE, &[at])
+    }
+
+    pub(crate) fn limit(&mut self, limit: LimitError) -> ErrId {
+        self.s.budget.cross(limit);
+        self.err(Class::Limit, Msg::Limit(limit), Vid::NONE)
+    }
+
+    /// Counts a step.
+    #[inline]
+    pub(crate) fn step(&mut self) -> Res<()> {
+        match self.s.budget.steps(1) {
+            Ok(()) if self.s.budget.crossed().is_none() => Ok(()),
+            Ok(()) => {
+                let limit = self.s.budget.crossed().unwrap_or(LimitError::Steps);
+                Err(self.limit(limit))
+            }
+            Err(limit) => Err(self.limit(limit)),
+        }
+    }
+
+    /// Enters one level of nested evaluation.
+    #[inline]
+    pub(crate) fn enter(&mut self) -> Res<()> {
+        self.step()?;
+        if self.s.depth >= self.s.budget.limits().depth {
+            return Err(self.limit(LimitError::Depth));
+        }
+        self.s.depth += 1;
+        Ok(())
+    }
+
+    #[inline]
+    pub(crate) fn leave(&mut self) {
+        self.s.depth -= 1;
+    }
+
+    pub(crate) fn class(&self, e: ErrId) -> Class {
+        self.s.errs[e.0 as usize].class
+    }
+
+    pub(crate) fn is_incomplete(&self, e: ErrId) -> bool {
+        self.class(e).is_incomplete()
+    }
+
+    /// Gives an error without a vertex one.
+    pub(crate) fn locate(&mut self, e: ErrId, v: Vid) {
+        let err = &mut self.s.errs[e.0 as usize];
+        if err.vertex.is_none() {
+            err.vertex = v;
+        }
+    }
+
+    /// Labels from the root to a vertex.
+    pub(crate) fn path(&self, mut v: Vid) -> Vec<ecow::EcoString> {
+        let mut labels = Vec::new();
+        while !v.is_none() {
+            let vertex = self.v(v);
+            if vertex.label != Label::NONE {
+                labels.push(self.label_text(vertex.label));
+            }
+            v = vertex.parent;
+        }
+        labels.reverse();
+        labels
+    }
+
+    /// A label as written in CUE.
+    pub(crate) fn label_text(&self, label: Label) -> ecow::EcoString {
+        use crate::label::LabelKind;
+        match label.kind() {
+            LabelKind::Int => ecow::eco_format!("{}", label.index()),
+            LabelKind::String => {
+                let name = self.name(label);
+                if crate::export::is_ident(name) {
+                    name.clone()
+                } else {
+                    crate::export::quoted(name)
+                }
+            }
+            _ => crate::compile::plain_name(self.name(label)).into(),
+        }
+    }
+
+    pub(crate) fn message(&mut self, e: ErrId) -> String {
+        let err = self.s.errs[e.0 as usize].clone();
+        match err.msg {
+            Msg::Text(text) => text,
+            Msg::Undefined(label) => format!("undefined field: {}", self.label_text(label)),
+            Msg::NonConcrete(kind, what) => format!("non-concrete value {kind} in {what}"),
+            Msg::Incomplete => {
+                let text = self.show(err.vertex);
+                format!("incomplete value {text}")
+            }
+            Msg::NotAllowed => "field not allowed".into(),
+            Msg::StructuralCycle => "structural cycle".into(),
+            Msg::Cycle(expr) => format!("cycle with field: {}", self.ir.text(expr)),
+            Msg::Limit(limit) => limit.to_string(),
+        }
+    }
+
+    /// The public form, causes after it.
+    pub(crate) fn public(&mut self, e: ErrId, out: &mut Vec<Error>) {
+        const MOST: usize = 64;
+        if out.len() >= MOST {
+            return;
+        }
+        let err = self.s.errs[e.0 as usize].clone();
+        let message = self.message(e);
+        let path = self.path(err.vertex);
+        let positions = err.at.iter().filter_map(|&e| self.position(e)).collect();
+        let error = Error { class: err.class, message, path, positions };
+        if !out.contains(&error) {
+            out.push(error);
+        }
+        for cause in err.causes {
+            self.public(cause, out);
+        }
+    }
+
+    pub(crate) fn position(&self, e: ExprId) -> Option<Position> {
+        let (pos, _) = self.ir.pos.get(e.idx())?;
+        let source = self.ir.sources.get(pos.file.idx())?;
+        let at = source.lines.position(pos.start);
+        Some(Position { file: source.name.clone(), line: at.line, column: at.column })
+    }
+
+    pub(crate) fn conj_expr(&self, conj: Conj) -> Option<ExprId> {
+        match conj.src {
+            Src::Expr(e) => Some(e),
+            _ => None,
+        }
+    }
+}

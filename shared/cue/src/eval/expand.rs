@@ -1,0 +1,751 @@
+//! Distributing conjuncts over a vertex and its fields, and settling it.
+
+use super::closed::{CloseId, Req};
+use super::error::{ErrId, Msg, Res};
+use super::state::{
+    ArcKind, CYCLIC, Conj, Data, Deep, EMBED, EnvId, Extra, Forward, GROUP, Machine, Occurrence,
+    Pattern, Phase, Refs, RefsId, Src, Task, TaskKind, TaskState, Val, Vid,
+};
+use crate::error::Class;
+use crate::ir::{Callee, Core, Expr, ExprId, PatternDecl, StructId};
+use crate::kind::Kind;
+use crate::label::Label;
+use crate::limits::LimitError;
+use cue_syntax::ast::UnaryOp;
+use smallvec::SmallVec;
+
+impl Machine<'_> {
+    /// The vertex that stands for `v`: follows shared references, chosen alternatives and
+    /// candidates under evaluation.
+    pub(crate) fn deref(&mut self, mut v: Vid) -> Vid {
+        loop {
+            let vertex = self.v(v);
+            v = match vertex.forward {
+                Forward::Share(w) | Forward::Chosen(w) => w,
+                Forward::No => match vertex.extra.as_ref().and_then(|x| x.active) {
+                    Some(c) => c,
+                    None => return v,
+                },
+            };
+        }
+    }
+
+    /// Follows shared references only: the vertex whose conjuncts define `v`.
+    fn share_root(&self, mut v: Vid) -> Vid {
+        while let Forward::Share(w) = self.v(v).forward {
+            v = w;
+        }
+        v
+    }
+
+    /// Adds a conjunct, also to a vertex that has been computed already.
+    pub(crate) fn add_conj(&mut self, v: Vid, conj: Conj) {
+        let vertex = self.vm(v);
+        if vertex
+            .conjs
+            .iter()
+            .any(|c| c.src == conj.src && c.env == conj.env && c.close == conj.close)
+        {
+            return;
+        }
+        vertex.conjs.push(conj);
+        match vertex.phase {
+            Phase::New | Phase::Expanding => {}
+            _ if vertex.forward != Forward::No => self.reset(v),
+            phase => {
+                if phase == Phase::Settled {
+                    vertex.phase = Phase::Expanded;
+                }
+                vertex.deep = Deep::No;
+                vertex.incomplete = None;
+                if let Some(extra) = &mut vertex.extra {
+                    extra.alts.clear();
+                }
+                let conj = self.def_conj(v, conj);
+                self.process(v, conj, false);
+            }
+        }
+    }
+
+    /// Forgets everything computed about a vertex but its conjuncts.
+    fn reset(&mut self, v: Vid) {
+        let vertex = self.vm(v);
+        vertex.phase = Phase::New;
+        vertex.deep = Deep::No;
+        vertex.forward = Forward::No;
+        vertex.kind = Kind::TOP;
+        vertex.is_struct = false;
+        vertex.maybe_struct = false;
+        vertex.is_list = false;
+        vertex.list_closed = false;
+        vertex.noncyclic = false;
+        vertex.any_cyclic = false;
+        vertex.list_len = 0;
+        vertex.arcs.clear();
+        vertex.atom = Val::Top;
+        vertex.checks.clear();
+        vertex.error = None;
+        vertex.incomplete = None;
+        vertex.witness = None;
+        if let Some(extra) = &mut vertex.extra {
+            let choices = std::mem::take(&mut extra.choices);
+            let inputs = std::mem::take(&mut extra.inputs);
+            **extra = Extra { choices, inputs, ..Extra::default() };
+        }
+    }
+
+    /// In a definition all conjuncts share the definition's closing id.
+    fn def_conj(&mut self, v: Vid, mut conj: Conj) -> Conj {
+        if let Some(id) = self.v(v).extra.as_ref().and_then(|x| x.def_close) {
+            conj.close = id;
+            conj.flags |= GROUP;
+        }
+        conj
+    }
+
+    /// Distributes the conjuncts of a vertex: fields get theirs, references are followed, work
+    /// that needs values is queued.
+    pub(crate) fn expand(&mut self, v: Vid) {
+        if self.v(v).phase != Phase::New {
+            return;
+        }
+        if let Err(e) = self.enter() {
+            self.vm(v).error = Some(e);
+            return;
+        }
+        self.vm(v).phase = Phase::Expanding;
+        self.inherit_reqs(v);
+        if self.v(v).label.is_def() {
+            let parent = self.v(v).conjs.first().map_or(CloseId::NONE, |c| c.close);
+            let id = self.new_close(parent, false, false);
+            self.add_req(v, Req { id, recursive: true });
+            self.extra(v).def_close = Some(id);
+        }
+        let n = self.v(v).extra.as_ref().map_or(0, |x| x.inputs.len());
+        for i in 0..n {
+            if let Some((path, conj)) =
+                self.v(v).extra.as_ref().and_then(|x| x.inputs.get(i)).cloned()
+                && let [label] = path.as_slice()
+            {
+                self.insert_arc(v, *label, ArcKind::Member, conj);
+            }
+        }
+        let mut i = 0;
+        while i < self.v(v).conjs.len() {
+            let conj = self.v(v).conjs[i];
+            let sole = self.v(v).conjs.len() == 1;
+            let conj = self.def_conj(v, conj);
+            self.process(v, conj, sole);
+            i += 1;
+        }
+        self.flush_cyclic(v);
+        if self.v(v).phase == Phase::Expanding {
+            self.vm(v).phase = Phase::Expanded;
+        }
+        self.leave();
+    }
+
+    /// Conjuncts reached in a circle count once something else gives the vertex structure.
+    fn flush_cyclic(&mut self, v: Vid) {
+        while self.v(v).noncyclic
+            && let Some((conj, w)) = self.vm(v).extra.as_mut().and_then(|x| x.cyclic.pop())
+        {
+            self.take_conjs(v, conj, w);
+        }
+    }
+
+    pub(crate) fn process(&mut self, v: Vid, conj: Conj, sole: bool) {
+        let mut stack: SmallVec<[Conj; 4]> = SmallVec::new();
+        stack.push(conj);
+        while let Some(c) = stack.pop() {
+            if let Err(e) = self.step() {
+                self.fail(v, e);
+                return;
+            }
+            match c.src {
+                Src::Data(d) => self.add_data_conj(v, c, d),
+                Src::Node(w) => self.follow(v, c, w, None, false),
+                Src::Val(i) => {
+                    let val = self.s.vals[i as usize].clone();
+                    self.unify_val(v, val, c);
+                }
+                Src::Expr(e) => self.process_expr(v, c, e, sole && stack.is_empty(), &mut stack),
+            }
+        }
+    }
+
+    fn process_expr(
+        &mut self,
+        v: Vid,
+        c: Conj,
+        e: ExprId,
+        sole: bool,
+        stack: &mut SmallVec<[Conj; 4]>,
+    ) {
+        match self.ir.expr(e) {
+            Expr::And(a, b) => {
+                let mut c = c;
+                if c.flags & EMBED != 0 {
+                    c.close = self.new_close(c.close, true, false);
+                    c.flags = (c.flags & !EMBED) | GROUP;
+                }
+                stack.push(c.with(Src::Expr(b), c.env));
+                stack.push(c.with(Src::Expr(a), c.env));
+            }
+            Expr::Struct(id) => self.add_struct(v, c, id),
+            Expr::List(id) => {
+                self.note_structure(v, c);
+                if self.ir.lists[id.idx()].has_comp {
+                    self.push_task(v, TaskKind::List(id), c);
+                } else {
+                    self.add_list(v, c, id);
+                }
+            }
+            Expr::Disj(_) => self.add_disj(v, c, None),
+            Expr::AliasScope(x) => {
+                let env = self.new_env(c.env, v, Label::NONE);
+                stack.push(c.with(Src::Expr(x), env));
+            }
+            Expr::Ref { .. }
+            | Expr::Frame { .. }
+            | Expr::Sel(..)
+            | Expr::Index(..)
+            | Expr::Package(_) => match self.resolve(e, c.env) {
+                Ok(w) => self.follow(v, c, w, Some(e), sole),
+                Err(err) if self.is_incomplete(err) => self.push_task(v, TaskKind::Expr, c),
+                Err(err) => self.fail(v, err),
+            },
+            Expr::Comp(id) => self.push_task(v, TaskKind::Comp(id), c),
+            Expr::Top => {
+                if !c.close.is_none() {
+                    self.extra(v).opens.push(c.close);
+                }
+            }
+            Expr::Bottom => {
+                let err = self.err_at(
+                    Class::User,
+                    Msg::Text("explicit error (_|_ literal) in source".into()),
+                    v,
+                    &[e],
+                );
+                self.fail(v, err);
+            }
+            Expr::Null
+            | Expr::Bool(_)
+            | Expr::Int(_)
+            | Expr::Num(_)
+            | Expr::Str(_)
+            | Expr::Bytes(_)
+            | Expr::Kind(_) => {
+                let val = self.literal(e);
+                self.unify_val(v, val, c);
+            }
+            Expr::Bound(_, x) if self.ir.is_literal(x) => match self.value(e, c.env) {
+                Ok(val) => self.unify_val(v, val, c),
+                Err(err) => self.fail(v, err),
+            },
+            Expr::Call(id) => {
+                let call = &self.ir.calls[id.idx()];
+                if let (Callee::Core(Core::Close), [arg]) = (call.callee, call.args.as_slice()) {
+                    let id = self.new_close(c.close, c.flags & EMBED != 0, c.flags & GROUP != 0);
+                    self.add_req(v, Req { id, recursive: false });
+                    let flags = (c.flags & CYCLIC) | GROUP;
+                    stack.push(Conj { src: Src::Expr(*arg), close: id, flags, ..c });
+                } else {
+                    self.push_task(v, TaskKind::Expr, c);
+                }
+            }
+            _ => self.push_task(v, TaskKind::Expr, c),
+        }
+    }
+
+    pub(crate) fn push_task(&mut self, v: Vid, kind: TaskKind, conj: Conj) {
+        self.extra(v).tasks.push(Task { kind, conj, state: TaskState::Pending });
+    }
+
+    /// A struct or list conjunct gives the vertex structure unless it came around in a circle.
+    pub(crate) fn note_structure(&mut self, v: Vid, c: Conj) {
+        if c.flags & CYCLIC == 0 {
+            self.vm(v).noncyclic = true;
+        }
+    }
+
+    /// A final error of the vertex itself; the first counts, a user's own beats others.
+    pub(crate) fn fail(&mut self, v: Vid, e: ErrId) {
+        self.locate(e, v);
+        let class = self.class(e);
+        let old = self.v(v).error;
+        if class.is_incomplete() {
+            self.vm(v).incomplete.get_or_insert(e);
+        } else if old.is_none_or(|old| class == Class::User && self.class(old) == Class::Eval) {
+            self.vm(v).error = Some(e);
+        }
+    }
+
+    fn add_struct(&mut self, v: Vid, c: Conj, id: StructId) {
+        let tmpl = &self.ir.structs[id.idx()];
+        let env = self.new_env(c.env, v, Label::NONE);
+        let mut c = c;
+        if !tmpl.embeds.is_empty() || !tmpl.comps.is_empty() {
+            c.close = self.new_close(c.close, c.flags & EMBED != 0, c.flags & GROUP != 0);
+        }
+        self.note_structure(v, c);
+        if tmpl.surely_struct {
+            self.vm(v).is_struct = true;
+            self.narrow(v, Kind::STRUCT, c);
+        } else {
+            self.vm(v).maybe_struct = true;
+        }
+        if tmpl.open && !c.close.is_none() {
+            self.extra(v).opens.push(c.close);
+        }
+        for field in &tmpl.fields {
+            self.insert_arc(
+                v,
+                field.label,
+                field.marker.into(),
+                c.field(Src::Expr(field.value), env),
+            );
+        }
+        for pattern in &tmpl.patterns {
+            self.add_pattern(v, *pattern, env, c);
+        }
+        for &dynamic in &tmpl.dynamics {
+            self.push_task(v, TaskKind::Dynamic(dynamic), c.with(c.src, env));
+        }
+        for &embed in &tmpl.embeds {
+            let flags = (c.flags & CYCLIC) | EMBED;
+            self.process(v, Conj { src: Src::Expr(embed), env, flags, ..c }, false);
+        }
+        for &comp in &tmpl.comps {
+            let flags = (c.flags & CYCLIC) | EMBED;
+            self.push_task(v, TaskKind::Comp(comp), Conj { env, flags, ..c });
+        }
+    }
+
+    pub(crate) fn insert_arc(&mut self, v: Vid, label: Label, kind: ArcKind, conj: Conj) -> Vid {
+        if let Some(w) = self.arc(v, label) {
+            let vertex = self.vm(w);
+            vertex.arc = vertex.arc.min(kind);
+            self.add_conj(w, conj);
+            return w;
+        }
+        let w = self.new_vertex(v, label);
+        let vertex = self.vm(w);
+        vertex.arc = kind;
+        vertex.conjs.push(conj);
+        self.push_arc(v, label, w);
+        self.pass_inputs(v, label, w);
+        if self.v(v).arcs.len() as u64 > self.s.budget.limits().list {
+            self.limit(LimitError::List);
+        }
+        self.apply_patterns(v, label, w);
+        w
+    }
+
+    fn pass_inputs(&mut self, v: Vid, label: Label, w: Vid) {
+        let Some(extra) = &self.v(v).extra else { return };
+        if extra.inputs.is_empty() {
+            return;
+        }
+        let below: Vec<_> = extra
+            .inputs
+            .iter()
+            .filter_map(|(path, conj)| match path.as_slice() {
+                [first, rest @ ..] if *first == label && !rest.is_empty() => {
+                    Some((rest.to_vec(), *conj))
+                }
+                _ => None,
+            })
+            .collect();
+        if !below.is_empty() {
+            self.extra(w).inputs.extend(below);
+        }
+    }
+
+    fn apply_patterns(&mut self, v: Vid, label: Label, w: Vid) {
+        if label.is_string() {
+            let n = self.v(v).extra.as_ref().map_or(0, |x| x.patterns.len());
+            for i in 0..n {
+                if let Some(pattern) =
+                    self.v(v).extra.as_ref().and_then(|x| x.patterns.get(i)).copied()
+                {
+                    self.apply_pattern(v, pattern, label, w);
+                }
+            }
+        } else if label.is_int() {
+            let n = self.v(v).extra.as_ref().map_or(0, |x| x.rests.len());
+            for i in 0..n {
+                if let Some(rest) = self.v(v).extra.as_ref().and_then(|x| x.rests.get(i)).copied()
+                    && label.index() >= rest.from
+                    && let Some(conj) = rest.conj
+                {
+                    self.add_conj(w, conj);
+                }
+            }
+        }
+    }
+
+    fn add_pattern(&mut self, v: Vid, decl: PatternDecl, env: EnvId, c: Conj) {
+        let pattern = Pattern { decl, env, conj: c };
+        self.extra(v).patterns.push(pattern);
+        let arcs: Vec<_> = self.v(v).arcs.iter().filter(|(l, _)| l.is_string()).copied().collect();
+        for (label, w) in arcs {
+            self.apply_pattern(v, pattern, label, w);
+        }
+    }
+
+    fn apply_pattern(&mut self, v: Vid, pattern: Pattern, label: Label, w: Vid) {
+        match self.matches_label(pattern.decl.pattern, pattern.env, label) {
+            Ok(true) => {
+                let env = if pattern.decl.framed {
+                    self.new_env(pattern.env, w, label)
+                } else {
+                    pattern.env
+                };
+                self.add_conj(w, pattern.conj.field(Src::Expr(pattern.decl.value), env));
+            }
+            Ok(false) => {}
+            Err(e) => self.fail(v, e),
+        }
+    }
+
+    fn matches_label(&mut self, pattern: ExprId, env: EnvId, label: Label) -> Res<bool> {
+        match self.ir.expr(pattern) {
+            Expr::Kind(k) => return Ok(k.intersects(Kind::STRING)),
+            Expr::Top => return Ok(true),
+            Expr::Str(id) => return Ok(self.ir.texts[id.idx()] == *self.name(label)),
+            _ => {}
+        }
+        let name = Val::Str(self.name(label).clone());
+        let w = self.anon(Conj::new(Src::Expr(pattern), env));
+        self.settle(w);
+        let val = self.node_val(w)?;
+        match val {
+            Val::Node(w) => {
+                let w = self.deref(w);
+                let alts = self.v(w).extra.as_ref().map(|x| x.alts.clone()).unwrap_or_default();
+                if !alts.is_empty() {
+                    for alt in alts {
+                        let ok = match alt.val {
+                            Val::Node(c) => self.label_fits(c, &name)?,
+                            val => self.meet(&val, &name)?.is_some(),
+                        };
+                        if ok {
+                            return Ok(true);
+                        }
+                    }
+                    return Ok(false);
+                }
+                self.label_fits(w, &name)
+            }
+            val => Ok(self.meet(&val, &name)?.is_some()),
+        }
+    }
+
+    fn label_fits(&mut self, w: Vid, name: &Val) -> Res<bool> {
+        let w = self.deref(w);
+        let vertex = self.v(w);
+        if vertex.is_struct || vertex.is_list || !vertex.kind.intersects(Kind::STRING) {
+            return Ok(false);
+        }
+        if vertex.atom.is_atom() {
+            let atom = vertex.atom.clone();
+            return Ok(self.meet(&atom, name)?.is_some());
+        }
+        let checks = vertex.checks.clone();
+        for check in checks {
+            if self.meet(&check, name)?.is_none() {
+                return Ok(false);
+            }
+        }
+        Ok(true)
+    }
+
+    fn add_data_conj(&mut self, v: Vid, c: Conj, d: super::state::DataId) {
+        match self.s.data[d.idx()].clone() {
+            Data::Val(val) => self.unify_val(v, val, c),
+            Data::Struct(start, len) => {
+                self.note_structure(v, c);
+                self.vm(v).is_struct = true;
+                self.narrow(v, Kind::STRUCT, c);
+                for i in start..start + len {
+                    let (label, item) = self.s.items[i as usize];
+                    self.insert_arc(v, label, ArcKind::Member, c.field(Src::Data(item), c.env));
+                }
+            }
+            data @ (Data::List(start, len) | Data::OpenList(start, len)) => {
+                self.note_structure(v, c);
+                let elems: Vec<_> = (start..start + len)
+                    .map(|i| c.field(Src::Data(self.s.items[i as usize].1), c.env))
+                    .collect();
+                let rest = matches!(data, Data::OpenList(..)).then_some(None);
+                self.unify_list(v, c, &elems, rest);
+            }
+            Data::Node(w) => self.follow(v, c, w, None, false),
+            Data::Unify(start, len) => {
+                for i in start..start + len {
+                    let item = self.s.items[i as usize].1;
+                    self.process(v, c.with(Src::Data(item), c.env), false);
+                }
+            }
+        }
+    }
+
+    /// Makes `w` part of `v`: by sharing if nothing else defines `v`, else by its conjuncts.
+    pub(crate) fn follow(
+        &mut self,
+        v: Vid,
+        mut conj: Conj,
+        w: Vid,
+        expr: Option<ExprId>,
+        sole: bool,
+    ) {
+        let w = self.share_root(w);
+        if self.stands_for(w, v) {
+            return;
+        }
+        let mut cyclic = self.is_ancestor(w, v);
+        let mut at = conj.refs;
+        while let Some(expr) = expr
+            && !at.is_none()
+            && !cyclic
+        {
+            let r = self.s.refs[at.idx()];
+            if r.expr == expr && r.target == w {
+                if r.node == v {
+                    return;
+                }
+                cyclic = true;
+            }
+            at = r.next;
+        }
+        let closes = expr.is_some_and(|e| self.is_def_path(e));
+        if sole
+            && !cyclic
+            && conj.flags & (EMBED | GROUP | CYCLIC) == 0
+            && (conj.close.is_none())
+            && !self.v(v).label.is_def()
+            && self.v(v).arc == ArcKind::Member
+            && self.v(w).label != Label::NONE
+            && self
+                .v(v)
+                .extra
+                .as_ref()
+                .is_none_or(|x| x.choices.is_empty() && x.reqs.is_empty() && x.inputs.is_empty())
+        {
+            self.vm(v).forward = Forward::Share(w);
+            return;
+        }
+        if let Some(expr) = expr {
+            let id = RefsId(u32::try_from(self.s.refs.len()).unwrap_or(u32::MAX - 1));
+            self.s.refs.push(Refs { expr, target: w, node: v, next: conj.refs });
+            conj.refs = id;
+        }
+        if closes {
+            let id = self.new_close(conj.close, conj.flags & EMBED != 0, conj.flags & GROUP != 0);
+            self.add_req(v, Req { id, recursive: true });
+            conj.close = id;
+            conj.flags = (conj.flags & !EMBED) | GROUP;
+        }
+        if cyclic {
+            conj.flags |= CYCLIC;
+            self.vm(v).any_cyclic = true;
+            if self.v(v).noncyclic {
+                self.take_conjs(v, conj, w);
+            } else {
+                self.extra(v).cyclic.push((conj, w));
+            }
+            return;
+        }
+        self.take_conjs(v, conj, w);
+    }
+
+    fn take_conjs(&mut self, v: Vid, conj: Conj, w: Vid) {
+        if let Err(e) = self.enter() {
+            self.fail(v, e);
+            return;
+        }
+        let mut i = 0;
+        while let Some(&wc) = self.v(w).conjs.get(i) {
+            let flags = conj.flags | (wc.flags & CYCLIC);
+            self.process(v, Conj { src: wc.src, env: wc.env, flags, ..conj }, false);
+            i += 1;
+        }
+        self.leave();
+    }
+
+    /// Whether `v` is `w` or a candidate being evaluated in its place.
+    fn stands_for(&self, w: Vid, v: Vid) -> bool {
+        let mut at = w;
+        loop {
+            if at == v {
+                return true;
+            }
+            match self.v(at).extra.as_ref().and_then(|x| x.active) {
+                Some(c) => at = c,
+                None => return false,
+            }
+        }
+    }
+
+    fn is_ancestor(&self, w: Vid, v: Vid) -> bool {
+        let mut at = self.v(v).parent;
+        while !at.is_none() {
+            if self.stands_for(w, at) {
+                return true;
+            }
+            at = self.v(at).parent;
+        }
+        false
+    }
+
+    /// Whether a reference goes to or through a definition, which closes what it defines.
+    pub(crate) fn is_def_path(&self, mut e: ExprId) -> bool {
+        loop {
+            match self.ir.expr(e) {
+                Expr::Ref { label, .. } => return label.is_def(),
+                Expr::Sel(x, label) => {
+                    if label.is_def() {
+                        return true;
+                    }
+                    e = x;
+                }
+                Expr::Index(x, _) => e = x,
+                _ => return false,
+            }
+        }
+    }
+
+    /// A vertex for a value that is no field.
+    pub(crate) fn anon(&mut self, conj: Conj) -> Vid {
+        let parent =
+            if conj.env.is_none() { Vid::NONE } else { self.s.envs[conj.env.idx()].vertex };
+        let v = self.new_vertex(parent, Label::NONE);
+        let refs = if conj.refs.is_none() { self.s.cur_refs } else { conj.refs };
+        self.vm(v).conjs.push(Conj { refs, ..conj });
+        v
+    }
+
+    /// Computes the vertex's own value.
+    pub(crate) fn settle(&mut self, v: Vid) {
+        let v = self.deref(v);
+        self.expand(v);
+        let v = self.deref(v);
+        match self.v(v).phase {
+            Phase::Settled => return,
+            Phase::New => return self.settle(v),
+            Phase::Settling | Phase::Expanding => {
+                self.s.touch = self.s.touch.min(self.v(v).depth);
+                return;
+            }
+            Phase::Expanded => {}
+        }
+        if let Err(e) = self.enter() {
+            self.fail(v, e);
+            return;
+        }
+        let depth = self.s.depth;
+        let touch = std::mem::replace(&mut self.s.touch, u32::MAX);
+        let vertex = self.vm(v);
+        vertex.phase = Phase::Settling;
+        vertex.depth = depth;
+        vertex.incomplete = None;
+        if !self.has_disjs(v) {
+            self.run_tasks(v, None);
+        }
+        if self.has_disjs(v) {
+            self.resolve_disjs(v);
+        } else {
+            self.finish(v);
+        }
+        let touched = self.s.touch;
+        self.vm(v).phase = if touched < depth { Phase::Expanded } else { Phase::Settled };
+        self.s.touch = touch.min(if touched < depth { touched } else { u32::MAX });
+        self.leave();
+    }
+
+    pub(crate) fn has_disjs(&self, v: Vid) -> bool {
+        self.v(v).extra.as_ref().is_some_and(|x| !x.disjs.is_empty())
+    }
+
+    fn finish(&mut self, v: Vid) {
+        self.flush_cyclic(v);
+        let vertex = self.v(v);
+        if vertex.any_cyclic
+            && !vertex.noncyclic
+            && vertex.extra.as_ref().is_some_and(|x| !x.cyclic.is_empty())
+        {
+            let e = self.err(Class::StructuralCycle, Msg::StructuralCycle, v);
+            self.fail(v, e);
+            return;
+        }
+        let failed = vertex.extra.as_ref().and_then(|x| {
+            x.tasks.iter().find_map(|t| match t.state {
+                TaskState::Failed(e) => Some(e),
+                _ => None,
+            })
+        });
+        let vertex = self.vm(v);
+        if vertex.maybe_struct
+            && !vertex.is_struct
+            && !vertex.is_list
+            && !vertex.atom.is_atom()
+            && vertex.kind == Kind::TOP
+        {
+            vertex.is_struct = true;
+            vertex.kind = Kind::STRUCT;
+        }
+        if let Some(e) = failed {
+            if self.is_incomplete(e) {
+                self.vm(v).incomplete.get_or_insert(e);
+            } else {
+                self.fail(v, e);
+            }
+        }
+        self.run_checks(v);
+    }
+
+    pub(crate) fn add_disj(&mut self, v: Vid, conj: Conj, nodes: Option<std::sync::Arc<Vec<Vid>>>) {
+        let extra = self.extra(v);
+        let mut nth = 0;
+        for (src, env) in &extra.seen {
+            if *src == conj.src {
+                if *env == conj.env && nodes.is_none() {
+                    return;
+                }
+                nth += 1;
+            }
+        }
+        extra.seen.push((conj.src, conj.env));
+        let key = (conj.src, nth);
+        let choice = extra.choices.iter().find(|(k, _)| *k == key).map(|(_, i)| *i);
+        let occurrence = Occurrence { key, conj, nodes };
+        match choice {
+            Some(i) => {
+                let (alt, mode) = self.alternative(&occurrence, i as usize);
+                let extra = self.extra(v);
+                extra.mode = Some(extra.mode.map_or(mode, |m| m.max(mode)));
+                self.process(v, alt, false);
+            }
+            None => self.extra(v).disjs.push(occurrence),
+        }
+    }
+
+    pub(crate) fn literal(&self, e: ExprId) -> Val {
+        match self.ir.expr(e) {
+            Expr::Null => Val::Null,
+            Expr::Bool(b) => Val::Bool(b),
+            Expr::Int(i) => Val::Int(i),
+            Expr::Num(id) => Val::Num(self.ir.nums[id.idx()].clone()),
+            Expr::Str(id) => Val::Str(self.ir.texts[id.idx()].clone()),
+            Expr::Bytes(id) => Val::Bytes(std::sync::Arc::clone(&self.ir.bytes[id.idx()])),
+            Expr::Kind(k) => Val::Kind(k),
+            _ => Val::Top,
+        }
+    }
+
+    pub(crate) fn bound(op: UnaryOp, val: Val) -> Val {
+        Val::Bound(op, std::sync::Arc::new(val))
+    }
+}

@@ -1,0 +1,95 @@
+//! Lists: unification by position, open ends, elements made by comprehensions.
+
+use super::error::Msg;
+use super::state::{ArcKind, Conj, ListRest, Machine, Src, Vid};
+use crate::error::Class;
+use crate::ir::{Expr, ListId};
+use crate::kind::Kind;
+use crate::label::Label;
+
+impl Machine<'_> {
+    pub(crate) fn add_list(&mut self, v: Vid, c: Conj, id: ListId) {
+        let tmpl = &self.ir.lists[id.idx()];
+        let elems: Vec<_> = tmpl.elems.iter().map(|e| c.field(Src::Expr(*e), c.env)).collect();
+        let rest = tmpl.ellipsis.map(|of| of.map(|e| c.field(Src::Expr(e), c.env)));
+        self.unify_list(v, c, &elems, rest);
+    }
+
+    /// A list literal with comprehensions among its elements.
+    pub(crate) fn run_list(&mut self, v: Vid, c: Conj, id: ListId) -> super::error::Res<()> {
+        let tmpl = &self.ir.lists[id.idx()];
+        let mut elems = Vec::with_capacity(tmpl.elems.len());
+        for &e in &tmpl.elems {
+            let Expr::Comp(comp) = self.ir.expr(e) else {
+                elems.push(c.field(Src::Expr(e), c.env));
+                continue;
+            };
+            let body = self.ir.comps[comp.idx()].body_expr;
+            for env in self.run_clauses(comp, c.env)? {
+                elems.push(c.field(Src::Expr(body), env));
+            }
+            if elems.len() as u64 > self.s.budget.limits().list {
+                return Err(self.limit(crate::limits::LimitError::List));
+            }
+        }
+        let rest = tmpl.ellipsis.map(|of| of.map(|e| c.field(Src::Expr(e), c.env)));
+        self.unify_list(v, c, &elems, rest);
+        Ok(())
+    }
+
+    /// Unifies with a list; `rest` is the constraint of an open end.
+    pub(crate) fn unify_list(
+        &mut self,
+        v: Vid,
+        c: Conj,
+        elems: &[Conj],
+        rest: Option<Option<Conj>>,
+    ) {
+        let n = u32::try_from(elems.len()).unwrap_or(u32::MAX);
+        let first = !self.v(v).is_list;
+        self.narrow(v, Kind::LIST, c);
+        let vertex = self.vm(v);
+        vertex.is_list = true;
+        if first {
+            vertex.list_len = n;
+            vertex.list_closed = rest.is_none();
+        } else {
+            let (len, closed) = (vertex.list_len, vertex.list_closed);
+            let fits = match (closed, rest.is_some()) {
+                (true, true) => n <= len,
+                (true, false) => n == len,
+                (false, false) => n >= len,
+                (false, true) => true,
+            };
+            if !fits {
+                let (a, b) = (len.min(n), len.max(n));
+                let (a, b) = if closed && rest.is_none() { (len, n) } else { (a, b) };
+                let text = format!("incompatible list lengths ({a} and {b})");
+                let at: Vec<_> = self.conj_expr(c).into_iter().collect();
+                let e = self.err_at(Class::Eval, Msg::Text(text), v, &at);
+                self.fail(v, e);
+            }
+            let vertex = self.vm(v);
+            vertex.list_len = len.max(n);
+            vertex.list_closed = closed || rest.is_none();
+        }
+        for (i, conj) in elems.iter().enumerate() {
+            self.insert_arc(v, Label::int(i), ArcKind::Member, *conj);
+        }
+        if let Some(conj) = rest {
+            self.extra(v).rests.push(ListRest { from: n, conj });
+            if let Some(conj) = conj {
+                let later: Vec<_> = self
+                    .v(v)
+                    .arcs
+                    .iter()
+                    .filter(|(l, _)| l.is_int() && l.index() >= n)
+                    .map(|(_, w)| *w)
+                    .collect();
+                for w in later {
+                    self.add_conj(w, conj);
+                }
+            }
+        }
+    }
+}

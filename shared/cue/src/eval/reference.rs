@@ -1,0 +1,242 @@
+//! References: from an expression to the vertex it denotes.
+
+use super::error::{ErrId, Msg, Res};
+use super::state::{ArcKind, Conj, EnvId, Machine, Mode, Phase, Src, Val, Vid};
+use crate::error::Class;
+use crate::ir::{Expr, ExprId};
+use crate::kind::Kind;
+use crate::label::Label;
+
+/// A step from a vertex to one of its fields.
+enum Step {
+    Sel(Label),
+    Index(ExprId),
+}
+
+impl Machine<'_> {
+    /// The vertex an expression denotes. Chains of selectors are walked in a loop.
+    pub(crate) fn resolve(&mut self, e: ExprId, env: EnvId) -> Res<Vid> {
+        let mut steps = Vec::new();
+        let mut at = e;
+        loop {
+            match self.ir.expr(at) {
+                Expr::Sel(x, label) => {
+                    steps.push((Step::Sel(label), at));
+                    at = x;
+                }
+                Expr::Index(x, i) => {
+                    steps.push((Step::Index(i), at));
+                    at = x;
+                }
+                _ => break,
+            }
+        }
+        let mut w = self.base(at, env)?;
+        let mut base = at;
+        for (step, at) in steps.into_iter().rev() {
+            self.step()?;
+            let label = match step {
+                Step::Sel(label) => label,
+                Step::Index(i) => self.index_label(w, i, env, base)?,
+            };
+            w = self.select(w, label, at, base)?;
+            base = at;
+        }
+        Ok(w)
+    }
+
+    fn base(&mut self, e: ExprId, env: EnvId) -> Res<Vid> {
+        match self.ir.expr(e) {
+            Expr::Ref { up, label } => {
+                let v = self.env_up(env, up).vertex;
+                self.select(v, label, e, e)
+            }
+            Expr::Frame { up } => Ok(self.env_up(env, up).vertex),
+            Expr::Package(id) => {
+                let v = self.s.packages[id.idx()];
+                if !v.is_none() {
+                    return Ok(v);
+                }
+                let v = self.new_vertex(Vid::NONE, Label::NONE);
+                self.s.packages[id.idx()] = v;
+                for &file in &self.ir.packages[id.idx()] {
+                    self.vm(v).conjs.push(Conj::new(Src::Expr(file), EnvId::NONE));
+                }
+                Ok(v)
+            }
+            _ => match self.value(e, env)? {
+                Val::Node(w) => Ok(w),
+                val => {
+                    let src = self.new_val(val);
+                    Ok(self.anon(Conj::new(src, env)))
+                }
+            },
+        }
+    }
+
+    fn index_label(&mut self, w: Vid, i: ExprId, env: EnvId, base: ExprId) -> Res<Label> {
+        let val = self.concrete(i, env, "index")?;
+        match val {
+            Val::Str(name) => Ok(self.string_label(&name)),
+            Val::Int(n) => {
+                let n = match usize::try_from(n) {
+                    Ok(n) => n,
+                    Err(_) => {
+                        let text = format!("invalid index {n} (index must be non-negative)");
+                        return Err(self.text_err(Class::Eval, text, base));
+                    }
+                };
+                Ok(Label::int(n))
+            }
+            other => {
+                let w = self.deref(w);
+                let list = self.v(w).is_list;
+                let text = if list {
+                    format!(
+                        "cannot use {} (type {}) as type int in list index",
+                        self.val_text(&other),
+                        self.val_kind(&other)
+                    )
+                } else {
+                    format!(
+                        "invalid index {} (invalid type {})",
+                        self.val_text(&other),
+                        self.val_kind(&other)
+                    )
+                };
+                Err(self.text_err(Class::Eval, text, i))
+            }
+        }
+    }
+
+    /// A field of a vertex, as a reference sees it.
+    pub(crate) fn select(&mut self, v: Vid, label: Label, at: ExprId, base: ExprId) -> Res<Vid> {
+        let found = self.lookup(v, label)?;
+        let w = self.chosen(v);
+        if let Some(arc) = found {
+            match self.v(arc).arc {
+                ArcKind::Member => return Ok(arc),
+                ArcKind::Optional => {
+                    let text =
+                        format!("cannot reference optional field: {}", self.label_text(label));
+                    return Err(self.err_at(Class::Incomplete, Msg::Text(text), Vid::NONE, &[at]));
+                }
+                ArcKind::Required => {
+                    let text =
+                        format!("cannot reference required field: {}", self.label_text(label));
+                    return Err(self.err_at(Class::Incomplete, Msg::Text(text), Vid::NONE, &[at]));
+                }
+            }
+        }
+        if self.v(w).phase < Phase::Settled {
+            self.s.touch = self.s.touch.min(self.v(w).depth);
+        }
+        if let Some(e) = self.v(w).error {
+            return Err(e);
+        }
+        Err(self.missing(w, label, at, base))
+    }
+
+    fn missing(&mut self, w: Vid, label: Label, at: ExprId, base: ExprId) -> ErrId {
+        let kind = self.node_kind(w);
+        let wanted = if label.is_int() { Kind::LIST } else { Kind::STRUCT };
+        let vertex = self.v(w);
+        if !kind.intersects(wanted) && !kind.is_bottom() && !(label.is_string() && vertex.is_struct)
+        {
+            let want = if label.is_int() { "list" } else { "struct" };
+            let shown = if vertex.atom.is_atom() {
+                let atom = vertex.atom.clone();
+                self.val_text(&atom)
+            } else {
+                self.ir.text(base).to_owned()
+            };
+            let text = format!("invalid operand {shown} (found {kind}, want {want})");
+            return self.text_err(Class::Eval, text, at);
+        }
+        if label.is_int() {
+            let vertex = self.v(w);
+            if vertex.is_list {
+                if vertex.list_closed {
+                    let text = format!(
+                        "index out of range [{}] with length {}",
+                        label.index(),
+                        vertex.list_len
+                    );
+                    return self.text_err(Class::Eval, text, at);
+                }
+                return self.err_at(Class::Incomplete, Msg::Undefined(label), Vid::NONE, &[at]);
+            }
+        }
+        if let Some(e) = self.v(w).incomplete
+            && !self.v(w).is_struct
+        {
+            return e;
+        }
+        // A closed struct can never get the field.
+        let closed = self.is_closed(w) && label.is_string() && {
+            let ghost = self.new_vertex(w, label);
+            !self.allows(w, ghost) && !self.pattern_may_allow(w)
+        };
+        let class = if closed { Class::Eval } else { Class::Incomplete };
+        self.err_at(class, Msg::Undefined(label), Vid::NONE, &[at])
+    }
+
+    fn pattern_may_allow(&self, w: Vid) -> bool {
+        self.v(w).extra.as_ref().is_some_and(|x| !x.patterns.is_empty())
+    }
+
+    /// The vertex that stands for `v` once alternatives are chosen and defaults taken.
+    pub(crate) fn chosen(&mut self, v: Vid) -> Vid {
+        let mut v = self.deref(v);
+        while let Some(Val::Node(c)) = self.default_of(v) {
+            v = self.deref(c);
+        }
+        v
+    }
+
+    /// The default among the alternatives of a settled vertex, if it is unique.
+    pub(crate) fn default_of(&self, v: Vid) -> Option<Val> {
+        let extra = self.v(v).extra.as_ref()?;
+        let mut defaults = extra.alts.iter().filter(|a| a.mode == Mode::Default);
+        let first = defaults.next()?;
+        if defaults.next().is_some() {
+            return None;
+        }
+        Some(first.val.clone())
+    }
+
+    /// Finds a field, running what may define it.
+    pub(crate) fn lookup(&mut self, v: Vid, label: Label) -> Res<Option<Vid>> {
+        let mut v = self.deref(v);
+        loop {
+            self.expand(v);
+            let w = self.deref(v);
+            if w == v {
+                break;
+            }
+            v = w;
+        }
+        if self.has_disjs(v) {
+            self.settle(v);
+        } else if self.v(v).phase < Phase::Settled {
+            self.run_tasks(v, Some(label));
+            if self.has_disjs(v) {
+                self.settle(v);
+            }
+        }
+        if self.s.budget.crossed().is_some() {
+            return Err(self.limit(crate::limits::LimitError::Steps));
+        }
+        let w = self.chosen(v);
+        if w != v && self.v(w).phase < Phase::Settled {
+            return self.lookup(w, label);
+        }
+        if let Some(extra) = &self.v(w).extra
+            && !extra.alts.is_empty()
+        {
+            let text = format!("unresolved disjunction {}", self.show(w));
+            return Err(self.err(Class::Incomplete, Msg::Text(text), w));
+        }
+        Ok(self.arc(w, label))
+    }
+}

@@ -1,0 +1,467 @@
+//! Scalars: kinds, atoms, bounds and validators meet.
+
+use super::error::{Msg, Res};
+use super::state::{Conj, Machine, Val, Vid};
+use crate::error::Class;
+use crate::kind::Kind;
+use cue_syntax::ast::UnaryOp;
+use std::cmp::Ordering;
+use std::sync::Arc;
+
+impl Machine<'_> {
+    /// Intersects the kinds of a vertex; an empty result is a conflict.
+    pub(crate) fn narrow(&mut self, v: Vid, kind: Kind, c: Conj) {
+        let vertex = self.vm(v);
+        let new = vertex.kind & kind;
+        if new.is_bottom() {
+            if vertex.kind.is_bottom() {
+                return;
+            }
+            let old = vertex.kind;
+            vertex.kind = Kind::BOTTOM;
+            let witness = vertex.witness;
+            let a = witness.map_or_else(|| old.to_string(), |w| self.conj_text(w));
+            let b = self.conj_text(c);
+            let text =
+                format!("conflicting values {a} and {b} (mismatched types {old} and {kind})");
+            let at: Vec<_> =
+                witness.into_iter().chain([c]).filter_map(|c| self.conj_expr(c)).collect();
+            let e = self.err_at(Class::Eval, Msg::Text(text), v, &at);
+            self.fail(v, e);
+            return;
+        }
+        if new != vertex.kind {
+            vertex.kind = new;
+            vertex.witness.get_or_insert(c);
+        }
+    }
+
+    pub(crate) fn val_kind(&self, val: &Val) -> Kind {
+        match val {
+            Val::Top => Kind::TOP,
+            Val::Null => Kind::NULL,
+            Val::Bool(_) => Kind::BOOL,
+            Val::Int(_) => Kind::INT,
+            Val::Num(n) => n.kind(),
+            Val::Str(_) => Kind::STRING,
+            Val::Bytes(_) => Kind::BYTES,
+            Val::Kind(k) => *k,
+            Val::CoreFunc(_) => Kind::FUNC,
+            Val::Bound(op, x) => {
+                let k = self.val_kind(x);
+                if k.intersects(Kind::NUMBER) {
+                    Kind::NUMBER
+                } else if k == Kind::NULL && *op == UnaryOp::NotEqual {
+                    Kind::TOP.without(Kind::NULL)
+                } else if matches!(op, UnaryOp::Match | UnaryOp::NotMatch) {
+                    Kind::STRING | Kind::BYTES
+                } else {
+                    k
+                }
+            }
+            Val::Validator(x) => self.validator_kind(x),
+            Val::All(list) => list.iter().fold(Kind::TOP, |k, x| k & self.val_kind(x)),
+            Val::Node(w) => self.node_kind(*w),
+        }
+    }
+
+    /// Kinds a computed vertex may have.
+    pub(crate) fn node_kind(&self, w: Vid) -> Kind {
+        let mut w = w;
+        loop {
+            let vertex = self.v(w);
+            match vertex.forward {
+                super::state::Forward::No => break,
+                super::state::Forward::Share(x) | super::state::Forward::Chosen(x) => w = x,
+            }
+        }
+        let vertex = self.v(w);
+        if vertex.error.is_some() {
+            return Kind::BOTTOM;
+        }
+        if let Some(extra) = &vertex.extra
+            && !extra.alts.is_empty()
+        {
+            return extra.alts.iter().fold(Kind::BOTTOM, |k, alt| k | self.val_kind(&alt.val));
+        }
+        if vertex.is_struct && vertex.kind.intersects(Kind::STRUCT) {
+            return Kind::STRUCT;
+        }
+        vertex.kind
+    }
+
+    /// Unifies a vertex with a value.
+    pub(crate) fn unify_val(&mut self, v: Vid, val: Val, c: Conj) {
+        match val {
+            Val::Top => {
+                if !c.close.is_none() {
+                    self.extra(v).opens.push(c.close);
+                }
+            }
+            Val::Kind(k) => self.narrow(v, k, c),
+            Val::All(list) => {
+                for x in list.iter() {
+                    self.unify_val(v, x.clone(), c);
+                }
+            }
+            Val::Bound(..) | Val::Validator(_) => {
+                let kind = self.val_kind(&val);
+                self.narrow(v, kind, c);
+                self.add_check(v, val, c);
+            }
+            Val::Node(w) => self.follow(v, c, w, None, false),
+            atom => {
+                let kind = self.val_kind(&atom);
+                self.narrow(v, kind, c);
+                let vertex = self.v(v);
+                if vertex.kind.is_bottom() {
+                    return;
+                }
+                if !vertex.atom.is_atom() {
+                    let vertex = self.vm(v);
+                    vertex.atom = atom;
+                    vertex.witness = Some(c);
+                    return;
+                }
+                let old = vertex.atom.clone();
+                if !self.same_atom(&old, &atom) {
+                    let text = format!(
+                        "conflicting values {} and {}",
+                        self.val_text(&old),
+                        self.val_text(&atom)
+                    );
+                    let at: Vec<_> = self
+                        .v(v)
+                        .witness
+                        .into_iter()
+                        .chain([c])
+                        .filter_map(|c| self.conj_expr(c))
+                        .collect();
+                    let e = self.err_at(Class::Eval, Msg::Text(text), v, &at);
+                    self.fail(v, e);
+                }
+            }
+        }
+    }
+
+    pub(crate) fn same_atom(&self, a: &Val, b: &Val) -> bool {
+        match (a, b) {
+            (Val::Null, Val::Null) => true,
+            (Val::Bool(a), Val::Bool(b)) => a == b,
+            (Val::Int(a), Val::Int(b)) => a == b,
+            (Val::Str(a), Val::Str(b)) => a == b,
+            (Val::Bytes(a), Val::Bytes(b)) => a == b,
+            (Val::CoreFunc(a), Val::CoreFunc(b)) => a == b,
+            _ => match (a.number(), b.number()) {
+                (Some(a), Some(b)) => a == b,
+                _ => false,
+            },
+        }
+    }
+
+    /// Adds a bound or validator, dropping what it makes redundant.
+    fn add_check(&mut self, v: Vid, val: Val, c: Conj) {
+        if let Val::Bound(op, x) = &val {
+            let int = self.v(v).kind & Kind::NUMBER == Kind::INT;
+            let mut i = 0;
+            while i < self.v(v).checks.len() {
+                let Val::Bound(old_op, old) = self.v(v).checks[i].clone() else {
+                    i += 1;
+                    continue;
+                };
+                match simplify(int, (old_op, &old), (*op, x)) {
+                    Simple::Both => i += 1,
+                    Simple::First => return,
+                    Simple::Second => {
+                        self.vm(v).checks.remove(i);
+                    }
+                    Simple::Conflict => {
+                        let (low, high) =
+                            if matches!(old_op, UnaryOp::Greater | UnaryOp::GreaterEqual) {
+                                (Val::Bound(old_op, old), val.clone())
+                            } else {
+                                (val.clone(), Val::Bound(old_op, old))
+                            };
+                        let text = format!(
+                            "incompatible {}bounds {} and {}",
+                            if int { "integer " } else { "" },
+                            self.val_text(&low),
+                            self.val_text(&high)
+                        );
+                        let at: Vec<_> = self.conj_expr(c).into_iter().collect();
+                        let e = self.err_at(Class::Eval, Msg::Text(text), v, &at);
+                        self.fail(v, e);
+                        return;
+                    }
+                }
+            }
+        } else if let Val::Validator(x) = &val {
+            let same = self.v(v).checks.iter().any(|old| match old {
+                Val::Validator(y) => Arc::ptr_eq(x, y) || (x.expr == y.expr && x.env == y.env),
+                _ => false,
+            });
+            if same {
+                return;
+            }
+        }
+        let vertex = self.vm(v);
+        vertex.checks.push(val);
+        vertex.witness.get_or_insert(c);
+    }
+
+    /// Checks the value of a vertex against its bounds and validators.
+    pub(crate) fn run_checks(&mut self, v: Vid) {
+        let vertex = self.v(v);
+        if vertex.error.is_some() || vertex.checks.is_empty() {
+            return;
+        }
+        let subject = if vertex.atom.is_atom() {
+            vertex.atom.clone()
+        } else if vertex.is_struct || vertex.is_list {
+            Val::Node(v)
+        } else {
+            return;
+        };
+        let checks = vertex.checks.clone();
+        for check in checks {
+            match self.satisfies(&subject, &check) {
+                Ok(None) => {}
+                Ok(Some(text)) => {
+                    let at: Vec<_> =
+                        self.v(v).witness.into_iter().filter_map(|c| self.conj_expr(c)).collect();
+                    let e = self.err_at(Class::Eval, Msg::Text(text), v, &at);
+                    self.fail(v, e);
+                    return;
+                }
+                Err(e) => self.fail(v, e),
+            }
+        }
+    }
+
+    /// `None` if the value satisfies a bound or validator, else what is wrong.
+    pub(crate) fn satisfies(&mut self, val: &Val, check: &Val) -> Res<Option<String>> {
+        match check {
+            Val::Bound(op, x) => {
+                if matches!(val, Val::Node(_)) {
+                    return Ok((*op != UnaryOp::NotEqual).then(|| "invalid bound".into()));
+                }
+                let ok = self.compare_bound(*op, val, x)?;
+                Ok((!ok).then(|| {
+                    format!(
+                        "invalid value {} (out of bound {})",
+                        self.val_text(val),
+                        self.val_text(check)
+                    )
+                }))
+            }
+            Val::Validator(x) => {
+                let x = Arc::clone(x);
+                self.validate_with(&x, val)
+            }
+            _ => Ok(None),
+        }
+    }
+
+    /// The meet of two scalars; `None` if they exclude each other.
+    pub(crate) fn meet(&mut self, a: &Val, b: &Val) -> Res<Option<Val>> {
+        let kind = self.val_kind(a) & self.val_kind(b);
+        if kind.is_bottom() {
+            return Ok(None);
+        }
+        let mut parts = Vec::new();
+        let mut atom: Option<Val> = None;
+        for x in flat(a).chain(flat(b)) {
+            match x {
+                Val::Top => {}
+                Val::Kind(_) | Val::Bound(..) | Val::Validator(_) => parts.push(x.clone()),
+                x => match &atom {
+                    Some(old) if !self.same_atom(old, x) => return Ok(None),
+                    _ => atom = Some(x.clone()),
+                },
+            }
+        }
+        if let Some(atom) = atom {
+            for part in &parts {
+                if let Val::Bound(..) | Val::Validator(_) = part
+                    && self.satisfies(&atom, part)?.is_some()
+                {
+                    return Ok(None);
+                }
+            }
+            return Ok(Some(atom));
+        }
+        let int = kind & Kind::NUMBER == Kind::INT;
+        let mut out: Vec<Val> = Vec::new();
+        let mut implied = Kind::TOP;
+        for part in parts {
+            if matches!(part, Val::Kind(_)) {
+                continue;
+            }
+            let mut add = true;
+            if let Val::Bound(op, x) = &part {
+                let mut i = 0;
+                while i < out.len() {
+                    let verdict = match &out[i] {
+                        Val::Bound(o, y) => simplify(int, (*o, y), (*op, x)),
+                        _ => Simple::Both,
+                    };
+                    match verdict {
+                        Simple::Both => i += 1,
+                        Simple::First => {
+                            add = false;
+                            break;
+                        }
+                        Simple::Second => {
+                            out.remove(i);
+                        }
+                        Simple::Conflict => return Ok(None),
+                    }
+                }
+            }
+            implied = implied & self.val_kind(&part);
+            if add {
+                out.push(part);
+            }
+        }
+        if out.is_empty() {
+            return Ok(Some(if kind == Kind::TOP { Val::Top } else { Val::Kind(kind) }));
+        }
+        if implied != kind {
+            out.insert(0, Val::Kind(kind));
+        }
+        if out.len() == 1 {
+            return Ok(out.pop());
+        }
+        Ok(Some(Val::All(Arc::new(out))))
+    }
+}
+
+/// The parts of a constraint.
+fn flat(val: &Val) -> impl Iterator<Item = &Val> {
+    match val {
+        Val::All(list) => list.iter(),
+        other => std::slice::from_ref(other).iter(),
+    }
+}
+
+enum Simple {
+    Both,
+    First,
+    Second,
+    Conflict,
+}
+
+fn order(a: &Val, b: &Val) -> Option<Ordering> {
+    match (a, b) {
+        (Val::Str(a), Val::Str(b)) => Some(a.as_str().cmp(b.as_str())),
+        (Val::Bytes(a), Val::Bytes(b)) => Some(a.cmp(b)),
+        _ => Some(a.number()?.compare(&b.number()?)),
+    }
+}
+
+/// What remains of two bounds on the same value.
+fn simplify(int: bool, a: (UnaryOp, &Val), b: (UnaryOp, &Val)) -> Simple {
+    use UnaryOp::{Greater, GreaterEqual, Less, LessEqual, Match, NotEqual, NotMatch};
+    let Some(ord) = order(a.1, b.1) else { return Simple::Both };
+    let lower = |op| matches!(op, Greater | GreaterEqual);
+    let upper = |op| matches!(op, Less | LessEqual);
+    match (a.0, b.0) {
+        (x, y) if x == y && ord == Ordering::Equal => Simple::First,
+        (Match | NotMatch, _) | (_, Match | NotMatch) => Simple::Both,
+        (x, y) if lower(x) && lower(y) => match ord {
+            Ordering::Greater => Simple::First,
+            Ordering::Less => Simple::Second,
+            Ordering::Equal if x == Greater => Simple::First,
+            Ordering::Equal => Simple::Second,
+        },
+        (x, y) if upper(x) && upper(y) => match ord {
+            Ordering::Less => Simple::First,
+            Ordering::Greater => Simple::Second,
+            Ordering::Equal if x == Less => Simple::First,
+            Ordering::Equal => Simple::Second,
+        },
+        (x, y) if lower(x) && upper(y) => range(int, (x, a.1), (y, b.1), ord),
+        (x, y) if upper(x) && lower(y) => range(int, (y, b.1), (x, a.1), ord.reverse()),
+        (NotEqual, y) if lower(y) || upper(y) => {
+            if excludes(y, ord) {
+                Simple::Second
+            } else {
+                Simple::Both
+            }
+        }
+        (x, NotEqual) if lower(x) || upper(x) => {
+            if excludes(x, ord.reverse()) {
+                Simple::First
+            } else {
+                Simple::Both
+            }
+        }
+        _ => Simple::Both,
+    }
+}
+
+/// Whether a bound excludes a value that stands in this order to the bound's operand.
+fn excludes(op: UnaryOp, ord: Ordering) -> bool {
+    match op {
+        UnaryOp::Greater => ord != Ordering::Greater,
+        UnaryOp::GreaterEqual => ord == Ordering::Less,
+        UnaryOp::Less => ord != Ordering::Less,
+        _ => ord == Ordering::Greater,
+    }
+}
+
+fn range(int: bool, low: (UnaryOp, &Val), high: (UnaryOp, &Val), ord: Ordering) -> Simple {
+    match ord {
+        Ordering::Greater => Simple::Conflict,
+        Ordering::Equal if low.0 == UnaryOp::GreaterEqual && high.0 == UnaryOp::LessEqual => {
+            Simple::Both
+        }
+        Ordering::Equal => Simple::Conflict,
+        Ordering::Less if int => {
+            let bounds = (low.1.number(), high.1.number());
+            let (Some(lo), Some(hi)) = bounds else { return Simple::Both };
+            match (first_int(&lo, low.0, true), first_int(&hi, high.0, false)) {
+                (Some(lo), Some(hi)) if lo > hi => Simple::Conflict,
+                _ => Simple::Both,
+            }
+        }
+        Ordering::Less => Simple::Both,
+    }
+}
+
+/// The outermost integer a bound allows.
+fn first_int(n: &crate::value::Number, op: UnaryOp, lower: bool) -> Option<num_bigint::BigInt> {
+    use crate::decimal::Rounding;
+    let d = n.to_decimal();
+    let rounded = d.to_integral(if lower { Rounding::Ceil } else { Rounding::Floor });
+    let integral = d.is_integral();
+    let i = rounded.to_bigint()?;
+    Some(match op {
+        UnaryOp::Greater if integral => i + 1,
+        UnaryOp::Less if integral => i - 1,
+        _ => i,
+    })
+}
+
+/// The only integer left between two bounds, as `>=1 & <=1` leaves 1.
+pub(crate) fn pinned(kind: Kind, checks: &[Val]) -> Option<Val> {
+    let (mut low, mut high) = (None, None);
+    for check in checks {
+        let Val::Bound(op, x) = check else { return None };
+        match op {
+            UnaryOp::GreaterEqual => low = Some(x),
+            UnaryOp::LessEqual => high = Some(x),
+            _ => return None,
+        }
+    }
+    let (low, high) = (low?, high?);
+    if order(low, high)? != Ordering::Equal {
+        return None;
+    }
+    match (&**low, kind & Kind::NUMBER) {
+        (Val::Int(i), _) => Some(Val::Int(*i)),
+        (Val::Num(n), k) if k.intersects(n.kind()) => Some(Val::Num(n.clone())),
+        (Val::Str(s), _) => Some(Val::Str(s.clone())),
+        _ => None,
+    }
+}

@@ -1,0 +1,583 @@
+//! Data structures of one evaluation: arenas of vertices, environments, data and errors.
+
+use super::closed::{CloseId, CloseNode, Req};
+use super::error::{Err, ErrId};
+use crate::api::{LabelClass, PathLabel, Tree};
+use crate::ir::{Core, DynamicDecl, ExprId, Ir, Marker, PatternDecl};
+use crate::kind::Kind;
+use crate::label::{Interner, Label, LabelKind};
+use crate::limits::{Budget, Limits};
+use crate::value::{Number, Value};
+use cue_syntax::ast::UnaryOp;
+use ecow::EcoString;
+use rustc_hash::FxHashMap;
+use smallvec::SmallVec;
+use std::sync::Arc;
+
+macro_rules! ids {
+    ($($name:ident)*) => {$(
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+        pub(crate) struct $name(pub(crate) u32);
+        impl $name {
+            pub(crate) const NONE: Self = Self(u32::MAX);
+            pub(crate) const fn idx(self) -> usize { self.0 as usize }
+            pub(crate) const fn is_none(self) -> bool { self.0 == u32::MAX }
+        }
+    )*};
+}
+
+ids! { Vid EnvId DataId RefsId }
+
+/// A value as expressions see it. Structs, lists and undecided disjunctions are nodes.
+#[derive(Clone, Debug)]
+pub(crate) enum Val {
+    Top,
+    Null,
+    Bool(bool),
+    Int(i64),
+    Num(Number),
+    Str(EcoString),
+    Bytes(Arc<[u8]>),
+    Kind(Kind),
+    /// `>=5`, `!="a"`, `=~"^a"`
+    Bound(UnaryOp, Arc<Self>),
+    /// A builtin that constrains the value it is unified with.
+    Validator(Arc<Validator>),
+    /// A kind together with bounds and validators.
+    All(Arc<Vec<Self>>),
+    CoreFunc(Core),
+    Node(Vid),
+}
+
+/// A builtin waiting for its first argument.
+#[derive(Debug)]
+pub(crate) struct Validator {
+    pub(crate) func: Func,
+    pub(crate) args: Vec<Val>,
+    /// The call or name in the source.
+    pub(crate) expr: ExprId,
+    pub(crate) env: EnvId,
+}
+
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Func {
+    Core(Core),
+    Std(crate::ir::BuiltinId),
+}
+
+/// Where a conjunct comes from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) enum Src {
+    Expr(ExprId),
+    Data(DataId),
+    /// The value of another vertex.
+    Node(Vid),
+    /// A computed value.
+    Val(u32),
+}
+
+/// The conjunct was reached by following a reference in a circle.
+pub(crate) const CYCLIC: u8 = 1;
+/// The conjunct is embedded in a struct.
+pub(crate) const EMBED: u8 = 2;
+/// The conjunct is one operand of an embedded `&`.
+pub(crate) const GROUP: u8 = 4;
+
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Conj {
+    pub(crate) src: Src,
+    pub(crate) env: EnvId,
+    pub(crate) close: CloseId,
+    pub(crate) refs: RefsId,
+    pub(crate) flags: u8,
+}
+
+/// A frame of the environment an expression is evaluated in.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Env {
+    pub(crate) up: EnvId,
+    pub(crate) vertex: Vid,
+    pub(crate) key: Label,
+}
+
+/// References followed on the way to a conjunct.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Refs {
+    pub(crate) expr: ExprId,
+    pub(crate) target: Vid,
+    pub(crate) node: Vid,
+    pub(crate) next: RefsId,
+}
+
+/// Injected data, flattened.
+#[derive(Clone, Debug)]
+pub(crate) enum Data {
+    Val(Val),
+    List(u32, u32),
+    OpenList(u32, u32),
+    Struct(u32, u32),
+    /// An existing vertex.
+    Node(Vid),
+    /// All of these at once.
+    Unify(u32, u32),
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Phase {
+    New,
+    Expanding,
+    Expanded,
+    Settling,
+    Settled,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Deep {
+    No,
+    Running,
+    Done,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum ArcKind {
+    Member,
+    Required,
+    Optional,
+}
+
+impl From<Marker> for ArcKind {
+    fn from(marker: Marker) -> Self {
+        match marker {
+            Marker::Regular => Self::Member,
+            Marker::Required => Self::Required,
+            Marker::Optional => Self::Optional,
+        }
+    }
+}
+
+/// How a vertex stands in for another.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Forward {
+    No,
+    /// It is just a reference to that vertex.
+    Share(Vid),
+    /// Its disjunctions have been resolved to that vertex.
+    Chosen(Vid),
+}
+
+/// Default marks of alternatives; combining is `max`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Mode {
+    Maybe,
+    Default,
+    Not,
+}
+
+#[derive(Clone, Debug)]
+pub(crate) struct Alt {
+    pub(crate) val: Val,
+    pub(crate) mode: Mode,
+}
+
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum TaskKind {
+    /// A conjunct that must be evaluated.
+    Expr,
+    Comp(crate::ir::CompId),
+    Dynamic(DynamicDecl),
+    List(crate::ir::ListId),
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum TaskState {
+    Pending,
+    Running,
+    Done,
+    Failed(ErrId),
+}
+
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Task {
+    pub(crate) kind: TaskKind,
+    pub(crate) conj: Conj,
+    pub(crate) state: TaskState,
+}
+
+/// Alternatives met while expanding a vertex.
+#[derive(Clone, Debug)]
+pub(crate) struct Occurrence {
+    pub(crate) key: (Src, u16),
+    pub(crate) conj: Conj,
+    /// Alternatives of `or([...])`; else the conjunct is a disjunction expression.
+    pub(crate) nodes: Option<Arc<Vec<Vid>>>,
+}
+
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Pattern {
+    pub(crate) decl: PatternDecl,
+    pub(crate) env: EnvId,
+    pub(crate) conj: Conj,
+}
+
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct ListRest {
+    pub(crate) from: u32,
+    pub(crate) conj: Option<Conj>,
+}
+
+/// What only some vertices have.
+#[derive(Debug, Default)]
+pub(crate) struct Extra {
+    pub(crate) tasks: Vec<Task>,
+    pub(crate) patterns: Vec<Pattern>,
+    pub(crate) disjs: Vec<Occurrence>,
+    pub(crate) seen: Vec<(Src, EnvId)>,
+    pub(crate) def_close: Option<CloseId>,
+    /// Chosen alternatives of a candidate.
+    pub(crate) choices: Vec<((Src, u16), u32)>,
+    pub(crate) alts: Vec<Alt>,
+    pub(crate) reqs: SmallVec<[Req; 2]>,
+    pub(crate) opens: SmallVec<[CloseId; 2]>,
+    pub(crate) rests: Vec<ListRest>,
+    pub(crate) cyclic: Vec<(Conj, Vid)>,
+    /// Candidate being evaluated in this vertex's place.
+    pub(crate) active: Option<Vid>,
+    pub(crate) index: Option<FxHashMap<Label, u32>>,
+    /// Default marks of the choices made.
+    pub(crate) mode: Option<Mode>,
+    pub(crate) child_error: Option<ErrId>,
+    /// Data to be put at paths below.
+    pub(crate) inputs: Vec<(Vec<Label>, Conj)>,
+}
+
+#[derive(Debug)]
+pub(crate) struct Vertex {
+    pub(crate) parent: Vid,
+    pub(crate) label: Label,
+    pub(crate) arc: ArcKind,
+    pub(crate) phase: Phase,
+    pub(crate) deep: Deep,
+    pub(crate) forward: Forward,
+    pub(crate) depth: u32,
+    pub(crate) kind: Kind,
+    /// Struct or list for sure.
+    pub(crate) is_struct: bool,
+    /// Some struct literal that may turn out to be an embedded scalar.
+    pub(crate) maybe_struct: bool,
+    pub(crate) is_list: bool,
+    pub(crate) list_closed: bool,
+    pub(crate) noncyclic: bool,
+    pub(crate) any_cyclic: bool,
+    pub(crate) list_len: u32,
+    pub(crate) conjs: SmallVec<[Conj; 2]>,
+    pub(crate) arcs: Vec<(Label, Vid)>,
+    pub(crate) atom: Val,
+    pub(crate) checks: Vec<Val>,
+    /// Final error of the vertex itself.
+    pub(crate) error: Option<ErrId>,
+    /// Incomplete error of the vertex itself.
+    pub(crate) incomplete: Option<ErrId>,
+    /// The conjunct that narrowed the kind first, for messages.
+    pub(crate) witness: Option<Conj>,
+    pub(crate) extra: Option<Box<Extra>>,
+}
+
+/// Everything one evaluation allocates; dropped at once.
+#[derive(Debug)]
+pub(crate) struct State {
+    pub(crate) budget: Budget,
+    pub(crate) names: Interner,
+    pub(crate) vertices: Vec<Vertex>,
+    pub(crate) envs: Vec<Env>,
+    pub(crate) refs: Vec<Refs>,
+    pub(crate) data: Vec<Data>,
+    pub(crate) items: Vec<(Label, DataId)>,
+    pub(crate) vals: Vec<Val>,
+    pub(crate) errs: Vec<Err>,
+    pub(crate) close: Vec<CloseNode>,
+    pub(crate) packages: Vec<Vid>,
+    pub(crate) depth: u32,
+    /// Least depth of a vertex whose unfinished state was looked at.
+    pub(crate) touch: u32,
+    /// References behind the conjunct being evaluated.
+    pub(crate) cur_refs: RefsId,
+    pub(crate) regexps: FxHashMap<EcoString, regex::Regex>,
+    pub(crate) list_arith: bool,
+    /// Bytes exported so far.
+    pub(crate) output: u64,
+}
+
+impl State {
+    pub(crate) fn new(ir: &Ir, limits: &Limits) -> Self {
+        Self {
+            budget: Budget::new(limits),
+            names: Interner::extending(&ir.names),
+            vertices: Vec::with_capacity(256),
+            envs: Vec::with_capacity(128),
+            refs: Vec::new(),
+            data: Vec::new(),
+            items: Vec::new(),
+            vals: Vec::new(),
+            errs: Vec::new(),
+            close: Vec::new(),
+            packages: vec![Vid::NONE; ir.packages.len()],
+            depth: 0,
+            touch: u32::MAX,
+            cur_refs: RefsId::NONE,
+            regexps: FxHashMap::default(),
+            list_arith: true,
+            output: 0,
+        }
+    }
+}
+
+/// An evaluation at work: the program and its state.
+pub(crate) struct Machine<'a> {
+    pub(crate) ir: &'a Ir,
+    pub(crate) s: &'a mut State,
+}
+
+impl<'a> Machine<'a> {
+    pub(crate) fn new(ir: &'a Ir, s: &'a mut State) -> Self {
+        Self { ir, s }
+    }
+
+    #[inline]
+    pub(crate) fn v(&self, v: Vid) -> &Vertex {
+        &self.s.vertices[v.idx()]
+    }
+
+    #[inline]
+    pub(crate) fn vm(&mut self, v: Vid) -> &mut Vertex {
+        &mut self.s.vertices[v.idx()]
+    }
+
+    pub(crate) fn extra(&mut self, v: Vid) -> &mut Extra {
+        self.vm(v).extra.get_or_insert_default()
+    }
+
+    pub(crate) fn new_vertex(&mut self, parent: Vid, label: Label) -> Vid {
+        let id = Vid(u32::try_from(self.s.vertices.len()).unwrap_or(u32::MAX - 1));
+        // A crossed limit is noticed at the next step.
+        let _ = self.s.budget.bytes(size_of::<Vertex>() as u64 + 64);
+        self.s.vertices.push(Vertex {
+            parent,
+            label,
+            arc: ArcKind::Member,
+            phase: Phase::New,
+            deep: Deep::No,
+            forward: Forward::No,
+            depth: u32::MAX,
+            kind: Kind::TOP,
+            is_struct: false,
+            maybe_struct: false,
+            is_list: false,
+            list_closed: false,
+            noncyclic: false,
+            any_cyclic: false,
+            list_len: 0,
+            conjs: SmallVec::new(),
+            arcs: Vec::new(),
+            atom: Val::Top,
+            checks: Vec::new(),
+            error: None,
+            incomplete: None,
+            witness: None,
+            extra: None,
+        });
+        id
+    }
+
+    pub(crate) fn new_env(&mut self, up: EnvId, vertex: Vid, key: Label) -> EnvId {
+        let id = EnvId(u32::try_from(self.s.envs.len()).unwrap_or(u32::MAX - 1));
+        self.s.envs.push(Env { up, vertex, key });
+        id
+    }
+
+    /// The frame `up` levels out.
+    pub(crate) fn env_up(&self, mut env: EnvId, up: u32) -> Env {
+        for _ in 0..up {
+            env = self.s.envs[env.idx()].up;
+        }
+        self.s.envs[env.idx()]
+    }
+
+    pub(crate) fn new_val(&mut self, val: Val) -> Src {
+        self.s.vals.push(val);
+        Src::Val(u32::try_from(self.s.vals.len() - 1).unwrap_or(u32::MAX))
+    }
+
+    pub(crate) fn name(&self, label: Label) -> &EcoString {
+        let index = label.index();
+        if self.s.names.owns(index) { self.s.names.name(index) } else { self.ir.names.name(index) }
+    }
+
+    /// The label of a regular field.
+    pub(crate) fn string_label(&mut self, name: &str) -> Label {
+        let index = match self.ir.names.find(name) {
+            Some(index) => index,
+            None => self.s.names.intern(name),
+        };
+        Label::new(index, LabelKind::String)
+    }
+
+    /// A label for names with `#` and `_` prefixes, as in paths.
+    pub(crate) fn ident_label(&mut self, name: &str) -> Label {
+        let kind = if name.starts_with("_#") {
+            LabelKind::HiddenDef
+        } else if name.starts_with('#') {
+            LabelKind::Def
+        } else if name.starts_with('_') {
+            LabelKind::Hidden
+        } else {
+            LabelKind::String
+        };
+        Label::new(self.string_label(name).index(), kind)
+    }
+
+    /// Flattens data into the arena.
+    pub(crate) fn add_data(&mut self, value: &Value) -> DataId {
+        let data = match value {
+            Value::Null => Data::Val(Val::Null),
+            Value::Bool(b) => Data::Val(Val::Bool(*b)),
+            Value::Number(n) => Data::Val(Val::from_number(n.clone())),
+            Value::String(s) => Data::Val(Val::Str(s.clone())),
+            Value::Bytes(b) => Data::Val(Val::Bytes(Arc::clone(b))),
+            Value::List(l) => {
+                let items: Vec<_> =
+                    l.iter().enumerate().map(|(i, x)| (Label::int(i), self.add_data(x))).collect();
+                let (start, len) = self.add_items(&items);
+                Data::List(start, len)
+            }
+            Value::Struct(s) => {
+                let items: Vec<_> =
+                    s.iter().map(|(k, x)| (self.string_label(k), self.add_data(x))).collect();
+                let (start, len) = self.add_items(&items);
+                Data::Struct(start, len)
+            }
+        };
+        let _ = self.s.budget.bytes(64);
+        self.s.data.push(data);
+        DataId(u32::try_from(self.s.data.len() - 1).unwrap_or(u32::MAX))
+    }
+
+    /// Flattens a tree of data and vertices.
+    pub(crate) fn add_tree(&mut self, tree: &Tree) -> DataId {
+        let data = match tree {
+            Tree::Data(value) => return self.add_data(value),
+            Tree::Node(node) => Data::Node(Vid(node.0)),
+            Tree::Struct(fields) => {
+                let items: Vec<_> =
+                    fields.iter().map(|(k, x)| (self.string_label(k), self.add_tree(x))).collect();
+                let (start, len) = self.add_items(&items);
+                Data::Struct(start, len)
+            }
+            Tree::List(list, open) => {
+                let (start, len) = self.add_trees(list);
+                if *open { Data::OpenList(start, len) } else { Data::List(start, len) }
+            }
+            Tree::Unify(list) => {
+                let (start, len) = self.add_trees(list);
+                Data::Unify(start, len)
+            }
+        };
+        self.s.data.push(data);
+        DataId(u32::try_from(self.s.data.len() - 1).unwrap_or(u32::MAX))
+    }
+
+    fn add_trees(&mut self, list: &[Tree]) -> (u32, u32) {
+        let items: Vec<_> =
+            list.iter().enumerate().map(|(i, x)| (Label::int(i), self.add_tree(x))).collect();
+        self.add_items(&items)
+    }
+
+    pub(crate) fn path_label(&mut self, label: &PathLabel) -> Label {
+        match label {
+            PathLabel::Index(i) => Label::int(*i),
+            PathLabel::Name(name, LabelClass::Regular) => self.string_label(name),
+            PathLabel::Name(name, _) => self.ident_label(name),
+        }
+    }
+
+    fn add_items(&mut self, items: &[(Label, DataId)]) -> (u32, u32) {
+        let start = u32::try_from(self.s.items.len()).unwrap_or(u32::MAX);
+        self.s.items.extend_from_slice(items);
+        (start, u32::try_from(items.len()).unwrap_or(u32::MAX))
+    }
+
+    pub(crate) fn arc(&self, v: Vid, label: Label) -> Option<Vid> {
+        let vertex = self.v(v);
+        if label.is_int()
+            && let Some((l, w)) = vertex.arcs.get(label.index() as usize)
+            && *l == label
+        {
+            return Some(*w);
+        }
+        if let Some(index) = vertex.extra.as_ref().and_then(|x| x.index.as_ref()) {
+            return index.get(&label).map(|&i| vertex.arcs[i as usize].1);
+        }
+        vertex.arcs.iter().find(|(l, _)| *l == label).map(|(_, w)| *w)
+    }
+
+    pub(crate) fn push_arc(&mut self, v: Vid, label: Label, w: Vid) {
+        const INDEX_FROM: usize = 16;
+        let vertex = &mut self.s.vertices[v.idx()];
+        vertex.arcs.push((label, w));
+        let n = vertex.arcs.len();
+        if n < INDEX_FROM || label.is_int() {
+            return;
+        }
+        let extra = vertex.extra.get_or_insert_default();
+        let index = extra.index.get_or_insert_default();
+        let from = if index.is_empty() { 0 } else { n - 1 };
+        for (i, (l, _)) in vertex.arcs.iter().enumerate().skip(from) {
+            index.insert(*l, u32::try_from(i).unwrap_or(u32::MAX));
+        }
+    }
+}
+
+impl Conj {
+    pub(crate) fn new(src: Src, env: EnvId) -> Self {
+        Self { src, env, close: CloseId::NONE, refs: RefsId::NONE, flags: 0 }
+    }
+
+    pub(crate) fn with(self, src: Src, env: EnvId) -> Self {
+        Self { src, env, ..self }
+    }
+
+    /// The same context for a field: embedding is not inherited.
+    pub(crate) fn field(self, src: Src, env: EnvId) -> Self {
+        Self { src, env, flags: self.flags & CYCLIC, ..self }
+    }
+}
+
+impl Val {
+    pub(crate) fn from_number(n: Number) -> Self {
+        match n.as_i64() {
+            Some(i) if n.is_int() => Self::Int(i),
+            _ => Self::Num(n),
+        }
+    }
+
+    /// The number of a numeric atom.
+    pub(crate) fn number(&self) -> Option<Number> {
+        match self {
+            Self::Int(i) => Some(Number::from(*i)),
+            Self::Num(n) => Some(n.clone()),
+            _ => None,
+        }
+    }
+
+    pub(crate) fn is_atom(&self) -> bool {
+        matches!(
+            self,
+            Self::Null
+                | Self::Bool(_)
+                | Self::Int(_)
+                | Self::Num(_)
+                | Self::Str(_)
+                | Self::Bytes(_)
+                | Self::CoreFunc(_)
+        )
+    }
+}

@@ -1,0 +1,320 @@
+//! Values of expressions.
+
+use super::error::{Msg, Res};
+use super::state::{Conj, EnvId, Func, Machine, Phase, Src, Val, Validator, Vid};
+use crate::error::Class;
+use crate::ir::{Core, Expr, ExprId, Part};
+use crate::kind::Kind;
+use crate::label::LabelKind;
+use cue_syntax::ast::{BinaryOp, UnaryOp};
+use ecow::EcoString;
+use std::sync::Arc;
+
+impl Machine<'_> {
+    /// The value of an expression; undecided things are [`Val::Node`]s.
+    pub(crate) fn value(&mut self, e: ExprId, env: EnvId) -> Res<Val> {
+        match self.ir.expr(e) {
+            Expr::Null
+            | Expr::Bool(_)
+            | Expr::Int(_)
+            | Expr::Num(_)
+            | Expr::Str(_)
+            | Expr::Bytes(_)
+            | Expr::Kind(_)
+            | Expr::Top => Ok(self.literal(e)),
+            Expr::Bottom => {
+                Err(self.text_err(Class::User, "explicit error (_|_ literal) in source", e))
+            }
+            Expr::CoreFunc(core) => Ok(match core {
+                Core::MatchN | Core::MatchIf => Val::CoreFunc(core),
+                _ => Val::CoreFunc(core),
+            }),
+            Expr::StdFunc(id) => Ok(Val::Validator(Arc::new(Validator {
+                func: Func::Std(id),
+                args: Vec::new(),
+                expr: e,
+                env: EnvId::NONE,
+            }))),
+            _ => {
+                self.enter()?;
+                let result = self.deep_value(e, env);
+                self.leave();
+                result
+            }
+        }
+    }
+
+    fn deep_value(&mut self, e: ExprId, env: EnvId) -> Res<Val> {
+        match self.ir.expr(e) {
+            Expr::Ref { .. }
+            | Expr::Frame { .. }
+            | Expr::Sel(..)
+            | Expr::Index(..)
+            | Expr::Package(_) => {
+                let w = self.resolve(e, env)?;
+                self.settle(w);
+                self.node_val_at(w, e)
+            }
+            Expr::Key { up } => {
+                let label = self.env_up(env, up).key;
+                Ok(match label.kind() {
+                    LabelKind::Int => Val::Int(i64::from(label.index())),
+                    _ => Val::Str(self.name(label).clone()),
+                })
+            }
+            Expr::Unary(op, x) => self.unary(op, x, env, e),
+            Expr::Bound(op, x) => {
+                let val = self.concrete(x, env, op.text())?;
+                let kind = self.val_kind(&val);
+                let ok = match op {
+                    UnaryOp::Match | UnaryOp::NotMatch => {
+                        kind == Kind::STRING || kind == Kind::BYTES
+                    }
+                    UnaryOp::NotEqual => true,
+                    _ => kind.intersects(Kind::NUMBER | Kind::STRING | Kind::BYTES),
+                };
+                if !ok {
+                    let text = format!(
+                        "cannot use {} for bound {} (type {kind})",
+                        self.val_text(&val),
+                        op.text()
+                    );
+                    return Err(self.text_err(Class::Eval, text, e));
+                }
+                Ok(Self::bound(op, val))
+            }
+            Expr::Binary(..) => self.binary_chain(e, env),
+            Expr::Presence(x, present) => {
+                let there = self.presence(x, env)?;
+                Ok(Val::Bool(there == present))
+            }
+            Expr::Interp(parts, bytes) => self.interpolate(parts, bytes, env),
+            Expr::Slice(x, lo, hi) => self.slice(x, lo, hi, env, e),
+            Expr::Call(id) => self.call(id, e, env),
+            _ => {
+                let w = self.anon(Conj::new(Src::Expr(e), env));
+                self.settle(w);
+                self.node_val_at(w, e)
+            }
+        }
+    }
+
+    /// The value of a settled vertex.
+    pub(crate) fn node_val(&mut self, w: Vid) -> Res<Val> {
+        let w = self.deref(w);
+        let vertex = self.v(w);
+        if let Some(e) = vertex.error {
+            return Err(e);
+        }
+        if vertex.extra.as_ref().is_some_and(|x| !x.alts.is_empty()) {
+            return Ok(Val::Node(w));
+        }
+        if vertex.atom.is_atom() {
+            return Ok(vertex.atom.clone());
+        }
+        if vertex.is_struct || vertex.is_list {
+            return Ok(Val::Node(w));
+        }
+        if let Some(e) = vertex.incomplete {
+            return Err(e);
+        }
+        Ok(Val::Node(w))
+    }
+
+    /// As [`node_val`](Self::node_val), but an unfinished scalar is a cycle.
+    fn node_val_at(&mut self, w: Vid, e: ExprId) -> Res<Val> {
+        let val = self.node_val(w)?;
+        if let Val::Node(w) = val {
+            let vertex = self.v(w);
+            if matches!(vertex.phase, Phase::Settling | Phase::Expanding)
+                && !vertex.is_struct
+                && !vertex.is_list
+                && vertex.maybe_struct == vertex.atom.is_atom()
+            {
+                self.s.touch = self.s.touch.min(vertex.depth);
+                return Err(self.err_at(Class::Cycle, Msg::Cycle(e), Vid::NONE, &[e]));
+            }
+        }
+        Ok(val)
+    }
+
+    /// A concrete value: an atom, or a node that is a struct or list; defaults taken.
+    pub(crate) fn concrete(&mut self, e: ExprId, env: EnvId, what: &'static str) -> Res<Val> {
+        let val = self.value(e, env)?;
+        self.make_concrete(val, e, what)
+    }
+
+    pub(crate) fn make_concrete(&mut self, val: Val, e: ExprId, what: &'static str) -> Res<Val> {
+        let mut val = val;
+        loop {
+            match val {
+                Val::Node(w) => {
+                    let w = self.deref(w);
+                    match self.default_of(w) {
+                        Some(Val::Node(c)) => {
+                            self.settle(c);
+                            val = self.node_val(c)?;
+                            continue;
+                        }
+                        Some(other) => {
+                            val = other;
+                            continue;
+                        }
+                        None => {}
+                    }
+                    let vertex = self.v(w);
+                    if vertex.extra.as_ref().is_some_and(|x| !x.alts.is_empty()) {
+                        let text = format!("unresolved disjunction {}", self.show(w));
+                        return Err(self.err_at(Class::Incomplete, Msg::Text(text), w, &[e]));
+                    }
+                    if vertex.is_struct || vertex.is_list {
+                        return Ok(Val::Node(w));
+                    }
+                    if let Some(atom) = super::scalar::pinned(vertex.kind, &vertex.checks) {
+                        return Ok(atom);
+                    }
+                    let kind = vertex.kind;
+                    return Err(self.err_at(
+                        Class::Incomplete,
+                        Msg::NonConcrete(kind, what),
+                        Vid::NONE,
+                        &[e],
+                    ));
+                }
+                Val::Top | Val::Kind(_) | Val::Bound(..) | Val::Validator(_) | Val::All(_) => {
+                    if let Val::All(list) = &val
+                        && let Some(atom) = super::scalar::pinned(self.val_kind(&val), list)
+                    {
+                        return Ok(atom);
+                    }
+                    let kind = self.val_kind(&val);
+                    return Err(self.err_at(
+                        Class::Incomplete,
+                        Msg::NonConcrete(kind, what),
+                        Vid::NONE,
+                        &[e],
+                    ));
+                }
+                atom => return Ok(atom),
+            }
+        }
+    }
+
+    /// Whether a value is there, for comparisons with `_|_`.
+    fn presence(&mut self, e: ExprId, env: EnvId) -> Res<bool> {
+        let val = match self.value(e, env) {
+            Ok(val) => val,
+            Err(err) if self.class(err) == Class::Limit => return Err(err),
+            Err(err) if self.class(err) == Class::Cycle => return Err(err),
+            Err(_) => return Ok(false),
+        };
+        match self.make_concrete(val, e, "presence test") {
+            Ok(Val::Node(w)) => {
+                self.deep(w);
+                let w = self.deref(w);
+                if self.s.budget.crossed().is_some() {
+                    return Err(self.limit(crate::limits::LimitError::Steps));
+                }
+                let vertex = self.v(w);
+                Ok(vertex.error.is_none()
+                    && vertex.extra.as_ref().is_none_or(|x| x.child_error.is_none()))
+            }
+            Ok(_) => Ok(true),
+            Err(err) if self.class(err) == Class::Limit => Err(err),
+            Err(_) => Ok(false),
+        }
+    }
+
+    fn interpolate(&mut self, parts: crate::ir::PartsId, bytes: bool, env: EnvId) -> Res<Val> {
+        let ir = self.ir;
+        let mut out: Vec<u8> = Vec::new();
+        for part in &ir.parts[parts.idx()] {
+            match part {
+                Part::Text(id) => out.extend_from_slice(ir.texts[id.idx()].as_bytes()),
+                Part::Bytes(id) => out.extend_from_slice(&ir.bytes[id.idx()]),
+                Part::Expr(x) => {
+                    let val = self.concrete(*x, env, "interpolation")?;
+                    match &val {
+                        Val::Str(s) => out.extend_from_slice(s.as_bytes()),
+                        Val::Bytes(b) if bytes => out.extend_from_slice(b),
+                        Val::Bytes(b) => {
+                            out.extend_from_slice(String::from_utf8_lossy(b).as_bytes());
+                        }
+                        Val::Bool(_) | Val::Int(_) | Val::Num(_) => {
+                            out.extend_from_slice(self.val_text(&val).as_bytes());
+                        }
+                        other => {
+                            let text = format!(
+                                "cannot use {} (type {}) as type (bool|string|bytes|number)",
+                                self.val_text(other),
+                                self.val_kind(other)
+                            );
+                            let text = format!("invalid interpolation: {text}");
+                            return Err(self.text_err(Class::Eval, text, *x));
+                        }
+                    }
+                }
+            }
+            if out.len() as u64 > self.s.budget.limits().string {
+                return Err(self.limit(crate::limits::LimitError::String));
+            }
+        }
+        if let Err(limit) = self.s.budget.string(out.len() as u64) {
+            return Err(self.limit(limit));
+        }
+        if bytes {
+            return Ok(Val::Bytes(out.into()));
+        }
+        Ok(Val::Str(EcoString::from(String::from_utf8_lossy(&out).as_ref())))
+    }
+
+    /// `a + b + c` nests to the left: evaluated in a loop.
+    fn binary_chain(&mut self, e: ExprId, env: EnvId) -> Res<Val> {
+        let mut chain = Vec::new();
+        let mut at = e;
+        while let Expr::Binary(op, a, b) = self.ir.expr(at) {
+            chain.push((op, a, b, at));
+            at = a;
+        }
+        let first = chain.last().map_or(BinaryOp::Add, |c| c.0);
+        let mut left = self.operand(at, env, first);
+        for (op, a, b, at) in chain.into_iter().rev() {
+            let right = self.operand(b, env, op);
+            self.step()?;
+            // Both sides are evaluated; a final error wins over an incomplete one.
+            left = match (left, right) {
+                (Ok(x), Ok(y)) => self.binary(op, x, y, (a, b), at),
+                (Err(x), Err(y)) => {
+                    Err(if self.is_incomplete(x) && !self.is_incomplete(y) { y } else { x })
+                }
+                (Err(x), _) | (_, Err(x)) => Err(x),
+            };
+        }
+        left
+    }
+
+    fn operand(&mut self, e: ExprId, env: EnvId, op: BinaryOp) -> Res<Val> {
+        self.concrete(e, env, operand_of(op))
+    }
+}
+
+fn operand_of(op: BinaryOp) -> &'static str {
+    match op {
+        BinaryOp::Add => "operand to +",
+        BinaryOp::Subtract => "operand to -",
+        BinaryOp::Multiply => "operand to *",
+        BinaryOp::Divide => "operand to /",
+        BinaryOp::Equal => "operand to ==",
+        BinaryOp::NotEqual => "operand to !=",
+        BinaryOp::Less => "operand to <",
+        BinaryOp::LessEqual => "operand to <=",
+        BinaryOp::Greater => "operand to >",
+        BinaryOp::GreaterEqual => "operand to >=",
+        BinaryOp::Match => "operand to =~",
+        BinaryOp::NotMatch => "operand to !~",
+        BinaryOp::LogicalAnd => "operand to &&",
+        BinaryOp::LogicalOr => "operand to ||",
+        BinaryOp::And => "operand to &",
+        BinaryOp::Or => "operand to |",
+    }
+}

@@ -1,0 +1,385 @@
+//! Concrete values out of vertices, and texts for messages.
+
+use crate::error::{Class, Error};
+use crate::eval::{ArcKind, ErrId, Machine, Val, Vid};
+use crate::ir::{Expr, ExprId};
+use crate::limits::LimitError;
+use crate::value::{Fields, Number, Value};
+use ecow::EcoString;
+
+/// Whether a label needs no quotes.
+pub(crate) fn is_ident(name: &str) -> bool {
+    let mut chars = name.chars();
+    chars.next().is_some_and(|c| c.is_alphabetic() || c == '$' || c == '_')
+        && chars.all(|c| c.is_alphanumeric() || c == '$' || c == '_')
+        && !name.starts_with('_')
+        && !matches!(
+            name,
+            "null" | "true" | "false" | "for" | "in" | "if" | "let" | "import" | "package"
+        )
+}
+
+/// A string literal as CUE writes it.
+pub(crate) fn quoted(s: &str) -> EcoString {
+    let mut out = EcoString::with_capacity(s.len() + 2);
+    out.push('"');
+    for c in s.chars() {
+        match c {
+            '"' => out.push_str("\\\""),
+            '\\' => out.push_str("\\\\"),
+            '\n' => out.push_str("\\n"),
+            '\t' => out.push_str("\\t"),
+            '\r' => out.push_str("\\r"),
+            '\u{7}' => out.push_str("\\a"),
+            '\u{8}' => out.push_str("\\b"),
+            '\u{c}' => out.push_str("\\f"),
+            '\u{b}' => out.push_str("\\v"),
+            c if (c as u32) < 0x20 || c as u32 == 0x7f => {
+                out.push_str(&format!("\\u{:04x}", c as u32));
+            }
+            c => out.push(c),
+        }
+    }
+    out.push('"');
+    out
+}
+
+fn quoted_bytes(b: &[u8]) -> String {
+    let mut out = String::from("'");
+    for chunk in b.utf8_chunks() {
+        for c in chunk.valid().chars() {
+            match c {
+                '\'' => out.push_str("\\'"),
+                '\\' => out.push_str("\\\\"),
+                '\n' => out.push_str("\\n"),
+                '\t' => out.push_str("\\t"),
+                '\r' => out.push_str("\\r"),
+                c if (c as u32) < 0x20 || c as u32 == 0x7f => {
+                    out.push_str(&format!("\\x{:02x}", c as u32));
+                }
+                c => out.push(c),
+            }
+        }
+        for byte in chunk.invalid() {
+            out.push_str(&format!("\\x{byte:02x}"));
+        }
+    }
+    out.push('\'');
+    out
+}
+
+impl Machine<'_> {
+    /// The concrete value of a vertex and everything below; all errors otherwise.
+    pub(crate) fn export(&mut self, v: Vid) -> Result<Value, Vec<Error>> {
+        let mut errors = self.validate(v, false);
+        if !errors.is_empty() {
+            return Err(errors);
+        }
+        self.to_value(v).map_err(|e| {
+            self.public(e, &mut errors);
+            errors
+        })
+    }
+
+    /// The errors in a vertex and below.
+    pub(crate) fn validate(&mut self, v: Vid, concrete: bool) -> Vec<Error> {
+        self.deep(v);
+        let mut errors = Vec::new();
+        self.collect(v, concrete, false, &mut errors);
+        if let Some(limit) = self.s.budget.crossed() {
+            return vec![limit.into()];
+        }
+        errors
+    }
+
+    fn collect(&mut self, v: Vid, concrete: bool, schema: bool, out: &mut Vec<Error>) {
+        if self.enter().is_err() {
+            return;
+        }
+        self.collect_inner(v, concrete, schema, out);
+        self.leave();
+    }
+
+    fn collect_inner(&mut self, v: Vid, concrete: bool, schema: bool, out: &mut Vec<Error>) {
+        if let Some(e) = self.v(v).error {
+            self.public(e, out);
+            return;
+        }
+        let v = if concrete { self.chosen(v) } else { self.deref(v) };
+        let vertex = self.v(v);
+        if let Some(e) = vertex.error {
+            self.public(e, out);
+            return;
+        }
+        let open = vertex.extra.as_ref().is_some_and(|x| !x.alts.is_empty());
+        if concrete && !schema {
+            if let Some(e) = vertex.incomplete {
+                self.public(e, out);
+                return;
+            }
+            let scalar_default = open && self.default_of(v).is_some();
+            let undecided = open && !scalar_default
+                || !open
+                    && !vertex.atom.is_atom()
+                    && !vertex.is_struct
+                    && !vertex.is_list
+                    && crate::eval::pinned(vertex.kind, &vertex.checks).is_none();
+            if undecided {
+                let e = self.err(Class::Incomplete, crate::eval::incomplete(), v);
+                self.public(e, out);
+                return;
+            }
+        }
+        if open {
+            return;
+        }
+        for (label, w) in self.v(v).arcs.clone() {
+            if label.is_let() || self.v(w).arc == ArcKind::Optional {
+                continue;
+            }
+            let schema = schema || label.is_def() || label.is_hidden();
+            if self.v(w).arc == ArcKind::Required {
+                if concrete && !schema {
+                    let text = crate::eval::text("field is required but not present");
+                    let e = self.err(Class::Incomplete, text, w);
+                    self.public(e, out);
+                }
+                continue;
+            }
+            self.collect(w, concrete, schema, out);
+        }
+    }
+
+    /// The concrete value of a vertex, defaults taken.
+    pub(crate) fn to_value(&mut self, v: Vid) -> Result<Value, ErrId> {
+        self.enter()?;
+        let result = self.to_value_inner(v);
+        self.leave();
+        result
+    }
+
+    fn to_value_inner(&mut self, v: Vid) -> Result<Value, ErrId> {
+        if let Some(e) = self.v(v).error {
+            return Err(e);
+        }
+        self.settle(v);
+        let origin = self.deref(v);
+        let v = self.chosen(v);
+        if let Some(extra) = &self.v(origin).extra
+            && v == origin
+            && let Some(alt) = self.default_of(origin)
+        {
+            let _ = extra;
+            return match alt {
+                Val::Node(w) => self.to_value(w),
+                val => self.val_to_value(&val, origin),
+            };
+        }
+        self.settle(v);
+        let v = self.deref(v);
+        let vertex = self.v(v);
+        if let Some(e) = vertex.error {
+            return Err(e);
+        }
+        if vertex.extra.as_ref().is_some_and(|x| !x.alts.is_empty()) {
+            return Err(self.err(Class::Incomplete, crate::eval::incomplete(), v));
+        }
+        if vertex.atom.is_atom() {
+            let atom = vertex.atom.clone();
+            if let Some(e) = vertex.incomplete {
+                return Err(e);
+            }
+            return self.val_to_value(&atom, v);
+        }
+        if let Some(e) = vertex.incomplete {
+            return Err(e);
+        }
+        if vertex.is_list {
+            self.check_closed(v);
+            let mut out = Vec::with_capacity(self.v(v).arcs.len());
+            let mut i = 0;
+            while let Some(&(label, w)) = self.v(v).arcs.get(i) {
+                i += 1;
+                if label.is_int() {
+                    out.push(self.to_value(w)?);
+                }
+            }
+            self.charge_output(16)?;
+            return Ok(Value::List(out));
+        }
+        if vertex.is_struct {
+            self.check_closed(v);
+            let mut out = Fields::default();
+            let mut i = 0;
+            while let Some(&(label, w)) = self.v(v).arcs.get(i) {
+                i += 1;
+                if label.is_let() {
+                    continue;
+                }
+                match self.v(w).arc {
+                    ArcKind::Optional => continue,
+                    ArcKind::Required => {
+                        if !label.is_string() {
+                            continue;
+                        }
+                        let text = "field is required but not present";
+                        return Err(self.err(Class::Incomplete, crate::eval::text(text), w));
+                    }
+                    ArcKind::Member => {}
+                }
+                if !label.is_string() {
+                    continue;
+                }
+                let value = self.to_value(w)?;
+                let name = self.name(label).clone();
+                self.charge_output(name.len() as u64 + 4)?;
+                out.insert(name, value);
+            }
+            return Ok(Value::Struct(out));
+        }
+        if let Some(atom) = crate::eval::pinned(vertex.kind, &vertex.checks) {
+            return self.val_to_value(&atom, v);
+        }
+        Err(self.err(Class::Incomplete, crate::eval::incomplete(), v))
+    }
+
+    fn charge_output(&mut self, n: u64) -> Result<(), ErrId> {
+        self.s.output = self.s.output.saturating_add(n);
+        if self.s.output > self.s.budget.limits().output {
+            return Err(self.limit(LimitError::Output));
+        }
+        Ok(())
+    }
+
+    pub(crate) fn val_to_value(&mut self, val: &Val, at: Vid) -> Result<Value, ErrId> {
+        self.charge_output(8)?;
+        Ok(match val {
+            Val::Null => Value::Null,
+            Val::Bool(b) => Value::Bool(*b),
+            Val::Int(i) => Value::Number(Number::from(*i)),
+            Val::Num(n) => Value::Number(n.clone()),
+            Val::Str(s) => {
+                self.charge_output(s.len() as u64)?;
+                Value::String(s.clone())
+            }
+            Val::Bytes(b) => Value::Bytes(b.clone()),
+            Val::Node(w) => return self.to_value(*w),
+            Val::All(list) => match crate::eval::pinned(self.val_kind(val), list) {
+                Some(atom) => return self.val_to_value(&atom, at),
+                None => return Err(self.err(Class::Incomplete, crate::eval::incomplete(), at)),
+            },
+            _ => return Err(self.err(Class::Incomplete, crate::eval::incomplete(), at)),
+        })
+    }
+
+    /// A scalar as CUE writes it.
+    pub(crate) fn val_text(&self, val: &Val) -> String {
+        match val {
+            Val::Top => "_".into(),
+            Val::Null => "null".into(),
+            Val::Bool(b) => b.to_string(),
+            Val::Int(i) => i.to_string(),
+            Val::Num(n) => n.to_string(),
+            Val::Str(s) => quoted(s).into(),
+            Val::Bytes(b) => quoted_bytes(b),
+            Val::Kind(k) => k.to_string(),
+            Val::Bound(op, x) => format!("{}{}", op.text(), self.val_text(x)),
+            Val::Validator(x) => self.ir.text(x.expr).to_owned(),
+            Val::All(list) => list.iter().map(|x| self.val_text(x)).collect::<Vec<_>>().join(" & "),
+            Val::CoreFunc(f) => f.name().into(),
+            Val::Node(w) => self.show(*w),
+        }
+    }
+
+    /// A short text of a computed vertex.
+    pub(crate) fn show(&self, v: Vid) -> String {
+        self.show_depth(v, 0)
+    }
+
+    fn show_depth(&self, v: Vid, depth: u32) -> String {
+        use crate::eval::Forward;
+        let mut v = v;
+        while let Forward::Share(w) | Forward::Chosen(w) = self.v(v).forward {
+            v = w;
+        }
+        let vertex = self.v(v);
+        if let Some(extra) = &vertex.extra
+            && !extra.alts.is_empty()
+        {
+            let parts: Vec<_> = extra
+                .alts
+                .iter()
+                .map(|a| {
+                    let star = if a.mode == crate::eval::Mode::Default { "*" } else { "" };
+                    let text = match &a.val {
+                        Val::Node(w) if depth < 4 => self.show_depth(*w, depth + 1),
+                        Val::Node(_) => "{...}".into(),
+                        val => self.val_text(val),
+                    };
+                    format!("{star}{text}")
+                })
+                .collect();
+            return parts.join(" | ");
+        }
+        if vertex.atom.is_atom() {
+            return self.val_text(&vertex.atom);
+        }
+        if depth >= 4 {
+            return "...".into();
+        }
+        if vertex.is_list {
+            let parts: Vec<_> =
+                vertex.arcs.iter().map(|(_, w)| self.show_depth(*w, depth + 1)).collect();
+            return format!("[{}]", parts.join(","));
+        }
+        if vertex.is_struct {
+            let parts: Vec<_> = vertex
+                .arcs
+                .iter()
+                .filter(|(l, _)| !l.is_let())
+                .map(|(l, w)| {
+                    let mark = match self.v(*w).arc {
+                        ArcKind::Member => "",
+                        ArcKind::Optional => "?",
+                        ArcKind::Required => "!",
+                    };
+                    format!("{}{mark}:{}", self.label_text(*l), self.show_depth(*w, depth + 1))
+                })
+                .collect();
+            return format!("{{{}}}", parts.join(","));
+        }
+        if vertex.error.is_some() {
+            return "_|_".into();
+        }
+        self.val_text(&self.scalar_val(v))
+    }
+
+    /// A conjunct as the source has it.
+    pub(crate) fn conj_text(&self, conj: crate::eval::Conj) -> String {
+        use crate::eval::{Data, Src};
+        match conj.src {
+            Src::Expr(e) => self.expr_text(e),
+            Src::Data(d) => match &self.s.data[d.idx()] {
+                Data::Val(val) => self.val_text(val),
+                Data::List(..) | Data::OpenList(..) => "[...]".into(),
+                Data::Struct(..) | Data::Unify(..) => "{...}".into(),
+                Data::Node(w) => self.show(*w),
+            },
+            Src::Node(w) => self.show(w),
+            Src::Val(i) => self.val_text(&self.s.vals[i as usize]),
+        }
+    }
+
+    fn expr_text(&self, e: ExprId) -> String {
+        match self.ir.expr(e) {
+            Expr::Null
+            | Expr::Bool(_)
+            | Expr::Int(_)
+            | Expr::Num(_)
+            | Expr::Str(_)
+            | Expr::Bytes(_)
+            | Expr::Kind(_) => self.val_text(&self.literal(e)),
+            _ => self.ir.text(e).split_whitespace().collect::<Vec<_>>().join(" "),
+        }
+    }
+}

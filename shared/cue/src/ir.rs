@@ -1,0 +1,281 @@
+//! The intermediate form: names resolved, declarations grouped, constants folded.
+//!
+//! An [`Ir`] is immutable and shared by all evaluations of a program. Expressions are small `Copy`
+//! nodes in one vector and refer to each other by index.
+
+use crate::kind::Kind;
+use crate::label::{Interner, Label};
+use crate::std::Builtin;
+use crate::value::{Number, Value};
+use cue_syntax::ast::{BinaryOp, UnaryOp};
+use ecow::EcoString;
+use rustc_hash::FxHashMap;
+use std::sync::Arc;
+
+macro_rules! ids {
+    ($($name:ident)*) => {$(
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+        pub(crate) struct $name(pub(crate) u32);
+        impl $name {
+            pub(crate) const fn idx(self) -> usize { self.0 as usize }
+        }
+    )*};
+}
+
+ids! { ExprId StructId ListId CompId TextId BytesId NumId CallId PartsId DisjId PackageId BuiltinId FileId }
+
+/// Where an expression stands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Pos {
+    pub(crate) file: FileId,
+    pub(crate) start: u32,
+}
+
+impl Pos {
+    pub(crate) const NONE: Self = Self { file: FileId(u32::MAX), start: 0 };
+}
+
+/// Functions of the language itself.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) enum Core {
+    Len,
+    Close,
+    And,
+    Or,
+    Div,
+    Mod,
+    Quo,
+    Rem,
+    MatchN,
+    MatchIf,
+    Error,
+}
+
+impl Core {
+    pub(crate) const fn name(self) -> &'static str {
+        match self {
+            Self::Len => "len",
+            Self::Close => "close",
+            Self::And => "and",
+            Self::Or => "or",
+            Self::Div => "div",
+            Self::Mod => "mod",
+            Self::Quo => "quo",
+            Self::Rem => "rem",
+            Self::MatchN => "matchN",
+            Self::MatchIf => "matchIf",
+            Self::Error => "error",
+        }
+    }
+}
+
+/// What a call calls.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Callee {
+    Core(Core),
+    Std(BuiltinId),
+    /// Anything else: an error unless it turns out to be a builtin.
+    Expr(ExprId),
+}
+
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Expr {
+    Null,
+    Top,
+    Bottom,
+    Bool(bool),
+    Int(i64),
+    Num(NumId),
+    Str(TextId),
+    Bytes(BytesId),
+    Kind(Kind),
+    /// A field of the struct `up` frames out.
+    Ref {
+        up: u32,
+        label: Label,
+    },
+    /// The vertex of the frame `up` frames out: value aliases, loop variables.
+    Frame {
+        up: u32,
+    },
+    /// The key of the `for` frame `up` frames out, or the label of a pattern frame.
+    Key {
+        up: u32,
+    },
+    Package(PackageId),
+    Sel(ExprId, Label),
+    Index(ExprId, ExprId),
+    Slice(ExprId, Option<ExprId>, Option<ExprId>),
+    Unary(UnaryOp, ExprId),
+    Binary(BinaryOp, ExprId, ExprId),
+    And(ExprId, ExprId),
+    Disj(DisjId),
+    Bound(UnaryOp, ExprId),
+    Call(CallId),
+    CoreFunc(Core),
+    StdFunc(BuiltinId),
+    Interp(PartsId, bool),
+    Struct(StructId),
+    List(ListId),
+    /// In lists and as embedding.
+    Comp(CompId),
+    /// `e != _|_` (present) or `e == _|_` (absent).
+    Presence(ExprId, bool),
+    /// Evaluates the expression in a new frame whose vertex is the one it is a conjunct of.
+    AliasScope(ExprId),
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Marker {
+    Regular,
+    Required,
+    Optional,
+}
+
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct FieldDecl {
+    pub(crate) label: Label,
+    pub(crate) marker: Marker,
+    pub(crate) value: ExprId,
+}
+
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct PatternDecl {
+    pub(crate) pattern: ExprId,
+    pub(crate) value: ExprId,
+    /// Whether the value is compiled inside a frame that knows label and field.
+    pub(crate) framed: bool,
+}
+
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct DynamicDecl {
+    pub(crate) label: ExprId,
+    pub(crate) marker: Marker,
+    pub(crate) value: ExprId,
+    pub(crate) framed: bool,
+}
+
+/// A struct literal with its declarations grouped.
+#[derive(Debug, Default)]
+pub(crate) struct StructTmpl {
+    pub(crate) fields: Vec<FieldDecl>,
+    pub(crate) patterns: Vec<PatternDecl>,
+    pub(crate) dynamics: Vec<DynamicDecl>,
+    pub(crate) embeds: Vec<ExprId>,
+    pub(crate) comps: Vec<CompId>,
+    pub(crate) open: bool,
+    /// Has regular fields, patterns or an ellipsis, or nothing at all: surely a struct.
+    pub(crate) surely_struct: bool,
+}
+
+#[derive(Debug)]
+pub(crate) struct ListTmpl {
+    pub(crate) elems: Vec<ExprId>,
+    /// `...` (`Some(None)`) or `...T`.
+    pub(crate) ellipsis: Option<Option<ExprId>>,
+    pub(crate) has_comp: bool,
+}
+
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Clause {
+    For { source: ExprId },
+    If(ExprId),
+    Let(ExprId),
+}
+
+#[derive(Debug)]
+pub(crate) struct CompTmpl {
+    pub(crate) clauses: Vec<Clause>,
+    pub(crate) body: StructId,
+    pub(crate) body_expr: ExprId,
+    /// Labels the body may define, sorted; nested comprehensions included.
+    pub(crate) labels: Vec<Label>,
+    /// Whether the body may define others too (dynamic fields, embeddings, patterns).
+    pub(crate) open: bool,
+}
+
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Alternative {
+    pub(crate) marked: bool,
+    pub(crate) expr: ExprId,
+}
+
+#[derive(Clone, Debug)]
+pub(crate) enum Part {
+    Text(TextId),
+    Bytes(BytesId),
+    Expr(ExprId),
+}
+
+#[derive(Debug)]
+pub(crate) struct CallTmpl {
+    pub(crate) callee: Callee,
+    pub(crate) args: Vec<ExprId>,
+}
+
+#[derive(Debug)]
+pub(crate) struct StdRef {
+    pub(crate) package: EcoString,
+    pub(crate) name: &'static str,
+    pub(crate) builtin: &'static Builtin,
+}
+
+/// A compiled source file.
+#[derive(Debug)]
+pub(crate) struct Source {
+    pub(crate) name: EcoString,
+    pub(crate) text: Arc<str>,
+    pub(crate) lines: cue_syntax::LineIndex,
+}
+
+/// A compiled program.
+#[derive(Debug, Default)]
+pub(crate) struct Ir {
+    pub(crate) names: Interner,
+    pub(crate) exprs: Vec<Expr>,
+    pub(crate) pos: Vec<(Pos, u32)>,
+    pub(crate) structs: Vec<StructTmpl>,
+    pub(crate) lists: Vec<ListTmpl>,
+    pub(crate) comps: Vec<CompTmpl>,
+    pub(crate) texts: Vec<EcoString>,
+    pub(crate) bytes: Vec<Arc<[u8]>>,
+    pub(crate) nums: Vec<Number>,
+    pub(crate) calls: Vec<CallTmpl>,
+    pub(crate) parts: Vec<Vec<Part>>,
+    pub(crate) disjs: Vec<Vec<Alternative>>,
+    pub(crate) builtins: Vec<StdRef>,
+    /// For each package its files; the first is the program itself.
+    pub(crate) packages: Vec<Vec<ExprId>>,
+    pub(crate) sources: Vec<Source>,
+    /// Comment lines of the fields whose value an expression is.
+    pub(crate) docs: FxHashMap<ExprId, Vec<EcoString>>,
+    /// Constant values by expression, for what folds to data.
+    pub(crate) consts: Vec<Value>,
+}
+
+impl Ir {
+    pub(crate) fn expr(&self, id: ExprId) -> Expr {
+        self.exprs[id.idx()]
+    }
+
+    /// The source text of an expression, for messages.
+    pub(crate) fn text(&self, id: ExprId) -> &str {
+        let (pos, end) = self.pos[id.idx()];
+        self.sources
+            .get(pos.file.idx())
+            .and_then(|s| s.text.get(pos.start as usize..end as usize))
+            .unwrap_or("")
+    }
+
+    pub(crate) fn is_literal(&self, id: ExprId) -> bool {
+        matches!(
+            self.expr(id),
+            Expr::Null
+                | Expr::Bool(_)
+                | Expr::Int(_)
+                | Expr::Num(_)
+                | Expr::Str(_)
+                | Expr::Bytes(_)
+        )
+    }
+}
