@@ -6,7 +6,7 @@
 use crate::kind::Kind;
 use crate::label::{Interner, Label};
 use crate::std::Builtin;
-use crate::value::{Number, Value};
+use crate::value::Number;
 use cue_syntax::ast::{BinaryOp, UnaryOp};
 use ecow::EcoString;
 use rustc_hash::FxHashMap;
@@ -29,10 +29,6 @@ ids! { ExprId StructId ListId CompId TextId BytesId NumId CallId PartsId DisjId 
 pub(crate) struct Pos {
     pub(crate) file: FileId,
     pub(crate) start: u32,
-}
-
-impl Pos {
-    pub(crate) const NONE: Self = Self { file: FileId(u32::MAX), start: 0 };
 }
 
 /// Functions of the language itself.
@@ -152,7 +148,6 @@ pub(crate) struct DynamicDecl {
     pub(crate) label: ExprId,
     pub(crate) marker: Marker,
     pub(crate) value: ExprId,
-    pub(crate) framed: bool,
 }
 
 /// A struct literal with its declarations grouped.
@@ -186,7 +181,6 @@ pub(crate) enum Clause {
 #[derive(Debug)]
 pub(crate) struct CompTmpl {
     pub(crate) clauses: Vec<Clause>,
-    pub(crate) body: StructId,
     pub(crate) body_expr: ExprId,
     /// Labels the body may define, sorted; nested comprehensions included.
     pub(crate) labels: Vec<Label>,
@@ -249,8 +243,6 @@ pub(crate) struct Ir {
     pub(crate) sources: Vec<Source>,
     /// Comment lines of the fields whose value an expression is.
     pub(crate) docs: FxHashMap<ExprId, Vec<EcoString>>,
-    /// Constant values by expression, for what folds to data.
-    pub(crate) consts: Vec<Value>,
 }
 
 impl Ir {

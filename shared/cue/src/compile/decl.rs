@@ -41,6 +41,16 @@ impl Compiler<'_> {
                 DeclKind::Field(id) => {
                     let field = file.ast.field(id);
                     let Some(ident) = field.alias else { continue };
+                    if matches!(
+                        field.label,
+                        ast::Label::Interpolation(_) | ast::Label::Dynamic(_)
+                    ) {
+                        let name = file.ast.str(ident.symbol).to_owned();
+                        let label = self.let_label(&name);
+                        let entry = Entry::Let { label, used: false, span: ident.span };
+                        names.insert(name, entry);
+                        continue;
+                    }
                     let label = match field.label {
                         ast::Label::Ident(s) => self.label(file.ast.str(s)),
                         ast::Label::String(s) => self.string_label(file.ast.str(s)),
@@ -148,18 +158,21 @@ impl Compiler<'_> {
             }
             ast::Label::Interpolation(e) | ast::Label::Dynamic(e) => {
                 let label = self.expr(file, e);
-                let framed = field.alias.is_some();
-                if let Some(ident) = field.alias {
-                    let name = file.ast.str(ident.symbol).to_owned();
-                    let entry = Entry::Frame { used: false, span: ident.span, alias: true };
-                    self.push_scope([(name, entry)].into_iter().collect());
+                if let Some(ident) = field.alias
+                    && let Some(Entry::Let { label: alias, .. }) = self
+                        .scopes
+                        .last()
+                        .and_then(|s| s.names.get(file.ast.str(ident.symbol)))
+                        .copied()
+                {
+                    // The alias is the field of this struct that the label expression names.
+                    let this = self.add(Expr::Frame { up: 0 }, ident.span);
+                    let value = self.add(Expr::Index(this, label), ident.span);
+                    tmpl.fields.push(FieldDecl { label: alias, marker: Marker::Regular, value });
                 }
                 let value = self.expr(file, field.value);
-                if framed {
-                    self.pop_scope();
-                }
                 self.docs(file, decl, value);
-                tmpl.dynamics.push(DynamicDecl { label, marker, value, framed });
+                tmpl.dynamics.push(DynamicDecl { label, marker, value });
                 return;
             }
             ast::Label::Pattern { alias, pattern } => {
@@ -250,7 +263,7 @@ impl Compiler<'_> {
         labels.sort_unstable();
         labels.dedup();
         let id = CompId(u32::try_from(self.ir.comps.len()).unwrap_or(u32::MAX));
-        self.ir.comps.push(CompTmpl { clauses, body, body_expr, labels, open });
+        self.ir.comps.push(CompTmpl { clauses, body_expr, labels, open });
         id
     }
 

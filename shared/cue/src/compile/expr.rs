@@ -363,7 +363,7 @@ impl Compiler<'_> {
             }
         };
         let float = name.starts_with("float");
-        let mut bound = |c: &mut Self, op, text: &str| {
+        let bound = |c: &mut Self, op, text: &str| {
             let d = Decimal::parse(text).ok()?;
             let n = c.num(if float { Number::float(d) } else { Number::int(d) });
             let n = c.add(n, span);

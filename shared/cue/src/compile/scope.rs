@@ -55,8 +55,7 @@ impl Compiler<'_> {
             .filter_map(|(name, entry)| match entry {
                 Entry::Let { used: false, span, .. }
                 | Entry::FieldAlias { used: false, span, .. }
-                | Entry::Frame { used: false, span, alias: true }
-                | Entry::Key { used: false, span, alias: true } => Some((*span, name.clone())),
+                | Entry::Frame { used: false, span, alias: true } => Some((*span, name.clone())),
                 _ => None,
             })
             .collect();

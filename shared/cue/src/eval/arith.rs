@@ -97,6 +97,10 @@ impl Machine<'_> {
                     return Ok(val);
                 }
             }
+            B::Div => return self.int_division(Core::Div, &a, &b, at),
+            B::Mod => return self.int_division(Core::Mod, &a, &b, at),
+            B::Quo => return self.int_division(Core::Quo, &a, &b, at),
+            B::Rem => return self.int_division(Core::Rem, &a, &b, at),
             B::And | B::Or => {}
         }
         let text = format!(
@@ -296,12 +300,10 @@ impl Machine<'_> {
         if let Err(limit) = self.s.budget.list(elems.len() as u64) {
             return Err(self.limit(limit));
         }
+        let data = self.add_nodes(elems);
         let v = self.new_vertex(super::Vid::NONE, crate::label::Label::NONE);
-        let conjs: Vec<_> = elems.iter().map(|w| Conj::new(Src::Node(*w), EnvId::NONE)).collect();
-        let vertex = self.vm(v);
-        vertex.phase = super::state::Phase::Settled;
-        vertex.noncyclic = true;
-        self.unify_list(v, Conj::new(Src::Node(v), EnvId::NONE), &conjs, None);
+        self.vm(v).conjs.push(Conj::new(Src::Data(data), EnvId::NONE));
+        self.settle(v);
         Ok(Val::Node(v))
     }
 

@@ -93,7 +93,7 @@ impl Machine<'_> {
         let Some(extra) = &self.v(parent).extra else { return };
         let reqs: SmallVec<[Req; 2]> = extra.reqs.iter().filter(|r| r.recursive).copied().collect();
         for req in reqs {
-            if self.v(v).conjs.iter().any(|c| self.under(c.close, req.id)) {
+            if self.v(v).conjs.iter().any(|c| self.is_evidence(c.close, req.id)) {
                 self.add_req(v, req);
             }
         }
@@ -116,7 +116,8 @@ impl Machine<'_> {
 
     /// Marks the fields that are not allowed.
     pub(crate) fn check_closed(&mut self, v: Vid) {
-        if self.v(v).extra.as_ref().is_none_or(|x| x.reqs.is_empty()) {
+        // The top level of a package is open: other files may add to it.
+        if self.v(v).extra.as_ref().is_none_or(|x| x.reqs.is_empty()) || v == Vid(0) {
             return;
         }
         for i in 0..self.v(v).arcs.len() {

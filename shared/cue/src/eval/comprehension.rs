@@ -102,18 +102,7 @@ impl Machine<'_> {
                 };
                 let label = self.string_label(&name);
                 let kind = ArcKind::from(decl.marker);
-                if decl.framed {
-                    let w =
-                        self.insert_arc(v, label, kind, Conj::new(Src::Expr(decl.value), conj.env));
-                    // The value sees the field itself: its frame needs the vertex first.
-                    let env = self.new_env(conj.env, w, label);
-                    let conj = conj.field(Src::Expr(decl.value), env);
-                    let vertex = self.vm(w);
-                    vertex.conjs.pop();
-                    self.add_conj(w, conj);
-                } else {
-                    self.insert_arc(v, label, kind, conj.field(Src::Expr(decl.value), conj.env));
-                }
+                self.insert_arc(v, label, kind, conj.field(Src::Expr(decl.value), conj.env));
                 Ok(())
             }
         }

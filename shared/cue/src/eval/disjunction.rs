@@ -253,7 +253,13 @@ impl Machine<'_> {
                 let mut out = Vec::with_capacity(alts.len());
                 for alt in alts {
                     let outer = mark(alt.marked, any);
-                    let Some(inner) = self.scalar_alts(alt.expr, env)? else { return Ok(None) };
+                    let Some(mut inner) = self.scalar_alts(alt.expr, env)? else { return Ok(None) };
+                    // Without a default of its own left, a term is like one without marks.
+                    if !inner.iter().any(|(_, mode)| *mode == Mode::Default) {
+                        for (_, mode) in &mut inner {
+                            *mode = Mode::Maybe;
+                        }
+                    }
                     for (val, mode) in inner {
                         self.push_scalar(&mut out, val, mode.max(outer))?;
                     }

@@ -23,7 +23,11 @@ impl Machine<'_> {
             v = match vertex.forward {
                 Forward::Share(w) | Forward::Chosen(w) => w,
                 Forward::No => match vertex.extra.as_ref().and_then(|x| x.active) {
-                    Some(c) => c,
+                    Some(c) => {
+                        let depth = vertex.depth;
+                        self.s.touch = self.s.touch.min(depth);
+                        c
+                    }
                     None => return v,
                 },
             };
@@ -80,6 +84,7 @@ impl Machine<'_> {
         vertex.list_closed = false;
         vertex.noncyclic = false;
         vertex.any_cyclic = false;
+        vertex.stale = false;
         vertex.list_len = 0;
         vertex.arcs.clear();
         vertex.atom = Val::Top;
@@ -155,6 +160,15 @@ impl Machine<'_> {
     }
 
     pub(crate) fn process(&mut self, v: Vid, conj: Conj, sole: bool) {
+        if let Err(e) = self.enter() {
+            self.fail(v, e);
+            return;
+        }
+        self.process_all(v, conj, sole);
+        self.leave();
+    }
+
+    fn process_all(&mut self, v: Vid, conj: Conj, sole: bool) {
         let mut stack: SmallVec<[Conj; 4]> = SmallVec::new();
         stack.push(conj);
         while let Some(c) = stack.pop() {
@@ -521,6 +535,10 @@ impl Machine<'_> {
             at = r.next;
         }
         let closes = expr.is_some_and(|e| self.is_def_path(e));
+        let followed = (w, conj.close, conj.flags);
+        if self.v(v).extra.as_ref().is_some_and(|x| x.followed.contains(&followed)) {
+            return;
+        }
         if sole
             && !cyclic
             && conj.flags & (EMBED | GROUP | CYCLIC) == 0
@@ -537,6 +555,7 @@ impl Machine<'_> {
             self.vm(v).forward = Forward::Share(w);
             return;
         }
+        self.extra(v).followed.push(followed);
         if let Some(expr) = expr {
             let id = RefsId(u32::try_from(self.s.refs.len()).unwrap_or(u32::MAX - 1));
             self.s.refs.push(Refs { expr, target: w, node: v, next: conj.refs });
@@ -639,6 +658,11 @@ impl Machine<'_> {
                 self.s.touch = self.s.touch.min(self.v(v).depth);
                 return;
             }
+            Phase::Expanded if self.v(v).stale => {
+                // What was computed last time rests on partial knowledge.
+                self.reset(v);
+                return self.settle(v);
+            }
             Phase::Expanded => {}
         }
         if let Err(e) = self.enter() {
@@ -660,7 +684,16 @@ impl Machine<'_> {
             self.finish(v);
         }
         let touched = self.s.touch;
-        self.vm(v).phase = if touched < depth { Phase::Expanded } else { Phase::Settled };
+        let vertex = self.vm(v);
+        if touched < depth {
+            vertex.phase = Phase::Expanded;
+            vertex.stale = vertex.error.is_some()
+                || vertex.incomplete.is_some()
+                || vertex.forward != Forward::No
+                || vertex.extra.as_ref().is_some_and(|x| !x.alts.is_empty());
+        } else {
+            vertex.phase = Phase::Settled;
+        }
         self.s.touch = touch.min(if touched < depth { touched } else { u32::MAX });
         self.leave();
     }
@@ -709,15 +742,20 @@ impl Machine<'_> {
     pub(crate) fn add_disj(&mut self, v: Vid, conj: Conj, nodes: Option<std::sync::Arc<Vec<Vid>>>) {
         let extra = self.extra(v);
         let mut nth = 0;
+        let mut again = false;
         for (src, env) in &extra.seen {
             if *src == conj.src {
                 if *env == conj.env && nodes.is_none() {
-                    return;
+                    // The same disjunction once more: the same choice.
+                    again = true;
+                    break;
                 }
                 nth += 1;
             }
         }
-        extra.seen.push((conj.src, conj.env));
+        if !again {
+            extra.seen.push((conj.src, conj.env));
+        }
         let key = (conj.src, nth);
         let choice = extra.choices.iter().find(|(k, _)| *k == key).map(|(_, i)| *i);
         let occurrence = Occurrence { key, conj, nodes };
@@ -728,6 +766,7 @@ impl Machine<'_> {
                 extra.mode = Some(extra.mode.map_or(mode, |m| m.max(mode)));
                 self.process(v, alt, false);
             }
+            None if again => {}
             None => self.extra(v).disjs.push(occurrence),
         }
     }

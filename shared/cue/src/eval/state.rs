@@ -232,6 +232,7 @@ pub(crate) struct Extra {
     pub(crate) patterns: Vec<Pattern>,
     pub(crate) disjs: Vec<Occurrence>,
     pub(crate) seen: Vec<(Src, EnvId)>,
+    pub(crate) followed: Vec<(Vid, CloseId, u8)>,
     pub(crate) def_close: Option<CloseId>,
     /// Chosen alternatives of a candidate.
     pub(crate) choices: Vec<((Src, u16), u32)>,
@@ -268,6 +269,8 @@ pub(crate) struct Vertex {
     pub(crate) list_closed: bool,
     pub(crate) noncyclic: bool,
     pub(crate) any_cyclic: bool,
+    /// Computed from partial knowledge: to be computed again.
+    pub(crate) stale: bool,
     pub(crate) list_len: u32,
     pub(crate) conjs: SmallVec<[Conj; 2]>,
     pub(crate) arcs: Vec<(Label, Vid)>,
@@ -375,6 +378,7 @@ impl<'a> Machine<'a> {
             list_closed: false,
             noncyclic: false,
             any_cyclic: false,
+            stale: false,
             list_len: 0,
             conjs: SmallVec::new(),
             arcs: Vec::new(),
@@ -497,6 +501,21 @@ impl<'a> Machine<'a> {
             PathLabel::Name(name, LabelClass::Regular) => self.string_label(name),
             PathLabel::Name(name, _) => self.ident_label(name),
         }
+    }
+
+    pub(crate) fn add_nodes(&mut self, nodes: &[Vid]) -> DataId {
+        let items: Vec<_> = nodes
+            .iter()
+            .enumerate()
+            .map(|(i, w)| {
+                self.s.data.push(Data::Node(*w));
+                let id = DataId(u32::try_from(self.s.data.len() - 1).unwrap_or(u32::MAX));
+                (Label::int(i), id)
+            })
+            .collect();
+        let (start, len) = self.add_items(&items);
+        self.s.data.push(Data::List(start, len));
+        DataId(u32::try_from(self.s.data.len() - 1).unwrap_or(u32::MAX))
     }
 
     fn add_items(&mut self, items: &[(Label, DataId)]) -> (u32, u32) {

@@ -314,6 +314,10 @@ fn operand_of(op: BinaryOp) -> &'static str {
         BinaryOp::NotMatch => "operand to !~",
         BinaryOp::LogicalAnd => "operand to &&",
         BinaryOp::LogicalOr => "operand to ||",
+        BinaryOp::Div => "operand to div",
+        BinaryOp::Mod => "operand to mod",
+        BinaryOp::Quo => "operand to quo",
+        BinaryOp::Rem => "operand to rem",
         BinaryOp::And => "operand to &",
         BinaryOp::Or => "operand to |",
     }

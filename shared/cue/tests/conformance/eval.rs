@@ -28,7 +28,7 @@ pub(crate) fn evaluate(
             file.package.map(|package| file.ast.str(package.symbol).to_owned())
         });
         let clause = package.map(|name| format!("package {name}\n")).unwrap_or_default();
-        format!("{clause}{EXPRESSION}: ({expression}\n)\n")
+        format!("{clause}{EXPRESSION}: ({expression})\n")
     });
     let mut files = files.to_vec();
     if let Some(extra) = &extra {
