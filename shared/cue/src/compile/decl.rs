@@ -41,10 +41,8 @@ impl Compiler<'_> {
                 DeclKind::Field(id) => {
                     let field = file.ast.field(id);
                     let Some(ident) = field.alias else { continue };
-                    if matches!(
-                        field.label,
-                        ast::Label::Interpolation(_) | ast::Label::Dynamic(_)
-                    ) {
+                    if matches!(field.label, ast::Label::Interpolation(_) | ast::Label::Dynamic(_))
+                    {
                         let name = file.ast.str(ident.symbol).to_owned();
                         let label = self.let_label(&name);
                         let entry = Entry::Let { label, used: false, span: ident.span };

@@ -115,7 +115,9 @@ impl Machine<'_> {
             return;
         }
         if let Err(e) = self.enter() {
-            self.vm(v).error = Some(e);
+            let vertex = self.vm(v);
+            vertex.error = Some(e);
+            vertex.phase = Phase::Settled;
             return;
         }
         self.vm(v).phase = Phase::Expanding;

@@ -141,8 +141,9 @@ pub(crate) fn status(record: &Record<'_>) -> Json {
     };
     let inputs: Vec<(&str, &Value)> = inputs.iter().map(|(name, value)| (*name, value)).collect();
     let text = record.file("template.cue").unwrap_or_default();
+    let text = format!("{text}\ncontext: _\nparameter: _\n");
     let expression = record.json.str("expr");
-    let outcome = evaluate(&[("template.cue", text)], expression, &inputs);
+    let outcome = evaluate(&[("template.cue", &text)], expression, &inputs);
     exported(outcome.and_then(|(mut evaluation, node)| evaluation.export(node)))
 }
 
