@@ -38,6 +38,11 @@ const AUDIT_POLICY: &str = "apiVersion: audit.k8s.io/v1\nkind: Policy\n\
 pub struct Cluster {
     dir: PathBuf,
     server: String,
+    /// Who signed the API server's certificate, PEM.
+    trust: String,
+    admin: PathBuf,
+    /// Whether it was started here, and not only found.
+    own: bool,
     authority: Authority,
     programs: Programs,
     processes: Mutex<BTreeMap<&'static str, Process>>,
@@ -60,7 +65,19 @@ impl Cluster {
             let plan = Plan::new(&dir, &programs)?;
             match plan.run(&watchdog).await {
                 Ok((processes, server, authority)) => {
-                    break Self { dir, server, authority, programs, processes, watchdog };
+                    let admin = dir.join("admin.kubeconfig");
+                    let trust = authority.certificate().to_owned();
+                    break Self {
+                        dir,
+                        server,
+                        trust,
+                        admin,
+                        own: true,
+                        authority,
+                        programs,
+                        processes,
+                        watchdog,
+                    };
                 }
                 // A port was taken between our look and the program's bind.
                 Err(error)
@@ -76,6 +93,33 @@ impl Cluster {
         Ok(cluster)
     }
 
+    /// Uses a cluster that exists; it must be able to reach 127.0.0.1 of this machine.
+    ///
+    /// # Errors
+    /// When the kubeconfig cannot be used or its API server does not answer.
+    pub async fn attach(name: &str, kubeconfig: &Path) -> Result<Self> {
+        install_crypto();
+        let programs = tokio::task::spawn_blocking(|| Programs::only(&["helm"])).await??;
+        let dir = run_dir(name)?;
+        let admin = std::path::absolute(kubeconfig)?;
+        let config = config(&admin).await?;
+        let roots = config.root_cert.clone().unwrap_or_default();
+        let cluster = Self {
+            server: config.cluster_url.to_string().trim_end_matches('/').to_owned(),
+            trust: roots.iter().map(|der| pem(der)).collect(),
+            admin,
+            own: false,
+            authority: Authority::new("vela-tests")?,
+            programs,
+            processes: Mutex::default(),
+            watchdog: Watchdog::start(&[])?,
+            dir,
+        };
+        let version = cluster.client().await?.apiserver_version().await;
+        version.with_context(|| format!("{} does not answer", cluster.server))?;
+        Ok(cluster)
+    }
+
     /// The folder of this run.
     #[must_use]
     pub fn dir(&self) -> &Path {
@@ -85,7 +129,7 @@ impl Cluster {
     /// The kubeconfig of the administrator.
     #[must_use]
     pub fn kubeconfig(&self) -> PathBuf {
-        self.dir.join("admin.kubeconfig")
+        self.admin.clone()
     }
 
     /// The API server's address, `https://127.0.0.1:PORT`.
@@ -94,10 +138,11 @@ impl Cluster {
         &self.server
     }
 
-    /// The API server's audit log, one JSON object a line.
+    /// The API server's audit log, one JSON object a line. Empty for a cluster that was not
+    /// started here.
     #[must_use]
     pub fn audit_log(&self) -> PathBuf {
-        self.dir.join("audit.log")
+        if self.own { self.dir.join("audit.log") } else { PathBuf::new() }
     }
 
     /// The authority that signed every certificate of this control plane.
@@ -149,7 +194,7 @@ impl Cluster {
             .token;
         let path = self.dir.join(format!("{namespace}.{account}.kubeconfig"));
         let user = format!("    token: {token}\n");
-        fs::write(&path, kubeconfig(&self.server, self.authority.certificate(), &user))?;
+        fs::write(&path, kubeconfig(&self.server, &self.trust, &user))?;
         Ok(path)
     }
 
@@ -223,14 +268,23 @@ impl Drop for Cluster {
 /// When the file cannot be read or is not a kubeconfig.
 pub async fn client(kubeconfig: &Path) -> Result<Client> {
     install_crypto();
+    let mut config = config(kubeconfig).await?;
+    // The harness tells its own requests from those of the programs under test.
+    let agent = http::HeaderValue::from_static("vela-harness/1");
+    config.headers.push((http::header::USER_AGENT, agent));
+    Ok(Client::try_from(config)?)
+}
+
+async fn config(kubeconfig: &Path) -> Result<Config> {
     let file = Kubeconfig::read_from(kubeconfig)
         .with_context(|| format!("cannot read {}", kubeconfig.display()))?;
-    let mut config = Config::from_custom_kubeconfig(file, &KubeConfigOptions::default()).await?;
-    // The harness tells its own requests from those of the programs under test.
-    config
-        .headers
-        .push((http::header::USER_AGENT, http::HeaderValue::from_static("vela-harness/1")));
-    Ok(Client::try_from(config)?)
+    Ok(Config::from_custom_kubeconfig(file, &KubeConfigOptions::default()).await?)
+}
+
+fn pem(der: &[u8]) -> String {
+    use base64::Engine;
+    let text = base64::engine::general_purpose::STANDARD.encode(der);
+    format!("-----BEGIN CERTIFICATE-----\n{text}\n-----END CERTIFICATE-----\n")
 }
 
 /// TLS needs its cryptography provider once per process.

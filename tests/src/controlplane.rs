@@ -42,10 +42,18 @@ impl Programs {
     /// # Errors
     /// When Go is missing or a build fails; the text says what to do.
     pub fn ready() -> Result<Self> {
+        Self::only(&PROGRAMS.map(|(name, ..)| name))
+    }
+
+    /// As [`Programs::ready`], for some of them.
+    ///
+    /// # Errors
+    /// As there.
+    pub fn only(names: &[&str]) -> Result<Self> {
         let built = cache()?.join(key()?);
         let assets = std::env::var_os("KUBEBUILDER_ASSETS").map(PathBuf::from);
         let programs = Self { assets, built };
-        if programs.missing().is_empty() {
+        if programs.missing(names).is_empty() {
             return Ok(programs);
         }
         fs::create_dir_all(&programs.built)
@@ -57,7 +65,7 @@ impl Programs {
             lock.lock()?;
             step.done();
         }
-        for (name, module, package) in programs.missing() {
+        for (name, module, package) in programs.missing(names) {
             programs.build(name, module, package)?;
         }
         Ok(programs)
@@ -73,8 +81,9 @@ impl Programs {
         self.assets.as_ref().map(|dir| dir.join(name)).filter(|path| path.is_file())
     }
 
-    fn missing(&self) -> Vec<(&'static str, &'static str, &'static str)> {
-        PROGRAMS.into_iter().filter(|(name, ..)| !self.path(name).is_file()).collect()
+    fn missing(&self, names: &[&str]) -> Vec<(&'static str, &'static str, &'static str)> {
+        let wanted = PROGRAMS.into_iter().filter(|(name, ..)| names.contains(name));
+        wanted.filter(|(name, ..)| !self.path(name).is_file()).collect()
     }
 
     fn build(&self, name: &str, module: &str, package: &str) -> Result<()> {

@@ -15,7 +15,7 @@
 use std::ffi::OsString;
 use std::io::IsTerminal;
 use std::os::unix::process::ExitStatusExt;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode, ExitStatus};
 use std::sync::Arc;
 
@@ -52,6 +52,9 @@ pub(crate) struct Setup {
     /// Build the programs in the dev profile: quicker to build, slower to run
     #[arg(long)]
     dev: bool,
+    /// Use the cluster of this kubeconfig instead of starting one; there is no audit log then
+    #[arg(long, value_name = "FILE")]
+    kubeconfig: Option<PathBuf>,
 }
 
 pub(crate) fn run(args: &Args) -> Result<ExitCode> {
@@ -63,7 +66,7 @@ pub(crate) fn under(args: &Setup, command: &[OsString]) -> Result<ExitCode> {
     let runtime = tokio::runtime::Runtime::new()?;
     let profile = if args.dev { Profile::Dev } else { Profile::Release };
     let binaries = Binaries::build(profile)?;
-    let cluster = Arc::new(runtime.block_on(Cluster::start("exec"))?);
+    let cluster = Arc::new(runtime.block_on(cluster("exec", args.kubeconfig.as_deref()))?);
     let options = options(args);
     let deployed = runtime.block_on(Deployed::start(&cluster, &binaries, &options))?;
     let controller = Arc::new(deployed.controller);
@@ -78,6 +81,14 @@ pub(crate) fn under(args: &Setup, command: &[OsString]) -> Result<ExitCode> {
     deployed.webhook.kill()?;
     cluster.stop();
     Ok(code(status))
+}
+
+/// A control plane of our own, or the one of a kubeconfig.
+pub(crate) async fn cluster(name: &str, kubeconfig: Option<&Path>) -> Result<Cluster> {
+    match kubeconfig {
+        Some(kubeconfig) => Cluster::attach(name, kubeconfig).await,
+        None => Cluster::start(name).await,
+    }
 }
 
 /// Like an installation that was upgraded from the reference: Applications are applied with the
@@ -112,7 +123,7 @@ fn prepared(
         .env("WEBHOOK_PID", pid(webhook))
         .env("WEBHOOK_LOG", webhook.log())
         .env("WEBHOOK_URL", webhook.url())
-        .env("CA_FILE", cluster.dir().join("ca.crt"))
+        .env("CA_FILE", cluster.dir().join("webhook-ca.crt"))
         .env("KILL_CMD", control.command("kill")?)
         .env("START_CMD", control.command("start")?)
         .env("RUN_DIR", cluster.dir());

@@ -29,6 +29,9 @@ pub(crate) struct Args {
     /// Applications to apply instead of docs/examples; may repeat
     #[arg(long, value_name = "FILE.yaml")]
     file: Vec<PathBuf>,
+    /// Use the cluster of this kubeconfig instead of starting one
+    #[arg(long, value_name = "FILE")]
+    kubeconfig: Option<PathBuf>,
     /// Seconds until the examples must run
     #[arg(long, default_value_t = 120)]
     deadline: u64,
@@ -38,7 +41,7 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
     let runtime = tokio::runtime::Runtime::new()?;
     let profile = if args.dev { Profile::Dev } else { Profile::Release };
     let binaries = Binaries::build(profile)?;
-    let cluster = runtime.block_on(Cluster::start("up"))?;
+    let cluster = runtime.block_on(crate::exec::cluster("up", args.kubeconfig.as_deref()))?;
     let options = Options { definitions: args.definitions.clone(), ..Options::default() };
     let deployed = runtime.block_on(Deployed::start(&cluster, &binaries, &options))?;
     let outcome = runtime.block_on(async {
