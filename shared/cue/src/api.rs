@@ -188,7 +188,7 @@ impl Evaluation {
         evaluation
     }
 
-    fn with<T>(&mut self, f: impl FnOnce(&mut Machine<'_>) -> T) -> T {
+    pub(crate) fn with<T>(&mut self, f: impl FnOnce(&mut Machine<'_>) -> T) -> T {
         self.state.depth = 0;
         self.state.touch = u32::MAX;
         f(&mut Machine::new(&self.ir, &mut self.state))

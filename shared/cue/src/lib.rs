@@ -8,6 +8,7 @@
 mod api;
 mod compile;
 pub mod decimal;
+mod describe;
 mod error;
 mod eval;
 mod export;
@@ -21,6 +22,7 @@ mod value;
 
 pub use api::{Evaluation, Field, LabelClass, Marker, Node, Packages, Program, Tree, Which};
 pub use decimal::Decimal;
+pub use describe::{Arc, Description, Form};
 pub use error::{Class, Error, Errors, Position};
 pub use host::{Answer, Call, Host};
 pub use kind::Kind;

@@ -20,7 +20,7 @@ use parking_lot::Mutex;
 use score::{Score, is_out_of_scope, judge};
 
 /// The evaluator's own depth limits are sized for a thread like those of the CUE pool.
-const STACK: usize = 64 << 20;
+const STACK: usize = 256 << 20;
 
 #[derive(Default)]
 struct Tally {
@@ -106,6 +106,10 @@ fn trial(
     let must_pass = known.contains(&id);
     let outcome = Arc::clone(outcome);
     Trial::test(id.clone(), move || {
+        if std::env::var_os("TRACE").is_some() {
+            // Names the record that ends the process, if one does.
+            eprintln!("running {id}");
+        }
         let (answer, score) = run(&record);
         let whole = score.is_whole();
         {

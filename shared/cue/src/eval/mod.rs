@@ -28,7 +28,7 @@ pub(crate) use error::ErrId;
 pub(crate) use state::{ArcKind, Machine, State, Val, Vid};
 
 pub(crate) use scalar::pinned;
-pub(crate) use state::{Conj, Data, EnvId, Forward, Mode, Src};
+pub(crate) use state::{Conj, Data, EnvId, Forward, Func, Mode, Src};
 
 use error::Msg;
 

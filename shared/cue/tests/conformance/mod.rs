@@ -7,6 +7,7 @@ mod eval;
 pub(crate) mod json;
 pub(crate) mod record;
 mod syntax;
+mod tree;
 
 use json::Json;
 use record::Record;
@@ -21,12 +22,16 @@ pub(crate) fn answer(json: &Json) -> Json {
         (_, "literal") => syntax::literal(&record),
         (_, "parse") => syntax::parse_files(&record),
         (_, "fields") => eval::fields(&record),
+        (_, "tree") => tree::tree(&record),
+        (_, "same") => tree::same(&record),
+        (_, "equal") => tree::equal(&record),
+        (_, "subsumes") => tree::subsumes(&record),
         ("api-unify", _) => eval::unify(&record),
         ("api-validate", _) => eval::validate(&record),
         ("vela-status", _) => eval::status(&record),
         ("script" | "docs", _) => command::run(&record),
         ("vela-render" | "vela-patch" | "vela-upgrade", _)
-        | (_, "tree" | "same" | "equal" | "subsumes" | "objects" | "text" | "text-re" | "cue") => {
+        | (_, "objects" | "text" | "text-re" | "cue") => {
             let reason = format!("{}: no answers of kind {:?} yet", group, record.kind());
             Json::object([("unsupported", reason.into())])
         }

@@ -1,0 +1,259 @@
+//! What is known of a node before defaults are taken: for printers and conformance tests.
+
+use crate::api::{Evaluation, Marker, Node};
+use crate::error::{Class, Error};
+use crate::eval::{ArcKind, Func, Machine, Mode, Val, Vid};
+use crate::kind::Kind;
+use crate::label::LabelKind;
+use crate::value::Value;
+use ecow::{EcoString, eco_format};
+
+/// A node as far as it is known.
+#[derive(Clone, Debug)]
+pub struct Description {
+    /// The kinds the value may have; bottom for errors, also incomplete ones.
+    pub kind: Kind,
+    /// Whether a struct or list is closed.
+    pub closed: bool,
+    /// The value of a scalar, a constraint or a disjunction; `None` for plain structs and lists and
+    /// for errors.
+    pub form: Option<Form>,
+    /// The error of the node, or what the errors below make of it.
+    pub error: Option<Error>,
+    /// All fields and elements in order, optional, hidden and definitions included.
+    pub arcs: Vec<Arc>,
+}
+
+/// A field or element of a [`Description`].
+#[derive(Clone, Debug)]
+pub struct Arc {
+    /// The label in CUE syntax; the index of an element.
+    pub label: EcoString,
+    /// The package a hidden label belongs to, if it has a name.
+    pub package: Option<EcoString>,
+    /// Regular, optional or required.
+    pub marker: Marker,
+    /// The value.
+    pub node: Node,
+}
+
+/// A value that is not a plain struct or list.
+#[derive(Clone, Debug)]
+pub enum Form {
+    /// A concrete scalar.
+    Data(Value),
+    /// All values of these kinds.
+    Type(Kind),
+    /// An operator such as `>=` and its operand.
+    Bound(&'static str, Box<Self>),
+    /// A validator: its name and arguments.
+    Call(EcoString, Vec<Self>),
+    /// Several constraints together.
+    All(Vec<Self>),
+    /// Alternatives, with whether each is a default.
+    Any(Vec<(bool, Description)>),
+    /// A struct or list inside a constraint.
+    Node(Node),
+}
+
+impl Evaluation {
+    /// Computes a node and everything below it, and says what it is.
+    pub fn describe(&mut self, node: Node) -> Description {
+        self.with(|m| {
+            let v = Vid(node.0);
+            m.deep(v);
+            m.description(v)
+        })
+    }
+}
+
+impl Machine<'_> {
+    fn description(&mut self, v: Vid) -> Description {
+        let own = self.v(v).error;
+        let v = if own.is_some() { v } else { self.deref(v) };
+        let arcs = self.described_arcs(v);
+        let vertex = self.v(v);
+        let mut kind = self.node_kind(v);
+        let mut closed =
+            if vertex.is_list { vertex.list_closed } else { vertex.is_struct && self.is_closed(v) };
+        let incomplete = match vertex.incomplete {
+            Some(e) if !vertex.atom.is_atom() => Some(e),
+            _ => None,
+        };
+        let error = vertex.error.or(incomplete);
+        let mut error = error.and_then(|e| {
+            let mut list = Vec::new();
+            self.public(e, &mut list);
+            list.into_iter().next()
+        });
+        if let Some(class) = self.class_below(v, &mut Vec::new()) {
+            match &mut error {
+                Some(own) if !own.class.is_incomplete() => own.class = own.class.max_severe(class),
+                _ => error = Some(Error::new(class, String::new())),
+            }
+        }
+        if error.is_some() {
+            return Description { kind: Kind::BOTTOM, closed: false, form: None, error, arcs };
+        }
+        let alts = self.v(v).extra.as_ref().map(|x| x.alts.clone()).unwrap_or_default();
+        let form = if alts.is_empty() {
+            let vertex = self.v(v);
+            let plain = vertex.is_struct || vertex.is_list;
+            if plain && !vertex.atom.is_atom() {
+                if vertex.is_list && !vertex.is_struct {
+                    kind = Kind::LIST;
+                }
+                let checks = vertex.checks.clone();
+                self.forms(&checks)
+            } else {
+                let val = self.scalar_val(v);
+                Some(self.form(&val))
+            }
+        } else {
+            kind = Kind::BOTTOM;
+            let mut described = Vec::new();
+            for alt in alts {
+                let one = match alt.val {
+                    Val::Node(w) => self.description(w),
+                    val => Description {
+                        kind: self.val_kind(&val),
+                        closed: false,
+                        form: Some(self.form(&val)),
+                        error: None,
+                        arcs: Vec::new(),
+                    },
+                };
+                kind = kind | one.kind;
+                described.push((alt.mode == Mode::Default, one));
+            }
+            let structs = described.iter().filter(|(_, one)| one.kind.intersects(Kind::STRUCT));
+            closed =
+                closed || structs.clone().count() > 0 && structs.clone().all(|(_, d)| d.closed);
+            return Description {
+                kind,
+                closed,
+                form: Some(Form::Any(described)),
+                error,
+                arcs: Vec::new(),
+            };
+        };
+        Description { kind, closed, form, error, arcs }
+    }
+
+    fn described_arcs(&mut self, v: Vid) -> Vec<Arc> {
+        let mut out = Vec::new();
+        for (label, w) in self.v(v).arcs.clone() {
+            let marker = match self.v(w).arc {
+                ArcKind::Member => Marker::Regular,
+                ArcKind::Optional => Marker::Optional,
+                ArcKind::Required => Marker::Required,
+            };
+            if matches!(label.kind(), LabelKind::Let) {
+                continue;
+            }
+            let package = match label.kind() {
+                LabelKind::Hidden | LabelKind::HiddenDef => {
+                    self.name(label).split_once('\0').map(|(_, package)| package.into())
+                }
+                _ => None,
+            };
+            out.push(Arc { label: self.label_text(label), package, marker, node: Node(w.0) });
+        }
+        out
+    }
+
+    /// The class that final errors of the members below give a struct or list. `above` holds the
+    /// vertices on the way: shared ones may lead back to them.
+    fn class_below(&mut self, v: Vid, above: &mut Vec<Vid>) -> Option<Class> {
+        if above.contains(&v) || self.enter().is_err() {
+            return None;
+        }
+        above.push(v);
+        let mut worst: Option<Class> = None;
+        for (label, w) in self.v(v).arcs.clone() {
+            if self.v(w).arc != ArcKind::Member || label.is_let() {
+                continue;
+            }
+            let own = self.final_error(w).map(|e| self.class(e)).filter(|c| !c.is_incomplete());
+            let below = if own.is_some() {
+                let w = if self.v(w).error.is_some() { w } else { self.deref(w) };
+                self.class_below(w, above)
+            } else {
+                None
+            };
+            for class in [own, below].into_iter().flatten() {
+                worst = Some(worst.map_or(class, |worst| worst.max_severe(class)));
+            }
+        }
+        above.pop();
+        self.leave();
+        worst
+    }
+
+    fn forms(&mut self, checks: &[Val]) -> Option<Form> {
+        let mut forms: Vec<Form> = checks.iter().map(|check| self.form(check)).collect();
+        match forms.len() {
+            0 => None,
+            1 => forms.pop(),
+            _ => Some(Form::All(forms)),
+        }
+    }
+
+    fn form(&mut self, val: &Val) -> Form {
+        match val {
+            Val::Top => Form::Type(Kind::TOP),
+            Val::Kind(kind) => Form::Type(*kind),
+            Val::Bound(op, operand) => Form::Bound(op.text(), Box::new(self.form(operand))),
+            Val::Validator(validator) => {
+                let name = match validator.func {
+                    Func::Core(core) => core.name().into(),
+                    Func::Std(id) => {
+                        let std = &self.ir.builtins[id.0 as usize];
+                        eco_format!("{}.{}", std.package, std.name)
+                    }
+                };
+                Form::Call(name, validator.args.iter().map(|arg| self.form(arg)).collect())
+            }
+            Val::All(list) => Form::All(list.iter().map(|val| self.form(val)).collect()),
+            Val::CoreFunc(core) => Form::Call(core.name().into(), Vec::new()),
+            Val::Node(w) => {
+                let w = self.deref(*w);
+                let vertex = self.v(w);
+                let scalar = !vertex.is_struct
+                    && !vertex.is_list
+                    && vertex.error.is_none()
+                    && vertex.extra.as_ref().is_none_or(|x| x.alts.is_empty());
+                if scalar {
+                    let val = self.scalar_val(w);
+                    self.form(&val)
+                } else {
+                    Form::Node(Node(w.0))
+                }
+            }
+            Val::Null => Form::Data(Value::Null),
+            Val::Bool(b) => Form::Data(Value::Bool(*b)),
+            Val::Int(i) => Form::Data(Value::from(*i)),
+            Val::Num(n) => Form::Data(Value::Number(n.clone())),
+            Val::Str(s) => Form::Data(Value::String(s.clone())),
+            Val::Bytes(b) => Form::Data(Value::Bytes(std::sync::Arc::clone(b))),
+        }
+    }
+}
+
+impl Class {
+    /// Of two classes the one that wins where errors are combined.
+    fn max_severe(self, other: Self) -> Self {
+        const ORDER: [Class; 8] = [
+            Class::Limit,
+            Class::Parse,
+            Class::Compile,
+            Class::Eval,
+            Class::User,
+            Class::StructuralCycle,
+            Class::Incomplete,
+            Class::Cycle,
+        ];
+        let rank = |class| ORDER.iter().position(|&c| c == class);
+        if rank(other) < rank(self) { other } else { self }
+    }
+}
