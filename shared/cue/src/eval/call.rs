@@ -193,7 +193,9 @@ impl Machine<'_> {
                 vals.push(self.concrete(arg, env, "argument")?);
             }
         }
-        if args.len() + 1 == n && result == Kind::BOOL {
+        let std = &self.ir.builtins[id.idx()];
+        vals.extend(std_defaults(std.builtin, vals.len()));
+        if vals.len() + 1 == n && result == Kind::BOOL {
             return Ok(Val::Validator(Arc::new(Validator {
                 func: Func::Std(id),
                 args: vals,
@@ -202,8 +204,8 @@ impl Machine<'_> {
             })));
         }
         let name = self.func_name(id);
-        self.check_arity(&name, n, args.len(), e)?;
-        self.run_std(id, &vals, e)
+        self.check_arity(&name, n, vals.len(), e)?;
+        self.run_std(id, &vals, false, e)
     }
 
     pub(crate) fn func_name(&self, id: BuiltinId) -> String {
@@ -212,7 +214,9 @@ impl Machine<'_> {
         format!("{package}.{}", std.name)
     }
 
-    fn run_std(&mut self, id: BuiltinId, vals: &[Val], e: ExprId) -> Res<Val> {
+    /// Runs a function. One that is asked (not `validating`) answers false where a validator
+    /// explains what is wrong.
+    fn run_std(&mut self, id: BuiltinId, vals: &[Val], validating: bool, e: ExprId) -> Res<Val> {
         let std = &self.ir.builtins[id.idx()];
         let builtin = std.builtin;
         let name = self.func_name(id);
@@ -224,7 +228,7 @@ impl Machine<'_> {
             }
         }
         let outcome = match &builtin.run {
-            Run::Lazy(lazy) => return self.run_lazy(*lazy, vals, &name, e),
+            Run::Lazy(lazy) => return self.run_lazy(*lazy, vals, validating, &name, e),
             Run::Pure(f) => {
                 let mut args = Vec::with_capacity(vals.len());
                 for (i, val) in vals.iter().enumerate() {
@@ -259,7 +263,9 @@ impl Machine<'_> {
         match outcome {
             Ok(value) => Ok(self.from_value(&value)),
             Err(BuiltinError::Limit(limit)) => Err(self.limit(limit)),
-            Err(BuiltinError::Message(text) | BuiltinError::Invalid(text)) => {
+            Err(BuiltinError::Invalid(_)) if !validating => Ok(Val::Bool(false)),
+            Err(BuiltinError::Invalid(text)) => Err(self.text_err(Class::Eval, text, e)),
+            Err(BuiltinError::Message(text)) => {
                 let text = format!("error in call to {name}: {text}");
                 Err(self.text_err(Class::Eval, text, e))
             }
@@ -303,12 +309,13 @@ impl Machine<'_> {
                 let mut vals = vec![val.clone()];
                 vals.extend(x.args.iter().cloned());
                 let std = &self.ir.builtins[id.idx()];
+                vals.extend(std_defaults(std.builtin, vals.len()));
                 if vals.len() != std.builtin.params.len() {
                     let text = format!("{} is not a validator", self.func_name(id));
                     return Err(self.text_err(Class::Eval, text, x.expr));
                 }
                 let shown = self.ir.text(x.expr).to_owned();
-                match self.run_std(id, &vals, x.expr) {
+                match self.run_std(id, &vals, true, x.expr) {
                     Ok(Val::Bool(true)) => Ok(None),
                     Ok(_) => Ok(Some(format!(
                         "invalid value {} (does not satisfy {shown})",
@@ -398,7 +405,14 @@ impl Machine<'_> {
         self.text_err(Class::Eval, format!("error in call to {name}: {why}"), e)
     }
 
-    fn run_lazy(&mut self, lazy: Lazy, vals: &[Val], name: &str, e: ExprId) -> Res<Val> {
+    fn run_lazy(
+        &mut self,
+        lazy: Lazy,
+        vals: &[Val],
+        validating: bool,
+        name: &str,
+        e: ExprId,
+    ) -> Res<Val> {
         match lazy {
             Lazy::StructMinFields | Lazy::StructMaxFields => {
                 let Some(w) = self.node_arg(vals, 0) else { return Ok(Val::Bool(false)) };
@@ -418,6 +432,9 @@ impl Machine<'_> {
                 if ok {
                     return Ok(Val::Bool(true));
                 }
+                if !validating {
+                    return Ok(Val::Bool(false));
+                }
                 let sign = if what == "MinFields" { "<" } else { ">" };
                 let why = format!("len(fields) {sign} {what}({limit}) ({n} {sign} {limit})");
                 // Fewer fields than wanted may still become enough.
@@ -431,7 +448,7 @@ impl Machine<'_> {
             Lazy::JsonValidate | Lazy::YamlValidate | Lazy::YamlValidatePartial => {
                 self.validate_text(lazy, vals, name, e)
             }
-            _ => self.run_list_lazy(lazy, vals, name, e),
+            _ => self.run_list_lazy(lazy, vals, validating, name, e),
         }
     }
 
@@ -442,27 +459,19 @@ impl Machine<'_> {
             _ => &[],
         };
         let text = String::from_utf8_lossy(bytes).into_owned();
-        let decoder = if lazy == Lazy::JsonValidate {
-            ("encoding/json", "Unmarshal")
+        let budget = &mut self.s.budget;
+        let documents = if lazy == Lazy::JsonValidate {
+            crate::std::json::read(&text, budget).map(|value| vec![value])
         } else {
-            ("encoding/yaml", "Unmarshal")
+            crate::std::yaml::read_stream(&text, budget)
         };
-        let Some(crate::std::Item::Func(f)) =
-            crate::std::lookup(decoder.0, decoder.1).map(|m| &m.item)
-        else {
-            return Err(self.call_error(name, "decoder is missing", e));
-        };
-        let Run::Pure(run) = f.run else {
-            return Err(self.call_error(name, "decoder is missing", e));
-        };
-        let value = match run(&[Value::from(text.as_str())], &mut self.s.budget) {
-            Ok(value) => value,
+        let documents = match documents {
+            Ok(documents) => documents,
             Err(BuiltinError::Limit(limit)) => return Err(self.limit(limit)),
             Err(BuiltinError::Message(why) | BuiltinError::Invalid(why)) => {
                 return Err(self.call_error(name, &why, e));
             }
         };
-        let val = self.from_value(&value);
         let schema = match vals.get(1) {
             Some(Val::Node(w)) => *w,
             Some(val) => {
@@ -471,25 +480,35 @@ impl Machine<'_> {
             }
             None => return Ok(Val::Bool(true)),
         };
-        let w = self.new_vertex(Vid::NONE, Label::NONE);
-        let src = match &val {
-            Val::Node(x) => Src::Node(*x),
-            val => self.new_val(val.clone()),
-        };
-        let conjs = [Conj::new(src, EnvId::NONE), Conj::new(Src::Node(schema), EnvId::NONE)];
-        self.vm(w).conjs.extend(conjs);
-        self.deep(w);
-        if let Some(err) = self.final_error(w) {
-            let why = self.message(err);
-            return Err(self.call_error(name, &why, e));
-        }
-        if lazy != Lazy::YamlValidatePartial {
-            self.to_value(w)?;
+        // Every document of a stream has to match.
+        for value in documents {
+            let src = match self.from_value(&value) {
+                Val::Node(x) => Src::Node(x),
+                val => self.new_val(val),
+            };
+            let w = self.new_vertex(Vid::NONE, Label::NONE);
+            let conjs = [Conj::new(src, EnvId::NONE), Conj::new(Src::Node(schema), EnvId::NONE)];
+            self.vm(w).conjs.extend(conjs);
+            self.deep(w);
+            if let Some(err) = self.final_error(w) {
+                let why = self.message(err);
+                return Err(self.call_error(name, &why, e));
+            }
+            if lazy != Lazy::YamlValidatePartial {
+                self.to_value(w)?;
+            }
         }
         Ok(Val::Bool(true))
     }
 
-    fn run_list_lazy(&mut self, lazy: Lazy, vals: &[Val], name: &str, e: ExprId) -> Res<Val> {
+    fn run_list_lazy(
+        &mut self,
+        lazy: Lazy,
+        vals: &[Val],
+        validating: bool,
+        name: &str,
+        e: ExprId,
+    ) -> Res<Val> {
         let Some(list) = self.node_arg(vals, 0) else {
             return Err(self.call_error(name, "not a list", e));
         };
@@ -563,6 +582,9 @@ impl Machine<'_> {
                 };
                 if ok {
                     return Ok(Val::Bool(true));
+                }
+                if !validating {
+                    return Ok(Val::Bool(false));
                 }
                 let why = format!("len(list) {sign} {what}({n}) ({len} {sign} {n})");
                 let open = !self.v(list).list_closed && lazy == Lazy::ListMinItems;
@@ -751,4 +773,11 @@ fn len_int(n: usize) -> i64 {
 
 fn index(n: i64) -> usize {
     usize::try_from(n).unwrap_or(usize::MAX)
+}
+
+/// The strings that stand for arguments left out at the end, if all of them have one.
+fn std_defaults(builtin: &crate::std::Builtin, given: usize) -> Vec<Val> {
+    let rest = builtin.params.get(given..).unwrap_or_default();
+    let defaults = rest.iter().map(|p| p.default.map(|d| Val::Str(d.into())));
+    defaults.collect::<Option<_>>().unwrap_or_default()
 }
