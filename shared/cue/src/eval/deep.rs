@@ -48,6 +48,7 @@ impl Machine<'_> {
     fn deep_arcs(&mut self, v: Vid) {
         self.check_closed(v);
         let mut child: Option<ErrId> = None;
+        let mut unfinished: Option<ErrId> = None;
         let mut i = 0;
         while let Some(&(label, w)) = self.v(v).arcs.get(i) {
             i += 1;
@@ -70,6 +71,8 @@ impl Machine<'_> {
             }
             if let Some(e) = self.final_error(w) {
                 child.get_or_insert(e);
+            } else if let Some(e) = self.incomplete_error(w) {
+                unfinished.get_or_insert(e);
             }
             if self.s.budget.crossed().is_some() {
                 break;
@@ -78,6 +81,19 @@ impl Machine<'_> {
         if let Some(e) = child {
             self.extra(v).child_error = Some(e);
         }
+        if let Some(e) = unfinished {
+            self.extra(v).child_incomplete = Some(e);
+        }
+    }
+
+    /// The error that makes a vertex incomplete, its own or of a field.
+    pub(crate) fn incomplete_error(&mut self, v: Vid) -> Option<ErrId> {
+        let v = self.deref(v);
+        let vertex = self.v(v);
+        if vertex.atom.is_atom() {
+            return None;
+        }
+        vertex.incomplete.or_else(|| vertex.extra.as_ref().and_then(|x| x.child_incomplete))
     }
 
     /// The error that makes a vertex bottom, its own or of a field.

@@ -167,8 +167,8 @@ impl Machine<'_> {
             return *one;
         }
         let text = format!("{} errors in empty disjunction:", causes.len());
-        let class = causes.iter().map(|e| self.class(*e)).max().unwrap_or(Class::Eval);
-        let class = if class.is_incomplete() { Class::Incomplete } else { Class::Eval };
+        let incomplete = causes.iter().any(|e| self.is_incomplete(*e));
+        let class = if incomplete { Class::Incomplete } else { Class::Eval };
         let e = self.err(class, Msg::Text(text), v);
         self.s.errs[e.0 as usize].causes = causes;
         e
@@ -398,6 +398,11 @@ impl Machine<'_> {
             let mode = self.v(c).extra.as_ref().and_then(|x| x.mode).unwrap_or(Mode::Maybe);
             let r = self.deref(c);
             if let Some(e) = self.final_error(r) {
+                causes.push(e);
+                continue;
+            }
+            // What cannot be computed yet is no alternative either, as long as there are others.
+            if let Some(e) = self.incomplete_error(r) {
                 causes.push(e);
                 continue;
             }

@@ -247,6 +247,7 @@ pub(crate) struct Extra {
     /// Default marks of the choices made.
     pub(crate) mode: Option<Mode>,
     pub(crate) child_error: Option<ErrId>,
+    pub(crate) child_incomplete: Option<ErrId>,
     /// Data to be put at paths below.
     pub(crate) inputs: Vec<(Vec<Label>, Conj)>,
 }

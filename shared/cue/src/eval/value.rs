@@ -217,6 +217,7 @@ impl Machine<'_> {
                 }
                 let vertex = self.v(w);
                 Ok(vertex.error.is_none()
+                    && vertex.incomplete.is_none()
                     && vertex.extra.as_ref().is_none_or(|x| x.child_error.is_none()))
             }
             Ok(_) => Ok(true),
