@@ -3,7 +3,7 @@
 use crate::context::App;
 use crate::definition::converted_type;
 use crate::render::Rendered;
-use serde_json::{Map, Value as Json};
+use serde_json::{Map, Value as Json, json};
 use std::collections::BTreeMap;
 
 const NAME: &str = "app.oam.dev/name";
@@ -48,11 +48,39 @@ pub fn apply(rendered: &mut Rendered, app: &App, component: &str, component_type
     label(rendered, app, component, component_type);
     let labels = shared_labels(app, component);
     finish(&mut rendered.workload, app, &labels, "WORKLOAD", |_| component.to_owned());
+    let reference = workload_reference(&rendered.workload);
     for auxiliary in &mut rendered.auxiliaries {
         let kind = auxiliary.kind.clone();
+        if let Some(path) = &auxiliary.workload_ref_path {
+            set_path(&mut auxiliary.object, path, reference.clone());
+        }
         finish(&mut auxiliary.object, app, &labels, "TRAIT", |object| {
             auxiliary_name(component, &kind, object)
         });
+    }
+}
+
+/// What a trait's object is told about the workload.
+fn workload_reference(workload: &Json) -> Json {
+    let text = |pointer: &str| {
+        workload.pointer(pointer).and_then(Json::as_str).unwrap_or_default().to_owned()
+    };
+    json!({
+        "apiVersion": text("/apiVersion"),
+        "kind": text("/kind"),
+        "name": text("/metadata/name"),
+    })
+}
+
+/// Sets a field at a dotted path such as `spec.workloadRef`.
+fn set_path(object: &mut Json, path: &str, value: Json) {
+    match path.split_once('.') {
+        None => with_map(object, |fields| {
+            fields.insert(path.to_owned(), value);
+        }),
+        Some((first, rest)) => with_map(object, |fields| {
+            set_path(fields.entry(first).or_insert(Json::Null), rest, value);
+        }),
     }
 }
 

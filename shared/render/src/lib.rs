@@ -103,6 +103,43 @@ impl Renderer {
             .render(app, target, component)
     }
 
+    /// Evaluates a text and gives the term of a top-level field (or of the whole text) with the
+    /// markers above it.
+    ///
+    /// # Errors
+    /// Parse, compile and evaluation errors.
+    pub fn term(
+        &self,
+        text: &str,
+        field: Option<&str>,
+    ) -> Result<(term::Term, patch::Markers), cue::Errors> {
+        let program = self.programs.text(&text.into(), cache::Flavour::Plain)?;
+        let mut evaluation = program.evaluate(&[], &self.limits);
+        let root = evaluation.root();
+        evaluation.validate(root, false)?;
+        let node = match field {
+            None => root,
+            Some(name) => match evaluation.field(root, name) {
+                Some(node) => node,
+                None => return Ok((term::Term::empty(), patch::Markers::default())),
+            },
+        };
+        let markers = patch::Markers::parse(evaluation.docs(node));
+        Ok((convert::term(&mut evaluation, node), markers))
+    }
+
+    /// The patch a workflow step supplies as text: `workload` and `traits`.
+    ///
+    /// # Errors
+    /// Parse, compile and evaluation errors.
+    pub fn step_patch(&self, text: &str) -> Result<StepPatch, cue::Errors> {
+        let program = self.programs.text(&text.into(), cache::Flavour::Plain)?;
+        let mut evaluation = program.evaluate(&[], &self.limits);
+        let root = evaluation.root();
+        evaluation.validate(root, false)?;
+        Ok(StepPatch::from_node(&mut evaluation, root))
+    }
+
     /// Health, message and details.
     #[must_use]
     pub fn health(&self, texts: &StatusTexts, input: &HealthInput<'_>) -> Health {

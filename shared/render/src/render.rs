@@ -50,6 +50,22 @@ pub struct StepPatch {
     pub traits: Vec<(EcoString, Term)>,
 }
 
+impl StepPatch {
+    /// Reads the patch from a struct with `workload` and `traits`.
+    pub fn from_node(evaluation: &mut Evaluation, node: Node) -> Self {
+        let workload = evaluation
+            .field(node, "workload")
+            .map(|workload| convert::term(evaluation, workload));
+        let mut traits = Vec::new();
+        if let Some(all) = evaluation.field(node, "traits") {
+            for field in evaluation.fields(all, Which::default()) {
+                traits.push((field.label, convert::term(evaluation, field.node)));
+            }
+        }
+        Self { workload, traits }
+    }
+}
+
 /// The trait type of a component's own auxiliary objects.
 pub const AUXILIARY_WORKLOAD: &str = "AuxiliaryWorkload";
 
@@ -75,6 +91,8 @@ pub struct Auxiliary {
     pub trait_index: Option<usize>,
     /// When it is applied.
     pub stage: Stage,
+    /// Where in the object a reference to the workload belongs.
+    pub workload_ref_path: Option<String>,
     /// The object.
     pub object: Json,
 }
@@ -581,6 +599,10 @@ fn auxiliaries(
             kind: draft.kind.clone(),
             trait_index: draft.trait_index,
             stage: draft.stage,
+            workload_ref_path: draft
+                .trait_index
+                .and_then(|index| component.traits.get(index))
+                .and_then(|t| t.definition.workload_ref_path.clone()),
             object: object(&value).map_err(|why| failed(&why))?,
         });
     }
