@@ -1,8 +1,9 @@
 //! From nodes of an evaluation to terms.
 
+use crate::messages;
 use crate::patch::Markers;
-use crate::term::{Field, Fields, Term};
-use cue::{Evaluation, Kind, LabelClass, Marker, Node, Which};
+use crate::term::{Alternative, Field, Fields, Op, Term, Test};
+use cue::{Evaluation, LabelClass, Marker, Node, Rest, Shape, Which};
 
 /// Values nested deeper than this are cut off with an error.
 const DEPTH: usize = 256;
@@ -14,26 +15,58 @@ pub(crate) fn term(evaluation: &mut Evaluation, node: Node) -> Term {
 
 fn convert(evaluation: &mut Evaluation, node: Node, depth: usize) -> Term {
     if depth > DEPTH {
-        return Term::Unknown(crate::messages::too_deep().into());
+        return Term::Unknown(messages::too_deep().into());
     }
-    let kind = evaluation.kind(node);
-    if kind == Kind::STRUCT {
-        return fields(evaluation, node, depth);
-    }
-    if kind == Kind::LIST {
-        let items = evaluation
-            .elements(node)
-            .into_iter()
-            .map(|element| convert(evaluation, element, depth + 1))
-            .collect();
-        return Term::List { items, rest: None };
-    }
-    match evaluation.export(node) {
-        Ok(value) => Term::from_value(&value),
-        Err(errors) => match evaluation.error(node) {
-            Some(_) => Term::Unknown(errors.to_string().into()),
-            None => Term::Kinds(kind),
-        },
+    let shape = evaluation.shape(node);
+    of_shape(evaluation, shape, depth)
+}
+
+fn of_shape(evaluation: &mut Evaluation, shape: Shape, depth: usize) -> Term {
+    match shape {
+        Shape::Data(value) => Term::from_value(&value),
+        Shape::Kinds(kind) => Term::Kinds(kind),
+        Shape::Bound(op, value) => Term::Test(match (op, value) {
+            ("=~", cue::Value::String(pattern)) => Test::Match(true, pattern),
+            ("!~", cue::Value::String(pattern)) => Test::Match(false, pattern),
+            ("<", value) => Test::Bound(Op::Less, value),
+            ("<=", value) => Test::Bound(Op::LessEqual, value),
+            (">", value) => Test::Bound(Op::Greater, value),
+            (">=", value) => Test::Bound(Op::GreaterEqual, value),
+            (_, value) => Test::Bound(Op::NotEqual, value),
+        }),
+        Shape::Call(package, name, _) => {
+            Term::Unknown(messages::incomplete(&format!("{package}.{name}")).into())
+        }
+        Shape::All(shapes) => {
+            Term::All(shapes.into_iter().map(|s| of_shape(evaluation, s, depth)).collect())
+        }
+        Shape::Any(shapes) => Term::Any(
+            shapes
+                .into_iter()
+                .map(|(default, shape)| Alternative {
+                    default,
+                    term: of_shape(evaluation, shape, depth),
+                })
+                .collect(),
+        ),
+        Shape::Struct(node) => fields(evaluation, node, depth),
+        Shape::List(node) => {
+            let rest = match evaluation.rest(node) {
+                Rest::Closed => None,
+                Rest::Open => Some(Box::new(Term::TOP)),
+                Rest::Of(node) => Some(Box::new(convert(evaluation, node, depth + 1))),
+            };
+            let items = evaluation
+                .elements(node)
+                .into_iter()
+                .map(|element| convert(evaluation, element, depth + 1))
+                .collect();
+            Term::List { items, rest }
+        }
+        Shape::Error(errors) => {
+            let text = errors.list().first().map(|e| e.message.clone()).unwrap_or_default();
+            Term::Unknown(text.into())
+        }
     }
 }
 

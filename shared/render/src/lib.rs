@@ -146,3 +146,14 @@ impl Renderer {
         health::health(&self.programs, &self.limits, texts, input)
     }
 }
+
+impl Renderer {
+    /// The parameter schema of a definition.
+    ///
+    /// # Errors
+    /// Why there is none.
+    pub fn schema(&self, definition: &Definition) -> Result<serde_json::Value, String> {
+        let _ = definition;
+        Err("not yet".to_owned())
+    }
+}

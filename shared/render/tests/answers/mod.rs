@@ -54,7 +54,7 @@ fn shipped() -> &'static HashMap<String, Arc<Definition>> {
 
 /// The conformance material beside the repository.
 #[must_use]
-pub fn material() -> PathBuf {
+pub(crate) fn material() -> PathBuf {
     std::env::var_os("VELA_CONFORMANCE").map_or_else(
         || workspace().parent().map(|parent| parent.join("shared")).unwrap_or_default(),
         PathBuf::from,
@@ -63,7 +63,7 @@ pub fn material() -> PathBuf {
 
 /// The root of the repository.
 #[must_use]
-pub fn workspace() -> PathBuf {
+pub(crate) fn workspace() -> PathBuf {
     let mut here = Path::new(env!("CARGO_MANIFEST_DIR"));
     while !here.join("Cargo.lock").exists() {
         match here.parent() {
@@ -81,11 +81,11 @@ fn named(kind: Kind, name: &str, source: &str) -> Option<Arc<Definition>> {
 
 /// Where a record's definitions come from: itself, else those of the reference, or ours.
 #[derive(Clone, Copy)]
-pub struct Source<'a> {
+pub(crate) struct Source<'a> {
     /// Finds a definition that a record names.
-    pub named: &'a dyn Fn(Kind, &str, &str) -> Option<Arc<Definition>>,
+    pub(crate) named: &'a dyn Fn(Kind, &str, &str) -> Option<Arc<Definition>>,
     /// Whether texts inside records are used before.
-    pub inline: bool,
+    pub(crate) inline: bool,
 }
 
 fn definition(
@@ -225,7 +225,7 @@ fn component(record: &Value) -> Value {
 
 /// Answers a record of components.jsonl with definitions of a source.
 #[must_use]
-pub fn component_from(record: &Value, source: Source<'_>) -> Value {
+pub(crate) fn component_from(record: &Value, source: Source<'_>) -> Value {
     let definition = match definition(source, Kind::Component, record) {
         Ok(definition) => definition,
         Err(reply) => return reply,
@@ -260,7 +260,7 @@ fn traits(record: &Value) -> Value {
 
 /// Answers a record of traits.jsonl with definitions of a source.
 #[must_use]
-pub fn traits_from(record: &Value, source: Source<'_>) -> Value {
+pub(crate) fn traits_from(record: &Value, source: Source<'_>) -> Value {
     let on = &record["component"];
     let definitions = list_of(source, record);
     let (base, definitions) = match definitions {
@@ -371,7 +371,7 @@ fn status(record: &Value) -> Value {
 
 /// Answers a record of status.jsonl with the status texts of a definition.
 #[must_use]
-pub fn status_of(record: &Value, definition: &Definition) -> Value {
+pub(crate) fn status_of(record: &Value, definition: &Definition) -> Value {
     let context = &record["context"];
     let text = |key: &str| context[key].as_str().unwrap_or_default();
     let health = renderer().health(
@@ -400,7 +400,7 @@ fn params(record: &Value) -> Value {
 
 /// Answers a record of params.jsonl with definitions of a source.
 #[must_use]
-pub fn params_from(record: &Value, source: Source<'_>) -> Value {
+pub(crate) fn params_from(record: &Value, source: Source<'_>) -> Value {
     let is_trait = record["definitionKind"] == "trait";
     let subject = match definition(
         source,
