@@ -17,6 +17,7 @@ mod ir;
 mod kind;
 mod label;
 mod limits;
+mod shape;
 pub mod std;
 mod value;
 
@@ -27,4 +28,5 @@ pub use error::{Class, Error, Errors, Position};
 pub use host::{Answer, Call, Host};
 pub use kind::Kind;
 pub use limits::{Budget, LimitError, Limits};
+pub use shape::{Rest, Shape};
 pub use value::{Fields, Number, Value};

@@ -140,6 +140,7 @@ impl Compiler<'_> {
 
     fn field(&mut self, file: &File, decl: DeclId, id: ast::FieldId, tmpl: &mut StructTmpl) {
         let field = file.ast.field(id).clone();
+        let docs = self.docs_of(file, decl, field.value);
         let marker = match field.marker {
             ast::Marker::Regular => Marker::Regular,
             ast::Marker::Optional => Marker::Optional,
@@ -169,7 +170,7 @@ impl Compiler<'_> {
                     tmpl.fields.push(FieldDecl { label: alias, marker: Marker::Regular, value });
                 }
                 let value = self.expr(file, field.value);
-                self.docs(file, decl, value);
+                self.docs(docs, value);
                 tmpl.dynamics.push(DynamicDecl { label, marker, value });
                 return;
             }
@@ -192,13 +193,13 @@ impl Compiler<'_> {
                 if framed {
                     self.pop_scope();
                 }
-                self.docs(file, decl, value);
+                self.docs(docs, value);
                 tmpl.patterns.push(PatternDecl { pattern, value, framed });
                 return;
             }
         };
         let value = self.expr(file, field.value);
-        self.docs(file, decl, value);
+        self.docs(docs, value);
         tmpl.fields.push(FieldDecl { label, marker, value });
     }
 

@@ -12,6 +12,7 @@ use crate::error::{Class, Error, Errors, Position};
 use crate::ir::{Expr, ExprId, FileId, Ir, PackageId, Pos, Source};
 use crate::label::{Label, LabelKind};
 use cue_syntax::{File, ParseLimits, Span, ast};
+use ecow::EcoString;
 use rustc_hash::FxHashMap;
 use scope::Scope;
 
@@ -56,6 +57,8 @@ struct Compiler<'a> {
     scopes: Vec<Scope>,
     imports: FxHashMap<String, ImportEntry>,
     lets: u32,
+    /// Comments above the outer labels of a chain `a: b: c: v`.
+    chain_docs: Vec<EcoString>,
 }
 
 impl Compiler<'_> {
@@ -71,6 +74,7 @@ impl Compiler<'_> {
             scopes: Vec::new(),
             imports: FxHashMap::default(),
             lets: 0,
+            chain_docs: Vec::new(),
         }
     }
 
@@ -219,10 +223,21 @@ impl Compiler<'_> {
         Label::new(self.ir.names.intern(&unique), LabelKind::Let)
     }
 
-    fn docs(&mut self, file: &File, decl: ast::DeclId, value: ExprId) {
-        let lines: Vec<_> = file.comment_lines(decl).map(ecow::EcoString::from).collect();
-        if !lines.is_empty() {
-            self.ir.docs.insert(value, lines);
+    /// The comment lines directly above a field. In `a: b: c: v` they are those of `c`.
+    fn docs_of(&mut self, file: &File, decl: ast::DeclId, value: ast::ExprId) -> Vec<EcoString> {
+        let mut docs = std::mem::take(&mut self.chain_docs);
+        let above = file.comments_of(decl).filter(|comment| comment.doc);
+        docs.extend(above.flat_map(|c| c.lines(&file.source)).map(EcoString::from));
+        if matches!(file.ast.expr(value), ast::Expr::Struct { braces: false, .. }) {
+            self.chain_docs = docs;
+            return Vec::new();
+        }
+        docs
+    }
+
+    fn docs(&mut self, docs: Vec<EcoString>, value: ExprId) {
+        if !docs.is_empty() {
+            self.ir.docs.insert(value, docs);
         }
     }
 }
