@@ -154,9 +154,7 @@ impl Machine<'_> {
             Val::Top => Shape::Kinds(Kind::TOP),
             Val::Kind(kind) => Shape::Kinds(*kind),
             Val::Node(v) => self.shape_of(*v),
-            Val::All(list) => {
-                Shape::All(list.iter().map(|one| self.shape_of_val(one)).collect())
-            }
+            Val::All(list) => Shape::All(list.iter().map(|one| self.shape_of_val(one)).collect()),
             Val::Bound(op, operand) => match self.val_to_value(operand, Vid(0)) {
                 Ok(value) => Shape::Bound(op.text(), value),
                 Err(e) => self.shape_error(e),

@@ -53,9 +53,8 @@ pub struct StepPatch {
 impl StepPatch {
     /// Reads the patch from a struct with `workload` and `traits`.
     pub fn from_node(evaluation: &mut Evaluation, node: Node) -> Self {
-        let workload = evaluation
-            .field(node, "workload")
-            .map(|workload| convert::term(evaluation, workload));
+        let workload =
+            evaluation.field(node, "workload").map(|workload| convert::term(evaluation, workload));
         let mut traits = Vec::new();
         if let Some(all) = evaluation.field(node, "traits") {
             for field in evaluation.fields(all, Which::default()) {

@@ -461,6 +461,14 @@ impl Machine<'_> {
             }
             kept.push((c, mode));
         }
+        // An alternative that needs something that is not there gives way to one that is.
+        if kept.len() > 1 {
+            let missing: Vec<bool> = kept.iter().map(|(c, _)| self.is_missing(*c)).collect();
+            if missing.contains(&false) {
+                let mut missing = missing.into_iter();
+                kept.retain(|_| !missing.next().unwrap_or(false));
+            }
+        }
         match kept.as_slice() {
             [] => {
                 if self.s.budget.crossed().is_none() {
@@ -481,6 +489,16 @@ impl Machine<'_> {
                     kept.into_iter().map(|(c, mode)| Alt { val: Val::Node(c), mode }).collect();
             }
         }
+    }
+
+    /// Whether a settled candidate is nothing but an incomplete error.
+    fn is_missing(&mut self, c: Vid) -> bool {
+        let c = self.deref(c);
+        let vertex = self.v(c);
+        !vertex.is_struct
+            && !vertex.is_list
+            && !vertex.atom.is_atom()
+            && vertex.incomplete.is_some_and(|e| self.class(e) == Class::Incomplete)
     }
 
     /// Finds a field whose conjuncts are literals that exclude each other, without evaluating.

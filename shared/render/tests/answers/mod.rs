@@ -88,11 +88,7 @@ pub(crate) struct Source<'a> {
     pub(crate) inline: bool,
 }
 
-fn definition(
-    source: Source<'_>,
-    kind: Kind,
-    record: &Value,
-) -> Result<Arc<Definition>, Value> {
+fn definition(source: Source<'_>, kind: Kind, record: &Value) -> Result<Arc<Definition>, Value> {
     let name = record["definition"].as_str().unwrap_or_default();
     let from = record["definitionSource"].as_str().unwrap_or_default();
     if (source.inline || from == "own" || from.is_empty())
@@ -402,14 +398,11 @@ fn params(record: &Value) -> Value {
 #[must_use]
 pub(crate) fn params_from(record: &Value, source: Source<'_>) -> Value {
     let is_trait = record["definitionKind"] == "trait";
-    let subject = match definition(
-        source,
-        if is_trait { Kind::Trait } else { Kind::Component },
-        record,
-    ) {
-        Ok(found) => found,
-        Err(reply) => return reply,
-    };
+    let subject =
+        match definition(source, if is_trait { Kind::Trait } else { Kind::Component }, record) {
+            Ok(found) => found,
+            Err(reply) => return reply,
+        };
     let on = &record["component"];
     let base = if is_trait {
         match definition(source, Kind::Component, on) {
@@ -480,8 +473,7 @@ pub(crate) fn params_from(record: &Value, source: Source<'_>) -> Value {
         ("EnableCueValidation", true, false),
         ("EnableCueValidation+ValidateUndeclaredParameters", true, true),
     ] {
-        let gates =
-            Gates { cue_validation, undeclared_parameters, supplied_later: Vec::new() };
+        let gates = Gates { cue_validation, undeclared_parameters, supplied_later: Vec::new() };
         let checked = renderer().check(&app, &component, &gates);
         let mut texts: Vec<String> = checked
             .problems
@@ -511,11 +503,11 @@ fn schema(record: &Value) -> Value {
     let mut reply = json!({});
     match renderer().schema(&definition) {
         Ok(schema) => {
-            reply["schemaText"] = vela_gocompat::json::to_string(&schema).unwrap_or_default().into();
+            reply["schemaText"] =
+                vela_gocompat::json::to_string(&schema).unwrap_or_default().into();
             reply["schema"] = schema;
         }
         Err(error) => reply["schemaError"] = error.into(),
     }
     reply
 }
-

@@ -94,8 +94,11 @@ fn compare(kind: &str, expect: &Value, answer: &Value) -> Vec<String> {
 fn norm(value: &Value) -> Value {
     match value {
         Value::Object(map) => {
-            let map: Map<String, Value> =
-                map.iter().map(|(k, v)| (k.clone(), norm(v))).filter(|(_, v)| !v.is_null()).collect();
+            let map: Map<String, Value> = map
+                .iter()
+                .map(|(k, v)| (k.clone(), norm(v)))
+                .filter(|(_, v)| !v.is_null())
+                .collect();
             if map.is_empty() { Value::Null } else { map.into() }
         }
         Value::Array(list) if list.is_empty() => Value::Null,
