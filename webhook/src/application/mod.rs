@@ -71,7 +71,9 @@ pub(crate) fn parse(raw: Option<&RawValue>) -> Result<Value, String> {
 /// The path is for one kind only.
 pub(crate) fn is_kind(object: &Value, kind: &str) -> Result<(), String> {
     let text = |key: &str| object.get(key).and_then(Value::as_str).unwrap_or_default();
-    if text("kind") == kind && text("apiVersion") == vela_api::V1BETA1 {
+    // an object without either is taken for what the path is for
+    let is = |key: &str, want: &str| text(key).is_empty() || text(key) == want;
+    if is("kind", kind) && is("apiVersion", vela_api::V1BETA1) {
         Ok(())
     } else {
         Err(messages::wrong_kind(text("apiVersion"), text("kind"), kind))

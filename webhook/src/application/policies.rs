@@ -167,11 +167,6 @@ fn object(
     for (key, value) in map {
         match shape.iter().find(|(name, _)| name == key) {
             Some((_, shape)) => fits(value, *shape, of, &field.at(key), findings),
-            None if of == "override" => {
-                let nearest = vela_serve::nearest(key, shape.iter().map(|(name, _)| *name));
-                let detail = messages::unknown_property(key, nearest);
-                findings.push(Rule::Policies, Reason::Invalid, field.at(key), detail);
-            }
             None => {
                 let nearest = vela_serve::nearest(key, shape.iter().map(|(name, _)| *name));
                 let field = field.at(key).to_string();
