@@ -51,12 +51,12 @@ pub fn apply(rendered: &mut Rendered, app: &App, component: &str, component_type
     let reference = workload_reference(&rendered.workload);
     for auxiliary in &mut rendered.auxiliaries {
         let kind = auxiliary.kind.clone();
-        if let Some(path) = &auxiliary.workload_ref_path {
-            set_path(&mut auxiliary.object, path, reference.clone());
-        }
         finish(&mut auxiliary.object, app, &labels, "TRAIT", |object| {
             auxiliary_name(component, &kind, object)
         });
+        if let Some(path) = &auxiliary.workload_ref_path {
+            set_path(&mut auxiliary.object, path, reference.clone());
+        }
     }
 }
 
@@ -85,7 +85,13 @@ fn set_path(object: &mut Json, path: &str, value: Json) {
 }
 
 fn render_labels(object: &mut Json, app: &App, component: &str, role: Role<'_>) {
-    with_metadata_map(object, "labels", |labels| role_labels(labels, app, component, role));
+    with_metadata_map(object, "labels", |labels| {
+        // Labels are text; a map with anything else in it is no map of labels.
+        if labels.values().any(|value| !value.is_string()) {
+            labels.clear();
+        }
+        role_labels(labels, app, component, role);
+    });
 }
 
 fn role_labels(labels: &mut Map<String, Json>, app: &App, component: &str, role: Role<'_>) {

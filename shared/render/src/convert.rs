@@ -71,16 +71,14 @@ fn of_shape(evaluation: &mut Evaluation, shape: Shape, depth: usize) -> Term {
 }
 
 fn fields(evaluation: &mut Evaluation, node: Node, depth: usize) -> Term {
-    let which = Which { constraints: true, definitions: false, hidden: false };
+    let which = Which { constraints: true, definitions: true, hidden: false };
     let mut out = Fields::default();
     for field in evaluation.fields(node, which) {
-        if field.class != LabelClass::Regular {
-            continue;
-        }
         let markers = Markers::parse(evaluation.docs(field.node));
         let term = convert(evaluation, field.node, depth + 1);
         let optional = field.marker != Marker::Regular;
-        out.insert(field.label, Field { optional, markers, term });
+        let definition = field.class == LabelClass::Definition;
+        out.insert(field.label, Field { optional, definition, markers, term });
     }
     Term::Struct(out)
 }

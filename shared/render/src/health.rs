@@ -85,8 +85,14 @@ pub(crate) fn health_in(
     };
     context.insert("parameter".into(), parameter.clone());
     let evaluator = Texts { programs, limits, parameter };
+    let preset = context.get("status").cloned();
     let mut health = Health { healthy: true, details: Some(IndexMap::new()), ..Health::default() };
-    let mut status = Fields::default();
+    let mut status = match &preset {
+        Some(Value::Struct(fields)) => fields.clone(),
+        _ => Fields::default(),
+    };
+    // A status that is given and is no struct stays as it is.
+    let fixed = preset.is_some_and(|given| !matches!(given, Value::Struct(_)));
     if let Some(text) = &texts.details {
         match evaluator.details(text, &context) {
             Ok((shown, typed)) => {
@@ -101,7 +107,9 @@ pub(crate) fn health_in(
         }
     }
     if let Some(text) = &texts.health_policy {
-        context.insert("status".into(), Value::Struct(status.clone()));
+        if !fixed {
+            context.insert("status".into(), Value::Struct(status.clone()));
+        }
         match evaluator.field(text, &context, "isHealth") {
             Ok(Value::Bool(healthy)) => health.healthy = healthy,
             Ok(_) => {
@@ -116,7 +124,9 @@ pub(crate) fn health_in(
     }
     if let Some(text) = &texts.custom_status {
         status.insert("healthy".into(), Value::Bool(health.healthy));
-        context.insert("status".into(), Value::Struct(status));
+        if !fixed {
+            context.insert("status".into(), Value::Struct(status));
+        }
         match evaluator.field(text, &context, "message") {
             Ok(Value::String(message)) => health.message = message.to_string(),
             Ok(_) => health.warnings.push(crate::messages::message_not_string()),
@@ -171,7 +181,7 @@ impl Texts<'_> {
             if !label.starts_with('$') {
                 let text = match value {
                     Some(Value::String(text)) => text.to_string(),
-                    Some(value) => crate::term::Term::from_value(&value).show(),
+                    Some(value) => crate::term::Term::from_value(&value).show().replace("E+", "e+"),
                     None => "_|_".to_owned(),
                 };
                 shown.insert(label.to_owned(), text);

@@ -145,6 +145,21 @@ impl Renderer {
     pub fn health(&self, texts: &StatusTexts, input: &HealthInput<'_>) -> Health {
         health::health(&self.programs, &self.limits, texts, input)
     }
+
+    /// Health, message and details with `context` as given (`parameter` and `status` are added).
+    #[must_use]
+    pub fn health_in(
+        &self,
+        texts: &StatusTexts,
+        context: &serde_json::Value,
+        parameter: Option<&serde_json::Value>,
+    ) -> Health {
+        let context = match json::canonical(context) {
+            cue::Value::Struct(fields) => fields,
+            _ => cue::Fields::default(),
+        };
+        health::health_in(&self.programs, &self.limits, texts, parameter, context)
+    }
 }
 
 impl Renderer {

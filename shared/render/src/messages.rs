@@ -79,6 +79,9 @@ pub(crate) fn patch_error(error: &PatchError) -> String {
         PatchError::Patch(missing) => {
             format!("failed to marshal patch value: {}", first_of(missing))
         }
+        PatchError::Merge(why) => {
+            format!("failed to merge base value and patch value by JsonMergePatch: {why}")
+        }
         PatchError::Operations(why) => format!("failed to decode patch: {why}"),
         PatchError::Apply(why) => format!("failed to apply json patch: {why}"),
     }
@@ -301,4 +304,26 @@ pub(crate) fn invalid_spec(key: &str) -> String {
 
 pub(crate) fn no_definition() -> String {
     "not a definition".to_owned()
+}
+
+pub(crate) fn not_a_merge_patch() -> String {
+    "Invalid JSON Patch".to_owned()
+}
+
+pub(crate) fn no_configuration() -> String {
+    "terraform configuration is not set".to_owned()
+}
+
+pub(crate) fn bad_property(key: &str, found: &str) -> String {
+    format!(
+        "failed to convert Terraform component properties: {key} must be an object, found {found}"
+    )
+}
+
+pub(crate) fn terraform(component: &str, why: &dyn Display) -> String {
+    format!("failed to generate Terraform Configuration workload for workload {component}: {why}")
+}
+
+pub(crate) fn incomplete_template(errors: &dyn Display) -> String {
+    format!("json: error calling MarshalJSON for type cue.Value: cue: marshal error: {errors}")
 }

@@ -204,6 +204,8 @@ struct Run {
     missing: Option<Errors>,
     /// The evaluated template, for traits that show their whole context.
     template: Option<Value>,
+    /// Why the evaluated template cannot be shown to traits.
+    incomplete_template: Option<Errors>,
     warnings: Vec<String>,
     /// Whether a trait has patched the workload.
     patched: bool,
@@ -231,7 +233,11 @@ impl Engine<'_> {
                 &app.namespace,
                 &component.definition.annotations,
                 component.properties.and_then(Json::as_object),
-            ),
+            )
+            .map_err(|why| {
+                let message = messages::terraform(component.name, &why);
+                RenderError::new(Step::Export, message)
+            })?,
             _ => workload(component, &mut run)?,
         };
         let auxiliaries = auxiliaries(app, component, &run)?;
@@ -299,8 +305,17 @@ impl Engine<'_> {
         if !run.base.as_ref().is_some_and(|base| base.export().is_ok()) {
             run.missing = evaluation.validate(root, true).err();
         }
-        if component.traits.iter().any(|t| self.programs.shows_context(t.definition)) {
-            run.template = evaluation.export(root).ok();
+        if component.traits.is_empty() {
+            return Ok(());
+        }
+        // Traits may see the whole evaluated template, so all of it must be there.
+        match evaluation.export(root) {
+            Ok(template) => {
+                if component.traits.iter().any(|t| self.programs.shows_context(t.definition)) {
+                    run.template = Some(template);
+                }
+            }
+            Err(errors) => run.incomplete_template = Some(errors),
         }
         Ok(())
     }
@@ -353,6 +368,12 @@ impl Engine<'_> {
             }
             context.insert("outputs".into(), Value::Struct(objects));
         }
+        if let Some(errors) = run.incomplete_template.take() {
+            return Err(Failure {
+                message: messages::incomplete_template(&errors),
+                errors: Some(errors),
+            });
+        }
         context.sort_unstable_keys();
         let value = Value::Struct(context.clone());
         let parameter = properties(t.properties).map_err(Failure::from)?;
@@ -391,9 +412,11 @@ impl Engine<'_> {
         }
         if let Some(node) = evaluation.field(root, "patchOutputs") {
             for draft in &mut run.drafts {
-                let found = match evaluation.field(node, &draft.name) {
-                    None if draft.name.contains(['.', '[']) => evaluation.lookup(node, &draft.name),
-                    found => found,
+                // A name with a dot or bracket is a path, as it always was.
+                let found = if draft.name.contains(['.', '[']) {
+                    evaluation.lookup(node, &draft.name)
+                } else {
+                    evaluation.field(node, &draft.name)
                 };
                 let Some(found) = found else { continue };
                 let patch = convert::term(&mut evaluation, found);

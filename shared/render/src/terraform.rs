@@ -1,5 +1,6 @@
 //! Components made of a Terraform module: the `Configuration` object.
 
+use crate::messages;
 use serde_json::{Map, Value as Json, json};
 use std::collections::BTreeMap;
 
@@ -59,13 +60,19 @@ pub(crate) fn configuration(
     namespace: &str,
     annotations: &BTreeMap<String, String>,
     properties: Option<&Map<String, Json>>,
-) -> Json {
+) -> Result<Json, String> {
+    if schematic.configuration.is_empty() {
+        return Err(messages::no_configuration());
+    }
     let empty = Map::new();
     let given = properties.unwrap_or(&empty);
     let mut spec = Map::new();
     // What the Configuration itself knows is taken over as it is given.
     for (key, value) in given {
         if KNOWN.contains(&key.as_str()) && !value.is_null() {
+            if REFERENCES.contains(&key.as_str()) && !value.is_object() {
+                return Err(messages::bad_property(key, crate::json::kind_name(value)));
+            }
             spec.insert(key.clone(), value.clone());
         }
     }
@@ -131,14 +138,18 @@ pub(crate) fn configuration(
     {
         metadata.insert("annotations".into(), json!(annotations));
     }
-    json!({
+    Ok(json!({
         "apiVersion": "terraform.core.oam.dev/v1beta2",
         "kind": "Configuration",
         "metadata": metadata,
         "spec": spec,
         "status": { "apply": {}, "destroy": {} },
-    })
+    }))
 }
+
+/// Those of [`KNOWN`] that refer to another object.
+const REFERENCES: [&str; 3] =
+    ["writeConnectionSecretToRef", "providerRef", "gitCredentialsSecretReference"];
 
 /// Fields of a Configuration's spec that properties may set directly.
 const KNOWN: [&str; 15] = [

@@ -10,8 +10,12 @@ use serde_json::Value as Json;
 pub(super) fn merge(base: &Term, patch: &Term) -> Result<Term, PatchError> {
     let mut base = base.export().map_err(PatchError::Base)?;
     let patch = patch.export().map_err(PatchError::Patch)?;
+    if !matches!(patch, Value::Struct(_) | Value::List(_)) {
+        return Err(PatchError::Merge(messages::not_a_merge_patch()));
+    }
     merge_value(&mut base, &patch);
-    Ok(reopened(&base))
+    // By way of JSON, whose objects are in alphabetical order.
+    Ok(reopened(&json::to_cue(&json::from_cue(&base))))
 }
 
 fn merge_value(base: &mut Value, patch: &Value) {

@@ -24,6 +24,8 @@ pub enum PatchError {
     Base(Vec<Incomplete>),
     /// A JSON strategy needs a concrete patch.
     Patch(Vec<Incomplete>),
+    /// A merge patch that is neither an object nor a list.
+    Merge(String),
     /// `jsonPatch` without a usable list of operations.
     Operations(String),
     /// An operation failed.

@@ -81,7 +81,7 @@ impl Term {
             Self::Struct(fields) => {
                 let mut out = Fields::default();
                 for (label, field) in fields {
-                    if field.optional {
+                    if field.optional || field.definition {
                         continue;
                     }
                     path.push_label(label);

@@ -48,6 +48,8 @@ pub type Fields = IndexMap<EcoString, Field>;
 pub struct Field {
     /// `a?: v`: only a constraint on a field that may come.
     pub optional: bool,
+    /// `#a: v`: a definition, not part of the data.
+    pub definition: bool,
     /// The patch markers in the field's comments.
     pub markers: Markers,
     /// The value.
@@ -58,7 +60,7 @@ impl Field {
     /// A regular field without markers.
     #[must_use]
     pub fn new(term: Term) -> Self {
-        Self { optional: false, markers: Markers::default(), term }
+        Self { optional: false, definition: false, markers: Markers::default(), term }
     }
 }
 

@@ -164,21 +164,43 @@ impl Unifier {
         self.conflict(message)
     }
 
-    fn structs(&mut self, left: Fields, mut right: Fields) -> Term {
+    /// The fields of both. Each side's order is kept; where both leave it open, labels are in
+    /// alphabetical order.
+    fn structs(&mut self, mut left: Fields, mut right: Fields) -> Term {
         let mut fields = Fields::with_capacity(left.len() + right.len());
-        for (label, mine) in left {
-            let field = match right.shift_remove(&label) {
-                None => mine,
-                Some(theirs) => self.field(&label, mine, theirs),
+        left.reverse();
+        right.reverse();
+        loop {
+            let first = left.last().map(|(label, _)| label.clone());
+            let second = right.last().map(|(label, _)| label.clone());
+            let label = match (first, second) {
+                (None, None) => break,
+                (Some(label), None) | (None, Some(label)) => label,
+                (Some(a), Some(b)) => {
+                    // A label both sides have must come first on both.
+                    let a_free = a == b || !right.contains_key(&a);
+                    let b_free = a == b || !left.contains_key(&b);
+                    match (a_free, b_free) {
+                        (true, false) => a,
+                        (false, true) => b,
+                        // Both may come now, or both orders contradict each other.
+                        _ => a.min(b),
+                    }
+                }
+            };
+            let field = match (take(&mut left, &label), take(&mut right, &label)) {
+                (Some(mine), Some(theirs)) => self.field(&label, mine, theirs),
+                (Some(one), None) | (None, Some(one)) => one,
+                (None, None) => continue,
             };
             fields.insert(label, field);
         }
-        fields.extend(right);
         Term::Struct(fields)
     }
 
     fn field(&mut self, label: &str, mine: Field, theirs: Field) -> Field {
         let optional = mine.optional && theirs.optional;
+        let definition = mine.definition && theirs.definition;
         let mut markers = theirs.markers;
         markers.merge(&mine.markers);
         self.path.push_label(label);
@@ -189,7 +211,7 @@ impl Unifier {
             self.conflicts.truncate(before);
         }
         self.path.pop();
-        Field { optional, markers, term }
+        Field { optional, definition, markers, term }
     }
 
     fn lists(
@@ -319,4 +341,12 @@ impl Term {
             _ => false,
         }
     }
+}
+
+/// Takes a field out; cheap if it is the last one.
+fn take(fields: &mut Fields, label: &str) -> Option<Field> {
+    if fields.last().is_some_and(|(last, _)| last == label) {
+        return fields.pop().map(|(_, field)| field);
+    }
+    fields.shift_remove(label)
 }

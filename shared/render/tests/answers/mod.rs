@@ -9,8 +9,8 @@ use serde_json::{Map, Value, json};
 use vela_render::patch::{apply, strategic};
 use vela_render::term::Term;
 use vela_render::{
-    App, ClusterVersion, Component, Definition, Gates, HealthInput, Kind, RenderError, RenderHost,
-    Rendered, Renderer, Target, Trait, contract,
+    App, ClusterVersion, Component, Definition, Gates, Kind, RenderError, RenderHost, Rendered,
+    Renderer, Target, Trait, contract,
 };
 
 /// The answer to one record of kind `render`.
@@ -325,7 +325,7 @@ fn patch(record: &Value) -> Value {
         let (patch, markers) = match renderer().term(&text(one), Some("patch")) {
             Ok(found) => found,
             Err(errors) => {
-                return json!({ "error": errors.to_string(), "stage": "patch", "patchIndex": index });
+                return json!({ "error": errors.to_string(), "stage": "unify", "patchIndex": index });
             }
         };
         let outcome = if record["mode"] == "patchOutputs" {
@@ -349,7 +349,9 @@ fn finished(term: &Term) -> Value {
     let mut reply = json!({ "cue": term.show() });
     match term.export() {
         Ok(value) => {
-            reply["jsonText"] = vela_gocompat::json::html_escape(&value.to_json_text()).into();
+            let text = value.to_json_text();
+            reply["jsonText"] =
+                text.replace('\u{2028}', "\\u2028").replace('\u{2029}', "\\u2029").into();
             reply["result"] = value.to_json();
         }
         Err(missing) => {
@@ -369,18 +371,7 @@ fn status(record: &Value) -> Value {
 #[must_use]
 pub(crate) fn status_of(record: &Value, definition: &Definition) -> Value {
     let context = &record["context"];
-    let text = |key: &str| context[key].as_str().unwrap_or_default();
-    let health = renderer().health(
-        &definition.status,
-        &HealthInput {
-            name: text("name"),
-            app_name: text("appName"),
-            app_revision: text("appRevision"),
-            parameter: record.get("parameter"),
-            output: context.get("output"),
-            outputs: context.get("outputs").and_then(Value::as_object),
-        },
-    );
+    let health = renderer().health_in(&definition.status, context, record.get("parameter"));
     json!({
         "healthy": health.healthy,
         "message": health.message,
