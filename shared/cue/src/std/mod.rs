@@ -19,7 +19,10 @@ mod args;
 mod base64;
 mod bits;
 mod crypto;
+mod csv;
+mod entities;
 mod hex;
+mod html;
 pub(crate) mod json;
 mod list;
 mod math;
@@ -29,6 +32,8 @@ mod regexp;
 mod strconv;
 mod strings;
 mod structs;
+mod tabwriter;
+mod template;
 mod time;
 mod uuid;
 pub(crate) mod yaml;
@@ -191,9 +196,11 @@ static TABLE: &[(&str, &[Member])] = &[
     ("crypto/sha256", crypto::SHA256),
     ("crypto/sha512", crypto::SHA512),
     ("encoding/base64", base64::PACKAGE),
+    ("encoding/csv", csv::PACKAGE),
     ("encoding/hex", hex::PACKAGE),
     ("encoding/json", json::PACKAGE),
     ("encoding/yaml", yaml::PACKAGE),
+    ("html", html::PACKAGE),
     ("list", list::PACKAGE),
     ("math", math::PACKAGE),
     ("math/bits", bits::PACKAGE),
@@ -203,6 +210,8 @@ static TABLE: &[(&str, &[Member])] = &[
     ("strconv", strconv::PACKAGE),
     ("strings", strings::PACKAGE),
     ("struct", structs::PACKAGE),
+    ("text/tabwriter", tabwriter::PACKAGE),
+    ("text/template", template::PACKAGE),
     ("time", time::PACKAGE),
     ("uuid", uuid::PACKAGE),
 ];

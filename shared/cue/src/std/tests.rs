@@ -593,6 +593,62 @@ fn uuids() {
     );
 }
 
+#[test]
+fn text_formats() {
+    check(
+        "encoding/csv",
+        &[
+            (
+                "Encode",
+                r#"[[1,2.5,true],["a,b","c\"d"," e",""]]"#,
+                r#""1,2.5,true\n\"a,b\",\"c\"\"d\",\" e\",\n""#,
+            ),
+            ("Encode", "[1]", "! cannot use value 1 (type int) as list"),
+            ("Decode", r#""a,b\r\n\n\"c\"\"\n,\",d\n""#, r#"[["a","b"],["c\"\n,","d"]]"#),
+            ("Decode", r#""a,\nb,""#, r#"[["a",""],["b",""]]"#),
+            ("Decode", r#""""#, "[]"),
+            ("Decode", r#""a,b\nc""#, "! record on line 2: wrong number of fields"),
+            (
+                "Decode",
+                r#""a\"b""#,
+                "! parse error on line 1, column 2: bare \" in non-quoted field",
+            ),
+            (
+                "Decode",
+                r#""\"a""#,
+                "! parse error on line 1, column 3: extraneous or missing \" in quoted-field",
+            ),
+        ],
+    );
+    check(
+        "text/tabwriter",
+        &[
+            ("Write", r#""a\tb\tc\naaa\tbb\tvv""#, r#""a   b  c\naaa bb vv""#),
+            ("Write", r#"["a\tb\tc","aaa\tbb\tvv"]"#, r#""a   b  c\naaa bb vv\n""#),
+            ("Write", r#""a\tb\nplain\nlonger\tb""#, r#""a b\nplain\nlonger b""#),
+            ("Write", r#""x\t\ty""#, r#""x  y""#),
+            ("Write", "1", "! unsupported type"),
+        ],
+    );
+    check(
+        "html",
+        &[
+            (
+                "Escape",
+                r#""<a href='x'>\"&\"</a>""#,
+                r#""&lt;a href=&#39;x&#39;&gt;&#34;&amp;&#34;&lt;/a&gt;""#,
+            ),
+            (
+                "Unescape",
+                r#""&lt;&#65;&#x42;&amp;&eacute;&notin;&notit;&copy &x;&""#,
+                r#""<AB&é∉¬it;© &x;&""#,
+            ),
+            ("Unescape", r#""&#128;&#0;&#xd800;&#99999999999;""#, "\"€\u{fffd}\u{fffd}\u{fffd}\""),
+        ],
+    );
+    assert!(super::entities::ENTITIES.is_sorted_by(|a, b| a.0 < b.0));
+}
+
 /// No function panics or hangs, whatever it is given.
 #[test]
 fn any_argument_is_survived() {
