@@ -191,6 +191,7 @@ impl Evaluation {
     pub(crate) fn with<T>(&mut self, f: impl FnOnce(&mut Machine<'_>) -> T) -> T {
         self.state.depth = 0;
         self.state.touch = u32::MAX;
+        self.state.budget.forgive_depth();
         f(&mut Machine::new(&self.ir, &mut self.state))
     }
 

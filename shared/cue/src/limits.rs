@@ -139,6 +139,13 @@ impl Budget {
         *self.crossed.get_or_insert(limit)
     }
 
+    /// Forgets a crossed depth: what nests too deep fails, but other nodes can still be asked.
+    pub(crate) fn forgive_depth(&mut self) {
+        if self.crossed == Some(LimitError::Depth) {
+            self.crossed = None;
+        }
+    }
+
     /// Counts `n` steps.
     ///
     /// # Errors

@@ -299,8 +299,23 @@ impl Machine<'_> {
         }
     }
 
+    /// Whether a validator takes a schema: it then says which fields there may be.
+    pub(crate) fn takes_schema(&self, x: &Validator) -> bool {
+        match x.func {
+            Func::Core(core) => matches!(core, Core::MatchN | Core::MatchIf),
+            Func::Std(_) => false,
+        }
+    }
+
     /// Applies a validator; the text of the violation if there is one.
     pub(crate) fn validate_with(&mut self, x: &Validator, val: &Val) -> Res<Option<String>> {
+        self.s.validating.push(x.expr);
+        let result = self.apply_validator(x, val);
+        self.s.validating.pop();
+        result
+    }
+
+    fn apply_validator(&mut self, x: &Validator, val: &Val) -> Res<Option<String>> {
         match x.func {
             Func::Core(Core::MatchN) => self.match_n(x, val),
             Func::Core(Core::MatchIf) => self.match_if(x, val),

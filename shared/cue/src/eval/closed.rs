@@ -33,6 +33,7 @@ pub(crate) struct CloseNode {
 /// A requirement of a vertex.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Req {
+    /// The occurrence; none for a definition itself, whose conjuncts are all its own.
     pub(crate) id: CloseId,
     /// Also for the fields below.
     pub(crate) recursive: bool,
@@ -103,6 +104,9 @@ impl Machine<'_> {
     pub(crate) fn allows(&self, v: Vid, w: Vid) -> bool {
         let Some(extra) = &self.v(v).extra else { return true };
         extra.reqs.iter().all(|req| {
+            if req.id.is_none() {
+                return !self.v(w).conjs.is_empty() || extra.opens.contains(&req.id);
+            }
             self.v(w).conjs.iter().any(|c| self.is_evidence(c.close, req.id))
                 || extra.opens.iter().any(|o| self.is_evidence(*o, req.id))
         })
@@ -110,7 +114,11 @@ impl Machine<'_> {
 
     pub(crate) fn is_closed(&self, v: Vid) -> bool {
         self.v(v).extra.as_ref().is_some_and(|x| {
-            x.reqs.iter().any(|r| !x.opens.iter().any(|o| self.is_evidence(*o, r.id)))
+            x.reqs.iter().any(|r| {
+                !x.opens
+                    .iter()
+                    .any(|o| if r.id.is_none() { o.is_none() } else { self.is_evidence(*o, r.id) })
+            })
         })
     }
 

@@ -3,8 +3,9 @@
 use super::closed::{CloseId, Req};
 use super::error::{ErrId, Msg, Res};
 use super::state::{
-    ArcKind, CYCLIC, Conj, Data, Deep, EMBED, EnvId, Extra, Forward, GROUP, Machine, Occurrence,
-    Pattern, Phase, Refs, RefsId, Src, Task, TaskKind, TaskState, Val, Vid,
+    AGAIN, ArcKind, CYCLE_FLAGS, CYCLIC, Conj, Data, Deep, EMBED, EnvId, Extra, Forward, GROUP,
+    INLINE, Machine, OPTIONAL, Occurrence, Pattern, Phase, Refs, RefsId, Src, Task, TaskKind,
+    TaskState, Val, Vid,
 };
 use crate::error::Class;
 use crate::ir::{Callee, Core, Expr, ExprId, PatternDecl, StructId};
@@ -65,7 +66,6 @@ impl Machine<'_> {
                 if let Some(extra) = &mut vertex.extra {
                     extra.alts.clear();
                 }
-                let conj = self.def_conj(v, conj);
                 self.process(v, conj, false);
             }
         }
@@ -99,15 +99,6 @@ impl Machine<'_> {
         }
     }
 
-    /// In a definition all conjuncts share the definition's closing id.
-    fn def_conj(&mut self, v: Vid, mut conj: Conj) -> Conj {
-        if let Some(id) = self.v(v).extra.as_ref().and_then(|x| x.def_close) {
-            conj.close = id;
-            conj.flags |= GROUP;
-        }
-        conj
-    }
-
     /// Distributes the conjuncts of a vertex: fields get theirs, references are followed, work
     /// that needs values is queued.
     pub(crate) fn expand(&mut self, v: Vid) {
@@ -123,10 +114,7 @@ impl Machine<'_> {
         self.vm(v).phase = Phase::Expanding;
         self.inherit_reqs(v);
         if self.v(v).label.is_def() {
-            let parent = self.v(v).conjs.first().map_or(CloseId::NONE, |c| c.close);
-            let id = self.new_close(parent, false, false);
-            self.add_req(v, Req { id, recursive: true });
-            self.extra(v).def_close = Some(id);
+            self.add_req(v, Req { id: CloseId::NONE, recursive: true });
         }
         let n = self.v(v).extra.as_ref().map_or(0, |x| x.inputs.len());
         for i in 0..n {
@@ -141,7 +129,6 @@ impl Machine<'_> {
         while i < self.v(v).conjs.len() {
             let conj = self.v(v).conjs[i];
             let sole = self.v(v).conjs.len() == 1;
-            let conj = self.def_conj(v, conj);
             self.process(v, conj, sole);
             i += 1;
         }
@@ -232,11 +219,7 @@ impl Machine<'_> {
                 Err(err) => self.fail(v, err),
             },
             Expr::Comp(id) => self.push_task(v, TaskKind::Comp(id), c),
-            Expr::Top => {
-                if !c.close.is_none() {
-                    self.extra(v).opens.push(c.close);
-                }
-            }
+            Expr::Top => self.open(v, c),
             Expr::Bottom => {
                 let err = self.err_at(
                     Class::User,
@@ -265,13 +248,20 @@ impl Machine<'_> {
                 if let (Callee::Core(Core::Close), [arg]) = (call.callee, call.args.as_slice()) {
                     let id = self.new_close(c.close, c.flags & EMBED != 0, c.flags & GROUP != 0);
                     self.add_req(v, Req { id, recursive: false });
-                    let flags = (c.flags & CYCLIC) | GROUP;
+                    let flags = (c.flags & CYCLE_FLAGS) | GROUP;
                     stack.push(Conj { src: Src::Expr(*arg), close: id, flags, ..c });
                 } else {
                     self.push_task(v, TaskKind::Expr, c);
                 }
             }
             _ => self.push_task(v, TaskKind::Expr, c),
+        }
+    }
+
+    /// Notes that a conjunct allows any field.
+    pub(crate) fn open(&mut self, v: Vid, c: Conj) {
+        if !c.close.is_none() || self.v(v).extra.as_ref().is_some_and(|x| !x.reqs.is_empty()) {
+            self.extra(v).opens.push(c.close);
         }
     }
 
@@ -312,8 +302,8 @@ impl Machine<'_> {
         } else {
             self.vm(v).maybe_struct = true;
         }
-        if tmpl.open && !c.close.is_none() {
-            self.extra(v).opens.push(c.close);
+        if tmpl.open {
+            self.open(v, c);
         }
         for field in &tmpl.fields {
             self.insert_arc(
@@ -330,11 +320,11 @@ impl Machine<'_> {
             self.push_task(v, TaskKind::Dynamic(dynamic), c.with(c.src, env));
         }
         for &embed in &tmpl.embeds {
-            let flags = (c.flags & CYCLIC) | EMBED;
+            let flags = (c.flags & CYCLE_FLAGS) | EMBED;
             self.process(v, Conj { src: Src::Expr(embed), env, flags, ..c }, false);
         }
         for &comp in &tmpl.comps {
-            let flags = (c.flags & CYCLIC) | EMBED;
+            let flags = (c.flags & CYCLE_FLAGS) | EMBED;
             self.push_task(v, TaskKind::Comp(comp), Conj { env, flags, ..c });
         }
     }
@@ -394,8 +384,9 @@ impl Machine<'_> {
             for i in 0..n {
                 if let Some(rest) = self.v(v).extra.as_ref().and_then(|x| x.rests.get(i)).copied()
                     && label.index() >= rest.from
-                    && let Some(conj) = rest.conj
+                    && let Some(mut conj) = rest.conj
                 {
+                    conj.flags |= OPTIONAL;
                     self.add_conj(w, conj);
                 }
             }
@@ -419,7 +410,9 @@ impl Machine<'_> {
                 } else {
                     pattern.env
                 };
-                self.add_conj(w, pattern.conj.field(Src::Expr(pattern.decl.value), env));
+                let mut conj = pattern.conj.field(Src::Expr(pattern.decl.value), env);
+                conj.flags |= OPTIONAL;
+                self.add_conj(w, conj);
             }
             Ok(false) => {}
             Err(e) => self.fail(v, e),
@@ -517,6 +510,7 @@ impl Machine<'_> {
         expr: Option<ExprId>,
         sole: bool,
     ) {
+        let own = w;
         let w = self.share_root(w);
         if self.stands_for(w, v) {
             return;
@@ -569,17 +563,24 @@ impl Machine<'_> {
             conj.close = id;
             conj.flags = (conj.flags & !EMBED) | GROUP;
         }
+        if cyclic && conj.flags & (OPTIONAL | AGAIN) == OPTIONAL {
+            conj.flags |= AGAIN;
+            cyclic = false;
+        }
         if cyclic {
             conj.flags |= CYCLIC;
             self.vm(v).any_cyclic = true;
-            if self.v(v).noncyclic {
-                self.take_conjs(v, conj, w);
+            if conj.flags & INLINE != 0 {
+                let e = self.err(Class::StructuralCycle, Msg::StructuralCycle, v);
+                self.fail(v, e);
+            } else if self.v(v).noncyclic {
+                self.take_conjs(v, conj, own);
             } else {
-                self.extra(v).cyclic.push((conj, w));
+                self.extra(v).cyclic.push((conj, own));
             }
             return;
         }
-        self.take_conjs(v, conj, w);
+        self.take_conjs(v, conj, own);
     }
 
     fn take_conjs(&mut self, v: Vid, conj: Conj, w: Vid) {
@@ -589,7 +590,7 @@ impl Machine<'_> {
         }
         let mut i = 0;
         while let Some(&wc) = self.v(w).conjs.get(i) {
-            let flags = conj.flags | (wc.flags & CYCLIC);
+            let flags = conj.flags | (wc.flags & CYCLE_FLAGS);
             self.process(v, Conj { src: wc.src, env: wc.env, flags, ..conj }, false);
             i += 1;
         }
@@ -636,6 +637,13 @@ impl Machine<'_> {
                 _ => return false,
             }
         }
+    }
+
+    /// A vertex for a struct or the like in the middle of an expression.
+    pub(crate) fn inline(&mut self, e: ExprId, env: EnvId) -> Vid {
+        let mut conj = Conj::new(Src::Expr(e), env);
+        conj.flags = INLINE;
+        self.anon(conj)
     }
 
     /// A vertex for a value that is no field.

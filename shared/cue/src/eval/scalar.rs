@@ -93,18 +93,21 @@ impl Machine<'_> {
     /// Unifies a vertex with a value.
     pub(crate) fn unify_val(&mut self, v: Vid, val: Val, c: Conj) {
         match val {
-            Val::Top => {
-                if !c.close.is_none() {
-                    self.extra(v).opens.push(c.close);
-                }
-            }
+            Val::Top => self.open(v, c),
             Val::Kind(k) => self.narrow(v, k, c),
             Val::All(list) => {
                 for x in list.iter() {
                     self.unify_val(v, x.clone(), c);
                 }
             }
+            Val::Validator(ref x)
+                if self.v(v).parent.is_none() && self.s.validating.contains(&x.expr) => {}
             Val::Bound(..) | Val::Validator(_) => {
+                if let Val::Validator(x) = &val
+                    && self.takes_schema(x)
+                {
+                    self.open(v, c);
+                }
                 let kind = self.val_kind(&val);
                 self.narrow(v, kind, c);
                 self.add_check(v, val, c);

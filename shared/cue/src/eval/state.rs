@@ -82,6 +82,14 @@ pub(crate) const CYCLIC: u8 = 1;
 pub(crate) const EMBED: u8 = 2;
 /// The conjunct is one operand of an embedded `&`.
 pub(crate) const GROUP: u8 = 4;
+/// The conjunct was reached through a pattern, which grants one more round in a circle.
+pub(crate) const OPTIONAL: u8 = 8;
+/// That round has been taken.
+pub(crate) const AGAIN: u8 = 16;
+/// The conjunct belongs to a struct built inside an expression.
+pub(crate) const INLINE: u8 = 32;
+/// What fields inherit.
+pub(crate) const CYCLE_FLAGS: u8 = CYCLIC | OPTIONAL | AGAIN | INLINE;
 
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Conj {
@@ -233,7 +241,6 @@ pub(crate) struct Extra {
     pub(crate) disjs: Vec<Occurrence>,
     pub(crate) seen: Vec<(Src, EnvId)>,
     pub(crate) followed: Vec<(Vid, CloseId, u8)>,
-    pub(crate) def_close: Option<CloseId>,
     /// Chosen alternatives of a candidate.
     pub(crate) choices: Vec<((Src, u16), u32)>,
     pub(crate) alts: Vec<Alt>,
@@ -307,6 +314,8 @@ pub(crate) struct State {
     pub(crate) cur_refs: RefsId,
     pub(crate) regexps: FxHashMap<EcoString, regex::Regex>,
     pub(crate) list_arith: bool,
+    /// Validators at work: the value they look at must not be validated by them once more.
+    pub(crate) validating: Vec<ExprId>,
     /// Bytes exported so far.
     pub(crate) output: u64,
 }
@@ -330,6 +339,7 @@ impl State {
             cur_refs: RefsId::NONE,
             regexps: FxHashMap::default(),
             list_arith: true,
+            validating: Vec::new(),
             output: 0,
         }
     }
@@ -567,7 +577,7 @@ impl Conj {
 
     /// The same context for a field: embedding is not inherited.
     pub(crate) fn field(self, src: Src, env: EnvId) -> Self {
-        Self { src, env, flags: self.flags & CYCLIC, ..self }
+        Self { src, env, flags: self.flags & CYCLE_FLAGS, ..self }
     }
 }
 

@@ -1,7 +1,7 @@
 //! Values of expressions.
 
 use super::error::{Msg, Res};
-use super::state::{Conj, EnvId, Func, Machine, Phase, Src, Val, Validator, Vid};
+use super::state::{EnvId, Func, Machine, Phase, Val, Validator, Vid};
 use crate::error::Class;
 use crate::ir::{Core, Expr, ExprId, Part};
 use crate::kind::Kind;
@@ -92,7 +92,7 @@ impl Machine<'_> {
             Expr::Slice(x, lo, hi) => self.slice(x, lo, hi, env, e),
             Expr::Call(id) => self.call(id, e, env),
             _ => {
-                let w = self.anon(Conj::new(Src::Expr(e), env));
+                let w = self.inline(e, env);
                 self.settle(w);
                 self.node_val_at(w, e)
             }
