@@ -354,3 +354,7 @@ pub(crate) fn cannot_ask(error: &str) -> String {
 pub(crate) fn no_conversion(desired: &str) -> String {
     format!("there is no conversion to \"{desired}\", only core.oam.dev/v1beta1 exists")
 }
+
+pub(crate) fn same_output(name: &str) -> String {
+    format!("outputs item name must be unique: two traits or templates of this component make an output \"{name}\"")
+}

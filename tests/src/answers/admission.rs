@@ -66,11 +66,20 @@ impl Server {
         };
         let mut builtin = Snapshot::default();
         let mut objects = Objects::new();
+        let mut specs: BTreeMap<String, Value> = BTreeMap::new();
         for (file, list) in [("definitions", true), ("definition-revisions", false)] {
             for object in builtin_objects(file) {
                 if list {
                     define(&mut builtin, SYSTEM, &object);
+                    let name = format!(
+                        "{}/{}",
+                        text(&object, "/kind"),
+                        text(&object, "/metadata/name")
+                    );
+                    specs.insert(name, object.get("spec").cloned().unwrap_or_default());
                 } else {
+                    let mut object = object;
+                    restore(&mut object, &specs);
                     let name = text(&object, "/metadata/name").to_owned();
                     let key = ("DefinitionRevision", SYSTEM.to_owned(), name);
                     objects.insert(key, Arc::new(object));
@@ -120,6 +129,22 @@ impl Server {
             "warnings": decision.warnings,
             "patch": decision.patch,
         })
+    }
+}
+
+/// The material says of a spec that it is that of a definition instead of repeating it.
+fn restore(revision: &mut Value, specs: &BTreeMap<String, Value>) {
+    for kind in Kind::ALL {
+        let spec = revision
+            .pointer_mut("/spec")
+            .and_then(|spec| spec.get_mut(kind.revision_field()))
+            .and_then(|definition| definition.get_mut("spec"));
+        if let Some(spec) = spec
+            && let Some(same) = spec.get("$same_spec_as").and_then(Value::as_str)
+            && let Some(stored) = specs.get(same)
+        {
+            *spec = stored.clone();
+        }
     }
 }
 

@@ -33,6 +33,8 @@ pub fn kind(name: &str) -> Option<Answer> {
         "cue" => Some(Answer::Line(cue::answer)),
         "render" => Some(Answer::Value(render::answer)),
         "admission" => Some(Answer::Value(admission::answer)),
+        "admission-cue-gates" => Some(Answer::Value(admission::answer_cue_gates)),
+        "admission-auth-gates" => Some(Answer::Value(admission::answer_auth_gates)),
         _ => None,
     }
 }

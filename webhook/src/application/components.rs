@@ -171,6 +171,11 @@ pub(crate) fn parameters(subject: &Subject<'_>, types: &Types, findings: &mut Fi
             supplied_later: policies::supplied_later(subject, component),
         };
         let checked = subject.world.renderer.check(&app, &dry, &checks);
+        let mut names = std::collections::BTreeSet::new();
+        for name in checked.outputs.iter().filter(|name| !names.insert(name.as_str())) {
+            let detail = messages::same_output(name);
+            findings.push(Rule::Traits, Reason::Duplicate, field.at("traits"), detail);
+        }
         for problem in checked.problems {
             let index = problem
                 .trait_kind

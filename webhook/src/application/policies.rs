@@ -19,11 +19,13 @@ enum Shape {
     Labels,
     /// Anything: checked elsewhere or not at all.
     Any,
+    /// A list of anything.
+    Items,
     List(&'static [(&'static str, Shape)]),
     Object(&'static [(&'static str, Shape)]),
 }
 
-use Shape::{Any, Bool, Int, Labels, List, Object, Text, Texts};
+use Shape::{Any, Bool, Int, Items, Labels, List, Object, Text, Texts};
 
 const SELECTOR: Shape = Object(&[
     ("componentNames", Texts),
@@ -75,7 +77,7 @@ const BUILTIN: &[(&str, &[(&str, Shape)])] = &[
             ]),
         )],
     ),
-    ("env-binding", &[("envs", Any), ("created", Any)]),
+    ("env-binding", &[("envs", Items), ("created", Any)]),
     (
         "topology",
         &[
@@ -190,6 +192,8 @@ fn fits(value: &Value, shape: Shape, of: &str, field: &Field, findings: &mut Fin
     match (shape, value) {
         (Any, _) | (Bool, Value::Bool(_)) | (Text, Value::String(_)) => {}
         (Int, Value::Number(number)) if number.is_i64() || number.is_u64() => {}
+        (Items, Value::Array(_)) => {}
+        (Items, other) => wrong("a list", other, field.clone()),
         (Bool, other) => wrong("a boolean", other, field.clone()),
         (Int, other) => wrong("a whole number", other, field.clone()),
         (Text, other) => wrong("a text", other, field.clone()),

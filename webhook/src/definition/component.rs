@@ -22,7 +22,7 @@ pub(crate) fn check(subject: &Subject<'_>, problems: &mut Vec<String>, warnings:
     if type_.is_empty() && !has_definition {
         problems.push(messages::workload_missing(subject.name));
     }
-    if !type_.is_empty() && type_ != AUTODETECTS && has_definition {
+    if !type_.is_empty() && has_definition {
         match subject.world.resource(api_version, kind) {
             Err(error) => problems.push(messages::cannot_ask(error)),
             Ok(None) => problems.push(messages::no_matches(api_version, kind)),

@@ -7,7 +7,6 @@ pub(crate) fn check(subject: &Subject<'_>, problems: &mut Vec<String>, warnings:
     let has_reference = !subject.text("/definitionRef/name").is_empty();
     cue::check(subject, problems, warnings);
     let has_template = subject.template().is_some_and(|template| !template.is_empty())
-        || subject.spec.pointer("/schematic/terraform").is_some_and(|module| !module.is_null())
         || !subject.text("/extension/template").is_empty();
     if !has_reference && !has_template {
         problems.push(messages::TRAIT_WITHOUT_EFFECT.to_owned());
