@@ -75,7 +75,7 @@ pub struct WorkflowStep {
     pub mode: String,
     /// Sub-steps of a step group.
     #[serde(skip_serializing_if = "zero")]
-    pub sub_steps: Vec<WorkflowStep>,
+    pub sub_steps: Vec<Self>,
 }
 
 /// Display data of a step.
@@ -175,5 +175,5 @@ pub struct WorkflowStepStatus {
     pub last_execute_time: Option<Time>,
     /// State of the sub-steps.
     #[serde(skip_serializing_if = "zero")]
-    pub sub_steps: Vec<WorkflowStepStatus>,
+    pub sub_steps: Vec<Self>,
 }

@@ -1,15 +1,33 @@
 //! Everything that talks to API servers.
 //!
-//! - [`request`]: the verbs, for objects of any kind as JSON, with discovery and impersonation;
+//! - [`client`]: from a kubeconfig or the Pod's credentials to a client with rate limit, timeouts
+//!   and user agent; waiting until the API server and our kinds are there;
+//! - [`discovery`]: which path a kind has; [`request`]: the verbs, for objects of any kind as JSON, with discovery and impersonation;
 //! - [`store`]: caches that our own writes reach at once; [`watch`]: what fills them;
-//! - [`objects`]: the live objects that Applications own, one watch per kind.
+//! - [`objects`]: the live objects that Applications own, one watch per kind;
+//! - [`lease`]: who leads; [`events`]: what people are told.
 
+pub mod client;
+pub mod discovery;
+pub mod error;
+pub mod events;
+#[cfg(test)]
+mod fake;
+pub mod impersonate;
 mod kinds;
+pub mod lease;
+mod limit;
 pub mod objects;
 pub mod request;
 pub mod store;
 pub mod watch;
 
+pub use client::{ClientOptions, Timeouts, connect};
+pub use discovery::{Discovery, Resource};
+pub use error::{Error, Retry};
+pub use events::{EventType, Recorder, Regarding};
+pub use impersonate::Identity;
+pub use lease::{Leadership, LeaseOptions};
 pub use objects::{Live, LiveObjects};
-pub use request::{Identity, Io, IoError, Target};
+pub use request::{Io, IoError, Target};
 pub use store::{Key, Stale, Store, Stored};

@@ -14,19 +14,12 @@ use serde_json::{Value, json};
 use vela_apply::object::{api_version, kind, name, namespace};
 use vela_apply::plan::PatchKind;
 
+use crate::Identity;
+
 /// How long a kind that is not served stays unknown before discovery asks again.
 const ABSENT_FOR: Duration = Duration::from_secs(5);
 /// How long a served group version is believed.
 const PRESENT_FOR: Duration = Duration::from_secs(600);
-
-/// Who a request is made as; empty means ourselves.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Identity {
-    /// `Impersonate-User`, empty for none.
-    pub user: String,
-    /// `Impersonate-Group`.
-    pub groups: Vec<String>,
-}
 
 /// Path parts of a kind.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -1,0 +1,246 @@
+//! Which path a kind has: asked once per group version, believed for a while, asked again on a miss.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use kube::Client;
+use kube::core::ApiResource;
+use parking_lot::Mutex;
+use serde::Deserialize;
+use tokio::time::Instant;
+
+use crate::Error;
+
+/// How long a kind that is not served stays unknown before it is asked for again.
+const ABSENT_FOR: Duration = Duration::from_secs(5);
+/// How long a served group version is believed. A kind that changes scope or plural within this
+/// time gives a 404, which the caller retries.
+const PRESENT_FOR: Duration = Duration::from_secs(600);
+
+/// How a kind is served.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Resource {
+    /// Group and version, as in `apiVersion`.
+    pub api_version: String,
+    /// Kind.
+    pub kind: String,
+    /// Plural name.
+    pub plural: String,
+    /// Lives in namespaces.
+    pub namespaced: bool,
+    /// Verbs it knows.
+    pub verbs: Vec<String>,
+}
+
+impl Resource {
+    /// Path of the collection in a namespace (ignored for cluster-scoped kinds; empty means all).
+    #[must_use]
+    pub fn collection(&self, namespace: &str) -> String {
+        let root = if self.api_version.contains('/') { "apis" } else { "api" };
+        let version = &self.api_version;
+        let plural = &self.plural;
+        if self.namespaced && !namespace.is_empty() {
+            format!("/{root}/{version}/namespaces/{namespace}/{plural}")
+        } else {
+            format!("/{root}/{version}/{plural}")
+        }
+    }
+
+    /// Group, empty for the core group.
+    #[must_use]
+    pub fn group(&self) -> &str {
+        self.api_version.split_once('/').map_or("", |(group, _)| group)
+    }
+
+    /// As kube's dynamic types want it.
+    #[must_use]
+    pub fn to_api_resource(&self) -> ApiResource {
+        let (group, version) =
+            self.api_version.split_once('/').unwrap_or(("", self.api_version.as_str()));
+        ApiResource {
+            group: group.to_owned(),
+            version: version.to_owned(),
+            api_version: self.api_version.clone(),
+            kind: self.kind.clone(),
+            plural: self.plural.clone(),
+        }
+    }
+}
+
+#[derive(Deserialize)]
+struct ResourceList {
+    resources: Vec<Listed>,
+}
+
+#[derive(Deserialize)]
+struct Listed {
+    name: String,
+    kind: String,
+    namespaced: bool,
+    #[serde(default)]
+    verbs: Vec<String>,
+}
+
+#[derive(Clone)]
+struct Known {
+    since: Instant,
+    kinds: Arc<HashMap<String, Resource>>,
+}
+
+/// The kinds an API server serves.
+pub struct Discovery {
+    client: Client,
+    /// By group version. Bounded by what manifests name and the server knows or denies.
+    known: Mutex<HashMap<String, Known>>,
+}
+
+impl std::fmt::Debug for Discovery {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Discovery").field("known", &self.known.lock().len()).finish()
+    }
+}
+
+impl Discovery {
+    /// Nothing known yet.
+    #[must_use]
+    pub fn new(client: Client) -> Self {
+        Self { client, known: Mutex::default() }
+    }
+
+    /// How a kind is served.
+    ///
+    /// # Errors
+    /// [`Error::NoSuchKind`], or why the API server did not answer.
+    pub async fn resolve(&self, api_version: &str, kind: &str) -> Result<Resource, Error> {
+        let absent =
+            || Error::NoSuchKind { kind: kind.to_owned(), api_version: api_version.to_owned() };
+        if !is_group_version(api_version) {
+            return Err(absent());
+        }
+        let known = self.known.lock().get(api_version).cloned();
+        if let Some(known) = known {
+            let age = known.since.elapsed();
+            match known.kinds.get(kind) {
+                Some(resource) if age < PRESENT_FOR => return Ok(resource.clone()),
+                None if age < ABSENT_FOR => return Err(absent()),
+                _ => {}
+            }
+        }
+        let kinds = Arc::new(self.ask(api_version).await?);
+        let found = kinds.get(kind).cloned();
+        let mut known = self.known.lock();
+        known.insert(api_version.to_owned(), Known { since: Instant::now(), kinds });
+        if known.len() > MOST_KNOWN {
+            known.retain(|_, known| known.since.elapsed() < ABSENT_FOR || !known.kinds.is_empty());
+        }
+        found.ok_or_else(absent)
+    }
+
+    /// Forgets everything, so that the next question is asked at once.
+    pub fn forget_all(&self) {
+        self.known.lock().clear();
+    }
+
+    /// Forgets a group version: its CustomResourceDefinition changed.
+    pub fn forget(&self, api_version: &str) {
+        self.known.lock().remove(api_version);
+    }
+
+    async fn ask(&self, api_version: &str) -> Result<HashMap<String, Resource>, Error> {
+        let root = if api_version.contains('/') { "apis" } else { "api" };
+        let request = http::Request::get(format!("/{root}/{api_version}"))
+            .body(Vec::new())
+            .map_err(|error| Error::Transport(error.to_string()))?;
+        let list = match self.client.request::<ResourceList>(request).await.map_err(Error::from) {
+            Ok(list) => list,
+            // The group version is not served at all.
+            Err(error) if error.is_gone() => return Ok(HashMap::new()),
+            Err(error) => return Err(error),
+        };
+        Ok(list
+            .resources
+            .into_iter()
+            .filter(|listed| !listed.name.contains('/'))
+            .map(|listed| {
+                let resource = Resource {
+                    api_version: api_version.to_owned(),
+                    kind: listed.kind.clone(),
+                    plural: listed.name,
+                    namespaced: listed.namespaced,
+                    verbs: listed.verbs,
+                };
+                (listed.kind, resource)
+            })
+            .collect())
+    }
+}
+
+/// Above this many group versions, unserved ones are dropped: manifests can name any.
+const MOST_KNOWN: usize = 512;
+
+/// Whether a text can stand in a path: manifests are not trusted.
+fn is_group_version(text: &str) -> bool {
+    !text.is_empty()
+        && text.matches('/').count() <= 1
+        && !text.starts_with('/')
+        && !text.ends_with('/')
+        && text.chars().all(|c| c.is_ascii_alphanumeric() || matches!(c, '.' | '-' | '/'))
+        && !text.contains("..")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::fake::fake;
+
+    #[test]
+    fn paths() {
+        let resource = |api_version: &str, namespaced| Resource {
+            api_version: api_version.to_owned(),
+            kind: "Thing".to_owned(),
+            plural: "things".to_owned(),
+            namespaced,
+            verbs: Vec::new(),
+        };
+        assert_eq!(resource("v1", true).collection("a"), "/api/v1/namespaces/a/things");
+        assert_eq!(resource("x.io/v1", true).collection(""), "/apis/x.io/v1/things");
+        assert_eq!(resource("x.io/v1", false).collection("a"), "/apis/x.io/v1/things");
+        assert_eq!(resource("x.io/v1", false).group(), "x.io");
+        for bad in ["", "a/b/c", "../v1", "/v1", "v1/", "v1?x=y", "a b"] {
+            assert!(!is_group_version(bad), "{bad}");
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn asks_once_and_again_on_a_miss() {
+        let (client, requests) = fake(|_, path, _| match path {
+            "/apis/x.io/v1" => (
+                200,
+                serde_json::json!({"resources": [
+                    {"name": "things", "kind": "Thing", "namespaced": true, "verbs": ["get"]},
+                    {"name": "things/status", "kind": "Thing", "namespaced": true},
+                ]}),
+            ),
+            _ => (404, serde_json::json!({"kind": "Status", "code": 404, "reason": "NotFound"})),
+        });
+        let discovery = Discovery::new(client);
+        for _ in 0..3 {
+            assert_eq!(
+                discovery.resolve("x.io/v1", "Thing").await.expect("served").plural,
+                "things"
+            );
+        }
+        assert_eq!(requests.lock().len(), 1);
+        // Not there: the group is asked again, but not within five seconds.
+        tokio::time::advance(Duration::from_secs(6)).await;
+        for _ in 0..3 {
+            let error = discovery.resolve("x.io/v1", "Other").await.expect_err("unknown");
+            assert_eq!(error.to_string(), "no matches for kind \"Other\" in version \"x.io/v1\"");
+        }
+        assert_eq!(requests.lock().len(), 2);
+        assert!(discovery.resolve("y.io/v1", "Thing").await.expect_err("unknown").is_gone());
+        assert!(discovery.resolve("y.io/v1", "Thing").await.expect_err("unknown").is_gone());
+        assert_eq!(requests.lock().len(), 3);
+    }
+}
