@@ -35,6 +35,7 @@ mod structs;
 mod tabwriter;
 mod template;
 mod time;
+mod toml;
 mod uuid;
 pub(crate) mod yaml;
 
@@ -199,6 +200,7 @@ static TABLE: &[(&str, &[Member])] = &[
     ("encoding/csv", csv::PACKAGE),
     ("encoding/hex", hex::PACKAGE),
     ("encoding/json", json::PACKAGE),
+    ("encoding/toml", toml::PACKAGE),
     ("encoding/yaml", yaml::PACKAGE),
     ("html", html::PACKAGE),
     ("list", list::PACKAGE),
