@@ -129,6 +129,19 @@ pub fn output(
     Err(told(&messages::lookup_failed(last)))
 }
 
+/// The value at a dotted path.
+pub(crate) fn at_path<'v>(base: &'v Map<String, Value>, path: &str) -> Option<&'v Value> {
+    if let Some(value) = base.get(path) {
+        return Some(value);
+    }
+    let mut parts = path.split('.');
+    let mut value = base.get(parts.next()?)?;
+    for part in parts {
+        value = value.as_object()?.get(part)?;
+    }
+    Some(value)
+}
+
 /// Whether a text is more than a path.
 fn is_script(text: &str) -> bool {
     let mut quoted = false;

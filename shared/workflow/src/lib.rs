@@ -32,6 +32,7 @@ pub mod operation;
 mod packages;
 mod pass;
 mod status;
+mod step;
 
 pub use backoff::{Counters, Memory};
 pub use condition::{ConditionError, evaluate as evaluate_if};
@@ -40,3 +41,4 @@ pub use model::{If, Input, Mode, Output, Step, Workflow};
 pub use packages::packages;
 pub use pass::{Attempt, Facts, Options, Outcome, Pass, Progress, Verdict};
 pub use status::{Phase, Reason, Status, StepStatus, WorkflowPhase};
+pub use step::{Notes, ProviderCall, Providers, Reply, StepResult, StepRun, Traced, run};

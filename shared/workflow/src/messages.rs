@@ -105,3 +105,48 @@ pub fn output_failed(value_from: &str, reason: &str) -> String {
 pub fn lookup_failed(path: &str) -> String {
     format!("failed to lookup value: var(path={path}) not exist")
 }
+
+/// A provider call that did not succeed.
+#[must_use]
+pub fn call_failed(path: &str, reason: &str) -> String {
+    format!("function call error for {path}: {reason}")
+}
+
+/// A call nobody answers.
+#[must_use]
+pub fn function_unknown(provider: &str, function: &str) -> String {
+    format!("function {function} not found in provider {provider}")
+}
+
+/// A call whose parameters are not concrete.
+#[must_use]
+pub fn not_concrete(errors: &str) -> String {
+    format!("cue: marshal error: {errors}")
+}
+
+/// A step that halts the workflow.
+#[must_use]
+pub fn suspended_by(label: &str) -> String {
+    format!("Suspended by field {label}")
+}
+
+/// A suspension whose length is no duration.
+#[must_use]
+pub fn suspend_duration(text: &str) -> String {
+    format!("failed to parse duration {text}")
+}
+
+/// A variable nobody set.
+#[must_use]
+pub fn variable_not_found(path: &str) -> String {
+    format!("var {path} not found")
+}
+
+/// Bytes that are not base64.
+pub const NOT_BASE64: &str = "bt is not base64";
+
+/// A date to convert that is not there.
+pub const EMPTY_DATE: &str = "empty date to convert";
+
+/// Seconds to convert that no calendar has.
+pub const NOT_A_TIMESTAMP: &str = "timestamp is out of range";

@@ -9,6 +9,7 @@ use vela_gocompat::duration::Duration as GoDuration;
 
 use crate::backoff::{self, Caps, Memory};
 use crate::condition;
+use crate::data::at_path;
 use crate::messages;
 use crate::model::{If, Mode, Step, Workflow};
 use crate::status::{Phase, Reason, Status, StepStatus, WorkflowPhase};
@@ -889,19 +890,6 @@ fn failure_of_group(subs: &[StepStatus]) -> Reason {
         Reason::Output,
     ];
     weights.into_iter().find(|reason| has(*reason)).unwrap_or_default()
-}
-
-/// The value at a dotted path.
-fn at_path<'v>(base: &'v Map<String, Value>, path: &str) -> Option<&'v Value> {
-    if let Some(value) = base.get(path) {
-        return Some(value);
-    }
-    let mut parts = path.split('.');
-    let mut value = base.get(parts.next()?)?;
-    for part in parts {
-        value = value.as_object()?.get(part)?;
-    }
-    Some(value)
 }
 
 fn saturating_add(time: Timestamp, duration: GoDuration) -> Timestamp {
