@@ -85,3 +85,62 @@ fn one(step: &StepStatus) -> Json {
         "terminate": step.reason == Reason::Terminate,
     })
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn check(expression: &str) -> Result<bool, String> {
+        let step = |name: &str, phase: Phase, reason: Reason| StepStatus {
+            id: "x".into(),
+            name: name.into(),
+            kind: "k".into(),
+            phase,
+            reason,
+            message: "said".into(),
+            first_execute_time: None,
+            last_execute_time: None,
+            sub_steps: vec![],
+        };
+        let status = Status {
+            steps: vec![
+                step("a", Phase::Failed, Reason::Timeout),
+                step("b-c", Phase::Succeeded, Reason::None),
+            ],
+            ..Status::default()
+        };
+        let inputs = json!({"n": 3}).as_object().cloned().unwrap_or_default();
+        let context = json!({"name": "app"});
+        let parameter = json!({"on": true});
+        let limits = Limits::default();
+        evaluate(expression, &status, &inputs, &context, &parameter, &limits)
+            .map_err(|error| error.to_string())
+    }
+
+    #[test]
+    fn expressions() {
+        for (expression, expected) in [
+            ("status.a.failed", true),
+            ("status.a.timeout && !status.a.succeeded", true),
+            ("status[\"b-c\"].succeeded", true),
+            ("inputs.n > 3", false),
+            ("inputs[\"n\"] == 3", true),
+            ("context.name == \"app\" && parameter.on", true),
+            ("status.a.message == \"said\"", true),
+            ("false", false),
+        ] {
+            assert_eq!(check(expression), Ok(expected), "{expression}");
+        }
+    }
+
+    #[test]
+    fn what_is_no_condition() {
+        assert!(check("foo.bar").is_err_and(|e| e.starts_with("invalid if value: ")));
+        assert!(check("1 +").is_err_and(|e| e.starts_with("invalid if value: ")));
+        assert!(check("status.zzz.failed").is_err_and(|e| e.contains("zzz")));
+        assert_eq!(
+            check("\"text\""),
+            Err("if: cannot use value \"text\" (type string) as bool".to_owned())
+        );
+    }
+}

@@ -224,7 +224,8 @@ mod tests {
     use super::*;
 
     fn app(spec: Value) -> Application {
-        serde_json::from_value(json!({"metadata": {"name": "app"}, "spec": spec})).unwrap()
+        let object = json!({"metadata": {"name": "app"}, "spec": Value::from(spec)});
+        serde_json::from_value(object).unwrap()
     }
 
     fn names(app: &Application) -> Vec<String> {

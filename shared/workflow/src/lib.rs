@@ -41,4 +41,4 @@ pub use model::{If, Input, Mode, Output, Step, Workflow};
 pub use packages::packages;
 pub use pass::{Attempt, Facts, Options, Outcome, Pass, Progress, Verdict};
 pub use status::{Phase, Reason, Status, StepStatus, WorkflowPhase};
-pub use step::{Notes, ProviderCall, Providers, Reply, StepResult, StepRun, Traced, run};
+pub use step::{Notes, ProviderCall, Providers, Reply, StepResult, StepRun, Traced, compile, run};

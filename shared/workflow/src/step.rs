@@ -104,6 +104,16 @@ pub struct StepResult {
     pub waiting: bool,
 }
 
+/// Compiles the template of a step. `context` and `parameter` are names in it whether or not it
+/// declares them.
+///
+/// # Errors
+/// Parse and compile errors, all of them.
+pub fn compile(template: &str) -> Result<Program, cue::Errors> {
+    let files = [("template", template), ("step", "context: _\nparameter: _\n")];
+    Program::compile_files(&files, &crate::packages())
+}
+
 /// Runs a step.
 pub fn run(
     program: &Program,
@@ -224,6 +234,18 @@ struct StepHost<'a> {
     trace: Vec<Traced>,
 }
 
+/// Whether the engine answers a function itself.
+fn is_own(provider: &str, function: &str) -> bool {
+    let control = matches!(function, "wait" | "break" | "fail" | "message" | "suspend" | "var");
+    match provider {
+        "builtin" => control,
+        "util" => function == "string",
+        "time" => matches!(function, "timestamp" | "date"),
+        "op" => control || matches!(function, "string" | "timestamp" | "date"),
+        _ => false,
+    }
+}
+
 /// What the engine's own functions do.
 enum Own {
     Returns(Value),
@@ -248,7 +270,8 @@ impl Host for StepHost<'_> {
         let params = match params(evaluation, call, legacy) {
             Ok(params) => params,
             Err(reason) => {
-                traced.error = Some(reason.clone());
+                traced.own = is_own(&call.provider, &call.name);
+                traced.error = traced.own.then(|| reason.clone());
                 self.trace.push(traced);
                 return self.stop_with_error(&path, &reason);
             }
@@ -264,6 +287,8 @@ impl Host for StepHost<'_> {
                     Answer::Unify(wrap(&value, legacy))
                 }
                 Own::Stop => {
+                    // the action said why; the call itself has no error of its own
+                    traced.error = Some(String::new());
                     self.state.stopped = true;
                     Answer::Stop
                 }
@@ -470,4 +495,120 @@ const RFC3339: &str = "2006-01-02T15:04:05Z07:00";
 
 fn whole_seconds(time: Timestamp) -> String {
     Timestamp::from_second(time.as_second()).unwrap_or(time).to_string()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    struct Outside(Vec<(String, Value)>);
+
+    impl Providers for Outside {
+        fn call(&mut self, call: &ProviderCall<'_>) -> Reply {
+            self.0.push((format!("{}.{}", call.provider, call.function), call.params.clone()));
+            match call.function {
+                "read" => Reply::Returns(json!({"value": {"status": {"ready": true}}})),
+                "deploy" => Reply::Wait("wait healthy".into()),
+                "apply" => Reply::Error("the server said no".into()),
+                _ => Reply::Unknown,
+            }
+        }
+    }
+
+    fn at(seconds: i64) -> Timestamp {
+        Timestamp::from_second(1_700_000_000 + seconds).unwrap()
+    }
+
+    fn run_at(
+        template: &str,
+        seconds: i64,
+        previous: Option<Phase>,
+        notes: &mut Notes,
+    ) -> (String, Outside) {
+        let program = compile(template).unwrap();
+        let limits = Limits::default();
+        let step = StepRun {
+            id: "id",
+            previous,
+            context: &json!({"name": "app"}),
+            parameter: &json!({"n": 2}),
+            outputs: &[],
+            now: at(seconds),
+            limits: &limits,
+        };
+        let mut outside = Outside(Vec::new());
+        let result = run(&program, &step, &Map::new(), notes, &mut outside);
+        (format!("{:?}: {}", result.outcome.verdict, result.outcome.message), outside)
+    }
+
+    fn run_once(template: &str) -> (String, Vec<String>) {
+        let (verdict, outside) = run_at(template, 0, None, &mut Notes::new());
+        (verdict, outside.0.into_iter().map(|(name, _)| name).collect())
+    }
+
+    #[test]
+    fn results_feed_later_calls() {
+        let (verdict, calls) = run_once(
+            "import (\"vela/kube\", \"vela/builtin\")\n\
+             r: kube.#Read & {$params: value: {kind: \"A\"}}\n\
+             w: builtin.#ConditionalWait & {$params: continue: r.$returns.value.status.ready}\n\
+             m: builtin.#Message & {$params: message: \"n is \\(parameter.n) in \\(context.name)\"}\n",
+        );
+        assert_eq!((verdict.as_str(), calls.len()), ("Succeeded: n is 2 in app", 1));
+    }
+
+    #[test]
+    fn what_a_step_can_come_to() {
+        let cases = [
+            ("builtin.#Fail & {$params: message: \"no\"}", "Fail(Action): no"),
+            ("builtin.#Break & {$params: message: \"enough\"}", "Break: enough"),
+            ("builtin.#ConditionalWait & {$params: message: \"soon\"}", "Wait: soon"),
+            (
+                "kube.#Apply & {$params: value: {}}",
+                "Error: function call error for a: the server said no",
+            ),
+            (
+                "multicluster.#Deploy & {$params: {policies: [], parallelism: 1, ignoreTerraformComponent: true}}",
+                "Wait: wait healthy",
+            ),
+            (
+                "{#do: \"dance\", #provider: \"kube\"}",
+                "Error: function call error for a: function dance not found in provider kube",
+            ),
+        ];
+        for (call, expected) in cases {
+            let template = format!(
+                "import (\"vela/kube\", \"vela/builtin\", \"vela/multicluster\")\n_used: [kube.#Read.#do, builtin.#Fail.#do, multicluster.#Deploy.#do]\na: {call}\n"
+            );
+            assert_eq!(run_once(&template).0, expected);
+        }
+    }
+
+    #[test]
+    fn nothing_runs_after_a_stop() {
+        let (verdict, calls) = run_once(
+            "import (\"vela/kube\", \"vela/builtin\")\n\
+             a: builtin.#ConditionalWait & {$params: continue: false}\n\
+             b: kube.#Apply & {$params: value: {}}\n",
+        );
+        assert_eq!((verdict.as_str(), calls.len()), ("Wait: ", 0));
+    }
+
+    #[test]
+    fn a_suspension_ends_by_hand_or_by_time() {
+        let template =
+            "import \"vela/builtin\"\ns: builtin.#Suspend & {$params: duration: \"30s\"}\n";
+        let mut notes = Notes::new();
+        assert_eq!(run_at(template, 0, None, &mut notes).0, "Suspend: Suspended by field s");
+        assert_eq!(notes.len(), 2);
+        assert_eq!(
+            run_at(template, 10, Some(Phase::Suspending), &mut notes).0,
+            "Suspend: Suspended by field s"
+        );
+        assert_eq!(run_at(template, 30, Some(Phase::Suspending), &mut notes).0, "Succeeded: ");
+        // resumed early: the timer does not halt it again
+        assert_eq!(run_at(template, 12, Some(Phase::Running), &mut notes).0, "Succeeded: ");
+        let bad = "import \"vela/builtin\"\ns: builtin.#Suspend & {$params: duration: \"soon\"}\n";
+        assert!(run_at(bad, 0, None, &mut Notes::new()).0.starts_with("Error: "));
+    }
 }

@@ -7,6 +7,7 @@
 pub mod admission;
 pub mod cue;
 pub mod render;
+pub mod workflow_step;
 
 use std::any::Any;
 use std::io::{BufRead, Write};
@@ -31,12 +32,20 @@ pub enum Answer {
 pub fn kind(name: &str) -> Option<Answer> {
     match name {
         "cue" => Some(Answer::Line(cue::answer)),
-        "render" => Some(Answer::Value(render::answer)),
+        "render" => Some(Answer::Value(rendered)),
         "admission" => Some(Answer::Value(admission::answer)),
         "admission-cue-gates" => Some(Answer::Value(admission::answer_cue_gates)),
         "admission-auth-gates" => Some(Answer::Value(admission::answer_auth_gates)),
         _ => None,
     }
+}
+
+/// Records of kind render are answered by rendering, those about steps by the workflow engine.
+fn rendered(record: &Value) -> Value {
+    if record.get("kind").and_then(Value::as_str) == Some("workflow-step") {
+        return workflow_step::answer(record);
+    }
+    render::answer(record)
 }
 
 /// Answers every line of `input`, in order, on a thread with a large stack.
