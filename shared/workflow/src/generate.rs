@@ -223,8 +223,9 @@ fn output(item: &OutputItem) -> Output {
 mod tests {
     use super::*;
 
+    #[expect(clippy::needless_pass_by_value, reason = "cases are written in place")]
     fn app(spec: Value) -> Application {
-        let object = json!({"metadata": {"name": "app"}, "spec": Value::from(spec)});
+        let object = json!({"metadata": {"name": "app"}, "spec": spec});
         serde_json::from_value(object).unwrap()
     }
 
