@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use cue::{Class, Description, Error, Errors, Evaluation, Form, Kind, Marker, Node, Value};
+use cue::{Class, Description, Errors, Evaluation, Form, Kind, Marker, Node, Value};
 
 use super::eval::{data, evaluate, failure, one_error};
 use super::json::Json;
@@ -25,7 +25,7 @@ pub(crate) fn tree(record: &Record<'_>) -> Json {
 pub(crate) fn same(record: &Record<'_>) -> Json {
     let expected = record.json.get("expect").and_then(|e| e.str("as")).unwrap_or("_|_");
     let expression = record.json.str("expr").unwrap_or("_");
-    let mut outcome = || -> Result<bool, Errors> {
+    let outcome = || -> Result<bool, Errors> {
         let got = picture(&record.loaded(), Some(expression), true)?;
         let files = [("as.cue", "")];
         let want = picture(&files, Some(expected), true)?;
@@ -81,7 +81,7 @@ fn picture(
     if let Some(error) = description.error
         && !error.class.is_incomplete()
     {
-        return Err(Error::from(error).into());
+        return Err(error.into());
     }
     let mut writer = Writer::new(&mut evaluation, false);
     writer.defaults = defaults;
