@@ -1353,7 +1353,7 @@ impl<'a> Parser<'a> {
             self.advance()?;
             let name = self.ident()?;
             let text = self.ast.str(name.symbol);
-            if text == "_" || is_definition(text) {
+            if is_definition(text) {
                 let message = format!("invalid package name {text}");
                 self.report(message, name.span);
             }

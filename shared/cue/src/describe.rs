@@ -20,6 +20,8 @@ pub struct Description {
     pub form: Option<Form>,
     /// The error of the node, or what the errors below make of it.
     pub error: Option<Error>,
+    /// The texts of the expressions that define the node, if it is incomplete.
+    pub sources: Vec<EcoString>,
     /// All fields and elements in order, optional, hidden and definitions included.
     pub arcs: Vec<Arc>,
 }
@@ -93,7 +95,17 @@ impl Machine<'_> {
             }
         }
         if error.is_some() {
-            return Description { kind: Kind::BOTTOM, closed: false, form: None, error, arcs };
+            let mut sources: Vec<EcoString> = Vec::new();
+            for conj in self.v(v).conjs.clone() {
+                if let Some(text) = self.conj_expr(conj).map(|e| self.ir.text(e))
+                    && !text.is_empty()
+                    && !sources.iter().any(|source| source == text)
+                {
+                    sources.push(text.into());
+                }
+            }
+            let kind = Kind::BOTTOM;
+            return Description { kind, closed: false, form: None, error, sources, arcs };
         }
         let alts = self.v(v).extra.as_ref().map(|x| x.alts.clone()).unwrap_or_default();
         let form = if alts.is_empty() {
@@ -106,7 +118,9 @@ impl Machine<'_> {
                 let checks = vertex.checks.clone();
                 self.forms(&checks)
             } else {
-                let val = self.scalar_val(v);
+                // An atom satisfies what else is said about it.
+                let atom = self.v(v).atom.clone();
+                let val = if atom.is_atom() { atom } else { self.scalar_val(v) };
                 Some(self.form(&val))
             }
         } else {
@@ -115,13 +129,11 @@ impl Machine<'_> {
             for alt in alts {
                 let one = match alt.val {
                     Val::Node(w) => self.description(w),
-                    val => Description {
-                        kind: self.val_kind(&val),
-                        closed: false,
-                        form: Some(self.form(&val)),
-                        error: None,
-                        arcs: Vec::new(),
-                    },
+                    Val::All(parts) if parts.iter().any(Val::is_atom) => {
+                        let atom = parts.iter().find(|part| part.is_atom()).cloned();
+                        self.scalar_description(&atom.unwrap_or(Val::Top))
+                    }
+                    val => self.scalar_description(&val),
                 };
                 kind = kind | one.kind;
                 described.push((alt.mode == Mode::Default, one));
@@ -134,10 +146,22 @@ impl Machine<'_> {
                 closed,
                 form: Some(Form::Any(described)),
                 error,
+                sources: Vec::new(),
                 arcs: Vec::new(),
             };
         };
-        Description { kind, closed, form, error, arcs }
+        Description { kind, closed, form, error, sources: Vec::new(), arcs }
+    }
+
+    fn scalar_description(&mut self, val: &Val) -> Description {
+        Description {
+            kind: self.val_kind(val),
+            closed: false,
+            form: Some(self.form(val)),
+            error: None,
+            sources: Vec::new(),
+            arcs: Vec::new(),
+        }
     }
 
     fn described_arcs(&mut self, v: Vid) -> Vec<Arc> {
@@ -224,7 +248,8 @@ impl Machine<'_> {
                     && vertex.error.is_none()
                     && vertex.extra.as_ref().is_none_or(|x| x.alts.is_empty());
                 if scalar {
-                    let val = self.scalar_val(w);
+                    let atom = vertex.atom.clone();
+                    let val = if atom.is_atom() { atom } else { self.scalar_val(w) };
                     self.form(&val)
                 } else {
                     Form::Node(Node(w.0))

@@ -66,6 +66,24 @@ pub fn quote(value: &str) -> String {
     out
 }
 
+/// The text of a string with line ends as a `"""` literal, without indentation.
+#[must_use]
+pub fn quote_lines(value: &str) -> String {
+    let mut out = String::from("\"\"\"\n");
+    for line in value.split('\n') {
+        for (index, part) in line.split("\"\"\"").enumerate() {
+            out.push_str(if index > 0 { "\\\"\\\"\\\"" } else { "" });
+            for (index, quoted) in part.split('"').enumerate() {
+                out.push_str(if index > 0 { "\"" } else { "" });
+                escape(quoted, &mut out);
+            }
+        }
+        out.push('\n');
+    }
+    out.push_str("\"\"\"");
+    out
+}
+
 /// The text of a label: bare if it is a plain name, else quoted.
 #[must_use]
 pub fn quote_label(name: &str) -> String {
@@ -102,7 +120,9 @@ fn escape(value: &str, out: &mut String) {
     }
 }
 
-fn quote_bytes(value: &[u8]) -> String {
+/// The text of a bytes literal with that value.
+#[must_use]
+pub fn quote_bytes(value: &[u8]) -> String {
     let mut out = String::with_capacity(value.len() + 2);
     out.push('\'');
     for chunk in value.utf8_chunks() {
@@ -166,6 +186,17 @@ impl<'a> Printer<'a> {
         any
     }
 
+    /// Prints the comment behind what ends at `end`, on the row that was printed last.
+    fn comment_behind(&mut self, end: u32) {
+        if let Some(&comment) = self.file.comments.get(self.comment)
+            && comment.line
+            && self.line(comment.span.start) == self.line(end)
+        {
+            self.comment += 1;
+            self.one_comment(comment);
+        }
+    }
+
     fn one_comment(&mut self, comment: Comment) {
         let source: &'a str = &self.file.source;
         let text = source.get(comment.span.start as usize..comment.span.end as usize);
@@ -214,6 +245,7 @@ impl<'a> Printer<'a> {
             self.text("package ");
             self.symbol(name.symbol);
             self.rows.newline();
+            self.comment_behind(name.span.end);
         }
         if !second.is_empty() {
             self.rows.blank();
@@ -261,6 +293,7 @@ impl<'a> Printer<'a> {
                 self.text("import ");
                 self.import_spec(at);
                 self.rows.newline();
+                self.comment_behind(imports[at].span.end);
             }
             at += 1;
         }
@@ -335,15 +368,10 @@ impl<'a> Printer<'a> {
             last = Some(span);
         }
         if breaks && !decls.is_empty() {
-            // A comment behind the last declaration still belongs to its row.
-            let end = last.map_or(u32::MAX, |last| last.end);
-            if let Some(comment) = self.file.comments.get(self.comment)
-                && comment.line
-                && end != u32::MAX
-                && self.line(comment.span.start) == self.line(end)
+            if let Some(last) = last
+                && !last.is_none()
             {
-                self.comment += 1;
-                self.one_comment(*comment);
+                self.comment_behind(last.end);
             }
             self.rows.fresh();
         }

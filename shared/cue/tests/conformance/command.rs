@@ -4,10 +4,13 @@
 //! Packages by path, modules, qualifiers, standard input and most flags are out of scope, as the
 //! records' `needs` say; they answer `unsupported`.
 
-use cue::{Class, Errors, Evaluation, Node, Value};
+use cue::{Class, Errors, Evaluation, Node, Tree, Value};
+
+use cue_syntax::Indent;
 
 use super::eval::{data, evaluate, exported, failure, one_error};
 use super::json::Json;
+use super::print;
 use super::record::Record;
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -28,6 +31,10 @@ struct Command<'a> {
     schema: Option<&'a str>,
     out: Option<&'a str>,
     concrete: Option<bool>,
+    /// Errors are shown as values.
+    ignore: bool,
+    hidden: bool,
+    optional: bool,
 }
 
 /// A data file: its documents as JSON text, which is CUE.
@@ -40,6 +47,8 @@ struct Data<'a> {
 struct Inputs<'a> {
     cue: Vec<(&'a str, &'a str)>,
     data: Vec<Data<'a>>,
+    /// The names of all, in order.
+    names: Vec<&'a str>,
 }
 
 pub(crate) fn run(record: &Record<'_>) -> Json {
@@ -80,8 +89,10 @@ impl<'a> Command<'a> {
                 "--out" => command.out = args.next(),
                 "-c" | "--concrete" | "-c=true" => command.concrete = Some(true),
                 "-c=false" | "--concrete=false" => command.concrete = Some(false),
-                // Printing options of `eval`; what they show is decided by the printer.
-                "-i" | "-a" | "-H" | "-O" | "-A" => {}
+                "-i" | "--ignore" => command.ignore = true,
+                "-H" | "--show-hidden" => command.hidden = true,
+                "-O" | "--show-optional" => command.optional = true,
+                "-a" | "--all" => (command.hidden, command.optional) = (true, true),
                 _ if arg.starts_with('-') => return Err(format!("flag {arg}")),
                 _ => command.files.push(arg),
             }
@@ -99,13 +110,14 @@ impl<'a> Command<'a> {
     }
 
     fn inputs<'r>(&'r self, record: &Record<'r>) -> Result<Inputs<'r>, Errors> {
-        let mut inputs = Inputs { cue: Vec::new(), data: Vec::new() };
+        let mut inputs = Inputs { cue: Vec::new(), data: Vec::new(), names: Vec::new() };
         let folder = record.json.str("cwd").map(|cwd| format!("{cwd}/")).unwrap_or_default();
         for &arg in &self.files {
             let name = arg.strip_prefix("./").unwrap_or(arg);
             let Some(text) = record.file(&format!("{folder}{name}")) else {
                 return Err(one_error(Class::Eval, format!("no such file: {name}")));
             };
+            inputs.names.push(name);
             let documents = match name.rsplit_once('.').map(|(_, extension)| extension) {
                 Some("json") => vec![json_text(name, text)?],
                 Some("yaml" | "yml") => yaml_documents(name, text)?,
@@ -136,6 +148,8 @@ impl<'a> Command<'a> {
         }
         let mut files = inputs.cue.clone();
         files.extend(data);
+        // The order of the command line decides about the order of fields.
+        files.sort_by_key(|(name, _)| inputs.names.iter().position(|other| other == name));
         evaluate(&files, self.expression(), &[])
     }
 
@@ -151,7 +165,18 @@ impl<'a> Command<'a> {
         }
         for data in checks {
             let concrete = self.concrete.unwrap_or(!data.is_empty());
-            let (mut evaluation, node) = self.unified(inputs, &data)?;
+            let (mut evaluation, node) = match (self.schema, &data[..]) {
+                (None, &[(name, document)]) => {
+                    // The data are a value of their own: what closes the schema closes them out.
+                    let (mut evaluation, root) = evaluate(&inputs.cue, self.expression(), &[])?;
+                    let (mut other, value) = evaluate(&[(name, document)], None, &[])?;
+                    let value = other.export(value)?;
+                    let both = Tree::Unify(vec![Tree::Node(root), Tree::Data(value)]);
+                    let node = evaluation.build(&both);
+                    (evaluation, node)
+                }
+                _ => self.unified(inputs, &data)?,
+            };
             evaluation.validate(node, concrete)?;
             // Without -c, `vet` passes only if the incomplete rest is wanted so.
             if self.concrete.is_none()
@@ -193,11 +218,45 @@ impl<'a> Command<'a> {
             evaluation.validate(node, self.concrete.unwrap_or(false))?;
             return Ok(Json::object([("valid", true.into())]));
         }
-        if self.out == Some("yaml") {
-            return Ok(text(yaml_text(&evaluation.export(node)?)?));
+        match (self.verb, self.out) {
+            (_, Some("yaml")) => return Ok(text(yaml_text(&evaluation.export(node)?)?)),
+            (Verb::Eval, None | Some("cue")) => {}
+            (Verb::Def, None) => return definitions(record, inputs, &mut evaluation, node),
+            (verb, out) => {
+                let reason = format!("{verb:?} to {out:?}");
+                return Ok(Json::object([("unsupported", reason.into())]));
+            }
         }
-        Ok(Json::object([("unsupported", "printing of values is not there yet".into())]))
+        if !self.ignore {
+            evaluation.validate(node, self.concrete.unwrap_or(false))?;
+        }
+        let options = print::Options {
+            defaults: true,
+            definitions: !self.concrete.unwrap_or(false),
+            hidden: self.hidden,
+            optional: self.optional,
+            docs: false,
+            braces: false,
+            indent: Indent::Spaces(4),
+        };
+        Ok(text(print::print(&mut evaluation, node, options)))
     }
+}
+
+/// `cue def`: the source with its comments, as far as one file that needs no simplification goes.
+fn definitions(
+    record: &Record<'_>,
+    inputs: &Inputs<'_>,
+    evaluation: &mut Evaluation,
+    node: Node,
+) -> Result<Json, Errors> {
+    let [(name, source)] = inputs.cue[..] else {
+        let reason = format!("{}: cue def of several files", record.id());
+        return Ok(Json::object([("unsupported", reason.into())]));
+    };
+    evaluation.validate(node, false)?;
+    let (file, _) = cue_syntax::parse(name, source, &cue_syntax::ParseLimits::default());
+    Ok(text(cue_syntax::format(&file)))
 }
 
 fn text(text: String) -> Json {
@@ -230,6 +289,9 @@ fn yaml_documents(name: &str, text: &str) -> Result<Vec<String>, Errors> {
         false => vec![text],
     };
     let mut documents = Vec::new();
+    if text.trim().is_empty() {
+        return Ok(vec!["*null | _".to_owned()]);
+    }
     for part in parts.iter().filter(|part| parts.len() == 1 || !part.trim().is_empty()) {
         let value = yaml("Unmarshal(in)", &Value::from(*part))
             .map_err(|errors| one_error(Class::Parse, format!("{name}: {errors}")))?;

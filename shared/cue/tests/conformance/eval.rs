@@ -3,6 +3,7 @@
 use cue::{Class, Error, Errors, Evaluation, Limits, Node, Packages, Program, Value, Which};
 
 use super::json::Json;
+use super::print;
 use super::record::Record;
 
 /// The hidden field that holds an expression given beside the files (`-e`, `-d`).
@@ -66,6 +67,26 @@ pub(crate) fn exported(result: Result<Value, Errors>) -> Json {
 pub(crate) fn export(record: &Record<'_>) -> Json {
     let outcome = evaluate(&record.loaded(), record.json.str("expr"), &[]);
     exported(outcome.and_then(|(mut evaluation, node)| evaluation.export(node)))
+}
+
+/// The record's expression as CUE text, defaults not taken.
+pub(crate) fn syntax(record: &Record<'_>) -> Json {
+    let options = print::Options {
+        defaults: false,
+        definitions: true,
+        hidden: false,
+        optional: true,
+        docs: true,
+        braces: true,
+        indent: cue_syntax::Indent::Tab,
+    };
+    match evaluate(&record.loaded(), record.json.str("expr"), &[]) {
+        Ok((mut evaluation, node)) => {
+            let text = print::print(&mut evaluation, node, options);
+            Json::object([("text", text.into())])
+        }
+        Err(errors) => failure(&errors),
+    }
 }
 
 /// Each top-level field on its own.

@@ -5,6 +5,7 @@
 mod command;
 mod eval;
 pub(crate) mod json;
+mod print;
 pub(crate) mod record;
 mod syntax;
 mod tree;
@@ -21,6 +22,7 @@ pub(crate) fn answer(json: &Json) -> Json {
         (_, "scan") => syntax::scan(&record),
         (_, "literal") => syntax::literal(&record),
         (_, "parse") => syntax::parse_files(&record),
+        ("stdlib", "cue") => eval::syntax(&record),
         (_, "fields") => eval::fields(&record),
         (_, "tree") => tree::tree(&record),
         (_, "same") => tree::same(&record),

@@ -142,7 +142,7 @@ impl<'a> Writer<'a> {
     }
 
     fn description(&mut self, description: Description) -> Json {
-        let Description { kind, closed, form, error, arcs } = description;
+        let Description { kind, closed, form, error, arcs, .. } = description;
         let mut form = form;
         if self.defaults
             && let Some(Form::Any(alternatives)) = &form
