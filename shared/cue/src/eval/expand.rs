@@ -160,7 +160,10 @@ impl Machine<'_> {
     fn process_all(&mut self, v: Vid, conj: Conj, sole: bool) {
         let mut stack: SmallVec<[Conj; 4]> = SmallVec::new();
         stack.push(conj);
+        let mut sole = sole;
         while let Some(c) = stack.pop() {
+            // The last operand of `a & b` is not the only one.
+            sole = sole && stack.is_empty();
             if let Err(e) = self.step() {
                 self.fail(v, e);
                 return;
@@ -172,7 +175,7 @@ impl Machine<'_> {
                     let val = self.s.vals[i as usize].clone();
                     self.unify_val(v, val, c);
                 }
-                Src::Expr(e) => self.process_expr(v, c, e, sole && stack.is_empty(), &mut stack),
+                Src::Expr(e) => self.process_expr(v, c, e, sole, &mut stack),
             }
         }
     }
