@@ -4,6 +4,14 @@
 //! made with the real name. So a value is tried as recorded, with texts that are exactly `case`
 //! turned into the real name, and with every word `case` turned.
 
+#![allow(
+    clippy::expect_used,
+    clippy::indexing_slicing,
+    clippy::panic,
+    clippy::print_stdout,
+    reason = "a test program"
+)]
+
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 

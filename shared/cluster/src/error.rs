@@ -27,6 +27,14 @@ pub enum Error {
         /// The group and version.
         api_version: String,
     },
+    /// The objects of a kind could not be listed within the time a caller waits.
+    #[error("objects of kind {kind} ({api_version}) could not be listed yet")]
+    NotListed {
+        /// The kind.
+        kind: String,
+        /// The group and version.
+        api_version: String,
+    },
     /// The API server said no.
     #[error("{message}")]
     Api {
@@ -63,7 +71,10 @@ impl Error {
             Self::Config(_) | Self::NotLeader => Retry::Never,
             // A CustomResourceDefinition may come; a member of a refused object may be mended by
             // somebody else (a quota, a webhook, a role): only the form of the request is final.
-            Self::NoSuchKind { .. } | Self::Timeout { .. } | Self::Transport(_) => Retry::Backoff,
+            Self::NoSuchKind { .. }
+            | Self::NotListed { .. }
+            | Self::Timeout { .. }
+            | Self::Transport(_) => Retry::Backoff,
             Self::Api { retry_after: Some(after), .. } => Retry::After(*after),
             Self::Api { code: 400 | 405 | 413 | 415 | 422, .. } => Retry::Never,
             Self::Api { .. } => Retry::Backoff,

@@ -175,9 +175,8 @@ impl Timeouts {
 /// `/apis/<group>/<version>`.
 fn is_list(path: &str) -> bool {
     let parts: Vec<&str> = path.split('/').filter(|part| !part.is_empty()).collect();
-    let rest = match parts.as_slice() {
-        ["api", _, rest @ ..] | ["apis", _, _, rest @ ..] => rest,
-        _ => return false,
+    let (["api", _, rest @ ..] | ["apis", _, _, rest @ ..]) = parts.as_slice() else {
+        return false;
     };
     match rest {
         ["namespaces", _, plural_and_more @ ..] if !plural_and_more.is_empty() => {

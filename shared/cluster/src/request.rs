@@ -1,36 +1,21 @@
 //! Requests to the API server about objects of any kind: which path a kind has, and the five verbs.
 //!
-//! Objects are JSON values on both sides; identities other than our own go as impersonation headers.
+//! Objects are JSON values on both sides; identities other than our own go as impersonation headers;
+//! a process that lost the lease writes nothing.
 
-use std::collections::HashMap;
-use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::fmt::Write as _;
+use std::sync::{Arc, OnceLock};
 
 use http::{Method, Request};
 use kube::Client;
-use parking_lot::Mutex;
-use serde::Deserialize;
 use serde_json::{Value, json};
 use vela_apply::object::{api_version, kind, name, namespace};
 use vela_apply::plan::PatchKind;
 
-use crate::Identity;
+use crate::{Discovery, Error, Identity, Leadership, Resource};
 
-/// How long a kind that is not served stays unknown before discovery asks again.
-const ABSENT_FOR: Duration = Duration::from_secs(5);
-/// How long a served group version is believed.
-const PRESENT_FOR: Duration = Duration::from_secs(600);
-
-/// Path parts of a kind.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Resource {
-    /// `apis/apps/v1` or `api/v1`.
-    pub root: String,
-    /// Plural name.
-    pub plural: String,
-    /// Whether it lives in namespaces.
-    pub namespaced: bool,
-}
+/// Why a request had no result.
+pub type IoError = Error;
 
 /// One object by kind and name.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -58,99 +43,11 @@ impl<'a> Target<'a> {
     }
 }
 
-/// Why a request had no result.
-#[derive(Debug, Clone, thiserror::Error)]
-pub enum IoError {
-    /// The API server does not serve the kind.
-    #[error("no matches for kind {kind:?} in version {api_version:?}")]
-    NoSuchKind {
-        /// Kind.
-        kind: String,
-        /// API version.
-        api_version: String,
-    },
-    /// The objects of a kind could not be listed within the time a caller waits.
-    #[error("objects of kind {kind} ({api_version}) could not be listed yet")]
-    NotListed {
-        /// Kind.
-        kind: String,
-        /// API version.
-        api_version: String,
-    },
-    /// The API server said no.
-    #[error("{message}")]
-    Api {
-        /// HTTP code.
-        code: u16,
-        /// Machine-readable reason.
-        reason: String,
-        /// In words.
-        message: String,
-    },
-    /// No answer, or none that can be read.
-    #[error("{0}")]
-    Transport(String),
-}
-
-impl IoError {
-    /// 404 of the object (or of its whole kind).
-    #[must_use]
-    pub fn is_gone(&self) -> bool {
-        matches!(self, Self::Api { code: 404, .. } | Self::NoSuchKind { .. })
-    }
-
-    /// The object exists.
-    #[must_use]
-    pub fn is_already_exists(&self) -> bool {
-        matches!(self, Self::Api { reason, .. } if reason == "AlreadyExists")
-    }
-
-    /// The object changed meanwhile.
-    #[must_use]
-    pub fn is_conflict(&self) -> bool {
-        matches!(self, Self::Api { code: 409, reason, .. } if reason != "AlreadyExists")
-    }
-}
-
-impl From<kube::Error> for IoError {
-    fn from(error: kube::Error) -> Self {
-        match error {
-            kube::Error::Api(status) => Self::Api {
-                code: status.code,
-                reason: status.reason.clone(),
-                message: status.message.clone(),
-            },
-            other => {
-                let mut text = other.to_string();
-                let mut source = std::error::Error::source(&other);
-                while let Some(cause) = source {
-                    text = format!("{text}: {cause}");
-                    source = cause.source();
-                }
-                Self::Transport(text)
-            }
-        }
-    }
-}
-
-#[derive(Deserialize)]
-struct ResourceList {
-    resources: Vec<ListedResource>,
-}
-
-#[derive(Deserialize)]
-struct ListedResource {
-    name: String,
-    kind: String,
-    namespaced: bool,
-}
-
-type Kinds = Arc<HashMap<String, Resource>>;
-
 /// The connection to one API server.
 pub struct Io {
     client: Client,
-    groups: Mutex<HashMap<String, (Instant, Kinds)>>,
+    discovery: Arc<Discovery>,
+    leadership: OnceLock<Leadership>,
 }
 
 impl std::fmt::Debug for Io {
@@ -163,7 +60,13 @@ impl Io {
     /// A connection over an existing client.
     #[must_use]
     pub fn new(client: Client) -> Self {
-        Self { client, groups: Mutex::default() }
+        let discovery = Arc::new(Discovery::new(client.clone()));
+        Self { client, discovery, leadership: OnceLock::new() }
+    }
+
+    /// From now on only a leader writes. Only the first call counts.
+    pub fn fence(&self, leadership: Leadership) {
+        let _ = self.leadership.set(leadership);
     }
 
     /// The client behind it.
@@ -172,63 +75,50 @@ impl Io {
         &self.client
     }
 
-    /// Path parts of a kind.
+    /// The kinds that are served.
+    #[must_use]
+    pub fn discovery(&self) -> &Arc<Discovery> {
+        &self.discovery
+    }
+
+    /// How a kind is served.
     ///
     /// # Errors
     /// The kind is not served, or the API server does not answer.
     pub async fn resolve(&self, api_version: &str, kind: &str) -> Result<Resource, IoError> {
-        let absent =
-            || IoError::NoSuchKind { kind: kind.to_owned(), api_version: api_version.to_owned() };
-        let known = self.groups.lock().get(api_version).cloned();
-        if let Some((since, kinds)) = known {
-            let age = since.elapsed();
-            match kinds.get(kind) {
-                Some(resource) if age < PRESENT_FOR => return Ok(resource.clone()),
-                None if age < ABSENT_FOR => return Err(absent()),
-                _ => {}
-            }
-        }
-        let kinds = Arc::new(self.discover(api_version).await?);
-        let found = kinds.get(kind).cloned();
-        self.groups.lock().insert(api_version.to_owned(), (Instant::now(), kinds));
-        found.ok_or_else(absent)
-    }
-
-    async fn discover(&self, api_version: &str) -> Result<HashMap<String, Resource>, IoError> {
-        let root = match api_version.split_once('/') {
-            Some(_) => format!("apis/{api_version}"),
-            None => format!("api/{api_version}"),
-        };
-        let request = request(Method::GET, format!("/{root}"), None, &Identity::default())?;
-        let list = match self.client.request::<ResourceList>(request).await {
-            Ok(list) => list,
-            Err(error) => {
-                let error = IoError::from(error);
-                return if error.is_gone() { Ok(HashMap::new()) } else { Err(error) };
-            }
-        };
-        let mut kinds = HashMap::new();
-        for listed in list.resources.into_iter().filter(|listed| !listed.name.contains('/')) {
-            kinds.insert(
-                listed.kind,
-                Resource { root: root.clone(), plural: listed.name, namespaced: listed.namespaced },
-            );
-        }
-        Ok(kinds)
+        self.discovery.resolve(api_version, kind).await
     }
 
     async fn path(&self, target: &Target<'_>, named: bool) -> Result<String, IoError> {
         let resource = self.resolve(target.api_version, target.kind).await?;
-        let mut path = format!("/{}", resource.root);
-        if resource.namespaced {
-            let namespace = if target.namespace.is_empty() { "default" } else { target.namespace };
-            path = format!("{path}/namespaces/{namespace}");
-        }
-        path = format!("{path}/{}", resource.plural);
+        let namespace = match target.namespace {
+            "" => "default",
+            namespace => namespace,
+        };
+        let mut path = resource.collection(&escaped(namespace));
         if named {
-            path = format!("{path}/{}", target.name);
+            if target.name.is_empty() {
+                return Err(bad_request(format!("{} has no name", target.kind)));
+            }
+            path.push('/');
+            path.push_str(&escaped(target.name));
         }
         Ok(path)
+    }
+
+    async fn send(
+        &self,
+        method: Method,
+        path: String,
+        body: Option<(&str, &Value)>,
+        identity: &Identity,
+    ) -> Result<Value, IoError> {
+        let writes = method != Method::GET;
+        if writes && self.leadership.get().is_some_and(|leadership| !leadership.is_leader()) {
+            return Err(Error::NotLeader);
+        }
+        let request = request(method, path, body, identity)?;
+        Ok(self.client.request(request).await?)
     }
 
     /// GET.
@@ -237,7 +127,7 @@ impl Io {
     /// The API server's answer.
     pub async fn get(&self, target: &Target<'_>, identity: &Identity) -> Result<Value, IoError> {
         let path = self.path(target, true).await?;
-        Ok(self.client.request(request(Method::GET, path, None, identity)?).await?)
+        self.send(Method::GET, path, None, identity).await
     }
 
     /// POST.
@@ -253,7 +143,7 @@ impl Io {
         let path = self.path(&Target::of(object), false).await?;
         let path = with_dry_run(path, dry_run);
         let body = Some(("application/json", object));
-        Ok(self.client.request(request(Method::POST, path, body, identity)?).await?)
+        self.send(Method::POST, path, body, identity).await
     }
 
     /// PUT, of the object itself or of its status.
@@ -270,7 +160,7 @@ impl Io {
         let path = self.path(&Target::of(object), true).await?;
         let path = with_dry_run(with_subresource(path, subresource), dry_run);
         let body = Some(("application/json", object));
-        Ok(self.client.request(request(Method::PUT, path, body, identity)?).await?)
+        self.send(Method::PUT, path, body, identity).await
     }
 
     /// PATCH, of the object itself or of its status.
@@ -291,8 +181,7 @@ impl Io {
             PatchKind::Merge => "application/merge-patch+json",
             PatchKind::Strategic => "application/strategic-merge-patch+json",
         };
-        let request = request(Method::PATCH, path, Some((media, body)), identity)?;
-        Ok(self.client.request(request).await?)
+        self.send(Method::PATCH, path, Some((media, body)), identity).await
     }
 
     /// DELETE; `uid` guards against deleting a newer object of the same name.
@@ -311,16 +200,13 @@ impl Io {
             Err(error) if error.is_gone() => return Ok(()),
             Err(error) => return Err(error),
         };
-        let mut options = json!({"apiVersion": "v1", "kind": "DeleteOptions"});
-        if !uid.is_empty() {
-            options["preconditions"] = json!({ "uid": uid });
-        }
-        if let Some(policy) = propagation {
-            options["propagationPolicy"] = json!(policy);
-        }
+        let preconditions = if uid.is_empty() { Value::Null } else { json!({ "uid": uid }) };
+        let options = json!({
+            "apiVersion": "v1", "kind": "DeleteOptions",
+            "preconditions": preconditions, "propagationPolicy": propagation,
+        });
         let body = Some(("application/json", &options));
-        let request = request(Method::DELETE, path, body, identity)?;
-        match self.client.request::<Value>(request).await.map_err(IoError::from) {
+        match self.send(Method::DELETE, path, body, identity).await {
             // Another object has the name now: the one that was to go is gone.
             Err(error) if error.is_gone() || (error.is_conflict() && !uid.is_empty()) => Ok(()),
             other => other.map(|_| ()),
@@ -342,13 +228,7 @@ fn request(
     body: Option<(&str, &Value)>,
     identity: &Identity,
 ) -> Result<Request<Vec<u8>>, IoError> {
-    let mut builder = Request::builder().method(method).uri(path);
-    if !identity.user.is_empty() {
-        builder = builder.header("Impersonate-User", &identity.user);
-        for group in &identity.groups {
-            builder = builder.header("Impersonate-Group", group);
-        }
-    }
+    let mut builder = identity.apply(Request::builder().method(method).uri(path));
     let bytes = match body {
         Some((media, value)) => {
             builder = builder.header(http::header::CONTENT_TYPE, media);
@@ -356,5 +236,141 @@ fn request(
         }
         None => Vec::new(),
     };
-    builder.body(bytes).map_err(|error| IoError::Transport(error.to_string()))
+    builder.body(bytes).map_err(|error| bad_request(error.to_string()))
+}
+
+/// A request that cannot even be written down: as final as the API server's 400.
+fn bad_request(message: String) -> Error {
+    Error::Api { code: 400, reason: "BadRequest".to_owned(), message, retry_after: None }
+}
+
+/// Percent-encoding of everything but unreserved characters: names come from manifests.
+fn escaped(text: &str) -> String {
+    text.bytes().fold(String::with_capacity(text.len()), |mut out, byte| {
+        if byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'.' | b'_' | b'~') {
+            out.push(char::from(byte));
+        } else {
+            // Writing into a string cannot fail.
+            let _ = write!(out, "%{byte:02X}");
+        }
+        out
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use parking_lot::Mutex;
+
+    use super::*;
+    use crate::Retry;
+    use crate::fake::{Seen, fake};
+
+    fn status(code: u16, reason: &str) -> (u16, Value) {
+        let text = json!({
+            "kind": "Status", "apiVersion": "v1", "status": "Failure",
+            "code": code, "reason": reason, "message": reason,
+        });
+        (code, text)
+    }
+
+    fn served(method: &Method, path: &str) -> (u16, Value) {
+        match (method.as_str(), path) {
+            (_, "/api/v1") => (
+                200,
+                json!({"resources": [
+                    {"name": "configmaps", "kind": "ConfigMap", "namespaced": true},
+                    {"name": "namespaces", "kind": "Namespace", "namespaced": false},
+                ]}),
+            ),
+            ("DELETE", "/api/v1/namespaces/a/configmaps/newer") => status(409, "Conflict"),
+            ("GET" | "DELETE", "/api/v1/namespaces/a/configmaps/gone") => status(404, "NotFound"),
+            _ => (200, json!({"kind": "ConfigMap", "metadata": {"name": "x"}})),
+        }
+    }
+
+    fn io() -> (Io, Arc<Mutex<Vec<Seen>>>) {
+        let (client, seen) = fake(|method, path, _| served(method, path));
+        (Io::new(client), seen)
+    }
+
+    fn config_map(name: &str) -> Target<'_> {
+        Target { api_version: "v1", kind: "ConfigMap", namespace: "a", name }
+    }
+
+    #[tokio::test]
+    async fn requests() {
+        let (io, seen) = io();
+        let own = Identity::own();
+        let user = Identity { user: "u".to_owned(), groups: Vec::new() };
+        let object = json!({
+            "apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "x", "namespace": "a"},
+        });
+        io.create(&object, true, &user).await.expect("created");
+        let patch = json!({"a": 1});
+        let merge = (PatchKind::Merge, &patch);
+        io.patch(&config_map("x"), "status", merge, false, &own).await.expect("patched");
+        io.replace(&object, "", false, &own).await.expect("replaced");
+        let namespace = Target { api_version: "v1", kind: "Namespace", namespace: "a", name: "n" };
+        io.get(&namespace, &own).await.expect("read");
+        let lines: Vec<String> = seen
+            .lock()
+            .iter()
+            .skip(1)
+            .map(|seen| format!("{} {} {} {}", seen.method, seen.uri, seen.media, seen.user))
+            .collect();
+        assert_eq!(
+            lines,
+            [
+                "POST /api/v1/namespaces/a/configmaps?dryRun=All application/json u",
+                "PATCH /api/v1/namespaces/a/configmaps/x/status application/merge-patch+json ",
+                "PUT /api/v1/namespaces/a/configmaps/x application/json ",
+                "GET /api/v1/namespaces/n  ",
+            ]
+        );
+    }
+
+    #[tokio::test]
+    async fn deletes_are_idempotent_and_exact() {
+        let (io, seen) = io();
+        let own = Identity::own();
+        let background = Some("Background");
+        io.delete(&config_map("x"), "u1", background, &own).await.expect("deleted");
+        io.delete(&config_map("gone"), "u1", background, &own).await.expect("gone already");
+        io.delete(&config_map("newer"), "u1", background, &own).await.expect("another object");
+        let error = io.delete(&config_map("newer"), "", None, &own).await.expect_err("a conflict");
+        assert!(error.is_conflict());
+        let body = json!({
+            "apiVersion": "v1", "kind": "DeleteOptions", "propagationPolicy": "Background",
+            "preconditions": {"uid": "u1"},
+        });
+        assert_eq!(seen.lock()[1].body, body);
+        let unknown = Target { api_version: "v1", kind: "Nothing", namespace: "a", name: "x" };
+        io.delete(&unknown, "", None, &own).await.expect("not served, so no objects");
+    }
+
+    #[tokio::test]
+    async fn only_leaders_write() {
+        let (io, seen) = io();
+        io.fence(Leadership::never());
+        let object = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "x"}});
+        let error = io.create(&object, false, &Identity::own()).await.expect_err("refused");
+        assert!(matches!(error, Error::NotLeader));
+        io.get(&config_map("x"), &Identity::own()).await.expect("reading is free");
+        assert!(seen.lock().iter().all(|seen| seen.method == Method::GET));
+    }
+
+    #[tokio::test]
+    async fn hostile_names_stay_in_their_place() {
+        let (io, seen) = io();
+        let own = Identity::own();
+        let _ = io.get(&config_map("../../secrets/s?x=y"), &own).await;
+        assert_eq!(
+            seen.lock()[1].uri,
+            "/api/v1/namespaces/a/configmaps/..%2F..%2Fsecrets%2Fs%3Fx%3Dy"
+        );
+        let error = io.get(&config_map(""), &own).await.expect_err("refused");
+        assert_eq!(error.retry(), Retry::Never);
+        let other = Identity { user: "a\nb".to_owned(), groups: Vec::new() };
+        assert!(io.get(&config_map("x"), &other).await.is_err());
+    }
 }

@@ -103,7 +103,7 @@ impl<T: Stored> Store<T> {
     #[must_use]
     pub fn all(&self) -> Vec<Arc<T>> {
         let inner = self.inner.read();
-        let mut all: Vec<_> = inner.objects.iter().map(|(key, o)| (key, o)).collect();
+        let mut all: Vec<_> = inner.objects.iter().collect();
         all.sort_by_key(|(key, _)| *key);
         all.into_iter().map(|(_, object)| Arc::clone(object)).collect()
     }
@@ -144,10 +144,10 @@ impl<T: Stored> Store<T> {
         if let Some(listing) = &mut inner.listing {
             listing.insert(key.clone(), Arc::clone(&object));
         }
-        if let Some(old) = inner.objects.get(&key) {
-            if old.version() == object.version() || is_older(object.version(), old.version()) {
-                return Err(Stale);
-            }
+        if let Some(old) = inner.objects.get(&key)
+            && (old.version() == object.version() || is_older(object.version(), old.version()))
+        {
+            return Err(Stale);
         }
         let old = inner.objects.insert(key.clone(), Arc::clone(&object));
         let before = old.as_ref().and_then(|old| old.index());
@@ -190,6 +190,7 @@ impl<T: Stored> Store<T> {
     }
 
     /// The list is complete: returns the keys that are new, changed or gone.
+    #[expect(clippy::iter_over_hash_type, reason = "what comes out is sorted or a map again")]
     pub fn end_list(&self) -> Vec<(Key, Option<Arc<T>>)> {
         let mut inner = self.inner.write();
         let Some(listing) = inner.listing.take() else { return Vec::new() };

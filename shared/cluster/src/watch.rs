@@ -5,12 +5,13 @@ use std::sync::Arc;
 
 use futures::StreamExt;
 use kube::api::Api;
-use kube::core::DeserializeGuard;
+use kube::core::ApiResource;
 use kube::runtime::{WatchStreamExt, watcher};
 use kube::{Client, Resource};
 use serde::de::DeserializeOwned;
 use tracing::warn;
 
+use crate::guard::Guard;
 use crate::store::{Key, Store, Stored};
 
 /// What happened to an object: its key, what was cached before, and whether it is there now.
@@ -36,22 +37,11 @@ pub async fn feed<K, T>(
     K: Resource<DynamicType = ()> + DeserializeOwned + Clone + Debug + Send + Sync + 'static,
     T: Stored,
 {
-    let api: Api<DeserializeGuard<K>> = Api::all(client);
+    // An object nobody can read must not stop the watch; it is as if it were not there.
+    let api: Api<Guard<K>> = Api::all_with(client, &ApiResource::erase::<K>(&()));
+    let resource = api.resource_url().to_owned();
     let mut events = std::pin::pin!(watcher(api, config).default_backoff());
-    let read = |object: DeserializeGuard<K>| match object.0 {
-        Ok(object) => Some(trim(object)),
-        Err(error) => {
-            // An object nobody can read must not stop the watch; it is as if it were not there.
-            warn!(
-                kind = %K::kind(&()),
-                namespace = error.metadata.namespace.as_deref().unwrap_or_default(),
-                name = error.metadata.name.as_deref().unwrap_or_default(),
-                error = error.error,
-                "an object cannot be read and is ignored"
-            );
-            None
-        }
-    };
+    let read = |object: Guard<K>| object.open(&resource).map(&trim);
     while let Some(event) = events.next().await {
         match event {
             Ok(watcher::Event::Init) => store.begin_list(),
@@ -81,8 +71,109 @@ pub async fn feed<K, T>(
                 tell(Change { key, old, new: None });
             }
             Err(error) => {
-                warn!(kind = %K::kind(&()), %error, "watch failed, trying again");
+                let error = crate::error::chain(&error);
+                warn!(%resource, error, "watch failed, trying again");
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use http::{Request, Response};
+    use kube::client::Body;
+    use parking_lot::Mutex;
+    use serde_json::{Value, json};
+    use tokio::sync::mpsc;
+    use tower::service_fn;
+    use vela_api::Application;
+
+    use super::*;
+
+    fn app(name: &str, version: u32) -> Value {
+        json!({
+            "apiVersion": "core.oam.dev/v1beta1", "kind": "Application",
+            "metadata": {"name": name, "namespace": "n", "resourceVersion": version.to_string()},
+            "spec": {"components": [{
+                "name": "a", "type": "b", "properties": {"z": 1, "a": {"<": 1.5}},
+            }]},
+        })
+    }
+
+    /// Lists two Applications, one of them unreadable, then sends a change, an unreadable one and a
+    /// deletion, and stays silent.
+    fn client() -> Client {
+        let watched = Arc::new(Mutex::new(false));
+        let service = service_fn(move |request: Request<Body>| {
+            let watched = Arc::clone(&watched);
+            async move {
+                let mut bad = app("bad", 2);
+                bad["spec"] = json!({"components": "none"});
+                let body = if request.uri().to_string().contains("watch=true") {
+                    if std::mem::replace(&mut *watched.lock(), true) {
+                        std::future::pending::<()>().await;
+                    }
+                    // The API server writes the type first.
+                    let line = |type_: &str, object: &Value| {
+                        format!("{{\"type\":\"{type_}\",\"object\":{object}}}\n")
+                    };
+                    let text = line("MODIFIED", &app("good", 3))
+                        + &line("MODIFIED", &bad)
+                        + &line("DELETED", &app("good", 4));
+                    Body::from(text.into_bytes())
+                } else {
+                    let list = json!({
+                        "apiVersion": "core.oam.dev/v1beta1", "kind": "ApplicationList",
+                        "metadata": {"resourceVersion": "2"}, "items": [app("good", 1), bad],
+                    });
+                    Body::from(serde_json::to_vec(&list)?)
+                };
+                Ok::<_, tower::BoxError>(Response::new(body))
+            }
+        });
+        Client::new(service, "default")
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn unreadable_objects_do_not_stop_the_watch() {
+        let store = Arc::new(Store::<Application>::default());
+        let (heard, mut changes) = mpsc::unbounded_channel();
+        let trimmed = Arc::new(Mutex::new(0));
+        let feed = feed(
+            client(),
+            watcher::Config::default(),
+            Arc::clone(&store),
+            {
+                let trimmed = Arc::clone(&trimmed);
+                move |app: Application| {
+                    *trimmed.lock() += 1;
+                    app
+                }
+            },
+            move |change: Change<Application>| {
+                let version = |app: &Option<Arc<Application>>| {
+                    app.as_ref().and_then(|app| app.metadata.resource_version.clone())
+                };
+                let _ = heard.send((
+                    change.key.name.to_string(),
+                    version(&change.old),
+                    version(&change.new),
+                ));
+            },
+        );
+        let feed = tokio::spawn(feed);
+        let mut told = Vec::new();
+        for _ in 0..3 {
+            told.push(changes.recv().await.expect("a change"));
+        }
+        let some = |text: &str| Some(text.to_owned());
+        let good = || "good".to_owned();
+        assert_eq!(
+            told,
+            [(good(), None, some("1")), (good(), some("1"), some("3")), (good(), some("3"), None)]
+        );
+        assert!(store.is_synced() && store.is_empty());
+        assert_eq!(*trimmed.lock(), 3);
+        feed.abort();
     }
 }

@@ -213,17 +213,15 @@ async fn of_many_one_leads() {
     let leaders = || replicas.iter().filter(|replica| replica.leadership.is_leader()).count();
     pass(5).await;
     assert_eq!(leaders(), 1);
-    // The holder's record expires for all at the same moment.
-    server.lock().lease.as_mut().expect("a lease")["spec"] = json!({
-        "holderIdentity": "", "leaseDurationSeconds": 1, "leaseTransitions": 7,
-    });
-    let version = "999";
-    server.lock().lease.as_mut().expect("a lease")["metadata"]["resourceVersion"] = json!(version);
+    // The leader dies, and its record expires for all at the same moment.
+    let leader = replicas.iter().find(|replica| replica.leadership.is_leader()).expect("one");
+    leader.task.abort();
     for _ in 0..400 {
         sleep(Duration::from_millis(50)).await;
         assert!(leaders() <= 1);
     }
     assert_eq!(leaders(), 1);
+    assert!(!leader.leadership.is_leader());
 }
 
 /// A Go replica renews with its own clock, which may be years off: only changes count.
