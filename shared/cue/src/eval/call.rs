@@ -353,6 +353,11 @@ impl Machine<'_> {
 
     /// Whether a value unified with a schema is free of final errors.
     fn fits(&mut self, val: &Val, schema: Vid) -> Res<bool> {
+        let w = self.meet_with(val, schema)?;
+        Ok(self.final_error(w).is_none())
+    }
+
+    fn meet_with(&mut self, val: &Val, schema: Vid) -> Res<Vid> {
         let w = self.new_vertex(Vid::NONE, Label::NONE);
         let src = match val {
             Val::Node(x) => Src::Node(*x),
@@ -364,7 +369,19 @@ impl Machine<'_> {
         if self.s.budget.crossed().is_some() {
             return Err(self.limit(crate::limits::LimitError::Steps));
         }
-        Ok(self.final_error(w).is_none())
+        Ok(w)
+    }
+
+    /// Whether a required field has not been given, at any depth that was looked at.
+    fn lacks_required(&mut self, w: Vid, depth: u32) -> bool {
+        let w = self.deref(w);
+        let arcs: Vec<(super::ArcKind, Vid)> =
+            self.v(w).arcs.iter().map(|(_, a)| (self.v(*a).arc, *a)).collect();
+        arcs.into_iter().any(|(kind, a)| match kind {
+            super::ArcKind::Required => true,
+            super::ArcKind::Member => depth < 100 && self.lacks_required(a, depth + 1),
+            _ => false,
+        })
     }
 
     fn match_n(&mut self, x: &Validator, val: &Val) -> Res<Option<String>> {
@@ -617,7 +634,9 @@ impl Machine<'_> {
                 };
                 let mut n = 0;
                 for w in elems {
-                    if self.fits(&Val::Node(w), schema)? {
+                    // Unlike matchN, this validates: a required field has to be there.
+                    let met = self.meet_with(&Val::Node(w), schema)?;
+                    if self.final_error(met).is_none() && !self.lacks_required(met, 0) {
                         n += 1;
                     }
                 }
