@@ -34,7 +34,7 @@ pub struct Limits {
 impl Default for Limits {
     fn default() -> Self {
         Self {
-            steps: 20_000_000,
+            steps: 4_000_000,
             depth: 500,
             bytes: 128 << 20,
             output: 32 << 20,

@@ -45,6 +45,8 @@ impl Machine<'_> {
 
     /// Adds a conjunct, also to a vertex that has been computed already.
     pub(crate) fn add_conj(&mut self, v: Vid, conj: Conj) {
+        // Looking for a duplicate is work, too; a crossed limit is noticed at the next step.
+        let _ = self.s.budget.steps(self.v(v).conjs.len() as u64 >> 3);
         let vertex = self.vm(v);
         if vertex
             .conjs
@@ -520,6 +522,7 @@ impl Machine<'_> {
         }
         let mut cyclic = self.is_ancestor(w, v);
         let mut at = conj.refs;
+        let mut followed = 0;
         while let Some(expr) = expr
             && !at.is_none()
             && !cyclic
@@ -532,7 +535,9 @@ impl Machine<'_> {
                 cyclic = true;
             }
             at = r.next;
+            followed += 1;
         }
+        let _ = self.s.budget.steps(followed >> 3);
         let closes = expr.is_some_and(|e| self.is_def_path(e));
         let followed = (w, conj.close, conj.flags);
         if self.v(v).extra.as_ref().is_some_and(|x| x.followed.contains(&followed)) {
@@ -614,14 +619,17 @@ impl Machine<'_> {
         }
     }
 
-    fn is_ancestor(&self, w: Vid, v: Vid) -> bool {
+    fn is_ancestor(&mut self, w: Vid, v: Vid) -> bool {
         let mut at = self.v(v).parent;
+        let mut height = 0;
         while !at.is_none() {
+            height += 1;
             if self.stands_for(w, at) {
                 return true;
             }
             at = self.v(at).parent;
         }
+        let _ = self.s.budget.steps(height >> 3);
         false
     }
 
