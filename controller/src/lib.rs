@@ -1,1 +1,19 @@
-//! The controller of vela-rs.
+//! The controller of KubeVela's control plane.
+//!
+//! [`run`] is the process: it connects, fills the caches and works while it leads. One look at one Application is
+//! [`application::reconcile`]; start reading there.
+
+pub mod application;
+mod config;
+pub mod context;
+pub mod definitions;
+mod events;
+mod guard;
+mod messages;
+mod metrics;
+pub mod queue;
+mod registry;
+mod start;
+
+pub use config::{Config, ConfigError, Flags};
+pub use start::run;

@@ -11,29 +11,7 @@ use std::time::Duration;
 use parking_lot::Mutex;
 use tokio::sync::Notify;
 use tokio::time::Instant;
-
-/// Namespace and name.
-#[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub struct Key {
-    /// Namespace, empty for cluster-scoped objects.
-    pub namespace: String,
-    /// Name.
-    pub name: String,
-}
-
-impl Key {
-    /// A key of its two parts.
-    #[must_use]
-    pub fn new(namespace: impl Into<String>, name: impl Into<String>) -> Self {
-        Self { namespace: namespace.into(), name: name.into() }
-    }
-}
-
-impl std::fmt::Display for Key {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "{}/{}", self.namespace, self.name)
-    }
-}
+pub use vela_cluster::Key;
 
 /// What becomes of a key after an attempt.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -191,6 +169,12 @@ impl Queue {
         self.state.lock().closed = true;
         self.wake.notify_waiters();
         self.wake.notify_one();
+    }
+
+    /// Whether the queue was closed.
+    #[must_use]
+    pub fn is_closed(&self) -> bool {
+        self.state.lock().closed
     }
 
     /// Whether nothing is ready, running or planned within `horizon`.

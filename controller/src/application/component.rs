@@ -1,0 +1,413 @@
+//! One component: rendered to labelled manifests, and its health read from the live objects.
+//!
+//! Answers for `application/{generator,dispatcher}.go`, `assemble/` and the health half of `apply.go`. Rendering and health
+//! evaluation run on the pool: they are CPU work of unknown length.
+
+use std::sync::Arc;
+use std::time::Instant;
+
+use serde_json::{Map, Value};
+use vela_api::PolicyDefinition;
+use vela_api::application::{AppPolicy, ApplicationComponent};
+use vela_api::names;
+use vela_api::reference::WorkloadGvk;
+use vela_api::status::{ComponentStatus, TraitStatus};
+use vela_apply::ResourceKey;
+use vela_apply::object::{api_version, kind, set_label, set_namespace};
+use vela_render::{App, HealthInput, NoHost, Stage, StatusTexts, Target, contract};
+
+use crate::context::Context;
+use crate::definitions::to_render;
+use crate::messages;
+
+use super::dispatch::Session;
+use super::parse::{Part, properties};
+
+/// Budget of one rendering or health evaluation, waiting for a thread included.
+const BUDGET: std::time::Duration = std::time::Duration::from_secs(60);
+
+/// Where a component goes.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Place {
+    /// As given: `""` by the default steps, `local` or a name by deploy steps.
+    pub cluster: String,
+    /// Overrides the namespace of every object, if set.
+    pub namespace: String,
+    /// Key of a replicated component.
+    pub replica: String,
+}
+
+/// What is the same for all components of a revision.
+#[derive(Debug, Clone)]
+pub struct Frame {
+    /// The Application as templates see it.
+    pub app: Arc<App>,
+    /// Hash of the revision.
+    pub revision_hash: String,
+}
+
+/// One object of a component.
+#[derive(Debug, Clone)]
+pub struct Object {
+    /// The manifest, labelled and named.
+    pub manifest: Value,
+    /// Key in `outputs`; `None` for the workload.
+    pub output: Option<String>,
+    /// Which of the component's traits made it; `None` for the component itself.
+    pub trait_index: Option<usize>,
+    /// When it is applied.
+    pub stage: Stage,
+}
+
+/// A rendered component.
+#[derive(Debug, Clone, Default)]
+pub struct Rendered {
+    /// Workload first, then the others in order.
+    pub objects: Vec<Object>,
+    /// Traits that are rendered only once the workload is healthy.
+    pub pending: Vec<usize>,
+    /// A trait stands for the workload.
+    pub without_workload: bool,
+}
+
+/// Renders a component. `live` is its workload in the cluster; PostDispatch traits are rendered only if
+/// `with_post_dispatch`.
+///
+/// # Errors
+/// In words, for the step.
+pub async fn render(
+    ctx: &Context,
+    frame: &Frame,
+    part: &Part,
+    place: &Place,
+    live: Option<Value>,
+    with_post_dispatch: bool,
+) -> Result<Rendered, String> {
+    let renderer = Arc::clone(&ctx.renderer);
+    let (frame, part, place) = (frame.clone(), part.clone(), place.clone());
+    let disable_revision = ctx.settings.disable_component_revision;
+    let cluster_version = ctx.settings.cluster_version.clone();
+    let job = move |_: &vela_serve::pool::Budget| {
+        let target = Target {
+            cluster: place.cluster.clone(),
+            cluster_version,
+            replica_key: place.replica.clone(),
+            live,
+            ..Target::default()
+        };
+        let values: Vec<Option<Value>> =
+            part.component.traits.iter().map(|t| properties(t.properties.as_ref())).collect();
+        let mut pending = Vec::new();
+        let mut traits = Vec::new();
+        let mut kept = Vec::new();
+        let all = part.component.traits.iter().zip(&part.traits).zip(&values);
+        for (index, ((written, definition), value)) in all.enumerate() {
+            if definition.stage == Stage::PostDispatch && !with_post_dispatch {
+                pending.push(index);
+                continue;
+            }
+            kept.push(index);
+            traits.push(vela_render::Trait {
+                kind: &written.type_,
+                definition,
+                properties: value.as_ref(),
+            });
+        }
+        let value = properties(part.component.properties.as_ref());
+        let component = vela_render::Component {
+            name: &part.component.name,
+            kind: &part.component.type_,
+            definition: &part.definition,
+            properties: value.as_ref(),
+            traits,
+            patch: None,
+        };
+        let app = namespaced(&frame.app, &place);
+        let mut rendered = renderer
+            .render(&app, &target, &component, &mut NoHost)
+            .map_err(|error| messages::render_failed(&error.to_string()))?;
+        contract::apply(&mut rendered, &frame.app, &part.component.name, &part.component.type_);
+        Ok::<_, String>(assemble(rendered, &frame, &part, &place, &kept, pending, disable_revision))
+    };
+    ctx.pool
+        .run(Instant::now() + BUDGET, job)
+        .await
+        .map_err(|error| messages::render_failed(&error.to_string()))?
+}
+
+/// Renders a policy that has a definition of its own.
+///
+/// # Errors
+/// In words.
+pub async fn render_policy(
+    ctx: &Context,
+    frame: &Frame,
+    policy: &AppPolicy,
+    definition: &PolicyDefinition,
+) -> Result<Vec<Value>, String> {
+    let renderer = Arc::clone(&ctx.renderer);
+    let (frame, policy) = (frame.clone(), policy.clone());
+    let definition = to_render(definition);
+    let cluster_version = ctx.settings.cluster_version.clone();
+    let job = move |_: &vela_serve::pool::Budget| {
+        let value = properties(policy.properties.as_ref());
+        let component = vela_render::Component {
+            name: &policy.name,
+            kind: &policy.type_,
+            definition: &definition,
+            properties: value.as_ref(),
+            traits: Vec::new(),
+            patch: None,
+        };
+        let target = Target { cluster_version, ..Target::default() };
+        let mut rendered = renderer
+            .render(&frame.app, &target, &component, &mut NoHost)
+            .map_err(|error| messages::render_failed(&error.to_string()))?;
+        contract::label(&mut rendered, &frame.app, &policy.name, &policy.type_);
+        let mut out = Vec::new();
+        let all = std::iter::once(rendered.workload)
+            .chain(rendered.auxiliaries.into_iter().map(|auxiliary| auxiliary.object));
+        for mut object in all.filter(|object| !kind(object).is_empty()) {
+            set_label(&mut object, names::label::APP_NAMESPACE, &frame.app.namespace);
+            if vela_apply::object::name(&object).is_empty() {
+                set_name(&mut object, &policy.name);
+            }
+            if vela_apply::object::namespace(&object).is_empty() && !is_namespace(&object) {
+                set_namespace(&mut object, &frame.app.namespace);
+            }
+            out.push(object);
+        }
+        Ok::<_, String>(out)
+    };
+    ctx.pool
+        .run(Instant::now() + BUDGET, job)
+        .await
+        .map_err(|error| messages::render_failed(&error.to_string()))?
+}
+
+fn set_name(object: &mut Value, name: &str) {
+    if let Some(metadata) = object.get_mut("metadata").and_then(Value::as_object_mut) {
+        metadata.insert("name".to_owned(), Value::String(name.to_owned()));
+    }
+}
+
+/// Templates see the namespace the objects go to.
+fn namespaced(app: &Arc<App>, place: &Place) -> Arc<App> {
+    if place.namespace.is_empty() {
+        return Arc::clone(app);
+    }
+    Arc::new(App { namespace: place.namespace.clone(), ..App::clone(app) })
+}
+
+fn assemble(
+    rendered: vela_render::Rendered,
+    frame: &Frame,
+    part: &Part,
+    place: &Place,
+    kept: &[usize],
+    pending: Vec<usize>,
+    disable_revision: bool,
+) -> Rendered {
+    let without_workload = part.is_managed_by_trait();
+    let mut out = Rendered { objects: Vec::new(), pending, without_workload };
+    let has_kind = |object: &Value| !api_version(object).is_empty() || !kind(object).is_empty();
+    if !has_kind(&rendered.workload) {
+        // Nothing that could be an object: the component stands for nothing, and so do its traits.
+        return out;
+    }
+    let finish = |mut manifest: Value, definition: Option<&vela_render::Definition>| {
+        set_label(&mut manifest, names::label::APP_REVISION_HASH, &frame.revision_hash);
+        if !disable_revision {
+            set_label(&mut manifest, names::label::COMPONENT_REVISION, "");
+        }
+        if definition.is_some_and(|definition| definition.manage_workload) {
+            set_label(&mut manifest, names::label::MANAGE_WORKLOAD, "true");
+        }
+        let stays = definition.is_some_and(|definition| definition.control_plane_only);
+        if !place.namespace.is_empty() && !stays && !is_namespace(&manifest) {
+            set_namespace(&mut manifest, &place.namespace);
+        }
+        if !place.replica.is_empty() {
+            set_label(&mut manifest, names::label::REPLICA_KEY, &place.replica);
+        }
+        if vela_apply::object::label(&manifest, names::label::APP_CLUSTER).is_none() {
+            set_label(&mut manifest, names::label::APP_CLUSTER, &place.cluster);
+        }
+        manifest
+    };
+    if !without_workload {
+        out.objects.push(Object {
+            manifest: finish(rendered.workload, None),
+            output: None,
+            trait_index: None,
+            stage: Stage::DefaultDispatch,
+        });
+    }
+    for auxiliary in rendered.auxiliaries {
+        let trait_index = auxiliary.trait_index.and_then(|index| kept.get(index).copied());
+        let definition = trait_index.and_then(|index| part.traits.get(index)).map(AsRef::as_ref);
+        out.objects.push(Object {
+            manifest: finish(auxiliary.object, definition),
+            output: Some(auxiliary.name),
+            trait_index,
+            stage: auxiliary.stage,
+        });
+    }
+    out
+}
+
+fn is_namespace(manifest: &Value) -> bool {
+    api_version(manifest) == "v1" && kind(manifest) == "Namespace"
+}
+
+/// The live form of a manifest, `None` if it is not there.
+pub async fn live(session: &Session<'_>, manifest: &Value, place: &Place) -> Option<Value> {
+    let key = ResourceKey::of(manifest, &place.cluster);
+    let cached = session.ctx.live.get(api_version(manifest), &key).await.ok().flatten();
+    if let Some(live) = cached {
+        return Some(live.value());
+    }
+    // Objects that are only looked at carry none of our labels.
+    if session.policies.is_read_only(manifest) || session.policies.is_shared(manifest) {
+        let target = vela_cluster::Target::of(manifest);
+        return session.ctx.io.get(&target, &session.identity).await.ok();
+    }
+    None
+}
+
+/// Everything health evaluation looks at.
+struct Inputs {
+    app: Arc<App>,
+    part: Part,
+    rendered: Rendered,
+    live: Vec<Option<Value>>,
+}
+
+/// The health of a component, read from its live objects.
+///
+/// # Errors
+/// The evaluation did not end; what templates cannot evaluate is not healthy instead.
+pub async fn health(
+    session: &Session<'_>,
+    frame: &Frame,
+    part: &Part,
+    rendered: &Rendered,
+    place: &Place,
+) -> Result<ComponentStatus, String> {
+    let mut found = Vec::with_capacity(rendered.objects.len());
+    for object in &rendered.objects {
+        found.push(live(session, &object.manifest, place).await);
+    }
+    let renderer = Arc::clone(&session.ctx.renderer);
+    let inputs = Inputs {
+        app: Arc::clone(&frame.app),
+        part: part.clone(),
+        rendered: rendered.clone(),
+        live: found,
+    };
+    let namespace =
+        if place.namespace.is_empty() { &session.owner.namespace } else { &place.namespace };
+    let mut status = session
+        .ctx
+        .pool
+        .run(Instant::now() + BUDGET, move |_| evaluate(&renderer, &inputs))
+        .await
+        .map_err(|error| error.to_string())?;
+    namespace.clone_into(&mut status.namespace);
+    place.cluster.clone_into(&mut status.cluster);
+    Ok(status)
+}
+
+fn evaluate(renderer: &vela_render::Renderer, inputs: &Inputs) -> ComponentStatus {
+    let Inputs { app, part, rendered, live } = inputs;
+    let objects = || rendered.objects.iter().zip(live);
+    let outputs = |index: Option<usize>| -> (Map<String, Value>, bool) {
+        let mut map = Map::new();
+        let mut complete = true;
+        for (object, live) in objects().filter(|(o, _)| o.trait_index == index) {
+            let Some(name) = &object.output else { continue };
+            match live {
+                Some(live) => {
+                    map.insert(name.clone(), live.clone());
+                }
+                None => complete = false,
+            }
+        }
+        (map, complete)
+    };
+    let component: &ApplicationComponent = &part.component;
+    let look = |texts: &StatusTexts,
+                parameter: Option<&Value>,
+                output: Option<&Value>,
+                map: &Map<String, Value>| {
+        renderer.health(
+            texts,
+            &HealthInput {
+                name: &component.name,
+                app_name: &app.name,
+                app_revision: &app.revision,
+                parameter,
+                output,
+                outputs: Some(map),
+            },
+        )
+    };
+    let mut status = ComponentStatus {
+        name: component.name.clone(),
+        workload_definition: WorkloadGvk {
+            api_version: part.workload.0.clone(),
+            kind: part.workload.1.clone(),
+        },
+        ..ComponentStatus::default()
+    };
+    let has_nothing = rendered.objects.is_empty();
+    if rendered.without_workload || has_nothing {
+        status.healthy = true;
+        status.workload_healthy = has_nothing && !rendered.without_workload;
+    } else {
+        let workload =
+            objects().find(|(o, _)| o.output.is_none()).and_then(|(_, live)| live.as_ref());
+        let (map, complete) = outputs(None);
+        let value = properties(component.properties.as_ref());
+        if workload.is_some() && complete {
+            let health = look(&part.definition.status, value.as_ref(), workload, &map);
+            status.workload_healthy = health.healthy;
+            status.message = health.message;
+            status.details = health.details.unwrap_or_default().into_iter().collect();
+        }
+        status.healthy = status.workload_healthy;
+    }
+    let mut traits_healthy = true;
+    for (index, (written, definition)) in component.traits.iter().zip(&part.traits).enumerate() {
+        if rendered.pending.contains(&index) {
+            status.traits.push(TraitStatus {
+                type_: written.type_.clone(),
+                pending: true,
+                message: messages::PENDING_TRAIT.to_owned(),
+                ..TraitStatus::default()
+            });
+            continue;
+        }
+        let (map, complete) = outputs(Some(index));
+        let value = properties(written.properties.as_ref());
+        let mut one = TraitStatus { type_: written.type_.clone(), ..TraitStatus::default() };
+        if complete {
+            let health = look(&definition.status, value.as_ref(), None, &map);
+            one.healthy = health.healthy;
+            one.message = health.message;
+            one.details = health.details.unwrap_or_default().into_iter().collect();
+        }
+        traits_healthy &= one.healthy;
+        if status.message.is_empty() && !one.message.is_empty() {
+            one.message.clone_into(&mut status.message);
+        }
+        status.traits.push(one);
+    }
+    if !traits_healthy {
+        status.healthy = false;
+        if rendered.without_workload && status.message.is_empty() {
+            messages::TRAITS_NOT_HEALTHY.clone_into(&mut status.message);
+        }
+    }
+    status
+}

@@ -1,0 +1,408 @@
+//! Bringing manifests to the cluster: admission, dry run, recording, applying.
+//!
+//! Answers for `pkg/resourcekeeper/{dispatch,admission,options}.go`. Order: nothing is recorded before the dry run of every
+//! object of the dispatch went through, nothing is applied before it is recorded.
+
+use std::sync::Arc;
+
+use futures::{FutureExt, StreamExt, stream};
+use serde_json::Value;
+use vela_api::names;
+use vela_apply::object::{api_version, kind, label, name, namespace, set_namespace};
+use vela_apply::plan::{self, Options, Write};
+use vela_apply::policy::{GcStrategy, Stage};
+use vela_apply::tracker::{self, Record, Run};
+use vela_apply::{Owner, ResourceKey, ResourcePolicies, object};
+
+use crate::context::Context;
+use crate::messages;
+use vela_cluster::{Identity, IoError, Target};
+
+use super::trackers::Trackers;
+
+/// Longest wait for an object that has to go before it can be made again.
+const RECREATE_WAIT: std::time::Duration = std::time::Duration::from_secs(20);
+
+/// What a reconcile dispatches with.
+#[derive(Debug)]
+pub struct Session<'a> {
+    /// Connection, caches, settings.
+    pub ctx: &'a Context,
+    /// The Application.
+    pub owner: Owner,
+    /// Who acts.
+    pub identity: Identity,
+    /// Its resource policies.
+    pub policies: ResourcePolicies,
+    /// Its trackers.
+    pub trackers: Trackers,
+    /// Generation of the Application.
+    pub generation: i64,
+    /// publishVersion, `""` if not pinned.
+    pub publish_version: String,
+    /// Name of the current revision.
+    pub revision: String,
+    /// Components of the spec: whose objects must not be taken by another component.
+    pub components: Vec<String>,
+    /// The time, RFC 3339.
+    pub now: String,
+}
+
+/// What happened to one object.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Applied {
+    /// It was as wanted.
+    Unchanged,
+    /// It was made.
+    Created,
+    /// It was changed.
+    Changed,
+}
+
+impl Session<'_> {
+    /// The run, for tracker decisions.
+    #[must_use]
+    pub fn run(&self) -> Run<'_> {
+        Run {
+            generation: self.generation,
+            publish_version: &self.publish_version,
+            revision: &self.revision,
+        }
+    }
+
+    fn options(&self, stage: Stage) -> Options<'_> {
+        let gates = &self.ctx.settings.gates;
+        Options {
+            owner: &self.owner,
+            policies: &self.policies,
+            stage,
+            adopt_unowned: gates.legacy_resource_owner_validation,
+            replace_by_default: gates.apply_resource_by_replace,
+            now: &self.now,
+            previous: None,
+        }
+    }
+
+    fn is_metadata_only(&self) -> bool {
+        self.ctx.settings.gates.apply_once || self.policies.is_metadata_only()
+    }
+
+    /// Brings the manifests of one stage of one component to a cluster.
+    ///
+    /// # Errors
+    /// In words, for the step.
+    pub async fn dispatch(&mut self, manifests: &mut [Value], cluster: &str) -> Result<(), String> {
+        if !cluster.is_empty() && cluster != object::LOCAL_CLUSTER {
+            return Err(messages::dispatch_failed(&messages::no_such_cluster(cluster)));
+        }
+        for manifest in manifests.iter_mut() {
+            let resolved = self.ctx.io.resolve(api_version(manifest), kind(manifest)).await;
+            if resolved.is_ok_and(|resource| !resource.namespaced) {
+                set_namespace(manifest, "");
+            }
+        }
+        self.admit(manifests).map_err(|text| messages::dispatch_failed(&text))?;
+        let current = self.trackers.current(self.run());
+        let mut todo = Vec::new();
+        for manifest in manifests.iter() {
+            if !self.is_up_to_date(manifest, cluster, &current).await {
+                todo.push(manifest.clone());
+            }
+        }
+        if todo.is_empty() {
+            return Ok(());
+        }
+        if self.ctx.settings.gates.pre_dispatch_dry_run {
+            self.apply_all(&todo, cluster, true)
+                .await
+                .map_err(|errors| messages::dry_run_failed(&messages::errors(&errors)))?;
+        }
+        self.record(&todo, cluster)
+            .await
+            .map_err(|error| messages::dispatch_failed(&error.to_string()))?;
+        self.apply_all(&todo, cluster, false)
+            .await
+            .map_err(|errors| messages::dispatch_failed(&messages::errors(&errors)))
+    }
+
+    fn admit(&self, manifests: &[Value]) -> Result<(), String> {
+        let current = self.trackers.current(self.run());
+        for manifest in manifests {
+            let at = format!("{}/{}", namespace(manifest), name(manifest));
+            let settings = &self.ctx.settings;
+            if !settings.allow_cross_namespace && namespace(manifest) != self.owner.namespace {
+                return Err(messages::forbidden_namespace(kind(manifest), &at));
+            }
+            if !settings.allowed_types.allows(api_version(manifest), kind(manifest)) {
+                return Err(messages::forbidden_type(kind(manifest), &at));
+            }
+            let component = label(manifest, names::label::APP_COMPONENT).unwrap_or_default();
+            let key = ResourceKey::of(manifest, "");
+            let other = self.trackers.records(&current).iter().find(|record| {
+                tracker::key_of(record) == key
+                    && !record.component.is_empty()
+                    && record.component != component
+                    && self.components.contains(&record.component)
+                    && !record.deleted
+            });
+            if let Some(other) = other.filter(|_| !component.is_empty()) {
+                let object = format!("{} {at}", kind(manifest));
+                return Err(messages::same_object(&object, &other.component));
+            }
+        }
+        Ok(())
+    }
+
+    /// Recorded as it is, and the live object carries the hash of it.
+    async fn is_up_to_date(&self, manifest: &Value, cluster: &str, current: &str) -> bool {
+        let metadata_only = self.is_metadata_only();
+        let record = tracker::record_of(manifest, cluster, metadata_only, false);
+        let recorded = self.trackers.desired(current).iter().any(|other| {
+            tracker::key_of(other) == tracker::key_of(&record)
+                && other.raw == record.raw
+                && other.component == record.component
+                && !other.deleted
+        });
+        if !recorded || self.policies.is_read_only(manifest) {
+            return recorded;
+        }
+        let key = ResourceKey::of(manifest, cluster);
+        let Ok(Some(live)) = self.ctx.live.get(api_version(manifest), &key).await else {
+            return false;
+        };
+        if live.deleting || live.owner.as_ref() != Some(&self.owner) {
+            return false;
+        }
+        let value = live.value();
+        let options = self.options(Stage::Update);
+        plan::prepare(manifest, Some(&value), &options)
+            .is_ok_and(|prepared| plan::has_same_hash(&prepared, &value))
+    }
+
+    async fn record(&mut self, manifests: &[Value], cluster: &str) -> Result<(), IoError> {
+        let metadata_only = self.is_metadata_only();
+        let (mut root, mut current): (Vec<Record>, Vec<Record>) = Default::default();
+        for manifest in manifests {
+            let strategy = self.policies.gc_strategy(manifest);
+            let skip = strategy == GcStrategy::Never;
+            let record = tracker::record_of(manifest, cluster, metadata_only, skip);
+            if strategy == GcStrategy::OnAppUpdate { &mut current } else { &mut root }.push(record);
+        }
+        let (io, store) = (&*self.ctx.io, &*self.ctx.trackers);
+        self.trackers.record_in_root(io, store, root).await?;
+        // The tracker of the run exists even if everything went to the root: it says that the run dispatched.
+        let (generation, publish, revision) =
+            (self.generation, self.publish_version.clone(), self.revision.clone());
+        let run = Run { generation, publish_version: &publish, revision: &revision };
+        let name = self.trackers.record_in_current(io, store, run, current).await?;
+        let stale = self.trackers.views().iter().any(|tracker| {
+            tracker.name == name && publish.is_empty() && tracker.generation != generation
+        });
+        if stale {
+            self.trackers.relabel(io, store, &name, Some(generation)).await?;
+        }
+        Ok(())
+    }
+
+    async fn apply_all(
+        &self,
+        manifests: &[Value],
+        cluster: &str,
+        dry_run: bool,
+    ) -> Result<(), Vec<String>> {
+        let width = self.ctx.settings.dispatch_concurrency.max(1);
+        let mut writes = Vec::with_capacity(manifests.len());
+        for manifest in manifests {
+            writes.push(self.apply(manifest, cluster, Stage::Update, dry_run).boxed());
+        }
+        let results: Vec<_> = stream::iter(writes).buffered(width).collect().await;
+        let errors: Vec<_> = results.into_iter().filter_map(Result::err).collect();
+        if errors.is_empty() { Ok(()) } else { Err(errors) }
+    }
+
+    /// Makes one live object what its manifest says.
+    ///
+    /// # Errors
+    /// In words.
+    pub async fn apply(
+        &self,
+        manifest: &Value,
+        cluster: &str,
+        stage: Stage,
+        dry_run: bool,
+    ) -> Result<Applied, String> {
+        let io = &self.ctx.io;
+        let target = Target::of(manifest);
+        let key = ResourceKey::of(manifest, cluster);
+        // A kind that is not served is the caller's error, whatever the caches say.
+        io.resolve(target.api_version, target.kind)
+            .await
+            .map_err(|error| messages::cannot("get", &error.to_string()))?;
+        let cached = self
+            .ctx
+            .live
+            .get(target.api_version, &key)
+            .await
+            .map_err(|error| messages::cannot("get", &error.to_string()))?;
+        let mut live = cached.map(|live| live.value());
+        let looks_first = self.policies.is_read_only(manifest)
+            || self.policies.takes_over(manifest)
+            || self.policies.is_shared(manifest);
+        let mut looked = false;
+        if live.is_none() && looks_first {
+            live = self.look(&target).await?;
+            looked = true;
+        }
+        loop {
+            match self.write(manifest, live.as_ref(), &key, stage, dry_run).await {
+                Err(Failure::Io("create", error)) if error.is_already_exists() && !looked => {
+                    // Not ours, or the cache is behind: decide again on what is there.
+                    live = self.look(&target).await?;
+                    looked = true;
+                }
+                Err(Failure::Io("patch" | "update", error))
+                    if (error.is_conflict() || error.is_gone()) && !looked =>
+                {
+                    live = self.look(&target).await?;
+                    looked = true;
+                }
+                Err(failure) => return Err(failure.to_string()),
+                Ok(applied) => return Ok(applied),
+            }
+        }
+    }
+
+    async fn look(&self, target: &Target<'_>) -> Result<Option<Value>, String> {
+        match self.ctx.io.get(target, &self.identity).await {
+            Ok(object) => Ok(Some(object)),
+            Err(error) if error.is_gone() => Ok(None),
+            Err(error) => Err(messages::cannot("get", &error.to_string())),
+        }
+    }
+
+    async fn write(
+        &self,
+        manifest: &Value,
+        live: Option<&Value>,
+        key: &ResourceKey,
+        stage: Stage,
+        dry_run: bool,
+    ) -> Result<Applied, Failure> {
+        let previous = self.trackers.previous(key);
+        let options = Options { previous: previous.as_ref(), ..self.options(stage) };
+        let prepared = plan::prepare(manifest, live, &options).map_err(Failure::plan)?;
+        let write = plan::plan(&prepared, live, &options).map_err(Failure::plan)?;
+        let io = &self.ctx.io;
+        let target = Target::of(manifest);
+        let identity = &self.identity;
+        let (answer, applied) = match write {
+            Write::Skip => return Ok(Applied::Unchanged),
+            Write::Create(object) => (
+                io.create(&object, dry_run, identity)
+                    .await
+                    .map_err(|e| Failure::Io("create", e))?,
+                Applied::Created,
+            ),
+            Write::Patch { kind, body } => {
+                if !dry_run && self.is_known_no_op(key, manifest, &body) {
+                    return Ok(Applied::Unchanged);
+                }
+                let answer = io
+                    .patch(&target, "", (kind, &body), dry_run, identity)
+                    .await
+                    .map_err(|e| Failure::Io("patch", e))?;
+                let version = |object: &Value| {
+                    object::str_at(object, &["metadata", "resourceVersion"]).to_owned()
+                };
+                if live.is_some_and(|live| version(live) == version(&answer)) && !dry_run {
+                    self.remember_no_op(key, manifest, &body);
+                    return Ok(Applied::Unchanged);
+                }
+                (answer, Applied::Changed)
+            }
+            Write::Replace(object) => (
+                io.replace(&object, "", dry_run, identity)
+                    .await
+                    .map_err(|e| Failure::Io("update", e))?,
+                Applied::Changed,
+            ),
+            Write::Recreate { .. } if dry_run => return Ok(Applied::Changed),
+            Write::Recreate { uid, delete, object } => {
+                (self.recreate(&target, &uid, delete, &object).await?, Applied::Changed)
+            }
+        };
+        if !dry_run {
+            self.ctx.live.wrote(target.api_version, target.kind, answer);
+        }
+        Ok(applied)
+    }
+
+    /// Deletes an object, waits until it is gone and makes it again.
+    async fn recreate(
+        &self,
+        target: &Target<'_>,
+        uid: &str,
+        delete: bool,
+        object: &Value,
+    ) -> Result<Value, Failure> {
+        let io = &self.ctx.io;
+        if delete {
+            io.delete(target, uid, Some("Background"), &self.identity)
+                .await
+                .map_err(|e| Failure::Io("recreate", e))?;
+        }
+        let deadline = tokio::time::Instant::now() + RECREATE_WAIT;
+        loop {
+            match io.create(object, false, &self.identity).await {
+                Err(error)
+                    if error.is_already_exists() && tokio::time::Instant::now() < deadline =>
+                {
+                    tokio::time::sleep(std::time::Duration::from_millis(200)).await;
+                }
+                other => return other.map_err(|e| Failure::Io("recreate", e)),
+            }
+        }
+    }
+
+    /// A patch the server took without changing anything (it normalises quantities, drops empty fields) is not sent again.
+    fn is_known_no_op(&self, key: &ResourceKey, manifest: &Value, body: &Value) -> bool {
+        let memory = self.memory();
+        let memory = memory.lock();
+        memory.no_ops.get(key).is_some_and(|(raw, hash)| {
+            *hash == fingerprint(body) && *raw == vela_api::RawExtension::new(manifest)
+        })
+    }
+
+    fn remember_no_op(&self, key: &ResourceKey, manifest: &Value, body: &Value) {
+        let entry = (vela_api::RawExtension::new(manifest), fingerprint(body));
+        self.memory().lock().no_ops.insert(key.clone(), entry);
+    }
+
+    fn memory(&self) -> Arc<parking_lot::Mutex<crate::context::AppMemory>> {
+        self.ctx.memory(&crate::queue::Key::new(&*self.owner.namespace, &*self.owner.name))
+    }
+}
+
+/// A hash of a value's text, for remembering.
+#[must_use]
+pub fn fingerprint(value: &Value) -> u64 {
+    use std::hash::{DefaultHasher, Hash, Hasher};
+    let mut hasher = DefaultHasher::new();
+    value.to_string().hash(&mut hasher);
+    hasher.finish()
+}
+
+/// Why a write did not happen.
+#[derive(Debug, thiserror::Error)]
+enum Failure {
+    #[error("{0}")]
+    Plan(String),
+    #[error("{}", messages::cannot(.0, &.1.to_string()))]
+    Io(&'static str, IoError),
+}
+
+impl Failure {
+    fn plan(error: plan::PlanError) -> Self {
+        Self::Plan(error.to_string())
+    }
+}

@@ -1,0 +1,155 @@
+//! The life cycle's two ends: the finalizer that is put on first, and the deletion that waits until everything is gone.
+//!
+//! Answers for `handleFinalizers` in `application_controller.go`. The finalizer is added by a patch, not by writing the
+//! object back, so the generation stays what the user's write made it.
+
+use std::time::Duration;
+
+use jiff::Timestamp;
+use serde_json::json;
+use vela_api::Application;
+use vela_api::names::{annotation, finalizer, phase};
+use vela_apply::gc::Scope;
+use vela_apply::plan::PatchKind;
+use vela_cluster::{Identity, IoError, Target};
+
+use crate::context::Context;
+use crate::messages;
+use crate::queue::{Key, Next};
+
+use super::dispatch::Session;
+use super::{gc, revision, status};
+
+/// How long after the last event a deletion is looked at again; watches are faster.
+const LOOK_AGAIN: Duration = Duration::from_secs(3);
+
+/// Whether the Application carries our finalizer.
+#[must_use]
+pub fn is_on(app: &Application) -> bool {
+    app.metadata.finalizers.iter().flatten().any(|f| f == finalizer::APPLICATION)
+}
+
+/// Puts the finalizer (and the version annotation) on. Returns the Application as stored.
+///
+/// # Errors
+/// The API server's answer.
+pub async fn put_on(ctx: &Context, app: &Application) -> Result<Application, IoError> {
+    let mut finalizers = app.metadata.finalizers.clone().unwrap_or_default();
+    finalizers.push(finalizer::APPLICATION.to_owned());
+    let mut metadata = json!({
+        "finalizers": finalizers,
+        "resourceVersion": app.metadata.resource_version,
+    });
+    if revision::annotation(&app.metadata, annotation::KUBEVELA_VERSION).is_empty() {
+        metadata["annotations"] = json!({annotation::KUBEVELA_VERSION: ctx.settings.version});
+    }
+    patch(ctx, app, &json!({ "metadata": metadata })).await
+}
+
+/// A merge patch of an Application; the cache takes in the answer.
+///
+/// # Errors
+/// The API server's answer.
+pub async fn patch(
+    ctx: &Context,
+    app: &Application,
+    body: &serde_json::Value,
+) -> Result<Application, IoError> {
+    let target = target(app);
+    let own = Identity::default();
+    let answer = ctx.io.patch(&target, "", (PatchKind::Merge, body), false, &own).await?;
+    let stored: Application =
+        serde_json::from_value(answer).map_err(|error| IoError::Transport(error.to_string()))?;
+    let _ = ctx.apps.put(stored.clone());
+    Ok(stored)
+}
+
+/// An Application as a target of requests.
+#[must_use]
+pub fn target(app: &Application) -> Target<'_> {
+    Target {
+        api_version: vela_api::V1BETA1,
+        kind: Application::KIND,
+        namespace: app.metadata.namespace.as_deref().unwrap_or_default(),
+        name: app.metadata.name.as_deref().unwrap_or_default(),
+    }
+}
+
+/// Goes on with the deletion of an Application.
+///
+/// # Errors
+/// The API server's answer.
+pub async fn delete(
+    ctx: &Context,
+    session: &mut Session<'_>,
+    app: &Application,
+) -> Result<Next, IoError> {
+    if !is_on(app) {
+        return Ok(Next::Done);
+    }
+    let collected = gc::collect(session, app, Scope::All, &[]).await;
+    let mut wanted = app.status.clone();
+    phase::DELETING.clone_into(&mut wanted.phase);
+    let now = Timestamp::now();
+    if let Some(error) = &collected.error {
+        status::set_collecting(&mut wanted, &messages::gc_failed(error), now);
+    } else if !collected.waiting.is_empty() {
+        status::set_collecting(&mut wanted, &messages::waiting_for(&collected.waiting), now);
+    }
+    if !collected.is_done() || !session.trackers.is_empty() {
+        // Said once: an ever shrinking count would be a write per object.
+        if app.status.phase != phase::DELETING || collected.error.is_some() {
+            write_status(ctx, app, &wanted).await?;
+        }
+        return Ok(if collected.error.is_some() { Next::Failed } else { Next::After(LOOK_AGAIN) });
+    }
+    let key = Key::new(&*session.owner.namespace, &*session.owner.name);
+    for revision in ctx.revisions.indexed(&key) {
+        let name = revision.metadata.name.as_deref().unwrap_or_default();
+        if revision.metadata.deletion_timestamp.is_none() {
+            gc::delete_revision(session, name).await?;
+        }
+        let holders = revision.metadata.finalizers.as_ref().is_some_and(|f| !f.is_empty());
+        if holders {
+            // Somebody else's finalizer holds a revision: it holds the Application too.
+            return Ok(Next::After(LOOK_AGAIN));
+        }
+    }
+    let left: Vec<_> = app
+        .metadata
+        .finalizers
+        .iter()
+        .flatten()
+        .filter(|f| *f != finalizer::APPLICATION && *f != finalizer::ORPHAN_RESOURCE)
+        .collect();
+    let body = json!({"metadata": {
+        "finalizers": left, "resourceVersion": app.metadata.resource_version}});
+    match patch(ctx, app, &body).await {
+        Ok(_) => {}
+        Err(error) if error.is_gone() => {}
+        Err(error) => return Err(error),
+    }
+    Ok(Next::Done)
+}
+
+/// Writes a status if it differs from the stored one. Returns the Application as stored.
+///
+/// # Errors
+/// The API server's answer; a conflict means that the Application changed meanwhile.
+pub async fn write_status(
+    ctx: &Context,
+    app: &Application,
+    wanted: &vela_api::AppStatus,
+) -> Result<Option<Application>, IoError> {
+    let mut wanted = wanted.clone();
+    wanted.observed_generation = app.metadata.generation.unwrap_or_default();
+    let Some(mut body) = status::patch(&app.status, &wanted) else { return Ok(None) };
+    body["metadata"] = json!({"resourceVersion": app.metadata.resource_version});
+    let target = target(app);
+    let own = Identity::default();
+    let answer = ctx.io.patch(&target, "status", (PatchKind::Merge, &body), false, &own).await?;
+    let stored: Application =
+        serde_json::from_value(answer).map_err(|error| IoError::Transport(error.to_string()))?;
+    let _ = ctx.apps.put(stored.clone());
+    Ok(Some(stored))
+}

@@ -1,0 +1,209 @@
+//! Garbage collection: the decision is [`vela_apply::gc`], here its plan is carried out.
+//!
+//! Answers for `pkg/resourcekeeper/{gc,gc_rev}.go`.
+
+use std::collections::HashMap;
+
+use serde_json::{Value, json};
+use vela_api::Application;
+use vela_api::names;
+use vela_apply::gc::{self, Action, Plan, Scope};
+use vela_apply::plan::PatchKind;
+use vela_apply::policy::Propagation;
+use vela_apply::tracker::{self, Record};
+use vela_apply::{Owner, ResourceKey};
+use vela_cluster::{Identity, IoError, Target};
+
+use crate::queue::Key;
+
+use super::dispatch::Session;
+use super::revision;
+
+/// What a collection left.
+#[derive(Debug, Default)]
+pub struct Collected {
+    /// Objects that still exist and must go.
+    pub waiting: Vec<Record>,
+    /// What failed, in words.
+    pub error: Option<String>,
+}
+
+impl Collected {
+    /// Whether nothing is left to do.
+    #[must_use]
+    pub fn is_done(&self) -> bool {
+        self.waiting.is_empty() && self.error.is_none()
+    }
+}
+
+/// Collects what `scope` allows. `spared` are components whose objects stay whatever happens.
+pub async fn collect(
+    session: &mut Session<'_>,
+    app: &Application,
+    scope: Scope,
+    spared: &[String],
+) -> Collected {
+    match try_collect(session, app, scope, spared).await {
+        Ok(waiting) => Collected { waiting, error: None },
+        Err(error) => Collected { waiting: Vec::new(), error: Some(error.to_string()) },
+    }
+}
+
+async fn try_collect(
+    session: &mut Session<'_>,
+    app: &Application,
+    scope: Scope,
+    spared: &[String],
+) -> Result<Vec<Record>, IoError> {
+    let current = session.trackers.current(session.run());
+    let views = session.trackers.views();
+    let is_old = |tracker: &vela_apply::Tracker| {
+        tracker.name != current && tracker.role == vela_apply::Role::Versioned
+    };
+    if scope != Scope::All && !views.iter().any(is_old) {
+        return Ok(Vec::new());
+    }
+    // Facts first: the live objects of everything recorded.
+    let mut live: HashMap<ResourceKey, Value> = HashMap::new();
+    for record in views.iter().flat_map(|tracker| &tracker.records) {
+        let key = tracker::key_of(record);
+        if live.contains_key(&key) {
+            continue;
+        }
+        if let Some(found) = session.ctx.live.get(&record.api_version, &key).await? {
+            live.insert(key, found.value());
+        }
+    }
+    let depends_on = |component: &str| dependencies(app, component);
+    let has_orphan = |finalizers: &Vec<String>| {
+        finalizers.iter().any(|finalizer| finalizer == names::finalizer::ORPHAN_RESOURCE)
+            // Deleting with `--cascade=orphan` asks for the same thing.
+            || finalizers.iter().any(|finalizer| finalizer == "orphan")
+    };
+    let plan = gc::plan(&gc::Input {
+        owner: &session.owner,
+        trackers: &views,
+        current: &current,
+        scope,
+        policies: &session.policies,
+        orphan: app.metadata.finalizers.as_ref().is_some_and(has_orphan),
+        live: &|key| live.get(key).cloned(),
+        spared: &|record| spared.contains(&record.component),
+        depends_on: &depends_on,
+    });
+    let waiting = plan.waiting.clone();
+    carry_out(session, plan).await?;
+    Ok(waiting)
+}
+
+/// The components that must outlive `component`: those it depends on, or takes a value from.
+fn dependencies(app: &Application, component: &str) -> Vec<String> {
+    let Some(found) = app.spec.components.iter().find(|c| c.name == component) else {
+        return Vec::new();
+    };
+    let sources = found.inputs.iter().filter_map(|input| {
+        let from =
+            |c: &&vela_api::ApplicationComponent| c.outputs.iter().any(|o| o.name == input.from);
+        app.spec.components.iter().find(from).map(|c| c.name.clone())
+    });
+    found.depends_on.iter().cloned().chain(sources).collect()
+}
+
+async fn carry_out(session: &mut Session<'_>, plan: Plan) -> Result<(), IoError> {
+    let (io, store) = (&*session.ctx.io, &*session.ctx.trackers);
+    session.trackers.record_in_root(io, store, plan.to_root).await?;
+    // The mark comes first: from then on the collection goes on whatever becomes of the spec.
+    for name in &plan.marked {
+        session.trackers.mark(io, name).await?;
+    }
+    for action in &plan.actions {
+        act(session, action).await?;
+    }
+    for name in &plan.finished {
+        session.trackers.remove(io, store, name).await?;
+    }
+    Ok(())
+}
+
+async fn act(session: &Session<'_>, action: &Action) -> Result<(), IoError> {
+    let io = &session.ctx.io;
+    match action {
+        Action::Delete { record, uid, propagation } => {
+            let propagation = propagation.map(|propagation| match propagation {
+                Propagation::Orphan => "Orphan",
+                Propagation::Cascading => "Background",
+            });
+            io.delete(&target(record), uid, propagation, &session.identity).await
+        }
+        Action::Release { record } => {
+            let body = json!({"metadata": {"labels": {
+                names::label::APP_NAME: null, names::label::APP_NAMESPACE: null}}});
+            patch(session, record, &body).await
+        }
+        Action::HandOver { record, shared_by, next } => {
+            let mut body = json!({"metadata": {"annotations": {
+                names::annotation::SHARED_BY: shared_by}}});
+            if let Some(Owner { namespace, name }) = next {
+                body["metadata"]["labels"] = json!({
+                    names::label::APP_NAME: name, names::label::APP_NAMESPACE: namespace});
+            }
+            patch(session, record, &body).await
+        }
+    }
+}
+
+async fn patch(session: &Session<'_>, record: &Record, body: &Value) -> Result<(), IoError> {
+    let target = target(record);
+    let patch = (PatchKind::Merge, body);
+    match session.ctx.io.patch(&target, "", patch, false, &session.identity).await {
+        Ok(_) => Ok(()),
+        Err(error) if error.is_gone() => Ok(()),
+        Err(error) => Err(error),
+    }
+}
+
+fn target(record: &Record) -> Target<'_> {
+    Target {
+        api_version: &record.api_version,
+        kind: &record.kind,
+        namespace: &record.namespace,
+        name: &record.name,
+    }
+}
+
+/// Deletes the oldest ApplicationRevisions beyond the limit.
+///
+/// # Errors
+/// The API server's answer.
+pub async fn collect_revisions(
+    session: &Session<'_>,
+    in_use: &[&str],
+    limit: usize,
+) -> Result<(), IoError> {
+    let key = Key::new(&*session.owner.namespace, &*session.owner.name);
+    let all = session.ctx.revisions.indexed(&key);
+    let names: Vec<&str> =
+        all.iter().filter_map(|revision| revision.metadata.name.as_deref()).collect();
+    let current = in_use.first().copied().unwrap_or_default();
+    for name in revision::surplus(&names, current, limit) {
+        if !in_use.contains(&name) {
+            delete_revision(session, name).await?;
+        }
+    }
+    Ok(())
+}
+
+/// Deletes one ApplicationRevision.
+///
+/// # Errors
+/// The API server's answer.
+pub async fn delete_revision(session: &Session<'_>, name: &str) -> Result<(), IoError> {
+    let namespace = session.owner.namespace.as_str();
+    let target = Target {
+        api_version: vela_api::V1BETA1,
+        kind: vela_api::ApplicationRevision::KIND,
+        namespace,
+        name,
+    };
+    session.ctx.io.delete(&target, "", None, &Identity::default()).await
+}

@@ -1,0 +1,229 @@
+//! From an Application and the definitions of the cluster to what can be rendered.
+//!
+//! Answers for `pkg/appfile/parser.go`. Pure: definitions come through caches that were read before.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use serde_json::Value;
+use vela_api::application::{AppPolicy, Application, ApplicationComponent};
+use vela_api::workflow::WorkflowStep;
+use vela_api::{
+    ApplicationRevision, ComponentDefinition, PolicyDefinition, TraitDefinition,
+    WorkflowStepDefinition, WorkloadDefinition,
+};
+use vela_render::Definition;
+
+use crate::definitions::{Definitions, Lookup, to_render};
+use crate::messages;
+
+/// Policies that steer the controller instead of being rendered.
+const BUILT_IN_POLICIES: [&str; 11] = [
+    "garbage-collect",
+    "apply-once",
+    "shared-resource",
+    "take-over",
+    "read-only",
+    "resource-update",
+    "env-binding",
+    "topology",
+    "override",
+    "replication",
+    "debug",
+];
+
+/// Step types the engine runs itself.
+const BUILT_IN_STEPS: [&str; 5] =
+    ["suspend", "step-group", "apply-component", "builtin-apply-component", "break"];
+
+/// Every definition an Application uses, by the type name it is used under. Two versions of one definition are two
+/// entries.
+#[derive(Debug, Clone, Default)]
+pub struct Used {
+    /// ComponentDefinitions.
+    pub components: BTreeMap<String, Arc<ComponentDefinition>>,
+    /// WorkloadDefinitions that stand in for missing ComponentDefinitions.
+    pub workloads: BTreeMap<String, Arc<WorkloadDefinition>>,
+    /// TraitDefinitions.
+    pub traits: BTreeMap<String, Arc<TraitDefinition>>,
+    /// PolicyDefinitions.
+    pub policies: BTreeMap<String, Arc<PolicyDefinition>>,
+    /// WorkflowStepDefinitions.
+    pub steps: BTreeMap<String, Arc<WorkflowStepDefinition>>,
+}
+
+/// A component with its definitions, ready to render.
+#[derive(Debug, Clone)]
+pub struct Part {
+    /// As written.
+    pub component: ApplicationComponent,
+    /// The definition of its type.
+    pub definition: Arc<Definition>,
+    /// The workload's kind as the definition declares it.
+    pub workload: (String, String),
+    /// The definitions of its traits, in order.
+    pub traits: Vec<Arc<Definition>>,
+}
+
+impl Part {
+    /// Whether a trait stands for the workload, which then is not applied.
+    #[must_use]
+    pub fn is_managed_by_trait(&self) -> bool {
+        self.traits.iter().any(|definition| definition.manage_workload)
+    }
+}
+
+/// What cannot be parsed.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{0}")]
+pub struct ParseError(pub String);
+
+/// Where definitions are taken from.
+#[derive(Debug, Clone, Copy)]
+pub struct Source<'a> {
+    /// The caches.
+    pub definitions: &'a Definitions,
+    /// The Application's namespace.
+    pub namespace: &'a str,
+    /// `app.oam.dev/autoUpdate: "true"`.
+    pub auto_update: bool,
+    /// The latest revision, for definitions that are gone from the cluster.
+    pub fallback: Option<&'a ApplicationRevision>,
+}
+
+impl Source<'_> {
+    fn find<T: Lookup>(&self, type_name: &str) -> Option<Arc<T>> {
+        if self.auto_update {
+            self.definitions.find_newest(self.namespace, type_name)
+        } else {
+            self.definitions.find(self.namespace, type_name)
+        }
+    }
+
+    fn stored<T: Clone>(
+        &self,
+        type_name: &str,
+        of: impl Fn(&ApplicationRevision) -> &BTreeMap<String, T>,
+    ) -> Option<Arc<T>> {
+        stored(of(self.fallback?), type_name).cloned().map(Arc::new)
+    }
+}
+
+/// A definition of a revision by the type name it is used under: by the whole name, as we store further versions, or by
+/// the plain one.
+#[must_use]
+pub fn stored<'r, T>(map: &'r BTreeMap<String, T>, type_name: &str) -> Option<&'r T> {
+    map.get(type_name).or_else(|| map.get(type_name.split('@').next().unwrap_or(type_name)))
+}
+
+/// Collects every definition the Application uses.
+///
+/// # Errors
+/// A definition does not exist; two components have one name.
+pub fn collect(
+    app: &Application,
+    steps: &[WorkflowStep],
+    source: Source<'_>,
+) -> Result<Used, ParseError> {
+    let mut used = Used::default();
+    let missing =
+        |text: String, component: &str| ParseError(messages::in_component(component, &text));
+    for (index, component) in app.spec.components.iter().enumerate() {
+        let name = component.name.as_str();
+        if app.spec.components.iter().take(index).any(|other| other.name == name) {
+            return Err(ParseError(messages::duplicated_component(name)));
+        }
+        let ty = component.type_.as_str();
+        if let Some(found) = source
+            .find::<ComponentDefinition>(ty)
+            .or_else(|| source.stored(ty, |r| &r.spec.component_definitions))
+        {
+            used.components.insert(ty.to_owned(), found);
+        } else if let Some(found) = source
+            .find::<WorkloadDefinition>(ty)
+            .or_else(|| source.stored(ty, |r| &r.spec.workload_definitions))
+        {
+            used.workloads.insert(ty.to_owned(), found);
+        } else {
+            let text = source.definitions.missing::<ComponentDefinition>(source.namespace, ty);
+            return Err(missing(text, name));
+        }
+        for ty in component.traits.iter().map(|t| t.type_.as_str()) {
+            let found = source
+                .find::<TraitDefinition>(ty)
+                .or_else(|| source.stored(ty, |r| &r.spec.trait_definitions))
+                .ok_or_else(|| {
+                    let defs = source.definitions;
+                    missing(defs.missing::<TraitDefinition>(source.namespace, ty), name)
+                })?;
+            used.traits.insert(ty.to_owned(), found);
+        }
+    }
+    for policy in rendered_policies(&app.spec.policies) {
+        let ty = policy.type_.as_str();
+        let found = source
+            .find::<PolicyDefinition>(ty)
+            .or_else(|| source.stored(ty, |r| &r.spec.policy_definitions))
+            .ok_or_else(|| {
+                ParseError(source.definitions.missing::<PolicyDefinition>(source.namespace, ty))
+            })?;
+        used.policies.insert(ty.to_owned(), found);
+    }
+    for step in steps.iter().flat_map(|step| std::iter::once(step).chain(&step.sub_steps)) {
+        let ty = step.type_.as_str();
+        // A step of an unknown kind fails when it runs, with the name of the kind.
+        if let Some(found) = source
+            .find::<WorkflowStepDefinition>(ty)
+            .or_else(|| source.stored(ty, |r| &r.spec.workflow_step_definitions))
+            .filter(|_| !BUILT_IN_STEPS.contains(&ty) || ty == "apply-component")
+        {
+            used.steps.insert(ty.to_owned(), found);
+        }
+    }
+    Ok(used)
+}
+
+/// The policies that have a PolicyDefinition.
+pub fn rendered_policies(policies: &[AppPolicy]) -> impl Iterator<Item = &AppPolicy> {
+    policies.iter().filter(|policy| !BUILT_IN_POLICIES.contains(&policy.type_.as_str()))
+}
+
+/// One component with its definitions.
+///
+/// # Errors
+/// A definition is not among `used`.
+pub fn part(component: &ApplicationComponent, used: &Used) -> Result<Part, ParseError> {
+    let ty = component.type_.as_str();
+    let (definition, workload) = if let Some(found) = stored(&used.components, ty) {
+        let gvk = &found.spec.workload.definition;
+        (to_render(found.as_ref()), (gvk.api_version.clone(), gvk.kind.clone()))
+    } else if let Some(found) = stored(&used.workloads, ty) {
+        (to_render(found.as_ref()), (String::new(), String::new()))
+    } else {
+        return Err(ParseError(messages::in_component(
+            &component.name,
+            &messages::definition_not_in_revision("ComponentDefinition", ty),
+        )));
+    };
+    let traits = component
+        .traits
+        .iter()
+        .map(|t| {
+            stored(&used.traits, &t.type_)
+                .map(|found| Arc::new(to_render(found.as_ref())))
+                .ok_or_else(|| {
+                    ParseError(messages::in_component(
+                        &component.name,
+                        &messages::definition_not_in_revision("TraitDefinition", &t.type_),
+                    ))
+                })
+        })
+        .collect::<Result<_, _>>()?;
+    Ok(Part { component: component.clone(), definition: Arc::new(definition), workload, traits })
+}
+
+/// The parameters of a component or trait as a value.
+#[must_use]
+pub fn properties(raw: Option<&vela_api::RawExtension>) -> Option<Value> {
+    raw.map(vela_api::RawExtension::to_value).filter(|value| !value.is_null())
+}

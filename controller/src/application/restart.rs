@@ -1,0 +1,132 @@
+//! Restarting the workflow by annotation: now, at a time, or again and again.
+//!
+//! Answers for `workflow.go` (handleWorkflowRestartAnnotation). A schedule never hides a new revision: whether the revision
+//! asks for a run is decided without looking at it.
+
+use jiff::{SignedDuration, Timestamp};
+use serde_json::json;
+use tracing::warn;
+use vela_api::condition::seconds;
+use vela_api::names::annotation;
+use vela_api::{AppStatus, Application};
+use vela_cluster::IoError;
+
+use crate::context::Context;
+
+use super::{finalize, revision};
+
+/// Reads the annotation into the status. Returns when the next look is due for it.
+///
+/// # Errors
+/// The annotation could not be removed.
+pub async fn schedule(
+    ctx: &Context,
+    app: &mut Application,
+    status: &mut AppStatus,
+    now: Timestamp,
+) -> Result<Option<Timestamp>, IoError> {
+    let text = revision::annotation(&app.metadata, annotation::RESTART_WORKFLOW).to_owned();
+    if text.is_empty() {
+        return Ok(due_in_future(status, now));
+    }
+    let Some((at, once)) = read(&text, status, now) else {
+        warn!(value = text, "restart annotation ignored: not true, a time or a duration");
+        return Ok(due_in_future(status, now));
+    };
+    if once {
+        let body = json!({"metadata": {
+            "annotations": {annotation::RESTART_WORKFLOW: null},
+            "resourceVersion": app.metadata.resource_version,
+        }});
+        *app = finalize::patch(ctx, app, &body).await?;
+        status.workflow_restart_scheduled_at = Some(seconds(at));
+    } else if status.workflow_restart_scheduled_at.is_none() {
+        status.workflow_restart_scheduled_at = Some(seconds(at));
+    }
+    Ok(due_in_future(status, now))
+}
+
+fn due_in_future(status: &AppStatus, now: Timestamp) -> Option<Timestamp> {
+    status.workflow_restart_scheduled_at.as_ref().map(|at| at.0).filter(|at| *at > now)
+}
+
+/// The time a value asks for, and whether it asks once.
+fn read(text: &str, status: &AppStatus, now: Timestamp) -> Option<(Timestamp, bool)> {
+    if text == "true" {
+        return Some((now, true));
+    }
+    if let Ok(at) = text.parse::<Timestamp>() {
+        return Some((at, true));
+    }
+    let duration: vela_gocompat::duration::Duration = text.parse().ok()?;
+    let base = status
+        .workflow
+        .as_ref()
+        .filter(|workflow| workflow.finished)
+        .and_then(|workflow| workflow.end_time.as_ref())
+        .map_or(now, |end| end.0);
+    Some((base.checked_add(SignedDuration::from_nanos(duration.as_nanos())).ok()?, false))
+}
+
+/// Whether a finished workflow is to run again now. A time that passed before the run ended asked for that run.
+#[must_use]
+pub fn is_due(status: &mut AppStatus, now: Timestamp) -> bool {
+    let Some(at) = status.workflow_restart_scheduled_at.as_ref().map(|at| at.0) else {
+        return false;
+    };
+    let Some(workflow) = status.workflow.as_ref().filter(|workflow| workflow.finished) else {
+        return false;
+    };
+    if at > now {
+        return false;
+    }
+    let ended = workflow.end_time.as_ref().map(|end| end.0);
+    if ended.is_some_and(|end| at < end) {
+        status.workflow_restart_scheduled_at = None;
+        return false;
+    }
+    true
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use vela_api::workflow::WorkflowStatus;
+
+    fn at(second: i64) -> Timestamp {
+        Timestamp::from_second(second).unwrap()
+    }
+
+    fn finished(end: i64, scheduled: Option<i64>) -> AppStatus {
+        AppStatus {
+            workflow: Some(WorkflowStatus {
+                finished: true,
+                end_time: Some(seconds(at(end))),
+                ..WorkflowStatus::default()
+            }),
+            workflow_restart_scheduled_at: scheduled.map(|s| seconds(at(s))),
+            ..AppStatus::default()
+        }
+    }
+
+    #[test]
+    fn values() {
+        let status = finished(100, None);
+        assert_eq!(read("true", &status, at(500)), Some((at(500), true)));
+        assert_eq!(read("1970-01-01T00:10:00Z", &status, at(1)), Some((at(600), true)));
+        assert_eq!(read("1m", &status, at(500)), Some((at(160), false)));
+        assert_eq!(read("1m", &AppStatus::default(), at(500)), Some((at(560), false)));
+        assert_eq!(read("soon", &status, at(1)), None);
+    }
+
+    #[test]
+    fn due() {
+        assert!(is_due(&mut finished(100, Some(100)), at(200)));
+        assert!(is_due(&mut finished(100, Some(150)), at(200)));
+        assert!(!is_due(&mut finished(100, Some(300)), at(200)));
+        let mut before = finished(100, Some(50));
+        assert!(!is_due(&mut before, at(200)));
+        assert!(before.workflow_restart_scheduled_at.is_none());
+        assert!(!is_due(&mut finished(100, None), at(200)));
+    }
+}

@@ -1,0 +1,327 @@
+//! ApplicationRevisions: what is stored, whether a new one is needed, and which number it gets.
+//!
+//! Answers for `pkg/controller/core.oam.dev/v1beta1/application/revision.go`. Two differences on purpose: a number is never
+//! used twice, and definitions of two versions used side by side are stored side by side.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use vela_api::application::Application;
+use vela_api::revision::ApplicationRevisionSpec;
+use vela_api::{
+    ApplicationRevision, ComponentDefinition, ObjectMeta, OwnerReference, Policy, PolicyDefinition,
+    TraitDefinition, Workflow, WorkflowStepDefinition, WorkloadDefinition, names,
+};
+
+use super::parse::Used;
+
+/// What the newest spec needs.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Choice {
+    /// Same content as the latest revision.
+    Latest,
+    /// Same content as this older one: the latest revision moves back to it.
+    Older(String),
+    /// Something new.
+    New,
+}
+
+/// The content a revision of this Application would have now.
+#[must_use]
+pub fn snapshot(
+    app: &Application,
+    used: &Used,
+    policies: BTreeMap<String, Policy>,
+    workflow: Option<Workflow>,
+) -> ApplicationRevisionSpec {
+    ApplicationRevisionSpec {
+        application: embedded(app),
+        component_definitions: by_name(&used.components, |d: &ComponentDefinition| {
+            let mut d = d.clone();
+            d.status = vela_api::definition::DefinitionStatus::default();
+            strip(&mut d.metadata);
+            typed(&mut d.api_version, &mut d.kind, "ComponentDefinition");
+            d
+        }),
+        workload_definitions: by_name(&used.workloads, |d: &WorkloadDefinition| {
+            let mut d = d.clone();
+            d.status = vela_api::definition::DefinitionStatus::default();
+            strip(&mut d.metadata);
+            typed(&mut d.api_version, &mut d.kind, "WorkloadDefinition");
+            d
+        }),
+        trait_definitions: by_name(&used.traits, |d: &TraitDefinition| {
+            let mut d = d.clone();
+            d.status = vela_api::definition::DefinitionStatus::default();
+            strip(&mut d.metadata);
+            typed(&mut d.api_version, &mut d.kind, "TraitDefinition");
+            d
+        }),
+        policy_definitions: by_name(&used.policies, |d: &PolicyDefinition| {
+            let mut d = d.clone();
+            d.status = vela_api::definition::DefinitionStatus::default();
+            strip(&mut d.metadata);
+            typed(&mut d.api_version, &mut d.kind, "PolicyDefinition");
+            d
+        }),
+        workflow_step_definitions: by_name(&used.steps, |d: &WorkflowStepDefinition| {
+            let mut d = d.clone();
+            d.status = vela_api::definition::DefinitionStatus::default();
+            strip(&mut d.metadata);
+            typed(&mut d.api_version, &mut d.kind, "WorkflowStepDefinition");
+            d
+        }),
+        policies,
+        workflow,
+        ..ApplicationRevisionSpec::default()
+    }
+}
+
+fn typed(api_version: &mut String, kind: &mut String, name: &str) {
+    vela_api::V1BETA1.clone_into(api_version);
+    name.clone_into(kind);
+}
+
+fn strip(metadata: &mut ObjectMeta) {
+    metadata.managed_fields = None;
+    if let Some(annotations) = &mut metadata.annotations {
+        annotations.remove(names::annotation::KUBECTL_LAST_APPLIED);
+    }
+}
+
+/// Keyed by plain name, further versions of the same definition by the whole type name.
+fn by_name<T>(used: &BTreeMap<String, Arc<T>>, copy: impl Fn(&T) -> T) -> BTreeMap<String, T> {
+    let mut out = BTreeMap::new();
+    for (type_name, definition) in used {
+        let plain = type_name.split('@').next().unwrap_or(type_name);
+        let alone = used.keys().filter(|k| k.split('@').next() == Some(plain)).count() == 1;
+        let key = if alone { plain } else { type_name };
+        out.insert(key.to_owned(), copy(definition));
+    }
+    out
+}
+
+/// The Application as a revision embeds it: no status, only the metadata that describes it.
+fn embedded(app: &Application) -> Application {
+    let mut annotations = app.metadata.annotations.clone();
+    if let Some(map) = &mut annotations {
+        map.remove(names::annotation::KUBECTL_LAST_APPLIED);
+    }
+    Application {
+        api_version: Application::group_version(),
+        kind: Application::KIND.to_owned(),
+        metadata: ObjectMeta {
+            annotations: annotations.filter(|map| !map.is_empty()),
+            finalizers: app.metadata.finalizers.clone(),
+            labels: app.metadata.labels.clone(),
+            name: app.metadata.name.clone(),
+            namespace: app.metadata.namespace.clone(),
+            ..ObjectMeta::default()
+        },
+        spec: app.spec.clone(),
+        ..Application::default()
+    }
+}
+
+/// Whether two revisions mean the same for the Application. With auto-update the definitions count too.
+#[must_use]
+pub fn is_same(
+    a: &ApplicationRevisionSpec,
+    b: &ApplicationRevisionSpec,
+    auto_update: bool,
+) -> bool {
+    let policies = |spec: &ApplicationRevisionSpec| -> Vec<_> {
+        let content =
+            |(name, p): (&String, &Policy)| (name.clone(), p.type_.clone(), p.properties.clone());
+        spec.policies.iter().map(content).collect()
+    };
+    let steps = |spec: &ApplicationRevisionSpec| {
+        spec.workflow.as_ref().map(|w| w.steps.clone()).unwrap_or_default()
+    };
+    a.application.spec == b.application.spec
+        && policies(a) == policies(b)
+        && steps(a) == steps(b)
+        && (!auto_update || has_same_definitions(a, b))
+}
+
+fn has_same_definitions(a: &ApplicationRevisionSpec, b: &ApplicationRevisionSpec) -> bool {
+    fn specs<T, S: PartialEq>(
+        map: &BTreeMap<String, T>,
+        spec: impl Fn(&T) -> S,
+    ) -> Vec<(&String, S)> {
+        map.iter().map(|(name, definition)| (name, spec(definition))).collect()
+    }
+    specs(&a.component_definitions, |d| d.spec.clone())
+        == specs(&b.component_definitions, |d| d.spec.clone())
+        && specs(&a.workload_definitions, |d| d.spec.clone())
+            == specs(&b.workload_definitions, |d| d.spec.clone())
+        && specs(&a.trait_definitions, |d| d.spec.clone())
+            == specs(&b.trait_definitions, |d| d.spec.clone())
+}
+
+/// The publishVersion recorded on a revision or wanted by an Application, `""` if there is none.
+#[must_use]
+pub fn publish_version(metadata: &ObjectMeta) -> &str {
+    annotation(metadata, names::annotation::PUBLISH_VERSION)
+}
+
+/// One annotation, `""` if absent.
+#[must_use]
+pub fn annotation<'m>(metadata: &'m ObjectMeta, key: &str) -> &'m str {
+    metadata
+        .annotations
+        .as_ref()
+        .and_then(|map| map.get(key))
+        .map(String::as_str)
+        .unwrap_or_default()
+}
+
+/// One label, `""` if absent.
+#[must_use]
+pub fn label<'m>(metadata: &'m ObjectMeta, key: &str) -> &'m str {
+    metadata.labels.as_ref().and_then(|map| map.get(key)).map(String::as_str).unwrap_or_default()
+}
+
+/// Decides which revision the wanted content is. `all` holds expanded revisions; `latest` is the name in status.
+#[must_use]
+pub fn choose(
+    wanted: &ApplicationRevisionSpec,
+    wanted_version: &str,
+    latest: &str,
+    all: &[ApplicationRevision],
+    auto_update: bool,
+) -> Choice {
+    let fits = |revision: &ApplicationRevision| {
+        publish_version(&revision.metadata) == wanted_version
+            && is_same(wanted, &revision.spec, auto_update)
+    };
+    let name = |revision: &ApplicationRevision| revision.metadata.name.clone().unwrap_or_default();
+    if all.iter().any(|revision| name(revision) == latest && fits(revision)) {
+        return Choice::Latest;
+    }
+    let mut older: Vec<_> = all.iter().filter(|revision| name(revision) != latest).collect();
+    older.sort_by_key(|revision| std::cmp::Reverse(number(&name(revision))));
+    // Going back means the definitions of then: they count here in any case.
+    match older.into_iter().find(|r| fits(r) && has_same_definitions(wanted, &r.spec)) {
+        Some(revision) => Choice::Older(name(revision)),
+        None => Choice::New,
+    }
+}
+
+/// The number after the last `-v`, 0 if there is none.
+#[must_use]
+pub fn number(name: &str) -> i64 {
+    vela_render::context::revision_number(name)
+}
+
+/// The number of the next revision: above every number ever seen.
+#[must_use]
+pub fn next_number<'a>(latest: i64, seen: impl Iterator<Item = &'a str>) -> i64 {
+    seen.map(number).fold(latest, i64::max).saturating_add(1)
+}
+
+/// A reference to the Application as owner.
+#[must_use]
+pub fn owner_reference(app: &Application) -> OwnerReference {
+    OwnerReference {
+        api_version: Application::group_version(),
+        kind: Application::KIND.to_owned(),
+        name: app.metadata.name.clone().unwrap_or_default(),
+        uid: app.metadata.uid.clone().unwrap_or_default(),
+        controller: Some(true),
+        block_owner_deletion: None,
+    }
+}
+
+/// The object of a new revision.
+#[must_use]
+pub fn object(
+    app: &Application,
+    name: &str,
+    hash: &str,
+    spec: ApplicationRevisionSpec,
+) -> ApplicationRevision {
+    let namespace = app.metadata.namespace.as_deref().unwrap_or_default();
+    let app_name = app.metadata.name.as_deref().unwrap_or_default();
+    let mut revision = ApplicationRevision::new(namespace, name);
+    let mut labels = app.metadata.labels.clone().unwrap_or_default();
+    labels.insert(names::label::APP_NAME.to_owned(), app_name.to_owned());
+    labels.insert(names::label::APP_REVISION_HASH.to_owned(), hash.to_owned());
+    revision.metadata.labels = Some(labels);
+    let mut annotations = app.metadata.annotations.clone().unwrap_or_default();
+    annotations.remove(names::annotation::KUBECTL_LAST_APPLIED);
+    revision.metadata.annotations = Some(annotations).filter(|map| !map.is_empty());
+    revision.metadata.owner_references = Some(vec![owner_reference(app)]);
+    revision.spec = spec;
+    revision
+}
+
+/// The revisions to delete: the oldest ones beyond `limit` besides the one in use.
+#[must_use]
+pub fn surplus<'a>(all: &[&'a str], in_use: &str, limit: usize) -> Vec<&'a str> {
+    let mut others: Vec<&str> = all.iter().filter(|name| **name != in_use).copied().collect();
+    others.sort_by_key(|name| number(name));
+    let kept_in_use = usize::from(all.contains(&in_use));
+    let kill = all.len().saturating_sub(limit).saturating_sub(kept_in_use);
+    others.truncate(kill);
+    others
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    fn app(image: &str) -> Application {
+        serde_json::from_value(
+            json!({"metadata": {"name": "a", "namespace": "n"}, "spec": {"components": [
+            {"name": "c", "type": "t", "properties": {"image": image}}]}}),
+        )
+        .unwrap()
+    }
+
+    fn revision(name: &str, app: &Application) -> ApplicationRevision {
+        object(app, name, "h", snapshot(app, &Used::default(), BTreeMap::new(), None))
+    }
+
+    fn wanted(app: &Application) -> ApplicationRevisionSpec {
+        snapshot(app, &Used::default(), BTreeMap::new(), None)
+    }
+
+    #[test]
+    fn same_older_and_new() {
+        let all = [revision("a-v1", &app("1")), revision("a-v2", &app("2"))];
+        let choice = |image: &str| choose(&wanted(&app(image)), "", "a-v2", &all, false);
+        assert_eq!(choice("2"), Choice::Latest);
+        assert_eq!(choice("1"), Choice::Older("a-v1".into()));
+        assert_eq!(choice("3"), Choice::New);
+        assert_eq!(choose(&wanted(&app("2")), "p", "a-v2", &all, false), Choice::New);
+    }
+
+    #[test]
+    fn edits_without_meaning_are_no_new_revision() {
+        let mut edited = serde_json::to_value(app("1")).unwrap();
+        edited["spec"]["components"][0]["traits"] = json!([]);
+        edited["spec"]["components"][0]["dependsOn"] = json!([]);
+        edited["spec"]["policies"] = json!([]);
+        let edited: Application = serde_json::from_value(edited).unwrap();
+        let all = [revision("a-v1", &app("1"))];
+        assert_eq!(choose(&wanted(&edited), "", "a-v1", &all, false), Choice::Latest);
+    }
+
+    #[test]
+    fn numbers_are_never_used_twice() {
+        assert_eq!(next_number(1, ["a-v1", "a-v3"].into_iter()), 4);
+        assert_eq!(next_number(7, ["a-v1"].into_iter()), 8);
+        assert_eq!(next_number(0, std::iter::empty()), 1);
+    }
+
+    #[test]
+    fn the_oldest_beyond_the_limit_go() {
+        let all = ["a-v10", "a-v9", "a-v8", "a-v7"];
+        assert_eq!(surplus(&all, "a-v10", 2), ["a-v7"]);
+        assert_eq!(surplus(&all, "a-v7", 1), ["a-v8", "a-v9"]);
+        assert_eq!(surplus(&all, "a-v10", 0), ["a-v7", "a-v8", "a-v9"]);
+        assert_eq!(surplus(&all, "a-v10", 5), Vec::<&str>::new());
+    }
+}

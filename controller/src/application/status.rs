@@ -1,0 +1,165 @@
+//! The status of an Application: conditions, services, phases, and the one write that brings it to the API server.
+//!
+//! Answers for the status parts of `application_controller.go` and `apply.go`. The reference sends a merge patch of the
+//! whole object, which cannot clear what became empty; here the patch is the difference between what is stored and what
+//! should be, so that cleared fields are cleared and nothing is sent when nothing changed.
+
+use jiff::Timestamp;
+use serde_json::{Value, json};
+use vela_api::condition;
+use vela_api::names::{condition as types, phase};
+use vela_api::status::ComponentStatus;
+use vela_api::workflow::WorkflowStatus;
+use vela_api::{AppStatus, ClusterObjectReference, Condition, ManagedResource};
+use vela_apply::json_merge;
+use vela_workflow::WorkflowPhase;
+
+/// Sets a condition to true.
+pub fn set_true(status: &mut AppStatus, type_: &str, now: Timestamp) {
+    condition::set(&mut status.conditions, [Condition::available(type_, now)]);
+}
+
+/// A negative end: the condition of the failing phase and `Ready`.
+pub fn set_failed(status: &mut AppStatus, type_: &str, message: &str, now: Timestamp) {
+    condition::set(
+        &mut status.conditions,
+        [
+            Condition::reconcile_error(type_, message, now),
+            Condition::reconcile_error(types::READY, message, now),
+        ],
+    );
+}
+
+/// `Ready` after a complete pass. What an earlier failure left in `Synced` and `StateKeep` goes: those are never set true.
+pub fn set_ready(status: &mut AppStatus, now: Timestamp) {
+    status.conditions.retain(|c| c.type_ != types::SYNCED && c.type_ != types::STATE_KEEP);
+    condition::set(&mut status.conditions, [Condition::reconcile_success(types::READY, now)]);
+}
+
+/// `Ready` while a collection waits or fails.
+pub fn set_collecting(status: &mut AppStatus, message: &str, now: Timestamp) {
+    condition::set(&mut status.conditions, [Condition::deleting(types::READY, message, now)]);
+}
+
+/// A new run of the workflow: what the last one found is dropped, conditions up to `Render` stay.
+pub fn restart(status: &mut AppStatus, token: &str) {
+    status.services.clear();
+    status.applied_resources.clear();
+    let kept = [types::PARSED, types::REVISION, types::POLICY, types::RENDER];
+    status.conditions.retain(|condition| kept.contains(&condition.type_.as_str()));
+    status.workflow =
+        Some(WorkflowStatus { app_revision: token.to_owned(), ..WorkflowStatus::default() });
+}
+
+/// The phase a workflow gives its Application, health aside.
+#[must_use]
+pub fn phase_of(workflow: WorkflowPhase) -> &'static str {
+    match workflow {
+        WorkflowPhase::Initializing | WorkflowPhase::Executing => phase::RUNNING_WORKFLOW,
+        WorkflowPhase::Suspending => phase::WORKFLOW_SUSPENDING,
+        WorkflowPhase::Terminated => phase::WORKFLOW_TERMINATED,
+        WorkflowPhase::Failed => phase::WORKFLOW_FAILED,
+        WorkflowPhase::Succeeded => phase::RUNNING,
+    }
+}
+
+/// Whether everything reported is healthy; pending traits do not count.
+#[must_use]
+pub fn is_healthy(services: &[ComponentStatus]) -> bool {
+    services
+        .iter()
+        .all(|service| service.healthy && service.traits.iter().all(|t| t.pending || t.healthy))
+}
+
+/// Puts a component's status in, in place of the one of the same target.
+pub fn put_service(services: &mut Vec<ComponentStatus>, new: ComponentStatus) {
+    let same = |old: &ComponentStatus| {
+        old.name == new.name
+            && old.namespace == new.namespace
+            && old.cluster == new.cluster
+            && old.env == new.env
+    };
+    match services.iter_mut().find(|old| same(old)) {
+        Some(old) => *old = new,
+        None => services.push(new),
+    }
+}
+
+/// A reference to a dispatched object.
+#[must_use]
+pub fn reference(resource: &ManagedResource, creator: &str) -> ClusterObjectReference {
+    ClusterObjectReference {
+        api_version: resource.api_version.clone(),
+        cluster: resource.cluster.clone(),
+        creator: creator.to_owned(),
+        kind: resource.kind.clone(),
+        name: resource.name.clone(),
+        namespace: resource.namespace.clone(),
+        ..ClusterObjectReference::default()
+    }
+}
+
+/// The merge patch from one status to another; `None` if there is no difference.
+#[must_use]
+pub fn patch(stored: &AppStatus, wanted: &AppStatus) -> Option<Value> {
+    let value = |status: &AppStatus| serde_json::to_value(status).unwrap_or(Value::Null);
+    let diff = json_merge::diff(&value(stored), &value(wanted));
+    (!json_merge::is_empty(&diff)).then(|| json!({ "status": diff }))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn at(second: i64) -> Timestamp {
+        Timestamp::from_second(second).unwrap()
+    }
+
+    #[test]
+    fn equal_statuses_need_no_write_and_cleared_fields_are_cleared() {
+        let mut stored = AppStatus { phase: phase::RUNNING.into(), ..AppStatus::default() };
+        stored.services.push(ComponentStatus { name: "a".into(), ..ComponentStatus::default() });
+        assert_eq!(patch(&stored, &stored.clone()), None);
+        let mut wanted = stored.clone();
+        wanted.services.clear();
+        assert_eq!(patch(&stored, &wanted), Some(json!({"status": {"services": null}})));
+    }
+
+    #[test]
+    fn a_restart_keeps_what_is_known_before_the_workflow() {
+        let mut status = AppStatus::default();
+        for ty in types::APPLICATION_ORDER {
+            set_true(&mut status, ty, at(1));
+        }
+        restart(&mut status, "a-v2");
+        let kept: Vec<_> = status.conditions.iter().map(|c| c.type_.as_str()).collect();
+        assert_eq!(kept, ["Parsed", "Revision", "Policy", "Render"]);
+        assert_eq!(status.workflow.map(|w| w.app_revision), Some("a-v2".to_owned()));
+    }
+
+    #[test]
+    fn recovery_forgets_the_failure() {
+        let mut status = AppStatus::default();
+        set_failed(&mut status, types::SYNCED, "x", at(1));
+        assert_eq!(status.conditions.len(), 2);
+        set_ready(&mut status, at(2));
+        let left: Vec<_> = status.conditions.iter().map(|c| (&*c.type_, &*c.status)).collect();
+        assert_eq!(left, [("Ready", "True")]);
+    }
+
+    #[test]
+    fn services_are_identified_by_target() {
+        let mut services = Vec::new();
+        let one = |cluster: &str, healthy| ComponentStatus {
+            name: "a".into(),
+            cluster: cluster.into(),
+            healthy,
+            ..ComponentStatus::default()
+        };
+        put_service(&mut services, one("", false));
+        put_service(&mut services, one("local", true));
+        put_service(&mut services, one("", true));
+        assert_eq!(services.len(), 2);
+        assert!(is_healthy(&services));
+    }
+}

@@ -1,0 +1,293 @@
+//! The flags of this program, under the names and with the defaults of `vela-core` (`cmd/core/app/options`), and the
+//! configuration they make. Flags that `vela-core` has or had and that mean nothing here are accepted with a warning.
+
+use std::time::Duration;
+
+use clap::Parser;
+use vela_serve::flags::{GateFlags, KubeFlags, ProcessFlags, duration};
+use vela_serve::gates::{GateError, Gates};
+
+use crate::context::AllowedTypes;
+use crate::registry::{self, Selection};
+
+/// The controller of KubeVela's control plane.
+#[derive(Debug, Parser)]
+#[command(name = "vela-controller", version)]
+#[allow(clippy::struct_excessive_bools, reason = "flags of an existing program")]
+pub struct Flags {
+    #[command(flatten)]
+    process: ProcessFlags,
+    #[command(flatten)]
+    kube: KubeFlags,
+    #[command(flatten)]
+    gates: GateFlags,
+    /// Work only while holding the lease.
+    #[arg(long)]
+    enable_leader_election: bool,
+    /// Namespace of the lease; empty means the Pod's.
+    #[arg(long, default_value = "")]
+    leader_election_namespace: String,
+    /// How long a leader is believed.
+    #[arg(long, default_value = "15s", value_parser = duration)]
+    leader_election_lease_duration: Duration,
+    /// How long a leader tries to renew before it gives up.
+    #[arg(long, default_value = "10s", value_parser = duration)]
+    leader_election_renew_deadline: Duration,
+    /// Pause between tries.
+    #[arg(long, default_value = "2s", value_parser = duration)]
+    leader_election_retry_period: Duration,
+    /// Period after which a settled Application is looked at again.
+    #[arg(long, default_value = "5m", value_parser = duration)]
+    application_re_sync_period: Duration,
+    /// The same with the gate ApplyOnce.
+    #[arg(long, default_value = "10h", value_parser = duration)]
+    informer_sync_period: Duration,
+    /// Namespace of the built-in definitions.
+    #[arg(long, default_value = "vela-system")]
+    system_definition_namespace: String,
+    /// Reconciles at a time, for each controller.
+    #[arg(long, default_value_t = 4)]
+    concurrent_reconciles: usize,
+    /// Deadline of one reconcile.
+    #[arg(long, default_value = "3m", value_parser = duration)]
+    reconcile_timeout: Duration,
+    /// ApplicationRevisions kept beside the current one.
+    #[arg(long, default_value_t = 10)]
+    application_revision_limit: usize,
+    /// DefinitionRevisions kept beside the current one.
+    #[arg(long, default_value_t = 20)]
+    definition_revision_limit: usize,
+    /// Objects of one dispatch written at a time.
+    #[arg(long, default_value_t = 10)]
+    max_dispatch_concurrent: usize,
+    /// Longest pause of a waiting workflow, in seconds.
+    #[arg(long, default_value_t = 60)]
+    max_workflow_wait_backoff_time: u64,
+    /// Longest pause of a failing workflow, in seconds.
+    #[arg(long, default_value_t = 300)]
+    max_workflow_failed_backoff_time: u64,
+    /// Failing attempts of a step that are repeated.
+    #[arg(long, default_value_t = 10)]
+    max_workflow_step_error_retry_times: u32,
+    /// Objects may be outside the Application's namespace.
+    #[arg(long, default_value_t = true)]
+    allow_cross_namespace_resource: bool,
+    /// Kinds that may be dispatched: `whitelist:Kind.version.group,...` or `blacklist:...`.
+    #[arg(long, default_value = "")]
+    allow_resource_types: String,
+    /// No label app.oam.dev/revision on objects.
+    #[arg(long)]
+    optimize_disable_component_revision: bool,
+    /// Identity of Applications that name none, with the gate AuthenticateApplication.
+    #[arg(long, default_value = "kubevela:vela-core")]
+    authentication_default_user: String,
+    /// Leave Applications alone that require no controller version.
+    #[arg(long)]
+    ignore_app_without_controller_version: bool,
+    /// Leave definitions alone that require no controller version.
+    #[arg(long)]
+    ignore_definition_without_controller_version: bool,
+    /// Version written to new Applications and compared with the version they require.
+    #[arg(long, default_value = concat!("v", env!("CARGO_PKG_VERSION")))]
+    advertised_version: String,
+    /// Controllers to run: `*`, names, and `-name` for all but one.
+    #[arg(long, default_value = "*", value_delimiter = ',', allow_hyphen_values = true)]
+    controllers: Vec<String>,
+    /// Rewrite old CUE syntax before it is rendered.
+    #[arg(long, default_value_t = true)]
+    enable_cue_version_compatibility: bool,
+    /// Renderings at a time; 0 means as many as there are processors.
+    #[arg(long, default_value_t = 0)]
+    render_concurrency: usize,
+}
+
+/// The configuration of the process, checked.
+#[derive(Debug, Clone)]
+pub struct Config {
+    /// Probes, metrics, logs.
+    pub process: ProcessFlags,
+    /// The API server.
+    pub kube: KubeFlags,
+    /// Feature gates.
+    pub gates: Gates,
+    /// The election; `None` to lead without one.
+    pub election: Option<Election>,
+    /// Period of settled Applications.
+    pub resync: Duration,
+    /// Namespace of the built-in definitions.
+    pub system_namespace: String,
+    /// Reconciles at a time, for each controller.
+    pub workers: usize,
+    /// Deadline of one reconcile.
+    pub reconcile_timeout: Duration,
+    /// ApplicationRevisions kept.
+    pub application_revision_limit: usize,
+    /// DefinitionRevisions kept.
+    pub definition_revision_limit: usize,
+    /// Objects written at a time.
+    pub dispatch_concurrency: usize,
+    /// Bounds of the workflow engine.
+    pub workflow: vela_workflow::Options,
+    /// Objects may be anywhere.
+    pub allow_cross_namespace: bool,
+    /// Kinds that may be dispatched.
+    pub allowed_types: AllowedTypes,
+    /// No component revision label.
+    pub disable_component_revision: bool,
+    /// Identity of Applications without one.
+    pub default_user: String,
+    /// Only Applications that require our version.
+    pub ignore_without_version: bool,
+    /// Only definitions that require our version.
+    pub ignore_definitions_without_version: bool,
+    /// Our version, as Applications see it.
+    pub version: String,
+    /// Controllers to run.
+    pub controllers: Selection,
+    /// Rewrite old CUE syntax.
+    pub legacy_cue: bool,
+    /// Threads for rendering.
+    pub render_threads: usize,
+}
+
+/// Who leads.
+#[derive(Debug, Clone)]
+pub struct Election {
+    /// Namespace of the lease.
+    pub namespace: String,
+    /// How long a leader is believed.
+    pub lease_duration: Duration,
+    /// How long it tries to renew.
+    pub renew_deadline: Duration,
+    /// Pause between tries.
+    pub retry_period: Duration,
+}
+
+/// Flags that do not fit together or cannot be read.
+#[derive(Debug, thiserror::Error)]
+pub enum ConfigError {
+    /// A feature gate.
+    #[error("--feature-gates: {0}")]
+    Gate(#[from] GateError),
+    /// The list of kinds.
+    #[error("--allow-resource-types: {0}")]
+    AllowedTypes(&'static str),
+    /// The list of controllers.
+    #[error("--controllers: {0}")]
+    Controllers(#[from] registry::SelectionError),
+}
+
+impl TryFrom<Flags> for Config {
+    type Error = ConfigError;
+
+    fn try_from(flags: Flags) -> Result<Self, ConfigError> {
+        let Flags {
+            process,
+            kube,
+            gates,
+            enable_leader_election,
+            leader_election_namespace,
+            leader_election_lease_duration,
+            leader_election_renew_deadline,
+            leader_election_retry_period,
+            application_re_sync_period,
+            informer_sync_period,
+            system_definition_namespace,
+            concurrent_reconciles,
+            reconcile_timeout,
+            application_revision_limit,
+            definition_revision_limit,
+            max_dispatch_concurrent,
+            max_workflow_wait_backoff_time,
+            max_workflow_failed_backoff_time,
+            max_workflow_step_error_retry_times,
+            allow_cross_namespace_resource,
+            allow_resource_types,
+            optimize_disable_component_revision,
+            authentication_default_user,
+            ignore_app_without_controller_version,
+            ignore_definition_without_controller_version,
+            advertised_version,
+            controllers,
+            enable_cue_version_compatibility,
+            render_concurrency,
+        } = flags;
+        let gates = gates.gates()?;
+        let election = enable_leader_election.then_some(Election {
+            namespace: leader_election_namespace,
+            lease_duration: leader_election_lease_duration,
+            renew_deadline: leader_election_renew_deadline,
+            retry_period: leader_election_retry_period,
+        });
+        let processors = std::thread::available_parallelism().map_or(1, usize::from);
+        Ok(Self {
+            process,
+            kube,
+            resync: if gates.apply_once {
+                informer_sync_period
+            } else {
+                application_re_sync_period
+            },
+            workflow: vela_workflow::Options {
+                max_error_retries: max_workflow_step_error_retry_times,
+                max_wait: Duration::from_secs(max_workflow_wait_backoff_time.max(1)),
+                max_failed_wait: Duration::from_secs(max_workflow_failed_backoff_time.max(1)),
+                suspend_on_failure: gates.enable_suspend_on_failure,
+                ..vela_workflow::Options::default()
+            },
+            gates,
+            election,
+            system_namespace: system_definition_namespace,
+            workers: concurrent_reconciles.max(1),
+            reconcile_timeout,
+            application_revision_limit,
+            definition_revision_limit,
+            dispatch_concurrency: max_dispatch_concurrent,
+            allow_cross_namespace: allow_cross_namespace_resource,
+            allowed_types: AllowedTypes::parse(&allow_resource_types)
+                .map_err(ConfigError::AllowedTypes)?,
+            disable_component_revision: optimize_disable_component_revision,
+            default_user: authentication_default_user,
+            ignore_without_version: ignore_app_without_controller_version,
+            ignore_definitions_without_version: ignore_definition_without_controller_version,
+            version: advertised_version,
+            controllers: Selection::parse(&controllers)?,
+            legacy_cue: enable_cue_version_compatibility,
+            render_threads: if render_concurrency == 0 { processors } else { render_concurrency },
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn config(args: &[&str]) -> Result<Config, String> {
+        let args = args.iter().map(std::ffi::OsString::from);
+        let parsed = vela_serve::flags::parse::<Flags>(args).map_err(|e| e.to_string())?;
+        Config::try_from(parsed.flags).map_err(|error| error.to_string())
+    }
+
+    #[test]
+    fn defaults_are_the_references() {
+        let config = config(&[]).unwrap();
+        assert!(config.election.is_none());
+        assert_eq!(config.resync, Duration::from_secs(300));
+        assert_eq!((config.workers, config.application_revision_limit), (4, 10));
+        assert_eq!(config.definition_revision_limit, 20);
+        assert_eq!(config.workflow.max_error_retries, 10);
+        assert!(config.allow_cross_namespace);
+    }
+
+    #[test]
+    fn gates_have_their_side_effects_and_mistakes_are_one_line() {
+        let once = config(&["--feature-gates=ApplyOnce=true"]).unwrap();
+        assert_eq!(once.resync, Duration::from_secs(36_000));
+        let error = config(&["--feature-gates=Nonsense=true"]).unwrap_err();
+        assert!(error.starts_with("--feature-gates: unknown feature gate"), "{error}");
+        let error = config(&["--allow-resource-types=Deployment"]).unwrap_err();
+        assert!(error.starts_with("--allow-resource-types:"), "{error}");
+        let error = config(&["--controllers=*,-aplication"]).unwrap_err();
+        assert!(error.contains("application"), "{error}");
+    }
+}

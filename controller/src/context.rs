@@ -1,0 +1,159 @@
+//! What every reconcile works with: the connection, the caches, the renderer and the settings.
+
+use std::collections::{BTreeMap, HashMap};
+use std::sync::Arc;
+use std::time::Duration;
+
+use parking_lot::Mutex;
+use serde_json::{Map, Value};
+use vela_api::{Application, ApplicationRevision, RawExtension, ResourceTracker};
+use vela_apply::ResourceKey;
+use vela_render::{ClusterVersion, Renderer};
+use vela_serve::gates::Gates;
+use vela_serve::pool::Pool;
+
+use crate::definitions::Definitions;
+use crate::events::Recorder;
+use crate::metrics::Metrics;
+use crate::queue::{Key, Queue};
+use vela_cluster::Io;
+use vela_cluster::LiveObjects;
+use vela_cluster::Store;
+
+/// What flags and gates say, as the reconciles need it.
+#[derive(Debug, Clone)]
+pub struct Settings {
+    /// Feature gates.
+    pub gates: Gates,
+    /// Namespace of built-in definitions.
+    pub system_namespace: String,
+    /// Period of a settled Application.
+    pub resync: Duration,
+    /// Deadline of one reconcile.
+    pub reconcile_timeout: Duration,
+    /// ApplicationRevisions kept beside the current one.
+    pub application_revision_limit: usize,
+    /// DefinitionRevisions kept beside the current one.
+    pub definition_revision_limit: usize,
+    /// Objects of one dispatch written at once.
+    pub dispatch_concurrency: usize,
+    /// Objects may be outside the Application's namespace.
+    pub allow_cross_namespace: bool,
+    /// Which kinds may be dispatched.
+    pub allowed_types: AllowedTypes,
+    /// No label `app.oam.dev/revision` on objects.
+    pub disable_component_revision: bool,
+    /// Version written to `oam.dev/kubevela-version` and compared with `controller-version-require`.
+    pub version: String,
+    /// Applications without a version requirement are left alone.
+    pub ignore_without_version: bool,
+    /// Definitions without a version requirement are left alone.
+    pub ignore_definitions_without_version: bool,
+    /// Identity of Applications that name none, with the gate AuthenticateApplication.
+    pub default_user: String,
+    /// Bounds of the workflow engine.
+    pub workflow: vela_workflow::Options,
+    /// The version of the local cluster.
+    pub cluster_version: ClusterVersion,
+}
+
+/// `--allow-resource-types`.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub enum AllowedTypes {
+    /// No restriction.
+    #[default]
+    All,
+    /// Only these, as `Kind.version[.group]`.
+    Only(Vec<String>),
+    /// All but these.
+    Except(Vec<String>),
+}
+
+impl AllowedTypes {
+    /// Reads `whitelist:A,B` or `blacklist:A,B`.
+    ///
+    /// # Errors
+    /// Another form.
+    pub fn parse(text: &str) -> Result<Self, &'static str> {
+        let list = |items: &str| items.split(',').map(|item| item.trim().to_owned()).collect();
+        match text.split_once(':') {
+            None if text.is_empty() => Ok(Self::All),
+            Some(("whitelist", items)) => Ok(Self::Only(list(items))),
+            Some(("blacklist", items)) => Ok(Self::Except(list(items))),
+            _ => Err("write whitelist:Kind.version.group,... or blacklist:..."),
+        }
+    }
+
+    /// Whether a kind may be dispatched.
+    #[must_use]
+    pub fn allows(&self, api_version: &str, kind: &str) -> bool {
+        let name = match api_version.split_once('/') {
+            Some((group, version)) => format!("{kind}.{version}.{group}"),
+            None => format!("{kind}.{api_version}"),
+        };
+        match self {
+            Self::All => true,
+            Self::Only(list) => list.contains(&name),
+            Self::Except(list) => !list.contains(&name),
+        }
+    }
+}
+
+/// What is remembered of an Application between reconciles; losing it costs work, never correctness.
+#[derive(Debug, Default)]
+pub struct AppMemory {
+    /// Everything the last complete look depended on; equal means nothing to do.
+    pub settled: Option<u64>,
+    /// Backoff counters of the workflow.
+    pub workflow: vela_workflow::Memory,
+    /// Variables that steps left, of the run named beside.
+    pub variables: (String, Map<String, Value>),
+    /// Patches that changed nothing on the server: not sent again.
+    pub no_ops: HashMap<ResourceKey, (RawExtension, u64)>,
+    /// Events told already for this revision and phase.
+    pub told: BTreeMap<&'static str, String>,
+}
+
+/// Shared by all reconciles.
+#[derive(Debug)]
+pub struct Context {
+    /// The connection.
+    pub io: Arc<Io>,
+    /// Objects that Applications own.
+    pub live: LiveObjects,
+    /// Applications.
+    pub apps: Arc<Store<Application>>,
+    /// ApplicationRevisions.
+    pub revisions: Arc<Store<ApplicationRevision>>,
+    /// ResourceTrackers.
+    pub trackers: Arc<Store<ResourceTracker>>,
+    /// Definitions and the like.
+    pub definitions: Arc<Definitions>,
+    /// Templates to objects.
+    pub renderer: Arc<Renderer>,
+    /// Threads for rendering.
+    pub pool: Arc<Pool>,
+    /// Events.
+    pub events: Recorder,
+    /// Metrics.
+    pub metrics: Metrics,
+    /// Flags and gates.
+    pub settings: Settings,
+    /// Work of the Application controller.
+    pub queue: Arc<Queue>,
+    /// See [`AppMemory`]; an entry goes with its Application.
+    pub memories: Mutex<HashMap<Key, Arc<Mutex<AppMemory>>>>,
+}
+
+impl Context {
+    /// What is remembered of an Application.
+    #[must_use]
+    pub fn memory(&self, key: &Key) -> Arc<Mutex<AppMemory>> {
+        Arc::clone(self.memories.lock().entry(key.clone()).or_default())
+    }
+
+    /// The Application is gone.
+    pub fn forget(&self, key: &Key) {
+        self.memories.lock().remove(key);
+    }
+}

@@ -1,0 +1,145 @@
+//! The definitions of the cluster, cached, and how a type name finds its definition.
+//!
+//! Answers for `pkg/oam/util/helper.go` (GetCapabilityDefinition): the Application's namespace first, then the system
+//! namespace; `name@vR` means the definition embedded in the DefinitionRevision `name-vR`.
+
+use std::sync::Arc;
+
+use serde::Serialize;
+use serde_json::Value;
+use vela_api::{
+    ComponentDefinition, DefinitionRevision, Policy, PolicyDefinition, TraitDefinition, Workflow,
+    WorkflowStepDefinition, WorkloadDefinition,
+};
+use vela_render::{Definition, Kind};
+
+use crate::messages;
+use vela_cluster::{Key, Store, Stored};
+
+/// The caches of everything an Application refers to by name.
+#[derive(Debug, Default)]
+pub struct Definitions {
+    /// ComponentDefinitions.
+    pub components: Arc<Store<ComponentDefinition>>,
+    /// TraitDefinitions.
+    pub traits: Arc<Store<TraitDefinition>>,
+    /// PolicyDefinitions.
+    pub policies: Arc<Store<PolicyDefinition>>,
+    /// WorkflowStepDefinitions.
+    pub steps: Arc<Store<WorkflowStepDefinition>>,
+    /// WorkloadDefinitions.
+    pub workloads: Arc<Store<WorkloadDefinition>>,
+    /// DefinitionRevisions.
+    pub revisions: Arc<Store<DefinitionRevision>>,
+    /// Policies outside of Applications.
+    pub external_policies: Arc<Store<Policy>>,
+    /// Workflows outside of Applications.
+    pub workflows: Arc<Store<Workflow>>,
+    /// Where built-in definitions live.
+    pub system_namespace: String,
+}
+
+/// A definition kind that can be looked up.
+pub trait Lookup: Stored + Clone + Serialize + Default {
+    /// Its kind for rendering.
+    const KIND: Kind;
+    /// Its cache.
+    fn store(definitions: &Definitions) -> &Store<Self>;
+    /// The one embedded in a DefinitionRevision.
+    fn of_revision(revision: &DefinitionRevision) -> Option<&Self>;
+    /// `metadata.name`.
+    fn name(&self) -> &str;
+}
+
+macro_rules! lookup {
+    ($kind:ident, $render:ident, $store:ident, $embedded:expr) => {
+        impl Lookup for $kind {
+            const KIND: Kind = Kind::$render;
+            fn store(definitions: &Definitions) -> &Store<Self> {
+                &definitions.$store
+            }
+            fn of_revision(revision: &DefinitionRevision) -> Option<&Self> {
+                let embedded: fn(&DefinitionRevision) -> Option<&Self> = $embedded;
+                embedded(revision)
+            }
+            fn name(&self) -> &str {
+                self.metadata.name.as_deref().unwrap_or_default()
+            }
+        }
+    };
+}
+
+lookup!(ComponentDefinition, Component, components, |r| Some(&r.spec.component_definition));
+lookup!(TraitDefinition, Trait, traits, |r| Some(&r.spec.trait_definition));
+lookup!(PolicyDefinition, Policy, policies, |r| Some(&r.spec.policy_definition));
+lookup!(WorkflowStepDefinition, WorkflowStep, steps, |r| Some(&r.spec.workflow_step_definition));
+lookup!(WorkloadDefinition, Workload, workloads, |_| None);
+
+impl Definitions {
+    /// The definition that a type name (`webservice`, `webservice@v3`) means in a namespace.
+    #[must_use]
+    pub fn find<T: Lookup>(&self, namespace: &str, type_name: &str) -> Option<Arc<T>> {
+        let namespaces = [namespace, self.system_namespace.as_str()];
+        if let Some((name, revision)) = type_name.split_once('@') {
+            let key = format!("{name}-{revision}");
+            return namespaces.iter().find_map(|ns| {
+                let revision = self.revisions.get(&Key::new(*ns, &key))?;
+                let definition = T::of_revision(&revision)?;
+                (definition.name() == name).then(|| Arc::new(definition.clone()))
+            });
+        }
+        namespaces.iter().find_map(|ns| T::store(self).get(&Key::new(*ns, type_name)))
+    }
+
+    /// With auto-update `"true"`: the newest revision whose version begins with the one asked for.
+    #[must_use]
+    pub fn find_newest<T: Lookup>(&self, namespace: &str, type_name: &str) -> Option<Arc<T>> {
+        let Some((name, version)) = type_name.split_once("@v") else {
+            return self.find(namespace, type_name);
+        };
+        if let Some(exact) = self.find(namespace, type_name) {
+            return Some(exact);
+        }
+        let prefix = format!("{name}-v{version}.");
+        [namespace, self.system_namespace.as_str()].iter().find_map(|ns| {
+            let revisions = self.revisions.all();
+            let newest = revisions
+                .iter()
+                .filter(|revision| revision.metadata.namespace.as_deref() == Some(*ns))
+                .filter_map(|revision| {
+                    let full = revision.metadata.name.as_deref()?;
+                    let text = full.starts_with(&prefix).then_some(full)?;
+                    let version = text.strip_prefix(&format!("{name}-v"))?;
+                    Some((semver::Version::parse(version).ok()?, revision))
+                })
+                .max_by(|(a, _), (b, _)| a.cmp(b))?;
+            let definition = T::of_revision(newest.1)?;
+            (definition.name() == name).then(|| Arc::new(definition.clone()))
+        })
+    }
+
+    /// What is missing, for people.
+    #[must_use]
+    pub fn missing<T: Lookup>(&self, namespace: &str, type_name: &str) -> String {
+        messages::definition_not_found(T::KIND.kind(), type_name, namespace, &self.system_namespace)
+    }
+}
+
+/// A definition in the form rendering wants.
+#[must_use]
+pub fn to_render<T: Lookup>(definition: &T) -> Definition {
+    let object = serde_json::to_value(definition).unwrap_or(Value::Null);
+    let spec = object.get("spec").unwrap_or(&Value::Null);
+    let mut out = Definition::from_spec(T::KIND, definition.name(), spec);
+    if let Some(annotations) = object.pointer("/metadata/annotations").and_then(Value::as_object) {
+        for (key, value) in annotations {
+            if let Some(value) = value.as_str() {
+                out.annotations.insert(key.clone(), value.to_owned());
+            }
+        }
+    }
+    if let Some(whole) = Definition::from_object(&object) {
+        out.template = whole.template;
+    }
+    out
+}

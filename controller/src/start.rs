@@ -1,0 +1,470 @@
+//! Start and end of the process: probes first, then the connection, the caches, the lease, the workers.
+
+use std::collections::{BTreeMap, HashMap};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use anyhow::Context as _;
+use futures::FutureExt;
+use jiff::Timestamp;
+use kube::runtime::watcher;
+use parking_lot::Mutex;
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
+use tracing::info;
+use vela_api::{
+    Application, ApplicationRevision, ComponentDefinition, DefinitionRevision, ObjectMeta, Policy,
+    PolicyDefinition, ResourceTracker, TraitDefinition, Workflow, WorkflowStepDefinition,
+    WorkloadDefinition, names,
+};
+use vela_cluster::client::{ClientOptions, Timeouts, connect, wait_for_api_server, wait_for_kinds};
+use vela_cluster::lease::{self, Elector, LeaseOptions, Outcome};
+use vela_cluster::watch::{Change, feed};
+use vela_cluster::{Discovery, Io, LiveObjects, Stored};
+use vela_render::{ClusterVersion, Options, Renderer};
+use vela_serve::health::Health;
+use vela_serve::metrics::Registry;
+use vela_serve::pool::Pool;
+use vela_serve::tls;
+
+use crate::application;
+use crate::config::{Config, Election};
+use crate::context::{Context, Settings};
+use crate::definitions::Definitions;
+use crate::events::{self, Recorder};
+use crate::guard::{self, Ended};
+use crate::metrics::Metrics;
+use crate::queue::{Key, Queue};
+use crate::registry;
+
+/// Rendering jobs handed to the pool beyond those that run; more wait outside at no cost.
+const QUEUE: usize = 64;
+/// How long the end of the process waits for reconciles under way.
+const DRAIN: Duration = Duration::from_secs(10);
+
+/// Our kinds that must be served before work begins.
+const KINDS: [(&str, &str); 9] = [
+    (vela_api::V1BETA1, "Application"),
+    (vela_api::V1BETA1, "ApplicationRevision"),
+    (vela_api::V1BETA1, "ResourceTracker"),
+    (vela_api::V1BETA1, "ComponentDefinition"),
+    (vela_api::V1BETA1, "TraitDefinition"),
+    (vela_api::V1BETA1, "PolicyDefinition"),
+    (vela_api::V1BETA1, "WorkflowStepDefinition"),
+    (vela_api::V1BETA1, "WorkloadDefinition"),
+    (vela_api::V1BETA1, "DefinitionRevision"),
+];
+
+/// Works until the token is cancelled, then ends what is under way. The error is one line for the operator.
+///
+/// # Errors
+/// Flags that cannot be followed, or the lease was lost.
+pub async fn run(config: Config, stop: CancellationToken) -> anyhow::Result<()> {
+    tls::install_crypto();
+    let registry = Registry::new("vela-controller", env!("CARGO_PKG_VERSION"))?;
+    let metrics = Metrics::new(&registry)?;
+    let health = Health::new();
+    let (connected, synced) = (health.readiness("api-server"), health.readiness("caches"));
+    let tasks = TaskTracker::new();
+    let end = CancellationToken::new();
+    let _end_on_return = end.clone().drop_guard();
+    // Probes answer from the first moment: a Pod that waits for its API server is alive.
+    if let Some(listener) = config.process.health_addr.bind().await.with_context(|| {
+        format!("--health-addr: cannot listen on {}", config.process.health_addr)
+    })? {
+        tasks.spawn(health.clone().serve(listener, end.clone()));
+    }
+    if let Some(listener) = config.process.metrics_addr.bind().await.with_context(|| {
+        format!("--metrics-addr: cannot listen on {}", config.process.metrics_addr)
+    })? {
+        tasks.spawn(registry.clone().serve(listener, end.clone()));
+    }
+    let options = client_options(&config);
+    let client = connect(&options).await?;
+    let Some(version) = wait_for_api_server(&client, &stop).await else { return Ok(()) };
+    let discovery = Discovery::new(client.clone());
+    if !wait_for_kinds(&discovery, &KINDS, &stop).await {
+        return Ok(());
+    }
+    connected.pass();
+
+    let queue = Arc::new(Queue::default());
+    let io = Arc::new(Io::new(client.clone()));
+    let (recorder, told) = Recorder::new(names::event::APPLICATION);
+    tasks.spawn(events::write(Arc::clone(&io), told));
+    let notify = {
+        let queue = Arc::clone(&queue);
+        Arc::new(move |owner: &vela_apply::Owner| {
+            queue.add(Key::new(&*owner.namespace, &*owner.name));
+        })
+    };
+    let live = LiveObjects::new(Arc::clone(&io), notify, tasks.clone(), end.clone());
+    let renderer =
+        Renderer::new(Options { rewrite_legacy_syntax: config.legacy_cue, ..Options::default() });
+    let context = Arc::new(Context {
+        io,
+        live,
+        apps: Arc::default(),
+        revisions: Arc::default(),
+        trackers: Arc::default(),
+        definitions: Arc::new(Definitions {
+            system_namespace: config.system_namespace.clone(),
+            ..Definitions::default()
+        }),
+        renderer: Arc::new(renderer),
+        pool: Arc::new(
+            Pool::new("cue", config.render_threads, QUEUE).context("cannot start threads")?,
+        ),
+        events: recorder,
+        metrics,
+        settings: settings(&config, &version),
+        queue: Arc::clone(&queue),
+        memories: Mutex::new(HashMap::new()),
+    });
+    feeds(&context, &client, &tasks, &end);
+    tokio::select! {
+        () = all_synced(&context) => {}
+        () = stop.cancelled() => return Ok(()),
+    }
+    synced.pass();
+    info!(
+        applications = context.apps.len(),
+        definitions = context.definitions.components.len(),
+        "caches are filled"
+    );
+    lead(&config, &options, context, &stop, &health).await?;
+    end.cancel();
+    tasks.close();
+    // Event writing ends with its last recorder; whatever else hangs is not waited for.
+    let _ = tokio::time::timeout(Duration::from_secs(2), tasks.wait()).await;
+    Ok(())
+}
+
+fn client_options(config: &Config) -> ClientOptions {
+    let kube = &config.kube;
+    ClientOptions {
+        kubeconfig: kube.kubeconfig.clone(),
+        kubeconfig_env: std::env::var_os("KUBECONFIG").map(Into::into),
+        qps: kube.kube_api_qps,
+        burst: kube.kube_api_burst,
+        timeouts: Timeouts {
+            request: kube.controller_client_request_timeout,
+            list: kube.controller_client_long_running_request_timeout,
+            mutating: kube.controller_client_mutating_request_timeout,
+        },
+        ..ClientOptions::new(concat!("vela-controller/", env!("CARGO_PKG_VERSION")))
+    }
+}
+
+fn settings(config: &Config, version: &k8s_openapi::apimachinery::pkg::version::Info) -> Settings {
+    Settings {
+        gates: config.gates.clone(),
+        system_namespace: config.system_namespace.clone(),
+        resync: config.resync,
+        reconcile_timeout: config.reconcile_timeout,
+        application_revision_limit: config.application_revision_limit,
+        definition_revision_limit: config.definition_revision_limit,
+        dispatch_concurrency: config.dispatch_concurrency,
+        allow_cross_namespace: config.allow_cross_namespace,
+        allowed_types: config.allowed_types.clone(),
+        disable_component_revision: config.disable_component_revision,
+        version: config.version.clone(),
+        ignore_without_version: config.ignore_without_version,
+        ignore_definitions_without_version: config.ignore_definitions_without_version,
+        default_user: config.default_user.clone(),
+        workflow: config.workflow.clone(),
+        cluster_version: ClusterVersion {
+            major: version.major.clone(),
+            minor: version.minor.clone(),
+            git_version: version.git_version.clone(),
+            platform: version.platform.clone(),
+        },
+    }
+}
+
+/// Managed fields are half of an object and nobody needs them.
+fn trim(metadata: &mut ObjectMeta) {
+    metadata.managed_fields = None;
+    if let Some(annotations) = &mut metadata.annotations {
+        annotations.remove(names::annotation::KUBECTL_LAST_APPLIED);
+    }
+}
+
+/// Starts one watch.
+macro_rules! watch_kind {
+    ($tasks:expr, $end:expr, $client:expr, $store:expr, $kind:ty, $tell:expr) => {{
+        let (client, store, end) = ($client.clone(), Arc::clone(&$store), $end.clone());
+        let tell = $tell;
+        $tasks.spawn(async move {
+            let trimmed = |mut object: $kind| {
+                trim(&mut object.metadata);
+                object
+            };
+            let feed =
+                feed::<$kind, $kind>(client, watcher::Config::default(), store, trimmed, tell);
+            tokio::select! {
+                () = feed => {}
+                () = end.cancelled() => {}
+            }
+        });
+    }};
+}
+
+/// Starts the watches of our own kinds.
+fn feeds(
+    context: &Arc<Context>,
+    client: &kube::Client,
+    tasks: &TaskTracker,
+    end: &CancellationToken,
+) {
+    let queue = Arc::clone(&context.queue);
+    let definitions = &context.definitions;
+    watch_kind!(tasks, end, client, context.apps, Application, {
+        let queue = Arc::clone(&queue);
+        move |change: Change<Application>| queue.add(change.key)
+    });
+    watch_kind!(tasks, end, client, context.revisions, ApplicationRevision, {
+        let queue = Arc::clone(&queue);
+        move |change: Change<ApplicationRevision>| {
+            // A revision that is gone is made again; the others are our own.
+            if let (Some(old), None) = (change.old, change.new) {
+                old.index().into_iter().for_each(|app| queue.add(app));
+            }
+        }
+    });
+    watch_kind!(tasks, end, client, context.trackers, ResourceTracker, {
+        let queue = Arc::clone(&queue);
+        move |change: Change<ResourceTracker>| {
+            let app = change.new.or(change.old).and_then(|tracker| tracker.index());
+            app.into_iter().for_each(|app| queue.add(app));
+        }
+    });
+    // A definition that came, or was mended, gets waiting Applications going.
+    macro_rules! definition {
+        ($store:ident, $kind:ty) => {
+            watch_kind!(tasks, end, client, definitions.$store, $kind, {
+                let context = Arc::downgrade(context);
+                move |_: Change<$kind>| {
+                    if let Some(context) = context.upgrade() {
+                        wake_waiting(&context);
+                    }
+                }
+            });
+        };
+    }
+    definition!(components, ComponentDefinition);
+    definition!(traits, TraitDefinition);
+    definition!(policies, PolicyDefinition);
+    definition!(steps, WorkflowStepDefinition);
+    definition!(workloads, WorkloadDefinition);
+    watch_kind!(tasks, end, client, definitions.revisions, DefinitionRevision, |_| {});
+    watch_kind!(tasks, end, client, definitions.external_policies, Policy, |_| {});
+    watch_kind!(tasks, end, client, definitions.workflows, Workflow, |_| {});
+}
+
+/// Looks again at Applications that could not be parsed or rendered.
+fn wake_waiting(context: &Context) {
+    for app in context.apps.all() {
+        let phase = app.status.phase.as_str();
+        if phase == names::phase::RENDERING || phase == names::phase::STARTING {
+            context.queue.add(app.key());
+        }
+    }
+}
+
+async fn all_synced(context: &Context) {
+    let definitions = &context.definitions;
+    tokio::join!(
+        context.apps.synced(),
+        context.revisions.synced(),
+        context.trackers.synced(),
+        definitions.components.synced(),
+        definitions.traits.synced(),
+        definitions.policies.synced(),
+        definitions.steps.synced(),
+        definitions.workloads.synced(),
+        definitions.revisions.synced(),
+        definitions.external_policies.synced(),
+        definitions.workflows.synced(),
+    );
+}
+
+/// Works while it leads.
+async fn lead(
+    config: &Config,
+    options: &ClientOptions,
+    context: Arc<Context>,
+    stop: &CancellationToken,
+    health: &Health,
+) -> anyhow::Result<()> {
+    let release = CancellationToken::new();
+    let mut election = match &config.election {
+        None => None,
+        Some(election) => {
+            let lease = lease_options(config, election)?;
+            let client = connect(&options.for_lease(election.renew_deadline)).await?;
+            let (elector, leadership) = Elector::new(client, lease, Timestamp::now)?;
+            let running = tokio::spawn(elector.run(release.clone()));
+            tokio::select! {
+                acquired = leadership.acquired() => anyhow::ensure!(acquired, "the election ended"),
+                () = stop.cancelled() => {
+                    release.cancel();
+                    let _ = running.await;
+                    return Ok(());
+                }
+            }
+            Some(running)
+        }
+    };
+    let workers = work(config, &context);
+    info!("leading");
+    let lost = match &mut election {
+        None => {
+            stop.cancelled().await;
+            false
+        }
+        Some(running) => tokio::select! {
+            () = stop.cancelled() => false,
+            ended = running => {
+                tracing::error!(?ended, "the lease is lost, ending at once");
+                true
+            }
+        },
+    };
+    health.stopping();
+    context.queue.close();
+    if lost {
+        workers.abort();
+        anyhow::bail!("the lease was lost");
+    }
+    if tokio::time::timeout(DRAIN, workers.wait()).await.is_err() {
+        tracing::warn!("some reconciles did not end in time");
+    }
+    release.cancel();
+    if let Some(running) = election {
+        if let Ok(Outcome::Lost) = running.await {
+            anyhow::bail!("the lease was lost");
+        }
+    }
+    Ok(())
+}
+
+fn lease_options(config: &Config, election: &Election) -> anyhow::Result<LeaseOptions> {
+    let namespace = if election.namespace.is_empty() {
+        std::fs::read_to_string("/var/run/secrets/kubernetes.io/serviceaccount/namespace")
+            .context("--leader-election-namespace is needed outside of a Pod")?
+            .trim()
+            .to_owned()
+    } else {
+        election.namespace.clone()
+    };
+    let version = config.ignore_without_version.then_some(config.version.as_str());
+    let host = std::env::var("POD_NAME")
+        .or_else(|_| std::env::var("HOSTNAME"))
+        .unwrap_or_else(|_| "vela-controller".to_owned());
+    Ok(LeaseOptions {
+        lease_duration: election.lease_duration,
+        renew_deadline: election.renew_deadline,
+        retry_period: election.retry_period,
+        ..LeaseOptions::new(namespace, lease::lease_name(version, ""), lease::identity(&host))
+    })
+}
+
+/// The running workers.
+struct Workers {
+    handles: Vec<tokio::task::JoinHandle<()>>,
+}
+
+impl Workers {
+    async fn wait(self) {
+        for handle in self.handles {
+            let _ = handle.await;
+        }
+    }
+
+    fn abort(&self) {
+        self.handles.iter().for_each(tokio::task::JoinHandle::abort);
+    }
+}
+
+/// Starts the workers of the selected controllers.
+fn work(config: &Config, context: &Arc<Context>) -> Workers {
+    let mut handles = Vec::new();
+    if config.controllers.has(registry::APPLICATION) {
+        for _ in 0..config.workers {
+            handles.push(tokio::spawn(applications(Arc::clone(context))));
+        }
+    }
+    if config.controllers.has(registry::MONITOR) {
+        handles.push(tokio::spawn(monitor(Arc::clone(context))));
+    }
+    Workers { handles }
+}
+
+async fn applications(context: Arc<Context>) {
+    while let Some(key) = context.queue.next().await {
+        let started = Instant::now();
+        let phase = || {
+            let app = context.apps.get(&key);
+            app.map(|app| app.status.phase.clone())
+                .filter(|p| !p.is_empty())
+                .unwrap_or("-".to_owned())
+        };
+        let before = phase();
+        let attempt = application::reconcile(&context, &key).boxed();
+        let limit = context.settings.reconcile_timeout;
+        let (next, ended) = guard::run(registry::APPLICATION, &key, limit, attempt).await;
+        let metrics = &context.metrics;
+        let result = match &ended {
+            Ended::Normally => "success",
+            Ended::Failed(_) | Ended::TimedOut => "error",
+            Ended::Panicked(text) => {
+                metrics.panics.with_label_values(&[registry::APPLICATION]).inc();
+                application::tell_broken(&context, &key, text).await;
+                "error"
+            }
+        };
+        if result == "error" {
+            metrics.errors.with_label_values(&[registry::APPLICATION]).inc();
+        }
+        metrics.reconciles.with_label_values(&[registry::APPLICATION, result]).inc();
+        metrics
+            .reconcile_time
+            .with_label_values(&[&before, &phase()])
+            .observe(started.elapsed().as_secs_f64());
+        context.queue.done(key, next);
+    }
+}
+
+/// How often the gauges are counted anew.
+const COUNT_EVERY: Duration = Duration::from_secs(5);
+
+/// Counts Applications and steps by phase.
+async fn monitor(context: Arc<Context>) {
+    loop {
+        let mut phases: BTreeMap<String, i64> =
+            names::phase::ALL.iter().map(|phase| ((*phase).to_owned(), 0)).collect();
+        let mut steps: BTreeMap<(String, String), i64> = BTreeMap::new();
+        for app in context.apps.all() {
+            let phase = if app.status.phase.is_empty() { "-" } else { &app.status.phase };
+            *phases.entry(phase.to_owned()).or_default() += 1;
+            for step in app.status.workflow.iter().flat_map(|workflow| &workflow.steps) {
+                let phase = format!("{}#{}", step.phase, step.reason);
+                *steps.entry((step.type_.clone(), phase)).or_default() += 1;
+            }
+        }
+        for (phase, count) in phases {
+            context.metrics.phases.with_label_values(&[&phase]).set(count);
+        }
+        context.metrics.step_phases.reset();
+        for ((ty, phase), count) in steps {
+            context.metrics.step_phases.with_label_values(&[&ty, &phase]).set(count);
+        }
+        let depth = i64::try_from(context.queue.len()).unwrap_or(i64::MAX);
+        context.metrics.depth.with_label_values(&[registry::APPLICATION]).set(depth);
+        if context.queue.is_closed() {
+            return;
+        }
+        tokio::time::sleep(COUNT_EVERY).await;
+    }
+}
