@@ -304,6 +304,8 @@ async fn lead(
             let lease = lease_options(config, election)?;
             let client = connect(&options.for_lease(election.renew_deadline)).await?;
             let (elector, leadership) = Elector::new(client, lease, Timestamp::now)?;
+            // From here on nothing is written without the lease.
+            context.io.fence(leadership.clone());
             let running = tokio::spawn(elector.run(release.clone()));
             tokio::select! {
                 acquired = leadership.acquired() => anyhow::ensure!(acquired, "the election ended"),
