@@ -1,0 +1,167 @@
+//! One trial per record of the admission recordings, against a ratchet of passing ids.
+//!
+//! A record passes if our answer has the same HTTP status, the same decision and, when admitted,
+//! the same patched object. Empty fields that the reference adds by writing its whole Go type
+//! (`status: {}`, `spec.workload.definition` of empty texts) do not count: patches of ours touch
+//! what changes (compatibility note webhook-7).
+
+#![allow(clippy::print_stdout, reason = "a test program reports to people")]
+#![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test may fail")]
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::process::ExitCode;
+use std::sync::Arc;
+
+use libtest_mimic::{Arguments, Failed, FormatSetting, Trial};
+use parking_lot::Mutex;
+use serde_json::Value;
+use vela_tests::answers::admission;
+use vela_tests::material;
+
+type Answer = fn(&Value) -> Value;
+
+const FILES: [(&str, Answer); 3] = [
+    ("admission", admission::answer),
+    ("admission-cue-gates", admission::answer_cue_gates),
+    ("admission-auth-gates", admission::answer_auth_gates),
+];
+
+/// Evaluation recurses; the webhook gives its threads this much.
+const STACK: usize = vela_serve::pool::STACK;
+
+#[derive(Default)]
+struct Outcome {
+    tallies: BTreeMap<&'static str, (usize, usize)>,
+    passing: BTreeSet<String>,
+}
+
+fn main() -> ExitCode {
+    let mut arguments = Arguments::from_args();
+    let mut records: Vec<(&'static str, Answer, Value)> = Vec::new();
+    for (file, answer) in FILES {
+        let Some(dir) = material::conformance() else { continue };
+        let path = dir.join(format!("recordings/admission/dev/{file}.jsonl"));
+        let lines = std::fs::read_to_string(path).unwrap_or_default();
+        let parsed = lines.lines().filter_map(|line| serde_json::from_str(line).ok());
+        records.extend(parsed.map(|record| (file, answer, record)));
+    }
+    if records.is_empty() {
+        println!("SKIPPED: 0 admission records run: the conformance material is absent");
+        return ExitCode::SUCCESS;
+    }
+    let ratchet = material::workspace().join("tests/corpus/admission.passing");
+    let known: BTreeSet<String> = std::fs::read_to_string(&ratchet)
+        .unwrap_or_default()
+        .lines()
+        .filter(|line| !line.is_empty() && !line.starts_with('#'))
+        .map(str::to_owned)
+        .collect();
+    if arguments.format.is_none() && !arguments.list {
+        arguments.format = Some(FormatSetting::Terse);
+    }
+    let filtered = arguments.filter.is_some() || !arguments.skip.is_empty();
+    let outcome = Arc::new(Mutex::new(Outcome::default()));
+    let trials = records
+        .into_iter()
+        .map(|(file, answer, record)| {
+            let id = format!("{file}/{}", record["id"].as_str().unwrap_or_default());
+            let must_pass = known.contains(&id);
+            let outcome = Arc::clone(&outcome);
+            Trial::test(id.clone(), move || {
+                let bad = judge(answer, record);
+                {
+                    let mut outcome = outcome.lock();
+                    let tally = outcome.tallies.entry(file).or_default();
+                    tally.1 += 1;
+                    if bad.is_none() {
+                        tally.0 += 1;
+                        outcome.passing.insert(id.clone());
+                    }
+                }
+                match bad {
+                    Some(bad) if must_pass => Err(Failed::from(bad)),
+                    Some(bad) if filtered => {
+                        println!("FAIL {id}: {bad}");
+                        Ok(())
+                    }
+                    _ => Ok(()),
+                }
+            })
+        })
+        .collect();
+    let conclusion = libtest_mimic::run(&arguments, trials);
+    let outcome = std::mem::take(&mut *outcome.lock());
+    for (file, (good, of)) in outcome.tallies {
+        println!("{file:<22} {good:5} of {of:5}");
+    }
+    let new = outcome.passing.difference(&known).count();
+    if std::env::var_os("UPDATE_RATCHET").is_some() && !filtered && new > 0 {
+        let mut text = String::from("# Admission records that pass; only grows.\n");
+        for id in known.union(&outcome.passing) {
+            text.push_str(id);
+            text.push('\n');
+        }
+        std::fs::write(&ratchet, text).expect("the ratchet can be written");
+    }
+    println!("{new} records pass that the ratchet does not know");
+    if conclusion.has_failed() { ExitCode::FAILURE } else { ExitCode::SUCCESS }
+}
+
+/// What is wrong with our answer, if anything is.
+fn judge(answer: Answer, record: Value) -> Option<String> {
+    std::thread::Builder::new()
+        .stack_size(STACK)
+        .spawn(move || compare(&record, &answer(&record)))
+        .expect("a thread can be started")
+        .join()
+        .unwrap_or_else(|_| Some("panic".to_owned()))
+}
+
+fn compare(record: &Value, ours: &Value) -> Option<String> {
+    let response = &record["response"];
+    if response["httpStatus"] != ours["httpStatus"] {
+        return Some(format!("status {} not {}", ours["httpStatus"], response["httpStatus"]));
+    }
+    let theirs = &response["body"]["response"];
+    let Some(allowed) = theirs["allowed"].as_bool() else { return None };
+    if ours["allowed"] != allowed {
+        let reason = if allowed { &ours["message"] } else { &theirs["status"]["message"] };
+        return Some(format!("allowed: {}, theirs {allowed}: {reason}", ours["allowed"]));
+    }
+    let object = &record["review"]["request"]["object"];
+    let patched = |patch: &Value| {
+        let mut object = object.clone();
+        let patch: Option<json_patch::Patch> = serde_json::from_value(patch.clone()).ok();
+        if let Some(patch) = patch {
+            json_patch::patch(&mut object, &patch).ok()?;
+        }
+        prune(&mut object);
+        Some(object)
+    };
+    if allowed && patched(&ours["patch"]) != patched(&response["patch"]) {
+        return Some(format!("patch {} not {}", ours["patch"], response["patch"]));
+    }
+    None
+}
+
+/// Takes out what is empty.
+fn prune(value: &mut Value) {
+    match value {
+        Value::Object(map) => {
+            map.values_mut().for_each(prune);
+            map.retain(|_, value| !is_empty(value));
+        }
+        Value::Array(items) => items.iter_mut().for_each(prune),
+        _ => {}
+    }
+}
+
+fn is_empty(value: &Value) -> bool {
+    match value {
+        Value::Null => true,
+        Value::String(text) => text.is_empty(),
+        Value::Array(items) => items.is_empty(),
+        Value::Object(map) => map.is_empty(),
+        _ => false,
+    }
+}
