@@ -11,6 +11,8 @@ use regex::{Regex, RegexBuilder};
 
 /// Compiled size beyond which a pattern is refused.
 pub const SIZE_LIMIT: usize = 10 << 20;
+/// Cache of states built while matching; when full it is emptied, which costs time only.
+pub const CACHE_LIMIT: usize = 1 << 20;
 /// Nesting beyond which a pattern is refused.
 pub const NEST_LIMIT: u32 = 250;
 /// Bytes beyond which a pattern is refused.
@@ -102,7 +104,7 @@ pub fn compile(pattern: &str) -> Result<Regex> {
     let translated = translate(pattern)?;
     RegexBuilder::new(&translated)
         .size_limit(SIZE_LIMIT)
-        .dfa_size_limit(SIZE_LIMIT)
+        .dfa_size_limit(CACHE_LIMIT)
         .nest_limit(NEST_LIMIT)
         .build()
         .map_err(|e| {

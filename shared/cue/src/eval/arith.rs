@@ -13,6 +13,9 @@ use ecow::EcoString;
 use std::cmp::Ordering;
 use std::sync::Arc;
 
+/// Compiled regular expressions kept during one evaluation.
+const MOST_REGEXPS: usize = 64;
+
 impl Machine<'_> {
     pub(crate) fn unary(&mut self, op: UnaryOp, x: ExprId, env: EnvId, e: ExprId) -> Res<Val> {
         let val = self.concrete(
@@ -257,12 +260,18 @@ impl Machine<'_> {
 
     fn regexp_match(&mut self, re: &EcoString, text: &str, at: ExprId) -> Res<bool> {
         if !self.s.regexps.contains_key(re) {
-            let compiled = regex::RegexBuilder::new(re).size_limit(10 << 20).build();
-            match compiled {
+            if let Err(limit) = self.s.budget.steps((re.len() as u64).saturating_mul(8)) {
+                return Err(self.limit(limit));
+            }
+            // Compiled expressions can be large: patterns computed in a loop do not pile up.
+            if self.s.regexps.len() >= MOST_REGEXPS {
+                self.s.regexps.clear();
+            }
+            match vela_gocompat::regexp::compile(re) {
                 Ok(compiled) => {
                     self.s.regexps.insert(re.clone(), compiled);
                 }
-                Err(regex::Error::CompiledTooBig(_)) => {
+                Err(error) if error.code.is_limit() => {
                     return Err(self.limit(LimitError::Regexp));
                 }
                 Err(error) => {
