@@ -100,7 +100,7 @@ impl Evaluation {
         self.with(|m| {
             m.settle(Vid(node.0));
             let v = m.deref(Vid(node.0));
-            m.v(v).extra.as_ref().is_some_and(|x| !x.opens.is_empty())
+            m.v(v).says_open
         })
     }
 }

@@ -87,8 +87,15 @@ impl Programs {
             Flavour::Schema => SCHEMA_CONTEXT,
             Flavour::Plain => "",
         };
-        let packages = if flavour == Flavour::Status { &self.standard } else { &self.templates };
-        Program::compile("-", &format!("{rewritten}{tail}"), packages)
+        let text = format!("{rewritten}{tail}");
+        match flavour {
+            Flavour::Status => Program::compile("-", &text, &self.standard),
+            // A schema needs no packages of providers: what they declare is left open.
+            Flavour::Schema => {
+                Program::compile("-", &text, &packages::stand_ins(&text, self.templates.clone()))
+            }
+            _ => Program::compile("-", &text, &self.templates),
+        }
     }
 
     /// Whether a template may show its whole context instead of only selecting from it.

@@ -11,6 +11,7 @@ pub mod file;
 pub mod json;
 pub mod legacy;
 pub mod patch;
+pub mod schema;
 pub mod term;
 pub mod terraform;
 
@@ -18,6 +19,7 @@ mod cache;
 mod check;
 mod convert;
 mod examine;
+mod hcl;
 mod health;
 mod host;
 mod messages;
@@ -168,7 +170,6 @@ impl Renderer {
     /// # Errors
     /// Why there is none.
     pub fn schema(&self, definition: &Definition) -> Result<serde_json::Value, String> {
-        let _ = definition;
-        Err("not yet".to_owned())
+        schema::schema(&self.programs, &self.limits, definition)
     }
 }

@@ -327,3 +327,19 @@ pub(crate) fn terraform(component: &str, why: &dyn Display) -> String {
 pub(crate) fn incomplete_template(errors: &dyn Display) -> String {
     format!("json: error calling MarshalJSON for type cue.Value: cue: marshal error: {errors}")
 }
+
+pub(crate) fn no_schema(name: &str, why: &dyn Display) -> String {
+    format!("failed to generate OpenAPI v3 JSON schema for capability {name}: {why}")
+}
+
+pub(crate) fn recursive_parameter() -> String {
+    "the parameter contains itself or is too large for a schema".to_owned()
+}
+
+pub(crate) fn tuple_parameter() -> String {
+    "lists with a fixed element have no schema".to_owned()
+}
+
+pub(crate) fn unsupported_operator(op: &str, word: &str) -> String {
+    format!("unsupported op {op} for {word} type")
+}

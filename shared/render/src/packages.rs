@@ -18,6 +18,21 @@ pub(crate) fn templates() -> Packages {
     packages
 }
 
+/// The packages plus an empty stand-in for every other `vela/...` package that a text imports.
+pub(crate) fn stand_ins(text: &str, mut packages: Packages) -> Packages {
+    let (file, _) = cue_syntax::parse("-", text, &cue_syntax::ParseLimits::default());
+    for import in &file.imports {
+        let path = file.ast.str(import.path);
+        if path.starts_with("vela/") && !OURS.contains(&path) {
+            packages.register(path, "_nothing: _\n");
+        }
+    }
+    packages
+}
+
+const OURS: [&str; 6] =
+    ["vela/base64", "vela/helm", "vela/http", "vela/kube", "vela/config", "vela/cue"];
+
 const BASE64: &str = r#"
 #Encode: {
 	#do:       "encode"

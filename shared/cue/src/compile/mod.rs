@@ -228,7 +228,14 @@ impl Compiler<'_> {
         let mut docs = std::mem::take(&mut self.chain_docs);
         let above = file.comments_of(decl).filter(|comment| comment.doc);
         docs.extend(above.flat_map(|c| c.lines(&file.source)).map(EcoString::from));
-        if matches!(file.ast.expr(value), ast::Expr::Struct { braces: false, .. }) {
+        if let ast::Expr::Struct { braces: false, decls } = file.ast.expr(value)
+            && file.ast.decls(decls).any(|inner| match file.ast.decl(inner).kind {
+                ast::DeclKind::Field(field) => {
+                    !matches!(file.ast.field(field).label, ast::Label::Pattern { .. })
+                }
+                _ => false,
+            })
+        {
             self.chain_docs = docs;
             return Vec::new();
         }

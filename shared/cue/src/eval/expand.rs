@@ -82,6 +82,7 @@ impl Machine<'_> {
         vertex.kind = Kind::TOP;
         vertex.is_struct = false;
         vertex.maybe_struct = false;
+        vertex.says_open = false;
         vertex.is_list = false;
         vertex.list_closed = false;
         vertex.noncyclic = false;
@@ -308,6 +309,7 @@ impl Machine<'_> {
             self.vm(v).maybe_struct = true;
         }
         if tmpl.open {
+            self.vm(v).says_open = true;
             self.open(v, c);
         }
         for field in &tmpl.fields {

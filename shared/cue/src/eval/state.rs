@@ -273,6 +273,8 @@ pub(crate) struct Vertex {
     pub(crate) is_struct: bool,
     /// Some struct literal that may turn out to be an embedded scalar.
     pub(crate) maybe_struct: bool,
+    /// Some struct literal says `...`.
+    pub(crate) says_open: bool,
     pub(crate) is_list: bool,
     pub(crate) list_closed: bool,
     pub(crate) noncyclic: bool,
@@ -385,6 +387,7 @@ impl<'a> Machine<'a> {
             kind: Kind::TOP,
             is_struct: false,
             maybe_struct: false,
+            says_open: false,
             is_list: false,
             list_closed: false,
             noncyclic: false,

@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
 
 use serde_json::{Map, Value, json};
+use vela_api::hash::GoHash;
 use vela_render::patch::{apply, strategic};
 use vela_render::term::Term;
 use vela_render::{
@@ -491,14 +492,49 @@ fn schema(record: &Value) -> Value {
     let Some(definition) = Definition::from_object(object) else {
         return json!({ "unsupported": "not a definition" });
     };
-    let mut reply = json!({});
-    match renderer().schema(&definition) {
-        Ok(schema) => {
-            reply["schemaText"] =
-                vela_gocompat::json::to_string(&schema).unwrap_or_default().into();
-            reply["schema"] = schema;
+    let version = object["spec"]["version"].as_str().unwrap_or("1");
+    let revision = format!("{}-v{version}", definition.name);
+    let mut reply = json!({
+        "revisionHash": revision_hash(definition.kind, &object["spec"]),
+        "revisionName": revision,
+        "revisionNumber": 1,
+    });
+    let schema = match renderer().schema(&definition) {
+        Ok(schema) => schema,
+        Err(error) => {
+            reply["schemaError"] = error.into();
+            return reply;
         }
-        Err(error) => reply["schemaError"] = error.into(),
-    }
+    };
+    let maps = vela_render::schema::config_maps(object, &revision, &schema);
+    reply["configMapRef"] = maps[0]["metadata"]["name"].clone();
+    reply["configMaps"] = maps
+        .iter()
+        .enumerate()
+        .map(|(index, map)| {
+            let mut summary = map["metadata"].clone();
+            let keys: Vec<_> = map["data"].as_object().into_iter().flatten().map(|d| d.0).collect();
+            summary["dataKeys"] = json!(keys);
+            if index > 0 && map["data"] == maps[0]["data"] {
+                summary["sameSchema"] = true.into();
+            }
+            summary
+        })
+        .collect();
+    reply["schemaText"] = vela_gocompat::json::to_string(&schema).unwrap_or_default().into();
+    reply["schema"] = schema;
     reply
+}
+
+fn revision_hash(kind: Kind, spec: &Value) -> Option<String> {
+    fn hash<T: serde::de::DeserializeOwned + GoHash>(spec: &Value) -> Option<String> {
+        serde_json::from_value::<T>(spec.clone()).ok().map(|spec| spec.hash_text())
+    }
+    match kind {
+        Kind::Component => hash::<vela_api::definition::ComponentDefinitionSpec>(spec),
+        Kind::Trait => hash::<vela_api::definition::TraitDefinitionSpec>(spec),
+        Kind::Policy => hash::<vela_api::definition::PolicyDefinitionSpec>(spec),
+        Kind::WorkflowStep => hash::<vela_api::definition::WorkflowStepDefinitionSpec>(spec),
+        Kind::Workload => None,
+    }
 }
