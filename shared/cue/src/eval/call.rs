@@ -470,11 +470,7 @@ impl Machine<'_> {
                 let sign = if what == "MinFields" { "<" } else { ">" };
                 let why = format!("len(fields) {sign} {what}({limit}) ({n} {sign} {limit})");
                 // Fewer fields than wanted may still become enough.
-                let class = if what == "MinFields" && !self.is_closed(w) {
-                    Class::Incomplete
-                } else {
-                    Class::Eval
-                };
+                let class = if what == "MinFields" { Class::Incomplete } else { Class::Eval };
                 Err(self.text_err(class, why, e))
             }
             Lazy::JsonValidate | Lazy::YamlValidate | Lazy::YamlValidatePartial => {

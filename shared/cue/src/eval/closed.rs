@@ -77,9 +77,6 @@ impl Machine<'_> {
             if node.embedded && self.under(f, node.parent) && !self.under(f, cur) {
                 return true;
             }
-            if !node.embedded && !node.group {
-                break;
-            }
             cur = node.parent;
         }
         false

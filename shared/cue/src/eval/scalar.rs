@@ -92,6 +92,9 @@ impl Machine<'_> {
 
     /// Unifies a vertex with a value.
     pub(crate) fn unify_val(&mut self, v: Vid, val: Val, c: Conj) {
+        if !matches!(val, Val::Top | Val::Node(_)) {
+            self.note_structure(v, c);
+        }
         match val {
             Val::Top => self.open(v, c),
             Val::Kind(k) => self.narrow(v, k, c),
@@ -101,7 +104,12 @@ impl Machine<'_> {
                 }
             }
             Val::Validator(ref x)
-                if self.v(v).parent.is_none() && self.s.validating.contains(&x.expr) => {}
+                if self.v(v).parent.is_none() && self.s.validating.contains(&x.expr) =>
+            {
+                if self.takes_schema(x) {
+                    self.open(v, c);
+                }
+            }
             Val::Bound(..) | Val::Validator(_) => {
                 if let Val::Validator(x) = &val
                     && self.takes_schema(x)
