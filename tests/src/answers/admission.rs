@@ -71,11 +71,8 @@ impl Server {
             for object in builtin_objects(file) {
                 if list {
                     define(&mut builtin, SYSTEM, &object);
-                    let name = format!(
-                        "{}/{}",
-                        text(&object, "/kind"),
-                        text(&object, "/metadata/name")
-                    );
+                    let name =
+                        format!("{}/{}", text(&object, "/kind"), text(&object, "/metadata/name"));
                     specs.insert(name, object.get("spec").cloned().unwrap_or_default());
                 } else {
                     let mut object = object;
@@ -113,13 +110,10 @@ impl Server {
         let mut snapshot = self.builtin.clone();
         let mut objects = self.objects.clone();
         fixtures(record, &mut snapshot, &mut objects);
-        let (_, decision) = self.engine.review(
-            endpoint,
-            content_type,
-            body.as_bytes(),
-            &snapshot,
-            |need| know(need, &objects),
-        );
+        let (_, decision) =
+            self.engine.review(endpoint, content_type, body.as_bytes(), &snapshot, |need| {
+                know(need, &objects)
+            });
         json!({
             "id": id,
             "httpStatus": 200,
@@ -228,10 +222,8 @@ fn fixtures(record: &Value, snapshot: &mut Snapshot, objects: &mut Objects) {
         let known =
             ["WorkloadDefinition", "Workflow", "Policy"].into_iter().find(|k| *k == kind_name);
         if let Some(known) = known {
-            objects.insert(
-                (known, namespace.to_owned(), name.to_owned()),
-                Arc::new(object.clone()),
-            );
+            objects
+                .insert((known, namespace.to_owned(), name.to_owned()), Arc::new(object.clone()));
         }
     }
 }

@@ -1,0 +1,107 @@
+//! One trial per record of the CUE corpus that is about KubeVela's behaviour, against a ratchet.
+//!
+//! The other records of that corpus are tested in crate `cue`. See `tests/corpus/vela.passing`.
+
+#![allow(clippy::print_stdout, reason = "a test program reports to people")]
+
+mod vela;
+
+use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+use std::sync::Arc;
+
+use libtest_mimic::{Arguments, Failed, Trial};
+use parking_lot::Mutex;
+use serde_json::Value;
+
+fn main() -> ExitCode {
+    let arguments = Arguments::from_args();
+    let workspace = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+    let material = std::env::var_os("VELA_CONFORMANCE")
+        .map_or_else(|| workspace.join("../shared"), PathBuf::from);
+    let ratchet = workspace.join("tests/corpus/vela.passing");
+    let known: BTreeSet<String> = std::fs::read_to_string(&ratchet)
+        .unwrap_or_default()
+        .lines()
+        .filter(|line| !line.is_empty() && !line.starts_with('#'))
+        .map(str::to_owned)
+        .collect();
+    let passing = Arc::new(Mutex::new(BTreeSet::new()));
+    let mut trials = Vec::new();
+    for name in ["vela-render", "vela-patch", "vela-upgrade"] {
+        let path = material.join(format!("corpus/cue/dev/{name}.jsonl"));
+        for line in std::fs::read_to_string(path).unwrap_or_default().lines() {
+            let Ok(record) = serde_json::from_str::<Value>(line) else { continue };
+            trials.push(trial(record, &known, &passing));
+        }
+    }
+    let count = trials.len();
+    if count == 0 {
+        println!("SKIPPED: 0 records of the CUE corpus run: the conformance material is absent");
+        return ExitCode::SUCCESS;
+    }
+    let filtered = arguments.filter.is_some();
+    let conclusion = libtest_mimic::run(&arguments, trials);
+    let passing = std::mem::take(&mut *passing.lock());
+    let new = passing.difference(&known).count();
+    println!("{} of {count} records pass, {new} beyond the ratchet", passing.len());
+    if std::env::var_os("UPDATE_RATCHET").is_some() && !filtered {
+        let mut text = String::from("# Records of the CUE corpus about KubeVela; only grows.\n");
+        for id in known.union(&passing) {
+            text.push_str(id);
+            text.push('\n');
+        }
+        if std::fs::write(&ratchet, text).is_err() {
+            return ExitCode::FAILURE;
+        }
+    }
+    if conclusion.has_failed() { ExitCode::FAILURE } else { ExitCode::SUCCESS }
+}
+
+fn trial(record: Value, known: &BTreeSet<String>, passing: &Arc<Mutex<BTreeSet<String>>>) -> Trial {
+    let id = record["id"].as_str().unwrap_or_default().to_owned();
+    let must_pass = known.contains(&id);
+    let passing = Arc::clone(passing);
+    Trial::test(id.clone(), move || {
+        let answer = vela::answer(&record).unwrap_or_default();
+        if judge(&record["expect"], &answer) {
+            passing.lock().insert(id.clone());
+            return Ok(());
+        }
+        if std::env::var_os("VERBOSE").is_some() {
+            println!("not passing: {id}\n    got {answer}\n    want {}", record["expect"]);
+        }
+        if must_pass { Err(Failed::from(format!("got {answer}"))) } else { Ok(()) }
+    })
+}
+
+fn judge(expect: &Value, answer: &Value) -> bool {
+    let failed = answer.get("error").is_some();
+    let object = |value: &Value| match value {
+        Value::Null => Value::Object(serde_json::Map::new()),
+        other => other.clone(),
+    };
+    match expect["kind"].as_str() {
+        Some("error") => {
+            let class = expect["class"].as_str().unwrap_or("any");
+            failed && (class == "any" || answer["class"].as_str().is_none_or(|got| got == class))
+        }
+        Some("objects") => {
+            !failed
+                && answer["output"] == expect["output"]
+                && object(&answer["outputs"]) == object(&expect["outputs"])
+        }
+        Some("cue") => !failed && answer["json"] == expect["json"],
+        Some("text-re") => {
+            let text = answer["text"].as_str().unwrap_or_default();
+            expect["stdout_re"].as_array().into_iter().flatten().all(|pattern| {
+                regex::RegexBuilder::new(pattern.as_str().unwrap_or_default())
+                    .multi_line(true)
+                    .build()
+                    .is_ok_and(|regex| regex.is_match(text))
+            })
+        }
+        _ => false,
+    }
+}
