@@ -45,7 +45,8 @@ pub(crate) const OLD_MODE: &str = "applied under the identity of the controller,
 pub(crate) fn numbered(problems: &[Problem], uid: &str) -> String {
     let mut text = String::new();
     for (n, problem) in problems.iter().enumerate() {
-        let _ = write!(text, "\n  {}) \"{}\": {}.", n + 1, problem.field, problem.detail);
+        let end = if problem.detail.ends_with(['?', '.']) { "" } else { "." };
+        let _ = write!(text, "\n  {}) \"{}\": {}{end}", n + 1, problem.field, problem.detail);
     }
     with_uid(&text, uid)
 }
@@ -356,5 +357,7 @@ pub(crate) fn no_conversion(desired: &str) -> String {
 }
 
 pub(crate) fn same_output(name: &str) -> String {
-    format!("outputs item name must be unique: two traits or templates of this component make an output \"{name}\"")
+    format!(
+        "outputs item name must be unique: two traits or templates of this component make an output \"{name}\""
+    )
 }

@@ -176,7 +176,7 @@ pub(crate) fn parameters(subject: &Subject<'_>, types: &Types, findings: &mut Fi
             let detail = messages::same_output(name);
             findings.push(Rule::Traits, Reason::Duplicate, field.at("traits"), detail);
         }
-        for problem in checked.problems {
+        for problem in one_a_field(checked.problems) {
             let index = problem
                 .trait_kind
                 .as_ref()
@@ -188,6 +188,33 @@ pub(crate) fn parameters(subject: &Subject<'_>, types: &Types, findings: &mut Fi
             report(problem, rule, &field, findings);
         }
     }
+}
+
+/// A value that fits no alternative has one error for each: told in one problem.
+fn one_a_field(problems: Vec<vela_render::Problem>) -> Vec<vela_render::Problem> {
+    let mut out: Vec<vela_render::Problem> = Vec::new();
+    for problem in problems {
+        let same = out.iter_mut().find(|other| {
+            !problem.path.is_empty()
+                && other.path == problem.path
+                && other.trait_kind == problem.trait_kind
+                && other.severity == problem.severity
+        });
+        match same {
+            None => out.push(problem),
+            Some(other) if other.message.contains(&problem.message) => {}
+            Some(other) => {
+                // "3 errors in empty disjunction:" only announces what follows
+                let heading = other.message.trim_end().ends_with(':');
+                other.message = if heading {
+                    problem.message
+                } else {
+                    format!("{}; or {}", other.message, problem.message)
+                };
+            }
+        }
+    }
+    out
 }
 
 fn report(problem: vela_render::Problem, rule: Rule, field: &Field, findings: &mut Findings) {
