@@ -90,6 +90,21 @@ pub struct Flags {
     /// Version written to new Applications and compared with the version they require.
     #[arg(long, default_value = concat!("v", env!("CARGO_PKG_VERSION")))]
     advertised_version: String,
+    /// There is an admission webhook: its certificate is kept by this program.
+    #[arg(long)]
+    use_webhook: bool,
+    /// Service of the webhook.
+    #[arg(long, default_value = "")]
+    webhook_service: String,
+    /// Name of both webhook configurations.
+    #[arg(long, default_value = "")]
+    webhook_configuration: String,
+    /// Secret that webhook Pods mount.
+    #[arg(long, default_value = "")]
+    webhook_secret: String,
+    /// `managed`: issue and renew the certificate; `external`: somebody else does.
+    #[arg(long, default_value = "external", value_parser = ["managed", "external"])]
+    webhook_certificates: String,
     /// Controllers to run: `*`, names, and `-name` for all but one.
     #[arg(long, default_value = "*", value_delimiter = ',', allow_hyphen_values = true)]
     controllers: Vec<String>,
@@ -110,6 +125,8 @@ pub struct Config {
     pub kube: KubeFlags,
     /// Feature gates.
     pub gates: Gates,
+    /// The admission certificate to keep; `None` if somebody else does.
+    pub certificates: Option<vela_certs::Config>,
     /// The election; `None` to lead without one.
     pub election: Option<Election>,
     /// Period of settled Applications.
@@ -208,11 +225,23 @@ impl TryFrom<Flags> for Config {
             ignore_app_without_controller_version,
             ignore_definition_without_controller_version,
             advertised_version,
+            use_webhook,
+            webhook_service,
+            webhook_configuration,
+            webhook_secret,
+            webhook_certificates,
             controllers,
             enable_cue_version_compatibility,
             render_concurrency,
         } = flags;
         let gates = gates.gates()?;
+        let managed = use_webhook && webhook_certificates == "managed";
+        let certificates = managed.then(|| vela_certs::Config {
+            namespace: leader_election_namespace.clone(),
+            service: webhook_service,
+            secret: webhook_secret,
+            configuration: webhook_configuration,
+        });
         let election = enable_leader_election.then_some(Election {
             namespace: leader_election_namespace,
             lease_duration: leader_election_lease_duration,
@@ -236,6 +265,7 @@ impl TryFrom<Flags> for Config {
                 ..vela_workflow::Options::default()
             },
             gates,
+            certificates,
             election,
             system_namespace: system_definition_namespace,
             workers: concurrent_reconciles.max(1),

@@ -24,8 +24,12 @@ pub const WORKFLOW_STEP: &str = "workflowstepdefinition";
 /// Gauges of phases.
 pub const MONITOR: &str = "monitor";
 
+/// The admission certificate.
+pub const CERTIFICATES: &str = "certificates";
+
 /// All of them, in the order they start.
-pub const ALL: [Controller; 6] = [
+pub const ALL: [Controller; 7] = [
+    Controller { name: CERTIFICATES, alias: "certs", default: true },
     Controller { name: COMPONENT, alias: "component", default: true },
     Controller { name: TRAIT, alias: "trait", default: true },
     Controller { name: POLICY, alias: "policy", default: true },

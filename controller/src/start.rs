@@ -318,7 +318,9 @@ async fn lead(
             Some(running)
         }
     };
-    let workers = work(config, &context);
+    let ending = CancellationToken::new();
+    let _ending_on_return = ending.clone().drop_guard();
+    let workers = work(config, &context, &ending);
     info!("leading");
     let lost = match &mut election {
         None => {
@@ -334,6 +336,7 @@ async fn lead(
         },
     };
     health.stopping();
+    ending.cancel();
     context.queue.close();
     if lost {
         workers.abort();
@@ -390,8 +393,14 @@ impl Workers {
 }
 
 /// Starts the workers of the selected controllers.
-fn work(config: &Config, context: &Arc<Context>) -> Workers {
+fn work(config: &Config, context: &Arc<Context>, ending: &CancellationToken) -> Workers {
     let mut handles = Vec::new();
+    if let Some(certificates) =
+        config.certificates.clone().filter(|_| config.controllers.has(registry::CERTIFICATES))
+    {
+        let client = context.io.client().clone();
+        handles.push(tokio::spawn(vela_certs::run(client, certificates, ending.clone())));
+    }
     if config.controllers.has(registry::APPLICATION) {
         for _ in 0..config.workers {
             handles.push(tokio::spawn(applications(Arc::clone(context))));
