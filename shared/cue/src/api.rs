@@ -191,7 +191,6 @@ impl Evaluation {
     pub(crate) fn with<T>(&mut self, f: impl FnOnce(&mut Machine<'_>) -> T) -> T {
         self.state.depth = 0;
         self.state.touch = u32::MAX;
-        self.state.budget.forgive_depth();
         f(&mut Machine::new(&self.ir, &mut self.state))
     }
 
@@ -327,6 +326,8 @@ impl Evaluation {
     /// # Errors
     /// Final and incomplete errors and non-concrete values.
     pub fn export(&mut self, node: Node) -> Result<Value, Errors> {
+        // What nests too deep must not spoil the export of other nodes.
+        self.state.budget.forgive_depth();
         self.with(|m| m.export(Vid(node.0))).map_err(|list| {
             Errors::from_list(list)
                 .unwrap_or_else(|| Error::new(Class::Eval, "export failed").into())

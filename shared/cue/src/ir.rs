@@ -241,6 +241,8 @@ pub(crate) struct Ir {
     /// For each package its files; the first is the program itself.
     pub(crate) packages: Vec<Vec<ExprId>>,
     pub(crate) sources: Vec<Source>,
+    /// Values of lets; each has a label of its own and is evaluated once per frame.
+    pub(crate) lets: FxHashMap<Label, ExprId>,
     /// Comment lines of the fields whose value an expression is.
     pub(crate) docs: FxHashMap<ExprId, Vec<EcoString>>,
 }

@@ -122,7 +122,7 @@ impl Compiler<'_> {
                         continue;
                     };
                     let value = self.expr(file, e);
-                    tmpl.fields.push(FieldDecl { label, marker: Marker::Regular, value });
+                    self.ir.lets.insert(label, value);
                 }
                 DeclKind::Attribute(_) | DeclKind::Bad => {}
             }
@@ -132,7 +132,12 @@ impl Compiler<'_> {
             && tmpl.patterns.is_empty()
             && !tmpl.open
             && !tmpl.fields.iter().any(|f| f.label.is_string());
-        tmpl.surely_struct = !only_embeds || (tmpl.embeds.is_empty() && tmpl.comps.is_empty());
+        // Next to embeddings only fields decide; patterns apply to whatever the embedding is.
+        tmpl.surely_struct = if tmpl.embeds.is_empty() {
+            !only_embeds || tmpl.comps.is_empty()
+        } else {
+            !tmpl.dynamics.is_empty() || tmpl.fields.iter().any(|f| f.label.is_string())
+        };
         let id = StructId(u32::try_from(self.ir.structs.len()).unwrap_or(u32::MAX));
         self.ir.structs.push(tmpl);
         self.add(Expr::Struct(id), span)
@@ -167,7 +172,7 @@ impl Compiler<'_> {
                     // The alias is the field of this struct that the label expression names.
                     let this = self.add(Expr::Frame { up: 0 }, ident.span);
                     let value = self.add(Expr::Index(this, label), ident.span);
-                    tmpl.fields.push(FieldDecl { label: alias, marker: Marker::Regular, value });
+                    self.ir.lets.insert(alias, value);
                 }
                 let value = self.expr(file, field.value);
                 self.docs(docs, value);

@@ -17,6 +17,9 @@ use crate::limits::LimitError;
 /// Alternatives with their default marks.
 type Scalars = Vec<(Val, Mode)>;
 
+/// The marks of the alternatives a candidate is made of, by disjunction.
+type Modes = Vec<((Src, u16), Mode)>;
+
 fn mark(marked: bool, any: bool) -> Mode {
     match (any, marked) {
         (false, _) => Mode::Maybe,
@@ -78,10 +81,9 @@ impl Machine<'_> {
         {
             return Ok(false);
         }
-        let mode = extra.mode.unwrap_or(Mode::Maybe);
         let disjs = extra.disjs.clone();
         let base = self.scalar_val(v);
-        let mut result: Scalars = vec![(base.clone(), mode)];
+        let mut result: Scalars = vec![(base.clone(), Mode::Maybe)];
         let mut first: Option<Scalars> = None;
         for d in &disjs {
             let Src::Expr(e) = d.conj.src else { return Ok(false) };
@@ -100,12 +102,11 @@ impl Machine<'_> {
             return Ok(true);
         }
         if result.len() == 1 {
-            if let Some((val, mode)) = result.pop() {
+            if let Some((val, _)) = result.pop() {
                 let vertex = self.vm(v);
                 vertex.kind = Kind::TOP;
                 vertex.atom = Val::Top;
                 vertex.checks.clear();
-                self.extra(v).mode = Some(mode);
                 self.put_scalar(v, val);
             }
             return Ok(true);
@@ -199,14 +200,23 @@ impl Machine<'_> {
     }
 
     fn product(&mut self, a: &Scalars, b: &Scalars) -> Res<Scalars> {
-        let mut out: Scalars = Vec::with_capacity(a.len().max(b.len()));
+        let mut found = Vec::with_capacity(a.len().max(b.len()));
         for (x, mx) in a {
             for (y, my) in b {
                 self.step()?;
                 if let Some(val) = self.meet(x, y)? {
-                    self.push_scalar(&mut out, val, (*mx).max(*my))?;
+                    found.push((val, *mx, *my));
                 }
             }
+        }
+        // A side of which no default survives is one without marks.
+        let keep_a = found.iter().any(|f| f.1 == Mode::Default);
+        let keep_b = found.iter().any(|f| f.2 == Mode::Default);
+        let mut out: Scalars = Vec::with_capacity(found.len());
+        for (val, ma, mb) in found {
+            let ma = if keep_a { ma } else { Mode::Maybe };
+            let mb = if keep_b { mb } else { Mode::Maybe };
+            self.push_scalar(&mut out, val, ma.max(mb))?;
         }
         Ok(out)
     }
@@ -341,7 +351,7 @@ impl Machine<'_> {
         let most = self.s.budget.limits().alternatives as usize;
         let base_choices = self.v(v).extra.as_ref().map(|x| x.choices.clone()).unwrap_or_default();
         let mut work = vec![base_choices];
-        let mut survivors: Vec<(Vid, Mode)> = Vec::new();
+        let mut survivors: Vec<(Vid, Mode, Modes)> = Vec::new();
         let mut causes = Vec::new();
         let mut made = 0;
         // The vertex itself counts as the first, still undecided candidate.
@@ -395,7 +405,7 @@ impl Machine<'_> {
             first = false;
             self.deep(c);
             self.extra(v).active = None;
-            let mode = self.v(c).extra.as_ref().and_then(|x| x.mode).unwrap_or(Mode::Maybe);
+            let modes = self.v(c).extra.as_ref().map(|x| x.modes.clone()).unwrap_or_default();
             let r = self.deref(c);
             if let Some(e) = self.final_error(r) {
                 causes.push(e);
@@ -408,14 +418,14 @@ impl Machine<'_> {
             }
             let alts = self.v(r).extra.as_ref().map(|x| x.alts.clone()).unwrap_or_default();
             if alts.is_empty() {
-                survivors.push((c, mode));
+                survivors.push((c, Mode::Maybe, modes));
             } else {
                 for alt in alts {
                     let node = match alt.val {
                         Val::Node(x) => x,
                         val => self.scalar_node(c, val),
                     };
-                    survivors.push((node, mode.max(alt.mode)));
+                    survivors.push((node, alt.mode, modes.clone()));
                 }
             }
         }
@@ -448,9 +458,22 @@ impl Machine<'_> {
         x
     }
 
-    fn settle_survivors(&mut self, v: Vid, survivors: Vec<(Vid, Mode)>, causes: Vec<ErrId>) {
+    fn settle_survivors(&mut self, v: Vid, survivors: Vec<(Vid, Mode, Modes)>, causes: Vec<ErrId>) {
         let mut kept: Vec<(Vid, Mode)> = Vec::new();
-        'next: for (c, mode) in survivors {
+        // A disjunction of which no default survives is one without marks.
+        let mut marked: Vec<(Src, u16)> = Vec::new();
+        for (_, _, modes) in &survivors {
+            for (key, mode) in modes {
+                if *mode == Mode::Default && !marked.contains(key) {
+                    marked.push(*key);
+                }
+            }
+        }
+        'next: for (c, mode, modes) in survivors {
+            let mode = modes
+                .iter()
+                .filter(|(key, _)| marked.contains(key))
+                .fold(mode, |m, (_, mode)| m.max(*mode));
             for (old, m) in &mut kept {
                 if self.same_alternative(*old, c) {
                     if mode == Mode::Default {
@@ -479,9 +502,8 @@ impl Machine<'_> {
                     self.fail(v, e);
                 }
             }
-            [(c, mode)] => {
-                let (c, mode) = (*c, *mode);
-                self.extra(v).mode = Some(mode);
+            [(c, _)] => {
+                let c = *c;
                 self.vm(v).forward = Forward::Chosen(c);
             }
             _ => {

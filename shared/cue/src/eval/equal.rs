@@ -17,9 +17,34 @@ impl Machine<'_> {
 
     /// `==` on lists: element by element, which must be comparable.
     pub(crate) fn equal_lists(&mut self, a: Vid, b: Vid) -> Res<bool> {
-        self.deep(a);
-        self.deep(b);
-        Ok(self.equal_nodes(a, b))
+        let (x, y) = (self.list_elems(a)?, self.list_elems(b)?);
+        if x.len() != y.len() {
+            return Ok(false);
+        }
+        self.enter()?;
+        let result = self.equal_elems(&x, &y);
+        self.leave();
+        result
+    }
+
+    fn equal_elems(&mut self, x: &[Vid], y: &[Vid]) -> Res<bool> {
+        for (a, b) in x.iter().zip(y) {
+            let mut pair = [Val::Node(*a), Val::Node(*b)];
+            for val in &mut pair {
+                if let Val::Node(w) = val {
+                    let w = *w;
+                    self.settle(w);
+                    let found = self.node_val(w)?;
+                    *val =
+                        self.make_concrete(found, crate::ir::ExprId(u32::MAX), "list element")?;
+                }
+            }
+            let [a, b] = pair;
+            if self.equal_vals(&a, &b)? != Some(true) {
+                return Ok(false);
+            }
+        }
+        Ok(true)
     }
 
     /// Whether two alternatives are the same value, closedness included.

@@ -82,6 +82,7 @@ impl Machine<'_> {
         vertex.kind = Kind::TOP;
         vertex.is_struct = false;
         vertex.maybe_struct = false;
+        vertex.maybe_any = false;
         vertex.says_open = false;
         vertex.is_list = false;
         vertex.list_closed = false;
@@ -128,11 +129,24 @@ impl Machine<'_> {
                 self.insert_arc(v, *label, ArcKind::Member, conj);
             }
         }
+        // Scalars first: whoever comes back here while references are followed sees them.
+        let early = match self.v(v).conjs.len() {
+            1 => 0,
+            n => n,
+        };
+        for i in 0..early {
+            let conj = self.v(v).conjs[i];
+            if self.is_scalar_conj(conj) {
+                self.process(v, conj, false);
+            }
+        }
         let mut i = 0;
         while i < self.v(v).conjs.len() {
             let conj = self.v(v).conjs[i];
             let sole = self.v(v).conjs.len() == 1;
-            self.process(v, conj, sole);
+            if i >= early || !self.is_scalar_conj(conj) {
+                self.process(v, conj, sole);
+            }
             i += 1;
         }
         self.flush_cyclic(v);
@@ -140,6 +154,15 @@ impl Machine<'_> {
             self.vm(v).phase = Phase::Expanded;
         }
         self.leave();
+    }
+
+    fn is_scalar_conj(&self, conj: Conj) -> bool {
+        match conj.src {
+            Src::Expr(e) => self.ir.is_literal(e) || matches!(self.ir.expr(e), Expr::Kind(_)),
+            Src::Data(d) => matches!(self.s.data[d.idx()], Data::Val(_)),
+            Src::Val(_) => true,
+            Src::Node(_) => false,
+        }
     }
 
     /// Conjuncts reached in a circle count once something else gives the vertex structure.
@@ -225,7 +248,12 @@ impl Machine<'_> {
                 Err(err) => self.fail(v, err),
             },
             Expr::Comp(id) => self.push_task(v, TaskKind::Comp(id), c),
-            Expr::Top => self.open(v, c),
+            Expr::Top => {
+                if c.flags & EMBED != 0 {
+                    self.vm(v).maybe_any = true;
+                }
+                self.open(v, c);
+            }
             Expr::Bottom => {
                 let err = self.err_at(
                     Class::User,
@@ -747,6 +775,7 @@ impl Machine<'_> {
             && !vertex.is_struct
             && !vertex.is_list
             && !vertex.atom.is_atom()
+            && !vertex.maybe_any
             && vertex.kind == Kind::TOP
         {
             vertex.is_struct = true;
@@ -785,8 +814,9 @@ impl Machine<'_> {
         match choice {
             Some(i) => {
                 let (alt, mode) = self.alternative(&occurrence, i as usize);
-                let extra = self.extra(v);
-                extra.mode = Some(extra.mode.map_or(mode, |m| m.max(mode)));
+                if !again {
+                    self.extra(v).modes.push((key, mode));
+                }
                 self.process(v, alt, false);
             }
             None if again => {}

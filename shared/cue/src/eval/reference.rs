@@ -47,6 +47,7 @@ impl Machine<'_> {
 
     fn base(&mut self, e: ExprId, env: EnvId) -> Res<Vid> {
         match self.ir.expr(e) {
+            Expr::Ref { up, label } if label.is_let() => Ok(self.let_vertex(env, up, label)),
             Expr::Ref { up, label } => {
                 let v = self.env_up(env, up).vertex;
                 self.select(v, label, e, e)
@@ -65,7 +66,16 @@ impl Machine<'_> {
                 Ok(v)
             }
             _ => match self.value(e, env)? {
-                Val::Node(w) => Ok(w),
+                Val::Node(w) => {
+                    // What is built inside an expression is looked at as a whole.
+                    if matches!(self.ir.expr(e), Expr::And(..) | Expr::Struct(_)) {
+                        self.deep(w);
+                        if let Some(e) = self.final_error(w) {
+                            return Err(e);
+                        }
+                    }
+                    Ok(w)
+                }
                 val => {
                     let src = self.new_val(val);
                     Ok(self.anon(Conj::new(src, env)))

@@ -251,8 +251,8 @@ pub(crate) struct Extra {
     /// Candidate being evaluated in this vertex's place.
     pub(crate) active: Option<Vid>,
     pub(crate) index: Option<FxHashMap<Label, u32>>,
-    /// Default marks of the choices made.
-    pub(crate) mode: Option<Mode>,
+    /// Default marks of the choices made, by disjunction.
+    pub(crate) modes: Vec<((Src, u16), Mode)>,
     pub(crate) child_error: Option<ErrId>,
     pub(crate) child_incomplete: Option<ErrId>,
     /// Data to be put at paths below.
@@ -275,6 +275,8 @@ pub(crate) struct Vertex {
     pub(crate) maybe_struct: bool,
     /// Some struct literal says `...`.
     pub(crate) says_open: bool,
+    /// `_` is embedded: it stays undecided whether this is a struct.
+    pub(crate) maybe_any: bool,
     pub(crate) is_list: bool,
     pub(crate) list_closed: bool,
     pub(crate) noncyclic: bool,
@@ -309,6 +311,8 @@ pub(crate) struct State {
     pub(crate) errs: Vec<Err>,
     pub(crate) close: Vec<CloseNode>,
     pub(crate) packages: Vec<Vid>,
+    /// Lets by the frame they belong to.
+    pub(crate) lets: FxHashMap<(EnvId, Label), Vid>,
     pub(crate) depth: u32,
     /// Least depth of a vertex whose unfinished state was looked at.
     pub(crate) touch: u32,
@@ -336,6 +340,7 @@ impl State {
             errs: Vec::new(),
             close: Vec::new(),
             packages: vec![Vid::NONE; ir.packages.len()],
+            lets: FxHashMap::default(),
             depth: 0,
             touch: u32::MAX,
             cur_refs: RefsId::NONE,
@@ -387,6 +392,7 @@ impl<'a> Machine<'a> {
             kind: Kind::TOP,
             is_struct: false,
             maybe_struct: false,
+            maybe_any: false,
             says_open: false,
             is_list: false,
             list_closed: false,
@@ -418,6 +424,22 @@ impl<'a> Machine<'a> {
             env = self.s.envs[env.idx()].up;
         }
         self.s.envs[env.idx()]
+    }
+
+    /// A let of the frame `up` levels out.
+    pub(crate) fn let_vertex(&mut self, mut env: EnvId, up: u32, label: Label) -> Vid {
+        for _ in 0..up {
+            env = self.s.envs[env.idx()].up;
+        }
+        if let Some(&v) = self.s.lets.get(&(env, label)) {
+            return v;
+        }
+        let v = self.new_vertex(self.s.envs[env.idx()].vertex, label);
+        if let Some(&value) = self.ir.lets.get(&label) {
+            self.vm(v).conjs.push(Conj::new(Src::Expr(value), env));
+        }
+        self.s.lets.insert((env, label), v);
+        v
     }
 
     pub(crate) fn new_val(&mut self, val: Val) -> Src {
