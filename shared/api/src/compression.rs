@@ -20,7 +20,7 @@ use crate::{ApplicationRevision, ResourceTracker};
 
 /// The most a payload may expand to. etcd holds 1.5 MiB; zstd of text rarely exceeds a factor of
 /// 50; a bomb does.
-pub const MAX_EXPANDED: u64 = 128 << 20;
+pub const MAX_EXPANDED: u64 = 64 << 20;
 
 /// The `compression` field.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -209,5 +209,121 @@ impl ApplicationRevision {
             },
             status: self.status.clone(),
         })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    /// Payloads as Go writes them: klauspost/compress for zstd, compress/gzip.
+    const GO_GZIP: &str = "H4sIAAAAAAAA/4quVkosyAxLLSrOzM9TslIqM1TSUcrOzEtRslJyzs9Ly0z3TSxQ0lHKS8xN\
+                           VbJSSlTSUSpKLFeywqYtJbEkESSTrWSlFFNqYGCcXAamUpVqsZqZm1qSCNMDN7+2tjYWEAAA\
+                           ////YuVPlQAAAA==";
+    const GO_ZSTD: &str = "KLUv/QQA7QIAYoUSGXBrCCwo3J29e+eoA0mhfVUKxZrYCgIAlBWHzGxjSW4OIpASw3CN/NRt\
+                           etSNMqN7bUlx9NKB4hKoCK4PPGQ0wLlG5RaMEW7pTyEFAGMo4CpBrvCjShtQ02oP2Lx9Nw==";
+    const GO_REVISION: &str = "KLUv/UQAPQD9BACSih4agAdsAJftv9zbFNKRWC65GpaMudQZn9efdyJrrfXxtpe3vdyaIu\
+                               0BabvSTU5NAxQYa7VdEfhYsaIuOkvedoJIfSxjCGpH51jhyQFM5ON3O57Tt/34yjGejxPH\
+                               WEAUAApYhnM7YFpylZAg0X0E3F40i7ddN/lIGoTuHQwAHZOjYl8MNzlwQXvwsDxQt5WYQ+\
+                               1JnyXy4baNErI0Jh4haDbo";
+
+    fn tracker(type_: &str, data: &str) -> ResourceTracker {
+        let mut tracker = ResourceTracker::new("", "app-v1-n");
+        tracker.spec.compression = Compression { type_: type_.to_owned(), data: data.to_owned() };
+        tracker
+    }
+
+    fn config_map() -> ManagedResource {
+        let raw = json!({
+            "apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "a"}, "data": {"k": "<v>"},
+        });
+        ManagedResource {
+            api_version: "v1".to_owned(),
+            kind: "ConfigMap".to_owned(),
+            name: "a".to_owned(),
+            raw: Some(raw.into()),
+            ..ManagedResource::default()
+        }
+    }
+
+    #[test]
+    fn reads_what_go_wrote() {
+        for (type_, data) in [("gzip", GO_GZIP), ("zstd", GO_ZSTD)] {
+            let mut tracker = tracker(type_, data);
+            tracker.expand().expect("readable");
+            assert_eq!(tracker.spec.managed_resources, [config_map()]);
+            assert_eq!(tracker.spec.compression.type_, type_, "the type stays");
+            assert!(tracker.spec.compression.data.is_empty());
+        }
+        let mut revision = ApplicationRevision::new("n", "a-v1");
+        revision.spec.compression =
+            Compression { type_: "zstd".to_owned(), data: GO_REVISION.to_owned() };
+        revision.expand().expect("readable");
+        assert_eq!(revision.spec.application.metadata.name.as_deref(), Some("a"));
+        assert!(revision.spec.application.spec.components.is_empty());
+        assert!(revision.spec.component_definitions.contains_key("c"));
+        assert_eq!(revision.spec.compression.type_, "zstd");
+    }
+
+    #[test]
+    fn what_is_stored_comes_back() {
+        for type_ in ["", "gzip", "zstd"] {
+            let mut tracker = tracker(type_, "");
+            tracker.spec.managed_resources = vec![config_map()];
+            let stored = tracker.to_stored().expect("stored");
+            assert_eq!(stored.spec.managed_resources.is_empty(), !type_.is_empty());
+            assert_eq!(stored.spec.compression.data.is_empty(), type_.is_empty());
+            let mut read = stored.clone();
+            read.expand().expect("readable");
+            assert_eq!(read, tracker);
+            // Nothing left to do for what is expanded already.
+            read.expand().expect("readable");
+            assert_eq!(read, tracker);
+        }
+    }
+
+    #[test]
+    fn a_stored_revision_keeps_the_stub_the_schema_wants() {
+        let mut revision = ApplicationRevision::new("n", "a-v1");
+        revision.spec.application = crate::Application::new("n", "a");
+        revision.spec.compression.type_ = "zstd".to_owned();
+        revision.status.succeeded = true;
+        let stored = revision.to_stored().expect("stored");
+        let mut spec = serde_json::to_value(&stored.spec).expect("json");
+        spec["compression"]["data"] = json!("...");
+        assert_eq!(
+            spec,
+            json!({
+                "application": {"metadata": {}, "spec": {"components": []}, "status": {}},
+                "compression": {"type": "zstd", "data": "..."},
+            })
+        );
+        let mut read = stored;
+        read.expand().expect("readable");
+        assert_eq!(read, revision);
+    }
+
+    #[test]
+    fn damaged_payloads_are_errors() {
+        let text = |type_: &str, data: &str| {
+            tracker(type_, data).expand().expect_err("unreadable").to_string()
+        };
+        assert_eq!(text("lz4", "AA=="), "unsupported compression type: lz4");
+        assert_eq!(text("zstd", "?"), "compressed data is not base64");
+        assert_eq!(text("zstd", "AAAA"), "compressed data is damaged");
+        assert_eq!(text("gzip", "AAAA"), "compressed data is damaged");
+        let number = compress(Algorithm::Zstd, b"7").expect("compressed");
+        assert_eq!(text("zstd", &number), "compressed data has unexpected content");
+    }
+
+    #[test]
+    fn bombs_do_not_explode() {
+        let zeros = std::io::repeat(0).take(MAX_EXPANDED + 1);
+        let packed = zstd::stream::encode_all(zeros, 1).expect("compressed");
+        assert!(packed.len() < 1 << 20);
+        let error = expand(Algorithm::Zstd, &BASE64.encode(packed)).expect_err("too large");
+        assert!(matches!(error, Error::TooLarge));
     }
 }
