@@ -219,15 +219,20 @@ mod tests {
     use super::*;
 
     /// Payloads as Go writes them: klauspost/compress for zstd, compress/gzip.
-    const GO_GZIP: &str = "H4sIAAAAAAAA/4quVkosyAxLLSrOzM9TslIqM1TSUcrOzEtRslJyzs9Ly0z3TSxQ0lHKS8xN\
-                           VbJSSlTSUSpKLFeywqYtJbEkESSTrWSlFFNqYGCcXAamUpVqsZqZm1qSCNMDN7+2tjYWEAAA\
-                           ////YuVPlQAAAA==";
-    const GO_ZSTD: &str = "KLUv/QQA7QIAYoUSGXBrCCwo3J29e+eoA0mhfVUKxZrYCgIAlBWHzGxjSW4OIpASw3CN/NRt\
-                           etSNMqN7bUlx9NKB4hKoCK4PPGQ0wLlG5RaMEW7pTyEFAGMo4CpBrvCjShtQ02oP2Lx9Nw==";
-    const GO_REVISION: &str = "KLUv/UQAPQD9BACSih4agAdsAJftv9zbFNKRWC65GpaMudQZn9efdyJrrfXxtpe3vdyaIu\
-                               0BabvSTU5NAxQYa7VdEfhYsaIuOkvedoJIfSxjCGpH51jhyQFM5ON3O57Tt/34yjGejxPH\
-                               WEAUAApYhnM7YFpylZAg0X0E3F40i7ddN/lIGoTuHQwAHZOjYl8MNzlwQXvwsDxQt5WYQ+\
-                               1JnyXy4baNErI0Jh4haDbo";
+    const GO_GZIP: &str = concat!(
+        "H4sIAAAAAAAA/4quVkosyAxLLSrOzM9TslIqM1TSUcrOzEtRslJyzs9Ly0z3TSxQ0lHKS8xNVbJSSl",
+        "TSUSpKLFeywqYtJbEkESSTrWSlFFNqYGCcXAamUpVqsZqZm1qSCNMDN7+2tjYWEAAA////YuVPlQAA",
+        "AA==",
+    );
+    const GO_ZSTD: &str = concat!(
+        "KLUv/QQA7QIAYoUSGXBrCCwo3J29e+eoA0mhfVUKxZrYCgIAlBWHzGxjSW4OIpASw3CN/NRtetSNMq",
+        "N7bUlx9NKB4hKoCK4PPGQ0wLlG5RaMEW7pTyEFAGMo4CpBrvCjShtQ02oP2Lx9Nw==",
+    );
+    const GO_REVISION: &str = concat!(
+        "KLUv/UQAPQD9BACSih4agAdsAJftv9zbFNKRWC65GpaMudQZn9efdyJrrfXxtpe3vdyaIu0BabvSTU",
+        "5NAxQYa7VdEfhYsaIuOkvedoJIfSxjCGpH51jhyQFM5ON3O57Tt/34yjGejxPHWEAUAApYhnM7YFpy",
+        "lZAg0X0E3F40i7ddN/lIGoTuHQwAHZOjYl8MNzlwQXvwsDxQt5WYQ+1JnyXy4baNErI0Jh4haDbo",
+    );
 
     fn tracker(type_: &str, data: &str) -> ResourceTracker {
         let mut tracker = ResourceTracker::new("", "app-v1-n");
