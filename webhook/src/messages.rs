@@ -39,7 +39,6 @@ pub(crate) const GLOBAL_WITHOUT_PRIORITY: &str =
 pub(crate) const SCOPED_GATE_OFF: &str = "EnableApplicationScopedPolicies feature gate is disabled; this policy will not execute until it is enabled";
 pub(crate) const GLOBAL_GATE_OFF: &str = "EnableGlobalPolicies feature gate is disabled; this policy will not be auto-applied until it is enabled";
 pub(crate) const LEGACY_CUE: &str = "CUE template uses legacy syntax that will be auto-upgraded at render time. Run `vela def compat definitions` to scan all definitions for legacy syntax.";
-pub(crate) const OLD_MODE: &str = "applied under the identity of the controller, because authentication is off in this installation; see the notes of the chart on authentication.enabled";
 
 /// The list of problems, numbered.
 pub(crate) fn numbered(problems: &[Problem], uid: &str) -> String {
@@ -148,10 +147,6 @@ pub(crate) fn invalid_timeout(value: &str) -> String {
     )
 }
 
-pub(crate) fn invalid_if(error: &str) -> String {
-    format!("the condition is no valid expression: {error}")
-}
-
 pub(crate) fn unknown_workflow(name: &str, namespace: &str) -> String {
     format!("Workflow \"{name}\" not found in namespace \"{namespace}\"")
 }
@@ -239,10 +234,6 @@ pub(crate) fn published_edit(version: &str) -> String {
     )
 }
 
-pub(crate) fn remote_object(field: &str) -> String {
-    format!("{field}: referred objects are looked up when the Application is deployed, not now")
-}
-
 pub(crate) fn bad_restart(value: &str) -> String {
     format!(
         "metadata.annotations[app.oam.dev/restart-workflow]: {} is neither true, a time nor a duration, it is ignored",
@@ -279,10 +270,6 @@ pub(crate) fn identity_stripped(key: &str) -> String {
     format!(
         "metadata.annotations[{key}]: removed, identity annotations are set by the control plane"
     )
-}
-
-pub(crate) fn trait_failed(name: &str, error: &str) -> String {
-    format!("cannot evaluate trait \"{name}\": {error}")
 }
 
 pub(crate) fn workload_missing(name: &str) -> String {
@@ -360,4 +347,12 @@ pub(crate) fn same_output(name: &str) -> String {
     format!(
         "outputs item name must be unique: two traits or templates of this component make an output \"{name}\""
     )
+}
+
+pub(crate) fn missing_parameter(component: &str, path: &str) -> String {
+    format!("component \"{component}\": missing parameters: {path} (required value)")
+}
+
+pub(crate) fn missing_warning(field: &str) -> String {
+    format!("{field}: required value, nothing is given here or by a workflow step or override")
 }

@@ -1,7 +1,7 @@
 //! The definitions of the cluster as an immutable snapshot, replaced whenever one changes.
 
 use std::collections::{BTreeMap, HashMap};
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use arc_swap::ArcSwap;
 use serde_json::Value;
@@ -25,6 +25,8 @@ pub struct Definition {
     pub scope: String,
     /// Parameters that must not change, as dotted paths.
     pub immutable: Vec<String>,
+    /// The schema of the parameters, made when it is first asked for.
+    schema: OnceLock<Option<Value>>,
 }
 
 /// `spec.workload`.
@@ -90,7 +92,13 @@ impl Definition {
             is_cue,
             scope: text("/spec/scope"),
             immutable,
+            schema: OnceLock::new(),
         })
+    }
+
+    /// The schema of the parameters, if there is one.
+    pub fn schema(&self, renderer: &vela_render::Renderer) -> Option<&Value> {
+        self.schema.get_or_init(|| renderer.schema(&self.render).ok()).as_ref()
     }
 }
 

@@ -5,9 +5,10 @@ use std::collections::BTreeMap;
 use serde_json::Value;
 
 use super::lookup::Types;
-use super::{Findings, Subject, policies, traits};
+use super::{Findings, Subject, parameters, policies, traits};
 use crate::field::{Field, Reason, Rule};
 use crate::messages;
+use crate::snapshot::Definition;
 
 /// Names must differ.
 pub(crate) fn names(subject: &Subject<'_>, findings: &mut Findings) {
@@ -136,9 +137,31 @@ pub(crate) fn parameters(subject: &Subject<'_>, types: &Types, findings: &mut Fi
         }
         traits::applicable(component, definition.as_deref(), trait_definitions, &field, findings);
         let Some(definition) = definition else { continue };
-        if !is_sound || !definition.is_cue {
+        if !is_sound || !definition.is_cue || definition.render.name == "ref-objects" {
             continue;
         }
+        let supplied = policies::supplied_later(subject, component);
+        declared(
+            subject,
+            Declared { definition, name: component.name, properties: component.properties },
+            &supplied,
+            Rule::Parameters,
+            &field,
+            findings,
+        );
+        for (j, (one, trait_definition)) in
+            component.traits.iter().zip(trait_definitions).enumerate()
+        {
+            if let Some(definition) = trait_definition.as_deref().filter(|d| d.is_cue) {
+                let declared_by =
+                    Declared { definition, name: one.type_, properties: one.properties };
+                let field = field.at("traits").index(j);
+                declared(subject, declared_by, &supplied, Rule::Traits, &field, findings);
+            }
+        }
+        let filled = definition
+            .schema(subject.world.renderer)
+            .and_then(|schema| parameters::placeholders(schema, component.properties, &supplied));
         // A trait without a definition is reported already; the others are checked all the same.
         let known: Vec<(usize, vela_render::Trait<'_>)> = component
             .traits
@@ -161,14 +184,14 @@ pub(crate) fn parameters(subject: &Subject<'_>, types: &Types, findings: &mut Fi
             name: component.name,
             kind: component.type_,
             definition: &definition.render,
-            properties: component.properties,
+            properties: filled.as_ref().or(component.properties),
             traits: known.iter().map(|(_, one)| one.clone()).collect(),
             patch: None,
         };
         let checks = vela_render::Gates {
             cue_validation: gates.enable_cue_validation,
             undeclared_parameters: gates.validate_undeclared_parameters,
-            supplied_later: policies::supplied_later(subject, component),
+            supplied_later: supplied,
         };
         let checked = subject.world.renderer.check(&app, &dry, &checks);
         let mut names = std::collections::BTreeSet::new();
@@ -186,6 +209,50 @@ pub(crate) fn parameters(subject: &Subject<'_>, types: &Types, findings: &mut Fi
                 None => (Rule::Parameters, field.clone()),
             };
             report(problem, rule, &field, findings);
+        }
+    }
+}
+
+/// Something with declared parameters.
+struct Declared<'a> {
+    definition: &'a Definition,
+    name: &'a str,
+    properties: Option<&'a Value>,
+}
+
+/// Unknown parameters are told, or refused if the gate says so; missing ones likewise.
+fn declared(
+    subject: &Subject<'_>,
+    of: Declared<'_>,
+    supplied: &[String],
+    rule: Rule,
+    field: &Field,
+    findings: &mut Findings,
+) {
+    let Some(schema) = of.definition.schema(subject.world.renderer) else { return };
+    let gates = &subject.world.settings.gates;
+    let at = field.at("properties");
+    let found = parameters::compare(schema, of.properties, supplied, &at);
+    let is_component = rule == Rule::Parameters;
+    let refuses_unknown =
+        is_component && gates.enable_cue_validation && gates.validate_undeclared_parameters;
+    let type_ = format!("{} \"{}\"", of.definition.render.kind.word(), of.definition.render.name);
+    for (field, _, nearest) in found.unknown {
+        if refuses_unknown {
+            let detail = messages::undeclared_parameter(&type_, nearest.as_deref());
+            findings.push(rule, Reason::Invalid, field, detail);
+        } else {
+            let field = field.to_string();
+            findings.warnings.push(messages::unknown_parameter(&field, &type_, nearest.as_deref()));
+        }
+    }
+    for path in found.missing {
+        let field = at.labels(path.split(['.', '[', ']']).filter(|label| !label.is_empty()));
+        if is_component && gates.enable_cue_validation {
+            let detail = messages::missing_parameter(of.name, &path);
+            findings.push(rule, Reason::Required, field, detail);
+        } else {
+            findings.warnings.push(messages::missing_warning(&field.to_string()));
         }
     }
 }

@@ -10,6 +10,7 @@ pub(crate) mod immutable;
 mod lookup;
 mod model;
 mod mutate;
+mod parameters;
 mod policies;
 mod references;
 mod traits;

@@ -66,7 +66,6 @@ pub(crate) struct Step<'a> {
     pub(crate) name: &'a str,
     pub(crate) type_: &'a str,
     pub(crate) timeout: &'a str,
-    pub(crate) condition: &'a str,
     pub(crate) properties: Option<&'a Value>,
     pub(crate) depends_on: Vec<&'a str>,
     pub(crate) inputs: Vec<Input<'a>>,
@@ -263,11 +262,11 @@ impl<'a> Reader<'a, '_> {
             meta.text("alias");
         });
         self.text("mode");
+        self.text("if");
         Step {
             name: self.text("name"),
             type_: self.text("type"),
             timeout: self.text("timeout"),
-            condition: self.text("if"),
             properties: self.get("properties"),
             depends_on: self.texts("dependsOn"),
             inputs: self.inputs(),

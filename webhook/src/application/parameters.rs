@@ -1,0 +1,213 @@
+//! Parameters against the schema of their definition: names nobody knows, values nobody gave.
+//!
+//! The schema is the one users see in forms and documentation. Where it is open or has
+//! alternatives nothing is said: what is told here must be right.
+
+use serde_json::{Map, Value};
+
+use crate::field::Field;
+
+/// What the schema says of some properties.
+#[derive(Debug, Default)]
+pub(crate) struct Findings {
+    /// Given, but not declared: where, the name, and what was probably meant.
+    pub(crate) unknown: Vec<(Field, String, Option<String>)>,
+    /// Declared without a default, and not given: the path below the properties.
+    pub(crate) missing: Vec<String>,
+}
+
+/// Deeper nesting is not looked at: a schema can refer to itself only by depth.
+const DEPTH: usize = 16;
+
+/// Compares properties with a schema. Paths in `supplied` come from elsewhere.
+pub(crate) fn compare(
+    schema: &Value,
+    properties: Option<&Value>,
+    supplied: &[String],
+    field: &Field,
+) -> Findings {
+    let mut findings = Findings::default();
+    let empty = Map::new();
+    let map = properties.and_then(Value::as_object).unwrap_or(&empty);
+    object(schema, map, "", supplied, field, DEPTH, &mut findings);
+    findings
+}
+
+fn object(
+    schema: &Value,
+    map: &Map<String, Value>,
+    at: &str,
+    supplied: &[String],
+    field: &Field,
+    depth: usize,
+    findings: &mut Findings,
+) {
+    if depth == 0 || is_open(schema) {
+        return;
+    }
+    let Some(declared) = schema.get("properties").and_then(Value::as_object) else { return };
+    for (key, value) in map {
+        let path = if at.is_empty() { key.clone() } else { format!("{at}.{key}") };
+        let below = field.labels([key]);
+        match declared.get(key) {
+            None => {
+                let nearest = vela_serve::nearest(key, declared.keys().map(String::as_str));
+                findings.unknown.push((below, key.clone(), nearest.map(str::to_owned)));
+            }
+            Some(schema) => nested(schema, value, &path, supplied, &below, depth, findings),
+        }
+    }
+    for key in required(schema) {
+        let path = if at.is_empty() { key.to_owned() } else { format!("{at}.{key}") };
+        let is_given = map.get(key).is_some_and(|value| !value.is_null());
+        let is_supplied = supplied.iter().any(|other| {
+            other.strip_prefix(&path).is_some_and(|rest| {
+                rest.is_empty() || rest.starts_with('.') || rest.starts_with('[')
+            })
+        });
+        if is_given || is_supplied {
+            continue;
+        }
+        match declared.get(key) {
+            Some(schema) if has_value(schema) => {}
+            // a struct is there by itself; something in it may be wanted
+            Some(schema) if schema.get("properties").is_some() => {
+                let below = field.labels([key]);
+                object(schema, &Map::new(), &path, supplied, &below, depth - 1, findings);
+            }
+            Some(schema) if is_scalar(schema) => findings.missing.push(path),
+            _ => {}
+        }
+    }
+}
+
+fn nested(
+    schema: &Value,
+    value: &Value,
+    path: &str,
+    supplied: &[String],
+    field: &Field,
+    depth: usize,
+    findings: &mut Findings,
+) {
+    match value {
+        Value::Object(map) => object(schema, map, path, supplied, field, depth - 1, findings),
+        Value::Array(items) => {
+            let Some(schema) = schema.get("items") else { return };
+            for (n, item) in items.iter().enumerate() {
+                let path = format!("{path}[{n}]");
+                nested(schema, item, &path, supplied, &field.index(n), depth - 1, findings);
+            }
+        }
+        _ => {}
+    }
+}
+
+/// The schema lists fields with a default as required, too.
+fn has_value(schema: &Value) -> bool {
+    schema.get("default").is_some()
+}
+
+/// Lists and maps are empty when nothing is given; only scalars can be missing.
+fn is_scalar(schema: &Value) -> bool {
+    let type_ = schema.get("type").and_then(Value::as_str);
+    matches!(type_, Some("string" | "integer" | "number" | "boolean"))
+}
+
+fn required(schema: &Value) -> impl Iterator<Item = &str> {
+    schema.get("required").and_then(Value::as_array).into_iter().flatten().filter_map(Value::as_str)
+}
+
+/// Alternatives and free-form maps say nothing about a name.
+fn is_open(schema: &Value) -> bool {
+    let is_alternative =
+        ["oneOf", "anyOf", "allOf", "not"].iter().any(|key| schema.get(*key).is_some());
+    let is_map = schema.get("additionalProperties").is_some_and(|more| *more != Value::Bool(false));
+    is_alternative || is_map
+}
+
+/// Values in the place of required ones that come later, so that templates can be checked without
+/// them. `None` if there is nothing to fill in.
+pub(crate) fn placeholders(
+    schema: &Value,
+    properties: Option<&Value>,
+    supplied: &[String],
+) -> Option<Value> {
+    if is_open(schema) {
+        return None;
+    }
+    let declared = schema.get("properties").and_then(Value::as_object)?;
+    let mut filled = properties.and_then(Value::as_object).cloned().unwrap_or_default();
+    let mut is_filled = false;
+    for key in required(schema) {
+        let is_later = supplied
+            .iter()
+            .any(|path| path.split(['.', '[']).next().is_some_and(|first| first == key));
+        if !is_later || filled.get(key).is_some_and(|value| !value.is_null()) {
+            continue;
+        }
+        let schema = declared.get(key)?;
+        if has_value(schema) {
+            continue;
+        }
+        filled.insert(key.to_owned(), placeholder(schema)?);
+        is_filled = true;
+    }
+    is_filled.then_some(Value::Object(filled))
+}
+
+fn placeholder(schema: &Value) -> Option<Value> {
+    if let Some(first) = schema.get("enum").and_then(Value::as_array).and_then(|all| all.first()) {
+        return Some(first.clone());
+    }
+    Some(match schema.get("type").and_then(Value::as_str)? {
+        "string" => Value::from("__workflow_supplied__"),
+        "integer" => Value::from(0),
+        "number" => Value::from(0.0),
+        "boolean" => Value::from(false),
+        "array" => Value::Array(Vec::new()),
+        "object" => Value::Object(Map::new()),
+        _ => return None,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn schema() -> Value {
+        json!({
+            "type": "object",
+            "required": ["image", "ports", "kept", "deep"],
+            "properties": {
+                "kept": { "type": "integer", "default": 1 },
+                "deep": { "type": "object", "required": ["inner"], "properties": { "inner": { "type": "string" } } },
+                "image": { "type": "string" },
+                "labels": { "type": "object", "additionalProperties": { "type": "string" } },
+                "ports": { "type": "array", "items": { "type": "object", "required": ["port"], "properties": { "port": { "type": "integer" }, "name": { "type": "string" } } } },
+                "either": { "oneOf": [{ "type": "string" }, { "type": "object" }] },
+            },
+        })
+    }
+
+    #[test]
+    fn unknown_names_and_missing_values() {
+        let properties = json!({ "imagge": "x", "labels": { "any": "thing" }, "either": { "x": 1 }, "ports": [{ "port": 1 }, { "prot": 2 }] });
+        let found = compare(&schema(), Some(&properties), &[], &Field::new("p"));
+        let unknown: Vec<String> =
+            found.unknown.iter().map(|(field, _, near)| format!("{field} {near:?}")).collect();
+        assert_eq!(unknown, ["p.imagge Some(\"image\")", "p.ports[1].prot Some(\"port\")"]);
+        assert_eq!(found.missing, ["ports[1].port", "image", "deep.inner"]);
+    }
+
+    #[test]
+    fn what_comes_later_is_not_missing() {
+        let supplied = ["image", "ports[0].port", "deep.inner"].map(str::to_owned);
+        assert!(compare(&schema(), None, &supplied, &Field::new("p")).missing.is_empty());
+        let filled = placeholders(&schema(), None, &supplied).unwrap();
+        assert_eq!(filled, json!({ "image": "__workflow_supplied__", "ports": [], "deep": {} }));
+        assert_eq!(placeholders(&schema(), None, &[]), None);
+    }
+}
