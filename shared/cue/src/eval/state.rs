@@ -562,11 +562,11 @@ impl<'a> Machine<'a> {
 
     pub(crate) fn arc(&self, v: Vid, label: Label) -> Option<Vid> {
         let vertex = self.v(v);
-        if label.is_int()
-            && let Some((l, w)) = vertex.arcs.get(label.index() as usize)
-            && *l == label
-        {
-            return Some(*w);
+        if label.is_int() {
+            // Elements are inserted in order, so element i stands at i or, behind other arcs of a
+            // list with fields, a little later; and never before.
+            let from = vertex.arcs.get(label.index() as usize..)?;
+            return from.iter().find(|(l, _)| *l == label).map(|(_, w)| *w);
         }
         if let Some(index) = vertex.extra.as_ref().and_then(|x| x.index.as_ref()) {
             return index.get(&label).map(|&i| vertex.arcs[i as usize].1);

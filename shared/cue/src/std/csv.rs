@@ -3,7 +3,7 @@
 use super::args::{Out, bytes, fail, func, list, string};
 use super::{BuiltinError, Member, Param, json};
 use crate::kind::Kind;
-use crate::limits::Budget;
+use crate::limits::{Budget, LimitError};
 use crate::value::Value;
 
 pub(super) static PACKAGE: &[Member] = &[
@@ -33,7 +33,10 @@ fn encode(args: &[Value], budget: &mut Budget) -> Out {
                     write(&text, &mut out);
                 }
             }
-            budget.string(out.len() as u64 >> 4)?;
+            budget.steps(1)?;
+            if out.len() as u64 > budget.limits().string {
+                return Err(budget.cross(LimitError::String).into());
+            }
         }
         out.push('\n');
     }

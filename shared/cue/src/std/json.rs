@@ -59,7 +59,7 @@ pub(super) static PACKAGE: &[Member] = &[
                 break;
             }
             elements.push(reader.value(0, b)?);
-            b.list(elements.len() as u64)?;
+            b.list(1)?;
         }
         Ok(Value::List(elements))
     }),
@@ -234,11 +234,10 @@ impl<'a> Reader<'a> {
                 while more {
                     let key = self.key(budget)?;
                     let value = self.value(depth + 1, budget)?;
-                    budget.list(fields.len() as u64 & 0xff)?;
+                    budget.list(1)?;
                     insert(&mut fields, key, value)?;
                     more = self.more(b'}', "after object key:value pair")?;
                 }
-                budget.list(fields.len() as u64)?;
                 Ok(Value::Struct(fields))
             }
             Some(b'[') => {
@@ -246,9 +245,9 @@ impl<'a> Reader<'a> {
                 let mut more = self.open(b']')?;
                 while more {
                     elements.push(self.value(depth + 1, budget)?);
+                    budget.list(1)?;
                     more = self.more(b']', "after array element")?;
                 }
-                budget.list(elements.len() as u64)?;
                 Ok(Value::List(elements))
             }
             Some(b'"') => {

@@ -175,7 +175,11 @@ fn unique_items(args: &[Value], budget: &mut Budget) -> Out {
 fn canonical(value: &Value, out: &mut String, budget: &mut Budget) -> Result<(), BuiltinError> {
     budget.steps(1)?;
     match value {
-        Value::Number(n) => out.push_str(&n.to_decimal().reduced().to_string()),
+        Value::String(s) => super::json::write_string(s, out),
+        Value::Number(n) => match n.as_i64() {
+            Some(i) => out.push_str(&i.to_string()),
+            None => out.push_str(&canonical_number(&n.to_decimal())),
+        },
         Value::List(l) => {
             out.push('[');
             for element in l {
@@ -189,7 +193,7 @@ fn canonical(value: &Value, out: &mut String, budget: &mut Budget) -> Result<(),
             keys.sort_unstable();
             out.push('{');
             for key in keys {
-                out.push_str(&Value::String(key.clone()).to_json_text());
+                super::json::write_string(key, out);
                 out.push(':');
                 canonical(s.get(key).unwrap_or(&Value::Null), out, budget)?;
                 out.push(',');
@@ -203,4 +207,12 @@ fn canonical(value: &Value, out: &mut String, budget: &mut Budget) -> Result<(),
         other => out.push_str(&other.to_json_text()),
     }
     Ok(())
+}
+
+/// `1.0` and `1` are equal, so they have one text.
+fn canonical_number(n: &Decimal) -> String {
+    match n.to_i64() {
+        Some(i) => i.to_string(),
+        None => n.reduced().to_string(),
+    }
 }

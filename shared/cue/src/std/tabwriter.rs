@@ -24,7 +24,8 @@ pub(super) static PACKAGE: &[Member] =
                     }
                 }
                 text.push('\n');
-                b.string(text.len() as u64 >> 4)?;
+                b.steps(1)?;
+                check(text.len(), b)?;
             }
             align(&text, b)
         }
