@@ -1,8 +1,11 @@
 //! Admission: every problem of a component's and its traits' parameters.
 
+use crate::cache::Flavour;
+use crate::context::component_context;
 use crate::definition::Stage;
 use crate::render::{Engine, RenderError, Step};
-use crate::{App, Component, Renderer, Target, Template};
+use crate::{App, Component, Renderer, Target, Template, convert, messages};
+use cue::{Evaluation, Marker, Node, Rest, Shape, Value, Which};
 use serde_json::Value as Json;
 
 /// What admission looks at besides a dry rendering.
@@ -83,9 +86,289 @@ impl Renderer {
             Ok(outputs) => checked.outputs = outputs,
             Err(error) => checked.problems.extend(problems(component, &error)),
         }
-        let _ = gates;
+        let parameters = Parameters { renderer: self, app, component };
+        parameters.explain(&mut checked.problems);
+        if gates.cue_validation && !checked.refused() {
+            parameters.missing(&gates.supplied_later, &mut checked.problems);
+        }
+        parameters.undeclared(gates.undeclared_parameters, &mut checked.problems);
         checked
     }
+}
+
+/// The parameters of one component against its definition.
+struct Parameters<'a> {
+    renderer: &'a Renderer,
+    app: &'a App,
+    component: &'a Component<'a>,
+}
+
+impl Parameters<'_> {
+    /// Evaluates the component's template with these properties; `None` if it cannot be.
+    fn evaluate(&self, properties: Option<&Json>) -> Option<(Evaluation, Node)> {
+        let program = self
+            .renderer
+            .programs
+            .template(&self.component.definition.template, Flavour::Component)
+            .ok()?;
+        let given = crate::render::properties(properties).ok()?;
+        let context = Value::Struct(component_context(
+            self.app,
+            &Target::default(),
+            self.component.name,
+            None,
+        ));
+        let mut inputs = vec![("context", &context)];
+        if let Some(given) = &given {
+            inputs.push(("parameter", given));
+        }
+        let mut evaluation = program.evaluate(&inputs, &self.renderer.limits);
+        let root = evaluation.root();
+        let parameter = evaluation.field(root, "parameter")?;
+        Some((evaluation, parameter))
+    }
+
+    fn problem(&self, severity: Severity, path: String, message: String) -> Problem {
+        Problem {
+            severity,
+            component: self.component.name.to_owned(),
+            trait_kind: None,
+            path,
+            given: None,
+            expected: None,
+            nearest: None,
+            message,
+        }
+    }
+
+    /// Adds to every problem of the component what the definition expects there.
+    fn explain(&self, problems: &mut [Problem]) {
+        if !problems.iter().any(|p| p.trait_kind.is_none() && p.path.starts_with("properties.")) {
+            return;
+        }
+        let Some((mut evaluation, parameter)) = self.evaluate(None) else { return };
+        for problem in problems.iter_mut().filter(|p| p.trait_kind.is_none()) {
+            let Some(path) = problem.path.strip_prefix("properties.") else { continue };
+            let path = path.replace('[', ".").replace(']', "");
+            let labels: Vec<&str> = path.split('.').collect();
+            if let Some(node) = declared(&mut evaluation, parameter, &labels) {
+                problem.expected = Some(convert::term(&mut evaluation, node).show());
+            } else if let Some((last, above)) = labels.split_last()
+                && let Some(node) = declared(&mut evaluation, parameter, above)
+            {
+                let names = labels_of(&mut evaluation, node);
+                problem.nearest = nearest(last, names.iter().map(String::as_str));
+            }
+        }
+    }
+
+    /// Parameters that must be given and are not, and those that break a constraint.
+    fn missing(&self, later: &[String], problems: &mut Vec<Problem>) {
+        let Some((mut evaluation, parameter)) = self.evaluate(None) else { return };
+        let mut required = Vec::new();
+        required_below(&mut evaluation, parameter, &mut Vec::new(), &mut required);
+        let given = self.component.properties.unwrap_or(&Json::Null);
+        let mut missing: Vec<String> = Vec::new();
+        for path in required {
+            let dotted = path.join(".");
+            if value_at(given, &path).is_none() && !later.contains(&dotted) {
+                missing.push(dotted);
+            }
+        }
+        if !missing.is_empty() {
+            let message = messages::missing_parameters(self.component.name, &missing);
+            for path in &missing {
+                let labels: Vec<&str> = path.split('.').collect();
+                let expected = declared(&mut evaluation, parameter, &labels)
+                    .map(|node| convert::term(&mut evaluation, node).show());
+                problems.push(Problem {
+                    expected,
+                    ..self.problem(Severity::Error, format!("properties.{path}"), message.clone())
+                });
+            }
+            return;
+        }
+        if !later.is_empty() {
+            return;
+        }
+        let Some((mut evaluation, parameter)) = self.evaluate(self.component.properties) else {
+            return;
+        };
+        if matches!(evaluation.shape(parameter), Shape::Any(_)) {
+            return;
+        }
+        // What is missing inside lists is found when the objects are made.
+        let errors = evaluation.validate(parameter, true).err().and_then(|errors| {
+            let outside = |e: &&cue::Error| {
+                !e.path.iter().any(|l| !l.is_empty() && l.bytes().all(|b| b.is_ascii_digit()))
+            };
+            cue::Errors::from_list(errors.list().iter().filter(outside).cloned().collect())
+        });
+        if let Some(errors) = errors {
+            let message = messages::parameter_violation(self.component.name, &errors);
+            let path = errors
+                .list()
+                .first()
+                .map_or_else(String::new, |e| property_path(e.path.get(1..).unwrap_or_default()));
+            problems.push(self.problem(Severity::Error, path, message));
+        }
+    }
+
+    /// Properties the definition does not know.
+    fn undeclared(&self, refuse: bool, problems: &mut Vec<Problem>) {
+        let Some(Json::Object(given)) = self.component.properties else { return };
+        let Some((mut evaluation, parameter)) = self.evaluate(None) else { return };
+        if accepts_all(&mut evaluation, parameter) {
+            return;
+        }
+        let known = labels_of(&mut evaluation, parameter);
+        let mut unknown: Vec<&String> = Vec::new();
+        for key in given.keys().filter(|key| !known.contains(key)) {
+            // A field may only be there under a condition that other values meet.
+            let mut others = given.clone();
+            others.remove(key);
+            let is_known = self.evaluate(Some(&Json::Object(others))).is_some_and(
+                |(mut evaluation, parameter)| {
+                    accepts_all(&mut evaluation, parameter)
+                        || labels_of(&mut evaluation, parameter).contains(key)
+                },
+            );
+            if !is_known {
+                unknown.push(key);
+            }
+        }
+        let severity = if refuse { Severity::Error } else { Severity::Warning };
+        for key in unknown {
+            let nearest = nearest(key, known.iter().map(String::as_str));
+            let message =
+                messages::undeclared_parameter(self.component.name, key, nearest.as_deref());
+            problems.push(Problem {
+                given: given.get(key).map(ToString::to_string),
+                nearest,
+                ..self.problem(severity, format!("properties.{key}"), message)
+            });
+        }
+    }
+}
+
+/// Everything a struct (or any of its alternatives) may have as a field.
+fn labels_of(evaluation: &mut Evaluation, node: Node) -> Vec<String> {
+    let mut out = Vec::new();
+    for node in structs(evaluation, node) {
+        let which = Which { constraints: true, ..Which::default() };
+        out.extend(evaluation.fields(node, which).into_iter().map(|f| f.label.to_string()));
+    }
+    out
+}
+
+fn structs(evaluation: &mut Evaluation, node: Node) -> Vec<Node> {
+    fn collect(shape: Shape, out: &mut Vec<Node>) {
+        match shape {
+            Shape::Struct(node) => out.push(node),
+            Shape::Any(alternatives) => {
+                for (_, shape) in alternatives {
+                    collect(shape, out);
+                }
+            }
+            _ => {}
+        }
+    }
+    let mut out = Vec::new();
+    collect(evaluation.shape(node), &mut out);
+    out
+}
+
+/// Whether a parameter accepts whatever is given: `...`, a pattern, or no struct at all.
+fn accepts_all(evaluation: &mut Evaluation, node: Node) -> bool {
+    let structs = structs(evaluation, node);
+    structs.is_empty()
+        || structs
+            .into_iter()
+            .any(|node| evaluation.is_open(node) || !evaluation.patterns(node).is_empty())
+}
+
+/// The declaration of the parameter at a path.
+fn declared(evaluation: &mut Evaluation, node: Node, labels: &[&str]) -> Option<Node> {
+    let Some((first, rest)) = labels.split_first() else { return Some(node) };
+    if let Shape::List(list) = evaluation.shape(node) {
+        let index: usize = first.parse().ok()?;
+        let element = match evaluation.elements(list).get(index).copied() {
+            Some(element) => element,
+            None => match evaluation.rest(list) {
+                Rest::Of(element) => element,
+                Rest::Closed | Rest::Open => return None,
+            },
+        };
+        return declared(evaluation, element, rest);
+    }
+    for node in structs(evaluation, node) {
+        let which = Which { constraints: true, ..Which::default() };
+        let found = evaluation.fields(node, which).into_iter().find(|f| f.label == **first);
+        let next = match found {
+            Some(field) => Some(field.node),
+            None => evaluation.patterns(node).first().map(|(_, value)| *value),
+        };
+        if let Some(next) = next
+            && let Some(found) = declared(evaluation, next, rest)
+        {
+            return Some(found);
+        }
+    }
+    None
+}
+
+/// The paths of parameters that are neither optional nor have a value or default.
+fn required_below(
+    evaluation: &mut Evaluation,
+    node: Node,
+    path: &mut Vec<String>,
+    out: &mut Vec<Vec<String>>,
+) {
+    const DEPTH: usize = 32;
+    let Shape::Struct(node) = evaluation.shape(node) else { return };
+    if path.len() > DEPTH {
+        return;
+    }
+    for field in evaluation.fields(node, Which { constraints: true, ..Which::default() }) {
+        if field.marker == Marker::Optional {
+            continue;
+        }
+        path.push(field.label.to_string());
+        match evaluation.shape(field.node) {
+            Shape::Struct(inner) => required_below(evaluation, inner, path, out),
+            Shape::Data(_) | Shape::List(_) | Shape::Error(_) => {}
+            Shape::Any(alternatives) if alternatives.iter().any(|(default, _)| *default) => {}
+            _ => out.push(path.clone()),
+        }
+        path.pop();
+    }
+}
+
+/// The known name that is most like a given one.
+fn nearest<'a>(given: &str, known: impl Iterator<Item = &'a str>) -> Option<String> {
+    let given = given.to_lowercase();
+    known
+        .map(|name| (distance(&given, &name.to_lowercase()), name))
+        .filter(|(distance, name)| *distance * 3 <= given.len().max(name.len()))
+        .min()
+        .map(|(_, name)| name.to_owned())
+}
+
+/// Edits between two words.
+fn distance(a: &str, b: &str) -> usize {
+    let b: Vec<char> = b.chars().collect();
+    let mut row: Vec<usize> = (0..=b.len()).collect();
+    for (i, x) in a.chars().enumerate() {
+        let mut next = vec![i + 1];
+        for (j, y) in b.iter().enumerate() {
+            let at =
+                |row: &[usize], index: usize| row.get(index).copied().unwrap_or(usize::MAX / 2);
+            let swap = at(&row, j) + usize::from(x != *y);
+            next.push(swap.min(at(&row, j + 1) + 1).min(at(&next, j) + 1));
+        }
+        row = next;
+    }
+    row.last().copied().unwrap_or(0)
 }
 
 /// The problems behind a failed rendering.
@@ -154,4 +437,18 @@ fn value_at<'a, S: AsRef<str>>(properties: &'a Json, labels: &[S]) -> Option<&'a
             _ => None,
         }
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::nearest;
+
+    #[test]
+    fn finds_the_name_that_was_meant() {
+        let known = ["image", "imagePullPolicy", "replicas", "ports"];
+        assert_eq!(nearest("imgae", known.into_iter()).as_deref(), Some("image"));
+        assert_eq!(nearest("replica", known.into_iter()).as_deref(), Some("replicas"));
+        assert_eq!(nearest("IMAGE", known.into_iter()).as_deref(), Some("image"));
+        assert_eq!(nearest("volume", known.into_iter()), None);
+    }
 }

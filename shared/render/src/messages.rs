@@ -343,3 +343,24 @@ pub(crate) fn tuple_parameter() -> String {
 pub(crate) fn unsupported_operator(op: &str, word: &str) -> String {
     format!("unsupported op {op} for {word} type")
 }
+
+pub(crate) fn missing_parameters(component: &str, missing: &[String]) -> String {
+    format!("component {component:?}: missing parameters: {}", missing.join(","))
+}
+
+pub(crate) fn parameter_violation(component: &str, errors: &dyn Display) -> String {
+    format!("component {component:?}: parameter constraint violation: {errors}")
+}
+
+pub(crate) fn undeclared_parameter(component: &str, key: &str, nearest: Option<&str>) -> String {
+    match nearest {
+        Some(name) => {
+            format!("component {component:?}: undeclared parameters: {key} (did you mean {name}?)")
+        }
+        None => format!("component {component:?}: undeclared parameters: {key}"),
+    }
+}
+
+pub(crate) fn invalid_outputs(kind: &str, why: &dyn Display) -> String {
+    format!("invalid outputs of trait {kind}: {why}")
+}

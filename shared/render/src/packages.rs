@@ -60,7 +60,6 @@ const HELM: &str = r#"
 			repoURL?: string
 			version?: string
 			auth?: {...}
-			...
 		}
 		release?: {
 			name?:      string
@@ -69,7 +68,25 @@ const HELM: &str = r#"
 		}
 		values?: _
 		valuesFrom?: [...{...}]
-		options?: {...}
+		options?: {
+			includeCRDs?:     bool
+			skipTests?:       bool
+			skipHooks?:       bool
+			createNamespace?: bool
+			timeout?:         string
+			maxHistory?:      int
+			atomic?:          bool
+			wait?:            bool
+			force?:           bool
+			recreatePods?:    bool
+			cleanupOnFail?:   bool
+			cache?: {
+				key?:          string
+				ttl?:          string
+				immutableTTL?: string
+				mutableTTL?:   string
+			}
+		}
 		context?: {...}
 		...
 	}

@@ -398,6 +398,13 @@ impl Engine<'_> {
             root = evaluation.root();
         }
         let kind = converted_type(t.kind);
+        if let Some(node) = evaluation.field(root, "outputs")
+            && let Some(errors) = evaluation.error(node)
+            && !is_only_absent(&errors)
+        {
+            let message = messages::invalid_outputs(t.kind, &errors);
+            return Err(Failure { message, errors: Some(errors) });
+        }
         outputs(&mut evaluation, root, &kind, Some(index), t.definition.stage, run);
         if let Some(node) = evaluation.field(root, "patch") {
             let markers = Markers::parse(evaluation.docs(node));
@@ -483,6 +490,15 @@ impl Engine<'_> {
         let message = messages::groups(&messages::validation(subject), &user, &lines);
         Err(Failure { message, errors: Some(errors) })
     }
+}
+
+/// Whether outputs are left out because something optional is not there. Anything else, such as a
+/// name that cannot be computed, is a mistake.
+fn is_only_absent(errors: &Errors) -> bool {
+    errors.list().iter().all(|e| {
+        e.message.starts_with("cannot reference optional field")
+            || e.message.starts_with("undefined field")
+    })
 }
 
 /// Properties as a template sees them.

@@ -443,6 +443,8 @@ pub(crate) fn params_from(record: &Value, source: Source<'_>) -> Value {
         ..App::default()
     };
     let target = Target {
+        revision: format!("{name}-v1"),
+        cluster: "local".into(),
         cluster_version: ClusterVersion {
             major: "1".into(),
             minor: "28".into(),
