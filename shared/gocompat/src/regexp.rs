@@ -526,15 +526,6 @@ impl<'a> Parser<'a> {
             if c == ']' && !first {
                 break;
             }
-            // A hyphen is literal first and last; elsewhere only in a range.
-            if c == '-' && !first && !self.rest().starts_with("-]") {
-                let to = self
-                    .rest()
-                    .char_indices()
-                    .nth(2)
-                    .map_or(self.pattern.len(), |(i, _)| self.at + i);
-                return self.error(ErrorCode::InvalidCharRange, self.at, to);
-            }
             first = false;
             if self.rest().starts_with("[:")
                 && let Some(end) = self.rest().find(":]")
@@ -653,6 +644,11 @@ mod tests {
             (r"[^]a]", "]ab", Some("b")),
             (r"[a-]+", "x-a", Some("-a")),
             (r"[-a]+", "x-a", Some("-a")),
+            // A hyphen may stand anywhere in Perl's syntax.
+            (r"[0-9-_]+", "a1-_", Some("1-_")),
+            (r"[a-b-c]+", "xa-c", Some("a-c")),
+            (r"[\d-z]+", "x1-z", Some("1-z")),
+            (r"[--/]+", "a-./", Some("-./")),
             (r"[\d-]+", "x1-2", Some("1-2")),
             (r"[a~~b-]*", "a~b-", Some("a~b-")),
             (r"[[:word:]]+", "é_9", Some("_9")),
@@ -698,7 +694,6 @@ mod tests {
             ("[z-a]", "invalid character class range: `z-a`"),
             ("[a-\\d]", "invalid escape sequence: `\\d`"),
             ("[[:foo:]]", "invalid character class range: `[:foo:]`"),
-            ("[a-b-c]", "invalid character class range: `-c`"),
             ("*", "missing argument to repetition operator: `*`"),
             ("a|*", "missing argument to repetition operator: `*`"),
             ("(*)", "missing argument to repetition operator: `*`"),
