@@ -8,5 +8,9 @@
     reason = "a test that meets something unexpected fails there"
 )]
 
+mod admission;
+mod application;
 mod charts;
 mod control_plane;
+mod lease;
+mod processes;

@@ -1,0 +1,179 @@
+//! From an Application to objects that run, through edits, to nothing.
+
+use std::time::Duration;
+
+use k8s_openapi::api::apps::v1::Deployment;
+use k8s_openapi::api::core::v1::{ConfigMap, Service};
+use kube::api::{DeleteParams, ListParams, Patch, PatchParams};
+use serde_json::{Value, json};
+use vela_tests::audit;
+use vela_tests::fixtures::{Space, until};
+
+fn web(name: &str) -> Value {
+    json!({ "name": name, "type": "webservice", "properties": { "image": "nginx" } })
+}
+
+#[tokio::test]
+async fn an_application_runs_and_leaves_nothing_behind() {
+    let space = Space::with_programs("app").await;
+    let mut component = web("front");
+    component["properties"]["ports"] = json!([{ "port": 80, "expose": true }]);
+    component["traits"] = json!([
+        { "type": "scaler", "properties": { "replicas": 2 } },
+        { "type": "labels", "properties": { "team": "shop" } },
+    ]);
+    space.create("whole", json!([component])).await.unwrap();
+    let application = space.running("whole").await;
+
+    let deployment = space.api::<Deployment>().get("front").await.unwrap();
+    assert_eq!(deployment.spec.unwrap().replicas, Some(2));
+    assert_eq!(deployment.status.unwrap().available_replicas, Some(2));
+    let labels = deployment.metadata.labels.unwrap();
+    assert_eq!(labels["team"], "shop");
+    assert_eq!(labels["app.oam.dev/name"], "whole");
+    space.api::<Service>().get("front").await.unwrap();
+    let status = &application.data["status"];
+    assert_eq!(status["services"][0]["healthy"], true, "{status:#}");
+    assert_eq!(status["latestRevision"]["name"], "whole-v1", "{status:#}");
+    assert!(!space.trackers().await.is_empty());
+
+    space.applications().delete("whole", &DeleteParams::default()).await.unwrap();
+    until("nothing left", Duration::from_secs(60), async || {
+        let all = ListParams::default();
+        space.applications().get_opt("whole").await.unwrap().is_none()
+            && space.api::<Deployment>().list(&all).await.unwrap().items.is_empty()
+            && space.api::<Service>().list(&all).await.unwrap().items.is_empty()
+            && space.trackers().await.is_empty()
+            && space
+                .objects("core.oam.dev/v1beta1", "ApplicationRevision")
+                .list(&all)
+                .await
+                .unwrap()
+                .items
+                .is_empty()
+            && space
+                .api::<ConfigMap>()
+                .list(&all)
+                .await
+                .unwrap()
+                .items
+                .iter()
+                .all(|map| map.metadata.name.as_deref() == Some("kube-root-ca.crt"))
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn an_edit_reaches_the_deployment_and_makes_a_revision() {
+    let space = Space::with_programs("app").await;
+    space.create("edited", json!([web("front")])).await.unwrap();
+    space.running("edited").await;
+    let edit = json!({ "spec": { "components": [{
+        "name": "front", "type": "webservice", "properties": { "image": "nginx:2" },
+    }] } });
+    space
+        .applications()
+        .patch("edited", &PatchParams::default(), &Patch::Merge(&edit))
+        .await
+        .unwrap();
+    until("the new image", Duration::from_secs(30), async || {
+        let deployment = space.api::<Deployment>().get("front").await.unwrap();
+        let image = deployment.spec.unwrap().template.spec.unwrap().containers[0].image.clone();
+        image.as_deref() == Some("nginx:2")
+    })
+    .await;
+    let application = space.running("edited").await;
+    assert_eq!(application.data["status"]["latestRevision"]["name"], "edited-v2");
+}
+
+/// The reference deletes every object of an Application at such an edit.
+#[tokio::test]
+async fn an_edit_without_meaning_deletes_nothing() {
+    let space = Space::with_programs("app").await;
+    space.create("same", json!([web("front")])).await.unwrap();
+    let before = space.running("same").await;
+    let uid = space.api::<Deployment>().get("front").await.unwrap().metadata.uid;
+    let log = space.cluster().audit_log();
+    let from = audit::position(&log).unwrap();
+
+    let mut component = web("front");
+    component["traits"] = json!([]);
+    let edit = json!({ "spec": { "components": [component], "policies": [] } });
+    space
+        .applications()
+        .patch("same", &PatchParams::default(), &Patch::Merge(&edit))
+        .await
+        .unwrap();
+    let after = space.running("same").await;
+    assert!(after.metadata.generation > before.metadata.generation, "the edit was stored");
+    // `running` with the new generation means that the controller is done with it.
+    assert_eq!(space.api::<Deployment>().get("front").await.unwrap().metadata.uid, uid);
+    let deleted: Vec<_> = audit::read(&log, from)
+        .unwrap()
+        .into_iter()
+        .filter(|entry| entry.agent.starts_with("vela-controller/"))
+        .filter(|entry| entry.namespace == space.name() && entry.resource == "deployments")
+        .filter(|entry| entry.verb.starts_with("delete"))
+        .collect();
+    assert!(deleted.is_empty(), "{deleted:?}");
+}
+
+#[tokio::test]
+async fn drift_is_healed_at_once() {
+    let space = Space::with_programs("app").await;
+    let mut component = web("front");
+    component["traits"] = json!([{ "type": "scaler", "properties": { "replicas": 1 } }]);
+    space.create("drifting", json!([component])).await.unwrap();
+    space.running("drifting").await;
+    let scale = json!({ "spec": { "replicas": 3 } });
+    let deployments = space.api::<Deployment>();
+    deployments.patch("front", &PatchParams::default(), &Patch::Merge(&scale)).await.unwrap();
+    until("one replica again", Duration::from_secs(10), async || {
+        deployments.get("front").await.unwrap().spec.unwrap().replicas == Some(1)
+    })
+    .await;
+    deployments.delete("front", &DeleteParams::default()).await.unwrap();
+    until("the Deployment again", Duration::from_secs(10), async || {
+        let found = deployments.get_opt("front").await.unwrap();
+        found.is_some_and(|found| found.metadata.deletion_timestamp.is_none())
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn nothing_is_written_when_nothing_happens() {
+    let space = Space::with_programs("app").await;
+    space.create("quiet", json!([web("front")])).await.unwrap();
+    space.running("quiet").await;
+    let log = space.cluster().audit_log();
+    let ours = |from| {
+        audit::read(&log, from)
+            .unwrap()
+            .into_iter()
+            .filter(|entry| entry.agent.starts_with("vela-controller/"))
+            .filter(|entry| entry.is_write() && entry.namespace == space.name())
+            .count()
+    };
+    // The last writes of the roll-out (an event, a revision's status) may still be under way.
+    let mut from = audit::position(&log).unwrap();
+    until("two quiet seconds", Duration::from_secs(30), async || {
+        tokio::time::sleep(Duration::from_secs(2)).await;
+        let quiet = ours(from) == 0;
+        from = audit::position(&log).unwrap();
+        quiet
+    })
+    .await;
+    // A label on an unrelated object and a Pod that comes and goes are no reason to write.
+    let label = json!({ "metadata": { "labels": { "seen": "yes" } } });
+    let applications = space.applications();
+    let application = applications.get("quiet").await.unwrap();
+    assert_eq!(application.data["status"]["status"], "running");
+    space
+        .api::<Deployment>()
+        .patch("front", &PatchParams::default(), &Patch::Merge(&label))
+        .await
+        .unwrap();
+    tokio::time::sleep(Duration::from_secs(2)).await;
+    let status = applications.get("quiet").await.unwrap();
+    assert_eq!(status.metadata.resource_version, application.metadata.resource_version);
+}

@@ -1,0 +1,134 @@
+//! Two controllers, one leader; an API server that comes late and goes away.
+
+use std::fs;
+use std::time::{Duration, Instant};
+
+use k8s_openapi::api::apps::v1::Deployment;
+use k8s_openapi::api::coordination::v1::Lease;
+use kube::Client;
+use kube::api::{Api, DynamicObject, ListParams, Patch, PatchParams, PostParams};
+use kube::core::{ApiResource, GroupVersionKind};
+use serde_json::json;
+use vela_tests::cluster::Cluster;
+use vela_tests::deploy::{Deployed, NAMESPACE, Options};
+use vela_tests::faults::Door;
+use vela_tests::fixtures::{binaries, until};
+
+struct World {
+    cluster: Cluster,
+    deployed: Deployed,
+    client: Client,
+}
+
+impl World {
+    async fn new() -> Self {
+        let cluster = Cluster::start("lease").await.unwrap();
+        let deployed = Deployed::start(&cluster, &binaries(), &Options::default()).await.unwrap();
+        let client = cluster.client().await.unwrap();
+        Self { cluster, deployed, client }
+    }
+
+    /// Who holds the controllers' Lease.
+    async fn holder(&self) -> Option<String> {
+        let leases: Api<Lease> = Api::namespaced(self.client.clone(), NAMESPACE);
+        let all = leases.list(&ListParams::default()).await.ok()?.items;
+        let holders = all.into_iter().filter_map(|lease| lease.spec?.holder_identity);
+        holders.into_iter().find(|holder| !holder.is_empty())
+    }
+
+    fn applications(&self) -> Api<DynamicObject> {
+        let kind = GroupVersionKind::gvk("core.oam.dev", "v1beta1", "Application");
+        Api::namespaced_with(self.client.clone(), "default", &ApiResource::from_gvk(&kind))
+    }
+
+    /// Creates an Application, or edits its image, and waits until the Deployment has it.
+    async fn roll_out(&self, image: &str, limit: Duration) {
+        let spec = json!({ "components": [{
+            "name": "front", "type": "webservice", "properties": { "image": image },
+        }] });
+        let applications = self.applications();
+        if applications.get_opt("app").await.unwrap().is_some() {
+            let patch = Patch::Merge(json!({ "spec": spec }));
+            applications.patch("app", &PatchParams::default(), &patch).await.unwrap();
+        } else {
+            let object = json!({
+                "apiVersion": "core.oam.dev/v1beta1", "kind": "Application",
+                "metadata": { "name": "app" }, "spec": spec,
+            });
+            let object = serde_json::from_value(object).unwrap();
+            applications.create(&PostParams::default(), &object).await.unwrap();
+        }
+        let deployments: Api<Deployment> = Api::namespaced(self.client.clone(), "default");
+        until("the image in the Deployment", limit, async || {
+            let Some(found) = deployments.get_opt("front").await.unwrap() else { return false };
+            let pod = found.spec.unwrap().template.spec.unwrap();
+            pod.containers[0].image.as_deref() == Some(image)
+        })
+        .await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_follower_takes_over() {
+    let world = World::new().await;
+    let first = &world.deployed.controller;
+    until("a leader", Duration::from_secs(20), async || world.holder().await.is_some()).await;
+    world.roll_out("nginx:1", Duration::from_secs(20)).await;
+    let holder = world.holder().await;
+
+    let second = first.replica(&world.cluster, "controller-2").unwrap();
+    second.start(&world.cluster).unwrap();
+    second.ready().await.unwrap();
+    assert_eq!(world.holder().await, holder, "a second one does not take over from a live leader");
+
+    // A crash: the Lease has to expire first.
+    first.kill().unwrap();
+    let since = Instant::now();
+    world.roll_out("nginx:2", Duration::from_secs(30)).await;
+    assert!(since.elapsed() < Duration::from_secs(25), "{:?}", since.elapsed());
+    assert_ne!(world.holder().await, holder);
+
+    // A planned stop: the Lease is given back.
+    first.start(&world.cluster).unwrap();
+    first.ready().await.unwrap();
+    let holder = world.holder().await;
+    assert!(second.stop(Duration::from_secs(15)).unwrap(), "it ends by itself when asked to");
+    until("another leader", Duration::from_secs(5), async || {
+        let now = world.holder().await;
+        now.is_some() && now != holder
+    })
+    .await;
+    world.roll_out("nginx:3", Duration::from_secs(10)).await;
+    world.cluster.stop();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_api_server_may_come_late_and_go_away() {
+    let world = World::new().await;
+    assert!(world.deployed.controller.stop(Duration::from_secs(15)).unwrap());
+    let port = world.cluster.server().rsplit(':').next().unwrap().parse().unwrap();
+    let door = Door::shut(port).await.unwrap();
+    let direct = fs::read_to_string(world.deployed.controller.kubeconfig().unwrap()).unwrap();
+    let through = world.cluster.dir().join("door.kubeconfig");
+    let address = format!("https://127.0.0.1:{}", door.port());
+    fs::write(&through, direct.replace(world.cluster.server(), &address)).unwrap();
+
+    let late = world.deployed.controller.replica(&world.cluster, "controller-late").unwrap();
+    let late = late.with_kubeconfig(&through);
+    late.start(&world.cluster).unwrap();
+    until("a word about the API server", Duration::from_secs(20), async || {
+        late.check().unwrap();
+        fs::read_to_string(late.log()).is_ok_and(|text| text.to_lowercase().contains("api server"))
+    })
+    .await;
+    door.open();
+    late.ready().await.unwrap();
+    world.roll_out("nginx:1", Duration::from_secs(30)).await;
+
+    door.close();
+    tokio::time::sleep(Duration::from_secs(2)).await;
+    door.open();
+    world.roll_out("nginx:2", Duration::from_secs(60)).await;
+    late.check().unwrap();
+    world.cluster.stop();
+}
