@@ -114,6 +114,28 @@ pub struct AppMemory {
     pub told: BTreeMap<&'static str, String>,
 }
 
+/// Work of the definition controllers, one queue for each kind.
+#[derive(Debug, Clone, Default)]
+pub struct DefinitionQueues {
+    /// ComponentDefinitions.
+    pub components: Arc<Queue>,
+    /// TraitDefinitions.
+    pub traits: Arc<Queue>,
+    /// PolicyDefinitions.
+    pub policies: Arc<Queue>,
+    /// WorkflowStepDefinitions.
+    pub steps: Arc<Queue>,
+}
+
+impl DefinitionQueues {
+    /// Ends all workers.
+    pub fn close(&self) {
+        for queue in [&self.components, &self.traits, &self.policies, &self.steps] {
+            queue.close();
+        }
+    }
+}
+
 /// Shared by all reconciles.
 #[derive(Debug)]
 pub struct Context {
@@ -141,6 +163,8 @@ pub struct Context {
     pub settings: Settings,
     /// Work of the Application controller.
     pub queue: Arc<Queue>,
+    /// Work of the definition controllers.
+    pub definition_queues: DefinitionQueues,
     /// See [`AppMemory`]; an entry goes with its Application.
     pub memories: Mutex<HashMap<Key, Arc<Mutex<AppMemory>>>>,
 }

@@ -6,6 +6,7 @@
 pub mod application;
 mod config;
 pub mod context;
+pub mod definition;
 pub mod definitions;
 mod events;
 mod guard;

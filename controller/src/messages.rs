@@ -182,3 +182,15 @@ pub fn output_not_ready(name: &str, expression: &str) -> String {
 pub fn no_such_workflow(name: &str) -> String {
     format!("workflow {name:?} not found")
 }
+
+/// A definition whose revision could not be made.
+#[must_use]
+pub fn no_definition_revision(definition: &str, error: &str) -> String {
+    format!("cannot create DefinitionRevision of {definition}: {error}")
+}
+
+/// A definition whose parameter schema could not be made or stored.
+#[must_use]
+pub fn no_schema(definition: &str, error: &str) -> String {
+    format!("cannot store capability {definition} in ConfigMap: {error}")
+}

@@ -29,7 +29,8 @@ use vela_serve::tls;
 
 use crate::application;
 use crate::config::{Config, Election};
-use crate::context::{Context, Settings};
+use crate::context::{Context, DefinitionQueues, Settings};
+use crate::definition::{self, Kind};
 use crate::definitions::Definitions;
 use crate::events::{self, Recorder};
 use crate::guard::{self, Ended};
@@ -119,6 +120,7 @@ pub async fn run(config: Config, stop: CancellationToken) -> anyhow::Result<()> 
         metrics,
         settings: settings(&config, &version),
         queue: Arc::clone(&queue),
+        definition_queues: DefinitionQueues::default(),
         memories: Mutex::new(HashMap::new()),
     });
     feeds(&context, &client, &tasks, &end);
@@ -241,23 +243,39 @@ fn feeds(
     });
     // A definition that came, or was mended, gets waiting Applications going.
     macro_rules! definition {
-        ($store:ident, $kind:ty) => {
+        ($store:ident, $kind:ty $(, $queue:ident)?) => {
             watch_kind!(tasks, end, client, definitions.$store, $kind, {
                 let context = Arc::downgrade(context);
-                move |_: Change<$kind>| {
+                move |_change: Change<$kind>| {
                     if let Some(context) = context.upgrade() {
+                        $(context.definition_queues.$queue.add(_change.key);)?
                         wake_waiting(&context);
                     }
                 }
             });
         };
     }
-    definition!(components, ComponentDefinition);
-    definition!(traits, TraitDefinition);
-    definition!(policies, PolicyDefinition);
-    definition!(steps, WorkflowStepDefinition);
+    definition!(components, ComponentDefinition, components);
+    definition!(traits, TraitDefinition, traits);
+    definition!(policies, PolicyDefinition, policies);
+    definition!(steps, WorkflowStepDefinition, steps);
     definition!(workloads, WorkloadDefinition);
-    watch_kind!(tasks, end, client, definitions.revisions, DefinitionRevision, |_| {});
+    watch_kind!(tasks, end, client, definitions.revisions, DefinitionRevision, {
+        let queues = context.definition_queues.clone();
+        move |change: Change<DefinitionRevision>| {
+            // A revision that somebody deleted is made again.
+            if let (Some(old), None) = (change.old, change.new) {
+                if let Some(definition) = old.index() {
+                    match old.spec.definition_type.as_str() {
+                        names::definition_type::COMPONENT => queues.components.add(definition),
+                        names::definition_type::TRAIT => queues.traits.add(definition),
+                        names::definition_type::POLICY => queues.policies.add(definition),
+                        _ => queues.steps.add(definition),
+                    }
+                }
+            }
+        }
+    });
     watch_kind!(tasks, end, client, definitions.external_policies, Policy, |_| {});
     watch_kind!(tasks, end, client, definitions.workflows, Workflow, |_| {});
 }
@@ -338,6 +356,7 @@ async fn lead(
     health.stopping();
     ending.cancel();
     context.queue.close();
+    context.definition_queues.close();
     if lost {
         workers.abort();
         anyhow::bail!("the lease was lost");
@@ -406,6 +425,19 @@ fn work(config: &Config, context: &Arc<Context>, ending: &CancellationToken) -> 
             handles.push(tokio::spawn(applications(Arc::clone(context))));
         }
     }
+    let queues = &context.definition_queues;
+    macro_rules! definitions {
+        ($name:expr, $kind:ty, $queue:ident) => {
+            if config.controllers.has($name) {
+                let (context, queue) = (Arc::clone(context), Arc::clone(&queues.$queue));
+                handles.push(tokio::spawn(definitions::<$kind>(context, queue, $name)));
+            }
+        };
+    }
+    definitions!(registry::COMPONENT, ComponentDefinition, components);
+    definitions!(registry::TRAIT, TraitDefinition, traits);
+    definitions!(registry::POLICY, PolicyDefinition, policies);
+    definitions!(registry::WORKFLOW_STEP, WorkflowStepDefinition, steps);
     if config.controllers.has(registry::MONITOR) {
         handles.push(tokio::spawn(monitor(Arc::clone(context))));
     }
@@ -444,6 +476,24 @@ async fn applications(context: Arc<Context>) {
             .with_label_values(&[&before, &phase()])
             .observe(started.elapsed().as_secs_f64());
         context.queue.done(key, next);
+    }
+}
+
+async fn definitions<T: Kind>(context: Arc<Context>, queue: Arc<Queue>, controller: &'static str) {
+    while let Some(key) = queue.next().await {
+        let attempt = definition::reconcile::<T>(&context, &key).boxed();
+        let limit = context.settings.reconcile_timeout;
+        let (next, ended) = guard::run(controller, &key, limit, attempt).await;
+        let metrics = &context.metrics;
+        let result = if ended == Ended::Normally { "success" } else { "error" };
+        if result == "error" {
+            metrics.errors.with_label_values(&[controller]).inc();
+        }
+        if matches!(ended, Ended::Panicked(_)) {
+            metrics.panics.with_label_values(&[controller]).inc();
+        }
+        metrics.reconciles.with_label_values(&[controller, result]).inc();
+        queue.done(key, next);
     }
 }
 

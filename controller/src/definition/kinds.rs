@@ -1,0 +1,107 @@
+//! What differs between the definition kinds.
+
+use serde::de::DeserializeOwned;
+use vela_api::definition::DefinitionStatus;
+use vela_api::hash::GoHash;
+use vela_api::names::{definition_type, label};
+use vela_api::revision::DefinitionRevisionSpec;
+use vela_api::{
+    ComponentDefinition, ObjectMeta, PolicyDefinition, TraitDefinition, WorkflowStepDefinition,
+};
+
+use crate::definitions::Lookup;
+
+/// A definition kind that has revisions.
+pub trait Kind: Lookup + DeserializeOwned {
+    /// Its kind.
+    const KIND_NAME: &'static str;
+    /// Source component of its events.
+    const RECORDER: &'static str;
+    /// `definitionType` of its revisions.
+    const TYPE: &'static str;
+    /// Label with its name on its revisions.
+    const NAME_LABEL: &'static str;
+    /// First word of its schema ConfigMaps.
+    const SCHEMA_PREFIX: &'static str;
+
+    /// Its metadata.
+    fn metadata(&self) -> &ObjectMeta;
+    /// Its status.
+    fn status(&self) -> &DefinitionStatus;
+    /// Hash of its spec.
+    fn spec_hash(&self) -> String;
+    /// Whether two of them have the same spec.
+    fn has_same_spec(&self, other: &Self) -> bool;
+    /// `spec.version`.
+    fn explicit_version(&self) -> &str;
+    /// `appliesToWorkloads` of traits.
+    fn applied_workloads(&self) -> &[String] {
+        &[]
+    }
+    /// Puts a copy without status into a revision.
+    fn embed(&self, spec: &mut DefinitionRevisionSpec);
+}
+
+macro_rules! kind {
+    ($ty:ident, $type:ident, $label:ident, $prefix:literal, $field:ident $(, $workloads:ident)?) => {
+        impl Kind for $ty {
+            const KIND_NAME: &'static str = $ty::KIND;
+            const RECORDER: &'static str = $ty::KIND;
+            const TYPE: &'static str = definition_type::$type;
+            const NAME_LABEL: &'static str = label::$label;
+            const SCHEMA_PREFIX: &'static str = $prefix;
+
+            fn metadata(&self) -> &ObjectMeta {
+                &self.metadata
+            }
+            fn status(&self) -> &DefinitionStatus {
+                &self.status
+            }
+            fn spec_hash(&self) -> String {
+                self.spec.hash_text()
+            }
+            fn has_same_spec(&self, other: &Self) -> bool {
+                self.spec == other.spec
+            }
+            fn explicit_version(&self) -> &str {
+                &self.spec.version
+            }
+            $(fn applied_workloads(&self) -> &[String] {
+                &self.spec.$workloads
+            })?
+            fn embed(&self, spec: &mut DefinitionRevisionSpec) {
+                spec.$field = Self {
+                    api_version: vela_api::V1BETA1.to_owned(),
+                    kind: Self::KIND.to_owned(),
+                    metadata: ObjectMeta {
+                        name: self.metadata.name.clone(),
+                        namespace: self.metadata.namespace.clone(),
+                        labels: self.metadata.labels.clone(),
+                        annotations: self.metadata.annotations.clone(),
+                        ..ObjectMeta::default()
+                    },
+                    spec: self.spec.clone(),
+                    status: DefinitionStatus::default(),
+                };
+            }
+        }
+    };
+}
+
+kind!(ComponentDefinition, COMPONENT, COMPONENT_DEFINITION_NAME, "component", component_definition);
+kind!(
+    TraitDefinition,
+    TRAIT,
+    TRAIT_DEFINITION_NAME,
+    "trait",
+    trait_definition,
+    applies_to_workloads
+);
+kind!(PolicyDefinition, POLICY, POLICY_DEFINITION_NAME, "policy", policy_definition);
+kind!(
+    WorkflowStepDefinition,
+    WORKFLOW_STEP,
+    WORKFLOW_STEP_DEFINITION_NAME,
+    "workflowstep",
+    workflow_step_definition
+);

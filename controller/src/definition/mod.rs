@@ -1,0 +1,241 @@
+//! The controllers of the four definition kinds: revisions, parameter schemas, status.
+//!
+//! Answers for `pkg/controller/core.oam.dev/v1beta1/core/**` and `pkg/controller/utils/capability.go`. One algorithm for all
+//! kinds; what differs is in [`Kind`]. Differences on purpose: one status write instead of two, revisions that Applications pin
+//! are never collected, a revision deleted by hand is made again, and texts name the kind they are about.
+
+mod kinds;
+mod revision;
+
+use std::time::{Duration, Instant};
+
+use jiff::Timestamp;
+use serde_json::{Value, json};
+use vela_api::names::{self, annotation, condition as types, label};
+use vela_api::{Condition, DefinitionRevision, condition};
+use vela_apply::plan::PatchKind;
+use vela_cluster::{Identity, IoError, Key, Target};
+
+use crate::context::Context;
+use crate::definitions::to_render;
+use crate::events::{About, Severity};
+use crate::messages;
+use crate::queue::Next;
+
+pub use kinds::Kind;
+
+/// Budget of one schema.
+const BUDGET: Duration = Duration::from_secs(30);
+
+/// What a look at a definition failed at: for the event and the condition.
+struct Failed {
+    event: &'static str,
+    message: String,
+    /// Worth another try without a change of the definition.
+    again: bool,
+}
+
+/// Looks at a definition.
+///
+/// # Errors
+/// Its status could not be written.
+pub async fn reconcile<T: Kind>(ctx: &Context, key: &Key) -> Result<Next, IoError> {
+    let Some(definition) = T::store(&ctx.definitions).get(key) else { return Ok(Next::Done) };
+    let definition = definition.as_ref();
+    let meta = definition.metadata();
+    if meta.deletion_timestamp.is_some() || !is_ours(ctx, definition) {
+        return Ok(Next::Done);
+    }
+    let mut status = definition.status().clone();
+    let now = Timestamp::now();
+    let done = advance(ctx, definition, &mut status).await;
+    let next = match &done {
+        Ok(()) => {
+            status.conditions = vec![Condition::reconcile_success(types::SYNCED, now)];
+            if let [old] = definition.status().conditions.as_slice() {
+                if status.conditions.first().is_some_and(|new| new.same_as(old)) {
+                    status.conditions = vec![old.clone()];
+                }
+            }
+            Next::Done
+        }
+        Err(failed) => {
+            let event = failed.event;
+            ctx.events.named(T::RECORDER).tell(
+                &about(definition),
+                Severity::Warning,
+                event,
+                &failed.message,
+                "",
+            );
+            let bad = Condition::reconcile_error(types::SYNCED, failed.message.as_str(), now);
+            condition::set(&mut status.conditions, [bad]);
+            if failed.again { Next::Failed } else { Next::Done }
+        }
+    };
+    if status != *definition.status() {
+        write_status(ctx, definition, &status).await?;
+    }
+    Ok(next)
+}
+
+fn is_ours<T: Kind>(ctx: &Context, definition: &T) -> bool {
+    let required = annotation_of(definition, annotation::CONTROLLER_VERSION_REQUIRE);
+    if required.is_empty() {
+        !ctx.settings.ignore_definitions_without_version
+    } else {
+        required == ctx.settings.version
+    }
+}
+
+fn annotation_of<'d, T: Kind>(definition: &'d T, key: &str) -> &'d str {
+    definition
+        .metadata()
+        .annotations
+        .as_ref()
+        .and_then(|map| map.get(key))
+        .map_or("", String::as_str)
+}
+
+fn about<T: Kind>(definition: &T) -> About {
+    let meta = definition.metadata();
+    About {
+        api_version: vela_api::V1BETA1.to_owned(),
+        kind: T::KIND_NAME.to_owned(),
+        namespace: meta.namespace.clone().unwrap_or_default(),
+        name: meta.name.clone().unwrap_or_default(),
+        uid: meta.uid.clone().unwrap_or_default(),
+        version: meta.resource_version.clone().unwrap_or_default(),
+    }
+}
+
+/// Revision, schemas, clean-up. What is found goes into the status.
+async fn advance<T: Kind>(
+    ctx: &Context,
+    definition: &T,
+    status: &mut vela_api::definition::DefinitionStatus,
+) -> Result<(), Failed> {
+    let name = definition.name();
+    let found = revision::ensure(ctx, definition).await.map_err(|error| Failed {
+        event: "cannot create DefinitionRevision",
+        message: messages::no_definition_revision(name, &error.to_string()),
+        again: true,
+    })?;
+    let is_new = found.is_new;
+    if found.moves_latest {
+        status.latest_revision = Some(found.latest.clone());
+    }
+    let schema_name = format!("{}-schema-{name}", T::SCHEMA_PREFIX);
+    if is_new || found.content_changed || status.config_map_ref != schema_name {
+        store_schemas(ctx, definition, &found).await?;
+        status.config_map_ref = schema_name;
+    }
+    if let Err(error) = revision::collect(ctx, definition, &found.latest.name).await {
+        let text = error.to_string();
+        let reason = "failed to garbage collect DefinitionRevision";
+        ctx.events.named(T::RECORDER).tell(
+            &about(definition),
+            Severity::Warning,
+            reason,
+            &text,
+            "",
+        );
+    }
+    Ok(())
+}
+
+/// The parameter schema as ConfigMaps: one for the definition, one for its revision.
+async fn store_schemas<T: Kind>(
+    ctx: &Context,
+    definition: &T,
+    found: &revision::Found,
+) -> Result<(), Failed> {
+    let name = definition.name();
+    let failed = |text: &str, again: bool| Failed {
+        event: "Could not store capability in ConfigMap",
+        message: messages::no_schema(name, text),
+        again,
+    };
+    let (renderer, render) = (ctx.renderer.clone(), to_render(definition));
+    let schema = ctx
+        .pool
+        .run(Instant::now() + BUDGET, move |_| renderer.schema(&render))
+        .await
+        .map_err(|error| failed(&error.to_string(), false))?
+        .map_err(|error| failed(&error, false))?;
+    let text = vela_gocompat::json::to_string(&schema).unwrap_or_else(|_| schema.to_string());
+    let mut owners = vec![(
+        name.to_owned(),
+        T::KIND_NAME,
+        definition.metadata().uid.clone().unwrap_or_default(),
+    )];
+    if let Some(uid) = &found.uid {
+        owners.push((found.name.clone(), DefinitionRevision::KIND, uid.clone()));
+    }
+    for (owner, kind, uid) in owners {
+        let object = config_map(definition, &owner, kind, &uid, &text);
+        write_config_map(ctx, &object).await.map_err(|error| failed(&error.to_string(), true))?;
+    }
+    Ok(())
+}
+
+fn config_map<T: Kind>(definition: &T, owner: &str, kind: &str, uid: &str, text: &str) -> Value {
+    let meta = definition.metadata();
+    let mut labels = json!(meta.labels.clone().unwrap_or_default());
+    labels[label::DEFINITION] = json!(names::SCHEMA);
+    labels[label::DEFINITION_NAME] = json!(owner);
+    let mut object = json!({
+        "apiVersion": "v1",
+        "kind": "ConfigMap",
+        "metadata": {
+            "name": format!("{}-schema-{owner}", T::SCHEMA_PREFIX),
+            "namespace": meta.namespace,
+            "labels": labels,
+            "ownerReferences": [{
+                "apiVersion": vela_api::V1BETA1, "kind": kind, "name": owner, "uid": uid,
+                "controller": true, "blockOwnerDeletion": true,
+            }],
+        },
+        "data": {names::OPENAPI_V3_JSON_SCHEMA: text},
+    });
+    let workloads = definition.applied_workloads();
+    if !workloads.is_empty() {
+        object["metadata"]["annotations"] =
+            json!({annotation::DEFINITION_APPLIED_WORKLOADS: workloads.join(",")});
+    }
+    object
+}
+
+async fn write_config_map(ctx: &Context, object: &Value) -> Result<(), IoError> {
+    let own = Identity::default();
+    match ctx.io.create(object, false, &own).await {
+        Err(error) if error.is_already_exists() => {
+            ctx.io.replace(object, "", false, &own).await.map(|_| ())
+        }
+        other => other.map(|_| ()),
+    }
+}
+
+async fn write_status<T: Kind>(
+    ctx: &Context,
+    definition: &T,
+    status: &vela_api::definition::DefinitionStatus,
+) -> Result<(), IoError> {
+    let meta = definition.metadata();
+    let value = |status| serde_json::to_value(status).unwrap_or(Value::Null);
+    let body = json!({
+        "status": vela_apply::json_merge::diff(&value(definition.status()), &value(status)),
+    });
+    let target = Target {
+        api_version: vela_api::V1BETA1,
+        kind: T::KIND_NAME,
+        namespace: meta.namespace.as_deref().unwrap_or_default(),
+        name: definition.name(),
+    };
+    let own = Identity::default();
+    let answer = ctx.io.patch(&target, "status", (PatchKind::Merge, &body), false, &own).await?;
+    if let Ok(stored) = serde_json::from_value::<T>(answer) {
+        let _ = T::store(&ctx.definitions).put(stored);
+    }
+    Ok(())
+}

@@ -1,0 +1,220 @@
+//! DefinitionRevisions: whether one is needed, under which name, and which old ones go.
+
+use std::sync::Arc;
+
+use vela_api::names::annotation;
+use vela_api::reference::Revision;
+use vela_api::{DefinitionRevision, OwnerReference};
+use vela_cluster::{Identity, IoError, Key, Target};
+
+use crate::context::Context;
+
+use super::{Kind, annotation_of};
+
+/// The revision of a definition as it is now.
+#[derive(Debug)]
+pub struct Found {
+    /// Its name.
+    pub name: String,
+    /// Its uid, if it is known.
+    pub uid: Option<String>,
+    /// What the status is to name.
+    pub latest: Revision,
+    /// Whether the status is to name it.
+    pub moves_latest: bool,
+    /// It was just made.
+    pub is_new: bool,
+    /// The definition differs from what a fixed name holds.
+    pub content_changed: bool,
+}
+
+/// Makes the revision a definition needs, unless it exists.
+///
+/// # Errors
+/// The API server's answer.
+pub async fn ensure<T: Kind>(ctx: &Context, definition: &T) -> Result<Found, IoError> {
+    let name = definition.name();
+    let namespace = definition.metadata().namespace.clone().unwrap_or_default();
+    let hash = definition.spec_hash();
+    let latest = definition.status().latest_revision.clone().unwrap_or_default();
+    let explicit = match (
+        definition.explicit_version(),
+        annotation_of(definition, annotation::DEFINITION_REVISION_NAME),
+    ) {
+        ("", "") => None,
+        ("", fixed) => Some(fixed.to_owned()),
+        (version, _) => Some(
+            semver::Version::parse(version.trim_start_matches('v'))
+                .map_or_else(|_| version.to_owned(), |version| version.to_string()),
+        ),
+    };
+    let stored = |name: &str| ctx.definitions.revisions.get(&Key::new(&*namespace, name));
+    if let Some(fixed) = explicit {
+        let wanted = format!("{name}-v{fixed}");
+        if let Some(existing) = stored(&wanted) {
+            let same = T::of_revision(&existing).is_some_and(|old| definition.has_same_spec(old));
+            return Ok(Found { content_changed: !same, ..found(&existing, latest, false) });
+        }
+        return create(ctx, definition, &wanted, latest.revision.saturating_add(1), &hash).await;
+    }
+    if latest.name.is_empty() {
+        return numbered(ctx, definition, 1, &hash).await;
+    }
+    let unchanged = latest.revision_hash == hash;
+    match stored(&latest.name) {
+        Some(existing)
+            if unchanged
+                && T::of_revision(&existing).is_some_and(|old| definition.has_same_spec(old)) =>
+        {
+            Ok(found(&existing, latest, false))
+        }
+        // Deleted by hand: made again as it was.
+        None if unchanged => numbered(ctx, definition, latest.revision.max(1), &hash).await,
+        _ => numbered(ctx, definition, latest.revision.saturating_add(1), &hash).await,
+    }
+}
+
+fn found(existing: &DefinitionRevision, latest: Revision, moves_latest: bool) -> Found {
+    Found {
+        name: existing.metadata.name.clone().unwrap_or_default(),
+        uid: existing.metadata.uid.clone(),
+        latest,
+        moves_latest,
+        is_new: false,
+        content_changed: false,
+    }
+}
+
+/// Tries numbers from `number` on: another kind of the same name may have taken one.
+async fn numbered<T: Kind>(
+    ctx: &Context,
+    definition: &T,
+    number: i64,
+    hash: &str,
+) -> Result<Found, IoError> {
+    let mut number = number;
+    loop {
+        let wanted = format!("{}-v{number}", definition.name());
+        match create(ctx, definition, &wanted, number, hash).await {
+            Err(error) if error.is_already_exists() => {
+                let namespace = definition.metadata().namespace.clone().unwrap_or_default();
+                if let Some(mine) = existing(ctx, definition, &namespace, &wanted).await? {
+                    let latest = Revision {
+                        name: wanted,
+                        revision: mine.spec.revision,
+                        revision_hash: hash.to_owned(),
+                    };
+                    return Ok(found(&mine, latest, true));
+                }
+                number = number.saturating_add(1);
+            }
+            other => return other,
+        }
+    }
+}
+
+/// The revision of this name if it is this definition's and holds its present spec.
+async fn existing<T: Kind>(
+    ctx: &Context,
+    definition: &T,
+    namespace: &str,
+    name: &str,
+) -> Result<Option<Arc<DefinitionRevision>>, IoError> {
+    let answer = ctx.io.get(&target(namespace, name), &Identity::default()).await?;
+    let Ok(revision) = serde_json::from_value::<DefinitionRevision>(answer) else {
+        return Ok(None);
+    };
+    let same = revision.spec.definition_type == T::TYPE
+        && T::of_revision(&revision).is_some_and(|old| definition.has_same_spec(old));
+    Ok(same.then(|| Arc::new(revision)))
+}
+
+async fn create<T: Kind>(
+    ctx: &Context,
+    definition: &T,
+    name: &str,
+    number: i64,
+    hash: &str,
+) -> Result<Found, IoError> {
+    let meta = definition.metadata();
+    let namespace = meta.namespace.as_deref().unwrap_or_default();
+    let mut revision = DefinitionRevision::new(namespace, name);
+    let mut labels = meta.labels.clone().unwrap_or_default();
+    labels.insert(T::NAME_LABEL.to_owned(), definition.name().to_owned());
+    revision.metadata.labels = Some(labels);
+    revision.metadata.owner_references = Some(vec![OwnerReference {
+        api_version: vela_api::V1BETA1.to_owned(),
+        kind: T::KIND_NAME.to_owned(),
+        name: definition.name().to_owned(),
+        uid: meta.uid.clone().unwrap_or_default(),
+        controller: None,
+        block_owner_deletion: None,
+    }]);
+    revision.spec.revision = number;
+    hash.clone_into(&mut revision.spec.revision_hash);
+    T::TYPE.clone_into(&mut revision.spec.definition_type);
+    definition.embed(&mut revision.spec);
+    let value =
+        serde_json::to_value(&revision).map_err(|error| IoError::Transport(error.to_string()))?;
+    let answer = ctx.io.create(&value, false, &Identity::default()).await?;
+    let stored: DefinitionRevision =
+        serde_json::from_value(answer).map_err(|error| IoError::Transport(error.to_string()))?;
+    let uid = stored.metadata.uid.clone();
+    let _ = ctx.definitions.revisions.put(stored);
+    Ok(Found {
+        name: name.to_owned(),
+        uid,
+        latest: Revision {
+            name: name.to_owned(),
+            revision: number,
+            revision_hash: hash.to_owned(),
+        },
+        moves_latest: true,
+        is_new: true,
+        content_changed: false,
+    })
+}
+
+fn target<'a>(namespace: &'a str, name: &'a str) -> Target<'a> {
+    Target { api_version: vela_api::V1BETA1, kind: DefinitionRevision::KIND, namespace, name }
+}
+
+/// Deletes the oldest revisions beyond the limit, but none that is named in status or that an Application pins.
+///
+/// # Errors
+/// The API server's answer.
+pub async fn collect<T: Kind>(ctx: &Context, definition: &T, latest: &str) -> Result<(), IoError> {
+    let namespace = definition.metadata().namespace.clone().unwrap_or_default();
+    let mut all: Vec<_> = ctx
+        .definitions
+        .revisions
+        .indexed(&Key::new(&*namespace, definition.name()))
+        .into_iter()
+        .filter(|revision| revision.spec.definition_type == T::TYPE)
+        .collect();
+    let surplus = all.len().saturating_sub(ctx.settings.definition_revision_limit + 1);
+    if surplus == 0 {
+        return Ok(());
+    }
+    all.sort_by_key(|revision| revision.spec.revision);
+    let name = |revision: &DefinitionRevision| revision.metadata.name.clone().unwrap_or_default();
+    let old = all.iter().map(|revision| name(revision)).filter(|name| name != latest);
+    for name in old.take(surplus).filter(|revision| !is_pinned(ctx, definition.name(), revision)) {
+        ctx.io.delete(&target(&namespace, &name), "", None, &Identity::default()).await?;
+    }
+    Ok(())
+}
+
+/// Whether an Application names this revision.
+fn is_pinned(ctx: &Context, definition: &str, revision: &str) -> bool {
+    let Some(version) = revision.strip_prefix(definition).and_then(|rest| rest.strip_prefix('-'))
+    else {
+        return false;
+    };
+    let pinned = format!("{definition}@{version}");
+    ctx.apps.all().iter().any(|app| {
+        app.spec.components.iter().any(|component| {
+            component.type_ == pinned || component.traits.iter().any(|t| t.type_ == pinned)
+        }) || app.spec.policies.iter().any(|policy| policy.type_ == pinned)
+    })
+}
