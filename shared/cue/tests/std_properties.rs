@@ -1,5 +1,12 @@
 //! Properties of decimals and standard packages over random input.
 
+#![allow(
+    clippy::unwrap_used,
+    clippy::panic,
+    clippy::indexing_slicing,
+    reason = "helpers of tests fail by panicking"
+)]
+
 use cue::std::{BuiltinError, Item, Run, lookup};
 use cue::{Budget, Decimal, Limits, Number, Value};
 use proptest::prelude::*;

@@ -94,7 +94,7 @@ pub(super) fn parse(source: &str) -> Result<Template> {
     let (root, end) = parser.nodes()?;
     match end {
         End::Eof => {}
-        End::End => return parser.error("unexpected {{end}}"),
+        End::Close => return parser.error("unexpected {{end}}"),
         End::Else(_) => return parser.error("unexpected {{else}}"),
     }
     parser.template.root = root;
@@ -279,7 +279,7 @@ fn number(text: &str) -> Option<(Value, usize)> {
 /// What ended a list of nodes.
 enum End {
     Eof,
-    End,
+    Close,
     /// The tokens behind `else`.
     Else(Vec<Token>),
 }
@@ -325,7 +325,7 @@ impl Parser {
                 .cloned()
                 .collect::<Vec<_>>();
             match word.as_str() {
-                "end" if rest.is_empty() => break End::End,
+                "end" if rest.is_empty() => break End::Close,
                 "else" => break End::Else(rest),
                 "break" if rest.is_empty() => nodes.push(Node::Break),
                 "continue" if rest.is_empty() => nodes.push(Node::Continue),
@@ -347,7 +347,7 @@ impl Parser {
                         continue;
                     }
                     let (body, end) = self.nodes()?;
-                    if !matches!(end, End::End) {
+                    if !matches!(end, End::Close) {
                         return self.error(format!("unexpected EOF in {word} clause"));
                     }
                     self.template.defined.insert(name.clone(), body);
@@ -366,11 +366,11 @@ impl Parser {
         let pipeline = self.pipeline(tokens)?;
         let (body, end) = self.nodes()?;
         let otherwise = match end {
-            End::End => Vec::new(),
+            End::Close => Vec::new(),
             End::Eof => return self.error("unexpected EOF"),
             End::Else(tokens) if tokens.is_empty() => {
                 let (nodes, end) = self.nodes()?;
-                if !matches!(end, End::End) {
+                if !matches!(end, End::Close) {
                     return self.error("expected end; found {{else}}");
                 }
                 nodes
