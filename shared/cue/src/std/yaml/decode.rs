@@ -29,6 +29,7 @@ pub(crate) fn read_stream(yaml: &str, budget: &mut Budget) -> Result<Vec<Value>,
     let mut reader = Reader {
         events: Parser::new_from_str_with_options(yaml, options),
         anchors: HashMap::new(),
+        aliased: 0,
         line: 0,
         budget,
     };
@@ -47,10 +48,15 @@ pub(crate) fn read_stream(yaml: &str, budget: &mut Budget) -> Result<Vec<Value>,
     }
 }
 
+/// Nodes that aliases may add to the stream; what is written out is not counted.
+const MOST_ALIASED: u64 = 100_000;
+
 struct Reader<'a, 'b> {
     events: Parser<'a, StrInput<'a>>,
     /// Values by anchor id, with the number of nodes in each.
     anchors: HashMap<usize, (Value, u64)>,
+    /// Nodes copied by aliases so far.
+    aliased: u64,
     line: usize,
     budget: &'b mut Budget,
 }
@@ -232,12 +238,14 @@ impl<'a> Reader<'a, '_> {
     fn alias(&mut self, id: usize) -> Result<Value, BuiltinError> {
         match self.anchors.get(&id) {
             Some((value, nodes)) => {
-                let value = value.clone();
+                self.aliased = self.aliased.saturating_add(*nodes);
+                if self.aliased > MOST_ALIASED {
+                    return Err(self.budget.cross(LimitError::List).into());
+                }
+                self.budget.steps(*nodes)?;
                 // Copies cost memory even though nothing is parsed.
-                let nodes = *nodes;
-                self.budget.steps(nodes)?;
                 self.budget.bytes(nodes.saturating_mul(size_of::<Value>() as u64))?;
-                Ok(value)
+                Ok(value.clone())
             }
             // The anchor's own node is not finished: the value would contain itself.
             None => self.bad("anchor value contains itself"),
