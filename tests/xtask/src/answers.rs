@@ -17,7 +17,10 @@ pub(crate) struct Args {
 
 pub(crate) fn run(args: &Args) -> Result<ExitCode> {
     let Some(answer) = vela_tests::answers::kind(&args.kind) else {
-        bail!("no answers of kind {:?}: choose cue, render, admission, admission-cue-gates or admission-auth-gates", args.kind);
+        bail!(
+            "no answers of kind {:?}: choose cue, render, admission, admission-cue-gates or admission-auth-gates",
+            args.kind
+        );
     };
     let file =
         File::open(&args.file).with_context(|| format!("cannot read {}", args.file.display()))?;

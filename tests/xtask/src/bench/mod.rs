@@ -1,5 +1,6 @@
-//! `cargo xtask bench WHAT`: time, memory and API calls, measured on a real control plane.
+//! `cargo xtask bench WHAT`: time, memory and API calls.
 
+mod cue;
 mod smoke;
 
 use std::process::ExitCode;
@@ -15,12 +16,15 @@ pub(crate) struct Args {
 
 #[derive(Subcommand)]
 enum What {
+    /// Compare our CUE evaluator with Go's: time of warm and cold renders, memory
+    Cue(cue::Args),
     /// Create Applications of one webservice each, wait until all run, delete them
     Smoke(smoke::Args),
 }
 
 pub(crate) fn run(args: &Args) -> Result<ExitCode> {
     match &args.what {
+        What::Cue(args) => cue::run(args),
         What::Smoke(args) => smoke::run(args),
     }
 }

@@ -1,0 +1,234 @@
+// Command gocue times CUE's own evaluators on KubeVela templates.
+//
+// It reads definitions and inputs of the conformance material, renders each definition with each of
+// its inputs, and prints one JSON object a line: definition, input, nanoseconds of a warm render
+// (the template is compiled, only parameter and context are new) and of a cold one (text to
+// objects), bytes allocated by each, and what came out, so that the caller can compare.
+//
+// usage: gocue [-n 10000] [-budget 200ms] DEFINITIONS.jsonl INPUTS.jsonl
+//
+// CUE_EXPERIMENT selects the evaluator, as in the reference: evalv3=0 is the older one.
+package main
+
+import (
+	"bufio"
+	"encoding/json"
+	"flag"
+	"fmt"
+	"os"
+	"runtime"
+	"strings"
+	"time"
+
+	"cuelang.org/go/cue"
+	"cuelang.org/go/cue/cuecontext"
+)
+
+type definition struct {
+	Name       string   `json:"name"`
+	Type       string   `json:"type"`
+	Imports    []string `json:"imports"`
+	ImportText string   `json:"import_text"`
+	Template   string   `json:"template"`
+}
+
+type input struct {
+	ID         string          `json:"id"`
+	Kind       string          `json:"kind"`
+	Definition string          `json:"definition"`
+	Name       string          `json:"name"`
+	Properties json.RawMessage `json:"properties"`
+}
+
+type result struct {
+	ID        string            `json:"id"`
+	WarmNs    int64             `json:"warm_ns"`
+	ColdNs    int64             `json:"cold_ns"`
+	WarmBytes uint64            `json:"warm_bytes"`
+	ColdBytes uint64            `json:"cold_bytes"`
+	Objects   map[string]string `json:"objects,omitempty"`
+	Error     string            `json:"error,omitempty"`
+}
+
+// paths are what a controller reads of a rendered template.
+var paths = []string{"output", "outputs", "patch"}
+
+func lines[T any](name string) ([]T, error) {
+	file, err := os.Open(name)
+	if err != nil {
+		return nil, err
+	}
+	defer file.Close()
+	scanner := bufio.NewScanner(file)
+	scanner.Buffer(nil, 1<<26)
+	var all []T
+	for scanner.Scan() {
+		var one T
+		if err := json.Unmarshal(scanner.Bytes(), &one); err != nil {
+			return nil, err
+		}
+		all = append(all, one)
+	}
+	return all, scanner.Err()
+}
+
+func objects(v cue.Value) (map[string]string, error) {
+	out := map[string]string{}
+	for _, path := range paths {
+		field := v.LookupPath(cue.ParsePath(path))
+		if !field.Exists() {
+			continue
+		}
+		text, err := field.MarshalJSON()
+		if err != nil {
+			return nil, err
+		}
+		out[path] = string(text)
+	}
+	return out, nil
+}
+
+func contextOf(in input) string {
+	name, _ := json.Marshal(in.Name)
+	return fmt.Sprintf(`{"name": %s, "namespace": "default", "appName": "app", "appRevision": "app-v1", `+
+		`"appRevisionNum": 1, "revision": "%s-v1", "output": {}, "outputs": {}, "cluster": "local", `+
+		`"clusterVersion": {"major": "1", "minor": 30, "gitVersion": "v1.30.0", "platform": "linux/amd64"}}`,
+		name, in.Name)
+}
+
+func cold(d definition, in input) (map[string]string, error) {
+	text := d.Template + "\nparameter: " + string(in.Properties) + "\ncontext: " + contextOf(in) + "\n"
+	if len(d.Imports) > 0 {
+		text = header(d) + text
+	}
+	v := cuecontext.New().CompileString(text)
+	if v.Err() != nil {
+		return nil, v.Err()
+	}
+	return objects(v)
+}
+
+func header(d definition) string {
+	var b strings.Builder
+	for _, path := range d.Imports {
+		fmt.Fprintf(&b, "import %q\n", path)
+	}
+	return b.String()
+}
+
+// warm parses and compiles nothing but data. The context is made anew by the caller now and then,
+// because it keeps everything that was ever evaluated in it.
+func warm(ctx *cue.Context, template cue.Value, in input) (map[string]string, error) {
+	var parameter, context any
+	if err := json.Unmarshal(in.Properties, &parameter); err != nil {
+		return nil, err
+	}
+	if err := json.Unmarshal([]byte(contextOf(in)), &context); err != nil {
+		return nil, err
+	}
+	v := template.FillPath(cue.ParsePath("parameter"), ctx.Encode(parameter))
+	v = v.FillPath(cue.ParsePath("context"), ctx.Encode(context))
+	return objects(v)
+}
+
+// measure runs f until the budget is spent and returns the best time and the bytes of one run.
+func measure(budget time.Duration, f func()) (int64, uint64) {
+	var before, after runtime.MemStats
+	runtime.ReadMemStats(&before)
+	f()
+	runtime.ReadMemStats(&after)
+	best := time.Duration(1<<62 - 1)
+	for end := time.Now().Add(budget); time.Now().Before(end); {
+		start := time.Now()
+		f()
+		if spent := time.Since(start); spent < best {
+			best = spent
+		}
+	}
+	return best.Nanoseconds(), after.TotalAlloc - before.TotalAlloc
+}
+
+func run(d definition, in input, budget time.Duration) (r result) {
+	r.ID = in.ID
+	defer func() {
+		if p := recover(); p != nil {
+			r.Error = fmt.Sprint("panic: ", p)
+		}
+	}()
+	found, err := cold(d, in)
+	if err != nil {
+		r.Error = err.Error()
+		return r
+	}
+	r.Objects = found
+	r.ColdNs, r.ColdBytes = measure(budget, func() { cold(d, in) })
+	source := header(d) + d.Template + "\ncontext: _\n"
+	ctx := cuecontext.New()
+	template := ctx.CompileString(source)
+	if template.Err() != nil {
+		r.Error = "warm: " + template.Err().Error()
+		return r
+	}
+	if _, err := warm(ctx, template, in); err != nil {
+		r.Error = "warm: " + err.Error()
+		return r
+	}
+	r.WarmNs, r.WarmBytes = measure(budget, func() { warm(ctx, template, in) })
+	return r
+}
+
+func main() {
+	budget := flag.Duration("budget", 100*time.Millisecond, "time for each measurement")
+	renders := flag.Int("n", 0, "instead: render so many times cold, for peak memory")
+	only := flag.String("only", "", "only this definition")
+	flag.Parse()
+	definitions, err := lines[definition](flag.Arg(0))
+	if err == nil {
+		var inputs []input
+		if inputs, err = lines[input](flag.Arg(1)); err == nil {
+			err = all(definitions, inputs, *budget, *renders, *only)
+		}
+	}
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "gocue:", err)
+		os.Exit(1)
+	}
+}
+
+// peak is the most memory this process has had, in kibibytes.
+func peak() string {
+	status, _ := os.ReadFile("/proc/self/status")
+	for _, line := range strings.Split(string(status), "\n") {
+		if rest, ok := strings.CutPrefix(line, "VmHWM:"); ok {
+			return strings.TrimSpace(strings.TrimSuffix(strings.TrimSpace(rest), "kB"))
+		}
+	}
+	return "0"
+}
+
+func all(definitions []definition, inputs []input, budget time.Duration, renders int, only string) error {
+	byName := map[string]definition{}
+	for _, d := range definitions {
+		byName[d.Type+"/"+d.Name] = d
+	}
+	out := json.NewEncoder(os.Stdout)
+	out.SetEscapeHTML(false)
+	done := 0
+	for _, in := range inputs {
+		d, ok := byName[in.Kind+"/"+in.Definition]
+		if !ok || only != "" && in.Definition != only {
+			continue
+		}
+		if renders > 0 {
+			for ; done < renders; done++ {
+				cold(d, in)
+			}
+			fmt.Println(peak())
+			return nil
+		}
+		if err := out.Encode(run(d, in, budget)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
