@@ -34,6 +34,11 @@ impl Field {
         field
     }
 
+    /// How many steps it has.
+    pub fn depth(&self) -> usize {
+        self.steps.len()
+    }
+
     /// An element of a list.
     #[must_use]
     pub fn index(&self, index: usize) -> Self {

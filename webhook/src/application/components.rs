@@ -237,7 +237,13 @@ fn declared(
     let refuses_unknown =
         is_component && gates.enable_cue_validation && gates.validate_undeclared_parameters;
     let type_ = format!("{} \"{}\"", of.definition.render.kind.word(), of.definition.render.name);
-    for (field, _, nearest) in found.unknown {
+    let template = of.definition.render.template.text();
+    for (field, key, nearest) in found.unknown {
+        // A field under a condition is in the template, but not in the schema.
+        let is_nested = field.depth() > at.depth() + 1;
+        if is_nested && parameters::mentions_label(template, &key) {
+            continue;
+        }
         if refuses_unknown {
             let detail = messages::undeclared_parameter(&type_, nearest.as_deref());
             findings.push(rule, Reason::Invalid, field, detail);

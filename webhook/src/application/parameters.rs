@@ -75,7 +75,8 @@ fn object(
                 let below = field.labels([key]);
                 object(schema, &Map::new(), &path, supplied, &below, depth - 1, findings);
             }
-            Some(schema) if is_scalar(schema) => findings.missing.push(path),
+            // which fields an element needs may hang on another of its fields
+            Some(schema) if is_scalar(schema) && !at.ends_with(']') => findings.missing.push(path),
             _ => {}
         }
     }
@@ -124,6 +125,17 @@ fn is_open(schema: &Value) -> bool {
         ["oneOf", "anyOf", "allOf", "not"].iter().any(|key| schema.get(*key).is_some());
     let is_map = schema.get("additionalProperties").is_some_and(|more| *more != Value::Bool(false));
     is_alternative || is_map
+}
+
+/// Whether the text has a field of this name somewhere.
+pub(crate) fn mentions_label(template: &str, name: &str) -> bool {
+    template.match_indices(name).any(|(at, _)| {
+        let rest = template.get(at + name.len()..).unwrap_or_default();
+        let rest = rest.trim_start_matches('"').trim_start_matches(['?', '!']);
+        let before = template.get(..at).and_then(|text| text.chars().next_back());
+        rest.starts_with(':')
+            && !before.is_some_and(|c| c.is_alphanumeric() || matches!(c, '_' | '#' | '$'))
+    })
 }
 
 /// Values in the place of required ones that come later, so that templates can be checked without
@@ -199,7 +211,9 @@ mod tests {
         let unknown: Vec<String> =
             found.unknown.iter().map(|(field, _, near)| format!("{field} {near:?}")).collect();
         assert_eq!(unknown, ["p.imagge Some(\"image\")", "p.ports[1].prot Some(\"port\")"]);
-        assert_eq!(found.missing, ["ports[1].port", "image", "deep.inner"]);
+        assert_eq!(found.missing, ["image", "deep.inner"]);
+        assert!(mentions_label("if a {claimName?: string}", "claimName"));
+        assert!(!mentions_label("x: parameter.claimName, myclaimName: 1", "claimName"));
     }
 
     #[test]
