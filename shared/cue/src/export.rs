@@ -75,7 +75,7 @@ impl Machine<'_> {
         if !errors.is_empty() {
             return Err(errors);
         }
-        self.to_value(v).map_err(|e| {
+        self.value_of(v).map_err(|e| {
             self.public(e, &mut errors);
             errors
         })
@@ -151,14 +151,14 @@ impl Machine<'_> {
     }
 
     /// The concrete value of a vertex, defaults taken.
-    pub(crate) fn to_value(&mut self, v: Vid) -> Result<Value, ErrId> {
+    pub(crate) fn value_of(&mut self, v: Vid) -> Result<Value, ErrId> {
         self.enter()?;
-        let result = self.to_value_inner(v);
+        let result = self.value_of_inner(v);
         self.leave();
         result
     }
 
-    fn to_value_inner(&mut self, v: Vid) -> Result<Value, ErrId> {
+    fn value_of_inner(&mut self, v: Vid) -> Result<Value, ErrId> {
         if let Some(e) = self.v(v).error {
             return Err(e);
         }
@@ -171,8 +171,8 @@ impl Machine<'_> {
         {
             let _ = extra;
             return match alt {
-                Val::Node(w) => self.to_value(w),
-                val => self.val_to_value(&val, origin),
+                Val::Node(w) => self.value_of(w),
+                val => self.value_of_val(&val, origin),
             };
         }
         self.settle(v);
@@ -189,7 +189,7 @@ impl Machine<'_> {
             if let Some(e) = vertex.incomplete {
                 return Err(e);
             }
-            return self.val_to_value(&atom, v);
+            return self.value_of_val(&atom, v);
         }
         if let Some(e) = vertex.incomplete {
             return Err(e);
@@ -201,7 +201,7 @@ impl Machine<'_> {
             while let Some(&(label, w)) = self.v(v).arcs.get(i) {
                 i += 1;
                 if label.is_int() {
-                    out.push(self.to_value(w)?);
+                    out.push(self.value_of(w)?);
                 }
             }
             self.charge_output(16)?;
@@ -230,7 +230,7 @@ impl Machine<'_> {
                 if !label.is_string() {
                     continue;
                 }
-                let value = self.to_value(w)?;
+                let value = self.value_of(w)?;
                 let name = self.name(label).clone();
                 self.charge_output(name.len() as u64 + 4)?;
                 out.insert(name, value);
@@ -238,7 +238,7 @@ impl Machine<'_> {
             return Ok(Value::Struct(out));
         }
         if let Some(atom) = crate::eval::pinned(vertex.kind, &vertex.checks) {
-            return self.val_to_value(&atom, v);
+            return self.value_of_val(&atom, v);
         }
         Err(self.err(Class::Incomplete, crate::eval::incomplete(), v))
     }
@@ -251,7 +251,7 @@ impl Machine<'_> {
         Ok(())
     }
 
-    pub(crate) fn val_to_value(&mut self, val: &Val, at: Vid) -> Result<Value, ErrId> {
+    pub(crate) fn value_of_val(&mut self, val: &Val, at: Vid) -> Result<Value, ErrId> {
         self.charge_output(8)?;
         Ok(match val {
             Val::Null => Value::Null,
@@ -262,10 +262,10 @@ impl Machine<'_> {
                 self.charge_output(s.len() as u64)?;
                 Value::String(s.clone())
             }
-            Val::Bytes(b) => Value::Bytes(b.clone()),
-            Val::Node(w) => return self.to_value(*w),
+            Val::Bytes(b) => Value::Bytes(std::sync::Arc::clone(b)),
+            Val::Node(w) => return self.value_of(*w),
             Val::All(list) => match crate::eval::pinned(self.val_kind(val), list) {
-                Some(atom) => return self.val_to_value(&atom, at),
+                Some(atom) => return self.value_of_val(&atom, at),
                 None => return Err(self.err(Class::Incomplete, crate::eval::incomplete(), at)),
             },
             _ => return Err(self.err(Class::Incomplete, crate::eval::incomplete(), at)),

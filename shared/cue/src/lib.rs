@@ -30,3 +30,6 @@ pub use kind::Kind;
 pub use limits::{Budget, LimitError, Limits};
 pub use shape::{Rest, Shape};
 pub use value::{Fields, Number, Value};
+
+#[cfg(test)]
+mod tests;

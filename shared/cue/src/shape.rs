@@ -155,14 +155,14 @@ impl Machine<'_> {
             Val::Kind(kind) => Shape::Kinds(*kind),
             Val::Node(v) => self.shape_of(*v),
             Val::All(list) => Shape::All(list.iter().map(|one| self.shape_of_val(one)).collect()),
-            Val::Bound(op, operand) => match self.val_to_value(operand, Vid(0)) {
+            Val::Bound(op, operand) => match self.value_of_val(operand, Vid(0)) {
                 Ok(value) => Shape::Bound(op.text(), value),
                 Err(e) => self.shape_error(e),
             },
             Val::Validator(validator) => {
                 let mut args = Vec::with_capacity(validator.args.len());
                 for arg in &validator.args {
-                    match self.val_to_value(arg, Vid(0)) {
+                    match self.value_of_val(arg, Vid(0)) {
                         Ok(value) => args.push(value),
                         Err(e) => return self.shape_error(e),
                     }
@@ -177,7 +177,7 @@ impl Machine<'_> {
                 Shape::Call(package, name.into(), args)
             }
             Val::CoreFunc(core) => Shape::Call(EcoString::new(), core.name().into(), Vec::new()),
-            atom => match self.val_to_value(atom, Vid(0)) {
+            atom => match self.value_of_val(atom, Vid(0)) {
                 Ok(value) => Shape::Data(value),
                 Err(e) => self.shape_error(e),
             },

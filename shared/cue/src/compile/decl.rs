@@ -183,7 +183,7 @@ impl Compiler<'_> {
                 let pattern = self.expr(file, pattern);
                 let mut names = Names::default();
                 if let Some(ident) = alias {
-                    let entry = Entry::Key { used: false, span: ident.span, alias: true };
+                    let entry = Entry::Key;
                     names.insert(file.ast.str(ident.symbol).to_owned(), entry);
                 }
                 if let Some(ident) = field.alias {
@@ -218,7 +218,7 @@ impl Compiler<'_> {
                     let source = self.expr(file, source);
                     let mut names = Names::default();
                     if let Some(ident) = key {
-                        let entry = Entry::Key { used: false, span: ident.span, alias: false };
+                        let entry = Entry::Key;
                         names.insert(file.ast.str(ident.symbol).to_owned(), entry);
                     }
                     let entry = Entry::Frame { used: false, span: value.span, alias: false };

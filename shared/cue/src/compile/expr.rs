@@ -45,7 +45,7 @@ impl Compiler<'_> {
         // The innermost operand may be a package or builtin name: only some links accept those.
         let mut head = self.head(file, at);
         for (link, span) in chain.into_iter().rev() {
-            head = self.link(file, head, link, span);
+            head = self.link(file, head, &link, span);
         }
         match head {
             Head::Expr(e) => e,
@@ -57,8 +57,8 @@ impl Compiler<'_> {
         }
     }
 
-    fn link(&mut self, file: &File, head: Head, link: Link, span: Span) -> Head {
-        if let (Link::Selector(sel), Head::Std(path, _)) = (&link, &head) {
+    fn link(&mut self, file: &File, head: Head, link: &Link, span: Span) -> Head {
+        if let (Link::Selector(sel), Head::Std(path, _)) = (link, &head) {
             let name = file.ast.str(sel.symbol).to_owned();
             return Head::Expr(self.std_member(path, &name, span));
         }
@@ -70,7 +70,7 @@ impl Compiler<'_> {
                 self.add(Expr::Bottom, at)
             }
         };
-        Head::Expr(match link {
+        Head::Expr(match *link {
             Link::Paren => x,
             Link::Binary(op, b) => self.binary(file, op, x, b, span),
             Link::Selector(sel) => {

@@ -15,9 +15,10 @@ use cue_syntax::{File, ParseLimits, Span, ast};
 use ecow::EcoString;
 use rustc_hash::FxHashMap;
 use scope::Scope;
+use std::sync::Arc;
 
 /// Texts of host packages by import path.
-pub(crate) type HostPackages = [(ecow::EcoString, ecow::EcoString)];
+pub(crate) type HostPackages = [(EcoString, EcoString)];
 
 /// Compiles the files of one package.
 pub(crate) fn compile(files: &[(&str, &str)], host: &HostPackages) -> Result<Ir, Errors> {
@@ -33,7 +34,7 @@ pub(crate) fn compile(files: &[(&str, &str)], host: &HostPackages) -> Result<Ir,
 /// What an import name stands for.
 #[derive(Clone, Debug)]
 enum Import {
-    Std(ecow::EcoString),
+    Std(EcoString),
     Host(PackageId),
 }
 
@@ -50,7 +51,7 @@ struct Compiler<'a> {
     errors: Vec<Error>,
     /// Packages already compiled or being compiled, by path.
     loaded: FxHashMap<String, PackageId>,
-    consts: FxHashMap<(ecow::EcoString, &'static str), ExprId>,
+    consts: FxHashMap<(EcoString, &'static str), ExprId>,
     // Per file:
     file: FileId,
     package: PackageId,
@@ -114,7 +115,7 @@ impl Compiler<'_> {
             self.file = FileId(u32::try_from(self.ir.sources.len()).unwrap_or(u32::MAX));
             self.ir.sources.push(Source {
                 name: file.name.as_ref().into(),
-                text: file.source.clone(),
+                text: Arc::clone(&file.source),
                 lines: file.lines.clone(),
             });
             self.imports.clear();
@@ -143,12 +144,9 @@ impl Compiler<'_> {
             let path = file.ast.str(import.path);
             let bare = path.split_once(':').map_or(path, |(p, _)| p);
             let name = import.local_name(&file.ast).to_owned();
-            let what = match self.find_package(bare) {
-                Some(what) => what,
-                None => {
-                    self.error(import.span, format!("package {path:?} not found"));
-                    continue;
-                }
+            let Some(what) = self.find_package(bare) else {
+                self.error(import.span, format!("package {path:?} not found"));
+                continue;
             };
             let entry = ImportEntry { what, used: false, span: import.span };
             if self.imports.insert(name.clone(), entry).is_some() {

@@ -28,11 +28,7 @@ pub(super) enum Entry {
         alias: bool,
     },
     /// The key of the frame.
-    Key {
-        used: bool,
-        span: Span,
-        alias: bool,
-    },
+    Key,
 }
 
 /// One frame.
@@ -80,10 +76,7 @@ impl Compiler<'_> {
                     *used = true;
                     Expr::Frame { up }
                 }
-                Entry::Key { used, .. } => {
-                    *used = true;
-                    Expr::Key { up }
-                }
+                Entry::Key => Expr::Key { up },
             });
         }
         None

@@ -11,7 +11,6 @@ use crate::value::Number;
 use cue_syntax::ast::{BinaryOp, UnaryOp};
 use ecow::EcoString;
 use std::cmp::Ordering;
-use std::sync::Arc;
 
 /// Compiled regular expressions kept during one evaluation.
 const MOST_REGEXPS: usize = 64;
@@ -61,25 +60,25 @@ impl Machine<'_> {
     pub(crate) fn binary(
         &mut self,
         op: BinaryOp,
-        a: Val,
-        b: Val,
+        a: &Val,
+        b: &Val,
         operands: (ExprId, ExprId),
         at: ExprId,
     ) -> Res<Val> {
         use BinaryOp as B;
         match op {
             B::LogicalAnd | B::LogicalOr => {
-                if let (Val::Bool(a), Val::Bool(b)) = (&a, &b) {
+                if let (Val::Bool(a), Val::Bool(b)) = (a, b) {
                     return Ok(Val::Bool(if op == B::LogicalAnd { *a && *b } else { *a || *b }));
                 }
             }
             B::Equal | B::NotEqual => {
-                if let Some(equal) = self.equal_vals(&a, &b)? {
+                if let Some(equal) = self.equal_vals(a, b)? {
                     return Ok(Val::Bool(equal == (op == B::Equal)));
                 }
             }
             B::Less | B::LessEqual | B::Greater | B::GreaterEqual => {
-                if let Some(ord) = ordering(&a, &b) {
+                if let Some(ord) = ordering(a, b) {
                     return Ok(Val::Bool(match op {
                         B::Less => ord == Ordering::Less,
                         B::LessEqual => ord != Ordering::Greater,
@@ -89,30 +88,30 @@ impl Machine<'_> {
                 }
             }
             B::Match | B::NotMatch => {
-                if let (Some(text), Val::Str(re)) = (text_of(&a), &b) {
+                if let (Some(text), Val::Str(re)) = (text_of(a), b) {
                     let re = re.clone();
                     let matched = self.regexp_match(&re, &text, at)?;
                     return Ok(Val::Bool(matched == (op == B::Match)));
                 }
             }
             B::Add | B::Subtract | B::Multiply | B::Divide => {
-                if let Some(val) = self.arithmetic(op, &a, &b, at)? {
+                if let Some(val) = self.arithmetic(op, a, b, at)? {
                     return Ok(val);
                 }
             }
-            B::Div => return self.int_division(Core::Div, &a, &b, at),
-            B::Mod => return self.int_division(Core::Mod, &a, &b, at),
-            B::Quo => return self.int_division(Core::Quo, &a, &b, at),
-            B::Rem => return self.int_division(Core::Rem, &a, &b, at),
+            B::Div => return self.int_division(Core::Div, a, b, at),
+            B::Mod => return self.int_division(Core::Mod, a, b, at),
+            B::Quo => return self.int_division(Core::Quo, a, b, at),
+            B::Rem => return self.int_division(Core::Rem, a, b, at),
             B::And | B::Or => {}
         }
         let text = format!(
             "invalid operands {} and {} to '{}' (type {} and {})",
-            self.operand_text(&a, operands.0),
-            self.operand_text(&b, operands.1),
+            self.operand_text(a, operands.0),
+            self.operand_text(b, operands.1),
             op.text(),
-            self.val_kind(&a),
-            self.val_kind(&b)
+            self.val_kind(a),
+            self.val_kind(b)
         );
         Err(self.text_err(Class::Eval, text, at))
     }
@@ -354,10 +353,4 @@ pub(crate) fn ordering(a: &Val, b: &Val) -> Option<Ordering> {
         }
         _ => Some(a.number()?.compare(&b.number()?)),
     }
-}
-
-/// Keeps `Arc` bytes usable as values.
-#[allow(dead_code, reason = "used by the standard packages' bridge")]
-pub(crate) fn bytes_val(bytes: &[u8]) -> Val {
-    Val::Bytes(Arc::from(bytes))
 }

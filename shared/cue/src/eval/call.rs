@@ -239,9 +239,9 @@ impl Machine<'_> {
                             if let Some(err) = self.final_error(w) {
                                 return Err(err);
                             }
-                            self.to_value(w)?
+                            self.value_of(w)?
                         }
-                        val => self.val_to_value(val, Vid::NONE)?,
+                        val => self.value_of_val(val, Vid::NONE)?,
                     };
                     let elem = builtin.params.get(i).map_or(Kind::TOP, |p| p.elem);
                     if let Value::List(items) = &value
@@ -261,7 +261,7 @@ impl Machine<'_> {
             }
         };
         match outcome {
-            Ok(value) => Ok(self.from_value(&value)),
+            Ok(value) => Ok(self.adopt(&value)),
             Err(BuiltinError::Limit(limit)) => Err(self.limit(limit)),
             Err(BuiltinError::Invalid(_)) if !validating => Ok(Val::Bool(false)),
             Err(BuiltinError::Invalid(text)) => Err(self.text_err(Class::Eval, text, e)),
@@ -273,7 +273,7 @@ impl Machine<'_> {
     }
 
     /// A concrete value as the evaluator sees it.
-    pub(crate) fn from_value(&mut self, value: &Value) -> Val {
+    pub(crate) fn adopt(&mut self, value: &Value) -> Val {
         match value {
             Value::Null => Val::Null,
             Value::Bool(b) => Val::Bool(*b),
@@ -510,7 +510,7 @@ impl Machine<'_> {
         };
         // Every document of a stream has to match.
         for value in documents {
-            let src = match self.from_value(&value) {
+            let src = match self.adopt(&value) {
                 Val::Node(x) => Src::Node(x),
                 val => self.new_val(val),
             };
@@ -523,7 +523,7 @@ impl Machine<'_> {
                 return Err(self.call_error(name, &why, e));
             }
             if lazy != Lazy::YamlValidatePartial {
-                self.to_value(w)?;
+                self.value_of(w)?;
             }
         }
         Ok(Val::Bool(true))

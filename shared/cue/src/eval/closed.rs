@@ -26,8 +26,6 @@ pub(crate) struct CloseNode {
     pub(crate) parent: CloseId,
     /// Embedded in the struct literal that is the parent.
     pub(crate) embedded: bool,
-    /// An operand of an embedded `&`, which is the parent.
-    pub(crate) group: bool,
 }
 
 /// A requirement of a vertex.
@@ -40,9 +38,9 @@ pub(crate) struct Req {
 }
 
 impl Machine<'_> {
-    pub(crate) fn new_close(&mut self, parent: CloseId, embedded: bool, group: bool) -> CloseId {
+    pub(crate) fn new_close(&mut self, parent: CloseId, embedded: bool) -> CloseId {
         let id = CloseId(u32::try_from(self.s.close.len()).unwrap_or(u32::MAX - 1));
-        self.s.close.push(CloseNode { parent, embedded, group });
+        self.s.close.push(CloseNode { parent, embedded });
         id
     }
 

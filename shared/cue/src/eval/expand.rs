@@ -3,9 +3,9 @@
 use super::closed::{CloseId, Req};
 use super::error::{ErrId, Msg, Res};
 use super::state::{
-    AGAIN, ArcKind, CYCLE_FLAGS, CYCLIC, Conj, Data, Deep, EMBED, EnvId, Extra, Forward, GROUP,
-    INLINE, Machine, OPTIONAL, Occurrence, Pattern, Phase, Refs, RefsId, Src, Task, TaskKind,
-    TaskState, Val, Vid,
+    AGAIN, ArcKind, CYCLE_FLAGS, CYCLIC, Conj, Data, Deep, EMBED, EnvId, Extra, Forward, INLINE,
+    Machine, OPTIONAL, Occurrence, Pattern, Phase, Refs, RefsId, Src, Task, TaskKind, TaskState,
+    Val, Vid,
 };
 use crate::error::Class;
 use crate::ir::{Callee, Core, Expr, ExprId, PatternDecl, StructId};
@@ -218,8 +218,8 @@ impl Machine<'_> {
             Expr::And(a, b) => {
                 let mut c = c;
                 if c.flags & EMBED != 0 {
-                    c.close = self.new_close(c.close, true, false);
-                    c.flags = (c.flags & !EMBED) | GROUP;
+                    c.close = self.new_close(c.close, true);
+                    c.flags &= !EMBED;
                 }
                 stack.push(c.with(Src::Expr(b), c.env));
                 stack.push(c.with(Src::Expr(a), c.env));
@@ -280,9 +280,9 @@ impl Machine<'_> {
             Expr::Call(id) => {
                 let call = &self.ir.calls[id.idx()];
                 if let (Callee::Core(Core::Close), [arg]) = (call.callee, call.args.as_slice()) {
-                    let id = self.new_close(c.close, c.flags & EMBED != 0, c.flags & GROUP != 0);
+                    let id = self.new_close(c.close, c.flags & EMBED != 0);
                     self.add_req(v, Req { id, recursive: false });
-                    let flags = (c.flags & CYCLE_FLAGS) | GROUP;
+                    let flags = c.flags & CYCLE_FLAGS;
                     stack.push(Conj { src: Src::Expr(*arg), close: id, flags, ..c });
                 } else {
                     self.push_task(v, TaskKind::Expr, c);
@@ -327,7 +327,7 @@ impl Machine<'_> {
         let env = self.new_env(c.env, v, Label::NONE);
         let mut c = c;
         if !tmpl.embeds.is_empty() || !tmpl.comps.is_empty() {
-            c.close = self.new_close(c.close, c.flags & EMBED != 0, c.flags & GROUP != 0);
+            c.close = self.new_close(c.close, c.flags & EMBED != 0);
         }
         self.note_structure(v, c);
         if tmpl.surely_struct {
@@ -569,13 +569,13 @@ impl Machine<'_> {
         }
         let _ = self.s.budget.steps(followed >> 3);
         let closes = expr.is_some_and(|e| self.is_def_path(e));
-        let followed = (w, conj.close, conj.flags);
+        let followed = (own, conj.close, conj.flags);
         if self.v(v).extra.as_ref().is_some_and(|x| x.followed.contains(&followed)) {
             return;
         }
         if sole
             && !cyclic
-            && conj.flags & (EMBED | GROUP | CYCLIC) == 0
+            && conj.flags & (EMBED | CYCLIC) == 0
             && (conj.close.is_none())
             && !self.v(v).label.is_def()
             && self.v(v).arc == ArcKind::Member
@@ -596,10 +596,10 @@ impl Machine<'_> {
             conj.refs = id;
         }
         if closes {
-            let id = self.new_close(conj.close, conj.flags & EMBED != 0, conj.flags & GROUP != 0);
+            let id = self.new_close(conj.close, conj.flags & EMBED != 0);
             self.add_req(v, Req { id, recursive: true });
             conj.close = id;
-            conj.flags = (conj.flags & !EMBED) | GROUP;
+            conj.flags &= !EMBED;
         }
         if cyclic && conj.flags & (OPTIONAL | AGAIN) == OPTIONAL {
             conj.flags |= AGAIN;

@@ -89,12 +89,9 @@ impl Machine<'_> {
         match val {
             Val::Str(name) => Ok(self.string_label(&name)),
             Val::Int(n) => {
-                let n = match usize::try_from(n) {
-                    Ok(n) => n,
-                    Err(_) => {
-                        let text = format!("invalid index {n} (index must be non-negative)");
-                        return Err(self.text_err(Class::Eval, text, base));
-                    }
+                let Ok(n) = usize::try_from(n) else {
+                    let text = format!("invalid index {n} (index must be non-negative)");
+                    return Err(self.text_err(Class::Eval, text, base));
                 };
                 Ok(Label::int(n))
             }
@@ -151,8 +148,8 @@ impl Machine<'_> {
         let kind = self.node_kind(w);
         let wanted = if label.is_int() { Kind::LIST } else { Kind::STRUCT };
         let vertex = self.v(w);
-        if !kind.intersects(wanted) && !kind.is_bottom() && !(label.is_string() && vertex.is_struct)
-        {
+        let a_struct = label.is_string() && vertex.is_struct;
+        if !(kind.intersects(wanted) || kind.is_bottom() || a_struct) {
             let want = if label.is_int() { "list" } else { "struct" };
             let shown = if vertex.atom.is_atom() {
                 let atom = vertex.atom.clone();

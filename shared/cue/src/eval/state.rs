@@ -19,14 +19,23 @@ macro_rules! ids {
         #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
         pub(crate) struct $name(pub(crate) u32);
         impl $name {
-            pub(crate) const NONE: Self = Self(u32::MAX);
             pub(crate) const fn idx(self) -> usize { self.0 as usize }
-            pub(crate) const fn is_none(self) -> bool { self.0 == u32::MAX }
         }
     )*};
 }
 
 ids! { Vid EnvId DataId RefsId }
+
+macro_rules! optional_ids {
+    ($($name:ident)*) => {$(
+        impl $name {
+            pub(crate) const NONE: Self = Self(u32::MAX);
+            pub(crate) const fn is_none(self) -> bool { self.0 == u32::MAX }
+        }
+    )*};
+}
+
+optional_ids! { Vid EnvId RefsId }
 
 /// A value as expressions see it. Structs, lists and undecided disjunctions are nodes.
 #[derive(Clone, Debug)]
@@ -80,8 +89,6 @@ pub(crate) enum Src {
 pub(crate) const CYCLIC: u8 = 1;
 /// The conjunct is embedded in a struct.
 pub(crate) const EMBED: u8 = 2;
-/// The conjunct is one operand of an embedded `&`.
-pub(crate) const GROUP: u8 = 4;
 /// The conjunct was reached through a pattern, which grants one more round in a circle.
 pub(crate) const OPTIONAL: u8 = 8;
 /// That round has been taken.

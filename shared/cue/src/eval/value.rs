@@ -284,7 +284,7 @@ impl Machine<'_> {
             self.step()?;
             // Both sides are evaluated; a final error wins over an incomplete one.
             left = match (left, right) {
-                (Ok(x), Ok(y)) => self.binary(op, x, y, (a, b), at),
+                (Ok(x), Ok(y)) => self.binary(op, &x, &y, (a, b), at),
                 (Err(x), Err(y)) => {
                     Err(if self.is_incomplete(x) && !self.is_incomplete(y) { y } else { x })
                 }

@@ -1,0 +1,188 @@
+//! Small cases of the evaluator, by concern. The conformance material covers the rest.
+
+use crate::{Answer, Call, Evaluation, Host, Limits, Packages, Program, Tree, Value};
+use expect_test::{Expect, expect};
+
+/// Exports a text, errors as the reference prints them.
+fn eval(text: &str) -> String {
+    let program = match Program::compile("in.cue", text, &Packages::std()) {
+        Ok(program) => program,
+        Err(errors) => return errors.to_string(),
+    };
+    let mut evaluation = program.evaluate(&[], &Limits::default());
+    let root = evaluation.root();
+    match evaluation.export(root) {
+        Ok(value) => value.to_json_text(),
+        Err(errors) => format!("{}: {errors}", errors.class().name()),
+    }
+}
+
+#[expect(clippy::needless_pass_by_value, reason = "the macro makes it on the spot")]
+fn check(text: &str, expect: Expect) {
+    expect.assert_eq(&eval(text));
+}
+
+#[test]
+fn scalars_meet() {
+    check("a: int & 1, b: >=1 & <5 & 3", expect![[r#"{"a":1,"b":3}"#]]);
+    check("a: 1 & 2", expect!["eval: a: conflicting values 1 and 2"]);
+    check(
+        r#"a: 1 & "x""#,
+        expect![[r#"eval: a: conflicting values 1 and "x" (mismatched types int and string)"#]],
+    );
+    check("a: >=1 & <=1, b: a + 1", expect![[r#"{"a":1,"b":2}"#]]);
+    check("a: 5 & >7", expect!["eval: a: invalid value 5 (out of bound >7)"]);
+}
+
+#[test]
+fn defaults() {
+    check("a: *1 | int, b: a + 1", expect![[r#"{"a":1,"b":2}"#]]);
+    check("a: *1 | int, a: 3", expect![[r#"{"a":3}"#]]);
+    check(
+        r#"a: *"x" | "y" | "z", a: !="x""#,
+        expect![[r#"incomplete: a: incomplete value "y" | "z""#]],
+    );
+    check("a: *42 | _, a: *43 | bool", expect![[r#"{"a":43}"#]]);
+    check("y: {}, a: *y.z | 1", expect![[r#"{"y":{},"a":1}"#]]);
+}
+
+#[test]
+fn a_default_waits_for_the_guards_that_may_override_it() {
+    check(
+        "p: x: true\nout: {_f: bool | *false, if p.x {if p.x {_f: true}}, if !_f {a: 1}, if _f {b: 2}}",
+        expect![[r#"{"p":{"x":true},"out":{"b":2}}"#]],
+    );
+}
+
+#[test]
+fn late_binding_and_lets() {
+    check(
+        "t: {n: int, m: n + 1}, a: t & {n: 1}, t: n: *0 | int",
+        expect![[r#"{"t":{"n":0,"m":1},"a":{"n":1,"m":2}}"#]],
+    );
+    check(
+        r#"for v in ["a", "b"] {let w = v, (w): x: w}"#,
+        expect![[r#"{"a":{"x":"a"},"b":{"x":"b"}}"#]],
+    );
+    check("x: 3, l: [x], all: [for v in l {v}]", expect![[r#"{"x":3,"l":[3],"all":[3]}"#]]);
+}
+
+#[test]
+fn presence() {
+    check(
+        "p: {a?: int, b: string, c: 1}\nr: [p.a != _|_, p.b != _|_, p.c != _|_, p.d.e == _|_]\np: b: \"x\"",
+        expect![[r#"{"p":{"b":"x","c":1},"r":[false,true,true,true]}"#]],
+    );
+}
+
+#[test]
+fn closedness() {
+    check("#A: {a?: int}, x: #A & {b: 1}", expect!["eval: x.b: field not allowed"]);
+    check("#A: {a?: int}, x: {#A, b: 1}", expect![[r#"{"x":{"b":1}}"#]]);
+    check("#A: {a?: int}, x: {#A, b: 1}, y: x & {c: 1}", expect!["eval: y.c: field not allowed"]);
+    check("#A: {a: int, ...}, x: #A & {a: 1, b: 1}", expect![[r#"{"x":{"a":1,"b":1}}"#]]);
+    check("x: close({a: 1}) & {b: 1}", expect!["eval: x.b: field not allowed"]);
+    check("p: *{a: 1} | close({l: [...]}), p: {l: [1]}", expect![[r#"{"p":{"a":1,"l":[1]}}"#]]);
+}
+
+#[test]
+fn cycles() {
+    check("a: b, b: c, c: a, c: 1", expect![[r#"{"a":1,"b":1,"c":1}"#]]);
+    check("a: b + 1, b: a - 1, a: 5", expect![[r#"{"a":5,"b":4}"#]]);
+    check("a: b: a", expect!["structural cycle: a.b: structural cycle"]);
+    check(
+        "#L: null | {next: #L}, x: #L & {next: next: null}",
+        expect![[r#"{"x":{"next":{"next":null}}}"#]],
+    );
+    check(
+        "f: {n: int, out: n + (f & {n: 1}).out}, x: (f & {n: 2}).out",
+        expect!["structural cycle: f: structural cycle (and 1 more errors)"],
+    );
+}
+
+#[test]
+fn lists() {
+    check("a: [1, ...int] & [_, 2]", expect![[r#"{"a":[1,2]}"#]]);
+    check("a: [1] & [1, 2]", expect!["eval: a: incompatible list lengths (1 and 2)"]);
+    check("a: [1, 2] + [3], b: [0] * 2", expect![[r#"{"a":[1,2,3],"b":[0,0]}"#]]);
+}
+
+#[test]
+fn limits_are_errors_of_their_own() {
+    let program = Program::compile("in.cue", r#"a: *("x" * 1000000000) | 1"#, &Packages::std());
+    let mut evaluation = program.unwrap().evaluate(&[], &Limits::default());
+    let root = evaluation.root();
+    let errors = evaluation.export(root).unwrap_err();
+    assert_eq!(errors.class(), crate::Class::Limit);
+}
+
+#[test]
+fn inputs_are_data_not_text() {
+    let program =
+        Program::compile("t", "parameter: {n: *1 | int}\nout: parameter.n + 1", &Packages::std())
+            .unwrap();
+    let parameter = Value::from(serde_json::json!({"n": 41}));
+    let mut evaluation = program.evaluate(&[("parameter", &parameter)], &Limits::default());
+    let root = evaluation.root();
+    let out = evaluation.lookup(root, "out").unwrap();
+    assert_eq!(evaluation.export(out).unwrap(), Value::from(42));
+}
+
+#[test]
+fn trees_unify_nodes_and_data() {
+    let program = Program::compile(
+        "t",
+        "// +usage=x\nbase: {l: [{a: *1 | int}], s: string}",
+        &Packages::std(),
+    )
+    .unwrap();
+    let mut evaluation = program.evaluate(&[], &Limits::default());
+    let root = evaluation.root();
+    let base = evaluation.lookup(root, "base").unwrap();
+    assert_eq!(evaluation.docs(base), [" +usage=x"]);
+    let patch = Tree::Unify(vec![
+        Tree::Node(base),
+        Tree::Struct(vec![
+            ("s".into(), Tree::Data(Value::from("y"))),
+            (
+                "l".into(),
+                Tree::List(
+                    vec![Tree::Struct(vec![("b".into(), Tree::Data(Value::from(2)))])],
+                    true,
+                ),
+            ),
+        ]),
+    ]);
+    let node = evaluation.build(&patch);
+    let value = evaluation.export(node).unwrap();
+    assert_eq!(value.to_json_text(), r#"{"l":[{"a":1,"b":2}],"s":"y"}"#);
+}
+
+struct Echo(Vec<String>);
+
+impl Host for Echo {
+    fn call(&mut self, evaluation: &mut Evaluation, call: &Call) -> Answer {
+        self.0.push(format!("{} {}", call.path.join("."), call.name));
+        let x = evaluation.lookup(call.node, "$params.x").unwrap();
+        let x = evaluation.export(x).unwrap();
+        Answer::Unify([("$returns", x)].into_iter().collect())
+    }
+}
+
+#[test]
+fn hosts_answer_calls_whose_results_feed_later_ones() {
+    let mut packages = Packages::std();
+    packages.register(
+        "vela/t",
+        "package t\n#Echo: {#do: \"echo\", #provider: \"t\", $params: x: _, $returns?: _}",
+    );
+    let text = "import \"vela/t\"\na: t.#Echo & {$params: x: 1}\nif a.$returns != _|_ {b: t.#Echo & {$params: x: a.$returns + 1}}";
+    let program = Program::compile("t", text, &packages).unwrap();
+    let mut host = Echo(Vec::new());
+    let mut evaluation = program.evaluate_with_host(&[], &Limits::default(), &mut host);
+    assert_eq!(host.0, ["a echo", "b echo"]);
+    let root = evaluation.root();
+    let value = evaluation.export(root).unwrap();
+    expect![[r#"{"a":{"$returns":1,"$params":{"x":1}},"b":{"$returns":2,"$params":{"x":2}}}"#]]
+        .assert_eq(&value.to_json_text());
+}
