@@ -1,5 +1,5 @@
 //! Events: what people are told about an object, in the reference's form (core/v1, with a source
-//! component).
+//! component), written in the background.
 //!
 //! The reference emits the same five or six events at every reconcile and lets a client-side
 //! aggregator turn repetitions into counter updates: a write each. Here an event that says nothing
@@ -11,19 +11,15 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use k8s_openapi::api::core::v1::{Event, EventSource, ObjectReference};
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use k8s_openapi::jiff::Timestamp;
-use kube::Client;
-use kube::api::{Api, ObjectMeta, Patch, PatchParams, PostParams};
 use parking_lot::Mutex;
-use serde_json::json;
+use serde_json::{Value, json};
 use tokio::sync::mpsc;
 use tokio::time::Instant;
-use tokio_util::sync::CancellationToken;
 use tracing::{debug, warn};
+use vela_apply::plan::PatchKind;
 
-use crate::{Error, Leadership};
+use crate::{Error, Identity, Io, Target};
 
 /// Objects about which is remembered what was said. Beyond it the longest silent are forgotten.
 const MOST_OBJECTS: usize = 8192;
@@ -34,19 +30,19 @@ const MOST_EVENTS: usize = 64;
 const MOST_WAITING: usize = 1024;
 /// The API server forgets events after an hour; a persisting Warning is renewed before.
 const RENEW_AFTER: Duration = Duration::from_secs(50 * 60);
-/// The longest message. The reference's client has no limit, etcd does.
-const LONGEST_MESSAGE: usize = 16 * 1024;
+/// The longest message, in characters.
+const LONGEST_MESSAGE: usize = 1024;
 
 /// How bad it is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum EventType {
+pub enum Severity {
     /// As it should be.
     Normal,
     /// Somebody should look.
     Warning,
 }
 
-impl EventType {
+impl Severity {
     const fn name(self) -> &'static str {
         match self {
             Self::Normal => "Normal",
@@ -55,9 +51,9 @@ impl EventType {
     }
 }
 
-/// The object an event is about.
+/// What an event is about.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
-pub struct Regarding {
+pub struct About {
     /// Group and version.
     pub api_version: String,
     /// Kind.
@@ -68,53 +64,55 @@ pub struct Regarding {
     pub name: String,
     /// Uid.
     pub uid: String,
-    /// Version it had.
-    pub resource_version: String,
+    /// resourceVersion it had.
+    pub version: String,
 }
 
-type Key = (EventType, String, String);
+/// What makes an event of an object the same event.
+#[derive(Clone, PartialEq, Eq, Hash)]
+struct Key {
+    component: &'static str,
+    severity: Severity,
+    reason: String,
+    message: String,
+    once: String,
+}
 
 /// What was said about one object.
 struct History {
     said: HashMap<Key, Said>,
     /// Counts the turns between Normal and Warning.
     turn: u64,
-    last: Option<EventType>,
+    last: Option<Severity>,
     touched: Instant,
 }
 
 struct Said {
     /// Name of the Event object.
     name: String,
-    count: i32,
+    count: u32,
     first: Timestamp,
     turn: u64,
     at: Instant,
 }
 
-/// What is to be written.
+/// An event that is to be written.
 #[derive(Debug)]
-enum Write {
-    Create(Box<Event>),
-    Count { namespace: String, name: String, count: i32, last: Timestamp, again: Box<Event> },
+pub struct Write {
+    /// The whole Event, with its counter.
+    event: Value,
+    /// It was written before: only its counter goes up.
+    again: bool,
 }
 
 /// Decides what is said, without writing.
+#[derive(Default)]
 struct Memory {
-    component: String,
     objects: HashMap<String, History>,
 }
 
 impl Memory {
-    fn say(
-        &mut self,
-        about: &Regarding,
-        type_: EventType,
-        reason: &str,
-        message: &str,
-        now: Instant,
-        time: Timestamp,
-    ) -> Option<Write> {
+    fn say(&mut self, about: &About, key: Key, now: Instant, time: Timestamp) -> Option<Write> {
         if self.objects.len() >= MOST_OBJECTS && !self.objects.contains_key(&id(about)) {
             self.forget_silent();
         }
@@ -125,9 +123,9 @@ impl Memory {
             touched: now,
         });
         history.touched = now;
-        let key = (type_, reason.to_owned(), message.to_owned());
+        let severity = key.severity;
         if let Some(said) = history.said.get(&key) {
-            let fading = type_ == EventType::Warning && now - said.at >= RENEW_AFTER;
+            let fading = severity == Severity::Warning && now - said.at >= RENEW_AFTER;
             if said.turn == history.turn && !fading {
                 return None;
             }
@@ -137,10 +135,10 @@ impl Memory {
                 history.said.remove(&oldest);
             }
         }
-        if history.last.is_some_and(|last| last != type_) {
+        if history.last.is_some_and(|last| last != severity) {
             history.turn += 1;
         }
-        history.last = Some(type_);
+        history.last = Some(severity);
         let turn = history.turn;
         let new = || Said {
             name: format!("{}.{:016x}", about.name, fastrand::u64(..)),
@@ -149,22 +147,11 @@ impl Memory {
             turn,
             at: now,
         };
-        let said = history.said.entry(key).or_insert_with(new);
+        let said = history.said.entry(key.clone()).or_insert_with(new);
         said.turn = turn;
         said.at = now;
         said.count = said.count.saturating_add(1);
-        let event = event(&self.component, about, type_, reason, message, said, time);
-        Some(if said.count == 1 {
-            Write::Create(Box::new(event))
-        } else {
-            Write::Count {
-                namespace: namespace(about).to_owned(),
-                name: said.name.clone(),
-                count: said.count,
-                last: time,
-                again: Box::new(event),
-            }
-        })
+        Some(Write { event: event(about, &key, said, time), again: said.count > 1 })
     }
 
     /// Forgets the half of the objects about which nothing was said for longest.
@@ -178,7 +165,7 @@ impl Memory {
     }
 }
 
-fn id(about: &Regarding) -> String {
+fn id(about: &About) -> String {
     if about.uid.is_empty() {
         format!("{}/{}/{}", about.kind, about.namespace, about.name)
     } else {
@@ -186,88 +173,72 @@ fn id(about: &Regarding) -> String {
     }
 }
 
-fn namespace(about: &Regarding) -> &str {
+fn namespace(about: &About) -> &str {
     if about.namespace.is_empty() { "default" } else { &about.namespace }
 }
 
-fn event(
-    component: &str,
-    about: &Regarding,
-    type_: EventType,
-    reason: &str,
-    message: &str,
-    said: &Said,
-    time: Timestamp,
-) -> Event {
-    let some = |text: &str| (!text.is_empty()).then(|| text.to_owned());
-    let seconds = |time: Timestamp| vela_api::condition::seconds(time);
-    let mut message = message.to_owned();
-    if message.len() > LONGEST_MESSAGE {
-        message.truncate(message.floor_char_boundary(LONGEST_MESSAGE));
-        message.push('…');
-    }
-    Event {
-        metadata: ObjectMeta {
-            name: Some(said.name.clone()),
-            namespace: Some(namespace(about).to_owned()),
-            ..ObjectMeta::default()
+fn event(about: &About, key: &Key, said: &Said, time: Timestamp) -> Value {
+    let seconds = |time: Timestamp| vela_api::condition::seconds(time).0.to_string();
+    let message: String = key.message.chars().take(LONGEST_MESSAGE).collect();
+    json!({
+        "apiVersion": "v1",
+        "kind": "Event",
+        "metadata": {"name": said.name, "namespace": namespace(about)},
+        "involvedObject": {
+            "apiVersion": about.api_version, "kind": about.kind, "namespace": about.namespace,
+            "name": about.name, "uid": about.uid, "resourceVersion": about.version,
         },
-        involved_object: ObjectReference {
-            api_version: some(&about.api_version),
-            kind: some(&about.kind),
-            namespace: some(&about.namespace),
-            name: some(&about.name),
-            uid: some(&about.uid),
-            resource_version: some(&about.resource_version),
-            ..ObjectReference::default()
-        },
-        type_: Some(type_.name().to_owned()),
-        reason: some(reason),
-        message: Some(message),
-        source: Some(EventSource { component: Some(component.to_owned()), host: None }),
-        reporting_component: Some(component.to_owned()),
-        reporting_instance: Some(String::new()),
-        count: Some(said.count),
-        first_timestamp: Some(seconds(said.first)),
-        last_timestamp: Some(seconds(time)),
-        ..Event::default()
-    }
+        "type": key.severity.name(),
+        "reason": key.reason,
+        "message": message,
+        "source": {"component": key.component},
+        "reportingComponent": key.component,
+        "reportingInstance": "",
+        "count": said.count,
+        "firstTimestamp": seconds(said.first),
+        "lastTimestamp": seconds(time),
+    })
 }
 
-/// Takes events and writes them in the background.
+/// Tells events.
 #[derive(Clone)]
 pub struct Recorder {
     memory: Arc<Mutex<Memory>>,
     queue: mpsc::Sender<Write>,
-    clock: Arc<dyn Fn() -> Timestamp + Send + Sync>,
+    component: &'static str,
 }
 
 impl std::fmt::Debug for Recorder {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Recorder").field("component", &self.memory.lock().component).finish()
+        f.debug_struct("Recorder").field("component", &self.component).finish_non_exhaustive()
     }
 }
 
 impl Recorder {
-    /// A recorder for a source component, and the task that writes. The task ends with `stop`, after
-    /// the events that wait; it writes only while we lead.
-    pub fn new(
-        client: Client,
-        component: &str,
-        leadership: Leadership,
-        clock: impl Fn() -> Timestamp + Send + Sync + 'static,
-        stop: CancellationToken,
-    ) -> (Self, impl Future<Output = ()> + Send + 'static) {
+    /// A recorder with the source component tools look for, and what [`write`] writes.
+    #[must_use]
+    pub fn new(component: &'static str) -> (Self, mpsc::Receiver<Write>) {
         let (queue, waiting) = mpsc::channel(MOST_WAITING);
-        let memory = Memory { component: component.to_owned(), objects: HashMap::new() };
-        let recorder = Self { memory: Arc::new(Mutex::new(memory)), queue, clock: Arc::new(clock) };
-        (recorder, write_all(client, leadership, waiting, stop))
+        (Self { memory: Arc::default(), queue, component }, waiting)
     }
 
-    /// Says something about an object, unless it was said already. Never waits.
-    pub fn say(&self, about: &Regarding, type_: EventType, reason: &str, message: &str) {
-        let time = (self.clock)();
-        let write = self.memory.lock().say(about, type_, reason, message, Instant::now(), time);
+    /// The same recorder under another source component.
+    #[must_use]
+    pub fn named(&self, component: &'static str) -> Self {
+        Self { component, ..self.clone() }
+    }
+
+    /// Tells an event, unless it says nothing new. `once` is what makes an event new beside its
+    /// reason and text (for example the revision it is about). Never waits.
+    pub fn tell(&self, about: &About, severity: Severity, reason: &str, message: &str, once: &str) {
+        let key = Key {
+            component: self.component,
+            severity,
+            reason: reason.to_owned(),
+            message: message.to_owned(),
+            once: once.to_owned(),
+        };
+        let write = self.memory.lock().say(about, key, Instant::now(), Timestamp::now());
         if let Some(write) = write
             && self.queue.try_send(write).is_err()
         {
@@ -275,70 +246,38 @@ impl Recorder {
         }
     }
 
-    /// Says that something is as it should be.
-    pub fn normal(&self, about: &Regarding, reason: &str, message: &str) {
-        self.say(about, EventType::Normal, reason, message);
-    }
-
-    /// Says that somebody should look.
-    pub fn warning(&self, about: &Regarding, reason: &str, message: &str) {
-        self.say(about, EventType::Warning, reason, message);
-    }
-
     /// Forgets an object that is gone.
-    pub fn forget(&self, about: &Regarding) {
+    pub fn forget(&self, about: &About) {
         self.memory.lock().objects.remove(&id(about));
     }
 }
 
-async fn write_all(
-    client: Client,
-    leadership: Leadership,
-    mut waiting: mpsc::Receiver<Write>,
-    stop: CancellationToken,
-) {
-    loop {
-        let write = tokio::select! {
-            biased;
-            write = waiting.recv() => write,
-            () = stop.cancelled() => None,
-        };
-        let Some(write) = write else { return };
-        if !leadership.is_leader() {
-            continue;
-        }
-        if let Err(error) = write_one(&client, write).await {
-            // A namespace that is being deleted takes no events; that is no news.
-            debug!(%error, "an event was not written");
+/// Writes events until the recorders are gone.
+pub async fn write(io: Arc<Io>, mut waiting: mpsc::Receiver<Write>) {
+    while let Some(one) = waiting.recv().await {
+        // An event that cannot be written is lost; its cause is in the conditions too. A namespace
+        // that is being deleted takes none.
+        if let Err(error) = write_one(&io, &one).await {
+            debug!(%error, "event not written");
         }
     }
 }
 
-async fn write_one(client: &Client, write: Write) -> Result<(), Error> {
-    let api = |namespace: &str| Api::<Event>::namespaced(client.clone(), namespace);
-    let create = async |event: &Event| {
-        let namespace = event.metadata.namespace.as_deref().unwrap_or("default");
-        api(namespace).create(&PostParams::default(), event).await.map_err(Error::from)
-    };
-    match write {
-        Write::Create(event) => create(&event).await.map(|_| ()),
-        Write::Count { namespace, name, count, last, again } => {
-            let patch = json!({
-                "count": count,
-                "lastTimestamp": Time(vela_api::condition::seconds(last).0),
-                "message": again.message,
-            });
-            let result = api(&namespace)
-                .patch(&name, &PatchParams::default(), &Patch::Merge(&patch))
-                .await
-                .map_err(Error::from);
-            match result {
-                // The API server has forgotten the first one.
-                Err(error) if error.is_gone() => create(&again).await.map(|_| ()),
-                other => other.map(|_| ()),
-            }
+async fn write_one(io: &Io, write: &Write) -> Result<(), Error> {
+    let own = Identity::own();
+    if write.again {
+        let patch = json!({
+            "count": write.event["count"],
+            "lastTimestamp": write.event["lastTimestamp"],
+        });
+        let target = Target::of(&write.event);
+        match io.patch(&target, "", (PatchKind::Merge, &patch), false, &own).await {
+            // The API server has forgotten the first one.
+            Err(error) if error.is_gone() => {}
+            other => return other.map(|_| ()),
         }
     }
+    io.create(&write.event, false, &own).await.map(|_| ())
 }
 
 #[cfg(test)]
@@ -346,14 +285,14 @@ mod tests {
     use super::*;
     use crate::fake::fake;
 
-    fn app() -> Regarding {
-        Regarding {
+    fn app() -> About {
+        About {
             api_version: "core.oam.dev/v1beta1".to_owned(),
             kind: "Application".to_owned(),
             namespace: "n".to_owned(),
             name: "app".to_owned(),
             uid: "u1".to_owned(),
-            resource_version: "7".to_owned(),
+            version: "7".to_owned(),
         }
     }
 
@@ -361,28 +300,39 @@ mod tests {
         Timestamp::from_second(1_800_000_000).expect("in range")
     }
 
+    fn key(severity: Severity, reason: &str, once: &str) -> Key {
+        Key {
+            component: "Application",
+            severity,
+            reason: reason.to_owned(),
+            message: "message".to_owned(),
+            once: once.to_owned(),
+        }
+    }
+
     struct Talk(Memory, Instant);
 
     impl Talk {
         fn new() -> Self {
-            let memory = Memory { component: "Application".to_owned(), objects: HashMap::new() };
-            Self(memory, Instant::now())
+            Self(Memory::default(), Instant::now())
         }
 
-        /// What is written for `(type, reason)`: nothing, a new event, or a counter.
-        fn say(&mut self, type_: EventType, reason: &str) -> Option<i32> {
-            match self.0.say(&app(), type_, reason, "message", self.1, time())? {
-                Write::Create(event) => event.count,
-                Write::Count { count, .. } => Some(count),
-            }
+        /// The counter that is written for an event, if one is.
+        fn say(&mut self, severity: Severity, reason: &str) -> Option<u64> {
+            let write = self.0.say(&app(), key(severity, reason, ""), self.1, time())?;
+            let count = write.event["count"].as_u64().expect("a counter");
+            assert_eq!(write.again, count > 1);
+            Some(count)
         }
     }
 
     #[tokio::test(start_paused = true)]
     async fn repetitions_write_nothing() {
-        use EventType::{Normal, Warning};
+        use Severity::{Normal, Warning};
         let mut talk = Talk::new();
         for pass in 0..5 {
+            // However long it settles.
+            talk.1 += Duration::from_secs(3600);
             let want = (pass == 0).then_some(1);
             assert_eq!(talk.say(Normal, "Parsed"), want);
             assert_eq!(talk.say(Normal, "Deployed"), want);
@@ -400,11 +350,21 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn a_lasting_warning_is_renewed_before_it_fades() {
         let mut talk = Talk::new();
-        assert_eq!(talk.say(EventType::Warning, "FailedParse"), Some(1));
+        assert_eq!(talk.say(Severity::Warning, "FailedParse"), Some(1));
         talk.1 += Duration::from_secs(49 * 60);
-        assert_eq!(talk.say(EventType::Warning, "FailedParse"), None);
+        assert_eq!(talk.say(Severity::Warning, "FailedParse"), None);
         talk.1 += Duration::from_secs(60);
-        assert_eq!(talk.say(EventType::Warning, "FailedParse"), Some(2));
+        assert_eq!(talk.say(Severity::Warning, "FailedParse"), Some(2));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn another_revision_is_news() {
+        let mut talk = Talk::new();
+        let mut say =
+            |once| talk.0.say(&app(), key(Severity::Normal, "Parsed", once), talk.1, time());
+        assert!(say("app-v1").is_some());
+        assert!(say("app-v1").is_none());
+        assert!(say("app-v2").is_some());
     }
 
     #[tokio::test(start_paused = true)]
@@ -412,40 +372,51 @@ mod tests {
         let mut talk = Talk::new();
         for index in 0..3 * MOST_EVENTS {
             talk.1 += Duration::from_secs(1);
-            assert_eq!(talk.say(EventType::Warning, &format!("R{index}")), Some(1));
+            assert_eq!(talk.say(Severity::Warning, &format!("R{index}")), Some(1));
         }
         assert_eq!(talk.0.objects["u1"].said.len(), MOST_EVENTS);
         for index in 0..2 * MOST_OBJECTS {
-            let about = Regarding { uid: format!("v{index}"), ..app() };
+            let about = About { uid: format!("v{index}"), ..app() };
             let now = talk.1 + Duration::from_millis(index as u64);
-            talk.0.say(&about, EventType::Normal, "Parsed", "", now, time());
+            talk.0.say(&about, key(Severity::Normal, "Parsed", ""), now, time());
         }
         assert!(talk.0.objects.len() <= MOST_OBJECTS);
     }
 
     #[tokio::test]
     async fn form_of_events() {
-        let (client, seen) = fake(|method, _, body| match method.as_str() {
-            "PATCH" => (404, json!({"kind": "Status", "code": 404, "reason": "NotFound"})),
+        let (client, seen) = fake(|method, path, body| match (method.as_str(), path) {
+            (_, "/api/v1") => {
+                let events = json!({"name": "events", "kind": "Event", "namespaced": true});
+                (200, json!({ "resources": [events] }))
+            }
+            ("PATCH", _) => (404, json!({"kind": "Status", "code": 404, "reason": "NotFound"})),
             _ => (201, body.clone()),
         });
-        let stop = CancellationToken::new();
-        let (recorder, task) =
-            Recorder::new(client, "Application", Leadership::always(), time, stop.clone());
-        recorder.normal(&app(), "Parsed", "Parsed successfully");
-        recorder.warning(&app(), "FailedParse", "no such type");
-        recorder.normal(&app(), "Parsed", "Parsed successfully");
-        stop.cancel();
-        task.await;
+        let (recorder, waiting) = Recorder::new("Application");
+        let other = recorder.named("TraitDefinition");
+        recorder.tell(&app(), Severity::Normal, "Parsed", "Parsed successfully", "");
+        recorder.tell(&app(), Severity::Warning, "FailedParse", "no such type", "");
+        recorder.tell(&app(), Severity::Normal, "Parsed", "Parsed successfully", "");
+        other.tell(&app(), Severity::Normal, "Parsed", "Parsed successfully", "");
+        drop((recorder, other));
+        write(Arc::new(Io::new(client)), waiting).await;
         let seen = seen.lock();
-        let lines: Vec<String> =
-            seen.iter().map(|seen| format!("{} {}", seen.method, seen.body["count"])).collect();
+        let lines: Vec<String> = seen
+            .iter()
+            .skip(1)
+            .map(|seen| format!("{} {}", seen.method, seen.body["count"]))
+            .collect();
         // A counter whose event was forgotten becomes an event again.
-        assert_eq!(lines, ["POST 1", "POST 1", "PATCH 2", "POST 2"]);
-        let mut body = seen[0].body.clone();
+        assert_eq!(lines, ["POST 1", "POST 1", "PATCH 2", "POST 2", "POST 1"]);
+        assert_eq!(seen[5].body["source"]["component"], "TraitDefinition");
+        let mut body = seen[1].body.clone();
         let name = body["metadata"]["name"].take();
         let name = name.as_str().expect("a name");
         assert!(name.starts_with("app.") && name.len() == 20, "{name}");
+        let time = body["firstTimestamp"].take();
+        assert_eq!(time.as_str().expect("a time").len(), "2027-01-15T08:00:00Z".len());
+        assert_eq!(body["lastTimestamp"].take(), time);
         assert_eq!(
             body,
             json!({
@@ -458,21 +429,8 @@ mod tests {
                 "type": "Normal", "reason": "Parsed", "message": "Parsed successfully",
                 "source": {"component": "Application"},
                 "reportingComponent": "Application", "reportingInstance": "",
-                "count": 1,
-                "firstTimestamp": "2027-01-15T08:00:00Z", "lastTimestamp": "2027-01-15T08:00:00Z",
+                "count": 1, "firstTimestamp": null, "lastTimestamp": null,
             })
         );
-    }
-
-    #[tokio::test]
-    async fn followers_are_silent() {
-        let (client, seen) = fake(|_, _, body| (201, body.clone()));
-        let stop = CancellationToken::new();
-        let (recorder, task) =
-            Recorder::new(client, "Application", Leadership::never(), time, stop.clone());
-        recorder.normal(&app(), "Parsed", "");
-        stop.cancel();
-        task.await;
-        assert!(seen.lock().is_empty());
     }
 }

@@ -26,7 +26,7 @@ pub mod watch;
 pub use client::{ClientOptions, Timeouts, connect};
 pub use discovery::{Discovery, Resource};
 pub use error::{Error, Retry};
-pub use events::{EventType, Recorder, Regarding};
+pub use events::{About, Recorder, Severity};
 pub use impersonate::Identity;
 pub use lease::{Leadership, LeaseOptions};
 pub use objects::{Live, LiveObjects};
