@@ -8,13 +8,14 @@ mod config;
 pub mod context;
 pub mod definition;
 pub mod definitions;
-mod events;
 mod guard;
 mod messages;
 mod metrics;
 pub mod queue;
 mod registry;
 mod start;
+
+use vela_cluster::events;
 
 pub use config::{Config, ConfigError, Flags};
 pub use start::run;
