@@ -276,3 +276,6 @@ impl<F: FnOnce()> Drop for Guard<F> {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

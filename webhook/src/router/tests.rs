@@ -1,0 +1,210 @@
+//! The server as clients meet it, without a cluster: bodies of every kind, panics, deadlines.
+
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use axum::body::{Body, Bytes};
+use axum::http::Request as HttpRequest;
+use futures::stream;
+use serde_json::{Value, json};
+use tower::ServiceExt as _;
+use vela_serve::metrics::Registry;
+
+use super::*;
+use crate::config::Settings;
+use crate::world::Kind;
+
+const VALIDATE: &str = "/validating-core-oam-dev-v1beta1-applications";
+const MUTATE: &str = "/mutating-core-oam-dev-v1beta1-applications";
+
+fn server() -> Arc<Server> {
+    let registry = Registry::new("vela-webhook", "test").unwrap();
+    let published = Arc::new(Published::default());
+    let worker = json!({
+        "kind": "ComponentDefinition",
+        "metadata": { "name": "worker" },
+        "spec": { "workload": { "type": "deployments.apps" }, "schematic": { "cue": { "template":
+            "output: {apiVersion: \"v1\", kind: \"ConfigMap\", data: image: parameter.image}\nparameter: {image: string, port?: int}" } } },
+    });
+    let definition = crate::snapshot::Definition::new(Kind::Component, &worker).unwrap();
+    let definition = Arc::new(definition);
+    published.change(|snapshot| {
+        snapshot.insert(Kind::Component, "vela-system", "worker", Arc::clone(&definition));
+    });
+    Arc::new(Server::new(
+        Engine::new(Settings::default(), true),
+        published,
+        Pool::new("test", 2, 8).unwrap(),
+        None,
+        Metrics::new(&registry).unwrap(),
+    ))
+}
+
+fn review(components: &Value) -> Value {
+    json!({
+        "apiVersion": "admission.k8s.io/v1",
+        "kind": "AdmissionReview",
+        "request": {
+            "uid": "u-1",
+            "operation": "CREATE",
+            "namespace": "vela-system",
+            "name": "a",
+            "userInfo": { "username": "dev", "groups": ["kubevela:dev"] },
+            "object": {
+                "apiVersion": "core.oam.dev/v1beta1",
+                "kind": "Application",
+                "metadata": { "name": "a", "namespace": "vela-system" },
+                "spec": { "components": components },
+            },
+        },
+    })
+}
+
+async fn send(server: &Arc<Server>, path: &str, body: Body) -> Value {
+    let request =
+        HttpRequest::post(path).header("content-type", "application/json").body(body).unwrap();
+    let response = router(Arc::clone(server)).oneshot(request).await.unwrap();
+    assert_eq!(response.status(), StatusCode::OK);
+    let bytes = axum::body::to_bytes(response.into_body(), usize::MAX).await.unwrap();
+    serde_json::from_slice(&bytes).unwrap()
+}
+
+#[tokio::test]
+async fn admits_and_denies_with_all_reasons() {
+    let server = server();
+    let good = review(&json!([{ "name": "a", "type": "worker", "properties": { "image": "x" } }]));
+    let answer = send(&server, VALIDATE, good.to_string().into()).await;
+    assert_eq!(answer["response"]["allowed"], true, "{answer}");
+    assert_eq!(answer["response"]["uid"], "u-1");
+
+    let bad = review(&json!([
+        { "name": "a", "type": "worker", "properties": { "image": 5, "port": "x" } },
+        { "name": "a", "type": "worker", "properties": { "image": "x" } },
+    ]));
+    let answer = send(&server, VALIDATE, bad.to_string().into()).await;
+    let fields: Vec<&str> = answer["response"]["status"]["details"]["causes"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|cause| cause["field"].as_str().unwrap())
+        .collect();
+    assert_eq!(
+        fields,
+        [
+            "spec.components[0].properties.image",
+            "spec.components[0].properties.port",
+            "spec.components[1].name",
+        ]
+    );
+    assert_eq!(answer["response"]["status"]["code"], 400);
+}
+
+#[tokio::test]
+async fn identity_of_users_is_taken_out() {
+    let server = server();
+    let mut body = review(&json!([{ "name": "a", "type": "worker" }]));
+    body["request"]["object"]["metadata"]["annotations"] =
+        json!({ "app.oam.dev/username": "admin", "app.oam.dev/group": "system:masters", "x": "y" });
+    let answer = send(&server, MUTATE, body.to_string().into()).await;
+    use base64::Engine as _;
+    let patch = base64::engine::general_purpose::STANDARD
+        .decode(answer["response"]["patch"].as_str().unwrap())
+        .unwrap();
+    let patch: Value = serde_json::from_slice(&patch).unwrap();
+    assert_eq!(
+        patch,
+        json!([
+            { "op": "remove", "path": "/metadata/annotations/app.oam.dev~1group" },
+            { "op": "remove", "path": "/metadata/annotations/app.oam.dev~1username" },
+        ])
+    );
+    assert_eq!(answer["response"]["warnings"].as_array().unwrap().len(), 2);
+}
+
+#[tokio::test]
+async fn what_is_no_review_is_answered_in_one() {
+    let server = server();
+    let answer = send(&server, VALIDATE, Body::empty()).await;
+    assert_eq!(answer["response"]["status"]["message"], "request body is empty");
+    let answer = send(&server, VALIDATE, vec![b' '; BODY_LIMIT + 1].into()).await;
+    assert_eq!(answer["response"]["status"]["code"], 413);
+    // of untold length: stopped at the limit, whatever would follow
+    let sent = Arc::new(AtomicUsize::new(0));
+    let endless = stream::repeat_with({
+        let sent = Arc::clone(&sent);
+        move || {
+            sent.fetch_add(1 << 20, Ordering::Relaxed);
+            Ok::<_, std::io::Error>(Bytes::from(vec![b' '; 1 << 20]))
+        }
+    });
+    let answer = send(&server, VALIDATE, Body::from_stream(endless)).await;
+    assert_eq!(answer["response"]["status"]["code"], 413);
+    assert!(sent.load(Ordering::Relaxed) <= BODY_LIMIT + (1 << 20));
+    for malformed in ["{", "[]", "null", "\"x\"", "{\"request\": 5}", "\u{0}", "{} {}"] {
+        let answer = send(&server, VALIDATE, malformed.into()).await;
+        assert_eq!(answer["response"]["allowed"], false, "{malformed}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_slow_client_gets_an_answer_and_frees_its_place() {
+    let server = server();
+    let silent = Body::from_stream(stream::pending::<Result<Bytes, std::io::Error>>());
+    let request = HttpRequest::post(format!("{VALIDATE}?timeout=2s"))
+        .header("content-type", "application/json")
+        .body(silent)
+        .unwrap();
+    let response = router(Arc::clone(&server)).oneshot(request).await.unwrap();
+    let bytes = axum::body::to_bytes(response.into_body(), usize::MAX).await.unwrap();
+    let answer: Value = serde_json::from_slice(&bytes).unwrap();
+    assert_eq!(answer["response"]["status"]["code"], 408);
+    assert_eq!(server.bodies.available_permits(), BODIES);
+    let in_flight = server.metrics.in_flight.with_label_values(&[VALIDATE]);
+    assert_eq!(in_flight.get(), 0);
+}
+
+#[tokio::test]
+async fn fuzzed_reviews_never_panic() {
+    let server = server();
+    let sound = review(&json!([{ "name": "a", "type": "worker", "properties": { "image": "x" }, "traits": [{ "type": "t" }] }])).to_string();
+    // a small generator of one's own: the same bytes on every machine
+    let mut state = 0x9e37_79b9_7f4a_7c15_u64;
+    let mut next = move || {
+        state ^= state << 13;
+        state ^= state >> 7;
+        state ^= state << 17;
+        usize::try_from(state >> 33).unwrap()
+    };
+    const NOISE: &[u8] = b"{}[]\":,0-9.eEtrufalsn\\ \x00\xff";
+    for _ in 0..2_000 {
+        let mut bytes = sound.clone().into_bytes();
+        for _ in 0..=next() % 4 {
+            let at = next() % bytes.len();
+            match next() % 3 {
+                0 => bytes[at] = NOISE[next() % NOISE.len()],
+                1 => bytes.insert(at, NOISE[next() % NOISE.len()]),
+                _ => drop(bytes.drain(at..(at + next() % 20).min(bytes.len()))),
+            }
+        }
+        if bytes.is_empty() {
+            continue;
+        }
+        let path = if next() % 2 == 0 { VALIDATE } else { MUTATE };
+        send(&server, path, bytes.into()).await;
+    }
+    assert_eq!(server.metrics.panics.get(), 0);
+}
+
+#[test]
+fn the_allowance_leaves_time_for_the_way() {
+    for (query, milliseconds) in [
+        (None, 9_500),
+        (Some("timeout=10s"), 9_500),
+        (Some("a=b&timeout=3s"), 2_500),
+        (Some("timeout=600ms"), 300),
+        (Some("timeout=0s"), 9_500),
+        (Some("timeout=rubbish"), 9_500),
+        (Some("timeout=1h"), 29_500),
+    ] {
+        assert_eq!(allowance(query).as_millis(), milliseconds, "{query:?}");
+    }
+}
