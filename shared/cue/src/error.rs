@@ -77,13 +77,15 @@ pub struct Error {
     pub path: Vec<EcoString>,
     /// The places involved, the most telling first.
     pub positions: Vec<Position>,
+    /// What may help: `did you mean "image"?`
+    pub hint: Option<String>,
 }
 
 impl Error {
     /// An error without path and positions.
     #[must_use]
     pub fn new(class: Class, message: impl Into<String>) -> Self {
-        Self { class, message: message.into(), path: Vec::new(), positions: Vec::new() }
+        Self { class, message: message.into(), path: Vec::new(), positions: Vec::new(), hint: None }
     }
 }
 
@@ -128,6 +130,41 @@ impl Errors {
     #[must_use]
     pub fn class(&self) -> Class {
         self.list.first().map_or(Class::Eval, |e| e.class)
+    }
+
+    /// The errors for people: one line for each cause, alternatives that were tried below the
+    /// field they belong to, with a hint where there is one.
+    #[must_use]
+    pub fn human(&self) -> String {
+        let mut lines: Vec<String> = Vec::new();
+        for error in &self.list {
+            let place = if error.path.is_empty() {
+                String::new()
+            } else {
+                format!("{}: ", error.path.join("."))
+            };
+            let message = match error.class {
+                Class::Incomplete => match error.message.strip_prefix("incomplete value ") {
+                    Some(kind) => format!("no value given, expected {kind}"),
+                    None => error.message.clone(),
+                },
+                _ if error.message.ends_with("errors in empty disjunction:") => {
+                    "none of the allowed forms fits:".to_owned()
+                }
+                _ => error.message.clone(),
+            };
+            let mut line = format!("{place}{message}");
+            if let Some(hint) = &error.hint {
+                line.push_str(&format!(" ({hint})"));
+            }
+            if let Some(position) = error.positions.first() {
+                line.push_str(&format!(" [{position}]"));
+            }
+            if !lines.contains(&line) {
+                lines.push(line);
+            }
+        }
+        lines.join("\n")
     }
 
     /// Every error with its positions on lines of their own, as the reference prints details.

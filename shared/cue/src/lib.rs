@@ -1,8 +1,4 @@
-//! A native CUE evaluator: compile once, evaluate many, under limits.
-//!
-//! [`Program::compile`] turns text into an immutable [`Program`]; [`Program::evaluate`] injects
-//! data and gives an [`Evaluation`], whose nodes are computed on demand.
-
+#![doc = include_str!("../README.md")]
 #![allow(clippy::indexing_slicing, reason = "ids of the arenas are made by this crate itself")]
 
 mod api;

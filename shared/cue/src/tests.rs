@@ -183,6 +183,19 @@ fn hosts_answer_calls_whose_results_feed_later_ones() {
     assert_eq!(host.0, ["a echo", "b echo"]);
     let root = evaluation.root();
     let value = evaluation.export(root).unwrap();
-    expect![[r#"{"a":{"$returns":1,"$params":{"x":1}},"b":{"$returns":2,"$params":{"x":2}}}"#]]
+    expect![[r#"{"a":{"$params":{"x":1},"$returns":1},"b":{"$returns":2,"$params":{"x":2}}}"#]]
         .assert_eq(&value.to_json_text());
+}
+
+#[test]
+fn people_get_a_hint() {
+    let text = "#P: {image: string, cmd?: [...string]}, parameter: #P & {imgae: \"x\"}";
+    let program = Program::compile("in.cue", text, &Packages::std()).unwrap();
+    let mut evaluation = program.evaluate(&[], &Limits::default());
+    let root = evaluation.root();
+    let errors = evaluation.validate(root, true).unwrap_err();
+    expect![[r#"
+        parameter.image: no value given, expected string
+        parameter.imgae: field not allowed (did you mean "image"?) [in.cue:1:65]"#]]
+    .assert_eq(&errors.human());
 }

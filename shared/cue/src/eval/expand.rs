@@ -120,15 +120,6 @@ impl Machine<'_> {
         if self.v(v).label.is_def() {
             self.add_req(v, Req { id: CloseId::NONE, recursive: true });
         }
-        let n = self.v(v).extra.as_ref().map_or(0, |x| x.inputs.len());
-        for i in 0..n {
-            if let Some((path, conj)) =
-                self.v(v).extra.as_ref().and_then(|x| x.inputs.get(i)).cloned()
-                && let [label] = path.as_slice()
-            {
-                self.insert_arc(v, *label, ArcKind::Member, conj);
-            }
-        }
         // Scalars first: whoever comes back here while references are followed sees them.
         let early = match self.v(v).conjs.len() {
             1 => 0,
@@ -148,6 +139,15 @@ impl Machine<'_> {
                 self.process(v, conj, sole);
             }
             i += 1;
+        }
+        let n = self.v(v).extra.as_ref().map_or(0, |x| x.inputs.len());
+        for i in 0..n {
+            if let Some((path, conj)) =
+                self.v(v).extra.as_ref().and_then(|x| x.inputs.get(i)).cloned()
+                && let [label] = path.as_slice()
+            {
+                self.insert_arc(v, *label, ArcKind::Member, conj);
+            }
         }
         self.flush_cyclic(v);
         if self.v(v).phase == Phase::Expanding {
