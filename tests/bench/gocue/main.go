@@ -119,15 +119,11 @@ func header(d definition) string {
 // warm parses and compiles nothing but data. The context is made anew by the caller now and then,
 // because it keeps everything that was ever evaluated in it.
 func warm(ctx *cue.Context, template cue.Value, in input) (map[string]string, error) {
-	var parameter, context any
-	if err := json.Unmarshal(in.Properties, &parameter); err != nil {
-		return nil, err
-	}
-	if err := json.Unmarshal([]byte(contextOf(in)), &context); err != nil {
-		return nil, err
-	}
-	v := template.FillPath(cue.ParsePath("parameter"), ctx.Encode(parameter))
-	v = v.FillPath(cue.ParsePath("context"), ctx.Encode(context))
+	// JSON is CUE; decoding it to Go values would turn integers into floats.
+	parameter := ctx.CompileBytes(in.Properties)
+	context := ctx.CompileString(contextOf(in))
+	v := template.FillPath(cue.ParsePath("parameter"), parameter)
+	v = v.FillPath(cue.ParsePath("context"), context)
 	return objects(v)
 }
 
