@@ -13,7 +13,7 @@ use crate::admit::{Cause, Decision};
 use crate::messages;
 
 /// Longest request body. The API server itself stops at 3 MiB for objects; a review carries two.
-pub const BODY_LIMIT: usize = 7 << 20;
+pub(crate) const BODY_LIMIT: usize = 7 << 20;
 
 /// A group, version and kind or resource.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]

@@ -143,7 +143,7 @@ pub(crate) fn parameters(subject: &Subject<'_>, types: &Types, findings: &mut Fi
         let supplied = policies::supplied_later(subject, component);
         declared(
             subject,
-            Declared { definition, name: component.name, properties: component.properties },
+            &Declared { definition, name: component.name, properties: component.properties },
             &supplied,
             Rule::Parameters,
             &field,
@@ -156,7 +156,7 @@ pub(crate) fn parameters(subject: &Subject<'_>, types: &Types, findings: &mut Fi
                 let declared_by =
                     Declared { definition, name: one.type_, properties: one.properties };
                 let field = field.at("traits").index(j);
-                declared(subject, declared_by, &supplied, Rule::Traits, &field, findings);
+                declared(subject, &declared_by, &supplied, Rule::Traits, &field, findings);
             }
         }
         let filled = definition
@@ -223,7 +223,7 @@ struct Declared<'a> {
 /// Unknown parameters are told, or refused if the gate says so; missing ones likewise.
 fn declared(
     subject: &Subject<'_>,
-    of: Declared<'_>,
+    of: &Declared<'_>,
     supplied: &[String],
     rule: Rule,
     field: &Field,

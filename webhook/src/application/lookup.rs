@@ -16,11 +16,14 @@ use crate::world::{Kind, ObjectKind, World};
 const BUILTIN_STEPS: [&str; 4] =
     ["suspend", "apply-component", "builtin-apply-component", "step-group"];
 
+/// A definition, if the type names one.
+pub(crate) type Found = Option<Arc<Definition>>;
+
 /// The definitions an Application's components and traits resolve to, by position.
 #[derive(Debug, Default)]
 pub(crate) struct Types {
     /// One for each component: its own and those of its traits.
-    pub(crate) components: Vec<(Option<Arc<Definition>>, Vec<Option<Arc<Definition>>>)>,
+    pub(crate) components: Vec<(Found, Vec<Found>)>,
 }
 
 impl Types {

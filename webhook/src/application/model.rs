@@ -70,7 +70,7 @@ pub(crate) struct Step<'a> {
     pub(crate) depends_on: Vec<&'a str>,
     pub(crate) inputs: Vec<Input<'a>>,
     pub(crate) outputs: Vec<&'a str>,
-    pub(crate) sub_steps: Vec<Step<'a>>,
+    pub(crate) sub_steps: Vec<Self>,
 }
 
 impl App<'_> {

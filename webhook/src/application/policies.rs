@@ -21,8 +21,8 @@ enum Shape {
     Any,
     /// A list of anything.
     Items,
-    List(&'static [(&'static str, Shape)]),
-    Object(&'static [(&'static str, Shape)]),
+    List(&'static [(&'static str, Self)]),
+    Object(&'static [(&'static str, Self)]),
 }
 
 use Shape::{Any, Bool, Int, Items, Labels, List, Object, Text, Texts};

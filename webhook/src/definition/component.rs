@@ -96,12 +96,12 @@ impl Admit for Mutate {
                 Ok(Some(resource)) => resource.to_owned(),
             },
         };
-        Decision::patched(complete(&object, completed))
+        Decision::patched(complete(&object, &completed))
     }
 }
 
 /// Sets the type, making the objects above it if they are not there.
-fn complete(object: &Value, type_: String) -> Vec<PatchOperation> {
+fn complete(object: &Value, type_: &str) -> Vec<PatchOperation> {
     let add = |path: &[&str], value: Value| {
         let path = PointerBuf::from_tokens(path.iter().copied());
         vec![PatchOperation::Add(AddOperation { path, value })]

@@ -14,7 +14,7 @@ pub(crate) fn check(subject: &Subject<'_>, problems: &mut Vec<String>, warnings:
     let scope = subject.text("/scope");
     let mut own = Vec::new();
     let vetted = cue::check(subject, problems, warnings);
-    if !subject.spec.pointer("/schematic/cue").is_some_and(serde_json::Value::is_object) {
+    if !subject.spec.pointer("/schematic/cue").is_some_and(Value::is_object) {
         own.push(messages::POLICY_WITHOUT_CUE.to_owned());
     }
     if is_global {

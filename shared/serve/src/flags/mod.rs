@@ -184,37 +184,10 @@ pub fn boolean(text: &str) -> Result<bool, &'static str> {
 /// A duration as Go's `time.ParseDuration` reads it; negative ones are refused, since no flag of
 /// ours has a use for them.
 pub fn duration(text: &str) -> Result<Duration, &'static str> {
-    const WRONG: &str = "not a duration; write 90s, 5m, 1h30m or 500ms";
-    let body = text.strip_prefix('+').unwrap_or(text);
-    if body == "0" {
-        return Ok(Duration::ZERO);
-    }
-    if body.is_empty() || body.starts_with('-') {
-        return Err(WRONG);
-    }
-    let mut total: f64 = 0.0;
-    let mut rest = body;
-    while !rest.is_empty() {
-        let digits = rest.find(|c: char| !c.is_ascii_digit() && c != '.').ok_or(WRONG)?;
-        let (number, tail) = rest.split_at_checked(digits).ok_or(WRONG)?;
-        let unit_len = tail.find(|c: char| c.is_ascii_digit() || c == '.').unwrap_or(tail.len());
-        let (unit, after) = tail.split_at_checked(unit_len).ok_or(WRONG)?;
-        let seconds = match unit {
-            "ns" => 1e-9,
-            "us" | "\u{b5}s" | "\u{3bc}s" => 1e-6,
-            "ms" => 1e-3,
-            "s" => 1.0,
-            "m" => 60.0,
-            "h" => 3600.0,
-            _ => return Err(WRONG),
-        };
-        if number.is_empty() || number == "." {
-            return Err(WRONG);
-        }
-        total += number.parse::<f64>().map_err(|_| WRONG)? * seconds;
-        rest = after;
-    }
-    Duration::try_from_secs_f64(total).map_err(|_| WRONG)
+    text.parse::<vela_gocompat::duration::Duration>()
+        .ok()
+        .and_then(vela_gocompat::duration::Duration::to_std)
+        .ok_or("not a duration; write 90s, 5m, 1h30m or 500ms")
 }
 
 #[cfg(test)]
