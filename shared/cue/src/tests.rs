@@ -199,3 +199,69 @@ fn people_get_a_hint() {
         parameter.imgae: field not allowed (did you mean "image"?) [in.cue:1:65]"#]]
     .assert_eq(&errors.human());
 }
+
+mod laws {
+    //! Unification commutes, associates and is idempotent, whatever is unified.
+
+    use super::eval;
+    use proptest::prelude::*;
+
+    /// Small values: scalars, constraints, structs, lists, disjunctions.
+    fn value() -> impl Strategy<Value = String> {
+        let leaf = prop_oneof![
+            Just("1".to_owned()),
+            Just("2".to_owned()),
+            Just(r#""x""#.to_owned()),
+            Just("null".to_owned()),
+            Just("int".to_owned()),
+            Just("string".to_owned()),
+            Just(">=1".to_owned()),
+            Just("<2".to_owned()),
+            Just("_".to_owned()),
+        ];
+        leaf.prop_recursive(3, 12, 3, |inner| {
+            let field = ("[ab]", prop_oneof![Just(""), Just("?")], inner.clone());
+            prop_oneof![
+                prop::collection::vec(field, 0..3).prop_map(|fields| {
+                    let fields: Vec<_> =
+                        fields.iter().map(|(l, m, v)| format!("{l}{m}: {v}")).collect();
+                    format!("{{{}}}", fields.join(", "))
+                }),
+                prop::collection::vec(inner.clone(), 0..3)
+                    .prop_map(|list| format!("[{}]", list.join(", "))),
+                (inner.clone(), inner).prop_map(|(a, b)| format!("({a} | {b})")),
+            ]
+        })
+    }
+
+    /// The outcome without what depends on order: sorted JSON, or the fact of failure.
+    fn outcome(text: &str) -> String {
+        let text = eval(&format!("x: {text}"));
+        match serde_json::from_str::<serde_json::Value>(&text) {
+            Ok(json) => json.to_string(),
+            Err(_) => "failure".to_owned(),
+        }
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig { cases: 200, failure_persistence: None, ..ProptestConfig::default() })]
+
+        #[test]
+        fn commutes(a in value(), b in value()) {
+            prop_assert_eq!(outcome(&format!("{a} & {b}")), outcome(&format!("{b} & {a}")));
+        }
+
+        #[test]
+        fn associates(a in value(), b in value(), c in value()) {
+            prop_assert_eq!(
+                outcome(&format!("({a} & {b}) & {c}")),
+                outcome(&format!("{a} & ({b} & {c})"))
+            );
+        }
+
+        #[test]
+        fn is_idempotent(a in value()) {
+            prop_assert_eq!(outcome(&format!("{a} & {a}")), outcome(&a));
+        }
+    }
+}

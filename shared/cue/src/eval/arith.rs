@@ -159,7 +159,7 @@ impl Machine<'_> {
                 out.push_str(y);
                 Ok(Some(Val::Str(out)))
             }
-            (BinaryOp::Add, Val::Bytes(_) | Val::Str(_), Val::Bytes(_) | Val::Str(_)) => {
+            (BinaryOp::Add, Val::Bytes(_), Val::Bytes(_)) => {
                 let (x, y) = (bytes_of(a), bytes_of(b));
                 self.charge_string(x.len() as u64 + y.len() as u64)?;
                 Ok(Some(Val::Bytes([x, y].concat().into())))
