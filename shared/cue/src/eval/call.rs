@@ -470,7 +470,11 @@ impl Machine<'_> {
                 let sign = if what == "MinFields" { "<" } else { ">" };
                 let why = format!("len(fields) {sign} {what}({limit}) ({n} {sign} {limit})");
                 // Fewer fields than wanted may still become enough.
-                let class = if what == "MinFields" { Class::Incomplete } else { Class::Eval };
+                let possible = self.v(w).arcs.iter().filter(|(l, _)| l.is_string()).count();
+                let patterns = self.v(w).extra.as_ref().is_some_and(|x| !x.patterns.is_empty());
+                let full = self.is_closed(w) && !patterns && len_int(possible) < limit;
+                let class =
+                    if what == "MinFields" && !full { Class::Incomplete } else { Class::Eval };
                 Err(self.text_err(class, why, e))
             }
             Lazy::JsonValidate | Lazy::YamlValidate | Lazy::YamlValidatePartial => {

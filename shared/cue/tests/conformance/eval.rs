@@ -163,9 +163,13 @@ pub(crate) fn status(record: &Record<'_>) -> Json {
     let inputs: Vec<(&str, &Value)> = inputs.iter().map(|(name, value)| (*name, value)).collect();
     let text = record.file("template.cue").unwrap_or_default();
     let text = format!("{text}\ncontext: _\nparameter: _\n");
-    let expression = record.json.str("expr");
-    let outcome = evaluate(&[("template.cue", &text)], expression, &inputs);
-    exported(outcome.and_then(|(mut evaluation, node)| evaluation.export(node)))
+    let path = record.json.str("expr").unwrap_or_default();
+    // A path, not an expression: the field may come from a comprehension.
+    let outcome = evaluate(&[("template.cue", &text)], None, &inputs);
+    exported(outcome.and_then(|(mut evaluation, root)| match evaluation.lookup(root, path) {
+        Some(node) => evaluation.export(node),
+        None => Err(one_error(Class::Incomplete, format!("{path} not found"))),
+    }))
 }
 
 /// `parameter` and `context`, as far as they are objects.
