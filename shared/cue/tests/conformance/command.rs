@@ -201,8 +201,18 @@ impl<'a> Command<'a> {
             (Some("yaml"), _) => Ok(text(yaml_text(&value)?)),
             (Some("text"), _) => Ok(text(value.as_str().unwrap_or_default().to_owned())),
             (Some("cue"), _) => {
-                Ok(Json::object([("unsupported", "printing of values is not there yet".into())]))
+                let options = print::Options {
+                    defaults: true,
+                    definitions: false,
+                    hidden: false,
+                    optional: false,
+                    docs: true,
+                    braces: false,
+                    indent: Indent::Tab,
+                };
+                Ok(text(print::print(&mut evaluation, node, options)))
             }
+
             _ => Ok(exported(Ok(value))),
         }
     }

@@ -78,7 +78,7 @@ impl Printer<'_> {
         if let Some(Form::Any(alternatives)) = form {
             return self.alternatives(alternatives);
         }
-        let value = form.map(|form| self.form(form, kind));
+        let value = form.map(|form| self.form(form));
         let is_list = kind == Kind::LIST
             || arcs.iter().any(|arc| arc.label.starts_with(|c: char| c.is_ascii_digit()));
         let elements: Vec<Node> = if is_list {
@@ -178,23 +178,22 @@ impl Printer<'_> {
         texts.join(" | ")
     }
 
-    fn form(&mut self, form: Form, kind: Kind) -> String {
+    fn form(&mut self, form: Form) -> String {
         match form {
             Form::Data(value) => scalar(&value),
             Form::Type(kind) => kind_text(kind),
-            Form::Bound(op, operand) => format!("{op}{}", self.form(*operand, kind)),
+            Form::Bound(op, operand) => format!("{op}{}", self.form(*operand)),
             Form::Call(name, arguments) => {
                 if let Some((path, _)) = name.rsplit_once('.') {
                     self.imports.insert(path.to_owned());
                 }
                 let name = name.rsplit_once('/').map_or(name.as_str(), |(_, name)| name);
                 let arguments: Vec<String> =
-                    arguments.into_iter().map(|argument| self.form(argument, kind)).collect();
+                    arguments.into_iter().map(|argument| self.form(argument)).collect();
                 format!("{name}({})", arguments.join(", "))
             }
             Form::All(parts) => {
-                let parts: Vec<String> =
-                    parts.into_iter().map(|part| self.form(part, kind)).collect();
+                let parts: Vec<String> = parts.into_iter().map(|part| self.form(part)).collect();
                 ranges(parts).join(" & ")
             }
             Form::Any(alternatives) => self.alternatives(alternatives),
