@@ -550,7 +550,8 @@ impl Machine<'_> {
         if self.stands_for(w, v) {
             return;
         }
-        let mut cyclic = self.is_ancestor(w, v);
+        let ancestor = self.is_ancestor(w, v);
+        let mut cyclic = ancestor;
         let mut at = conj.refs;
         let mut followed = 0;
         while let Some(expr) = expr
@@ -601,7 +602,7 @@ impl Machine<'_> {
             conj.close = id;
             conj.flags &= !EMBED;
         }
-        if cyclic && conj.flags & (OPTIONAL | AGAIN) == OPTIONAL {
+        if cyclic && !ancestor && conj.flags & (OPTIONAL | AGAIN) == OPTIONAL {
             conj.flags |= AGAIN;
             cyclic = false;
         }
