@@ -256,7 +256,7 @@ impl Evaluation {
             m.settle(v);
             let v = m.deref(v);
             let mut out = Vec::new();
-            for (label, w) in m.v(v).arcs.clone() {
+            for (label, w) in m.ordered_arcs(v) {
                 let class = match label.kind() {
                     LabelKind::String => LabelClass::Regular,
                     LabelKind::Def | LabelKind::HiddenDef => LabelClass::Definition,

@@ -58,6 +58,20 @@ fn canonical_number(n: &serde_json::Number) -> Number {
     Decimal::parse(&text).map_or_else(|_| Number::from(0), Number::float)
 }
 
+/// CUE data with all keys in alphabetical order, as data that went through JSON has them.
+#[must_use]
+pub fn sorted(value: Value) -> Value {
+    match value {
+        Value::List(items) => Value::List(items.into_iter().map(sorted).collect()),
+        Value::Struct(fields) => {
+            let mut fields: Fields = fields.into_iter().map(|(k, v)| (k, sorted(v))).collect();
+            fields.sort_unstable_keys();
+            Value::Struct(fields)
+        }
+        scalar => scalar,
+    }
+}
+
 /// The kind of a JSON value, as a word.
 #[must_use]
 pub fn kind_name(json: &Json) -> &'static str {

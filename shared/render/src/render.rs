@@ -353,7 +353,7 @@ impl Engine<'_> {
             let value = base.export().map_err(|missing| {
                 Failure::from(messages::into_context("output", missing.first()))
             })?;
-            context.insert("output".into(), value);
+            context.insert("output".into(), json::sorted(value));
         }
         if !run.drafts.is_empty() {
             let mut objects = Fields::default();
@@ -366,7 +366,7 @@ impl Engine<'_> {
                 })?;
                 objects.insert(draft.name.clone(), value);
             }
-            context.insert("outputs".into(), Value::Struct(objects));
+            context.insert("outputs".into(), json::sorted(Value::Struct(objects)));
         }
         if let Some(errors) = run.incomplete_template.take() {
             return Err(Failure {

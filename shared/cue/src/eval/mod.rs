@@ -19,6 +19,7 @@ mod equal;
 mod error;
 mod expand;
 mod list;
+mod order;
 mod reference;
 mod scalar;
 mod state;
