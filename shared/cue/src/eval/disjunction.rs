@@ -464,7 +464,17 @@ impl Machine<'_> {
         let mut marked: Vec<(Src, u16)> = Vec::new();
         for (_, _, modes) in &survivors {
             for (key, mode) in modes {
-                if *mode == Mode::Default && !marked.contains(key) {
+                // A default that is `_|_` as written stays one.
+                let bottom = match key.0 {
+                    Src::Expr(e) => match self.ir.expr(e) {
+                        Expr::Disj(id) => self.ir.disjs[id.idx()]
+                            .iter()
+                            .any(|a| a.marked && matches!(self.ir.expr(a.expr), Expr::Bottom)),
+                        _ => false,
+                    },
+                    _ => false,
+                };
+                if (*mode == Mode::Default || bottom) && !marked.contains(key) {
                     marked.push(*key);
                 }
             }
