@@ -4,6 +4,9 @@
 
 use vela_apply::tracker::{Record, display_name};
 
+/// The revision that the status names does not exist any more.
+pub const LATEST_REVISION_GONE: &str = "the latest revision is gone";
+
 /// Event `Parsed`.
 pub const PARSED: &str = "Parsed successfully";
 /// Event `Revisioned`.

@@ -369,7 +369,7 @@ async fn run(
     let (name, hash, used) = match choice {
         Choice::Latest => {
             let Some(latest) = latest else {
-                return Err((status, Failed::revision("the latest revision is gone")));
+                return Err((status, Failed::revision(messages::LATEST_REVISION_GONE)));
             };
             let hash = revision::label(&latest.metadata, label::APP_REVISION_HASH).to_owned();
             (latest_name.clone(), hash, renewed(latest, used))
