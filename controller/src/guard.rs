@@ -11,7 +11,7 @@ use crate::queue::{Key, Next};
 
 /// How an attempt ended.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Ended {
+pub(crate) enum Ended {
     /// By itself.
     Normally,
     /// With an error.
@@ -23,7 +23,7 @@ pub enum Ended {
 }
 
 /// Runs one attempt.
-pub async fn run<E: std::fmt::Display>(
+pub(crate) async fn run<E: std::fmt::Display>(
     controller: &'static str,
     key: &Key,
     limit: Duration,

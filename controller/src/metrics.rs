@@ -4,7 +4,7 @@ use prometheus::{HistogramVec, IntCounterVec, IntGaugeVec};
 use vela_serve::metrics::{Error, Registry};
 
 /// Fine buckets from 5 ms to 60 s, as the reference has them.
-pub const BUCKETS: [f64; 22] = [
+pub(crate) const BUCKETS: [f64; 22] = [
     0.005, 0.01, 0.025, 0.05, 0.1, 0.15, 0.2, 0.25, 0.3, 0.4, 0.5, 0.75, 1.0, 1.5, 2.0, 3.0, 5.0,
     8.0, 12.0, 20.0, 30.0, 60.0,
 ];

@@ -2,7 +2,7 @@
 
 /// One controller.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Controller {
+pub(crate) struct Controller {
     /// Its name, as in metrics.
     pub name: &'static str,
     /// A shorter name that `--controllers` also takes.
@@ -12,23 +12,23 @@ pub struct Controller {
 }
 
 /// Applications.
-pub const APPLICATION: &str = "application";
+pub(crate) const APPLICATION: &str = "application";
 /// ComponentDefinitions.
-pub const COMPONENT: &str = "componentdefinition";
+pub(crate) const COMPONENT: &str = "componentdefinition";
 /// TraitDefinitions.
-pub const TRAIT: &str = "traitdefinition";
+pub(crate) const TRAIT: &str = "traitdefinition";
 /// PolicyDefinitions.
-pub const POLICY: &str = "policydefinition";
+pub(crate) const POLICY: &str = "policydefinition";
 /// WorkflowStepDefinitions.
-pub const WORKFLOW_STEP: &str = "workflowstepdefinition";
+pub(crate) const WORKFLOW_STEP: &str = "workflowstepdefinition";
 /// Gauges of phases.
-pub const MONITOR: &str = "monitor";
+pub(crate) const MONITOR: &str = "monitor";
 
 /// The admission certificate.
-pub const CERTIFICATES: &str = "certificates";
+pub(crate) const CERTIFICATES: &str = "certificates";
 
 /// All of them, in the order they start.
-pub const ALL: [Controller; 7] = [
+pub(crate) const ALL: [Controller; 7] = [
     Controller { name: CERTIFICATES, alias: "certs", default: true },
     Controller { name: COMPONENT, alias: "component", default: true },
     Controller { name: TRAIT, alias: "trait", default: true },

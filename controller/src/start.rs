@@ -264,14 +264,14 @@ fn feeds(
         let queues = context.definition_queues.clone();
         move |change: Change<DefinitionRevision>| {
             // A revision that somebody deleted is made again.
-            if let (Some(old), None) = (change.old, change.new) {
-                if let Some(definition) = old.index() {
-                    match old.spec.definition_type.as_str() {
-                        names::definition_type::COMPONENT => queues.components.add(definition),
-                        names::definition_type::TRAIT => queues.traits.add(definition),
-                        names::definition_type::POLICY => queues.policies.add(definition),
-                        _ => queues.steps.add(definition),
-                    }
+            if let (Some(old), None) = (change.old, change.new)
+                && let Some(definition) = old.index()
+            {
+                match old.spec.definition_type.as_str() {
+                    names::definition_type::COMPONENT => queues.components.add(definition),
+                    names::definition_type::TRAIT => queues.traits.add(definition),
+                    names::definition_type::POLICY => queues.policies.add(definition),
+                    _ => queues.steps.add(definition),
                 }
             }
         }
@@ -365,10 +365,10 @@ async fn lead(
         tracing::warn!("some reconciles did not end in time");
     }
     release.cancel();
-    if let Some(running) = election {
-        if let Ok(Outcome::Lost) = running.await {
-            anyhow::bail!("the lease was lost");
-        }
+    if let Some(running) = election
+        && let Ok(Outcome::Lost) = running.await
+    {
+        anyhow::bail!("the lease was lost");
     }
     Ok(())
 }

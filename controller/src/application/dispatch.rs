@@ -288,10 +288,10 @@ impl Session<'_> {
         stage: Stage,
         dry_run: bool,
     ) -> Result<Applied, Failure> {
-        let previous = self.trackers.previous(key);
+        let previous = self.trackers.previous(key, manifest);
         let options = Options { previous: previous.as_ref(), ..self.options(stage) };
-        let prepared = plan::prepare(manifest, live, &options).map_err(Failure::plan)?;
-        let write = plan::plan(&prepared, live, &options).map_err(Failure::plan)?;
+        let prepared = plan::prepare(manifest, live, &options).map_err(|e| Failure::plan(&e))?;
+        let write = plan::plan(&prepared, live, &options).map_err(|e| Failure::plan(&e))?;
         let io = &self.ctx.io;
         let target = Target::of(manifest);
         let identity = &self.identity;
@@ -402,7 +402,7 @@ enum Failure {
 }
 
 impl Failure {
-    fn plan(error: plan::PlanError) -> Self {
+    fn plan(error: &plan::PlanError) -> Self {
         Self::Plan(error.to_string())
     }
 }

@@ -36,13 +36,14 @@ pub fn is_on(app: &Application) -> bool {
 pub async fn put_on(ctx: &Context, app: &Application) -> Result<Application, IoError> {
     let mut finalizers = app.metadata.finalizers.clone().unwrap_or_default();
     finalizers.push(finalizer::APPLICATION.to_owned());
-    let mut metadata = json!({
+    let version = app.metadata.resource_version.as_deref();
+    let known = revision::annotation(&app.metadata, annotation::KUBEVELA_VERSION);
+    let stamp = if known.is_empty() { ctx.settings.version.as_str() } else { known };
+    let metadata = json!({
         "finalizers": finalizers,
-        "resourceVersion": app.metadata.resource_version,
+        "resourceVersion": version,
+        "annotations": {annotation::KUBEVELA_VERSION: stamp},
     });
-    if revision::annotation(&app.metadata, annotation::KUBEVELA_VERSION).is_empty() {
-        metadata["annotations"] = json!({annotation::KUBEVELA_VERSION: ctx.settings.version});
-    }
     patch(ctx, app, &json!({ "metadata": metadata })).await
 }
 
@@ -143,8 +144,11 @@ pub async fn write_status(
 ) -> Result<Option<Application>, IoError> {
     let mut wanted = wanted.clone();
     wanted.observed_generation = app.metadata.generation.unwrap_or_default();
-    let Some(mut body) = status::patch(&app.status, &wanted) else { return Ok(None) };
-    body["metadata"] = json!({"resourceVersion": app.metadata.resource_version});
+    let Some(diff) = status::patch(&app.status, &wanted) else { return Ok(None) };
+    let body = json!({
+        "metadata": {"resourceVersion": app.metadata.resource_version},
+        "status": diff,
+    });
     let target = target(app);
     let own = Identity::default();
     let answer = ctx.io.patch(&target, "status", (PatchKind::Merge, &body), false, &own).await?;

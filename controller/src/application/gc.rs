@@ -141,12 +141,13 @@ async fn act(session: &Session<'_>, action: &Action) -> Result<(), IoError> {
             patch(session, record, &body).await
         }
         Action::HandOver { record, shared_by, next } => {
-            let mut body = json!({"metadata": {"annotations": {
-                names::annotation::SHARED_BY: shared_by}}});
-            if let Some(Owner { namespace, name }) = next {
-                body["metadata"]["labels"] = json!({
-                    names::label::APP_NAME: name, names::label::APP_NAMESPACE: namespace});
-            }
+            let labels = match next {
+                Some(Owner { namespace, name }) => json!({
+                    names::label::APP_NAME: name, names::label::APP_NAMESPACE: namespace}),
+                None => json!({}),
+            };
+            let body = json!({"metadata": {
+                "annotations": {names::annotation::SHARED_BY: shared_by}, "labels": labels}});
             patch(session, record, &body).await
         }
     }

@@ -38,7 +38,7 @@ mod tests {
     use super::*;
     use serde_json::json;
 
-    fn app(annotations: serde_json::Value) -> Application {
+    fn app(annotations: &serde_json::Value) -> Application {
         serde_json::from_value(json!({"metadata": {"name": "a", "namespace": "n", "annotations": annotations}, "spec": {"components": []}}))
             .unwrap()
     }
@@ -48,7 +48,7 @@ mod tests {
         let account = json!({"app.oam.dev/service-account-name": "sa"});
         let user = json!({"app.oam.dev/username": "u", "app.oam.dev/group": "a, b,"});
         let text = |annotations: &serde_json::Value, on| {
-            let identity = of(&app(annotations.clone()), on, "default");
+            let identity = of(&app(annotations), on, "default");
             format!("{} {:?}", identity.user, identity.groups)
         };
         assert_eq!(text(&account, false), "system:serviceaccount:n:sa []");

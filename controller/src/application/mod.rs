@@ -42,7 +42,7 @@ use crate::events::{About, Severity};
 use crate::messages;
 use crate::queue::{Key, Next};
 
-use component::{Frame, Place};
+use component::Frame;
 use dispatch::Session;
 use parse::Used;
 use revision::Choice;
@@ -801,15 +801,9 @@ async fn after_workflow(
     if succeeded || workflow == WorkflowPhase::Suspending {
         settled &= keep_state(session, app, end, now).await;
     }
-    let scope = if succeeded {
-        Scope::History
-    } else if workflow == WorkflowPhase::Failed
-        && session.policies.garbage_collect.continue_on_failure
-    {
-        Scope::History
-    } else {
-        Scope::Marked
-    };
+    let goes_on =
+        workflow == WorkflowPhase::Failed && session.policies.garbage_collect.continue_on_failure;
+    let scope = if succeeded || goes_on { Scope::History } else { Scope::Marked };
     // What the decision was made for must still be the newest spec.
     let newest = ctx.apps.get(&Key::new(&*session.owner.namespace, &*session.owner.name));
     if newest.is_none_or(|newest| newest.metadata.generation != app.metadata.generation) {
@@ -891,10 +885,4 @@ pub async fn tell_broken(ctx: &Context, key: &Key, text: &str) {
     if let Err(error) = finalize::write_status(ctx, &app, &wanted).await {
         warn!(%error, "the condition could not be written");
     }
-}
-
-/// Where a component of the default workflow goes.
-#[must_use]
-pub fn default_place() -> Place {
-    Place::default()
 }

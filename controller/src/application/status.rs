@@ -5,7 +5,7 @@
 //! should be, so that cleared fields are cleared and nothing is sent when nothing changed.
 
 use jiff::Timestamp;
-use serde_json::{Value, json};
+use serde_json::Value;
 use vela_api::condition;
 use vela_api::names::{condition as types, phase};
 use vela_api::status::ComponentStatus;
@@ -104,12 +104,13 @@ pub fn reference(resource: &ManagedResource, creator: &str) -> ClusterObjectRefe
 pub fn patch(stored: &AppStatus, wanted: &AppStatus) -> Option<Value> {
     let value = |status: &AppStatus| serde_json::to_value(status).unwrap_or(Value::Null);
     let diff = json_merge::diff(&value(stored), &value(wanted));
-    (!json_merge::is_empty(&diff)).then(|| json!({ "status": diff }))
+    (!json_merge::is_empty(&diff)).then_some(diff)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use serde_json::json;
 
     fn at(second: i64) -> Timestamp {
         Timestamp::from_second(second).unwrap()
@@ -122,7 +123,7 @@ mod tests {
         assert_eq!(patch(&stored, &stored.clone()), None);
         let mut wanted = stored.clone();
         wanted.services.clear();
-        assert_eq!(patch(&stored, &wanted), Some(json!({"status": {"services": null}})));
+        assert_eq!(patch(&stored, &wanted), Some(json!({"services": null})));
     }
 
     #[test]

@@ -118,16 +118,19 @@ impl Trackers {
         out
     }
 
-    /// What any tracker says was written for an object, the newest first.
+    /// What a tracker says was written for an object before `manifest`, the newest first.
     #[must_use]
-    pub fn previous(&self, key: &vela_apply::ResourceKey) -> Option<Value> {
+    pub fn previous(&self, key: &vela_apply::ResourceKey, manifest: &Value) -> Option<Value> {
+        let now = vela_api::RawExtension::new(manifest);
         let mut sorted: Vec<_> = self.objects.iter().collect();
         sorted.sort_by_key(|object| std::cmp::Reverse(object.spec.application_generation));
         sorted
             .into_iter()
             .flat_map(|object| &object.spec.managed_resources)
             .filter(|record| tracker::key_of(record) == *key)
-            .find_map(|record| record.raw.as_ref().map(vela_api::RawExtension::to_value))
+            .filter_map(|record| record.raw.as_ref())
+            .find(|raw| **raw != now)
+            .map(vela_api::RawExtension::to_value)
     }
 
     fn find(&self, name: &str) -> Option<&ResourceTracker> {
@@ -307,10 +310,13 @@ impl Trackers {
         name: &str,
         generation: Option<i64>,
     ) -> Result<(), IoError> {
-        let mut body = json!({"metadata": {"labels": {names::label::APP_UID: self.owner.uid}}});
-        if let Some(generation) = generation {
-            body["spec"] = json!({ "applicationGeneration": generation });
-        }
+        let metadata = json!({"labels": {names::label::APP_UID: self.owner.uid}});
+        let body = match generation {
+            Some(generation) => {
+                json!({"metadata": metadata, "spec": {"applicationGeneration": generation}})
+            }
+            None => json!({ "metadata": metadata }),
+        };
         let own = Identity::default();
         let target = target(name);
         let answer = io.patch(&target, "", (PatchKind::Merge, &body), false, &own).await?;

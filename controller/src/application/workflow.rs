@@ -357,15 +357,18 @@ async fn read_output(
     place: &Place,
     value_from: &str,
 ) -> Option<Value> {
-    let mut root = json!({"outputs": {}});
+    let (mut output, mut outputs) = (Value::Null, Map::new());
     for object in &done.rendered.objects {
         let live = component::live(session, &object.manifest, place).await;
         let value = live.unwrap_or_else(|| object.manifest.clone());
         match &object.output {
-            None => root["output"] = value,
-            Some(name) => root["outputs"][name.as_str()] = value,
+            None => output = value,
+            Some(name) => {
+                outputs.insert(name.clone(), value);
+            }
         }
     }
+    let root = json!({"output": output, "outputs": outputs});
     let mut at = &root;
     for part in value_from.split('.') {
         let (field, indexes) = part.split_once('[').map_or((part, ""), |(f, rest)| (f, rest));

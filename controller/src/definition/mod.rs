@@ -7,6 +7,7 @@
 mod kinds;
 mod revision;
 
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use jiff::Timestamp;
@@ -52,10 +53,10 @@ pub async fn reconcile<T: Kind>(ctx: &Context, key: &Key) -> Result<Next, IoErro
     let next = match &done {
         Ok(()) => {
             status.conditions = vec![Condition::reconcile_success(types::SYNCED, now)];
-            if let [old] = definition.status().conditions.as_slice() {
-                if status.conditions.first().is_some_and(|new| new.same_as(old)) {
-                    status.conditions = vec![old.clone()];
-                }
+            if let [old] = definition.status().conditions.as_slice()
+                && status.conditions.first().is_some_and(|new| new.same_as(old))
+            {
+                status.conditions = vec![old.clone()];
             }
             Next::Done
         }
@@ -156,7 +157,7 @@ async fn store_schemas<T: Kind>(
         message: messages::no_schema(name, text),
         again,
     };
-    let (renderer, render) = (ctx.renderer.clone(), to_render(definition));
+    let (renderer, render) = (Arc::clone(&ctx.renderer), to_render(definition));
     let schema = ctx
         .pool
         .run(Instant::now() + BUDGET, move |_| renderer.schema(&render))
@@ -181,29 +182,30 @@ async fn store_schemas<T: Kind>(
 
 fn config_map<T: Kind>(definition: &T, owner: &str, kind: &str, uid: &str, text: &str) -> Value {
     let meta = definition.metadata();
-    let mut labels = json!(meta.labels.clone().unwrap_or_default());
-    labels[label::DEFINITION] = json!(names::SCHEMA);
-    labels[label::DEFINITION_NAME] = json!(owner);
-    let mut object = json!({
+    let mut labels = meta.labels.clone().unwrap_or_default();
+    labels.insert(label::DEFINITION.to_owned(), names::SCHEMA.to_owned());
+    labels.insert(label::DEFINITION_NAME.to_owned(), owner.to_owned());
+    let mut annotations = serde_json::Map::new();
+    let workloads = definition.applied_workloads();
+    if !workloads.is_empty() {
+        let key = annotation::DEFINITION_APPLIED_WORKLOADS.to_owned();
+        annotations.insert(key, Value::String(workloads.join(",")));
+    }
+    json!({
         "apiVersion": "v1",
         "kind": "ConfigMap",
         "metadata": {
             "name": format!("{}-schema-{owner}", T::SCHEMA_PREFIX),
             "namespace": meta.namespace,
             "labels": labels,
+            "annotations": annotations,
             "ownerReferences": [{
                 "apiVersion": vela_api::V1BETA1, "kind": kind, "name": owner, "uid": uid,
                 "controller": true, "blockOwnerDeletion": true,
             }],
         },
         "data": {names::OPENAPI_V3_JSON_SCHEMA: text},
-    });
-    let workloads = definition.applied_workloads();
-    if !workloads.is_empty() {
-        object["metadata"]["annotations"] =
-            json!({annotation::DEFINITION_APPLIED_WORKLOADS: workloads.join(",")});
-    }
-    object
+    })
 }
 
 async fn write_config_map(ctx: &Context, object: &Value) -> Result<(), IoError> {

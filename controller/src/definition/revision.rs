@@ -13,7 +13,7 @@ use super::{Kind, annotation_of};
 
 /// The revision of a definition as it is now.
 #[derive(Debug)]
-pub struct Found {
+pub(super) struct Found {
     /// Its name.
     pub name: String,
     /// Its uid, if it is known.
@@ -32,7 +32,7 @@ pub struct Found {
 ///
 /// # Errors
 /// The API server's answer.
-pub async fn ensure<T: Kind>(ctx: &Context, definition: &T) -> Result<Found, IoError> {
+pub(super) async fn ensure<T: Kind>(ctx: &Context, definition: &T) -> Result<Found, IoError> {
     let name = definition.name();
     let namespace = definition.metadata().namespace.clone().unwrap_or_default();
     let hash = definition.spec_hash();
@@ -183,7 +183,11 @@ fn target<'a>(namespace: &'a str, name: &'a str) -> Target<'a> {
 ///
 /// # Errors
 /// The API server's answer.
-pub async fn collect<T: Kind>(ctx: &Context, definition: &T, latest: &str) -> Result<(), IoError> {
+pub(super) async fn collect<T: Kind>(
+    ctx: &Context,
+    definition: &T,
+    latest: &str,
+) -> Result<(), IoError> {
     let namespace = definition.metadata().namespace.clone().unwrap_or_default();
     let mut all: Vec<_> = ctx
         .definitions

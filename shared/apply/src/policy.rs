@@ -40,6 +40,8 @@ pub struct PolicyError {
 /// Which objects a rule is about. Every non-empty list must contain the object's value; all empty matches nothing.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Selector {
+    /// The rule names no selector where that means every object.
+    pub everything: bool,
     /// Label `app.oam.dev/component`.
     pub component_names: Vec<String>,
     /// Label `workload.oam.dev/type`.
@@ -58,6 +60,9 @@ impl Selector {
     /// Whether the object is meant.
     #[must_use]
     pub fn matches(&self, object: &Value) -> bool {
+        if self.everything {
+            return true;
+        }
         let lists = [
             (&self.component_names, label(object, names::label::APP_COMPONENT)),
             (&self.component_types, label(object, names::label::WORKLOAD_TYPE)),
@@ -414,6 +419,7 @@ impl Reader<'_> {
     fn selector(&mut self, value: &Value, path: &str) -> Selector {
         let Some(map) = self.map(value, path) else { return Selector::default() };
         Selector {
+            everything: false,
             component_names: self.strings(map, "componentNames", path),
             component_types: self.strings(map, "componentTypes", path),
             oam_types: self.strings(map, "oamTypes", path),
@@ -431,7 +437,10 @@ impl Reader<'_> {
         let Some(map) = self.map(value, "") else { return ApplyOnce::default() };
         let enable = self.bool(map, "enable", "");
         let mut rules = Vec::new();
-        for (rule, path, selector) in self.rules(value) {
+        for (rule, path, mut selector) in self.rules(value) {
+            // Who applies once and names no objects means all of them: doing nothing instead would undo
+            // what the policy was written to allow.
+            selector.everything = !rule.contains_key("selector");
             let strategy_path = join(&path, "strategy");
             // A rule without strategy matches but has nothing to keep.
             let (mut paths, mut affect) = (Vec::new(), Affect::Never);
@@ -584,6 +593,9 @@ mod tests {
             assert_eq!(policies.apply_once_paths(&a, Stage::StateKeep).is_some(), keep, "{affect}");
             assert!(!policies.is_metadata_only());
         }
+        let star = json!({"enable": true, "rules": [{"strategy": {"path": ["*"], "affect": "onStateKeep"}}]});
+        let (policies, _) = parse(&[("apply-once", star)]);
+        assert!(policies.apply_once_paths(&a, Stage::StateKeep).is_some());
         let (policies, _) = parse(&[("apply-once", json!({"enable": true}))]);
         assert!(policies.is_metadata_only());
         let (policies, _) = parse(&[("apply-once", json!({"enable": false}))]);

@@ -162,14 +162,14 @@ pub fn plan(input: &Input<'_>) -> Plan {
                 && held.has_dependents(&record.component, input);
             let first = seen.insert(key_of(record));
             match (first && !waits).then(|| act(input, record, live)) {
-                Some(Act::Do(action)) => {
+                Some(Some(action)) => {
                     if matches!(action, Action::Delete { .. }) {
                         pending = true;
                         plan.waiting.push((*record).clone());
                     }
                     plan.actions.push(action);
                 }
-                Some(Act::Wait) | None => {
+                Some(None) | None => {
                     pending = true;
                     if first {
                         plan.waiting.push((*record).clone());
@@ -235,19 +235,15 @@ impl<'t> Held<'t> {
     }
 }
 
-enum Act {
-    Do(Action),
-    Wait,
-}
-
-fn act(input: &Input<'_>, record: &Record, live: &Value) -> Act {
+/// What to do with an object now; `None` if it is going away already.
+fn act(input: &Input<'_>, record: &Record, live: &Value) -> Option<Action> {
     let record = record.clone();
     if sharers(live).any(|sharer| sharer == input.owner.sharer()) {
         let shared_by = without_sharer(live, input.owner);
         if !shared_by.is_empty() {
             let owns = Owner::of(live).as_ref() == Some(input.owner);
             let next = owns.then(|| next_owner(&shared_by)).flatten();
-            return Act::Do(Action::HandOver { record, shared_by, next });
+            return Some(Action::HandOver { record, shared_by, next });
         }
     }
     let propagation = input.policies.gc_propagation(live);
@@ -256,13 +252,13 @@ fn act(input: &Input<'_>, record: &Record, live: &Value) -> Act {
         || propagation == Some(Propagation::Orphan)
         || (input.scope == Scope::All && input.policies.gc_strategy(live) == GcStrategy::Never)
     {
-        return Act::Do(Action::Release { record });
+        return Some(Action::Release { record });
     }
     if is_deleting(live) {
-        return Act::Wait;
+        return None;
     }
     let uid = str_at(live, &["metadata", "uid"]).to_owned();
-    Act::Do(Action::Delete { record, uid, propagation })
+    Some(Action::Delete { record, uid, propagation })
 }
 
 fn next_owner(shared_by: &str) -> Option<Owner> {

@@ -220,12 +220,11 @@ fn apply_map(map: &mut Map<String, Value>, patch: &Map<String, Value>, ty: Type)
         map.retain(|key, _| keys.iter().any(|kept| kept.as_str() == Some(key)));
     }
     for (key, value) in patch {
-        if let Some(field) = key.strip_prefix(DELETE_PRIMITIVES) {
-            if let (Some(list), Some(gone)) =
+        if let Some(field) = key.strip_prefix(DELETE_PRIMITIVES)
+            && let (Some(list), Some(gone)) =
                 (map.get_mut(field).and_then(Value::as_array_mut), value.as_array())
-            {
-                list.retain(|item| !contains(gone, item));
-            }
+        {
+            list.retain(|item| !contains(gone, item));
         }
     }
     for (key, value) in patch.iter().filter(|(key, _)| !key.starts_with('$')) {
