@@ -17,8 +17,10 @@ fn rust_files() -> impl Iterator<Item = (String, String)> {
 
 #[test]
 fn every_module_says_what_it_is_for() {
-    let wrong: Vec<String> =
-        rust_files().filter(|(_, text)| !text.starts_with("//!")).map(|(path, _)| path).collect();
+    let wrong: Vec<String> = rust_files()
+        .filter(|(_, text)| !text.starts_with("//!") && !text.starts_with("#![doc ="))
+        .map(|(path, _)| path)
+        .collect();
     none("files that do not begin with `//!`", &wrong);
 }
 
