@@ -5,7 +5,7 @@
 use vela_apply::tracker::{Record, display_name};
 
 /// The revision that the status names does not exist any more.
-pub const LATEST_REVISION_GONE: &str = "the latest revision is gone";
+pub(crate) const LATEST_REVISION_GONE: &str = "the latest revision is gone";
 
 /// Event `Parsed`.
 pub(crate) const PARSED: &str = "Parsed successfully";

@@ -112,6 +112,7 @@ struct Memory {
 }
 
 impl Memory {
+    #[expect(clippy::needless_pass_by_value, reason = "the key is kept")]
     fn say(&mut self, about: &About, key: Key, now: Instant, time: Timestamp) -> Option<Write> {
         if self.objects.len() >= MOST_OBJECTS && !self.objects.contains_key(&id(about)) {
             self.forget_silent();
@@ -267,8 +268,8 @@ async fn write_one(io: &Io, write: &Write) -> Result<(), Error> {
     let own = Identity::own();
     if write.again {
         let patch = json!({
-            "count": write.event["count"],
-            "lastTimestamp": write.event["lastTimestamp"],
+            "count": write.event.get("count"),
+            "lastTimestamp": write.event.get("lastTimestamp"),
         });
         let target = Target::of(&write.event);
         match io.patch(&target, "", (PatchKind::Merge, &patch), false, &own).await {

@@ -13,6 +13,7 @@
 //! | [`strconv`] | `strconv` | numbers and quoting in texts and messages |
 //! | [`regexp`] | `regexp` (RE2 syntax) | CUE's `=~` and `regexp` package |
 //! | [`hashstructure`] | `mitchellh/hashstructure/v2` | revision hashes of definitions |
+//! | [`nearest()`] | nothing: the one did-you-mean that all crates share | messages |
 //! | [`spew`] and [`fnv`] | `DeepHashObject`, `hash/fnv` | names of revisions and workflow steps |
 
 #[cfg(doctest)]
@@ -23,7 +24,10 @@ pub mod duration;
 pub mod fnv;
 pub mod hashstructure;
 pub mod json;
+mod nearest;
 pub mod regexp;
 pub mod spew;
 pub mod strconv;
 pub mod time;
+
+pub use nearest::nearest;

@@ -28,12 +28,15 @@ pub(crate) enum Flavour {
 /// The context a template may rely on when there is none: its name.
 const SCHEMA_CONTEXT: &str = "\ncontext: {\n\tname: string\n\tconfig?: [...{\n\t\tname:  string\n\t\tvalue: string\n\t}]\n\t...\n}\n";
 
+/// Programs, or why there is none, by how and from what they are compiled.
+type Compiled = LruCache<(Flavour, Arc<str>), Result<Program, Errors>>;
+
 /// A bounded cache of compiled texts, shared by all threads.
 pub(crate) struct Programs {
     templates: Packages,
     standard: Packages,
     rewrite: bool,
-    cache: Mutex<LruCache<(Flavour, Arc<str>), Result<Program, Errors>>>,
+    cache: Mutex<Compiled>,
 }
 
 impl std::fmt::Debug for Programs {

@@ -7,6 +7,7 @@ use crate::render::{Engine, RenderError, Step};
 use crate::{App, Component, Renderer, Target, Template, convert, messages};
 use cue::{Evaluation, Marker, Node, Rest, Shape, Value, Which};
 use serde_json::Value as Json;
+use vela_gocompat::nearest;
 
 /// What admission looks at besides a dry rendering.
 #[derive(Clone, Debug, Default)]
@@ -157,7 +158,8 @@ impl Parameters<'_> {
                 && let Some(node) = declared(&mut evaluation, parameter, above)
             {
                 let names = labels_of(&mut evaluation, node);
-                problem.nearest = nearest(last, names.iter().map(String::as_str));
+                problem.nearest =
+                    nearest(last, names.iter().map(String::as_str)).map(str::to_owned);
             }
         }
     }
@@ -239,7 +241,7 @@ impl Parameters<'_> {
         }
         let severity = if refuse { Severity::Error } else { Severity::Warning };
         for key in unknown {
-            let nearest = nearest(key, known.iter().map(String::as_str));
+            let nearest = nearest(key, known.iter().map(String::as_str)).map(str::to_owned);
             let message =
                 messages::undeclared_parameter(self.component.name, key, nearest.as_deref());
             problems.push(Problem {
@@ -344,33 +346,6 @@ fn required_below(
     }
 }
 
-/// The known name that is most like a given one.
-fn nearest<'a>(given: &str, known: impl Iterator<Item = &'a str>) -> Option<String> {
-    let given = given.to_lowercase();
-    known
-        .map(|name| (distance(&given, &name.to_lowercase()), name))
-        .filter(|(distance, name)| *distance * 3 <= given.len().max(name.len()))
-        .min()
-        .map(|(_, name)| name.to_owned())
-}
-
-/// Edits between two words.
-fn distance(a: &str, b: &str) -> usize {
-    let b: Vec<char> = b.chars().collect();
-    let mut row: Vec<usize> = (0..=b.len()).collect();
-    for (i, x) in a.chars().enumerate() {
-        let mut next = vec![i + 1];
-        for (j, y) in b.iter().enumerate() {
-            let at =
-                |row: &[usize], index: usize| row.get(index).copied().unwrap_or(usize::MAX / 2);
-            let swap = at(&row, j) + usize::from(x != *y);
-            next.push(swap.min(at(&row, j + 1) + 1).min(at(&next, j) + 1));
-        }
-        row = next;
-    }
-    row.last().copied().unwrap_or(0)
-}
-
 /// The problems behind a failed rendering.
 fn problems(component: &Component<'_>, error: &RenderError) -> Vec<Problem> {
     let properties = match &error.trait_kind {
@@ -437,18 +412,4 @@ fn value_at<'a, S: AsRef<str>>(properties: &'a Json, labels: &[S]) -> Option<&'a
             _ => None,
         }
     })
-}
-
-#[cfg(test)]
-mod tests {
-    use super::nearest;
-
-    #[test]
-    fn finds_the_name_that_was_meant() {
-        let known = ["image", "imagePullPolicy", "replicas", "ports"];
-        assert_eq!(nearest("imgae", known.into_iter()).as_deref(), Some("image"));
-        assert_eq!(nearest("replica", known.into_iter()).as_deref(), Some("replicas"));
-        assert_eq!(nearest("IMAGE", known.into_iter()).as_deref(), Some("image"));
-        assert_eq!(nearest("volume", known.into_iter()), None);
-    }
 }

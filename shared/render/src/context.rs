@@ -52,10 +52,7 @@ impl ClusterVersion {
     /// The minor version as a number, 0 if it is none.
     #[must_use]
     pub fn minor_number(&self) -> i64 {
-        self.minor
-            .trim_end_matches(|c: char| matches!(c, '.' | '+' | '-' | '/' | '?' | '!'))
-            .parse()
-            .unwrap_or(0)
+        self.minor.trim_end_matches(['.', '+', '-', '/', '?', '!']).parse().unwrap_or(0)
     }
 }
 

@@ -36,7 +36,9 @@ pub(crate) fn schema(configuration: &str) -> Json {
     let mut schema = json!({ "type": "object", "properties": properties });
     if !required.is_empty() {
         required.sort_by(|a, b| a.as_str().cmp(&b.as_str()));
-        schema["required"] = required.into();
+        if let Some(object) = schema.as_object_mut() {
+            object.insert("required".into(), required.into());
+        }
     }
     schema
 }

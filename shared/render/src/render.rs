@@ -302,7 +302,7 @@ impl Engine<'_> {
             run.base = Some(convert::term(&mut evaluation, output));
         }
         outputs(&mut evaluation, root, AUXILIARY_WORKLOAD, None, Stage::DefaultDispatch, run);
-        if !run.base.as_ref().is_some_and(|base| base.export().is_ok()) {
+        if run.base.as_ref().is_none_or(|base| base.export().is_err()) {
             run.missing = evaluation.validate(root, true).err();
         }
         if component.traits.is_empty() {

@@ -68,7 +68,6 @@ impl Generator<'_> {
         if nullable {
             out.insert("nullable".into(), true.into());
         }
-        let core = word.is_some();
         match &shape {
             Shape::Any(alternatives) => {
                 self.alternatives(&mut out, alternatives, kind, depth)?;
@@ -76,7 +75,7 @@ impl Generator<'_> {
                     self.default(&mut out, default, node)?;
                 }
             }
-            shape => self.body(&mut out, shape, core, depth)?,
+            shape => self.body(&mut out, shape, depth)?,
         }
         Ok(Json::Object(out))
     }
@@ -90,13 +89,7 @@ impl Generator<'_> {
     }
 
     /// What is said about a value of one form.
-    fn body(
-        &mut self,
-        out: &mut Map<String, Json>,
-        shape: &Shape,
-        strict: bool,
-        depth: usize,
-    ) -> Result<()> {
+    fn body(&mut self, out: &mut Map<String, Json>, shape: &Shape, depth: usize) -> Result<()> {
         match shape {
             Shape::Data(Value::Null) => {
                 out.insert("nullable".into(), true.into());
@@ -118,7 +111,7 @@ impl Generator<'_> {
                     return Ok(());
                 }
                 for shape in shapes {
-                    self.body(out, shape, strict, depth)?;
+                    self.body(out, shape, depth)?;
                 }
                 Ok(())
             }
@@ -222,7 +215,7 @@ impl Generator<'_> {
                 out.insert("enum".into(), Json::Array(literals));
                 Ok(())
             }
-            ([one], true) => self.body(out, one, true, depth),
+            ([one], true) => self.body(out, one, depth),
             (forms, _) => {
                 let mut one_of = Vec::new();
                 if !literals.is_empty() {
@@ -230,7 +223,7 @@ impl Generator<'_> {
                 }
                 for form in forms {
                     let mut schema = Map::new();
-                    self.body(&mut schema, form, true, depth)?;
+                    self.body(&mut schema, form, depth)?;
                     if objects && let Some(Json::Object(own)) = schema.remove("properties") {
                         // What is a property of one object is told once, outside.
                         let shared = out.entry("properties").or_insert_with(|| json!({}));
@@ -507,8 +500,10 @@ pub fn config_maps(object: &Json, revision: &str, schema: &Json) -> Vec<Json> {
                 let list: Vec<&str> = applies.iter().filter_map(Json::as_str).collect();
                 // A revision does not store an empty list.
                 if is_definition || !list.is_empty() {
-                    metadata["annotations"] =
-                        json!({ "definition.oam.dev/appliedWorkloads": list.join(",") });
+                    let value = json!({ "definition.oam.dev/appliedWorkloads": list.join(",") });
+                    if let Some(metadata) = metadata.as_object_mut() {
+                        metadata.insert("annotations".into(), value);
+                    }
                 }
             }
             json!({

@@ -127,7 +127,7 @@ fn is_shipped(record: &Value) -> bool {
     (record["kind"] == "trait" || shipped(record))
         && (component.is_null() || component.get("template").is_none())
         && (component.is_null() || record["kind"] == "params" || shipped(component))
-        && record["traits"].as_array().into_iter().flatten().all(|t| shipped(t))
+        && record["traits"].as_array().into_iter().flatten().all(shipped)
 }
 
 fn own() -> &'static HashMap<(Kind, String), Arc<Definition>> {

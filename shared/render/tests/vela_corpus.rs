@@ -3,6 +3,12 @@
 //! The other records of that corpus are tested in crate `cue`. See `tests/corpus/vela.passing`.
 
 #![allow(clippy::print_stdout, reason = "a test program reports to people")]
+#![allow(
+    clippy::indexing_slicing,
+    clippy::unwrap_used,
+    clippy::expect_used,
+    reason = "a test may fail"
+)]
 
 mod vela;
 

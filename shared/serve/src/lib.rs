@@ -15,6 +15,4 @@ pub mod pool;
 pub mod shutdown;
 pub mod tls;
 
-mod nearest;
-
-pub use nearest::nearest;
+pub use vela_gocompat::nearest;

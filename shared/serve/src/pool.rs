@@ -149,8 +149,10 @@ impl Pool {
                 let _ = answer.send(Err(PoolError::Deadline));
                 return;
             }
-            let _running = Count::up(&shared, |shared| &shared.running);
+            let running = Count::up(&shared, |shared| &shared.running);
             let outcome = catch_unwind(AssertUnwindSafe(|| job(&budget)));
+            // before the answer: who has it may look at the gauges
+            drop(running);
             let _ = answer.send(outcome.map_err(|panic| PoolError::Panic(panic_text(&*panic))));
         });
         {

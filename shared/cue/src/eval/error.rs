@@ -182,15 +182,14 @@ impl Machine<'_> {
             return None;
         }
         let name = self.name(vertex.label);
-        let (nearest, distance) = self
+        let allowed = self
             .v(vertex.parent)
             .arcs
             .iter()
             .filter(|(label, w)| label.is_string() && *w != v && self.v(*w).error.is_none())
-            .map(|(label, _)| (self.name(*label), edit_distance(name, self.name(*label))))
-            .min_by_key(|(_, distance)| *distance)?;
-        (distance <= 1 + name.chars().count() / 4)
-            .then(|| format!("did you mean {}?", crate::export::quoted(nearest)))
+            .map(|(label, _)| self.name(*label).as_str());
+        let nearest = vela_gocompat::nearest(name, allowed)?;
+        Some(format!("did you mean {}?", crate::export::quoted(nearest)))
     }
 
     pub(crate) fn position(&self, e: ExprId) -> Option<Position> {
@@ -206,23 +205,4 @@ impl Machine<'_> {
             _ => None,
         }
     }
-}
-
-/// Insertions, deletions and replacements between two names, cut to a sensible length.
-fn edit_distance(a: &str, b: &str) -> usize {
-    const LONGEST: usize = 64;
-    let b: Vec<char> = b.chars().take(LONGEST).collect();
-    let mut row: Vec<usize> = (0..=b.len()).collect();
-    for (i, x) in a.chars().take(LONGEST).enumerate() {
-        let mut diagonal = i;
-        let mut left = i + 1;
-        row[0] = left;
-        for (j, y) in b.iter().enumerate() {
-            let above = row[j + 1];
-            left = (diagonal + usize::from(x != *y)).min(left + 1).min(above + 1);
-            diagonal = above;
-            row[j + 1] = left;
-        }
-    }
-    row[b.len()]
 }

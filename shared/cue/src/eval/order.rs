@@ -13,6 +13,8 @@ use std::collections::BTreeMap;
 type Chain = u32;
 /// Larger structs keep the order in which their fields were found.
 const MOST: usize = 4096;
+/// File, offset in it, and the position among the fields where the first two say nothing.
+type Place = (u32, u32, usize);
 const DATA: Chain = u32::MAX;
 const OTHER: Chain = u32::MAX - 1;
 
@@ -25,7 +27,7 @@ impl Machine<'_> {
             return arcs.clone();
         }
         // For every chain the places of its fields.
-        let mut chains: BTreeMap<Chain, Vec<((u32, u32, usize), usize)>> = BTreeMap::new();
+        let mut chains: BTreeMap<Chain, Vec<(Place, usize)>> = BTreeMap::new();
         for (index, (_, w)) in arcs.iter().enumerate() {
             for conj in &self.v(*w).conjs {
                 let (chain, place) = match conj.src {

@@ -102,6 +102,7 @@ fn walk_field(field: &mut Field, mut base: Option<&mut Field>, inherited: Option
     walk(&mut field.term, base.map(|b| &mut b.term), key.as_ref());
 }
 
+#[expect(clippy::needless_pass_by_value, reason = "a reborrow, not a value")]
 fn walk(patch: &mut Term, base: Option<&mut Term>, key: Option<&EcoString>) {
     match patch {
         Term::Struct(fields) => {

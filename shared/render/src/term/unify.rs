@@ -69,8 +69,8 @@ impl Unifier {
                 Term::Kinds(both)
             }
             (Term::Unknown(a), Term::Unknown(b)) if a == b => Term::Unknown(a),
-            (Term::Any(a), b) => self.alternatives(a, as_alternatives(b)),
-            (a, Term::Any(b)) => self.alternatives(as_alternatives(a), b),
+            (Term::Any(a), b) => self.alternatives(&a, &as_alternatives(b)),
+            (a, Term::Any(b)) => self.alternatives(&as_alternatives(a), &b),
             (Term::All(mut terms), other) | (other, Term::All(mut terms)) => {
                 // A scalar swallows the constraints it satisfies; all else stays side by side.
                 if is_plain(&other) {
@@ -256,16 +256,15 @@ impl Unifier {
 
     /// The product of two sets of alternatives. An alternative is a default if it is made of
     /// defaults on both sides; a side without marks counts as marked throughout.
-    fn alternatives(&mut self, left: Vec<Alternative>, right: Vec<Alternative>) -> Term {
+    fn alternatives(&mut self, left: &[Alternative], right: &[Alternative]) -> Term {
         if left.len().saturating_mul(right.len()) > ALTERNATIVES {
             return self.conflict(messages::too_many_alternatives());
         }
         let left_marked = left.iter().any(|a| a.default);
         let right_marked = right.iter().any(|a| a.default);
-        let shown = (left.len() > 1, Term::Any(left.clone()), Term::Any(right.clone()));
         let mut result: Vec<Alternative> = Vec::new();
-        for a in &left {
-            for b in &right {
+        for a in left {
+            for b in right {
                 let mut trial = Self { path: self.path.clone(), conflicts: Vec::new() };
                 let term = trial.unify(a.term.clone(), b.term.clone());
                 if !trial.conflicts.is_empty() {
@@ -281,10 +280,7 @@ impl Unifier {
             }
         }
         match result.len() {
-            0 => {
-                let _ = shown.0;
-                self.clash_of_alternatives(&shown.1, &shown.2)
-            }
+            0 => self.clash_of_alternatives(&Term::Any(left.to_vec()), &Term::Any(right.to_vec())),
             1 => result.remove(0).term,
             _ => Term::Any(result),
         }

@@ -1,5 +1,6 @@
 //! Answers to the records of the conformance material: components, traits, patches, status,
 //! parameters, schemas.
+#![allow(clippy::indexing_slicing, reason = "indexing JSON gives null where nothing is")]
 
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
@@ -16,6 +17,7 @@ use vela_render::{
 
 /// The answer to one record of kind `render`.
 #[must_use]
+#[allow(unreachable_pub, reason = "the answers contract of the test crate uses this file too")]
 pub fn answer(record: &Value) -> Value {
     let mut reply = match record["kind"].as_str() {
         Some("component") => component(record),
@@ -80,11 +82,14 @@ fn named(kind: Kind, name: &str, source: &str) -> Option<Arc<Definition>> {
     shipped().get(&format!("{registry}{}/{name}", kind.word())).cloned()
 }
 
+/// Finds a definition by kind, group and name.
+pub(crate) type Named = dyn Fn(Kind, &str, &str) -> Option<Arc<Definition>>;
+
 /// Where a record's definitions come from: itself, else those of the reference, or ours.
 #[derive(Clone, Copy)]
 pub(crate) struct Source<'a> {
     /// Finds a definition that a record names.
-    pub(crate) named: &'a dyn Fn(Kind, &str, &str) -> Option<Arc<Definition>>,
+    pub(crate) named: &'a Named,
     /// Whether texts inside records are used before.
     pub(crate) inline: bool,
 }

@@ -1,5 +1,6 @@
 //! Answers to the records of the CUE corpus that are about KubeVela's behaviour rather than the
 //! language: `vela-render`, `vela-patch`, `vela-upgrade`.
+#![allow(clippy::indexing_slicing, reason = "indexing JSON gives null where nothing is")]
 
 use serde_json::{Map, Value, json};
 use vela_render::patch::{Markers, Strategy, apply, strategic};
