@@ -108,6 +108,8 @@ pub struct AppMemory {
     pub workflow: vela_workflow::Memory,
     /// Variables that steps left, of the run named beside.
     pub variables: (String, Map<String, Value>),
+    /// What steps noted: since when and until when they suspend.
+    pub notes: vela_workflow::Notes,
     /// Patches that changed nothing on the server: not sent again.
     pub no_ops: HashMap<ResourceKey, (RawExtension, u64)>,
     /// Events told already for this revision and phase.

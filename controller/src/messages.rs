@@ -139,10 +139,64 @@ pub(crate) fn unknown_step_kind(kind: &str) -> String {
     format!("no such step type {kind:?}: there is no WorkflowStepDefinition of this name")
 }
 
-/// A step of a kind this version does not run yet.
+/// A call of a step that this version does not answer yet.
 #[must_use]
-pub(crate) fn unsupported_step_kind(kind: &str) -> String {
-    format!("step type {kind:?} is not supported by this version")
+pub(crate) fn unsupported_call(provider: &str, function: &str) -> String {
+    format!("{provider}.{function} is not supported by this version")
+}
+
+/// A definition without a template.
+#[must_use]
+pub(crate) fn step_without_template(kind: &str) -> String {
+    format!("WorkflowStepDefinition {kind:?} has no CUE template")
+}
+
+/// A step that makes more calls than any real one.
+#[must_use]
+pub(crate) fn too_many_calls(most: usize) -> String {
+    format!("the step makes more than {most} calls")
+}
+
+/// A policy that a deploy step names and the Application does not have.
+#[must_use]
+pub(crate) fn policy_not_found(name: &str) -> String {
+    format!("policy {name} not found")
+}
+
+/// A policy whose properties cannot be read.
+#[must_use]
+pub(crate) fn policy_unreadable(name: &str, error: &str) -> String {
+    format!("policy {name}: {error}")
+}
+
+/// A topology that chooses clusters by labels, where only the local one is known.
+#[must_use]
+pub(crate) fn no_cluster_matches() -> String {
+    "failed to find any cluster matches given labels".to_owned()
+}
+
+/// A component that a deploy step waits for.
+#[must_use]
+pub(crate) fn deploy_not_healthy(key: &str) -> String {
+    format!("{key} is not healthy")
+}
+
+/// A component that waits for another one.
+#[must_use]
+pub(crate) fn deploy_waiting(key: &str) -> String {
+    format!("{key} is waiting dependents")
+}
+
+/// A component that could not be deployed.
+#[must_use]
+pub(crate) fn deploy_failed(cluster: &str, error: &str) -> String {
+    format!("error encountered in cluster {cluster}: {error}")
+}
+
+/// A restart that cannot be scheduled.
+#[must_use]
+pub(crate) fn restart_unreadable(text: &str) -> String {
+    format!("{text:?} is neither a time nor a duration")
 }
 
 /// A cluster nobody joined.

@@ -14,3 +14,4 @@ mod charts;
 mod control_plane;
 mod lease;
 mod processes;
+mod workflow;

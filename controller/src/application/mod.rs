@@ -12,10 +12,12 @@ pub mod gc;
 pub mod health;
 pub mod identity;
 pub mod parse;
+pub mod placement;
 pub mod restart;
 pub mod revision;
 pub mod statekeep;
 pub mod status;
+pub mod steps;
 pub mod trackers;
 pub mod workflow;
 
@@ -414,7 +416,7 @@ async fn run(
     };
     status::set_true(&mut status, types::RENDER, now);
     tell_progress(ctx, app, &token);
-    let run = workflow::Run { used: &used, frame: &frame, workflow: &workflow };
+    let run = workflow::Run { app: &subject, used: &used, frame: &frame, workflow: &workflow };
     let stored = status.workflow.clone().unwrap_or_default();
     let engine = convert::from_api(&stored);
     let done = stored.finished && engine.phase.is_final();

@@ -7,10 +7,10 @@ use std::collections::BTreeMap;
 
 use jiff::Timestamp;
 use serde_json::{Map, Value, json};
-use vela_api::ClusterObjectReference;
 use vela_api::application::ApplicationComponent;
 use vela_api::names::creator;
 use vela_api::status::ComponentStatus;
+use vela_api::{Application, ClusterObjectReference};
 use vela_apply::object::{api_version, kind, name, namespace};
 use vela_render::Stage;
 use vela_workflow::generate::BUILTIN_APPLY_COMPONENT;
@@ -24,6 +24,7 @@ use crate::messages;
 use super::component::{self, Frame, Object, Place, Rendered};
 use super::dispatch::Session;
 use super::parse::{self, Used};
+use super::steps;
 
 /// What a pass over the workflow left.
 #[derive(Debug)]
@@ -39,6 +40,8 @@ pub struct Ran {
 /// What the steps work on.
 #[derive(Debug)]
 pub struct Run<'a> {
+    /// The Application whose spec runs.
+    pub app: &'a Application,
     /// The revision's definitions.
     pub used: &'a Used,
     /// The Application and the revision, for templates.
@@ -85,7 +88,7 @@ pub async fn pass(
 }
 
 /// `context` of conditions and inputs.
-fn context(frame: &Frame) -> Value {
+pub(super) fn context(frame: &Frame) -> Value {
     let app = &frame.app;
     json!({
         "name": app.name, "appName": app.name, "namespace": app.namespace,
@@ -143,7 +146,7 @@ async fn attempt_step(
         }
         "suspend" => suspend(step, attempt),
         kind if run.used.steps.contains_key(kind) => {
-            Outcome::of(Verdict::Fail(Reason::None), messages::unsupported_step_kind(kind))
+            steps::run(session, run, step, attempt, &parameter, services, applied).await
         }
         kind => Outcome::of(Verdict::Fail(Reason::None), messages::unknown_step_kind(kind)),
     }
@@ -337,7 +340,7 @@ async fn live_workload(session: &Session<'_>, component: &str) -> Option<Value> 
     Some(live.value())
 }
 
-fn reference(object: &Object, place: &Place) -> ClusterObjectReference {
+pub(super) fn reference(object: &Object, place: &Place) -> ClusterObjectReference {
     let manifest = &object.manifest;
     ClusterObjectReference {
         api_version: api_version(manifest).to_owned(),

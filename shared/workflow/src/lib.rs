@@ -36,6 +36,8 @@ mod step;
 
 pub use backoff::{Counters, Memory};
 pub use condition::{ConditionError, evaluate as evaluate_if};
+/// The compiled template of a step.
+pub use cue::Program as Template;
 pub use graph::{GraphProblem, check as check_graph};
 pub use model::{If, Input, Mode, Output, Step, Workflow};
 pub use packages::packages;

@@ -50,6 +50,8 @@ pub enum Reply {
     Fail(String),
     /// There is no such function.
     Unknown,
+    /// Not answered yet: the evaluation ends here and is made again once the answer is there.
+    Later,
 }
 
 /// What a step needs to run.
@@ -329,6 +331,10 @@ impl Host for StepHost<'_> {
                 self.state.fail(&message);
                 self.state.stopped = true;
                 Answer::Stop
+            }
+            Reply::Later => {
+                self.state.stopped = true;
+                return Answer::Stop;
             }
             Reply::Unknown => {
                 let reason = messages::function_unknown(&call.provider, &call.name);

@@ -1,0 +1,310 @@
+//! What a `deploy` step deploys, and where: the policies it names, merged into the components.
+//!
+//! Answers for `pkg/policy/{topology,override}.go` and `pkg/policy/envbinding/patch.go`. Names with `*` are matched as a
+//! whole, not anywhere inside (compatibility: controller-17).
+
+use serde::Deserialize;
+use serde_json::{Map, Value};
+use vela_api::application::{AppPolicy, ApplicationComponent, ApplicationTrait};
+use vela_api::{Application, RawExtension};
+use vela_apply::object::LOCAL_CLUSTER;
+use vela_workflow::generate::policy_name;
+
+use crate::messages;
+
+/// Components and the places they go to.
+#[derive(Debug, PartialEq)]
+pub struct Placed {
+    /// Components after the overrides.
+    pub components: Vec<ApplicationComponent>,
+    /// Cluster and namespace (empty: the Application's), without repetition.
+    pub places: Vec<(String, String)>,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields, default)]
+#[derive(Default)]
+struct Topology {
+    clusters: Option<Vec<String>>,
+    cluster_label_selector: Option<Map<String, Value>>,
+    cluster_selector: Option<Map<String, Value>>,
+    allow_empty: bool,
+    namespace: String,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields, default)]
+struct Override {
+    components: Vec<Patch>,
+    selector: Vec<String>,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields, default)]
+struct Patch {
+    name: String,
+    #[serde(rename = "type")]
+    type_: String,
+    properties: Option<Value>,
+    traits: Vec<TraitPatch>,
+    external_revision: String,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields, default)]
+struct TraitPatch {
+    #[serde(rename = "type")]
+    type_: String,
+    properties: Option<Value>,
+    disable: bool,
+}
+
+/// Merges the named policies into the components of an Application.
+///
+/// # Errors
+/// A policy that does not exist or cannot be read, a cluster that is not there.
+pub fn place(app: &Application, names: &[String]) -> Result<Placed, String> {
+    let mut components = app.spec.components.clone();
+    let mut places: Vec<(String, String)> = Vec::new();
+    let mut has_topology = false;
+    for wanted in names {
+        let named = |(index, policy): &(usize, &AppPolicy)| policy_name(policy, *index) == *wanted;
+        let found = app.spec.policies.iter().enumerate().find(named);
+        let (_, policy) = found.ok_or_else(|| messages::policy_not_found(wanted))?;
+        match policy.type_.as_str() {
+            "topology" => {
+                has_topology = true;
+                let topology: Topology = read(policy, wanted)?;
+                for place in topology_places(topology)? {
+                    if !places.contains(&place) {
+                        places.push(place);
+                    }
+                }
+            }
+            "override" => components = overridden(components, read(policy, wanted)?),
+            "replication" => {
+                return Err(messages::unsupported_call("policy", "replication"));
+            }
+            _ => {}
+        }
+    }
+    if !has_topology {
+        places.push((LOCAL_CLUSTER.to_owned(), String::new()));
+    }
+    Ok(Placed { components, places })
+}
+
+fn read<T: Default + for<'de> Deserialize<'de>>(
+    policy: &AppPolicy,
+    name: &str,
+) -> Result<T, String> {
+    match &policy.properties {
+        None => Ok(T::default()),
+        Some(raw) => {
+            raw.parse().map_err(|error| messages::policy_unreadable(name, &error.to_string()))
+        }
+    }
+}
+
+fn topology_places(topology: Topology) -> Result<Vec<(String, String)>, String> {
+    let place = |cluster: &str| (cluster.to_owned(), topology.namespace.clone());
+    if let Some(clusters) = &topology.clusters {
+        let missing = clusters.iter().find(|cluster| *cluster != LOCAL_CLUSTER);
+        return match missing {
+            Some(cluster) => Err(messages::no_such_cluster(cluster)),
+            None => Ok(clusters.iter().map(|cluster| place(cluster)).collect()),
+        };
+    }
+    // the local cluster has no labels to be chosen by
+    let by_labels = topology.cluster_label_selector.or(topology.cluster_selector);
+    match by_labels.filter(|labels| !labels.is_empty()) {
+        None => Ok(vec![place(LOCAL_CLUSTER)]),
+        Some(_) if topology.allow_empty => Ok(Vec::new()),
+        Some(_) => Err(messages::no_cluster_matches()),
+    }
+}
+
+fn overridden(
+    mut components: Vec<ApplicationComponent>,
+    policy: Override,
+) -> Vec<ApplicationComponent> {
+    for patch in policy.components {
+        let mut matched = false;
+        for component in &mut components {
+            if !patch.name.is_empty() && !matches(&patch.name, &component.name)
+                || patch.name.is_empty()
+                    && !patch.type_.is_empty()
+                    && patch.type_ != component.type_
+            {
+                continue;
+            }
+            matched = true;
+            if !patch.type_.is_empty() && patch.type_ != component.type_ {
+                *component = fresh(&patch, &component.name);
+            } else {
+                merge(component, &patch);
+            }
+        }
+        if !matched && !patch.name.is_empty() && !patch.name.contains('*') {
+            components.push(fresh(&patch, &patch.name));
+        }
+    }
+    if !policy.selector.is_empty() {
+        components.retain(|component| policy.selector.contains(&component.name));
+    }
+    components
+}
+
+/// Whether a name fits a pattern in which `*` stands for anything.
+fn matches(pattern: &str, name: &str) -> bool {
+    let mut parts = pattern.split('*');
+    let Some(rest) = parts.next().and_then(|first| name.strip_prefix(first)) else { return false };
+    let mut parts: Vec<&str> = parts.collect();
+    let Some(last) = parts.pop() else { return rest.is_empty() };
+    let mut rest = rest;
+    for part in parts {
+        let Some(at) = rest.find(part) else { return false };
+        rest = rest.get(at + part.len()..).unwrap_or_default();
+    }
+    rest.ends_with(last)
+}
+
+fn fresh(patch: &Patch, name: &str) -> ApplicationComponent {
+    let mut component = ApplicationComponent {
+        name: name.to_owned(),
+        type_: patch.type_.clone(),
+        ..ApplicationComponent::default()
+    };
+    merge(&mut component, patch);
+    component
+}
+
+fn merge(component: &mut ApplicationComponent, patch: &Patch) {
+    merge_properties(&mut component.properties, patch.properties.as_ref());
+    if !patch.external_revision.is_empty() {
+        component.external_revision.clone_from(&patch.external_revision);
+    }
+    for wanted in &patch.traits {
+        if wanted.disable {
+            component.traits.retain(|known| known.type_ != wanted.type_);
+            continue;
+        }
+        match component.traits.iter_mut().find(|known| known.type_ == wanted.type_) {
+            Some(known) => merge_properties(&mut known.properties, wanted.properties.as_ref()),
+            None => component.traits.push(ApplicationTrait {
+                type_: wanted.type_.clone(),
+                properties: wanted.properties.as_ref().map(RawExtension::new),
+            }),
+        }
+    }
+}
+
+fn merge_properties(base: &mut Option<RawExtension>, over: Option<&Value>) {
+    let Some(over) = over else { return };
+    let mut value = base.as_ref().map_or(Value::Null, RawExtension::to_value);
+    merge_value(&mut value, over);
+    *base = Some(RawExtension::new(&value));
+}
+
+/// Objects are merged, everything else is replaced. Depth is bounded by that of decoded JSON.
+fn merge_value(base: &mut Value, over: &Value) {
+    match (base, over) {
+        (Value::Object(base), Value::Object(over)) => {
+            for (key, value) in over {
+                merge_value(base.entry(key.clone()).or_insert(Value::Null), value);
+            }
+        }
+        (base, over) => *base = over.clone(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    fn app(policies: &Value) -> Application {
+        serde_json::from_value(json!({"metadata": {"name": "a"}, "spec": {
+            "components": [
+                {"name": "web", "type": "webservice", "properties": {"image": "a", "env": {"x": 1, "y": 2}},
+                 "traits": [{"type": "scaler", "properties": {"replicas": 2}}, {"type": "labels"}]},
+                {"name": "my-web-2", "type": "worker", "properties": {"image": "b"}},
+            ],
+            "policies": policies,
+        }}))
+        .unwrap()
+    }
+
+    fn placed(policies: &Value, names: &[&str]) -> Result<Value, String> {
+        let names: Vec<String> = names.iter().map(|n| (*n).to_owned()).collect();
+        let placed = place(&app(policies), &names)?;
+        Ok(json!({
+            "components": serde_json::to_value(&placed.components).unwrap(),
+            "places": placed.places,
+        }))
+    }
+
+    #[test]
+    fn without_policies_everything_goes_to_the_local_cluster() {
+        let all = placed(&json!([]), &[]).unwrap();
+        assert_eq!(all["places"], json!([["local", ""]]));
+        assert_eq!(all["components"].as_array().unwrap().len(), 2);
+    }
+
+    #[test]
+    fn places() {
+        let policies = json!([
+            {"name": "a", "type": "topology", "properties": {"clusters": ["local"], "namespace": "n"}},
+            {"name": "b", "type": "topology", "properties": {"namespace": "n"}},
+            {"name": "far", "type": "topology", "properties": {"clusters": ["mars"]}},
+            {"name": "by-label", "type": "topology", "properties": {"clusterLabelSelector": {"a": "b"}}},
+            {"name": "typo", "type": "topology", "properties": {"cluster": ["local"]}},
+        ]);
+        assert_eq!(placed(&policies, &["a", "b"]).unwrap()["places"], json!([["local", "n"]]));
+        assert!(placed(&policies, &["far"]).unwrap_err().contains("mars"));
+        assert!(placed(&policies, &["by-label"]).is_err());
+        assert!(placed(&policies, &["typo"]).unwrap_err().contains("cluster"));
+        assert_eq!(placed(&policies, &["nope"]).unwrap_err(), "policy nope not found");
+    }
+
+    #[test]
+    fn overrides() {
+        let policies = json!([{"name": "o", "type": "override", "properties": {
+        "components": [
+            {"name": "web", "properties": {"env": {"x": 0}}, "traits": [
+                {"type": "scaler", "properties": {"replicas": 0}},
+                {"type": "labels", "disable": true},
+                {"type": "expose"}]},
+            {"type": "worker", "properties": {"cmd": ["run"]}},
+            {"name": "new", "type": "task", "properties": {"image": "t"}},
+        ]}}]);
+        let result = placed(&policies, &["o"]).unwrap();
+        assert_eq!(
+            result["components"],
+            json!([
+                {"name": "web", "type": "webservice", "properties": {"image": "a", "env": {"x": 0, "y": 2}},
+                 "traits": [{"type": "scaler", "properties": {"replicas": 0}}, {"type": "expose"}]},
+                {"name": "my-web-2", "type": "worker", "properties": {"image": "b", "cmd": ["run"]}},
+                {"name": "new", "type": "task", "properties": {"image": "t"}},
+            ])
+        );
+        let selected =
+            json!([{"name": "o", "type": "override", "properties": {"selector": ["web"]}}]);
+        assert_eq!(placed(&selected, &["o"]).unwrap()["components"].as_array().unwrap().len(), 1);
+    }
+
+    #[test]
+    fn patterns() {
+        for (pattern, name, fits) in [
+            ("web", "web", true),
+            ("web", "my-web-2", false),
+            ("*web*", "my-web-2", true),
+            ("web*", "web-2", true),
+            ("*-2", "my-web-2", true),
+            ("*", "x", true),
+            ("a*a", "a", false),
+        ] {
+            assert_eq!(matches(pattern, name), fits, "{pattern} {name}");
+        }
+    }
+}
