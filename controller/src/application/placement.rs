@@ -1,7 +1,7 @@
 //! What a `deploy` step deploys, and where: the policies it names, merged into the components.
 //!
 //! Answers for `pkg/policy/{topology,override}.go` and `pkg/policy/envbinding/patch.go`. Names with `*` are matched as a
-//! whole, not anywhere inside (compatibility: controller-17).
+//! whole, not anywhere inside (compatibility note vela-controller 16).
 
 use serde::Deserialize;
 use serde_json::{Map, Value};
