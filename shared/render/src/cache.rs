@@ -69,6 +69,10 @@ impl Programs {
 
     /// The compiled text.
     pub(crate) fn text(&self, text: &Arc<str>, flavour: Flavour) -> Result<Program, Errors> {
+        if flavour == Flavour::Schema {
+            // wanted once for each change of a definition: not worth its memory
+            return self.compile(text, flavour);
+        }
         let key = (flavour, Arc::clone(text));
         if let Some(known) = self.cache.lock().get(&key) {
             return known.clone();
