@@ -24,7 +24,7 @@ use vela_workflow::{
 
 use crate::messages;
 
-use super::component::{self, Place};
+use super::component::Place;
 use super::dispatch::Session;
 use super::placement;
 use super::workflow::{self, Run};
@@ -290,52 +290,22 @@ async fn apply_component(
     services: &mut Vec<ComponentStatus>,
     applied: &mut Vec<ClusterObjectReference>,
 ) -> Reply {
-    let text = |key: &str| params.get(key).and_then(Value::as_str).unwrap_or_default().to_owned();
-    let component: ApplicationComponent =
-        match serde_json::from_value(params.get("value").cloned().unwrap_or(Value::Null)) {
-            Ok(component) => component,
-            Err(error) => return Reply::Error(error.to_string()),
-        };
-    let place =
-        Place { cluster: text("cluster"), namespace: text("namespace"), replica: String::new() };
+    let parameter = params.as_object().cloned().unwrap_or_default();
+    let (component, place) = match workflow::component_and_place(&parameter) {
+        Ok(found) => found,
+        Err(error) => return Reply::Error(error),
+    };
     let done = match workflow::apply(session, run, &component, &place).await {
         Ok(done) => done,
         Err(error) => return Reply::Error(error),
     };
-    note(&done, &place, services, applied);
-    let (mut output, mut outputs) = (Value::Null, Map::new());
-    for object in &done.rendered.objects {
-        let live = component::live(session, &object.manifest, &place).await;
-        let value = live.unwrap_or_else(|| object.manifest.clone());
-        match &object.output {
-            None => output = value,
-            Some(name) => {
-                outputs.insert(name.clone(), value);
-            }
-        }
-    }
-    let returned = json!({"output": output, "outputs": outputs});
+    workflow::note(&done, &place, services, applied);
+    let returned = workflow::outputs(session, &done, &place).await;
     let waits = params.get("waitHealthy").and_then(Value::as_bool).unwrap_or(true);
     if waits && !super::status::is_healthy(std::slice::from_ref(&done.status)) {
         return Reply::ReturnsAndWait(returned, messages::WAIT_HEALTHY.to_owned());
     }
     Reply::Returns(returned)
-}
-
-/// Remembers what a component came to.
-fn note(
-    done: &workflow::Done,
-    place: &Place,
-    services: &mut Vec<ComponentStatus>,
-    applied: &mut Vec<ClusterObjectReference>,
-) {
-    for object in &done.rendered.objects {
-        let reference = workflow::reference(object, place);
-        if !applied.contains(&reference) {
-            applied.push(reference);
-        }
-    }
-    services.push(done.status.clone());
 }
 
 /// Deploys components to their places; those whose dependencies are not healthy wait.
@@ -371,7 +341,7 @@ async fn deploy(
                 let key = format!("{cluster}/{namespace}//{}", component.name);
                 match workflow::apply(session, run, component, &place).await {
                     Ok(done) => {
-                        note(&done, &place, services, applied);
+                        workflow::note(&done, &place, services, applied);
                         if super::status::is_healthy(std::slice::from_ref(&done.status)) {
                             healthy.push(&component.name);
                         } else {

@@ -177,26 +177,15 @@ async fn apply_component(
     services: &mut Vec<ComponentStatus>,
     applied: &mut Vec<ClusterObjectReference>,
 ) -> Outcome {
-    let text =
-        |key: &str| parameter.get(key).and_then(Value::as_str).unwrap_or_default().to_owned();
-    let place =
-        Place { cluster: text("cluster"), namespace: text("namespace"), replica: String::new() };
-    let value = parameter.get("value").cloned().unwrap_or(Value::Null);
-    let component: ApplicationComponent = match serde_json::from_value(value) {
-        Ok(component) => component,
-        Err(error) => return Outcome::of(Verdict::Error, error.to_string()),
+    let (component, place) = match component_and_place(parameter) {
+        Ok(found) => found,
+        Err(text) => return Outcome::of(Verdict::Error, text),
     };
     match apply(session, run, &component, &place).await {
         Err(text) => Outcome::of(Verdict::Error, text),
         Ok(done) => {
-            for object in &done.rendered.objects {
-                let reference = reference(object, &place);
-                if !applied.contains(&reference) {
-                    applied.push(reference);
-                }
-            }
             let healthy = super::status::is_healthy(std::slice::from_ref(&done.status));
-            services.push(done.status.clone());
+            note(&done, &place, services, applied);
             if !healthy {
                 return Outcome::of(Verdict::Wait, messages::WAIT_HEALTHY);
             }
@@ -213,6 +202,38 @@ async fn apply_component(
             outcome
         }
     }
+}
+
+/// The component that a parameter holds, and where it goes.
+///
+/// # Errors
+/// In words, for the step.
+pub(super) fn component_and_place(
+    parameter: &Map<String, Value>,
+) -> Result<(ApplicationComponent, Place), String> {
+    let text =
+        |key: &str| parameter.get(key).and_then(Value::as_str).unwrap_or_default().to_owned();
+    let place =
+        Place { cluster: text("cluster"), namespace: text("namespace"), replica: String::new() };
+    let value = parameter.get("value").cloned().unwrap_or(Value::Null);
+    let component = serde_json::from_value(value).map_err(|error| error.to_string())?;
+    Ok((component, place))
+}
+
+/// Remembers what a component came to.
+pub(super) fn note(
+    done: &Done,
+    place: &Place,
+    services: &mut Vec<ComponentStatus>,
+    applied: &mut Vec<ClusterObjectReference>,
+) {
+    for object in &done.rendered.objects {
+        let reference = reference(object, place);
+        if !applied.contains(&reference) {
+            applied.push(reference);
+        }
+    }
+    services.push(done.status.clone());
 }
 
 /// A component after an attempt to bring it to the cluster.
@@ -340,7 +361,7 @@ async fn live_workload(session: &Session<'_>, component: &str) -> Option<Value> 
     Some(live.value())
 }
 
-pub(super) fn reference(object: &Object, place: &Place) -> ClusterObjectReference {
+fn reference(object: &Object, place: &Place) -> ClusterObjectReference {
     let manifest = &object.manifest;
     ClusterObjectReference {
         api_version: api_version(manifest).to_owned(),
@@ -353,13 +374,8 @@ pub(super) fn reference(object: &Object, place: &Place) -> ClusterObjectReferenc
     }
 }
 
-/// A value of a component for other components: a path below `output`, `outputs.<name>` or `context`.
-async fn read_output(
-    session: &Session<'_>,
-    done: &Done,
-    place: &Place,
-    value_from: &str,
-) -> Option<Value> {
+/// `output` and `outputs` of a component: its objects as they are in the cluster.
+pub(super) async fn outputs(session: &Session<'_>, done: &Done, place: &Place) -> Value {
     let (mut output, mut outputs) = (Value::Null, Map::new());
     for object in &done.rendered.objects {
         let live = component::live(session, &object.manifest, place).await;
@@ -371,7 +387,17 @@ async fn read_output(
             }
         }
     }
-    let root = json!({"output": output, "outputs": outputs});
+    json!({"output": output, "outputs": outputs})
+}
+
+/// A value of a component for other components: a path below `output`, `outputs.<name>` or `context`.
+async fn read_output(
+    session: &Session<'_>,
+    done: &Done,
+    place: &Place,
+    value_from: &str,
+) -> Option<Value> {
+    let root = outputs(session, done, place).await;
     let mut at = &root;
     for part in value_from.split('.') {
         let (field, indexes) = part.split_once('[').map_or((part, ""), |(f, rest)| (f, rest));
