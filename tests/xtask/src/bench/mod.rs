@@ -1,5 +1,6 @@
 //! `cargo xtask bench WHAT`: time, memory and API calls.
 
+mod admission;
 mod cue;
 mod smoke;
 
@@ -16,6 +17,8 @@ pub(crate) struct Args {
 
 #[derive(Subcommand)]
 enum What {
+    /// Load the webhook with small and large Applications from few and many clients
+    Admission(admission::Args),
     /// Compare our CUE evaluator with Go's: time of warm and cold renders, memory
     Cue(cue::Args),
     /// Create Applications of one webservice each, wait until all run, delete them
@@ -24,6 +27,7 @@ enum What {
 
 pub(crate) fn run(args: &Args) -> Result<ExitCode> {
     match &args.what {
+        What::Admission(args) => admission::run(args),
         What::Cue(args) => cue::run(args),
         What::Smoke(args) => smoke::run(args),
     }
