@@ -38,12 +38,8 @@ impl Renderer {
         let mut evaluation = program.evaluate(&[], &self.limits);
         let root = evaluation.root();
         if let Err(errors) = evaluation.validate(root, false) {
-            // `errs` is what a template says of its own result, and there is none without parameters
-            vetted.errors =
-                lines(&errors).into_iter().filter(|line| !line.starts_with("errs")).collect();
-            if !vetted.errors.is_empty() {
-                return vetted;
-            }
+            vetted.errors = lines(&errors);
+            return vetted;
         }
         vetted.required_parameters = required(&mut evaluation, root);
         vetted.is_enabled_mistyped = evaluation

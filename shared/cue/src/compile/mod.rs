@@ -144,7 +144,9 @@ impl Compiler<'_> {
             let path = file.ast.str(import.path);
             let bare = path.split_once(':').map_or(path, |(p, _)| p);
             let name = import.local_name(&file.ast).to_owned();
-            let Some(what) = self.find_package(bare) else {
+            // `path:name` names one of several packages in a folder.
+            let found = self.find_package(path);
+            let Some(what) = found.or_else(|| self.find_package(bare)) else {
                 self.error(import.span, format!("package {path:?} not found"));
                 continue;
             };

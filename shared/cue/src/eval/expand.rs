@@ -771,8 +771,16 @@ impl Machine<'_> {
                 _ => None,
             })
         });
+        // `{x}` is whatever `x` turns out to be.
+        let open_embedding = vertex.extra.as_ref().is_some_and(|x| {
+            x.tasks.iter().any(|t| {
+                matches!((t.kind, t.state), (TaskKind::Expr, TaskState::Failed(_)))
+                    && t.conj.flags & EMBED != 0
+            })
+        });
         let vertex = self.vm(v);
         if vertex.maybe_struct
+            && !open_embedding
             && !vertex.is_struct
             && !vertex.is_list
             && !vertex.atom.is_atom()

@@ -168,7 +168,8 @@ impl Machine<'_> {
                         return Err(self.err_at(Class::Incomplete, Msg::Text(text), w, &[e]));
                     }
                     if vertex.is_struct || vertex.is_list {
-                        return Ok(Val::Node(w));
+                        // What may still get fields cannot be computed with.
+                        return vertex.incomplete.map_or(Ok(Val::Node(w)), Err);
                     }
                     if let Some(atom) = super::scalar::pinned(vertex.kind, &vertex.checks) {
                         return Ok(atom);

@@ -23,6 +23,48 @@ pub(crate) fn evaluate(
     expression: Option<&str>,
     inputs: &[(&str, &Value)],
 ) -> Result<(Evaluation, Node), Errors> {
+    evaluate_with(&Packages::std(), files, expression, inputs)
+}
+
+/// The packages of a record's own module: an evaluator without modules gets them registered.
+pub(crate) fn packages(record: &Record<'_>) -> Packages {
+    let mut packages = Packages::std();
+    let Some(module) = record.file("cue.mod/module.cue").and_then(|text| {
+        let name = text.lines().find_map(|line| line.strip_prefix("module:"))?;
+        Some(name.trim().trim_matches('"').to_owned())
+    }) else {
+        return packages;
+    };
+    for (name, text) in record.files() {
+        let Some((folder, _)) = name.rsplit_once('/').filter(|_| name.ends_with(".cue")) else {
+            continue;
+        };
+        if folder == "cue.mod" {
+            continue;
+        }
+        let path = match folder.strip_prefix("cue.mod/pkg/") {
+            Some(vendored) => vendored.to_owned(),
+            None => format!("{module}/{folder}"),
+        };
+        let (file, _) = cue_syntax::parse(name, text, &cue_syntax::ParseLimits::default());
+        let Some(package) = file.package.map(|package| file.ast.str(package.symbol)) else {
+            continue;
+        };
+        if path.ends_with(&format!("/{package}")) {
+            packages.register(&path, text);
+        }
+        packages.register(&format!("{path}:{package}"), text);
+    }
+    packages
+}
+
+/// As [`evaluate`], with more packages than the standard ones.
+pub(crate) fn evaluate_with(
+    packages: &Packages,
+    files: &[(&str, &str)],
+    expression: Option<&str>,
+    inputs: &[(&str, &Value)],
+) -> Result<(Evaluation, Node), Errors> {
     let extra = expression.map(|expression| {
         let package = files.iter().find_map(|(name, text)| {
             let (file, _) = cue_syntax::parse(name, text, &cue_syntax::ParseLimits::default());
@@ -35,7 +77,7 @@ pub(crate) fn evaluate(
     if let Some(extra) = &extra {
         files.push(("--expression", extra));
     }
-    let program = Program::compile_files(&files, &Packages::std())?;
+    let program = Program::compile_files(&files, packages)?;
     let mut evaluation = program.evaluate(inputs, &Limits::default());
     let root = evaluation.root();
     let node = match extra {
@@ -65,7 +107,7 @@ pub(crate) fn exported(result: Result<Value, Errors>) -> Json {
 
 /// The whole instance, or the record's expression, as JSON.
 pub(crate) fn export(record: &Record<'_>) -> Json {
-    let outcome = evaluate(&record.loaded(), record.json.str("expr"), &[]);
+    let outcome = evaluate_with(&packages(record), &record.loaded(), record.json.str("expr"), &[]);
     exported(outcome.and_then(|(mut evaluation, node)| evaluation.export(node)))
 }
 
@@ -80,7 +122,7 @@ pub(crate) fn syntax(record: &Record<'_>) -> Json {
         braces: true,
         indent: cue_syntax::Indent::Tab,
     };
-    match evaluate(&record.loaded(), record.json.str("expr"), &[]) {
+    match evaluate_with(&packages(record), &record.loaded(), record.json.str("expr"), &[]) {
         Ok((mut evaluation, node)) => {
             let text = print::print(&mut evaluation, node, options);
             Json::object([("text", text.into())])
@@ -91,7 +133,8 @@ pub(crate) fn syntax(record: &Record<'_>) -> Json {
 
 /// Each top-level field on its own.
 pub(crate) fn fields(record: &Record<'_>) -> Json {
-    let (mut evaluation, root) = match evaluate(&record.loaded(), None, &[]) {
+    let (mut evaluation, root) = match evaluate_with(&packages(record), &record.loaded(), None, &[])
+    {
         Ok(found) => found,
         Err(errors) => return failure(&errors),
     };
@@ -112,18 +155,20 @@ pub(crate) fn validate(record: &Record<'_>) -> Json {
     let options = record.json.strings("options");
     let concrete = options.contains(&"concrete=true");
     let cycles = options.contains(&"disallowcycles=true");
-    let outcome = evaluate(&record.loaded(), None, &[]).and_then(|(mut evaluation, node)| {
-        evaluation.validate(node, concrete)?;
-        if cycles {
-            // Cycle errors are incomplete by nature; only this option reports them.
-            if let Err(errors) = evaluation.validate(node, true)
-                && errors.list().iter().any(|error| error.class == Class::Cycle)
-            {
-                return Err(errors);
+    let outcome = evaluate_with(&packages(record), &record.loaded(), None, &[]).and_then(
+        |(mut evaluation, node)| {
+            evaluation.validate(node, concrete)?;
+            if cycles {
+                // Cycle errors are incomplete by nature; only this option reports them.
+                if let Err(errors) = evaluation.validate(node, true)
+                    && errors.list().iter().any(|error| error.class == Class::Cycle)
+                {
+                    return Err(errors);
+                }
             }
-        }
-        Ok(())
-    });
+            Ok(())
+        },
+    );
     match outcome {
         Ok(()) => Json::object([("valid", true.into())]),
         Err(errors) => failure(&errors),
@@ -137,7 +182,7 @@ pub(crate) fn unify(record: &Record<'_>) -> Json {
     let joined = |parts: Vec<String>| parts.join(" & ");
     let outcome = if names.is_empty() {
         let expression = joined(paths.iter().map(|path| format!("({path})")).collect());
-        evaluate(&record.loaded(), Some(&expression), &[])
+        evaluate_with(&packages(record), &record.loaded(), Some(&expression), &[])
     } else {
         let texts = names.iter().filter_map(|name| record.file(name));
         let text = joined(texts.map(|text| format!("{{\n{text}\n}}")).collect());

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 
 use cue::{Class, Description, Errors, Evaluation, Form, Kind, Marker, Node, Value};
 
-use super::eval::{data, evaluate, failure, one_error};
+use super::eval::{data, evaluate, evaluate_with, failure, one_error, packages};
 use super::json::Json;
 use super::record::Record;
 
@@ -13,7 +13,7 @@ const MOST_NODES: usize = 200_000;
 
 /// The whole instance as a tree.
 pub(crate) fn tree(record: &Record<'_>) -> Json {
-    match evaluate(&record.loaded(), None, &[]) {
+    match evaluate_with(&packages(record), &record.loaded(), None, &[]) {
         Ok((mut evaluation, root)) => {
             Json::object([("tree", Writer::new(&mut evaluation, true).node(root, String::new()))])
         }
