@@ -1,0 +1,174 @@
+//! What follows a pass over the workflow: the record of a finished run, health, state-keep, collection, the phase.
+
+use std::time::Duration;
+
+use jiff::Timestamp;
+use serde_json::json;
+use tracing::warn;
+use vela_api::names::{condition as types, event, phase};
+use vela_api::{AppStatus, Application, ApplicationRevision};
+use vela_apply::gc::Scope;
+use vela_apply::plan::PatchKind;
+use vela_cluster::{Identity, Target};
+use vela_workflow::WorkflowPhase;
+
+use crate::context::Context;
+use crate::events::Severity;
+use crate::messages;
+use crate::queue::Key;
+
+use super::dispatch::Session;
+use super::{about, gc, health, history, statekeep, status, workflow};
+
+/// How long after the last event a collection is looked at again; watches are faster.
+const LOOK_AGAIN: Duration = Duration::from_secs(3);
+
+/// How a look at an Application ended.
+pub(super) struct End {
+    pub(super) status: AppStatus,
+    /// When to look again; `None`: at the resync.
+    pub(super) again: Option<Duration>,
+    /// Nothing is left to do or to wait for.
+    pub(super) settled: bool,
+}
+
+/// The run is over: conditions, events, and the revision's own record of it.
+pub(super) async fn finish(
+    ctx: &Context,
+    session: &Session<'_>,
+    app: &Application,
+    status: &mut AppStatus,
+    phase: WorkflowPhase,
+    revision: &str,
+) {
+    let now = Timestamp::now();
+    if phase == WorkflowPhase::Succeeded {
+        status::set_true(status, types::WORKFLOW, now);
+        let about = about(app);
+        let message = messages::WORKFLOW_FINISHED;
+        ctx.events.tell(&about, Severity::Normal, event::APPLIED, message, revision);
+    }
+    let body = json!({"status": {
+        "succeeded": phase == WorkflowPhase::Succeeded,
+        "workflow": status.workflow,
+        "workflowContext": {"vars": "\n"},
+    }});
+    let target = Target {
+        api_version: vela_api::V1BETA1,
+        kind: ApplicationRevision::KIND,
+        namespace: &session.owner.namespace,
+        name: revision,
+    };
+    let own = Identity::default();
+    match ctx.io.patch(&target, "status", (PatchKind::Merge, &body), false, &own).await {
+        Ok(answer) => history::took(ctx, answer),
+        // The record is informational; the Application's own status says the same.
+        Err(error) => warn!(%error, revision, "the revision's status could not be written"),
+    }
+}
+
+/// Health, state-keep, collection and the phase, as far as the workflow's state allows.
+pub(super) async fn after_workflow(
+    session: &mut Session<'_>,
+    app: &Application,
+    run: &workflow::Run<'_>,
+    workflow: WorkflowPhase,
+    was_done: bool,
+    end: &mut End,
+    now: Timestamp,
+) {
+    let ctx = session.ctx;
+    status::phase_of(workflow).clone_into(&mut end.status.phase);
+    let succeeded = workflow == WorkflowPhase::Succeeded;
+    if succeeded {
+        let current = session.trackers.current(session.run());
+        end.status.applied_resources = session
+            .trackers
+            .records(&current)
+            .iter()
+            .map(|record| status::reference(record, vela_api::names::creator::WORKFLOW))
+            .collect();
+        if was_done {
+            health::refresh(session, run, &mut end.status).await;
+        }
+        if !status::is_healthy(&end.status.services) && !health::is_managed(run) {
+            phase::UNHEALTHY.clone_into(&mut end.status.phase);
+        }
+    }
+    let mut settled = workflow.is_final() || workflow == WorkflowPhase::Suspending;
+    if succeeded || workflow == WorkflowPhase::Suspending {
+        settled &= keep_state(session, app, end, now).await;
+    }
+    let goes_on =
+        workflow == WorkflowPhase::Failed && session.policies.garbage_collect.continue_on_failure;
+    let scope = if succeeded || goes_on { Scope::History } else { Scope::Marked };
+    // What the decision was made for must still be the newest spec.
+    let newest = ctx.apps.get(&Key::new(&*session.owner.namespace, &*session.owner.name));
+    if newest.is_none_or(|newest| newest.metadata.generation != app.metadata.generation) {
+        end.again = Some(Duration::ZERO);
+        return;
+    }
+    let spared = if succeeded { Vec::new() } else { session.components.clone() };
+    let collected = gc::collect(session, app, scope, &spared).await;
+    if let Some(error) = &collected.error {
+        status::set_collecting(&mut end.status, &messages::gc_failed(error), now);
+        let text = error.clone();
+        ctx.events.tell(&about(app), Severity::Warning, event::FAILED_GC, &text, "");
+        end.again = Some(LOOK_AGAIN);
+        return;
+    }
+    if !collected.waiting.is_empty() {
+        let text = messages::waiting_for(&collected.waiting);
+        status::set_collecting(&mut end.status, &text, now);
+        end.again = Some(end.again.map_or(LOOK_AGAIN, |again| again.min(LOOK_AGAIN)));
+        return;
+    }
+    if succeeded {
+        let latest =
+            end.status.latest_revision.as_ref().map(|r| r.name.clone()).unwrap_or_default();
+        let limit = session
+            .policies
+            .garbage_collect
+            .application_revision_limit
+            .and_then(|limit| usize::try_from(limit).ok())
+            .unwrap_or(ctx.settings.application_revision_limit);
+        if let Err(error) = gc::collect_revisions(session, &[&latest], limit).await {
+            warn!(%error, "old revisions could not be deleted");
+        }
+        if end.status.conditions.iter().all(|c| c.type_ != types::STATE_KEEP || c.is_true()) {
+            status::set_ready(&mut end.status, now);
+            ctx.events.tell(
+                &about(app),
+                Severity::Normal,
+                event::DEPLOYED,
+                messages::DEPLOYED,
+                &latest,
+            );
+        }
+    }
+    end.settled = settled;
+}
+
+/// Puts drifted objects back. Returns whether all went well.
+pub(super) async fn keep_state(
+    session: &Session<'_>,
+    app: &Application,
+    end: &mut End,
+    now: Timestamp,
+) -> bool {
+    let (repaired, errors) = statekeep::keep(session).await;
+    let ctx = session.ctx;
+    let about = about(app);
+    for one in &repaired {
+        ctx.events.tell(&about, Severity::Normal, "DriftCorrected", &one.message, "");
+    }
+    if errors.is_empty() {
+        end.status.conditions.retain(|c| c.type_ != types::STATE_KEEP);
+        return true;
+    }
+    let text = messages::errors(&errors);
+    status::set_failed(&mut end.status, types::STATE_KEEP, &text, now);
+    ctx.events.tell(&about, Severity::Warning, event::FAILED_STATE_KEEP, &text, "");
+    end.again = Some(end.again.map_or(LOOK_AGAIN * 5, |again| again.min(LOOK_AGAIN * 5)));
+    false
+}

@@ -1,0 +1,105 @@
+//! Negative ends of a reconcile: the condition, the phase and the event that say what went wrong.
+
+use std::time::Duration;
+
+use jiff::Timestamp;
+use tracing::{debug, warn};
+use vela_api::names::{condition as types, event, phase};
+use vela_api::{AppStatus, Application};
+use vela_cluster::IoError;
+
+use crate::context::Context;
+use crate::events::Severity;
+use crate::messages;
+use crate::queue::{Key, Next};
+
+use super::{about, finalize, status};
+
+/// A phase that ended badly: which condition says so, in which phase the Application stays, and which event tells.
+#[derive(Debug)]
+pub(super) struct Failed {
+    pub(super) condition: &'static str,
+    pub(super) phase: &'static str,
+    pub(super) event: Option<&'static str>,
+    pub(super) message: String,
+}
+
+impl Failed {
+    pub(super) fn synced(message: impl Into<String>) -> Self {
+        Self {
+            condition: types::SYNCED,
+            phase: phase::STARTING,
+            event: None,
+            message: message.into(),
+        }
+    }
+
+    pub(super) fn parsed(message: impl Into<String>) -> Self {
+        Self {
+            condition: types::PARSED,
+            phase: phase::RENDERING,
+            event: Some(event::FAILED_PARSE),
+            message: message.into(),
+        }
+    }
+
+    pub(super) fn revision(message: impl Into<String>) -> Self {
+        Self {
+            condition: types::REVISION,
+            phase: phase::RENDERING,
+            event: Some(event::FAILED_REVISION),
+            message: message.into(),
+        }
+    }
+
+    pub(super) fn policy(message: impl Into<String>) -> Self {
+        Self {
+            condition: types::POLICY,
+            phase: phase::GENERATING_POLICY,
+            event: Some(event::FAILED_APPLY),
+            message: message.into(),
+        }
+    }
+
+    pub(super) fn workflow(message: impl Into<String>) -> Self {
+        Self {
+            condition: types::WORKFLOW,
+            phase: phase::WORKFLOW_FAILED,
+            event: Some(event::FAILED_WORKFLOW),
+            message: message.into(),
+        }
+    }
+}
+
+/// A negative end: condition, event, status, and another look after a delay.
+pub(super) async fn give_up(
+    ctx: &Context,
+    app: &Application,
+    mut wanted: AppStatus,
+    failed: Failed,
+) -> Result<Next, IoError> {
+    debug!(condition = failed.condition, message = failed.message, "reconcile failed");
+    status::set_failed(&mut wanted, failed.condition, &failed.message, Timestamp::now());
+    failed.phase.clone_into(&mut wanted.phase);
+    if let Some(reason) = failed.event {
+        let once = app.metadata.generation.unwrap_or_default().to_string();
+        ctx.events.tell(&about(app), Severity::Warning, reason, &failed.message, &once);
+    }
+    match finalize::write_status(ctx, app, &wanted).await {
+        Ok(_) => Ok(Next::Failed),
+        Err(error) if error.is_conflict() => Ok(Next::After(Duration::ZERO)),
+        Err(error) => Err(error),
+    }
+}
+
+/// A reconcile of the Application panicked: its owner hears of it, the others do not.
+pub async fn tell_broken(ctx: &Context, key: &Key, text: &str) {
+    let Some(app) = ctx.apps.get(key) else { return };
+    let message = messages::reconcile_panicked(text);
+    ctx.events.tell(&about(&app), Severity::Warning, "ReconcileError", &message, "");
+    let mut wanted = app.status.clone();
+    status::set_failed(&mut wanted, types::SYNCED, &message, Timestamp::now());
+    if let Err(error) = finalize::write_status(ctx, &app, &wanted).await {
+        warn!(%error, "the condition could not be written");
+    }
+}

@@ -1,0 +1,205 @@
+//! The phases of a reconcile in order: parsing, revision, policies, workflow, and what follows it.
+
+use std::sync::Arc;
+
+use jiff::Timestamp;
+use vela_api::names::{condition as types, event, label};
+use vela_api::reference::Revision as LatestRevision;
+use vela_api::{AppStatus, Application};
+use vela_workflow::{convert, generate};
+
+use crate::context::Context;
+use crate::events::Severity;
+use crate::messages;
+use crate::queue::Key;
+
+use super::component::{self, Frame};
+use super::dispatch::Session;
+use super::end::{self, End};
+use super::failure::Failed;
+use super::parse::{self, Used};
+use super::resolve::{self, Found};
+use super::revision::{self, Choice};
+use super::{about, begin, history, status, workflow};
+
+type Outcome<T> = Result<T, (AppStatus, Failed)>;
+
+/// The phases from parsing on.
+pub(super) async fn run(
+    ctx: &Context,
+    session: &mut Session<'_>,
+    app: &Application,
+    mut status: AppStatus,
+    now: Timestamp,
+) -> Outcome<End> {
+    let key = Key::new(&*session.owner.namespace, &*session.owner.name);
+    let all = match history::read(ctx, &key) {
+        Ok(all) => all,
+        Err(text) => return Err((status, Failed::revision(text))),
+    };
+    let latest_name = status.latest_revision.as_ref().map(|r| r.name.clone()).unwrap_or_default();
+    let latest = all.iter().find(|r| r.metadata.name.as_deref() == Some(&latest_name));
+    // A pinned Application is what its revision says, whatever its spec says now.
+    let pinned = latest.filter(|revision| {
+        !session.publish_version.is_empty()
+            && revision::publish_version(&revision.metadata) == session.publish_version
+    });
+    let mut subject = app.clone();
+    if let Some(pinned) = pinned {
+        subject.spec = pinned.spec.application.spec.clone();
+        session.components = subject.spec.components.iter().map(|c| c.name.clone()).collect();
+    }
+    // Parsing.
+    let found = match pinned {
+        Some(pinned) => Ok(resolve::from_revision(pinned)),
+        None => resolve::collect(ctx, &subject, latest),
+    };
+    let Found { used, policies, workflow: referenced } = match found {
+        Ok(found) => found,
+        Err(text) => return Err((status, Failed::parsed(text))),
+    };
+    status::set_true(&mut status, types::PARSED, now);
+    // Revision.
+    let auto_update = !resolve::pinned_annotation(app).is_empty();
+    let spec = revision::snapshot(&subject, &used, policies, referenced.clone());
+    let choice = match pinned {
+        Some(_) => Choice::Latest,
+        None => revision::choose(&spec, &session.publish_version, &latest_name, &all, auto_update),
+    };
+    let (name, hash, used) = match choice {
+        Choice::Latest => {
+            let Some(latest) = latest else {
+                return Err((status, Failed::revision(messages::LATEST_REVISION_GONE)));
+            };
+            let hash = revision::label(&latest.metadata, label::APP_REVISION_HASH).to_owned();
+            (latest_name.clone(), hash, resolve::renewed(latest, used))
+        }
+        Choice::Older(name) => {
+            let found = all.iter().find(|r| r.metadata.name.as_deref() == Some(&name));
+            let hash = found
+                .map(|r| revision::label(&r.metadata, label::APP_REVISION_HASH).to_owned())
+                .unwrap_or_default();
+            (name, hash, used)
+        }
+        Choice::New => match history::create(ctx, session, &subject, spec, &all, &status).await {
+            Ok((name, hash)) => (name, hash, used),
+            Err(error) => return Err((status, Failed::revision(error.to_string()))),
+        },
+    };
+    session.revision.clone_from(&name);
+    status.latest_revision = Some(LatestRevision {
+        name: name.clone(),
+        revision: revision::number(&name),
+        revision_hash: hash.clone(),
+    });
+    status::set_true(&mut status, types::REVISION, now);
+    let frame = frame(&subject, &name, &hash);
+    // Policies that are objects.
+    match apply_policies(session, &frame, &subject, &used).await {
+        Ok(()) => status::set_true(&mut status, types::POLICY, now),
+        Err(text) => return Err((status, Failed::policy(text))),
+    }
+    // Workflow.
+    let token = if session.publish_version.is_empty() {
+        name.clone()
+    } else {
+        session.publish_version.clone()
+    };
+    if let Err(text) = begin::run(ctx, session, app, &mut status, &token, &subject, now).await {
+        return Err((status, Failed::workflow(text)));
+    }
+    let workflow = match generate::workflow(&subject, referenced.as_ref()) {
+        Ok(workflow) => workflow,
+        Err(error) => return Err((status, Failed::workflow(error.to_string()))),
+    };
+    status::set_true(&mut status, types::RENDER, now);
+    tell_progress(ctx, app, &token);
+    let run = workflow::Run { app: &subject, used: &used, frame: &frame, workflow: &workflow };
+    let stored = status.workflow.clone().unwrap_or_default();
+    let engine = convert::from_api(&stored);
+    let done = stored.finished && engine.phase.is_final();
+    let mut again = None;
+    let phase = if done {
+        engine.phase
+    } else {
+        let (memory, variables) = begin::remembered(ctx, &key, &stored, &token);
+        let ran = workflow::pass(session, &run, engine, memory, variables, now).await;
+        let workflow::Ran { progress, services, applied } = ran;
+        for service in services {
+            status::put_service(&mut status.services, service);
+        }
+        for reference in applied {
+            if !status.applied_resources.contains(&reference) {
+                status.applied_resources.push(reference);
+            }
+        }
+        let mut next = convert::to_api(&progress.status, &workflow.mode_text(), &stored);
+        if progress.phase.is_final() {
+            next.finished = true;
+            next.end_time = Some(vela_api::condition::seconds(Timestamp::now()));
+        }
+        status.workflow = Some(next);
+        {
+            let memory = ctx.memory(&key);
+            let mut memory = memory.lock();
+            memory.workflow = progress.memory;
+            memory.variables = (token.clone(), progress.variables);
+        }
+        again = progress.again;
+        if progress.phase.is_final() {
+            end::finish(ctx, session, app, &mut status, progress.phase, &name).await;
+        }
+        progress.phase
+    };
+    let in_spec = |name: &str| session.components.iter().any(|component| component == name);
+    status.services.retain(|service| in_spec(&service.name));
+    let mut end = End { status, again, settled: false };
+    end::after_workflow(session, app, &run, phase, done, &mut end, now).await;
+    Ok(end)
+}
+
+fn frame(app: &Application, revision: &str, hash: &str) -> Frame {
+    let components =
+        app.spec.components.iter().filter_map(|c| serde_json::to_value(c).ok()).collect();
+    Frame {
+        app: Arc::new(vela_render::App {
+            name: app.metadata.name.clone().unwrap_or_default(),
+            namespace: app.metadata.namespace.clone().unwrap_or_default(),
+            revision: revision.to_owned(),
+            labels: app.metadata.labels.clone().unwrap_or_default(),
+            annotations: app.metadata.annotations.clone().unwrap_or_default(),
+            components,
+        }),
+        revision_hash: hash.to_owned(),
+    }
+}
+
+/// Renders and dispatches the policies that have a definition of their own.
+async fn apply_policies(
+    session: &mut Session<'_>,
+    frame: &Frame,
+    app: &Application,
+    used: &Used,
+) -> Result<(), String> {
+    let policies: Vec<_> = parse::rendered_policies(&app.spec.policies).cloned().collect();
+    for policy in policies {
+        let Some(found) = parse::stored(&used.policies, &policy.type_) else { continue };
+        let mut manifests =
+            component::render_policy(session.ctx, frame, &policy, found.as_ref()).await?;
+        session.dispatch(&mut manifests, "").await?;
+    }
+    Ok(())
+}
+
+/// The events of a run that came this far.
+fn tell_progress(ctx: &Context, app: &Application, token: &str) {
+    let about = about(app);
+    for (reason, message) in [
+        (event::PARSED, messages::PARSED),
+        (event::REVISIONED, messages::REVISIONED),
+        (event::POLICY_GENERATED, messages::POLICY_GENERATED),
+        (event::RENDERED, messages::RENDERED),
+    ] {
+        ctx.events.tell(&about, Severity::Normal, reason, message, token);
+    }
+}
