@@ -80,5 +80,13 @@ fn fields(evaluation: &mut Evaluation, node: Node, depth: usize) -> Term {
         let definition = field.class == LabelClass::Definition;
         out.insert(field.label, Field { optional, definition, markers, term });
     }
-    Term::Struct(out)
+    let term = Term::Struct(out);
+    // A condition or loop that cannot be decided yet: the fields it may add are missing.
+    match evaluation.error(node) {
+        None => term,
+        Some(errors) => {
+            let text = errors.list().first().map(|e| e.message.clone()).unwrap_or_default();
+            Term::All(vec![Term::Unknown(text.into()), term])
+        }
+    }
 }

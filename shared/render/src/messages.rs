@@ -84,7 +84,12 @@ pub(crate) fn patch_error(error: &PatchError) -> String {
         }
         PatchError::Operations(why) => format!("failed to decode patch: {why}"),
         PatchError::Apply(why) => format!("failed to apply json patch: {why}"),
+        PatchError::Undecided(missing) => format!("result check err: {}", first_of(missing)),
     }
+}
+
+pub(crate) fn unknown_key(key: &str, reason: &str) -> String {
+    format!("the key {key} of this element is not known: {reason}")
 }
 
 pub(crate) fn settings(name: &str, cause: &dyn Display) -> String {

@@ -15,7 +15,7 @@ pub(super) fn merge(base: &Term, patch: &Term) -> Result<Term, PatchError> {
     }
     merge_value(&mut base, &patch);
     // By way of JSON, whose objects are in alphabetical order.
-    Ok(reopened(&json::to_cue(&json::from_cue(&base))))
+    Ok(reopened(&json::sorted(base)))
 }
 
 fn merge_value(base: &mut Value, patch: &Value) {

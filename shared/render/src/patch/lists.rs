@@ -60,7 +60,7 @@ pub(super) fn merge(patch: &[Term], base: &mut [Term], keys: &str, empty_matched
 }
 
 /// The value at a dotted path.
-fn lookup<'a>(element: &'a Term, key: &str) -> Option<&'a Term> {
+pub(super) fn lookup<'a>(element: &'a Term, key: &str) -> Option<&'a Term> {
     key.split('.').try_fold(element, |term, label| match term {
         Term::Struct(fields) => fields.get(label).filter(|f| !f.optional).map(|f| &f.term),
         _ => None,

@@ -10,7 +10,7 @@ mod markers;
 pub use markers::{Markers, Strategy};
 
 use crate::messages;
-use crate::term::{Conflict, Field, Fields, Incomplete, Term, unify};
+use crate::term::{Conflict, Field, Fields, Incomplete, Path, Term, unify};
 use cue::Value;
 use ecow::EcoString;
 use lists::Merged;
@@ -30,6 +30,8 @@ pub enum PatchError {
     Operations(String),
     /// An operation failed.
     Apply(String),
+    /// A part of the patch depends on something that is not there.
+    Undecided(Vec<Incomplete>),
 }
 
 impl std::fmt::Display for PatchError {
@@ -58,11 +60,60 @@ pub fn apply(base: Term, patch: &Term, markers: &Markers) -> Result<Term, PatchE
 /// # Errors
 /// [`PatchError::Conflicts`].
 pub fn strategic(mut base: Term, mut patch: Term) -> Result<Term, PatchError> {
+    let undecided = undecided(&patch);
+    if !undecided.is_empty() {
+        return Err(PatchError::Undecided(undecided));
+    }
     base.open_lists();
     if let (Term::Struct(fields), Term::Struct(base_fields)) = (&mut patch, &mut base) {
         walk_struct(fields, Some(base_fields), None);
     }
     unify(patch, base).map_err(PatchError::Conflicts)
+}
+
+/// The structs of a patch that lack fields because a condition cannot be decided, and the list
+/// elements whose key is not known: merging them would silently do half of the work.
+fn undecided(patch: &Term) -> Vec<Incomplete> {
+    let mut found = Vec::new();
+    collect_undecided(patch, None, &mut Path::default(), &mut found);
+    found
+}
+
+fn collect_undecided(
+    term: &Term,
+    key: Option<&EcoString>,
+    path: &mut Path,
+    found: &mut Vec<Incomplete>,
+) {
+    match term {
+        Term::Struct(fields) => {
+            for (label, field) in fields.iter().filter(|(_, f)| !f.optional && !f.definition) {
+                path.push_label(label);
+                let key = field.markers.patch_key.as_ref().or(key);
+                collect_undecided(&field.term, key, path, found);
+                path.pop();
+            }
+        }
+        Term::List { items, .. } => {
+            for (index, item) in items.iter().enumerate() {
+                path.push_index(index);
+                for key in key.into_iter().flat_map(|keys| keys.split(',')) {
+                    if let Some(Term::Unknown(reason)) = lists::lookup(item, key) {
+                        let message = messages::unknown_key(key, reason);
+                        found.push(Incomplete { path: path.to_string(), message });
+                    }
+                }
+                collect_undecided(item, key, path, found);
+                path.pop();
+            }
+        }
+        Term::All(terms) => {
+            if let [Term::Unknown(reason), Term::Struct(_)] = terms.as_slice() {
+                found.push(Incomplete { path: path.to_string(), message: reason.to_string() });
+            }
+        }
+        _ => {}
+    }
 }
 
 /// Walks the patch in pre-order, re-ordering its lists and substituting values of the base.
