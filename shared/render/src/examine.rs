@@ -104,8 +104,10 @@ fn outputs(evaluation: &mut Evaluation, root: Node) -> Vec<(String, String)> {
 
 #[cfg(test)]
 mod own_definitions {
+    use crate::cache::Flavour;
     use crate::{Renderer, file};
     use std::path::Path;
+    use std::sync::Arc;
 
     #[test]
     fn pass_their_own_examination() {
@@ -127,6 +129,34 @@ mod own_definitions {
             }
         }
         assert!(seen > 50, "{seen}");
+        assert!(bad.is_empty(), "{bad:#?}");
+    }
+
+    /// Steps import packages of the workflow engine; here these are open, which leaves the
+    /// templates' own mistakes.
+    #[test]
+    fn steps_have_no_errors_of_their_own() {
+        let folder = Path::new(env!("CARGO_MANIFEST_DIR"))
+            .join("../../charts/vela-core/definitions/workflow-step");
+        let renderer = Renderer::default();
+        let mut bad = Vec::new();
+        for entry in std::fs::read_dir(folder).unwrap() {
+            let path = entry.unwrap().path();
+            let text = std::fs::read_to_string(&path).unwrap();
+            let object = file::load("definition", &text).unwrap();
+            let template = object.pointer("/spec/schematic/cue/template").unwrap();
+            let template = Arc::from(template.as_str().unwrap());
+            match renderer.programs.text(&template, Flavour::Schema) {
+                Err(errors) => bad.push((path, errors)),
+                Ok(program) => {
+                    let mut evaluation = program.evaluate(&[], &renderer.limits);
+                    let root = evaluation.root();
+                    if let Err(errors) = evaluation.validate(root, false) {
+                        bad.push((path, errors));
+                    }
+                }
+            }
+        }
         assert!(bad.is_empty(), "{bad:#?}");
     }
 }
