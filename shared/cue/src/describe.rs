@@ -241,6 +241,8 @@ impl Machine<'_> {
             Val::All(list) => Form::All(list.iter().map(|val| self.form(val)).collect()),
             Val::CoreFunc(core) => Form::Call(core.name().into(), Vec::new()),
             Val::Node(w) => {
+                // An argument may not have been looked at yet.
+                self.settle(*w);
                 let w = self.deref(*w);
                 let vertex = self.v(w);
                 let scalar = !vertex.is_struct

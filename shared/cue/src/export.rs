@@ -7,16 +7,12 @@ use crate::limits::LimitError;
 use crate::value::{Fields, Number, Value};
 use ecow::EcoString;
 
-/// Whether a label needs no quotes.
+/// Whether a label needs no quotes where labels are shown; keywords are labels like others there.
 pub(crate) fn is_ident(name: &str) -> bool {
     let mut chars = name.chars();
     chars.next().is_some_and(|c| c.is_alphabetic() || c == '$' || c == '_')
         && chars.all(|c| c.is_alphanumeric() || c == '$' || c == '_')
         && !name.starts_with('_')
-        && !matches!(
-            name,
-            "null" | "true" | "false" | "for" | "in" | "if" | "let" | "import" | "package"
-        )
 }
 
 /// A string literal as CUE writes it.

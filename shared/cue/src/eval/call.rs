@@ -1,6 +1,6 @@
 //! Calls: the language's own functions, those of standard packages, validators.
 
-use super::error::Res;
+use super::error::{Msg, Res};
 use super::state::{Conj, EnvId, Func, Machine, Src, Val, Validator, Vid};
 use crate::error::Class;
 use crate::ir::{BuiltinId, CallId, Callee, Core, ExprId};
@@ -9,6 +9,9 @@ use crate::label::Label;
 use crate::std::{BuiltinError, Lazy, Run};
 use crate::value::Value;
 use std::sync::Arc;
+
+/// How often a validator may run inside itself: as deep as data that it describes may nest.
+const MOST_NESTED: usize = 32;
 
 impl Machine<'_> {
     /// A call as a conjunct: `and` and `or` bring the elements of their list in.
@@ -235,7 +238,7 @@ impl Machine<'_> {
                     let value = match val {
                         Val::Node(w) => {
                             let w = *w;
-                            self.deep(w);
+                            self.deep_aside(w);
                             if let Some(err) = self.final_error(w) {
                                 return Err(err);
                             }
@@ -309,6 +312,15 @@ impl Machine<'_> {
 
     /// Applies a validator; the text of the violation if there is one.
     pub(crate) fn validate_with(&mut self, x: &Validator, val: &Val) -> Res<Option<String>> {
+        // A schema that takes part in itself without the value getting smaller never ends.
+        if self.s.validating.iter().filter(|&&e| e == x.expr).count() >= MOST_NESTED {
+            return Err(self.err_at(
+                Class::StructuralCycle,
+                Msg::StructuralCycle,
+                Vid::NONE,
+                &[x.expr],
+            ));
+        }
         self.s.validating.push(x.expr);
         let result = self.apply_validator(x, val);
         self.s.validating.pop();
@@ -336,7 +348,10 @@ impl Machine<'_> {
                         "invalid value {} (does not satisfy {shown})",
                         self.val_text(val)
                     ))),
-                    Err(err) if self.is_incomplete(err) || self.class(err) == Class::Limit => {
+                    Err(err)
+                        if self.is_incomplete(err)
+                            || matches!(self.class(err), Class::Limit | Class::StructuralCycle) =>
+                    {
                         Err(err)
                     }
                     Err(err) => {
@@ -365,7 +380,7 @@ impl Machine<'_> {
         };
         let conjs = [Conj::new(src, EnvId::NONE), Conj::new(Src::Node(schema), EnvId::NONE)];
         self.vm(w).conjs.extend(conjs);
-        self.deep(w);
+        self.deep_aside(w);
         if self.s.budget.crossed().is_some() {
             return Err(self.limit(crate::limits::LimitError::Steps));
         }
@@ -521,8 +536,11 @@ impl Machine<'_> {
             let w = self.new_vertex(Vid::NONE, Label::NONE);
             let conjs = [Conj::new(src, EnvId::NONE), Conj::new(Src::Node(schema), EnvId::NONE)];
             self.vm(w).conjs.extend(conjs);
-            self.deep(w);
+            self.deep_aside(w);
             if let Some(err) = self.final_error(w) {
+                if self.class(err) == Class::StructuralCycle {
+                    return Err(err);
+                }
                 let why = self.message(err);
                 return Err(self.call_error(name, &why, e));
             }

@@ -20,7 +20,11 @@ impl Machine<'_> {
             self.fail(v, e);
             return;
         }
-        self.vm(v).deep = Deep::Running;
+        let depth = self.s.depth;
+        let touch = std::mem::replace(&mut self.s.touch, u32::MAX);
+        let vertex = self.vm(v);
+        vertex.deep = Deep::Running;
+        vertex.depth = depth;
         let alts: Vec<Vid> = self
             .v(v)
             .extra
@@ -41,7 +45,11 @@ impl Machine<'_> {
         if self.v(v).error.is_none() {
             self.deep_arcs(v);
         }
-        self.vm(v).deep = if self.v(v).phase == Phase::Settled { Deep::Done } else { Deep::No };
+        // What rests on something unfinished further out is looked at again.
+        let touched = self.s.touch;
+        let done = self.v(v).phase == Phase::Settled && touched >= depth;
+        self.vm(v).deep = if done { Deep::Done } else { Deep::No };
+        self.s.touch = touch.min(if touched < depth { touched } else { u32::MAX });
         self.leave();
     }
 
@@ -58,15 +66,17 @@ impl Machine<'_> {
             if self.v(w).error.is_none() {
                 self.settle(w);
                 let target = self.deref(w);
-                if target != w && self.v(target).deep == Deep::Running {
-                    // The structure contains itself through a shared reference.
-                    let e = self.err(Class::StructuralCycle, Msg::StructuralCycle, w);
-                    let vertex = self.vm(w);
-                    vertex.forward = Forward::No;
-                    vertex.phase = Phase::Settled;
-                    vertex.error = Some(e);
+                let running = self.v(target).deep == Deep::Running;
+                if running && target == w && self.v(w).depth >= self.s.looked_at {
+                    // Whatever led here from within this field leads into itself.
+                    self.s.into_itself = true;
+                } else if running && target != w {
+                    self.contains_itself(w);
                 } else {
                     self.deep(w);
+                    if target != w && std::mem::take(&mut self.s.into_itself) {
+                        self.contains_itself(w);
+                    }
                 }
             }
             if let Some(e) = self.final_error(w) {
@@ -84,6 +94,25 @@ impl Machine<'_> {
         if let Some(e) = unfinished {
             self.extra(v).child_incomplete = Some(e);
         }
+    }
+
+    /// The structure contains itself through a shared reference.
+    fn contains_itself(&mut self, w: Vid) {
+        let e = self.err(Class::StructuralCycle, Msg::StructuralCycle, w);
+        let vertex = self.vm(w);
+        vertex.forward = Forward::No;
+        vertex.phase = Phase::Settled;
+        vertex.error = Some(e);
+    }
+
+    /// Computes everything below a vertex that is no part of the structure being computed: what a
+    /// test or a function looks at.
+    pub(crate) fn deep_aside(&mut self, v: Vid) {
+        let outer = std::mem::replace(&mut self.s.looked_at, self.s.depth);
+        let into_itself = std::mem::take(&mut self.s.into_itself);
+        self.deep(v);
+        self.s.looked_at = outer;
+        self.s.into_itself = into_itself;
     }
 
     /// The error that makes a vertex incomplete, its own or of a field.

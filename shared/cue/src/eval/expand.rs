@@ -115,7 +115,10 @@ impl Machine<'_> {
             vertex.phase = Phase::Settled;
             return;
         }
-        self.vm(v).phase = Phase::Expanding;
+        let depth = self.s.depth;
+        let vertex = self.vm(v);
+        vertex.phase = Phase::Expanding;
+        vertex.depth = depth;
         self.inherit_reqs(v);
         if self.v(v).label.is_def() {
             self.add_req(v, Req { id: CloseId::NONE, recursive: true });
@@ -242,11 +245,16 @@ impl Machine<'_> {
             | Expr::Frame { .. }
             | Expr::Sel(..)
             | Expr::Index(..)
-            | Expr::Package(_) => match self.resolve(e, c.env) {
-                Ok(w) => self.follow(v, c, w, Some(e), sole),
-                Err(err) if self.is_incomplete(err) => self.push_task(v, TaskKind::Expr, c),
-                Err(err) => self.fail(v, err),
-            },
+            | Expr::Package(_) => {
+                let outer = std::mem::replace(&mut self.s.cur_refs, c.refs);
+                let found = self.resolve(e, c.env);
+                self.s.cur_refs = outer;
+                match found {
+                    Ok(w) => self.follow(v, c, w, Some(e), sole),
+                    Err(err) if self.is_incomplete(err) => self.push_task(v, TaskKind::Expr, c),
+                    Err(err) => self.fail(v, err),
+                }
+            }
             Expr::Comp(id) => self.push_task(v, TaskKind::Comp(id), c),
             Expr::Top => {
                 if c.flags & EMBED != 0 {

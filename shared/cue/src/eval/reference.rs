@@ -69,7 +69,7 @@ impl Machine<'_> {
                 Val::Node(w) => {
                     // What is built inside an expression is looked at as a whole.
                     if matches!(self.ir.expr(e), Expr::And(..) | Expr::Struct(_)) {
-                        self.deep(w);
+                        self.deep_aside(w);
                         if let Some(e) = self.final_error(w) {
                             return Err(e);
                         }

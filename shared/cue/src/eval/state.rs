@@ -323,6 +323,10 @@ pub(crate) struct State {
     pub(crate) depth: u32,
     /// Least depth of a vertex whose unfinished state was looked at.
     pub(crate) touch: u32,
+    /// The depth at which somebody began to look at a structure as a whole.
+    pub(crate) looked_at: u32,
+    /// A structure being computed turned out to contain itself.
+    pub(crate) into_itself: bool,
     /// References behind the conjunct being evaluated.
     pub(crate) cur_refs: RefsId,
     pub(crate) regexps: FxHashMap<EcoString, regex::Regex>,
@@ -350,6 +354,8 @@ impl State {
             lets: FxHashMap::default(),
             depth: 0,
             touch: u32::MAX,
+            looked_at: 0,
+            into_itself: false,
             cur_refs: RefsId::NONE,
             regexps: FxHashMap::default(),
             list_arith: true,

@@ -211,7 +211,7 @@ impl Machine<'_> {
         };
         match self.make_concrete(val, e, "presence test") {
             Ok(Val::Node(w)) => {
-                self.deep(w);
+                self.deep_aside(w);
                 let w = self.deref(w);
                 if self.s.budget.crossed().is_some() {
                     return Err(self.limit(crate::limits::LimitError::Steps));
