@@ -31,7 +31,8 @@ pub struct Description {
 pub struct Arc {
     /// The label in CUE syntax; the index of an element.
     pub label: EcoString,
-    /// The package a hidden label belongs to, if it has a name.
+    /// The package a hidden label belongs to, if it has a name: `:name` for that of the program,
+    /// else the import path.
     pub package: Option<EcoString>,
     /// Regular, optional or required.
     pub marker: Marker,
@@ -177,7 +178,9 @@ impl Machine<'_> {
             }
             let package = match label.kind() {
                 LabelKind::Hidden | LabelKind::HiddenDef => {
-                    self.name(label).split_once('\0').map(|(_, package)| package.into())
+                    let id = self.name(label).split_once('\0').map_or("0", |(_, id)| id);
+                    let at: usize = id.parse().unwrap_or(0);
+                    self.ir.package_names.get(at).filter(|name| !name.is_empty()).cloned()
                 }
                 _ => None,
             };
@@ -264,23 +267,5 @@ impl Machine<'_> {
             Val::Str(s) => Form::Data(Value::String(s.clone())),
             Val::Bytes(b) => Form::Data(Value::Bytes(std::sync::Arc::clone(b))),
         }
-    }
-}
-
-impl Class {
-    /// Of two classes the one that wins where errors are combined.
-    fn max_severe(self, other: Self) -> Self {
-        const ORDER: [Class; 8] = [
-            Class::Limit,
-            Class::Parse,
-            Class::Compile,
-            Class::Eval,
-            Class::User,
-            Class::StructuralCycle,
-            Class::Incomplete,
-            Class::Cycle,
-        ];
-        let rank = |class| ORDER.iter().position(|&c| c == class);
-        if rank(other) < rank(self) { other } else { self }
     }
 }

@@ -126,10 +126,12 @@ impl Errors {
         &self.list
     }
 
-    /// The class of the first error.
+    /// The class of all errors together: that of the most severe final one, else of the first.
     #[must_use]
     pub fn class(&self) -> Class {
-        self.list.first().map_or(Class::Eval, |e| e.class)
+        let first = self.list.first().map_or(Class::Eval, |e| e.class);
+        let last = self.list.iter().map(|e| e.class).filter(|c| !c.is_incomplete());
+        last.reduce(Class::max_severe).unwrap_or(first)
     }
 
     /// The errors for people: one line for each cause, alternatives that were tried below the
@@ -205,3 +207,21 @@ impl fmt::Display for Errors {
 }
 
 impl std::error::Error for Errors {}
+
+impl Class {
+    /// Of two classes the one that wins where errors are combined.
+    pub(crate) fn max_severe(self, other: Self) -> Self {
+        const ORDER: [Class; 8] = [
+            Class::Limit,
+            Class::Parse,
+            Class::Compile,
+            Class::Eval,
+            Class::User,
+            Class::StructuralCycle,
+            Class::Incomplete,
+            Class::Cycle,
+        ];
+        let rank = |class| ORDER.iter().position(|&c| c == class);
+        if rank(other) < rank(self) { other } else { self }
+    }
+}

@@ -240,6 +240,8 @@ pub(crate) struct Ir {
     pub(crate) builtins: Vec<StdRef>,
     /// For each package its files; the first is the program itself.
     pub(crate) packages: Vec<Vec<ExprId>>,
+    /// What tells their hidden labels apart: `:name` for the program itself, else the import path.
+    pub(crate) package_names: Vec<EcoString>,
     pub(crate) sources: Vec<Source>,
     /// Values of lets; each has a label of its own and is evaluated once per frame.
     pub(crate) lets: FxHashMap<Label, ExprId>,

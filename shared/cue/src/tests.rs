@@ -268,14 +268,48 @@ mod laws {
 
 #[test]
 fn an_operand_that_may_still_change_leaves_the_operation_open() {
-    check("_x: _, a: {_x}, b: a == 1", expect!["incomplete: a: incomplete value _"]);
+    check(
+        "_x: _, a: {_x}, b: a == 1",
+        expect!["incomplete: a: incomplete value _"],
+    );
     check(
         "_x: bool, a: {if _x {y: 1}}, b: a == 1",
         expect!["incomplete: a: non-concrete value bool in if clause"],
     );
-    check("_x: _, a: {_x}, b: \"\\(a)\"", expect!["incomplete: a: incomplete value _"]);
+    check(
+        "_x: _, a: {_x}, b: \"\\(a)\"",
+        expect!["incomplete: a: incomplete value _"],
+    );
     check(
         "_x: bool, a: {if _x {y: 1}}, b: [a, 1][0] + 1",
         expect!["incomplete: a: non-concrete value bool in if clause"],
     );
+}
+
+#[test]
+fn structural_cycles_are_found_where_they_are() {
+    check(
+        "f: {n: int, out: (g & {n: n}).out}, g: {n: int, out: (f & {n: n}).out}",
+        expect!["structural cycle: f: structural cycle (and 1 more errors)"],
+    );
+    check("x: {a: b: x}.a", expect!["structural cycle: a.b: structural cycle"]);
+    check(
+        "x: a.b.c, r: a.b, a: b: c: d: t: r",
+        expect!["structural cycle: a.b.c.d.t: structural cycle"],
+    );
+    check(
+        "_s: {#x: matchN(1, [_s]), #x: {}}",
+        expect!["eval: _s.#x: invalid value {} (does not satisfy matchN): 0 matched, expected 1"],
+    );
+}
+
+#[test]
+fn operands_must_be_able_to_become_concrete() {
+    check("a: string + \"x\"", expect!["invalid operand string ('+' requires concrete value)"]);
+    check(
+        "for x in y {a: x}, y: int",
+        expect!["eval: cannot range over int (found int, want list or struct)"],
+    );
+    check("f: error, a: 1 & 2 | f(\"bad\")", expect!["user: a: bad"]);
+    check("x: int, #a: x + 1 | error(\"bad\")", expect!["incomplete: x: incomplete value int"]);
 }

@@ -110,7 +110,13 @@ impl Compiler<'_> {
         b: ast::ExprId,
         span: Span,
     ) -> ExprId {
+        let b_span = file.ast.span(b);
         let b = self.expr(file, b);
+        if op != BinaryOp::And {
+            let a_span = Span::new(span.start, b_span.start);
+            self.needs_concrete(op.text(), a, a_span);
+            self.needs_concrete(op.text(), b, b_span);
+        }
         let e = match op {
             BinaryOp::And => Expr::And(a, b),
             BinaryOp::Equal | BinaryOp::NotEqual => {
@@ -127,6 +133,14 @@ impl Compiler<'_> {
             _ => Expr::Binary(op, a, b),
         };
         self.add(e, span)
+    }
+
+    /// An operand that is a type or a bound as written never becomes a concrete value.
+    fn needs_concrete(&mut self, op: &str, operand: ExprId, span: Span) {
+        if matches!(self.ir.expr(operand), Expr::Kind(_) | Expr::Bound(..) | Expr::Top) {
+            let text = self.ir.text(operand).to_owned();
+            self.error(span, format!("invalid operand {text} ('{op}' requires concrete value)"));
+        }
     }
 
     fn head(&mut self, file: &File, id: ast::ExprId) -> Head {

@@ -107,6 +107,19 @@ impl Compiler<'_> {
             std::mem::take(&mut self.imports),
         );
         self.package = id;
+        let name = if id.0 > 0 {
+            files.first().map_or_else(EcoString::new, |(path, _)| (*path).into())
+        } else {
+            let clause = parsed.iter().find_map(|f| Some(f.ast.str(f.package.as_ref()?.symbol)));
+            clause.map_or_else(EcoString::new, |name| ecow::eco_format!(":{name}"))
+        };
+        let at = id.0 as usize;
+        if self.ir.package_names.len() <= at {
+            self.ir.package_names.resize(at + 1, EcoString::new());
+        }
+        if let Some(slot) = self.ir.package_names.get_mut(at) {
+            *slot = name;
+        }
         let mut names = FxHashMap::default();
         for file in &parsed {
             self.declare_fields(file, file.decls, &mut names);

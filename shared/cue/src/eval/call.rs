@@ -77,6 +77,14 @@ impl Machine<'_> {
             Callee::Std(id) => self.std_call(id, &call.args, e, env),
             Callee::Expr(f) => {
                 let val = self.value(f, env)?;
+                match &val {
+                    Val::CoreFunc(core) => return self.core_call(*core, &call.args, e, env),
+                    Val::Validator(x) if x.args.is_empty() => match x.func {
+                        Func::Core(core) => return self.core_call(core, &call.args, e, env),
+                        Func::Std(id) => return self.std_call(id, &call.args, e, env),
+                    },
+                    _ => {}
+                }
                 let text = format!(
                     "cannot call non-function {} (type {})",
                     self.ir.text(f),

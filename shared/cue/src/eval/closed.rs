@@ -117,15 +117,23 @@ impl Machine<'_> {
         })
     }
 
+    fn is_top_level(&self, id: CloseId) -> bool {
+        self.s.close.get(id.0 as usize).is_none_or(|node| node.parent.is_none() && !node.embedded)
+    }
+
     /// Marks the fields that are not allowed.
     pub(crate) fn check_closed(&mut self, v: Vid) {
-        // The top level of a package is open: other files may add to it.
-        if self.v(v).extra.as_ref().is_none_or(|x| x.reqs.is_empty()) || v == Vid(0) {
+        if self.v(v).extra.as_ref().is_none_or(|x| x.reqs.is_empty()) {
             return;
         }
         for i in 0..self.v(v).arcs.len() {
             let (label, w) = self.v(v).arcs[i];
             if !label.is_string() || self.v(w).arc == ArcKind::Optional || self.allows(v, w) {
+                continue;
+            }
+            // What the files of a package and the inputs say at the top level stands beside what
+            // one of them embeds.
+            if v == Vid(0) && self.v(w).conjs.iter().any(|c| self.is_top_level(c.close)) {
                 continue;
             }
             let at: SmallVec<[_; 2]> =

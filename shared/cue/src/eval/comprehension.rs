@@ -6,6 +6,7 @@ use super::state::{
 };
 use crate::error::Class;
 use crate::ir::{Clause, CompId, Expr};
+use crate::kind::Kind;
 use crate::label::Label;
 
 impl Machine<'_> {
@@ -170,7 +171,21 @@ impl Machine<'_> {
     }
 
     fn iterate(&mut self, source: crate::ir::ExprId, env: EnvId) -> Res<Vec<(Label, Vid)>> {
-        let val = self.concrete(source, env, "for clause")?;
+        let val = self.value(source, env)?;
+        let kind = match &val {
+            Val::Node(w) => self.node_kind(*w),
+            val => self.val_kind(val),
+        };
+        let val = if kind.intersects(Kind::STRUCT | Kind::LIST) || kind.is_bottom() {
+            self.make_concrete(val, source, "for clause")?
+        } else {
+            // It will never be a struct or list, concrete or not.
+            val
+        };
+        let val = match val {
+            Val::Node(w) if !kind.intersects(Kind::STRUCT | Kind::LIST) => self.scalar_val(w),
+            val => val,
+        };
         let Val::Node(w) = val else {
             let text = format!(
                 "cannot range over {} (found {}, want list or struct)",

@@ -162,7 +162,13 @@ impl Machine<'_> {
             self.class(**e) == Class::User
                 && matches!(&self.s.errs[e.0 as usize].msg, Msg::Text(t) if !t.starts_with("explicit error"))
         }) {
-            return *user;
+            let user = *user;
+            // An alternative that may yet come true keeps the whole open.
+            if causes.iter().any(|e| self.is_incomplete(*e)) {
+                let msg = self.s.errs[user.0 as usize].msg.clone();
+                return self.err(Class::Incomplete, msg, v);
+            }
+            return user;
         }
         if let [one] = causes.as_slice() {
             return *one;

@@ -83,14 +83,16 @@ impl Machine<'_> {
             || x.atom.is_atom() != y.atom.is_atom()
             || x.list_len != y.list_len
             || x.list_closed != y.list_closed
-            || x.checks.len() != y.checks.len()
+            || x.checks.len() != y.checks.len() && !x.atom.is_atom()
         {
             return false;
         }
-        if x.atom.is_atom() && !self.same_atom(&x.atom, &y.atom) {
+        let atoms = x.atom.is_atom();
+        if atoms && !self.same_atom(&x.atom, &y.atom) {
             return false;
         }
-        if !x.checks.iter().zip(&y.checks).all(|(p, q)| self.same_scalar(p, q)) {
+        // What an atom has been checked against makes no difference any more.
+        if !atoms && !x.checks.iter().zip(&y.checks).all(|(p, q)| self.same_scalar(p, q)) {
             return false;
         }
         let patterns = |v: &super::state::Vertex| v.extra.as_ref().map_or(0, |x| x.patterns.len());

@@ -46,6 +46,7 @@ impl Machine<'_> {
             Val::Str(_) => Kind::STRING,
             Val::Bytes(_) => Kind::BYTES,
             Val::Kind(k) => *k,
+            Val::CoreFunc(crate::ir::Core::Error) => Kind::STRING,
             Val::CoreFunc(_) => Kind::FUNC,
             Val::Bound(op, x) => {
                 let k = self.val_kind(x);

@@ -145,9 +145,21 @@ pub(crate) fn fields(record: &Record<'_>) -> Json {
             Ok(value) => Json::object([("json", data(&value))]),
             Err(errors) => Json::object([("error", errors.class().name().into())]),
         };
-        (field.label.to_string(), answer)
+        (field_label(&field), answer)
     });
     Json::object([("fields", Json::Object(answers.collect()))])
+}
+
+/// A label in CUE syntax.
+fn field_label(field: &cue::Field) -> String {
+    let label = field.label.as_str();
+    let plain = !label.starts_with(['_', '#'])
+        && label.starts_with(|c: char| c.is_alphabetic() || c == '$')
+        && label.chars().all(|c| c.is_alphanumeric() || matches!(c, '_' | '$'));
+    if plain || field.class != cue::LabelClass::Regular {
+        return label.to_owned();
+    }
+    Json::from(label).to_string()
 }
 
 /// `Value.Validate` with the record's options.

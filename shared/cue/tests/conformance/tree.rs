@@ -181,7 +181,7 @@ impl<'a> Writer<'a> {
                 continue;
             }
             let label = match arc.package {
-                Some(package) if !package.is_empty() => format!("{}(:{package})", arc.label),
+                Some(package) if !package.is_empty() => format!("{}({package})", arc.label),
                 _ => arc.label.to_string(),
             };
             let below = if path.is_empty() { label.clone() } else { format!("{path}.{label}") };
