@@ -283,11 +283,12 @@ async fn write<const N: usize>(
     }
     let data: &mut BTreeMap<String, ByteString> = secret.data.get_or_insert_default();
     for (key, text) in entries {
-        data.insert(key.to_owned(), ByteString(text.clone().into_bytes()));
-        // the older name stays right where it is used: a rollback's jobs look for it
-        if key == "ca.crt" && data.contains_key("ca") {
-            data.insert("ca".to_owned(), ByteString(text.into_bytes()));
+        // The older name as well: the certificate jobs of the Go chart, which a rollback brings
+        // back, fail without it.
+        if key == "ca.crt" {
+            data.insert("ca".to_owned(), ByteString(text.clone().into_bytes()));
         }
+        data.insert(key.to_owned(), ByteString(text.into_bytes()));
     }
     if is_new {
         secrets.create(&PostParams::default(), &secret).await?;

@@ -10,8 +10,10 @@
 
 mod admission;
 mod application;
+mod certificates;
 mod charts;
 mod control_plane;
 mod lease;
 mod processes;
+mod rbac;
 mod workflow;

@@ -16,3 +16,4 @@ pub mod pki;
 pub mod proc;
 pub mod process;
 pub mod progress;
+pub mod release;

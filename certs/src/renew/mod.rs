@@ -88,14 +88,19 @@ pub fn decide(state: &State, hosts: &[String], now: Timestamp) -> Result<Plan, I
                 None => "there is no authority",
             });
             let made = issue::authority(now)?;
+            // What signed the leaf that is in use: also one that is not ours. If both Secrets are
+            // gone, Pods still serve the old leaf for a while, and only the configurations know
+            // its authority; they are believed when they all say the same.
+            let is_lost = stored.cert.is_empty() && serving.ca.is_empty();
+            let agreed = match state.bundles.split_first() {
+                Some((first, rest)) if is_lost && rest.iter().all(|one| one == first) => first,
+                _ => "",
+            };
+            let known = [&stored.cert, &stored.previous, &serving.ca].map(String::as_str);
             AuthoritySecret {
                 cert: made.cert,
                 key: Some(made.key),
-                // What signed the leaf that is in use: also one that is not ours.
-                previous: bundle::join(
-                    [stored.cert.as_str(), stored.previous.as_str(), serving.ca.as_str()],
-                    now,
-                ),
+                previous: bundle::join(known.into_iter().chain([agreed]), now),
                 since: Some(now),
             }
         }

@@ -139,6 +139,29 @@ fn damage_is_mended_at_once() {
 }
 
 #[test]
+fn when_both_secrets_are_lost_pods_that_run_stay_trusted() {
+    let mut state = installed();
+    let now = start() + days(2);
+    let leaf = state.serving.take().unwrap();
+    let old = state.authority.take().unwrap();
+    let plan = step(&mut state, now);
+    assert!(bundle::contains(&plan.bundle, &old.cert), "the leaf in use is of this authority");
+    assert_ne!(state.serving.as_ref().unwrap().cert, leaf.cert);
+    assert!(is_trusted(&state));
+    let plan = step(&mut state, now + OVERLAP + PROPAGATION);
+    assert!(!bundle::contains(&plan.bundle, &old.cert));
+
+    // Bundles that contradict each other were tampered with: none of them is believed.
+    let mut state = installed();
+    let authority = state.authority.take().unwrap();
+    state.serving = None;
+    state.bundles[0] = issue::authority(now).unwrap().cert;
+    let plan = step(&mut state, now);
+    assert!(!bundle::contains(&plan.bundle, &authority.cert));
+    assert_eq!(plan.bundle.matches("BEGIN").count(), 1);
+}
+
+#[test]
 fn a_secret_of_the_go_chart_is_taken_over_without_a_gap() {
     // its jobs throw the authority's key away
     let theirs = issue::authority(start() - days(100)).unwrap();

@@ -76,13 +76,18 @@ impl Manifests {
         Self::parse(&yaml)
     }
 
-    fn parse(yaml: &str) -> Result<Self> {
+    /// Reads what helm printed.
+    ///
+    /// # Errors
+    /// When it is not YAML.
+    pub fn parse(yaml: &str) -> Result<Self> {
         let documents: Vec<Value> =
             serde_saphyr::from_multiple(yaml).context("helm's output is not YAML")?;
         Ok(Self(documents.into_iter().filter(Value::is_object).collect()))
     }
 
-    fn of(&self, kind: &str) -> impl Iterator<Item = &Value> {
+    /// The objects of a kind.
+    pub fn of(&self, kind: &str) -> impl Iterator<Item = &Value> {
         self.0.iter().filter(move |object| text(object, "/kind") == Some(kind))
     }
 

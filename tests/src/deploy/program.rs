@@ -241,6 +241,12 @@ impl Program {
         &self.log
     }
 
+    /// The port on which a webhook answers.
+    #[must_use]
+    pub fn port(&self) -> u16 {
+        self.webhook
+    }
+
     /// The base of its webhook URLs.
     #[must_use]
     pub fn url(&self) -> String {

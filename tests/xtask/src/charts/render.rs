@@ -1,15 +1,12 @@
-//! `cargo xtask charts`: the chart, checked with the pinned helm.
+//! Lint and rendering with the pinned helm; needs no cluster.
 
 use std::path::PathBuf;
-use std::process::{Command, ExitCode, Stdio};
+use std::process::{Command, Stdio};
 
 use anyhow::{Context, Result, bail};
 use vela_tests::controlplane::Programs;
 use vela_tests::material;
 use vela_tests::progress::Step;
-
-#[derive(clap::Args)]
-pub(crate) struct Args {}
 
 /// Settings that change what is rendered; each must give valid YAML.
 const VARIANTS: [&[&str]; 6] = [
@@ -20,11 +17,6 @@ const VARIANTS: [&[&str]; 6] = [
     &["admissionWebhooks.certManager.enabled=true"],
     &["multicluster.enabled=false", "nameOverride=other"],
 ];
-
-pub(crate) fn run(_: &Args) -> Result<ExitCode> {
-    check()?;
-    Ok(ExitCode::SUCCESS)
-}
 
 /// Lints the chart and renders it in all variants.
 pub(crate) fn check() -> Result<()> {

@@ -1,0 +1,52 @@
+//! `cargo xtask charts`: the chart, from lint to a real node.
+//!
+//! | part | what |
+//! |---|---|
+//! | `render` | lint, and rendering with several sets of values; also part of `cargo xtask test` |
+//! | `lifecycle` | the real helm on a real API server, both programs as processes: upgrade over a Go installation, upgrades, rollbacks, removal |
+//! | `node` | the same on a node that runs containers: containerd, kubelet and kube-proxy in namespaces of their own |
+
+mod lifecycle;
+mod predecessor;
+mod render;
+
+use std::process::ExitCode;
+use std::sync::Arc;
+
+use anyhow::{Result, bail};
+use vela_tests::cluster::Cluster;
+use vela_tests::deploy::{Binaries, Profile};
+
+pub(crate) use self::render::check;
+
+#[derive(clap::Args)]
+pub(crate) struct Args {
+    /// Only these parts; may repeat
+    #[arg(long, value_name = "render|lifecycle|node")]
+    only: Vec<String>,
+    /// Build the programs in the dev profile: quicker to build, slower to run
+    #[arg(long)]
+    dev: bool,
+}
+
+const PARTS: [&str; 2] = ["render", "lifecycle"];
+
+pub(crate) fn run(args: &Args) -> Result<ExitCode> {
+    if let Some(odd) = args.only.iter().find(|part| !PARTS.contains(&part.as_str())) {
+        bail!("there is no part {odd:?}; there are {}", PARTS.join(", "));
+    }
+    let wanted = |part: &str| args.only.is_empty() || args.only.iter().any(|one| one == part);
+    if wanted("render") {
+        check()?;
+    }
+    let profile = if args.dev { Profile::Dev } else { Profile::Release };
+    if wanted("lifecycle") {
+        let binaries = Binaries::build(profile)?;
+        let runtime = tokio::runtime::Runtime::new()?;
+        runtime.block_on(async {
+            let cluster = Arc::new(Cluster::start("charts").await?);
+            lifecycle::run(cluster, binaries).await
+        })?;
+    }
+    Ok(ExitCode::SUCCESS)
+}
