@@ -13,7 +13,7 @@ use ecow::{EcoString, eco_format};
 pub struct Description {
     /// The kinds the value may have; bottom for errors, also incomplete ones.
     pub kind: Kind,
-    /// Whether a struct or list is closed.
+    /// Whether a struct or list is closed, `...` aside.
     pub closed: bool,
     /// The value of a scalar, a constraint or a disjunction; `None` for plain structs and lists and
     /// for errors.
@@ -78,7 +78,7 @@ impl Machine<'_> {
         let vertex = self.v(v);
         let mut kind = self.node_kind(v);
         let mut closed =
-            if vertex.is_list { vertex.list_closed } else { vertex.is_struct && self.is_closed(v) };
+            if vertex.is_list { vertex.list_closed } else { vertex.is_struct && self.has_reqs(v) };
         let incomplete = match vertex.incomplete {
             Some(e) if !vertex.atom.is_atom() => Some(e),
             _ => None,
@@ -139,9 +139,7 @@ impl Machine<'_> {
                 kind = kind | one.kind;
                 described.push((alt.mode == Mode::Default, one));
             }
-            let structs = described.iter().filter(|(_, one)| one.kind.intersects(Kind::STRUCT));
-            closed =
-                closed || structs.clone().count() > 0 && structs.clone().all(|(_, d)| d.closed);
+            closed = described.iter().all(|(_, one)| one.closed && one.kind == Kind::STRUCT);
             return Description {
                 kind,
                 closed,

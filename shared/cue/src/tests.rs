@@ -268,18 +268,12 @@ mod laws {
 
 #[test]
 fn an_operand_that_may_still_change_leaves_the_operation_open() {
-    check(
-        "_x: _, a: {_x}, b: a == 1",
-        expect!["incomplete: a: incomplete value _"],
-    );
+    check("_x: _, a: {_x}, b: a == 1", expect!["incomplete: a: incomplete value _"]);
     check(
         "_x: bool, a: {if _x {y: 1}}, b: a == 1",
         expect!["incomplete: a: non-concrete value bool in if clause"],
     );
-    check(
-        "_x: _, a: {_x}, b: \"\\(a)\"",
-        expect!["incomplete: a: incomplete value _"],
-    );
+    check("_x: _, a: {_x}, b: \"\\(a)\"", expect!["incomplete: a: incomplete value _"]);
     check(
         "_x: bool, a: {if _x {y: 1}}, b: [a, 1][0] + 1",
         expect!["incomplete: a: non-concrete value bool in if clause"],

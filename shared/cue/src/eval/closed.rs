@@ -107,6 +107,11 @@ impl Machine<'_> {
         })
     }
 
+    /// Whether something closes a struct, `...` and the like aside.
+    pub(crate) fn has_reqs(&self, v: Vid) -> bool {
+        self.v(v).extra.as_ref().is_some_and(|x| !x.reqs.is_empty())
+    }
+
     pub(crate) fn is_closed(&self, v: Vid) -> bool {
         self.v(v).extra.as_ref().is_some_and(|x| {
             x.reqs.iter().any(|r| {

@@ -7,7 +7,8 @@
 
 use super::error::{ErrId, Msg, Res};
 use super::state::{
-    Alt, Conj, EnvId, Forward, Machine, Mode, Occurrence, Phase, Src, TaskState, Val, Vid,
+    Alt, Conj, EnvId, Forward, Func, Machine, Mode, Occurrence, Phase, Src, TaskState, Val,
+    Validator, Vid,
 };
 use crate::error::Class;
 use crate::ir::{Expr, ExprId};
@@ -243,14 +244,31 @@ impl Machine<'_> {
         Ok(())
     }
 
+    pub(crate) fn same_validator(&self, a: &Validator, b: &Validator) -> bool {
+        if std::ptr::eq(a, b) || a.expr == b.expr && a.env == b.env {
+            return true;
+        }
+        let same = match (a.func, b.func) {
+            (Func::Core(a), Func::Core(b)) => a == b,
+            (Func::Std(a), Func::Std(b)) => {
+                let (a, b) = (&self.ir.builtins[a.idx()], &self.ir.builtins[b.idx()]);
+                a.name == b.name && a.package == b.package
+            }
+            _ => false,
+        };
+        same && a.args.len() == b.args.len()
+            && a.args.iter().zip(&b.args).all(|(a, b)| match (a, b) {
+                (Val::Node(a), Val::Node(b)) => a == b,
+                (a, b) => self.same_scalar(a, b),
+            })
+    }
+
     pub(crate) fn same_scalar(&self, a: &Val, b: &Val) -> bool {
         match (a, b) {
             (Val::Top, Val::Top) => true,
             (Val::Kind(a), Val::Kind(b)) => a == b,
             (Val::Bound(o, x), Val::Bound(p, y)) => o == p && self.same_atom(x, y),
-            (Val::Validator(a), Val::Validator(b)) => {
-                std::sync::Arc::ptr_eq(a, b) || a.expr == b.expr && a.env == b.env
-            }
+            (Val::Validator(a), Val::Validator(b)) => self.same_validator(a, b),
             (Val::All(a), Val::All(b)) => {
                 a.len() == b.len() && a.iter().zip(b.iter()).all(|(x, y)| self.same_scalar(x, y))
             }

@@ -54,8 +54,6 @@ impl Machine<'_> {
                     Kind::NUMBER
                 } else if k == Kind::NULL && *op == UnaryOp::NotEqual {
                     Kind::TOP.without(Kind::NULL)
-                } else if matches!(op, UnaryOp::Match | UnaryOp::NotMatch) {
-                    Kind::STRING | Kind::BYTES
                 } else {
                     k
                 }
@@ -209,7 +207,7 @@ impl Machine<'_> {
             }
         } else if let Val::Validator(x) = &val {
             let same = self.v(v).checks.iter().any(|old| match old {
-                Val::Validator(y) => Arc::ptr_eq(x, y) || (x.expr == y.expr && x.env == y.env),
+                Val::Validator(y) => self.same_validator(x, y),
                 _ => false,
             });
             if same {
