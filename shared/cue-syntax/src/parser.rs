@@ -788,6 +788,16 @@ impl<'a> Parser<'a> {
         }
     }
 
+    /// The name before `=`. That `_` binds nothing is not a matter of syntax.
+    fn alias_name(&mut self, expr: ExprId) -> Option<Ident> {
+        let symbol = match self.ast.expr(expr) {
+            Expr::Ident(symbol) => symbol,
+            Expr::Top => self.ast.add_str("_"),
+            _ => return None,
+        };
+        Some(Ident { symbol, span: self.ast.span(expr) })
+    }
+
     fn alias(&mut self, name: Ident, expr: ExprId) -> Parse<ExprId> {
         let span = name.span.to(self.ast.span(expr));
         self.add_expr(Expr::Alias(name, expr), span, self.height(expr) + 1)
@@ -885,10 +895,9 @@ impl<'a> Parser<'a> {
 
     fn element_end(&mut self, expr: ExprId) -> Parse<State> {
         if self.at(TokenKind::Bind) {
-            let Expr::Ident(symbol) = self.ast.expr(expr) else {
+            let Some(name) = self.alias_name(expr) else {
                 return self.fail("expected identifier for alias", self.token.span);
             };
-            let name = Ident { symbol, span: self.ast.span(expr) };
             self.advance()?;
             self.push(Frame::Alias { name, list: true })?;
             return Ok(State::Operand);
@@ -1157,8 +1166,7 @@ impl<'a> Parser<'a> {
     /// The first expression of a declaration is complete.
     fn label(&mut self, expr: ExprId, alias: Option<Ident>) -> Parse<State> {
         if alias.is_none() && self.at(TokenKind::Bind) {
-            if let Expr::Ident(symbol) = self.ast.expr(expr) {
-                let name = Ident { symbol, span: self.ast.span(expr) };
+            if let Some(name) = self.alias_name(expr) {
                 self.advance()?;
                 self.push(Frame::LabelAlias { name })?;
                 return Ok(State::Operand);
@@ -1255,9 +1263,8 @@ impl<'a> Parser<'a> {
     /// A value of the innermost field is complete; or it is the next label of a chain.
     fn value(&mut self, expr: ExprId) -> Parse<State> {
         if self.at(TokenKind::Bind)
-            && let Expr::Ident(symbol) = self.ast.expr(expr)
+            && let Some(name) = self.alias_name(expr)
         {
-            let name = Ident { symbol, span: self.ast.span(expr) };
             self.advance()?;
             self.push(Frame::ValueAlias { name })?;
             return Ok(State::Operand);

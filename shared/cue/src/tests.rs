@@ -25,7 +25,7 @@ fn check(text: &str, expect: Expect) {
 #[test]
 fn scalars_meet() {
     check("a: int & 1, b: >=1 & <5 & 3", expect![[r#"{"a":1,"b":3}"#]]);
-    check("a: 1 & 2", expect!["eval: a: conflicting values 1 and 2"]);
+    check("a: 1 & 2", expect!["eval: a: conflicting values 2 and 1"]);
     check(
         r#"a: 1 & "x""#,
         expect![[r#"eval: a: conflicting values 1 and "x" (mismatched types int and string)"#]],
@@ -299,11 +299,62 @@ fn structural_cycles_are_found_where_they_are() {
 
 #[test]
 fn operands_must_be_able_to_become_concrete() {
-    check("a: string + \"x\"", expect!["invalid operand string ('+' requires concrete value)"]);
+    check("a: string + \"x\"", expect!["a: invalid operand string ('+' requires concrete value)"]);
     check(
         "for x in y {a: x}, y: int",
         expect!["eval: cannot range over int (found int, want list or struct)"],
     );
     check("f: error, a: 1 & 2 | f(\"bad\")", expect!["user: a: bad"]);
     check("x: int, #a: x + 1 | error(\"bad\")", expect!["incomplete: x: incomplete value int"]);
+}
+
+/// What the reference rejects before it evaluates anything, with the path of the place.
+#[test]
+fn static_errors() {
+    let check = |text: &str, expected: Expect| {
+        let errors = Program::compile("in.cue", text, &Packages::std()).expect_err(text);
+        expected.assert_eq(&errors.details());
+    };
+    check(
+        "a: b: string + 1\nc: {[string]: 1 - uint8}\nd: (>=1 & <=2) * 2\ne: {for x in [] {f: nope}}",
+        expect![[r#"
+            a.b: invalid operand string ('+' requires concrete value):
+                in.cue:1:7
+            c.[]: invalid operand uint8 ('-' requires concrete value):
+                in.cue:2:19
+            e.for[].f: reference "nope" not found:
+                in.cue:4:21
+        "#]],
+    );
+    check(
+        "a: {let A = {c: B}, let B = A.c, x: A}\nb: {let L = [L], y: L}",
+        expect![[r#"
+            a.let[]: cyclic references in let clause or alias:
+                in.cue:1:29
+            b.let[]: cyclic references in let clause or alias:
+                in.cue:2:14
+        "#]],
+    );
+    check(
+        "a: {_=X: 1}\nb: {let _ = 1}\n\"c-d\": {_: 1}",
+        expect![[r#"
+            a: cannot use _ as alias or let clause:
+                in.cue:1:5
+            b: cannot use _ as alias or let clause:
+                in.cue:2:9
+            "c-d": cannot use _ as label:
+                in.cue:3:9
+        "#]],
+    );
+    check(
+        "import \"vela/nope\"\nimport \"a.b/c\"\na: nope.x + c.y",
+        expect![[r#"
+            builtin package "vela/nope" undefined:
+                in.cue:1:8
+            package "vela/nope" not found:
+                in.cue:1:8
+            package "a.b/c" not found:
+                in.cue:2:8
+        "#]],
+    );
 }

@@ -1,7 +1,7 @@
 //! Declarations: structs, fields, comprehensions, lists.
 
-use super::Compiler;
 use super::scope::Entry;
+use super::{Compiler, Segment};
 use crate::ir::{
     Clause, CompId, CompTmpl, DynamicDecl, Expr, ExprId, FieldDecl, ListId, ListTmpl, Marker,
     PatternDecl, StructId, StructTmpl,
@@ -34,7 +34,7 @@ impl Compiler<'_> {
         for decl in file.ast.decls(decls) {
             let entry = match file.ast.decl(decl).kind {
                 DeclKind::Let(ident, _) | DeclKind::Alias(ident, _) => {
-                    let name = file.ast.str(ident.symbol).to_owned();
+                    let name = self.alias_name(file, ident);
                     let label = self.let_label(&name);
                     (name, Entry::Let { label, used: false, span: ident.span }, ident.span)
                 }
@@ -54,12 +54,15 @@ impl Compiler<'_> {
                         ast::Label::String(s) => self.string_label(file.ast.str(s)),
                         _ => continue,
                     };
-                    let name = file.ast.str(ident.symbol).to_owned();
+                    let name = self.alias_name(file, ident);
                     (name, Entry::FieldAlias { label, used: false, span: ident.span }, ident.span)
                 }
                 _ => continue,
             };
             let (name, entry, span) = entry;
+            if name == "_" {
+                continue;
+            }
             match names.get(&name) {
                 Some(Entry::Field(_)) => self.error(
                     span,
@@ -121,7 +124,12 @@ impl Compiler<'_> {
                     else {
                         continue;
                     };
+                    self.uses_let(label, ident.span);
+                    self.open_lets.push(label);
+                    self.path.push(Segment::Text("let[]"));
                     let value = self.expr(file, e);
+                    self.path.pop();
+                    self.open_lets.pop();
                     self.ir.lets.insert(label, value);
                 }
                 DeclKind::Attribute(_) | DeclKind::Bad => {}
@@ -154,6 +162,9 @@ impl Compiler<'_> {
         let label = match field.label {
             ast::Label::Ident(s) => {
                 let name = file.ast.str(s).to_owned();
+                if name == "_" {
+                    self.error(field.label_span, "cannot use _ as label");
+                }
                 self.label(&name)
             }
             ast::Label::String(s) => {
@@ -174,7 +185,7 @@ impl Compiler<'_> {
                     let value = self.add(Expr::Index(this, label), ident.span);
                     self.ir.lets.insert(alias, value);
                 }
-                let value = self.expr(file, field.value);
+                let value = self.field_value(file, field.value, Segment::Text("?"));
                 self.docs(docs, value);
                 tmpl.dynamics.push(DynamicDecl { label, marker, value });
                 return;
@@ -194,7 +205,7 @@ impl Compiler<'_> {
                 if framed {
                     self.push_scope(names);
                 }
-                let value = self.expr(file, field.value);
+                let value = self.field_value(file, field.value, Segment::Text("[]"));
                 if framed {
                     self.pop_scope();
                 }
@@ -203,9 +214,16 @@ impl Compiler<'_> {
                 return;
             }
         };
-        let value = self.expr(file, field.value);
+        let value = self.field_value(file, field.value, Segment::Label(label));
         self.docs(docs, value);
         tmpl.fields.push(FieldDecl { label, marker, value });
+    }
+
+    fn field_value(&mut self, file: &File, value: ast::ExprId, segment: Segment) -> ExprId {
+        self.path.push(segment);
+        let value = self.expr(file, value);
+        self.path.pop();
+        value
     }
 
     pub(super) fn comprehension(&mut self, file: &File, id: ast::ComprehensionId) -> CompId {
@@ -225,6 +243,7 @@ impl Compiler<'_> {
                     names.insert(file.ast.str(value.symbol).to_owned(), entry);
                     names.remove("_");
                     self.push_scope(names);
+                    self.path.push(Segment::Text("for[]"));
                     frames += 1;
                     clauses.push(Clause::For { source });
                 }
@@ -235,8 +254,9 @@ impl Compiler<'_> {
                 ast::Clause::Let(ident, e) => {
                     let e = self.expr(file, e);
                     let entry = Entry::Frame { used: false, span: ident.span, alias: true };
-                    let name = file.ast.str(ident.symbol).to_owned();
+                    let name = self.alias_name(file, ident);
                     self.push_scope([(name, entry)].into_iter().collect());
+                    self.path.push(Segment::Text("let[]"));
                     frames += 1;
                     clauses.push(Clause::Let(e));
                 }
@@ -245,6 +265,7 @@ impl Compiler<'_> {
         let body_expr = self.expr(file, comp.body);
         for _ in 0..frames {
             self.pop_scope();
+            self.path.pop();
         }
         let body = match self.ir.expr(body_expr) {
             Expr::Struct(id) => id,

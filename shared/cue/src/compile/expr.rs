@@ -110,12 +110,10 @@ impl Compiler<'_> {
         b: ast::ExprId,
         span: Span,
     ) -> ExprId {
-        let b_span = file.ast.span(b);
         let b = self.expr(file, b);
         if op != BinaryOp::And {
-            let a_span = Span::new(span.start, b_span.start);
-            self.needs_concrete(op.text(), a, a_span);
-            self.needs_concrete(op.text(), b, b_span);
+            self.check_operand(op, a);
+            self.check_operand(op, b);
         }
         let e = match op {
             BinaryOp::And => Expr::And(a, b),
@@ -135,11 +133,19 @@ impl Compiler<'_> {
         self.add(e, span)
     }
 
-    /// An operand that is a type or a bound as written never becomes a concrete value.
-    fn needs_concrete(&mut self, op: &str, operand: ExprId, span: Span) {
-        if matches!(self.ir.expr(operand), Expr::Kind(_) | Expr::Bound(..) | Expr::Top) {
-            let text = self.ir.text(operand).to_owned();
-            self.error(span, format!("invalid operand {text} ('{op}' requires concrete value)"));
+    /// An operand that is a type or a bound, as written, can never be a concrete value.
+    fn check_operand(&mut self, op: BinaryOp, x: ExprId) {
+        let hopeless = match self.ir.expr(x) {
+            Expr::Kind(_) | Expr::Bound(..) | Expr::Top => true,
+            Expr::And(..) => self.ranges.contains(&x),
+            _ => false,
+        };
+        if hopeless {
+            let (pos, end) = self.ir.pos[x.idx()];
+            let text = self.ir.text(x).to_owned();
+            let message =
+                format!("invalid operand {text} ('{}' requires concrete value)", op.text());
+            self.error(Span::new(pos.start, end), message);
         }
     }
 
@@ -184,7 +190,7 @@ impl Compiler<'_> {
             ast::Expr::Unary(op, x) => return Head::Expr(self.unary(file, op, x, span)),
             ast::Expr::Binary(..) => return Head::Expr(self.disjunction(file, id, span)),
             ast::Expr::Alias(ident, value) => {
-                let name = file.ast.str(ident.symbol).to_owned();
+                let name = self.alias_name(file, ident);
                 let entry =
                     super::scope::Entry::Frame { used: false, span: ident.span, alias: true };
                 self.push_scope([(name, entry)].into_iter().collect());
@@ -200,6 +206,15 @@ impl Compiler<'_> {
             | ast::Expr::Call(..) => Expr::Bottom,
         };
         Head::Expr(self.add(expr, span))
+    }
+
+    /// The name of an alias or let; `_` binds nothing.
+    pub(super) fn alias_name(&mut self, file: &File, ident: ast::Ident) -> String {
+        let name = file.ast.str(ident.symbol).to_owned();
+        if name == "_" {
+            self.error(ident.span, "cannot use _ as alias or let clause");
+        }
+        name
     }
 
     fn unary(&mut self, file: &File, op: UnaryOp, x: ast::ExprId, span: Span) -> ExprId {
@@ -303,7 +318,7 @@ impl Compiler<'_> {
         if name == "_" {
             return Head::Expr(self.add(Expr::Top, span));
         }
-        if let Some(e) = self.resolve_name(name) {
+        if let Some(e) = self.resolve_name(name, span) {
             return Head::Expr(self.add(e, span));
         }
         if let Some(import) = self.imports.get_mut(name) {
@@ -311,6 +326,7 @@ impl Compiler<'_> {
             return match import.what.clone() {
                 Import::Std(path) => Head::Std(path, span),
                 Import::Host(id) => Head::Expr(self.add(Expr::Package(id), span)),
+                Import::Missing => Head::Expr(self.add(Expr::Bottom, span)),
             };
         }
         if name == "__no_sharing" {
@@ -396,6 +412,7 @@ impl Compiler<'_> {
             let int = self.add(Expr::Kind(Kind::INT), span);
             e = self.add(Expr::And(int, e), span);
         }
+        self.ranges.insert(e);
         Some(e)
     }
 

@@ -13,7 +13,7 @@ use crate::ir::{Expr, ExprId, FileId, Ir, PackageId, Pos, Source};
 use crate::label::{Label, LabelKind};
 use cue_syntax::{File, ParseLimits, Span, ast};
 use ecow::EcoString;
-use rustc_hash::FxHashMap;
+use rustc_hash::{FxHashMap, FxHashSet};
 use scope::Scope;
 use std::sync::Arc;
 
@@ -36,6 +36,25 @@ pub(crate) fn compile(files: &[(&str, &str)], host: &HostPackages) -> Result<Ir,
 enum Import {
     Std(EcoString),
     Host(PackageId),
+    /// Already complained about.
+    Missing,
+}
+
+/// A step of the path in the messages of static errors.
+#[derive(Clone, Copy, Debug)]
+enum Segment {
+    Label(Label),
+    /// `for[]`, `let[]`, `[]` (a pattern) and `?` (a computed label).
+    Text(&'static str),
+}
+
+/// One let mentions another (or itself).
+#[derive(Clone, Debug)]
+struct LetUse {
+    from: Label,
+    to: Label,
+    span: Span,
+    path: Vec<Segment>,
 }
 
 #[derive(Debug)]
@@ -58,6 +77,14 @@ struct Compiler<'a> {
     scopes: Vec<Scope>,
     imports: FxHashMap<String, ImportEntry>,
     lets: u32,
+    /// The field being compiled.
+    path: Vec<Segment>,
+    /// Lets being compiled, innermost last.
+    open_lets: Vec<Label>,
+    /// Which let needs which other to be known, and where it says so.
+    let_uses: Vec<LetUse>,
+    /// Expressions that stand for a predeclared range (`uint8`).
+    ranges: FxHashSet<ExprId>,
     /// Comments above the outer labels of a chain `a: b: c: v`.
     chain_docs: Vec<EcoString>,
 }
@@ -75,6 +102,10 @@ impl Compiler<'_> {
             scopes: Vec::new(),
             imports: FxHashMap::default(),
             lets: 0,
+            path: Vec::new(),
+            open_lets: Vec::new(),
+            let_uses: Vec::new(),
+            ranges: FxHashSet::default(),
             chain_docs: Vec::new(),
         }
     }
@@ -135,6 +166,7 @@ impl Compiler<'_> {
             self.load_imports(file);
             self.scopes.clear();
             let root = self.root_struct(file, names.clone());
+            self.cyclic_lets();
             if let Some(files) = self.ir.packages.get_mut(id.0 as usize) {
                 files.push(root);
             }
@@ -160,7 +192,13 @@ impl Compiler<'_> {
             // `path:name` names one of several packages in a folder.
             let found = self.find_package(path);
             let Some(what) = found.or_else(|| self.find_package(bare)) else {
+                // A path without a dot is one of the reference's own packages; it says both.
+                if !bare.split('/').next().unwrap_or_default().contains('.') {
+                    self.error(import.span, format!("builtin package {path:?} undefined"));
+                }
                 self.error(import.span, format!("package {path:?} not found"));
+                let entry = ImportEntry { what: Import::Missing, used: true, span: import.span };
+                self.imports.insert(name, entry);
                 continue;
             };
             let entry = ImportEntry { what, used: false, span: import.span };
@@ -197,7 +235,60 @@ impl Compiler<'_> {
                 column: at.column,
             });
         }
+        error.path = self.path.iter().map(|segment| self.segment_text(*segment)).collect();
         self.errors.push(error);
+    }
+
+    fn segment_text(&self, segment: Segment) -> EcoString {
+        match segment {
+            Segment::Text(text) => text.into(),
+            Segment::Label(label) => {
+                let name = plain_name(self.ir.names.name(label.index()));
+                if label.kind() != LabelKind::String || crate::export::is_ident(name) {
+                    name.into()
+                } else {
+                    cue_syntax::quote_label(name).into()
+                }
+            }
+        }
+    }
+
+    /// A let that needs itself, directly or through others, has no value.
+    fn cyclic_lets(&mut self) {
+        let uses = std::mem::take(&mut self.let_uses);
+        let mut by_let: FxHashMap<Label, Vec<&LetUse>> = FxHashMap::default();
+        for u in &uses {
+            by_let.entry(u.from).or_default().push(u);
+        }
+        // Depth first, without recursion; a use of a let that is still open closes a cycle.
+        let mut open: FxHashMap<Label, bool> = FxHashMap::default();
+        for start in &uses {
+            if open.contains_key(&start.from) {
+                continue;
+            }
+            open.insert(start.from, true);
+            let mut stack = vec![(start.from, 0)];
+            while let Some((at, next)) = stack.last_mut() {
+                let Some(u) = by_let.get(at).and_then(|uses| uses.get(*next)) else {
+                    open.insert(*at, false);
+                    stack.pop();
+                    continue;
+                };
+                *next += 1;
+                match open.get(&u.to) {
+                    Some(true) => {
+                        self.path.clone_from(&u.path);
+                        self.error(u.span, "cyclic references in let clause or alias");
+                        self.path.clear();
+                    }
+                    Some(false) => {}
+                    None => {
+                        open.insert(u.to, true);
+                        stack.push((u.to, 0));
+                    }
+                }
+            }
+        }
     }
 
     fn add(&mut self, expr: Expr, span: Span) -> ExprId {

@@ -62,7 +62,25 @@ impl Compiler<'_> {
     }
 
     /// Resolves a name to an expression; `None` if no scope knows it.
-    pub(super) fn resolve_name(&mut self, name: &str) -> Option<Expr> {
+    pub(super) fn resolve_name(&mut self, name: &str, span: Span) -> Option<Expr> {
+        let found = self.find_name(name)?;
+        if let Expr::Ref { label, .. } = found
+            && label.is_let()
+        {
+            self.uses_let(label, span);
+        }
+        Some(found)
+    }
+
+    /// Notes that the let being compiled needs another.
+    pub(super) fn uses_let(&mut self, to: Label, span: Span) {
+        if let Some(&from) = self.open_lets.last() {
+            let path = self.path.clone();
+            self.let_uses.push(super::LetUse { from, to, span, path });
+        }
+    }
+
+    fn find_name(&mut self, name: &str) -> Option<Expr> {
         for (up, scope) in self.scopes.iter_mut().rev().enumerate() {
             let up = u32::try_from(up).unwrap_or(u32::MAX);
             let Some(entry) = scope.names.get_mut(name) else { continue };

@@ -579,8 +579,8 @@ impl Machine<'_> {
                     Some(old) if !self.same_atom(old, &val) => {
                         let text = format!(
                             "conflicting values {} and {}",
-                            self.val_text(old),
-                            self.val_text(&val)
+                            self.val_text(&val),
+                            self.val_text(old)
                         );
                         return Some(self.err(Class::Eval, Msg::Text(text), w));
                     }

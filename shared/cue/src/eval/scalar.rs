@@ -135,10 +135,11 @@ impl Machine<'_> {
                 }
                 let old = vertex.atom.clone();
                 if !self.same_atom(&old, &atom) {
+                    // The reference names the later one first.
                     let text = format!(
                         "conflicting values {} and {}",
-                        self.val_text(&old),
-                        self.val_text(&atom)
+                        self.val_text(&atom),
+                        self.val_text(&old)
                     );
                     let at: Vec<_> = self
                         .v(v)
