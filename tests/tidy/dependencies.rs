@@ -45,7 +45,7 @@ const MAY_USE: &[(&str, &[&str])] = &[
 ];
 
 /// They may use everything, and nothing may use them.
-const TOOLS: [&str; 2] = ["vela-tests", "xtask"];
+const TOOLS: [&str; 3] = ["vela-tests", "xtask", "bench-cue"];
 
 /// Crates that decide and never act: no runtime, no network, in whatever they bring along.
 const PURE: [&str; 7] = [

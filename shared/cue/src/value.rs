@@ -4,8 +4,9 @@ use crate::decimal::Decimal;
 use crate::kind::Kind;
 use ecow::EcoString;
 use indexmap::IndexMap;
+use serde::de::{Deserialize, Deserializer, MapAccess, SeqAccess, Visitor};
 use std::cmp::Ordering;
-use std::fmt;
+use std::fmt::{self, Write as _};
 use std::sync::Arc;
 
 /// Fields of a struct, in order.
@@ -111,9 +112,8 @@ impl Number {
     /// The text of the number in JSON: all digits, a valid JSON number.
     #[must_use]
     pub fn to_json(&self) -> String {
-        let text = self.to_string();
         // `1.` and `.5` are not written by Decimal; "1E+2" is valid JSON.
-        text
+        self.to_string()
     }
 }
 
@@ -274,12 +274,16 @@ impl Value {
         out
     }
 
+    /// Nothing is allocated on the way: a controller writes every object it renders.
     fn write_json(&self, out: &mut String) {
         match self {
             Self::Null => out.push_str("null"),
             Self::Bool(true) => out.push_str("true"),
             Self::Bool(false) => out.push_str("false"),
-            Self::Number(n) => out.push_str(&n.to_json()),
+            Self::Number(n) => {
+                // Writing to a string never fails.
+                let _ = write!(out, "{n}");
+            }
             Self::String(s) => write_json_string(s, out),
             Self::Bytes(b) => write_json_string(&base64_text(b), out),
             Self::List(l) => {
@@ -314,8 +318,14 @@ fn base64_text(bytes: &[u8]) -> String {
 }
 
 fn write_json_string(s: &str, out: &mut String) {
-    // serde_json's escaping never fails on a str.
-    out.push_str(&serde_json::Value::from(s).to_string());
+    if s.bytes().any(|b| b < b' ' || b == b'"' || b == b'\\') {
+        // serde_json's escaping never fails on a str.
+        out.push_str(&serde_json::Value::from(s).to_string());
+        return;
+    }
+    out.push('"');
+    out.push_str(s);
+    out.push('"');
 }
 
 /// Equality of data: field order does not matter, `1` and `1.0` differ.
@@ -390,15 +400,7 @@ impl From<&serde_json::Value> for Value {
             Json::Bool(b) => Self::Bool(*b),
             Json::Number(n) => match n.as_i64() {
                 Some(i) => Self::from(i),
-                None => {
-                    let text = n.to_string();
-                    let int = n.is_u64();
-                    match Decimal::parse(&text) {
-                        Ok(d) if int => Self::Number(Number::int(d)),
-                        Ok(d) => Self::Number(Number::float(d)),
-                        Err(_) => Self::Null,
-                    }
-                }
+                None => from_digits(&n.to_string(), n.is_u64()),
             },
             Json::String(s) => Self::String(s.as_str().into()),
             Json::Array(l) => Self::List(l.iter().map(Self::from).collect()),
@@ -415,6 +417,71 @@ impl From<serde_json::Value> for Value {
     }
 }
 
+fn from_digits(text: &str, int: bool) -> Value {
+    match Decimal::parse(text) {
+        Ok(d) if int => Value::Number(Number::int(d)),
+        Ok(d) => Value::Number(Number::float(d)),
+        Err(_) => Value::Null,
+    }
+}
+
+/// From JSON text and the like, without a tree in between; fields keep their order.
+impl<'de> Deserialize<'de> for Value {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        deserializer.deserialize_any(ValueVisitor)
+    }
+}
+
+struct ValueVisitor;
+
+impl<'de> Visitor<'de> for ValueVisitor {
+    type Value = Value;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("data")
+    }
+
+    fn visit_unit<E>(self) -> Result<Value, E> {
+        Ok(Value::Null)
+    }
+
+    fn visit_bool<E>(self, b: bool) -> Result<Value, E> {
+        Ok(Value::Bool(b))
+    }
+
+    fn visit_i64<E>(self, i: i64) -> Result<Value, E> {
+        Ok(Value::from(i))
+    }
+
+    fn visit_u64<E>(self, u: u64) -> Result<Value, E> {
+        Ok(i64::try_from(u).map_or_else(|_| from_digits(&u.to_string(), true), Value::from))
+    }
+
+    fn visit_f64<E>(self, f: f64) -> Result<Value, E> {
+        Ok(Value::from(serde_json::Value::from(f)))
+    }
+
+    fn visit_str<E>(self, s: &str) -> Result<Value, E> {
+        Ok(Value::from(s))
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(self, mut access: A) -> Result<Value, A::Error> {
+        let mut list = Vec::new();
+        while let Some(element) = access.next_element()? {
+            list.push(element);
+        }
+        Ok(Value::List(list))
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut access: A) -> Result<Value, A::Error> {
+        let mut fields = Fields::default();
+        while let Some((key, value)) = access.next_entry::<EcoString, Value>()? {
+            fields.insert(key, value);
+        }
+        Ok(Value::Struct(fields))
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -426,6 +493,11 @@ mod tests {
         let value = Value::from(&json);
         assert_eq!(value.to_json(), json);
         assert_eq!(value.get("b").unwrap().as_list().unwrap()[1].kind(), Kind::FLOAT);
+        let text = r#"{"b":[1,2.5,null,true,"x\ny"],"a":{},"c":18446744073709551615}"#;
+        let read: Value = serde_json::from_str(text).unwrap();
+        assert_eq!(read.to_json_text(), text);
+        let json: serde_json::Value = serde_json::from_str(text).unwrap();
+        assert_eq!(read, Value::from(&json));
         let ordered: Value = [("b", Value::from(1)), ("a", Value::from("x"))].into_iter().collect();
         assert_eq!(ordered.to_json_text(), r#"{"b":1,"a":"x"}"#);
     }

@@ -1,0 +1,197 @@
+//! Times our CUE evaluator on KubeVela templates, as `tests/bench/gocue` times Go's.
+//!
+//! The same definitions, inputs, work and clock; one JSON object a line. A render starts with the
+//! JSON text of parameter and context and ends with the JSON text of the objects. Warm means that
+//! the program is compiled; cold starts with the template's text.
+
+#![allow(clippy::print_stdout, reason = "a command line tool prints its results")]
+#![allow(
+    clippy::indexing_slicing,
+    reason = "only JSON values are indexed, and those answer null for what is not there"
+)]
+
+mod allocator;
+
+use std::collections::{BTreeMap, HashMap};
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result};
+use clap::Parser;
+use cue::{Errors, Limits, Packages, Program, Value};
+use serde_json::{Value as Json, json};
+
+#[derive(Parser)]
+#[command(name = "bench-cue", about = "Time our CUE evaluator on KubeVela templates")]
+struct Args {
+    /// Milliseconds for each measurement
+    #[arg(long, default_value_t = 50)]
+    budget: u64,
+    /// Only this definition
+    #[arg(long)]
+    only: Option<String>,
+    /// Instead: render so many times and print the most memory the process has had, in KiB
+    #[arg(long, default_value_t = 0)]
+    renders: usize,
+    /// With `--renders`: from text to objects each time
+    #[arg(long)]
+    cold: bool,
+    definitions: PathBuf,
+    inputs: PathBuf,
+}
+
+/// What a controller reads of a rendered template.
+const PATHS: [&str; 3] = ["output", "outputs", "patch"];
+/// Measured times in one measurement.
+const BATCHES: u32 = 5;
+
+type Objects = BTreeMap<&'static str, String>;
+
+fn main() -> Result<()> {
+    let args = Args::parse();
+    let definitions = definitions(&args.definitions)?;
+    for input in lines(&args.inputs)? {
+        let key = (text(&input, "kind"), text(&input, "definition"));
+        let Some(source) = definitions.get(&key) else { continue };
+        if args.only.as_ref().is_some_and(|only| *only != key.1) {
+            continue;
+        }
+        let case = Case::new(source, &input);
+        if args.renders > 0 {
+            let program = case.compile()?;
+            for _ in 0..args.renders {
+                // What fails is seen by its line in the other mode.
+                let _ = if args.cold { case.cold() } else { case.warm(&program) };
+            }
+            println!("{}", peak());
+            return Ok(());
+        }
+        println!("{}", case.measure(&text(&input, "id"), Duration::from_millis(args.budget)));
+    }
+    Ok(())
+}
+
+fn lines(path: &Path) -> Result<Vec<Json>> {
+    let text = std::fs::read_to_string(path).with_context(|| path.display().to_string())?;
+    text.lines().map(|line| Ok(serde_json::from_str(line)?)).collect()
+}
+
+fn text(json: &Json, key: &str) -> String {
+    json[key].as_str().unwrap_or_default().to_owned()
+}
+
+/// The source of each definition by type and name.
+fn definitions(path: &Path) -> Result<HashMap<(String, String), String>> {
+    let mut all = HashMap::new();
+    for definition in lines(path)? {
+        let imports = definition["imports"].as_array().cloned().unwrap_or_default();
+        let imports: String = imports.iter().map(|path| format!("import {path}\n")).collect();
+        let source = format!("{imports}{}\ncontext: _\n", text(&definition, "template"));
+        all.insert((text(&definition, "type"), text(&definition, "name")), source);
+    }
+    Ok(all)
+}
+
+/// One definition with one input.
+struct Case<'a> {
+    source: &'a str,
+    properties: String,
+    context: String,
+}
+
+impl<'a> Case<'a> {
+    fn new(source: &'a str, input: &Json) -> Self {
+        let name = text(input, "name");
+        let context = json!({
+            "name": name, "namespace": "default", "appName": "app", "appRevision": "app-v1",
+            "appRevisionNum": 1, "revision": format!("{name}-v1"), "output": {}, "outputs": {},
+            "cluster": "local",
+            "clusterVersion": {
+                "major": "1", "minor": 30, "gitVersion": "v1.30.0", "platform": "linux/amd64",
+            },
+        });
+        Self { source, properties: input["properties"].to_string(), context: context.to_string() }
+    }
+
+    fn compile(&self) -> Result<Program, Errors> {
+        Program::compile("template.cue", self.source, &Packages::std())
+    }
+
+    fn warm(&self, program: &Program) -> Result<Objects> {
+        let parameter: Value = serde_json::from_str(&self.properties)?;
+        let context: Value = serde_json::from_str(&self.context)?;
+        let inputs = [("parameter", &parameter), ("context", &context)];
+        let mut evaluation = program.evaluate(&inputs, &Limits::default());
+        let root = evaluation.root();
+        let mut objects = Objects::new();
+        for path in PATHS {
+            if let Some(node) = evaluation.field(root, path) {
+                objects.insert(path, evaluation.export(node)?.to_json_text());
+            }
+        }
+        Ok(objects)
+    }
+
+    fn cold(&self) -> Result<Objects> {
+        self.warm(&self.compile()?)
+    }
+
+    fn measure(&self, id: &str, budget: Duration) -> Json {
+        let first = || -> Result<(Program, Objects)> {
+            let program = self.compile()?;
+            let objects = self.warm(&program)?;
+            Ok((program, objects))
+        };
+        let (program, objects) = match first() {
+            Ok(both) => both,
+            Err(error) => return json!({ "id": id, "error": error.to_string() }),
+        };
+        let warm = || drop(self.warm(&program));
+        let cold = || drop(self.cold());
+        json!({
+            "id": id,
+            "objects": objects,
+            "warm_bytes": allocator::bytes(warm),
+            "cold_bytes": allocator::bytes(cold),
+            "warm_ns": time(budget, warm),
+            "cold_ns": time(budget, cold),
+        })
+    }
+}
+
+/// CPU nanoseconds of one run: the best of several batches.
+fn time(budget: Duration, run: impl Fn()) -> f64 {
+    let enough = budget.as_secs_f64() * 1e9 / f64::from(BATCHES);
+    let end = Instant::now() + 4 * budget;
+    let (mut n, mut best, mut batches) = (1_u32, f64::INFINITY, 0);
+    while batches < BATCHES {
+        let before = cpu();
+        for _ in 0..n {
+            run();
+        }
+        let spent = cpu() - before;
+        if spent < enough && Instant::now() < end {
+            n = n.saturating_mul(2);
+            continue;
+        }
+        best = best.min(spent / f64::from(n));
+        batches += 1;
+        if Instant::now() > end {
+            break;
+        }
+    }
+    best
+}
+
+/// Nanoseconds this thread has been running. What others do meanwhile does not count.
+fn cpu() -> f64 {
+    let text = std::fs::read_to_string("/proc/thread-self/schedstat").unwrap_or_default();
+    text.split(' ').next().and_then(|first| first.parse().ok()).unwrap_or(0.0)
+}
+
+/// The most memory this process has had, in KiB.
+fn peak() -> u64 {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"));
+    line.and_then(|line| line.split_whitespace().next()?.parse().ok()).unwrap_or(0)
+}
