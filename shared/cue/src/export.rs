@@ -1,7 +1,7 @@
 //! Concrete values out of vertices, and texts for messages.
 
 use crate::error::{Class, Error};
-use crate::eval::{ArcKind, ErrId, Machine, Val, Vid};
+use crate::eval::{ArcKind, Deep, ErrId, Forward, Machine, Phase, Val, Vid};
 use crate::ir::{Expr, ExprId};
 use crate::limits::LimitError;
 use crate::value::{Fields, Number, Value};
@@ -81,11 +81,20 @@ impl Machine<'_> {
     pub(crate) fn validate(&mut self, v: Vid, concrete: bool) -> Vec<Error> {
         self.deep(v);
         let mut errors = Vec::new();
-        self.collect(v, concrete, false, &mut errors);
+        if concrete || !self.is_sound(v) {
+            self.collect(v, concrete, false, &mut errors);
+        }
         if let Some(limit) = self.s.budget.crossed() {
             return vec![limit.into()];
         }
         errors
+    }
+
+    /// Whether [`deep`](Self::deep) has found no final error in a vertex and below: there is none
+    /// to collect.
+    fn is_sound(&mut self, v: Vid) -> bool {
+        let w = self.deref(v);
+        self.final_error(v).is_none() && self.v(w).deep == Deep::Done
     }
 
     fn collect(&mut self, v: Vid, concrete: bool, schema: bool, out: &mut Vec<Error>) {
@@ -155,8 +164,19 @@ impl Machine<'_> {
     }
 
     fn value_of_inner(&mut self, v: Vid) -> Result<Value, ErrId> {
-        if let Some(e) = self.v(v).error {
+        let vertex = self.v(v);
+        if let Some(e) = vertex.error {
             return Err(e);
+        }
+        // Most leaves.
+        if vertex.phase == Phase::Settled
+            && vertex.forward == Forward::No
+            && vertex.extra.is_none()
+            && vertex.incomplete.is_none()
+            && vertex.atom.is_atom()
+        {
+            let atom = vertex.atom.clone();
+            return self.value_of_val(&atom, v);
         }
         self.settle(v);
         let origin = self.deref(v);
@@ -205,7 +225,8 @@ impl Machine<'_> {
         }
         if vertex.is_struct {
             self.check_closed(v);
-            let mut out = Fields::default();
+            let mut out =
+                Fields::with_capacity_and_hasher(self.v(v).arcs.len(), Default::default());
             let mut i = 0;
             while let Some(&(label, w)) = self.v(v).arcs.get(i) {
                 i += 1;
@@ -293,7 +314,6 @@ impl Machine<'_> {
     }
 
     fn show_depth(&self, v: Vid, depth: u32) -> String {
-        use crate::eval::Forward;
         let mut v = v;
         while let Forward::Share(w) | Forward::Chosen(w) = self.v(v).forward {
             v = w;

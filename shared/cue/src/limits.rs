@@ -136,6 +136,8 @@ impl Budget {
 
     /// Remembers a crossed limit, so that the whole evaluation ends with it.
     pub fn cross(&mut self, limit: LimitError) -> LimitError {
+        // The next step looks here, so that a step costs one comparison.
+        self.next_clock = 0;
         *self.crossed.get_or_insert(limit)
     }
 

@@ -8,6 +8,7 @@ use crate::error::Class;
 use crate::ir::{Clause, CompId, Expr};
 use crate::kind::Kind;
 use crate::label::Label;
+use smallvec::{SmallVec, smallvec};
 
 impl Machine<'_> {
     /// Runs the tasks of a vertex in rounds until none makes progress. With a label, only those
@@ -131,11 +132,11 @@ impl Machine<'_> {
     }
 
     /// The environments a comprehension's body is to be evaluated in.
-    pub(crate) fn run_clauses(&mut self, id: CompId, env: EnvId) -> Res<Vec<EnvId>> {
+    pub(crate) fn run_clauses(&mut self, id: CompId, env: EnvId) -> Res<SmallVec<[EnvId; 8]>> {
         let ir = self.ir;
-        let mut envs = vec![env];
+        let mut envs = smallvec![env];
         for clause in &ir.comps[id.idx()].clauses {
-            let mut next = Vec::new();
+            let mut next = SmallVec::new();
             for env in envs {
                 self.step()?;
                 match *clause {

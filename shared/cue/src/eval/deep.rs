@@ -10,6 +10,12 @@ impl Machine<'_> {
         let v = self.deref(v);
         self.settle(v);
         let v = self.deref(v);
+        let vertex = self.vm(v);
+        if vertex.arcs.is_empty() && vertex.extra.is_none() && vertex.phase == Phase::Settled {
+            // A leaf.
+            vertex.deep = Deep::Done;
+            return;
+        }
         if self.v(v).deep != Deep::No {
             if self.v(v).deep == Deep::Running {
                 self.s.touch = self.s.touch.min(self.v(v).depth);

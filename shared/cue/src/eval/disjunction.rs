@@ -14,9 +14,10 @@ use crate::error::Class;
 use crate::ir::{Expr, ExprId};
 use crate::kind::Kind;
 use crate::limits::LimitError;
+use smallvec::{SmallVec, smallvec};
 
 /// Alternatives with their default marks.
-type Scalars = Vec<(Val, Mode)>;
+type Scalars = SmallVec<[(Val, Mode); 4]>;
 
 /// The marks of the alternatives a candidate is made of, by disjunction.
 type Modes = Vec<((Src, u16), Mode)>;
@@ -84,7 +85,7 @@ impl Machine<'_> {
         }
         let disjs = extra.disjs.clone();
         let base = self.scalar_val(v);
-        let mut result: Scalars = vec![(base.clone(), Mode::Maybe)];
+        let mut result: Scalars = smallvec![(base.clone(), Mode::Maybe)];
         let mut first: Option<Scalars> = None;
         for d in &disjs {
             let Src::Expr(e) = d.conj.src else { return Ok(false) };
@@ -207,7 +208,7 @@ impl Machine<'_> {
     }
 
     fn product(&mut self, a: &Scalars, b: &Scalars) -> Res<Scalars> {
-        let mut found = Vec::with_capacity(a.len().max(b.len()));
+        let mut found: SmallVec<[(Val, Mode, Mode); 4]> = SmallVec::new();
         for (x, mx) in a {
             for (y, my) in b {
                 self.step()?;
@@ -219,7 +220,7 @@ impl Machine<'_> {
         // A side of which no default survives is one without marks.
         let keep_a = found.iter().any(|f| f.1 == Mode::Default);
         let keep_b = found.iter().any(|f| f.2 == Mode::Default);
-        let mut out: Scalars = Vec::with_capacity(found.len());
+        let mut out = Scalars::with_capacity(found.len());
         for (val, ma, mb) in found {
             let ma = if keep_a { ma } else { Mode::Maybe };
             let mb = if keep_b { mb } else { Mode::Maybe };
@@ -284,7 +285,7 @@ impl Machine<'_> {
                 let ir = self.ir;
                 let alts = &ir.disjs[id.idx()];
                 let any = alts.iter().any(|a| a.marked);
-                let mut out = Vec::with_capacity(alts.len());
+                let mut out = Scalars::with_capacity(alts.len());
                 for alt in alts {
                     let outer = mark(alt.marked, any);
                     let Some(mut inner) = self.scalar_alts(alt.expr, env)? else { return Ok(None) };
@@ -314,7 +315,7 @@ impl Machine<'_> {
             | Expr::Num(_)
             | Expr::Str(_)
             | Expr::Bytes(_)
-            | Expr::Kind(_) => Ok(Some(vec![(self.literal(e), Mode::Maybe)])),
+            | Expr::Kind(_) => Ok(Some(smallvec![(self.literal(e), Mode::Maybe)])),
             Expr::Top
             | Expr::Bottom
             | Expr::Struct(_)
@@ -349,7 +350,7 @@ impl Machine<'_> {
                 if let Some(extra) = &vertex.extra
                     && !extra.alts.is_empty()
                 {
-                    let mut out = Vec::with_capacity(extra.alts.len());
+                    let mut out = Scalars::with_capacity(extra.alts.len());
                     for alt in extra.alts.clone() {
                         if matches!(alt.val, Val::Node(_)) {
                             return Ok(None);
@@ -359,11 +360,11 @@ impl Machine<'_> {
                     return Ok(Some(out));
                 }
                 // One alternative of marked ones may be left: it keeps its mark only here.
-                Ok(Some(vec![(self.scalar_val(w), Mode::Maybe)]))
+                Ok(Some(smallvec![(self.scalar_val(w), Mode::Maybe)]))
             }
             _ => match self.value(e, env) {
                 Ok(Val::Node(_) | Val::CoreFunc(_)) => Ok(None),
-                Ok(val) => Ok(Some(vec![(val, Mode::Maybe)])),
+                Ok(val) => Ok(Some(smallvec![(val, Mode::Maybe)])),
                 Err(err) if self.class(err) == Class::Limit => Err(err),
                 Err(_) => Ok(None),
             },

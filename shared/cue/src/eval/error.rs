@@ -18,6 +18,10 @@ pub(crate) enum Msg {
     Text(String),
     /// `undefined field: x`
     Undefined(Label),
+    /// `cannot reference optional field: x`
+    CannotReference(&'static str, Label),
+    /// `unresolved disjunction`, the text made from the vertex.
+    Unresolved,
     /// `non-concrete value string in operand to +`
     NonConcrete(Kind, &'static str),
     /// `x: incomplete value string`, the text made from the vertex.
@@ -54,6 +58,7 @@ impl Machine<'_> {
         self.err_at(class, Msg::Text(text.into()), Vid::NONE, &[at])
     }
 
+    #[cold]
     pub(crate) fn limit(&mut self, limit: LimitError) -> ErrId {
         self.s.budget.cross(limit);
         self.err(Class::Limit, Msg::Limit(limit), Vid::NONE)
@@ -62,14 +67,7 @@ impl Machine<'_> {
     /// Counts a step.
     #[inline]
     pub(crate) fn step(&mut self) -> Res<()> {
-        match self.s.budget.steps(1) {
-            Ok(()) if self.s.budget.crossed().is_none() => Ok(()),
-            Ok(()) => {
-                let limit = self.s.budget.crossed().unwrap_or(LimitError::Steps);
-                Err(self.limit(limit))
-            }
-            Err(limit) => Err(self.limit(limit)),
-        }
+        self.s.budget.steps(1).map_err(|limit| self.limit(limit))
     }
 
     /// Enters one level of nested evaluation.
@@ -140,6 +138,10 @@ impl Machine<'_> {
         match err.msg {
             Msg::Text(text) => text,
             Msg::Undefined(label) => format!("undefined field: {}", self.label_text(label)),
+            Msg::CannotReference(what, label) => {
+                format!("cannot reference {what} field: {}", self.label_text(label))
+            }
+            Msg::Unresolved => format!("unresolved disjunction {}", self.show(err.vertex)),
             Msg::NonConcrete(kind, what) => format!("non-concrete value {kind} in {what}"),
             Msg::Incomplete => {
                 let text = self.show(err.vertex);

@@ -3,9 +3,8 @@
 use super::closed::{CloseId, Req};
 use super::error::{ErrId, Msg, Res};
 use super::state::{
-    AGAIN, ArcKind, CYCLE_FLAGS, CYCLIC, Conj, Data, Deep, EMBED, EnvId, Extra, Forward, INLINE,
-    Machine, OPTIONAL, Occurrence, Pattern, Phase, Refs, RefsId, Src, Task, TaskKind, TaskState,
-    Val, Vid,
+    AGAIN, ArcKind, CYCLE_FLAGS, CYCLIC, Conj, Data, Deep, EMBED, EnvId, Forward, INLINE, Machine,
+    OPTIONAL, Occurrence, Pattern, Phase, Refs, RefsId, Src, Task, TaskKind, TaskState, Val, Vid,
 };
 use crate::error::Class;
 use crate::ir::{Callee, Core, Expr, ExprId, PatternDecl, StructId};
@@ -99,7 +98,9 @@ impl Machine<'_> {
         if let Some(extra) = &mut vertex.extra {
             let choices = std::mem::take(&mut extra.choices);
             let inputs = std::mem::take(&mut extra.inputs);
-            **extra = Extra { choices, inputs, ..Extra::default() };
+            extra.clear();
+            extra.choices = choices;
+            extra.inputs = inputs;
         }
     }
 
@@ -145,11 +146,12 @@ impl Machine<'_> {
         }
         let n = self.v(v).extra.as_ref().map_or(0, |x| x.inputs.len());
         for i in 0..n {
-            if let Some((path, conj)) =
-                self.v(v).extra.as_ref().and_then(|x| x.inputs.get(i)).cloned()
+            let input = self.v(v).extra.as_ref().and_then(|x| x.inputs.get(i));
+            if let Some((path, conj)) = input
                 && let [label] = path.as_slice()
             {
-                self.insert_arc(v, *label, ArcKind::Member, conj);
+                let (label, conj) = (*label, *conj);
+                self.insert_arc(v, label, ArcKind::Member, conj);
             }
         }
         self.flush_cyclic(v);
@@ -709,6 +711,9 @@ impl Machine<'_> {
     /// Computes the vertex's own value.
     pub(crate) fn settle(&mut self, v: Vid) {
         let v = self.deref(v);
+        if self.v(v).phase == Phase::Settled {
+            return;
+        }
         self.expand(v);
         let v = self.deref(v);
         match self.v(v).phase {

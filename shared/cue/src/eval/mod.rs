@@ -22,6 +22,7 @@ mod list;
 mod order;
 mod reference;
 mod scalar;
+mod spare;
 mod state;
 mod value;
 
@@ -29,7 +30,7 @@ pub(crate) use error::ErrId;
 pub(crate) use state::{ArcKind, Machine, State, Val, Vid};
 
 pub(crate) use scalar::pinned;
-pub(crate) use state::{Conj, Data, EnvId, Forward, Func, Mode, Src};
+pub(crate) use state::{Conj, Data, Deep, EnvId, Forward, Func, Mode, Phase, Src};
 
 use error::Msg;
 

@@ -6,6 +6,7 @@ use crate::error::Class;
 use crate::ir::{Expr, ExprId};
 use crate::kind::Kind;
 use crate::label::Label;
+use smallvec::SmallVec;
 
 /// A step from a vertex to one of its fields.
 enum Step {
@@ -16,7 +17,7 @@ enum Step {
 impl Machine<'_> {
     /// The vertex an expression denotes. Chains of selectors are walked in a loop.
     pub(crate) fn resolve(&mut self, e: ExprId, env: EnvId) -> Res<Vid> {
-        let mut steps = Vec::new();
+        let mut steps: SmallVec<[(Step, ExprId); 6]> = SmallVec::new();
         let mut at = e;
         loop {
             match self.ir.expr(at) {
@@ -124,14 +125,12 @@ impl Machine<'_> {
             match self.v(arc).arc {
                 ArcKind::Member => return Ok(arc),
                 ArcKind::Optional => {
-                    let text =
-                        format!("cannot reference optional field: {}", self.label_text(label));
-                    return Err(self.err_at(Class::Incomplete, Msg::Text(text), Vid::NONE, &[at]));
+                    let msg = Msg::CannotReference("optional", label);
+                    return Err(self.err_at(Class::Incomplete, msg, Vid::NONE, &[at]));
                 }
                 ArcKind::Required => {
-                    let text =
-                        format!("cannot reference required field: {}", self.label_text(label));
-                    return Err(self.err_at(Class::Incomplete, Msg::Text(text), Vid::NONE, &[at]));
+                    let msg = Msg::CannotReference("required", label);
+                    return Err(self.err_at(Class::Incomplete, msg, Vid::NONE, &[at]));
                 }
             }
         }
@@ -241,8 +240,7 @@ impl Machine<'_> {
         if let Some(extra) = &self.v(w).extra
             && !extra.alts.is_empty()
         {
-            let text = format!("unresolved disjunction {}", self.show(w));
-            return Err(self.err(Class::Incomplete, Msg::Text(text), w));
+            return Err(self.err(Class::Incomplete, Msg::Unresolved, w));
         }
         Ok(self.arc(w, label))
     }

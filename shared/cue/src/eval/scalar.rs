@@ -279,6 +279,19 @@ impl Machine<'_> {
         if kind.is_bottom() {
             return Ok(None);
         }
+        // Most pairs need no list of parts.
+        match (a, b) {
+            (Val::Top | Val::Kind(_), x) | (x, Val::Top | Val::Kind(_)) if x.is_atom() => {
+                return Ok(Some(x.clone()));
+            }
+            (Val::Top | Val::Kind(_), Val::Top | Val::Kind(_)) => {
+                return Ok(Some(if kind == Kind::TOP { Val::Top } else { Val::Kind(kind) }));
+            }
+            (x, y) if x.is_atom() && y.is_atom() => {
+                return Ok(self.same_atom(x, y).then(|| x.clone()));
+            }
+            _ => {}
+        }
         let mut parts = Vec::new();
         let mut atom: Option<Val> = None;
         for x in flat(a).chain(flat(b)) {

@@ -2,6 +2,7 @@
 
 use super::closed::{CloseId, CloseNode, Req};
 use super::error::{Err, ErrId};
+use super::spare::Parts;
 use crate::api::{LabelClass, PathLabel, Tree};
 use crate::ir::{Core, DynamicDecl, ExprId, Ir, Marker, PatternDecl};
 use crate::kind::Kind;
@@ -266,6 +267,52 @@ pub(crate) struct Extra {
     pub(crate) inputs: Vec<(Vec<Label>, Conj)>,
 }
 
+impl Extra {
+    /// Empties it for another vertex. False if something in it has grown too large to be kept.
+    pub(crate) fn clear(&mut self) -> bool {
+        const MOST: usize = 64;
+        let Self {
+            tasks,
+            patterns,
+            disjs,
+            seen,
+            followed,
+            choices,
+            alts,
+            reqs,
+            opens,
+            rests,
+            cyclic,
+            active,
+            index,
+            modes,
+            child_error,
+            child_incomplete,
+            inputs,
+        } = self;
+        let sizes = [tasks.capacity(), disjs.capacity(), followed.capacity(), alts.capacity()];
+        let small = sizes.into_iter().all(|n| n <= MOST);
+        tasks.clear();
+        patterns.clear();
+        disjs.clear();
+        seen.clear();
+        followed.clear();
+        choices.clear();
+        alts.clear();
+        reqs.clear();
+        opens.clear();
+        rests.clear();
+        cyclic.clear();
+        *active = None;
+        *index = None;
+        modes.clear();
+        *child_error = None;
+        *child_incomplete = None;
+        inputs.clear();
+        small
+    }
+}
+
 #[derive(Debug)]
 pub(crate) struct Vertex {
     pub(crate) parent: Vid,
@@ -317,6 +364,8 @@ pub(crate) struct State {
     pub(crate) vals: Vec<Val>,
     pub(crate) errs: Vec<Err>,
     pub(crate) close: Vec<CloseNode>,
+    /// Parts of vertices to be used again.
+    pub(crate) parts: Parts,
     pub(crate) packages: Vec<Vid>,
     /// Lets by the frame they belong to.
     pub(crate) lets: FxHashMap<(EnvId, Label), Vid>,
@@ -339,17 +388,18 @@ pub(crate) struct State {
 
 impl State {
     pub(crate) fn new(ir: &Ir, limits: &Limits) -> Self {
-        Self {
+        let mut state = Self {
             budget: Budget::new(limits),
             names: Interner::extending(&ir.names),
-            vertices: Vec::with_capacity(256),
-            envs: Vec::with_capacity(128),
+            vertices: Vec::new(),
+            envs: Vec::new(),
             refs: Vec::new(),
             data: Vec::new(),
             items: Vec::new(),
             vals: Vec::new(),
             errs: Vec::new(),
             close: Vec::new(),
+            parts: Parts::default(),
             packages: vec![Vid::NONE; ir.packages.len()],
             lets: FxHashMap::default(),
             depth: 0,
@@ -361,7 +411,9 @@ impl State {
             list_arith: true,
             validating: Vec::new(),
             output: 0,
-        }
+        };
+        state.reuse();
+        state
     }
 }
 
@@ -387,7 +439,8 @@ impl<'a> Machine<'a> {
     }
 
     pub(crate) fn extra(&mut self, v: Vid) -> &mut Extra {
-        self.vm(v).extra.get_or_insert_default()
+        let State { vertices, parts, .. } = &mut *self.s;
+        vertices[v.idx()].extra.get_or_insert_with(|| parts.extra())
     }
 
     pub(crate) fn new_vertex(&mut self, parent: Vid, label: Label) -> Vid {
@@ -589,13 +642,17 @@ impl<'a> Machine<'a> {
 
     pub(crate) fn push_arc(&mut self, v: Vid, label: Label, w: Vid) {
         const INDEX_FROM: usize = 16;
-        let vertex = &mut self.s.vertices[v.idx()];
+        let State { vertices, parts, .. } = &mut *self.s;
+        let vertex = &mut vertices[v.idx()];
+        if vertex.arcs.capacity() == 0 {
+            vertex.arcs = parts.fields();
+        }
         vertex.arcs.push((label, w));
         let n = vertex.arcs.len();
         if n < INDEX_FROM || label.is_int() {
             return;
         }
-        let extra = vertex.extra.get_or_insert_default();
+        let extra = vertex.extra.get_or_insert_with(|| parts.extra());
         let index = extra.index.get_or_insert_default();
         let from = if index.is_empty() { 0 } else { n - 1 };
         for (i, (l, _)) in vertex.arcs.iter().enumerate().skip(from) {

@@ -8,6 +8,7 @@ use crate::kind::Kind;
 use crate::label::LabelKind;
 use cue_syntax::ast::{BinaryOp, UnaryOp};
 use ecow::EcoString;
+use smallvec::SmallVec;
 use std::sync::Arc;
 
 impl Machine<'_> {
@@ -164,8 +165,7 @@ impl Machine<'_> {
                     }
                     let vertex = self.v(w);
                     if vertex.extra.as_ref().is_some_and(|x| !x.alts.is_empty()) {
-                        let text = format!("unresolved disjunction {}", self.show(w));
-                        return Err(self.err_at(Class::Incomplete, Msg::Text(text), w, &[e]));
+                        return Err(self.err_at(Class::Incomplete, Msg::Unresolved, w, &[e]));
                     }
                     if vertex.is_struct || vertex.is_list {
                         // What may still get fields cannot be computed with.
@@ -272,7 +272,7 @@ impl Machine<'_> {
 
     /// `a + b + c` nests to the left: evaluated in a loop.
     fn binary_chain(&mut self, e: ExprId, env: EnvId) -> Res<Val> {
-        let mut chain = Vec::new();
+        let mut chain: SmallVec<[(BinaryOp, ExprId, ExprId, ExprId); 4]> = SmallVec::new();
         let mut at = e;
         while let Expr::Binary(op, a, b) = self.ir.expr(at) {
             chain.push((op, a, b, at));

@@ -101,7 +101,10 @@ fn ours_on(program: &Path, folder: &Path, args: &Args) -> Command {
 fn go_on(program: &Path, folder: &Path, args: &Args, experiment: &str) -> Command {
     let mut command = Command::new("sh");
     // Go's flags come before the files.
-    command.args(["-c", r#"program=$0; exec "$program" "$@" vela-definitions.jsonl vela-inputs.jsonl"#]);
+    command.args([
+        "-c",
+        r#"program=$0; exec "$program" "$@" vela-definitions.jsonl vela-inputs.jsonl"#,
+    ]);
     command.arg(program).current_dir(folder).env("CUE_EXPERIMENT", experiment);
     if let Some(only) = &args.only {
         command.args(["-only", only]);

@@ -1,0 +1,111 @@
+//! What an evaluation leaves behind for the next one on the same thread: empty arenas.
+//!
+//! A render of a template takes some microseconds; to ask the allocator for every arena, for the
+//! fields of every struct and for what only some vertices have would be a good part of that, and
+//! nearly all the memory allocated. Nothing of an evaluation's contents outlives it.
+
+use super::state::{Extra, State, Vertex};
+use crate::label::Label;
+use std::cell::Cell;
+
+thread_local! {
+    static SPARE: Cell<Option<Box<Arenas>>> = const { Cell::new(None) };
+}
+
+/// An evaluation with more vertices than this gives its memory back: it was no template.
+const MOST_VERTICES: usize = 4096;
+/// So does a field list or a collection of a vertex that has grown beyond this.
+const MOST_FIELDS: usize = 256;
+
+type Fields = Vec<(Label, super::state::Vid)>;
+
+/// Small parts of vertices, emptied.
+#[derive(Debug, Default)]
+pub(crate) struct Parts {
+    #[allow(clippy::vec_box, reason = "the boxes themselves are what is kept")]
+    extras: Vec<Box<Extra>>,
+    fields: Vec<Fields>,
+}
+
+impl Parts {
+    pub(crate) fn extra(&mut self) -> Box<Extra> {
+        self.extras.pop().unwrap_or_default()
+    }
+
+    pub(crate) fn fields(&mut self) -> Fields {
+        self.fields.pop().unwrap_or_else(|| Vec::with_capacity(8))
+    }
+
+    fn take_from(&mut self, vertex: Vertex) {
+        if let Some(mut extra) = vertex.extra
+            && self.extras.len() < MOST_VERTICES
+            && extra.clear()
+        {
+            self.extras.push(extra);
+        }
+        let mut fields = vertex.arcs;
+        if (1..=MOST_FIELDS).contains(&fields.capacity()) && self.fields.len() < MOST_VERTICES {
+            fields.clear();
+            self.fields.push(fields);
+        }
+    }
+}
+
+macro_rules! arenas {
+    ($($name:ident: $type:ty,)*) => {
+        /// The arenas of an evaluation that has ended.
+        #[derive(Debug, Default)]
+        struct Arenas { parts: Parts, vertices: Vec<Vertex>, $($name: $type,)* }
+
+        impl Arenas {
+            fn take_from(state: &mut State) -> Self {
+                $(state.$name.clear();)*
+                let mut arenas = Self {
+                    parts: std::mem::take(&mut state.parts),
+                    vertices: std::mem::take(&mut state.vertices),
+                    $($name: std::mem::take(&mut state.$name),)*
+                };
+                for vertex in arenas.vertices.drain(..) {
+                    arenas.parts.take_from(vertex);
+                }
+                arenas
+            }
+
+            fn give_to(self, state: &mut State) {
+                state.parts = self.parts;
+                state.vertices = self.vertices;
+                $(state.$name = self.$name;)*
+            }
+        }
+    };
+}
+
+arenas! {
+    envs: Vec<super::state::Env>,
+    refs: Vec<super::state::Refs>,
+    data: Vec<super::state::Data>,
+    items: Vec<(Label, super::state::DataId)>,
+    vals: Vec<super::state::Val>,
+    errs: Vec<super::error::Err>,
+    close: Vec<super::closed::CloseNode>,
+}
+
+impl State {
+    /// Takes over the empty arenas of the evaluation before this one.
+    pub(crate) fn reuse(&mut self) {
+        if let Some(spare) = SPARE.try_with(Cell::take).ok().flatten() {
+            spare.give_to(self);
+        }
+    }
+}
+
+impl Drop for State {
+    fn drop(&mut self) {
+        if self.vertices.len() > MOST_VERTICES {
+            return;
+        }
+        let spare = Box::new(Arenas::take_from(self));
+        // The thread may be ending.
+        let _ = SPARE.try_with(|cell| cell.set(Some(spare)));
+    }
+}
