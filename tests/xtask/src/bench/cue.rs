@@ -4,7 +4,7 @@
 //! definition of the conformance material with its inputs and prints what came out, CPU time and
 //! bytes. Here they are built, run and compared.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
 
@@ -28,8 +28,8 @@ pub(crate) struct Args {
 /// Go's evaluators: the name in the table and the setting that selects it.
 const EVALUATORS: [(&str, &str); 2] = [("v3", ""), ("v2", "evalv3=0,keepvalidators=0")];
 
-/// Definition and what was measured for one input, by the input's id.
-type Results = HashMap<String, Json>;
+/// What was measured for one input, by its id.
+type Results = BTreeMap<String, Json>;
 
 pub(crate) fn run(args: &Args) -> Result<ExitCode> {
     let Some(material) = material::conformance() else {
