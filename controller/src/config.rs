@@ -6,6 +6,7 @@ use std::time::Duration;
 use clap::Parser;
 use vela_serve::flags::{GateFlags, KubeFlags, ProcessFlags, duration};
 use vela_serve::gates::{GateError, Gates};
+use vela_serve::process::Configuration;
 
 use crate::context::AllowedTypes;
 use crate::registry::{self, Selection};
@@ -192,6 +193,19 @@ pub enum ConfigError {
     /// The list of controllers.
     #[error("--controllers: {0}")]
     Controllers(#[from] registry::SelectionError),
+}
+
+impl Configuration for Config {
+    type Flags = Flags;
+    type Error = ConfigError;
+
+    fn of(flags: Flags) -> Result<Self, ConfigError> {
+        Self::try_from(flags)
+    }
+
+    fn process(&self) -> &ProcessFlags {
+        &self.process
+    }
 }
 
 impl TryFrom<Flags> for Config {

@@ -25,7 +25,7 @@ use vela_render::{ClusterVersion, Options, Renderer};
 use vela_serve::health::Health;
 use vela_serve::metrics::Registry;
 use vela_serve::pool::Pool;
-use vela_serve::tls;
+use vela_serve::{process, tls};
 
 use crate::application;
 use crate::config::{Config, Election};
@@ -69,17 +69,7 @@ pub async fn run(config: Config, stop: CancellationToken) -> anyhow::Result<()> 
     let tasks = TaskTracker::new();
     let end = CancellationToken::new();
     let _end_on_return = end.clone().drop_guard();
-    // Probes answer from the first moment: a Pod that waits for its API server is alive.
-    if let Some(listener) = config.process.health_addr.bind().await.with_context(|| {
-        format!("--health-addr: cannot listen on {}", config.process.health_addr)
-    })? {
-        tasks.spawn(health.clone().serve(listener, end.clone()));
-    }
-    if let Some(listener) = config.process.metrics_addr.bind().await.with_context(|| {
-        format!("--metrics-addr: cannot listen on {}", config.process.metrics_addr)
-    })? {
-        tasks.spawn(registry.clone().serve(listener, end.clone()));
-    }
+    process::observe(&config.process, &health, &registry, &tasks, &end).await?;
     let options = client_options(&config);
     let client = connect(&options).await?;
     let Some(version) = wait_for_api_server(&client, &stop).await else { return Ok(()) };

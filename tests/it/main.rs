@@ -16,4 +16,5 @@ mod control_plane;
 mod lease;
 mod processes;
 mod rbac;
+mod webhook;
 mod workflow;

@@ -191,6 +191,13 @@ impl Connection {
         self.receive().await
     }
 
+    /// The certificate the server showed.
+    #[must_use]
+    pub fn certificate(&self) -> Vec<u8> {
+        let chain = self.stream.get_ref().1.peer_certificates();
+        chain.and_then(<[_]>::first).map(|leaf| leaf.to_vec()).unwrap_or_default()
+    }
+
     /// Sends bytes as they are.
     ///
     /// # Errors

@@ -6,6 +6,7 @@ use std::time::Duration;
 use clap::Parser;
 use vela_serve::flags::{GateFlags, KubeFlags, ProcessFlags, duration};
 use vela_serve::gates::{GateError, Gates};
+use vela_serve::process::Configuration;
 
 /// The admission server of KubeVela's control plane.
 #[derive(Debug, Parser)]
@@ -160,6 +161,19 @@ pub enum ConfigError {
     /// The scope.
     #[error("--ref-objects-available-scope: {0:?} is none of namespace, cluster, global")]
     Scope(String),
+}
+
+impl Configuration for Config {
+    type Flags = Flags;
+    type Error = ConfigError;
+
+    fn of(flags: Flags) -> Result<Self, ConfigError> {
+        Self::try_from(flags)
+    }
+
+    fn process(&self) -> &ProcessFlags {
+        &self.process
+    }
 }
 
 impl TryFrom<Flags> for Config {

@@ -18,7 +18,9 @@ pub(crate) fn convert(body: &[u8]) -> Response {
 
 /// The answer, if the body is a ConversionReview.
 pub fn answer(body: &[u8]) -> Option<Value> {
-    let review: Value = serde_json::from_slice(body).ok()?;
+    // Go's decoder, too, reads one value and does not look further
+    let mut values = serde_json::Deserializer::from_slice(body).into_iter::<Value>();
+    let review = values.next()?.ok()?;
     let request = review.get("request").filter(|request| request.is_object())?;
     let desired = request.get("desiredAPIVersion").and_then(Value::as_str).unwrap_or_default();
     let objects = request.get("objects").and_then(Value::as_array).cloned().unwrap_or_default();

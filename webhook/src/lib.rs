@@ -6,7 +6,6 @@
 mod admit;
 mod application;
 mod config;
-mod connect;
 mod convert;
 mod definition;
 mod engine;
@@ -25,11 +24,13 @@ use std::sync::Arc;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 use tracing::{info, warn};
+use vela_cluster::{ClientOptions, Timeouts};
+use vela_serve::flags::KubeFlags;
 use vela_serve::health::Health;
 use vela_serve::listen::ListenAddr;
 use vela_serve::metrics::Registry;
 use vela_serve::pool::Pool;
-use vela_serve::{https, tls};
+use vela_serve::{https, process, tls};
 
 pub use admit::{Admit, Cause, Decision};
 pub use config::{Config, ConfigError, Flags, Scope, Settings};
@@ -40,7 +41,6 @@ pub use review::{Envelope, Request, decode, encode};
 pub use snapshot::{Definition, Published, Snapshot};
 pub use world::{Fact, Facts, Kind, Need, ObjectKind, World};
 
-use connect::connect;
 use live::Live;
 use metrics::Metrics;
 use router::{Server, router};
@@ -64,19 +64,10 @@ pub async fn run(config: Config, stop: CancellationToken) -> anyhow::Result<()> 
     let end = CancellationToken::new();
     let _end_on_return = end.clone().drop_guard();
 
-    // Probes answer from the first moment: a Pod that waits for its certificate is alive.
-    if let Some(listener) = config.process.health_addr.bind().await.with_context(|| {
-        format!("--health-addr: cannot listen on {}", config.process.health_addr)
-    })? {
-        tasks.spawn(health.clone().serve(listener, end.clone()));
-    }
-    if let Some(listener) = config.process.metrics_addr.bind().await.with_context(|| {
-        format!("--metrics-addr: cannot listen on {}", config.process.metrics_addr)
-    })? {
-        tasks.spawn(registry.clone().serve(listener, end.clone()));
-    }
+    process::observe(&config.process, &health, &registry, &tasks, &end).await?;
 
-    let Some(client) = connect(&config.kube, &stop).await? else { return Ok(()) };
+    // Not waited for: the watches try until the API server answers, and readiness waits for them.
+    let client = vela_cluster::connect(&client_options(&config.kube)).await?;
     let published = Arc::new(Published::default());
     for (kind, synced) in Kind::ALL.into_iter().zip(caches) {
         let (client, published) = (client.clone(), Arc::clone(&published));
@@ -133,6 +124,21 @@ pub async fn run(config: Config, stop: CancellationToken) -> anyhow::Result<()> 
     tasks.close();
     tasks.wait().await;
     Ok(())
+}
+
+fn client_options(flags: &KubeFlags) -> ClientOptions {
+    ClientOptions {
+        kubeconfig: flags.kubeconfig.clone(),
+        kubeconfig_env: std::env::var_os("KUBECONFIG").map(Into::into),
+        qps: flags.kube_api_qps,
+        burst: flags.kube_api_burst,
+        timeouts: Timeouts {
+            request: flags.controller_client_request_timeout,
+            list: flags.controller_client_long_running_request_timeout,
+            mutating: flags.controller_client_mutating_request_timeout,
+        },
+        ..ClientOptions::new(concat!("vela-webhook/", env!("CARGO_PKG_VERSION")))
+    }
 }
 
 fn looked(look: &tls::Look<'_>, certificate: &vela_serve::health::Condition, metrics: &Metrics) {

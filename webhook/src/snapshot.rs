@@ -117,45 +117,49 @@ type Named = BTreeMap<String, Arc<Definition>>;
 /// All definitions at one moment.
 #[derive(Debug, Clone, Default)]
 pub struct Snapshot {
-    definitions: HashMap<(Kind, String), Arc<Named>>,
+    /// By kind, then by namespace.
+    definitions: BTreeMap<Kind, HashMap<String, Arc<Named>>>,
 }
 
 impl Snapshot {
     /// The definition, if the snapshot has it.
     pub fn get(&self, kind: Kind, namespace: &str, name: &str) -> Option<&Arc<Definition>> {
-        self.definitions.get(&(kind, namespace.to_owned()))?.get(name)
+        self.definitions.get(&kind)?.get(namespace)?.get(name)
     }
 
     /// The names in a namespace, sorted.
     pub fn names(&self, kind: Kind, namespace: &str) -> Vec<&str> {
         self.definitions
-            .get(&(kind, namespace.to_owned()))
+            .get(&kind)
+            .and_then(|namespaces| namespaces.get(namespace))
             .map(|named| named.keys().map(String::as_str).collect())
             .unwrap_or_default()
     }
 
     /// How many definitions of a kind there are.
     pub fn count(&self, kind: Kind) -> usize {
-        let of_kind = self.definitions.iter().filter(|((other, _), _)| *other == kind);
-        of_kind.map(|(_, named)| named.len()).sum()
+        let of_kind = self.definitions.get(&kind).into_iter().flat_map(HashMap::values);
+        of_kind.map(|named| named.len()).sum()
     }
 
     /// Adds or replaces a definition.
     pub fn insert(&mut self, kind: Kind, namespace: &str, name: &str, definition: Arc<Definition>) {
-        let named = self.definitions.entry((kind, namespace.to_owned())).or_default();
+        let namespaces = self.definitions.entry(kind).or_default();
+        let named = namespaces.entry(namespace.to_owned()).or_default();
         Arc::make_mut(named).insert(name.to_owned(), definition);
     }
 
     /// Removes a definition.
     pub fn remove(&mut self, kind: Kind, namespace: &str, name: &str) {
-        if let Some(named) = self.definitions.get_mut(&(kind, namespace.to_owned())) {
+        let namespaces = self.definitions.get_mut(&kind);
+        if let Some(named) = namespaces.and_then(|namespaces| namespaces.get_mut(namespace)) {
             Arc::make_mut(named).remove(name);
         }
     }
 
     /// Forgets all definitions of a kind.
     pub fn clear(&mut self, kind: Kind) {
-        self.definitions.retain(|(other, _), _| *other != kind);
+        self.definitions.remove(&kind);
     }
 }
 

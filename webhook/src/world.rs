@@ -241,8 +241,17 @@ impl<'a> World<'a> {
         namespaces
     }
 
-    /// A definition by its plain name: the namespace itself, then the system's.
+    /// A definition by its plain name: the namespace itself, then the system's. Only a name that
+    /// the snapshot has in neither is asked for: else every review would ask for all its types in
+    /// its own namespace.
     pub fn definition(&self, kind: Kind, namespace: &str, name: &str) -> Option<Arc<Definition>> {
+        let system = self.settings.system_namespace.as_str();
+        let known = [namespace, system]
+            .into_iter()
+            .find_map(|namespace| self.snapshot.get(kind, namespace, name));
+        if let Some(definition) = known {
+            return Some(Arc::clone(definition));
+        }
         self.namespaces(namespace)
             .iter()
             .find_map(|namespace| self.definition_in(kind, namespace, name))

@@ -12,6 +12,7 @@ pub mod listen;
 pub mod log;
 pub mod metrics;
 pub mod pool;
+pub mod process;
 pub mod shutdown;
 pub mod tls;
 

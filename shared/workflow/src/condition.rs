@@ -11,6 +11,24 @@ use crate::status::{Phase, Reason, Status, StepStatus};
 #[error("{0}")]
 pub struct ConditionError(String);
 
+/// Whether a text can be a condition at all: CUE that refers only to what a condition may refer to.
+///
+/// # Errors
+/// Text that is no CUE, or a reference to something unknown.
+pub fn check(expression: &str) -> Result<(), ConditionError> {
+    compile(expression).map(|_| ())
+}
+
+fn invalid(errors: &cue::Errors) -> ConditionError {
+    ConditionError(messages::invalid_condition(errors.to_string().trim_end()))
+}
+
+/// The names are declared, so that the expression may refer to them; their values are data.
+fn compile(expression: &str) -> Result<Program, ConditionError> {
+    let text = format!("if: {expression}\nstatus: _\ninputs: _\ncontext: _\nparameter: _\n");
+    Program::compile("if", &text, &Packages::std()).map_err(|errors| invalid(&errors))
+}
+
 /// Evaluates a condition. `inputs` are the step's inputs that could be resolved.
 ///
 /// # Errors
@@ -23,12 +41,7 @@ pub fn evaluate(
     parameter: &Json,
     limits: &Limits,
 ) -> Result<bool, ConditionError> {
-    // the names are declared, so that the expression may refer to them; their values are data
-    let text = format!("if: {expression}\nstatus: _\ninputs: _\ncontext: _\nparameter: _\n");
-    let invalid = |errors: cue::Errors| {
-        ConditionError(messages::invalid_condition(errors.to_string().trim_end()))
-    };
-    let program = Program::compile("if", &text, &Packages::std()).map_err(invalid)?;
+    let program = compile(expression)?;
     let data = [
         ("status", Value::from(step_data(status))),
         ("inputs", Value::from(Json::Object(inputs.clone()))),
@@ -48,7 +61,7 @@ pub fn evaluate(
             let shown = other.to_json().to_string();
             Err(ConditionError(messages::condition_not_bool(&shown, kind_name(kind))))
         }
-        Err(errors) => Err(invalid(errors)),
+        Err(errors) => Err(invalid(&errors)),
     }
 }
 
@@ -90,7 +103,7 @@ fn one(step: &StepStatus) -> Json {
 mod tests {
     use super::*;
 
-    fn check(expression: &str) -> Result<bool, String> {
+    fn answer(expression: &str) -> Result<bool, String> {
         let step = |name: &str, phase: Phase, reason: Reason| StepStatus {
             id: "x".into(),
             name: name.into(),
@@ -129,17 +142,25 @@ mod tests {
             ("status.a.message == \"said\"", true),
             ("false", false),
         ] {
-            assert_eq!(check(expression), Ok(expected), "{expression}");
+            assert_eq!(answer(expression), Ok(expected), "{expression}");
         }
     }
 
     #[test]
+    fn what_can_be_no_condition_is_known_before_it_runs() {
+        assert!(check("status.later.failed && inputs.x > 1").is_ok());
+        assert!(check("foo.bar").is_err_and(|e| e.to_string().contains("foo")));
+        assert!(check("1 +").is_err());
+        assert!(check("true\nx: y").is_err());
+    }
+
+    #[test]
     fn what_is_no_condition() {
-        assert!(check("foo.bar").is_err_and(|e| e.starts_with("invalid if value: ")));
-        assert!(check("1 +").is_err_and(|e| e.starts_with("invalid if value: ")));
-        assert!(check("status.zzz.failed").is_err_and(|e| e.contains("zzz")));
+        assert!(answer("foo.bar").is_err_and(|e| e.starts_with("invalid if value: ")));
+        assert!(answer("1 +").is_err_and(|e| e.starts_with("invalid if value: ")));
+        assert!(answer("status.zzz.failed").is_err_and(|e| e.contains("zzz")));
         assert_eq!(
-            check("\"text\""),
+            answer("\"text\""),
             Err("if: cannot use value \"text\" (type string) as bool".to_owned())
         );
     }

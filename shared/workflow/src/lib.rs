@@ -35,7 +35,7 @@ mod status;
 mod step;
 
 pub use backoff::{Counters, Memory};
-pub use condition::{ConditionError, evaluate as evaluate_if};
+pub use condition::{ConditionError, check as check_if, evaluate as evaluate_if};
 /// The compiled template of a step.
 pub use cue::Program as Template;
 pub use graph::{GraphProblem, check as check_graph};

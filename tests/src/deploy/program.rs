@@ -63,10 +63,12 @@ impl Role {
 /// A program under test; it can be killed and started again.
 #[derive(Debug)]
 pub struct Program {
+    role: Role,
     name: &'static str,
     invocation: Invocation,
     log: PathBuf,
     health: u16,
+    metrics: u16,
     webhook: u16,
     process: Mutex<Option<Process>>,
 }
@@ -117,7 +119,7 @@ impl Program {
             .env("RUST_BACKTRACE", "1");
         let log = cluster.dir().join(format!("{}.log", role.name()));
         let (name, process) = (role.name(), Mutex::new(None));
-        Ok(Self { name, invocation, log, health, webhook, process })
+        Ok(Self { role, name, invocation, log, health, metrics, webhook, process })
     }
 
     /// A second process of the same program, with ports and a log of its own.
@@ -125,18 +127,28 @@ impl Program {
     /// # Errors
     /// When no port is free.
     pub fn replica(&self, cluster: &Cluster, name: &'static str) -> Result<Self> {
-        let health = port()?;
-        let invocation = self
+        let (health, metrics, webhook) = (port()?, port()?, port()?);
+        let mut invocation = self
             .invocation
             .clone()
             .args([
                 format!("--health-addr=127.0.0.1:{health}"),
-                format!("--metrics-addr=127.0.0.1:{}", port()?),
+                format!("--metrics-addr=127.0.0.1:{metrics}"),
             ])
             .env("POD_NAME", name);
+        if self.role == Role::Webhook {
+            invocation = invocation.args([format!("--webhook-port={webhook}")]);
+        }
         let log = cluster.dir().join(format!("{name}.log"));
         let process = Mutex::new(None);
-        Ok(Self { name, invocation, log, health, process, ..*self })
+        Ok(Self { name, invocation, log, health, metrics, webhook, process, ..*self })
+    }
+
+    /// The same program with further flags, before it is started.
+    #[must_use]
+    pub fn with_flags(mut self, flags: impl IntoIterator<Item = String>) -> Self {
+        self.invocation = self.invocation.args(flags);
+        self
     }
 
     /// The same program with another kubeconfig, before it is started.
@@ -198,6 +210,28 @@ impl Program {
             }
             tokio::time::sleep(Duration::from_millis(20)).await;
         }
+    }
+
+    /// Whether `/readyz` says so now.
+    pub async fn is_ready(&self) -> bool {
+        let port = self.health;
+        let answer = tokio::task::spawn_blocking(move || get(port, "/readyz")).await;
+        matches!(answer, Ok(Ok((200, _))))
+    }
+
+    /// The sum of a metric over all its labels; 0 if it is not there.
+    ///
+    /// # Errors
+    /// When the metrics port does not answer.
+    pub async fn metric(&self, name: &str) -> Result<f64> {
+        let port = self.metrics;
+        let (_, text) = tokio::task::spawn_blocking(move || get(port, "/metrics")).await??;
+        Ok(text
+            .lines()
+            .filter_map(|line| line.strip_prefix(name))
+            .filter(|rest| rest.starts_with(['{', ' ']))
+            .filter_map(|rest| rest.rsplit(' ').next()?.parse::<f64>().ok())
+            .sum())
     }
 
     /// An error if it has ended.

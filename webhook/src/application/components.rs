@@ -214,14 +214,14 @@ pub(crate) fn parameters(subject: &Subject<'_>, types: &Types, findings: &mut Fi
 }
 
 /// Something with declared parameters.
-struct Declared<'a> {
-    definition: &'a Definition,
-    name: &'a str,
-    properties: Option<&'a Value>,
+pub(crate) struct Declared<'a> {
+    pub(crate) definition: &'a Definition,
+    pub(crate) name: &'a str,
+    pub(crate) properties: Option<&'a Value>,
 }
 
 /// Unknown parameters are told, or refused if the gate says so; missing ones likewise.
-fn declared(
+pub(crate) fn declared(
     subject: &Subject<'_>,
     of: &Declared<'_>,
     supplied: &[String],
@@ -296,12 +296,20 @@ fn report(problem: vela_render::Problem, rule: Rule, field: &Field, findings: &m
     } else {
         field.labels(problem.path.split(['.', '[', ']']).filter(|label| !label.is_empty()))
     };
+    let detail = if problem.path.starts_with("properties.") {
+        messages::parameter(
+            problem.given.as_deref(),
+            problem.expected.as_deref(),
+            problem.nearest.as_deref(),
+            &problem.message,
+        )
+    } else {
+        problem.message
+    };
     match problem.severity {
-        vela_render::Severity::Error => {
-            findings.push(rule, Reason::Invalid, field, problem.message);
-        }
+        vela_render::Severity::Error => findings.push(rule, Reason::Invalid, field, detail),
         vela_render::Severity::Warning => {
-            findings.warnings.push(format!("{field}: {}", problem.message));
+            findings.warnings.push(messages::warning(&field.to_string(), &detail));
         }
     }
 }

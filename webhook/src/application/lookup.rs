@@ -167,10 +167,15 @@ fn highest(
         .and_then(|(_, revision)| stored(kind, &revision))
 }
 
-/// Reports a step whose type names nothing.
-pub(crate) fn step(subject: &Subject<'_>, step: &Step<'_>, field: &Field, findings: &mut Findings) {
-    if !BUILTIN_STEPS.contains(&step.type_) {
-        let field = field.at("type");
-        require(subject, Kind::Step, step.type_, Rule::Workflow, &field, findings);
+/// The definition of a step's type; reported if there is none and there should be.
+pub(crate) fn step(
+    subject: &Subject<'_>,
+    step: &Step<'_>,
+    field: &Field,
+    findings: &mut Findings,
+) -> Found {
+    if BUILTIN_STEPS.contains(&step.type_) {
+        return None;
     }
+    require(subject, Kind::Step, step.type_, Rule::Workflow, &field.at("type"), findings)
 }

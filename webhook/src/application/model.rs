@@ -66,6 +66,7 @@ pub(crate) struct Step<'a> {
     pub(crate) name: &'a str,
     pub(crate) type_: &'a str,
     pub(crate) timeout: &'a str,
+    pub(crate) condition: &'a str,
     pub(crate) properties: Option<&'a Value>,
     pub(crate) depends_on: Vec<&'a str>,
     pub(crate) inputs: Vec<Input<'a>>,
@@ -262,8 +263,8 @@ impl<'a> Reader<'a, '_> {
             meta.text("alias");
         });
         self.text("mode");
-        self.text("if");
         Step {
+            condition: self.text("if"),
             name: self.text("name"),
             type_: self.text("type"),
             timeout: self.text("timeout"),

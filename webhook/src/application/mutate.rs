@@ -224,6 +224,14 @@ fn step_names(object: &Value, change: &mut Change<'_>) {
 }
 
 fn name(step: &Value, path: &[&str], name: String, change: &mut Change<'_>) {
+    if step.is_null() {
+        // an element that is null is an empty step, which has no place for a name yet
+        let Some((_, above)) = path.split_last() else { return };
+        let path = PointerBuf::from_tokens(above.iter().copied());
+        let value = serde_json::json!({ "name": name });
+        change.names.push(PatchOperation::Replace(ReplaceOperation { path, value }));
+        return;
+    }
     let Some(step) = step.as_object() else { return };
     let current = step.get("name");
     if current.and_then(Value::as_str).is_some_and(|name| !name.is_empty()) {

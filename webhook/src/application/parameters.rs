@@ -6,6 +6,7 @@
 use serde_json::{Map, Value};
 
 use crate::field::Field;
+use crate::messages;
 
 /// What the schema says of some properties.
 #[derive(Debug, Default)]
@@ -98,6 +99,72 @@ fn nested(
             for (n, item) in items.iter().enumerate() {
                 let path = format!("{path}[{n}]");
                 nested(schema, item, &path, supplied, &field.index(n), depth - 1, findings);
+            }
+        }
+        _ => {}
+    }
+}
+
+/// Values that do not have the type of their parameter, with what is wrong.
+pub(crate) fn misfits(
+    schema: &Value,
+    properties: Option<&Value>,
+    field: &Field,
+) -> Vec<(Field, String)> {
+    let mut out = Vec::new();
+    if let Some(properties) = properties {
+        misfit(schema, properties, field, DEPTH, &mut out);
+    }
+    out
+}
+
+fn misfit(
+    schema: &Value,
+    value: &Value,
+    field: &Field,
+    depth: usize,
+    out: &mut Vec<(Field, String)>,
+) {
+    let is_alternative =
+        ["oneOf", "anyOf", "allOf", "not"].iter().any(|key| schema.get(*key).is_some());
+    if depth == 0 || is_alternative || value.is_null() {
+        return;
+    }
+    let (fits, want) = match schema.get("type").and_then(Value::as_str) {
+        Some("string") => (value.is_string(), "a text"),
+        Some("integer") => (value.is_i64() || value.is_u64(), "a whole number"),
+        Some("number") => (value.is_number(), "a number"),
+        Some("boolean") => (value.is_boolean(), "a boolean"),
+        Some("array") => (value.is_array(), "a list"),
+        Some("object") => (value.is_object(), "an object"),
+        _ => return,
+    };
+    if !fits {
+        return out.push((field.clone(), messages::wrong_type(want, value)));
+    }
+    if let Some(all) = schema.get("enum").and_then(Value::as_array)
+        && !all.contains(value)
+    {
+        let nearest = value
+            .as_str()
+            .and_then(|text| vela_serve::nearest(text, all.iter().filter_map(Value::as_str)));
+        return out.push((field.clone(), messages::none_of(all, value, nearest)));
+    }
+    match value {
+        Value::Object(map) => {
+            let declared = schema.get("properties");
+            for (key, value) in map {
+                let own = declared.and_then(|declared| declared.get(key));
+                let any = schema.get("additionalProperties").filter(|more| more.is_object());
+                if let Some(schema) = own.or(any) {
+                    misfit(schema, value, &field.labels([key]), depth - 1, out);
+                }
+            }
+        }
+        Value::Array(items) => {
+            let Some(schema) = schema.get("items") else { return };
+            for (n, item) in items.iter().enumerate() {
+                misfit(schema, item, &field.index(n), depth - 1, out);
             }
         }
         _ => {}
@@ -214,6 +281,24 @@ mod tests {
         assert_eq!(found.missing, ["image", "deep.inner"]);
         assert!(mentions_label("if a {claimName?: string}", "claimName"));
         assert!(!mentions_label("x: parameter.claimName, myclaimName: 1", "claimName"));
+    }
+
+    #[test]
+    fn values_of_another_type_are_told() {
+        let properties = json!({ "image": 5, "kept": "x", "ports": [{ "port": 1.5 }, { "port": 2 }], "labels": { "a": 1 }, "either": [], "deep": null });
+        let told: Vec<String> = misfits(&schema(), Some(&properties), &Field::new("p"))
+            .into_iter()
+            .map(|(field, detail)| format!("{field}: {detail}"))
+            .collect();
+        assert_eq!(
+            told,
+            [
+                "p.image: must be a text, not the number 5",
+                "p.kept: must be a whole number, not the text \"x\"",
+                "p.labels.a: must be a text, not the number 1",
+                "p.ports[0].port: must be a whole number, not the number 1.5",
+            ]
+        );
     }
 
     #[test]

@@ -5,9 +5,10 @@ use std::collections::{BTreeMap, BTreeSet};
 use serde_json::Value;
 
 use super::model::{self, Step};
-use super::{Findings, Subject, components, lookup, policies};
+use super::{Findings, Subject, components, lookup, parameters, policies};
 use crate::field::{Field, Reason, Rule};
 use crate::messages;
+use crate::snapshot::Definition;
 use crate::world::ObjectKind;
 
 /// Fields of a `deploy` step's properties.
@@ -92,9 +93,59 @@ fn steps(subject: &Subject<'_>, steps: &[Step<'_>], field: &Field, findings: &mu
 }
 
 fn one(subject: &Subject<'_>, step: &Step<'_>, field: &Field, findings: &mut Findings) {
-    lookup::step(subject, step, field, findings);
+    condition(step, field, findings);
+    let definition = lookup::step(subject, step, field, findings);
     if step.type_ == "deploy" {
         deploy(subject, step, field, findings);
+    } else if let Some(definition) = definition {
+        properties(subject, step, &definition, field, findings);
+    }
+}
+
+/// An `if` that can never be evaluated lets the step fail when its turn comes.
+fn condition(step: &Step<'_>, field: &Field, findings: &mut Findings) {
+    if matches!(step.condition, "" | "always") {
+        return;
+    }
+    if let Err(error) = vela_workflow::check_if(step.condition) {
+        let field = field.at("if").to_string();
+        findings.warnings.push(messages::bad_condition(&field, &error.to_string()));
+    }
+}
+
+/// What a step is given against what its definition declares: told, since the reference admits it
+/// and inputs may still change it.
+fn properties(
+    subject: &Subject<'_>,
+    step: &Step<'_>,
+    definition: &Definition,
+    field: &Field,
+    findings: &mut Findings,
+) {
+    if !matches!(step.properties, None | Some(Value::Object(_))) {
+        let at = field.at("properties").to_string();
+        let detail = messages::wrong_type("an object", step.properties.unwrap_or(&Value::Null));
+        findings.warnings.push(messages::warning(&at, &detail));
+        return;
+    }
+    if subject.world.is_incomplete() || !definition.is_cue {
+        return;
+    }
+    let supplied: Vec<String> = step
+        .inputs
+        .iter()
+        .map(|input| input.parameter_key)
+        .map(|key| key.strip_prefix("properties.").unwrap_or(key).to_owned())
+        .collect();
+    // an input without a key is merged into all of them
+    if supplied.iter().any(String::is_empty) {
+        return;
+    }
+    let of = components::Declared { definition, name: step.name, properties: step.properties };
+    components::declared(subject, &of, &supplied, Rule::Workflow, field, findings);
+    let Some(schema) = definition.schema(subject.world.renderer) else { return };
+    for (at, detail) in parameters::misfits(schema, step.properties, &field.at("properties")) {
+        findings.warnings.push(messages::warning(&at.to_string(), &detail));
     }
 }
 

@@ -27,20 +27,32 @@ pub(crate) fn check(
     if vetted.is_legacy && matches!(subject.kind, Kind::Component | Kind::Trait) {
         warnings.push(messages::LEGACY_CUE.to_owned());
     }
-    if subject.world.settings.gates.validate_resources_exist && !is_of_addon(subject.object) {
-        for (api_version, kind) in &vetted.outputs {
-            match subject.world.resource(api_version, kind) {
-                Ok(Some(_)) => {}
-                Ok(None) => problems.push(messages::no_resource_type(api_version, kind)),
-                Err(error) => problems.push(messages::cannot_ask(error)),
-            }
-        }
+    if subject.world.settings.gates.validate_resources_exist {
+        resources(subject, &vetted.outputs, problems);
     }
     vetted
 }
 
+/// The kinds of outputs that are written out must be served.
+pub(crate) fn resources(
+    subject: &Subject<'_>,
+    outputs: &[(String, String)],
+    problems: &mut Vec<String>,
+) {
+    if is_of_addon(subject.object) {
+        return;
+    }
+    for (api_version, kind) in outputs {
+        match subject.world.resource(api_version, kind) {
+            Ok(Some(_)) => {}
+            Ok(None) => problems.push(messages::no_resource_type(api_version, kind)),
+            Err(error) => problems.push(messages::cannot_ask(error)),
+        }
+    }
+}
+
 /// Status texts are looked at by nobody upstream; a broken one means "never healthy".
-fn status(subject: &Subject<'_>, warnings: &mut Vec<String>) {
+pub(crate) fn status(subject: &Subject<'_>, warnings: &mut Vec<String>) {
     for name in ["customStatus", "healthPolicy", "details"] {
         let text = subject.text(&format!("/status/{name}"));
         if text.is_empty() {

@@ -1,15 +1,36 @@
 //! WorkflowStepDefinitions. Upstream does not look at their CUE: a step with a broken template is
-//! accepted and fails when it runs. Ours tells, as a warning (compatibility note webhook-6).
+//! accepted and fails when it runs. Ours tells, as a warning (compatibility note webhook-6), and
+//! refuses what upstream refuses: with `ValidateResourcesExist`, a template that cannot be parsed
+//! and outputs of unknown kinds.
 
 use super::{Subject, cue};
+use crate::messages;
 
 pub(crate) fn check(subject: &Subject<'_>, problems: &mut Vec<String>, warnings: &mut Vec<String>) {
-    let mut found = Vec::new();
-    cue::check(subject, &mut found, warnings);
-    let _ = problems;
-    // The packages of steps are the workflow engine's; without them nothing can be said.
-    if found.iter().any(|text| text.contains("package \"vela/")) {
+    if subject.world.is_incomplete() {
         return;
     }
-    warnings.extend(found.into_iter().map(|text| format!("spec.schematic.cue.template: {text}")));
+    cue::status(subject, warnings);
+    let Some(template) = subject.template().filter(|template| !template.is_empty()) else {
+        return;
+    };
+    let is_strict = subject.world.settings.gates.validate_resources_exist;
+    // Compiled with the packages of the workflow engine, which is what will run it.
+    if let Err(errors) = vela_workflow::compile(template) {
+        for error in errors.list() {
+            let text = error.to_string();
+            if is_strict && error.class.name() == "parse" {
+                problems.push(messages::step_output_syntax(&text));
+            } else {
+                warnings.push(messages::warning("spec.schematic.cue.template", &text));
+            }
+        }
+        return;
+    }
+    if is_strict {
+        let outputs = subject.world.renderer.examine(template).outputs;
+        let mut missing = Vec::new();
+        cue::resources(subject, &outputs, &mut missing);
+        problems.extend(missing.iter().map(|text| messages::step_output(text)));
+    }
 }

@@ -1,0 +1,125 @@
+//! What the programs have in common from `main` to the first request: flags, log, runtime, signals,
+//! probes and metrics. Each program's `main` is one call of [`main`].
+
+use std::error::Error;
+use std::fmt;
+use std::future::Future;
+use std::process::ExitCode;
+
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
+
+use crate::flags::{self, FlagError, Parsed, ProcessFlags};
+use crate::health::Health;
+use crate::listen::ListenAddr;
+use crate::metrics::Registry;
+use crate::{log, shutdown};
+
+/// A program's configuration, made of its flags.
+pub trait Configuration: Sized {
+    /// The flags.
+    type Flags: clap::Parser;
+    /// Why flags make no configuration.
+    type Error: Error;
+
+    /// Checks the flags.
+    ///
+    /// # Errors
+    /// One line for the operator.
+    fn of(flags: Self::Flags) -> Result<Self, Self::Error>;
+
+    /// Probes, metrics, logs.
+    fn process(&self) -> &ProcessFlags;
+}
+
+/// Parses the flags, sets up log, runtime and signals, and runs the program until it ends. What
+/// goes wrong is one line, in the log where there is one.
+pub fn main<C, E, R>(run: impl FnOnce(C, CancellationToken) -> R) -> ExitCode
+where
+    C: Configuration,
+    E: fmt::Display,
+    R: Future<Output = Result<(), E>>,
+{
+    let parsed = match flags::parse::<C::Flags>(std::env::args_os().skip(1)) {
+        Ok(parsed) => parsed,
+        Err(error) => return told(&error),
+    };
+    let runtime = match tokio::runtime::Builder::new_multi_thread().enable_all().build() {
+        Ok(runtime) => runtime,
+        Err(error) => return told(&FlagError::Refused(format!("cannot start threads: {error}"))),
+    };
+    match runtime.block_on(start(parsed, run)) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            tracing::error!("{error}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+async fn start<C, E, R>(
+    parsed: Parsed<C::Flags>,
+    run: impl FnOnce(C, CancellationToken) -> R,
+) -> Result<(), String>
+where
+    C: Configuration,
+    E: fmt::Display,
+    R: Future<Output = Result<(), E>>,
+{
+    let config = C::of(parsed.flags).map_err(|error| error.to_string());
+    let process = config.as_ref().map(|config| config.process().log());
+    let log = log::init(process.unwrap_or_default()).map_err(|error| error.to_string())?;
+    for warning in &parsed.warnings {
+        tracing::warn!("{warning}");
+    }
+    let signals = |error: std::io::Error| format!("cannot listen to signals: {error}");
+    log.toggle_on_signal().map_err(signals)?;
+    let stop = shutdown::on_signal().map_err(signals)?;
+    // the alternate form of an error shows its causes
+    run(config?, stop).await.map_err(|error| format!("{error:#}"))
+}
+
+#[allow(clippy::print_stdout, clippy::print_stderr, reason = "before there is a log")]
+fn told(error: &FlagError) -> ExitCode {
+    match error {
+        FlagError::Shown(text) => println!("{text}"),
+        FlagError::Refused(text) => eprintln!("{text}"),
+    }
+    ExitCode::from(error.code())
+}
+
+/// An address that cannot be listened on.
+#[derive(Debug, thiserror::Error)]
+#[error("--{flag}: cannot listen on {address}: {error}")]
+pub struct Occupied {
+    flag: &'static str,
+    address: ListenAddr,
+    error: std::io::Error,
+}
+
+/// Serves probes and metrics until `end`. To be called first: a program that waits for its
+/// certificate or its API server is alive.
+///
+/// # Errors
+/// An address that is taken.
+pub async fn observe(
+    flags: &ProcessFlags,
+    health: &Health,
+    registry: &Registry,
+    tasks: &TaskTracker,
+    end: &CancellationToken,
+) -> Result<(), Occupied> {
+    let taken = |flag, address: &ListenAddr| {
+        let address = address.clone();
+        move |error| Occupied { flag, address, error }
+    };
+    let listener = flags.health_addr.bind().await;
+    if let Some(listener) = listener.map_err(taken("health-addr", &flags.health_addr))? {
+        tasks.spawn(health.clone().serve(listener, end.clone()));
+    }
+    let listener = flags.metrics_addr.bind().await;
+    if let Some(listener) = listener.map_err(taken("metrics-addr", &flags.metrics_addr))? {
+        tasks.spawn(registry.clone().serve(listener, end.clone()));
+    }
+    Ok(())
+}
