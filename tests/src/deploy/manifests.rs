@@ -135,26 +135,6 @@ impl Manifests {
         Ok(configurations)
     }
 
-    /// The webhook configurations as the chart has them, calling their Service on this port.
-    #[must_use]
-    pub fn service_webhooks(&self, port: u16) -> Vec<Value> {
-        let mut configurations = Vec::new();
-        for kind in ["MutatingWebhookConfiguration", "ValidatingWebhookConfiguration"] {
-            for object in self.of(kind) {
-                let mut object = object.clone();
-                let hooks = object.pointer_mut("/webhooks").and_then(Value::as_array_mut);
-                for hook in hooks.into_iter().flatten() {
-                    let service = hook.pointer_mut("/clientConfig/service");
-                    if let Some(service) = service.and_then(Value::as_object_mut) {
-                        service.insert("port".into(), json!(port));
-                    }
-                }
-                configurations.push(object);
-            }
-        }
-        configurations
-    }
-
     /// The Deployment of a program: that which `wanted` accepts.
     #[must_use]
     pub fn deployment(&self, wanted: impl Fn(&Value) -> bool) -> Option<&Value> {
