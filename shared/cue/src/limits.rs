@@ -39,7 +39,7 @@ impl Default for Limits {
             bytes: 128 << 20,
             output: 32 << 20,
             string: 16 << 20,
-            list: 1_000_000,
+            list: 500_000,
             alternatives: 4096,
             time: Some(Duration::from_secs(10)),
             cancel: None,

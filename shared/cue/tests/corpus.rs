@@ -3,6 +3,9 @@
 //! The records lie beside the repository (`../shared`, or where `VELA_CONFORMANCE` points). A
 //! record whose id is in `tests/corpus/cue.passing` has to pass; one that passes without being
 //! there is named in the summary, and `UPDATE_RATCHET=1` adds it. All others are ignored trials.
+//!
+//! The hostile inputs of `stress.jsonl` all have to pass. Their time limits count (as processor
+//! time of the thread) in optimised builds only: `cargo test --release -p cue --test corpus stress`.
 
 #![allow(clippy::print_stdout, clippy::print_stderr, reason = "a test program reports to people")]
 
@@ -13,6 +16,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::Arc;
+use std::time::Duration;
 
 use conformance::json::Json;
 use libtest_mimic::{Arguments, Failed, Trial};
@@ -87,6 +91,7 @@ fn load(workspace: &Path) -> Option<Vec<Json>> {
     let folder = std::fs::read_dir(material.join("corpus/cue/dev")).ok()?;
     let mut paths: Vec<PathBuf> = folder.filter_map(|entry| Some(entry.ok()?.path())).collect();
     paths.sort();
+    paths.push(material.join("corpus/cue/stress.jsonl"));
     let mut records = Vec::new();
     for path in paths {
         for line in std::fs::read_to_string(path).ok()?.lines() {
@@ -107,7 +112,8 @@ fn trial(
     verbose: bool,
 ) -> Trial {
     let id = record.str("id").unwrap_or_default().to_owned();
-    let must_pass = known.contains(&id);
+    let stress = record.str("category") == Some("stress");
+    let must_pass = stress || known.contains(&id);
     let outcome = Arc::clone(outcome);
     Trial::test(id.clone(), move || {
         if std::env::var_os("TRACE").is_some() {
@@ -116,7 +122,7 @@ fn trial(
         }
         let (answer, score) = run(&record);
         let whole = score.is_whole();
-        {
+        if !stress {
             let mut outcome = outcome.lock();
             let left_out = is_out_of_scope(&record) && answer.get("unsupported").is_some();
             if !left_out {
@@ -154,6 +160,9 @@ fn run(record: &Json) -> (Json, Score) {
     let answered = std::thread::scope(|scope| {
         let thread = std::thread::Builder::new().stack_size(STACK);
         let spawned = thread.spawn_scoped(scope, || {
+            if record.str("category") == Some("stress") {
+                return stressed(record);
+            }
             let answer = conformance::answer(record);
             let score = judge(record, &answer);
             (answer, score)
@@ -173,6 +182,36 @@ fn run(record: &Json) -> (Json, Score) {
         }
         Err(error) => (Json::Null, Score { points: 0, of: 1, notes: vec![error.to_string()] }),
     }
+}
+
+/// A hostile input: any answer will do where only bounds are asked for, but in time.
+fn stressed(record: &Json) -> (Json, Score) {
+    let before = processor_time();
+    let answer = conformance::answer(record);
+    let spent = before.zip(processor_time()).map(|(before, after)| after.saturating_sub(before));
+    let kind = record.get("expect").and_then(|expect| expect.str("kind"));
+    let mut score = match kind {
+        Some("bounded") => Score { points: 1, of: 1, notes: Vec::new() },
+        _ => judge(record, &answer),
+    };
+    let limit = record.get("limit").and_then(|limit| limit.get("ms")).map(Json::to_string);
+    let limit = limit.and_then(|ms| ms.parse().ok()).map(Duration::from_millis);
+    if let (Some(spent), Some(limit)) = (spent, limit) {
+        if std::env::var_os("VERBOSE").is_some() {
+            println!("{}: {spent:?} of {limit:?}", record.str("id").unwrap_or_default());
+        }
+        if spent > limit && !cfg!(debug_assertions) {
+            score.points = 0;
+            score.notes.push(format!("took {spent:?} of the processor, may take {limit:?}"));
+        }
+    }
+    (answer, score)
+}
+
+/// Processor time of this thread, where the system tells.
+fn processor_time() -> Option<Duration> {
+    let text = std::fs::read_to_string("/proc/thread-self/schedstat").ok()?;
+    Some(Duration::from_nanos(text.split(' ').next()?.parse().ok()?))
 }
 
 fn summarize(outcome: &Outcome, known: &BTreeSet<String>) {

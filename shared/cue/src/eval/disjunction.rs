@@ -419,6 +419,16 @@ impl Machine<'_> {
                 && self.v(c).forward == Forward::No
             {
                 for i in (0..self.width(&open)).rev() {
+                    if let Some(e) = self.excluded(c, &open, i) {
+                        causes.push(e);
+                        made += 1;
+                        if made > most {
+                            let e = self.limit(LimitError::Alternatives);
+                            self.fail(v, e);
+                            return;
+                        }
+                        continue;
+                    }
                     let mut choices = choices.clone();
                     choices.push((open.key, u32::try_from(i).unwrap_or(u32::MAX)));
                     work.push(choices);
@@ -556,6 +566,48 @@ impl Machine<'_> {
             && !vertex.is_list
             && !vertex.atom.is_atom()
             && vertex.incomplete.is_some_and(|e| self.class(e) == Class::Incomplete)
+    }
+
+    /// Whether a literal of a struct alternative contradicts one that the vertex already has: the
+    /// field that tells alternatives apart decides before any of them is built.
+    fn excluded(&mut self, c: Vid, of: &Occurrence, i: usize) -> Option<ErrId> {
+        if of.nodes.is_some() {
+            return None;
+        }
+        let ir = self.ir;
+        let Expr::Struct(id) = ir.expr(self.alternatives(of).get(i)?.expr) else { return None };
+        for field in &ir.structs[id.idx()].fields {
+            let plain = field.marker == crate::ir::Marker::Regular && field.label.is_string();
+            if !plain || !ir.is_literal(field.value) {
+                continue;
+            }
+            let Some(w) = self.arc(c, field.label) else { continue };
+            if self.v(w).arc != super::state::ArcKind::Member {
+                continue;
+            }
+            let new = self.literal(field.value);
+            let old = self.v(w).conjs.iter().find_map(|conj| match conj.src {
+                Src::Expr(e) if ir.is_literal(e) => Some(self.literal(e)),
+                Src::Data(d) => match &self.s.data[d.idx()] {
+                    super::state::Data::Val(val) => Some(val.clone()),
+                    _ => None,
+                },
+                _ => None,
+            });
+            if let Some(old) = old
+                && old.is_atom()
+                && new.is_atom()
+                && !self.same_atom(&old, &new)
+            {
+                let text = format!(
+                    "conflicting values {} and {}",
+                    self.val_text(&new),
+                    self.val_text(&old)
+                );
+                return Some(self.err(Class::Eval, Msg::Text(text), w));
+            }
+        }
+        None
     }
 
     /// Finds a field whose conjuncts are literals that exclude each other, without evaluating.

@@ -230,12 +230,18 @@ impl Machine<'_> {
     fn interpolate(&mut self, parts: crate::ir::PartsId, bytes: bool, env: EnvId) -> Res<Val> {
         let ir = self.ir;
         let mut out: Vec<u8> = Vec::new();
+        let most = usize::try_from(self.s.budget.limits().string).unwrap_or(usize::MAX);
         for part in &ir.parts[parts.idx()] {
             match part {
                 Part::Text(id) => out.extend_from_slice(ir.texts[id.idx()].as_bytes()),
                 Part::Bytes(id) => out.extend_from_slice(&ir.bytes[id.idx()]),
                 Part::Expr(x) => {
                     let val = self.concrete(*x, env, "interpolation")?;
+                    if let Val::Str(s) = &val
+                        && out.len() + s.len() > most
+                    {
+                        return Err(self.limit(crate::limits::LimitError::String));
+                    }
                     match &val {
                         Val::Str(s) => out.extend_from_slice(s.as_bytes()),
                         Val::Bytes(b) if bytes => out.extend_from_slice(b),
@@ -257,7 +263,7 @@ impl Machine<'_> {
                     }
                 }
             }
-            if out.len() as u64 > self.s.budget.limits().string {
+            if out.len() > most {
                 return Err(self.limit(crate::limits::LimitError::String));
             }
         }
