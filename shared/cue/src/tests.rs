@@ -358,3 +358,23 @@ fn static_errors() {
         "#]],
     );
 }
+
+#[test]
+fn a_test_inside_what_it_tests_waits() {
+    check(
+        "import \"regexp\"\na: {if y.m == _|_ {m: \"\"}, if y.m != _|_ {m: \"m=\" + y.m}}, x: \"m=b\", y: regexp.FindNamedSubmatch(\"^m=(?P<m>.*)$\", x), x: a.m",
+        expect![[r#"{"a":{"m":"m=b"},"x":"m=b","y":{"m":"b"}}"#]],
+    );
+    check("a: {if a.b == _|_ {b: 1}}", expect!["incomplete: a: cycle with field: a.b"]);
+    check(
+        "a: {r?: {}, if r == _|_ {s: 1}, s?: int, if s != _|_ {t: 1}}",
+        expect![[r#"{"a":{"s":1,"t":1}}"#]],
+    );
+    check("a: self={if self.missing != _|_ {}}", expect![[r#"{"a":{}}"#]]);
+}
+
+#[test]
+fn what_is_selected_from_an_inline_struct_is_open() {
+    check("#D: a: 1, x: (#D & {b: 2}).b", expect![[r#"{"x":2}"#]]);
+    check("#D: a: 1, x: (#D & {b: 2})", expect!["eval: x.b: field not allowed"]);
+}

@@ -273,10 +273,8 @@ impl Compiler<'_> {
         };
         let (mut labels, mut open) = (Vec::new(), true);
         if let Some(tmpl) = self.ir.structs.get(body.idx()) {
-            open = !tmpl.dynamics.is_empty()
-                || !tmpl.embeds.is_empty()
-                || !tmpl.patterns.is_empty()
-                || tmpl.fields.is_empty() && tmpl.comps.is_empty();
+            open =
+                !tmpl.dynamics.is_empty() || !tmpl.embeds.is_empty() || !tmpl.patterns.is_empty();
             labels.extend(tmpl.fields.iter().map(|f| f.label).filter(|l| !l.is_let()));
             for nested in &tmpl.comps {
                 if let Some(nested) = self.ir.comps.get(nested.idx()) {

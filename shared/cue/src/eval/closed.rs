@@ -87,7 +87,11 @@ impl Machine<'_> {
             return;
         }
         let Some(extra) = &self.v(parent).extra else { return };
+        let opened = extra.opened;
         let reqs: SmallVec<[Req; 2]> = extra.reqs.iter().filter(|r| r.recursive).copied().collect();
+        if opened {
+            self.extra(v).opened = true;
+        }
         for req in reqs {
             if self.v(v).conjs.iter().any(|c| self.is_evidence(c.close, req.id)) {
                 self.add_req(v, req);
@@ -128,7 +132,7 @@ impl Machine<'_> {
 
     /// Marks the fields that are not allowed.
     pub(crate) fn check_closed(&mut self, v: Vid) {
-        if self.v(v).extra.as_ref().is_none_or(|x| x.reqs.is_empty()) {
+        if self.v(v).extra.as_ref().is_none_or(|x| x.reqs.is_empty() || x.opened) {
             return;
         }
         for i in 0..self.v(v).arcs.len() {

@@ -47,7 +47,7 @@ impl Machine<'_> {
         }
     }
 
-    fn concerns(&self, task: &Task, label: Option<Label>) -> bool {
+    pub(crate) fn concerns(&self, task: &Task, label: Option<Label>) -> bool {
         let (Some(label), TaskKind::Comp(id)) = (label, task.kind) else { return true };
         let comp = &self.ir.comps[id.idx()];
         comp.open || comp.labels.binary_search(&label).is_ok()

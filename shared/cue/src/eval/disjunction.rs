@@ -79,7 +79,6 @@ impl Machine<'_> {
             || !vertex.arcs.is_empty()
             || extra.tasks.iter().any(|t| t.state != TaskState::Done)
             || !extra.cyclic.is_empty()
-            || extra.disjs.iter().any(|d| d.nodes.is_some())
         {
             return Ok(false);
         }
@@ -88,8 +87,12 @@ impl Machine<'_> {
         let mut result: Scalars = smallvec![(base.clone(), Mode::Maybe)];
         let mut first: Option<Scalars> = None;
         for d in &disjs {
-            let Src::Expr(e) = d.conj.src else { return Ok(false) };
-            let Some(alts) = self.scalar_alts(e, d.conj.env)? else { return Ok(false) };
+            let alts = match (&d.nodes, d.conj.src) {
+                (Some(nodes), _) => self.scalar_nodes(nodes)?,
+                (None, Src::Expr(e)) => self.scalar_alts(e, d.conj.env)?,
+                _ => None,
+            };
+            let Some(alts) = alts else { return Ok(false) };
             result = self.product(&result, &alts)?;
             first.get_or_insert(alts);
         }
@@ -277,6 +280,49 @@ impl Machine<'_> {
         }
     }
 
+    /// The elements of a list as alternatives if all are scalars.
+    fn scalar_nodes(&mut self, nodes: &[Vid]) -> Res<Option<Scalars>> {
+        let mut out = Scalars::with_capacity(nodes.len());
+        for &w in nodes {
+            self.step()?;
+            let Some(alts) = self.scalar_node_alts(w) else { return Ok(None) };
+            for (val, mode) in alts {
+                self.push_scalar(&mut out, val, mode)?;
+            }
+        }
+        Ok(Some(out))
+    }
+
+    /// A vertex as alternatives if it is a scalar or made of scalars.
+    fn scalar_node_alts(&mut self, w: Vid) -> Option<Scalars> {
+        self.settle(w);
+        let w = self.deref(w);
+        let vertex = self.v(w);
+        if vertex.phase != Phase::Settled
+            || vertex.error.is_some()
+            || vertex.incomplete.is_some()
+            || vertex.is_struct
+            || vertex.is_list
+            || vertex.kind == Kind::TOP && vertex.extra.as_ref().is_none_or(|x| x.alts.is_empty())
+        {
+            return None;
+        }
+        if let Some(extra) = &vertex.extra
+            && !extra.alts.is_empty()
+        {
+            let mut out = Scalars::with_capacity(extra.alts.len());
+            for alt in &extra.alts {
+                if matches!(alt.val, Val::Node(_)) {
+                    return None;
+                }
+                out.push((alt.val.clone(), alt.mode));
+            }
+            return Some(out);
+        }
+        // One alternative of marked ones may be left: it keeps its mark only here.
+        Some(smallvec![(self.scalar_val(w), Mode::Maybe)])
+    }
+
     /// The alternatives of an expression if all are scalars.
     fn scalar_alts(&mut self, e: ExprId, env: EnvId) -> Res<Option<Scalars>> {
         self.step()?;
@@ -334,33 +380,7 @@ impl Machine<'_> {
                     Err(err) if self.class(err) == Class::Limit => return Err(err),
                     Err(_) => return Ok(None),
                 };
-                self.settle(w);
-                let w = self.deref(w);
-                let vertex = self.v(w);
-                if vertex.phase != Phase::Settled
-                    || vertex.error.is_some()
-                    || vertex.incomplete.is_some()
-                    || vertex.is_struct
-                    || vertex.is_list
-                    || vertex.kind == Kind::TOP
-                        && vertex.extra.as_ref().is_none_or(|x| x.alts.is_empty())
-                {
-                    return Ok(None);
-                }
-                if let Some(extra) = &vertex.extra
-                    && !extra.alts.is_empty()
-                {
-                    let mut out = Scalars::with_capacity(extra.alts.len());
-                    for alt in extra.alts.clone() {
-                        if matches!(alt.val, Val::Node(_)) {
-                            return Ok(None);
-                        }
-                        out.push((alt.val, alt.mode));
-                    }
-                    return Ok(Some(out));
-                }
-                // One alternative of marked ones may be left: it keeps its mark only here.
-                Ok(Some(smallvec![(self.scalar_val(w), Mode::Maybe)]))
+                Ok(self.scalar_node_alts(w))
             }
             _ => match self.value(e, env) {
                 Ok(Val::Node(_) | Val::CoreFunc(_)) => Ok(None),
@@ -478,7 +498,9 @@ impl Machine<'_> {
         vertex.arc = arc;
         vertex.conjs = conjs;
         let inputs = self.v(v).extra.as_ref().map(|x| x.inputs.clone()).unwrap_or_default();
+        let opened = self.v(v).extra.as_ref().is_some_and(|x| x.opened);
         let extra = self.extra(c);
+        extra.opened = opened;
         extra.choices = choices.to_vec();
         extra.inputs = inputs;
         c

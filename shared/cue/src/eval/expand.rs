@@ -98,9 +98,11 @@ impl Machine<'_> {
         if let Some(extra) = &mut vertex.extra {
             let choices = std::mem::take(&mut extra.choices);
             let inputs = std::mem::take(&mut extra.inputs);
+            let opened = extra.opened;
             extra.clear();
             extra.choices = choices;
             extra.inputs = inputs;
+            extra.opened = opened;
         }
     }
 

@@ -1,7 +1,7 @@
 //! References: from an expression to the vertex it denotes.
 
 use super::error::{ErrId, Msg, Res};
-use super::state::{ArcKind, Conj, EnvId, Machine, Mode, Phase, Src, Val, Vid};
+use super::state::{ArcKind, Conj, EnvId, Machine, Mode, Phase, Src, TaskState, Val, Vid};
 use crate::error::Class;
 use crate::ir::{Expr, ExprId};
 use crate::kind::Kind;
@@ -66,22 +66,40 @@ impl Machine<'_> {
                 }
                 Ok(v)
             }
+            Expr::And(..) | Expr::Struct(_) => {
+                self.enter()?;
+                let result = self.inline_base(e, env);
+                self.leave();
+                result
+            }
             _ => match self.value(e, env)? {
-                Val::Node(w) => {
-                    // What is built inside an expression is looked at as a whole.
-                    if matches!(self.ir.expr(e), Expr::And(..) | Expr::Struct(_)) {
-                        self.deep_aside(w);
-                        if let Some(e) = self.final_error(w) {
-                            return Err(e);
-                        }
-                    }
-                    Ok(w)
-                }
+                Val::Node(w) => Ok(w),
                 val => {
                     let src = self.new_val(val);
                     Ok(self.anon(Conj::new(src, env)))
                 }
             },
+        }
+    }
+
+    /// A struct built inside an expression, to be selected from: it is looked at as a whole, except
+    /// that it is open.
+    fn inline_base(&mut self, e: ExprId, env: EnvId) -> Res<Vid> {
+        let w = self.inline(e, env);
+        self.extra(w).opened = true;
+        self.settle(w);
+        match self.node_val_at(w, e)? {
+            Val::Node(w) => {
+                self.deep_aside(w);
+                match self.final_error(w) {
+                    Some(e) => Err(e),
+                    None => Ok(w),
+                }
+            }
+            val => {
+                let src = self.new_val(val);
+                Ok(self.anon(Conj::new(src, env)))
+            }
         }
     }
 
@@ -121,6 +139,11 @@ impl Machine<'_> {
     pub(crate) fn select(&mut self, v: Vid, label: Label, at: ExprId, base: ExprId) -> Res<Vid> {
         let found = self.lookup(v, label)?;
         let w = self.chosen(v);
+        let there = found.is_some_and(|arc| self.v(arc).arc == ArcKind::Member);
+        if !there && self.is_being_defined(w, label) {
+            self.s.touch = self.s.touch.min(self.v(w).depth);
+            return Err(self.err_at(Class::Incomplete, Msg::Cycle(at), Vid::NONE, &[at]));
+        }
         if let Some(arc) = found {
             match self.v(arc).arc {
                 ArcKind::Member => return Ok(arc),
@@ -141,6 +164,15 @@ impl Machine<'_> {
             return Err(e);
         }
         Err(self.missing(w, label, at, base))
+    }
+
+    /// Whether whoever asks for a field is part of what may define it.
+    fn is_being_defined(&self, w: Vid, label: Label) -> bool {
+        self.v(w).extra.as_ref().is_some_and(|x| {
+            x.tasks
+                .iter()
+                .any(|task| task.state == TaskState::Running && self.concerns(task, Some(label)))
+        })
     }
 
     fn missing(&mut self, w: Vid, label: Label, at: ExprId, base: ExprId) -> ErrId {
@@ -178,8 +210,15 @@ impl Machine<'_> {
         {
             return e;
         }
-        // A closed struct can never get the field.
-        let closed = self.is_closed(w) && label.is_string() && {
+        // A closed struct can never get the field, unless something is yet to say what is in it.
+        let unfinished = self.v(w).extra.as_ref().is_some_and(|x| {
+            x.tasks.iter().any(|task| match task.state {
+                TaskState::Pending | TaskState::Running => true,
+                TaskState::Failed(e) => self.is_incomplete(e),
+                TaskState::Done => false,
+            })
+        });
+        let closed = !unfinished && self.is_closed(w) && label.is_string() && {
             let ghost = self.new_vertex(w, label);
             !self.allows(w, ghost) && !self.pattern_may_allow(w)
         };

@@ -254,6 +254,8 @@ pub(crate) struct Extra {
     pub(crate) alts: Vec<Alt>,
     pub(crate) reqs: SmallVec<[Req; 2]>,
     pub(crate) opens: SmallVec<[CloseId; 2]>,
+    /// Closedness does not count here and below: the struct was built to select from it.
+    pub(crate) opened: bool,
     pub(crate) rests: Vec<ListRest>,
     pub(crate) cyclic: Vec<(Conj, Vid)>,
     /// Candidate being evaluated in this vertex's place.
@@ -289,6 +291,7 @@ impl Extra {
             child_error,
             child_incomplete,
             inputs,
+            opened,
         } = self;
         let sizes = [tasks.capacity(), disjs.capacity(), followed.capacity(), alts.capacity()];
         let small = sizes.into_iter().all(|n| n <= MOST);
@@ -309,6 +312,7 @@ impl Extra {
         *child_error = None;
         *child_incomplete = None;
         inputs.clear();
+        *opened = false;
         small
     }
 }

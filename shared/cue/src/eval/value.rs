@@ -123,7 +123,7 @@ impl Machine<'_> {
     }
 
     /// As [`node_val`](Self::node_val), but an unfinished scalar is a cycle.
-    fn node_val_at(&mut self, w: Vid, e: ExprId) -> Res<Val> {
+    pub(crate) fn node_val_at(&mut self, w: Vid, e: ExprId) -> Res<Val> {
         let val = self.node_val(w)?;
         if let Val::Node(w) = val {
             let vertex = self.v(w);
@@ -206,7 +206,9 @@ impl Machine<'_> {
         let val = match self.value(e, env) {
             Ok(val) => val,
             Err(err) if self.class(err) == Class::Limit => return Err(err),
-            Err(err) if self.class(err) == Class::Cycle => return Err(err),
+            Err(err) if matches!(self.s.errs[err.0 as usize].msg, Msg::Cycle(_)) => {
+                return Err(err);
+            }
             Err(_) => return Ok(false),
         };
         match self.make_concrete(val, e, "presence test") {

@@ -13,12 +13,21 @@ mod tree;
 use json::Json;
 use record::Record;
 
+/// Whether a file of a module turns on an experiment of the reference.
+fn experiments(record: &Record<'_>) -> bool {
+    record.json.strings("needs").contains(&"module")
+        && record.files().any(|(_, text)| text.lines().any(|l| l.starts_with("@experiment(")))
+}
+
 /// Answers one record of any category: the keys of its `expect`, or `error` and `class`, or
 /// `unsupported`.
 pub(crate) fn answer(json: &Json) -> Json {
     let record = Record::new(json);
     let group = record.category().split('/').next().unwrap_or_default();
     let answer = match (group, record.kind()) {
+        _ if experiments(&record) => {
+            Json::object([("unsupported", "experiments of single files".into())])
+        }
         (_, "scan") => syntax::scan(&record),
         (_, "literal") => syntax::literal(&record),
         (_, "parse") => syntax::parse_files(&record),
