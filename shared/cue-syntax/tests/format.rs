@@ -63,6 +63,15 @@ fn canonical_texts_stay() {
     }
 }
 
+/// What fuzzing found, smallest form.
+#[test]
+fn found_by_fuzzing() {
+    assert_eq!(formatted("1 .P0"), "1 .P0\n");
+    for text in ["1 .P0", "a: 1.5 .b.c, b: 0x1 .c[0].d"] {
+        check_round_trip(text);
+    }
+}
+
 #[test]
 fn spacing_is_made_canonical() {
     let text = "a   :1\nbc:    2   // x\n\n\n\nd:{e:[ 1,2 ]}\n";

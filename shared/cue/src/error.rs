@@ -134,39 +134,11 @@ impl Errors {
         last.reduce(Class::max_severe).unwrap_or(first)
     }
 
-    /// The errors for people: one line for each cause, alternatives that were tried below the
-    /// field they belong to, with a hint where there is one.
+    /// The errors for people: a line for each cause with what was expected, what was given and
+    /// what may have been meant; alternatives that fail for different reasons are listed below.
     #[must_use]
     pub fn human(&self) -> String {
-        let mut lines: Vec<String> = Vec::new();
-        for error in &self.list {
-            let place = if error.path.is_empty() {
-                String::new()
-            } else {
-                format!("{}: ", error.path.join("."))
-            };
-            let message = match error.class {
-                Class::Incomplete => match error.message.strip_prefix("incomplete value ") {
-                    Some(kind) => format!("no value given, expected {kind}"),
-                    None => error.message.clone(),
-                },
-                _ if error.message.ends_with("errors in empty disjunction:") => {
-                    "none of the allowed forms fits:".to_owned()
-                }
-                _ => error.message.clone(),
-            };
-            let mut line = format!("{place}{message}");
-            if let Some(hint) = &error.hint {
-                line.push_str(&format!(" ({hint})"));
-            }
-            if let Some(position) = error.positions.first() {
-                line.push_str(&format!(" [{position}]"));
-            }
-            if !lines.contains(&line) {
-                lines.push(line);
-            }
-        }
-        lines.join("\n")
+        crate::human::render(&self.list)
     }
 
     /// Every error with its positions on lines of their own, as the reference prints details.

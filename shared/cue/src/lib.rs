@@ -9,6 +9,7 @@ mod error;
 mod eval;
 mod export;
 mod host;
+mod human;
 mod ir;
 mod kind;
 mod label;

@@ -196,7 +196,7 @@ fn people_get_a_hint() {
     let errors = evaluation.validate(root, true).unwrap_err();
     expect![[r#"
         parameter.image: no value given, expected string
-        parameter.imgae: field not allowed (did you mean "image"?) [in.cue:1:65]"#]]
+        parameter.imgae: this field is not allowed here (did you mean "image"?) [in.cue:1:65]"#]]
     .assert_eq(&errors.human());
 }
 

@@ -663,7 +663,9 @@ impl<'a> Printer<'a> {
             Expr::Binary(..) => self.binary(id, depth),
             Expr::Selector(base, selector) => {
                 self.operand(base, depth);
-                self.text(".");
+                // `1 .a` is a selector, `1.a` a malformed number.
+                let number = matches!(self.ast.expr(base), Expr::Number(_));
+                self.text(if number { " ." } else { "." });
                 let end = self.ast.span(base).end;
                 let placed = !selector.span.is_none() && !self.ast.span(base).is_none();
                 if placed && self.line(end) != self.line(selector.span.start) {

@@ -337,7 +337,15 @@ impl Compiler<'_> {
         if let Some(e) = self.predeclared(plain, span) {
             return Head::Expr(e);
         }
+        let known = self.scopes.iter().rev().flat_map(|scope| scope.names.keys());
+        let mut known: Vec<&str> =
+            known.chain(self.imports.keys()).map(String::as_str).filter(|n| *n != name).collect();
+        known.sort_unstable();
+        let hint = vela_gocompat::nearest(name, known).map(|n| format!("did you mean {n}?"));
         self.error(span, format!("reference {name:?} not found"));
+        if let Some(error) = self.errors.last_mut() {
+            error.hint = hint;
+        }
         Head::Expr(self.add(Expr::Bottom, span))
     }
 

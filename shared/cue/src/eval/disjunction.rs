@@ -438,6 +438,7 @@ impl Machine<'_> {
             if let Some(open) = open
                 && self.v(c).forward == Forward::No
             {
+                let listed = causes.len();
                 for i in (0..self.width(&open)).rev() {
                     if let Some(e) = self.excluded(c, &open, i) {
                         causes.push(e);
@@ -453,6 +454,8 @@ impl Machine<'_> {
                     choices.push((open.key, u32::try_from(i).unwrap_or(u32::MAX)));
                     work.push(choices);
                 }
+                // Found last to first, reported in order.
+                causes[listed..].reverse();
                 first = false;
                 self.extra(v).active = None;
                 continue;

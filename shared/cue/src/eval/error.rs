@@ -16,8 +16,8 @@ pub(crate) type Res<T> = Result<T, ErrId>;
 #[derive(Clone, Debug)]
 pub(crate) enum Msg {
     Text(String),
-    /// `undefined field: x`
-    Undefined(Label),
+    /// `undefined field: x`, and where it was looked for.
+    Undefined(Label, Vid),
     /// `cannot reference optional field: x`
     CannotReference(&'static str, Label),
     /// `unresolved disjunction`, the text made from the vertex.
@@ -137,7 +137,7 @@ impl Machine<'_> {
         let err = self.s.errs[e.0 as usize].clone();
         match err.msg {
             Msg::Text(text) => text,
-            Msg::Undefined(label) => format!("undefined field: {}", self.label_text(label)),
+            Msg::Undefined(label, _) => format!("undefined field: {}", self.label_text(label)),
             Msg::CannotReference(what, label) => {
                 format!("cannot reference {what} field: {}", self.label_text(label))
             }
@@ -166,6 +166,7 @@ impl Machine<'_> {
         let positions = err.at.iter().filter_map(|&e| self.position(e)).collect();
         let hint = match err.msg {
             Msg::NotAllowed => self.allowed_hint(err.vertex),
+            Msg::Undefined(label, of) => self.field_hint(label, of),
             _ => None,
         };
         let error = Error { class: err.class, message, path, positions, hint };
@@ -191,6 +192,19 @@ impl Machine<'_> {
             .filter(|(label, w)| label.is_string() && *w != v && self.v(*w).error.is_none())
             .map(|(label, _)| self.name(*label).as_str());
         let nearest = vela_gocompat::nearest(name, allowed)?;
+        Some(format!("did you mean {}?", crate::export::quoted(nearest)))
+    }
+
+    /// The field whose name is nearest to that of one that does not exist.
+    fn field_hint(&self, label: Label, of: Vid) -> Option<String> {
+        if of.is_none() || !label.is_string() {
+            return None;
+        }
+        let known = self.v(of).arcs.iter().filter(|(known, w)| {
+            known.is_string() && *known != label && self.v(*w).arc == super::ArcKind::Member
+        });
+        let known = known.map(|(label, _)| self.name(*label).as_str());
+        let nearest = vela_gocompat::nearest(self.name(label), known)?;
         Some(format!("did you mean {}?", crate::export::quoted(nearest)))
     }
 

@@ -202,7 +202,7 @@ impl Machine<'_> {
                     );
                     return self.text_err(Class::Eval, text, at);
                 }
-                return self.err_at(Class::Incomplete, Msg::Undefined(label), Vid::NONE, &[at]);
+                return self.err_at(Class::Incomplete, Msg::Undefined(label, w), Vid::NONE, &[at]);
             }
         }
         if let Some(e) = self.v(w).incomplete
@@ -223,7 +223,7 @@ impl Machine<'_> {
             !self.allows(w, ghost) && !self.pattern_may_allow(w)
         };
         let class = if closed { Class::Eval } else { Class::Incomplete };
-        self.err_at(class, Msg::Undefined(label), Vid::NONE, &[at])
+        self.err_at(class, Msg::Undefined(label, w), Vid::NONE, &[at])
     }
 
     fn pattern_may_allow(&self, w: Vid) -> bool {
