@@ -9,6 +9,7 @@ use vela_serve::gates::{GateError, Gates};
 use vela_serve::process::Configuration;
 
 use crate::context::AllowedTypes;
+use crate::outside::Egress;
 use crate::registry::{self, Selection};
 
 /// The controller of KubeVela's control plane.
@@ -61,6 +62,9 @@ pub struct Flags {
     /// Objects of one dispatch written at a time.
     #[arg(long, default_value_t = 10)]
     max_dispatch_concurrent: usize,
+    /// Networks that steps may not send requests or mails to, separated by commas; `none` for no rule.
+    #[arg(long, default_value = crate::outside::egress::USUAL, value_parser = Egress::parse)]
+    workflow_egress_deny: Egress,
     /// Longest pause of a waiting workflow, in seconds.
     #[arg(long, default_value_t = 60)]
     max_workflow_wait_backoff_time: u64,
@@ -144,6 +148,8 @@ pub struct Config {
     pub definition_revision_limit: usize,
     /// Objects written at a time.
     pub dispatch_concurrency: usize,
+    /// Which addresses steps may reach.
+    pub egress: Egress,
     /// Bounds of the workflow engine.
     pub workflow: vela_workflow::Options,
     /// Objects may be anywhere.
@@ -229,6 +235,7 @@ impl TryFrom<Flags> for Config {
             application_revision_limit,
             definition_revision_limit,
             max_dispatch_concurrent,
+            workflow_egress_deny,
             max_workflow_wait_backoff_time,
             max_workflow_failed_backoff_time,
             max_workflow_step_error_retry_times,
@@ -271,6 +278,7 @@ impl TryFrom<Flags> for Config {
             } else {
                 application_re_sync_period
             },
+            egress: workflow_egress_deny,
             workflow: vela_workflow::Options {
                 max_error_retries: max_workflow_step_error_retry_times,
                 max_wait: Duration::from_secs(max_workflow_wait_backoff_time.max(1)),

@@ -4,8 +4,8 @@ use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 use std::time::Duration;
 
+use jiff::Timestamp;
 use parking_lot::Mutex;
-use serde_json::{Map, Value};
 use vela_api::{Application, ApplicationRevision, RawExtension, ResourceTracker};
 use vela_apply::ResourceKey;
 use vela_render::{ClusterVersion, Renderer};
@@ -102,14 +102,10 @@ impl AllowedTypes {
 /// What is remembered of an Application between reconciles; losing it costs work, never correctness.
 #[derive(Debug, Default)]
 pub struct AppMemory {
-    /// Everything the last complete look depended on; equal means nothing to do.
-    pub settled: Option<u64>,
-    /// Backoff counters of the workflow.
-    pub workflow: vela_workflow::Memory,
-    /// Variables that steps left, of the run named beside.
-    pub variables: (String, Map<String, Value>),
-    /// What steps noted: since when and until when they suspend.
-    pub notes: vela_workflow::Notes,
+    /// Everything the last look depended on, and until when it rests; equal means nothing to do.
+    pub settled: Option<(u64, Option<Timestamp>)>,
+    /// The context of the workflow, as it was written last.
+    pub context: Option<crate::application::workflow::store::Kept>,
     /// Patches that changed nothing on the server: not sent again.
     pub no_ops: HashMap<ResourceKey, (RawExtension, u64)>,
     /// Events told already for this revision and phase.
@@ -155,6 +151,8 @@ pub struct Context {
     pub definitions: Arc<Definitions>,
     /// Templates to objects.
     pub renderer: Arc<Renderer>,
+    /// What all workflows share.
+    pub workflow: crate::application::workflow::shared::Shared,
     /// Threads for rendering.
     pub pool: Arc<Pool>,
     /// Events.

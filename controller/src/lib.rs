@@ -11,6 +11,7 @@ pub mod definitions;
 mod guard;
 mod messages;
 mod metrics;
+pub mod outside;
 pub mod queue;
 mod registry;
 mod start;

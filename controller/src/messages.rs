@@ -227,12 +227,6 @@ pub(crate) fn reconcile_panicked(text: &str) -> String {
     format!("internal error while reconciling, the application is left as it is: {text}")
 }
 
-/// An output whose expression is not a path.
-#[must_use]
-pub(crate) fn output_not_ready(name: &str, expression: &str) -> String {
-    format!("output {name:?}: {expression:?} has no value yet")
-}
-
 /// A Workflow nobody made.
 #[must_use]
 pub(crate) fn no_such_workflow(name: &str) -> String {
@@ -249,4 +243,217 @@ pub(crate) fn no_definition_revision(definition: &str, error: &str) -> String {
 #[must_use]
 pub(crate) fn no_schema(definition: &str, error: &str) -> String {
     format!("cannot store capability {definition} in ConfigMap: {error}")
+}
+
+/// The context of a workflow that cannot be read.
+pub(crate) fn context_unreadable(reason: &str) -> String {
+    format!("the workflow's context cannot be read: {reason}")
+}
+
+/// The context of a workflow that others keep changing.
+pub(crate) const CONTEXT_UNSETTLED: &str =
+    "the workflow's context could not be written: its ConfigMap keeps appearing and vanishing";
+
+/// The context of a workflow that was not written.
+pub(crate) fn context_not_stored(reason: &str) -> String {
+    format!("the workflow's context could not be written: {reason}")
+}
+
+/// An effect that does not happen because its intent could not be noted.
+pub(crate) fn intent_not_stored(reason: &str) -> String {
+    format!("nothing was sent: that it begins could not be noted: {reason}")
+}
+
+/// An effect whose end nobody saw.
+pub(crate) fn effect_lost(what: &str, reason: &str) -> String {
+    format!(
+        "{what}: {reason}. It is not known whether it happened, so it is not done again. Look there, then restart the workflow from this step"
+    )
+}
+
+/// A name without an address.
+pub(crate) fn lookup_failed(host: &str, reason: &str) -> String {
+    format!("dial tcp: lookup {host}: {reason}")
+}
+
+/// An address that the egress rule closes.
+pub(crate) fn egress_denied(host: &str) -> String {
+    format!("steps are not allowed to reach {host} (--workflow-egress-deny)")
+}
+
+/// A server that does not take connections.
+pub(crate) fn dial_failed(address: &str, reason: &str) -> String {
+    format!("dial tcp {address}: {reason}")
+}
+
+/// A server whose certificate is not accepted.
+pub(crate) fn tls_failed(host: &str, reason: &str) -> String {
+    format!("tls: {host}: {reason}")
+}
+
+/// A machine without certificates of authorities.
+pub(crate) const NO_AUTHORITIES: &str = "tls: the system has no certificate authorities";
+
+/// A certificate for requests that cannot be used.
+pub(crate) fn tls_secret(name: &str, key: &str) -> String {
+    format!("tls_config: Secret {name:?} has no usable {key:?}")
+}
+
+/// An address that is none.
+pub(crate) fn bad_url(reason: &str) -> String {
+    format!("the url cannot be read: {reason}")
+}
+
+/// An address without a host.
+pub(crate) const URL_WITHOUT_HOST: &str = "the url has no host";
+
+/// An address of another protocol.
+pub(crate) const URL_SCHEME: &str = "the url must begin with http:// or https://";
+
+/// A header that cannot be sent.
+pub(crate) fn bad_header(name: &str) -> String {
+    format!("header {name:?} has a name or a value that cannot be sent")
+}
+
+/// A header whose Secret is not there.
+pub(crate) fn header_secret(secret: &str, header: &str, reason: &str) -> String {
+    format!("secret {secret:?} not found for header {header:?}: {reason}")
+}
+
+/// A header whose key is not in the Secret.
+pub(crate) fn header_secret_key(key: &str, secret: &str, header: &str) -> String {
+    format!("key {key:?} not found in secret {secret:?} for header {header:?}")
+}
+
+/// A duration that is none.
+pub(crate) fn bad_duration(text: &str) -> String {
+    format!("{text:?} is no duration")
+}
+
+/// A request that its limiter holds back.
+pub(crate) const RATE_EXCEEDED: &str = "request exceeds the rate limiter";
+
+/// A request without an answer in time.
+pub(crate) fn request_timeout(after: &str) -> String {
+    format!("no answer within {after}")
+}
+
+/// A request that is sent on and on.
+pub(crate) fn too_many_redirects(count: usize) -> String {
+    format!("stopped after {count} redirects")
+}
+
+/// An answer that was not read.
+pub(crate) fn answer_unreadable(reason: &str, most: usize) -> String {
+    format!("the answer could not be read (at most {most} bytes): {reason}")
+}
+
+/// Prometheus answered something else than JSON.
+pub(crate) fn prometheus_unreadable(status: u16) -> String {
+    format!("Prometheus answered {status} and no JSON")
+}
+
+/// A mail, for messages.
+pub(crate) fn mail_named(to: &str, host: &str) -> String {
+    format!("the mail to {to} over {host}")
+}
+
+/// A mail that was not sent.
+pub(crate) fn mail_failed(reason: &str) -> String {
+    format!("failed to send email: {reason}")
+}
+
+/// A mail server that said no.
+pub(crate) fn mail_refused(answer: &str) -> String {
+    format!("the mail server refused: {answer}")
+}
+
+/// A mail server that says nothing.
+pub(crate) const MAIL_SERVER_SILENT: &str = "the mail server does not answer";
+
+/// A mail server that hung up.
+pub(crate) const MAIL_SERVER_GONE: &str = "the mail server ended the connection";
+
+/// A mail server that would hear a password in the clear.
+pub(crate) const MAIL_WITHOUT_TLS: &str =
+    "the mail server offers no encryption: the password is not sent";
+
+/// A mail address that cannot be one.
+pub(crate) fn bad_mail_address(address: &str) -> String {
+    format!("{address:?} is no mail address")
+}
+
+/// A mail without receivers.
+pub(crate) const MAIL_TO_NOBODY: &str = "the mail has no receiver";
+
+/// A patch that leaves something open.
+pub(crate) const PATCH_NOT_CONCRETE: &str = "the patched object is not concrete";
+
+/// A deletion that would mean everything.
+pub(crate) const DELETE_WITHOUT_SELECTOR: &str = "delete with a filter needs matchingLabels: without them it would delete everything of the kind";
+
+/// A template of configs that is not there.
+pub(crate) fn config_template_missing(name: &str, reason: &str) -> String {
+    format!("the config template {name} cannot be read: {reason}")
+}
+
+/// A config that is not there.
+pub(crate) fn config_missing(name: &str) -> String {
+    format!("the config {name} not found")
+}
+
+/// A list of configs without a template or a namespace.
+pub(crate) const CONFIG_LIST_INVALID: &str = "the request is in valid";
+
+/// A connection whose component is not named.
+pub(crate) const COMPONENT_NAME_REQUIRED: &str = "componentName is required";
+
+/// A deployment of less than one at a time.
+pub(crate) const PARALLELISM: &str = "parallelism cannot be smaller than 1";
+
+/// A replication that selects nothing.
+pub(crate) const NOTHING_TO_REPLICATE: &str = "no component selected to replicate";
+
+/// A topology that says nothing.
+pub(crate) fn topology_empty(name: &str) -> String {
+    format!("topology policy {name} must not have empty properties")
+}
+
+/// A policy beside the Application that is not there.
+pub(crate) fn external_policy_missing(name: &str) -> String {
+    format!("external policy {name} not found")
+}
+
+/// A deploy step that cannot be read.
+pub(crate) fn invalid_deploy(step: &str, reason: &str) -> String {
+    format!("invalid WorkflowStep {step}: {reason}")
+}
+
+/// An Application that is not there.
+pub(crate) fn no_such_application(name: &str) -> String {
+    format!("application {name} not found")
+}
+
+/// An Application that a query asks for and that is not there.
+pub(crate) fn query_app_missing(name: &str) -> String {
+    format!("query app failure: application {name} not found")
+}
+
+/// Events of nothing.
+pub(crate) const EVENTS_OF_NOTHING: &str = "please provide a object value to search events";
+
+/// Logs of no Pod.
+pub(crate) const LOGS_OF_NO_POD: &str = "please provide a pod name to collect logs";
+
+/// Logs of no container.
+pub(crate) const LOGS_OF_NO_CONTAINER: &str = "please provide the container name to collect logs";
+
+/// A component that is not healthy yet, with what its objects say.
+pub(crate) fn wait_healthy(reason: &str) -> String {
+    if reason.is_empty() { WAIT_HEALTHY.to_owned() } else { format!("{WAIT_HEALTHY}: {reason}") }
+}
+
+/// An object that is not there yet.
+pub(crate) fn object_missing(kind: &str, name: &str) -> String {
+    format!("{kind} {name} is not there")
 }

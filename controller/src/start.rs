@@ -103,6 +103,7 @@ pub async fn run(config: Config, stop: CancellationToken) -> anyhow::Result<()> 
             ..Definitions::default()
         }),
         renderer: Arc::new(renderer),
+        workflow: application::workflow::shared::Shared::new(config.egress.clone()),
         pool: Arc::new(
             Pool::new("cue", config.render_threads, QUEUE).context("cannot start threads")?,
         ),

@@ -13,7 +13,7 @@ const MAY_USE: &[(&str, &[&str])] = &[
     ("cue-syntax", &[]),
     ("cue", &["vela-gocompat", "cue-syntax"]),
     ("vela-render", &["vela-gocompat", "vela-api", "cue-syntax", "cue", "vela-apply"]),
-    ("vela-workflow", &["vela-gocompat", "vela-api", "cue"]),
+    ("vela-workflow", &["vela-gocompat", "vela-api", "cue-syntax", "cue"]),
     ("vela-apply", &["vela-gocompat", "vela-api"]),
     ("vela-cluster", &["vela-gocompat", "vela-api", "vela-apply"]),
     ("vela-serve", &["vela-gocompat"]),

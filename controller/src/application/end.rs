@@ -1,5 +1,6 @@
 //! What follows a pass over the workflow: the record of a finished run, health, state-keep, collection, the phase.
 
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use jiff::Timestamp;
@@ -38,7 +39,7 @@ pub(super) async fn finish(
     session: &Session<'_>,
     app: &Application,
     status: &mut AppStatus,
-    phase: WorkflowPhase,
+    (phase, context): (WorkflowPhase, &BTreeMap<String, String>),
     revision: &str,
 ) {
     let now = Timestamp::now();
@@ -51,7 +52,7 @@ pub(super) async fn finish(
     let body = json!({"status": {
         "succeeded": phase == WorkflowPhase::Succeeded,
         "workflow": status.workflow,
-        "workflowContext": {"vars": "\n"},
+        "workflowContext": context,
     }});
     let target = Target {
         api_version: vela_api::V1BETA1,
@@ -146,7 +147,8 @@ pub(super) async fn after_workflow(
             );
         }
     }
-    end.settled = settled;
+    // a suspended workflow with a timer is looked at when it is due
+    end.settled = settled && (workflow.is_final() || end.again.is_none());
 }
 
 /// Puts drifted objects back. Returns whether all went well.

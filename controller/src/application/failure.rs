@@ -61,6 +61,10 @@ impl Failed {
         }
     }
 
+    pub(super) fn executing(message: impl Into<String>) -> Self {
+        Self { phase: phase::RUNNING_WORKFLOW, ..Self::workflow(message) }
+    }
+
     pub(super) fn workflow(message: impl Into<String>) -> Self {
         Self {
             condition: types::WORKFLOW,

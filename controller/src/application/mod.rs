@@ -17,13 +17,11 @@ mod history;
 pub mod identity;
 pub mod parse;
 mod phases;
-pub mod placement;
 mod resolve;
 pub mod restart;
 pub mod revision;
 pub mod statekeep;
 pub mod status;
-pub mod steps;
 pub mod trackers;
 pub mod workflow;
 
@@ -84,14 +82,22 @@ pub async fn reconcile(ctx: &Context, key: &Key) -> Result<Next, IoError> {
     }
     let memory = ctx.memory(key);
     let before = fingerprint(ctx, &session, &app).await?;
-    if memory.lock().settled == Some(before) {
-        return Ok(Next::After(resync(ctx, &app)));
+    let rest = memory.lock().settled;
+    if let Some((known, due)) = rest
+        && known == before
+    {
+        let left = due.map(|due| Timestamp::now().duration_until(due));
+        match left.map(Duration::try_from) {
+            None => return Ok(Next::After(resync(ctx, &app))),
+            Some(Ok(left)) if !left.is_zero() => return Ok(Next::After(left)),
+            Some(_) => {}
+        }
     }
     let mut wanted = app.status.clone();
     let now = Timestamp::now();
     let schedule = restart::schedule(ctx, &mut app, &mut wanted, now).await?;
-    match phases::run(ctx, &mut session, &app, wanted, now).await {
-        Err((status, failed)) => give_up(ctx, &app, status, failed).await,
+    match Box::pin(phases::run(ctx, &mut session, &app, wanted, now)).await {
+        Err((status, failed)) => Box::pin(give_up(ctx, &app, status, failed)).await,
         Ok(end) => {
             let stored = match finalize::write_status(ctx, &app, &end.status).await {
                 Ok(stored) => stored,
@@ -102,16 +108,21 @@ pub async fn reconcile(ctx: &Context, key: &Key) -> Result<Next, IoError> {
             };
             let app = stored.unwrap_or(app);
             memory.lock().settled = None;
-            if end.settled {
-                let after = fingerprint(ctx, &session, &app).await?;
-                memory.lock().settled = Some(after);
-            }
-            let mut delay = end.again.unwrap_or_else(|| resync(ctx, &app));
+            let mut delay = end.again;
             if let Some(at) = schedule {
-                let until = at.duration_since(now).unsigned_abs();
-                delay = delay.min(until.max(Duration::from_millis(100)));
+                let until = at.duration_since(now).unsigned_abs().max(Duration::from_millis(100));
+                delay = Some(delay.map_or(until, |delay| delay.min(until)));
             }
-            Ok(Next::After(delay))
+            // A workflow that waits is looked at when its time has come or an object changed, not because its status was
+            // written; attempts keep their distance that way.
+            let waits = app.status.workflow.as_ref().is_some_and(|workflow| !workflow.finished);
+            let rests = end.settled || (waits && delay.is_some_and(|delay| !delay.is_zero()));
+            if rests {
+                let after = fingerprint(ctx, &session, &app).await?;
+                let due = delay.and_then(|delay| Timestamp::now().checked_add(delay).ok());
+                memory.lock().settled = Some((after, due));
+            }
+            Ok(Next::After(delay.unwrap_or_else(|| resync(ctx, &app))))
         }
     }
 }

@@ -21,6 +21,7 @@ use super::parse::{self, Used};
 use super::resolve::{self, Found};
 use super::revision::{self, Choice};
 use super::{about, begin, history, status, workflow};
+use workflow::store::Store;
 
 type Outcome<T> = Result<T, (AppStatus, Failed)>;
 
@@ -61,7 +62,7 @@ pub(super) async fn run(
     status::set_true(&mut status, types::PARSED, now);
     // Revision.
     let auto_update = !resolve::pinned_annotation(app).is_empty();
-    let spec = revision::snapshot(&subject, &used, policies, referenced.clone());
+    let spec = revision::snapshot(&subject, &used, policies.clone(), referenced.clone());
     let choice = match pinned {
         Some(_) => Choice::Latest,
         None => revision::choose(&spec, &session.publish_version, &latest_name, &all, auto_update),
@@ -105,16 +106,24 @@ pub(super) async fn run(
     } else {
         session.publish_version.clone()
     };
-    if let Err(text) = begin::run(ctx, session, app, &mut status, &token, &subject, now).await {
+    if let Err(text) = begin::run(ctx, session, &mut status, &token, &subject, now).await {
         return Err((status, Failed::workflow(text)));
     }
+    tell_progress(ctx, app, &token, &PREPARED);
     let workflow = match generate::workflow(&subject, referenced.as_ref()) {
         Ok(workflow) => workflow,
         Err(error) => return Err((status, Failed::workflow(error.to_string()))),
     };
     status::set_true(&mut status, types::RENDER, now);
-    tell_progress(ctx, app, &token);
-    let run = workflow::Run { app: &subject, used: &used, frame: &frame, workflow: &workflow };
+    tell_progress(ctx, app, &token, &[(event::RENDERED, messages::RENDERED)]);
+    let run = workflow::Run {
+        app: &subject,
+        used: &used,
+        frame: &frame,
+        workflow: &workflow,
+        policies: &policies,
+        cluster_version: &ctx.settings.cluster_version,
+    };
     let stored = status.workflow.clone().unwrap_or_default();
     let engine = convert::from_api(&stored);
     let done = stored.finished && engine.phase.is_final();
@@ -122,9 +131,18 @@ pub(super) async fn run(
     let phase = if done {
         engine.phase
     } else {
-        let (memory, variables) = begin::remembered(ctx, &key, &stored, &token);
-        let ran = workflow::pass(session, &run, engine, memory, variables, now).await;
-        let workflow::Ran { progress, services, applied } = ran;
+        let known = ctx.memory(&key).lock().context.take();
+        let mut store = match Store::open(ctx, app, known, &stored).await {
+            Ok(store) => store,
+            Err(text) => return Err((status, Failed::executing(text))),
+        };
+        let ran = workflow::pass(session, &run, engine, &mut store, now).await;
+        let workflow::Ran { progress, services, applied, ran } = ran;
+        // what the status will say must not outlive what it rests on
+        if let Err(error) = store.commit(ran).await {
+            let text = messages::context_not_stored(&error.to_string());
+            return Err((app.status.clone(), Failed::executing(text)));
+        }
         for service in services {
             status::put_service(&mut status.services, service);
         }
@@ -138,16 +156,13 @@ pub(super) async fn run(
             next.finished = true;
             next.end_time = Some(vela_api::condition::seconds(Timestamp::now()));
         }
+        next.context_backend = Some(store.reference());
         status.workflow = Some(next);
-        {
-            let memory = ctx.memory(&key);
-            let mut memory = memory.lock();
-            memory.workflow = progress.memory;
-            memory.variables = (token.clone(), progress.variables);
-        }
+        let data = store.data();
+        ctx.memory(&key).lock().context = Some(store.into_kept());
         again = progress.again;
         if progress.phase.is_final() {
-            end::finish(ctx, session, app, &mut status, progress.phase, &name).await;
+            end::finish(ctx, session, app, &mut status, (progress.phase, &data), &name).await;
         }
         progress.phase
     };
@@ -192,14 +207,16 @@ async fn apply_policies(
 }
 
 /// The events of a run that came this far.
-fn tell_progress(ctx: &Context, app: &Application, token: &str) {
+fn tell_progress(ctx: &Context, app: &Application, token: &str, come: &[(&str, &str)]) {
     let about = about(app);
-    for (reason, message) in [
-        (event::PARSED, messages::PARSED),
-        (event::REVISIONED, messages::REVISIONED),
-        (event::POLICY_GENERATED, messages::POLICY_GENERATED),
-        (event::RENDERED, messages::RENDERED),
-    ] {
+    for (reason, message) in come {
         ctx.events.tell(&about, Severity::Normal, reason, message, token);
     }
 }
+
+/// What a run came through before its steps were made.
+const PREPARED: [(&str, &str); 3] = [
+    (event::PARSED, messages::PARSED),
+    (event::REVISIONED, messages::REVISIONED),
+    (event::POLICY_GENERATED, messages::POLICY_GENERATED),
+];

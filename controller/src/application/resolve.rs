@@ -47,7 +47,56 @@ pub(super) fn collect(
         fallback: latest,
     };
     let used = parse::collect(app, &steps, source).map_err(|error| error.to_string())?;
-    Ok(Found { used, policies: BTreeMap::new(), workflow })
+    let policies = external_policies(ctx, app, &steps)?;
+    Ok(Found { used, policies, workflow })
+}
+
+/// What the `deploy` steps say that matters here.
+#[derive(Debug, serde::Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+#[allow(dead_code, reason = "the fields say which there may be")]
+struct Deploy {
+    #[serde(default)]
+    auto: Option<bool>,
+    #[serde(default)]
+    policies: Vec<String>,
+    #[serde(default)]
+    parallelism: Option<i64>,
+    #[serde(default)]
+    ignore_terraform_component: Option<bool>,
+}
+
+/// Policies that `deploy` steps name and the Application does not have: objects beside it. Steps in groups count too
+/// (compatibility note workflow-9).
+fn external_policies(
+    ctx: &Context,
+    app: &Application,
+    steps: &[vela_api::workflow::WorkflowStep],
+) -> Result<BTreeMap<String, Policy>, String> {
+    let own: Vec<String> = app
+        .spec
+        .policies
+        .iter()
+        .enumerate()
+        .map(|(index, policy)| generate::policy_name(policy, index))
+        .collect();
+    let namespace = app.metadata.namespace.as_deref().unwrap_or_default();
+    let mut found = BTreeMap::new();
+    let top = steps.iter().map(|step| (&step.name, &step.type_, &step.properties));
+    let sub = steps.iter().flat_map(|step| &step.sub_steps);
+    let sub = sub.map(|step| (&step.name, &step.type_, &step.properties));
+    for (name, type_, properties) in top.chain(sub) {
+        let Some(properties) = properties.as_ref().filter(|_| type_ == "deploy") else { continue };
+        let deploy: Deploy = properties
+            .parse()
+            .map_err(|error| messages::invalid_deploy(name, &error.to_string()))?;
+        for wanted in deploy.policies.iter().filter(|wanted| !own.contains(wanted)) {
+            let policy = ctx.definitions.external_policies.get(&Key::new(namespace, &**wanted));
+            let policy = policy.ok_or_else(|| messages::external_policy_missing(wanted))?;
+            found.insert(wanted.clone(), Policy::clone(&*policy));
+        }
+    }
+    Ok(found)
 }
 
 /// Everything as a revision holds it.

@@ -130,6 +130,64 @@ impl Io {
         self.send(Method::GET, path, None, identity).await
     }
 
+    /// GET of a collection, as a List object; an empty namespace means all, an empty selector everything.
+    ///
+    /// # Errors
+    /// The API server's answer.
+    pub async fn list(
+        &self,
+        api_version: &str,
+        kind: &str,
+        namespace: &str,
+        selector: &str,
+        identity: &Identity,
+    ) -> Result<Value, IoError> {
+        let resource = self.resolve(api_version, kind).await?;
+        let path = with_selector(resource.collection(&escaped(namespace)), selector);
+        self.send(Method::GET, path, None, identity).await
+    }
+
+    /// DELETE of what a selector matches in a namespace, dependants in the background.
+    ///
+    /// # Errors
+    /// The API server's answer.
+    pub async fn delete_all(
+        &self,
+        api_version: &str,
+        kind: &str,
+        namespace: &str,
+        selector: &str,
+        identity: &Identity,
+    ) -> Result<(), IoError> {
+        let resource = self.resolve(api_version, kind).await?;
+        let path = with_selector(resource.collection(&escaped(namespace)), selector);
+        let options = json!({
+            "apiVersion": "v1", "kind": "DeleteOptions", "propagationPolicy": "Background",
+        });
+        let body = Some(("application/json", &options));
+        self.send(Method::DELETE, path, body, identity).await.map(|_| ())
+    }
+
+    /// GET of a subresource that is text, such as a Pod's log.
+    ///
+    /// # Errors
+    /// The API server's answer.
+    pub async fn text(
+        &self,
+        target: &Target<'_>,
+        subresource: &str,
+        query: &[(String, String)],
+        identity: &Identity,
+    ) -> Result<String, IoError> {
+        let path = with_subresource(self.path(target, true).await?, subresource);
+        let query: Vec<String> = query
+            .iter()
+            .map(|(key, value)| format!("{}={}", escaped(key), escaped(value)))
+            .collect();
+        let request = request(Method::GET, format!("{path}?{}", query.join("&")), None, identity)?;
+        Ok(self.client.request_text(request).await?)
+    }
+
     /// POST.
     ///
     /// # Errors
@@ -216,6 +274,10 @@ impl Io {
 
 fn with_dry_run(path: String, dry_run: bool) -> String {
     if dry_run { format!("{path}?dryRun=All") } else { path }
+}
+
+fn with_selector(path: String, selector: &str) -> String {
+    if selector.is_empty() { path } else { format!("{path}?labelSelector={}", escaped(selector)) }
 }
 
 fn with_subresource(path: String, subresource: &str) -> String {

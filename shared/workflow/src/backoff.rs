@@ -61,6 +61,10 @@ impl Memory {
         self.steps.remove(id);
     }
 
+    pub(crate) fn retain(&mut self, keep: impl Fn(&str) -> bool) {
+        self.steps.retain(|id, _| keep(id));
+    }
+
     pub(crate) fn forget_all(&mut self) {
         self.steps.clear();
     }

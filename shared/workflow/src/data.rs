@@ -129,6 +129,25 @@ pub fn output(
     Err(told(&messages::lookup_failed(last)))
 }
 
+/// The value of an output of something that is data, not a template: a component's objects.
+///
+/// # Errors
+/// As [`output`].
+pub fn output_of(
+    fields: &Map<String, Value>,
+    value_from: &str,
+    limits: &Limits,
+) -> Result<Value, String> {
+    let declared: String = fields.keys().map(|name| format!("{name:?}: _\n")).collect();
+    let program = Program::compile("component", &declared, &Packages::std())
+        .map_err(|errors| errors.to_string())?;
+    let data: Vec<(&str, cue::Value)> =
+        fields.iter().map(|(name, value)| (name.as_str(), cue::Value::from(value))).collect();
+    let inputs: Vec<(&str, &cue::Value)> =
+        data.iter().map(|(name, value)| (*name, value)).collect();
+    output(&mut program.evaluate(&inputs, limits), value_from, limits)
+}
+
 /// The value at a dotted path.
 pub(crate) fn at_path<'v>(base: &'v Map<String, Value>, path: &str) -> Option<&'v Value> {
     if let Some(value) = base.get(path) {
@@ -237,6 +256,16 @@ mod tests {
         assert!(set(&start, "a.b.c", json!(2)).is_err());
         assert!(set(&start, "a.", json!(2)).is_err());
         assert!(set(&start, "a[x]", json!(2)).is_err());
+    }
+
+    #[test]
+    fn outputs_of_data() {
+        let fields = json!({"output": {"status": {"n": 2}}, "outputs": {"a-b": {"x": [1]}}});
+        let fields = fields.as_object().unwrap();
+        let get = |from: &str| output_of(fields, from, &Limits::default());
+        assert_eq!(get("output.status.n").unwrap(), json!(2));
+        assert_eq!(get("outputs[\"a-b\"].x[0] + 1").unwrap(), json!(2));
+        assert!(get("output.status.m").is_err());
     }
 
     #[test]

@@ -22,25 +22,33 @@
 
 mod backoff;
 mod condition;
+pub mod config;
 pub mod convert;
 pub mod data;
+pub mod effects;
 pub mod generate;
 mod graph;
+mod marked;
 pub mod messages;
+pub mod metrics;
 mod model;
 pub mod operation;
 mod packages;
 mod pass;
 mod status;
 mod step;
+pub mod store;
 
 pub use backoff::{Counters, Memory};
 pub use condition::{ConditionError, check as check_if, evaluate as evaluate_if};
+/// Budget of an evaluation.
+pub use cue::Limits;
 /// The compiled template of a step.
 pub use cue::Program as Template;
 pub use graph::{GraphProblem, check as check_graph};
 pub use model::{If, Input, Mode, Output, Step, Workflow};
-pub use packages::packages;
+pub use packages::{SUSPEND, packages};
 pub use pass::{Attempt, Facts, Options, Outcome, Pass, Progress, Verdict};
 pub use status::{Phase, Reason, Status, StepStatus, WorkflowPhase};
 pub use step::{Notes, ProviderCall, Providers, Reply, StepResult, StepRun, Traced, compile, run};
+pub use store::Saved;

@@ -150,3 +150,98 @@ pub const EMPTY_DATE: &str = "empty date to convert";
 
 /// Seconds to convert that no calendar has.
 pub const NOT_A_TIMESTAMP: &str = "timestamp is out of range";
+
+/// Prometheus said no.
+#[must_use]
+pub fn prometheus_refused(text: &str) -> String {
+    format!("Prometheus refused the query: {text}")
+}
+
+/// A query with none or several results.
+#[must_use]
+pub fn not_one_result(count: usize) -> String {
+    format!(
+        "the query is returning {count} results when it should only return one. Please review the query to identify and fix the issue"
+    )
+}
+
+/// A query that gives something else than numbers.
+pub const NOT_A_QUERY_VALUE: &str = "cannot handle the not query value";
+
+/// A condition on a metric that cannot be evaluated.
+#[must_use]
+pub fn metric_condition(condition: &str, reason: &str) -> String {
+    format!("the condition {condition:?} is not one on a number: {reason}")
+}
+
+/// A metric that is as it should be.
+#[must_use]
+pub fn metric_holds(condition: &str, value: &str) -> String {
+    format!(
+        "The healthy condition should be {condition}, and the query result is {value}, indicating success."
+    )
+}
+
+/// A metric that has been as it should be for some time.
+#[must_use]
+pub fn metric_persists(condition: &str, value: &str, elapsed: &str, wanted: &str) -> String {
+    format!(
+        "{} The success has persisted for {elapsed}, with success duration being {wanted}.",
+        metric_holds(condition, value)
+    )
+}
+
+/// A metric that has been as it should be for long enough.
+pub const METRIC_PASSED: &str = "The metric check has passed successfully.";
+
+/// A metric that is not as it should be.
+#[must_use]
+pub fn metric_fails_first(condition: &str, value: &str, allowed: &str) -> String {
+    format!(
+        "The healthy condition should be {condition}, but the query result is {value}, indicating failure, with the failure duration being {allowed}. This is first failed checking."
+    )
+}
+
+/// A metric that has not been as it should be for some time.
+#[must_use]
+pub fn metric_fails(
+    condition: &str,
+    value: &str,
+    elapsed: &str,
+    allowed: &str,
+    over: bool,
+) -> String {
+    let end = if over { " The check has terminated." } else { "" };
+    format!(
+        "The healthy condition should be {condition}, but the query result is {value}, indicating failure, with the failure duration being {allowed}. The failure has persisted for {elapsed}, with the failure duration being {allowed}.{end}"
+    )
+}
+
+/// An effect that was begun and of which nobody knows whether it happened.
+#[must_use]
+pub fn effect_unknown(what: &str, begun: &str) -> String {
+    format!(
+        "{what} was begun at {begun}, and it is not known whether it happened: it is not done again. Look there, then restart the workflow from this step"
+    )
+}
+
+/// A config whose template does not make it.
+#[must_use]
+pub fn config_template(reason: &str) -> String {
+    format!("the template of the config does not take these properties: {reason}")
+}
+
+/// A template of a config that makes something else.
+pub const CONFIG_NOT_A_SECRET: &str = "the output of the template of the config is no Secret";
+
+/// A config whose properties must not be shown.
+pub const CONFIG_SENSITIVE: &str = "the config is sensitive";
+
+/// A Secret of the config's name that is no config.
+pub const CONFIG_NOT_ONE: &str = "a Secret of this name exists and is no config";
+
+/// A config that would have another template.
+pub const CONFIG_TEMPLATE_CHANGED: &str = "the template of the config can not be changed";
+
+/// A config that would be another type of Secret.
+pub const CONFIG_TYPE_CHANGED: &str = "the secret type of the config can not be changed";

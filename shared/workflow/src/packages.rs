@@ -22,6 +22,9 @@ const TEXTS: [(&str, &str); 13] = [
     ("vela/util", include_str!("../packages/util.cue")),
 ];
 
+/// The template of the step type `suspend`: it counts whatever definition of that name a cluster has.
+pub const SUSPEND: &str = "import \"vela/builtin\"\n\nsuspend: builtin.#Suspend & {\n\t$params: parameter\n}\nparameter: {\n\tduration?: string\n\tmessage?:  string\n}\n";
+
 /// The packages of step templates.
 #[must_use]
 pub fn packages() -> Packages {
@@ -36,6 +39,11 @@ pub fn packages() -> Packages {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_template_of_suspend_compiles() {
+        assert!(crate::compile(SUSPEND).is_ok());
+    }
 
     #[test]
     fn every_package_is_cue() {

@@ -33,6 +33,9 @@ pub struct ProviderCall<'a> {
     pub path: &'a str,
     /// Its parameters, whichever style they are written in.
     pub params: &'a Value,
+    /// The field `patch` of the parameters as CUE text, with the comments that say how its lists are
+    /// merged; only where a function patches.
+    pub patch: Option<&'a str>,
 }
 
 /// What a provider did.
@@ -302,7 +305,16 @@ impl Host for StepHost<'_> {
             self.trace.push(traced);
             return answer;
         }
+        let patch = matches!(&*call.name, "patch" | "patch-k8s-object").then(|| {
+            let path = if legacy { "patch" } else { "$params.patch" };
+            let mut text = String::new();
+            if let Some(node) = evaluation.lookup(call.node, path) {
+                crate::marked::print(evaluation, node, 0, &mut text);
+            }
+            text
+        });
         let reply = self.providers.call(&ProviderCall {
+            patch: patch.as_deref(),
             provider: &call.provider,
             function: &call.name,
             path: &path,

@@ -1,6 +1,6 @@
 //! One look at a workflow: which steps run now, and what follows from what they did.
 
-use std::collections::{BTreeMap, HashSet, VecDeque};
+use std::collections::{BTreeMap, HashMap, HashSet, VecDeque};
 use std::time::Duration;
 
 use jiff::Timestamp;
@@ -198,6 +198,10 @@ pub struct Pass<'a> {
     top: Level,
     group: Option<Group>,
     names: BTreeMap<&'a str, &'a str>,
+    /// Steps and sub-steps by name.
+    by_name: HashMap<&'a str, &'a Step>,
+    /// Where the status of a step is, by its name.
+    index: HashMap<String, (usize, Option<usize>)>,
     waiting: bool,
     failed_after_retries: bool,
     stopped: bool,
@@ -214,13 +218,17 @@ impl<'a> Pass<'a> {
         options: Options,
     ) -> Self {
         if status.start_time.is_none() && status.steps.is_empty() {
-            status = Status { start_time: Some(facts.now), ..Status::default() };
+            // a person may have halted it before it began
+            let suspend = status.suspend;
+            status = Status { start_time: Some(facts.now), suspend, ..Status::default() };
             memory.forget_all();
         }
         let places = (0..workflow.steps.len()).map(|step| Place { step, sub: None });
         let top = Level::new(workflow.mode, places);
         let mut pass = Self {
             names: aliases(workflow),
+            by_name: by_name(workflow),
+            index: index(&status),
             workflow,
             options,
             facts,
@@ -233,6 +241,14 @@ impl<'a> Pass<'a> {
             stopped: false,
         };
         pass.stopped = pass.has_nothing_to_run();
+        // what a person ended left nothing: nobody waits for it
+        for step in workflow.steps.iter().flat_map(|s| std::iter::once(s).chain(&s.sub_steps)) {
+            if !step.outputs.is_empty() && pass.is_finished(&step.name) {
+                for output in &step.outputs {
+                    pass.facts.variables.entry(output.name.clone()).or_insert(Value::Null);
+                }
+            }
+        }
         pass
     }
 
@@ -290,8 +306,7 @@ impl<'a> Pass<'a> {
                 }
             }
             let Some(place) = level.todo.pop_front() else {
-                if level.mode == Mode::StepByStep || self.status.suspend || level.pending.is_empty()
-                {
+                if level.mode == Mode::StepByStep || level.pending.is_empty() {
                     return None;
                 }
                 // the next round of a DAG: what waited may go on now
@@ -307,8 +322,8 @@ impl<'a> Pass<'a> {
             if level.mode == Mode::StepByStep
                 && let Some(message) = self.pending(step)
             {
-                let message = message.clone();
-                if self.end_pending(place, new_id) {
+                if self.waits_in_vain() {
+                    self.end_pending(place, new_id);
                     continue;
                 }
                 self.record_pending(place, &message, new_id);
@@ -335,7 +350,6 @@ impl<'a> Pass<'a> {
             }
             match self.pending(step) {
                 None => todo.push_back(place),
-                Some(_) if self.end_pending(place, new_id) => {}
                 Some(message) => {
                     if level.record_pending {
                         self.record_pending(place, &message, new_id);
@@ -345,15 +359,50 @@ impl<'a> Pass<'a> {
             }
         }
         level.todo = todo;
+        if level.todo.is_empty() && !level.pending.is_empty() && self.waits_in_vain() {
+            // one of them, rather one that waits for none of the others; then all are looked at again
+            let waits_for_other = |place: &Place| {
+                let needs = self.step(*place).map(|s| s.depends_on.as_slice()).unwrap_or_default();
+                level.pending.iter().any(|other| {
+                    let name = self.step(*other).map(|s| s.name.as_str());
+                    other != place && needs.iter().any(|need| Some(self.resolve(need)) == name)
+                })
+            };
+            let at = level.pending.iter().position(|place| !waits_for_other(place)).unwrap_or(0);
+            let place = level.pending.remove(at);
+            self.end_pending(place, new_id);
+            level.todo = std::mem::take(&mut level.pending).into();
+            self.partition(level, new_id);
+        }
     }
 
-    /// What is pending when the workflow was ended never gets what it waits for: it is skipped.
-    fn end_pending(&mut self, place: Place, new_id: &mut dyn FnMut(&str) -> String) -> bool {
-        if !self.status.terminated {
-            return false;
-        }
+    /// Whether a workflow that was ended has nothing left that could give pending steps what they
+    /// wait for: then they wait in vain.
+    fn waits_in_vain(&self) -> bool {
+        let unfinished = |name: &str| !self.is_finished(name);
+        let active = |step: &StepStatus| {
+            let stands = matches!(step.phase, Phase::Running | Phase::Suspending | Phase::Failed);
+            stands
+                && unfinished(&step.name)
+                && !self.find_step(&step.name).is_some_and(Step::is_group)
+        };
+        let to_do = |place: &Place| self.step(*place).is_some_and(|step| unfinished(&step.name));
+        // one after the other, nothing behind this step runs before it
+        let others = self.top.mode == Mode::Dag && self.top.todo.iter().any(to_do);
+        self.status.terminated && !others && !self.status.all().any(active)
+    }
+
+    /// Skips a step that waits in vain.
+    fn end_pending(&mut self, place: Place, new_id: &mut dyn FnMut(&str) -> String) {
         self.record(place, Phase::Skipped, Reason::Skip, "", new_id);
-        true
+        self.leave_outputs(place);
+    }
+
+    /// Outputs that a finished step did not make are null, so that nobody waits for them.
+    fn leave_outputs(&mut self, place: Place) {
+        for output in self.step(place).map(|step| step.outputs.as_slice()).unwrap_or_default() {
+            self.facts.variables.entry(output.name.clone()).or_insert(Value::Null);
+        }
     }
 
     fn record_pending(
@@ -382,7 +431,7 @@ impl<'a> Pass<'a> {
                 Gate::Run { timed_out } => (false, *timed_out),
             };
             let message = if let Gate::Skip { message } = gate { message } else { String::new() };
-            if self.status.find(&step.name).is_none() || !message.is_empty() {
+            if self.known(&step.name).is_none() || !message.is_empty() {
                 self.record(place, Phase::Running, Reason::None, &message, new_id);
             }
             let places =
@@ -395,10 +444,11 @@ impl<'a> Pass<'a> {
             Gate::Skip { message } => {
                 let id = self.record(place, Phase::Skipped, Reason::Skip, &message, new_id);
                 self.memory.forget(&id);
+                self.leave_outputs(place);
                 None
             }
             Gate::Run { timed_out } => {
-                let previous = self.status.find(&step.name).cloned();
+                let previous = self.known(&step.name).cloned();
                 Some(Attempt {
                     place,
                     id: previous.as_ref().map_or_else(|| new_id(&step.name), |p| p.id.clone()),
@@ -480,7 +530,7 @@ impl<'a> Pass<'a> {
         let position = place.sub.unwrap_or(place.step);
         let mut last = Phase::Succeeded;
         for (distance, earlier) in siblings.iter().take(position).rev().enumerate() {
-            let phase = self.status.find(&earlier.name).map_or(Phase::Pending, |s| s.phase);
+            let phase = self.known(&earlier.name).map_or(Phase::Pending, |s| s.phase);
             if distance == 0 {
                 last = phase;
             }
@@ -499,7 +549,7 @@ impl<'a> Pass<'a> {
             if !seen.insert(name) {
                 continue;
             }
-            let phase = self.status.find(name).map_or(Phase::Pending, |s| s.phase);
+            let phase = self.known(name).map_or(Phase::Pending, |s| s.phase);
             if phase != Phase::Succeeded {
                 return phase;
             }
@@ -515,15 +565,14 @@ impl<'a> Pass<'a> {
             return Ok(false);
         };
         let timeout: GoDuration = text.parse().map_err(|_| messages::invalid_timeout(text))?;
-        let first = self.status.find(&step.name).and_then(|s| s.first_execute_time);
+        let first = self.known(&step.name).and_then(|s| s.first_execute_time);
         Ok(first.is_some_and(|first| self.facts.now > saturating_add(first, timeout)))
     }
 
     /// What a step waits for, in words.
     fn pending(&self, step: &Step) -> Option<String> {
         for name in &step.depends_on {
-            let finished =
-                self.status.find(self.resolve(name)).is_some_and(StepStatus::is_finished);
+            let finished = self.known(self.resolve(name)).is_some_and(StepStatus::is_finished);
             if !finished {
                 return Some(messages::pending_on_dependency(name));
             }
@@ -582,6 +631,17 @@ impl<'a> Pass<'a> {
         &self.status
     }
 
+    /// Variables, with those that steps left in this pass.
+    #[must_use]
+    pub fn variables(&self) -> &Map<String, Value> {
+        &self.facts.variables
+    }
+
+    /// Takes note of when suspended steps go on by themselves.
+    pub fn resume_at(&mut self, times: BTreeMap<String, Timestamp>) {
+        self.facts.resume_at = times;
+    }
+
     /// Takes back what an attempt did.
     pub fn complete(&mut self, attempt: &Attempt, outcome: Outcome, now: Timestamp) {
         self.facts.now = now;
@@ -593,6 +653,7 @@ impl<'a> Pass<'a> {
         let finished = self.is_finished(&attempt.name);
         if finished {
             self.facts.variables.extend(variables);
+            self.leave_outputs(place);
             self.memory.forget(&attempt.id);
         }
         // a step that suspends halts the workflow; one that no longer does releases it
@@ -661,8 +722,7 @@ impl<'a> Pass<'a> {
     fn end_group(&mut self, group: &Group, new_id: &mut dyn FnMut(&str) -> String) {
         let place = Place { step: group.index, sub: None };
         let Some(step) = self.step(place) else { return };
-        let recorded =
-            self.status.find(&step.name).map(|s| s.sub_steps.as_slice()).unwrap_or_default();
+        let recorded = self.known(&step.name).map(|s| s.sub_steps.as_slice()).unwrap_or_default();
         let has = |phase: Phase| recorded.iter().any(|s| s.phase == phase);
         let (phase, reason) = if group.skipped {
             (Phase::Skipped, Reason::Skip)
@@ -681,11 +741,21 @@ impl<'a> Pass<'a> {
         } else {
             (Phase::Succeeded, Reason::None)
         };
-        let message = self.status.find(&step.name).map(|s| s.message.clone()).unwrap_or_default();
+        let message = self.known(&step.name).map(|s| s.message.clone()).unwrap_or_default();
         if group.timed_out {
             self.status.terminated = true;
         }
-        self.record(place, phase, reason, &message, new_id);
+        let id = self.record(place, phase, reason, &message, new_id);
+        if phase != Phase::Pending {
+            self.memory.forget(&id);
+        }
+        if self.is_finished(&step.name) {
+            // a group has no values of its own but those of the context
+            for output in &step.outputs {
+                let value = self.input(step, &output.value_from).unwrap_or_default();
+                self.facts.variables.insert(output.name.clone(), value);
+            }
+        }
         let blocks = !self.is_finished(&step.name) && phase != Phase::Suspending;
         if self.top.mode == Mode::StepByStep && (blocks || self.status.suspend) {
             self.top.todo.clear();
@@ -701,6 +771,10 @@ impl<'a> Pass<'a> {
             messages::SUSPENDED_AFTER_RETRIES.clone_into(&mut self.status.message);
         } else {
             self.status.message.clear();
+        }
+        if !self.status.suspend && self.all_done() && !self.all_succeeded() {
+            // a restart from one step leaves the failure of another: nothing is left to run
+            self.status.terminated = true;
         }
         let phase = self.phase();
         self.status.phase = phase;
@@ -765,13 +839,13 @@ impl<'a> Pass<'a> {
 
     fn all_succeeded(&self) -> bool {
         self.workflow.steps.iter().all(|step| {
-            let phase = self.status.find(&step.name).map(|s| s.phase);
+            let phase = self.known(&step.name).map(|s| s.phase);
             matches!(phase, Some(Phase::Succeeded | Phase::Skipped))
         })
     }
 
     fn is_finished(&self, name: &str) -> bool {
-        let Some(status) = self.status.find(name) else { return false };
+        let Some(status) = self.known(name) else { return false };
         if self.options.suspend_on_failure {
             return matches!(status.phase, Phase::Succeeded | Phase::Skipped);
         }
@@ -791,17 +865,27 @@ impl<'a> Pass<'a> {
         let Some(step) = self.step(place) else { return String::new() };
         // the kind that a template names is reported once it ran
         let kind = if phase == Phase::Pending { step.kind.as_str() } else { step.reported_kind() };
-        let list = match place.sub.and_then(|_| self.workflow.steps.get(place.step)) {
-            None => &mut self.status.steps,
-            Some(group) => {
-                let index = self.status.steps.iter().position(|s| s.name == group.name);
-                match index.and_then(|index| self.status.steps.get_mut(index)) {
-                    Some(parent) => &mut parent.sub_steps,
-                    None => return String::new(),
-                }
-            }
+        let parent = match place.sub.and_then(|_| self.workflow.steps.get(place.step)) {
+            None => None,
+            Some(group) => match self.index.get(&group.name) {
+                Some((at, None)) => Some(*at),
+                _ => return String::new(),
+            },
         };
-        if let Some(known) = list.iter_mut().find(|s| s.name == step.name) {
+        let known = self.index.get(&step.name).copied();
+        let list = match parent {
+            None => &mut self.status.steps,
+            Some(at) => match self.status.steps.get_mut(at) {
+                Some(parent) => &mut parent.sub_steps,
+                None => return String::new(),
+            },
+        };
+        let at = match (known, parent) {
+            (Some((at, None)), None) => Some(at),
+            (Some((of, Some(at))), Some(parent)) if of == parent => Some(at),
+            _ => None,
+        };
+        if let Some(known) = at.and_then(|at| list.get_mut(at)) {
             kind.clone_into(&mut known.kind);
             message.clone_into(&mut known.message);
             known.phase = phase;
@@ -810,6 +894,10 @@ impl<'a> Pass<'a> {
             return known.id.clone();
         }
         let id = new_id(&step.name);
+        let place = match parent {
+            None => (list.len(), None),
+            Some(parent) => (parent, Some(list.len())),
+        };
         list.push(StepStatus {
             id: id.clone(),
             name: step.name.clone(),
@@ -821,7 +909,18 @@ impl<'a> Pass<'a> {
             last_execute_time: Some(now),
             sub_steps: Vec::new(),
         });
+        self.index.insert(step.name.clone(), place);
         id
+    }
+
+    /// What is recorded of a step.
+    fn known(&self, name: &str) -> Option<&StepStatus> {
+        let (step, sub) = self.index.get(name)?;
+        let found = self.status.steps.get(*step)?;
+        match sub {
+            None => Some(found),
+            Some(sub) => found.sub_steps.get(*sub),
+        }
     }
 
     fn step(&self, place: Place) -> Option<&'a Step> {
@@ -845,18 +944,32 @@ impl<'a> Pass<'a> {
     }
 
     fn find_step(&self, name: &str) -> Option<&'a Step> {
-        self.workflow.steps.iter().find_map(|step| {
-            if step.name == name {
-                return Some(step);
-            }
-            step.sub_steps.iter().find(|sub| sub.name == name)
-        })
+        self.by_name.get(name).copied()
     }
 
     /// A name in `dependsOn` may be that of the component a step applies.
     fn resolve<'n>(&'n self, name: &'n str) -> &'n str {
         self.names.get(name).copied().unwrap_or(name)
     }
+}
+
+fn by_name(workflow: &Workflow) -> HashMap<&str, &Step> {
+    let mut by_name = HashMap::new();
+    for step in workflow.steps.iter().flat_map(|s| std::iter::once(s).chain(&s.sub_steps)) {
+        by_name.entry(step.name.as_str()).or_insert(step);
+    }
+    by_name
+}
+
+fn index(status: &Status) -> HashMap<String, (usize, Option<usize>)> {
+    let mut index = HashMap::new();
+    for (at, step) in status.steps.iter().enumerate() {
+        index.entry(step.name.clone()).or_insert((at, None));
+        for (sub, step) in step.sub_steps.iter().enumerate() {
+            index.entry(step.name.clone()).or_insert((at, Some(sub)));
+        }
+    }
+    index
 }
 
 /// Further names of steps, where no step has that name.

@@ -3,20 +3,27 @@
 //! Answers for `pkg/workflow/providers/oam` and the driving half of `application_controller.go`. The engine
 //! ([`vela_workflow`]) decides what runs and what follows; here a step of type `apply-component` becomes a dispatch.
 
+mod calls;
+pub mod placement;
+pub mod shared;
+mod steps;
+pub mod store;
+mod why;
+
 use std::collections::BTreeMap;
 
 use jiff::Timestamp;
 use serde_json::{Map, Value, json};
+use vela_api::Policy;
 use vela_api::application::ApplicationComponent;
-use vela_api::names::creator;
+use vela_api::names::{annotation, creator};
 use vela_api::status::ComponentStatus;
 use vela_api::{Application, ClusterObjectReference};
 use vela_apply::object::{api_version, kind, name, namespace};
 use vela_render::Stage;
 use vela_workflow::generate::BUILTIN_APPLY_COMPONENT;
 use vela_workflow::{
-    Attempt, Facts, Memory, Options, Outcome, Pass, Progress, Reason, Status, Verdict, Workflow,
-    data,
+    Facts, Options, Outcome, Pass, Progress, Reason, Status, Verdict, Workflow, data,
 };
 
 use crate::messages;
@@ -24,7 +31,12 @@ use crate::messages;
 use super::component::{self, Frame, Object, Place, Rendered};
 use super::dispatch::Session;
 use super::parse::{self, Used};
-use super::steps;
+use calls::Seen;
+use steps::Given;
+use store::Store;
+
+/// How long a component may take before its objects are asked why.
+const PATIENCE: jiff::SignedDuration = jiff::SignedDuration::from_secs(10);
 
 /// What a pass over the workflow left.
 #[derive(Debug)]
@@ -35,6 +47,8 @@ pub struct Ran {
     pub services: Vec<ComponentStatus>,
     /// Objects that were dispatched.
     pub applied: Vec<ClusterObjectReference>,
+    /// Whether any step was looked at.
+    pub ran: bool,
 }
 
 /// What the steps work on.
@@ -48,6 +62,10 @@ pub struct Run<'a> {
     pub frame: &'a Frame,
     /// Steps.
     pub workflow: &'a Workflow,
+    /// Policies that `deploy` steps name and the Application does not have.
+    pub policies: &'a BTreeMap<String, Policy>,
+    /// The version of the local cluster.
+    pub cluster_version: &'a vela_render::ClusterVersion,
 }
 
 /// One pass over the workflow.
@@ -55,129 +73,103 @@ pub async fn pass(
     session: &mut Session<'_>,
     run: &Run<'_>,
     status: Status,
-    memory: Memory,
-    variables: Map<String, Value>,
+    store: &mut Store<'_>,
     now: Timestamp,
 ) -> Ran {
     let options: Options = session.ctx.settings.workflow.clone();
+    store.prune(run.workflow, &status);
+    let saved = store.saved();
     let facts = Facts {
         now,
-        context: context(run.frame),
-        variables,
-        resume_at: resume_at(run.workflow, &status),
+        context: context(run),
+        variables: saved.variables.clone(),
+        resume_at: saved.resume_at(),
     };
-    let mut services = Vec::new();
-    let mut applied = Vec::new();
-    let mut pass = Pass::begin(run.workflow, status, memory, facts, options);
-    while let Some(attempt) = pass.next(&mut new_id) {
+    let mut seen = Seen::default();
+    let mut ran = false;
+    let mut pass = Pass::begin(run.workflow, status, saved.memory.clone(), facts, options);
+    loop {
+        let next = pass.next(&mut |name: &str| store.id(name));
+        let Some(attempt) = next else { break };
+        ran = true;
         let inputs = pass.inputs(&attempt);
         let outcome = match pass.definition(&attempt) {
             Some(step) => {
                 let inputs: Vec<_> =
                     inputs.into_iter().map(|(key, value)| (key.to_owned(), value)).collect();
-                attempt_step(session, run, step, &attempt, inputs, &mut services, &mut applied)
-                    .await
+                let variables = pass.variables().clone();
+                let parameter = step.properties.clone();
+                let given = Given { step, attempt: &attempt, parameter, variables };
+                attempt_step(session, run, given, inputs, store, &mut seen).await
             }
             None => {
                 Outcome::of(Verdict::Fail(Reason::None), messages::unknown_step_kind(&attempt.kind))
             }
         };
         pass.complete(&attempt, outcome, Timestamp::now());
+        pass.resume_at(store.saved().resume_at());
     }
-    Ran { progress: pass.end(Timestamp::now()), services, applied }
+    let progress = pass.end(Timestamp::now());
+    let saved = store.saved_mut();
+    saved.memory = progress.memory.clone();
+    saved.variables.clone_from(&progress.variables);
+    Ran { progress, services: seen.services, applied: seen.applied, ran }
 }
 
-/// `context` of conditions and inputs.
-pub(super) fn context(frame: &Frame) -> Value {
-    let app = &frame.app;
+/// `context` of conditions, inputs and templates.
+fn context(run: &Run<'_>) -> Value {
+    let app = &run.frame.app;
+    let noted = |key: &str| app.annotations.get(key).cloned().unwrap_or_default();
+    let version = run.cluster_version;
     json!({
         "name": app.name, "appName": app.name, "namespace": app.namespace,
-        "appRevision": app.revision, "appLabels": app.labels, "appAnnotations": app.annotations,
+        "appRevision": app.revision, "appRevisionNum": vela_render::context::revision_number(&app.revision),
+        "appLabels": app.labels, "appAnnotations": app.annotations,
+        "workflowName": noted(annotation::WORKFLOW_NAME),
+        "publishVersion": noted(annotation::PUBLISH_VERSION),
+        "revision": "", "replicaKey": "", "cluster": "", "components": null,
+        "clusterVersion": {
+            "major": version.major, "minor": version.minor_number(),
+            "gitVersion": version.git_version, "platform": version.platform,
+        },
     })
-}
-
-/// Identity of a step: ten random letters, as the reference makes them.
-fn new_id(_: &str) -> String {
-    const LETTERS: &[u8] = b"abcdefghijklmnopqrstuvwxyz0123456789";
-    (0..10)
-        .filter_map(|_| LETTERS.get(fastrand::usize(..LETTERS.len())).copied().map(char::from))
-        .collect()
-}
-
-/// When steps that suspend with a duration go on.
-fn resume_at(workflow: &Workflow, status: &Status) -> BTreeMap<String, Timestamp> {
-    let mut out = BTreeMap::new();
-    let steps = workflow.steps.iter().flat_map(|step| std::iter::once(step).chain(&step.sub_steps));
-    for step in steps.filter(|step| step.kind == "suspend") {
-        let duration = step.properties.get("duration").and_then(Value::as_str);
-        let Some(duration) = duration.and_then(|text| text.parse().ok()) else { continue };
-        let duration: vela_gocompat::duration::Duration = duration;
-        let Some(known) = status.find(&step.name) else { continue };
-        let Some(since) = known.first_execute_time else { continue };
-        let nanos = jiff::SignedDuration::from_nanos(duration.as_nanos());
-        if let Ok(at) = since.checked_add(nanos) {
-            out.insert(known.id.clone(), at);
-        }
-    }
-    out
 }
 
 async fn attempt_step(
     session: &mut Session<'_>,
     run: &Run<'_>,
-    step: &vela_workflow::Step,
-    attempt: &Attempt,
+    mut given: Given<'_>,
     inputs: Vec<(String, Value)>,
-    services: &mut Vec<ComponentStatus>,
-    applied: &mut Vec<ClusterObjectReference>,
+    store: &mut Store<'_>,
+    seen: &mut Seen,
 ) -> Outcome {
-    let mut parameter = step.properties.clone();
     for (key, value) in inputs {
         if key.is_empty() {
             continue;
         }
-        if let Err(text) = data::set_input(&mut parameter, &key, value) {
-            return Outcome::of(Verdict::Error, text);
+        if let Err(text) = data::set_input(&mut given.parameter, &key, value) {
+            return Outcome::of(Verdict::Fail(Reason::Input), text);
         }
     }
+    let step = given.step;
     match step.kind.as_str() {
-        BUILTIN_APPLY_COMPONENT => {
-            apply_component(session, run, step, &parameter, services, applied).await
-        }
-        "suspend" => suspend(step, attempt),
-        kind if run.used.steps.contains_key(kind) => {
-            steps::run(session, run, step, attempt, &parameter, services, applied).await
+        BUILTIN_APPLY_COMPONENT => apply_component(session, run, &given, seen).await,
+        kind if kind == "suspend" || run.used.steps.contains_key(kind) => {
+            steps::run(session, run, given, store, seen).await
         }
         kind => Outcome::of(Verdict::Fail(Reason::None), messages::unknown_step_kind(kind)),
     }
 }
 
-/// Halts until a person, or the step's duration, says go on.
-fn suspend(step: &vela_workflow::Step, attempt: &Attempt) -> Outcome {
-    let message = step.properties.get("message").and_then(Value::as_str).unwrap_or_default();
-    let resumed = attempt.previous.as_ref().is_some_and(|previous| {
-        let duration = step.properties.get("duration").and_then(Value::as_str);
-        let over = duration
-            .and_then(|text| text.parse::<vela_gocompat::duration::Duration>().ok())
-            .zip(previous.first_execute_time)
-            .is_some_and(|(duration, since)| {
-                let nanos = jiff::SignedDuration::from_nanos(duration.as_nanos());
-                since.checked_add(nanos).is_ok_and(|at| at <= Timestamp::now())
-            });
-        over || previous.phase == vela_workflow::Phase::Running
-    });
-    if resumed { Outcome::succeeded() } else { Outcome::of(Verdict::Suspend, message) }
-}
-
 async fn apply_component(
     session: &mut Session<'_>,
     run: &Run<'_>,
-    step: &vela_workflow::Step,
-    parameter: &Map<String, Value>,
-    services: &mut Vec<ComponentStatus>,
-    applied: &mut Vec<ClusterObjectReference>,
+    given: &Given<'_>,
+    seen: &mut Seen,
 ) -> Outcome {
-    let (component, place) = match component_and_place(parameter) {
+    let step = given.step;
+    let previous = given.attempt.previous.as_ref();
+    let (component, place) = match component_and_place(&given.parameter) {
         Ok(found) => found,
         Err(text) => return Outcome::of(Verdict::Error, text),
     };
@@ -185,19 +177,33 @@ async fn apply_component(
         Err(text) => Outcome::of(Verdict::Error, text),
         Ok(done) => {
             let healthy = super::status::is_healthy(std::slice::from_ref(&done.status));
-            note(&done, &place, services, applied);
+            note(&done, &place, seen);
             if !healthy {
-                return Outcome::of(Verdict::Wait, messages::WAIT_HEALTHY);
+                // a component that takes long says what it lacks
+                let since = previous.and_then(|step| step.first_execute_time);
+                let long = since.is_some_and(|at| at.duration_until(Timestamp::now()) > PATIENCE);
+                let reason = if long {
+                    why::ask(session, &done.rendered.objects, &place).await
+                } else {
+                    String::new()
+                };
+                return Outcome::of(Verdict::Wait, messages::wait_healthy(&reason));
             }
             let mut outcome = Outcome::succeeded();
+            if step.outputs.is_empty() {
+                return outcome;
+            }
+            let fields = outputs(session, &done, &place).await;
+            let mut fields = fields.as_object().cloned().unwrap_or_default();
+            fields.insert("context".to_owned(), context(run));
+            let limits = &session.ctx.settings.workflow.limits;
             for output in &step.outputs {
-                match read_output(session, &done, &place, &output.value_from).await {
-                    Some(value) => outcome.variables.push((output.name.clone(), value)),
-                    None => {
-                        let text = messages::output_not_ready(&output.name, &output.value_from);
-                        return Outcome::of(Verdict::Wait, text);
-                    }
-                }
+                let value = data::output_of(&fields, &output.value_from, limits);
+                let value = value.unwrap_or_else(|text| {
+                    outcome.message = text;
+                    Value::Null
+                });
+                outcome.variables.push((output.name.clone(), value));
             }
             outcome
         }
@@ -208,7 +214,7 @@ async fn apply_component(
 ///
 /// # Errors
 /// In words, for the step.
-pub(super) fn component_and_place(
+fn component_and_place(
     parameter: &Map<String, Value>,
 ) -> Result<(ApplicationComponent, Place), String> {
     let text =
@@ -221,19 +227,14 @@ pub(super) fn component_and_place(
 }
 
 /// Remembers what a component came to.
-pub(super) fn note(
-    done: &Done,
-    place: &Place,
-    services: &mut Vec<ComponentStatus>,
-    applied: &mut Vec<ClusterObjectReference>,
-) {
+fn note(done: &Done, place: &Place, seen: &mut Seen) {
     for object in &done.rendered.objects {
         let reference = reference(object, place);
-        if !applied.contains(&reference) {
-            applied.push(reference);
+        if !seen.applied.contains(&reference) {
+            seen.applied.push(reference);
         }
     }
-    services.push(done.status.clone());
+    seen.services.push(done.status.clone());
 }
 
 /// A component after an attempt to bring it to the cluster.
@@ -375,7 +376,7 @@ fn reference(object: &Object, place: &Place) -> ClusterObjectReference {
 }
 
 /// `output` and `outputs` of a component: its objects as they are in the cluster.
-pub(super) async fn outputs(session: &Session<'_>, done: &Done, place: &Place) -> Value {
+async fn outputs(session: &Session<'_>, done: &Done, place: &Place) -> Value {
     let (mut output, mut outputs) = (Value::Null, Map::new());
     for object in &done.rendered.objects {
         let live = component::live(session, &object.manifest, place).await;
@@ -388,27 +389,4 @@ pub(super) async fn outputs(session: &Session<'_>, done: &Done, place: &Place) -
         }
     }
     json!({"output": output, "outputs": outputs})
-}
-
-/// A value of a component for other components: a path below `output`, `outputs.<name>` or `context`.
-async fn read_output(
-    session: &Session<'_>,
-    done: &Done,
-    place: &Place,
-    value_from: &str,
-) -> Option<Value> {
-    let root = outputs(session, done, place).await;
-    let mut at = &root;
-    for part in value_from.split('.') {
-        let (field, indexes) = part.split_once('[').map_or((part, ""), |(f, rest)| (f, rest));
-        at = at.get(field.trim_matches('"'))?;
-        for index in indexes.split('[').filter(|index| !index.is_empty()) {
-            let inside = index.trim_end_matches(']');
-            at = match inside.parse::<usize>() {
-                Ok(index) => at.get(index)?,
-                Err(_) => at.get(inside.trim_matches('"'))?,
-            };
-        }
-    }
-    Some(at.clone())
 }

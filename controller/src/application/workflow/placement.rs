@@ -3,10 +3,12 @@
 //! Answers for `pkg/policy/{topology,override}.go` and `pkg/policy/envbinding/patch.go`. Names with `*` are matched as a
 //! whole, not anywhere inside (compatibility note vela-controller 16).
 
+use std::collections::BTreeMap;
+
 use serde::Deserialize;
 use serde_json::{Map, Value};
 use vela_api::application::{AppPolicy, ApplicationComponent, ApplicationTrait};
-use vela_api::{Application, RawExtension};
+use vela_api::{Application, Policy, RawExtension};
 use vela_apply::object::LOCAL_CLUSTER;
 use vela_workflow::generate::policy_name;
 
@@ -15,8 +17,8 @@ use crate::messages;
 /// Components and the places they go to.
 #[derive(Debug, PartialEq)]
 pub struct Placed {
-    /// Components after the overrides.
-    pub components: Vec<ApplicationComponent>,
+    /// Components after the overrides, with the keys of replicated ones.
+    pub components: Vec<(ApplicationComponent, String)>,
     /// Cluster and namespace (empty: the Application's), without repetition.
     pub places: Vec<(String, String)>,
 }
@@ -59,50 +61,119 @@ struct TraitPatch {
     disable: bool,
 }
 
-/// Merges the named policies into the components of an Application.
+#[derive(Debug, Default, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields, default)]
+struct Replication {
+    keys: Vec<String>,
+    selector: Vec<String>,
+}
+
+/// The policies that names mean.
+#[derive(Debug)]
+pub struct Named<'a> {
+    /// The Application: its own policies come first.
+    pub app: &'a Application,
+    /// Policy objects beside it.
+    pub external: &'a BTreeMap<String, Policy>,
+    /// Policies that a step brings along.
+    pub inline: &'a [Value],
+}
+
+/// The name of a policy that a step brings along.
+#[must_use]
+pub fn inline_name(index: usize, policy: &Value) -> String {
+    let text = |key: &str| policy.get(key).and_then(Value::as_str).unwrap_or_default();
+    match text("name") {
+        "" => format!("inline-{}-policy-{index}", text("type")),
+        name => name.to_owned(),
+    }
+}
+
+impl Named<'_> {
+    /// Type and properties.
+    fn find(&self, wanted: &str) -> Option<(String, Option<Value>)> {
+        let own = self.app.spec.policies.iter().enumerate();
+        let found = own.clone().find(|(index, policy)| policy_name(policy, *index) == wanted);
+        if let Some((_, AppPolicy { type_, properties, .. })) = found {
+            return Some((type_.clone(), properties.as_ref().map(RawExtension::to_value)));
+        }
+        if let Some(policy) = self.external.get(wanted) {
+            let properties = policy.properties.as_ref().map(RawExtension::to_value);
+            return Some((policy.type_.clone(), properties));
+        }
+        let mut inline = self.inline.iter().enumerate();
+        let (_, policy) = inline.find(|(index, policy)| inline_name(*index, policy) == wanted)?;
+        let type_ = policy.get("type").and_then(Value::as_str).unwrap_or_default();
+        Some((type_.to_owned(), policy.get("properties").cloned()))
+    }
+}
+
+/// Merges the named policies into the components of an Application: places, then overrides, then replicas.
 ///
 /// # Errors
 /// A policy that does not exist or cannot be read, a cluster that is not there.
-pub fn place(app: &Application, names: &[String]) -> Result<Placed, String> {
-    let mut components = app.spec.components.clone();
+pub fn place(named: &Named<'_>, names: &[String]) -> Result<Placed, String> {
+    let mut components = named.app.spec.components.clone();
     let mut places: Vec<(String, String)> = Vec::new();
+    let mut replications: Vec<Replication> = Vec::new();
     let mut has_topology = false;
     for wanted in names {
-        let named = |(index, policy): &(usize, &AppPolicy)| policy_name(policy, *index) == *wanted;
-        let found = app.spec.policies.iter().enumerate().find(named);
-        let (_, policy) = found.ok_or_else(|| messages::policy_not_found(wanted))?;
-        match policy.type_.as_str() {
+        let (type_, properties) =
+            named.find(wanted).ok_or_else(|| messages::policy_not_found(wanted))?;
+        match type_.as_str() {
             "topology" => {
                 has_topology = true;
-                let topology: Topology = read(policy, wanted)?;
+                if properties.is_none() {
+                    return Err(messages::topology_empty(wanted));
+                }
+                let topology: Topology = read(properties, wanted)?;
                 for place in topology_places(topology)? {
                     if !places.contains(&place) {
                         places.push(place);
                     }
                 }
             }
-            "override" => components = overridden(components, read(policy, wanted)?),
-            "replication" => {
-                return Err(messages::unsupported_call("policy", "replication"));
-            }
+            "override" => components = overridden(components, read(properties, wanted)?),
+            "replication" => replications.push(read(properties, wanted)?),
             _ => {}
         }
     }
     if !has_topology {
         places.push((LOCAL_CLUSTER.to_owned(), String::new()));
     }
+    let mut components: Vec<(ApplicationComponent, String)> =
+        components.into_iter().map(|component| (component, String::new())).collect();
+    for replication in replications {
+        components = replicated(components, &replication)?;
+    }
     Ok(Placed { components, places })
 }
 
+/// Selected components are made once for each key; they come last.
+fn replicated(
+    components: Vec<(ApplicationComponent, String)>,
+    policy: &Replication,
+) -> Result<Vec<(ApplicationComponent, String)>, String> {
+    let (chosen, mut rest): (Vec<_>, Vec<_>) = components
+        .into_iter()
+        .partition(|(component, _)| policy.selector.contains(&component.name));
+    if chosen.is_empty() {
+        return Err(messages::NOTHING_TO_REPLICATE.to_owned());
+    }
+    for (component, _) in chosen {
+        rest.extend(policy.keys.iter().map(|key| (component.clone(), key.clone())));
+    }
+    Ok(rest)
+}
+
 fn read<T: Default + for<'de> Deserialize<'de>>(
-    policy: &AppPolicy,
+    properties: Option<Value>,
     name: &str,
 ) -> Result<T, String> {
-    match &policy.properties {
+    match properties {
         None => Ok(T::default()),
-        Some(raw) => {
-            raw.parse().map_err(|error| messages::policy_unreadable(name, &error.to_string()))
-        }
+        Some(value) => serde_json::from_value(value)
+            .map_err(|error| messages::policy_unreadable(name, &error.to_string())),
     }
 }
 
@@ -237,9 +308,13 @@ mod tests {
 
     fn placed(policies: &Value, names: &[&str]) -> Result<Value, String> {
         let names: Vec<String> = names.iter().map(|n| (*n).to_owned()).collect();
-        let placed = place(&app(policies), &names)?;
+        let app = app(policies);
+        let named = Named { app: &app, external: &BTreeMap::new(), inline: &[] };
+        let placed = place(&named, &names)?;
+        let components: Vec<_> = placed.components.iter().map(|(c, _)| c).collect();
         Ok(json!({
-            "components": serde_json::to_value(&placed.components).unwrap(),
+            "components": serde_json::to_value(components).unwrap(),
+            "replicas": placed.components.iter().map(|(_, key)| key).collect::<Vec<_>>(),
             "places": placed.places,
         }))
     }
@@ -291,6 +366,34 @@ mod tests {
         let selected =
             json!([{"name": "o", "type": "override", "properties": {"selector": ["web"]}}]);
         assert_eq!(placed(&selected, &["o"]).unwrap()["components"].as_array().unwrap().len(), 1);
+    }
+
+    #[test]
+    fn replicas_come_last_and_once_for_each_key() {
+        let policies = json!([{"name": "r", "type": "replication", "properties": {"keys": ["x", "y"], "selector": ["web"]}},
+            {"name": "none", "type": "replication", "properties": {"keys": ["x"]}}]);
+        let result = placed(&policies, &["r"]).unwrap();
+        assert_eq!(result["replicas"], json!(["", "x", "y"]));
+        assert_eq!(result["components"][2]["name"], "web");
+        assert_eq!(placed(&policies, &["none"]).unwrap_err(), "no component selected to replicate");
+    }
+
+    #[test]
+    fn policies_from_elsewhere() {
+        let app = app(&json!([]));
+        let over = |n: i32| json!({"components": [{"name": "web", "properties": {"n": n}}], "selector": ["web"]});
+        let external: Policy = serde_json::from_value(
+            json!({"metadata": {"name": "e"}, "type": "override", "properties": over(1)}),
+        )
+        .unwrap();
+        let external = BTreeMap::from([("e".to_owned(), external)]);
+        let inline = [json!({"type": "override", "properties": over(2)})];
+        let named = Named { app: &app, external: &external, inline: &inline };
+        let n = |names: &[&str]| {
+            let names: Vec<String> = names.iter().map(|n| (*n).to_owned()).collect();
+            place(&named, &names).unwrap().components[0].0.properties.as_ref().unwrap().to_value()["n"].clone()
+        };
+        assert_eq!((n(&["e"]), n(&["e", &inline_name(0, &inline[0])])), (json!(1), json!(2)));
     }
 
     #[test]

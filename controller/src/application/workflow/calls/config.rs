@@ -1,0 +1,123 @@
+//! `vela/config`: Secrets made from templates, with the identity of the Application.
+
+use serde_json::{Value, json};
+use vela_apply::object::str_at;
+use vela_apply::plan::PatchKind;
+use vela_cluster::Target;
+use vela_workflow::config;
+
+use crate::messages;
+
+use super::{Calling, kube, text};
+
+impl Calling<'_, '_, '_> {
+    pub(super) async fn create_config(&mut self, params: &Value) -> Result<Value, String> {
+        let (namespace, name) = (text(params, "namespace"), text(params, "name"));
+        let properties = params.get("config").cloned().unwrap_or_else(|| json!({}));
+        let session = &*self.session;
+        let (io, identity) = (&session.ctx.io, &session.identity);
+        let wanted = text(params, "template");
+        let (within, template_name) = match wanted.split_once('/') {
+            Some((within, name)) => (within.to_owned(), name.to_owned()),
+            None => (session.ctx.settings.system_namespace.clone(), wanted.to_owned()),
+        };
+        let found = if wanted.is_empty() {
+            None
+        } else {
+            let name = format!("config-template-{template_name}");
+            let target =
+                Target { api_version: "v1", kind: "ConfigMap", namespace: &within, name: &name };
+            // the template belongs to the installation, not to whoever uses it
+            let found = io.get(&target, &vela_cluster::Identity::default()).await;
+            Some(found.map_err(|error| {
+                messages::config_template_missing(&template_name, &error.to_string())
+            })?)
+        };
+        let template = found.as_ref().map(|map| config::Template {
+            name: &template_name,
+            namespace: &within,
+            text: str_at(map, &["data", "template"]),
+            scope: str_at(map, &["metadata", "labels", "config.oam.dev/scope"]),
+            sensitive: str_at(map, &["metadata", "annotations", "config.oam.dev/sensitive"])
+                == "true",
+        });
+        let limits = &session.ctx.settings.workflow.limits;
+        let made = config::make((namespace, name), template, &properties, limits)?;
+        let target = Target::of(&made.secret);
+        match io.get(&target, identity).await {
+            Err(error) if error.is_gone() => {
+                io.create(&made.secret, false, identity).await.map_err(|e| e.to_string())?;
+            }
+            Err(error) => return Err(error.to_string()),
+            Ok(old) => {
+                config::may_replace(&old, &made.secret)?;
+                let body = (PatchKind::Merge, &made.secret);
+                io.patch(&target, "", body, false, identity).await.map_err(|e| e.to_string())?;
+            }
+        }
+        for object in &made.objects {
+            match io.create(object, false, identity).await {
+                Err(error) if error.is_already_exists() => {
+                    let body = (PatchKind::Merge, object);
+                    let done = io.patch(&Target::of(object), "", body, false, identity).await;
+                    done.map_err(|e| e.to_string())?;
+                }
+                other => {
+                    other.map_err(|e| e.to_string())?;
+                }
+            }
+        }
+        Ok(Value::Null)
+    }
+
+    async fn config_secret(&mut self, params: &Value) -> Result<Value, String> {
+        let (namespace, name) = (text(params, "namespace"), text(params, "name"));
+        let target = Target { api_version: "v1", kind: "Secret", namespace, name };
+        let session = &*self.session;
+        match session.ctx.io.get(&target, &session.identity).await {
+            Ok(secret) => Ok(secret),
+            Err(error) if error.is_gone() => Err(messages::config_missing(name)),
+            Err(error) => Err(error.to_string()),
+        }
+    }
+
+    pub(super) async fn read_config(&mut self, params: &Value) -> Result<Value, String> {
+        let secret = self.config_secret(params).await?;
+        Ok(json!({ "config": config::read(&secret)? }))
+    }
+
+    pub(super) async fn list_config(&mut self, params: &Value) -> Result<Value, String> {
+        let (namespace, template) = (text(params, "namespace"), text(params, "template"));
+        if namespace.is_empty() || template.is_empty() {
+            return Err(messages::CONFIG_LIST_INVALID.to_owned());
+        }
+        let template = template.rsplit_once('/').map_or(template, |(_, name)| name);
+        let labels = json!({config::CATALOG.0: config::CATALOG.1, config::TYPE: template});
+        let selector = kube::selector(Some(&labels));
+        let session = &*self.session;
+        let all = session.ctx.io.list("v1", "Secret", namespace, &selector, &session.identity);
+        let all = all.await.map_err(|error| error.to_string())?;
+        let items = all.get("items").and_then(Value::as_array).into_iter().flatten();
+        Ok(json!({ "configs": items.map(config::item).collect::<Vec<_>>() }))
+    }
+
+    pub(super) async fn delete_config(&mut self, params: &Value) -> Result<Value, String> {
+        let secret = self.config_secret(params).await?;
+        config::may_replace(&secret, &secret)?;
+        let session = &*self.session;
+        let (io, identity) = (&session.ctx.io, &session.identity);
+        for object in config::objects(&secret) {
+            let target = Target {
+                api_version: text(&object, "apiVersion"),
+                kind: text(&object, "kind"),
+                namespace: text(&object, "namespace"),
+                name: text(&object, "name"),
+            };
+            io.delete(&target, "", None, identity).await.map_err(|e| e.to_string())?;
+        }
+        let (namespace, name) = (text(params, "namespace"), text(params, "name"));
+        let target = Target { api_version: "v1", kind: "Secret", namespace, name };
+        io.delete(&target, "", None, identity).await.map_err(|e| e.to_string())?;
+        Ok(Value::Null)
+    }
+}

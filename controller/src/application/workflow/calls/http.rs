@@ -1,0 +1,228 @@
+//! `vela/http`: requests. One that must not be repeated (POST) notes its intent before it is sent.
+
+use std::time::Duration;
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD as BASE64;
+use http::{HeaderName, HeaderValue, Method, Uri};
+use jiff::Timestamp;
+use rustls::pki_types::pem::PemObject;
+use rustls::pki_types::{CertificateDer, PrivateKeyDer};
+use serde_json::{Value, json};
+use vela_cluster::Target;
+use vela_workflow::{Reply, effects};
+
+use crate::messages;
+use crate::outside::http::{Ask, LONGEST, Told, USUAL, get, reach, send};
+
+use super::{Answer, Calling, Pending, text};
+
+impl Calling<'_, '_, '_> {
+    pub(super) async fn request(&mut self, call: &Pending) -> Answer {
+        let legacy = call.provider == "op";
+        let wrap = |value: Value| if legacy { json!({ "response": value }) } else { value };
+        let ask = match self.ask(&call.params).await {
+            Ok(ask) => ask,
+            Err(error) => return Reply::Error(error).into(),
+        };
+        let egress = self.session.ctx.workflow.egress.clone();
+        let named = go_method(&ask.method, &shown(&ask.url));
+        if ask.method != Method::POST {
+            if let Err(error) = self.admit(&ask, &call.params) {
+                return Reply::Error(error).into();
+            }
+            return match get(ask, &egress).await {
+                Ok(told) => Reply::Returns(wrap(returned(&told))),
+                Err(error) => Reply::Error(format!("{named}: {error}")),
+            }
+            .into();
+        }
+        match self.effect(&call.path, &named).await {
+            Ok(Some(done)) => return done,
+            Ok(None) => {}
+            Err(error) => return Reply::Error(error).into(),
+        }
+        if let Err(error) = self.admit(&ask, &call.params) {
+            return Reply::Error(error).into();
+        }
+        let ready = match reach(ask, &egress).await {
+            Ok(ready) => ready,
+            Err(error) => return Reply::Error(format!("{named}: {error}")).into(),
+        };
+        if let Err(error) = self.intend(&call.path).await {
+            return Reply::Error(error).into();
+        }
+        match send(ready).await {
+            Ok(told) => {
+                let value = wrap(returned(&told));
+                effects::end(&mut self.store.saved_mut().notes, self.id, &call.path, &value);
+                Reply::Returns(value)
+            }
+            Err(error) => Reply::Fail(messages::effect_lost(&named, &error)),
+        }
+        .into()
+    }
+
+    /// What is known of an effect: how it ended, or that nobody knows. `None`: it was not begun.
+    pub(super) async fn effect(
+        &mut self,
+        path: &str,
+        what: &str,
+    ) -> Result<Option<Answer>, String> {
+        self.store.look().await?;
+        let notes = &self.store.saved().notes;
+        if let Some(outcome) = effects::finished(notes, self.id) {
+            return Ok(Some(Answer::Finished(outcome)));
+        }
+        Ok(match effects::known(notes, self.id, path) {
+            effects::Known::Nothing => None,
+            effects::Known::Done(value) => Some(Reply::Returns(value).into()),
+            effects::Known::Begun(at) => Some(Reply::Fail(effects::unknown(what, &at)).into()),
+        })
+    }
+
+    /// Notes an effect before it happens.
+    pub(super) async fn intend(&mut self, path: &str) -> Result<(), String> {
+        let now = Timestamp::now();
+        let now = Timestamp::from_second(now.as_second()).unwrap_or(now).to_string();
+        effects::begin(&mut self.store.saved_mut().notes, self.id, path, &now);
+        let stored = self.store.commit(true).await;
+        stored.map_err(|error| {
+            effects::withdraw(&mut self.store.saved_mut().notes, self.id, path);
+            messages::intent_not_stored(&error.to_string())
+        })
+    }
+
+    fn admit(&self, ask: &Ask, params: &Value) -> Result<(), String> {
+        let Some(limiter) = params.pointer("/request/ratelimiter") else { return Ok(()) };
+        let limit = limiter.get("limit").and_then(Value::as_u64).unwrap_or(0);
+        let period = text(limiter, "period");
+        let length = period.parse::<vela_gocompat::duration::Duration>().ok();
+        let length = length.and_then(vela_gocompat::duration::Duration::to_std);
+        let length = length.ok_or_else(|| messages::bad_duration(period))?;
+        let key = format!("{}-{}", ask.method, shown(&ask.url));
+        let admitted = self.session.ctx.workflow.rates.lock().take(&key, limit, length);
+        if admitted { Ok(()) } else { Err(messages::RATE_EXCEEDED.to_owned()) }
+    }
+
+    async fn ask(&mut self, params: &Value) -> Result<Ask, String> {
+        let request = params.get("request").cloned().unwrap_or_default();
+        let method = match text(params, "method") {
+            "" => Method::GET,
+            method => Method::from_bytes(method.as_bytes()).map_err(|error| error.to_string())?,
+        };
+        let url: Uri = text(params, "url")
+            .parse()
+            .map_err(|error: http::uri::InvalidUri| messages::bad_url(&error.to_string()))?;
+        let mut headers = Vec::new();
+        for (name, value) in request.get("header").and_then(Value::as_object).into_iter().flatten()
+        {
+            headers.push(header(name, value.as_str().unwrap_or_default())?);
+        }
+        let wanted = request.get("headersFromSecret").and_then(Value::as_array).cloned();
+        for item in wanted.into_iter().flatten() {
+            let (name, secret, key) =
+                (text(&item, "header"), text(&item, "secret"), text(&item, "key"));
+            let found = self.secret(&self.session.owner.namespace.clone(), secret).await;
+            let found = found.map_err(|e| messages::header_secret(secret, name, &e))?;
+            let value = secret_value(&found, key)
+                .ok_or_else(|| messages::header_secret_key(key, secret, name))?;
+            headers.push(header(name, &String::from_utf8_lossy(&value))?);
+        }
+        if let Some(auth) = url.authority().and_then(|a| a.as_str().rsplit_once('@')) {
+            let value = format!("Basic {}", BASE64.encode(auth.0));
+            headers.push(header("authorization", &value)?);
+        }
+        let timeout = match text(&request, "timeout") {
+            "" => USUAL,
+            wanted => {
+                let length = wanted.parse::<vela_gocompat::duration::Duration>().ok();
+                let length = length.and_then(vela_gocompat::duration::Duration::to_std);
+                length.ok_or_else(|| messages::bad_duration(wanted))?.min(LONGEST)
+            }
+        };
+        let tls = match params.get("tls_config") {
+            Some(config) => Some(self.tls(config).await?),
+            None => None,
+        };
+        let body = text(&request, "body").as_bytes().to_vec();
+        Ok(Ask { method, url, headers, body, timeout: timeout.max(Duration::from_millis(1)), tls })
+    }
+
+    async fn secret(&mut self, namespace: &str, name: &str) -> Result<Value, String> {
+        let target = Target { api_version: "v1", kind: "Secret", namespace, name };
+        let session = &*self.session;
+        let found = session.ctx.io.get(&target, &session.identity).await;
+        let found = found.map_err(|error| error.to_string())?;
+        self.keep_secret(&found);
+        Ok(found)
+    }
+
+    async fn tls(
+        &mut self,
+        config: &Value,
+    ) -> Result<std::sync::Arc<rustls::ClientConfig>, String> {
+        let own = self.session.owner.namespace.clone();
+        let namespace = match text(config, "namespace") {
+            "" => own.as_str(),
+            namespace => namespace,
+        };
+        let name = text(config, "secret");
+        let secret = self.secret(namespace, name).await?;
+        // the reference wants the content encoded once more; plain PEM is what people store
+        let pem = |key: &str| {
+            let bytes = secret_value(&secret, key)?;
+            if bytes.starts_with(b"-----") {
+                return Some(bytes);
+            }
+            let text: Vec<u8> = bytes.into_iter().filter(|b| !b.is_ascii_whitespace()).collect();
+            BASE64.decode(text).ok()
+        };
+        let wrong = |key: &str| messages::tls_secret(name, key);
+        let mut roots = rustls::RootCertStore::empty();
+        let authorities = pem("ca.crt").ok_or_else(|| wrong("ca.crt"))?;
+        for certificate in CertificateDer::pem_slice_iter(&authorities) {
+            roots.add(certificate.map_err(|_| wrong("ca.crt"))?).map_err(|_| wrong("ca.crt"))?;
+        }
+        let own = match (pem("client.crt"), pem("client.key")) {
+            (Some(chain), Some(key)) => {
+                let chain: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(&chain).collect();
+                let key = PrivateKeyDer::from_pem_slice(&key).map_err(|_| wrong("client.key"))?;
+                Some((chain.map_err(|_| wrong("client.crt"))?, key))
+            }
+            _ => None,
+        };
+        crate::outside::tls(roots, own)
+    }
+}
+
+fn secret_value(secret: &Value, key: &str) -> Option<Vec<u8>> {
+    let encoded = secret.get("data")?.get(key)?.as_str()?;
+    BASE64.decode(encoded).ok()
+}
+
+fn header(name: &str, value: &str) -> Result<(HeaderName, HeaderValue), String> {
+    let key = name.parse().map_err(|_| messages::bad_header(name))?;
+    let value = HeaderValue::from_str(value.trim()).map_err(|_| messages::bad_header(name))?;
+    Ok((key, value))
+}
+
+fn returned(told: &Told) -> Value {
+    json!({
+        "body": told.body, "header": told.headers, "trailer": told.trailers,
+        "statusCode": told.status,
+    })
+}
+
+/// An address without user, password and query: those may be secret.
+fn shown(url: &Uri) -> String {
+    let host = url.authority().map(|a| a.as_str()).unwrap_or_default();
+    let host = host.rsplit_once('@').map_or(host, |(_, host)| host);
+    format!("{}://{host}{}", url.scheme_str().unwrap_or_default(), url.path())
+}
+
+/// How Go begins the error of a request: `Post "http://..."`.
+fn go_method(method: &Method, url: &str) -> String {
+    let (first, rest) = method.as_str().split_at(method.as_str().len().min(1));
+    format!("{first}{} {url:?}", rest.to_lowercase())
+}

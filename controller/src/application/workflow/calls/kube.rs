@@ -1,0 +1,204 @@
+//! `vela/kube`: objects, with the identity of the Application. What is applied is recorded as the Application's.
+
+use futures::{StreamExt, stream};
+use serde_json::{Value, json};
+use vela_api::names::label;
+use vela_apply::object::{namespace, set_label, set_namespace};
+use vela_cluster::Target;
+use vela_render::patch;
+use vela_render::term::Term;
+use vela_workflow::Reply;
+
+use crate::messages;
+
+use super::{Calling, Pending, text};
+
+impl Calling<'_, '_, '_> {
+    fn only_here(params: &Value) -> Result<(), String> {
+        match text(params, "cluster") {
+            "" | vela_apply::object::LOCAL_CLUSTER => Ok(()),
+            other => Err(messages::no_such_cluster(other)),
+        }
+    }
+
+    pub(super) async fn apply(&mut self, params: &Value) -> Result<Value, String> {
+        let value = params.get("value").cloned().unwrap_or_default();
+        let mut live = self.dispatch(vec![value], text(params, "cluster")).await?;
+        Ok(json!({ "value": live.pop() }))
+    }
+
+    pub(super) async fn apply_all(&mut self, params: &Value) -> Result<Value, String> {
+        let objects = params.get("value").and_then(Value::as_array).cloned().unwrap_or_default();
+        let live = self.dispatch(objects, text(params, "cluster")).await?;
+        Ok(json!({ "value": live }))
+    }
+
+    /// Applies objects: recorded and labelled as the Application's.
+    async fn dispatch(
+        &mut self,
+        mut objects: Vec<Value>,
+        cluster: &str,
+    ) -> Result<Vec<Value>, String> {
+        let session = &mut *self.session;
+        for object in &mut objects {
+            if namespace(object).is_empty() {
+                set_namespace(object, "default");
+            }
+            set_label(object, label::APP_NAME, &session.owner.name);
+            set_label(object, label::APP_NAMESPACE, &session.owner.namespace);
+        }
+        session.dispatch(&mut objects, cluster).await?;
+        let session = &*session;
+        let read = stream::iter(&objects).then(|object| async move {
+            let live = session.ctx.io.get(&Target::of(object), &session.identity).await;
+            live.map_err(|error| error.to_string())
+        });
+        let live: Vec<Result<Value, String>> = read.collect().await;
+        live.into_iter().collect()
+    }
+
+    pub(super) async fn read(&mut self, params: &Value) -> Reply {
+        let mut object = params.get("value").cloned().unwrap_or_default();
+        if namespace(&object).is_empty() {
+            set_namespace(&mut object, "default");
+        }
+        let found = match Self::only_here(params) {
+            Ok(()) => {
+                let session = &*self.session;
+                let found = session.ctx.io.get(&Target::of(&object), &session.identity).await;
+                found.map_err(|error| error.to_string())
+            }
+            Err(text) => Err(text),
+        };
+        Reply::Returns(match found {
+            Ok(live) => {
+                self.keep_secret(&live);
+                json!({ "value": live })
+            }
+            Err(error) => json!({"value": object, "err": error}),
+        })
+    }
+
+    pub(super) async fn list(&mut self, params: &Value, legacy: bool) -> Reply {
+        let resource = params.get("resource").cloned().unwrap_or_default();
+        let filter = params.get("filter").cloned().unwrap_or_default();
+        let found = match Self::only_here(params) {
+            Ok(()) => {
+                let session = &*self.session;
+                let (api_version, kind) = (text(&resource, "apiVersion"), text(&resource, "kind"));
+                let selector = selector(filter.get("matchingLabels"));
+                let (io, identity) = (&session.ctx.io, &session.identity);
+                let all =
+                    io.list(api_version, kind, text(&filter, "namespace"), &selector, identity);
+                all.await.map_err(|error| error.to_string())
+            }
+            Err(text) => Err(text),
+        };
+        let key = if legacy { "list" } else { "values" };
+        Reply::Returns(match found {
+            Ok(list) => {
+                for item in list.get("items").and_then(Value::as_array).into_iter().flatten() {
+                    self.keep_secret(&named(item, text(&resource, "kind")));
+                }
+                json!({ key: list })
+            }
+            Err(error) => json!({ "err": error }),
+        })
+    }
+
+    pub(super) async fn delete(&mut self, params: &Value) -> Reply {
+        let mut value = params.get("value").cloned().unwrap_or_default();
+        if namespace(&value).is_empty() {
+            set_namespace(&mut value, "default");
+        }
+        let session = &*self.session;
+        let (io, identity) = (&session.ctx.io, &session.identity);
+        let done = match (Self::only_here(params), params.get("filter")) {
+            (Err(text), _) => Err(text),
+            (Ok(()), None) => {
+                let done = io.delete(&Target::of(&value), "", None, identity).await;
+                done.map_err(|error| error.to_string())
+            }
+            (Ok(()), Some(filter)) => {
+                let selector = selector(filter.get("matchingLabels"));
+                let (api_version, kind) = (text(&value, "apiVersion"), text(&value, "kind"));
+                let within = text(filter, "namespace");
+                let within = if within.is_empty() { namespace(&value) } else { within };
+                // without a selector this would be everything in the namespace
+                if selector.is_empty() {
+                    Err(messages::DELETE_WITHOUT_SELECTOR.to_owned())
+                } else {
+                    let done = io.delete_all(api_version, kind, within, &selector, identity).await;
+                    done.map_err(|error| error.to_string())
+                }
+            }
+        };
+        match done {
+            Ok(()) => Reply::Returns(Value::Null),
+            Err(error) => Reply::Returns(json!({ "err": error })),
+        }
+    }
+
+    pub(super) async fn patch(&mut self, call: &Pending) -> Result<Value, String> {
+        Self::only_here(&call.params)?;
+        let mut value = call.params.get("value").cloned().unwrap_or_default();
+        if namespace(&value).is_empty() {
+            set_namespace(&mut value, "default");
+        }
+        let session = &*self.session;
+        let live = session.ctx.io.get(&Target::of(&value), &session.identity).await;
+        let mut live = live.map_err(|error| error.to_string())?;
+        self.keep_secret(&live);
+        if let Some(live) = live.as_object_mut() {
+            live.remove("status");
+            if let Some(metadata) = live.get_mut("metadata").and_then(Value::as_object_mut) {
+                for set_by_server in
+                    ["managedFields", "resourceVersion", "uid", "creationTimestamp", "generation"]
+                {
+                    metadata.remove(set_by_server);
+                }
+            }
+        }
+        let patched = self.patched(&live, call)?;
+        let mut live = self.dispatch(vec![patched], text(&call.params, "cluster")).await?;
+        Ok(json!({ "result": live.pop() }))
+    }
+
+    /// Merges the patch of a call into an object, with the strategies that its comments name.
+    fn patched(&self, base: &Value, call: &Pending) -> Result<Value, String> {
+        let text = call.patch.as_deref().unwrap_or("{}");
+        let (patch, _) = self.session.ctx.renderer.term(text, None).map_err(|e| e.to_string())?;
+        let mut term = Term::from_value(&vela_render::json::to_cue(base));
+        term.open_lists();
+        let merged = patch::strategic(term, patch).map_err(|error| error.to_string())?;
+        let merged = merged.export().map_err(|_| messages::PATCH_NOT_CONCRETE.to_owned())?;
+        Ok(vela_render::json::from_cue(&merged))
+    }
+
+    pub(super) fn patch_object(&self, call: &Pending) -> Reply {
+        let base = call.params.get("value").cloned().unwrap_or_default();
+        Reply::Returns(match self.patched(&base, call) {
+            Ok(result) => json!({ "result": result }),
+            Err(error) => json!({ "err": error }),
+        })
+    }
+}
+
+/// An item of a list with its kind, which lists leave out.
+pub(super) fn named(item: &Value, kind: &str) -> Value {
+    let mut item = item.clone();
+    if let Some(item) = item.as_object_mut() {
+        item.insert("kind".to_owned(), json!(kind));
+    }
+    item
+}
+
+/// A label selector as requests have it.
+pub(in crate::application::workflow) fn selector(labels: Option<&Value>) -> String {
+    let pairs = labels.and_then(Value::as_object).into_iter().flatten();
+    let pairs = pairs.map(|(key, value)| {
+        let value = value.as_str().map_or_else(|| value.to_string(), str::to_owned);
+        format!("{key}={value}")
+    });
+    pairs.collect::<Vec<_>>().join(",")
+}

@@ -1,0 +1,58 @@
+//! `vela/metrics`: a question to Prometheus. Asking changes nothing, so it is asked at every look.
+
+use std::time::Duration;
+
+use http::{HeaderValue, Method, Uri, header::CONTENT_TYPE};
+use jiff::Timestamp;
+use serde_json::Value;
+use vela_workflow::metrics;
+
+use crate::messages;
+use crate::outside::http::{Ask, reach, send};
+
+use super::{Calling, text};
+
+impl Calling<'_, '_, '_> {
+    pub(super) async fn prom_check(&mut self, params: &Value) -> Result<Value, String> {
+        let endpoint = text(params, "metricEndpoint").trim_end_matches('/');
+        let url = format!("{endpoint}/api/v1/query");
+        let parsed: Uri = url
+            .parse()
+            .map_err(|error: http::uri::InvalidUri| messages::bad_url(&error.to_string()))?;
+        let form = HeaderValue::from_static("application/x-www-form-urlencoded");
+        let ask = Ask {
+            method: Method::POST,
+            url: parsed,
+            headers: vec![(CONTENT_TYPE, form)],
+            body: format!("query={}", encoded(text(params, "query"))).into_bytes(),
+            timeout: Duration::from_secs(10),
+            tls: None,
+        };
+        let egress = self.session.ctx.workflow.egress.clone();
+        let told = async { send(reach(ask, &egress).await?).await };
+        let told = told.await.map_err(|error| format!("Post {url:?}: {error}"))?;
+        let answer: Value = serde_json::from_str(&told.body)
+            .map_err(|_| messages::prometheus_unreadable(told.status))?;
+        let value = metrics::value(&answer)?;
+        let check = metrics::Check {
+            condition: text(params, "condition"),
+            duration: text(params, "duration"),
+            fail_duration: text(params, "failDuration"),
+        };
+        let limits = self.session.ctx.settings.workflow.limits.clone();
+        let notes = &mut self.store.saved_mut().notes;
+        metrics::judge(check, &value, self.id, notes, Timestamp::now(), &limits)
+    }
+}
+
+/// A text as forms carry it.
+fn encoded(text: &str) -> String {
+    text.bytes().fold(String::with_capacity(text.len()), |mut out, byte| {
+        if byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'.' | b'_' | b'~') {
+            out.push(char::from(byte));
+        } else {
+            out.push_str(&format!("%{byte:02X}"));
+        }
+        out
+    })
+}

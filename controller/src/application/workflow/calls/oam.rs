@@ -1,0 +1,148 @@
+//! `vela/oam`: components and policies of the Application.
+
+use jiff::Timestamp;
+use serde_json::{Value, json};
+use vela_api::application::ApplicationComponent;
+use vela_api::names::annotation;
+use vela_apply::plan::PatchKind;
+use vela_cluster::{Key, Target};
+use vela_workflow::Reply;
+
+use crate::application::workflow;
+use crate::application::{component, parse, status};
+use crate::messages;
+
+use super::{Calling, text};
+
+/// A component as steps see it: without what the engine deals with.
+fn bare(component: &ApplicationComponent) -> Value {
+    let bare = ApplicationComponent {
+        inputs: Vec::new(),
+        outputs: Vec::new(),
+        depends_on: Vec::new(),
+        ..component.clone()
+    };
+    serde_json::to_value(bare).unwrap_or(Value::Null)
+}
+
+impl Calling<'_, '_, '_> {
+    pub(super) fn load(&self, params: &Value, in_order: bool) -> Result<Value, String> {
+        let own = &self.session.owner;
+        let components = match text(params, "app") {
+            "" => self.run.app.spec.components.clone(),
+            name if name == own.name => self.run.app.spec.components.clone(),
+            name => {
+                let other = self.session.ctx.apps.get(&Key::new(&*own.namespace, name));
+                let other = other.ok_or_else(|| messages::no_such_application(name))?;
+                other.spec.components.clone()
+            }
+        };
+        let value = if in_order {
+            components.iter().map(bare).collect::<Vec<_>>().into()
+        } else {
+            Value::Object(components.iter().map(|c| (c.name.clone(), bare(c))).collect())
+        };
+        Ok(json!({ "value": value }))
+    }
+
+    pub(super) fn load_policies(&self) -> Reply {
+        let named = self.run.app.spec.policies.iter().map(|policy| {
+            (policy.name.clone(), serde_json::to_value(policy).unwrap_or(Value::Null))
+        });
+        Reply::Returns(json!({"value": Value::Object(named.collect())}))
+    }
+
+    pub(super) async fn apply_component(&mut self, params: &Value) -> Reply {
+        let parameter = params.as_object().cloned().unwrap_or_default();
+        let (component, place) = match workflow::component_and_place(&parameter) {
+            Ok(found) => found,
+            Err(error) => return Reply::Error(error),
+        };
+        let done = match workflow::apply(self.session, self.run, &component, &place).await {
+            Ok(done) => done,
+            Err(error) => return Reply::Error(error),
+        };
+        workflow::note(&done, &place, self.seen);
+        let returned = workflow::outputs(self.session, &done, &place).await;
+        let waits = params.get("waitHealthy").and_then(Value::as_bool).unwrap_or(true);
+        if waits && !status::is_healthy(std::slice::from_ref(&done.status)) {
+            return Reply::ReturnsAndWait(returned, messages::WAIT_HEALTHY.to_owned());
+        }
+        Reply::Returns(returned)
+    }
+
+    pub(super) async fn render_component(&mut self, params: &Value) -> Result<Value, String> {
+        let parameter = params.as_object().cloned().unwrap_or_default();
+        let (component, place) = workflow::component_and_place(&parameter)?;
+        let part = parse::part(&component, self.run.used).map_err(|error| error.to_string())?;
+        let ctx = self.session.ctx;
+        let rendered = component::render(ctx, self.run.frame, &part, &place, None, true).await?;
+        let mut output = Value::Null;
+        let mut outputs = serde_json::Map::new();
+        for object in rendered.objects {
+            match object.output {
+                None => output = object.manifest,
+                Some(name) => {
+                    outputs.insert(name, object.manifest);
+                }
+            }
+        }
+        Ok(json!({"output": output, "outputs": outputs}))
+    }
+
+    /// Asks for the workflow to run again, by the annotation that people use too.
+    pub(super) async fn schedule_restart(&mut self, params: &Value) -> Reply {
+        let text = |key: &str| Some(text(params, key)).filter(|text| !text.is_empty());
+        let value = if let Some(at) = text("at") {
+            at.to_owned()
+        } else if let Some(after) = text("after") {
+            let Some(length) = duration(after) else {
+                return Reply::Fail(messages::restart_unreadable(after));
+            };
+            let due = Timestamp::now().saturating_add(length).unwrap_or(Timestamp::MAX);
+            Timestamp::from_second(due.as_second()).unwrap_or(due).to_string()
+        } else {
+            let every = text("every").unwrap_or_default();
+            let Some(length) = duration(every) else {
+                return Reply::Fail(messages::restart_unreadable(every));
+            };
+            format!("{}s", length.as_secs())
+        };
+        let owner = &self.session.owner;
+        let target = Target {
+            api_version: vela_api::V1BETA1,
+            kind: "Application",
+            namespace: &owner.namespace,
+            name: &owner.name,
+        };
+        let patch = json!({"metadata": {"annotations": {annotation::RESTART_WORKFLOW: value}}});
+        let own = vela_cluster::Identity::default();
+        let io = &self.session.ctx.io;
+        match io.patch(&target, "", (PatchKind::Merge, &patch), false, &own).await {
+            Ok(_) => Reply::Returns(Value::Null),
+            Err(error) => Reply::Error(error.to_string()),
+        }
+    }
+}
+
+/// A duration that may be in days, which Go's have not.
+fn duration(text: &str) -> Option<jiff::SignedDuration> {
+    if let Some(days) = text.strip_suffix('d') {
+        return Some(jiff::SignedDuration::from_hours(days.parse::<i64>().ok()?.checked_mul(24)?));
+    }
+    let length: vela_gocompat::duration::Duration = text.parse().ok()?;
+    Some(jiff::SignedDuration::from_nanos(length.as_nanos()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn durations_may_be_in_days() {
+        assert_eq!(duration("2d"), Some(jiff::SignedDuration::from_hours(48)));
+        assert_eq!(duration("90m"), Some(jiff::SignedDuration::from_mins(90)));
+        assert_eq!(duration("soon"), None);
+        assert_eq!(duration("999999999999999999d"), None);
+    }
+}

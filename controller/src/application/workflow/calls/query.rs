@@ -1,0 +1,415 @@
+//! `vela/query` (and `vela/ql`): what an Application consists of, with the identity of the Application that asks.
+//!
+//! Objects come from the trackers; what they made in turn (ReplicaSets, Pods) is found by their selectors.
+
+use serde_json::{Value, json};
+use vela_api::ResourceTracker;
+use vela_apply::object::str_at;
+use vela_apply::tracker::Record;
+use vela_cluster::{Key, Target};
+
+use crate::messages;
+
+use super::{Calling, kube, names, text};
+
+/// Whether a function of the package is answered.
+pub(super) fn answers(function: &str) -> bool {
+    matches!(
+        function,
+        "listResourcesInApp"
+            | "listAppliedResources"
+            | "collectResources"
+            | "collectServiceEndpoints"
+            | "searchEvents"
+            | "collectLogsInPod"
+    )
+}
+
+/// Which objects of an Application are meant.
+struct Filter {
+    cluster: String,
+    namespace: String,
+    components: Vec<String>,
+    kind: String,
+    api_version: String,
+}
+
+impl Filter {
+    fn of(app: &Value) -> Self {
+        let filter = app.get("filter").cloned().unwrap_or_default();
+        Self {
+            cluster: text(&filter, "cluster").to_owned(),
+            namespace: text(&filter, "clusterNamespace").to_owned(),
+            components: names(&filter, "components"),
+            kind: text(&filter, "kind").to_owned(),
+            api_version: text(&filter, "apiVersion").to_owned(),
+        }
+    }
+
+    fn takes(&self, record: &Record) -> bool {
+        let cluster = if record.cluster.is_empty() { "local" } else { &record.cluster };
+        (self.cluster.is_empty() || self.cluster == cluster)
+            && (self.namespace.is_empty() || self.namespace == record.namespace)
+            && (self.components.is_empty() || self.components.contains(&record.component))
+            && !record.deleted
+    }
+
+    fn takes_kind(&self, api_version: &str, kind: &str) -> bool {
+        (self.kind.is_empty() || self.kind == kind)
+            && (self.api_version.is_empty() || self.api_version == api_version)
+    }
+}
+
+impl Calling<'_, '_, '_> {
+    pub(super) async fn query(&mut self, function: &str, params: &Value) -> Result<Value, String> {
+        if function == "searchEvents" {
+            return self.events(params).await;
+        }
+        if function == "collectLogsInPod" {
+            return self.logs(params).await;
+        }
+        let app = params.get("app").cloned().unwrap_or_default();
+        let filter = Filter::of(&app);
+        let records = match self.records(text(&app, "namespace"), text(&app, "name"), &filter) {
+            Ok(records) => records,
+            Err(error) if function == "collectServiceEndpoints" => return Err(error),
+            Err(error) => return Ok(json!({ "err": error })),
+        };
+        let list = match function {
+            "listResourcesInApp" => self.resources(&records, &filter).await,
+            "listAppliedResources" => records
+                .iter()
+                .filter(|r| filter.takes_kind(&r.api_version, &r.kind))
+                .map(applied)
+                .collect(),
+            "collectResources" => self.collected(&records, &filter).await,
+            _ => self.endpoints(&records).await,
+        };
+        Ok(json!({ "list": list }))
+    }
+
+    /// What the trackers of an Application say.
+    fn records(&self, namespace: &str, name: &str, filter: &Filter) -> Result<Vec<Record>, String> {
+        let ctx = self.session.ctx;
+        let key = Key::new(namespace, name);
+        if ctx.apps.get(&key).is_none() {
+            return Err(messages::query_app_missing(name));
+        }
+        let mut records: Vec<Record> = Vec::new();
+        for stored in ctx.trackers.indexed(&key) {
+            let mut tracker = ResourceTracker::clone(&stored);
+            tracker.expand().map_err(|error| error.to_string())?;
+            for record in tracker.spec.managed_resources {
+                let same = |other: &Record| {
+                    vela_apply::tracker::key_of(other) == vela_apply::tracker::key_of(&record)
+                };
+                if filter.takes(&record) && !records.iter().any(same) {
+                    records.push(record);
+                }
+            }
+        }
+        Ok(records)
+    }
+
+    async fn live(&self, record: &Record) -> Option<Value> {
+        let target = Target {
+            api_version: &record.api_version,
+            kind: &record.kind,
+            namespace: &record.namespace,
+            name: &record.name,
+        };
+        self.session.ctx.io.get(&target, &self.session.identity).await.ok()
+    }
+
+    async fn resources(&self, records: &[Record], filter: &Filter) -> Vec<Value> {
+        let mut out = Vec::new();
+        for record in records.iter().filter(|r| filter.takes_kind(&r.api_version, &r.kind)) {
+            let Some(object) = self.live(record).await else { continue };
+            out.push(json!({
+                "cluster": record.cluster, "component": record.component,
+                "revision": str_at(&object, &["metadata", "labels", "app.oam.dev/appRevision"]),
+                "object": object,
+            }));
+        }
+        out
+    }
+
+    /// Objects of one kind, also those that recorded objects made.
+    async fn collected(&self, records: &[Record], filter: &Filter) -> Vec<Value> {
+        let mut out = Vec::new();
+        for record in records {
+            let is_it = filter.takes_kind(&record.api_version, &record.kind);
+            let makes_pods = filter.kind == "Pod"
+                && matches!(
+                    record.kind.as_str(),
+                    "Deployment" | "StatefulSet" | "DaemonSet" | "ReplicaSet" | "Job"
+                );
+            if !is_it && !makes_pods {
+                continue;
+            }
+            let Some(live) = self.live(record).await else { continue };
+            let found = if is_it { vec![live] } else { self.pods(record, &live).await };
+            let one = |object: Value| {
+                json!({
+                    "cluster": record.cluster, "component": record.component, "object": object,
+                    "publishVersion": "", "deployVersion": "",
+                    "workload": {
+                        "apiVersion": record.api_version, "kind": record.kind,
+                        "name": record.name, "namespace": record.namespace,
+                    },
+                })
+            };
+            out.extend(found.into_iter().map(one));
+        }
+        out
+    }
+
+    async fn pods(&self, record: &Record, owner: &Value) -> Vec<Value> {
+        let selector = kube::selector(owner.pointer("/spec/selector/matchLabels"));
+        if selector.is_empty() {
+            return Vec::new();
+        }
+        let session = &*self.session;
+        let all = session.ctx.io.list("v1", "Pod", &record.namespace, &selector, &session.identity);
+        let all = all.await.unwrap_or_default();
+        let items = all.get("items").and_then(Value::as_array).into_iter().flatten();
+        items.map(|pod| kube::named(pod, "Pod")).collect()
+    }
+
+    async fn endpoints(&self, records: &[Record]) -> Vec<Value> {
+        let mut out = Vec::new();
+        for record in records {
+            if !matches!(record.kind.as_str(), "Service" | "Ingress") {
+                continue;
+            }
+            let Some(live) = self.live(record).await else { continue };
+            let node = if str_at(&live, &["spec", "type"]) == "NodePort" {
+                self.node_address().await
+            } else {
+                String::new()
+            };
+            for endpoint in endpoints_of(&live, &node) {
+                out.push(json!({
+                    "endpoint": endpoint, "cluster": record.cluster, "component": record.component,
+                    "ref": {
+                        "apiVersion": record.api_version, "kind": record.kind,
+                        "name": record.name, "namespace": record.namespace,
+                    },
+                }));
+            }
+        }
+        out
+    }
+
+    /// An address of a node: an external one rather than an internal one.
+    async fn node_address(&self) -> String {
+        // nodes are no secret of the Application's namespace: the controller looks
+        let own = vela_cluster::Identity::default();
+        let all = self.session.ctx.io.list("v1", "Node", "", "", &own).await.unwrap_or_default();
+        let nodes = all.get("items").and_then(Value::as_array).cloned().unwrap_or_default();
+        let of = |kind: &str| {
+            nodes.iter().find_map(|node| {
+                let all = node.pointer("/status/addresses")?.as_array()?;
+                let found = all.iter().find(|address| text(address, "type") == kind)?;
+                Some(text(found, "address").to_owned())
+            })
+        };
+        of("ExternalIP").or_else(|| of("InternalIP")).unwrap_or_default()
+    }
+
+    async fn events(&self, params: &Value) -> Result<Value, String> {
+        let object = params.get("value").filter(|value| value.is_object());
+        let object = object.ok_or(messages::EVENTS_OF_NOTHING)?;
+        let namespace = str_at(object, &["metadata", "namespace"]);
+        let session = &*self.session;
+        let all = session.ctx.io.list("v1", "Event", namespace, "", &session.identity).await;
+        let all = match all {
+            Ok(all) => all,
+            Err(error) => return Ok(json!({ "err": error.to_string() })),
+        };
+        let about = |event: &&Value| {
+            let involved = &event["involvedObject"];
+            let uid = str_at(object, &["metadata", "uid"]);
+            text(involved, "name") == str_at(object, &["metadata", "name"])
+                && text(involved, "kind") == text(object, "kind")
+                && (uid.is_empty() || text(involved, "uid") == uid)
+        };
+        let items = all.get("items").and_then(Value::as_array).into_iter().flatten();
+        Ok(json!({ "list": items.filter(about).collect::<Vec<_>>() }))
+    }
+
+    async fn logs(&self, params: &Value) -> Result<Value, String> {
+        let options = params.get("options").cloned().unwrap_or_default();
+        let (pod, container) = (text(params, "pod"), text(&options, "container"));
+        if pod.is_empty() {
+            return Err(messages::LOGS_OF_NO_POD.to_owned());
+        }
+        if container.is_empty() {
+            return Err(messages::LOGS_OF_NO_CONTAINER.to_owned());
+        }
+        let session = &*self.session;
+        let mut query = vec![("container".to_owned(), container.to_owned())];
+        for key in
+            ["previous", "timestamps", "sinceSeconds", "tailLines", "limitBytes", "sinceTime"]
+        {
+            match options.get(key) {
+                None | Some(Value::Null | Value::Bool(false)) => {}
+                Some(Value::String(text)) => query.push((key.to_owned(), text.clone())),
+                Some(other) => query.push((key.to_owned(), other.to_string())),
+            }
+        }
+        if !query.iter().any(|(key, _)| key == "limitBytes") {
+            query.push(("limitBytes".to_owned(), crate::outside::http::MOST.to_string()));
+        }
+        let target = Target {
+            api_version: "v1",
+            kind: "Pod",
+            namespace: text(params, "namespace"),
+            name: pod,
+        };
+        let told = session.ctx.io.text(&target, "log", &query, &session.identity).await;
+        Ok(match told {
+            Ok(logs) => {
+                use base64::Engine as _;
+                let logs = base64::engine::general_purpose::STANDARD.encode(logs);
+                json!({"outputs": {"logs": logs, "info": {"fromDate": "", "toDate": ""}}})
+            }
+            Err(error) => json!({"outputs": {"err": error.to_string()}}),
+        })
+    }
+}
+
+fn applied(record: &Record) -> Value {
+    json!({
+        "cluster": record.cluster, "component": record.component, "trait": record.trait_,
+        "apiVersion": record.api_version, "kind": record.kind, "name": record.name,
+        "namespace": record.namespace,
+    })
+}
+
+fn app_protocol(port: i64) -> &'static str {
+    match port {
+        80 | 8080 => "http",
+        443 => "https",
+        3306 => "mysql",
+        6379 => "redis",
+        _ => "",
+    }
+}
+
+/// Where an object can be reached. `node` is the address of a node.
+fn endpoints_of(object: &Value, node: &str) -> Vec<Value> {
+    if text(object, "kind") == "Ingress" { ingress(object) } else { service(object, node) }
+}
+
+fn service(service: &Value, node: &str) -> Vec<Value> {
+    let ports =
+        service.pointer("/spec/ports").and_then(Value::as_array).cloned().unwrap_or_default();
+    let kind = str_at(service, &["spec", "type"]);
+    let (hosts, inner) = match kind {
+        "LoadBalancer" => {
+            let all = service.pointer("/status/loadBalancer/ingress").and_then(Value::as_array);
+            let both =
+                |item: &Value| [text(item, "hostname").to_owned(), text(item, "ip").to_owned()];
+            let all = all.into_iter().flatten().flat_map(both);
+            (all.filter(|host| !host.is_empty()).collect(), false)
+        }
+        "NodePort" => (vec![node.to_owned()], false),
+        _ => {
+            let name = str_at(service, &["metadata", "name"]);
+            (vec![format!("{name}.{}", str_at(service, &["metadata", "namespace"]))], true)
+        }
+    };
+    let mut out = Vec::new();
+    for port in &ports {
+        let own = port.get("port").and_then(Value::as_i64).unwrap_or(0);
+        let number = if kind == "NodePort" {
+            port.get("nodePort").and_then(Value::as_i64).unwrap_or(own)
+        } else {
+            own
+        };
+        for host in &hosts {
+            out.push(json!({
+                "protocol": text(port, "protocol"), "appProtocol": app_protocol(own), "host": host,
+                "port": number, "portName": text(port, "name"), "path": "", "inner": inner,
+            }));
+        }
+    }
+    out
+}
+
+fn ingress(ingress: &Value) -> Vec<Value> {
+    let tls = ingress.pointer("/spec/tls").and_then(Value::as_array).cloned().unwrap_or_default();
+    let annotation = |key: &str| str_at(ingress, &["metadata", "annotations", key]).to_owned();
+    let mut out = Vec::new();
+    let rules =
+        ingress.pointer("/spec/rules").and_then(Value::as_array).cloned().unwrap_or_default();
+    for rule in &rules {
+        let host = text(rule, "host");
+        let secure = tls.iter().any(|entry| {
+            let hosts = names(entry, "hosts");
+            hosts.is_empty() || hosts.iter().any(|known| known == host)
+        });
+        let (protocol, usual, key) = if secure {
+            ("https", 443, "ingress.controller/https-port")
+        } else {
+            ("http", 80, "ingress.controller/http-port")
+        };
+        let port: i64 = annotation(key).parse().unwrap_or(usual);
+        let host =
+            if host.is_empty() { annotation("ingress.controller/host") } else { host.to_owned() };
+        for path in rule.pointer("/http/paths").and_then(Value::as_array).into_iter().flatten() {
+            out.push(json!({
+                "protocol": "TCP", "appProtocol": protocol, "host": host, "port": port,
+                "portName": "", "path": text(path, "path"), "inner": false,
+            }));
+        }
+    }
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn shown(object: &Value) -> Vec<String> {
+        let one = |e: &Value| {
+            format!(
+                "{}://{}:{}{} {}",
+                e["appProtocol"].as_str().unwrap(),
+                e["host"].as_str().unwrap(),
+                e["port"],
+                e["path"].as_str().unwrap(),
+                e["inner"]
+            )
+        };
+        endpoints_of(object, "192.0.2.7").iter().map(one).collect()
+    }
+
+    #[test]
+    fn endpoints() {
+        let service = |spec: Value, status: Value| json!({"kind": "Service", "metadata": {"name": "s", "namespace": "n"}, "spec": spec, "status": status});
+        let ports = json!([{"name": "web", "port": 80, "nodePort": 30080, "protocol": "TCP"}]);
+        let inner = service(json!({"type": "ClusterIP", "ports": ports}), json!({}));
+        assert_eq!(shown(&inner), ["http://s.n:80 true"]);
+        let node = service(json!({"type": "NodePort", "ports": ports}), json!({}));
+        assert_eq!(shown(&node), ["http://192.0.2.7:30080 false"]);
+        let balanced =
+            json!({"loadBalancer": {"ingress": [{"ip": "192.0.2.1"}, {"hostname": "h"}]}});
+        let balancer = service(json!({"type": "LoadBalancer", "ports": ports}), balanced);
+        assert_eq!(shown(&balancer), ["http://192.0.2.1:80 false", "http://h:80 false"]);
+        let ingress = json!({"kind": "Ingress", "metadata": {}, "spec": {
+            "tls": [{"hosts": ["a.example"]}],
+            "rules": [
+                {"host": "a.example", "http": {"paths": [{"path": "/x"}, {"path": "/y"}]}},
+                {"host": "b.example", "http": {"paths": [{"path": "/"}]}}]}});
+        assert_eq!(
+            shown(&ingress),
+            [
+                "https://a.example:443/x false",
+                "https://a.example:443/y false",
+                "http://b.example:80/ false"
+            ]
+        );
+    }
+}

@@ -1,0 +1,218 @@
+//! Steps with a template: the template is evaluated on the pool, the calls it makes are carried out here.
+//!
+//! Evaluation is synchronous and calls are not, so they take turns: the template is evaluated with the answers known so
+//! far until it makes a call without one; that call is carried out, and the template is evaluated again. Evaluating is
+//! far cheaper than any call, and each call is made once a look.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use jiff::Timestamp;
+use serde_json::{Map, Value, json};
+use vela_workflow::{
+    Attempt, Notes, Outcome, ProviderCall, Providers, Reason, Reply, SUSPEND, StepRun, Template,
+    Verdict, effects,
+};
+
+use crate::application::dispatch::Session;
+use crate::messages;
+
+use super::Run;
+use super::calls::{Answer, Calling, Pending, Seen};
+use super::store::Store;
+
+/// Calls one step may make in one look; real templates make a handful.
+const MOST_CALLS: usize = 200;
+/// Budget of one evaluation, waiting for a thread included.
+const BUDGET: Duration = Duration::from_secs(60);
+
+/// Answers that are known, in the order of the calls.
+struct Known {
+    replies: Vec<Reply>,
+    next: usize,
+    pending: Option<Pending>,
+}
+
+impl Providers for Known {
+    fn call(&mut self, call: &ProviderCall<'_>) -> Reply {
+        if let Some(reply) = self.replies.get(self.next) {
+            self.next += 1;
+            return reply.clone();
+        }
+        self.pending = Some(Pending {
+            provider: call.provider.to_owned(),
+            function: call.function.to_owned(),
+            path: call.path.to_owned(),
+            params: call.params.clone(),
+            patch: call.patch.map(str::to_owned),
+        });
+        Reply::Later
+    }
+}
+
+/// What every evaluation of an attempt starts from.
+struct Attempted {
+    program: Arc<Template>,
+    id: String,
+    previous: Option<vela_workflow::Phase>,
+    context: Value,
+    parameter: Value,
+    outputs: Vec<vela_workflow::Output>,
+    variables: Map<String, Value>,
+    notes: Notes,
+    limits: vela_workflow::Limits,
+}
+
+/// A step with what it is given.
+pub(super) struct Given<'a> {
+    pub(super) step: &'a vela_workflow::Step,
+    pub(super) attempt: &'a Attempt,
+    /// Its properties with the inputs in them.
+    pub(super) parameter: Map<String, Value>,
+    /// What earlier steps left.
+    pub(super) variables: Map<String, Value>,
+}
+
+/// Runs a step once.
+pub(super) async fn run(
+    session: &mut Session<'_>,
+    run: &Run<'_>,
+    given: Given<'_>,
+    store: &mut Store<'_>,
+    seen: &mut Seen,
+) -> Outcome {
+    let Given { step, attempt, parameter, variables } = given;
+    if let Some(outcome) = effects::finished(&store.saved().notes, &attempt.id) {
+        return outcome;
+    }
+    let program = match program(session, run, &step.kind).await {
+        Ok(program) => program,
+        Err(outcome) => return outcome,
+    };
+    let mut context = super::context(run);
+    if let Some(context) = context.as_object_mut() {
+        context.insert("stepName".to_owned(), json!(attempt.name));
+        context.insert("stepSessionID".to_owned(), json!(attempt.id));
+        if let Some(group) = &attempt.group {
+            context.insert("stepGroupName".to_owned(), json!(group));
+        }
+    }
+    let attempted = Attempted {
+        program,
+        id: attempt.id.clone(),
+        previous: attempt.previous.as_ref().map(|p| p.phase),
+        context,
+        parameter: Value::Object(parameter),
+        outputs: step.outputs.clone(),
+        variables,
+        notes: store.saved().notes.clone(),
+        limits: session.ctx.settings.workflow.limits.clone(),
+    };
+    let mut attempted = Arc::new(attempted);
+    let mut replies = Vec::new();
+    let mut calling = Calling {
+        session,
+        run,
+        store,
+        seen,
+        id: &attempt.id,
+        step: &attempt.name,
+        secrets: Vec::new(),
+    };
+    while replies.len() < MOST_CALLS {
+        let evaluated = evaluate(calling.session, &attempted, &replies).await;
+        let (mut outcome, pending, notes) = match evaluated {
+            Ok(evaluated) => evaluated,
+            Err(text) => return Outcome::of(Verdict::Error, text),
+        };
+        let Some(call) = pending else {
+            outcome.message = calling.redacted(&outcome.message);
+            let saved = &mut calling.store.saved_mut().notes;
+            saved.extend(notes);
+            effects::finish(saved, &attempt.id, &outcome);
+            return outcome;
+        };
+        match calling.answer(&call).await {
+            Answer::Finished(outcome) => return outcome,
+            Answer::Reply(reply) => replies.push(reply),
+        }
+        if calling.store.saved().notes != attempted.notes {
+            // calls note things too; the next evaluation starts from them
+            let notes = calling.store.saved().notes.clone();
+            attempted = Arc::new(Attempted {
+                notes,
+                program: Arc::clone(&attempted.program),
+                id: attempted.id.clone(),
+                previous: attempted.previous,
+                context: attempted.context.clone(),
+                parameter: attempted.parameter.clone(),
+                outputs: attempted.outputs.clone(),
+                variables: attempted.variables.clone(),
+                limits: attempted.limits.clone(),
+            });
+        }
+    }
+    Outcome::of(Verdict::Fail(Reason::Rendering), messages::too_many_calls(MOST_CALLS))
+}
+
+/// The compiled template of a step type.
+async fn program(
+    session: &Session<'_>,
+    run: &Run<'_>,
+    kind: &str,
+) -> Result<Arc<Template>, Outcome> {
+    let shared = &session.ctx.workflow;
+    let definition = run.used.steps.get(kind);
+    let schematic = definition.and_then(|d| d.spec.schematic.as_ref());
+    let text = match schematic.and_then(|s| s.cue.as_ref()) {
+        _ if kind == "suspend" => SUSPEND,
+        Some(cue) => cue.template.as_str(),
+        None => {
+            let text = messages::step_without_template(kind);
+            return Err(Outcome::of(Verdict::Fail(Reason::Rendering), text));
+        }
+    };
+    if let Some(program) = shared.compiled(text) {
+        return Ok(program);
+    }
+    let text: Arc<str> = text.into();
+    let template = Arc::clone(&text);
+    let job = move |_: &vela_serve::pool::Budget| vela_workflow::compile(&template);
+    match session.ctx.pool.run(Instant::now() + BUDGET, job).await {
+        Ok(Ok(program)) => {
+            let program = Arc::new(program);
+            shared.keep(text, Arc::clone(&program));
+            Ok(program)
+        }
+        Ok(Err(errors)) => Err(Outcome::of(Verdict::Error, errors.to_string().trim_end())),
+        Err(error) => Err(Outcome::of(Verdict::Error, error.to_string())),
+    }
+}
+
+/// One evaluation with the answers known so far.
+async fn evaluate(
+    session: &Session<'_>,
+    attempted: &Arc<Attempted>,
+    replies: &[Reply],
+) -> Result<(Outcome, Option<Pending>, Notes), String> {
+    let attempted = Arc::clone(attempted);
+    let replies = replies.to_vec();
+    let job = move |_: &vela_serve::pool::Budget| {
+        let mut notes = attempted.notes.clone();
+        let mut known = Known { replies, next: 0, pending: None };
+        let step = StepRun {
+            id: &attempted.id,
+            previous: attempted.previous,
+            context: &attempted.context,
+            parameter: &attempted.parameter,
+            outputs: &attempted.outputs,
+            now: Timestamp::now(),
+            limits: &attempted.limits,
+        };
+        let variables = &attempted.variables;
+        let result =
+            vela_workflow::run(&attempted.program, &step, variables, &mut notes, &mut known);
+        (result.outcome, known.pending, notes)
+    };
+    session.ctx.pool.run(Instant::now() + BUDGET, job).await.map_err(|error| error.to_string())
+}

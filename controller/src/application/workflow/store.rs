@@ -1,0 +1,264 @@
+//! The context ConfigMap of a workflow: `workflow-<name>-context`, owned by the Application.
+//!
+//! It is read once by a process that did not write it, and written at most once a look; once more before each effect that
+//! must not be repeated. Until something is written there is none. One that somebody deleted is made again.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use jiff::Timestamp;
+use serde_json::{Map, Value, json};
+use tracing::warn;
+use vela_api::names::annotation;
+use vela_api::workflow::WorkflowStatus;
+use vela_api::{Application, ObjectReference};
+use vela_apply::object::str_at;
+use vela_apply::plan::PatchKind;
+use vela_cluster::{Identity, IoError, Target};
+use vela_workflow::{Saved, Status, Workflow, store::step_id};
+
+use crate::application::revision;
+use crate::context::Context;
+use crate::messages;
+
+/// What a process remembers of a ConfigMap.
+#[derive(Debug, Clone, Default)]
+pub struct Kept {
+    name: String,
+    uid: String,
+    /// Its data as last read or written; `None`: it was neither.
+    stored: Option<BTreeMap<String, String>>,
+    saved: Saved,
+}
+
+/// What a run keeps.
+#[derive(Debug)]
+pub struct Store<'a> {
+    ctx: &'a Context,
+    app: &'a Application,
+    kept: Kept,
+    /// What the identities of this look's new steps follow from.
+    seed: String,
+}
+
+/// Names the run that is stored: a look that is made again begins from the same one.
+fn seed(app: &Application) -> String {
+    let metadata = &app.metadata;
+    let uid = metadata.uid.as_deref().unwrap_or_default();
+    match &app.status.workflow {
+        Some(run) if run.start_time.is_some() => {
+            let time = |time: &Option<vela_api::Time>| {
+                time.as_ref().map(|t| t.0.to_string()).unwrap_or_default()
+            };
+            format!("{uid}/{}/{}/{}", run.app_revision, time(&run.start_time), time(&run.end_time))
+        }
+        // nothing of a run is stored: the Application as a whole says which one begins
+        _ => format!("{uid}//{}", metadata.resource_version.as_deref().unwrap_or_default()),
+    }
+}
+
+impl<'a> Store<'a> {
+    /// Opens what a run kept. `app` is as stored, `workflow` the run as this look begins it.
+    ///
+    /// # Errors
+    /// The API server did not answer, or the variables cannot be read.
+    pub async fn open(
+        ctx: &'a Context,
+        app: &'a Application,
+        known: Option<Kept>,
+        workflow: &WorkflowStatus,
+    ) -> Result<Self, String> {
+        let usual =
+            format!("workflow-{}-context", app.metadata.name.as_deref().unwrap_or_default());
+        let named = workflow.context_backend.as_ref().map(|backend| backend.name.clone());
+        let earlier = app.status.workflow.as_ref().and_then(|w| w.context_backend.as_ref());
+        let name = named.or_else(|| earlier.map(|e| e.name.clone())).unwrap_or_default();
+        let mut store = Self { ctx, app, kept: Kept::default(), seed: seed(app) };
+        match known.filter(|kept| name.is_empty() || kept.name == name) {
+            Some(kept) => store.kept = kept,
+            None if name.is_empty() => store.kept.name = usual,
+            None => {
+                store.kept.name = name;
+                store.look().await?;
+            }
+        }
+        if workflow.start_time.is_none() {
+            // a new run: nothing of the last one is its own
+            store.kept.saved.variables.clear();
+            store.kept.saved.memory = vela_workflow::Memory::default();
+        }
+        Ok(store)
+    }
+
+    /// Forgets what belongs to no step of the run.
+    pub fn prune(&mut self, workflow: &Workflow, status: &Status) {
+        let all = workflow.steps.iter().flat_map(|s| std::iter::once(s).chain(&s.sub_steps));
+        let new = all.filter(|step| status.find(&step.name).is_none());
+        let known: BTreeSet<String> = new.map(|step| self.id(&step.name)).collect();
+        self.kept.saved.prune(workflow, status, &known);
+    }
+
+    /// The identity of a step that has none.
+    #[must_use]
+    pub fn id(&self, step: &str) -> String {
+        step_id(&self.seed, step)
+    }
+
+    /// What is kept.
+    #[must_use]
+    pub fn saved(&self) -> &Saved {
+        &self.kept.saved
+    }
+
+    /// What is kept, to be changed.
+    pub fn saved_mut(&mut self) -> &mut Saved {
+        &mut self.kept.saved
+    }
+
+    /// For the process to remember.
+    #[must_use]
+    pub fn into_kept(self) -> Kept {
+        self.kept
+    }
+
+    fn target(&self) -> Target<'_> {
+        Target {
+            api_version: "v1",
+            kind: "ConfigMap",
+            namespace: self.app.metadata.namespace.as_deref().unwrap_or_default(),
+            name: &self.kept.name,
+        }
+    }
+
+    /// Reads what another process may have written; once.
+    ///
+    /// # Errors
+    /// In words.
+    pub async fn look(&mut self) -> Result<(), String> {
+        if self.kept.stored.is_some() {
+            return Ok(());
+        }
+        let found = match self.ctx.io.get(&self.target(), &Identity::default()).await {
+            Ok(found) => found,
+            Err(error) if error.is_gone() => return Ok(()),
+            Err(error) => return Err(messages::context_unreadable(&error.to_string())),
+        };
+        if self.is_ours(&found) {
+            let data = self.took(&found);
+            let limits = &self.ctx.settings.workflow.limits;
+            let read = Saved::read(&data, limits).map_err(|e| messages::context_unreadable(&e))?;
+            let mine = std::mem::replace(&mut self.kept.saved, read);
+            self.kept.saved.variables.extend(mine.variables);
+            self.kept.saved.notes.extend(mine.notes);
+        }
+        Ok(())
+    }
+
+    fn is_ours(&self, found: &Value) -> bool {
+        let uid = self.app.metadata.uid.as_deref().unwrap_or_default();
+        let owners = found.pointer("/metadata/ownerReferences").and_then(Value::as_array);
+        owners.into_iter().flatten().any(|owner| str_at(owner, &["uid"]) == uid)
+    }
+
+    fn took(&mut self, found: &Value) -> BTreeMap<String, String> {
+        let data: BTreeMap<String, String> = found
+            .get("data")
+            .and_then(Value::as_object)
+            .into_iter()
+            .flatten()
+            .filter_map(|(key, value)| Some((key.clone(), value.as_str()?.to_owned())))
+            .collect();
+        str_at(found, &["metadata", "uid"]).clone_into(&mut self.kept.uid);
+        self.kept.stored = Some(data.clone());
+        data
+    }
+
+    /// Writes what changed. Until a step ran there is nothing to say but that the run began.
+    ///
+    /// # Errors
+    /// The API server's answer.
+    pub async fn commit(&mut self, ran: bool) -> Result<(), IoError> {
+        let mut data = self.kept.saved.data();
+        if !ran && self.kept.stored.is_none() {
+            data.insert("vars".to_owned(), String::new());
+        }
+        if self.kept.stored.as_ref() == Some(&data) || (!ran && self.kept.stored.is_some()) {
+            return Ok(());
+        }
+        let mut made = self.kept.stored.is_some();
+        for _ in 0..4 {
+            let outcome =
+                if made { self.change(&data).await } else { self.create(&data, ran).await };
+            match outcome {
+                Ok(answer) => {
+                    self.took(&answer);
+                    self.kept.stored = Some(data);
+                    return Ok(());
+                }
+                Err(error) if made && error.is_gone() => made = false,
+                Err(error) if !made && error.is_already_exists() => {
+                    let found = self.ctx.io.get(&self.target(), &Identity::default()).await?;
+                    if self.is_ours(&found) {
+                        self.took(&found);
+                        made = true;
+                    } else {
+                        warn!(name = self.kept.name, "the name of the context is taken by another");
+                        let suffix: String =
+                            self.id("context").chars().filter(char::is_ascii).take(5).collect();
+                        self.kept.name = format!("{}-{suffix}", self.kept.name);
+                    }
+                }
+                Err(error) => return Err(error),
+            }
+        }
+        Err(IoError::Transport(messages::CONTEXT_UNSETTLED.to_owned()))
+    }
+
+    async fn create(&self, data: &BTreeMap<String, String>, ran: bool) -> Result<Value, IoError> {
+        let mut metadata = json!({
+            "name": self.kept.name,
+            "namespace": self.app.metadata.namespace,
+            "ownerReferences": [revision::owner_reference(self.app)],
+        });
+        if ran && let Some(metadata) = metadata.as_object_mut() {
+            let begun = json!({annotation::WORKFLOW_START_TIME: Timestamp::now().to_string()});
+            metadata.insert("annotations".to_owned(), begun);
+        }
+        let object =
+            json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": data});
+        self.ctx.io.create(&object, false, &Identity::default()).await
+    }
+
+    async fn change(&self, data: &BTreeMap<String, String>) -> Result<Value, IoError> {
+        let empty = BTreeMap::new();
+        let stored = self.kept.stored.as_ref().unwrap_or(&empty);
+        let mut body: Map<String, Value> = stored
+            .keys()
+            .filter(|key| !data.contains_key(*key))
+            .map(|key| (key.clone(), Value::Null))
+            .collect();
+        let changed = data.iter().filter(|(key, text)| stored.get(*key) != Some(text));
+        body.extend(changed.map(|(key, text)| (key.clone(), json!(text))));
+        let body = json!({ "data": body });
+        let own = Identity::default();
+        self.ctx.io.patch(&self.target(), "", (PatchKind::Merge, &body), false, &own).await
+    }
+
+    /// How the status names it.
+    #[must_use]
+    pub fn reference(&self) -> ObjectReference {
+        ObjectReference {
+            api_version: "v1".to_owned(),
+            kind: "ConfigMap".to_owned(),
+            name: self.kept.name.clone(),
+            namespace: self.app.metadata.namespace.clone().unwrap_or_default(),
+            uid: self.kept.uid.clone(),
+            ..ObjectReference::default()
+        }
+    }
+
+    /// All of it, for the record in the revision.
+    #[must_use]
+    pub fn data(&self) -> BTreeMap<String, String> {
+        self.kept.saved.data()
+    }
+}

@@ -1,0 +1,137 @@
+//! Why a component is not healthy yet, in the words of its own objects: an image that cannot be pulled, a quota, a Pod
+//! without a node.
+
+use serde_json::Value;
+use vela_apply::object::{kind, name, namespace, str_at};
+
+use crate::application::component::{self, Object, Place};
+use crate::application::dispatch::Session;
+use crate::messages;
+
+/// Most reasons told; one is usually that of all the others.
+const MOST: usize = 3;
+/// Most characters of one reason.
+const LONG: usize = 200;
+
+/// What the objects of a component say. Empty if they say nothing.
+pub(super) async fn ask(session: &Session<'_>, objects: &[Object], place: &Place) -> String {
+    let mut reasons = Vec::new();
+    for object in objects {
+        let Some(live) = component::live(session, &object.manifest, place).await else {
+            let manifest = &object.manifest;
+            reasons.push(messages::object_missing(kind(manifest), name(manifest)));
+            continue;
+        };
+        let mut said = of_conditions(&live);
+        let selector = super::calls::selector(live.pointer("/spec/selector/matchLabels"));
+        if !selector.is_empty() && is_short(&live) {
+            let io = &session.ctx.io;
+            let pods = io.list("v1", "Pod", namespace(&live), &selector, &session.identity).await;
+            let pods = pods.ok().and_then(|list| list.get("items").cloned()).unwrap_or_default();
+            said.extend(pods.as_array().into_iter().flatten().filter_map(of_pod));
+        }
+        said.dedup();
+        let of = |reason: String| format!("{} {}: {reason}", kind(&live), name(&live));
+        reasons.extend(said.into_iter().map(of));
+    }
+    reasons.truncate(MOST);
+    reasons.join("; ")
+}
+
+/// Whether a workload has fewer ready Pods than it wants.
+fn is_short(object: &Value) -> bool {
+    let number = |path: &str| object.pointer(path).and_then(Value::as_i64);
+    let wanted = number("/spec/replicas").or_else(|| number("/status/desiredNumberScheduled"));
+    let ready = number("/status/readyReplicas").or_else(|| number("/status/numberReady"));
+    wanted.is_none_or(|wanted| ready.unwrap_or(0) < wanted)
+}
+
+/// Conditions that tell of a failure.
+fn of_conditions(object: &Value) -> Vec<String> {
+    let all = object.pointer("/status/conditions").and_then(Value::as_array);
+    let bad = all.into_iter().flatten().filter(|condition| {
+        let is = |value: &str| str_at(condition, &["status"]) == value;
+        match str_at(condition, &["type"]) {
+            "ReplicaFailure" | "Failed" => is("True"),
+            "Progressing" | "Ready" => is("False"),
+            _ => false,
+        }
+    });
+    bad.filter_map(|c| said(str_at(c, &["reason"]), str_at(c, &["message"]))).collect()
+}
+
+/// Why a Pod does not run.
+fn of_pod(pod: &Value) -> Option<String> {
+    let conditions = pod.pointer("/status/conditions").and_then(Value::as_array);
+    let unscheduled = conditions.into_iter().flatten().find(|condition| {
+        str_at(condition, &["type"]) == "PodScheduled" && str_at(condition, &["status"]) == "False"
+    });
+    if let Some(condition) = unscheduled {
+        return said(str_at(condition, &["reason"]), str_at(condition, &["message"]));
+    }
+    let containers = ["initContainerStatuses", "containerStatuses"].iter().flat_map(|key| {
+        let list = pod.pointer(&format!("/status/{key}")).and_then(Value::as_array);
+        list.into_iter().flatten()
+    });
+    for container in containers {
+        for state in ["waiting", "terminated"] {
+            let reason = str_at(container, &["state", state, "reason"]);
+            if !matches!(reason, "" | "ContainerCreating" | "PodInitializing" | "Completed") {
+                return said(reason, str_at(container, &["state", state, "message"]));
+            }
+        }
+    }
+    None
+}
+
+fn said(reason: &str, message: &str) -> Option<String> {
+    let text = match (reason, message) {
+        ("", "") => return None,
+        (reason, "") => reason.to_owned(),
+        ("", message) => message.to_owned(),
+        (reason, message) => format!("{reason}: {message}"),
+    };
+    Some(text.chars().take(LONG).collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn pods_say_why() {
+        let cases = [
+            (
+                json!({"conditions": [{"type": "PodScheduled", "status": "False", "reason": "Unschedulable", "message": "0/1 nodes are available"}]}),
+                Some("Unschedulable: 0/1 nodes are available"),
+            ),
+            (
+                json!({"containerStatuses": [{"state": {"waiting": {"reason": "ImagePullBackOff", "message": "Back-off pulling image \"x\""}}}]}),
+                Some("ImagePullBackOff: Back-off pulling image \"x\""),
+            ),
+            (
+                json!({"containerStatuses": [{"state": {"waiting": {"reason": "ContainerCreating"}}}]}),
+                None,
+            ),
+            (
+                json!({"containerStatuses": [{"state": {"terminated": {"reason": "OOMKilled"}}}]}),
+                Some("OOMKilled"),
+            ),
+            (json!({}), None),
+        ];
+        for (status, expected) in cases {
+            assert_eq!(of_pod(&json!({ "status": status })).as_deref(), expected);
+        }
+    }
+
+    #[test]
+    fn conditions_say_why() {
+        let object = json!({"status": {"conditions": [
+            {"type": "Available", "status": "False", "reason": "MinimumReplicasUnavailable"},
+            {"type": "ReplicaFailure", "status": "True", "reason": "FailedCreate", "message": "exceeded quota: q"}]}});
+        assert_eq!(of_conditions(&object), ["FailedCreate: exceeded quota: q"]);
+        assert!(is_short(&json!({"spec": {"replicas": 2}, "status": {"readyReplicas": 1}})));
+        assert!(!is_short(&json!({"spec": {"replicas": 2}, "status": {"readyReplicas": 2}})));
+    }
+}

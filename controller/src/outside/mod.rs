@@ -1,0 +1,127 @@
+//! Connections to places that a step names: HTTP servers, mail servers.
+//!
+//! The controller may reach more than the person who writes an Application. So names are resolved here, every address is
+//! held against the egress rule, and the connection goes to exactly the address that was checked.
+
+pub mod egress;
+pub mod http;
+pub mod smtp;
+
+use std::net::SocketAddr;
+use std::sync::{Arc, OnceLock};
+use std::time::Duration;
+
+use rustls::pki_types::ServerName;
+use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::net::TcpStream;
+use tokio_rustls::TlsConnector;
+
+pub use egress::Egress;
+
+use crate::messages;
+
+/// Longest time to find and reach an address.
+const CONNECT: Duration = Duration::from_secs(10);
+
+/// What both plain and encrypted connections can do.
+pub trait Stream: AsyncRead + AsyncWrite + Send + Unpin {}
+impl<T: AsyncRead + AsyncWrite + Send + Unpin> Stream for T {}
+
+/// Reaches a host and port that the rule allows.
+///
+/// # Errors
+/// In words; nothing was sent.
+pub async fn connect(host: &str, port: u16, egress: &Egress) -> Result<TcpStream, String> {
+    let reach = async {
+        let bare = host.trim_start_matches('[').trim_end_matches(']');
+        let found = tokio::net::lookup_host((bare, port)).await;
+        let found: Vec<SocketAddr> =
+            found.map_err(|error| messages::lookup_failed(host, &error.to_string()))?.collect();
+        let allowed: Vec<SocketAddr> =
+            found.iter().filter(|address| egress.allows(address.ip())).copied().collect();
+        if allowed.is_empty() && !found.is_empty() {
+            return Err(messages::egress_denied(host));
+        }
+        let mut last = messages::lookup_failed(host, "no address");
+        for address in allowed {
+            match TcpStream::connect(address).await {
+                Ok(stream) => return Ok(stream),
+                Err(error) => last = messages::dial_failed(&address.to_string(), &plain(&error)),
+            }
+        }
+        Err(last)
+    };
+    match tokio::time::timeout(CONNECT, reach).await {
+        Ok(outcome) => outcome,
+        Err(_) => Err(messages::dial_failed(&format!("{host}:{port}"), "i/o timeout")),
+    }
+}
+
+/// The words of the system without its number.
+fn plain(error: &std::io::Error) -> String {
+    let text = error.to_string();
+    let text = text.split(" (os error").next().unwrap_or(&text).to_lowercase();
+    format!("connect: {text}")
+}
+
+/// Encrypts a connection, with the system's authorities or those of a Secret.
+///
+/// # Errors
+/// In words; nothing was sent.
+pub async fn encrypt(
+    stream: TcpStream,
+    host: &str,
+    config: Arc<rustls::ClientConfig>,
+) -> Result<tokio_rustls::client::TlsStream<TcpStream>, String> {
+    let bare = host.trim_start_matches('[').trim_end_matches(']').to_owned();
+    let name = ServerName::try_from(bare).map_err(|error| error.to_string())?;
+    let shaken = TlsConnector::from(config).connect(name, stream);
+    match tokio::time::timeout(CONNECT, shaken).await {
+        Ok(outcome) => outcome.map_err(|error| messages::tls_failed(host, &error.to_string())),
+        Err(_) => Err(messages::tls_failed(host, "timeout")),
+    }
+}
+
+/// TLS as every connection has it that does not say otherwise.
+///
+/// # Errors
+/// The system has no authorities.
+pub fn usual_tls() -> Result<Arc<rustls::ClientConfig>, String> {
+    static CONFIG: OnceLock<Result<Arc<rustls::ClientConfig>, String>> = OnceLock::new();
+    CONFIG
+        .get_or_init(|| {
+            let mut roots = rustls::RootCertStore::empty();
+            let (added, _) =
+                roots.add_parsable_certificates(rustls_native_certs::load_native_certs().certs);
+            if added == 0 {
+                return Err(messages::NO_AUTHORITIES.to_owned());
+            }
+            tls(roots, None)
+        })
+        .clone()
+}
+
+/// TLS with given authorities, and a certificate of one's own.
+///
+/// # Errors
+/// A certificate or key that cannot be used.
+pub fn tls(
+    roots: rustls::RootCertStore,
+    own: Option<(
+        Vec<rustls::pki_types::CertificateDer<'static>>,
+        rustls::pki_types::PrivateKeyDer<'static>,
+    )>,
+) -> Result<Arc<rustls::ClientConfig>, String> {
+    let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
+    let builder = rustls::ClientConfig::builder_with_provider(provider)
+        .with_safe_default_protocol_versions()
+        .map_err(|error| error.to_string())?
+        .with_root_certificates(roots);
+    let config = match own {
+        Some((chain, key)) => {
+            builder.with_client_auth_cert(chain, key).map_err(|error| error.to_string())?
+        }
+        None => builder.with_no_client_auth(),
+    };
+    Ok(Arc::new(config))
+}
