@@ -378,3 +378,27 @@ fn what_is_selected_from_an_inline_struct_is_open() {
     check("#D: a: 1, x: (#D & {b: 2}).b", expect![[r#"{"x":2}"#]]);
     check("#D: a: 1, x: (#D & {b: 2})", expect!["eval: x.b: field not allowed"]);
 }
+
+#[test]
+fn validators_inside_themselves_end() {
+    check(
+        "c: matchN(1, [{d: c}]), c: d: {}",
+        expect!["eval: c: invalid value {d:_} (does not satisfy matchN): 0 matched, expected 1"],
+    );
+    check(
+        "import \"encoding/yaml\"\nx: y: yaml.Validate(x), x: y: \"{}\"",
+        expect!["structural cycle: x.y: structural cycle"],
+    );
+    check(
+        "import \"encoding/yaml\"\nx: y: yaml.Validate(\"{}\", x)",
+        expect!["structural cycle: x.y: structural cycle"],
+    );
+    check("#S: matchN(1, [{n?: #S}]), a: #S, a: n: n: {}", expect![[r#"{"a":{"n":{"n":{}}}}"#]]);
+    check(
+        "a: matchN(1, [{b!: int}]), a: c: 1",
+        expect![
+            "incomplete: a: invalid value {c:_} (does not satisfy matchN): 0 matched, expected 1"
+        ],
+    );
+    check("a: matchN(0, [{b!: int}]), a: c: 1", expect![[r#"{"a":{"c":1}}"#]]);
+}

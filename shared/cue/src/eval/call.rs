@@ -181,7 +181,18 @@ impl Machine<'_> {
         let std = &self.ir.builtins[id.idx()];
         let (n, result) = (std.builtin.params.len(), std.builtin.result);
         let mut vals = Vec::with_capacity(args.len());
-        for &arg in args {
+        let validates = matches!(
+            std.builtin.run,
+            Run::Lazy(Lazy::JsonValidate | Lazy::YamlValidate | Lazy::YamlValidatePartial)
+        );
+        for (i, &arg) in args.iter().enumerate() {
+            if validates && (i == 1 || args.len() == 1) {
+                // A schema is looked at together with the value only.
+                let w = self.anon(Conj::new(Src::Expr(arg), env));
+                vals.push(Val::Node(w));
+                continue;
+            }
+            let std = &self.ir.builtins[id.idx()];
             let lazy = matches!(
                 std.builtin.run,
                 Run::Lazy(
@@ -216,7 +227,13 @@ impl Machine<'_> {
         }
         let name = self.func_name(id);
         self.check_arity(&name, n, vals.len(), e)?;
-        self.run_std(id, &vals, false, e)
+        if !validates {
+            return self.run_std(id, &vals, false, e);
+        }
+        self.begin_validation(e, &Val::Null)?;
+        let result = self.run_std(id, &vals, false, e);
+        self.s.validating.pop();
+        result
     }
 
     pub(crate) fn func_name(&self, id: BuiltinId) -> String {
@@ -320,19 +337,28 @@ impl Machine<'_> {
 
     /// Applies a validator; the text of the violation if there is one.
     pub(crate) fn validate_with(&mut self, x: &Validator, val: &Val) -> Res<Option<String>> {
-        // A schema that takes part in itself without the value getting smaller never ends.
-        if self.s.validating.iter().filter(|&&e| e == x.expr).count() >= MOST_NESTED {
-            return Err(self.err_at(
-                Class::StructuralCycle,
-                Msg::StructuralCycle,
-                Vid::NONE,
-                &[x.expr],
-            ));
-        }
-        self.s.validating.push(x.expr);
+        self.begin_validation(x.expr, val)?;
         let result = self.apply_validator(x, val);
         self.s.validating.pop();
         result
+    }
+
+    /// A schema that takes part in itself without the value getting smaller never ends.
+    fn begin_validation(&mut self, e: ExprId, val: &Val) -> Res<()> {
+        let mut nested = 0;
+        let mut again = false;
+        for (x, of) in &self.s.validating {
+            if *x == e {
+                nested += 1;
+                again = again || of.is_atom() && self.same_atom(of, val);
+            }
+        }
+        if again || nested >= MOST_NESTED {
+            let msg = Msg::StructuralCycle;
+            return Err(self.err_at(Class::StructuralCycle, msg, Vid::NONE, &[e]));
+        }
+        self.s.validating.push((e, val.clone()));
+        Ok(())
     }
 
     fn apply_validator(&mut self, x: &Validator, val: &Val) -> Res<Option<String>> {
@@ -410,22 +436,38 @@ impl Machine<'_> {
     fn match_n(&mut self, x: &Validator, val: &Val) -> Res<Option<String>> {
         let [Val::Node(count), Val::Node(list)] = x.args.as_slice() else { return Ok(None) };
         let elems = self.list_elems(*list)?;
-        let mut n = 0;
+        let (mut n, mut possible) = (0, 0);
         for w in &elems {
-            if self.fits(val, *w)? {
+            let met = self.meet_with(val, *w)?;
+            if self.final_error(met).is_some() {
+                continue;
+            }
+            // What is still required may come and make it match.
+            let met = self.deref(met);
+            if self.v(met).incomplete.is_some() || self.lacks_required(met, 0) {
+                possible += 1;
+            } else {
                 n += 1;
             }
         }
         if self.fits(&Val::Int(n), *count)? {
             return Ok(None);
         }
+        let mut open = false;
+        for more in 1..=possible {
+            open = open || self.fits(&Val::Int(n + more), *count)?;
+        }
         let count = *count;
         self.settle(count);
-        Ok(Some(format!(
+        let text = format!(
             "invalid value {} (does not satisfy matchN): {n} matched, expected {}",
             self.val_text(val),
             self.show(count)
-        )))
+        );
+        if open {
+            return Err(self.text_err(Class::Incomplete, text, x.expr));
+        }
+        Ok(Some(text))
     }
 
     fn match_if(&mut self, x: &Validator, val: &Val) -> Res<Option<String>> {
@@ -547,7 +589,8 @@ impl Machine<'_> {
             self.deep_aside(w);
             if let Some(err) = self.final_error(w) {
                 if self.class(err) == Class::StructuralCycle {
-                    return Err(err);
+                    let msg = Msg::StructuralCycle;
+                    return Err(self.err_at(Class::StructuralCycle, msg, Vid::NONE, &[e]));
                 }
                 let why = self.message(err);
                 return Err(self.call_error(name, &why, e));

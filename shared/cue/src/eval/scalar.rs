@@ -103,7 +103,8 @@ impl Machine<'_> {
                 }
             }
             Val::Validator(ref x)
-                if self.v(v).parent.is_none() && self.s.validating.contains(&x.expr) =>
+                if self.v(v).parent.is_none()
+                    && self.s.validating.iter().any(|(e, _)| *e == x.expr) =>
             {
                 if self.takes_schema(x) {
                     self.open(v, c);

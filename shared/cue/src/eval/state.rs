@@ -385,7 +385,7 @@ pub(crate) struct State {
     pub(crate) regexps: FxHashMap<EcoString, regex::Regex>,
     pub(crate) list_arith: bool,
     /// Validators at work: the value they look at must not be validated by them once more.
-    pub(crate) validating: Vec<ExprId>,
+    pub(crate) validating: Vec<(ExprId, Val)>,
     /// Bytes exported so far.
     pub(crate) output: u64,
 }

@@ -226,7 +226,7 @@ impl<'a> Writer<'a> {
                 tagged(op, operand)
             }
             Form::Call(name, arguments) => {
-                let arguments = arguments.into_iter().map(|a| self.form(a)).collect();
+                let arguments = arguments.into_iter().map(|a| self.argument(a)).collect();
                 Json::Array(vec!["call".into(), name.to_string().into(), Json::Array(arguments)])
             }
             Form::All(parts) => {
@@ -246,6 +246,28 @@ impl<'a> Writer<'a> {
                 tagged("node", node)
             }
         }
+    }
+
+    /// An argument of a validator. Schemas in lists are not looked into: they are evaluated with a
+    /// value only, and may contain the validator itself.
+    fn argument(&mut self, argument: Form) -> Json {
+        let Form::Node(node) = argument else { return self.form(argument) };
+        let list = self.evaluation.describe(node);
+        if list.kind != Kind::LIST {
+            return Json::Array(vec!["expr".into(), "".into()]);
+        }
+        let elements = list.arcs.into_iter().map(|arc| {
+            let element = self.evaluation.describe(arc.node);
+            let json = match element.form {
+                Some(Form::Data(_)) => self.description(element),
+                _ => Json::object([("t", "_|_".into()), ("u", Json::Number("1".to_owned()))]),
+            };
+            Json::Array(vec![arc.label.to_string().into(), "".into(), json])
+        });
+        let elements = Json::Array(elements.collect());
+        let closed = Json::Number(u8::from(list.closed).to_string());
+        let list = Json::object([("t", "list".into()), ("c", closed), ("f", elements)]);
+        Json::Array(vec!["node".into(), list])
     }
 }
 
