@@ -67,7 +67,13 @@ fn canonical_texts_stay() {
 #[test]
 fn found_by_fuzzing() {
     assert_eq!(formatted("1 .P0"), "1 .P0\n");
-    for text in ["1 .P0", "a: 1.5 .b.c, b: 0x1 .c[0].d"] {
+    for text in [
+        "1 .P0",
+        "a: 1.5 .b.c, b: 0x1 .c[0].d",
+        "a: {f: in + // 3\n\tt, g: 1, h: 2}",
+        "f: in + // 3\n\tt, g: 1, h: 2",
+        "a: {f: {x: 1 + // c\n2}, g: [1 + // d\n2, 3], h: 2}",
+    ] {
         check_round_trip(text);
     }
 }

@@ -42,6 +42,18 @@ pub struct Program {
 impl Program {
     /// Compiles one file.
     ///
+    /// ```
+    /// use cue::{Class, Packages, Program};
+    ///
+    /// let errors = Program::compile("in.cue", "port: prot\nprto: 80", &Packages::std()).unwrap_err();
+    /// assert_eq!(errors.class(), Class::Compile);
+    /// assert_eq!(errors.to_string(), "port: reference \"prot\" not found");
+    /// assert_eq!(
+    ///     errors.human(),
+    ///     "port: the name \"prot\" is not defined here (did you mean port?) [in.cue:1:7]"
+    /// );
+    /// ```
+    ///
     /// # Errors
     /// Parse and compile errors, all of them.
     pub fn compile(name: &str, text: &str, packages: &Packages) -> Result<Self, Errors> {
@@ -64,6 +76,44 @@ impl Program {
     }
 
     /// Evaluates and answers host calls until none is left or the host says stop.
+    ///
+    /// ```
+    /// use cue::{Answer, Call, Evaluation, Host, Limits, Packages, Program, Value};
+    ///
+    /// struct Clock;
+    ///
+    /// impl Host for Clock {
+    ///     fn call(&mut self, evaluation: &mut Evaluation, call: &Call) -> Answer {
+    ///         let zone = evaluation.lookup(call.node, "$params.zone").unwrap();
+    ///         assert_eq!(evaluation.export(zone).unwrap(), Value::from("UTC"));
+    ///         let returns: Value = [("hour", Value::from(12))].into_iter().collect();
+    ///         Answer::Unify([("$returns", returns)].into_iter().collect())
+    ///     }
+    /// }
+    ///
+    /// let mut packages = Packages::std();
+    /// packages.register(
+    ///     "host/clock",
+    ///     r##"
+    ///         #Now: {
+    ///             #do: "now"
+    ///             #provider: "clock"
+    ///             $params: zone: string
+    ///             $returns?: hour: int
+    ///         }
+    ///     "##,
+    /// );
+    /// let text = r##"
+    ///     import "host/clock"
+    ///
+    ///     now: clock.#Now & {$params: zone: "UTC"}
+    ///     if now.$returns != _|_ {noon: now.$returns.hour == 12}
+    /// "##;
+    /// let program = Program::compile("in.cue", text, &packages).unwrap();
+    /// let mut evaluation = program.evaluate_with_host(&[], &Limits::default(), &mut Clock);
+    /// let noon = evaluation.lookup(evaluation.root(), "noon").unwrap();
+    /// assert_eq!(evaluation.export(noon).unwrap(), Value::from(true));
+    /// ```
     #[must_use]
     pub fn evaluate_with_host(
         &self,
@@ -203,6 +253,26 @@ impl Evaluation {
     /// The node at a path such as `output.metadata.labels."app.oam.dev/name"` or `list[0]`.
     /// `None` if there is no such field (optional fields do not count) or a node on the way is an
     /// error.
+    ///
+    /// ```
+    /// use cue::{Limits, Packages, Program, Value, Which};
+    ///
+    /// let text = "a: b: [1, {c: string}]\n// +usage=Where it listens\nport: *80 | int";
+    /// let program = Program::compile("in.cue", text, &Packages::std()).unwrap();
+    /// let mut evaluation = program.evaluate(&[], &Limits::default());
+    /// let root = evaluation.root();
+    /// // What is incomplete does not keep the rest from being read.
+    /// let first = evaluation.lookup(root, "a.b[0]").unwrap();
+    /// assert_eq!(evaluation.export(first).unwrap(), Value::from(1));
+    /// let errors = evaluation.export(root).unwrap_err();
+    /// assert_eq!(errors.to_string(), "a.b.1.c: incomplete value string");
+    /// assert_eq!(errors.human(), "a.b.1.c: no value given, expected string");
+    ///
+    /// let fields = evaluation.fields(root, Which::default());
+    /// let labels: Vec<&str> = fields.iter().map(|field| field.label.as_str()).collect();
+    /// assert_eq!(labels, ["a", "port"]);
+    /// assert_eq!(evaluation.docs(fields[1].node), [" +usage=Where it listens"]);
+    /// ```
     pub fn lookup(&mut self, node: Node, path: &str) -> Option<Node> {
         let mut at = node;
         for label in parse_path(path)? {
@@ -335,6 +405,19 @@ impl Evaluation {
     }
 
     /// Adds a node made of data and existing nodes to the evaluation.
+    ///
+    /// ```
+    /// use cue::{Limits, Packages, Program, Tree, Value};
+    ///
+    /// let text = "base: {image: string, replicas: *1 | int}";
+    /// let program = Program::compile("in.cue", text, &Packages::std()).unwrap();
+    /// let mut evaluation = program.evaluate(&[], &Limits::default());
+    /// let base = evaluation.lookup(evaluation.root(), "base").unwrap();
+    /// let patch: Value = [("image", Value::from("nginx"))].into_iter().collect();
+    /// let both = evaluation.build(&Tree::Unify(vec![Tree::Node(base), Tree::Data(patch)]));
+    /// let value = evaluation.export(both).unwrap();
+    /// assert_eq!(value.to_json_text(), r#"{"image":"nginx","replicas":1}"#);
+    /// ```
     pub fn build(&mut self, tree: &Tree) -> Node {
         self.with(|m| {
             let data = m.add_tree(tree);

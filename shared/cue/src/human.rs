@@ -235,7 +235,7 @@ mod tests {
 
     /// Mistakes that users of templates make, and what they read.
     #[track_caller]
-    fn check(template: &str, parameter: &str, expected: Expect) {
+    fn check(template: &str, parameter: &str, expected: &Expect) {
         let errors = match Program::compile("in.cue", template, &Packages::std()) {
             Err(errors) => errors,
             Ok(program) => {
@@ -255,17 +255,17 @@ mod tests {
         check(
             "parameter: {port: int}",
             r#"{"port": "80"}"#,
-            expect![[r#"parameter.port: expected int, got "80" [in.cue:1:19]"#]],
+            &expect![[r#"parameter.port: expected int, got "80" [in.cue:1:19]"#]],
         );
         check(
             "parameter: {env: [...{name: string}]}",
             r#"{"env": {"a": "b"}}"#,
-            expect!["parameter.env: expected [...{name: string}], got {...} [in.cue:1:18]"],
+            &expect!["parameter.env: expected [...{name: string}], got {...} [in.cue:1:18]"],
         );
         check(
             "parameter: {cmd: string | [...string]}",
             r#"{"cmd": 5}"#,
-            expect!["parameter.cmd: expected string or [...string], got 5"],
+            &expect!["parameter.cmd: expected string or [...string], got 5"],
         );
     }
 
@@ -275,7 +275,7 @@ mod tests {
         check(
             template,
             r#"{"pull": "IfNotPresnt"}"#,
-            expect![[
+            &expect![[
                 r#"parameter.pull: expected "Always", "IfNotPresent" or "Never", got "IfNotPresnt" (did you mean "IfNotPresent"?)"#
             ]],
         );
@@ -286,12 +286,14 @@ mod tests {
         check(
             "parameter: close({image: string, cmd?: [...string]})",
             r#"{"imgae": "x"}"#,
-            expect![[r#"parameter.imgae: this field is not allowed here (did you mean "image"?)"#]],
+            &expect![[
+                r#"parameter.imgae: this field is not allowed here (did you mean "image"?)"#
+            ]],
         );
         check(
             "#P: {image: string}, parameter: #P",
             r#"{"image": "x", "prot": 1}"#,
-            expect!["parameter.prot: this field is not allowed here"],
+            &expect!["parameter.prot: this field is not allowed here"],
         );
     }
 
@@ -300,7 +302,7 @@ mod tests {
         check(
             "parameter: {image: string, port!: int}",
             "{}",
-            expect!["parameter.image: no value given, expected string"],
+            &expect!["parameter.image: no value given, expected string"],
         );
     }
 
@@ -309,18 +311,18 @@ mod tests {
         check(
             "parameter: {replicas: >=1 & <=10}",
             r#"{"replicas": 11}"#,
-            expect!["parameter.replicas: expected <=10, got 11"],
+            &expect!["parameter.replicas: expected <=10, got 11"],
         );
         check(
             r#"parameter: {name: =~"^[a-z]+$"}"#,
             r#"{"name": "Upper (case)"}"#,
-            expect![[r#"parameter.name: expected =~"^[a-z]+$", got "Upper (case)""#]],
+            &expect![[r#"parameter.name: expected =~"^[a-z]+$", got "Upper (case)""#]],
         );
         let template = "import \"strings\"\nparameter: {name: strings.MaxRunes(3)}";
         check(
             template,
             r#"{"name": "long"}"#,
-            expect![[r#"parameter.name: "long" does not satisfy strings.MaxRunes(3)"#]],
+            &expect![[r#"parameter.name: "long" does not satisfy strings.MaxRunes(3)"#]],
         );
     }
 
@@ -331,14 +333,14 @@ mod tests {
         check(
             template,
             r#"{"p": {"kind": "https", "port": 1}}"#,
-            expect![[
+            &expect![[
                 r#"parameter.p: kind: expected "http" or "exec", got "https" (did you mean "http"?)"#
             ]],
         );
         check(
             template,
             r#"{"p": {"kind": "http", "port": "x"}}"#,
-            expect![[r#"
+            &expect![[r#"
             parameter.p: none of the allowed forms fits
               parameter.p.kind: expected "exec", got "http"
               parameter.p.port: expected int, got "x" [in.cue:1:37]"#]],
@@ -347,7 +349,7 @@ mod tests {
         check(
             template,
             r#"{"p": {"a": "x", "c": 1}}"#,
-            expect![[r#"
+            &expect![[r#"
             parameter.p: none of the allowed forms fits
               parameter.p.a: expected int, got "x" [in.cue:1:26]
               parameter.p.a: this field is not allowed here (did you mean "b"?)"#]],
@@ -359,19 +361,19 @@ mod tests {
         check(
             "parameter: {image: string}\nout: paramter.image",
             r#"{"image": "x"}"#,
-            expect![[
+            &expect![[
                 r#"out: the name "paramter" is not defined here (did you mean parameter?) [in.cue:2:6]"#
             ]],
         );
         check(
             "parameter: {image: string}\nout: parameter.imge",
             r#"{"image": "x"}"#,
-            expect![[r#"out: there is no field imge (did you mean "image"?) [in.cue:2:6]"#]],
+            &expect![[r#"out: there is no field imge (did you mean "image"?) [in.cue:2:6]"#]],
         );
         check(
             "import \"strings\"\nout: strngs.ToUpper(\"x\")",
             "{}",
-            expect![[r#"
+            &expect![[r#"
             out: the name "strngs" is not defined here (did you mean strings?) [in.cue:2:6]
             imported and not used: "strings" [in.cue:1:8]"#]],
         );
@@ -382,12 +384,12 @@ mod tests {
         check(
             "parameter: {}\nout: a: 1\nout: a: 2",
             "{}",
-            expect!["out.a: 1 and 2 exclude each other [in.cue:2:9]"],
+            &expect!["out.a: 1 and 2 exclude each other [in.cue:2:9]"],
         );
         check(
             "parameter: {}\nout: a: \"x and y\"\nout: a: \"z\"",
             "{}",
-            expect![[r#"out.a: "x and y" and "z" exclude each other [in.cue:2:9]"#]],
+            &expect![[r#"out.a: "x and y" and "z" exclude each other [in.cue:2:9]"#]],
         );
     }
 
@@ -396,18 +398,18 @@ mod tests {
         check(
             "parameter: {}\na: b + 1\nb: a - 1",
             "{}",
-            expect!["b: this value depends on itself, through a [in.cue:3:4]"],
+            &expect!["b: this value depends on itself, through a [in.cue:3:4]"],
         );
         check(
             "parameter: {}\na: b: a",
             "{}",
-            expect!["a.b: this value contains itself without end"],
+            &expect!["a.b: this value contains itself without end"],
         );
     }
 
     #[test]
     fn the_authors_own_words() {
         let template = "parameter: {n: int}\nif parameter.n > 3 {out: error(\"at most 3\")}";
-        check(template, r#"{"n": 4}"#, expect!["out: at most 3 [in.cue:2:26]"]);
+        check(template, r#"{"n": 4}"#, &expect!["out: at most 3 [in.cue:2:26]"]);
     }
 }

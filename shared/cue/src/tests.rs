@@ -229,7 +229,9 @@ mod laws {
                 }),
                 prop::collection::vec(inner.clone(), 0..3)
                     .prop_map(|list| format!("[{}]", list.join(", "))),
-                (inner.clone(), inner).prop_map(|(a, b)| format!("({a} | {b})")),
+                (inner.clone(), inner.clone()).prop_map(|(a, b)| format!("({a} | {b})")),
+                (inner.clone(), inner.clone()).prop_map(|(a, b)| format!("(*{a} | {b})")),
+                ("[ab]", inner).prop_map(|(l, v)| format!("close({{{l}: {v}}})")),
             ]
         })
     }

@@ -354,7 +354,10 @@ impl<'a> Printer<'a> {
                         self.rows.blank();
                     }
                 }
-                Some(last) if placed && self.line(last.end) == self.line(span.start) => {
+                // Behind a comment the end of the row separates.
+                Some(last)
+                    if placed && !commented && self.line(last.end) == self.line(span.start) =>
+                {
                     self.text(", ");
                 }
                 Some(_) => {

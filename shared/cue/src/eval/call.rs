@@ -76,7 +76,14 @@ impl Machine<'_> {
             Callee::Core(core) => self.core_call(core, &call.args, e, env),
             Callee::Std(id) => self.std_call(id, &call.args, e, env),
             Callee::Expr(f) => {
-                let val = self.value(f, env)?;
+                let mut val = self.value(f, env)?;
+                // A field that nothing but a function was given to.
+                if let Val::Node(w) = val {
+                    let w = self.deref(w);
+                    if let [function @ Val::Validator(_)] = self.v(w).checks.as_slice() {
+                        val = function.clone();
+                    }
+                }
                 match &val {
                     Val::CoreFunc(core) => return self.core_call(*core, &call.args, e, env),
                     Val::Validator(x) if x.args.is_empty() => match x.func {

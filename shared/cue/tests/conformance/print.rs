@@ -126,6 +126,8 @@ impl Printer<'_> {
                     let _ = list;
                     return value;
                 }
+                // A validator that is content with the list is not part of its value any more.
+                (Some(list), Some(_)) if own.is_none() => return list,
                 (Some(list), Some(value)) => return format!("{value} & {list}"),
                 (Some(list), None) => return list,
                 (None, Some(value)) => return value,
