@@ -4,7 +4,8 @@ use crate::cache::Flavour;
 use crate::context::component_context;
 use crate::definition::Stage;
 use crate::render::{Engine, RenderError, Step};
-use crate::{App, Component, Renderer, Target, Template, convert, messages};
+use crate::term::Term;
+use crate::{App, Component, Renderer, Target, Template, Trait, convert, messages};
 use cue::{Evaluation, Marker, Node, Rest, Shape, Value, Which};
 use serde_json::Value as Json;
 use vela_gocompat::nearest;
@@ -83,11 +84,20 @@ impl Renderer {
         dry.traits.retain(|t| t.definition.stage != Stage::PostDispatch);
         let mut host = crate::host::DryHost;
         let mut engine = Engine { programs: &self.programs, limits: &self.limits, host: &mut host };
+        let parameters = Parameters { renderer: self, app, component, of: None };
         match engine.dry(app, &Target::default(), &dry) {
             Ok(outputs) => checked.outputs = outputs,
-            Err(error) => checked.problems.extend(problems(component, &error)),
+            Err(error) => {
+                checked.problems.extend(problems(component, &error));
+                // Rendering stops at the first step that fails: the traits behind it are looked at
+                // on their own.
+                for of in &dry.traits {
+                    let parameters = Parameters { of: Some(of), ..parameters };
+                    parameters.violations(&mut checked.problems);
+                    parameters.explain(&mut checked.problems);
+                }
+            }
         }
-        let parameters = Parameters { renderer: self, app, component };
         parameters.explain(&mut checked.problems);
         if gates.cue_validation && !checked.refused() {
             parameters.missing(&gates.supplied_later, &mut checked.problems);
@@ -97,22 +107,37 @@ impl Renderer {
     }
 }
 
-/// The parameters of one component against its definition.
+/// The parameters of one component, or of one of its traits, against their definition.
+#[derive(Clone, Copy)]
 struct Parameters<'a> {
     renderer: &'a Renderer,
     app: &'a App,
     component: &'a Component<'a>,
+    /// The trait, if it is about one.
+    of: Option<&'a Trait<'a>>,
 }
 
 impl Parameters<'_> {
-    /// Evaluates the component's template with these properties; `None` if it cannot be.
+    fn given(&self) -> Option<&Json> {
+        match self.of {
+            Some(t) => t.properties,
+            None => self.component.properties,
+        }
+    }
+
+    fn is_about(&self, problem: &Problem) -> bool {
+        problem.trait_kind.as_deref() == self.of.map(|t| t.kind)
+    }
+
+    /// Evaluates the template with these properties; `None` if it cannot be.
     fn evaluate(&self, properties: Option<&Json>) -> Option<(Evaluation, Node)> {
-        let program = self
-            .renderer
-            .programs
-            .template(&self.component.definition.template, Flavour::Component)
-            .ok()?;
         let given = crate::render::properties(properties).ok()?;
+        let (definition, flavour) = match self.of {
+            None => (self.component.definition, Flavour::Component),
+            Some(t) if given.is_none() => (t.definition, Flavour::TraitBare),
+            Some(t) => (t.definition, Flavour::Trait),
+        };
+        let program = self.renderer.programs.template(&definition.template, flavour).ok()?;
         let context = Value::Struct(component_context(
             self.app,
             &Target::default(),
@@ -129,11 +154,33 @@ impl Parameters<'_> {
         Some((evaluation, parameter))
     }
 
+    /// Properties that break a constraint, unless that is known already.
+    fn violations(&self, problems: &mut Vec<Problem>) {
+        if problems.iter().any(|p| self.is_about(p) && p.path.starts_with("properties")) {
+            return;
+        }
+        let Some((mut evaluation, parameter)) = self.evaluate(self.given()) else { return };
+        let Err(errors) = evaluation.validate(parameter, false) else { return };
+        for error in errors.list() {
+            let Some((_, below)) = error.path.split_first().filter(|(root, _)| *root == "parameter")
+            else {
+                continue;
+            };
+            let problem = Problem {
+                given: self.given().and_then(|p| value_at(p, below)).map(ToString::to_string),
+                ..self.problem(Severity::Error, property_path(below), error.message.clone())
+            };
+            if !problems.contains(&problem) {
+                problems.push(problem);
+            }
+        }
+    }
+
     fn problem(&self, severity: Severity, path: String, message: String) -> Problem {
         Problem {
             severity,
             component: self.component.name.to_owned(),
-            trait_kind: None,
+            trait_kind: self.of.map(|t| t.kind.to_owned()),
             path,
             given: None,
             expected: None,
@@ -142,18 +189,23 @@ impl Parameters<'_> {
         }
     }
 
-    /// Adds to every problem of the component what the definition expects there.
+    /// Adds to every problem of the component, or of the trait, what the definition expects there.
     fn explain(&self, problems: &mut [Problem]) {
-        if !problems.iter().any(|p| p.trait_kind.is_none() && p.path.starts_with("properties.")) {
+        if !problems.iter().any(|p| self.is_about(p) && p.path.starts_with("properties.")) {
             return;
         }
         let Some((mut evaluation, parameter)) = self.evaluate(None) else { return };
-        for problem in problems.iter_mut().filter(|p| p.trait_kind.is_none()) {
+        for problem in problems.iter_mut().filter(|p| self.is_about(p)) {
             let Some(path) = problem.path.strip_prefix("properties.") else { continue };
             let path = path.replace('[', ".").replace(']', "");
             let labels: Vec<&str> = path.split('.').collect();
             if let Some(node) = declared(&mut evaluation, parameter, &labels) {
-                problem.expected = Some(convert::term(&mut evaluation, node).show());
+                let term = convert::term(&mut evaluation, node);
+                let given = problem.given.as_deref().unwrap_or_default();
+                if let Ok(Json::String(given)) = serde_json::from_str(given) {
+                    problem.nearest = nearest(&given, words(&term)).map(str::to_owned);
+                }
+                problem.expected = Some(term.show());
             } else if let Some((last, above)) = labels.split_last()
                 && let Some(node) = declared(&mut evaluation, parameter, above)
             {
@@ -251,6 +303,18 @@ impl Parameters<'_> {
             });
         }
     }
+}
+
+/// The texts among the alternatives of a term: the words of an enumeration.
+fn words(term: &Term) -> impl Iterator<Item = &str> {
+    let alternatives = match term {
+        Term::Any(alternatives) => alternatives.as_slice(),
+        _ => &[],
+    };
+    alternatives.iter().filter_map(|alternative| match &alternative.term {
+        Term::Scalar(Value::String(word)) if !word.is_empty() => Some(word.as_str()),
+        _ => None,
+    })
 }
 
 /// Everything a struct (or any of its alternatives) may have as a field.
