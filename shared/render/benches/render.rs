@@ -4,28 +4,80 @@
 //! The reference needs 5.3 ms and allocates 2.7 MB for one webservice without traits
 //! (`recordings/perf` of the conformance material).
 
-#![allow(clippy::expect_used, reason = "a benchmark may fail")]
+#![allow(clippy::expect_used, clippy::print_stdout, reason = "a benchmark reports and may fail")]
 
 use std::collections::HashMap;
+use std::num::NonZeroUsize;
 use std::path::Path;
 use std::sync::OnceLock;
 
 use divan::{AllocProfiler, Bencher, black_box};
 use serde_json::{Value, json};
 use vela_render::{
-    App, ClusterVersion, Component, Definition, Kind, NoHost, Renderer, Target, Trait, contract,
+    App, ClusterVersion, Component, Definition, Kind, NoHost, Options, Renderer, Target, Template,
+    Trait, contract,
 };
 
 #[global_allocator]
 static ALLOCATIONS: AllocProfiler = AllocProfiler::system();
 
 fn main() {
+    compiled();
     divan::main();
 }
 
+/// What a compiled definition takes: the growth of this process when all built-in definitions are
+/// compiled many times over, against the estimate the cache is bounded by.
+fn compiled() {
+    const ROUNDS: usize = 12;
+    let renderer = Renderer::new(Options {
+        cache: NonZeroUsize::MAX,
+        cache_bytes: usize::MAX,
+        ..Options::default()
+    });
+    let all: Vec<&Definition> = definitions().values().collect();
+    let mut texts = 0;
+    let mut before = 0;
+    for round in 0..=ROUNDS {
+        if round == 1 {
+            // The first round warms the allocator.
+            before = resident();
+            texts = 0;
+        }
+        for definition in &all {
+            let text = format!("{}\n// {round}\n", definition.template.text());
+            texts += text.len();
+            let template = Template::Cue(text.into());
+            let definition = Definition { template, ..Definition::clone(definition) };
+            renderer.compile(&definition).expect("a built-in definition compiles");
+        }
+    }
+    let count = ROUNDS * all.len();
+    let bytes = resident().saturating_sub(before);
+    let (kept, estimate) = renderer.compiled();
+    println!(
+        "compiled definitions: {} kB each, {:.1} bytes for a byte of text (the cache reckons {} kB each)",
+        bytes / count / 1000,
+        bytes as f64 / texts as f64,
+        estimate / kept / 1000,
+    );
+}
+
+/// The memory of this process in bytes.
+fn resident() -> usize {
+    const PAGE: usize = 4096;
+    let text = std::fs::read_to_string("/proc/self/statm").unwrap_or_default();
+    let pages = text.split(' ').nth(1).and_then(|pages| pages.parse::<usize>().ok());
+    pages.unwrap_or_default() * PAGE
+}
+
 fn definition(kind: Kind, name: &str) -> &'static Definition {
+    definitions().get(&(kind, name.to_owned())).expect("a built-in definition")
+}
+
+fn definitions() -> &'static HashMap<(Kind, String), Definition> {
     static ALL: OnceLock<HashMap<(Kind, String), Definition>> = OnceLock::new();
-    let all = ALL.get_or_init(|| {
+    ALL.get_or_init(|| {
         let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../charts/vela-core/definitions");
         let mut all = HashMap::new();
         for folder in ["component", "trait"] {
@@ -37,8 +89,7 @@ fn definition(kind: Kind, name: &str) -> &'static Definition {
             }
         }
         all
-    });
-    all.get(&(kind, name.to_owned())).expect("a built-in definition")
+    })
 }
 
 struct Case {
@@ -56,7 +107,9 @@ impl Case {
             revision: "shop-v7".into(),
             labels: [("team".to_owned(), "blue".to_owned())].into(),
             annotations: [("owner".to_owned(), "a@example.com".to_owned())].into(),
-            components: vec![json!({"name": "web", "type": "webservice", "properties": properties})],
+            components: vec![
+                json!({"name": "web", "type": "webservice", "properties": properties}),
+            ],
         };
         let cluster_version = ClusterVersion {
             major: "1".into(),

@@ -31,28 +31,71 @@ const SCHEMA_CONTEXT: &str = "\ncontext: {\n\tname: string\n\tconfig?: [...{\n\t
 /// Programs, or why there is none, by how and from what they are compiled.
 type Compiled = LruCache<(Flavour, Arc<str>), Result<Program, Errors>>;
 
+/// What a compiled text takes, estimated from its length: measured with all built-in definitions
+/// (`cargo xtask bench render`), rounded up.
+const BYTES_PER_BYTE: usize = 40;
+/// What every entry takes besides.
+const BYTES_PER_ENTRY: usize = 4096;
+
+fn weight(text: &str) -> usize {
+    text.len().saturating_mul(BYTES_PER_BYTE).saturating_add(BYTES_PER_ENTRY)
+}
+
+/// The compiled texts and what they take together.
+struct Kept {
+    compiled: Compiled,
+    bytes: usize,
+}
+
+impl Kept {
+    fn put(&mut self, key: (Flavour, Arc<str>), program: Result<Program, Errors>, most: usize) {
+        self.bytes = self.bytes.saturating_add(weight(&key.1));
+        if let Some((gone, _)) = self.compiled.push(key, program) {
+            // Another entry that made room, or the same one compiled twice at the same time.
+            self.bytes = self.bytes.saturating_sub(weight(&gone.1));
+        }
+        while self.bytes > most && self.compiled.len() > 1 {
+            let Some((gone, _)) = self.compiled.pop_lru() else { break };
+            self.bytes = self.bytes.saturating_sub(weight(&gone.1));
+        }
+    }
+}
+
 /// A bounded cache of compiled texts, shared by all threads.
 pub(crate) struct Programs {
     templates: Packages,
     standard: Packages,
     rewrite: bool,
-    cache: Mutex<Compiled>,
+    most: usize,
+    cache: Mutex<Kept>,
 }
 
 impl std::fmt::Debug for Programs {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Programs").field("cached", &self.cache.lock().len()).finish_non_exhaustive()
+        let (cached, bytes) = self.size();
+        f.debug_struct("Programs")
+            .field("cached", &cached)
+            .field("bytes", &bytes)
+            .finish_non_exhaustive()
     }
 }
 
 impl Programs {
-    pub(crate) fn new(size: NonZeroUsize, rewrite: bool) -> Self {
+    /// Keeps at most `size` programs that take about `bytes` together.
+    pub(crate) fn new(size: NonZeroUsize, bytes: usize, rewrite: bool) -> Self {
         Self {
             templates: packages::templates(),
             standard: Packages::std(),
             rewrite,
-            cache: Mutex::new(LruCache::new(size)),
+            most: bytes,
+            cache: Mutex::new(Kept { compiled: LruCache::new(size), bytes: 0 }),
         }
+    }
+
+    /// How many programs are kept, and what they take by estimate.
+    pub(crate) fn size(&self) -> (usize, usize) {
+        let kept = self.cache.lock();
+        (kept.compiled.len(), kept.bytes)
     }
 
     /// The compiled template.
@@ -74,11 +117,11 @@ impl Programs {
             return self.compile(text, flavour);
         }
         let key = (flavour, Arc::clone(text));
-        if let Some(known) = self.cache.lock().get(&key) {
+        if let Some(known) = self.cache.lock().compiled.get(&key) {
             return known.clone();
         }
         let compiled = self.compile(text, flavour);
-        self.cache.lock().put(key, compiled.clone());
+        self.cache.lock().put(key, compiled.clone(), self.most);
         compiled
     }
 
@@ -129,7 +172,27 @@ fn mentions_bare(text: &str, name: &str) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use super::mentions_bare;
+    use super::{Flavour, Programs, mentions_bare, weight};
+    use std::num::NonZeroUsize;
+    use std::sync::Arc;
+
+    #[test]
+    fn the_cache_is_bounded_by_number_and_by_size() {
+        let text = |n: usize| Arc::from(format!("a: {n}"));
+        let one = weight(&text(0));
+        let programs = Programs::new(NonZeroUsize::new(4).unwrap(), 3 * one, true);
+        for n in 0..9 {
+            programs.text(&text(n), Flavour::Plain).unwrap();
+        }
+        assert_eq!(programs.size(), (3, 3 * one));
+        programs.text(&text(8), Flavour::Plain).unwrap();
+        assert_eq!(programs.size(), (3, 3 * one));
+        let programs = Programs::new(NonZeroUsize::new(4).unwrap(), usize::MAX, true);
+        for n in 0..9 {
+            programs.text(&text(n), Flavour::Plain).unwrap();
+        }
+        assert_eq!(programs.size(), (4, 4 * one));
+    }
 
     #[test]
     fn finds_uses_of_the_whole_context() {

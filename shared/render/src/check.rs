@@ -162,7 +162,8 @@ impl Parameters<'_> {
         let Some((mut evaluation, parameter)) = self.evaluate(self.given()) else { return };
         let Err(errors) = evaluation.validate(parameter, false) else { return };
         for error in errors.list() {
-            let Some((_, below)) = error.path.split_first().filter(|(root, _)| *root == "parameter")
+            let Some((_, below)) =
+                error.path.split_first().filter(|(root, _)| *root == "parameter")
             else {
                 continue;
             };

@@ -50,6 +50,8 @@ pub struct Options {
     pub limits: Limits,
     /// How many compiled texts are kept.
     pub cache: NonZeroUsize,
+    /// What compiled texts may take together, about, in bytes.
+    pub cache_bytes: usize,
     /// Whether old CUE syntax is rewritten.
     pub rewrite_legacy_syntax: bool,
 }
@@ -60,9 +62,17 @@ const CACHE: NonZeroUsize = match NonZeroUsize::new(1000) {
     None => NonZeroUsize::MIN,
 };
 
+/// Compiled texts take this much at most: the built-in definitions need less than a fifth of it.
+const CACHE_BYTES: usize = 96 << 20;
+
 impl Default for Options {
     fn default() -> Self {
-        Self { limits: Limits::default(), cache: CACHE, rewrite_legacy_syntax: true }
+        Self {
+            limits: Limits::default(),
+            cache: CACHE,
+            cache_bytes: CACHE_BYTES,
+            rewrite_legacy_syntax: true,
+        }
     }
 }
 
@@ -84,9 +94,33 @@ impl Renderer {
     #[must_use]
     pub fn new(options: Options) -> Self {
         Self {
-            programs: Programs::new(options.cache, options.rewrite_legacy_syntax),
+            programs: Programs::new(
+                options.cache,
+                options.cache_bytes,
+                options.rewrite_legacy_syntax,
+            ),
             limits: options.limits,
         }
+    }
+
+    /// Compiles a definition, or tells what is wrong with its text: line, column and reason. What
+    /// compiles is kept.
+    ///
+    /// # Errors
+    /// Parse and compile errors.
+    pub fn compile(&self, definition: &Definition) -> Result<(), cue::Errors> {
+        let flavour = match definition.kind {
+            Kind::Trait => cache::Flavour::Trait,
+            Kind::WorkflowStep => cache::Flavour::Schema,
+            Kind::Component | Kind::Policy | Kind::Workload => cache::Flavour::Component,
+        };
+        self.programs.template(&definition.template, flavour).map(drop)
+    }
+
+    /// How many compiled texts are kept, and what they take by estimate.
+    #[must_use]
+    pub fn compiled(&self) -> (usize, usize) {
+        self.programs.size()
     }
 
     /// Renders a component and its traits. Labels, names and namespaces are the business of

@@ -10,7 +10,7 @@ pub fn vet(object: &serde_json::Value) -> Vec<String> {
     let Some(definition) = Definition::from_object(object) else {
         return vec![crate::messages::no_definition()];
     };
-    let programs = Programs::new(NonZeroUsize::MIN, true);
+    let programs = Programs::new(NonZeroUsize::MIN, usize::MAX, true);
     let mut problems = Vec::new();
     if matches!(definition.template, Template::Cue(_))
         && definition.kind != crate::Kind::WorkflowStep

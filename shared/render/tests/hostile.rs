@@ -36,8 +36,23 @@ fn templates() -> &'static [String] {
 
 fn parameters() -> impl Strategy<Value = Json> {
     let names = prop::sample::select(vec![
-        "image", "ports", "port", "env", "name", "containers", "replicas", "http", "cpu", "labels",
-        "volumeMounts", "objects", "patch", "value", "output", "containerName", "mountPath",
+        "image",
+        "ports",
+        "port",
+        "env",
+        "name",
+        "containers",
+        "replicas",
+        "http",
+        "cpu",
+        "labels",
+        "volumeMounts",
+        "objects",
+        "patch",
+        "value",
+        "output",
+        "containerName",
+        "mountPath",
     ]);
     let leaf = prop_oneof![
         Just(Json::Null),

@@ -57,11 +57,9 @@ fn told_under(
         let who = problem.trait_kind.as_deref().unwrap_or("component");
         let how = if problem.severity == Severity::Error { "" } else { " (warning)" };
         writeln!(text, "{who} {}{how}: {}", problem.path, problem.message).unwrap();
-        for (what, value) in [
-            ("given", problem.given),
-            ("expected", problem.expected),
-            ("nearest", problem.nearest),
-        ] {
+        for (what, value) in
+            [("given", problem.given), ("expected", problem.expected), ("nearest", problem.nearest)]
+        {
             if let Some(value) = value {
                 writeln!(text, "    {what}: {value}").unwrap();
             }
@@ -86,11 +84,16 @@ fn a_text_instead_of_a_number() {
 
 #[test]
 fn a_number_instead_of_a_text() {
-    told("webservice", &json!({"image": "nginx", "cpu": 1}), &[], &expect![[r#"
+    told(
+        "webservice",
+        &json!({"image": "nginx", "cpu": 1}),
+        &[],
+        &expect![[r#"
         component properties.cpu: conflicting values string and 1 (mismatched types string and int)
             given: 1
             expected: string
-    "#]]);
+    "#]],
+    );
 }
 
 #[test]
@@ -122,11 +125,16 @@ fn a_word_that_is_no_member_of_the_enumeration() {
 
 #[test]
 fn a_misspelt_name() {
-    told("webservice", &json!({"image": "nginx", "prots": []}), &[], &expect![[r#"
+    told(
+        "webservice",
+        &json!({"image": "nginx", "prots": []}),
+        &[],
+        &expect![[r#"
         component properties.prots (warning): component "web": undeclared parameters: prots (did you mean ports?)
             given: []
             nearest: ports
-    "#]]);
+    "#]],
+    );
 }
 
 #[test]
@@ -160,10 +168,16 @@ fn a_struct_instead_of_a_list() {
 #[test]
 fn a_missing_value_is_told_behind_the_gate() {
     let gates = Gates { cue_validation: true, ..Gates::default() };
-    told_under(&gates, "webservice", &json!({}), &[], &expect![[r#"
+    told_under(
+        &gates,
+        "webservice",
+        &json!({}),
+        &[],
+        &expect![[r#"
         component properties.image: component "web": missing parameters: image
             expected: string
-    "#]]);
+    "#]],
+    );
 }
 
 #[test]

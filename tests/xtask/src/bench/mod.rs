@@ -2,6 +2,7 @@
 
 mod admission;
 mod cue;
+mod render;
 mod smoke;
 
 use std::process::ExitCode;
@@ -21,6 +22,8 @@ enum What {
     Admission(admission::Args),
     /// Compare our CUE evaluator with Go's: time of warm and cold renders, memory
     Cue(cue::Args),
+    /// Measure a component with three traits: time and allocated bytes, warm and cold, and compiled definitions
+    Render,
     /// Create Applications of one webservice each, wait until all run, delete them
     Smoke(smoke::Args),
 }
@@ -29,6 +32,7 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
     match &args.what {
         What::Admission(args) => admission::run(args),
         What::Cue(args) => cue::run(args),
+        What::Render => render::run(),
         What::Smoke(args) => smoke::run(args),
     }
 }
