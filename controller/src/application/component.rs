@@ -135,7 +135,8 @@ pub async fn render(
         .map_err(|error| messages::render_failed(&error.to_string()))?
 }
 
-/// Renders a policy that has a definition of its own.
+/// Renders a policy that has a definition of its own. `artifacts` are what the components render to,
+/// if the policy asks for them.
 ///
 /// # Errors
 /// In words.
@@ -144,6 +145,7 @@ pub async fn render_policy(
     frame: &Frame,
     policy: &AppPolicy,
     definition: &PolicyDefinition,
+    artifacts: Option<Value>,
 ) -> Result<Vec<Value>, String> {
     let renderer = Arc::clone(&ctx.renderer);
     let (frame, policy) = (frame.clone(), policy.clone());
@@ -159,7 +161,7 @@ pub async fn render_policy(
             traits: Vec::new(),
             patch: None,
         };
-        let target = Target { cluster_version, ..Target::default() };
+        let target = Target { cluster_version, artifacts, ..Target::default() };
         let mut rendered = renderer
             .render(&frame.app, &target, &component, &mut NoHost)
             .map_err(|error| messages::render_failed(&error.to_string()))?;
@@ -226,9 +228,6 @@ fn assemble(
         let stays = definition.is_some_and(|definition| definition.control_plane_only);
         if !place.namespace.is_empty() && !stays && !is_namespace(&manifest) {
             set_namespace(&mut manifest, &place.namespace);
-        }
-        if !place.replica.is_empty() {
-            set_label(&mut manifest, names::label::REPLICA_KEY, &place.replica);
         }
         if vela_apply::object::label(&manifest, names::label::APP_CLUSTER).is_none() {
             set_label(&mut manifest, names::label::APP_CLUSTER, &place.cluster);

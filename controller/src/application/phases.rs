@@ -9,6 +9,7 @@ use vela_api::{AppStatus, Application};
 use vela_workflow::{convert, generate};
 
 use crate::context::Context;
+use crate::definitions::to_render;
 use crate::events::Severity;
 use crate::messages;
 use crate::queue::Key;
@@ -199,11 +200,45 @@ async fn apply_policies(
     let policies: Vec<_> = parse::rendered_policies(&app.spec.policies).cloned().collect();
     for policy in policies {
         let Some(found) = parse::stored(&used.policies, &policy.type_) else { continue };
+        let artifacts = if asks_for_artifacts(found) {
+            Some(artifacts(session.ctx, frame, app, used).await?)
+        } else {
+            None
+        };
         let mut manifests =
-            component::render_policy(session.ctx, frame, &policy, found.as_ref()).await?;
+            component::render_policy(session.ctx, frame, &policy, found.as_ref(), artifacts)
+                .await?;
         session.dispatch(&mut manifests, "").await?;
     }
     Ok(())
+}
+
+/// Whether a policy's template may look at what the components render to.
+fn asks_for_artifacts(definition: &vela_api::PolicyDefinition) -> bool {
+    to_render(definition).template.text().contains("artifacts")
+}
+
+/// What all components render to, for policies. Nothing is read from the cluster.
+async fn artifacts(
+    ctx: &Context,
+    frame: &Frame,
+    app: &Application,
+    used: &Used,
+) -> Result<serde_json::Value, String> {
+    let mut all = Vec::new();
+    for one in &app.spec.components {
+        let part = parse::part(one, used).map_err(|error| error.to_string())?;
+        let place = component::Place::default();
+        let rendered = component::render(ctx, frame, &part, &place, None, true).await?;
+        all.push((one.name.as_str(), rendered));
+    }
+    Ok(vela_render::context::artifacts(all.iter().map(|(name, rendered)| {
+        let objects = rendered.objects.iter();
+        let (workload, auxiliaries): (Vec<_>, Vec<_>) =
+            objects.partition(|object| object.output.is_none());
+        let workload = workload.first().map(|object| &object.manifest);
+        (*name, workload, auxiliaries.into_iter().map(|object| &object.manifest).collect())
+    })))
 }
 
 /// The events of a run that came this far.

@@ -1,9 +1,9 @@
 //! The value `context` that templates see.
 
-use crate::json;
+use crate::{contract, json};
 use cue::{Fields, Value};
 use ecow::EcoString;
-use serde_json::Value as Json;
+use serde_json::{Map, Value as Json};
 use std::collections::BTreeMap;
 
 /// What all components of an Application share.
@@ -71,6 +71,8 @@ pub struct Target {
     pub live: Option<Json>,
     /// What application-scoped policies put into the context.
     pub custom: Option<Json>,
+    /// For policies: what the components render to, as [`artifacts`] arranges it.
+    pub artifacts: Option<Json>,
 }
 
 /// The annotation that names the workflow.
@@ -177,5 +179,63 @@ pub fn component_context(
     if let Some(custom) = &target.custom {
         fields.insert("custom", json::canonical(custom));
     }
+    if let Some(artifacts) = &target.artifacts {
+        fields.insert("artifacts", json::canonical(artifacts));
+    }
     fields.into_iter().map(|(k, v)| (k.into(), v)).collect()
+}
+
+/// `context.artifacts` of a policy: by component, the workload and the objects of its traits by
+/// their type and resource labels. An object without a resource label is under the empty name.
+pub fn artifacts<'a>(
+    components: impl IntoIterator<Item = (&'a str, Option<&'a Json>, Vec<&'a Json>)>,
+) -> Json {
+    let label = |object: &Json, name: &str| {
+        let labels = object.pointer("/metadata/labels");
+        labels.and_then(|l| l.get(name)).and_then(Json::as_str).unwrap_or_default().to_owned()
+    };
+    let mut all = Map::new();
+    for (name, workload, auxiliaries) in components {
+        let mut traits = Map::new();
+        for object in auxiliaries {
+            let kind = label(object, contract::TRAIT_TYPE);
+            let of_kind = traits.entry(kind).or_insert_with(|| Map::new().into());
+            if let Some(of_kind) = of_kind.as_object_mut() {
+                of_kind.insert(label(object, contract::TRAIT_RESOURCE), object.clone());
+            }
+        }
+        let mut artifact = Map::new();
+        if let Some(workload) = workload {
+            artifact.insert("workload".to_owned(), workload.clone());
+        }
+        if !traits.is_empty() {
+            artifact.insert("traits".to_owned(), traits.into());
+        }
+        all.insert(name.to_owned(), artifact.into());
+    }
+    all.into()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::artifacts;
+    use serde_json::json;
+
+    #[test]
+    fn artifacts_are_arranged_by_component_type_and_resource() {
+        let workload = json!({"kind": "Deployment"});
+        let service = json!({"kind": "Service", "metadata": {"labels": {
+            "trait.oam.dev/type": "gateway", "trait.oam.dev/resource": "service"}}});
+        let odd = json!({"kind": "ConfigMap"});
+        assert_eq!(
+            artifacts([("web", Some(&workload), vec![&service, &odd]), ("bare", None, vec![])]),
+            json!({
+                "web": {
+                    "workload": workload,
+                    "traits": {"gateway": {"service": service}, "": {"": odd}},
+                },
+                "bare": {},
+            })
+        );
+    }
 }

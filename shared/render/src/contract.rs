@@ -12,8 +12,8 @@ const APP_REVISION: &str = "app.oam.dev/appRevision";
 const NAMESPACE: &str = "app.oam.dev/namespace";
 const RESOURCE_TYPE: &str = "app.oam.dev/resourceType";
 const WORKLOAD_TYPE: &str = "workload.oam.dev/type";
-const TRAIT_TYPE: &str = "trait.oam.dev/type";
-const TRAIT_RESOURCE: &str = "trait.oam.dev/resource";
+pub(crate) const TRAIT_TYPE: &str = "trait.oam.dev/type";
+pub(crate) const TRAIT_RESOURCE: &str = "trait.oam.dev/resource";
 const FILTER_LABELS: &str = "filter.oam.dev/label-keys";
 const FILTER_ANNOTATIONS: &str = "filter.oam.dev/annotation-keys";
 

@@ -154,6 +154,7 @@ fn target(record: &Value) -> Target {
         replica_key: text("replicaKey"),
         live: input.get("live").filter(|v| v.is_object()).cloned(),
         custom: input.get("custom").filter(|v| !v.is_null()).cloned(),
+        artifacts: None,
     }
 }
 
