@@ -31,7 +31,7 @@ fn main() {
 fn compiled() {
     const ROUNDS: usize = 12;
     let renderer = Renderer::new(Options {
-        cache: NonZeroUsize::MAX,
+        cache: NonZeroUsize::new(100_000).expect("not zero"),
         cache_bytes: usize::MAX,
         ..Options::default()
     });
