@@ -62,8 +62,8 @@ const CACHE: NonZeroUsize = match NonZeroUsize::new(1000) {
     None => NonZeroUsize::MIN,
 };
 
-/// Compiled texts take this much at most: the built-in definitions need less than a fifth of it.
-const CACHE_BYTES: usize = 96 << 20;
+/// Compiled texts take this much at most: the built-in definitions need less than a tenth of it.
+const CACHE_BYTES: usize = 64 << 20;
 
 impl Default for Options {
     fn default() -> Self {
