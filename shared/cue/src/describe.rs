@@ -80,7 +80,8 @@ impl Machine<'_> {
         let mut closed =
             if vertex.is_list { vertex.list_closed } else { vertex.is_struct && self.has_reqs(v) };
         let incomplete = match vertex.incomplete {
-            Some(e) if !vertex.atom.is_atom() => Some(e),
+            // A cycle is broken by an atom; what is not known yet stays unknown.
+            Some(e) if !vertex.atom.is_atom() || self.class(e) == Class::Incomplete => Some(e),
             _ => None,
         };
         let error = vertex.error.or(incomplete);

@@ -404,3 +404,16 @@ fn validators_inside_themselves_end() {
     );
     check("a: matchN(0, [{b!: int}]), a: c: 1", expect![[r#"{"a":{"c":1}}"#]]);
 }
+
+#[test]
+fn a_struct_that_was_gone_through_gets_no_more_fields() {
+    check(
+        "a: {x: 1, for k, v in a {(k + \"q\"): v}}",
+        expect!["eval: a: adding field xq not allowed as field set was already referenced"],
+    );
+    check("x: y: 1, x: {for k, v in x {(k): v}}", expect![[r#"{"x":{"y":1}}"#]]);
+    check(
+        "o: {...}, for n in [\"v\"] {o: (n): true}, for n, v in o {p: n}",
+        expect![[r#"{"o":{"v":true},"p":"v"}"#]],
+    );
+}

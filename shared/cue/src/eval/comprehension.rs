@@ -201,6 +201,12 @@ impl Machine<'_> {
         if let Some(e) = self.v(w).error {
             return Err(e);
         }
+        if self.v(w).phase < Phase::Settled
+            && let Some(extra) = &mut self.vm(w).extra
+            && extra.tasks.iter().any(|task| task.state == TaskState::Running)
+        {
+            extra.frozen = true;
+        }
         let mut out = Vec::with_capacity(self.v(w).arcs.len());
         for i in 0..self.v(w).arcs.len() {
             let (label, arc) = self.v(w).arcs[i];

@@ -383,6 +383,18 @@ impl Machine<'_> {
             self.add_conj(w, conj);
             return w;
         }
+        if label.is_string()
+            && kind == ArcKind::Member
+            && self.v(v).extra.as_ref().is_some_and(|x| x.frozen)
+        {
+            let text = format!(
+                "adding field {} not allowed as field set was already referenced",
+                self.label_text(label)
+            );
+            let at: SmallVec<[ExprId; 2]> = self.conj_expr(conj).into_iter().collect();
+            let e = self.err_at(Class::Eval, Msg::Text(text), v, &at);
+            self.fail(v, e);
+        }
         let w = self.new_vertex(v, label);
         let vertex = self.vm(w);
         vertex.arc = kind;

@@ -256,6 +256,8 @@ pub(crate) struct Extra {
     pub(crate) opens: SmallVec<[CloseId; 2]>,
     /// Closedness does not count here and below: the struct was built to select from it.
     pub(crate) opened: bool,
+    /// Something that is part of the struct has gone through its fields: there must not be more.
+    pub(crate) frozen: bool,
     pub(crate) rests: Vec<ListRest>,
     pub(crate) cyclic: Vec<(Conj, Vid)>,
     /// Candidate being evaluated in this vertex's place.
@@ -292,6 +294,7 @@ impl Extra {
             child_incomplete,
             inputs,
             opened,
+            frozen,
         } = self;
         let sizes = [tasks.capacity(), disjs.capacity(), followed.capacity(), alts.capacity()];
         let small = sizes.into_iter().all(|n| n <= MOST);
@@ -313,6 +316,7 @@ impl Extra {
         *child_incomplete = None;
         inputs.clear();
         *opened = false;
+        *frozen = false;
         small
     }
 }

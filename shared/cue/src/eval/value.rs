@@ -132,8 +132,11 @@ impl Machine<'_> {
                 && !vertex.is_list
                 && vertex.maybe_struct == vertex.atom.is_atom()
             {
+                let known = vertex.kind != Kind::TOP;
                 self.s.touch = self.s.touch.min(vertex.depth);
-                return Err(self.err_at(Class::Cycle, Msg::Cycle(e), Vid::NONE, &[e]));
+                if !known {
+                    return Err(self.err_at(Class::Cycle, Msg::Cycle(e), Vid::NONE, &[e]));
+                }
             }
         }
         Ok(val)
