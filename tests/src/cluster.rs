@@ -55,6 +55,21 @@ impl Cluster {
     /// # Errors
     /// When a program is missing, ends early or does not become ready.
     pub async fn start(name: &str) -> Result<Self> {
+        let cluster = Self::launch(name, None).await?;
+        cluster.nodes_and_accounts().await?;
+        Ok(cluster)
+    }
+
+    /// Starts a control plane for nodes that run containers: it is reached at `address`, and
+    /// nobody simulates anything. For a network namespace of its own.
+    ///
+    /// # Errors
+    /// As [`Cluster::start`].
+    pub async fn start_for_nodes(name: &str, address: &str) -> Result<Self> {
+        Self::launch(name, Some(address)).await
+    }
+
+    async fn launch(name: &str, address: Option<&str>) -> Result<Self> {
         install_crypto();
         let programs = tokio::task::spawn_blocking(Programs::ready).await??;
         let dir = run_dir(name)?;
@@ -62,7 +77,7 @@ impl Cluster {
         let step = Step::start("starting the control plane");
         let mut attempt = 1;
         let cluster = loop {
-            let plan = Plan::new(&dir, &programs)?;
+            let plan = Plan::new(&dir, &programs, address)?;
             match plan.run(&watchdog).await {
                 Ok((processes, server, authority)) => {
                     let admin = dir.join("admin.kubeconfig");
@@ -88,7 +103,6 @@ impl Cluster {
                 Err(error) => return Err(error),
             }
         };
-        cluster.nodes_and_accounts().await?;
         step.done();
         Ok(cluster)
     }
@@ -194,7 +208,10 @@ impl Cluster {
             .token;
         let path = self.dir.join(format!("{namespace}.{account}.kubeconfig"));
         let user = format!("    token: {token}\n");
-        fs::write(&path, kubeconfig(&self.server, &self.trust, &user))?;
+        // A program that reads it now gets this one or the one before, never half of it.
+        let whole = path.with_extension(format!("{:08x}", fastrand::u32(..)));
+        fs::write(&whole, kubeconfig(&self.server, &self.trust, &user))?;
+        fs::rename(&whole, &path)?;
         Ok(path)
     }
 
@@ -358,10 +375,12 @@ struct Plan<'a> {
     etcd: String,
     peer: String,
     api_port: u16,
+    /// Where Pods reach it, if there are Pods that run.
+    address: Option<&'a str>,
 }
 
 impl<'a> Plan<'a> {
-    fn new(dir: &'a Path, programs: &'a Programs) -> Result<Self> {
+    fn new(dir: &'a Path, programs: &'a Programs, address: Option<&'a str>) -> Result<Self> {
         let api_port = free_port()?;
         let plan = Self {
             dir,
@@ -371,6 +390,7 @@ impl<'a> Plan<'a> {
             etcd: format!("http://127.0.0.1:{}", free_port()?),
             peer: format!("http://127.0.0.1:{}", free_port()?),
             api_port,
+            address,
         };
         plan.write()?;
         Ok(plan)
@@ -379,9 +399,14 @@ impl<'a> Plan<'a> {
     fn write(&self) -> Result<()> {
         let _ = fs::remove_dir_all(self.dir.join("etcd"));
         self.authority.leaf().write(self.dir, "ca")?;
-        let names = ["localhost", "kubernetes", "kubernetes.default", "kubernetes.default.svc"];
+        let mut names =
+            vec!["localhost", "kubernetes", "kubernetes.default", "kubernetes.default.svc"];
+        // The first address of the Services' range is the API server's own.
+        names.extend(self.address.into_iter().chain(["198.18.0.1"]));
         self.authority.server("kube-apiserver", &names)?.write(self.dir, "apiserver")?;
         self.authority.client("front-proxy-client", &[])?.write(self.dir, "front-proxy")?;
+        let masters = ["system:masters"];
+        self.authority.client("kube-apiserver", &masters)?.write(self.dir, "kubelet-client")?;
         let (private, public) = pki::token_keys()?;
         fs::write(self.dir.join("tokens.key"), private)?;
         fs::write(self.dir.join("tokens.pub"), public)?;
@@ -461,7 +486,9 @@ impl<'a> Plan<'a> {
         };
         spawn("kube-controller-manager", self.kcm_args()?)?;
         spawn("kube-scheduler", self.scheduler_args()?)?;
-        spawn("kwok", self.kwok_args())?;
+        if self.address.is_none() {
+            spawn("kwok", self.kwok_args())?;
+        }
         Ok(())
     }
 
@@ -483,11 +510,19 @@ impl<'a> Plan<'a> {
     }
 
     fn apiserver_args(&self) -> Vec<String> {
+        let (bind, advertise, reconciler) = match self.address {
+            Some(address) => ("0.0.0.0", address, "lease"),
+            None => ("127.0.0.1", "127.0.0.1", "none"),
+        };
         vec![
             format!("--etcd-servers={}", self.etcd),
             format!("--secure-port={}", self.api_port),
-            "--bind-address=127.0.0.1".into(),
-            "--advertise-address=127.0.0.1".into(),
+            format!("--bind-address={bind}"),
+            format!("--advertise-address={advertise}"),
+            format!("--endpoint-reconciler-type={reconciler}"),
+            format!("--kubelet-client-certificate={}", self.file("kubelet-client.crt")),
+            format!("--kubelet-client-key={}", self.file("kubelet-client.key")),
+            "--kubelet-preferred-address-types=InternalIP".into(),
             format!("--tls-cert-file={}", self.file("apiserver.crt")),
             format!("--tls-private-key-file={}", self.file("apiserver.key")),
             format!("--client-ca-file={}", self.file("ca.crt")),
@@ -498,7 +533,6 @@ impl<'a> Plan<'a> {
             // A /24 ends at 254 Services.
             "--service-cluster-ip-range=198.18.0.0/16".into(),
             "--allow-privileged=true".into(),
-            "--endpoint-reconciler-type=none".into(),
             format!("--proxy-client-cert-file={}", self.file("front-proxy.crt")),
             format!("--proxy-client-key-file={}", self.file("front-proxy.key")),
             format!("--requestheader-client-ca-file={}", self.file("ca.crt")),

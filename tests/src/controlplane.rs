@@ -25,6 +25,14 @@ const PROGRAMS: [(&str, &str, &str); 6] = [
     ("kwok", "kwok", "sigs.k8s.io/kwok/cmd/kwok"),
 ];
 
+/// What a real node runs, from a module of its own.
+const NODE: [(&str, &str, &str); 4] = [
+    ("kubectl", "node", "k8s.io/kubernetes/cmd/kubectl"),
+    ("kubelet", "node", "k8s.io/kubernetes/cmd/kubelet"),
+    ("kube-proxy", "node", "k8s.io/kubernetes/cmd/kube-proxy"),
+    ("pause", "node", "./pause"),
+];
+
 /// Without these the API server would report version v0.0.0.
 const LDFLAGS: &str = "-s -w -X k8s.io/component-base/version.gitVersion=v1.34.4 \
     -X k8s.io/component-base/version.gitMajor=1 -X k8s.io/component-base/version.gitMinor=34";
@@ -34,6 +42,7 @@ const LDFLAGS: &str = "-s -w -X k8s.io/component-base/version.gitVersion=v1.34.4
 pub struct Programs {
     assets: Option<PathBuf>,
     built: PathBuf,
+    node: PathBuf,
 }
 
 impl Programs {
@@ -50,14 +59,17 @@ impl Programs {
     /// # Errors
     /// As there.
     pub fn only(names: &[&str]) -> Result<Self> {
-        let built = cache()?.join(key()?);
+        let built = cache()?.join(key(&["go.mod", "go.sum", "kwok/go.mod", "kwok/go.sum"])?);
+        let node = key(&["node/go.mod", "node/go.sum", "node/pause/main.go"])?;
+        let node = cache()?.join(format!("node-{node}"));
         let assets = std::env::var_os("KUBEBUILDER_ASSETS").map(PathBuf::from);
-        let programs = Self { assets, built };
+        let programs = Self { assets, built, node };
         if programs.missing(names).is_empty() {
             return Ok(programs);
         }
-        fs::create_dir_all(&programs.built)
-            .with_context(|| format!("cannot create {}", programs.built.display()))?;
+        for dir in [&programs.built, &programs.node] {
+            fs::create_dir_all(dir).with_context(|| format!("cannot create {}", dir.display()))?;
+        }
         // Two runs on one machine must not link the same program twice at the same time.
         let lock = File::create(programs.built.join(".lock"))?;
         if lock.try_lock().is_err() {
@@ -71,10 +83,23 @@ impl Programs {
         Ok(programs)
     }
 
+    /// Builds also what a real node runs.
+    ///
+    /// # Errors
+    /// As [`Programs::ready`].
+    pub fn with_node() -> Result<Self> {
+        Self::ready()?;
+        Self::only(&NODE.map(|(name, ..)| name))
+    }
+
     /// The path of a program.
     #[must_use]
     pub fn path(&self, name: &str) -> PathBuf {
-        self.asset(name).unwrap_or_else(|| self.built.join(name))
+        self.asset(name).unwrap_or_else(|| self.folder(name).join(name))
+    }
+
+    fn folder(&self, name: &str) -> &Path {
+        if NODE.iter().any(|(one, ..)| *one == name) { &self.node } else { &self.built }
     }
 
     fn asset(&self, name: &str) -> Option<PathBuf> {
@@ -82,7 +107,7 @@ impl Programs {
     }
 
     fn missing(&self, names: &[&str]) -> Vec<(&'static str, &'static str, &'static str)> {
-        let wanted = PROGRAMS.into_iter().filter(|(name, ..)| names.contains(name));
+        let wanted = PROGRAMS.into_iter().chain(NODE).filter(|(name, ..)| names.contains(name));
         wanted.filter(|(name, ..)| !self.path(name).is_file()).collect()
     }
 
@@ -97,9 +122,11 @@ impl Programs {
         };
         let version = String::from_utf8_lossy(&go.stdout).trim().to_owned();
         let step = Step::start(format!("building {name}, once per machine"));
-        let unfinished = self.built.join(format!(".{name}"));
+        let unfinished = self.folder(name).join(format!(".{name}"));
         let output = Command::new("go")
             .current_dir(source().join(module))
+            // Static, so that a container needs nothing else.
+            .env("CGO_ENABLED", if name == "pause" { "0" } else { "1" })
             .args(["build", "-trimpath", "-ldflags", LDFLAGS, "-o"])
             .arg(&unfinished)
             .arg(package)
@@ -112,7 +139,7 @@ impl Programs {
                 String::from_utf8_lossy(&output.stderr).trim_end()
             );
         }
-        fs::rename(&unfinished, self.built.join(name))?;
+        fs::rename(&unfinished, self.folder(name).join(name))?;
         step.done();
         Ok(())
     }
@@ -139,9 +166,9 @@ fn cache() -> Result<PathBuf> {
 }
 
 /// Changes whenever another version of any program would be built.
-fn key() -> Result<String> {
+fn key(files: &[&str]) -> Result<String> {
     let mut hash = Sha256::new();
-    for file in ["go.mod", "go.sum", "kwok/go.mod", "kwok/go.sum"] {
+    for file in files {
         let path = source().join(file);
         hash.update(fs::read(&path).with_context(|| format!("cannot read {}", path.display()))?);
     }

@@ -12,6 +12,7 @@ pub mod faults;
 pub mod fixtures;
 pub mod load;
 pub mod material;
+pub mod node;
 pub mod pki;
 pub mod proc;
 pub mod process;

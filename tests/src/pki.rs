@@ -78,14 +78,17 @@ impl Authority {
         Leaf { certificate: self.certificate.clone(), key: self.key.clone() }
     }
 
-    /// A certificate for a server on this machine that is also called `names`.
+    /// A certificate for a server on this machine that is also called `names` (DNS names or addresses).
     ///
     /// # Errors
     /// When a name is not a DNS name or the cryptography provider fails.
     pub fn server(&self, name: &str, names: &[&str]) -> Result<Leaf> {
         let mut sans = vec![SanType::IpAddress(IpAddr::V4(Ipv4Addr::LOCALHOST))];
         for name in names {
-            sans.push(SanType::DnsName((*name).try_into()?));
+            sans.push(match name.parse::<IpAddr>() {
+                Ok(address) => SanType::IpAddress(address),
+                Err(_) => SanType::DnsName((*name).try_into()?),
+            });
         }
         self.issue(common_name(name), sans)
     }

@@ -102,6 +102,8 @@ pub async fn run(config: Config, stop: CancellationToken) -> anyhow::Result<()> 
 
     // Not ready first, then, when clients have noticed, no new connections.
     let close = CancellationToken::new();
+    let routes = router(Arc::new(server));
+    let routes = routes.layer(axum::middleware::from_fn_with_state(stop.clone(), retire));
     let closing = {
         let (close, health, delay) = (close.clone(), health.clone(), config.shutdown_delay);
         async move {
@@ -111,19 +113,31 @@ pub async fn run(config: Config, stop: CancellationToken) -> anyhow::Result<()> 
             close.cancel();
         }
     };
-    let served = https::serve(
-        listener,
-        tls_config,
-        router(Arc::new(server)),
-        https::Limits::default(),
-        close.clone(),
-    );
+    let served =
+        https::serve(listener, tls_config, routes, https::Limits::default(), close.clone());
     tokio::join!(closing, served);
     info!("all requests answered");
     end.cancel();
     tasks.close();
     tasks.wait().await;
     Ok(())
+}
+
+/// Between SIGTERM and the end every answer over HTTP/1.1 takes its connection with it. The API
+/// server speaks HTTP/1.1 to webhooks and keeps connections: one that we closed while it sends the
+/// next request would be a failed admission.
+async fn retire(
+    axum::extract::State(stop): axum::extract::State<CancellationToken>,
+    request: axum::extract::Request,
+    next: axum::middleware::Next,
+) -> axum::response::Response {
+    let is_http1 = request.version() == http::Version::HTTP_11;
+    let mut response = next.run(request).await;
+    if is_http1 && stop.is_cancelled() {
+        let close = http::HeaderValue::from_static("close");
+        response.headers_mut().insert(http::header::CONNECTION, close);
+    }
+    response
 }
 
 fn client_options(flags: &KubeFlags) -> ClientOptions {

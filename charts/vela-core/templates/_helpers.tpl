@@ -176,3 +176,12 @@ recognised by the cluster-admin binding that such an installation has.
 {{- $defaults := dict "allowPrivilegeEscalation" false "readOnlyRootFilesystem" true "capabilities" (dict "drop" (list "ALL")) -}}
 {{- mergeOverwrite $defaults (deepCopy (.Values.securityContext | default dict)) | toYaml -}}
 {{- end -}}
+
+{{/* The priority class of a Pod: the one it names, else the chart's own. dict: root, name */}}
+{{- define "kubevela.priorityClassName" -}}
+{{- if .name -}}
+{{- .name -}}
+{{- else if dig "create" true (.root.Values.priorityClass | default dict) -}}
+{{- include "kubevela.fullname" .root -}}
+{{- end -}}
+{{- end -}}

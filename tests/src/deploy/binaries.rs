@@ -66,7 +66,16 @@ impl Binaries {
             );
         }
         step.done();
-        let dir = material::target().join(folder);
-        Ok(Self { controller: dir.join("vela-controller"), webhook: dir.join("vela-webhook") })
+        Ok(Self::find(profile))
+    }
+
+    /// Where they are, built or not.
+    #[must_use]
+    pub fn find(profile: Profile) -> Self {
+        let dir = material::target().join(match profile {
+            Profile::Dev => "debug",
+            Profile::Release => "release",
+        });
+        Self { controller: dir.join("vela-controller"), webhook: dir.join("vela-webhook") }
     }
 }

@@ -152,10 +152,11 @@ impl Release {
     pub async fn roll(&self) -> Result<()> {
         let manifests = Manifests::parse(&self.helm.run(&["get", "manifest", RELEASE])?)?;
         let options = Options {
-            webhook_flags: vec![format!(
-                "--webhook-cert-dir={}",
-                self.cluster.dir().join("mounted").display()
-            )],
+            webhook_flags: vec![
+                format!("--webhook-cert-dir={}", self.cluster.dir().join("mounted").display()),
+                // Until the Service sends nobody here any more; 8 s in a cluster.
+                "--shutdown-delay-duration=1s".to_owned(),
+            ],
             controller_flags: vec!["--webhook-certificates=managed".to_owned()],
             ..Options::default()
         };

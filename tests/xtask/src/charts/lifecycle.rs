@@ -7,7 +7,7 @@
 use std::collections::BTreeSet;
 use std::path::Path;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, ensure};
@@ -62,7 +62,7 @@ pub(super) async fn run(cluster: Arc<Cluster>, binaries: Binaries) -> Result<()>
     for (index, change) in changes.into_iter().enumerate() {
         let step = Step::start(format!("upgrade {} of 3, {}", index + 1, change.join(" ")));
         // Admission is asked all the time; there is no moment without it.
-        let probe = Probe::start(client.clone());
+        let probe = Probe::start(&client, 2);
         release.put("upgrade", change).await?;
         sound(&release, &client).await?;
         let (asked, failures) = probe.stop().await?;
@@ -72,7 +72,7 @@ pub(super) async fn run(cluster: Arc<Cluster>, binaries: Binaries) -> Result<()>
             failures.len()
         );
         ensure!(asked > 5, "admission was asked {asked} times only");
-        edit(&client, "before", index).await?;
+        edit(&client, "before", "nginx", index).await?;
         runs(&client, "before").await?;
         step.done();
     }
@@ -99,7 +99,7 @@ pub(super) async fn run(cluster: Arc<Cluster>, binaries: Binaries) -> Result<()>
     let odd: Vec<&String> = left.iter().filter(|one| !is_expected(one)).collect();
     ensure!(odd.is_empty(), "left over: {odd:?}");
     // Who removes the control plane can still remove Applications, and nothing waits for it.
-    edit(&client, "before", 99).await.context("an edit without a control plane")?;
+    edit(&client, "before", "nginx", 99).await.context("an edit without a control plane")?;
     step.done();
 
     let step = Step::start("install again: what was kept is taken up");
@@ -111,7 +111,7 @@ pub(super) async fn run(cluster: Arc<Cluster>, binaries: Binaries) -> Result<()>
     Ok(())
 }
 
-fn typed(object: Value) -> Result<DynamicObject> {
+pub(super) fn typed(object: Value) -> Result<DynamicObject> {
     Ok(serde_json::from_value(object)?)
 }
 
@@ -259,16 +259,17 @@ async fn is_safe(client: &Client) -> Result<bool> {
     Ok(bindings.get_opt("kubevela-vela-core:manager-rolebinding").await?.is_none())
 }
 
-async fn edit(client: &Client, name: &str, turn: usize) -> Result<()> {
+pub(super) async fn edit(client: &Client, name: &str, image: &str, turn: usize) -> Result<()> {
     let patch = json!({ "spec": { "components": [{
-        "name": "web", "type": "webservice", "properties": { "image": format!("nginx:1.{turn}") },
+        "name": "web", "type": "webservice",
+        "properties": { "image": image, "env": [{ "name": "TURN", "value": turn.to_string() }] },
     }] } });
     let api = applications(client.clone());
     api.patch(name, &PatchParams::default(), &Patch::Merge(&patch)).await?;
     Ok(())
 }
 
-async fn runs(client: &Client, name: &str) -> Result<()> {
+pub(super) async fn runs(client: &Client, name: &str) -> Result<()> {
     let api = applications(client.clone());
     let deadline = Instant::now() + Duration::from_secs(90);
     loop {
@@ -284,33 +285,43 @@ async fn runs(client: &Client, name: &str) -> Result<()> {
 }
 
 /// Asks admission all the time.
-struct Probe {
+pub(super) struct Probe {
     over: Arc<AtomicBool>,
-    asked: Arc<AtomicUsize>,
-    task: tokio::task::JoinHandle<Vec<String>>,
+    clients: Vec<tokio::task::JoinHandle<(usize, Vec<String>)>>,
 }
 
 impl Probe {
-    fn start(client: Client) -> Self {
-        let (over, asked) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicUsize::new(0)));
-        let (quit, count) = (Arc::clone(&over), Arc::clone(&asked));
-        let task = tokio::spawn(async move {
-            let mut failures = Vec::new();
-            while !quit.load(Ordering::Relaxed) {
-                if let Err(error) = admits(&client).await {
-                    failures.push(format!("{error:#}"));
-                }
-                count.fetch_add(1, Ordering::Relaxed);
-                tokio::time::sleep(Duration::from_millis(10)).await;
-            }
-            failures
-        });
-        Self { over, asked, task }
+    /// With so many clients, each with one question at a time.
+    pub(super) fn start(client: &Client, clients: usize) -> Self {
+        let over = Arc::new(AtomicBool::new(false));
+        let clients = (0..clients)
+            .map(|_| {
+                let (client, over) = (client.clone(), Arc::clone(&over));
+                tokio::spawn(async move {
+                    let (mut asked, mut failures) = (0, Vec::new());
+                    while !over.load(Ordering::Relaxed) {
+                        if let Err(error) = admits(&client).await {
+                            failures.push(format!("{error:#}"));
+                        }
+                        asked += 1;
+                        tokio::time::sleep(Duration::from_millis(10)).await;
+                    }
+                    (asked, failures)
+                })
+            })
+            .collect();
+        Self { over, clients }
     }
 
-    async fn stop(self) -> Result<(usize, Vec<String>)> {
+    /// How often it asked, and what went wrong.
+    pub(super) async fn stop(self) -> Result<(usize, Vec<String>)> {
         self.over.store(true, Ordering::Relaxed);
-        let failures = self.task.await?;
-        Ok((self.asked.load(Ordering::Relaxed), failures))
+        let (mut asked, mut failures) = (0, Vec::new());
+        for client in self.clients {
+            let (count, errors) = client.await?;
+            asked += count;
+            failures.extend(errors);
+        }
+        Ok((asked, failures))
     }
 }

@@ -7,9 +7,11 @@
 //! | `node` | the same on a node that runs containers: containerd, kubelet and kube-proxy in namespaces of their own |
 
 mod lifecycle;
+mod node;
 mod predecessor;
 mod render;
 
+use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::Arc;
 
@@ -27,19 +29,29 @@ pub(crate) struct Args {
     /// Build the programs in the dev profile: quicker to build, slower to run
     #[arg(long)]
     dev: bool,
+    /// The part `node`, inside its namespaces, with containers in this folder
+    #[arg(long, hide = true)]
+    inside: Option<PathBuf>,
 }
 
-const PARTS: [&str; 2] = ["render", "lifecycle"];
+const PARTS: [&str; 3] = ["render", "lifecycle", "node"];
 
 pub(crate) fn run(args: &Args) -> Result<ExitCode> {
     if let Some(odd) = args.only.iter().find(|part| !PARTS.contains(&part.as_str())) {
         bail!("there is no part {odd:?}; there are {}", PARTS.join(", "));
     }
+    // Building the workspace may put another file in our place.
+    let program = std::env::current_exe()?;
+    let profile = if args.dev { Profile::Dev } else { Profile::Release };
+    if let Some(dir) = &args.inside {
+        let binaries = Binaries::find(profile);
+        tokio::runtime::Runtime::new()?.block_on(node::inside(dir, &binaries))?;
+        return Ok(ExitCode::SUCCESS);
+    }
     let wanted = |part: &str| args.only.is_empty() || args.only.iter().any(|one| one == part);
     if wanted("render") {
         check()?;
     }
-    let profile = if args.dev { Profile::Dev } else { Profile::Release };
     if wanted("lifecycle") {
         let binaries = Binaries::build(profile)?;
         let runtime = tokio::runtime::Runtime::new()?;
@@ -47,6 +59,10 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
             let cluster = Arc::new(Cluster::start("charts").await?);
             lifecycle::run(cluster, binaries).await
         })?;
+    }
+    if wanted("node") {
+        Binaries::build(profile)?;
+        node::outside(&program, args.dev)?;
     }
     Ok(ExitCode::SUCCESS)
 }

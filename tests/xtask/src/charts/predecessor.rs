@@ -49,7 +49,7 @@ pub(crate) fn secret() -> Result<Value> {
 }
 
 /// Its values, which `--reuse-values` brings into ours: what is new in our chart is not there.
-const VALUES: &str = include_str!("predecessor-values.yaml");
+pub(super) const VALUES: &str = include_str!("predecessor-values.yaml");
 
 fn labels() -> Value {
     let mut labels = selector();

@@ -1,67 +1,150 @@
 //! Lint and rendering with the pinned helm; needs no cluster.
 
-use std::path::PathBuf;
-use std::process::{Command, Stdio};
+use std::collections::BTreeSet;
+use std::fs;
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result, bail, ensure};
+use serde_json::Value;
 use vela_tests::controlplane::Programs;
+use vela_tests::deploy::RELEASE;
 use vela_tests::material;
 use vela_tests::progress::Step;
+use vela_tests::release::{Helm, chart};
+
+use super::predecessor;
 
 /// Settings that change what is rendered; each must give valid YAML.
-const VARIANTS: [&[&str]; 6] = [
+const VARIANTS: [&[&str]; 12] = [
     &[],
     &["authentication.enabled=true"],
     &["authentication.enabled=false"],
     &["admissionWebhooks.enabled=false"],
     &["admissionWebhooks.certManager.enabled=true"],
+    &["admissionWebhooks.failurePolicy=Ignore"],
     &["multicluster.enabled=false", "nameOverride=other"],
+    &["fullnameOverride=other", "serviceAccount.name=mine", "serviceAccount.create=false"],
+    &[
+        "webhook.autoscaling.enabled=true",
+        "networkPolicy.enabled=true",
+        "priorityClass.create=false",
+    ],
+    &["sharding.enabled=true", "sharding.schedulableShards=shard-0"],
+    &["controller.podDisruptionBudget.enabled=true", "imageRegistry=registry.example/"],
+    &[
+        "core.metrics.enabled=true",
+        "core.metrics.serviceMonitor.enabled=true",
+        "core.metrics.dashboard.enabled=true",
+        "core.metrics.rules.enabled=true",
+    ],
 ];
+
+/// What the schema must not let pass.
+const REFUSED: [&str; 6] = [
+    "webhook.replicaCount=0",
+    "webhook.replicas=3",
+    "webhook.logFormat=xml",
+    "networkPolicy.enabled=perhaps",
+    "priorityClass.value=high",
+    "admissionWebhooks.failurePolicy=Sometimes",
+];
+
+/// The blocks that no older chart has: `--reuse-values` does not bring their defaults along.
+const NEW: [&str; 4] = ["webhook", "controller", "networkPolicy", "priorityClass"];
 
 /// Lints the chart and renders it in all variants.
 pub(crate) fn check() -> Result<()> {
-    let programs = Programs::ready()?;
-    let chart = material::workspace().join("charts/vela-core");
+    let programs = Programs::only(&["helm"])?;
+    let home = material::target().join("helm");
+    let helm = Helm::new(&programs, &home);
     let step = Step::start("helm lint");
-    helm(&programs, &["lint", "--quiet"], &chart, &[])?;
+    helm.run(&["lint", "--quiet", &chart().to_string_lossy()])?;
     step.done();
     for values in VARIANTS {
         let step = Step::start(format!("helm template {}", values.join(" ")));
-        let yaml = helm(
-            &programs,
-            &["template", "kubevela", "--namespace", "vela-system", "--include-crds"],
-            &chart,
-            values,
-        )?;
-        let objects: Vec<serde_json::Value> =
+        let yaml = template(&helm, values)?;
+        let objects: Vec<Value> =
             serde_saphyr::from_multiple(&yaml).context("helm's output is not YAML")?;
-        let named = |object: &&serde_json::Value| object["metadata"]["name"].is_string();
-        let objects = objects.iter().filter(|object| object.is_object());
-        if let Some(odd) = objects.clone().find(|object| !named(object)) {
+        let named = |object: &&Value| object["metadata"]["name"].is_string();
+        let objects: Vec<Value> = objects.into_iter().filter(Value::is_object).collect();
+        if let Some(odd) = objects.iter().find(|object| !named(object)) {
             bail!("the chart renders an object without a name: {odd}");
         }
-        if objects.count() < 10 {
-            bail!("the chart renders hardly anything with {values:?}");
-        }
+        ensure!(objects.len() > 80, "the chart renders hardly anything with {values:?}");
+        let names: BTreeSet<String> = objects.iter().map(identity).collect();
+        ensure!(names.len() == objects.len(), "two objects of one name with {values:?}");
         step.done();
     }
+    let step = Step::start("what the schema must refuse");
+    for value in REFUSED {
+        ensure!(template(&helm, &[value]).is_err(), "{value} is not refused");
+    }
+    step.done();
+
+    let step = Step::start("defaults for --reuse-values are those of values.yaml");
+    let without: Vec<String> = NEW.iter().map(|block| format!("{block}=null")).collect();
+    let without: Vec<&str> = without.iter().map(String::as_str).collect();
+    ensure!(
+        template(&helm, &[])? == template(&helm, &without)?,
+        "values.yaml and the defaults in templates/_helpers.tpl differ"
+    );
+    let old = home.join("predecessor-values.yaml");
+    fs::create_dir_all(&home)?;
+    fs::write(&old, predecessor::VALUES)?;
+    let chart = chart();
+    let chart = chart.to_string_lossy();
+    helm.run(&["template", RELEASE, &chart, "--values", &old.to_string_lossy()])?;
+    step.done();
+
+    let step = Step::start("dashboard and alarms name metrics that exist");
+    metrics()?;
+    step.done();
     Ok(())
 }
 
-fn helm(programs: &Programs, args: &[&str], chart: &PathBuf, values: &[&str]) -> Result<String> {
-    let mut command = Command::new(programs.path("helm"));
-    command.args(args).arg(chart);
+fn template(helm: &Helm, values: &[&str]) -> Result<String> {
+    let chart = chart();
+    let chart = chart.to_string_lossy();
+    let mut args = vec!["template", RELEASE, &chart, "--include-crds"];
+    args.extend(["--api-versions", "monitoring.coreos.com/v1"]);
     for value in values {
-        command.args(["--set", value]);
+        args.extend(["--set", value]);
     }
-    let output = command.stdin(Stdio::null()).output().context("cannot run helm")?;
-    if !output.status.success() {
-        bail!(
-            "helm {}: {}{}",
-            args.join(" "),
-            String::from_utf8_lossy(&output.stdout),
-            String::from_utf8_lossy(&output.stderr).trim_end()
-        );
+    helm.run(&args)
+}
+
+fn identity(object: &Value) -> String {
+    let metadata = &object["metadata"];
+    format!(
+        "{} {} {} {}",
+        object["apiVersion"], object["kind"], metadata["namespace"], metadata["name"]
+    )
+}
+
+/// Every metric that the dashboard or an alarm asks for is registered by one of the programs.
+fn metrics() -> Result<()> {
+    let root = material::workspace();
+    let read = |path: &str| fs::read_to_string(root.join(path)).context(path.to_owned());
+    let sources = ["webhook/src/metrics.rs", "controller/src/metrics.rs"];
+    let mut known = read("shared/serve/src/metrics.rs")?;
+    for source in sources {
+        known += &read(source)?;
     }
-    String::from_utf8(output.stdout).context("helm's output is not UTF-8")
+    let dashboard: Value = serde_json::from_str(&read("charts/vela-core/files/dashboard.json")?)?;
+    ensure!(dashboard["panels"].as_array().is_some_and(|all| all.len() >= 10), "hardly any panel");
+    let asked = dashboard.to_string() + &read("charts/vela-core/templates/monitoring.yaml")?;
+    let mut looked = 0;
+    for (place, _) in asked.match_indices('{') {
+        let before = asked.get(..place).unwrap_or_default();
+        let start =
+            before.rfind(|c: char| !c.is_ascii_lowercase() && c != '_').map_or(0, |at| at + 1);
+        let name = before.get(start..).unwrap_or_default();
+        if !name.contains('_') || name.starts_with("process_") {
+            continue;
+        }
+        looked += 1;
+        let name = name.strip_suffix("_bucket").unwrap_or(name);
+        ensure!(known.contains(&format!("\"{name}\"")), "no program has the metric {name}");
+    }
+    ensure!(looked > 20, "only {looked} metrics are asked for");
+    Ok(())
 }
