@@ -14,6 +14,8 @@ mod metrics;
 pub mod outside;
 pub mod queue;
 mod registry;
+#[cfg(test)]
+mod simulation;
 mod start;
 
 use vela_cluster::events;

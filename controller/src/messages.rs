@@ -233,6 +233,24 @@ pub(crate) fn no_such_workflow(name: &str) -> String {
     format!("workflow {name:?} not found")
 }
 
+/// What a component's status says, and why.
+#[must_use]
+pub(crate) fn with_cause(message: &str, cause: &str) -> String {
+    if message.is_empty() || message.contains(cause) {
+        cause.to_owned()
+    } else {
+        format!("{message} ({cause})")
+    }
+}
+
+/// A TraitDefinition with a stage that does not exist.
+#[must_use]
+pub(crate) fn unknown_stage(kind: &str, stage: &str) -> String {
+    format!(
+        "unknown stage type {stage:?} of TraitDefinition {kind:?}: write PreDispatch, DefaultDispatch or PostDispatch"
+    )
+}
+
 /// A definition whose revision could not be made.
 #[must_use]
 pub(crate) fn no_definition_revision(definition: &str, error: &str) -> String {

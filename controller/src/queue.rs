@@ -39,6 +39,8 @@ struct State {
     /// The one time each key is really wanted at; older entries of `later` are stale.
     due: HashMap<Key, Instant>,
     failures: HashMap<Key, u32>,
+    /// Something happened to these since they were last taken up.
+    told: HashSet<Key>,
     closed: bool,
 }
 
@@ -72,6 +74,7 @@ impl Queue {
     pub fn add(&self, key: Key) {
         let mut state = self.state.lock();
         state.due.remove(&key);
+        state.told.insert(key.clone());
         push(&mut state, key);
         drop(state);
         self.wake.notify_one();
@@ -91,6 +94,11 @@ impl Queue {
         state.later.push(Reverse((at, key)));
         drop(state);
         self.wake.notify_one();
+    }
+
+    /// Whether something happened to a key, and not only its time came; forgets it.
+    pub fn take_told(&self, key: &Key) -> bool {
+        self.state.lock().told.remove(key)
     }
 
     /// How often a key failed in a row.
@@ -274,6 +282,19 @@ mod tests {
         queue.done(key("a"), Next::Done);
         // The planned look was overtaken: nothing is left of it.
         assert!(queue.is_idle(Duration::from_secs(3600)));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn what_happened_is_told_once_and_a_planned_look_is_nothing_that_happened() {
+        let queue = Queue::default();
+        queue.add_after(key("a"), Duration::from_secs(1));
+        let got = queue.next().await.unwrap();
+        assert!(!queue.take_told(&got));
+        queue.add(key("a"));
+        queue.done(got, Next::After(Duration::from_secs(1)));
+        let got = queue.next().await.unwrap();
+        assert!(queue.take_told(&got));
+        assert!(!queue.take_told(&got));
     }
 
     #[tokio::test(start_paused = true)]

@@ -271,11 +271,15 @@ fn feeds(
     watch_kind!(tasks, end, client, definitions.workflows, Workflow, |_| {});
 }
 
-/// Looks again at Applications that could not be parsed or rendered.
+/// Looks again at Applications that could not be parsed or rendered, and at those that follow their definitions.
 fn wake_waiting(context: &Context) {
     for app in context.apps.all() {
         let phase = app.status.phase.as_str();
-        if phase == names::phase::RENDERING || phase == names::phase::STARTING {
+        let follows = |map: &BTreeMap<_, _>| map.contains_key(names::annotation::AUTO_UPDATE);
+        if phase == names::phase::RENDERING
+            || phase == names::phase::STARTING
+            || app.metadata.annotations.as_ref().is_some_and(follows)
+        {
             context.queue.add(app.key());
         }
     }

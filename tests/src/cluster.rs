@@ -239,9 +239,9 @@ impl Cluster {
             "apiVersion": "v1",
             "kind": "Node",
             "metadata": {
-                "name": "node-0",
+                "name": "kwok-0",
                 "labels": {
-                    "kubernetes.io/hostname": "node-0",
+                    "kubernetes.io/hostname": "kwok-0",
                     "kubernetes.io/os": "linux",
                     "kubernetes.io/arch": "amd64",
                 },
@@ -252,7 +252,7 @@ impl Cluster {
         let deadline = Instant::now() + START;
         loop {
             self.check()?;
-            let node = nodes.get("node-0").await.context("cannot read the node")?;
+            let node = nodes.get("kwok-0").await.context("cannot read the node")?;
             let ready = node.status.and_then(|status| status.conditions).is_some_and(|all| {
                 all.iter().any(|one| one.type_ == "Ready" && one.status == "True")
             });

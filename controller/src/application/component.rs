@@ -13,7 +13,7 @@ use vela_api::names;
 use vela_api::reference::WorkloadGvk;
 use vela_api::status::{ComponentStatus, TraitStatus};
 use vela_apply::ResourceKey;
-use vela_apply::object::{api_version, kind, set_label, set_namespace};
+use vela_apply::object::{LOCAL_CLUSTER, api_version, kind, set_label, set_namespace};
 use vela_render::{App, HealthInput, NoHost, Stage, StatusTexts, Target, contract};
 
 use crate::context::Context;
@@ -89,7 +89,11 @@ pub async fn render(
     let cluster_version = ctx.settings.cluster_version.clone();
     let job = move |_: &vela_serve::pool::Budget| {
         let target = Target {
-            cluster: place.cluster.clone(),
+            cluster: if place.cluster.is_empty() {
+                LOCAL_CLUSTER.to_owned()
+            } else {
+                place.cluster.clone()
+            },
             cluster_version,
             replica_key: place.replica.clone(),
             live,
@@ -171,6 +175,14 @@ pub async fn render_policy(
             .chain(rendered.auxiliaries.into_iter().map(|auxiliary| auxiliary.object));
         for mut object in all.filter(|object| !kind(object).is_empty()) {
             set_label(&mut object, names::label::APP_NAMESPACE, &frame.app.namespace);
+            for key in [
+                names::label::WORKLOAD_TYPE,
+                names::label::TRAIT_TYPE,
+                names::label::TRAIT_RESOURCE,
+            ] {
+                vela_apply::object::remove_metadata(&mut object, "labels", key);
+            }
+            set_label(&mut object, names::label::APP_CLUSTER, "");
             if vela_apply::object::name(&object).is_empty() {
                 set_name(&mut object, &policy.name);
             }
@@ -252,7 +264,25 @@ fn assemble(
             stage: auxiliary.stage,
         });
     }
+    keep_last(&mut out.objects);
     out
+}
+
+/// Of several manifests of one object the last one counts: a trait may replace what its component makes.
+fn keep_last(objects: &mut Vec<Object>) {
+    let mut kept: Vec<Object> = Vec::with_capacity(objects.len());
+    for object in std::mem::take(objects) {
+        let key = ResourceKey::of(&object.manifest, "");
+        let named = !vela_apply::object::name(&object.manifest).is_empty();
+        let same = |other: &Object| named && ResourceKey::of(&other.manifest, "") == key;
+        match kept.iter().position(same).and_then(|index| kept.get_mut(index)) {
+            // The workload stays the workload, whoever has the last word about it.
+            Some(workload) if workload.output.is_none() => workload.manifest = object.manifest,
+            Some(other) => *other = object,
+            None => kept.push(object),
+        }
+    }
+    *objects = kept;
 }
 
 fn is_namespace(manifest: &Value) -> bool {
@@ -261,7 +291,11 @@ fn is_namespace(manifest: &Value) -> bool {
 
 /// The live form of a manifest, `None` if it is not there.
 pub async fn live(session: &Session<'_>, manifest: &Value, place: &Place) -> Option<Value> {
-    let key = ResourceKey::of(manifest, &place.cluster);
+    let mut key = ResourceKey::of(manifest, &place.cluster);
+    let resolved = session.ctx.io.resolve(api_version(manifest), kind(manifest)).await;
+    if resolved.is_ok_and(|resource| !resource.namespaced) {
+        key.namespace.clear();
+    }
     let cached = session.ctx.live.get(api_version(manifest), &key).await.ok().flatten();
     if let Some(live) = cached {
         return Some(live.value());
@@ -315,6 +349,23 @@ pub async fn health(
     namespace.clone_into(&mut status.namespace);
     place.cluster.clone_into(&mut status.cluster);
     Ok(status)
+}
+
+/// What a workload's own conditions say about why it is not well.
+fn cause(workload: &Value) -> Option<String> {
+    let conditions = workload.pointer("/status/conditions").and_then(Value::as_array)?;
+    let text = |condition: &Value, key: &str| {
+        condition.get(key).and_then(Value::as_str).unwrap_or_default().to_owned()
+    };
+    conditions.iter().find_map(|condition| {
+        let (type_, status) = (text(condition, "type"), text(condition, "status"));
+        let is_bad = match type_.as_str() {
+            "Progressing" => status == "False",
+            other => (other.ends_with("Failure") || other == "Failed") && status == "True",
+        };
+        let message = text(condition, "message");
+        (is_bad && !message.is_empty()).then_some(message)
+    })
 }
 
 fn evaluate(renderer: &vela_render::Renderer, inputs: &Inputs) -> ComponentStatus {
@@ -373,6 +424,9 @@ fn evaluate(renderer: &vela_render::Renderer, inputs: &Inputs) -> ComponentStatu
             status.workload_healthy = health.healthy;
             status.message = health.message;
             status.details = health.details.unwrap_or_default().into_iter().collect();
+        }
+        if let Some(cause) = workload.filter(|_| !status.workload_healthy).and_then(cause) {
+            status.message = messages::with_cause(&status.message, &cause);
         }
         status.healthy = status.workload_healthy;
     }

@@ -175,8 +175,9 @@ impl Session<'_> {
         }
         let value = live.value();
         let options = self.options(Stage::Update);
+        // A rule that cannot be followed is told when the state is kept.
         plan::prepare(manifest, Some(&value), &options)
-            .is_ok_and(|prepared| plan::has_same_hash(&prepared, &value))
+            .map_or(true, |prepared| plan::has_same_hash(&prepared, &value))
     }
 
     async fn record(&mut self, manifests: &[Value], cluster: &str) -> Result<(), IoError> {
@@ -189,10 +190,10 @@ impl Session<'_> {
             if strategy == GcStrategy::OnAppUpdate { &mut current } else { &mut root }.push(record);
         }
         let (io, store) = (&*self.ctx.io, &*self.ctx.trackers);
-        self.trackers.record_in_root(io, store, root).await?;
         // The tracker of the run exists even if everything went to the root: it says that the run dispatched.
         let (generation, publish, revision) =
             (self.generation, self.publish_version.clone(), self.revision.clone());
+        self.trackers.record_in_root(io, store, &revision, root).await?;
         let run = Run { generation, publish_version: &publish, revision: &revision };
         let name = self.trackers.record_in_current(io, store, run, current).await?;
         let stale = self.trackers.views().iter().any(|tracker| {

@@ -10,7 +10,7 @@ use vela_api::names::{condition as types, event, phase};
 use vela_api::{AppStatus, Application, ApplicationRevision};
 use vela_apply::gc::Scope;
 use vela_apply::plan::PatchKind;
-use vela_cluster::{Identity, Target};
+use vela_cluster::{Identity, IoError, Target};
 use vela_workflow::WorkflowPhase;
 
 use crate::context::Context;
@@ -81,24 +81,23 @@ pub(super) async fn after_workflow(
     let ctx = session.ctx;
     status::phase_of(workflow).clone_into(&mut end.status.phase);
     let succeeded = workflow == WorkflowPhase::Succeeded;
+    if succeeded && let Err(error) = carry_over(session, run, &end.status).await {
+        status::set_collecting(&mut end.status, &messages::gc_failed(&error.to_string()), now);
+        end.again = Some(LOOK_AGAIN);
+        return;
+    }
+    let mut settled = workflow.is_final() || workflow == WorkflowPhase::Suspending;
+    if succeeded || workflow == WorkflowPhase::Suspending {
+        settled &= keep_state(session, app, end, now).await;
+    }
+    // After what drifted was put back: nothing else may happen that asks for another look.
     if succeeded {
-        let current = session.trackers.current(session.run());
-        end.status.applied_resources = session
-            .trackers
-            .records(&current)
-            .iter()
-            .map(|record| status::reference(record, vela_api::names::creator::WORKFLOW))
-            .collect();
-        if was_done {
+        if was_done && !health::is_managed(run) {
             health::refresh(session, run, &mut end.status).await;
         }
         if !status::is_healthy(&end.status.services) && !health::is_managed(run) {
             phase::UNHEALTHY.clone_into(&mut end.status.phase);
         }
-    }
-    let mut settled = workflow.is_final() || workflow == WorkflowPhase::Suspending;
-    if succeeded || workflow == WorkflowPhase::Suspending {
-        settled &= keep_state(session, app, end, now).await;
     }
     let goes_on =
         workflow == WorkflowPhase::Failed && session.policies.garbage_collect.continue_on_failure;
@@ -149,6 +148,51 @@ pub(super) async fn after_workflow(
     }
     // a suspended workflow with a timer is looked at when it is due
     end.settled = settled && (workflow.is_final() || end.again.is_none());
+}
+
+/// What earlier runs made of components whose step was skipped this time belongs to the present run: the components are
+/// still in the spec.
+async fn carry_over(
+    session: &mut Session<'_>,
+    run: &workflow::Run<'_>,
+    status: &AppStatus,
+) -> Result<(), IoError> {
+    let skipped = skipped_components(run, status);
+    let current = session.trackers.current(session.run());
+    let records = session.trackers.left_of(&current, &skipped);
+    if records.is_empty() {
+        return Ok(());
+    }
+    let (io, store) = (&*session.ctx.io, &*session.ctx.trackers);
+    let (publish, revision) = (session.publish_version.clone(), session.revision.clone());
+    let run = vela_apply::tracker::Run {
+        generation: session.generation,
+        publish_version: &publish,
+        revision: &revision,
+    };
+    session.trackers.record_in_current(io, store, run, records).await.map(|_| ())
+}
+
+/// Components in the spec whose step the run skipped.
+fn skipped_components(run: &workflow::Run<'_>, status: &AppStatus) -> Vec<String> {
+    let known = status.workflow.iter().flat_map(|workflow| &workflow.steps);
+    let skipped: Vec<&str> = known
+        .flat_map(|step| {
+            let subs = step.sub_steps.iter().map(|sub| (sub.name.as_str(), sub.phase.as_str()));
+            std::iter::once((step.name.as_str(), step.phase.as_str())).chain(subs)
+        })
+        .filter(|(_, phase)| *phase == "skipped")
+        .map(|(name, _)| name)
+        .collect();
+    let steps = run.workflow.steps.iter().flat_map(|step| {
+        std::iter::once((step, step.name.as_str()))
+            .chain(step.sub_steps.iter().map(|sub| (sub, step.name.as_str())))
+    });
+    steps
+        .filter(|(step, parent)| skipped.contains(&step.name.as_str()) || skipped.contains(parent))
+        .filter_map(|(step, _)| step.properties.get("value")?.get("name")?.as_str())
+        .map(str::to_owned)
+        .collect()
 }
 
 /// Puts drifted objects back. Returns whether all went well.

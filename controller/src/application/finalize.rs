@@ -3,6 +3,7 @@
 //! Answers for `handleFinalizers` in `application_controller.go`. The finalizer is added by a patch, not by writing the
 //! object back, so the generation stays what the user's write made it.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use jiff::Timestamp;
@@ -129,6 +130,39 @@ pub async fn delete(
         Ok(_) => {}
         Err(error) if error.is_gone() => {}
         Err(error) => return Err(error),
+    }
+    Ok(Next::Done)
+}
+
+/// How often the objects of an Application that vanished are looked at until they are gone.
+const GONE_LOOKS: u32 = 40;
+/// The time between two such looks.
+const GONE_PAUSE: Duration = Duration::from_millis(250);
+
+/// The Application vanished while it was worked on. A deletion that the API server decided before it saw our finalizer
+/// ignores it; what this look made for the Application (`fresh`: the finalizer is from this look) goes with it.
+///
+/// # Errors
+/// The API server's answer.
+pub async fn gone(
+    session: &mut Session<'_>,
+    app: &Application,
+    fresh: bool,
+) -> Result<Next, IoError> {
+    for _ in 0..GONE_LOOKS {
+        if !fresh || session.trackers.is_empty() {
+            break;
+        }
+        let collected = gc::collect(session, app, Scope::All, &[]).await;
+        if !collected.is_done() {
+            tokio::time::sleep(GONE_PAUSE).await;
+        }
+    }
+    // Our own writes may have put it back into the cache after the watch told of its end.
+    let key = Key::new(&*session.owner.namespace, &*session.owner.name);
+    let same = |found: &Arc<Application>| found.metadata.uid == app.metadata.uid;
+    if session.ctx.apps.get(&key).as_ref().is_some_and(same) {
+        session.ctx.apps.remove(&key, "");
     }
     Ok(Next::Done)
 }

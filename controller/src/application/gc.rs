@@ -92,7 +92,8 @@ async fn try_collect(
         depends_on: &depends_on,
     });
     let waiting = plan.waiting.clone();
-    carry_out(session, plan).await?;
+    let decided_for = (scope != Scope::All).then_some(app.metadata.generation);
+    carry_out(session, plan, decided_for).await?;
     Ok(waiting)
 }
 
@@ -109,20 +110,34 @@ fn dependencies(app: &Application, component: &str) -> Vec<String> {
     found.depends_on.iter().cloned().chain(sources).collect()
 }
 
-async fn carry_out(session: &mut Session<'_>, plan: Plan) -> Result<(), IoError> {
+/// Carries a plan out. With a generation: stops as soon as the spec is a newer one, which may want what the plan deletes.
+async fn carry_out(
+    session: &mut Session<'_>,
+    plan: Plan,
+    decided_for: Option<Option<i64>>,
+) -> Result<(), IoError> {
     let (io, store) = (&*session.ctx.io, &*session.ctx.trackers);
-    session.trackers.record_in_root(io, store, plan.to_root).await?;
+    let revision = session.revision.clone();
+    session.trackers.record_in_root(io, store, &revision, plan.to_root).await?;
     // The mark comes first: from then on the collection goes on whatever becomes of the spec.
     for name in &plan.marked {
         session.trackers.mark(io, name).await?;
     }
     for action in &plan.actions {
+        if decided_for.is_some_and(|generation| !is_newest(session, generation)) {
+            return Ok(());
+        }
         act(session, action).await?;
     }
     for name in &plan.finished {
         session.trackers.remove(io, store, name).await?;
     }
     Ok(())
+}
+
+fn is_newest(session: &Session<'_>, generation: Option<i64>) -> bool {
+    let key = Key::new(&*session.owner.namespace, &*session.owner.name);
+    session.ctx.apps.get(&key).is_some_and(|app| app.metadata.generation == generation)
 }
 
 async fn act(session: &Session<'_>, action: &Action) -> Result<(), IoError> {

@@ -53,6 +53,7 @@ const SHORTEST_INTERVAL: Duration = Duration::from_secs(10);
 /// # Errors
 /// Requests about the Application itself failed; it is looked at again.
 pub async fn reconcile(ctx: &Context, key: &Key) -> Result<Next, IoError> {
+    let told = ctx.queue.take_told(key);
     let Some(app) = ctx.apps.get(key) else {
         ctx.forget(key);
         return Ok(Next::Done);
@@ -62,7 +63,8 @@ pub async fn reconcile(ctx: &Context, key: &Key) -> Result<Next, IoError> {
     }
     let mut app = Application::clone(&app);
     let deleting = app.metadata.deletion_timestamp.is_some();
-    if !deleting && !finalize::is_on(&app) {
+    let fresh = !deleting && !finalize::is_on(&app);
+    if fresh {
         app = finalize::put_on(ctx, &app).await?;
     }
     let (mut session, bad_policies) = match session(ctx, &app) {
@@ -82,7 +84,8 @@ pub async fn reconcile(ctx: &Context, key: &Key) -> Result<Next, IoError> {
     }
     let memory = ctx.memory(key);
     let before = fingerprint(ctx, &session, &app).await?;
-    let rest = memory.lock().settled;
+    // What happened while the last look was under way is not part of what that look saw, and definitions never are.
+    let rest = memory.lock().settled.filter(|_| !told && !resolve::follows_definitions(&app));
     if let Some((known, due)) = rest
         && known == before
     {
@@ -97,13 +100,18 @@ pub async fn reconcile(ctx: &Context, key: &Key) -> Result<Next, IoError> {
     let now = Timestamp::now();
     let schedule = restart::schedule(ctx, &mut app, &mut wanted, now).await?;
     match Box::pin(phases::run(ctx, &mut session, &app, wanted, now)).await {
-        Err((status, failed)) => Box::pin(give_up(ctx, &app, status, failed)).await,
+        Err((status, failed)) => match Box::pin(give_up(ctx, &app, status, failed)).await {
+            Err(error) if error.is_gone() => finalize::gone(&mut session, &app, fresh).await,
+            other => other,
+        },
         Ok(end) => {
             let stored = match finalize::write_status(ctx, &app, &end.status).await {
                 Ok(stored) => stored,
                 // The Application changed meanwhile: its change is what counts.
                 Err(error) if error.is_conflict() => return Ok(Next::After(Duration::ZERO)),
-                Err(error) if error.is_gone() => return Ok(Next::Done),
+                Err(error) if error.is_gone() => {
+                    return finalize::gone(&mut session, &app, fresh).await;
+                }
                 Err(error) => return Err(error),
             };
             let app = stored.unwrap_or(app);

@@ -32,6 +32,9 @@ const BUILT_IN_POLICIES: [&str; 11] = [
     "debug",
 ];
 
+/// `spec.scope` of a PolicyDefinition whose output is a change of the Application.
+const APPLICATION_SCOPE: &str = "Application";
+
 /// Step types the engine runs itself.
 const BUILT_IN_STEPS: [&str; 5] =
     ["suspend", "step-group", "apply-component", "builtin-apply-component", "break"];
@@ -159,6 +162,7 @@ pub fn collect(
             used.traits.insert(ty.to_owned(), found);
         }
     }
+    collect_overrides(app, source, &mut used);
     for policy in rendered_policies(&app.spec.policies) {
         let ty = policy.type_.as_str();
         let found = source
@@ -167,7 +171,10 @@ pub fn collect(
             .ok_or_else(|| {
                 ParseError(source.definitions.missing::<PolicyDefinition>(source.namespace, ty))
             })?;
-        used.policies.insert(ty.to_owned(), found);
+        // Those that change the Application make no objects, and without their gate they do nothing.
+        if found.spec.scope != APPLICATION_SCOPE {
+            used.policies.insert(ty.to_owned(), found);
+        }
     }
     for step in steps.iter().flat_map(|step| std::iter::once(step).chain(&step.sub_steps)) {
         let ty = step.type_.as_str();
@@ -175,12 +182,39 @@ pub fn collect(
         if let Some(found) = source
             .find::<WorkflowStepDefinition>(ty)
             .or_else(|| source.stored(ty, |r| &r.spec.workflow_step_definitions))
-            .filter(|_| !BUILT_IN_STEPS.contains(&ty) || ty == "apply-component")
+            .filter(|_| !BUILT_IN_STEPS.contains(&ty))
         {
             used.steps.insert(ty.to_owned(), found);
         }
     }
     Ok(used)
+}
+
+/// Override policies may bring component and trait types that no component of the spec has.
+fn collect_overrides(app: &Application, source: Source<'_>, used: &mut Used) {
+    let overrides = app.spec.policies.iter().filter(|policy| policy.type_ == "override");
+    for value in overrides.filter_map(|policy| properties(policy.properties.as_ref())) {
+        let text = |value: &Value| value.get("type").and_then(Value::as_str).map(str::to_owned);
+        let components = value.get("components").and_then(Value::as_array);
+        for component in components.into_iter().flatten() {
+            if let Some(ty) = text(component).filter(|ty| !used.components.contains_key(ty))
+                && let Some(found) = source
+                    .find::<ComponentDefinition>(&ty)
+                    .or_else(|| source.stored(&ty, |r| &r.spec.component_definitions))
+            {
+                used.components.insert(ty, found);
+            }
+            let traits = component.get("traits").and_then(Value::as_array);
+            for ty in traits.into_iter().flatten().filter_map(text) {
+                if let Some(found) = source
+                    .find::<TraitDefinition>(&ty)
+                    .or_else(|| source.stored(&ty, |r| &r.spec.trait_definitions))
+                {
+                    used.traits.insert(ty, found);
+                }
+            }
+        }
+    }
 }
 
 /// The policies that have a PolicyDefinition.
@@ -209,14 +243,18 @@ pub fn part(component: &ApplicationComponent, used: &Used) -> Result<Part, Parse
         .traits
         .iter()
         .map(|t| {
-            stored(&used.traits, &t.type_)
-                .map(|found| Arc::new(to_render(found.as_ref())))
-                .ok_or_else(|| {
-                    ParseError(messages::in_component(
-                        &component.name,
-                        &messages::definition_not_in_revision("TraitDefinition", &t.type_),
-                    ))
-                })
+            let found = stored(&used.traits, &t.type_);
+            if let Some(found) =
+                found.filter(|t| vela_render::Stage::named(&t.spec.stage).is_none())
+            {
+                return Err(ParseError(messages::unknown_stage(&t.type_, &found.spec.stage)));
+            }
+            found.map(|found| Arc::new(to_render(found.as_ref()))).ok_or_else(|| {
+                ParseError(messages::in_component(
+                    &component.name,
+                    &messages::definition_not_in_revision("TraitDefinition", &t.type_),
+                ))
+            })
         })
         .collect::<Result<_, _>>()?;
     Ok(Part { component: component.clone(), definition: Arc::new(definition), workload, traits })

@@ -3,9 +3,10 @@
 use std::sync::Arc;
 
 use jiff::Timestamp;
-use vela_api::names::{condition as types, event, label};
+use vela_api::names::{condition as types, creator, event, label};
 use vela_api::reference::Revision as LatestRevision;
-use vela_api::{AppStatus, Application};
+use vela_api::{AppStatus, Application, ClusterObjectReference};
+use vela_apply::object;
 use vela_workflow::{convert, generate};
 
 use crate::context::Context;
@@ -62,8 +63,13 @@ pub(super) async fn run(
     };
     status::set_true(&mut status, types::PARSED, now);
     // Revision.
-    let auto_update = !resolve::pinned_annotation(app).is_empty();
-    let spec = revision::snapshot(&subject, &used, policies.clone(), referenced.clone());
+    let auto_update = resolve::follows_definitions(app);
+    let spec = revision::snapshot(
+        &subject,
+        &used,
+        resolve::stored_policies(&session.owner.namespace, &policies),
+        referenced.clone(),
+    );
     let choice = match pinned {
         Some(_) => Choice::Latest,
         None => revision::choose(&spec, &session.publish_version, &latest_name, &all, auto_update),
@@ -85,7 +91,10 @@ pub(super) async fn run(
         }
         Choice::New => match history::create(ctx, session, &subject, spec, &all, &status).await {
             Ok((name, hash)) => (name, hash, used),
-            Err(error) => return Err((status, Failed::revision(error.to_string()))),
+            Err(error) => {
+                tell_progress(ctx, app, &latest_name, PREPARED.get(..1).unwrap_or_default());
+                return Err((status, Failed::revision(error.to_string())));
+            }
         },
     };
     session.revision.clone_from(&name);
@@ -97,10 +106,14 @@ pub(super) async fn run(
     status::set_true(&mut status, types::REVISION, now);
     let frame = frame(&subject, &name, &hash);
     // Policies that are objects.
-    match apply_policies(session, &frame, &subject, &used).await {
-        Ok(()) => status::set_true(&mut status, types::POLICY, now),
-        Err(text) => return Err((status, Failed::policy(text))),
-    }
+    let by_policies = match apply_policies(session, &frame, &subject, &used).await {
+        Ok(applied) => applied,
+        Err(text) => {
+            tell_progress(ctx, app, &name, PREPARED.get(..2).unwrap_or_default());
+            return Err((status, Failed::policy(text)));
+        }
+    };
+    status::set_true(&mut status, types::POLICY, now);
     // Workflow.
     let token = if session.publish_version.is_empty() {
         name.clone()
@@ -115,6 +128,11 @@ pub(super) async fn run(
         Ok(workflow) => workflow,
         Err(error) => return Err((status, Failed::workflow(error.to_string()))),
     };
+    for reference in by_policies {
+        if !status.applied_resources.contains(&reference) {
+            status.applied_resources.push(reference);
+        }
+    }
     status::set_true(&mut status, types::RENDER, now);
     tell_progress(ctx, app, &token, &[(event::RENDERED, messages::RENDERED)]);
     let run = workflow::Run {
@@ -196,7 +214,8 @@ async fn apply_policies(
     frame: &Frame,
     app: &Application,
     used: &Used,
-) -> Result<(), String> {
+) -> Result<Vec<ClusterObjectReference>, String> {
+    let mut applied = Vec::new();
     let policies: Vec<_> = parse::rendered_policies(&app.spec.policies).cloned().collect();
     for policy in policies {
         let Some(found) = parse::stored(&used.policies, &policy.type_) else { continue };
@@ -209,8 +228,16 @@ async fn apply_policies(
             component::render_policy(session.ctx, frame, &policy, found.as_ref(), artifacts)
                 .await?;
         session.dispatch(&mut manifests, "").await?;
+        applied.extend(manifests.iter().map(|manifest| ClusterObjectReference {
+            api_version: object::api_version(manifest).to_owned(),
+            kind: object::kind(manifest).to_owned(),
+            name: object::name(manifest).to_owned(),
+            namespace: object::namespace(manifest).to_owned(),
+            creator: creator::POLICY.to_owned(),
+            ..ClusterObjectReference::default()
+        }));
     }
-    Ok(())
+    Ok(applied)
 }
 
 /// Whether a policy's template may look at what the components render to.

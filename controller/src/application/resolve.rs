@@ -14,8 +14,9 @@ use crate::queue::Key;
 use super::parse::{self, Used};
 use super::revision;
 
-pub(super) fn pinned_annotation(app: &Application) -> &str {
-    revision::annotation(&app.metadata, annotation::AUTO_UPDATE)
+/// Whether a new content of a definition makes a new revision.
+pub(super) fn follows_definitions(app: &Application) -> bool {
+    app.metadata.annotations.as_ref().is_some_and(|map| map.contains_key(annotation::AUTO_UPDATE))
 }
 
 /// What parsing found.
@@ -43,7 +44,7 @@ pub(super) fn collect(
     let source = parse::Source {
         definitions: &ctx.definitions,
         namespace,
-        auto_update: pinned_annotation(app) == "true",
+        auto_update: revision::annotation(&app.metadata, annotation::AUTO_UPDATE) == "true",
         fallback: latest,
     };
     let used = parse::collect(app, &steps, source).map_err(|error| error.to_string())?;
@@ -99,6 +100,22 @@ fn external_policies(
     Ok(found)
 }
 
+/// External policies as a revision holds them: by namespace and name, without what the server added.
+pub(super) fn stored_policies(
+    namespace: &str,
+    policies: &BTreeMap<String, Policy>,
+) -> BTreeMap<String, Policy> {
+    let stored = |(name, policy): (&String, &Policy)| {
+        let metadata = vela_api::ObjectMeta {
+            name: policy.metadata.name.clone(),
+            namespace: policy.metadata.namespace.clone(),
+            ..vela_api::ObjectMeta::default()
+        };
+        (format!("{namespace}/{name}"), Policy { metadata, ..policy.clone() })
+    };
+    policies.iter().map(stored).collect()
+}
+
 /// Everything as a revision holds it.
 pub(super) fn from_revision(revision: &ApplicationRevision) -> Found {
     fn all<T: Clone>(map: &BTreeMap<String, T>) -> BTreeMap<String, Arc<T>> {
@@ -113,7 +130,14 @@ pub(super) fn from_revision(revision: &ApplicationRevision) -> Found {
             policies: all(&spec.policy_definitions),
             steps: all(&spec.workflow_step_definitions),
         },
-        policies: spec.policies.clone(),
+        policies: spec
+            .policies
+            .iter()
+            .map(|(key, policy)| {
+                let name = key.rsplit('/').next().unwrap_or(key);
+                (name.to_owned(), policy.clone())
+            })
+            .collect(),
         workflow: spec.workflow.clone(),
     }
 }

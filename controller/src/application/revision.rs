@@ -107,6 +107,10 @@ fn embedded(app: &Application) -> Application {
     if let Some(map) = &mut annotations {
         map.remove(names::annotation::KUBECTL_LAST_APPLIED);
     }
+    let mut spec = app.spec.clone();
+    for (index, policy) in spec.policies.iter_mut().enumerate() {
+        policy.name = vela_workflow::generate::policy_name(policy, index);
+    }
     Application {
         api_version: Application::group_version(),
         kind: Application::KIND.to_owned(),
@@ -118,7 +122,7 @@ fn embedded(app: &Application) -> Application {
             namespace: app.metadata.namespace.clone(),
             ..ObjectMeta::default()
         },
-        spec: app.spec.clone(),
+        spec,
         ..Application::default()
     }
 }

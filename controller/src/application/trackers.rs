@@ -118,6 +118,28 @@ impl Trackers {
         out
     }
 
+    /// What trackers of earlier runs hold of some components and the current one does not, the newest first.
+    #[must_use]
+    pub fn left_of(&self, current: &str, components: &[String]) -> Vec<Record> {
+        let mut out: Vec<Record> = Vec::new();
+        let mut old: Vec<_> = self
+            .objects
+            .iter()
+            .filter(|object| Role::parse(&object.spec.type_) == Role::Versioned)
+            .filter(|object| object.metadata.name.as_deref() != Some(current))
+            .collect();
+        old.sort_by_key(|object| std::cmp::Reverse(object.spec.application_generation));
+        let held = self.desired(current);
+        for record in old.into_iter().flat_map(|object| &object.spec.managed_resources) {
+            let key = tracker::key_of(record);
+            let known = held.iter().chain(&out).any(|other| tracker::key_of(other) == key);
+            if !known && !record.deleted && components.contains(&record.component) {
+                out.push(record.clone());
+            }
+        }
+        out
+    }
+
     /// What a tracker says was written for an object before `manifest`, the newest first.
     #[must_use]
     pub fn previous(&self, key: &vela_apply::ResourceKey, manifest: &Value) -> Option<Value> {
@@ -159,6 +181,7 @@ impl Trackers {
         &mut self,
         io: &Io,
         store: &Store<ResourceTracker>,
+        revision: &str,
         records: Vec<Record>,
     ) -> Result<(), IoError> {
         if records.is_empty() {
@@ -166,7 +189,8 @@ impl Trackers {
         }
         let found = self.objects.iter().position(|o| Role::parse(&o.spec.type_) == Role::Root);
         let name = tracker::root_name(&self.owner.name, &self.owner.namespace);
-        let fresh = self.fresh(name, Role::Root, None);
+        let run = Run { generation: 0, publish_version: "", revision };
+        let fresh = self.fresh(name, Role::Root, run);
         self.record(io, store, found, fresh, records).await.map(|_| ())
     }
 
@@ -188,7 +212,7 @@ impl Trackers {
             .position(|o| !current.is_empty() && o.metadata.name.as_deref() == Some(&current));
         let (app, namespace) = (&self.owner.name, &self.owner.namespace);
         let name = tracker::versioned_name(app, namespace, run.generation, run.publish_version);
-        let fresh = self.fresh(name, Role::Versioned, Some(run));
+        let fresh = self.fresh(name, Role::Versioned, run);
         self.record(io, store, found, fresh, records).await
     }
 
@@ -247,7 +271,7 @@ impl Trackers {
         }
     }
 
-    fn fresh(&self, name: String, role: Role, run: Option<Run<'_>>) -> ResourceTracker {
+    fn fresh(&self, name: String, role: Role, run: Run<'_>) -> ResourceTracker {
         let owner = &self.owner;
         let mut labels = BTreeMap::from([
             (names::label::APP_NAME.to_owned(), owner.name.clone()),
@@ -257,20 +281,13 @@ impl Trackers {
         if !owner.shard.is_empty() {
             labels.insert(names::label::SCHEDULED_SHARD_ID.to_owned(), owner.shard.clone());
         }
-        let mut annotations = None;
-        let mut generation = 0;
-        if let Some(run) = run {
-            generation = run.generation;
-            if !run.revision.is_empty() {
-                labels.insert(names::label::APP_REVISION.to_owned(), run.revision.to_owned());
-            }
-            if !run.publish_version.is_empty() {
-                annotations = Some(BTreeMap::from([(
-                    names::annotation::PUBLISH_VERSION.to_owned(),
-                    run.publish_version.to_owned(),
-                )]));
-            }
+        if !run.revision.is_empty() {
+            labels.insert(names::label::APP_REVISION.to_owned(), run.revision.to_owned());
         }
+        let annotations = (!run.publish_version.is_empty()).then(|| {
+            let (key, value) = (names::annotation::PUBLISH_VERSION, run.publish_version);
+            BTreeMap::from([(key.to_owned(), value.to_owned())])
+        });
         let mut object = ResourceTracker::new("", &name);
         object.metadata = ObjectMeta {
             name: Some(name),
@@ -280,7 +297,7 @@ impl Trackers {
             ..ObjectMeta::default()
         };
         role.as_str().clone_into(&mut object.spec.type_);
-        object.spec.application_generation = generation;
+        object.spec.application_generation = run.generation;
         self.compression.clone_into(&mut object.spec.compression.type_);
         object
     }

@@ -38,7 +38,7 @@ pub trait Kind: Lookup + DeserializeOwned {
     fn applied_workloads(&self) -> &[String] {
         &[]
     }
-    /// Puts a copy without status into a revision.
+    /// Puts a copy into a revision.
     fn embed(&self, spec: &mut DefinitionRevisionSpec);
 }
 
@@ -81,7 +81,7 @@ macro_rules! kind {
                         ..ObjectMeta::default()
                     },
                     spec: self.spec.clone(),
-                    status: DefinitionStatus::default(),
+                    status: self.status.clone(),
                 };
             }
         }

@@ -185,13 +185,18 @@ pub fn current<'t>(trackers: &'t [Tracker], run: Run<'_>) -> Option<&'t Tracker>
             .filter(|tracker| tracker.publish_version == run.publish_version)
             .max_by_key(|tracker| tracker.generation);
     }
-    let unpinned: Vec<_> = versioned.filter(|tracker| tracker.publish_version.is_empty()).collect();
-    unpinned.iter().find(|tracker| tracker.generation == run.generation).copied().or_else(|| {
-        unpinned
-            .into_iter()
-            .filter(|tracker| !run.revision.is_empty() && tracker.revision == run.revision)
-            .max_by_key(|tracker| tracker.generation)
-    })
+    // An annotation moves no generation: the tracker of a publishVersion that was taken away goes on.
+    let (unpinned, published): (Vec<_>, Vec<_>) =
+        versioned.partition(|tracker| tracker.publish_version.is_empty());
+    let of_generation = |tracker: &&&Tracker| tracker.generation == run.generation;
+    let of_revision =
+        |tracker: &&&Tracker| !run.revision.is_empty() && tracker.revision == run.revision;
+    unpinned
+        .iter()
+        .find(of_generation)
+        .or_else(|| unpinned.iter().filter(of_revision).max_by_key(|tracker| tracker.generation))
+        .or_else(|| published.iter().find(of_generation))
+        .copied()
 }
 
 /// The versioned trackers that are not current, oldest first.

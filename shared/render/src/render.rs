@@ -335,8 +335,11 @@ impl Engine<'_> {
             context
                 .insert(format!("template-context-workload-{}", component.name).into(), template);
         }
+        // Traits of the last stage see the workload as it is in the cluster.
+        let live = context.get("output").cloned();
         for (index, t) in component.traits.iter().enumerate() {
-            self.apply_trait(index, t, context, run)
+            let live = live.as_ref().filter(|_| t.definition.stage == Stage::PostDispatch);
+            self.apply_trait(index, t, live, context, run)
                 .map_err(|failure| failure.of_trait(t.kind, component.name))?;
         }
         Ok(())
@@ -346,10 +349,13 @@ impl Engine<'_> {
         &mut self,
         index: usize,
         t: &Trait<'_>,
+        live: Option<&Value>,
         context: &mut Fields,
         run: &mut Run,
     ) -> Result<(), Failure> {
-        if let Some(base) = &run.base {
+        if let Some(live) = live {
+            context.insert("output".into(), live.clone());
+        } else if let Some(base) = &run.base {
             let value = base.export().map_err(|missing| {
                 Failure::from(messages::into_context("output", missing.first()))
             })?;

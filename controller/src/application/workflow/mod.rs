@@ -176,9 +176,8 @@ async fn apply_component(
     match apply(session, run, &component, &place).await {
         Err(text) => Outcome::of(Verdict::Error, text),
         Ok(done) => {
-            let healthy = super::status::is_healthy(std::slice::from_ref(&done.status));
             note(&done, &place, seen);
-            if !healthy {
+            if !done.ready {
                 // a component that takes long says what it lacks
                 let since = previous.and_then(|step| step.first_execute_time);
                 let long = since.is_some_and(|at| at.duration_until(Timestamp::now()) > PATIENCE);
@@ -244,6 +243,8 @@ pub struct Done {
     pub rendered: Rendered,
     /// Its health.
     pub status: ComponentStatus,
+    /// It is healthy, traits of the last stage aside: those hold no step up.
+    pub ready: bool,
 }
 
 /// Renders, dispatches stage by stage and looks at the health of one component.
@@ -295,11 +296,12 @@ pub async fn apply(
                 if status.message.is_empty() {
                     messages::WAITING_FOR_PREVIOUS_STAGE.clone_into(&mut status.message);
                 }
-                return Ok(Done { rendered: only, status });
+                return Ok(Done { rendered: only, status, ready: false });
             }
         }
     }
     let mut status = component::health(session, run.frame, &part, &rendered, place).await?;
+    let ready = super::status::is_healthy(std::slice::from_ref(&status));
     if status.workload_healthy && !rendered.pending.is_empty() {
         let live = live_workload(session, &component.name).await;
         rendered = component::render(ctx, run.frame, &part, place, live, true).await?;
@@ -318,7 +320,7 @@ pub async fn apply(
         }
         status = component::health(session, run.frame, &part, &rendered, place).await?;
     }
-    Ok(Done { rendered, status })
+    Ok(Done { rendered, status, ready })
 }
 
 /// Traits of later stages than `stage`.

@@ -175,6 +175,11 @@ pub fn plan(
         Claim::Share => return Ok(share(live, options.owner)),
         Claim::Refused(refusal) => return Err(refusal.into()),
     }
+    let keeps = options.stage == Stage::StateKeep;
+    let hands_off = |paths: &[String]| paths.iter().any(|path| path == "*");
+    if keeps && options.policies.apply_once_paths(prepared, options.stage).is_some_and(hands_off) {
+        return Ok(Write::Skip);
+    }
     let rule = options.policies.update_rule(prepared);
     if let Some(rule) = rule {
         for path in &rule.recreate_fields {
@@ -204,9 +209,62 @@ pub fn plan(
         );
     }
     if replace {
-        return Ok(replacement(modified, live));
+        // A PUT takes the server's defaults off again: what was written is there if the live object covers it.
+        let same = keeps
+            && covers(live, &without_hash(&modified))
+            && (!last_applied::is_exempt(&modified) || has_same_content(live, &modified));
+        return Ok(if same { Write::Skip } else { replacement(modified, live) });
     }
     Ok(patch(modified, live, options))
+}
+
+/// The hash of a manifest may be another one than that of the release that wrote it: that alone is no reason to write.
+fn without_hash(object: &Value) -> Value {
+    let mut object = object.clone();
+    crate::object::remove_metadata(&mut object, "labels", names::label::RENDER_HASH);
+    object
+}
+
+/// ConfigMaps and Secrets get no defaults: what is there more was added by somebody else.
+fn has_same_content(live: &Value, manifest: &Value) -> bool {
+    let section = |object: &Value, path: &str| object.pointer(path).cloned().unwrap_or_default();
+    ["/data", "/binaryData"].iter().all(|path| {
+        let (live, manifest) = (section(live, path), section(manifest, path));
+        covers(&live, &manifest) && covers(&manifest, &live)
+    })
+}
+
+/// Whether everything in `part` is in `whole` too; what is empty in `part` may be absent.
+fn covers(whole: &Value, part: &Value) -> bool {
+    match (whole, part) {
+        (Value::Object(whole), Value::Object(part)) => part.iter().all(|(key, part)| {
+            whole.get(key).map_or_else(|| is_empty(part), |whole| covers(whole, part))
+        }),
+        (Value::Array(whole), Value::Array(part)) => {
+            whole.len() == part.len() && whole.iter().zip(part).all(|(w, p)| covers(w, p))
+        }
+        (_, Value::Null) => true,
+        (whole, part) => same(whole, part),
+    }
+}
+
+/// Whether a patch is about nothing but the render hash.
+fn is_only_hash(patch: &Value) -> bool {
+    let only = |value: &Value, key: &str| {
+        value.as_object().filter(|map| map.len() == 1).and_then(|map| map.get(key)).cloned()
+    };
+    only(patch, "metadata")
+        .and_then(|metadata| only(&metadata, "labels"))
+        .is_some_and(|labels| only(&labels, names::label::RENDER_HASH).is_some())
+}
+
+fn is_empty(value: &Value) -> bool {
+    match value {
+        Value::Null => true,
+        Value::Object(map) => map.values().all(is_empty),
+        Value::Array(items) => items.is_empty(),
+        _ => false,
+    }
 }
 
 /// The object to POST.
@@ -216,8 +274,10 @@ fn created(prepared: &Value, live: Option<&Value>, options: &Options<'_>) -> Val
         let list = with_sharer(live.unwrap_or(&Value::Null), options.owner);
         set_annotation(&mut object, names::annotation::SHARED_BY, &list);
     }
-    last_applied::embed(&mut object);
-    set_annotation(&mut object, names::annotation::LAST_APPLIED_TIME, options.now);
+    if !last_applied::is_exempt(&object) {
+        last_applied::embed(&mut object);
+        set_annotation(&mut object, names::annotation::LAST_APPLIED_TIME, options.now);
+    }
     object
 }
 
@@ -236,7 +296,8 @@ fn share(live: &Value, owner: &Owner) -> Write {
 }
 
 fn replacement(mut object: Value, live: &Value) -> Write {
-    if json_merge::is_empty(&json_merge::three_way(&Value::Null, &object, live)) {
+    let more = last_applied::is_exempt(&object) && !has_same_content(live, &object);
+    if !more && json_merge::is_empty(&json_merge::three_way(&Value::Null, &object, live)) {
         return Write::Skip;
     }
     if let Some(metadata) = object.get_mut("metadata").and_then(Value::as_object_mut) {
@@ -262,11 +323,22 @@ fn patch(mut modified: Value, live: &Value, options: &Options<'_>) -> Write {
         map.remove(names::annotation::LAST_APPLIED_TIME);
     }
     let ty = strategic::type_of(group_of(api_version(&modified)), kind(&modified));
-    let (kind, body) = match ty {
+    let (kind, mut body) = match ty {
         Some(ty) => (PatchKind::Strategic, strategic::three_way(&original, &modified, live, ty)),
         None => (PatchKind::Merge, json_merge::three_way(&original, &modified, live)),
     };
-    if json_merge::is_empty(&body) { Write::Skip } else { Write::Patch { kind, body } }
+    // Typed clients write `creationTimestamp: null`; the server keeps its own.
+    if let Some(metadata) = body.get_mut("metadata").and_then(Value::as_object_mut) {
+        metadata.remove("creationTimestamp");
+        if metadata.is_empty() {
+            body.as_object_mut().map(|body| body.remove("metadata"));
+        }
+    }
+    let keeps = options.stage == Stage::StateKeep;
+    if json_merge::is_empty(&body) || (keeps && is_only_hash(&body)) {
+        return Write::Skip;
+    }
+    Write::Patch { kind, body }
 }
 
 /// Whether the live object already is what a dispatch would write (the render hash says so).

@@ -6,7 +6,7 @@ use vela_api::application::ApplicationComponent;
 use vela_workflow::{Reply, data};
 
 use crate::application::component::Place;
-use crate::application::{status, workflow};
+use crate::application::workflow;
 use crate::messages;
 
 use super::super::placement::{self, Named};
@@ -98,7 +98,7 @@ impl Calling<'_, '_, '_> {
                 let done = workflow::apply(self.session, self.run, &filled, &place).await;
                 let done = done.map_err(|error| messages::deploy_failed(cluster, &error))?;
                 workflow::note(&done, &place, self.seen);
-                if !status::is_healthy(std::slice::from_ref(&done.status)) {
+                if !done.ready {
                     reasons.push(messages::deploy_not_healthy(&key(&component.name, replica)));
                     continue;
                 }

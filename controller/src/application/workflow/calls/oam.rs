@@ -9,7 +9,7 @@ use vela_cluster::{Key, Target};
 use vela_workflow::Reply;
 
 use crate::application::workflow;
-use crate::application::{component, parse, status};
+use crate::application::{component, parse};
 use crate::messages;
 
 use super::{Calling, text};
@@ -65,7 +65,7 @@ impl Calling<'_, '_, '_> {
         workflow::note(&done, &place, self.seen);
         let returned = workflow::outputs(self.session, &done, &place).await;
         let waits = params.get("waitHealthy").and_then(Value::as_bool).unwrap_or(true);
-        if waits && !status::is_healthy(std::slice::from_ref(&done.status)) {
+        if waits && !done.ready {
             return Reply::ReturnsAndWait(returned, messages::WAIT_HEALTHY.to_owned());
         }
         Reply::Returns(returned)

@@ -1,0 +1,113 @@
+//! The process dies before its k-th write is sent, and after it was committed, for every k of every scenario: after the
+//! restart the end is the same.
+
+use serde_json::{Value, json};
+
+use super::server::Death;
+use super::{NAMESPACE, World, application};
+
+/// One step of a scenario.
+#[derive(Clone)]
+enum Step {
+    /// The Application is this.
+    Apply(Value),
+    /// Only this changes.
+    Annotate(&'static str, &'static str),
+    /// It is deleted.
+    Delete,
+    /// Somebody deletes a ConfigMap.
+    Lose(&'static str),
+}
+
+fn with_policy(mut app: Value, policy: &Value) -> Value {
+    app["spec"]["policies"] = json!([policy]);
+    app
+}
+
+fn scenarios() -> Vec<(&'static str, Vec<Step>)> {
+    use Step::{Annotate, Apply, Delete, Lose};
+    let one = |value| application("a", &[("c", &["x", "y"], value)]);
+    let two = application("a", &[("c", &["x", "y"], "1"), ("d", &["z"], "1")]);
+    let never = json!({"name": "keep", "type": "garbage-collect", "properties": {"rules": [
+        {"selector": {"componentNames": ["d"]}, "strategy": "onAppDelete"}]}});
+    let mut ordered = two.clone();
+    ordered["spec"]["components"][1]["dependsOn"] = json!(["c"]);
+    vec![
+        ("create", vec![Apply(one("1"))]),
+        ("create and delete", vec![Apply(one("1")), Delete]),
+        ("edit", vec![Apply(one("1")), Apply(one("2"))]),
+        ("add a component", vec![Apply(one("1")), Apply(two.clone())]),
+        ("remove a component", vec![Apply(two.clone()), Apply(one("1"))]),
+        (
+            "rename an object",
+            vec![Apply(one("1")), Apply(application("a", &[("c", &["x", "w"], "1")]))],
+        ),
+        ("there and back", vec![Apply(one("1")), Apply(one("2")), Apply(one("1"))]),
+        (
+            "publish twice",
+            vec![
+                Apply(one("1")),
+                Annotate("app.oam.dev/publishVersion", "p1"),
+                Annotate("app.oam.dev/publishVersion", "p2"),
+            ],
+        ),
+        ("an object is lost", vec![Apply(two.clone()), Lose("z"), Apply(one("3"))]),
+        ("a rule, and deletion", vec![Apply(with_policy(two, &never)), Delete]),
+        ("components in order", vec![Apply(ordered), Delete]),
+    ]
+}
+
+/// Runs a scenario; the process dies at `death`. Returns whether it did.
+async fn run(name: &str, steps: &[Step], death: Option<Death>) -> bool {
+    let world = World::new();
+    world.server.state.lock().death = death;
+    let mut process = world.start();
+    let mut deaths = 0;
+    for step in steps {
+        world.server.outside(|state| match step {
+            Step::Apply(app) => {
+                let mut app = app.clone();
+                if let Some(old) = state.get("applications", NAMESPACE, "a") {
+                    let mut metadata = old["metadata"].clone();
+                    metadata["annotations"] = old["metadata"]["annotations"].clone();
+                    app["metadata"] = metadata;
+                    app["status"] = old["status"].clone();
+                }
+                state.put("applications", app);
+            }
+            Step::Annotate(key, value) => {
+                let mut app = state.get("applications", NAMESPACE, "a").cloned().unwrap();
+                app["metadata"]["annotations"][*key] = json!(value);
+                state.put("applications", app);
+            }
+            Step::Delete => {
+                state.delete("applications", NAMESPACE, "a");
+            }
+            Step::Lose(map) => {
+                state.delete("configmaps", NAMESPACE, map);
+            }
+        });
+        deaths += world.settle(&mut process, "a").await;
+        let faults = world.faults("a");
+        assert!(faults.is_empty(), "{name}, death {death:?}: {faults:#?}");
+    }
+    deaths > 0
+}
+
+#[tokio::test]
+async fn the_process_may_die_at_any_write() {
+    let mut points = 0;
+    for (name, steps) in scenarios() {
+        assert!(!run(name, &steps, None).await);
+        for at in 1.. {
+            let before = run(name, &steps, Some(Death::Before(at))).await;
+            let after = run(name, &steps, Some(Death::After(at))).await;
+            if !before && !after {
+                assert!(at > 5, "{name}: only {at} writes");
+                break;
+            }
+            points += 2;
+        }
+    }
+    assert!(points > 200, "only {points} moments of death");
+}

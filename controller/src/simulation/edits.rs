@@ -1,0 +1,170 @@
+//! Random edits at random moments: between two looks, or between any two requests of a look.
+
+use serde_json::{Value, json};
+
+use super::server::State;
+use super::{NAMESPACE, World, application};
+
+/// Steps of the random walk; more with `VELA_SIMULATION_STEPS`.
+const STEPS: usize = 600;
+
+fn steps() -> usize {
+    std::env::var("VELA_SIMULATION_STEPS").ok().and_then(|text| text.parse().ok()).unwrap_or(STEPS)
+}
+
+/// A small world, so that things come back: two components, four names, three values.
+fn random_app(random: &mut fastrand::Rng) -> Value {
+    let mut free = vec!["w", "x", "y", "z"];
+    random.shuffle(&mut free);
+    let mut components = Vec::new();
+    for name in ["c", "d"] {
+        let count = random.usize(1..=2);
+        let names = free.split_off(free.len() - count);
+        components.push((name, names, ["1", "2", "3"][random.usize(..3)]));
+    }
+    if random.u8(..4) == 0 {
+        components.pop();
+    }
+    let borrowed: Vec<(&str, &[&str], &str)> =
+        components.iter().map(|(name, names, value)| (*name, names.as_slice(), *value)).collect();
+    application("a", &borrowed)
+}
+
+/// One edit; says what it was.
+fn edit(
+    random: &mut fastrand::Rng,
+    history: &mut Vec<Value>,
+) -> (String, impl FnOnce(&mut State) + Send + use<>) {
+    let kind = random.u8(..20);
+    let fresh = random_app(random);
+    let old = history.get(random.usize(..history.len().max(1))).cloned();
+    let version = format!("p{}", random.u8(..3));
+    let lost = ["w", "x", "y", "z"][random.usize(..4)];
+    let app = match kind {
+        0..=7 => fresh,
+        8..=11 => old.unwrap_or(fresh),
+        _ => Value::Null,
+    };
+    if app.is_object() {
+        history.push(app.clone());
+        if history.len() > 4 {
+            history.remove(0);
+        }
+    }
+    let say = match kind {
+        0..=7 => "a new spec",
+        8..=11 => "an old spec",
+        12 => "an edit without meaning",
+        13 => "deletion",
+        14 => "publish",
+        15 => "unpublish",
+        16 => "an object is lost",
+        17 => "an object drifts",
+        18 => "restart",
+        _ => "a scheduled restart",
+    };
+    let happen = move |state: &mut State| {
+        let stored = state.get("applications", NAMESPACE, "a").cloned();
+        if app.is_object() {
+            let mut app = app;
+            if let Some(stored) = stored {
+                if stored["metadata"]["deletionTimestamp"].is_string() {
+                    return;
+                }
+                app["metadata"] = stored["metadata"].clone();
+                // A published Application ignores edits until the next version: keep the walk simple.
+                if let Some(annotations) = app["metadata"]["annotations"].as_object_mut() {
+                    annotations.remove("app.oam.dev/publishVersion");
+                }
+                app["status"] = stored["status"].clone();
+            }
+            state.put("applications", app);
+            return;
+        }
+        let Some(mut stored) = stored else { return };
+        let annotation = |stored: &mut Value, key: &str, value: Value| {
+            stored["metadata"]["annotations"][key] = value;
+        };
+        match kind {
+            12 => stored["spec"]["components"][0]["traits"] = json!([]),
+            13 => {
+                state.delete("applications", NAMESPACE, "a");
+                return;
+            }
+            14 => annotation(&mut stored, "app.oam.dev/publishVersion", json!(version)),
+            15 => {
+                if let Some(map) = stored["metadata"]["annotations"].as_object_mut() {
+                    map.remove("app.oam.dev/publishVersion");
+                }
+            }
+            16 => {
+                state.delete("configmaps", NAMESPACE, lost);
+                return;
+            }
+            17 => {
+                if let Some(mut map) = state.get("configmaps", NAMESPACE, lost).cloned() {
+                    map["data"]["v"] = json!("drift");
+                    state.put("configmaps", map);
+                }
+                return;
+            }
+            18 => annotation(&mut stored, "app.oam.dev/restart-workflow", json!("true")),
+            _ => annotation(&mut stored, "app.oam.dev/restart-workflow", json!("24h")),
+        }
+        state.put("applications", stored);
+    };
+    (say.to_owned(), happen)
+}
+
+async fn walk(seed: u64, steps: usize) {
+    let mut random = fastrand::Rng::with_seed(seed);
+    let world = World::new();
+    let mut process = world.start();
+    let mut history = Vec::new();
+    let mut told = Vec::new();
+    let mut done = 0;
+    while done < steps {
+        // A burst of edits: some between looks, some in the middle of one.
+        for _ in 0..random.usize(1..=4) {
+            let (say, happen) = edit(&mut random, &mut history);
+            done += 1;
+            if random.bool() {
+                let after = random.usize(1..12);
+                told.push(format!("{say}, {after} requests later"));
+                world.server.state.lock().interruption = Some((after, Box::new(happen)));
+                let _ = world.look(&process, "a").await;
+                let late = world.server.state.lock().interruption.take();
+                if let Some((_, happen)) = late {
+                    world.server.outside(happen);
+                }
+            } else {
+                told.push(say);
+                world.server.outside(happen);
+                if random.bool() {
+                    let _ = world.look(&process, "a").await;
+                }
+            }
+        }
+        if random.u8(..8) == 0 {
+            told.push("the process starts anew".to_owned());
+            process = world.start();
+        }
+        world.settle(&mut process, "a").await;
+        let faults = world.faults("a");
+        let last = told.len().saturating_sub(12);
+        assert!(
+            faults.is_empty(),
+            "seed {seed}: {faults:#?}\nafter {:#?}\n{:#}",
+            &told[last..],
+            world.app("a")
+        );
+    }
+}
+
+#[tokio::test]
+async fn random_edits_end_as_a_fresh_apply_would() {
+    let steps = steps();
+    for seed in 0..6 {
+        walk(seed, steps / 6).await;
+    }
+}

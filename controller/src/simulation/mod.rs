@@ -1,0 +1,255 @@
+//! Applications driven through the real reconcile against an API server in memory: random edits at random moments, and the
+//! death of the process at every write. The oracle is the server: nothing the newest spec wants is ever deleted, nothing is
+//! leaked, and the end is what a fresh apply would have made.
+
+mod crash;
+mod edits;
+mod server;
+
+use std::collections::{BTreeMap, HashMap};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
+
+use parking_lot::Mutex;
+use serde_json::{Value, json};
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
+use vela_api::{Application, ApplicationRevision, ResourceTracker};
+use vela_cluster::{Io, LiveObjects, Store, Stored};
+use vela_render::{ClusterVersion, Options, Renderer};
+use vela_serve::metrics::Registry;
+use vela_serve::pool::Pool;
+
+use crate::application;
+use crate::context::{AllowedTypes, Context, DefinitionQueues, Settings};
+use crate::definitions::Definitions;
+use crate::events::Recorder;
+use crate::metrics::Metrics;
+use crate::outside::egress::Egress;
+use crate::queue::{Key, Next, Queue};
+
+use server::{Server, State};
+
+/// The namespace of all Applications.
+const NAMESPACE: &str = "n";
+/// A component of this type makes one ConfigMap per name.
+const TEMPLATE: &str = r#"
+output: {apiVersion: "v1", kind: "ConfigMap", metadata: name: parameter.names[0], data: v: parameter.value}
+outputs: {
+    for index, name in parameter.names if index > 0 {
+        "\(name)": {apiVersion: "v1", kind: "ConfigMap", metadata: "name": name, data: v: parameter.value}
+    }
+}
+parameter: {names: [...string], value: string}
+"#;
+
+/// What outlives a process: the server, and expensive things without state.
+pub(super) struct World {
+    server: Server,
+    renderer: Arc<Renderer>,
+    pool: Arc<Pool>,
+    started: AtomicUsize,
+}
+
+/// The process under test.
+struct Process {
+    number: usize,
+    context: Context,
+    stop: CancellationToken,
+}
+
+impl Drop for Process {
+    fn drop(&mut self) {
+        self.stop.cancel();
+    }
+}
+
+impl World {
+    pub(super) fn new() -> Self {
+        let server = Server::default();
+        server.outside(|state| {
+            state.put(
+                "componentdefinitions",
+                json!({
+                    "apiVersion": "core.oam.dev/v1beta1", "kind": "ComponentDefinition",
+                    "metadata": {"name": "maps", "namespace": "vela-system"},
+                    "spec": {"workload": {"definition": {"apiVersion": "v1", "kind": "ConfigMap"}},
+                        "schematic": {"cue": {"template": TEMPLATE}}},
+                }),
+            );
+        });
+        Self {
+            server,
+            renderer: Arc::new(Renderer::new(Options::default())),
+            pool: Arc::new(Pool::new("cue", 1, 8).unwrap()),
+            started: AtomicUsize::new(0),
+        }
+    }
+
+    fn start(&self) -> Process {
+        let stop = CancellationToken::new();
+        let number = self.started.fetch_add(1, Ordering::Relaxed);
+        let client = self.server.client(number);
+        let io = Arc::new(Io::new(client));
+        let queue = Arc::new(Queue::default());
+        let live =
+            LiveObjects::new(Arc::clone(&io), Arc::new(|_| {}), TaskTracker::new(), stop.clone());
+        let registry = Registry::new("simulation", "0").unwrap();
+        let definitions =
+            Definitions { system_namespace: "vela-system".to_owned(), ..Definitions::default() };
+        for object in self.server.state.lock().all("componentdefinitions") {
+            let _ = definitions.components.put(serde_json::from_value(object.clone()).unwrap());
+        }
+        let context = Context {
+            io,
+            live,
+            apps: Arc::default(),
+            revisions: Arc::default(),
+            trackers: Arc::default(),
+            definitions: Arc::new(definitions),
+            renderer: Arc::clone(&self.renderer),
+            pool: Arc::clone(&self.pool),
+            workflow: application::workflow::shared::Shared::new(Egress::default()),
+            events: Recorder::new("Application").0,
+            metrics: Metrics::new(&registry).unwrap(),
+            settings: Settings {
+                gates: vela_serve::gates::Gates::default(),
+                system_namespace: "vela-system".to_owned(),
+                resync: Duration::from_secs(300),
+                reconcile_timeout: Duration::from_secs(180),
+                application_revision_limit: 2,
+                definition_revision_limit: 2,
+                dispatch_concurrency: 1,
+                allow_cross_namespace: true,
+                allowed_types: AllowedTypes::All,
+                disable_component_revision: true,
+                version: "simulation".to_owned(),
+                ignore_without_version: false,
+                ignore_definitions_without_version: false,
+                default_user: String::new(),
+                workflow: vela_workflow::Options::default(),
+                cluster_version: ClusterVersion::default(),
+            },
+            queue,
+            definition_queues: DefinitionQueues::default(),
+            memories: Mutex::new(HashMap::new()),
+        };
+        self.server.state.lock().apps = Some(Arc::clone(&context.apps));
+        Process { number, context, stop }
+    }
+
+    /// The caches catch up with the server, except for what watches bring by themselves.
+    fn sync(&self, process: &Process) {
+        let state = self.server.state.lock();
+        refill::<Application>(&process.context.apps, &state, "applications");
+        refill::<ApplicationRevision>(&process.context.revisions, &state, "applicationrevisions");
+        refill::<ResourceTracker>(&process.context.trackers, &state, "resourcetrackers");
+    }
+
+    /// One look at an Application; `None` if the process died.
+    async fn look(&self, process: &Process, name: &str) -> Option<Next> {
+        while !self.server.state.lock().has_seen(process.number) {
+            tokio::task::yield_now().await;
+        }
+        self.sync(process);
+        let key = Key::new(NAMESPACE, name);
+        process.context.queue.add(key.clone());
+        let look = Box::pin(application::reconcile(&process.context, &key));
+        let next = look.await.unwrap_or(Next::Failed);
+        (!self.server.state.lock().dead).then_some(next)
+    }
+
+    /// Looks until nothing is left to do; a process that dies is started again. Returns how often it died.
+    async fn settle(&self, process: &mut Process, name: &str) -> usize {
+        let mut deaths = 0;
+        for _ in 0..200 {
+            let before = self.server.state.lock().last_map();
+            match self.look(process, name).await {
+                None => {
+                    deaths += 1;
+                    let mut state = self.server.state.lock();
+                    (state.dead, state.death) = (false, None);
+                    drop(state);
+                    *process = self.start();
+                }
+                Some(Next::Failed) => {}
+                Some(Next::After(delay)) if delay < Duration::from_secs(60) => {}
+                // What changed meanwhile asks for another look.
+                Some(_) if self.server.state.lock().last_map() != before => {}
+                Some(_) => return deaths,
+            }
+            tokio::time::sleep(Duration::from_millis(1)).await;
+        }
+        panic!("{name} does not settle: {:#}", self.app(name));
+    }
+
+    fn app(&self, name: &str) -> Value {
+        let state = self.server.state.lock();
+        state.get("applications", NAMESPACE, name).cloned().unwrap_or_default()
+    }
+
+    /// What is wrong with a settled Application: compared with what a fresh apply would leave.
+    fn faults(&self, name: &str) -> Vec<String> {
+        let state = self.server.state.lock();
+        let mut faults = state.crimes.clone();
+        let app = state.get("applications", NAMESPACE, name);
+        let wanted = app.map(State::wanted).unwrap_or_default();
+        let is_of_app = |object: &&Value| {
+            object.pointer("/metadata/labels/app.oam.dev~1name") == Some(&json!(name))
+        };
+        let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
+        let live: BTreeMap<String, String> = state
+            .all("configmaps")
+            .into_iter()
+            .filter(is_of_app)
+            .map(|map| (text(&map["metadata"]["name"]), text(&map["data"]["v"])))
+            .collect();
+        if live != wanted {
+            faults.push(format!("there is {live:?}, wanted is {wanted:?}"));
+        }
+        let trackers: Vec<_> =
+            state.all("resourcetrackers").into_iter().filter(is_of_app).collect();
+        let versioned = trackers.iter().filter(|t| t["spec"]["type"] == "versioned").count();
+        let most = usize::from(!wanted.is_empty());
+        if versioned != most
+            || trackers.iter().any(|t| t["metadata"]["deletionTimestamp"].is_string())
+        {
+            let names: Vec<_> = trackers.iter().map(|t| text(&t["metadata"]["name"])).collect();
+            faults.push(format!("trackers {names:?}"));
+        }
+        let revisions = state.all("applicationrevisions").into_iter().filter(is_of_app).count();
+        match app {
+            None if revisions > 0 => faults.push(format!("{revisions} revisions are left")),
+            Some(app) if app["status"]["status"] != "running" => {
+                faults.push(format!("the phase is {}", app["status"]["status"]));
+            }
+            Some(_) if revisions > 3 => faults.push(format!("{revisions} revisions")),
+            _ => {}
+        }
+        faults
+    }
+}
+
+fn refill<T: Stored + serde::de::DeserializeOwned>(store: &Store<T>, state: &State, plural: &str) {
+    store.begin_list();
+    for object in state.all(plural) {
+        store.list_item(serde_json::from_value(object.clone()).unwrap());
+    }
+    let _ = store.end_list();
+}
+
+/// An Application of components `(name, names of its ConfigMaps, value)`.
+fn application(name: &str, components: &[(&str, &[&str], &str)]) -> Value {
+    let components: Vec<Value> = components
+        .iter()
+        .map(|(name, names, value)| {
+            json!({"name": name, "type": "maps", "properties": {"names": names, "value": value}})
+        })
+        .collect();
+    json!({
+        "apiVersion": "core.oam.dev/v1beta1", "kind": "Application",
+        "metadata": {"name": name, "namespace": NAMESPACE},
+        "spec": {"components": components},
+    })
+}

@@ -1,0 +1,432 @@
+//! An API server in memory: enough of it for the reconciles of Applications whose objects are ConfigMaps, with a log of every
+//! write and a point at which the process that writes dies.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use http::{Method, Request, Response};
+use kube::Client;
+use kube::client::Body;
+use parking_lot::Mutex;
+use serde_json::{Map, Value, json};
+use tokio::sync::Notify;
+use tower::service_fn;
+use vela_api::Application;
+use vela_cluster::Store;
+
+/// Group version, plural, kind, namespaced.
+const KINDS: [(&str, &str, &str, bool); 11] = [
+    ("v1", "configmaps", "ConfigMap", true),
+    ("v1", "events", "Event", true),
+    ("core.oam.dev/v1beta1", "applications", "Application", true),
+    ("core.oam.dev/v1beta1", "applicationrevisions", "ApplicationRevision", true),
+    ("core.oam.dev/v1beta1", "resourcetrackers", "ResourceTracker", false),
+    ("core.oam.dev/v1beta1", "componentdefinitions", "ComponentDefinition", true),
+    ("core.oam.dev/v1beta1", "traitdefinitions", "TraitDefinition", true),
+    ("core.oam.dev/v1beta1", "policydefinitions", "PolicyDefinition", true),
+    ("core.oam.dev/v1beta1", "workflowstepdefinitions", "WorkflowStepDefinition", true),
+    ("core.oam.dev/v1beta1", "workloaddefinitions", "WorkloadDefinition", true),
+    ("core.oam.dev/v1beta1", "definitionrevisions", "DefinitionRevision", true),
+];
+
+/// Plural, namespace, name.
+pub(super) type Place = (String, String, String);
+
+/// When the process that writes dies.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Death {
+    /// Before its n-th write (counted from 1) is sent.
+    Before(usize),
+    /// After it was committed, before the answer is read.
+    After(usize),
+}
+
+/// What happens at a moment between two requests.
+pub(super) type Interruption = Box<dyn FnOnce(&mut State) + Send>;
+
+/// Everything the server knows.
+#[derive(Default)]
+pub(super) struct State {
+    pub(super) objects: BTreeMap<Place, Value>,
+    version: u64,
+    /// Changes for watches: version, type, plural, object.
+    changes: Vec<(u64, &'static str, String, Value)>,
+    /// Up to which version the processes that were started saw the ConfigMaps, by their number.
+    seen: BTreeMap<usize, u64>,
+    /// Writes of the process under test, dry runs aside.
+    pub(super) writes: usize,
+    /// Deletions of ConfigMaps by the process under test, at the moment they happened, as judged by `judge`.
+    pub(super) crimes: Vec<String>,
+    pub(super) death: Option<Death>,
+    pub(super) dead: bool,
+    /// The process's cache of Applications: its watch is never late.
+    pub(super) apps: Option<Arc<Store<Application>>>,
+    /// Happens when the process under test has sent so many further requests.
+    pub(super) interruption: Option<(usize, Interruption)>,
+}
+
+/// The server.
+#[derive(Clone, Default)]
+pub(super) struct Server {
+    pub(super) state: Arc<Mutex<State>>,
+    changed: Arc<Notify>,
+}
+
+impl State {
+    pub(super) fn get(&self, plural: &str, namespace: &str, name: &str) -> Option<&Value> {
+        self.objects.get(&(plural.to_owned(), namespace.to_owned(), name.to_owned()))
+    }
+
+    pub(super) fn all(&self, plural: &str) -> Vec<&Value> {
+        self.objects
+            .iter()
+            .filter(|((kind, ..), _)| kind == plural)
+            .map(|(_, value)| value)
+            .collect()
+    }
+
+    fn stamp(&mut self, object: &mut Value) -> u64 {
+        self.version += 1;
+        object["metadata"]["resourceVersion"] = json!(self.version.to_string());
+        self.version
+    }
+
+    /// The version of the last change of a ConfigMap.
+    pub(super) fn last_map(&self) -> u64 {
+        let maps = self.changes.iter().rev().find(|(_, _, plural, _)| plural == "configmaps");
+        maps.map(|(version, ..)| *version).unwrap_or_default()
+    }
+
+    /// Whether a process saw every change of a ConfigMap; one that looks at none sees them all.
+    pub(super) fn has_seen(&self, process: usize) -> bool {
+        self.seen.get(&process).is_none_or(|seen| *seen >= self.last_map())
+    }
+
+    /// Creates or replaces an object as it is.
+    pub(super) fn put(&mut self, plural: &str, mut object: Value) -> Value {
+        let text = |key: &str| object["metadata"][key].as_str().unwrap_or_default().to_owned();
+        let place = (plural.to_owned(), text("namespace"), text("name"));
+        let old = self.objects.get(&place).cloned();
+        if let Some(map) = object.as_object_mut() {
+            map.retain(|_, value| !value.is_null());
+        }
+        match &old {
+            Some(old) => {
+                let mut generation = old["metadata"]["generation"].as_i64().unwrap_or(1);
+                generation += i64::from(old["spec"] != object["spec"]);
+                object["metadata"]["generation"] = json!(generation);
+                object["metadata"]["uid"] = old["metadata"]["uid"].clone();
+            }
+            None => {
+                object["metadata"]["generation"] = json!(1);
+                object["metadata"]["uid"] = json!(format!("uid-{}", self.version + 1));
+                object["metadata"]["creationTimestamp"] = json!("2026-01-01T00:00:00Z");
+            }
+        }
+        if old.as_ref().is_some_and(|old| without_version(old) == without_version(&object)) {
+            return old.unwrap_or_default();
+        }
+        let version = self.stamp(&mut object);
+        let is_gone = object["metadata"]["deletionTimestamp"].is_string()
+            && object["metadata"]["finalizers"].as_array().is_none_or(Vec::is_empty);
+        if is_gone {
+            self.forget(&place, object.clone());
+            return object;
+        }
+        let type_ = if old.is_some() { "MODIFIED" } else { "ADDED" };
+        self.changes.push((version, type_, place.0.clone(), object.clone()));
+        self.objects.insert(place, object.clone());
+        object
+    }
+
+    /// Deletes as the API server does: at once, or by a mark where finalizers are.
+    pub(super) fn delete(&mut self, plural: &str, namespace: &str, name: &str) -> Option<Value> {
+        let place = (plural.to_owned(), namespace.to_owned(), name.to_owned());
+        let mut object = self.objects.get(&place)?.clone();
+        if object["metadata"]["finalizers"].as_array().is_none_or(Vec::is_empty) {
+            self.stamp(&mut object);
+            self.forget(&place, object.clone());
+        } else if !object["metadata"]["deletionTimestamp"].is_string() {
+            object["metadata"]["deletionTimestamp"] = json!("2026-01-01T00:00:01Z");
+            object = self.put(plural, object);
+        }
+        Some(object)
+    }
+
+    fn forget(&mut self, place: &Place, object: Value) {
+        self.objects.remove(place);
+        let uid = object["metadata"]["uid"].clone();
+        self.changes.push((self.version, "DELETED", place.0.clone(), object));
+        // The cluster's own garbage collector.
+        let owned: Vec<Place> = self
+            .objects
+            .iter()
+            .filter(|(_, object)| {
+                let owners = object["metadata"]["ownerReferences"].as_array();
+                owners.into_iter().flatten().any(|owner| owner["uid"] == uid)
+            })
+            .map(|(place, _)| place.clone())
+            .collect();
+        for (plural, namespace, name) in owned {
+            self.delete(&plural, &namespace, &name);
+        }
+    }
+
+    /// The ConfigMaps the newest spec of an Application wants.
+    pub(super) fn wanted(app: &Value) -> BTreeMap<String, String> {
+        let mut out = BTreeMap::new();
+        if app["metadata"]["deletionTimestamp"].is_string() {
+            return out;
+        }
+        for component in app["spec"]["components"].as_array().into_iter().flatten() {
+            let value = component["properties"]["value"].as_str().unwrap_or_default();
+            for name in component["properties"]["names"].as_array().into_iter().flatten() {
+                out.insert(name.as_str().unwrap_or_default().to_owned(), value.to_owned());
+            }
+        }
+        out
+    }
+
+    /// A ConfigMap is about to be deleted by the process under test.
+    fn judge(&mut self, namespace: &str, name: &str) {
+        let wants = |app: &&Value| {
+            app["metadata"]["namespace"] == namespace && Self::wanted(app).contains_key(name)
+        };
+        if let Some(app) = self.all("applications").into_iter().find(wants) {
+            let text = format!("{name} is deleted, but {} wants it", app["metadata"]["name"]);
+            self.crimes.push(text);
+        }
+    }
+
+    fn answer(&mut self, method: &Method, uri: &http::Uri, body: &Value) -> (u16, Value) {
+        if self.dead {
+            return failure(503, "ServiceUnavailable");
+        }
+        let dry = uri.query().is_some_and(|query| query.contains("dryRun"));
+        let writes = method != Method::GET && !dry && !uri.path().contains("/events");
+        if writes {
+            self.writes += 1;
+            if self.death == Some(Death::Before(self.writes)) {
+                self.dead = true;
+                return failure(503, "ServiceUnavailable");
+            }
+        }
+        let kept = dry.then(|| (self.objects.clone(), self.version, self.changes.len()));
+        let answer = self.carry_out(method, uri.path(), body);
+        if let Some((objects, version, changes)) = kept {
+            self.objects = objects;
+            self.version = version;
+            self.changes.truncate(changes);
+        }
+        if let Some((left, _)) = &mut self.interruption {
+            *left = left.saturating_sub(1);
+            if *left == 0
+                && let Some((_, happen)) = self.interruption.take()
+            {
+                happen(self);
+                if let Some(apps) = self.apps.clone() {
+                    super::refill(&apps, self, "applications");
+                }
+            }
+        }
+        if writes && self.death == Some(Death::After(self.writes)) {
+            self.dead = true;
+            return failure(503, "ServiceUnavailable");
+        }
+        answer
+    }
+
+    fn carry_out(&mut self, method: &Method, path: &str, body: &Value) -> (u16, Value) {
+        let Some(request) = Parsed::of(path) else { return failure(404, "NotFound") };
+        let Parsed { plural, namespace, name, status } = request;
+        if name.is_empty() {
+            if *method == Method::GET {
+                return (
+                    200,
+                    json!({"metadata": {"resourceVersion": self.version.to_string()},
+                    "items": self.all(&plural)}),
+                );
+            }
+            let name = body["metadata"]["name"].as_str().unwrap_or_default();
+            if self.get(&plural, &namespace, name).is_some() {
+                return failure(409, "AlreadyExists");
+            }
+            return (201, self.put(&plural, body.clone()));
+        }
+        let Some(old) = self.get(&plural, &namespace, &name).cloned() else {
+            return failure(404, "NotFound");
+        };
+        let given = match *method {
+            Method::GET => return (200, old),
+            Method::DELETE => body["preconditions"]["uid"].clone(),
+            _ => body["metadata"]["resourceVersion"].clone(),
+        };
+        let own = if *method == Method::DELETE { "uid" } else { "resourceVersion" };
+        if given.is_string() && given != old["metadata"][own] {
+            return failure(409, "Conflict");
+        }
+        let mut new = match *method {
+            Method::DELETE => {
+                if plural == "configmaps" {
+                    self.judge(&namespace, &name);
+                }
+                return (200, self.delete(&plural, &namespace, &name).unwrap_or_default());
+            }
+            Method::PATCH => {
+                let mut new = old.clone();
+                merge(&mut new, body);
+                new
+            }
+            _ => body.clone(),
+        };
+        if status {
+            let mut kept = old;
+            kept["status"] = new["status"].take();
+            new = kept;
+        } else if plural.starts_with("application") {
+            new["status"] = old["status"].clone();
+        }
+        (200, self.put(&plural, new))
+    }
+}
+
+/// What a path is about.
+struct Parsed {
+    plural: String,
+    namespace: String,
+    name: String,
+    status: bool,
+}
+
+impl Parsed {
+    fn of(path: &str) -> Option<Self> {
+        let mut parts: Vec<&str> = path.trim_start_matches('/').split('/').collect();
+        let skip = if *parts.first()? == "api" { 2 } else { 3 };
+        if parts.len() <= skip {
+            return None;
+        }
+        let mut rest = parts.split_off(skip);
+        let mut namespace = String::new();
+        if rest.first() == Some(&"namespaces") && rest.len() > 2 {
+            namespace = (*rest.get(1)?).to_owned();
+            rest.drain(..2);
+        }
+        let part = |index: usize| rest.get(index).copied().unwrap_or_default().to_owned();
+        Some(Self { plural: part(0), namespace, name: part(1), status: part(2) == "status" })
+    }
+}
+
+fn without_version(object: &Value) -> Value {
+    let mut object = object.clone();
+    if let Some(metadata) = object["metadata"].as_object_mut() {
+        metadata.remove("resourceVersion");
+        metadata.remove("generation");
+    }
+    object
+}
+
+fn failure(code: u16, reason: &str) -> (u16, Value) {
+    let status = json!({"kind": "Status", "apiVersion": "v1", "status": "Failure",
+        "code": code, "reason": reason, "message": reason, "metadata": {}});
+    (code, status)
+}
+
+fn merge(target: &mut Value, patch: &Value) {
+    let Some(patch) = patch.as_object() else {
+        *target = patch.clone();
+        return;
+    };
+    if !target.is_object() {
+        *target = Value::Object(Map::new());
+    }
+    let Some(map) = target.as_object_mut() else { return };
+    for (key, value) in patch {
+        if value.is_null() {
+            map.remove(key);
+        } else if !key.starts_with('$') {
+            merge(map.entry(key.clone()).or_insert(Value::Null), value);
+        }
+    }
+}
+
+impl Server {
+    /// A client of it.
+    pub(super) fn client(&self, process: usize) -> Client {
+        let server = self.clone();
+        let service = service_fn(move |request: Request<Body>| {
+            let server = server.clone();
+            async move {
+                let (parts, body) = request.into_parts();
+                let bytes = body.collect_bytes().await?;
+                let body = serde_json::from_slice(&bytes).unwrap_or(Value::Null);
+                let query = parts.uri.query().unwrap_or_default();
+                if query.contains("watch=true") {
+                    let text = server.watch(process, &parts.uri).await;
+                    return Ok(Response::new(Body::from(text.into_bytes())));
+                }
+                let discovery = parts.uri.path().trim_start_matches("/apis/");
+                let discovery = discovery.trim_start_matches("/api/");
+                let listed = resources(discovery);
+                let (code, value) = match listed {
+                    Some(listed) => (200, listed),
+                    None => {
+                        let answer = server.state.lock().answer(&parts.method, &parts.uri, &body);
+                        server.changed.notify_waiters();
+                        answer
+                    }
+                };
+                let body = Body::from(serde_json::to_vec(&value)?);
+                Ok::<_, tower::BoxError>(Response::builder().status(code).body(body)?)
+            }
+        });
+        Client::new(service, "default")
+    }
+
+    /// Waits for changes after the version asked for; the connection ends with the answer.
+    async fn watch(&self, process: usize, uri: &http::Uri) -> String {
+        let query = uri.query().unwrap_or_default();
+        let since = query
+            .split('&')
+            .find_map(|pair| pair.strip_prefix("resourceVersion="))
+            .and_then(|version| version.parse::<u64>().ok())
+            .unwrap_or_default();
+        let plural = Parsed::of(uri.path()).map(|parsed| parsed.plural).unwrap_or_default();
+        if plural == "configmaps" {
+            self.state.lock().seen.insert(process, since);
+        }
+        loop {
+            let changed = self.changed.notified();
+            let text: String = self
+                .state
+                .lock()
+                .changes
+                .iter()
+                .filter(|(version, _, kind, _)| *version > since && *kind == plural)
+                .map(|(_, type_, _, object)| {
+                    format!("{{\"type\":\"{type_}\",\"object\":{object}}}\n")
+                })
+                .collect();
+            if !text.is_empty() {
+                return text;
+            }
+            changed.await;
+        }
+    }
+
+    /// Something outside of the process under test happens.
+    pub(super) fn outside(&self, happen: impl FnOnce(&mut State)) {
+        happen(&mut self.state.lock());
+        self.changed.notify_waiters();
+    }
+}
+
+fn resources(group_version: &str) -> Option<Value> {
+    let kinds: Vec<Value> = KINDS
+        .iter()
+        .filter(|(served, ..)| *served == group_version)
+        .map(|(_, plural, kind, namespaced)| {
+            json!({"name": plural, "kind": kind, "namespaced": namespaced, "verbs": ["list"]})
+        })
+        .collect();
+    (!kinds.is_empty()).then(|| json!({ "resources": kinds }))
+}
