@@ -72,6 +72,7 @@ fn found_by_fuzzing() {
         "a: 1.5 .b.c, b: 0x1 .c[0].d",
         "a: {f: in + // 3\n\tt, g: 1, h: 2}",
         "f: in + // 3\n\tt, g: 1, h: 2",
+        "a: *( // c\nb) | (b. // d\nc)",
         "a: {f: {x: 1 + // c\n2}, g: [1 + // d\n2, 3], h: 2}",
     ] {
         check_round_trip(text);
