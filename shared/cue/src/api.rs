@@ -2,7 +2,7 @@
 
 use crate::compile::{compile, plain_name};
 use crate::error::{Class, Error, Errors};
-use crate::eval::{ArcKind, Conj, EnvId, Machine, Src, State, Vid};
+use crate::eval::{ArcKind, Conj, DataSeed, EnvId, Machine, Src, State, Vid};
 use crate::host::Host;
 use crate::ir::Ir;
 use crate::kind::Kind;
@@ -10,6 +10,8 @@ use crate::label::{Label, LabelKind};
 use crate::limits::Limits;
 use crate::value::Value;
 use ecow::EcoString;
+use serde::de::{DeserializeSeed, Deserializer};
+use smallvec::smallvec;
 use std::sync::Arc;
 
 /// The packages a program may import: the standard ones and those registered by the host.
@@ -73,6 +75,42 @@ impl Program {
     #[must_use]
     pub fn evaluate(&self, inputs: &[(&str, &Value)], limits: &Limits) -> Evaluation {
         Evaluation::start(Arc::clone(&self.ir), inputs, &[], limits)
+    }
+
+    /// As [`evaluate`](Self::evaluate), with inputs in any form that serde reads, such as JSON text
+    /// or another library's tree; nothing is built in between. A field that is given twice is
+    /// declared twice, as in CUE.
+    ///
+    /// ```
+    /// # use cue::{Limits, Packages, Program};
+    /// let program = Program::compile("t.cue", "parameter: n: int\nout: parameter.n + 1", &Packages::std())?;
+    /// let mut json = serde_json::Deserializer::from_str(r#"{"n": 1}"#);
+    /// let mut evaluation =
+    ///     program.evaluate_from([("parameter", &mut json)], &Limits::default())?;
+    /// let out = evaluation.lookup(evaluation.root(), "out").ok_or("no out")?;
+    /// assert_eq!(evaluation.export(out)?.as_i64(), Some(2));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Errors
+    /// What serde says of an input that it cannot read.
+    pub fn evaluate_from<'n, 'de, D: Deserializer<'de>>(
+        &self,
+        inputs: impl IntoIterator<Item = (&'n str, D)>,
+        limits: &Limits,
+    ) -> Result<Evaluation, D::Error> {
+        let mut evaluation = Evaluation::new(Arc::clone(&self.ir), limits);
+        let root = evaluation.root;
+        evaluation.with(|m| {
+            for (name, input) in inputs {
+                let data = DataSeed(m).deserialize(input)?;
+                let label = m.ident_label(name);
+                m.add_input(root, smallvec![label], data);
+            }
+            m.expand(root);
+            Ok(())
+        })?;
+        Ok(evaluation)
     }
 
     /// Evaluates and answers host calls until none is left or the host says stop.
@@ -215,27 +253,33 @@ impl Evaluation {
         answers: &Answers,
         limits: &Limits,
     ) -> Self {
+        let mut evaluation = Self::new(ir, limits);
+        let root = evaluation.root;
+        evaluation.with(|m| {
+            for (name, value) in inputs {
+                let data = m.add_data(value);
+                let label = m.ident_label(name);
+                m.add_input(root, smallvec![label], data);
+            }
+            for (path, value) in answers {
+                let data = m.add_data(value);
+                let labels = path.iter().map(|l| m.path_label(l)).collect();
+                m.add_input(root, labels, data);
+            }
+            m.expand(root);
+        });
+        evaluation
+    }
+
+    /// The program's files in one vertex, nothing computed.
+    fn new(ir: Arc<Ir>, limits: &Limits) -> Self {
         let mut state = State::new(&ir, limits);
         let mut m = Machine::new(&ir, &mut state);
         let root = m.new_vertex(Vid::NONE, Label::NONE);
         for &file in ir.packages.first().map_or(&[][..], Vec::as_slice) {
             m.vm(root).conjs.push(Conj::new(Src::Expr(file), EnvId::NONE));
         }
-        for (name, value) in inputs {
-            let data = m.add_data(value);
-            let label = m.ident_label(name);
-            let conj = Conj::new(Src::Data(data), EnvId::NONE);
-            m.extra(root).inputs.push((vec![label], conj));
-        }
-        for (path, value) in answers {
-            let data = m.add_data(value);
-            let labels = path.iter().map(|l| m.path_label(l)).collect();
-            let conj = Conj::new(Src::Data(data), EnvId::NONE);
-            m.extra(root).inputs.push((labels, conj));
-        }
-        let mut evaluation = Self { ir, state, root };
-        evaluation.with(|m| m.expand(root));
-        evaluation
+        Self { ir, state, root }
     }
 
     pub(crate) fn with<T>(&mut self, f: impl FnOnce(&mut Machine<'_>) -> T) -> T {

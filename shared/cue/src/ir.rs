@@ -9,6 +9,7 @@ use crate::std::Builtin;
 use crate::value::Number;
 use cue_syntax::ast::{BinaryOp, UnaryOp};
 use ecow::EcoString;
+use parking_lot::RwLock;
 use rustc_hash::FxHashMap;
 use std::sync::Arc;
 
@@ -222,6 +223,21 @@ pub(crate) struct Source {
     pub(crate) lines: cue_syntax::LineIndex,
 }
 
+/// Regular expressions that are texts of the program, compiled when first needed: that takes longer
+/// than most evaluations.
+#[derive(Debug, Default)]
+pub(crate) struct Regexps(RwLock<FxHashMap<EcoString, Arc<regex::Regex>>>);
+
+impl Regexps {
+    pub(crate) fn get(&self, text: &str) -> Option<Arc<regex::Regex>> {
+        self.0.read().get(text).map(Arc::clone)
+    }
+
+    pub(crate) fn keep(&self, text: &EcoString, compiled: &Arc<regex::Regex>) {
+        self.0.write().insert(text.clone(), Arc::clone(compiled));
+    }
+}
+
 /// A compiled program.
 #[derive(Debug, Default)]
 pub(crate) struct Ir {
@@ -245,6 +261,7 @@ pub(crate) struct Ir {
     pub(crate) sources: Vec<Source>,
     /// Values of lets; each has a label of its own and is evaluated once per frame.
     pub(crate) lets: FxHashMap<Label, ExprId>,
+    pub(crate) regexps: Regexps,
     /// Comment lines of the fields whose value an expression is.
     pub(crate) docs: FxHashMap<ExprId, Vec<EcoString>>,
 }

@@ -11,6 +11,7 @@ use crate::value::Number;
 use cue_syntax::ast::{BinaryOp, UnaryOp};
 use ecow::EcoString;
 use std::cmp::Ordering;
+use std::sync::Arc;
 
 /// Compiled regular expressions kept during one evaluation.
 const MOST_REGEXPS: usize = 64;
@@ -266,8 +267,16 @@ impl Machine<'_> {
             if self.s.regexps.len() >= MOST_REGEXPS {
                 self.s.regexps.clear();
             }
+            if let Some(compiled) = self.ir.regexps.get(re) {
+                self.s.regexps.insert(re.clone(), compiled);
+                return Ok(self.s.regexps.get(re).is_some_and(|re| re.is_match(text)));
+            }
             match vela_gocompat::regexp::compile(re) {
                 Ok(compiled) => {
+                    let compiled = Arc::new(compiled);
+                    if self.ir.texts.contains(re) {
+                        self.ir.regexps.keep(re, &compiled);
+                    }
                     self.s.regexps.insert(re.clone(), compiled);
                 }
                 Err(error) if error.code.is_limit() => {

@@ -413,12 +413,12 @@ impl Machine<'_> {
         if extra.inputs.is_empty() {
             return;
         }
-        let below: Vec<_> = extra
+        let below: SmallVec<[_; 2]> = extra
             .inputs
             .iter()
             .filter_map(|(path, conj)| match path.as_slice() {
                 [first, rest @ ..] if *first == label && !rest.is_empty() => {
-                    Some((rest.to_vec(), *conj))
+                    Some((rest.into(), *conj))
                 }
                 _ => None,
             })

@@ -18,6 +18,7 @@ mod disjunction;
 mod equal;
 mod error;
 mod expand;
+mod input;
 mod list;
 mod order;
 mod reference;
@@ -27,6 +28,7 @@ mod state;
 mod value;
 
 pub(crate) use error::ErrId;
+pub(crate) use input::DataSeed;
 pub(crate) use state::{ArcKind, Machine, State, Val, Vid};
 
 pub(crate) use scalar::pinned;

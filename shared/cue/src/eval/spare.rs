@@ -85,6 +85,7 @@ arenas! {
     refs: Vec<super::state::Refs>,
     data: Vec<super::state::Data>,
     items: Vec<(Label, super::state::DataId)>,
+    open_items: Vec<(Label, super::state::DataId)>,
     vals: Vec<super::state::Val>,
     errs: Vec<super::error::Err>,
     close: Vec<super::closed::CloseNode>,

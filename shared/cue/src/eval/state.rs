@@ -241,6 +241,9 @@ pub(crate) struct ListRest {
     pub(crate) conj: Option<Conj>,
 }
 
+/// A path.
+pub(crate) type Labels = SmallVec<[Label; 2]>;
+
 /// What only some vertices have.
 #[derive(Debug, Default)]
 pub(crate) struct Extra {
@@ -268,7 +271,7 @@ pub(crate) struct Extra {
     pub(crate) child_error: Option<ErrId>,
     pub(crate) child_incomplete: Option<ErrId>,
     /// Data to be put at paths below.
-    pub(crate) inputs: Vec<(Vec<Label>, Conj)>,
+    pub(crate) inputs: Vec<(Labels, Conj)>,
 }
 
 impl Extra {
@@ -369,6 +372,8 @@ pub(crate) struct State {
     pub(crate) refs: Vec<Refs>,
     pub(crate) data: Vec<Data>,
     pub(crate) items: Vec<(Label, DataId)>,
+    /// Items of the lists and structs that are being read.
+    pub(crate) open_items: Vec<(Label, DataId)>,
     pub(crate) vals: Vec<Val>,
     pub(crate) errs: Vec<Err>,
     pub(crate) close: Vec<CloseNode>,
@@ -386,7 +391,7 @@ pub(crate) struct State {
     pub(crate) into_itself: bool,
     /// References behind the conjunct being evaluated.
     pub(crate) cur_refs: RefsId,
-    pub(crate) regexps: FxHashMap<EcoString, regex::Regex>,
+    pub(crate) regexps: FxHashMap<EcoString, Arc<regex::Regex>>,
     pub(crate) list_arith: bool,
     /// Validators at work: the value they look at must not be validated by them once more.
     pub(crate) validating: Vec<(ExprId, Val)>,
@@ -404,6 +409,7 @@ impl State {
             refs: Vec::new(),
             data: Vec::new(),
             items: Vec::new(),
+            open_items: Vec::new(),
             vals: Vec::new(),
             errs: Vec::new(),
             close: Vec::new(),
@@ -549,6 +555,12 @@ impl<'a> Machine<'a> {
         Label::new(self.string_label(name).index(), kind)
     }
 
+    /// Puts data at a path, beside what the program says.
+    pub(crate) fn add_input(&mut self, root: Vid, path: Labels, data: DataId) {
+        let conj = Conj::new(Src::Data(data), EnvId::NONE);
+        self.extra(root).inputs.push((path, conj));
+    }
+
     /// Flattens data into the arena.
     pub(crate) fn add_data(&mut self, value: &Value) -> DataId {
         let data = match value {
@@ -558,21 +570,40 @@ impl<'a> Machine<'a> {
             Value::String(s) => Data::Val(Val::Str(s.clone())),
             Value::Bytes(b) => Data::Val(Val::Bytes(Arc::clone(b))),
             Value::List(l) => {
-                let items: Vec<_> =
-                    l.iter().enumerate().map(|(i, x)| (Label::int(i), self.add_data(x))).collect();
-                let (start, len) = self.add_items(&items);
+                let mark = self.s.open_items.len();
+                for (i, x) in l.iter().enumerate() {
+                    let item = (Label::int(i), self.add_data(x));
+                    self.s.open_items.push(item);
+                }
+                let (start, len) = self.close_items(mark);
                 Data::List(start, len)
             }
             Value::Struct(s) => {
-                let items: Vec<_> =
-                    s.iter().map(|(k, x)| (self.string_label(k), self.add_data(x))).collect();
-                let (start, len) = self.add_items(&items);
+                let mark = self.s.open_items.len();
+                for (k, x) in s {
+                    let item = (self.string_label(k), self.add_data(x));
+                    self.s.open_items.push(item);
+                }
+                let (start, len) = self.close_items(mark);
                 Data::Struct(start, len)
             }
         };
+        self.push_data(data)
+    }
+
+    pub(crate) fn push_data(&mut self, data: Data) -> DataId {
+        // A crossed limit is noticed at the next step.
         let _ = self.s.budget.bytes(64);
         self.s.data.push(data);
         DataId(u32::try_from(self.s.data.len() - 1).unwrap_or(u32::MAX))
+    }
+
+    /// Moves the items of a list or struct that is complete to where they stay.
+    pub(crate) fn close_items(&mut self, mark: usize) -> (u32, u32) {
+        let start = u32::try_from(self.s.items.len()).unwrap_or(u32::MAX);
+        let len = u32::try_from(self.s.open_items.len() - mark).unwrap_or(u32::MAX);
+        self.s.items.extend(self.s.open_items.drain(mark..));
+        (start, len)
     }
 
     /// Flattens a tree of data and vertices.

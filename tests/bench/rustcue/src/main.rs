@@ -18,7 +18,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
 use clap::Parser;
-use cue::{Errors, Limits, Packages, Program, Value};
+use cue::{Errors, Limits, Packages, Program};
 use serde_json::{Value as Json, json};
 
 #[derive(Parser)]
@@ -118,10 +118,10 @@ impl<'a> Case<'a> {
     }
 
     fn warm(&self, program: &Program) -> Result<Objects> {
-        let parameter: Value = serde_json::from_str(&self.properties)?;
-        let context: Value = serde_json::from_str(&self.context)?;
-        let inputs = [("parameter", &parameter), ("context", &context)];
-        let mut evaluation = program.evaluate(&inputs, &Limits::default());
+        let mut parameter = serde_json::Deserializer::from_str(&self.properties);
+        let mut context = serde_json::Deserializer::from_str(&self.context);
+        let inputs = [("parameter", &mut parameter), ("context", &mut context)];
+        let mut evaluation = program.evaluate_from(inputs, &Limits::default())?;
         let root = evaluation.root();
         let mut objects = Objects::new();
         for path in PATHS {

@@ -1,0 +1,99 @@
+//! Data from whatever serde reads, straight into the arenas.
+
+use super::state::{Data, DataId, Machine, Val};
+use crate::label::Label;
+use crate::value::Value;
+use serde::de::{DeserializeSeed, Deserializer, MapAccess, SeqAccess, Visitor};
+use std::fmt;
+
+/// Adds one value.
+pub(crate) struct DataSeed<'m, 'a>(pub(crate) &'m mut Machine<'a>);
+
+impl<'de> DeserializeSeed<'de> for DataSeed<'_, '_> {
+    type Value = DataId;
+
+    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<DataId, D::Error> {
+        deserializer.deserialize_any(self)
+    }
+}
+
+impl<'de> Visitor<'de> for DataSeed<'_, '_> {
+    type Value = DataId;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("data")
+    }
+
+    fn visit_unit<E>(self) -> Result<DataId, E> {
+        Ok(self.0.push_data(Data::Val(Val::Null)))
+    }
+
+    fn visit_bool<E>(self, b: bool) -> Result<DataId, E> {
+        Ok(self.0.push_data(Data::Val(Val::Bool(b))))
+    }
+
+    fn visit_i64<E>(self, i: i64) -> Result<DataId, E> {
+        Ok(self.0.push_data(Data::Val(Val::Int(i))))
+    }
+
+    fn visit_u64<E>(self, u: u64) -> Result<DataId, E> {
+        match i64::try_from(u) {
+            Ok(i) => Ok(self.0.push_data(Data::Val(Val::Int(i)))),
+            Err(_) => Ok(self.0.add_data(&Value::from(serde_json::Value::from(u)))),
+        }
+    }
+
+    fn visit_f64<E>(self, f: f64) -> Result<DataId, E> {
+        Ok(self.0.add_data(&Value::from(serde_json::Value::from(f))))
+    }
+
+    fn visit_str<E>(self, s: &str) -> Result<DataId, E> {
+        Ok(self.0.push_data(Data::Val(Val::Str(s.into()))))
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(self, mut access: A) -> Result<DataId, A::Error> {
+        let m = self.0;
+        let mark = m.s.open_items.len();
+        let mut index = 0;
+        while let Some(id) = access.next_element_seed(DataSeed(m))? {
+            m.s.open_items.push((Label::int(index), id));
+            index += 1;
+        }
+        let (start, len) = m.close_items(mark);
+        Ok(m.push_data(Data::List(start, len)))
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut access: A) -> Result<DataId, A::Error> {
+        let m = self.0;
+        let mark = m.s.open_items.len();
+        while let Some(label) = access.next_key_seed(LabelSeed(m))? {
+            let id = access.next_value_seed(DataSeed(m))?;
+            m.s.open_items.push((label, id));
+        }
+        let (start, len) = m.close_items(mark);
+        Ok(m.push_data(Data::Struct(start, len)))
+    }
+}
+
+/// Finds or makes the label of a field.
+struct LabelSeed<'m, 'a>(&'m mut Machine<'a>);
+
+impl<'de> DeserializeSeed<'de> for LabelSeed<'_, '_> {
+    type Value = Label;
+
+    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<Label, D::Error> {
+        deserializer.deserialize_str(self)
+    }
+}
+
+impl Visitor<'_> for LabelSeed<'_, '_> {
+    type Value = Label;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("the name of a field")
+    }
+
+    fn visit_str<E>(self, name: &str) -> Result<Label, E> {
+        Ok(self.0.string_label(name))
+    }
+}
