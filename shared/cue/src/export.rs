@@ -1,7 +1,7 @@
 //! Concrete values out of vertices, and texts for messages.
 
 use crate::error::{Class, Error};
-use crate::eval::{ArcKind, Deep, ErrId, Forward, Machine, Phase, Val, Vid};
+use crate::eval::{ArcKind, Deep, ErrId, Forward, Machine, Val, Vid};
 use crate::ir::{Expr, ExprId};
 use crate::limits::LimitError;
 use crate::value::{Fields, Number, Value};
@@ -157,6 +157,16 @@ impl Machine<'_> {
 
     /// The concrete value of a vertex, defaults taken.
     pub(crate) fn value_of(&mut self, v: Vid) -> Result<Value, ErrId> {
+        // Most leaves.
+        let vertex = self.v(v);
+        if vertex.is_leaf()
+            && vertex.error.is_none()
+            && vertex.incomplete.is_none()
+            && vertex.atom.is_atom()
+        {
+            let atom = vertex.atom.clone();
+            return self.value_of_val(&atom, v);
+        }
         self.enter()?;
         let result = self.value_of_inner(v);
         self.leave();
@@ -167,16 +177,6 @@ impl Machine<'_> {
         let vertex = self.v(v);
         if let Some(e) = vertex.error {
             return Err(e);
-        }
-        // Most leaves.
-        if vertex.phase == Phase::Settled
-            && vertex.forward == Forward::No
-            && vertex.extra.is_none()
-            && vertex.incomplete.is_none()
-            && vertex.atom.is_atom()
-        {
-            let atom = vertex.atom.clone();
-            return self.value_of_val(&atom, v);
         }
         self.settle(v);
         let origin = self.deref(v);

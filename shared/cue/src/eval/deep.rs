@@ -11,8 +11,7 @@ impl Machine<'_> {
         self.settle(v);
         let v = self.deref(v);
         let vertex = self.vm(v);
-        if vertex.arcs.is_empty() && vertex.extra.is_none() && vertex.phase == Phase::Settled {
-            // A leaf.
+        if vertex.is_leaf() {
             vertex.deep = Deep::Done;
             return;
         }
@@ -71,6 +70,18 @@ impl Machine<'_> {
             }
             if self.v(w).error.is_none() {
                 self.settle(w);
+                let leaf = self.vm(w);
+                if leaf.is_leaf() {
+                    leaf.deep = Deep::Done;
+                    if let Some(e) = leaf.error {
+                        child.get_or_insert(e);
+                    } else if let Some(e) = leaf.incomplete
+                        && !leaf.atom.is_atom()
+                    {
+                        unfinished.get_or_insert(e);
+                    }
+                    continue;
+                }
                 let target = self.deref(w);
                 let running = self.v(target).deep == Deep::Running;
                 if running && target == w && self.v(w).depth >= self.s.looked_at {

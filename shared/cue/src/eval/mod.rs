@@ -32,7 +32,7 @@ pub(crate) use input::DataSeed;
 pub(crate) use state::{ArcKind, Machine, State, Val, Vid};
 
 pub(crate) use scalar::pinned;
-pub(crate) use state::{Conj, Data, Deep, EnvId, Forward, Func, Mode, Phase, Src};
+pub(crate) use state::{Conj, Data, Deep, EnvId, Forward, Func, Mode, Src};
 
 use error::Msg;
 

@@ -233,7 +233,7 @@ impl Machine<'_> {
     /// The vertex that stands for `v` once alternatives are chosen and defaults taken.
     pub(crate) fn chosen(&mut self, v: Vid) -> Vid {
         let mut v = self.deref(v);
-        while let Some(Val::Node(c)) = self.default_of(v) {
+        while let Some(&Val::Node(c)) = self.default_alternative(v) {
             v = self.deref(c);
         }
         v
@@ -241,13 +241,17 @@ impl Machine<'_> {
 
     /// The default among the alternatives of a settled vertex, if it is unique.
     pub(crate) fn default_of(&self, v: Vid) -> Option<Val> {
+        self.default_alternative(v).cloned()
+    }
+
+    fn default_alternative(&self, v: Vid) -> Option<&Val> {
         let extra = self.v(v).extra.as_ref()?;
         let mut defaults = extra.alts.iter().filter(|a| a.mode == Mode::Default);
         let first = defaults.next()?;
         if defaults.next().is_some() {
             return None;
         }
-        Some(first.val.clone())
+        Some(&first.val)
     }
 
     /// Finds a field, running what may define it.

@@ -362,6 +362,16 @@ pub(crate) struct Vertex {
     pub(crate) extra: Option<Box<Extra>>,
 }
 
+impl Vertex {
+    /// Settled, with nothing below, no alternatives and nothing that stands for it.
+    pub(crate) fn is_leaf(&self) -> bool {
+        self.phase == Phase::Settled
+            && self.forward == Forward::No
+            && self.arcs.is_empty()
+            && self.extra.is_none()
+    }
+}
+
 /// Everything one evaluation allocates; dropped at once.
 #[derive(Debug)]
 pub(crate) struct State {
