@@ -142,6 +142,9 @@ pub fn variable_not_found(path: &str) -> String {
     format!("var {path} not found")
 }
 
+/// The stored variables are CUE, but no struct.
+pub const VARIABLES_NOT_STRUCT: &str = "the variables are no struct";
+
 /// Bytes that are not base64.
 pub const NOT_BASE64: &str = "bt is not base64";
 

@@ -107,7 +107,7 @@ fn read_variables(text: &str, limits: &cue::Limits) -> Result<Map<String, Value>
     let root = evaluation.root();
     match evaluation.export(root).map_err(told)?.to_json() {
         Value::Object(variables) => Ok(variables),
-        _ => Err("the variables are no struct".to_owned()),
+        _ => Err(crate::messages::VARIABLES_NOT_STRUCT.to_owned()),
     }
 }
 
