@@ -14,6 +14,7 @@ mod field;
 mod live;
 mod messages;
 mod metrics;
+mod retire;
 mod review;
 mod router;
 mod snapshot;
@@ -102,8 +103,7 @@ pub async fn run(config: Config, stop: CancellationToken) -> anyhow::Result<()> 
 
     // Not ready first, then, when clients have noticed, no new connections.
     let close = CancellationToken::new();
-    let routes = router(Arc::new(server));
-    let routes = routes.layer(axum::middleware::from_fn_with_state(stop.clone(), retire));
+    let routes = retire::when(stop.clone(), router(Arc::new(server)));
     let closing = {
         let (close, health, delay) = (close.clone(), health.clone(), config.shutdown_delay);
         async move {
@@ -121,23 +121,6 @@ pub async fn run(config: Config, stop: CancellationToken) -> anyhow::Result<()> 
     tasks.close();
     tasks.wait().await;
     Ok(())
-}
-
-/// Between SIGTERM and the end every answer over HTTP/1.1 takes its connection with it. The API
-/// server speaks HTTP/1.1 to webhooks and keeps connections: one that we closed while it sends the
-/// next request would be a failed admission.
-async fn retire(
-    axum::extract::State(stop): axum::extract::State<CancellationToken>,
-    request: axum::extract::Request,
-    next: axum::middleware::Next,
-) -> axum::response::Response {
-    let is_http1 = request.version() == http::Version::HTTP_11;
-    let mut response = next.run(request).await;
-    if is_http1 && stop.is_cancelled() {
-        let close = http::HeaderValue::from_static("close");
-        response.headers_mut().insert(http::header::CONNECTION, close);
-    }
-    response
 }
 
 fn client_options(flags: &KubeFlags) -> ClientOptions {
