@@ -1,7 +1,12 @@
 //! Definitions with mistakes and parameters that do not fit: everything ends with an answer or an
 //! error, within its budget. The fuzz target `render` (`tests/fuzz`) does the same without end.
 
-#![allow(clippy::expect_used, clippy::unwrap_used, reason = "a test may fail")]
+#![allow(
+    clippy::expect_used,
+    clippy::indexing_slicing,
+    clippy::unwrap_used,
+    reason = "a test may fail"
+)]
 
 use std::path::Path;
 use std::sync::OnceLock;

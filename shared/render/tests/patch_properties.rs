@@ -1,7 +1,12 @@
 //! What holds for every patch: applying it again changes nothing, an empty one changes nothing,
 //! and patches that do not touch the same things may come in any order.
 
-#![allow(clippy::expect_used, clippy::unwrap_used, reason = "a test may fail")]
+#![allow(
+    clippy::expect_used,
+    clippy::indexing_slicing,
+    clippy::unwrap_used,
+    reason = "a test may fail"
+)]
 
 use cue::Value;
 use proptest::prelude::*;
