@@ -117,8 +117,8 @@ impl Machine<'_> {
                 if vertex.is_list && !vertex.is_struct {
                     kind = Kind::LIST;
                 }
-                let checks = vertex.checks.clone();
-                self.forms(&checks)
+                // It satisfies what it is checked against, or there would be an error.
+                None
             } else {
                 // An atom satisfies what else is said about it.
                 let atom = self.v(v).atom.clone();
@@ -214,15 +214,6 @@ impl Machine<'_> {
         above.pop();
         self.leave();
         worst
-    }
-
-    fn forms(&mut self, checks: &[Val]) -> Option<Form> {
-        let mut forms: Vec<Form> = checks.iter().map(|check| self.form(check)).collect();
-        match forms.len() {
-            0 => None,
-            1 => forms.pop(),
-            _ => Some(Form::All(forms)),
-        }
     }
 
     fn form(&mut self, val: &Val) -> Form {

@@ -227,8 +227,13 @@ impl Machine<'_> {
             self.check_closed(v);
             let mut out =
                 Fields::with_capacity_and_hasher(self.v(v).arcs.len(), Default::default());
+            // Order shows where a function makes a text of the value.
+            let order = self.s.ordered.then(|| self.ordered_arcs(v));
             let mut i = 0;
-            while let Some(&(label, w)) = self.v(v).arcs.get(i) {
+            while let Some((label, w)) = match &order {
+                Some(order) => order.get(i).copied(),
+                None => self.v(v).arcs.get(i).copied(),
+            } {
                 i += 1;
                 if label.is_let() {
                     continue;

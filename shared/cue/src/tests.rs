@@ -417,3 +417,16 @@ fn a_struct_that_was_gone_through_gets_no_more_fields() {
         expect![[r#"{"o":{"v":true},"p":"v"}"#]],
     );
 }
+
+#[test]
+fn texts_of_structs_have_the_order_of_the_source() {
+    check(
+        "import \"encoding/json\"\na: {x: 1, if true {b: 2}, y: 3}, t: json.Marshal(a)",
+        expect![[r#"{"a":{"x":1,"y":3,"b":2},"t":"{\"x\":1,\"b\":2,\"y\":3}"}"#]],
+    );
+}
+
+#[test]
+fn an_optional_field_beside_an_embedding_makes_no_struct() {
+    check("a: {b?: int, string}, c: a & \"x\"", expect!["incomplete: a: incomplete value string"]);
+}

@@ -144,7 +144,9 @@ impl Compiler<'_> {
         tmpl.surely_struct = if tmpl.embeds.is_empty() {
             !only_embeds || tmpl.comps.is_empty()
         } else {
-            !tmpl.dynamics.is_empty() || tmpl.fields.iter().any(|f| f.label.is_string())
+            // An optional field says only what the field would be.
+            let there = |f: &FieldDecl| f.label.is_string() && f.marker != Marker::Optional;
+            !tmpl.dynamics.is_empty() || tmpl.fields.iter().any(there)
         };
         let id = StructId(u32::try_from(self.ir.structs.len()).unwrap_or(u32::MAX));
         self.ir.structs.push(tmpl);

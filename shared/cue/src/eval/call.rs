@@ -274,7 +274,10 @@ impl Machine<'_> {
                             if let Some(err) = self.final_error(w) {
                                 return Err(err);
                             }
-                            self.value_of(w)?
+                            let outer = std::mem::replace(&mut self.s.ordered, true);
+                            let value = self.value_of(w);
+                            self.s.ordered = outer;
+                            value?
                         }
                         val => self.value_of_val(val, Vid::NONE)?,
                     };

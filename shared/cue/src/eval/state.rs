@@ -397,6 +397,8 @@ pub(crate) struct State {
     pub(crate) touch: u32,
     /// The depth at which somebody began to look at a structure as a whole.
     pub(crate) looked_at: u32,
+    /// Values are made with their fields in the order of the source.
+    pub(crate) ordered: bool,
     /// A structure being computed turned out to contain itself.
     pub(crate) into_itself: bool,
     /// References behind the conjunct being evaluated.
@@ -430,6 +432,7 @@ impl State {
             touch: u32::MAX,
             looked_at: 0,
             into_itself: false,
+            ordered: false,
             cur_refs: RefsId::NONE,
             regexps: FxHashMap::default(),
             list_arith: true,

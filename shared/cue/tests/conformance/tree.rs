@@ -26,8 +26,18 @@ pub(crate) fn same(record: &Record<'_>) -> Json {
     let expected = record.json.get("expect").and_then(|e| e.str("as")).unwrap_or("_|_");
     let expression = record.json.str("expr").unwrap_or("_");
     let outcome = || -> Result<bool, Errors> {
-        let got = picture(&record.loaded(), Some(expression), true)?;
         let files = [("as.cue", "")];
+        let exported = |files: &[(&str, &str)], expression| {
+            let (mut evaluation, node) = evaluate(files, Some(expression), &[])?;
+            evaluation.export(node)
+        };
+        // Two bounds that leave one value are that value.
+        if let (Ok(got), Ok(want)) =
+            (exported(&record.loaded(), expression), exported(&files, expected))
+        {
+            return Ok(data(&got) == data(&want));
+        }
+        let got = picture(&record.loaded(), Some(expression), true)?;
         let want = picture(&files, Some(expected), true)?;
         Ok(got == want)
     };
