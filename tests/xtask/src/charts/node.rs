@@ -53,6 +53,12 @@ pub(super) fn outside(program: &Path, is_dev: bool) -> Result<()> {
     let _ = fs::remove_dir_all(&dir);
     let status = status?;
     ensure!(status.success(), "the chart on a real node: {status}");
+    // Inside, the process has number 1, which the tidying of old runs takes for alive.
+    for entry in fs::read_dir(&root)?.filter_map(Result::ok) {
+        if entry.file_name().to_string_lossy().starts_with("nodes-1-") {
+            let _ = fs::remove_dir_all(entry.path());
+        }
+    }
     Ok(())
 }
 
