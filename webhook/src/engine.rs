@@ -77,13 +77,15 @@ impl Engine {
         Self { settings, renderer }
     }
 
-    /// Asks once. A question that the API server could not answer ends the review.
+    /// Asks once. A question that the API server could not answer ends the review, and so does
+    /// `is_spent`: nobody waits for the decision any more.
     pub fn step(
         &self,
         endpoint: Endpoint,
         request: &Request,
         snapshot: &Snapshot,
         facts: &Facts,
+        is_spent: &dyn Fn() -> bool,
     ) -> Step {
         let failed = facts.iter().find_map(|(need, fact)| match (need, fact) {
             (Need::Object { .. } | Need::Revisions { .. }, Fact::Failed(error)) => Some(error),
@@ -92,8 +94,15 @@ impl Engine {
         if let Some(error) = failed {
             return Step::Done(Decision::errored(500, messages::cannot_ask(error)));
         }
-        let world = World::new(&self.settings, &self.renderer, snapshot, facts);
+        let world = World::new(&self.settings, &self.renderer, snapshot, facts, is_spent);
         let decision = endpoint.rules.admit(request, &world);
+        // rules that were cut short have not seen everything
+        if is_spent() {
+            return Step::Done(Decision {
+                rule: "deadline",
+                ..Decision::errored(504, messages::DEADLINE)
+            });
+        }
         let needs = world.into_asked();
         if needs.is_empty() { Step::Done(decision) } else { Step::Needs(needs) }
     }
@@ -114,7 +123,7 @@ impl Engine {
         };
         let mut facts = Facts::new();
         for _ in 0..ROUNDS {
-            match self.step(endpoint, &request, snapshot, &facts) {
+            match self.step(endpoint, &request, snapshot, &facts, &|| false) {
                 Step::Done(decision) => return (Some(envelope), decision),
                 Step::Needs(needs) => {
                     for need in needs {

@@ -17,6 +17,7 @@ mod metrics;
 mod retire;
 mod review;
 mod router;
+mod shards;
 mod snapshot;
 mod world;
 
@@ -73,6 +74,13 @@ pub async fn run(config: Config, stop: CancellationToken) -> anyhow::Result<()> 
     for (kind, synced) in Kind::ALL.into_iter().zip(caches) {
         let (client, published) = (client.clone(), Arc::clone(&published));
         tasks.spawn(feed::follow(kind, client, published, synced, metrics.clone(), end.clone()));
+    }
+
+    if config.settings.sharding && config.settings.shards.is_empty() {
+        let namespace = std::env::var("POD_NAMESPACE")
+            .unwrap_or_else(|_| client.default_namespace().to_owned());
+        let (client, published) = (client.clone(), Arc::clone(&published));
+        tasks.spawn(shards::follow(client, namespace, published, end.clone()));
     }
 
     let waited = tls::wait(&config.cert_dir, config.cert_wait, config.cert_interval, &stop).await;

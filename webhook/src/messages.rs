@@ -24,6 +24,7 @@ pub(crate) const EMPTY_STEP_NAME: &str = "a step needs a name";
 pub(crate) const REF_AND_STEPS: &str = "cannot set steps and ref in workflow at the same time";
 pub(crate) const SERVICE_ACCOUNT: &str =
     "service-account annotation is not permitted when authentication enabled";
+pub(crate) const NO_SHARD: &str = "no shard takes Applications now; nothing happens until the label controller.core.oam.dev/scheduled-shard-id names one";
 pub(crate) const PASSED: &str = "Validation passed";
 pub(crate) const NOT_VALIDATED: &str = "Operation does not require validation";
 pub(crate) const INVALID_VERSION: &str = "Not a valid version";
@@ -281,6 +282,10 @@ fn plain(expected: &str) -> String {
 /// A problem that is only told.
 pub(crate) fn warning(field: &str, detail: &str) -> String {
     format!("{field}: {detail}")
+}
+
+pub(crate) fn unknown_component(field: &str, name: &str, nearest: Option<&str>) -> String {
+    format!("{field}: no component is named \"{name}\", the step will fail{}", hint(nearest))
 }
 
 pub(crate) fn bad_condition(field: &str, error: &str) -> String {

@@ -119,6 +119,8 @@ type Named = BTreeMap<String, Arc<Definition>>;
 pub struct Snapshot {
     /// By kind, then by namespace.
     definitions: BTreeMap<Kind, HashMap<String, Arc<Named>>>,
+    /// The shards that take Applications, sorted; empty where they are not discovered.
+    pub(crate) shards: Vec<String>,
 }
 
 impl Snapshot {

@@ -183,7 +183,6 @@ pub enum Fact {
 pub type Facts = BTreeMap<Need, Fact>;
 
 /// What a rule may know.
-#[derive(Debug)]
 pub struct World<'a> {
     /// Settings of the process.
     pub settings: &'a Settings,
@@ -192,6 +191,13 @@ pub struct World<'a> {
     snapshot: &'a Snapshot,
     facts: &'a Facts,
     asked: RefCell<BTreeSet<Need>>,
+    is_spent: &'a dyn Fn() -> bool,
+}
+
+impl std::fmt::Debug for World<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("World").field("asked", &self.asked).finish_non_exhaustive()
+    }
 }
 
 impl<'a> World<'a> {
@@ -201,8 +207,14 @@ impl<'a> World<'a> {
         renderer: &'a vela_render::Renderer,
         snapshot: &'a Snapshot,
         facts: &'a Facts,
+        is_spent: &'a dyn Fn() -> bool,
     ) -> Self {
-        Self { settings, renderer, snapshot, facts, asked: RefCell::default() }
+        Self { settings, renderer, snapshot, facts, asked: RefCell::default(), is_spent }
+    }
+
+    /// True once nobody waits for the decision: expensive work can be left out.
+    pub fn is_spent(&self) -> bool {
+        (self.is_spent)()
     }
 
     /// The questions without an answer; not empty means that the decision does not count.
@@ -230,6 +242,14 @@ impl<'a> World<'a> {
         names.sort_unstable();
         names.dedup();
         names
+    }
+
+    /// The shards that take Applications: those of the flag, else those that were discovered.
+    pub fn shards(&self) -> &'a [String] {
+        match self.settings.shards.as_slice() {
+            [] => &self.snapshot.shards,
+            listed => listed,
+        }
     }
 
     /// The namespaces in which a definition is looked for, in order.

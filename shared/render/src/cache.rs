@@ -1,7 +1,7 @@
 //! Compiled templates, kept by their text.
 
 use crate::definition::{Definition, Template};
-use crate::{legacy, packages};
+use crate::{Component, legacy, packages};
 use cue::{Errors, Packages, Program};
 use lru::LruCache;
 use parking_lot::Mutex;
@@ -146,6 +146,17 @@ impl Programs {
             }
             _ => Program::compile("-", &text, &self.templates),
         }
+    }
+
+    /// Whether a template of a component or its traits may look at `context.components`.
+    pub(crate) fn asks_for_components(&self, component: &Component<'_>) -> bool {
+        let asks = |definition: &Definition| {
+            let text = definition.template.text();
+            text.contains("components")
+                || text.contains("context[")
+                || self.shows_context(definition)
+        };
+        asks(component.definition) || component.traits.iter().any(|t| asks(t.definition))
     }
 
     /// Whether a template may show its whole context instead of only selecting from it.

@@ -1,7 +1,7 @@
 //! Admission: every problem of a component's and its traits' parameters.
 
 use crate::cache::Flavour;
-use crate::context::component_context;
+use crate::context::{component_context, context_without_components};
 use crate::definition::Stage;
 use crate::render::{Engine, RenderError, Step};
 use crate::term::Term;
@@ -17,6 +17,8 @@ pub struct Gates {
     pub cue_validation: bool,
     /// `ValidateUndeclaredParameters`: properties the definition does not know are errors.
     pub undeclared_parameters: bool,
+    /// Names of parameters known to be declared: properties of these names are not looked at again.
+    pub declared: Vec<String>,
     /// Paths of properties that come later (workflow inputs, component inputs, override policies),
     /// such as `image` or `ports[0].port`.
     pub supplied_later: Vec<String>,
@@ -102,7 +104,7 @@ impl Renderer {
         if gates.cue_validation && !checked.refused() {
             parameters.missing(&gates.supplied_later, &mut checked.problems);
         }
-        parameters.undeclared(gates.undeclared_parameters, &mut checked.problems);
+        parameters.undeclared(gates, &mut checked.problems);
         checked
     }
 }
@@ -138,12 +140,13 @@ impl Parameters<'_> {
             Some(t) => (t.definition, Flavour::Trait),
         };
         let program = self.renderer.programs.template(&definition.template, flavour).ok()?;
-        let context = Value::Struct(component_context(
-            self.app,
-            &Target::default(),
-            self.component.name,
-            None,
-        ));
+        let build = if self.renderer.programs.asks_for_components(self.component) {
+            component_context
+        } else {
+            context_without_components
+        };
+        let target = Target::default();
+        let context = Value::Struct(build(self.app, &target, self.component.name, None));
         let mut inputs = vec![("context", &context)];
         if let Some(given) = &given {
             inputs.push(("parameter", given));
@@ -270,8 +273,11 @@ impl Parameters<'_> {
     }
 
     /// Properties the definition does not know.
-    fn undeclared(&self, refuse: bool, problems: &mut Vec<Problem>) {
+    fn undeclared(&self, gates: &Gates, problems: &mut Vec<Problem>) {
         let Some(Json::Object(given)) = self.component.properties else { return };
+        if given.keys().all(|key| gates.declared.contains(key)) {
+            return;
+        }
         let Some((mut evaluation, parameter)) = self.evaluate(None) else { return };
         if accepts_all(&mut evaluation, parameter) {
             return;
@@ -292,7 +298,8 @@ impl Parameters<'_> {
                 unknown.push(key);
             }
         }
-        let severity = if refuse { Severity::Error } else { Severity::Warning };
+        let severity =
+            if gates.undeclared_parameters { Severity::Error } else { Severity::Warning };
         for key in unknown {
             let nearest = nearest(key, known.iter().map(String::as_str)).map(str::to_owned);
             let message =

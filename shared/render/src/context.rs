@@ -142,6 +142,21 @@ pub fn component_context(
     name: &str,
     parameter: Option<&Value>,
 ) -> Fields {
+    let mut fields = context_without_components(app, target, name, parameter);
+    let components = Value::List(app.components.iter().map(component).collect());
+    fields.insert("components".into(), components);
+    fields.sort_unstable_keys();
+    fields
+}
+
+/// As [`component_context`], without `components`: every component has all of them in its context,
+/// which is quadratic, and hardly a template looks at them.
+pub(crate) fn context_without_components(
+    app: &App,
+    target: &Target,
+    name: &str,
+    parameter: Option<&Value>,
+) -> Fields {
     let annotation =
         |key: &str| text(app.annotations.get(key).map(String::as_str).unwrap_or_default());
     let mut fields: BTreeMap<&str, Value> = BTreeMap::from([
@@ -162,7 +177,6 @@ pub fn component_context(
             .into_iter()
             .collect(),
         ),
-        ("components", Value::List(app.components.iter().map(component).collect())),
         ("name", text(name)),
         ("namespace", text(&app.namespace)),
         ("publishVersion", annotation(PUBLISH_VERSION)),

@@ -1,7 +1,7 @@
 //! Rendering one component and its traits.
 
 use crate::cache::{Flavour, Programs};
-use crate::context::{App, Target, component_context};
+use crate::context::{App, Target, component_context, context_without_components};
 use crate::convert;
 use crate::definition::{Definition, Stage, Template, converted_type};
 use crate::host::{Providers, RenderHost};
@@ -268,7 +268,12 @@ impl Engine<'_> {
         for t in &component.traits {
             properties(t.properties).map_err(|why| parse_error(t.kind, &why))?;
         }
-        let mut context = component_context(app, target, component.name, parameter.as_ref());
+        let build = if self.programs.asks_for_components(component) {
+            component_context
+        } else {
+            context_without_components
+        };
+        let mut context = build(app, target, component.name, parameter.as_ref());
         let mut run = Run::default();
         if !matches!(component.definition.template, Template::Terraform(_)) {
             self.component(app, component, parameter.as_ref(), &context, &mut run)?;

@@ -131,9 +131,14 @@ fn disturb(value: &mut Value, random: &mut Rng) {
 fn body(seed: &Value, random: &mut Rng) -> Vec<u8> {
     let mut review = seed.clone();
     for _ in 0..random.usize(1..4) {
-        let part =
-            if random.u8(0..8) == 0 { &mut review } else { &mut review["request"]["object"] };
-        disturb(part, random);
+        let part = match random.u8(0..8) {
+            0 => None,
+            _ => review.pointer_mut("/request/object"),
+        };
+        match part {
+            Some(object) => disturb(object, random),
+            None => disturb(&mut review, random),
+        }
     }
     let mut bytes = review.to_string().into_bytes();
     if random.u8(0..10) == 0 {

@@ -129,6 +129,9 @@ pub(crate) fn parameters(subject: &Subject<'_>, types: &Types, findings: &mut Fi
     for (i, (component, (definition, trait_definitions))) in
         subject.app.components.iter().zip(&types.components).enumerate()
     {
+        if subject.world.is_spent() {
+            return;
+        }
         let field = Field::new("spec.components").index(i);
         let mut is_sound = properties(component.properties, &field, Rule::Components, findings);
         for (j, one) in component.traits.iter().enumerate() {
@@ -191,6 +194,7 @@ pub(crate) fn parameters(subject: &Subject<'_>, types: &Types, findings: &mut Fi
         let checks = vela_render::Gates {
             cue_validation: gates.enable_cue_validation,
             undeclared_parameters: gates.validate_undeclared_parameters,
+            declared: names_of(definition.schema(subject.world.renderer)),
             supplied_later: supplied,
         };
         let checked = subject.world.renderer.check(&app, &dry, &checks);
@@ -211,6 +215,12 @@ pub(crate) fn parameters(subject: &Subject<'_>, types: &Types, findings: &mut Fi
             report(problem, rule, &field, findings);
         }
     }
+}
+
+/// The names at the top of a schema.
+fn names_of(schema: Option<&Value>) -> Vec<String> {
+    let declared = schema.and_then(|schema| schema.get("properties")).and_then(Value::as_object);
+    declared.into_iter().flat_map(|map| map.keys().cloned()).collect()
 }
 
 /// Something with declared parameters.
@@ -242,6 +252,10 @@ pub(crate) fn declared(
         // A field under a condition is in the template, but not in the schema.
         let is_nested = field.depth() > at.depth() + 1;
         if is_nested && parameters::mentions_label(template, &key) {
+            continue;
+        }
+        // The dry rendering knows better which names there are, and tells.
+        if is_component && !is_nested {
             continue;
         }
         if refuses_unknown {

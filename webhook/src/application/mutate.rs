@@ -46,7 +46,7 @@ impl Admit for Mutate {
         {
             return Decision::of(vec![problem], warnings, &request.uid);
         }
-        shard(old.as_ref(), request, world, &mut change);
+        shard(old.as_ref(), request, world, &mut change, &mut warnings);
         step_names(&object, &mut change);
         Decision::patched(change.operations()).warn(warnings)
     }
@@ -182,7 +182,13 @@ fn identity(
 }
 
 /// A new Application is given to a shard; one that has a shard keeps it.
-fn shard(old: Option<&Value>, request: &Request, world: &World<'_>, change: &mut Change<'_>) {
+fn shard(
+    old: Option<&Value>,
+    request: &Request,
+    world: &World<'_>,
+    change: &mut Change<'_>,
+    warnings: &mut Vec<String>,
+) {
     let settings = world.settings;
     if !settings.sharding || settings.gates.disable_webhook_auto_schedule {
         return;
@@ -196,15 +202,16 @@ fn shard(old: Option<&Value>, request: &Request, world: &World<'_>, change: &mut
         .and_then(|labels| labels.get(key))
         .cloned();
     let shard = had.or_else(|| {
-        let shards = &settings.shards;
+        let shards = world.shards();
         // spread by name, so that a dry run and the real one agree
         let name = format!("{}/{}", request.namespace, request.name);
         let sum = name.bytes().fold(0_usize, |sum, b| sum.wrapping_mul(31).wrapping_add(b.into()));
         let index = sum.checked_rem(shards.len())?;
         shards.get(index).map(|shard| Value::String(shard.clone()))
     });
-    if let Some(shard) = shard {
-        change.labels.insert(key.to_owned(), shard);
+    match shard {
+        Some(shard) => drop(change.labels.insert(key.to_owned(), shard)),
+        None => warnings.push(messages::NO_SHARD.to_owned()),
     }
 }
 

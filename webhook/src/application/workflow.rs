@@ -97,8 +97,30 @@ fn one(subject: &Subject<'_>, step: &Step<'_>, field: &Field, findings: &mut Fin
     let definition = lookup::step(subject, step, field, findings);
     if step.type_ == "deploy" {
         deploy(subject, step, field, findings);
+    } else if matches!(step.type_, "apply-component" | "builtin-apply-component") {
+        applied(subject, step, field, findings);
     } else if let Some(definition) = definition {
         properties(subject, step, &definition, field, findings);
+    }
+}
+
+/// The component that a step applies must be one of this Application.
+fn applied(subject: &Subject<'_>, step: &Step<'_>, field: &Field, findings: &mut Findings) {
+    let Some(component) = step.properties.and_then(|properties| properties.get("component")) else {
+        return;
+    };
+    let field = field.at("properties").at("component").to_string();
+    let names = || subject.app.components.iter().map(|component| component.name);
+    match component.as_str() {
+        None => {
+            let detail = messages::wrong_type("the name of a component", component);
+            findings.warnings.push(messages::warning(&field, &detail));
+        }
+        Some(name) if !names().any(|known| known == name) => {
+            let nearest = vela_serve::nearest(name, names());
+            findings.warnings.push(messages::unknown_component(&field, name, nearest));
+        }
+        Some(_) => {}
     }
 }
 

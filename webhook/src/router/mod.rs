@@ -34,6 +34,9 @@ const UNIT: usize = 64 << 10;
 /// A body whose length is not told counts as this many units.
 const UNTOLD: u32 = 16;
 
+/// How much of a body that is too large is read only to be dropped.
+const READ_AND_DROPPED: usize = 16 << 20;
+
 /// What handlers share.
 #[derive(Debug)]
 pub(crate) struct Server {
@@ -155,11 +158,12 @@ async fn decide(
 ) -> Decided {
     let first = {
         let server = Arc::clone(server);
-        move |_: &vela_serve::pool::Budget| {
+        move |budget: &vela_serve::pool::Budget| {
             let (envelope, request) = review::decode(content_type.as_deref(), &body)?;
             drop(body);
             let snapshot = server.published.load();
-            let step = server.engine.step(endpoint, &request, &snapshot, &Facts::new());
+            let is_spent = || budget.is_spent();
+            let step = server.engine.step(endpoint, &request, &snapshot, &Facts::new(), &is_spent);
             Ok::<_, Box<Decision>>((envelope, Arc::new(request), step))
         }
     };
@@ -188,9 +192,9 @@ async fn decide(
         let again = {
             let (server, request, facts) =
                 (Arc::clone(server), Arc::clone(&request), facts.clone());
-            move |_: &vela_serve::pool::Budget| {
+            move |budget: &vela_serve::pool::Budget| {
                 let snapshot = server.published.load();
-                server.engine.step(endpoint, &request, &snapshot, &facts)
+                server.engine.step(endpoint, &request, &snapshot, &facts, &|| budget.is_spent())
             }
         };
         step = match server.pool.run(deadline, again).await {
@@ -236,27 +240,41 @@ async fn body(
         .get(header::CONTENT_LENGTH)
         .and_then(|value| value.to_str().ok())
         .and_then(|text| text.parse::<usize>().ok());
-    let too_large = || Decision::errored(413, messages::too_large(BODY_LIMIT));
-    if length.is_some_and(|length| length > BODY_LIMIT) {
-        return Err(too_large());
-    }
-    let units = length
-        .map_or(UNTOLD, |length| u32::try_from(length.div_ceil(UNIT)).unwrap_or(UNTOLD).max(1));
+    let is_told_too_large = length.is_some_and(|length| length > BODY_LIMIT);
+    let units = match length {
+        Some(_) if is_told_too_large => 1,
+        Some(length) => u32::try_from(length.div_ceil(UNIT)).unwrap_or(UNTOLD).max(1),
+        None => UNTOLD,
+    };
     let read = async {
         let place = Arc::clone(&server.bodies)
             .acquire_many_owned(units)
             .await
             .map_err(|_| Decision::errored(503, messages::SHUTTING_DOWN))?;
-        let mut bytes = Vec::with_capacity(length.unwrap_or_default());
+        let mut bytes = Vec::new();
+        if !is_told_too_large {
+            bytes.reserve_exact(length.unwrap_or_default());
+        }
+        let mut dropped = 0;
         let mut chunks = body.into_data_stream();
         while let Some(chunk) = chunks.next().await {
             let chunk = chunk.map_err(|error| {
                 Decision::errored(400, messages::undecodable(&error.to_string()))
             })?;
-            if bytes.len() + chunk.len() > BODY_LIMIT {
-                return Err(too_large());
+            if !is_told_too_large && bytes.len() + chunk.len() <= BODY_LIMIT && dropped == 0 {
+                bytes.extend_from_slice(&chunk);
+                continue;
             }
-            bytes.extend_from_slice(&chunk);
+            // A client reads the answer when it has written: an end in the middle of its writing
+            // is an error to it, and the answer is lost. So the rest is read, within bounds.
+            bytes = Vec::new();
+            dropped += chunk.len();
+            if dropped > READ_AND_DROPPED {
+                break;
+            }
+        }
+        if is_told_too_large || dropped > 0 {
+            return Err(Decision::errored(413, messages::too_large(BODY_LIMIT)));
         }
         Ok((bytes, place))
     };

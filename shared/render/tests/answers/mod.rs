@@ -473,7 +473,7 @@ pub(crate) fn params_from(record: &Value, source: Source<'_>) -> Value {
         ("EnableCueValidation", true, false),
         ("EnableCueValidation+ValidateUndeclaredParameters", true, true),
     ] {
-        let gates = Gates { cue_validation, undeclared_parameters, supplied_later: Vec::new() };
+        let gates = Gates { cue_validation, undeclared_parameters, ..Gates::default() };
         let checked = renderer().check(&app, &component, &gates);
         let mut texts: Vec<String> = checked
             .problems

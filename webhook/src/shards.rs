@@ -1,0 +1,115 @@
+//! Which shards take Applications: the Pods of the controller that carry a shard's name and are
+//! ready. Watched only where shards are not listed by flag.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures::StreamExt as _;
+use k8s_openapi::api::core::v1::Pod;
+use kube::runtime::watcher::{self, Event};
+use kube::{Api, Client, ResourceExt as _};
+use tokio_util::sync::CancellationToken;
+use tracing::{info, warn};
+use vela_api::names::label;
+
+use crate::snapshot::Published;
+
+/// Pause after a failed watch.
+const PAUSE: Duration = Duration::from_secs(2);
+
+/// Follows the Pods of a namespace until the token is cancelled.
+pub(crate) async fn follow(
+    client: Client,
+    namespace: String,
+    published: Arc<Published>,
+    stop: CancellationToken,
+) {
+    let api: Api<Pod> = Api::namespaced(client, &namespace);
+    let labels = format!("{},app.kubernetes.io/name=vela-core", label::SHARD_ID);
+    let mut events =
+        std::pin::pin!(watcher::watcher(api, watcher::Config::default().labels(&labels)));
+    let mut pods: BTreeMap<String, String> = BTreeMap::new();
+    loop {
+        let event = tokio::select! {
+            () = stop.cancelled() => return,
+            event = events.next() => event,
+        };
+        match event {
+            None => return,
+            Some(Err(error)) => {
+                warn!(%error, "shards cannot be watched, trying again");
+                tokio::select! {
+                    () = stop.cancelled() => return,
+                    () = tokio::time::sleep(PAUSE) => {}
+                }
+                continue;
+            }
+            Some(Ok(event)) => note(event, &mut pods),
+        }
+        let mut shards: Vec<String> = pods.values().cloned().collect();
+        shards.sort_unstable();
+        shards.dedup();
+        if published.load().shards != shards {
+            info!(?shards, "shards that take Applications");
+            published.change(|snapshot| snapshot.shards.clone_from(&shards));
+        }
+    }
+}
+
+/// Ready Pods by name, with the shard each is of.
+fn note(event: Event<Pod>, pods: &mut BTreeMap<String, String>) {
+    match event {
+        Event::Init => pods.clear(),
+        Event::InitDone => {}
+        Event::InitApply(pod) | Event::Apply(pod) => {
+            let name = pod.name_any();
+            match pod.labels().get(label::SHARD_ID) {
+                Some(shard) if is_ready(&pod) => pods.insert(name, shard.clone()),
+                _ => pods.remove(&name),
+            };
+        }
+        Event::Delete(pod) => {
+            pods.remove(&pod.name_any());
+        }
+    }
+}
+
+fn is_ready(pod: &Pod) -> bool {
+    let conditions = pod.status.as_ref().and_then(|status| status.conditions.as_ref());
+    pod.metadata.deletion_timestamp.is_none()
+        && conditions
+            .into_iter()
+            .flatten()
+            .any(|condition| condition.type_ == "Ready" && condition.status == "True")
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn pod(name: &str, shard: &str, ready: &str) -> Pod {
+        serde_json::from_value(json!({
+            "metadata": { "name": name, "labels": { label::SHARD_ID: shard } },
+            "status": { "conditions": [{ "type": "Ready", "status": ready }] },
+        }))
+        .unwrap()
+    }
+
+    #[test]
+    fn only_ready_pods_count() {
+        let mut pods = BTreeMap::new();
+        note(Event::Init, &mut pods);
+        note(Event::InitApply(pod("a", "one", "True")), &mut pods);
+        note(Event::InitApply(pod("b", "two", "False")), &mut pods);
+        note(Event::InitDone, &mut pods);
+        assert_eq!(pods.values().collect::<Vec<_>>(), ["one"]);
+        note(Event::Apply(pod("b", "two", "True")), &mut pods);
+        note(Event::Apply(pod("a", "one", "False")), &mut pods);
+        assert_eq!(pods.values().collect::<Vec<_>>(), ["two"]);
+        note(Event::Delete(pod("b", "two", "True")), &mut pods);
+        assert!(pods.is_empty());
+    }
+}
