@@ -148,7 +148,11 @@ fn body(seed: &Value, random: &mut Rng) -> Vec<u8> {
                 0 => bytes.truncate(at),
                 1 => bytes.insert(at.min(bytes.len()), random.u8(..)),
                 _ => {
-                    bytes.iter_mut().skip(at).take(1).for_each(|byte| *byte ^= 1 << random.u8(0..8))
+                    bytes
+                        .iter_mut()
+                        .skip(at)
+                        .take(1)
+                        .for_each(|byte| *byte ^= 1 << random.u8(0..8));
                 }
             }
         }
