@@ -16,5 +16,6 @@ mod control_plane;
 mod lease;
 mod processes;
 mod rbac;
+mod steps;
 mod webhook;
 mod workflow;

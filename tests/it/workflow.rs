@@ -118,3 +118,76 @@ async fn policies_decide_what_is_deployed() {
     assert_eq!(deployment.spec.unwrap().replicas, Some(3));
     assert!(space.api::<Deployment>().get_opt("back").await.unwrap().is_none());
 }
+
+/// As `vela workflow resume` does it.
+async fn resume(space: &Space, name: &str) {
+    let application = space.applications().get(name).await.unwrap();
+    let mut workflow = application.data["status"]["workflow"].clone();
+    workflow["suspend"] = json!(false);
+    for step in workflow["steps"].as_array_mut().unwrap() {
+        if step["phase"] == "suspending" {
+            step["phase"] = json!("running");
+        }
+    }
+    let resume = Patch::Merge(json!({ "status": { "workflow": workflow } }));
+    space.applications().patch_status(name, &PatchParams::default(), &resume).await.unwrap();
+}
+
+#[tokio::test]
+async fn values_are_in_the_context_and_its_loss_stops_nothing() {
+    let space = Space::with_programs("context").await;
+    let spec = json!({
+        "components": [],
+        "workflow": { "steps": [
+            { "name": "read", "type": "read-object",
+              "properties": { "apiVersion": "v1", "kind": "ConfigMap", "name": "kube-root-ca.crt", "namespace": space.name() },
+              "outputs": [{ "name": "who", "valueFrom": "output.value.metadata.name" }] },
+            { "name": "wait", "type": "suspend" },
+            { "name": "say", "type": "print-message-in-status",
+              "inputs": [{ "from": "who", "parameterKey": "message" }] },
+        ] },
+    });
+    create(&space, "kept", spec).await;
+    until("the suspended step", Duration::from_secs(60), async || {
+        phase(&space, "kept").await == "workflowSuspending"
+    })
+    .await;
+    let maps = space.api::<ConfigMap>();
+    let context = maps.get("workflow-kept-context").await.unwrap();
+    assert_eq!(context.metadata.owner_references.unwrap()[0].name, "kept");
+    let data = context.data.unwrap();
+    assert_eq!(data["vars"], "who: \"kube-root-ca.crt\"\n");
+    assert!(
+        data.keys().any(|key| key.ends_with(".wait.suspendTimeStamp")
+            || key.ends_with(".suspend.suspendTimeStamp"))
+    );
+    maps.delete("workflow-kept-context", &DeleteParams::default()).await.unwrap();
+    resume(&space, "kept").await;
+    let application = space.running("kept").await;
+    assert_eq!(application.data["status"]["workflow"]["steps"][2]["message"], "kube-root-ca.crt");
+}
+
+#[tokio::test]
+async fn workflows_and_policies_may_be_objects_of_their_own() {
+    let space = Space::with_programs("apart").await;
+    let object = |kind: &str, name: &str, rest: Value| {
+        let mut object = json!({
+            "apiVersion": "core.oam.dev/v1alpha1", "kind": kind, "metadata": { "name": name },
+        });
+        object.as_object_mut().unwrap().extend(rest.as_object().cloned().unwrap());
+        serde_json::from_value::<DynamicObject>(object).unwrap()
+    };
+    let policy = json!({ "type": "override", "properties": {
+        "components": [{ "name": "front", "traits": [{ "type": "scaler", "properties": { "replicas": 2 } }] }] } });
+    let workflow = json!({ "steps": [{ "name": "roll", "type": "deploy", "properties": { "policies": ["twice"] } }] });
+    for (kind, name, rest) in [("Policy", "twice", policy), ("Workflow", "rollout", workflow)] {
+        let all = space.objects("core.oam.dev/v1alpha1", kind);
+        all.create(&PostParams::default(), &object(kind, name, rest)).await.unwrap();
+    }
+    let spec = json!({ "components": [web("front", 1)], "workflow": { "ref": "rollout" } });
+    create(&space, "referring", spec).await;
+    let application = space.running("referring").await;
+    assert_eq!(steps(&application), [("roll".to_owned(), "succeeded".to_owned())]);
+    let deployment = space.api::<Deployment>().get("front").await.unwrap();
+    assert_eq!(deployment.spec.unwrap().replicas, Some(2));
+}

@@ -205,6 +205,10 @@ pub struct Pass<'a> {
     waiting: bool,
     failed_after_retries: bool,
     stopped: bool,
+    /// A step finished in this pass.
+    finished_any: bool,
+    /// Steps that may go on were not looked at.
+    cut_short: bool,
 }
 
 impl<'a> Pass<'a> {
@@ -239,6 +243,8 @@ impl<'a> Pass<'a> {
             waiting: false,
             failed_after_retries: false,
             stopped: false,
+            finished_any: false,
+            cut_short: false,
         };
         pass.stopped = pass.has_nothing_to_run();
         // what a person ended left nothing: nobody waits for it
@@ -307,6 +313,11 @@ impl<'a> Pass<'a> {
             }
             let Some(place) = level.todo.pop_front() else {
                 if level.mode == Mode::StepByStep || level.pending.is_empty() {
+                    return None;
+                }
+                if self.status.suspend {
+                    // one round a look while something is suspended
+                    self.cut_short |= self.finished_any;
                     return None;
                 }
                 // the next round of a DAG: what waited may go on now
@@ -654,6 +665,7 @@ impl<'a> Pass<'a> {
         if finished {
             self.facts.variables.extend(variables);
             self.leave_outputs(place);
+            self.finished_any = true;
             self.memory.forget(&attempt.id);
         }
         // a step that suspends halts the workflow; one that no longer does releases it
@@ -828,6 +840,7 @@ impl<'a> Pass<'a> {
                 let delay = backoff::delay(&self.memory, &self.status, caps);
                 Some(timeouts.fold(delay, Duration::min))
             }
+            WorkflowPhase::Suspending if self.cut_short => Some(Duration::ZERO),
             WorkflowPhase::Suspending => timeouts.chain(resumes).min(),
             _ => None,
         }

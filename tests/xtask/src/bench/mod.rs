@@ -4,6 +4,7 @@ mod admission;
 mod cue;
 mod render;
 mod smoke;
+mod workflow;
 
 use std::process::ExitCode;
 
@@ -26,6 +27,8 @@ enum What {
     Render,
     /// Create Applications of one webservice each, wait until all run, delete them
     Smoke(smoke::Args),
+    /// Run long workflows, and watch many that wait
+    Workflow(workflow::Args),
 }
 
 pub(crate) fn run(args: &Args) -> Result<ExitCode> {
@@ -34,5 +37,6 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
         What::Cue(args) => cue::run(args),
         What::Render => render::run(),
         What::Smoke(args) => smoke::run(args),
+        What::Workflow(args) => workflow::run(args),
     }
 }

@@ -215,7 +215,7 @@ async fn gone(
 }
 
 /// Waits until the controller has not sent a request for two seconds.
-async fn settle(log: &std::path::Path) -> Result<()> {
+pub(super) async fn settle(log: &std::path::Path) -> Result<()> {
     let deadline = Instant::now() + Duration::from_secs(30);
     let mut from = audit::position(log)?;
     let mut quiet = Instant::now();
@@ -232,7 +232,7 @@ async fn settle(log: &std::path::Path) -> Result<()> {
 
 /// The controller's requests in a part of the log. Watches are open connections and its Lease is
 /// not about Applications: neither counts.
-fn calls(log: &std::path::Path, from: u64, to: u64) -> Result<Vec<Entry>> {
+pub(super) fn calls(log: &std::path::Path, from: u64, to: u64) -> Result<Vec<Entry>> {
     Ok(audit::between(log, from, to)?
         .into_iter()
         .filter(|entry| entry.agent.starts_with(AGENT))
