@@ -117,6 +117,8 @@ pub async fn reconcile(ctx: &Context, key: &Key) -> Result<Next, IoError> {
             let app = stored.unwrap_or(app);
             memory.lock().settled = None;
             let mut delay = end.again;
+            // a step may have asked for another run
+            let schedule = schedule.or_else(|| restart::due_in_future(&app.status, now));
             if let Some(at) = schedule {
                 let until = at.duration_since(now).unsigned_abs().max(Duration::from_millis(100));
                 delay = Some(delay.map_or(until, |delay| delay.min(until)));

@@ -156,11 +156,14 @@ pub(super) async fn run(
             Err(text) => return Err((status, Failed::executing(text))),
         };
         let ran = workflow::pass(session, &run, engine, &mut store, now).await;
-        let workflow::Ran { progress, services, applied, ran } = ran;
+        let workflow::Ran { progress, services, applied, ran, restart_at } = ran;
         // what the status will say must not outlive what it rests on
         if let Err(error) = store.commit(ran).await {
             let text = messages::context_not_stored(&error.to_string());
             return Err((app.status.clone(), Failed::executing(text)));
+        }
+        if let Some(at) = restart_at {
+            status.workflow_restart_scheduled_at = Some(vela_api::condition::seconds(at));
         }
         for service in services {
             status::put_service(&mut status.services, service);

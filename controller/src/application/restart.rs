@@ -46,7 +46,7 @@ pub async fn schedule(
     Ok(due_in_future(status, now))
 }
 
-fn due_in_future(status: &AppStatus, now: Timestamp) -> Option<Timestamp> {
+pub(super) fn due_in_future(status: &AppStatus, now: Timestamp) -> Option<Timestamp> {
     status.workflow_restart_scheduled_at.as_ref().map(|at| at.0).filter(|at| *at > now)
 }
 

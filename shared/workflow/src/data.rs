@@ -163,6 +163,10 @@ pub(crate) fn at_path<'v>(base: &'v Map<String, Value>, path: &str) -> Option<&'
 
 /// Whether a text is more than a path.
 fn is_script(text: &str) -> bool {
+    if text.trim_start().starts_with('"') {
+        // a text of its own, perhaps with values in it
+        return true;
+    }
     let mut quoted = false;
     text.chars().any(|c| {
         if c == '"' {
@@ -279,6 +283,7 @@ mod tests {
         assert_eq!(get("output.ip").unwrap(), json!("192.0.2.1"));
         assert_eq!(get("output.$returns.ip").unwrap(), json!("192.0.2.1"));
         assert_eq!(get("n + 1").unwrap(), json!(3));
+        assert_eq!(get("\"\\(n) things\"").unwrap(), json!("2 things"));
         assert_eq!(get("\"http://\" + output.$returns.ip").unwrap(), json!("http://192.0.2.1"));
         assert_eq!(get("import \"strconv\"\nstrconv.FormatInt(n, 10)").unwrap(), json!("2"));
         assert_eq!(

@@ -49,6 +49,8 @@ pub struct Ran {
     pub applied: Vec<ClusterObjectReference>,
     /// Whether any step was looked at.
     pub ran: bool,
+    /// When a step asked for the workflow to run again.
+    pub restart_at: Option<Timestamp>,
 }
 
 /// What the steps work on.
@@ -113,7 +115,8 @@ pub async fn pass(
     let saved = store.saved_mut();
     saved.memory = progress.memory.clone();
     saved.variables.clone_from(&progress.variables);
-    Ran { progress, services: seen.services, applied: seen.applied, ran }
+    let Seen { services, applied, restart_at } = seen;
+    Ran { progress, services, applied, ran, restart_at }
 }
 
 /// `context` of conditions, inputs and templates.

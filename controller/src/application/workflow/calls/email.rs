@@ -1,7 +1,7 @@
 //! `vela/email`: mails. Each is sent once; a server that may have it is not asked again.
 
 use jiff::Timestamp;
-use serde_json::{Value, json};
+use serde_json::Value;
 use vela_workflow::{Reply, effects};
 
 use crate::messages;
@@ -49,8 +49,8 @@ impl Calling<'_, '_, '_> {
         match send(ready).await {
             Ok(()) => {
                 let notes = &mut self.store.saved_mut().notes;
-                effects::end(notes, self.id, &call.path, &json!({}));
-                Reply::Returns(json!({}))
+                effects::end(notes, self.id, &call.path, &Value::Null);
+                Reply::Returns(Value::Null)
             }
             Err(Failure::NotSent(error)) => {
                 effects::withdraw(&mut self.store.saved_mut().notes, self.id, &call.path);

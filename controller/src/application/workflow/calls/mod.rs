@@ -43,6 +43,8 @@ pub(super) struct Seen {
     pub(super) services: Vec<ComponentStatus>,
     /// Objects that were dispatched.
     pub(super) applied: Vec<ClusterObjectReference>,
+    /// When a step asked for the workflow to run again.
+    pub(super) restart_at: Option<jiff::Timestamp>,
 }
 
 /// A step while its calls are carried out.

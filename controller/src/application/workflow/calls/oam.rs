@@ -90,24 +90,34 @@ impl Calling<'_, '_, '_> {
         Ok(json!({"output": output, "outputs": outputs}))
     }
 
-    /// Asks for the workflow to run again, by the annotation that people use too.
+    /// Asks for the workflow to run again: once through the status that this look writes, again and again by the
+    /// annotation that people use too.
     pub(super) async fn schedule_restart(&mut self, params: &Value) -> Reply {
         let text = |key: &str| Some(text(params, key)).filter(|text| !text.is_empty());
-        let value = if let Some(at) = text("at") {
-            at.to_owned()
-        } else if let Some(after) = text("after") {
+        if let Some(at) = text("at") {
+            let Ok(due) = at.parse::<Timestamp>() else {
+                return Reply::Fail(messages::restart_unreadable(at));
+            };
+            self.seen.restart_at = Some(due);
+            return Reply::Returns(Value::Null);
+        }
+        if let Some(after) = text("after") {
             let Some(length) = duration(after) else {
                 return Reply::Fail(messages::restart_unreadable(after));
             };
             let due = Timestamp::now().saturating_add(length).unwrap_or(Timestamp::MAX);
-            Timestamp::from_second(due.as_second()).unwrap_or(due).to_string()
-        } else {
-            let every = text("every").unwrap_or_default();
-            let Some(length) = duration(every) else {
-                return Reply::Fail(messages::restart_unreadable(every));
-            };
-            format!("{}s", length.as_secs())
+            self.seen.restart_at = Some(due);
+            return Reply::Returns(Value::Null);
+        }
+        let every = text("every").unwrap_or_default();
+        let Some(length) = duration(every) else {
+            return Reply::Fail(messages::restart_unreadable(every));
         };
+        let value = format!("{}s", length.as_secs());
+        let known = self.run.frame.app.annotations.get(annotation::RESTART_WORKFLOW);
+        if known == Some(&value) {
+            return Reply::Returns(Value::Null);
+        }
         let owner = &self.session.owner;
         let target = Target {
             api_version: vela_api::V1BETA1,
