@@ -148,11 +148,6 @@ pub(super) async fn after_workflow(
     }
     // a suspended workflow with a timer is looked at when it is due
     end.settled = settled && (workflow.is_final() || end.again.is_none());
-    if succeeded && !was_done && end.status.phase == phase::UNHEALTHY {
-        // objects may have changed since the steps looked at them
-        end.settled = false;
-        end.again = Some(LOOK_AGAIN);
-    }
 }
 
 /// What earlier runs made of components whose step was skipped this time belongs to the present run: the components are

@@ -1,7 +1,7 @@
 //! Health after the workflow: every reported component is looked at again.
 
 use tracing::debug;
-use vela_api::AppStatus;
+use vela_api::{AppStatus, ApplicationComponent};
 
 use super::component::Place;
 use super::dispatch::Session;
@@ -12,15 +12,7 @@ use super::workflow::{self, Run};
 pub async fn refresh(session: &Session<'_>, run: &Run<'_>, app_status: &mut AppStatus) {
     let known = app_status.services.clone();
     for service in known {
-        let steps =
-            run.workflow.steps.iter().flat_map(|step| std::iter::once(step).chain(&step.sub_steps));
-        let component = steps
-            .filter_map(|step| step.properties.get("value"))
-            .filter_map(|value| {
-                serde_json::from_value::<vela_api::ApplicationComponent>(value.clone()).ok()
-            })
-            .find(|component| component.name == service.name);
-        let Some(component) = component else { continue };
+        let Some(component) = component_named(run, &service.name) else { continue };
         let namespace = if service.namespace == session.owner.namespace {
             String::new()
         } else {
@@ -32,6 +24,17 @@ pub async fn refresh(session: &Session<'_>, run: &Run<'_>, app_status: &mut AppS
             Err(error) => debug!(error, component = component.name, "health not evaluated"),
         }
     }
+}
+
+/// A component as a step holds it, or else as the Application names it: steps such as `deploy` hold none.
+fn component_named(run: &Run<'_>, name: &str) -> Option<ApplicationComponent> {
+    let steps =
+        run.workflow.steps.iter().flat_map(|step| std::iter::once(step).chain(&step.sub_steps));
+    steps
+        .filter_map(|step| step.properties.get("value"))
+        .filter_map(|value| serde_json::from_value::<ApplicationComponent>(value.clone()).ok())
+        .find(|component| component.name == name)
+        .or_else(|| run.app.spec.components.iter().find(|c| c.name == name).cloned())
 }
 
 /// Whether a policy answers for the health of the whole Application.
