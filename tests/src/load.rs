@@ -45,6 +45,8 @@ pub struct Answer {
     pub status: u16,
     /// As it came.
     pub body: Vec<u8>,
+    /// The server closes the connection after it.
+    pub is_last: bool,
 }
 
 impl Answer {
@@ -147,6 +149,9 @@ impl Target {
             let error = match outcome.await {
                 Ok(Ok(answer)) if answer.is_plainly_admitted() => {
                     report.latencies.push(start.elapsed());
+                    if answer.is_last {
+                        connection = None;
+                    }
                     continue;
                 }
                 Ok(Ok(answer)) => String::from_utf8_lossy(&answer.body).into_owned(),
@@ -215,7 +220,7 @@ impl Connection {
     pub async fn receive(&mut self) -> Result<Answer> {
         loop {
             if let Some(end) = position(&self.buffer, b"\r\n\r\n") {
-                let (status, length) = head(self.buffer.get(..end).unwrap_or_default())?;
+                let (status, length, is_last) = head(self.buffer.get(..end).unwrap_or_default())?;
                 let whole = end + 4 + length;
                 while self.buffer.len() < whole {
                     self.more().await?;
@@ -223,7 +228,7 @@ impl Connection {
                 let rest = self.buffer.split_off(whole);
                 let body = self.buffer.split_off(end + 4);
                 self.buffer = rest;
-                return Ok(Answer { status, body });
+                return Ok(Answer { status, body, is_last });
             }
             self.more().await?;
         }
@@ -278,14 +283,20 @@ pub fn request(path: &str, body: &[u8]) -> Vec<u8> {
     request
 }
 
-fn head(head: &[u8]) -> Result<(u16, usize)> {
+/// Status, length of the body, and whether the connection ends.
+fn head(head: &[u8]) -> Result<(u16, usize, bool)> {
     let head = std::str::from_utf8(head).context("not HTTP")?;
     let status = head.split(' ').nth(1).and_then(|code| code.parse().ok());
-    let length = head.lines().find_map(|line| {
-        let (name, value) = line.split_once(':')?;
-        name.eq_ignore_ascii_case("content-length").then(|| value.trim().parse().ok())?
-    });
-    Ok((status.context("not an HTTP answer")?, length.context("an answer without a length")?))
+    let header = |wanted: &str| {
+        head.lines().find_map(|line| {
+            let (name, value) = line.split_once(':')?;
+            name.eq_ignore_ascii_case(wanted).then(|| value.trim())
+        })
+    };
+    let length = header("content-length").and_then(|value| value.parse().ok());
+    let is_last = header("connection").is_some_and(|value| value.eq_ignore_ascii_case("close"));
+    let status = status.context("not an HTTP answer")?;
+    Ok((status, length.context("an answer without a length")?, is_last))
 }
 
 fn position(bytes: &[u8], of: &[u8]) -> Option<usize> {
@@ -355,7 +366,9 @@ mod tests {
     #[test]
     fn heads_are_read() {
         let text = b"HTTP/1.1 200 OK\r\ncontent-type: x\r\nContent-Length: 12";
-        assert_eq!(head(text).unwrap(), (200, 12));
+        assert_eq!(head(text).unwrap(), (200, 12, false));
+        let text = b"HTTP/1.1 200 OK\r\nconnection: close\r\nContent-Length: 12";
+        assert_eq!(head(text).unwrap(), (200, 12, true));
         assert!(head(b"HTTP/1.1 200 OK").is_err());
         assert!(head(b"hello").is_err());
     }

@@ -90,6 +90,9 @@ impl Load {
                         match connection.post(VALIDATE, &body).await {
                             Ok(answer) if answer.is_admitted() => {
                                 counter.fetch_add(1, Ordering::SeqCst);
+                                if answer.is_last {
+                                    break;
+                                }
                             }
                             Ok(answer) => {
                                 errors.push(String::from_utf8_lossy(&answer.body).into_owned());
