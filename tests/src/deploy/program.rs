@@ -116,7 +116,10 @@ impl Program {
             .env("KUBECONFIG", kubeconfig.to_string_lossy())
             .env("POD_NAMESPACE", NAMESPACE)
             .env("POD_NAME", format!("{}-0", role.name()))
-            .env("RUST_BACKTRACE", "1");
+            .env("RUST_BACKTRACE", "1")
+            // As in the chart.
+            .env("MIMALLOC_ALLOW_THP", "0")
+            .env("MIMALLOC_PURGE_DELAY", "0");
         let log = cluster.dir().join(format!("{}.log", role.name()));
         let (name, process) = (role.name(), Mutex::new(None));
         Ok(Self { role, name, invocation, log, health, metrics, webhook, process })
