@@ -14,6 +14,11 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
+use k8s_openapi::api::admissionregistration::v1::{
+    MutatingWebhookConfiguration, ValidatingWebhookConfiguration,
+};
+use kube::Api;
+use kube::api::DeleteParams;
 use serde_json::Value;
 
 pub use self::binaries::{Binaries, Profile};
@@ -49,6 +54,8 @@ pub struct Deployed {
     pub controller: Program,
     /// The webhook.
     pub webhook: Program,
+    /// Calls of the webhook by the API server.
+    pub admission: Admission,
 }
 
 impl Deployed {
@@ -88,8 +95,10 @@ impl Deployed {
         if hooks.is_empty() {
             bail!("the chart renders no webhook configuration");
         }
+        let name = |hook: &Value| Some(hook.pointer("/metadata/name")?.as_str()?.to_owned());
+        let admission = Admission(hooks.iter().filter_map(name).collect());
         apply_all(&client, hooks).await?;
-        Ok(Self { controller, webhook })
+        Ok(Self { controller, webhook, admission })
     }
 
     /// An error if one of the programs has ended.
@@ -101,13 +110,44 @@ impl Deployed {
         self.controller.check()
     }
 
-    /// Asks both programs to end. False if one had to be ended by force.
+    /// Closes admission and asks both programs to end. False if one had to be ended by force.
     ///
     /// # Errors
-    /// When the operating system does not answer.
-    pub fn stop(&self, grace: Duration) -> Result<bool> {
+    /// When the API server refuses or the operating system does not answer.
+    pub async fn end(&self, cluster: &Cluster, grace: Duration) -> Result<bool> {
+        self.admission.close(cluster).await?;
         let controller = self.controller.stop(grace)?;
         Ok(self.webhook.stop(grace)? && controller)
+    }
+}
+
+/// The webhook configurations that name our address.
+#[derive(Debug)]
+pub struct Admission(Vec<String>);
+
+impl Admission {
+    /// Takes the configurations away: once the webhook has ended nobody answers at its address, and a cluster that
+    /// lives on would refuse every Application.
+    ///
+    /// # Errors
+    /// When the API server refuses.
+    pub async fn close(&self, cluster: &Cluster) -> Result<()> {
+        let client = cluster.client().await?;
+        let mutating = Api::<MutatingWebhookConfiguration>::all(client.clone());
+        let validating = Api::<ValidatingWebhookConfiguration>::all(client);
+        let how = DeleteParams::default();
+        for name in &self.0 {
+            for gone in [
+                mutating.delete(name, &how).await.map(drop),
+                validating.delete(name, &how).await.map(drop),
+            ] {
+                match gone {
+                    Err(kube::Error::Api(status)) if status.code == 404 => {}
+                    other => other.with_context(|| format!("webhook configuration {name}"))?,
+                }
+            }
+        }
+        Ok(())
     }
 }
 

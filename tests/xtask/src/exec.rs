@@ -78,6 +78,12 @@ pub(crate) fn under(args: &Setup, command: &[OsString]) -> Result<ExitCode> {
 
     report_crashes(&controller, &deployed.webhook, &control);
     controller.kill()?;
+    // A cluster that lives on must not call a webhook that has gone.
+    if args.kubeconfig.is_some()
+        && let Err(error) = runtime.block_on(deployed.admission.close(&cluster))
+    {
+        eprintln!("warning: {error:#}");
+    }
     deployed.webhook.kill()?;
     cluster.stop();
     Ok(code(status))

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result, anyhow, bail};
 use kube::api::{Api, DynamicObject};
 use kube::core::{ApiResource, GroupVersionKind};
 use serde_json::Value;
@@ -50,31 +50,29 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
             _ = tokio::signal::ctrl_c() => None,
         }
     });
-    let Some(outcome) = outcome else {
-        cluster.stop();
-        bail!("interrupted");
-    };
-    if let Err(error) = &outcome
-        && args.once
-    {
-        eprintln!("error: {error:#}\nlogs: {}", cluster.dir().display());
-        return Ok(ExitCode::FAILURE);
-    }
-    let names = match outcome {
-        Ok(names) => names,
-        Err(error) => {
-            eprintln!("error: {error:#}");
-            Vec::new()
+    let code = match outcome {
+        None => Err(anyhow!("interrupted")),
+        Some(Err(error)) if args.once => {
+            eprintln!("error: {error:#}\nlogs: {}", cluster.dir().display());
+            Ok(ExitCode::FAILURE)
+        }
+        Some(outcome) => {
+            let names = outcome.unwrap_or_else(|error| {
+                eprintln!("error: {error:#}");
+                Vec::new()
+            });
+            if !args.once {
+                next_steps(&cluster, &names);
+                runtime.block_on(stay(&cluster, &deployed))?;
+                eprintln!("\nstopping");
+            }
+            Ok(ExitCode::SUCCESS)
         }
     };
-    if !args.once {
-        next_steps(&cluster, &names);
-        runtime.block_on(stay(&cluster, &deployed))?;
-        eprintln!("\nstopping");
-    }
-    deployed.stop(Duration::from_secs(15))?;
+    let ended = runtime.block_on(deployed.end(&cluster, Duration::from_secs(15)));
     cluster.stop();
-    Ok(ExitCode::SUCCESS)
+    ended?;
+    code
 }
 
 /// Applies the examples and follows them until all run.
