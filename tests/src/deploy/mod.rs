@@ -110,12 +110,11 @@ impl Deployed {
         self.controller.check()
     }
 
-    /// Closes admission and asks both programs to end. False if one had to be ended by force.
+    /// Asks both programs to end. False if one had to be ended by force.
     ///
     /// # Errors
-    /// When the API server refuses or the operating system does not answer.
-    pub async fn end(&self, cluster: &Cluster, grace: Duration) -> Result<bool> {
-        self.admission.close(cluster).await?;
+    /// When the operating system does not answer.
+    pub fn stop(&self, grace: Duration) -> Result<bool> {
         let controller = self.controller.stop(grace)?;
         Ok(self.webhook.stop(grace)? && controller)
     }

@@ -21,7 +21,7 @@ use std::sync::Arc;
 
 use anyhow::{Context, Result};
 use vela_tests::cluster::Cluster;
-use vela_tests::deploy::{Binaries, Deployed, Options, Profile, Program};
+use vela_tests::deploy::{Admission, Binaries, Deployed, Options, Profile, Program};
 
 use crate::control::Control;
 
@@ -78,15 +78,19 @@ pub(crate) fn under(args: &Setup, command: &[OsString]) -> Result<ExitCode> {
 
     report_crashes(&controller, &deployed.webhook, &control);
     controller.kill()?;
-    // A cluster that lives on must not call a webhook that has gone.
-    if args.kubeconfig.is_some()
-        && let Err(error) = runtime.block_on(deployed.admission.close(&cluster))
-    {
-        eprintln!("warning: {error:#}");
+    if args.kubeconfig.is_some() {
+        runtime.block_on(leave(&cluster, &deployed.admission));
     }
     deployed.webhook.kill()?;
     cluster.stop();
     Ok(code(status))
+}
+
+/// A cluster that lives on must not call a webhook that has gone.
+pub(crate) async fn leave(cluster: &Cluster, admission: &Admission) {
+    if let Err(error) = admission.close(cluster).await {
+        eprintln!("warning: admission of the cluster still names our address: {error:#}");
+    }
 }
 
 /// A control plane of our own, or the one of a kubeconfig.

@@ -61,15 +61,20 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
                 eprintln!("error: {error:#}");
                 Vec::new()
             });
-            if !args.once {
+            if args.once {
+                Ok(ExitCode::SUCCESS)
+            } else {
                 next_steps(&cluster, &names);
-                runtime.block_on(stay(&cluster, &deployed))?;
+                let stayed = runtime.block_on(stay(&cluster, &deployed));
                 eprintln!("\nstopping");
+                stayed.map(|()| ExitCode::SUCCESS)
             }
-            Ok(ExitCode::SUCCESS)
         }
     };
-    let ended = runtime.block_on(deployed.end(&cluster, Duration::from_secs(15)));
+    if args.kubeconfig.is_some() {
+        runtime.block_on(crate::exec::leave(&cluster, &deployed.admission));
+    }
+    let ended = deployed.stop(Duration::from_secs(15));
     cluster.stop();
     ended?;
     code
