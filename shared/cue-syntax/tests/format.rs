@@ -71,6 +71,7 @@ fn found_by_fuzzing() {
         "1 .P0",
         "a: 1.5 .b.c, b: 0x1 .c[0].d",
         "a: {f: in + // 3\n\tt, g: 1, h: 2}",
+        "x: (({\n// doc\nx: y: a // tail\n\na\n})).b[0]",
         "f: in + // 3\n\tt, g: 1, h: 2",
         "a: *( // c\nb) | (b. // d\nc)",
         "a: {f: {x: 1 + // c\n2}, g: [1 + // d\n2, 3], h: 2}",

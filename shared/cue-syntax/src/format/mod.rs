@@ -499,6 +499,7 @@ impl<'a> Printer<'a> {
                 Expr::Unary(_, inner)
                 | Expr::Index(inner, _)
                 | Expr::Selector(inner, _)
+                | Expr::Paren(inner)
                 | Expr::Alias(_, inner) => inner,
                 Expr::Binary(_, left, right) => {
                     if self.is_block(right) {
