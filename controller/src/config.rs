@@ -203,11 +203,6 @@ pub enum ConfigError {
 
 impl Configuration for Config {
     type Flags = Flags;
-    type Error = ConfigError;
-
-    fn of(flags: Flags) -> Result<Self, ConfigError> {
-        Self::try_from(flags)
-    }
 
     fn process(&self) -> &ProcessFlags {
         &self.process

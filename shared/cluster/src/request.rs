@@ -142,9 +142,20 @@ impl Io {
         selector: &str,
         identity: &Identity,
     ) -> Result<Value, IoError> {
-        let resource = self.resolve(api_version, kind).await?;
-        let path = with_selector(resource.collection(&escaped(namespace)), selector);
+        let path = self.selected(api_version, kind, namespace, selector).await?;
         self.send(Method::GET, path, None, identity).await
+    }
+
+    /// The path of a collection, narrowed by a selector.
+    async fn selected(
+        &self,
+        api_version: &str,
+        kind: &str,
+        namespace: &str,
+        selector: &str,
+    ) -> Result<String, IoError> {
+        let resource = self.resolve(api_version, kind).await?;
+        Ok(with_selector(resource.collection(&escaped(namespace)), selector))
     }
 
     /// DELETE of what a selector matches in a namespace, dependants in the background.
@@ -159,8 +170,7 @@ impl Io {
         selector: &str,
         identity: &Identity,
     ) -> Result<(), IoError> {
-        let resource = self.resolve(api_version, kind).await?;
-        let path = with_selector(resource.collection(&escaped(namespace)), selector);
+        let path = self.selected(api_version, kind, namespace, selector).await?;
         let options = json!({
             "apiVersion": "v1", "kind": "DeleteOptions", "propagationPolicy": "Background",
         });

@@ -15,18 +15,10 @@ use crate::listen::ListenAddr;
 use crate::metrics::Registry;
 use crate::{log, shutdown};
 
-/// A program's configuration, made of its flags.
+/// A program's configuration, made of its flags by `TryFrom`, whose error is one line for the operator.
 pub trait Configuration: Sized {
     /// The flags.
     type Flags: clap::Parser;
-    /// Why flags make no configuration.
-    type Error: Error;
-
-    /// Checks the flags.
-    ///
-    /// # Errors
-    /// One line for the operator.
-    fn of(flags: Self::Flags) -> Result<Self, Self::Error>;
 
     /// Probes, metrics, logs.
     fn process(&self) -> &ProcessFlags;
@@ -36,7 +28,7 @@ pub trait Configuration: Sized {
 /// goes wrong is one line, in the log where there is one.
 pub fn main<C, E, R>(run: impl FnOnce(C, CancellationToken) -> R) -> ExitCode
 where
-    C: Configuration,
+    C: Configuration + TryFrom<C::Flags, Error: Error>,
     E: fmt::Display,
     R: Future<Output = Result<(), E>>,
 {
@@ -62,11 +54,11 @@ async fn start<C, E, R>(
     run: impl FnOnce(C, CancellationToken) -> R,
 ) -> Result<(), String>
 where
-    C: Configuration,
+    C: Configuration + TryFrom<C::Flags, Error: Error>,
     E: fmt::Display,
     R: Future<Output = Result<(), E>>,
 {
-    let config = C::of(parsed.flags).map_err(|error| error.to_string());
+    let config = C::try_from(parsed.flags).map_err(|error| error.to_string());
     let process = config.as_ref().map(|config| config.process().log());
     let log = log::init(process.unwrap_or_default()).map_err(|error| error.to_string())?;
     for warning in &parsed.warnings {
