@@ -1,6 +1,8 @@
 //! `cargo xtask bench WHAT`: time, memory and API calls.
 
 mod admission;
+mod bed;
+mod controller;
 mod cue;
 mod render;
 mod smoke;
@@ -21,6 +23,8 @@ pub(crate) struct Args {
 enum What {
     /// Load the webhook with small and large Applications from few and many clients
     Admission(admission::Args),
+    /// The life of many Applications: create, resync, edit, drift, restart, delete
+    Controller(controller::Args),
     /// Compare our CUE evaluator with Go's: time of warm and cold renders, memory
     Cue(cue::Args),
     /// Measure a component with three traits: time and allocated bytes, warm and cold, and compiled definitions
@@ -34,6 +38,7 @@ enum What {
 pub(crate) fn run(args: &Args) -> Result<ExitCode> {
     match &args.what {
         What::Admission(args) => admission::run(args),
+        What::Controller(args) => controller::run(args),
         What::Cue(args) => cue::run(args),
         What::Render => render::run(),
         What::Smoke(args) => smoke::run(args),

@@ -1,0 +1,267 @@
+//! What the measurements of the controller share: a control plane with everything deployed, and the meters.
+//!
+//! The meters are outside of what is measured: the API server's audit log counts requests by user
+//! agent, `/proc` tells CPU time and memory.
+
+use std::future::Future;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, bail};
+use futures::stream::{self, TryStreamExt};
+use kube::Client;
+use kube::api::{Api, DynamicObject, ListParams, PostParams};
+use kube::core::{ApiResource, GroupVersionKind};
+use serde_json::{Value, json};
+use vela_tests::audit::{self, Entry};
+use vela_tests::cluster::Cluster;
+use vela_tests::deploy::{Binaries, Deployed, Options, Profile, apply};
+use vela_tests::proc::{Usage, usage};
+
+/// How many requests of the load are under way at a time.
+const AT_ONCE: usize = 32;
+const AGENT: &str = "vela-controller/";
+
+/// What is measured.
+#[derive(clap::Args, Clone)]
+pub(crate) struct Setup {
+    /// Definitions instead of the chart's, one JSON object a line
+    #[arg(long, value_name = "FILE.jsonl")]
+    definitions: Option<PathBuf>,
+    /// A further flag for the controller; may repeat
+    #[arg(long, value_name = "FLAG", allow_hyphen_values = true)]
+    controller_flag: Vec<String>,
+    /// Measure the dev profile
+    #[arg(long)]
+    dev: bool,
+}
+
+/// A control plane with both programs on it.
+pub(crate) struct Bed {
+    pub(crate) cluster: Cluster,
+    pub(crate) deployed: Deployed,
+    pub(crate) client: Client,
+}
+
+/// Sets everything up, measures, and ends everything.
+pub(crate) fn with<F>(setup: &Setup, flags: &[String], measure: F) -> Result<ExitCode>
+where
+    F: AsyncFnOnce(&Bed) -> Result<()>,
+{
+    let profile = if setup.dev { Profile::Dev } else { Profile::Release };
+    let binaries = Binaries::build(profile)?;
+    let options = Options {
+        definitions: setup.definitions.clone(),
+        controller_flags: flags.iter().chain(&setup.controller_flag).cloned().collect(),
+        ..Options::default()
+    };
+    tokio::runtime::Runtime::new()?.block_on(async {
+        let cluster = Cluster::start("bench").await?;
+        let deployed = Deployed::start(&cluster, &binaries, &options).await?;
+        let client = cluster.client().await?;
+        let bed = Bed { cluster, deployed, client };
+        let outcome = measure(&bed).await;
+        bed.cluster.stop();
+        outcome
+    })?;
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Where a measurement begins: the place in the audit log and what was used until then.
+pub(crate) struct Mark {
+    position: u64,
+    usage: Usage,
+    time: Instant,
+}
+
+/// What happened since a mark.
+pub(crate) struct Spent {
+    /// The controller's requests, without watches and without its Lease.
+    pub(crate) calls: Vec<Entry>,
+    /// CPU time in milliseconds.
+    pub(crate) cpu_ms: f64,
+    /// Time on the clock.
+    pub(crate) time: Duration,
+    /// What the process uses now.
+    pub(crate) usage: Usage,
+}
+
+impl Spent {
+    /// How many of the requests were writes.
+    pub(crate) fn writes(&self) -> usize {
+        self.calls.iter().filter(|entry| entry.is_write()).count()
+    }
+
+    /// How many were reads.
+    pub(crate) fn reads(&self) -> usize {
+        self.calls.len() - self.writes()
+    }
+
+    /// The requests by verb and resource, the most frequent first.
+    pub(crate) fn table(&self) -> String {
+        let mut counts: Vec<_> = audit::count(&self.calls).into_iter().collect();
+        counts.sort_by_key(|(_, count)| std::cmp::Reverse(*count));
+        let line = |((verb, resource), count): ((String, String), usize)| {
+            format!("  {count:>6}  {verb:<8} {resource}\n")
+        };
+        counts.into_iter().map(line).collect()
+    }
+}
+
+impl Bed {
+    /// All objects of one of our kinds.
+    pub(crate) fn all(&self, kind: &str) -> Api<DynamicObject> {
+        Api::all_with(self.client.clone(), &resource(kind))
+    }
+
+    /// Those of one namespace.
+    pub(crate) fn within(&self, namespace: &str, kind: &str) -> Api<DynamicObject> {
+        Api::namespaced_with(self.client.clone(), namespace, &resource(kind))
+    }
+
+    pub(crate) async fn namespace(&self, name: &str) -> Result<()> {
+        let object = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}});
+        apply(&self.client, &object).await
+    }
+
+    /// Makes Applications, some at a time.
+    pub(crate) async fn create(&self, objects: impl Iterator<Item = Value>) -> Result<()> {
+        stream::iter(objects.map(Ok))
+            .try_for_each_concurrent(AT_ONCE, |object| async move {
+                let object: DynamicObject = serde_json::from_value(object)?;
+                let namespace = object.metadata.namespace.clone().unwrap_or_default();
+                let all = self.within(&namespace, "Application");
+                all.create(&PostParams::default(), &object).await?;
+                anyhow::Ok(())
+            })
+            .await
+            .context("an Application was refused")
+    }
+
+    /// Lists until so many Applications have a phase.
+    pub(crate) async fn until(&self, wanted: &str, count: usize, limit: Duration) -> Result<()> {
+        let deadline = Instant::now() + limit;
+        let all = self.all("Application");
+        loop {
+            self.deployed.check()?;
+            let list = all.list(&ListParams::default().match_any()).await?;
+            let (fine, odd): (Vec<_>, Vec<_>) =
+                list.items.iter().partition(|one| phase(one) == wanted);
+            if fine.len() >= count {
+                return Ok(());
+            }
+            if Instant::now() > deadline {
+                bail!(
+                    "{} of {count} Applications are not {wanted} after {} s; the first: {}",
+                    count - fine.len(),
+                    limit.as_secs(),
+                    odd.first().map(|one| one.data["status"].to_string()).unwrap_or_default()
+                );
+            }
+            tokio::time::sleep(Duration::from_millis(100)).await;
+        }
+    }
+
+    /// Waits until no Application and no tracker is left.
+    pub(crate) async fn until_gone(&self, limit: Duration) -> Result<()> {
+        let deadline = Instant::now() + limit;
+        for kind in ["Application", "ResourceTracker"] {
+            let all = self.all(kind);
+            loop {
+                self.deployed.check()?;
+                let left = all.list(&ListParams::default().match_any()).await?.items.len();
+                if left == 0 {
+                    break;
+                }
+                if Instant::now() > deadline {
+                    bail!("{left} of {kind} are still there {} s after deletion", limit.as_secs());
+                }
+                tokio::time::sleep(Duration::from_millis(100)).await;
+            }
+        }
+        Ok(())
+    }
+
+    /// What the controller uses now.
+    pub(crate) fn usage(&self) -> Result<Usage> {
+        usage(self.deployed.controller.pid().context("the controller does not run")?)
+    }
+
+    /// Begins a measurement.
+    pub(crate) fn mark(&self) -> Result<Mark> {
+        let log = self.cluster.audit_log();
+        Ok(Mark { position: audit::position(&log)?, usage: self.usage()?, time: Instant::now() })
+    }
+
+    /// Ends a measurement now.
+    pub(crate) fn since(&self, mark: &Mark) -> Result<Spent> {
+        let time = mark.time.elapsed();
+        let log = self.cluster.audit_log();
+        let usage = self.usage()?;
+        Ok(Spent {
+            calls: calls(&log, mark.position, audit::position(&log)?)?,
+            cpu_ms: (usage.cpu_seconds - mark.usage.cpu_seconds) * 1000.0,
+            time,
+            usage,
+        })
+    }
+
+    /// Ends a measurement once the controller has not sent a request for two seconds: last events and a last status
+    /// belong to it. The time is that of the call.
+    pub(crate) async fn settled(&self, mark: &Mark) -> Result<Spent> {
+        let time = mark.time.elapsed();
+        let log = self.cluster.audit_log();
+        let deadline = Instant::now() + Duration::from_secs(30);
+        let mut from = audit::position(&log)?;
+        let mut quiet = Instant::now();
+        while quiet.elapsed() < Duration::from_secs(2) && Instant::now() < deadline {
+            tokio::time::sleep(Duration::from_millis(100)).await;
+            let to = audit::position(&log)?;
+            if !calls(&log, from, to)?.is_empty() {
+                quiet = Instant::now();
+            }
+            from = to;
+        }
+        Ok(Spent { time, ..self.since(mark)? })
+    }
+}
+
+/// The time until something is so; looked at every few milliseconds.
+pub(crate) async fn time_until<F>(limit: Duration, mut is_so: impl FnMut() -> F) -> Result<Duration>
+where
+    F: Future<Output = Result<bool>>,
+{
+    let since = Instant::now();
+    while !is_so().await? {
+        if since.elapsed() > limit {
+            bail!("not so after {} s", limit.as_secs());
+        }
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+    Ok(since.elapsed())
+}
+
+fn resource(kind: &str) -> ApiResource {
+    ApiResource::from_gvk(&GroupVersionKind::gvk("core.oam.dev", "v1beta1", kind))
+}
+
+/// The phase of an Application.
+pub(crate) fn phase(object: &DynamicObject) -> &str {
+    object.data["status"]["status"].as_str().unwrap_or_default()
+}
+
+/// One line of a result.
+pub(crate) fn row(name: &str, value: impl std::fmt::Display) {
+    println!("{name:<52} {value:>14}");
+}
+
+/// The controller's requests in a part of the log. Watches are open connections and its Lease is
+/// not about Applications: neither counts.
+fn calls(log: &Path, from: u64, to: u64) -> Result<Vec<Entry>> {
+    Ok(audit::between(log, from, to)?
+        .into_iter()
+        .filter(|entry| entry.agent.starts_with(AGENT))
+        .filter(|entry| entry.verb != "watch" && entry.resource != "leases")
+        .collect())
+}

@@ -1,0 +1,227 @@
+//! `cargo xtask bench controller`: the life of many Applications.
+//!
+//! webservice, scaler and gateway in ten namespaces: create, resync passes in which nothing
+//! changes, edits, drift, edits while all resync, a restart, deletion. The goals stand beside the
+//! results; wall times are of a machine that does nothing else.
+
+use std::process::ExitCode;
+use std::time::{Duration, Instant};
+
+use anyhow::Result;
+use k8s_openapi::api::apps::v1::Deployment;
+use kube::api::{Api, DeleteParams, ListParams, Patch, PatchParams};
+use serde_json::{Value, json};
+use vela_tests::progress::Step;
+
+use super::bed::{self, Bed, Setup, Spent, row, time_until};
+
+const NAMESPACES: usize = 10;
+/// How long anything may take that should be a matter of moments.
+const LIMIT: Duration = Duration::from_secs(120);
+
+#[derive(clap::Args)]
+pub(crate) struct Args {
+    /// How many Applications
+    #[arg(long, default_value_t = 300)]
+    n: usize,
+    /// The resync period in seconds; two passes are watched
+    #[arg(long, default_value_t = 60)]
+    resync: u64,
+    /// How many edits
+    #[arg(long, default_value_t = 20)]
+    edits: usize,
+    /// Seconds until all must run
+    #[arg(long, default_value_t = 1200)]
+    deadline: u64,
+    #[command(flatten)]
+    setup: Setup,
+}
+
+pub(crate) fn run(args: &Args) -> Result<ExitCode> {
+    let flags = [format!("--application-re-sync-period={}s", args.resync)];
+    bed::with(&args.setup, &flags, async |bed| measure(args, bed).await)
+}
+
+async fn measure(args: &Args, bed: &Bed) -> Result<()> {
+    let limit = Duration::from_secs(args.deadline);
+    let idle = bed.usage()?.rss_mib;
+    for index in 0..NAMESPACES {
+        bed.namespace(&format!("bench-{index}")).await?;
+    }
+    let step = Step::start(format!("{} Applications", args.n));
+    let mark = bed.mark()?;
+    bed.create((0..args.n).map(application)).await?;
+    bed.until("running", args.n, limit).await?;
+    let created = bed.settled(&mark).await?;
+    step.done();
+
+    let step = Step::start("two resync passes in which nothing changes");
+    let mark = bed.mark()?;
+    tokio::time::sleep(Duration::from_secs(2 * args.resync)).await;
+    let steady = bed.since(&mark)?;
+    step.done();
+
+    let step = Step::start("edits, drift");
+    let edits = edits(args, bed, Duration::ZERO, 0).await?;
+    let mut drift = Vec::new();
+    for turn in 0..10 {
+        drift.push(drifted(bed, (turn * 11 + 3) % args.n).await?);
+    }
+    step.done();
+    let step = Step::start("edits while all resync");
+    let pause = Duration::from_secs(args.resync) / u32::try_from(args.edits.max(1))?;
+    let busy = self::edits(args, bed, pause, 1000).await?;
+    step.done();
+    let used = bed.usage()?;
+
+    let step = Step::start("restart");
+    bed.deployed.controller.stop(Duration::from_secs(20))?;
+    let since = Instant::now();
+    bed.deployed.controller.start(&bed.cluster)?;
+    edited(bed, 1 % args.n, "nginx:after-restart").await?;
+    let restarted = since.elapsed();
+    // the look at everything that a start is
+    tokio::time::sleep(Duration::from_secs(5)).await;
+    let after_restart = bed.usage()?;
+    step.done();
+
+    let step = Step::start("deletion");
+    let mark = bed.mark()?;
+    for index in 0..NAMESPACES {
+        let all = bed.within(&format!("bench-{index}"), "Application");
+        all.delete_collection(&DeleteParams::default(), &ListParams::default()).await?;
+    }
+    bed.until_gone(limit).await?;
+    let deleted = bed.settled(&mark).await?;
+    let deployments: Api<Deployment> = Api::all(bed.client.clone());
+    let left = deployments.list(&ListParams::default()).await?.items.len();
+    step.done();
+
+    report(args.n, &created, &steady, &deleted);
+    latencies("edit until the Deployment has it", edits, "< 0.1 s median");
+    latencies("the same while all resync", busy, "");
+    latencies("replicas changed by hand until healed", drift, "<= 1 s");
+    line("restart until an edit is served", seconds(restarted), "< 5 s");
+    line("Deployments left over", left, "0");
+    line("memory, idle", format!("{idle:.1} MiB"), "");
+    line(
+        "memory, peak",
+        format!("{:.1} MiB", used.peak_rss_mib),
+        "60 / 80 / 150 MB at 300 / 1,000 / 3,000",
+    );
+    line("memory, peak after the restart", format!("{:.1} MiB", after_restart.peak_rss_mib), "");
+    println!("\nrequests of the creation:\n{}", created.table());
+    if !steady.calls.is_empty() {
+        println!("requests of the two passes:\n{}", steady.table());
+    }
+    println!("requests of the deletion:\n{}", deleted.table());
+    Ok(())
+}
+
+fn report(n: usize, created: &Spent, steady: &Spent, deleted: &Spent) {
+    #[allow(clippy::cast_precision_loss, reason = "a count of Applications")]
+    let n = n as f64;
+    #[allow(clippy::cast_precision_loss, reason = "a count of requests")]
+    let per = |spent: &Spent| format!("{:.1}", spent.calls.len() as f64 / n);
+    println!("\n{n} Applications of webservice, scaler and gateway: result, goal");
+    line("all running after", seconds(created.time), "25 s for 300");
+    line("CPU each, creation", format!("{:.2} ms", created.cpu_ms / n), "<= 15 ms");
+    line("API calls each, creation", per(created), "<= 20");
+    line("writes of two resync passes", steady.writes(), "0");
+    line("reads of two resync passes", steady.reads(), "0");
+    line("CPU each and pass", format!("{:.3} ms", steady.cpu_ms / n / 2.0), "<= 1 ms");
+    line("all deleted after", seconds(deleted.time), "");
+    line("API calls each, deletion", per(deleted), "<= 7");
+    line("CPU each, deletion", format!("{:.2} ms", deleted.cpu_ms / n), "");
+}
+
+fn line(name: &str, value: impl std::fmt::Display, goal: &str) {
+    row(name, format!("{value:>14}   {goal}"));
+}
+
+fn latencies(name: &str, mut all: Vec<Duration>, goal: &str) {
+    all.sort();
+    let at = |part: usize| {
+        all.get((all.len() * part / 100).min(all.len().saturating_sub(1)))
+            .copied()
+            .unwrap_or_default()
+    };
+    line(&format!("{name}, median"), seconds(at(50)), goal);
+    line(&format!("{name}, max"), seconds(at(100)), "");
+}
+
+fn seconds(time: Duration) -> String {
+    format!("{:.3} s", time.as_secs_f64())
+}
+
+fn place(index: usize) -> (String, String) {
+    (format!("bench-{}", index % NAMESPACES), format!("app-{index}"))
+}
+
+fn application(index: usize) -> Value {
+    let (namespace, name) = place(index);
+    json!({
+        "apiVersion": "core.oam.dev/v1beta1",
+        "kind": "Application",
+        "metadata": {"name": name, "namespace": namespace},
+        "spec": {"components": [{
+            "name": name,
+            "type": "webservice",
+            "properties": {
+                "image": "nginx:1.27", "cpu": "100m", "memory": "64Mi",
+                "ports": [{"port": 80, "expose": true}],
+                "env": [{"name": "A", "value": index.to_string()}],
+                "labels": {"team": "bench"},
+            },
+            "traits": [
+                {"type": "scaler", "properties": {"replicas": 1}},
+                {"type": "gateway", "properties": {
+                    "domain": format!("{name}.example.com"), "http": {"/": 80}, "class": "nginx",
+                }},
+            ],
+        }]},
+    })
+}
+
+async fn edits(args: &Args, bed: &Bed, pause: Duration, from: usize) -> Result<Vec<Duration>> {
+    let mut all = Vec::new();
+    for turn in 0..args.edits {
+        let image = format!("nginx:edit-{}", from + turn);
+        all.push(edited(bed, turn * 7 % args.n, &image).await?);
+        tokio::time::sleep(pause).await;
+    }
+    Ok(all)
+}
+
+/// Changes the image of an Application: the time until the Deployment has it.
+async fn edited(bed: &Bed, index: usize, image: &str) -> Result<Duration> {
+    let (namespace, name) = place(index);
+    let since = Instant::now();
+    let mut wanted = application(index);
+    wanted["spec"]["components"][0]["properties"]["image"] = json!(image);
+    let patch = Patch::Merge(json!({"spec": wanted["spec"]}));
+    bed.within(&namespace, "Application").patch(&name, &PatchParams::default(), &patch).await?;
+    let deployments: Api<Deployment> = Api::namespaced(bed.client.clone(), &namespace);
+    time_until(LIMIT, || async {
+        let pod = deployments.get(&name).await?.spec.and_then(|spec| spec.template.spec);
+        let container = pod.and_then(|pod| pod.containers.into_iter().next());
+        Ok(container.is_some_and(|container| container.image.as_deref() == Some(image)))
+    })
+    .await?;
+    Ok(since.elapsed())
+}
+
+/// Scales a Deployment by hand: the time until it is as the scaler says.
+async fn drifted(bed: &Bed, index: usize) -> Result<Duration> {
+    let (namespace, name) = place(index);
+    let deployments: Api<Deployment> = Api::namespaced(bed.client.clone(), &namespace);
+    let patch = Patch::Merge(json!({"spec": {"replicas": 3}}));
+    let since = Instant::now();
+    deployments.patch(&name, &PatchParams::default(), &patch).await?;
+    time_until(LIMIT, || async {
+        let spec = deployments.get(&name).await?.spec;
+        Ok(spec.is_some_and(|spec| spec.replicas == Some(1)))
+    })
+    .await?;
+    Ok(since.elapsed())
+}
