@@ -1,5 +1,7 @@
 //! The parameter schema of a definition: OpenAPI v3, as dashboards and command lines read it.
 
+mod written;
+
 use crate::cache::{Flavour, Programs};
 use crate::definition::{Definition, Template};
 use crate::messages;
@@ -39,6 +41,7 @@ pub(crate) fn schema(
     let mut generator = Generator { evaluation: &mut evaluation, nodes: 0 };
     let mut schema = generator.node(parameter, 0).map_err(|why| failed(&why))?;
     if let Some(schema) = schema.as_object_mut() {
+        written::repeat_alternatives(definition.template.text(), schema);
         finish(schema, None);
     }
     Ok(schema)
