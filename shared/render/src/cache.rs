@@ -1,7 +1,7 @@
 //! Compiled templates, kept by their text.
 
 use crate::definition::{Definition, Template};
-use crate::{Component, legacy, packages};
+use crate::{Component, legacy, lets, packages};
 use cue::{Errors, Packages, Program};
 use lru::LruCache;
 use parking_lot::Mutex;
@@ -137,7 +137,9 @@ impl Programs {
             Flavour::Schema => SCHEMA_CONTEXT,
             Flavour::Plain => "",
         };
-        let text = format!("{rewritten}{tail}");
+        let lets =
+            if flavour == Flavour::Status { lets::fields(&rewritten) } else { String::new() };
+        let text = format!("{rewritten}{lets}{tail}");
         match flavour {
             Flavour::Status => Program::compile("-", &text, &self.standard),
             // A schema needs no packages of providers: what they declare is left open.

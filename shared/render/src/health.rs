@@ -145,7 +145,10 @@ impl Texts<'_> {
         let mut evaluation = program.evaluate(&inputs, self.limits);
         let root = evaluation.root();
         evaluation.validate(root, false).map_err(|errors| errors.to_string())?;
-        Ok(evaluation)
+        match crate::lets::error(&mut evaluation) {
+            Some(errors) => Err(errors.to_string()),
+            None => Ok(evaluation),
+        }
     }
 
     fn field(&self, text: &Arc<str>, context: &Fields, name: &str) -> Result<Value, String> {

@@ -22,6 +22,7 @@ mod examine;
 mod hcl;
 mod health;
 mod host;
+mod lets;
 mod messages;
 mod packages;
 mod render;

@@ -70,7 +70,8 @@ fn value_of(ast: &Ast, value: ExprId, conditional: bool, schema: &mut Map<String
             }
         }
         Expr::List(elements) => {
-            if let Some(Expr::Ellipsis(Some(item))) = ast.exprs(elements).last().map(|e| ast.expr(e))
+            if let Some(Expr::Ellipsis(Some(item))) =
+                ast.exprs(elements).last().map(|e| ast.expr(e))
                 && let Some(Json::Object(items)) = schema.get_mut("items")
             {
                 value_of(ast, item, false, items);
