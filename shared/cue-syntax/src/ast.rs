@@ -4,9 +4,9 @@
 //! source nests. Texts (identifiers, decoded strings, number texts) are interned as [`Symbol`]s
 //! of the [`Ast`] they belong to.
 
-use std::hash::{BuildHasher, RandomState};
+use std::hash::BuildHasher;
 use std::marker::PhantomData;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use crate::position::{LineIndex, Position, Span};
 
@@ -27,8 +27,8 @@ pub struct File {
     pub comments: Vec<Comment>,
     /// The nodes.
     pub ast: Ast,
-    /// The starts of all lines.
-    pub lines: LineIndex,
+    /// The starts of all lines, once somebody asked for a position.
+    pub(crate) lines: OnceLock<LineIndex>,
 }
 
 impl File {
@@ -38,10 +38,16 @@ impl File {
         self.source.get(span.start as usize..span.end as usize).unwrap_or_default()
     }
 
+    /// The starts of all lines.
+    #[must_use]
+    pub fn lines(&self) -> &LineIndex {
+        self.lines.get_or_init(|| LineIndex::new(&self.source))
+    }
+
     /// Line and column of an offset.
     #[must_use]
     pub fn position(&self, offset: u32) -> Position {
-        self.lines.position(offset)
+        self.lines().position(offset)
     }
 
     /// The comments that belong to a declaration: those above it, then those behind it (or behind
@@ -519,10 +525,10 @@ pub enum Marker {
 }
 
 /// `for k, v in e if c let x = y {...}`
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Comprehension {
     /// At least one; the first is never a `let`.
-    pub clauses: Vec<Clause>,
+    pub clauses: List<Clause>,
     /// The struct behind the clauses.
     pub body: ExprId,
     /// From the first clause to the closing brace.
@@ -555,6 +561,7 @@ pub struct Ast {
     decls: Vec<Decl>,
     fields: Vec<Field>,
     comprehensions: Vec<Comprehension>,
+    clauses: Vec<Clause>,
     parts: Vec<Part>,
     ids: Vec<u32>,
     bytes: Vec<Box<[u8]>>,
@@ -631,6 +638,12 @@ impl Ast {
         self.side(list).iter().map(|&id| Symbol(id))
     }
 
+    /// The clauses of a comprehension.
+    #[must_use]
+    pub fn clauses(&self, list: List<Clause>) -> &[Clause] {
+        &self.clauses[list.start as usize..(list.start + list.len) as usize]
+    }
+
     /// The parts of an interpolation.
     #[must_use]
     pub fn parts(&self, list: List<Part>) -> &[Part] {
@@ -698,6 +711,13 @@ impl Ast {
         self.add_side(ids.iter().map(|id| id.0))
     }
 
+    /// Adds the clauses of a comprehension.
+    pub fn add_clauses(&mut self, clauses: &[Clause]) -> List<Clause> {
+        let start = index(self.clauses.len());
+        self.clauses.extend_from_slice(clauses);
+        List { start, len: index(clauses.len()), of: PhantomData }
+    }
+
     /// Adds the parts of an interpolation.
     pub fn add_parts(&mut self, parts: &[Part]) -> List<Part> {
         let start = index(self.parts.len());
@@ -709,6 +729,20 @@ impl Ast {
         let start = index(self.ids.len());
         self.ids.extend(ids);
         List { start, len: index(self.ids.len()) - start, of: PhantomData }
+    }
+
+    /// Forgets all nodes, keeps their memory.
+    pub(crate) fn clear(&mut self) {
+        self.exprs.clear();
+        self.spans.clear();
+        self.decls.clear();
+        self.fields.clear();
+        self.comprehensions.clear();
+        self.clauses.clear();
+        self.parts.clear();
+        self.ids.clear();
+        self.bytes.clear();
+        self.symbols.clear();
     }
 
     pub(crate) fn decl_mut(&mut self, id: DeclId) -> &mut Decl {
@@ -726,10 +760,12 @@ fn index(len: usize) -> u32 {
 struct Interner {
     text: String,
     ranges: Vec<(u32, u32)>,
+    /// Of each text its hash.
+    hashes: Vec<u32>,
     /// Symbol + 1, or 0; a power of two long, at most half full.
     table: Vec<u32>,
-    /// Keyed per instance: the texts are untrusted.
-    hasher: RandomState,
+    /// Seeded: the texts are untrusted.
+    hasher: hashbrown::DefaultHashBuilder,
 }
 
 impl Interner {
@@ -738,27 +774,38 @@ impl Interner {
         &self.text[start as usize..end as usize]
     }
 
-    fn hash(&self, text: &str) -> usize {
-        usize::try_from(self.hasher.hash_one(text) & 0xffff_ffff).unwrap_or_default()
+    fn clear(&mut self) {
+        self.text.clear();
+        self.ranges.clear();
+        self.hashes.clear();
+        self.table.fill(0);
     }
 
     fn intern(&mut self, text: &str) -> Symbol {
         if self.table.len() < (self.ranges.len() + 1) * 2 {
             self.grow();
         }
+        let hash = self.hasher.hash_one(text.as_bytes());
+        let hash = u32::try_from(hash & 0xffff_ffff).unwrap_or_default();
         let mask = self.table.len() - 1;
-        let mut slot = self.hash(text) & mask;
+        let mut slot = hash as usize & mask;
         loop {
             match self.table[slot] {
                 0 => break,
-                id if self.get(Symbol(id - 1)) == text => return Symbol(id - 1),
-                _ => slot = (slot + 1) & mask,
+                id => {
+                    let symbol = Symbol(id - 1);
+                    if self.hashes[symbol.index()] == hash && self.get(symbol) == text {
+                        return symbol;
+                    }
+                    slot = (slot + 1) & mask;
+                }
             }
         }
         let symbol = Symbol(index(self.ranges.len()));
         let start = index(self.text.len());
         self.text.push_str(text);
         self.ranges.push((start, index(self.text.len())));
+        self.hashes.push(hash);
         self.table[slot] = symbol.0 + 1;
         symbol
     }
@@ -766,12 +813,12 @@ impl Interner {
     fn grow(&mut self) {
         let size = (self.table.len() * 2).max(64);
         let mut table = vec![0; size];
-        for id in 0..index(self.ranges.len()) {
-            let mut slot = self.hash(self.get(Symbol(id))) & (size - 1);
+        for (id, &hash) in self.hashes.iter().enumerate() {
+            let mut slot = hash as usize & (size - 1);
             while table[slot] != 0 {
                 slot = (slot + 1) & (size - 1);
             }
-            table[slot] = id + 1;
+            table[slot] = index(id) + 1;
         }
         self.table = table;
     }

@@ -181,6 +181,9 @@ pub struct Token {
     pub span: Span,
     /// How many comment groups begin before it.
     pub(crate) comments: u32,
+    /// Whether a string is its own value, but for one quote at either end, or a number is made of
+    /// decimal digits only.
+    pub(crate) plain: bool,
 }
 
 /// A lexical error.
@@ -211,6 +214,8 @@ pub struct Lexer<'a> {
     ends_line: bool,
     /// Whether a line end was passed since the last token with a text.
     new_line: bool,
+    /// Whether the string or number just read is as simple as they come.
+    plain: bool,
     comments: Vec<Comment>,
     errors: Vec<LexError>,
 }
@@ -219,15 +224,26 @@ impl<'a> Lexer<'a> {
     /// A lexer at the start of a text. A byte order mark there is skipped.
     #[must_use]
     pub fn new(text: &'a str) -> Self {
+        Self::with_comments(text, Vec::new())
+    }
+
+    /// As [`Lexer::new`], with an empty vector to collect comments in.
+    pub(crate) fn with_comments(text: &'a str, comments: Vec<Comment>) -> Self {
         let at = if text.starts_with('\u{feff}') { 3 } else { 0 };
         Self {
             text,
             at,
             ends_line: false,
             new_line: true,
-            comments: Vec::new(),
+            plain: false,
+            comments,
             errors: Vec::new(),
         }
+    }
+
+    /// The comments and errors, when all is read.
+    pub(crate) fn into_parts(self) -> (Vec<Comment>, Vec<LexError>) {
+        (self.comments, self.errors)
     }
 
     /// The errors so far.
@@ -246,6 +262,7 @@ impl<'a> Lexer<'a> {
             return comma;
         }
         let start = self.at;
+        self.plain = false;
         let kind = self.scan();
         self.ends_line = kind.ends_line() || kind == TokenKind::Illegal && self.ends_line;
         self.new_line = false;
@@ -254,13 +271,15 @@ impl<'a> Lexer<'a> {
 
     fn token(&self, kind: TokenKind, start: usize) -> Token {
         let comments = to_u32(self.comments.len());
-        Token { kind, span: Span::new(to_u32(start), to_u32(self.at)), comments }
+        let span = Span::new(to_u32(start), to_u32(self.at));
+        Token { kind, span, comments, plain: self.plain }
     }
 
     /// Goes on with the literal that began at `literal`, behind the `)` at which the lexer stands.
     /// Returns the token of the piece: [`TokenKind::Interpolation`] if another `\(` follows.
     pub(crate) fn resume(&mut self, literal: u32) -> Token {
         let start = self.at;
+        self.plain = false;
         let kind = self.string(literal as usize, self.at);
         self.ends_line = kind.ends_line();
         self.new_line = false;
@@ -281,12 +300,12 @@ impl<'a> Lexer<'a> {
 
     /// Skips white space and comments; returns the comma that a line end implies.
     fn skip_space(&mut self) -> Option<Token> {
+        let bytes = self.text.as_bytes();
         loop {
-            match self.text.as_bytes().get(self.at) {
+            match bytes.get(self.at) {
                 Some(b' ' | b'\t' | b'\r') => self.at += 1,
                 Some(b'\n') => {
-                    // None is implied before a comma or colon that begins the next line.
-                    if self.ends_line && !self.rest().trim_start().starts_with([',', ':']) {
+                    if self.ends_line && !self.continues_below() {
                         return Some(self.implied_comma());
                     }
                     self.ends_line = false;
@@ -305,7 +324,25 @@ impl<'a> Lexer<'a> {
         }
     }
 
+    /// Whether a comma or colon begins the next line with anything on it: then none is implied.
+    fn continues_below(&self) -> bool {
+        let bytes = self.text.as_bytes();
+        for (at, byte) in bytes.iter().enumerate().skip(self.at) {
+            match byte {
+                b' ' | b'\t'..=b'\r' => {}
+                b',' | b':' => return true,
+                0x80.. => {
+                    let rest = self.text.get(at..).unwrap_or_default();
+                    return rest.trim_start().starts_with([',', ':']);
+                }
+                _ => return false,
+            }
+        }
+        false
+    }
+
     fn implied_comma(&mut self) -> Token {
+        self.plain = false;
         self.ends_line = false;
         self.token(TokenKind::Newline, self.at)
     }
@@ -339,11 +376,14 @@ impl<'a> Lexer<'a> {
         let rest = self.rest();
         let length = memchr::memchr(b'\n', rest.as_bytes()).unwrap_or(rest.len());
         let comment = rest.get(..length).unwrap_or_default();
-        if let Some(offset) = comment.find('\u{feff}') {
-            self.error("illegal byte order mark", self.at + offset);
-        }
-        if let Some(offset) = comment.find('\0') {
-            self.error("illegal character NUL", self.at + offset);
+        // Neither is in any comment that is well, nor is what the mark begins with in most.
+        if memchr::memchr2(0, 0xef, comment.as_bytes()).is_some() {
+            if let Some(offset) = comment.find('\u{feff}') {
+                self.error("illegal byte order mark", self.at + offset);
+            }
+            if let Some(offset) = comment.find('\0') {
+                self.error("illegal character NUL", self.at + offset);
+            }
         }
         let end = self.at + comment.trim_end_matches('\r').len();
         self.at += length;
@@ -351,19 +391,20 @@ impl<'a> Lexer<'a> {
     }
 
     fn scan(&mut self) -> TokenKind {
-        let Some(c) = self.rest().chars().next() else { return TokenKind::Eof };
-        match c {
-            '0'..='9' => return self.number(),
-            '.' if self.peek(1).is_ascii_digit() => return self.number(),
-            '"' | '\'' => return self.string_start(),
-            '#' => {
+        let Some(&byte) = self.text.as_bytes().get(self.at) else { return TokenKind::Eof };
+        match byte {
+            b'a'..=b'z' | b'A'..=b'Z' | b'$' => return self.ident(),
+            b'0'..=b'9' => return self.number(),
+            b'.' if self.peek(1).is_ascii_digit() => return self.number(),
+            b'"' | b'\'' => return self.string_start(),
+            b'#' => {
                 let hashes = self.rest().bytes().take_while(|&b| b == b'#').count();
                 if matches!(self.peek(hashes), b'"' | b'\'') {
                     return self.string_start();
                 }
                 return self.ident();
             }
-            '_' if self.peek(1) == b'|' => {
+            b'_' if self.peek(1) == b'|' => {
                 if self.peek(2) == b'_' {
                     self.at += 3;
                     return TokenKind::Bottom;
@@ -372,13 +413,12 @@ impl<'a> Lexer<'a> {
                 self.at += 2;
                 return TokenKind::Illegal;
             }
-            '@' => return self.attribute(),
-            '$' | '_' => return self.ident(),
-            c if is_letter(c) => return self.ident(),
+            b'_' => return self.ident(),
+            b'@' => return self.attribute(),
             _ => {}
         }
-        let (kind, width) = match (c, self.peek(1)) {
-            ('.', b'.') => {
+        let (kind, width) = match (byte, self.peek(1)) {
+            (b'.', b'.') => {
                 if self.peek(2) == b'.' {
                     (TokenKind::Ellipsis, 3)
                 } else {
@@ -386,36 +426,40 @@ impl<'a> Lexer<'a> {
                     (TokenKind::Illegal, 2)
                 }
             }
-            ('.', _) => (TokenKind::Period, 1),
-            (',', _) => (TokenKind::Comma, 1),
-            (':', _) => (TokenKind::Colon, 1),
-            (';', _) => (TokenKind::Semicolon, 1),
-            ('?', _) => (TokenKind::Option, 1),
-            ('(', _) => (TokenKind::LeftParen, 1),
-            (')', _) => (TokenKind::RightParen, 1),
-            ('[', _) => (TokenKind::LeftBracket, 1),
-            (']', _) => (TokenKind::RightBracket, 1),
-            ('{', _) => (TokenKind::LeftBrace, 1),
-            ('}', _) => (TokenKind::RightBrace, 1),
-            ('+', _) => (TokenKind::Add, 1),
-            ('-', _) => (TokenKind::Subtract, 1),
-            ('*', _) => (TokenKind::Multiply, 1),
-            ('/', _) => (TokenKind::Divide, 1),
-            ('&', b'&') => (TokenKind::LogicalAnd, 2),
-            ('&', _) => (TokenKind::And, 1),
-            ('|', b'|') => (TokenKind::LogicalOr, 2),
-            ('|', _) => (TokenKind::Or, 1),
-            ('=', b'=') => (TokenKind::Equal, 2),
-            ('=', b'~') => (TokenKind::Match, 2),
-            ('=', _) => (TokenKind::Bind, 1),
-            ('!', b'=') => (TokenKind::NotEqual, 2),
-            ('!', b'~') => (TokenKind::NotMatch, 2),
-            ('!', _) => (TokenKind::Not, 1),
-            ('<', b'=') => (TokenKind::LessEqual, 2),
-            ('<', _) => (TokenKind::Less, 1),
-            ('>', b'=') => (TokenKind::GreaterEqual, 2),
-            ('>', _) => (TokenKind::Greater, 1),
+            (b'.', _) => (TokenKind::Period, 1),
+            (b',', _) => (TokenKind::Comma, 1),
+            (b':', _) => (TokenKind::Colon, 1),
+            (b';', _) => (TokenKind::Semicolon, 1),
+            (b'?', _) => (TokenKind::Option, 1),
+            (b'(', _) => (TokenKind::LeftParen, 1),
+            (b')', _) => (TokenKind::RightParen, 1),
+            (b'[', _) => (TokenKind::LeftBracket, 1),
+            (b']', _) => (TokenKind::RightBracket, 1),
+            (b'{', _) => (TokenKind::LeftBrace, 1),
+            (b'}', _) => (TokenKind::RightBrace, 1),
+            (b'+', _) => (TokenKind::Add, 1),
+            (b'-', _) => (TokenKind::Subtract, 1),
+            (b'*', _) => (TokenKind::Multiply, 1),
+            (b'/', _) => (TokenKind::Divide, 1),
+            (b'&', b'&') => (TokenKind::LogicalAnd, 2),
+            (b'&', _) => (TokenKind::And, 1),
+            (b'|', b'|') => (TokenKind::LogicalOr, 2),
+            (b'|', _) => (TokenKind::Or, 1),
+            (b'=', b'=') => (TokenKind::Equal, 2),
+            (b'=', b'~') => (TokenKind::Match, 2),
+            (b'=', _) => (TokenKind::Bind, 1),
+            (b'!', b'=') => (TokenKind::NotEqual, 2),
+            (b'!', b'~') => (TokenKind::NotMatch, 2),
+            (b'!', _) => (TokenKind::Not, 1),
+            (b'<', b'=') => (TokenKind::LessEqual, 2),
+            (b'<', _) => (TokenKind::Less, 1),
+            (b'>', b'=') => (TokenKind::GreaterEqual, 2),
+            (b'>', _) => (TokenKind::Greater, 1),
             _ => {
+                let c = self.rest().chars().next().unwrap_or_default();
+                if is_letter(c) {
+                    return self.ident();
+                }
                 let message = match c {
                     '\0' => "illegal character NUL".to_owned(),
                     '\u{feff}' => "illegal byte order mark".to_owned(),
@@ -430,6 +474,14 @@ impl<'a> Lexer<'a> {
     }
 
     fn number(&mut self) -> TokenKind {
+        let bytes = self.text.as_bytes().get(self.at..).unwrap_or_default();
+        let digits = bytes.iter().take_while(|byte| byte.is_ascii_digit()).count();
+        let more = |byte: &u8| matches!(byte, b'_' | b'.' | b'a'..=b'z' | b'A'..=b'Z');
+        if (digits == 1 || bytes.first() != Some(&b'0')) && !bytes.get(digits).is_some_and(more) {
+            self.plain = true;
+            self.at += digits;
+            return TokenKind::Int;
+        }
         let number = scan_number(self.rest());
         if let Some(error) = number.error {
             self.error(error.message, self.at + error.offset);
@@ -439,23 +491,52 @@ impl<'a> Lexer<'a> {
     }
 
     fn ident(&mut self) -> TokenKind {
-        let rest = self.rest();
-        let mut body = rest.strip_prefix('_').unwrap_or(rest);
-        if let Some(behind) = body.strip_prefix('#') {
-            body = behind;
-            if body.starts_with(is_digit) {
-                self.at += rest.len() - body.len();
+        let bytes = self.text.as_bytes();
+        let mut at = self.at + usize::from(self.peek(0) == b'_');
+        if bytes.get(at) == Some(&b'#') {
+            at += 1;
+            let next = self.text.get(at..).and_then(|body| body.chars().next());
+            if next.is_some_and(is_digit) {
+                self.at = at;
                 return TokenKind::Ident;
             }
         }
-        let end =
-            body.trim_start_matches(|c| matches!(c, '_' | '$') || is_letter(c) || is_digit(c));
-        self.at += rest.len() - end.len();
+        while let Some(&byte) = bytes.get(at) {
+            if IN_NAMES[usize::from(byte)] {
+                at += 1;
+                continue;
+            }
+            let c = match byte {
+                0x80.. => self.text.get(at..).and_then(|rest| rest.chars().next()),
+                _ => None,
+            };
+            let Some(c) = c.filter(|&c| is_letter(c) || is_digit(c)) else { break };
+            at += c.len_utf8();
+        }
+        self.at = at;
         TokenKind::Ident
+    }
+
+    /// A string between one quote at either end in which every byte stands for itself.
+    fn plain_string(&self) -> Option<usize> {
+        let bytes = self.text.as_bytes();
+        let mut at = self.at + 1;
+        while STANDS_FOR_ITSELF[usize::from(*bytes.get(at)?)] {
+            at += 1;
+        }
+        let opens_lines = at == self.at + 1 && bytes.get(at + 1) == Some(&b'"');
+        (bytes[at] == b'"' && !opens_lines).then_some(at + 1)
     }
 
     fn string_start(&mut self) -> TokenKind {
         let start = self.at;
+        if self.peek(0) == b'"'
+            && let Some(end) = self.plain_string()
+        {
+            self.plain = true;
+            self.at = end;
+            return TokenKind::String;
+        }
         let content = Quotes::open(self.rest()).map_or(1, |(_, content)| content);
         self.string(start, start + content)
     }
@@ -541,6 +622,29 @@ impl<'a> Lexer<'a> {
         }
     }
 }
+
+/// The ASCII bytes that names are made of, but for the `#` in front.
+const IN_NAMES: [bool; 256] = {
+    let mut table = [false; 256];
+    let mut byte = 0;
+    while byte < 128 {
+        table[byte] = (byte as u8).is_ascii_alphanumeric() || byte == 0x24 || byte == 0x5f;
+        byte += 1;
+    }
+    table
+};
+
+/// The bytes of a simple string's content that mean themselves: no quotes, escapes, control
+/// characters, nor what a byte order mark begins with.
+const STANDS_FOR_ITSELF: [bool; 256] = {
+    let mut table = [false; 256];
+    let mut byte = 0x20;
+    while byte < 256 {
+        table[byte] = !matches!(byte, 0x22 | 0x5c | 0x7f | 0xef);
+        byte += 1;
+    }
+    table
+};
 
 /// Go's `unicode.IsLetter`, which decides what CUE names consist of.
 fn is_letter(c: char) -> bool {

@@ -29,5 +29,5 @@ pub use format::{
     Indent, format, format_expr, format_with, is_plain_label, quote, quote_bytes, quote_label,
     quote_lines,
 };
-pub use parser::{ParseError, ParseLimits, parse, parse_expr};
+pub use parser::{ParseError, ParseLimits, ParseMemory, parse, parse_expr};
 pub use position::{LineIndex, Position, Span};

@@ -9,12 +9,12 @@
 use std::sync::Arc;
 
 use crate::ast::{
-    Ast, BinaryOp, Clause, Comments, Comprehension, ComprehensionId, DeclId, DeclKind, Expr,
-    ExprId, Field, File, Ident, Import, Label, Marker, Part, Selector, Symbol, UnaryOp,
+    Ast, BinaryOp, Clause, Comment, Comments, Comprehension, ComprehensionId, DeclId, DeclKind,
+    Expr, ExprId, Field, File, Ident, Import, Label, List, Marker, Part, Selector, Symbol, UnaryOp,
 };
 use crate::lexer::{Lexer, Token, TokenKind};
 use crate::literal::{Number, Quotes, Text, to_u32, unquote};
-use crate::position::{LineIndex, Span};
+use crate::position::Span;
 
 /// What the parser accepts at most.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -61,20 +61,77 @@ pub struct ParseError {
 /// ```
 #[must_use]
 pub fn parse(name: &str, text: &str, limits: &ParseLimits) -> (File, Vec<ParseError>) {
-    let mut parser = Parser::new(text, limits);
+    ParseMemory::default().parse(name, text, limits)
+}
+
+/// The memory of a parser, for those who parse many files one after another: trees that are no
+/// longer needed leave theirs for the next.
+///
+/// ```
+/// use cue_syntax::{ParseLimits, ParseMemory};
+///
+/// let mut memory = ParseMemory::default();
+/// for text in ["a: 1", "b: 2"] {
+///     let (file, errors) = memory.parse("in.cue", text, &ParseLimits::default());
+///     assert!(errors.is_empty() && file.decls.len() == 1);
+///     memory.recycle(file);
+/// }
+/// ```
+#[derive(Debug, Default)]
+pub struct ParseMemory {
+    ast: Ast,
+    comments: Vec<Comment>,
+    stacks: Stacks,
+}
+
+/// A tree of more expressions than this is dropped, not kept: most files are far smaller.
+const MOST_KEPT: usize = 1 << 14;
+
+impl ParseMemory {
+    /// As the function [`parse`].
+    #[must_use]
+    pub fn parse(
+        &mut self,
+        name: &str,
+        text: &str,
+        limits: &ParseLimits,
+    ) -> (File, Vec<ParseError>) {
+        parse_in(self, name, text, limits)
+    }
+
+    /// Takes back the memory of a tree.
+    pub fn recycle(&mut self, file: File) {
+        let File { mut ast, mut comments, .. } = file;
+        if ast.expr_count() <= MOST_KEPT {
+            ast.clear();
+            comments.clear();
+            self.ast = ast;
+            self.comments = comments;
+        } else {
+            self.stacks = Stacks::default();
+        }
+    }
+}
+
+fn parse_in(
+    memory: &mut ParseMemory,
+    name: &str,
+    text: &str,
+    limits: &ParseLimits,
+) -> (File, Vec<ParseError>) {
+    let mut parser = Parser::new(text, limits, memory);
     let mut file = File { name: name.into(), ..File::default() };
     let outcome =
         parser.within_size(text, limits).and_then(|()| parser.preamble(&mut file)).and_then(|()| {
-            parser.frames.push(Frame::File);
+            parser.stacks.frames.push(Frame::File);
             parser.run(State::Decls)
         });
     let top = match outcome {
-        Ok(_) => parser.decls.len(),
+        Ok(_) => parser.stacks.decls.len(),
         Err(Stop) => parser.complete_decls(),
     };
-    let decls = parser.decls.get(..top).unwrap_or_default().to_vec();
-    file.decls = parser.ast.add_decls(&decls);
-    parser.finish(&mut file, text, outcome.is_err())
+    file.decls = parser.ast.add_decls(parser.stacks.decls.get(..top).unwrap_or_default());
+    parser.finish(&mut file, text, outcome.is_err(), memory)
 }
 
 /// Parses one expression, as behind `cue -e`. The expression is the value of the only declaration
@@ -85,10 +142,11 @@ pub fn parse_expr(
     text: &str,
     limits: &ParseLimits,
 ) -> (File, Option<ExprId>, Vec<ParseError>) {
-    let mut parser = Parser::new(text, limits);
+    let mut memory = ParseMemory::default();
+    let mut parser = Parser::new(text, limits, &mut memory);
     let mut file = File { name: name.into(), ..File::default() };
     let outcome = parser.within_size(text, limits).and_then(|()| parser.advance()).and_then(|()| {
-        parser.frames.push(Frame::Expression);
+        parser.stacks.frames.push(Frame::Expression);
         parser.run(State::Operand)
     });
     if let Ok(Some(expr)) = outcome {
@@ -96,7 +154,7 @@ pub fn parse_expr(
         let decl = parser.ast.add_decl(DeclKind::Embed(expr), span);
         file.decls = parser.ast.add_decls(&[decl]);
     }
-    let (file, errors) = parser.finish(&mut file, text, outcome.is_err());
+    let (file, errors) = parser.finish(&mut file, text, outcome.is_err(), &mut memory);
     let expr = outcome.unwrap_or_default().filter(|_| errors.is_empty());
     (file, expr, errors)
 }
@@ -200,22 +258,12 @@ enum Piece {
     Expr(ExprId),
 }
 
-struct Parser<'a> {
-    text: &'a str,
-    lexer: Lexer<'a>,
-    lines: LineIndex,
-    limits: ParseLimits,
-    tokens: usize,
-    token: Token,
-    /// End of the last consumed token that has a text.
-    last_end: u32,
-    ast: Ast,
+/// What is unfinished, and what is known of what is finished.
+#[derive(Debug, Default)]
+struct Stacks {
     /// Height of every expression and declaration: what walking it recursively costs.
     expr_heights: Vec<u32>,
     decl_heights: Vec<u32>,
-    errors: Vec<ParseError>,
-    /// Brackets, labels and prefix operators that are open.
-    depth: u32,
     frames: Vec<Frame>,
     exprs: Vec<ExprId>,
     decls: Vec<DeclId>,
@@ -223,34 +271,55 @@ struct Parser<'a> {
     clauses: Vec<Clause>,
     pieces: Vec<Piece>,
     starts: Vec<DeclStart>,
+}
+
+impl Stacks {
+    fn clear(&mut self) {
+        self.expr_heights.clear();
+        self.decl_heights.clear();
+        self.frames.clear();
+        self.exprs.clear();
+        self.decls.clear();
+        self.fields.clear();
+        self.clauses.clear();
+        self.pieces.clear();
+        self.starts.clear();
+    }
+}
+
+struct Parser<'a> {
+    text: &'a str,
+    lexer: Lexer<'a>,
+    limits: ParseLimits,
+    tokens: usize,
+    token: Token,
+    /// End of the last consumed token that has a text.
+    last_end: u32,
+    ast: Ast,
+    stacks: Stacks,
+    errors: Vec<ParseError>,
+    /// Brackets, labels and prefix operators that are open.
+    depth: u32,
     /// Comments before this one belong to a declaration already.
     attached: u32,
 }
 
 impl<'a> Parser<'a> {
-    fn new(text: &'a str, limits: &ParseLimits) -> Self {
+    fn new(text: &'a str, limits: &ParseLimits, memory: &mut ParseMemory) -> Self {
         let text = if text.len() > limits.size { "" } else { text };
-        let token = Token { kind: TokenKind::Eof, span: Span::new(0, 0), comments: 0 };
+        let token =
+            Token { kind: TokenKind::Eof, span: Span::new(0, 0), comments: 0, plain: false };
         Self {
             text,
-            lexer: Lexer::new(text),
-            lines: LineIndex::new(text),
+            lexer: Lexer::with_comments(text, std::mem::take(&mut memory.comments)),
             limits: *limits,
             tokens: 0,
             token,
             last_end: 0,
-            ast: Ast::default(),
-            expr_heights: Vec::new(),
-            decl_heights: Vec::new(),
+            ast: std::mem::take(&mut memory.ast),
+            stacks: std::mem::take(&mut memory.stacks),
             errors: Vec::new(),
             depth: 0,
-            frames: Vec::new(),
-            exprs: Vec::new(),
-            decls: Vec::new(),
-            fields: Vec::new(),
-            clauses: Vec::new(),
-            pieces: Vec::new(),
-            starts: Vec::new(),
             attached: 0,
         }
     }
@@ -263,9 +332,15 @@ impl<'a> Parser<'a> {
         Ok(())
     }
 
-    fn finish(mut self, file: &mut File, text: &str, stopped: bool) -> (File, Vec<ParseError>) {
-        let comments = self.lexer.comments().to_vec();
-        let lexical = self.lexer.errors().to_vec();
+    fn finish(
+        mut self,
+        file: &mut File,
+        text: &str,
+        stopped: bool,
+        memory: &mut ParseMemory,
+    ) -> (File, Vec<ParseError>) {
+        let lexer = std::mem::replace(&mut self.lexer, Lexer::new(""));
+        let (comments, lexical) = lexer.into_parts();
         self.errors.extend(lexical.into_iter().map(|error| ParseError {
             message: error.message,
             span: Span::new(error.offset, error.offset),
@@ -279,19 +354,20 @@ impl<'a> Parser<'a> {
         self.errors.sort_by_key(|error| error.span.start);
         let mut file = std::mem::take(file);
         file.source = Arc::from(text);
-        file.lines = if text.len() == self.text.len() { self.lines } else { LineIndex::new(text) };
         file.comments = comments;
         file.ast = self.ast;
+        self.stacks.clear();
+        memory.stacks = self.stacks;
         (file, self.errors)
     }
 
     /// How many of the declarations on the stack belong to the file and are complete.
     fn complete_decls(&self) -> usize {
-        let inner = self.frames.iter().find_map(|frame| match frame {
+        let inner = self.stacks.frames.iter().find_map(|frame| match frame {
             Frame::Struct { mark, .. } => Some(*mark),
             _ => None,
         });
-        inner.unwrap_or(self.decls.len())
+        inner.unwrap_or(self.stacks.decls.len())
     }
 
     // --- errors ---------------------------------------------------------------------------
@@ -410,7 +486,7 @@ impl<'a> Parser<'a> {
         if height > self.limits.depth {
             return self.too_deep();
         }
-        self.expr_heights.push(height);
+        self.stacks.expr_heights.push(height);
         Ok(self.ast.add_expr(expr, span))
     }
 
@@ -427,22 +503,37 @@ impl<'a> Parser<'a> {
     }
 
     fn height(&self, expr: ExprId) -> u32 {
-        self.expr_heights[expr.index()]
+        self.stacks.expr_heights[expr.index()]
     }
 
-    fn heights(&self, exprs: &[ExprId]) -> u32 {
-        exprs.iter().map(|&expr| self.height(expr)).max().unwrap_or(0)
+    /// Moves the expressions from `mark` on into the tree; also returns the greatest height.
+    fn take_exprs(&mut self, mark: usize) -> (List<ExprId>, u32) {
+        let exprs = self.stacks.exprs.get(mark..).unwrap_or_default();
+        let height = exprs.iter().map(|&expr| self.height(expr)).max().unwrap_or(0);
+        let list = self.ast.add_exprs(exprs);
+        self.stacks.exprs.truncate(mark);
+        (list, height)
+    }
+
+    /// Moves the declarations from `mark` on into the tree; also returns the greatest height.
+    fn take_decls(&mut self, mark: usize) -> (List<DeclId>, u32) {
+        let decls = self.stacks.decls.get(mark..).unwrap_or_default();
+        let heights = decls.iter().map(|decl| self.stacks.decl_heights[decl.index()]);
+        let height = heights.max().unwrap_or(0);
+        let list = self.ast.add_decls(decls);
+        self.stacks.decls.truncate(mark);
+        (list, height)
     }
 
     fn push(&mut self, frame: Frame) -> Parse<()> {
-        self.frames.push(frame);
+        self.stacks.frames.push(frame);
         self.depth += 1;
         if self.depth > self.limits.depth { self.too_deep() } else { Ok(()) }
     }
 
     /// Takes off the frame that [`Parser::push`] put on.
     fn pop(&mut self) {
-        self.frames.pop();
+        self.stacks.frames.pop();
         self.depth = self.depth.saturating_sub(1);
     }
 
@@ -476,7 +567,9 @@ impl<'a> Parser<'a> {
         match self.token.kind {
             TokenKind::Bottom => self.leaf(Expr::Bottom),
             TokenKind::Int | TokenKind::Float => {
-                if let Err(error) = Number::parse(self.token_text()) {
+                if !self.token.plain
+                    && let Err(error) = Number::parse(self.token_text())
+                {
                     let at = start + to_u32(error.offset);
                     return self.fail(error.message, Span::new(at, at));
                 }
@@ -489,10 +582,10 @@ impl<'a> Parser<'a> {
             }
             TokenKind::Interpolation => {
                 let open = Quotes::open(self.token_text()).map_or(0, |(_, content)| content);
-                let mark = self.pieces.len();
+                let mark = self.stacks.pieces.len();
                 self.push(Frame::Interpolation { start, mark })?;
                 let content = start + to_u32(open);
-                self.pieces.push(Piece::Text(Span::new(content, self.piece_end())));
+                self.stacks.pieces.push(Piece::Text(Span::new(content, self.piece_end())));
                 self.advance()?;
                 Ok(State::Operand)
             }
@@ -512,7 +605,7 @@ impl<'a> Parser<'a> {
                 Ok(State::Operand)
             }
             TokenKind::LeftBracket => {
-                let mark = self.exprs.len();
+                let mark = self.stacks.exprs.len();
                 self.push(Frame::List { start, mark })?;
                 self.advance()?;
                 Ok(State::Elements)
@@ -530,11 +623,16 @@ impl<'a> Parser<'a> {
         if !self.at(TokenKind::LeftBrace) {
             return self.expected("'{'");
         }
-        self.push(Frame::Struct { start, mark: self.decls.len() })?;
+        self.push(Frame::Struct { start, mark: self.stacks.decls.len() })?;
         self.advance()
     }
 
     fn string(&mut self) -> Parse<Expr> {
+        if self.token.plain {
+            let text = self.token_text();
+            let value = text.get(1..text.len() - 1).unwrap_or_default();
+            return Ok(Expr::String(self.ast.add_str(value)));
+        }
         match unquote(self.token_text()) {
             Ok(Text::String(value)) => Ok(Expr::String(self.ast.add_str(&value))),
             Ok(Text::Bytes(value)) => Ok(Expr::Bytes(self.ast.add_bytes(&value))),
@@ -564,7 +662,7 @@ impl<'a> Parser<'a> {
                 return Ok(State::Operand);
             }
             TokenKind::LeftParen => {
-                let mark = self.exprs.len();
+                let mark = self.stacks.exprs.len();
                 self.push(Frame::Call { function: expr, mark })?;
                 self.advance()?;
                 return Ok(State::Arguments);
@@ -572,18 +670,18 @@ impl<'a> Parser<'a> {
             _ => {}
         }
         let mut expr = expr;
-        while let Some(&Frame::Unary { op, start }) = self.frames.last() {
+        while let Some(&Frame::Unary { op, start }) = self.stacks.frames.last() {
             self.pop();
             let span = Span::new(start, self.ast.span(expr).end);
             expr = self.add_expr(Expr::Unary(op, expr), span, self.height(expr) + 1)?;
         }
         let next = self.binary_op();
         let precedence = next.map_or(0, BinaryOp::precedence);
-        while let Some(&Frame::Binary { op, left }) = self.frames.last() {
+        while let Some(&Frame::Binary { op, left }) = self.stacks.frames.last() {
             if op.precedence() < precedence {
                 break;
             }
-            self.frames.pop();
+            self.stacks.frames.pop();
             let span = self.ast.span(left).to(self.ast.span(expr));
             // A chain leans to the left and is walked in a loop: it does not add height.
             let chain = u32::from(!matches!(self.ast.expr(left), Expr::Binary(..)));
@@ -592,7 +690,7 @@ impl<'a> Parser<'a> {
         }
         match next {
             Some(op) => {
-                self.frames.push(Frame::Binary { op, left: expr });
+                self.stacks.frames.push(Frame::Binary { op, left: expr });
                 self.advance()?;
                 Ok(State::Operand)
             }
@@ -676,26 +774,27 @@ impl<'a> Parser<'a> {
         if !self.at(TokenKind::RightParen) && !self.at(TokenKind::Eof) {
             return Ok(State::Operand);
         }
-        let Some(&Frame::Call { function, mark }) = self.frames.last() else { return Err(Stop) };
+        let Some(&Frame::Call { function, mark }) = self.stacks.frames.last() else {
+            return Err(Stop);
+        };
         self.pop();
         self.expect_closing(TokenKind::RightParen, "argument list")?;
-        let arguments = self.exprs.split_off(mark);
-        let height = self.heights(&arguments).max(self.height(function)) + 1;
+        let (arguments, height) = self.take_exprs(mark);
+        let height = height.max(self.height(function)) + 1;
         let span = self.span_from(self.ast.span(function).start);
-        let arguments = self.ast.add_exprs(&arguments);
         let id = self.add_expr(Expr::Call(function, arguments), span, height)?;
         Ok(State::Operator(id))
     }
 
     /// Hands a complete expression to the innermost frame.
     fn deliver(&mut self, expr: ExprId) -> Parse<State> {
-        let Some(&frame) = self.frames.last() else { return Err(Stop) };
+        let Some(&frame) = self.stacks.frames.last() else { return Err(Stop) };
         match frame {
             Frame::Binary { .. } | Frame::Unary { .. } | Frame::File | Frame::Struct { .. } => {
                 Err(Stop)
             }
             Frame::Expression => {
-                self.frames.pop();
+                self.stacks.frames.pop();
                 if self.at_comma() {
                     self.advance()?;
                 }
@@ -712,7 +811,7 @@ impl<'a> Parser<'a> {
                 Ok(State::Operator(id))
             }
             Frame::Call { .. } => {
-                self.exprs.push(expr);
+                self.stacks.exprs.push(expr);
                 self.comma("argument list", &[TokenKind::RightParen])?;
                 Ok(State::Arguments)
             }
@@ -734,11 +833,11 @@ impl<'a> Parser<'a> {
             Frame::Interpolation { start, mark } => self.interpolated(expr, start, mark),
             Frame::List { .. } => self.element_end(expr),
             Frame::ListEllipsis { start } => {
-                self.frames.pop();
+                self.stacks.frames.pop();
                 let span = self.span_from(start);
                 let height = self.height(expr) + 1;
                 let id = self.add_expr(Expr::Ellipsis(Some(expr)), span, height)?;
-                self.exprs.push(id);
+                self.stacks.exprs.push(id);
                 self.list_end()
             }
             Frame::Alias { name, list } => {
@@ -747,7 +846,7 @@ impl<'a> Parser<'a> {
                 if list { self.element_end(alias) } else { self.value(alias) }
             }
             Frame::Label => {
-                self.frames.pop();
+                self.stacks.frames.pop();
                 self.label(expr, None)
             }
             Frame::LabelAlias { name } => {
@@ -764,7 +863,7 @@ impl<'a> Parser<'a> {
                 self.value(alias)
             }
             Frame::Let { name, start } => {
-                self.frames.pop();
+                self.stacks.frames.pop();
                 let height = self.height(expr);
                 let span = self.span_from(start);
                 self.end_decl(DeclKind::Let(name, expr), span, height)
@@ -774,15 +873,15 @@ impl<'a> Parser<'a> {
                 self.end_comprehension(expr, start, mark, list)
             }
             Frame::For { key, value } => {
-                self.frames.pop();
+                self.stacks.frames.pop();
                 self.clause_end(Clause::For { key, value, source: expr })
             }
             Frame::If => {
-                self.frames.pop();
+                self.stacks.frames.pop();
                 self.clause_end(Clause::If(expr))
             }
             Frame::LetClause { name } => {
-                self.frames.pop();
+                self.stacks.frames.pop();
                 self.clause_end(Clause::Let(name, expr))
             }
         }
@@ -808,7 +907,7 @@ impl<'a> Parser<'a> {
             let message = "expected ')' for string interpolation";
             return self.fail(message, self.token.span);
         }
-        self.pieces.push(Piece::Expr(expr));
+        self.stacks.pieces.push(Piece::Expr(expr));
         self.tokens += 1;
         self.token = self.lexer.resume(start);
         if !self.lexer.errors().is_empty() {
@@ -816,7 +915,7 @@ impl<'a> Parser<'a> {
         }
         let begin = self.token.span.start;
         if self.at(TokenKind::Interpolation) {
-            self.pieces.push(Piece::Text(Span::new(begin, self.piece_end())));
+            self.stacks.pieces.push(Piece::Text(Span::new(begin, self.piece_end())));
             self.advance()?;
             return Ok(State::Operand);
         }
@@ -824,8 +923,8 @@ impl<'a> Parser<'a> {
         let Some((quotes, _)) = Quotes::open(literal) else { return Err(Stop) };
         let closing = quotes.closing_width();
         let end = self.token.span.end.saturating_sub(to_u32(closing));
-        self.pieces.push(Piece::Text(Span::new(begin, end)));
-        let pieces = self.pieces.split_off(mark);
+        self.stacks.pieces.push(Piece::Text(Span::new(begin, end)));
+        let pieces = self.stacks.pieces.split_off(mark);
         self.pop();
         let bytes = quotes.quote == b'\'';
         let texts: Vec<Span> = pieces
@@ -880,10 +979,10 @@ impl<'a> Parser<'a> {
                 if self.at_comma() || self.at(TokenKind::RightBracket) {
                     let span = self.span_from(start);
                     let id = self.add_expr(Expr::Ellipsis(None), span, 1)?;
-                    self.exprs.push(id);
+                    self.stacks.exprs.push(id);
                     return self.list_end();
                 }
-                self.frames.push(Frame::ListEllipsis { start });
+                self.stacks.frames.push(Frame::ListEllipsis { start });
                 Ok(State::Operand)
             }
             TokenKind::Ident if self.at_word("for") || self.at_word("if") => {
@@ -902,7 +1001,7 @@ impl<'a> Parser<'a> {
             self.push(Frame::Alias { name, list: true })?;
             return Ok(State::Operand);
         }
-        self.exprs.push(expr);
+        self.stacks.exprs.push(expr);
         if self.at(TokenKind::Newline) {
             self.advance()?;
             // JSON has no comma behind the last element.
@@ -921,14 +1020,14 @@ impl<'a> Parser<'a> {
 
     /// At the end of the last element or ellipsis.
     fn list_end(&mut self) -> Parse<State> {
-        let Some(&Frame::List { start, mark }) = self.frames.last() else { return Err(Stop) };
+        let Some(&Frame::List { start, mark }) = self.stacks.frames.last() else {
+            return Err(Stop);
+        };
         self.comma("list literal", &[TokenKind::RightBracket])?;
         self.expect_closing(TokenKind::RightBracket, "list literal")?;
         self.pop();
-        let elements = self.exprs.split_off(mark);
-        let height = self.heights(&elements) + 1;
-        let elements = self.ast.add_exprs(&elements);
-        let id = self.add_expr(Expr::List(elements), self.span_from(start), height)?;
+        let (elements, height) = self.take_exprs(mark);
+        let id = self.add_expr(Expr::List(elements), self.span_from(start), height + 1)?;
         Ok(State::Operator(id))
     }
 
@@ -951,17 +1050,17 @@ impl<'a> Parser<'a> {
         ) {
             let id = self.add_expr(Expr::Ident(word.symbol), word.span, 1)?;
             if !list {
-                self.frames.push(Frame::Label);
+                self.stacks.frames.push(Frame::Label);
             }
             return Ok(State::Operator(id));
         }
         // `if!: 0` is a field, `if !x {` a comprehension.
         if self.at(TokenKind::Not) && !list && self.colon_behind_not() {
             let id = self.add_expr(Expr::Ident(word.symbol), word.span, 1)?;
-            self.frames.push(Frame::Label);
+            self.stacks.frames.push(Frame::Label);
             return Ok(State::Operator(id));
         }
-        let mark = self.clauses.len();
+        let mark = self.stacks.clauses.len();
         self.push(Frame::Comprehension { start: word.span.start, mark, list })?;
         if is_for { self.for_clause() } else { self.if_clause() }
     }
@@ -983,17 +1082,17 @@ impl<'a> Parser<'a> {
             return self.expected("'in'");
         }
         self.advance()?;
-        self.frames.push(Frame::For { key, value });
+        self.stacks.frames.push(Frame::For { key, value });
         Ok(State::Operand)
     }
 
     fn if_clause(&mut self) -> Parse<State> {
-        self.frames.push(Frame::If);
+        self.stacks.frames.push(Frame::If);
         Ok(State::Operand)
     }
 
     fn clause_end(&mut self, clause: Clause) -> Parse<State> {
-        self.clauses.push(clause);
+        self.stacks.clauses.push(clause);
         if self.at_comma() {
             self.advance()?;
         }
@@ -1015,7 +1114,7 @@ impl<'a> Parser<'a> {
                     self.advance()?;
                     let name = self.ident()?;
                     self.expect(TokenKind::Bind)?;
-                    self.frames.push(Frame::LetClause { name });
+                    self.stacks.frames.push(Frame::LetClause { name });
                     return Ok(State::Operand);
                 }
                 _ => {}
@@ -1032,11 +1131,13 @@ impl<'a> Parser<'a> {
         mark: usize,
         list: bool,
     ) -> Parse<State> {
-        let clauses = self.clauses.split_off(mark);
+        let clauses = self.stacks.clauses.get(mark..).unwrap_or_default();
         let parts = clauses.iter().map(|clause| match clause {
             Clause::For { source: expr, .. } | Clause::If(expr) | Clause::Let(_, expr) => *expr,
         });
         let height = parts.chain([body]).map(|part| self.height(part)).max().unwrap_or(0) + 1;
+        let clauses = self.ast.add_clauses(clauses);
+        self.stacks.clauses.truncate(mark);
         let span = self.span_from(start);
         let id = self.ast.add_comprehension(Comprehension { clauses, body, span });
         if list {
@@ -1053,7 +1154,7 @@ impl<'a> Parser<'a> {
         height: u32,
     ) -> Parse<State> {
         let expr = self.add_expr(Expr::Comprehension(id), span, height)?;
-        self.exprs.push(expr);
+        self.stacks.exprs.push(expr);
         // The comma behind a comprehension may be a line end.
         if self.comma("list literal", &[TokenKind::RightBracket])? {
             Ok(State::Elements)
@@ -1090,7 +1191,7 @@ impl<'a> Parser<'a> {
     }
 
     fn label_operand(&mut self) -> Parse<State> {
-        self.frames.push(Frame::Label);
+        self.stacks.frames.push(Frame::Label);
         Ok(State::Operand)
     }
 
@@ -1099,12 +1200,12 @@ impl<'a> Parser<'a> {
         self.advance()?;
         if !self.at(TokenKind::Ident) {
             let id = self.add_expr(Expr::Ident(word.symbol), word.span, 1)?;
-            self.frames.push(Frame::Label);
+            self.stacks.frames.push(Frame::Label);
             return Ok(State::Operator(id));
         }
         let name = self.ident()?;
         self.expect(TokenKind::Bind)?;
-        self.frames.push(Frame::Let { name, start: word.span.start });
+        self.stacks.frames.push(Frame::Let { name, start: word.span.start });
         Ok(State::Operand)
     }
 
@@ -1115,7 +1216,7 @@ impl<'a> Parser<'a> {
         let behind = comments.unwrap_or_default().iter().take_while(|comment| comment.line);
         let docs = self.attached + to_u32(behind.count());
         self.attached = end;
-        self.starts.push(DeclStart {
+        self.stacks.starts.push(DeclStart {
             start: self.token.span.start,
             docs: Comments { start: docs, end },
             inside: end,
@@ -1126,10 +1227,10 @@ impl<'a> Parser<'a> {
     fn end_decl(&mut self, kind: DeclKind, span: Span, height: u32) -> Parse<State> {
         let before = self.token.comments;
         self.decl_comma()?;
-        self.decl_heights.push(height);
+        self.stacks.decl_heights.push(height);
         let id = self.ast.add_decl(kind, span);
-        self.decls.push(id);
-        let Some(begun) = self.starts.pop() else { return Err(Stop) };
+        self.stacks.decls.push(id);
+        let Some(begun) = self.stacks.starts.pop() else { return Err(Stop) };
         let comments = self.lexer.comments();
         let behind = comments.get(before as usize).is_some_and(|comment| comment.line);
         let tail = if behind && before < self.token.comments {
@@ -1137,13 +1238,12 @@ impl<'a> Parser<'a> {
         } else {
             Comments::default()
         };
-        let line = self.lines.position(begun.start).line;
         let inner = match comments.get(begun.inside as usize) {
             Some(comment)
                 if comment.line
                     && begun.inside < before
                     && comment.span.start > begun.start
-                    && self.lines.position(comment.span.start).line == line =>
+                    && self.one_line(begun.start, comment.span.start) =>
             {
                 Comments { start: begun.inside, end: begun.inside + 1 }
             }
@@ -1157,6 +1257,12 @@ impl<'a> Parser<'a> {
         decl.inner = inner;
         decl.tail = tail;
         Ok(State::Decls)
+    }
+
+    /// Whether no line ends between two offsets.
+    fn one_line(&self, start: u32, end: u32) -> bool {
+        let between = self.text.get(start as usize..end as usize).unwrap_or_default();
+        memchr::memchr(b'\n', between.as_bytes()).is_none()
     }
 
     fn at_label_end(&self) -> bool {
@@ -1174,8 +1280,8 @@ impl<'a> Parser<'a> {
             return self.fail("expected identifier for alias", self.token.span);
         }
         if self.at_label_end() && self.is_label(expr) {
-            let first = self.fields.len();
-            self.frames.push(Frame::Value { first });
+            let first = self.stacks.fields.len();
+            self.stacks.frames.push(Frame::Value { first });
             return self.open_field(expr, alias);
         }
         if let Some(alias) = alias {
@@ -1256,7 +1362,7 @@ impl<'a> Parser<'a> {
         }
         self.expect(TokenKind::Colon)?;
         let start = alias.map_or(span.start, |alias| alias.span.start);
-        self.fields.push(OpenField { alias, label, label_span: span, start, marker });
+        self.stacks.fields.push(OpenField { alias, label, label_span: span, start, marker });
         Ok(State::Operand)
     }
 
@@ -1287,19 +1393,21 @@ impl<'a> Parser<'a> {
     }
 
     fn end_field(&mut self, value: ExprId) -> Parse<State> {
-        let Some(Frame::Value { first }) = self.frames.pop() else { return Err(Stop) };
-        let mut attributes = Vec::new();
-        while self.at(TokenKind::Attribute) {
-            attributes.push(self.ast.add_str(self.token_text()));
-            self.advance()?;
+        let Some(Frame::Value { first }) = self.stacks.frames.pop() else { return Err(Stop) };
+        let mut attributes = List::default();
+        if self.at(TokenKind::Attribute) {
+            let mut symbols = Vec::new();
+            while self.at(TokenKind::Attribute) {
+                symbols.push(self.ast.add_str(self.token_text()));
+                self.advance()?;
+            }
+            attributes = self.ast.add_symbols(&symbols);
         }
-        let mut attributes = self.ast.add_symbols(&attributes);
         let mut value = value;
         let mut height = self.height(value);
-        let fields = self.fields.split_off(first);
-        let chained = u32::try_from(fields.len().saturating_sub(1)).unwrap_or(u32::MAX);
-        self.depth = self.depth.saturating_sub(chained);
-        for (index, open) in fields.iter().enumerate().rev() {
+        let chained = self.stacks.fields.len().saturating_sub(first + 1);
+        self.depth = self.depth.saturating_sub(u32::try_from(chained).unwrap_or(u32::MAX));
+        while let Some(open) = self.stacks.fields.pop() {
             let label_height = match open.label {
                 Label::Interpolation(expr)
                 | Label::Dynamic(expr)
@@ -1308,15 +1416,15 @@ impl<'a> Parser<'a> {
             };
             height = height.max(label_height);
             let span = self.span_from(open.start);
-            let OpenField { alias, label, label_span, marker, .. } = *open;
+            let OpenField { alias, label, label_span, marker, .. } = open;
             let field = Field { alias, label, label_span, marker, value, attributes };
             let kind = DeclKind::Field(self.ast.add_field(field));
-            if index == 0 {
+            if self.stacks.fields.len() == first {
                 return self.end_decl(kind, span, height);
             }
-            attributes = crate::ast::List::default();
+            attributes = List::default();
             let decl = self.ast.add_decl(kind, span);
-            self.decl_heights.push(height);
+            self.stacks.decl_heights.push(height);
             let decls = self.ast.add_decls(&[decl]);
             height += 1;
             value = self.add_expr(Expr::Struct { decls, braces: false }, span, height)?;
@@ -1326,24 +1434,21 @@ impl<'a> Parser<'a> {
 
     /// At the end of the declarations of a struct or of the file.
     fn struct_end(&mut self) -> Parse<State> {
-        match self.frames.last() {
+        match self.stacks.frames.last() {
             Some(&Frame::Struct { start, mark }) => {
                 self.expect_closing(TokenKind::RightBrace, "struct literal")?;
                 self.pop();
-                let decls = self.decls.split_off(mark);
-                let height =
-                    decls.iter().map(|decl| self.decl_heights[decl.index()]).max().unwrap_or(0);
-                let decls = self.ast.add_decls(&decls);
+                let (decls, height) = self.take_decls(mark);
                 let span = self.span_from(start);
                 let id = self.add_expr(Expr::Struct { decls, braces: true }, span, height + 1)?;
                 // The body of a comprehension takes no operators.
-                if let Some(Frame::Comprehension { .. }) = self.frames.last() {
+                if let Some(Frame::Comprehension { .. }) = self.stacks.frames.last() {
                     return self.deliver(id);
                 }
                 Ok(State::Operator(id))
             }
             Some(Frame::File) if self.at(TokenKind::Eof) => {
-                self.frames.pop();
+                self.stacks.frames.pop();
                 Ok(State::Done(None))
             }
             _ => self.expected("'EOF'"),

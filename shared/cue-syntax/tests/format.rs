@@ -75,6 +75,8 @@ fn found_by_fuzzing() {
         "f: in + // 3\n\tt, g: 1, h: 2",
         "a: *( // c\nb) | (b. // d\nc)",
         "a: {f: {x: 1 + // c\n2}, g: [1 + // d\n2, 3], h: 2}",
+        "a: \"\\(b[\n// c\n0])\" + x // d\n// e\n",
+        "\n\t+  // 3 +\n // 3 +\n\t\t   4    // 4\n\t\r  ",
     ] {
         check_round_trip(text);
     }

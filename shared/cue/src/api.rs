@@ -412,10 +412,8 @@ impl Evaluation {
         let Some(vertex) = self.state.vertices.get(node.0 as usize) else { return Vec::new() };
         let mut out = Vec::new();
         for conj in &vertex.conjs {
-            if let Src::Expr(e) = conj.src
-                && let Some(lines) = self.ir.docs.get(&e)
-            {
-                out.extend(lines.iter().cloned());
+            if let Src::Expr(e) = conj.src {
+                out.extend(self.ir.docs(e).map(EcoString::from));
             }
         }
         out

@@ -7,11 +7,12 @@ use crate::kind::Kind;
 use crate::label::{Interner, Label};
 use crate::std::Builtin;
 use crate::value::Number;
-use cue_syntax::ast::{BinaryOp, UnaryOp};
+use cue_syntax::Span;
+use cue_syntax::ast::{BinaryOp, Comment, UnaryOp};
 use ecow::EcoString;
 use parking_lot::RwLock;
 use rustc_hash::FxHashMap;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 macro_rules! ids {
     ($($name:ident)*) => {$(
@@ -220,7 +221,14 @@ pub(crate) struct StdRef {
 pub(crate) struct Source {
     pub(crate) name: EcoString,
     pub(crate) text: Arc<str>,
-    pub(crate) lines: cue_syntax::LineIndex,
+    pub(crate) lines: OnceLock<cue_syntax::LineIndex>,
+}
+
+impl Source {
+    /// Line and column of an offset. Only messages ask.
+    pub(crate) fn position(&self, offset: u32) -> cue_syntax::Position {
+        self.lines.get_or_init(|| cue_syntax::LineIndex::new(&self.text)).position(offset)
+    }
 }
 
 /// Regular expressions that are texts of the program, compiled when first needed: that takes longer
@@ -262,13 +270,22 @@ pub(crate) struct Ir {
     /// Values of lets; each has a label of its own and is evaluated once per frame.
     pub(crate) lets: FxHashMap<Label, ExprId>,
     pub(crate) regexps: Regexps,
-    /// Comment lines of the fields whose value an expression is.
-    pub(crate) docs: FxHashMap<ExprId, Vec<EcoString>>,
+    /// Where the comments stand of the field whose value an expression is.
+    pub(crate) docs: FxHashMap<ExprId, (FileId, Vec<Span>)>,
 }
 
 impl Ir {
     pub(crate) fn expr(&self, id: ExprId) -> Expr {
         self.exprs[id.idx()]
+    }
+
+    /// The comment lines, without `//`, of the field whose value an expression is.
+    pub(crate) fn docs(&self, id: ExprId) -> impl Iterator<Item = &str> {
+        let (file, spans) = self.docs.get(&id).map_or((FileId(0), &[][..]), |(f, s)| (*f, s));
+        let source = self.sources.get(file.idx());
+        spans.iter().zip(source.into_iter().cycle()).flat_map(|(&span, source)| {
+            Comment { span, doc: true, line: false }.lines(&source.text)
+        })
     }
 
     /// The source text of an expression, for messages.

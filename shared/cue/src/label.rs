@@ -19,6 +19,18 @@ pub(crate) enum LabelKind {
     Let,
 }
 
+impl LabelKind {
+    /// That of a name as written, with the prefixes of definitions and hidden fields.
+    pub(crate) fn of(name: &str) -> Self {
+        match name.as_bytes() {
+            [b'_', b'#', ..] => Self::HiddenDef,
+            [b'#', ..] => Self::Def,
+            [b'_', ..] => Self::Hidden,
+            _ => Self::String,
+        }
+    }
+}
+
 const KIND_BITS: u32 = 3;
 
 /// A label: interned name (or list index) and class.
@@ -86,7 +98,8 @@ impl std::fmt::Debug for Label {
 pub(crate) struct Interner {
     names: Vec<EcoString>,
     table: HashTable<u32>,
-    hasher: rustc_hash::FxBuildHasher,
+    /// Seeded: the fields of data are untrusted.
+    hasher: hashbrown::DefaultHashBuilder,
     /// First index handed out; lower ones belong to the interner this one extends.
     base: u32,
 }

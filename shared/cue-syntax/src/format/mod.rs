@@ -11,6 +11,7 @@ use crate::ast::{
     Ident, Label, List, Marker, Part, Symbol, UnaryOp,
 };
 use crate::lexer::{Lexer, TokenKind};
+use crate::parser::{ParseLimits, parse};
 use crate::position::Span;
 use rows::Rows;
 
@@ -40,6 +41,30 @@ pub fn format(file: &File) -> String {
 /// Prints a file with another indentation.
 #[must_use]
 pub fn format_with(file: &File, indent: Indent) -> String {
+    let mut printed = print(file, indent);
+    if file.comments.is_empty() {
+        return printed;
+    }
+    // A comment in the middle of an expression ends a line where the source has none, or joins
+    // another, and lines are laid out by how the source breaks them.
+    for _ in 0..MOST_PASSES {
+        let (again, errors) = parse("", &printed, &ParseLimits::default());
+        if !errors.is_empty() {
+            break;
+        }
+        let next = print(&again, indent);
+        if next == printed {
+            break;
+        }
+        printed = next;
+    }
+    printed
+}
+
+/// How often a text with comments is printed anew until that changes nothing more.
+const MOST_PASSES: usize = 8;
+
+fn print(file: &File, indent: Indent) -> String {
     let mut printer = Printer::new(file);
     printer.file();
     printer.rows.finish(indent)
@@ -141,10 +166,34 @@ pub fn quote_bytes(value: &[u8]) -> String {
     out
 }
 
+fn comments_outside_of_literals(file: &File) -> Vec<Comment> {
+    let mut comments = file.comments.clone();
+    if comments.is_empty() {
+        return comments;
+    }
+    let exprs = (0..file.ast.expr_count()).map(|at| ExprId(crate::literal::to_u32(at)));
+    let mut literals: Vec<Span> = exprs
+        .filter(|&expr| matches!(file.ast.expr(expr), Expr::Interpolation { .. }))
+        .map(|expr| file.ast.span(expr))
+        .filter(|&span| !file.text(span).is_empty())
+        .collect();
+    literals.sort_unstable();
+    // Of those inside each other the outermost counts.
+    literals.dedup_by(|inner, outer| inner.start < outer.end);
+    comments.retain(|comment| {
+        let at = comment.span.start;
+        let before = literals.partition_point(|literal| literal.start <= at);
+        before == 0 || literals[before - 1].end <= at
+    });
+    comments
+}
+
 struct Printer<'a> {
     file: &'a File,
     ast: &'a Ast,
     rows: Rows,
+    /// The comments, but for those within interpolated literals, which are printed as written.
+    comments: Vec<Comment>,
     /// The next comment to print.
     comment: usize,
     /// The next chain of operators indents its lines no further.
@@ -153,7 +202,8 @@ struct Printer<'a> {
 
 impl<'a> Printer<'a> {
     fn new(file: &'a File) -> Self {
-        Self { file, ast: &file.ast, rows: Rows::default(), comment: 0, flat: false }
+        let comments = comments_outside_of_literals(file);
+        Self { file, ast: &file.ast, rows: Rows::default(), comments, comment: 0, flat: false }
     }
 
     fn text(&mut self, text: &str) {
@@ -166,7 +216,7 @@ impl<'a> Printer<'a> {
     }
 
     fn line(&self, offset: u32) -> u32 {
-        self.file.lines.position(offset).line
+        self.file.position(offset).line
     }
 
     // --- comments -------------------------------------------------------------------------
@@ -175,7 +225,7 @@ impl<'a> Printer<'a> {
     /// then a fresh one.
     fn comments_before(&mut self, offset: u32) -> bool {
         let mut any = false;
-        while let Some(&comment) = self.file.comments.get(self.comment) {
+        while let Some(&comment) = self.comments.get(self.comment) {
             if offset == u32::MAX || comment.span.start >= offset {
                 break;
             }
@@ -188,7 +238,7 @@ impl<'a> Printer<'a> {
 
     /// Prints the comment behind what ends at `end`, on the row that was printed last.
     fn comment_behind(&mut self, end: u32) {
-        if let Some(&comment) = self.file.comments.get(self.comment)
+        if let Some(&comment) = self.comments.get(self.comment)
             && comment.line
             && self.line(comment.span.start) == self.line(end)
         {
@@ -572,7 +622,7 @@ impl<'a> Printer<'a> {
     fn comprehension(&mut self, id: ComprehensionId) {
         let comprehension = self.ast.comprehension(id);
         let mut last = comprehension.span.start;
-        for (index, clause) in comprehension.clauses.iter().enumerate() {
+        for (index, clause) in self.ast.clauses(comprehension.clauses).iter().enumerate() {
             let (start, expr) = match clause {
                 Clause::For { key, value, source } => (key.unwrap_or(*value).span.start, *source),
                 Clause::If(expr) => (self.ast.span(*expr).start, *expr),
@@ -850,7 +900,7 @@ impl<'a> Printer<'a> {
     }
 
     fn has_comment_before(&self, offset: u32) -> bool {
-        let next = self.file.comments.get(self.comment);
+        let next = self.comments.get(self.comment);
         next.is_some_and(|comment| offset != u32::MAX && comment.span.start < offset)
     }
 

@@ -120,7 +120,7 @@ impl Rows {
     pub(super) fn comment(&mut self, text: &str) {
         if self.is_fresh()
             && let Some(row) = self.done.last_mut()
-            && !row.cells.is_empty()
+            && row.cells.first().is_some_and(|cell| !cell.starts_with("//"))
             && row.comment.is_none()
         {
             row.comment = Some(text.to_owned());

@@ -81,7 +81,7 @@ fn decl(ast: &Ast, id: DeclId, out: &mut String) {
 fn expr_comprehension(ast: &Ast, id: cue_syntax::ast::ComprehensionId, out: &mut String) {
     let comprehension = ast.comprehension(id);
     out.push_str("(comprehension");
-    for clause in &comprehension.clauses {
+    for clause in ast.clauses(comprehension.clauses) {
         match clause {
             Clause::For { key, value, source } => {
                 let key = key.map(|k| ast.str(k.symbol));

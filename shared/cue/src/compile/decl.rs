@@ -1,6 +1,6 @@
 //! Declarations: structs, fields, comprehensions, lists.
 
-use super::scope::Entry;
+use super::scope::{Entry, Name};
 use super::{Compiler, Segment};
 use crate::ir::{
     Clause, CompId, CompTmpl, DynamicDecl, Expr, ExprId, FieldDecl, ListId, ListTmpl, Marker,
@@ -8,96 +8,93 @@ use crate::ir::{
 };
 use cue_syntax::ast::{self, DeclId, DeclKind, List};
 use cue_syntax::{File, Span};
-use rustc_hash::FxHashMap;
-
-type Names = FxHashMap<String, Entry>;
 
 impl Compiler<'_> {
-    /// Enters the fields that bind names (identifier labels) of some declarations.
-    pub(super) fn declare_fields(&mut self, file: &File, decls: List<DeclId>, names: &mut Names) {
+    /// The fields that bind names (identifier labels) of some declarations.
+    pub(super) fn field_names(
+        &mut self,
+        file: &File,
+        decls: List<DeclId>,
+        mut enter: impl FnMut(&mut Self, Name, Entry),
+    ) {
         for decl in file.ast.decls(decls) {
             if let DeclKind::Field(id) = file.ast.decl(decl).kind
                 && let ast::Label::Ident(symbol) = file.ast.field(id).label
+                && file.ast.str(symbol) != "_"
             {
-                let name = file.ast.str(symbol);
-                if name == "_" {
-                    continue;
-                }
-                let label = self.label(name);
-                names.insert(name.to_owned(), Entry::Field(label));
+                let name = self.name(file, symbol);
+                let label = self.symbol_label(file, symbol);
+                enter(self, name, Entry::Field(label));
             }
         }
     }
 
     /// Enters the lets and field aliases.
-    fn declare_lets(&mut self, file: &File, decls: List<DeclId>, names: &mut Names) {
+    fn declare_lets(&mut self, file: &File, decls: List<DeclId>) {
         for decl in file.ast.decls(decls) {
-            let entry = match file.ast.decl(decl).kind {
+            let (ident, entry) = match file.ast.decl(decl).kind {
                 DeclKind::Let(ident, _) | DeclKind::Alias(ident, _) => {
-                    let name = self.alias_name(file, ident);
-                    let label = self.let_label(&name);
-                    (name, Entry::Let { label, used: false, span: ident.span }, ident.span)
+                    self.check_alias(file, ident);
+                    let label = self.let_label(file.ast.str(ident.symbol));
+                    (ident, Entry::Let { label, used: false, span: ident.span })
                 }
                 DeclKind::Field(id) => {
                     let field = file.ast.field(id);
                     let Some(ident) = field.alias else { continue };
-                    if matches!(field.label, ast::Label::Interpolation(_) | ast::Label::Dynamic(_))
-                    {
-                        let name = file.ast.str(ident.symbol).to_owned();
-                        let label = self.let_label(&name);
-                        let entry = Entry::Let { label, used: false, span: ident.span };
-                        names.insert(name, entry);
-                        continue;
-                    }
                     let label = match field.label {
-                        ast::Label::Ident(s) => self.label(file.ast.str(s)),
-                        ast::Label::String(s) => self.string_label(file.ast.str(s)),
-                        _ => continue,
+                        ast::Label::Interpolation(_) | ast::Label::Dynamic(_) => {
+                            let label = self.let_label(file.ast.str(ident.symbol));
+                            let entry = Entry::Let { label, used: false, span: ident.span };
+                            let name = self.name(file, ident.symbol);
+                            self.scopes.declare(name, entry);
+                            continue;
+                        }
+                        ast::Label::Ident(s) => self.symbol_label(file, s),
+                        ast::Label::String(s) => self.string_label(file, s),
+                        ast::Label::Pattern { .. } => continue,
                     };
-                    let name = self.alias_name(file, ident);
-                    (name, Entry::FieldAlias { label, used: false, span: ident.span }, ident.span)
+                    self.check_alias(file, ident);
+                    (ident, Entry::FieldAlias { label, used: false, span: ident.span })
                 }
                 _ => continue,
             };
-            let (name, entry, span) = entry;
-            if name == "_" {
+            let (text, span) = (file.ast.str(ident.symbol), ident.span);
+            if text == "_" {
                 continue;
             }
-            match names.get(&name) {
+            let name = self.name(file, ident.symbol);
+            match self.scopes.here(name) {
                 Some(Entry::Field(_)) => self.error(
                     span,
-                    format!("cannot have both alias and field with name {name:?} in same scope"),
+                    format!("cannot have both alias and field with name {text:?} in same scope"),
                 ),
                 Some(_) => {
-                    self.error(span, format!("alias {name:?} redeclared in this scope"));
+                    self.error(span, format!("alias {text:?} redeclared in this scope"));
                 }
                 None => {}
             }
-            names.insert(name, entry);
+            self.scopes.declare(name, entry);
         }
     }
 
-    /// A file's declarations, in the scope of its package.
-    pub(super) fn root_struct(&mut self, file: &File, mut names: Names) -> ExprId {
-        self.declare_lets(file, file.decls, &mut names);
-        self.struct_with(file, file.decls, names, Span::new(0, 0))
+    /// A file's declarations, in the scope of its package, whose fields are `names`.
+    pub(super) fn root_struct(&mut self, file: &File, names: &[(Name, Entry)]) -> ExprId {
+        self.scopes.push();
+        for &(name, entry) in names {
+            self.scopes.declare(name, entry);
+        }
+        self.struct_body(file, file.decls, Span::new(0, 0))
     }
 
     pub(super) fn struct_lit(&mut self, file: &File, decls: List<DeclId>, span: Span) -> ExprId {
-        let mut names = Names::default();
-        self.declare_fields(file, decls, &mut names);
-        self.declare_lets(file, decls, &mut names);
-        self.struct_with(file, decls, names, span)
+        self.scopes.push();
+        self.field_names(file, decls, |c, name, entry| c.scopes.declare(name, entry));
+        self.struct_body(file, decls, span)
     }
 
-    fn struct_with(
-        &mut self,
-        file: &File,
-        decls: List<DeclId>,
-        names: Names,
-        span: Span,
-    ) -> ExprId {
-        self.push_scope(names);
+    /// The struct whose scope is open and knows its fields.
+    fn struct_body(&mut self, file: &File, decls: List<DeclId>, span: Span) -> ExprId {
+        self.declare_lets(file, decls);
         let mut tmpl = StructTmpl::default();
         for id in file.ast.decls(decls) {
             let decl = file.ast.decl(id);
@@ -118,10 +115,8 @@ impl Compiler<'_> {
                     tmpl.open = true;
                 }
                 DeclKind::Let(ident, e) | DeclKind::Alias(ident, e) => {
-                    let name = file.ast.str(ident.symbol);
-                    let Some(Entry::Let { label, .. }) =
-                        self.scopes.last().and_then(|s| s.names.get(name)).copied()
-                    else {
+                    let name = self.name(file, ident.symbol);
+                    let Some(Entry::Let { label, .. }) = self.scopes.here(name) else {
                         continue;
                     };
                     self.uses_let(label, ident.span);
@@ -154,7 +149,7 @@ impl Compiler<'_> {
     }
 
     fn field(&mut self, file: &File, decl: DeclId, id: ast::FieldId, tmpl: &mut StructTmpl) {
-        let field = file.ast.field(id).clone();
+        let field = file.ast.field(id);
         let docs = self.docs_of(file, decl, field.value);
         let marker = match field.marker {
             ast::Marker::Regular => Marker::Regular,
@@ -163,24 +158,17 @@ impl Compiler<'_> {
         };
         let label = match field.label {
             ast::Label::Ident(s) => {
-                let name = file.ast.str(s).to_owned();
-                if name == "_" {
+                if file.ast.str(s) == "_" {
                     self.error(field.label_span, "cannot use _ as label");
                 }
-                self.label(&name)
+                self.symbol_label(file, s)
             }
-            ast::Label::String(s) => {
-                let name = file.ast.str(s).to_owned();
-                self.string_label(&name)
-            }
+            ast::Label::String(s) => self.string_label(file, s),
             ast::Label::Interpolation(e) | ast::Label::Dynamic(e) => {
                 let label = self.expr(file, e);
                 if let Some(ident) = field.alias
-                    && let Some(Entry::Let { label: alias, .. }) = self
-                        .scopes
-                        .last()
-                        .and_then(|s| s.names.get(file.ast.str(ident.symbol)))
-                        .copied()
+                    && let name = self.name(file, ident.symbol)
+                    && let Some(Entry::Let { label: alias, .. }) = self.scopes.here(name)
                 {
                     // The alias is the field of this struct that the label expression names.
                     let this = self.add(Expr::Frame { up: 0 }, ident.span);
@@ -194,18 +182,18 @@ impl Compiler<'_> {
             }
             ast::Label::Pattern { alias, pattern } => {
                 let pattern = self.expr(file, pattern);
-                let mut names = Names::default();
+                let framed = alias.is_some() || field.alias.is_some();
+                if framed {
+                    self.scopes.push();
+                }
                 if let Some(ident) = alias {
-                    let entry = Entry::Key;
-                    names.insert(file.ast.str(ident.symbol).to_owned(), entry);
+                    let name = self.name(file, ident.symbol);
+                    self.scopes.declare(name, Entry::Key);
                 }
                 if let Some(ident) = field.alias {
                     let entry = Entry::Frame { used: false, span: ident.span, alias: true };
-                    names.insert(file.ast.str(ident.symbol).to_owned(), entry);
-                }
-                let framed = !names.is_empty();
-                if framed {
-                    self.push_scope(names);
+                    let name = self.name(file, ident.symbol);
+                    self.scopes.declare(name, entry);
                 }
                 let value = self.field_value(file, field.value, Segment::Text("[]"));
                 if framed {
@@ -229,22 +217,22 @@ impl Compiler<'_> {
     }
 
     pub(super) fn comprehension(&mut self, file: &File, id: ast::ComprehensionId) -> CompId {
-        let comp = file.ast.comprehension(id).clone();
+        let comp = file.ast.comprehension(id);
         let mut clauses = Vec::new();
         let mut frames = 0;
-        for clause in &comp.clauses {
+        for clause in file.ast.clauses(comp.clauses) {
             match *clause {
                 ast::Clause::For { key, value, source } => {
                     let source = self.expr(file, source);
-                    let mut names = Names::default();
-                    if let Some(ident) = key {
-                        let entry = Entry::Key;
-                        names.insert(file.ast.str(ident.symbol).to_owned(), entry);
-                    }
+                    self.scopes.push();
                     let entry = Entry::Frame { used: false, span: value.span, alias: false };
-                    names.insert(file.ast.str(value.symbol).to_owned(), entry);
-                    names.remove("_");
-                    self.push_scope(names);
+                    let key = key.map(|ident| (ident, Entry::Key));
+                    for (ident, entry) in key.into_iter().chain([(value, entry)]) {
+                        if file.ast.str(ident.symbol) != "_" {
+                            let name = self.name(file, ident.symbol);
+                            self.scopes.declare(name, entry);
+                        }
+                    }
                     self.path.push(Segment::Text("for[]"));
                     frames += 1;
                     clauses.push(Clause::For { source });
@@ -256,8 +244,7 @@ impl Compiler<'_> {
                 ast::Clause::Let(ident, e) => {
                     let e = self.expr(file, e);
                     let entry = Entry::Frame { used: false, span: ident.span, alias: true };
-                    let name = self.alias_name(file, ident);
-                    self.push_scope([(name, entry)].into_iter().collect());
+                    self.push_alias(file, ident, entry);
                     self.path.push(Segment::Text("let[]"));
                     frames += 1;
                     clauses.push(Clause::Let(e));

@@ -1,5 +1,6 @@
 //! Expressions.
 
+use super::scope::Entry;
 use super::{Compiler, Import};
 use crate::decimal::Decimal;
 use crate::ir::{
@@ -59,8 +60,7 @@ impl Compiler<'_> {
 
     fn link(&mut self, file: &File, head: Head, link: &Link, span: Span) -> Head {
         if let (Link::Selector(sel), Head::Std(path, _)) = (link, &head) {
-            let name = file.ast.str(sel.symbol).to_owned();
-            return Head::Expr(self.std_member(path, &name, span));
+            return Head::Expr(self.std_member(path, file.ast.str(sel.symbol), span));
         }
         let x = match head {
             Head::Expr(e) => e,
@@ -74,8 +74,11 @@ impl Compiler<'_> {
             Link::Paren => x,
             Link::Binary(op, b) => self.binary(file, op, x, b, span),
             Link::Selector(sel) => {
-                let name = file.ast.str(sel.symbol).to_owned();
-                let label = if sel.quoted { self.string_label(&name) } else { self.label(&name) };
+                let label = if sel.quoted {
+                    self.string_label(file, sel.symbol)
+                } else {
+                    self.symbol_label(file, sel.symbol)
+                };
                 self.add(Expr::Sel(x, label), span)
             }
             Link::Index(i) => {
@@ -88,8 +91,7 @@ impl Compiler<'_> {
                 self.add(Expr::Slice(x, lo, hi), span)
             }
             Link::Call(args) => {
-                let args: Vec<_> = file.ast.exprs(args).collect();
-                let args = args.into_iter().map(|a| self.expr(file, a)).collect();
+                let args = file.ast.exprs(args).map(|a| self.expr(file, a)).collect();
                 let callee = match self.ir.expr(x) {
                     Expr::CoreFunc(core) => Callee::Core(core),
                     Expr::StdFunc(id) => Callee::Std(id),
@@ -153,25 +155,22 @@ impl Compiler<'_> {
         let span = file.ast.span(id);
         let expr = match file.ast.expr(id) {
             ast::Expr::Ident(symbol) => {
-                let name = file.ast.str(symbol).to_owned();
-                return self.ident(&name, span);
+                return self.ident(file, symbol, span);
             }
             ast::Expr::Bad => Expr::Bottom,
             ast::Expr::Bottom => Expr::Bottom,
             ast::Expr::Top => Expr::Top,
             ast::Expr::Null => Expr::Null,
             ast::Expr::Bool(b) => Expr::Bool(b),
-            ast::Expr::Number(symbol) => {
-                let text = file.ast.str(symbol).to_owned();
-                self.number(&text, span)
-            }
+            ast::Expr::Number(symbol) => self.number(file.ast.str(symbol), span),
             ast::Expr::String(symbol) => Expr::Str(self.text(file.ast.str(symbol))),
             ast::Expr::Bytes(id) => Expr::Bytes(self.bytes(file.ast.bytes(id))),
             ast::Expr::Interpolation { parts, bytes } => {
-                let parts = file.ast.parts(parts).to_vec();
-                let parts = parts
-                    .into_iter()
-                    .map(|part| match part {
+                let parts = file
+                    .ast
+                    .parts(parts)
+                    .iter()
+                    .map(|part| match *part {
                         ast::Part::Text(s) => Part::Text(self.text(file.ast.str(s))),
                         ast::Part::Bytes(id) => Part::Bytes(self.bytes(file.ast.bytes(id))),
                         ast::Part::Expr(e) => Part::Expr(self.expr(file, e)),
@@ -190,10 +189,8 @@ impl Compiler<'_> {
             ast::Expr::Unary(op, x) => return Head::Expr(self.unary(file, op, x, span)),
             ast::Expr::Binary(..) => return Head::Expr(self.disjunction(file, id, span)),
             ast::Expr::Alias(ident, value) => {
-                let name = self.alias_name(file, ident);
-                let entry =
-                    super::scope::Entry::Frame { used: false, span: ident.span, alias: true };
-                self.push_scope([(name, entry)].into_iter().collect());
+                let entry = Entry::Frame { used: false, span: ident.span, alias: true };
+                self.push_alias(file, ident, entry);
                 let value = self.expr(file, value);
                 self.pop_scope();
                 Expr::AliasScope(value)
@@ -208,13 +205,19 @@ impl Compiler<'_> {
         Head::Expr(self.add(expr, span))
     }
 
-    /// The name of an alias or let; `_` binds nothing.
-    pub(super) fn alias_name(&mut self, file: &File, ident: ast::Ident) -> String {
-        let name = file.ast.str(ident.symbol).to_owned();
-        if name == "_" {
+    /// An alias or let named `_` binds nothing.
+    pub(super) fn check_alias(&mut self, file: &File, ident: ast::Ident) {
+        if file.ast.str(ident.symbol) == "_" {
             self.error(ident.span, "cannot use _ as alias or let clause");
         }
-        name
+    }
+
+    /// Opens a scope with one name.
+    pub(super) fn push_alias(&mut self, file: &File, ident: ast::Ident, entry: Entry) {
+        self.check_alias(file, ident);
+        let name = self.name(file, ident.symbol);
+        self.scopes.push();
+        self.scopes.declare(name, entry);
     }
 
     fn unary(&mut self, file: &File, op: UnaryOp, x: ast::ExprId, span: Span) -> ExprId {
@@ -268,6 +271,13 @@ impl Compiler<'_> {
     }
 
     fn number(&mut self, text: &str, span: Span) -> Expr {
+        // Any 18 digits fit, and only digits (of a number that was read) are a number so.
+        if text.len() <= 18
+            && text.bytes().all(|byte| byte.is_ascii_digit())
+            && let Ok(i) = text.parse()
+        {
+            return Expr::Int(i);
+        }
         match Decimal::parse_literal(text) {
             Ok((d, true)) => self.num(Number::int(d)),
             Ok((d, false)) => self.num(Number::float(d)),
@@ -314,11 +324,13 @@ impl Compiler<'_> {
         self.add(Expr::Disj(id), span)
     }
 
-    fn ident(&mut self, name: &str, span: Span) -> Head {
+    fn ident(&mut self, file: &File, symbol: ast::Symbol, span: Span) -> Head {
+        let name = file.ast.str(symbol);
         if name == "_" {
             return Head::Expr(self.add(Expr::Top, span));
         }
-        if let Some(e) = self.resolve_name(name, span) {
+        let interned = self.name(file, symbol);
+        if let Some(e) = self.resolve_name(interned, span) {
             return Head::Expr(self.add(e, span));
         }
         if let Some(import) = self.imports.get_mut(name) {
@@ -337,9 +349,9 @@ impl Compiler<'_> {
         if let Some(e) = self.predeclared(plain, span) {
             return Head::Expr(e);
         }
-        let known = self.scopes.iter().rev().flat_map(|scope| scope.names.keys());
-        let mut known: Vec<&str> =
-            known.chain(self.imports.keys()).map(String::as_str).filter(|n| *n != name).collect();
+        let known = self.scopes.names().map(|known| self.ir.names.name(known).as_str());
+        let imports = self.imports.keys().map(String::as_str);
+        let mut known: Vec<&str> = known.chain(imports).filter(|known| *known != name).collect();
         known.sort_unstable();
         let hint = vela_gocompat::nearest(name, known).map(|n| format!("did you mean {n}?"));
         self.error(span, format!("reference {name:?} not found"));
@@ -464,9 +476,9 @@ impl Compiler<'_> {
             self.error(span, format!("constant {name} of package {path} is not valid"));
             return self.add(Expr::Bottom, span);
         };
-        let scopes = std::mem::take(&mut self.scopes);
+        let outer = (std::mem::take(&mut self.scopes), std::mem::take(&mut self.symbols));
         let e = self.expr(&file, value);
-        self.scopes = scopes;
+        (self.scopes, self.symbols) = outer;
         self.consts.insert((path.clone(), name), e);
         e
     }

@@ -11,11 +11,17 @@ mod scope;
 use crate::error::{Class, Error, Errors, Position};
 use crate::ir::{Expr, ExprId, FileId, Ir, PackageId, Pos, Source};
 use crate::label::{Label, LabelKind};
-use cue_syntax::{File, ParseLimits, Span, ast};
+use cue_syntax::{File, ParseLimits, ParseMemory, Span, ast};
 use ecow::EcoString;
 use rustc_hash::{FxHashMap, FxHashSet};
-use scope::Scope;
-use std::sync::Arc;
+use scope::{Name, Scopes};
+use std::cell::Cell;
+use std::sync::{Arc, OnceLock};
+
+thread_local! {
+    /// The memory of the trees compiled last on this thread.
+    static SPARE: Cell<Option<ParseMemory>> = const { Cell::new(None) };
+}
 
 /// Texts of host packages by import path.
 pub(crate) type HostPackages = [(EcoString, EcoString)];
@@ -74,7 +80,9 @@ struct Compiler<'a> {
     // Per file:
     file: FileId,
     package: PackageId,
-    scopes: Vec<Scope>,
+    scopes: Scopes,
+    /// The interned names of the file's symbols, once they were asked for.
+    symbols: Vec<u32>,
     imports: FxHashMap<String, ImportEntry>,
     lets: u32,
     /// The field being compiled.
@@ -86,7 +94,7 @@ struct Compiler<'a> {
     /// Expressions that stand for a predeclared range (`uint8`).
     ranges: FxHashSet<ExprId>,
     /// Comments above the outer labels of a chain `a: b: c: v`.
-    chain_docs: Vec<EcoString>,
+    chain_docs: Vec<Span>,
 }
 
 impl Compiler<'_> {
@@ -99,7 +107,8 @@ impl Compiler<'_> {
             consts: FxHashMap::default(),
             file: FileId(0),
             package: PackageId(0),
-            scopes: Vec::new(),
+            scopes: Scopes::default(),
+            symbols: Vec::new(),
             imports: FxHashMap::default(),
             lets: 0,
             path: Vec::new(),
@@ -112,9 +121,10 @@ impl Compiler<'_> {
 
     /// Parses and compiles the files of a package; their top-level fields are one scope.
     fn package(&mut self, id: PackageId, files: &[(&str, &str)]) {
-        let mut parsed = Vec::new();
+        let mut memory = SPARE.try_with(Cell::take).ok().flatten().unwrap_or_default();
+        let mut parsed = Vec::with_capacity(files.len());
         for (name, text) in files {
-            let (file, errors) = cue_syntax::parse(name, text, &ParseLimits::default());
+            let (file, errors) = memory.parse(name, text, &ParseLimits::default());
             for e in errors {
                 let class = if e.limit { Class::Limit } else { Class::Parse };
                 let at = file.position(e.span.start);
@@ -128,13 +138,22 @@ impl Compiler<'_> {
             }
             parsed.push(file);
         }
-        if !self.errors.is_empty() {
-            return;
+        if self.errors.is_empty() {
+            self.parsed_package(id, files, &parsed);
         }
+        for file in parsed {
+            memory.recycle(file);
+        }
+        // The thread may be ending.
+        let _ = SPARE.try_with(|spare| spare.set(Some(memory)));
+    }
+
+    fn parsed_package(&mut self, id: PackageId, files: &[(&str, &str)], parsed: &[File]) {
         let saved = (
             self.file,
             self.package,
             std::mem::take(&mut self.scopes),
+            std::mem::take(&mut self.symbols),
             std::mem::take(&mut self.imports),
         );
         self.package = id;
@@ -151,21 +170,25 @@ impl Compiler<'_> {
         if let Some(slot) = self.ir.package_names.get_mut(at) {
             *slot = name;
         }
-        let mut names = FxHashMap::default();
-        for file in &parsed {
-            self.declare_fields(file, file.decls, &mut names);
+        let mut names = Vec::new();
+        for file in parsed {
+            self.symbols.clear();
+            self.field_names(file, file.decls, |_, name, entry| names.push((name, entry)));
         }
-        for file in &parsed {
+        for file in parsed {
+            if parsed.len() > 1 {
+                self.symbols.clear();
+            }
             self.file = FileId(u32::try_from(self.ir.sources.len()).unwrap_or(u32::MAX));
             self.ir.sources.push(Source {
                 name: file.name.as_ref().into(),
                 text: Arc::clone(&file.source),
-                lines: file.lines.clone(),
+                lines: OnceLock::new(),
             });
             self.imports.clear();
             self.load_imports(file);
-            self.scopes.clear();
-            let root = self.root_struct(file, names.clone());
+            self.scopes = Scopes::default();
+            let root = self.root_struct(file, &names);
             self.cyclic_lets();
             if let Some(files) = self.ir.packages.get_mut(id.0 as usize) {
                 files.push(root);
@@ -181,7 +204,7 @@ impl Compiler<'_> {
                 self.error(span, format!("imported and not used: {name:?}"));
             }
         }
-        (self.file, self.package, self.scopes, self.imports) = saved;
+        (self.file, self.package, self.scopes, self.symbols, self.imports) = saved;
     }
 
     fn load_imports(&mut self, file: &File) {
@@ -228,7 +251,7 @@ impl Compiler<'_> {
     fn error(&mut self, span: Span, message: impl Into<String>) {
         let mut error = Error::new(Class::Compile, message);
         if let Some(source) = self.ir.sources.get(self.file.idx()) {
-            let at = source.lines.position(span.start);
+            let at = source.position(span.start);
             error.positions.push(Position {
                 file: source.name.clone(),
                 line: at.line,
@@ -300,15 +323,7 @@ impl Compiler<'_> {
 
     /// The label of a name that may carry the prefixes of definitions and hidden fields.
     fn label(&mut self, name: &str) -> Label {
-        let kind = if name.starts_with("_#") {
-            LabelKind::HiddenDef
-        } else if name.starts_with('#') {
-            LabelKind::Def
-        } else if name.starts_with('_') {
-            LabelKind::Hidden
-        } else {
-            LabelKind::String
-        };
+        let kind = LabelKind::of(name);
         if matches!(kind, LabelKind::Hidden | LabelKind::HiddenDef) && self.package.0 > 0 {
             let scoped = format!("{name}\0{}", self.package.0);
             return Label::new(self.ir.names.intern(&scoped), kind);
@@ -316,8 +331,35 @@ impl Compiler<'_> {
         Label::new(self.ir.names.intern(name), kind)
     }
 
-    fn string_label(&mut self, name: &str) -> Label {
-        Label::new(self.ir.names.intern(name), LabelKind::String)
+    /// The interned name of a symbol of the file being compiled.
+    fn name(&mut self, file: &File, symbol: ast::Symbol) -> Name {
+        const UNKNOWN: u32 = u32::MAX;
+        if let Some(&name) = self.symbols.get(symbol.index())
+            && name != UNKNOWN
+        {
+            return name;
+        }
+        if self.symbols.is_empty() {
+            self.symbols.resize(file.ast.symbol_count(), UNKNOWN);
+        }
+        let name = self.ir.names.intern(file.ast.str(symbol));
+        if let Some(known) = self.symbols.get_mut(symbol.index()) {
+            *known = name;
+        }
+        name
+    }
+
+    /// As [`label`](Self::label), for a symbol of the file being compiled.
+    fn symbol_label(&mut self, file: &File, symbol: ast::Symbol) -> Label {
+        let text = file.ast.str(symbol);
+        if self.package.0 > 0 && text.starts_with('_') {
+            return self.label(text);
+        }
+        Label::new(self.name(file, symbol), LabelKind::of(text))
+    }
+
+    fn string_label(&mut self, file: &File, symbol: ast::Symbol) -> Label {
+        Label::new(self.name(file, symbol), LabelKind::String)
     }
 
     /// A let has a label of its own, so that equal names in nested structs stay apart.
@@ -328,10 +370,10 @@ impl Compiler<'_> {
     }
 
     /// The comment lines directly above a field. In `a: b: c: v` they are those of `c`.
-    fn docs_of(&mut self, file: &File, decl: ast::DeclId, value: ast::ExprId) -> Vec<EcoString> {
+    fn docs_of(&mut self, file: &File, decl: ast::DeclId, value: ast::ExprId) -> Vec<Span> {
         let mut docs = std::mem::take(&mut self.chain_docs);
         let above = file.comments_of(decl).filter(|comment| comment.doc);
-        docs.extend(above.flat_map(|c| c.lines(&file.source)).map(EcoString::from));
+        docs.extend(above.map(|comment| comment.span));
         if let ast::Expr::Struct { braces: false, decls } = file.ast.expr(value)
             && file.ast.decls(decls).any(|inner| match file.ast.decl(inner).kind {
                 ast::DeclKind::Field(field) => {
@@ -346,9 +388,9 @@ impl Compiler<'_> {
         docs
     }
 
-    fn docs(&mut self, docs: Vec<EcoString>, value: ExprId) {
+    fn docs(&mut self, docs: Vec<Span>, value: ExprId) {
         if !docs.is_empty() {
-            self.ir.docs.insert(value, docs);
+            self.ir.docs.insert(value, (self.file, docs));
         }
     }
 }

@@ -1,10 +1,15 @@
 //! Lexical scopes: one per frame of the run-time environment.
+//!
+//! Names are indices of the program's interner. All bindings stand in one stack; of each name the
+//! innermost is known, and that knows the one it shadows, so a name is found without a search.
 
 use super::Compiler;
 use crate::ir::Expr;
 use crate::label::Label;
 use cue_syntax::Span;
-use rustc_hash::FxHashMap;
+
+/// An index of the interner.
+pub(super) type Name = u32;
 
 /// What a name in a scope stands for.
 #[derive(Clone, Copy, Debug)]
@@ -31,38 +36,103 @@ pub(super) enum Entry {
     Key,
 }
 
-/// One frame.
+/// A name in a scope.
+#[derive(Clone, Copy, Debug)]
+struct Bound {
+    name: Name,
+    entry: Entry,
+    /// The scope, from the outermost, which is 1.
+    scope: u32,
+    /// What the name meant outside: an index of the stack, plus 1; 0 for nothing.
+    shadowed: u32,
+}
+
+/// All open scopes.
 #[derive(Debug, Default)]
-pub(super) struct Scope {
-    pub(super) names: FxHashMap<String, Entry>,
+pub(super) struct Scopes {
+    bound: Vec<Bound>,
+    /// Of each scope its first binding.
+    starts: Vec<u32>,
+    /// Of each name its innermost binding: an index of the stack, plus 1; 0 for none.
+    innermost: Vec<u32>,
+}
+
+impl Scopes {
+    pub(super) fn push(&mut self) {
+        self.starts.push(len(&self.bound));
+    }
+
+    fn innermost(&self, name: Name) -> Option<usize> {
+        self.innermost.get(name as usize)?.checked_sub(1).map(|at| at as usize)
+    }
+
+    /// Binds a name in the innermost scope; what it meant there is replaced.
+    pub(super) fn declare(&mut self, name: Name, entry: Entry) {
+        let scope = len(&self.starts);
+        let outer = self.innermost(name);
+        if let Some(bound) = outer.and_then(|at| self.bound.get_mut(at))
+            && bound.scope == scope
+        {
+            bound.entry = entry;
+            return;
+        }
+        if self.innermost.len() <= name as usize {
+            self.innermost.resize((name as usize + 1).next_power_of_two().max(64), 0);
+        }
+        let shadowed = outer.map_or(0, |at| u32::try_from(at + 1).unwrap_or(u32::MAX));
+        self.bound.push(Bound { name, entry, scope, shadowed });
+        self.innermost[name as usize] = len(&self.bound);
+    }
+
+    /// What a name means in the innermost scope, if that binds it.
+    pub(super) fn here(&self, name: Name) -> Option<Entry> {
+        let bound = self.bound.get(self.innermost(name)?)?;
+        (bound.scope == len(&self.starts)).then_some(bound.entry)
+    }
+
+    /// What a name means, and how many scopes out.
+    fn find(&mut self, name: Name) -> Option<(u32, &mut Entry)> {
+        let at = self.innermost(name)?;
+        let bound = self.bound.get_mut(at)?;
+        Some((len(&self.starts) - bound.scope, &mut bound.entry))
+    }
+
+    /// All names that mean something.
+    pub(super) fn names(&self) -> impl Iterator<Item = Name> {
+        self.bound.iter().map(|bound| bound.name)
+    }
+}
+
+fn len<T>(list: &[T]) -> u32 {
+    u32::try_from(list.len()).unwrap_or(u32::MAX)
 }
 
 impl Compiler<'_> {
-    pub(super) fn push_scope(&mut self, names: FxHashMap<String, Entry>) {
-        self.scopes.push(Scope { names });
-    }
-
     /// Ends a scope and complains about what it declared and nobody used.
     pub(super) fn pop_scope(&mut self) {
-        let Some(scope) = self.scopes.pop() else { return };
-        let mut unused: Vec<_> = scope
-            .names
-            .iter()
-            .filter_map(|(name, entry)| match entry {
+        let Some(start) = self.scopes.starts.pop() else { return };
+        let mut unused: Vec<(Span, Name)> = Vec::new();
+        while self.scopes.bound.len() > start as usize {
+            let Some(bound) = self.scopes.bound.pop() else { break };
+            self.scopes.innermost[bound.name as usize] = bound.shadowed;
+            match bound.entry {
                 Entry::Let { used: false, span, .. }
                 | Entry::FieldAlias { used: false, span, .. }
-                | Entry::Frame { used: false, span, alias: true } => Some((*span, name.clone())),
-                _ => None,
-            })
-            .collect();
-        unused.sort();
+                | Entry::Frame { used: false, span, alias: true } => {
+                    unused.push((span, bound.name));
+                }
+                _ => {}
+            }
+        }
+        unused.sort_unstable();
         for (span, name) in unused {
+            let name = self.ir.names.name(name);
             self.error(span, format!("unreferenced alias or let clause {name}"));
         }
     }
 
     /// Resolves a name to an expression; `None` if no scope knows it.
-    pub(super) fn resolve_name(&mut self, name: &str, span: Span) -> Option<Expr> {
+    pub(super) fn resolve_name(&mut self, name: Name, span: Span) -> Option<Expr> {
         let found = self.find_name(name)?;
         if let Expr::Ref { label, .. } = found
             && label.is_let()
@@ -80,23 +150,19 @@ impl Compiler<'_> {
         }
     }
 
-    fn find_name(&mut self, name: &str) -> Option<Expr> {
-        for (up, scope) in self.scopes.iter_mut().rev().enumerate() {
-            let up = u32::try_from(up).unwrap_or(u32::MAX);
-            let Some(entry) = scope.names.get_mut(name) else { continue };
-            return Some(match entry {
-                Entry::Field(label) => Expr::Ref { up, label: *label },
-                Entry::Let { label, used, .. } | Entry::FieldAlias { label, used, .. } => {
-                    *used = true;
-                    Expr::Ref { up, label: *label }
-                }
-                Entry::Frame { used, .. } => {
-                    *used = true;
-                    Expr::Frame { up }
-                }
-                Entry::Key => Expr::Key { up },
-            });
-        }
-        None
+    fn find_name(&mut self, name: Name) -> Option<Expr> {
+        let (up, entry) = self.scopes.find(name)?;
+        Some(match entry {
+            Entry::Field(label) => Expr::Ref { up, label: *label },
+            Entry::Let { label, used, .. } | Entry::FieldAlias { label, used, .. } => {
+                *used = true;
+                Expr::Ref { up, label: *label }
+            }
+            Entry::Frame { used, .. } => {
+                *used = true;
+                Expr::Frame { up }
+            }
+            Entry::Key => Expr::Key { up },
+        })
     }
 }

@@ -211,7 +211,7 @@ impl Machine<'_> {
     pub(crate) fn position(&self, e: ExprId) -> Option<Position> {
         let (pos, _) = self.ir.pos.get(e.idx())?;
         let source = self.ir.sources.get(pos.file.idx())?;
-        let at = source.lines.position(pos.start);
+        let at = source.position(pos.start);
         Some(Position { file: source.name.clone(), line: at.line, column: at.column })
     }
 
