@@ -80,6 +80,9 @@ pub struct Flags {
     /// Kinds that may be dispatched: `whitelist:Kind.version.group,...` or `blacklist:...`.
     #[arg(long, default_value = "")]
     allow_resource_types: String,
+    /// Where ref-objects components may point: namespace, cluster or global.
+    #[arg(long, default_value = "global", value_parser = ["namespace", "cluster", "global"])]
+    ref_objects_available_scope: String,
     /// No label app.oam.dev/revision on objects.
     #[arg(long)]
     optimize_disable_component_revision: bool,
@@ -156,6 +159,8 @@ pub struct Config {
     pub allow_cross_namespace: bool,
     /// Kinds that may be dispatched.
     pub allowed_types: AllowedTypes,
+    /// References stay within the namespace.
+    pub refers_to_namespace: bool,
     /// No component revision label.
     pub disable_component_revision: bool,
     /// Identity of Applications without one.
@@ -236,6 +241,7 @@ impl TryFrom<Flags> for Config {
             max_workflow_step_error_retry_times,
             allow_cross_namespace_resource,
             allow_resource_types,
+            ref_objects_available_scope,
             optimize_disable_component_revision,
             authentication_default_user,
             ignore_app_without_controller_version,
@@ -293,6 +299,7 @@ impl TryFrom<Flags> for Config {
             allow_cross_namespace: allow_cross_namespace_resource,
             allowed_types: AllowedTypes::parse(&allow_resource_types)
                 .map_err(ConfigError::AllowedTypes)?,
+            refers_to_namespace: ref_objects_available_scope == "namespace",
             disable_component_revision: optimize_disable_component_revision,
             default_user: authentication_default_user,
             ignore_without_version: ignore_app_without_controller_version,

@@ -41,6 +41,8 @@ pub struct Settings {
     pub allow_cross_namespace: bool,
     /// Which kinds may be dispatched.
     pub allowed_types: AllowedTypes,
+    /// `ref-objects` components refer to objects of their own namespace only.
+    pub refers_to_namespace: bool,
     /// No label `app.oam.dev/revision` on objects.
     pub disable_component_revision: bool,
     /// Version written to `oam.dev/kubevela-version` and compared with `controller-version-require`.

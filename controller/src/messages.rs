@@ -28,6 +28,21 @@ pub(crate) const PENDING_TRAIT: &str = "\u{23f3} Waiting for component to be hea
 /// A component without workload whose traits are not well.
 pub(crate) const TRAITS_NOT_HEALTHY: &str = "traits are not healthy";
 
+/// `ref-objects`: two ways to select at once.
+pub(crate) const AMBIGUOUS_REFERENCE: &str =
+    "invalid object selector for ref-objects, name and labelSelector cannot be both set";
+/// `ref-objects`: the flag keeps references within the namespace.
+pub(crate) const REFERENCE_OUTSIDE_NAMESPACE: &str =
+    "cannot refer to objects outside the application's namespace";
+/// `ref-objects`: by address.
+pub(crate) const NO_REFERENCE_BY_URL: &str = "referring objects from url is not supported";
+
+/// `ref-objects`: properties that cannot be read.
+#[must_use]
+pub(crate) fn bad_reference(component: &str, error: &str) -> String {
+    format!("invalid properties for ref-objects in component {component}: {error}")
+}
+
 /// A definition nobody made.
 #[must_use]
 pub(crate) fn definition_not_found(

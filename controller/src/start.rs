@@ -160,6 +160,7 @@ fn settings(config: &Config, version: &k8s_openapi::apimachinery::pkg::version::
         dispatch_concurrency: config.dispatch_concurrency,
         allow_cross_namespace: config.allow_cross_namespace,
         allowed_types: config.allowed_types.clone(),
+        refers_to_namespace: config.refers_to_namespace,
         disable_component_revision: config.disable_component_revision,
         version: config.version.clone(),
         ignore_without_version: config.ignore_without_version,

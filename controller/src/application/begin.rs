@@ -26,6 +26,11 @@ pub(super) async fn run(
     let scheduled = restart::is_due(status, now);
     let lost = is_tracker_lost(session, status, subject);
     if current_token != token || scheduled || lost {
+        let (io, store) = (&*ctx.io, &*ctx.trackers);
+        let current = session.trackers.current(session.run());
+        let revision = session.revision.clone();
+        let aside = session.trackers.set_aside(io, store, &current, &revision).await;
+        aside.map_err(|error| error.to_string())?;
         status::restart(status, token);
         status.workflow_restart_scheduled_at = None;
     } else {

@@ -1,40 +1,93 @@
-//! Health after the workflow: every reported component is looked at again.
+//! Health after the workflow: every reported component is looked at again, as its step deployed it.
 
+use serde_json::Value;
 use tracing::debug;
+use vela_api::status::ComponentStatus;
 use vela_api::{AppStatus, ApplicationComponent};
 
 use super::component::Place;
 use super::dispatch::Session;
 use super::status;
+use super::workflow::placement::{self, Named};
 use super::workflow::{self, Run};
 
 /// Looks at the components in status again. A component that cannot be evaluated keeps what was said of it.
 pub async fn refresh(session: &Session<'_>, run: &Run<'_>, app_status: &mut AppStatus) {
     let known = app_status.services.clone();
+    let deployed = deployed(run);
     for service in known {
-        let Some(component) = component_named(run, &service.name) else { continue };
-        let namespace = if service.namespace == session.owner.namespace {
+        let own = if service.namespace == session.owner.namespace {
             String::new()
         } else {
             service.namespace.clone()
         };
-        let place = Place { cluster: service.cluster.clone(), namespace, replica: String::new() };
-        match workflow::look(session, run, &component, &place).await {
-            Ok(new) => status::put_service(&mut app_status.services, new),
-            Err(error) => debug!(error, component = component.name, "health not evaluated"),
+        let mut all: Vec<(ApplicationComponent, Place)> = deployed
+            .iter()
+            .filter(|(component, place)| {
+                component.name == service.name
+                    && place.cluster == service.cluster
+                    && (place.namespace == own || place.namespace == service.namespace)
+            })
+            .cloned()
+            .collect();
+        if all.is_empty() {
+            let place =
+                Place { cluster: service.cluster.clone(), namespace: own, replica: String::new() };
+            let component = run.app.spec.components.iter().find(|c| c.name == service.name);
+            all.extend(component.map(|component| (component.clone(), place)));
+        }
+        // The copies of a replicated component share an entry: the worst counts.
+        let mut worst: Option<ComponentStatus> = None;
+        for (component, place) in all {
+            match workflow::look(session, run, &component, &place).await {
+                Ok(new) if worst.as_ref().is_none_or(|worst| worst.healthy) => worst = Some(new),
+                Ok(_) => {}
+                Err(error) => debug!(error, component = component.name, "health not evaluated"),
+            }
+        }
+        if let Some(new) = worst {
+            status::put_service(&mut app_status.services, new);
         }
     }
 }
 
-/// A component as a step holds it, or else as the Application names it: steps such as `deploy` hold none.
-fn component_named(run: &Run<'_>, name: &str) -> Option<ApplicationComponent> {
-    let steps =
-        run.workflow.steps.iter().flat_map(|step| std::iter::once(step).chain(&step.sub_steps));
-    steps
-        .filter_map(|step| step.properties.get("value"))
-        .filter_map(|value| serde_json::from_value::<ApplicationComponent>(value.clone()).ok())
-        .find(|component| component.name == name)
-        .or_else(|| run.app.spec.components.iter().find(|c| c.name == name).cloned())
+/// The components as the steps hold them: with what `deploy` steps merge into them, and for each copy of a replicated one.
+fn deployed(run: &Run<'_>) -> Vec<(ApplicationComponent, Place)> {
+    let mut out = Vec::new();
+    let steps = run.workflow.steps.iter();
+    for step in steps.flat_map(|step| std::iter::once(step).chain(&step.sub_steps)) {
+        let text = |key: &str| {
+            step.properties.get(key).and_then(Value::as_str).unwrap_or_default().to_owned()
+        };
+        if let Some(value) = step.properties.get("value") {
+            let component = serde_json::from_value(value.clone()).ok();
+            let place = Place {
+                cluster: text("cluster"),
+                namespace: text("namespace"),
+                replica: String::new(),
+            };
+            out.extend(component.map(|component| (component, place)));
+        } else if step.kind == "deploy" {
+            let names: Vec<String> = step
+                .properties
+                .get("policies")
+                .and_then(|names| serde_json::from_value(names.clone()).ok())
+                .unwrap_or_default();
+            let named = Named { app: run.app, external: run.policies, inline: &[] };
+            let Ok(placed) = placement::place(&named, &names) else { continue };
+            for (cluster, namespace) in &placed.places {
+                out.extend(placed.components.iter().map(|(component, replica)| {
+                    let place = Place {
+                        cluster: cluster.clone(),
+                        namespace: namespace.clone(),
+                        replica: replica.clone(),
+                    };
+                    (component.clone(), place)
+                }));
+            }
+        }
+    }
+    out
 }
 
 /// Whether a policy answers for the health of the whole Application.

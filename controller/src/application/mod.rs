@@ -17,6 +17,7 @@ mod history;
 pub mod identity;
 pub mod parse;
 mod phases;
+pub mod referred;
 mod resolve;
 pub mod restart;
 pub mod revision;

@@ -17,6 +17,8 @@ use vela_render::Definition;
 use crate::definitions::{Definitions, Lookup, to_render};
 use crate::messages;
 
+use super::referred::{self, Referred};
+
 /// Policies that steer the controller instead of being rendered.
 const BUILT_IN_POLICIES: [&str; 11] = [
     "garbage-collect",
@@ -53,6 +55,8 @@ pub struct Used {
     pub policies: BTreeMap<String, Arc<PolicyDefinition>>,
     /// WorkflowStepDefinitions.
     pub steps: BTreeMap<String, Arc<WorkflowStepDefinition>>,
+    /// What `ref-objects` components refer to.
+    pub referred: Referred,
 }
 
 /// A component with its definitions, ready to render.
@@ -257,7 +261,11 @@ pub fn part(component: &ApplicationComponent, used: &Used) -> Result<Part, Parse
             })
         })
         .collect::<Result<_, _>>()?;
-    Ok(Part { component: component.clone(), definition: Arc::new(definition), workload, traits })
+    let mut component = component.clone();
+    if let Some(objects) = used.referred.get(&component.name) {
+        component.properties = Some(referred::properties(objects));
+    }
+    Ok(Part { component, definition: Arc::new(definition), workload, traits })
 }
 
 /// The parameters of a component or trait as a value.

@@ -22,7 +22,7 @@ use super::failure::Failed;
 use super::parse::{self, Used};
 use super::resolve::{self, Found};
 use super::revision::{self, Choice};
-use super::{about, begin, history, status, workflow};
+use super::{about, begin, history, referred, status, workflow};
 use workflow::store::Store;
 
 type Outcome<T> = Result<T, (AppStatus, Failed)>;
@@ -64,17 +64,25 @@ pub(super) async fn run(
     status::set_true(&mut status, types::PARSED, now);
     // Revision.
     let auto_update = resolve::follows_definitions(app);
-    let spec = revision::snapshot(
+    let mut spec = revision::snapshot(
         &subject,
         &used,
         resolve::stored_policies(&session.owner.namespace, &policies),
         referenced.clone(),
     );
+    spec.referred_objects = match pinned {
+        Some(pinned) => pinned.spec.referred_objects.clone(),
+        None => match referred::collect(session, &subject, latest).await {
+            Ok(objects) => objects,
+            Err(text) => return Err((status, Failed::parsed(text))),
+        },
+    };
+    let mut objects = spec.referred_objects.clone();
     let choice = match pinned {
         Some(_) => Choice::Latest,
         None => revision::choose(&spec, &session.publish_version, &latest_name, &all, auto_update),
     };
-    let (name, hash, used) = match choice {
+    let (name, hash, mut used) = match choice {
         Choice::Latest => {
             let Some(latest) = latest else {
                 return Err((status, Failed::revision(messages::LATEST_REVISION_GONE)));
@@ -87,6 +95,7 @@ pub(super) async fn run(
             let hash = found
                 .map(|r| revision::label(&r.metadata, label::APP_REVISION_HASH).to_owned())
                 .unwrap_or_default();
+            objects = found.map(|r| r.spec.referred_objects.clone()).unwrap_or_default();
             (name, hash, used)
         }
         Choice::New => match history::create(ctx, session, &subject, spec, &all, &status).await {
@@ -96,6 +105,10 @@ pub(super) async fn run(
                 return Err((status, Failed::revision(error.to_string())));
             }
         },
+    };
+    used.referred = match referred::assign(ctx, &subject, &objects).await {
+        Ok(referred) => referred,
+        Err(text) => return Err((status, Failed::parsed(text))),
     };
     session.revision.clone_from(&name);
     status.latest_revision = Some(LatestRevision {

@@ -129,6 +129,7 @@ pub(super) fn from_revision(revision: &ApplicationRevision) -> Found {
             traits: all(&spec.trait_definitions),
             policies: all(&spec.policy_definitions),
             steps: all(&spec.workflow_step_definitions),
+            ..Used::default()
         },
         policies: spec
             .policies

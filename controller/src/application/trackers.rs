@@ -341,6 +341,51 @@ impl Trackers {
         Ok(())
     }
 
+    /// A run of another revision begins in the tracker `name`, because the generation is the same: what it holds moves to
+    /// a tracker of its own, to be collected like that of any earlier run.
+    ///
+    /// # Errors
+    /// The API server's answer.
+    pub async fn set_aside(
+        &mut self,
+        io: &Io,
+        store: &Store<ResourceTracker>,
+        name: &str,
+        revision: &str,
+    ) -> Result<(), IoError> {
+        let Some(object) = self.find(name).cloned() else { return Ok(()) };
+        let before = label(&object.metadata, names::label::APP_REVISION).to_owned();
+        let is_deleting = object.metadata.deletion_timestamp.is_some();
+        if before.is_empty()
+            || before == revision
+            || is_deleting
+            || object.spec.managed_resources.is_empty()
+        {
+            return Ok(());
+        }
+        let run = Run {
+            generation: object.spec.application_generation.saturating_sub(1).max(0),
+            publish_version: "",
+            revision: &before,
+        };
+        let mut aside = format!("{name}-{before}");
+        while self.find(&aside).is_some() {
+            aside.push_str("-0");
+        }
+        let mut copy = self.fresh(aside, Role::Versioned, run);
+        copy.spec.managed_resources.clone_from(&object.spec.managed_resources);
+        let stored = self.create(io, copy).await?;
+        self.took(store, stored);
+        let mut object = object;
+        object.spec.managed_resources.clear();
+        let labels = object.metadata.labels.get_or_insert_default();
+        labels.insert(names::label::APP_REVISION.to_owned(), revision.to_owned());
+        let own = Identity::default();
+        let answer = io.replace(&encode(&object)?, "", false, &own).await?;
+        self.took(store, decode(answer)?);
+        Ok(())
+    }
+
     /// Marks a tracker as deleting.
     ///
     /// # Errors

@@ -4,6 +4,7 @@
 
 mod crash;
 mod edits;
+mod follow;
 mod server;
 
 use std::collections::{BTreeMap, HashMap};
@@ -123,6 +124,7 @@ impl World {
                 dispatch_concurrency: 1,
                 allow_cross_namespace: true,
                 allowed_types: AllowedTypes::All,
+                refers_to_namespace: false,
                 disable_component_revision: true,
                 version: "simulation".to_owned(),
                 ignore_without_version: false,

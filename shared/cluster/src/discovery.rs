@@ -137,6 +137,70 @@ impl Discovery {
         found.ok_or_else(absent)
     }
 
+    /// The kind behind a resource's plural or singular name. Without a group, any group that has one; the core group
+    /// first.
+    ///
+    /// # Errors
+    /// [`Error::NoSuchKind`], or why the API server did not answer.
+    pub async fn named(&self, group: &str, name: &str) -> Result<Resource, Error> {
+        let mut versions = Vec::new();
+        if group.is_empty() {
+            versions.push("v1".to_owned());
+            versions.extend(self.groups().await?.into_iter().map(|(_, version)| version));
+        } else {
+            let of_group = |(known, version)| (known == group).then_some(version);
+            versions.extend(self.groups().await?.into_iter().filter_map(of_group));
+        }
+        for version in versions {
+            let kinds = self.kinds(&version).await?;
+            let fits =
+                |known: &&Resource| known.plural == name || known.kind.eq_ignore_ascii_case(name);
+            if let Some(resource) = kinds.values().filter(fits).min_by_key(|known| &known.kind) {
+                return Ok(resource.clone());
+            }
+        }
+        let api_version = if group.is_empty() { "any group" } else { group }.to_owned();
+        Err(Error::NoSuchKind { kind: name.to_owned(), api_version })
+    }
+
+    /// The groups in the server's order, each with the version it prefers.
+    async fn groups(&self) -> Result<Vec<(String, String)>, Error> {
+        #[derive(Deserialize)]
+        #[serde(rename_all = "camelCase")]
+        struct Preferred {
+            group_version: String,
+        }
+        #[derive(Deserialize)]
+        #[serde(rename_all = "camelCase")]
+        struct Group {
+            name: String,
+            preferred_version: Preferred,
+        }
+        #[derive(Deserialize)]
+        struct Groups {
+            groups: Vec<Group>,
+        }
+        let request = http::Request::get("/apis")
+            .body(Vec::new())
+            .map_err(|error| Error::Transport(error.to_string()))?;
+        let list = self.client.request::<Groups>(request).await.map_err(Error::from)?;
+        let pair = |group: Group| (group.name, group.preferred_version.group_version);
+        Ok(list.groups.into_iter().map(pair).collect())
+    }
+
+    /// All kinds of a group version.
+    async fn kinds(&self, api_version: &str) -> Result<Arc<HashMap<String, Resource>>, Error> {
+        if let Some(known) = self.known.lock().get(api_version)
+            && known.since.elapsed() < PRESENT_FOR
+        {
+            return Ok(Arc::clone(&known.kinds));
+        }
+        let kinds = Arc::new(self.ask(api_version).await?);
+        let known = Known { since: Instant::now(), kinds: Arc::clone(&kinds) };
+        self.known.lock().insert(api_version.to_owned(), known);
+        Ok(kinds)
+    }
+
     /// Forgets everything, so that the next question is asked at once.
     pub fn forget_all(&self) {
         self.known.lock().clear();

@@ -1,0 +1,66 @@
+//! An Application that follows its definition: the generation stays, the revision moves on.
+
+use serde_json::json;
+
+use super::server::Death;
+use super::{NAMESPACE, TEMPLATE, World, application};
+
+/// The definition with another template; the process hears of it as it starts.
+fn redefine(world: &World, template: &str) {
+    world.server.outside(|state| {
+        let stored = state.get("componentdefinitions", "vela-system", "maps").cloned();
+        let mut definition = stored.unwrap_or_default();
+        definition["spec"]["schematic"]["cue"]["template"] = json!(template);
+        state.put("componentdefinitions", definition);
+    });
+}
+
+/// Runs it; the process dies at `death`. Returns whether it did.
+async fn run(death: Option<Death>) -> bool {
+    let world = World::new();
+    let mut process = world.start();
+    let mut app = application("a", &[("c", &["x", "y"], "1")]);
+    app["metadata"]["annotations"] = json!({"app.oam.dev/autoUpdate": "true"});
+    world.server.outside(|state| {
+        state.put("applications", app);
+    });
+    let mut deaths = world.settle(&mut process, "a").await;
+    assert_eq!(world.faults("a"), Vec::<String>::new());
+    // The first name is all it makes now.
+    let (first, _) = TEMPLATE.split_once("outputs:").expect("there are outputs");
+    redefine(&world, &format!("{first}parameter: {{names: [...string], value: string}}"));
+    process = world.start();
+    {
+        let mut state = world.server.state.lock();
+        (state.writes, state.death) = (0, death);
+    }
+    deaths += world.settle(&mut process, "a").await;
+    let state = world.server.state.lock();
+    let maps: Vec<_> = state
+        .all("configmaps")
+        .iter()
+        .filter_map(|map| map["metadata"]["name"].as_str())
+        .filter(|name| !name.starts_with("workflow-"))
+        .map(str::to_owned)
+        .collect();
+    assert_eq!(maps, ["x"], "death {death:?}");
+    let trackers = state.all("resourcetrackers").len();
+    assert_eq!(trackers, 1, "death {death:?}: {:#?}", state.all("resourcetrackers"));
+    let app = state.get("applications", NAMESPACE, "a").cloned().unwrap_or_default();
+    assert_eq!(app["status"]["status"], "running");
+    assert_eq!(app["status"]["latestRevision"]["name"], "a-v2");
+    deaths > 0
+}
+
+#[tokio::test]
+async fn what_the_definition_stopped_making_goes() {
+    assert!(!run(None).await);
+    for at in 1.. {
+        let before = run(Some(Death::Before(at))).await;
+        let after = run(Some(Death::After(at))).await;
+        if !before && !after {
+            assert!(at > 5, "only {at} writes");
+            break;
+        }
+    }
+}
