@@ -12,6 +12,7 @@ use cue_syntax::ast::{BinaryOp, Comment, UnaryOp};
 use ecow::EcoString;
 use parking_lot::RwLock;
 use rustc_hash::FxHashMap;
+use smallvec::SmallVec;
 use std::sync::{Arc, OnceLock};
 
 macro_rules! ids {
@@ -24,7 +25,9 @@ macro_rules! ids {
     )*};
 }
 
-ids! { ExprId StructId ListId CompId TextId BytesId NumId CallId PartsId DisjId PackageId BuiltinId FileId }
+ids! { ExprId StructId ListId CompId TextId BytesId NumId CallId PartsId DisjId SliceId PackageId BuiltinId FileId }
+
+const _: () = assert!(size_of::<Expr>() == 16);
 
 /// Where an expression stands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -76,6 +79,7 @@ pub(crate) enum Callee {
     Expr(ExprId),
 }
 
+/// Sixteen bytes: most of a program are these.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Expr {
     Null,
@@ -103,7 +107,7 @@ pub(crate) enum Expr {
     Package(PackageId),
     Sel(ExprId, Label),
     Index(ExprId, ExprId),
-    Slice(ExprId, Option<ExprId>, Option<ExprId>),
+    Slice(ExprId, SliceId),
     Unary(UnaryOp, ExprId),
     Binary(BinaryOp, ExprId, ExprId),
     And(ExprId, ExprId),
@@ -246,6 +250,9 @@ impl Regexps {
     }
 }
 
+/// Comments above a field; nearly always one.
+pub(crate) type Docs = SmallVec<[Span; 2]>;
+
 /// A compiled program.
 #[derive(Debug, Default)]
 pub(crate) struct Ir {
@@ -261,6 +268,8 @@ pub(crate) struct Ir {
     pub(crate) calls: Vec<CallTmpl>,
     pub(crate) parts: Vec<Vec<Part>>,
     pub(crate) disjs: Vec<Vec<Alternative>>,
+    /// Both ends of each slice expression.
+    pub(crate) slices: Vec<(Option<ExprId>, Option<ExprId>)>,
     pub(crate) builtins: Vec<StdRef>,
     /// For each package its files; the first is the program itself.
     pub(crate) packages: Vec<Vec<ExprId>>,
@@ -271,7 +280,7 @@ pub(crate) struct Ir {
     pub(crate) lets: FxHashMap<Label, ExprId>,
     pub(crate) regexps: Regexps,
     /// Where the comments stand of the field whose value an expression is.
-    pub(crate) docs: FxHashMap<ExprId, (FileId, Vec<Span>)>,
+    pub(crate) docs: FxHashMap<ExprId, (FileId, Docs)>,
 }
 
 impl Ir {
@@ -281,7 +290,8 @@ impl Ir {
 
     /// The comment lines, without `//`, of the field whose value an expression is.
     pub(crate) fn docs(&self, id: ExprId) -> impl Iterator<Item = &str> {
-        let (file, spans) = self.docs.get(&id).map_or((FileId(0), &[][..]), |(f, s)| (*f, s));
+        let (file, spans) =
+            self.docs.get(&id).map_or((FileId(0), &[][..]), |(f, s)| (*f, s.as_slice()));
         let source = self.sources.get(file.idx());
         spans.iter().zip(source.into_iter().cycle()).flat_map(|(&span, source)| {
             Comment { span, doc: true, line: false }.lines(&source.text)

@@ -55,7 +55,8 @@ type result struct {
 // paths are what a controller reads of a rendered template.
 var paths = []string{"output", "outputs", "patch"}
 
-func lines[T any](name string) ([]T, error) {
+// lines reads the lines of a file that are wanted: what is measured is not the memory of the rest.
+func lines[T any](name string, wanted func(T) bool) ([]T, error) {
 	file, err := os.Open(name)
 	if err != nil {
 		return nil, err
@@ -69,7 +70,9 @@ func lines[T any](name string) ([]T, error) {
 		if err := json.Unmarshal(scanner.Bytes(), &one); err != nil {
 			return nil, err
 		}
-		all = append(all, one)
+		if wanted(one) {
+			all = append(all, one)
+		}
 	}
 	return all, scanner.Err()
 }
@@ -208,15 +211,15 @@ func run(d definition, in input, budget time.Duration) (r result) {
 
 func main() {
 	budget := flag.Duration("budget", 100*time.Millisecond, "time for each measurement")
-	renders := flag.Int("n", 0, "instead: render so many times and print the peak memory in KiB")
+	renders := flag.Int("n", 0, "instead: render so many times and print the peak memory in KiB, and that without the pages of files")
 	always := flag.Bool("cold", false, "with -n: from text to objects each time")
 	only := flag.String("only", "", "only this definition")
 	flag.Parse()
-	definitions, err := lines[definition](flag.Arg(0))
+	definitions, err := lines(flag.Arg(0), func(d definition) bool { return *only == "" || d.Name == *only })
 	if err == nil {
 		var inputs []input
-		if inputs, err = lines[input](flag.Arg(1)); err == nil {
-			err = all(definitions, inputs, *budget, *renders, *always, *only)
+		if inputs, err = lines(flag.Arg(1), func(in input) bool { return *only == "" || in.Definition == *only }); err == nil {
+			err = all(definitions, inputs, *budget, *renders, *always)
 		}
 	}
 	if err != nil {
@@ -225,15 +228,20 @@ func main() {
 	}
 }
 
-// peak is the most memory this process has had, in kibibytes.
+// peak is the most memory this process has had, in kibibytes: all that was resident, and that without
+// the pages of files, which are the program's own code and libraries.
 func peak() string {
 	status, _ := os.ReadFile("/proc/self/status")
-	for _, line := range strings.Split(string(status), "\n") {
-		if rest, ok := strings.CutPrefix(line, "VmHWM:"); ok {
-			return strings.TrimSpace(strings.TrimSuffix(strings.TrimSpace(rest), "kB"))
+	of := func(key string) (kib int) {
+		for _, line := range strings.Split(string(status), "\n") {
+			if rest, ok := strings.CutPrefix(line, key); ok {
+				fmt.Sscan(rest, &kib)
+			}
 		}
+		return kib
 	}
-	return "0"
+	all := of("VmHWM:")
+	return fmt.Sprint(all, " ", all-of("RssFile:"))
 }
 
 // fresh is how many warm renders share a context when the peak of memory is measured: the
@@ -258,7 +266,7 @@ func many(d definition, in input, renders int, always bool) {
 	fmt.Println(peak())
 }
 
-func all(definitions []definition, inputs []input, budget time.Duration, renders int, always bool, only string) error {
+func all(definitions []definition, inputs []input, budget time.Duration, renders int, always bool) error {
 	byName := map[string]definition{}
 	for _, d := range definitions {
 		byName[d.Type+"/"+d.Name] = d
@@ -267,7 +275,7 @@ func all(definitions []definition, inputs []input, budget time.Duration, renders
 	out.SetEscapeHTML(false)
 	for _, in := range inputs {
 		d, ok := byName[in.Kind+"/"+in.Definition]
-		if !ok || only != "" && in.Definition != only {
+		if !ok {
 			continue
 		}
 		if renders > 0 {

@@ -95,7 +95,9 @@ impl Compiler<'_> {
     /// The struct whose scope is open and knows its fields.
     fn struct_body(&mut self, file: &File, decls: List<DeclId>, span: Span) -> ExprId {
         self.declare_lets(file, decls);
-        let mut tmpl = StructTmpl::default();
+        let is_field = |id: &DeclId| matches!(file.ast.decl(*id).kind, DeclKind::Field(_));
+        let fields = Vec::with_capacity(file.ast.decls(decls).filter(is_field).count());
+        let mut tmpl = StructTmpl { fields, ..StructTmpl::default() };
         for id in file.ast.decls(decls) {
             let decl = file.ast.decl(id);
             match decl.kind {
@@ -218,7 +220,7 @@ impl Compiler<'_> {
 
     pub(super) fn comprehension(&mut self, file: &File, id: ast::ComprehensionId) -> CompId {
         let comp = file.ast.comprehension(id);
-        let mut clauses = Vec::new();
+        let mut clauses = Vec::with_capacity(comp.clauses.len());
         let mut frames = 0;
         for clause in file.ast.clauses(comp.clauses) {
             match *clause {
@@ -280,7 +282,8 @@ impl Compiler<'_> {
     }
 
     pub(super) fn list(&mut self, file: &File, list: List<ast::ExprId>, span: Span) -> ExprId {
-        let mut tmpl = ListTmpl { elems: Vec::new(), ellipsis: None, has_comp: false };
+        let elems = Vec::with_capacity(list.len());
+        let mut tmpl = ListTmpl { elems, ellipsis: None, has_comp: false };
         for id in file.ast.exprs(list) {
             match file.ast.expr(id) {
                 ast::Expr::Ellipsis(of) => {

@@ -5,13 +5,14 @@ use super::{Compiler, Import};
 use crate::decimal::Decimal;
 use crate::ir::{
     Alternative, BuiltinId, BytesId, CallId, CallTmpl, Callee, Core, DisjId, Expr, ExprId, NumId,
-    Part, PartsId, StdRef, StructId, StructTmpl, TextId,
+    Part, PartsId, SliceId, StdRef, StructId, StructTmpl, TextId,
 };
 use crate::kind::Kind;
 use crate::std::Item;
 use crate::value::Number;
 use cue_syntax::ast::{self, BinaryOp, UnaryOp};
 use cue_syntax::{File, Span};
+use smallvec::{SmallVec, smallvec};
 
 /// A step of a left-deep chain, compiled without recursion.
 enum Link {
@@ -27,7 +28,7 @@ impl Compiler<'_> {
     /// Compiles an expression. Chains such as `a + b + c` or `a.b.c` nest to the left; they are
     /// walked in a loop, so that only real nesting (which the parser limits) recurses.
     pub(super) fn expr(&mut self, file: &File, id: ast::ExprId) -> ExprId {
-        let mut chain = Vec::new();
+        let mut chain = SmallVec::<[(Link, Span); 4]>::new();
         let mut at = id;
         loop {
             let (link, next) = match file.ast.expr(at) {
@@ -88,7 +89,9 @@ impl Compiler<'_> {
             Link::Slice(lo, hi) => {
                 let lo = lo.map(|e| self.expr(file, e));
                 let hi = hi.map(|e| self.expr(file, e));
-                self.add(Expr::Slice(x, lo, hi), span)
+                let id = SliceId(u32::try_from(self.ir.slices.len()).unwrap_or(u32::MAX));
+                self.ir.slices.push((lo, hi));
+                self.add(Expr::Slice(x, id), span)
             }
             Link::Call(args) => {
                 let args = file.ast.exprs(args).map(|a| self.expr(file, a)).collect();
@@ -222,7 +225,7 @@ impl Compiler<'_> {
 
     fn unary(&mut self, file: &File, op: UnaryOp, x: ast::ExprId, span: Span) -> ExprId {
         // `---1`: a chain of prefix operators is a loop, too.
-        let mut ops = vec![(op, span)];
+        let mut ops: SmallVec<[(UnaryOp, Span); 2]> = smallvec![(op, span)];
         let mut at = x;
         while let ast::Expr::Unary(op, x) = file.ast.expr(at) {
             ops.push((op, file.ast.span(at)));
@@ -302,7 +305,7 @@ impl Compiler<'_> {
 
     /// `a | b | c`: one flat list; parentheses start another disjunction.
     fn disjunction(&mut self, file: &File, id: ast::ExprId, span: Span) -> ExprId {
-        let mut terms = Vec::new();
+        let mut terms = SmallVec::<[ast::ExprId; 8]>::new();
         let mut at = id;
         while let ast::Expr::Binary(BinaryOp::Or, a, b) = file.ast.expr(at) {
             terms.push(b);

@@ -9,7 +9,7 @@ mod expr;
 mod scope;
 
 use crate::error::{Class, Error, Errors, Position};
-use crate::ir::{Expr, ExprId, FileId, Ir, PackageId, Pos, Source};
+use crate::ir::{Docs, Expr, ExprId, FileId, Ir, PackageId, Pos, Source};
 use crate::label::{Label, LabelKind};
 use cue_syntax::{File, ParseLimits, ParseMemory, Span, ast};
 use ecow::EcoString;
@@ -94,7 +94,7 @@ struct Compiler<'a> {
     /// Expressions that stand for a predeclared range (`uint8`).
     ranges: FxHashSet<ExprId>,
     /// Comments above the outer labels of a chain `a: b: c: v`.
-    chain_docs: Vec<Span>,
+    chain_docs: Docs,
 }
 
 impl Compiler<'_> {
@@ -115,7 +115,7 @@ impl Compiler<'_> {
             open_lets: Vec::new(),
             let_uses: Vec::new(),
             ranges: FxHashSet::default(),
-            chain_docs: Vec::new(),
+            chain_docs: Docs::new(),
         }
     }
 
@@ -170,6 +170,9 @@ impl Compiler<'_> {
         if let Some(slot) = self.ir.package_names.get_mut(at) {
             *slot = name;
         }
+        let exprs = parsed.iter().map(|file| file.ast.expr_count()).sum();
+        self.ir.exprs.reserve(exprs);
+        self.ir.pos.reserve(exprs);
         let mut names = Vec::new();
         for file in parsed {
             self.symbols.clear();
@@ -370,7 +373,7 @@ impl Compiler<'_> {
     }
 
     /// The comment lines directly above a field. In `a: b: c: v` they are those of `c`.
-    fn docs_of(&mut self, file: &File, decl: ast::DeclId, value: ast::ExprId) -> Vec<Span> {
+    fn docs_of(&mut self, file: &File, decl: ast::DeclId, value: ast::ExprId) -> Docs {
         let mut docs = std::mem::take(&mut self.chain_docs);
         let above = file.comments_of(decl).filter(|comment| comment.doc);
         docs.extend(above.map(|comment| comment.span));
@@ -383,12 +386,12 @@ impl Compiler<'_> {
             })
         {
             self.chain_docs = docs;
-            return Vec::new();
+            return Docs::new();
         }
         docs
     }
 
-    fn docs(&mut self, docs: Vec<Span>, value: ExprId) {
+    fn docs(&mut self, docs: Docs, value: ExprId) {
         if !docs.is_empty() {
             self.ir.docs.insert(value, (self.file, docs));
         }

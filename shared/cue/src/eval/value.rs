@@ -90,7 +90,10 @@ impl Machine<'_> {
                 Ok(Val::Bool(there == present))
             }
             Expr::Interp(parts, bytes) => self.interpolate(parts, bytes, env),
-            Expr::Slice(x, lo, hi) => self.slice(x, lo, hi, env, e),
+            Expr::Slice(x, id) => {
+                let (lo, hi) = self.ir.slices[id.idx()];
+                self.slice(x, lo, hi, env, e)
+            }
             Expr::Call(id) => self.call(id, e, env),
             _ => {
                 let w = self.inline(e, env);

@@ -13,6 +13,8 @@
 mod allocator;
 
 use std::collections::{BTreeMap, HashMap};
+use std::fs::File;
+use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
@@ -30,7 +32,8 @@ struct Args {
     /// Only this definition
     #[arg(long)]
     only: Option<String>,
-    /// Instead: render so many times and print the most memory the process has had, in KiB
+    /// Instead: render so many times and print the most memory the process has had, in KiB, and
+    /// that without the pages of files
     #[arg(long, default_value_t = 0)]
     renders: usize,
     /// With `--renders`: from text to objects each time
@@ -49,13 +52,12 @@ type Objects = BTreeMap<&'static str, String>;
 
 fn main() -> Result<()> {
     let args = Args::parse();
-    let definitions = definitions(&args.definitions)?;
-    for input in lines(&args.inputs)? {
+    let only = args.only.as_deref();
+    let definitions = definitions(&args.definitions, only)?;
+    for line in lines(&args.inputs)? {
+        let input: Json = serde_json::from_str(&line?)?;
         let key = (text(&input, "kind"), text(&input, "definition"));
         let Some(source) = definitions.get(&key) else { continue };
-        if args.only.as_ref().is_some_and(|only| *only != key.1) {
-            continue;
-        }
         let case = Case::new(source, &input);
         if args.renders > 0 {
             let program = case.compile()?;
@@ -63,7 +65,8 @@ fn main() -> Result<()> {
                 // What fails is seen by its line in the other mode.
                 let _ = if args.cold { case.cold() } else { case.warm(&program) };
             }
-            println!("{}", peak());
+            let (all, own) = peak();
+            println!("{all} {own}");
             return Ok(());
         }
         println!("{}", case.measure(&text(&input, "id"), Duration::from_millis(args.budget)));
@@ -71,19 +74,24 @@ fn main() -> Result<()> {
     Ok(())
 }
 
-fn lines(path: &Path) -> Result<Vec<Json>> {
-    let text = std::fs::read_to_string(path).with_context(|| path.display().to_string())?;
-    text.lines().map(|line| Ok(serde_json::from_str(line)?)).collect()
+/// The lines of a file, one at a time: what is measured is not the memory of the material.
+fn lines(path: &Path) -> Result<impl Iterator<Item = std::io::Result<String>>> {
+    let file = File::open(path).with_context(|| path.display().to_string())?;
+    Ok(BufReader::new(file).lines())
 }
 
 fn text(json: &Json, key: &str) -> String {
     json[key].as_str().unwrap_or_default().to_owned()
 }
 
-/// The source of each definition by type and name.
-fn definitions(path: &Path) -> Result<HashMap<(String, String), String>> {
+/// The source of each definition, or of those with one name, by type and name.
+fn definitions(path: &Path, only: Option<&str>) -> Result<HashMap<(String, String), String>> {
     let mut all = HashMap::new();
-    for definition in lines(path)? {
+    for line in lines(path)? {
+        let definition: Json = serde_json::from_str(&line?)?;
+        if only.is_some_and(|only| definition["name"] != only) {
+            continue;
+        }
         let imports = definition["imports"].as_array().cloned().unwrap_or_default();
         let imports: String = imports.iter().map(|path| format!("import {path}\n")).collect();
         let source = format!("{imports}{}\ncontext: _\n", text(&definition, "template"));
@@ -189,9 +197,14 @@ fn cpu() -> f64 {
     spent.tv_sec as f64 * 1e9 + spent.tv_nsec as f64
 }
 
-/// The most memory this process has had, in KiB.
-fn peak() -> u64 {
+/// The most memory this process has had, in KiB: all that was resident, and that without the pages
+/// of files, which are the program's own code and libraries.
+fn peak() -> (u64, u64) {
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
-    let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"));
-    line.and_then(|line| line.split_whitespace().next()?.parse().ok()).unwrap_or(0)
+    let of = |key: &str| {
+        let line = status.lines().find_map(|line| line.strip_prefix(key));
+        line.and_then(|line| line.split_whitespace().next()?.parse::<u64>().ok()).unwrap_or(0)
+    };
+    let all = of("VmHWM:");
+    (all, all.saturating_sub(of("RssFile:")))
 }

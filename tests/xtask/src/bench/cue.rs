@@ -92,6 +92,8 @@ const FILES: [&str; 2] = ["vela-definitions.jsonl", "vela-inputs.jsonl"];
 fn ours_on(program: &Path, folder: &Path, args: &Args) -> Command {
     let mut command = Command::new(program);
     command.current_dir(folder).args(FILES);
+    // As the chart runs the programs.
+    command.env("MIMALLOC_ALLOW_THP", "0").env("MIMALLOC_PURGE_DELAY", "0");
     if let Some(only) = &args.only {
         command.args(["--only", only]);
     }
@@ -244,17 +246,28 @@ fn peaks(ours: &Path, go: &Path, folder: &Path, args: &Args) -> Result<()> {
         [("warm", &[][..], &[][..]), ("cold", &["--cold"][..], &["-cold"][..])]
     {
         println!("\n## Peak memory of {renders} {what} renders of {only}\n");
-        let kib = |command: &mut Command| -> Result<f64> {
-            Ok(text_of(command)?.trim().parse().unwrap_or(f64::NAN))
-        };
         let mut command = ours_on(ours, folder, &args);
-        let our = kib(command.args(["--renders", &renders]).args(ours_flags))?;
-        println!("ours: {:.1} MiB", our / 1024.0);
+        let our = mib(command.args(["--renders", &renders]).args(ours_flags))?;
+        println!("ours: {:.1} MiB, {:.1} MiB without the program's code", our[0], our[1]);
         for (name, experiment) in EVALUATORS {
             let mut command = go_on(go, folder, &args, experiment);
-            let their = kib(command.args(["-n", &renders]).args(go_flags))?;
-            println!("Go {name}: {:.1} MiB, {:.1}x ours", their / 1024.0, their / our);
+            let their = mib(command.args(["-n", &renders]).args(go_flags))?;
+            println!(
+                "Go {name}: {:.1} MiB, {:.1}x ours; {:.1} MiB, {:.1}x without the programs' code",
+                their[0],
+                their[0] / our[0],
+                their[1],
+                their[1] / our[1]
+            );
         }
     }
     Ok(())
+}
+
+/// What a measuring program says of its memory: all, and without the pages of files.
+fn mib(command: &mut Command) -> Result<[f64; 2]> {
+    let text = text_of(command)?;
+    let mut kib = text.split_whitespace().map(str::parse::<f64>);
+    let mut next = || Some(kib.next()?.ok()? / 1024.0);
+    next().zip(next()).map(<[f64; 2]>::from).context("no peak of memory")
 }
