@@ -79,7 +79,8 @@ impl Program {
 
     /// As [`evaluate`](Self::evaluate), with inputs in any form that serde reads, such as JSON text
     /// or another library's tree; nothing is built in between. A field that is given twice is
-    /// declared twice, as in CUE.
+    /// declared twice, as in CUE. A newtype struct around a text is a number that no machine word
+    /// holds.
     ///
     /// ```
     /// # use cue::{Limits, Packages, Program};

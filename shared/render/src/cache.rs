@@ -1,10 +1,11 @@
 //! Compiled templates, kept by their text.
 
 use crate::definition::{Definition, Template};
-use crate::{Component, legacy, lets, packages};
+use crate::{Component, Trait, legacy, lets, packages};
 use cue::{Errors, Packages, Program};
 use lru::LruCache;
 use parking_lot::Mutex;
+use std::hash::{Hash, Hasher};
 use std::num::NonZeroUsize;
 use std::sync::Arc;
 
@@ -28,8 +29,62 @@ pub(crate) enum Flavour {
 /// The context a template may rely on when there is none: its name.
 const SCHEMA_CONTEXT: &str = "\ncontext: {\n\tname: string\n\tconfig?: [...{\n\t\tname:  string\n\t\tvalue: string\n\t}]\n\t...\n}\n";
 
+/// A compiled text and what its rendering depends on.
+#[derive(Clone, Debug)]
+pub(crate) struct Prepared {
+    pub(crate) program: Program,
+    /// Whether the text may ask the host: it imports a package of providers, or calls one itself.
+    pub(crate) asks_host: bool,
+    /// Whether it may look at `context.components`.
+    asks_for_components: bool,
+    /// Whether it may show its whole context instead of only selecting from it.
+    shows_context: bool,
+}
+
+impl Prepared {
+    fn new(program: Program, text: &str) -> Self {
+        let shows_context =
+            mentions_bare(text, "context") || text.contains("template-context-workload");
+        Self {
+            program,
+            asks_host: text.contains("#do") || packages::asks_host(text),
+            asks_for_components: shows_context
+                || text.contains("components")
+                || text.contains("context["),
+            shows_context,
+        }
+    }
+}
+
+/// How and from what something is compiled. Finding it in the cache must not take longer than
+/// using it, so only a sample of the text is hashed, and the same allocation is the same text.
+#[derive(Clone, Debug)]
+struct Key(Flavour, Arc<str>);
+
+/// This many bytes of a text are hashed.
+const SAMPLE: usize = 64;
+
+impl Hash for Key {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        let bytes = self.1.as_bytes();
+        self.0.hash(state);
+        bytes.len().hash(state);
+        for at in bytes.iter().step_by((bytes.len() / SAMPLE).max(1)) {
+            state.write_u8(*at);
+        }
+    }
+}
+
+impl PartialEq for Key {
+    fn eq(&self, other: &Self) -> bool {
+        self.0 == other.0 && (Arc::ptr_eq(&self.1, &other.1) || self.1 == other.1)
+    }
+}
+
+impl Eq for Key {}
+
 /// Programs, or why there is none, by how and from what they are compiled.
-type Compiled = LruCache<(Flavour, Arc<str>), Result<Program, Errors>>;
+type Compiled = LruCache<Key, Result<Arc<Prepared>, Errors>>;
 
 /// What a compiled text takes, estimated from its length: 12.3 bytes for a byte of the built-in
 /// definitions, 35 kB for each of them (`cargo xtask bench render`), rounded up.
@@ -48,7 +103,7 @@ struct Kept {
 }
 
 impl Kept {
-    fn put(&mut self, key: (Flavour, Arc<str>), program: Result<Program, Errors>, most: usize) {
+    fn put(&mut self, key: Key, program: Result<Arc<Prepared>, Errors>, most: usize) {
         self.bytes = self.bytes.saturating_add(weight(&key.1));
         if let Some((gone, _)) = self.compiled.push(key, program) {
             // Another entry that made room, or the same one compiled twice at the same time.
@@ -103,7 +158,7 @@ impl Programs {
         &self,
         template: &Template,
         flavour: Flavour,
-    ) -> Result<Program, Errors> {
+    ) -> Result<Arc<Prepared>, Errors> {
         match template {
             Template::Cue(text) => self.text(text, flavour),
             Template::Terraform(_) | Template::None => self.text(&Arc::from(""), flavour),
@@ -111,12 +166,12 @@ impl Programs {
     }
 
     /// The compiled text.
-    pub(crate) fn text(&self, text: &Arc<str>, flavour: Flavour) -> Result<Program, Errors> {
+    pub(crate) fn text(&self, text: &Arc<str>, flavour: Flavour) -> Result<Arc<Prepared>, Errors> {
         if flavour == Flavour::Schema {
             // wanted once for each change of a definition: not worth its memory
             return self.compile(text, flavour);
         }
-        let key = (flavour, Arc::clone(text));
+        let key = Key(flavour, Arc::clone(text));
         if let Some(known) = self.cache.lock().compiled.get(&key) {
             return known.clone();
         }
@@ -125,7 +180,12 @@ impl Programs {
         compiled
     }
 
-    fn compile(&self, text: &str, flavour: Flavour) -> Result<Program, Errors> {
+    fn compile(&self, text: &str, flavour: Flavour) -> Result<Arc<Prepared>, Errors> {
+        let program = self.program(text, flavour)?;
+        Ok(Arc::new(Prepared::new(program, text)))
+    }
+
+    fn program(&self, text: &str, flavour: Flavour) -> Result<Program, Errors> {
         let rewritten = if self.rewrite && !matches!(flavour, Flavour::Schema) {
             legacy::upgrade(text)
         } else {
@@ -150,21 +210,27 @@ impl Programs {
         }
     }
 
-    /// Whether a template of a component or its traits may look at `context.components`.
+    /// Whether a template of a component or its traits may look at `context.components`. One that
+    /// does not compile looks at nothing.
     pub(crate) fn asks_for_components(&self, component: &Component<'_>) -> bool {
-        let asks = |definition: &Definition| {
-            let text = definition.template.text();
-            text.contains("components")
-                || text.contains("context[")
-                || self.shows_context(definition)
+        let asks = |definition: &Definition, flavour| {
+            self.template(&definition.template, flavour).is_ok_and(|of| of.asks_for_components)
         };
-        asks(component.definition) || component.traits.iter().any(|t| asks(t.definition))
+        asks(component.definition, Flavour::Component)
+            || component.traits.iter().any(|t| asks(t.definition, trait_flavour(t)))
     }
 
-    /// Whether a template may show its whole context instead of only selecting from it.
-    pub(crate) fn shows_context(&self, definition: &Definition) -> bool {
-        mentions_bare(definition.template.text(), "context")
-            || definition.template.text().contains("template-context-workload")
+    /// Whether the template of a trait may show its whole context.
+    pub(crate) fn shows_context(&self, of: &Trait<'_>) -> bool {
+        self.template(&of.definition.template, trait_flavour(of)).is_ok_and(|of| of.shows_context)
+    }
+}
+
+/// How the template of a trait is completed: `parameter` is there only if properties are.
+pub(crate) fn trait_flavour(of: &Trait<'_>) -> Flavour {
+    match of.properties {
+        None | Some(serde_json::Value::Null) => Flavour::TraitBare,
+        Some(_) => Flavour::Trait,
     }
 }
 

@@ -1,8 +1,9 @@
 //! Admission: every problem of a component's and its traits' parameters.
 
 use crate::cache::Flavour;
-use crate::context::{component_context, context_without_components};
+use crate::context;
 use crate::definition::Stage;
+use crate::input::Input;
 use crate::render::{Engine, RenderError, Step};
 use crate::term::Term;
 use crate::{App, Component, Renderer, Target, Template, Trait, convert, messages};
@@ -139,19 +140,25 @@ impl Parameters<'_> {
             Some(t) if given.is_none() => (t.definition, Flavour::TraitBare),
             Some(t) => (t.definition, Flavour::Trait),
         };
-        let program = self.renderer.programs.template(&definition.template, flavour).ok()?;
-        let build = if self.renderer.programs.asks_for_components(self.component) {
-            component_context
-        } else {
-            context_without_components
-        };
+        let programs = &self.renderer.programs;
+        let program = &programs.template(&definition.template, flavour).ok()?.program;
         let target = Target::default();
-        let context = Value::Struct(build(self.app, &target, self.component.name, None));
-        let mut inputs = vec![("context", &context)];
-        if let Some(given) = &given {
-            inputs.push(("parameter", given));
+        let version = target.cluster_version.fields();
+        let components =
+            programs.asks_for_components(self.component).then(|| context::components(self.app));
+        let context = context::fields(
+            self.app,
+            &target,
+            self.component.name,
+            &version,
+            None,
+            components.as_ref(),
+        );
+        let mut inputs = vec![("context", context.input())];
+        if let Some(given) = given {
+            inputs.push(("parameter", Input::Json(given)));
         }
-        let mut evaluation = program.evaluate(&inputs, &self.renderer.limits);
+        let mut evaluation = program.evaluate_from(inputs, &self.renderer.limits).ok()?;
         let root = evaluation.root();
         let parameter = evaluation.field(root, "parameter")?;
         Some((evaluation, parameter))

@@ -1,8 +1,8 @@
 //! The value `context` that templates see.
 
+use crate::input::Input;
 use crate::{contract, json};
-use cue::{Fields, Value};
-use ecow::EcoString;
+use cue::Value;
 use serde_json::{Map, Value as Json};
 use std::collections::BTreeMap;
 
@@ -80,14 +80,6 @@ const WORKFLOW_NAME: &str = "app.oam.dev/workflowName";
 /// The annotation that pins a version.
 const PUBLISH_VERSION: &str = "app.oam.dev/publishVersion";
 
-fn text(s: &str) -> Value {
-    Value::String(EcoString::from(s))
-}
-
-fn map(map: &BTreeMap<String, String>) -> Value {
-    Value::Struct(map.iter().map(|(k, v)| (EcoString::from(k.as_str()), text(v))).collect())
-}
-
 /// The number after the last `-v`, 0 if there is none.
 #[must_use]
 pub fn revision_number(revision: &str) -> i64 {
@@ -120,7 +112,7 @@ fn component(json: &Json) -> Value {
 
 fn ordered(json: &Json, order: &[&str], value: impl Fn(&str, &Json) -> Value) -> Value {
     let Some(object) = json.as_object() else { return json::canonical(json) };
-    let mut fields = Fields::default();
+    let mut fields = cue::Fields::default();
     for key in order {
         if let Some(v) = object.get(*key) {
             fields.insert((*key).into(), value(key, v));
@@ -134,69 +126,88 @@ fn ordered(json: &Json, order: &[&str], value: impl Fn(&str, &Json) -> Value) ->
     Value::Struct(fields)
 }
 
-/// `context` of a component's template. `parameter` are the component's properties.
-#[must_use]
-pub fn component_context(
-    app: &App,
-    target: &Target,
-    name: &str,
-    parameter: Option<&Value>,
-) -> Fields {
-    let mut fields = context_without_components(app, target, name, parameter);
-    let components = Value::List(app.components.iter().map(component).collect());
-    fields.insert("components".into(), components);
-    fields.sort_unstable_keys();
+/// All components of an Application, as `context.components` has them.
+pub(crate) fn components(app: &App) -> Value {
+    Value::List(app.components.iter().map(component).collect())
+}
+
+/// The fields of `context`, in alphabetical order.
+#[derive(Clone, Debug)]
+pub(crate) struct Fields<'a>(Vec<(&'a str, Input<'a>)>);
+
+impl<'a> Fields<'a> {
+    /// Adds a field, or replaces it.
+    pub(crate) fn set(&mut self, name: &'a str, value: Input<'a>) {
+        match self.0.binary_search_by_key(&name, |(name, _)| name) {
+            Ok(at) => {
+                if let Some(field) = self.0.get_mut(at) {
+                    field.1 = value;
+                }
+            }
+            Err(at) => self.0.insert(at, (name, value)),
+        }
+    }
+
+    /// All of them together.
+    pub(crate) fn input(&self) -> Input<'_> {
+        Input::Struct(&self.0)
+    }
+}
+
+/// `context` of a component's template. `parameter` are the component's properties. Every
+/// component could have all of them in its context, which is quadratic, and hardly a template looks
+/// at them: `components` are given if one does.
+pub(crate) fn fields<'a>(
+    app: &'a App,
+    target: &'a Target,
+    name: &'a str,
+    cluster_version: &'a [(&'a str, Input<'a>)],
+    parameter: Option<&'a Json>,
+    components: Option<&'a Value>,
+) -> Fields<'a> {
+    let annotation =
+        |key: &str| Input::Text(app.annotations.get(key).map(String::as_str).unwrap_or_default());
+    let mut fields = Fields(vec![
+        ("appAnnotations", Input::Strings(&app.annotations)),
+        ("appLabels", Input::Strings(&app.labels)),
+        ("appName", Input::Text(&app.name)),
+        ("appRevision", Input::Text(&app.revision)),
+        ("appRevisionNum", Input::Int(revision_number(&app.revision))),
+        ("cluster", Input::Text(&target.cluster)),
+        ("clusterVersion", Input::Struct(cluster_version)),
+        ("name", Input::Text(name)),
+        ("namespace", Input::Text(&app.namespace)),
+        ("publishVersion", annotation(PUBLISH_VERSION)),
+        ("replicaKey", Input::Text(&target.replica_key)),
+        ("revision", Input::Text(&target.revision)),
+        ("workflowName", annotation(WORKFLOW_NAME)),
+    ]);
+    for (name, given) in
+        [("artifacts", &target.artifacts), ("custom", &target.custom), ("output", &target.live)]
+    {
+        if let Some(given) = given {
+            fields.set(name, Input::Json(given));
+        }
+    }
+    if let Some(parameter) = parameter {
+        fields.set("parameter", Input::Json(parameter));
+    }
+    if let Some(components) = components {
+        fields.set("components", Input::Value(components));
+    }
     fields
 }
 
-/// As [`component_context`], without `components`: every component has all of them in its context,
-/// which is quadratic, and hardly a template looks at them.
-pub(crate) fn context_without_components(
-    app: &App,
-    target: &Target,
-    name: &str,
-    parameter: Option<&Value>,
-) -> Fields {
-    let annotation =
-        |key: &str| text(app.annotations.get(key).map(String::as_str).unwrap_or_default());
-    let mut fields: BTreeMap<&str, Value> = BTreeMap::from([
-        ("appAnnotations", map(&app.annotations)),
-        ("appLabels", map(&app.labels)),
-        ("appName", text(&app.name)),
-        ("appRevision", text(&app.revision)),
-        ("appRevisionNum", Value::from(revision_number(&app.revision))),
-        ("cluster", text(&target.cluster)),
-        (
-            "clusterVersion",
-            [
-                ("gitVersion", text(&target.cluster_version.git_version)),
-                ("major", text(&target.cluster_version.major)),
-                ("minor", Value::from(target.cluster_version.minor_number())),
-                ("platform", text(&target.cluster_version.platform)),
-            ]
-            .into_iter()
-            .collect(),
-        ),
-        ("name", text(name)),
-        ("namespace", text(&app.namespace)),
-        ("publishVersion", annotation(PUBLISH_VERSION)),
-        ("replicaKey", text(&target.replica_key)),
-        ("revision", text(&target.revision)),
-        ("workflowName", annotation(WORKFLOW_NAME)),
-    ]);
-    if let Some(parameter) = parameter {
-        fields.insert("parameter", parameter.clone());
+impl ClusterVersion {
+    /// `context.clusterVersion`.
+    pub(crate) fn fields(&self) -> [(&str, Input<'_>); 4] {
+        [
+            ("gitVersion", Input::Text(&self.git_version)),
+            ("major", Input::Text(&self.major)),
+            ("minor", Input::Int(self.minor_number())),
+            ("platform", Input::Text(&self.platform)),
+        ]
     }
-    if let Some(live) = &target.live {
-        fields.insert("output", json::canonical(live));
-    }
-    if let Some(custom) = &target.custom {
-        fields.insert("custom", json::canonical(custom));
-    }
-    if let Some(artifacts) = &target.artifacts {
-        fields.insert("artifacts", json::canonical(artifacts));
-    }
-    fields.into_iter().map(|(k, v)| (k.into(), v)).collect()
 }
 
 /// `context.artifacts` of a policy: by component, the workload and the objects of its traits by

@@ -28,14 +28,14 @@ impl Renderer {
     pub fn examine(&self, template: &str) -> Vetted {
         let mut vetted =
             Vetted { is_legacy: *legacy::upgrade(template) != *template, ..Vetted::default() };
-        let program = match self.programs.text(&Arc::from(template), Flavour::TraitBare) {
-            Ok(program) => program,
+        let of = match self.programs.text(&Arc::from(template), Flavour::TraitBare) {
+            Ok(of) => of,
             Err(errors) => {
                 vetted.errors = lines(&errors);
                 return vetted;
             }
         };
-        let mut evaluation = program.evaluate(&[], &self.limits);
+        let mut evaluation = of.program.evaluate(&[], &self.limits);
         let root = evaluation.root();
         if let Err(errors) = evaluation.validate(root, false) {
             vetted.errors = lines(&errors);
@@ -148,8 +148,8 @@ mod own_definitions {
             let template = Arc::from(template.as_str().unwrap());
             match renderer.programs.text(&template, Flavour::Schema) {
                 Err(errors) => bad.push((path, errors)),
-                Ok(program) => {
-                    let mut evaluation = program.evaluate(&[], &renderer.limits);
+                Ok(of) => {
+                    let mut evaluation = of.program.evaluate(&[], &renderer.limits);
                     let root = evaluation.root();
                     if let Err(errors) = evaluation.validate(root, false) {
                         bad.push((path, errors));

@@ -138,11 +138,10 @@ pub(crate) fn health_in(
 
 impl Texts<'_> {
     fn evaluate(&self, text: &Arc<str>, context: &Fields) -> Result<Evaluation, String> {
-        let program =
-            self.programs.text(text, Flavour::Status).map_err(|errors| errors.to_string())?;
+        let of = self.programs.text(text, Flavour::Status).map_err(|errors| errors.to_string())?;
         let context = Value::Struct(context.clone());
         let inputs = [("context", &context), ("parameter", &self.parameter)];
-        let mut evaluation = program.evaluate(&inputs, self.limits);
+        let mut evaluation = of.program.evaluate(&inputs, self.limits);
         let root = evaluation.root();
         evaluation.validate(root, false).map_err(|errors| errors.to_string())?;
         match crate::lets::error(&mut evaluation) {

@@ -22,6 +22,7 @@ mod examine;
 mod hcl;
 mod health;
 mod host;
+mod input;
 mod lets;
 mod messages;
 mod packages;
@@ -150,8 +151,8 @@ impl Renderer {
         text: &str,
         field: Option<&str>,
     ) -> Result<(term::Term, patch::Markers), cue::Errors> {
-        let program = self.programs.text(&text.into(), cache::Flavour::Plain)?;
-        let mut evaluation = program.evaluate(&[], &self.limits);
+        let of = self.programs.text(&text.into(), cache::Flavour::Plain)?;
+        let mut evaluation = of.program.evaluate(&[], &self.limits);
         let root = evaluation.root();
         evaluation.validate(root, false)?;
         let node = match field {
@@ -170,8 +171,8 @@ impl Renderer {
     /// # Errors
     /// Parse, compile and evaluation errors.
     pub fn step_patch(&self, text: &str) -> Result<StepPatch, cue::Errors> {
-        let program = self.programs.text(&text.into(), cache::Flavour::Plain)?;
-        let mut evaluation = program.evaluate(&[], &self.limits);
+        let of = self.programs.text(&text.into(), cache::Flavour::Plain)?;
+        let mut evaluation = of.program.evaluate(&[], &self.limits);
         let root = evaluation.root();
         evaluation.validate(root, false)?;
         Ok(StepPatch::from_node(&mut evaluation, root))

@@ -30,6 +30,14 @@ pub(crate) fn stand_ins(text: &str, mut packages: Packages) -> Packages {
     packages
 }
 
+/// Whether a text imports a package of provider functions.
+pub(crate) fn asks_host(text: &str) -> bool {
+    text.contains("import") && {
+        let (file, _) = cue_syntax::parse("-", text, &cue_syntax::ParseLimits::default());
+        file.imports.iter().any(|import| file.ast.str(import.path).starts_with("vela/"))
+    }
+}
+
 const OURS: [&str; 6] =
     ["vela/base64", "vela/helm", "vela/http", "vela/kube", "vela/config", "vela/cue"];
 

@@ -1,15 +1,16 @@
 //! Rendering one component and its traits.
 
-use crate::cache::{Flavour, Programs};
-use crate::context::{App, Target, component_context, context_without_components};
+use crate::cache::{Flavour, Programs, trait_flavour};
+use crate::context::{self, App, Target};
 use crate::convert;
 use crate::definition::{Definition, Stage, Template, converted_type};
 use crate::host::{Providers, RenderHost};
+use crate::input::Input;
 use crate::messages::{self, Subject};
 use crate::patch::{self, Markers};
 use crate::term::Term;
 use crate::{json, terraform};
-use cue::{Errors, Evaluation, Fields, Kind, Limits, Node, Value, Which};
+use cue::{Errors, Evaluation, Kind, Limits, Node, Value, Which};
 use ecow::EcoString;
 use serde_json::Value as Json;
 
@@ -268,17 +269,16 @@ impl Engine<'_> {
         for t in &component.traits {
             properties(t.properties).map_err(|why| parse_error(t.kind, &why))?;
         }
-        let build = if self.programs.asks_for_components(component) {
-            component_context
-        } else {
-            context_without_components
-        };
-        let mut context = build(app, target, component.name, parameter.as_ref());
+        let version = target.cluster_version.fields();
+        let components =
+            self.programs.asks_for_components(component).then(|| context::components(app));
+        let context =
+            context::fields(app, target, component.name, &version, parameter, components.as_ref());
         let mut run = Run::default();
         if !matches!(component.definition.template, Template::Terraform(_)) {
-            self.component(app, component, parameter.as_ref(), &context, &mut run)?;
+            self.component(app, component, parameter, &context, &mut run)?;
         }
-        self.traits(component, &mut context, &mut run)?;
+        self.traits(target, component, &context, &mut run)?;
         Ok(run)
     }
 
@@ -286,13 +286,12 @@ impl Engine<'_> {
         &mut self,
         app: &App,
         component: &Component<'_>,
-        parameter: Option<&Value>,
-        context: &Fields,
+        parameter: Option<&Json>,
+        context: &context::Fields<'_>,
         run: &mut Run,
     ) -> Result<(), RenderError> {
-        let empty = Value::empty_struct();
-        let context = Value::Struct(context.clone());
-        let inputs = [("parameter", parameter.unwrap_or(&empty)), ("context", &context)];
+        let parameter = parameter.map_or(Input::Struct(&[]), Input::Json);
+        let inputs = [("parameter", parameter), ("context", context.input())];
         let mut evaluation = self
             .evaluate(
                 component.definition,
@@ -307,44 +306,46 @@ impl Engine<'_> {
             run.base = Some(convert::term(&mut evaluation, output));
         }
         outputs(&mut evaluation, root, AUXILIARY_WORKLOAD, None, Stage::DefaultDispatch, run);
-        if run.base.as_ref().is_none_or(|base| base.export().is_err()) {
+        if run.base.as_ref().is_none_or(|base| base.check().is_err()) {
             run.missing = evaluation.validate(root, true).err();
         }
         if component.traits.is_empty() {
             return Ok(());
         }
         // Traits may see the whole evaluated template, so all of it must be there.
-        match evaluation.export(root) {
-            Ok(template) => {
-                if component.traits.iter().any(|t| self.programs.shows_context(t.definition)) {
-                    run.template = Some(template);
-                }
+        if component.traits.iter().any(|t| self.programs.shows_context(t)) {
+            match evaluation.export(root) {
+                Ok(template) => run.template = Some(template),
+                Err(errors) => run.incomplete_template = Some(errors),
             }
-            Err(errors) => run.incomplete_template = Some(errors),
+        } else if evaluation.validate(root, true).is_err() {
+            run.incomplete_template = evaluation.export(root).err();
         }
         Ok(())
     }
 
     fn traits(
         &mut self,
+        target: &Target,
         component: &Component<'_>,
-        context: &mut Fields,
+        context: &context::Fields<'_>,
         run: &mut Run,
     ) -> Result<(), RenderError> {
         if component.traits.is_empty() {
             return Ok(());
         }
-        context
-            .insert("componentType".into(), Value::String(converted_type(component.kind).into()));
-        if let Some(template) = run.template.take() {
-            context
-                .insert(format!("template-context-workload-{}", component.name).into(), template);
+        let mut context = context.clone();
+        let kind = converted_type(component.kind);
+        context.set("componentType", Input::Text(&kind));
+        let template = run.template.take();
+        let name = format!("template-context-workload-{}", component.name);
+        if let Some(template) = &template {
+            context.set(&name, Input::Value(template));
         }
-        // Traits of the last stage see the workload as it is in the cluster.
-        let live = context.get("output").cloned();
         for (index, t) in component.traits.iter().enumerate() {
-            let live = live.as_ref().filter(|_| t.definition.stage == Stage::PostDispatch);
-            self.apply_trait(index, t, live, context, run)
+            // Traits of the last stage see the workload as it is in the cluster.
+            let sees_live = target.live.is_some() && t.definition.stage == Stage::PostDispatch;
+            self.apply_trait(index, t, sees_live, &context, run)
                 .map_err(|failure| failure.of_trait(t.kind, component.name))?;
         }
         Ok(())
@@ -354,30 +355,23 @@ impl Engine<'_> {
         &mut self,
         index: usize,
         t: &Trait<'_>,
-        live: Option<&Value>,
-        context: &mut Fields,
+        sees_live: bool,
+        context: &context::Fields<'_>,
         run: &mut Run,
     ) -> Result<(), Failure> {
-        if let Some(live) = live {
-            context.insert("output".into(), live.clone());
-        } else if let Some(base) = &run.base {
-            let value = base.export().map_err(|missing| {
+        let subject = Subject::Trait(t.kind);
+        let parameter = properties(t.properties).map_err(Failure::from)?;
+        let flavour = trait_flavour(t);
+        let mut context = context.clone();
+        if let Some(base) = run.base.as_ref().filter(|_| !sees_live) {
+            base.check().map_err(|missing| {
                 Failure::from(messages::into_context("output", missing.first()))
             })?;
-            context.insert("output".into(), json::sorted(value));
+            context.set("output", Input::Term(base));
         }
-        if !run.drafts.is_empty() {
-            let mut objects = Fields::default();
-            for draft in &run.drafts {
-                let value = draft.term.export().map_err(|missing| {
-                    Failure::from(messages::into_context(
-                        &format!("outputs.{}", messages::label(&draft.name)),
-                        missing.first(),
-                    ))
-                })?;
-                objects.insert(draft.name.clone(), value);
-            }
-            context.insert("outputs".into(), json::sorted(Value::Struct(objects)));
+        let outputs_so_far = outputs_in_context(&run.drafts)?;
+        if !outputs_so_far.is_empty() {
+            context.set("outputs", Input::Struct(&outputs_so_far));
         }
         if let Some(errors) = run.incomplete_template.take() {
             return Err(Failure {
@@ -385,27 +379,20 @@ impl Engine<'_> {
                 errors: Some(errors),
             });
         }
-        context.sort_unstable_keys();
-        let value = Value::Struct(context.clone());
-        let parameter = properties(t.properties).map_err(Failure::from)?;
-        let mut inputs = vec![("context", &value)];
-        let mut flavour = Flavour::TraitBare;
-        if let Some(parameter) = &parameter {
-            flavour = Flavour::Trait;
-            inputs.push(("parameter", parameter));
+        let mut inputs = vec![("context", context.input())];
+        if let Some(parameter) = parameter {
+            inputs.push(("parameter", Input::Json(parameter)));
         }
-        let subject = Subject::Trait(t.kind);
-        let mut evaluation =
-            self.evaluate(t.definition, flavour, &inputs, subject, &mut run.warnings)?;
+        let warnings = &mut run.warnings;
+        let mut evaluation = self.evaluate(t.definition, flavour, &inputs, subject, warnings)?;
         let mut root = evaluation.root();
         let answer = match evaluation.field(root, "processing") {
             Some(processing) => Some(self.process(&mut evaluation, processing, t.kind)?),
             None => None,
         };
         if let Some(answer) = &answer {
-            inputs.push(("processing", answer));
-            evaluation =
-                self.evaluate(t.definition, flavour, &inputs, subject, &mut run.warnings)?;
+            inputs.push(("processing", Input::Value(answer)));
+            evaluation = self.evaluate(t.definition, flavour, &inputs, subject, warnings)?;
             root = evaluation.root();
         }
         let kind = converted_type(t.kind);
@@ -423,7 +410,7 @@ impl Engine<'_> {
             let Some(base) = run.base.take() else {
                 return Err(messages::no_base(t.kind).into());
             };
-            let patched = patch::apply(base, &patch, &markers)
+            let patched = patch::apply(base, patch, &markers)
                 .map_err(|error| Failure::from(messages::invalid_patch(t.kind, &error)))?;
             run.base = Some(patched);
             run.patched = true;
@@ -470,18 +457,28 @@ impl Engine<'_> {
         &mut self,
         definition: &Definition,
         flavour: Flavour,
-        inputs: &[(&str, &Value)],
+        inputs: &[(&str, Input<'_>)],
         subject: Subject<'_>,
         warnings: &mut Vec<String>,
     ) -> Result<Evaluation, Failure> {
-        let program = self.programs.template(&definition.template, flavour).map_err(|errors| {
+        let of = self.programs.template(&definition.template, flavour).map_err(|errors| {
             Failure { message: messages::compile(subject, &errors), errors: Some(errors) }
         })?;
-        let mut providers = Providers::new(self.host);
-        let mut evaluation = program.evaluate_with_host(inputs, self.limits, &mut providers);
-        if let Some(error) = providers.into_error() {
-            return Err(messages::compile(subject, &error).into());
-        }
+        let mut evaluation = if of.asks_host {
+            let values: Vec<(&str, Value)> =
+                inputs.iter().map(|(name, input)| (*name, input.value())).collect();
+            let values: Vec<(&str, &Value)> = values.iter().map(|(n, v)| (*n, v)).collect();
+            let mut providers = Providers::new(self.host);
+            let evaluation = of.program.evaluate_with_host(&values, self.limits, &mut providers);
+            if let Some(error) = providers.into_error() {
+                return Err(messages::compile(subject, &error).into());
+            }
+            evaluation
+        } else {
+            of.program
+                .evaluate_from(inputs.iter().copied(), self.limits)
+                .map_err(|error| Failure::from(messages::compile(subject, &error)))?
+        };
         let root = evaluation.root();
         let user = user_errors(&mut evaluation, root, subject, warnings);
         let Err(errors) = evaluation.validate(root, false) else {
@@ -512,11 +509,28 @@ fn is_only_absent(errors: &Errors) -> bool {
     })
 }
 
-/// Properties as a template sees them.
-pub(crate) fn properties(given: Option<&Json>) -> Result<Option<Value>, String> {
+/// `context.outputs`: the objects so far, by name. Of two with one name the later is seen.
+fn outputs_in_context(drafts: &[Draft]) -> Result<Vec<(&str, Input<'_>)>, Failure> {
+    let mut objects: Vec<(&str, Input<'_>)> = Vec::with_capacity(drafts.len());
+    for draft in drafts {
+        draft.term.check().map_err(|missing| {
+            let path = format!("outputs.{}", messages::label(&draft.name));
+            Failure::from(messages::into_context(&path, missing.first()))
+        })?;
+        let object = (draft.name.as_str(), Input::Term(&draft.term));
+        match objects.binary_search_by_key(&object.0, |(name, _)| name) {
+            Ok(at) => objects.splice(at..=at, [object]).for_each(drop),
+            Err(at) => objects.insert(at, object),
+        }
+    }
+    Ok(objects)
+}
+
+/// Properties as they are given, if they are an object at all.
+pub(crate) fn properties(given: Option<&Json>) -> Result<Option<&Json>, String> {
     match given {
         None | Some(Json::Null) => Ok(None),
-        Some(object @ Json::Object(_)) => Ok(Some(json::canonical(object))),
+        Some(object @ Json::Object(_)) => Ok(Some(object)),
         Some(other) => Err(messages::not_an_object(json::kind_name(other))),
     }
 }
@@ -607,8 +621,8 @@ fn workload(component: &Component<'_>, run: &mut Run) -> Result<Json, RenderErro
     let Some(base) = &run.base else {
         return Err(failed(&[messages::no_output()], run.missing.take()));
     };
-    match base.export() {
-        Ok(value) => object(&value).map_err(|why| failed(&[why], None)),
+    match base.to_json() {
+        Ok(value) => object(value).map_err(|why| failed(&[why], None)),
         Err(missing) => {
             let mut problems: Vec<String> = Vec::new();
             if let Some(errors) = &run.missing {
@@ -639,7 +653,7 @@ fn auxiliaries(
                 messages::auxiliary_export(&draft.name, component.name, &app.name, why),
             )
         };
-        let value = draft.term.export().map_err(|missing| match missing.first() {
+        let value = draft.term.to_json().map_err(|missing| match missing.first() {
             Some(first) => failed(first),
             None => failed(&""),
         })?;
@@ -652,15 +666,14 @@ fn auxiliaries(
                 .trait_index
                 .and_then(|index| component.traits.get(index))
                 .and_then(|t| t.definition.workload_ref_path.clone()),
-            object: object(&value).map_err(|why| failed(&why))?,
+            object: object(value).map_err(|why| failed(&why))?,
         });
     }
     Ok(objects)
 }
 
 /// A Kubernetes object: a struct with a `kind`.
-fn object(value: &Value) -> Result<Json, String> {
-    let json = json::from_cue(value);
+fn object(json: Json) -> Result<Json, String> {
     let Some(fields) = json.as_object() else {
         return Err(messages::not_an_object_value(json::kind_name(&json)));
     };

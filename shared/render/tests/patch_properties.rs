@@ -163,11 +163,11 @@ proptest! {
     #[test]
     fn a_merge_patch_is_that_of_the_rfc(base in object(), patch in object()) {
         let markers = Markers { patch_key: None, strategy: Some(Marker::JsonMergePatch) };
-        let once = apply(term(&base), &term(&patch), &markers).expect("applies");
+        let once = apply(term(&base), term(&patch), &markers).expect("applies");
         let mut wanted = base;
         json_patch::merge(&mut wanted, &patch);
         prop_assert_eq!(data(&once), wanted.clone());
-        let twice = apply(once, &term(&patch), &markers).expect("applies again");
+        let twice = apply(once, term(&patch), &markers).expect("applies again");
         prop_assert_eq!(data(&twice), wanted);
     }
 

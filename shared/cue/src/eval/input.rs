@@ -1,9 +1,10 @@
 //! Data from whatever serde reads, straight into the arenas.
 
 use super::state::{Data, DataId, Machine, Val};
+use crate::decimal::Decimal;
 use crate::label::Label;
-use crate::value::Value;
-use serde::de::{DeserializeSeed, Deserializer, MapAccess, SeqAccess, Visitor};
+use crate::value::{Number, Value};
+use serde::de::{DeserializeSeed, Deserializer, Error, MapAccess, SeqAccess, Visitor};
 use std::fmt;
 
 /// Adds one value.
@@ -51,6 +52,15 @@ impl<'de> Visitor<'de> for DataSeed<'_, '_> {
         Ok(self.0.push_data(Data::Val(Val::Str(s.into()))))
     }
 
+    fn visit_bytes<E>(self, bytes: &[u8]) -> Result<DataId, E> {
+        Ok(self.0.push_data(Data::Val(Val::Bytes(bytes.into()))))
+    }
+
+    /// The text of a number that no machine word holds: it has no form of its own in serde.
+    fn visit_newtype_struct<D: Deserializer<'de>>(self, text: D) -> Result<DataId, D::Error> {
+        text.deserialize_str(NumberSeed(self.0))
+    }
+
     fn visit_seq<A: SeqAccess<'de>>(self, mut access: A) -> Result<DataId, A::Error> {
         let m = self.0;
         let mark = m.s.open_items.len();
@@ -72,6 +82,23 @@ impl<'de> Visitor<'de> for DataSeed<'_, '_> {
         }
         let (start, len) = m.close_items(mark);
         Ok(m.push_data(Data::Struct(start, len)))
+    }
+}
+
+struct NumberSeed<'m, 'a>(&'m mut Machine<'a>);
+
+impl Visitor<'_> for NumberSeed<'_, '_> {
+    type Value = DataId;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("the text of a number")
+    }
+
+    fn visit_str<E: Error>(self, text: &str) -> Result<DataId, E> {
+        let decimal = Decimal::parse(text).map_err(|_| E::custom("this is not a number"))?;
+        let is_int = text.bytes().all(|b| b.is_ascii_digit() || matches!(b, b'-' | b'+'));
+        let number = if is_int { Number::int(decimal) } else { Number::float(decimal) };
+        Ok(self.0.push_data(Data::Val(Val::from_number(number))))
     }
 }
 

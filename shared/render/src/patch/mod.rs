@@ -47,11 +47,11 @@ impl std::error::Error for PatchError {}
 ///
 /// # Errors
 /// [`PatchError`].
-pub fn apply(base: Term, patch: &Term, markers: &Markers) -> Result<Term, PatchError> {
+pub fn apply(base: Term, patch: Term, markers: &Markers) -> Result<Term, PatchError> {
     match markers.strategy {
-        Some(Strategy::JsonMergePatch) => json::merge(&base, patch),
-        Some(Strategy::JsonPatch) => json::patch(&base, patch),
-        _ => strategic(base, patch.clone()),
+        Some(Strategy::JsonMergePatch) => json::merge(&base, &patch),
+        Some(Strategy::JsonPatch) => json::patch(&base, &patch),
+        _ => strategic(base, patch),
     }
 }
 

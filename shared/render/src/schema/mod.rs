@@ -27,10 +27,10 @@ pub(crate) fn schema(
     if let Template::Terraform(module) = &definition.template {
         return Ok(crate::hcl::schema(&module.configuration));
     }
-    let program = programs
+    let of = programs
         .template(&definition.template, Flavour::Schema)
         .map_err(|errors| failed(&errors))?;
-    let mut evaluation = program.evaluate(&[], limits);
+    let mut evaluation = of.program.evaluate(&[], limits);
     let root = evaluation.root();
     let Some(parameter) = evaluation.field(root, "parameter") else {
         return Ok(json!({ "type": "object" }));

@@ -9,7 +9,7 @@
 use cue_syntax::ast::{Ast, BinaryOp, DeclId, DeclKind, Expr, ExprId, Label, List, UnaryOp};
 use cue_syntax::{ParseLimits, parse};
 use serde_json::{Map, Value as Json};
-use std::collections::HashMap;
+use std::collections::BTreeMap;
 
 /// Lists the alternatives of fields behind conditions as the reference does.
 pub(super) fn repeat_alternatives(text: &str, schema: &mut Map<String, Json>) {
@@ -27,7 +27,7 @@ pub(super) fn repeat_alternatives(text: &str, schema: &mut Map<String, Json>) {
 /// The declarations of the fields of a struct, by name: the value, and whether it stands behind a
 /// condition.
 #[derive(Default)]
-struct Fields<'a>(HashMap<&'a str, Vec<(ExprId, bool)>>);
+struct Fields<'a>(BTreeMap<&'a str, Vec<(ExprId, bool)>>);
 
 impl<'a> Fields<'a> {
     fn collect(&mut self, ast: &'a Ast, decls: List<DeclId>, conditional: bool) {

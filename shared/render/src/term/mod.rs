@@ -6,6 +6,7 @@
 mod export;
 mod unify;
 
+pub(crate) use export::default_of;
 pub use export::{Incomplete, Path};
 pub use unify::{Conflict, unify};
 
@@ -41,7 +42,7 @@ pub enum Term {
 }
 
 /// The fields of a struct term, in order.
-pub type Fields = IndexMap<EcoString, Field>;
+pub type Fields = IndexMap<EcoString, Field, rustc_hash::FxBuildHasher>;
 
 /// A field of a struct term.
 #[derive(Clone, Debug)]
@@ -61,6 +62,12 @@ impl Field {
     #[must_use]
     pub fn new(term: Term) -> Self {
         Self { optional: false, definition: false, markers: Markers::default(), term }
+    }
+
+    /// Whether it is part of the data, and not only a constraint or a definition.
+    #[must_use]
+    pub const fn is_data(&self) -> bool {
+        !self.optional && !self.definition
     }
 }
 

@@ -4,6 +4,8 @@ use super::{Alternative, Field, Fields, Term, Test, kind_of, same_scalar};
 use crate::messages;
 use crate::term::Path;
 use cue::{Kind, Value};
+use ecow::EcoString;
+use rustc_hash::FxBuildHasher;
 
 /// Two values that cannot both hold.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -167,7 +169,8 @@ impl Unifier {
     /// The fields of both. Each side's order is kept; where both leave it open, labels are in
     /// alphabetical order.
     fn structs(&mut self, mut left: Fields, mut right: Fields) -> Term {
-        let mut fields = Fields::with_capacity(left.len() + right.len());
+        let mut fields =
+            Fields::with_capacity_and_hasher(left.len().max(right.len()), FxBuildHasher);
         left.reverse();
         right.reverse();
         loop {
@@ -198,7 +201,7 @@ impl Unifier {
         Term::Struct(fields)
     }
 
-    fn field(&mut self, label: &str, mine: Field, theirs: Field) -> Field {
+    fn field(&mut self, label: &EcoString, mine: Field, theirs: Field) -> Field {
         let optional = mine.optional && theirs.optional;
         let definition = mine.definition && theirs.definition;
         let mut markers = theirs.markers;

@@ -338,7 +338,7 @@ fn patch(record: &Value) -> Value {
         let outcome = if record["mode"] == "patchOutputs" {
             strategic(base, patch)
         } else {
-            apply(base, &patch, &markers)
+            apply(base, patch, &markers)
         };
         base = match outcome {
             Ok(term) => term,

@@ -112,7 +112,7 @@ fn patch(record: &Value) -> Value {
     };
     let outcome = match strategy {
         None => strategic(base, patch),
-        strategy => apply(base, &patch, &Markers { strategy, ..Markers::default() }),
+        strategy => apply(base, patch, &Markers { strategy, ..Markers::default() }),
     };
     let term = match outcome {
         Ok(term) => term,
