@@ -138,7 +138,9 @@ impl Machine<'_> {
         if open {
             return;
         }
-        for (label, w) in self.v(v).arcs.clone() {
+        let mut i = 0;
+        while let Some(&(label, w)) = self.v(v).arcs.get(i) {
+            i += 1;
             if label.is_let() || self.v(w).arc == ArcKind::Optional {
                 continue;
             }

@@ -153,13 +153,16 @@ impl<'de> Deserializer<'de> for Input<'_> {
             Self::Value(value) | Self::Term(Term::Scalar(value)) => scalar(value, visitor),
             Self::Term(Term::List { items, .. }) => seq(items.iter().map(Input::Term), visitor),
             Self::Term(Term::Struct(fields)) => {
-                let mut fields: Vec<(&str, &Term)> = fields
+                let data = fields
                     .iter()
                     .filter(|(_, field)| field.is_data())
-                    .map(|(label, field)| (label.as_str(), &field.term))
-                    .collect();
-                fields.sort_unstable_by_key(|(label, _)| *label);
-                map(fields.into_iter().map(|(k, v)| (k, Input::Term(v))), visitor)
+                    .map(|(label, field)| (label.as_str(), Input::Term(&field.term)));
+                if fields.keys().is_sorted() {
+                    return map(data, visitor);
+                }
+                let mut data: Vec<_> = data.collect();
+                data.sort_unstable_by_key(|(label, _)| *label);
+                map(data.into_iter(), visitor)
             }
             Self::Term(Term::Any(alternatives)) => match default_of(alternatives) {
                 Some(term) => Input::Term(term).deserialize_any(visitor),

@@ -303,7 +303,7 @@ impl Engine<'_> {
             .map_err(|failure| failure.component(app))?;
         let root = evaluation.root();
         if let Some(output) = evaluation.field(root, "output") {
-            run.base = Some(convert::term(&mut evaluation, output));
+            run.base = Some(convert::object(&mut evaluation, output));
         }
         outputs(&mut evaluation, root, AUXILIARY_WORKLOAD, None, Stage::DefaultDispatch, run);
         if run.base.as_ref().is_none_or(|base| base.check().is_err()) {
@@ -406,7 +406,7 @@ impl Engine<'_> {
         outputs(&mut evaluation, root, &kind, Some(index), t.definition.stage, run);
         if let Some(node) = evaluation.field(root, "patch") {
             let markers = Markers::parse(evaluation.docs(node));
-            let patch = convert::term(&mut evaluation, node);
+            let patch = convert::object(&mut evaluation, node);
             let Some(base) = run.base.take() else {
                 return Err(messages::no_base(t.kind).into());
             };
@@ -424,7 +424,7 @@ impl Engine<'_> {
                     evaluation.field(node, &draft.name)
                 };
                 let Some(found) = found else { continue };
-                let patch = convert::term(&mut evaluation, found);
+                let patch = convert::object(&mut evaluation, found);
                 let base = std::mem::replace(&mut draft.term, Term::TOP);
                 draft.term = patch::strategic(base, patch).map_err(|error| {
                     Failure::from(messages::invalid_patch_outputs(t.kind, &draft.name, &error))
@@ -583,7 +583,7 @@ fn outputs(
         }
     }
     for (name, node) in found {
-        let term = convert::term(evaluation, node);
+        let term = convert::object(evaluation, node);
         run.drafts.push(Draft { name, kind: kind.to_owned(), trait_index, stage, term });
     }
 }
