@@ -11,7 +11,7 @@ use vela_api::{AppStatus, Application, ApplicationRevision};
 use vela_apply::gc::Scope;
 use vela_apply::plan::PatchKind;
 use vela_cluster::{Identity, IoError, Target};
-use vela_workflow::WorkflowPhase;
+use vela_workflow::{Phase, Step, WorkflowPhase, convert};
 
 use crate::context::Context;
 use crate::events::Severity;
@@ -175,21 +175,14 @@ async fn carry_over(
 
 /// Components in the spec whose step the run skipped.
 fn skipped_components(run: &workflow::Run<'_>, status: &AppStatus) -> Vec<String> {
-    let known = status.workflow.iter().flat_map(|workflow| &workflow.steps);
-    let skipped: Vec<&str> = known
-        .flat_map(|step| {
-            let subs = step.sub_steps.iter().map(|sub| (sub.name.as_str(), sub.phase.as_str()));
-            std::iter::once((step.name.as_str(), step.phase.as_str())).chain(subs)
-        })
-        .filter(|(_, phase)| *phase == "skipped")
-        .map(|(name, _)| name)
-        .collect();
-    let steps = run.workflow.steps.iter().flat_map(|step| {
-        std::iter::once((step, step.name.as_str()))
-            .chain(step.sub_steps.iter().map(|sub| (sub, step.name.as_str())))
-    });
-    steps
-        .filter(|(step, parent)| skipped.contains(&step.name.as_str()) || skipped.contains(parent))
+    let known = status.workflow.as_ref().map(convert::from_api).unwrap_or_default();
+    let statuses = known.by_name();
+    let skipped = |step: &Step| {
+        statuses.get(step.name.as_str()).is_some_and(|status| status.phase == Phase::Skipped)
+    };
+    run.workflow
+        .with_groups()
+        .filter(|(step, group)| skipped(step) || group.is_some_and(skipped))
         .filter_map(|(step, _)| step.properties.get("value")?.get("name")?.as_str())
         .map(str::to_owned)
         .collect()

@@ -54,8 +54,7 @@ pub async fn refresh(session: &Session<'_>, run: &Run<'_>, app_status: &mut AppS
 /// The components as the steps hold them: with what `deploy` steps merge into them, and for each copy of a replicated one.
 fn deployed(run: &Run<'_>) -> Vec<(ApplicationComponent, Place)> {
     let mut out = Vec::new();
-    let steps = run.workflow.steps.iter();
-    for step in steps.flat_map(|step| std::iter::once(step).chain(&step.sub_steps)) {
+    for step in run.workflow.all() {
         let text = |key: &str| {
             step.properties.get(key).and_then(Value::as_str).unwrap_or_default().to_owned()
         };

@@ -28,8 +28,7 @@ pub enum GraphProblem {
 /// Finds the defects of a workflow, in the order of its steps.
 #[must_use]
 pub fn check(workflow: &Workflow) -> Vec<GraphProblem> {
-    let all: Vec<&Step> =
-        workflow.steps.iter().flat_map(|s| std::iter::once(s).chain(&s.sub_steps)).collect();
+    let all: Vec<&Step> = workflow.all().collect();
     let mut names: BTreeMap<&str, &str> = BTreeMap::new();
     for step in &all {
         names.insert(&step.name, &step.name);

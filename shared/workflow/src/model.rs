@@ -41,6 +41,19 @@ impl Workflow {
         Self { mode, sub_mode: Mode::Dag, steps }
     }
 
+    /// Steps and sub-steps, each group before what is in it.
+    pub fn all(&self) -> impl Iterator<Item = &Step> {
+        self.with_groups().map(|(step, _)| step)
+    }
+
+    /// Steps and sub-steps, each with the group it is in.
+    pub fn with_groups(&self) -> impl Iterator<Item = (&Step, Option<&Step>)> {
+        self.steps.iter().flat_map(|step| {
+            let subs = step.sub_steps.iter().map(move |sub| (sub, Some(step)));
+            std::iter::once((step, None)).chain(subs)
+        })
+    }
+
     /// The text of `status.workflow.mode`.
     #[must_use]
     pub fn mode_text(&self) -> String {

@@ -105,8 +105,8 @@ pub fn restart_from(
     for step in &mut status.steps {
         step.sub_steps.retain(|s| !forgotten.contains(s.name.as_str()));
     }
-    let all = workflow.steps.iter().flat_map(|s| std::iter::once(s).chain(&s.sub_steps));
-    Ok(all
+    Ok(workflow
+        .all()
         .filter(|s| forgotten.contains(s.name.as_str()))
         .flat_map(|s| s.outputs.iter().map(|o| o.name.clone()))
         .collect())

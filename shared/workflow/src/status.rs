@@ -1,5 +1,7 @@
 //! What is known of a workflow that began: phases, reasons and when things happened.
 
+use std::collections::HashMap;
+
 use jiff::Timestamp;
 
 /// Phase of a step.
@@ -246,6 +248,16 @@ impl Status {
     /// Every step and sub-step.
     pub fn all(&self) -> impl Iterator<Item = &StepStatus> {
         self.steps.iter().flat_map(|step| std::iter::once(step).chain(&step.sub_steps))
+    }
+
+    /// Every step and sub-step by its name; the first, should two have one name.
+    #[must_use]
+    pub fn by_name(&self) -> HashMap<&str, &StepStatus> {
+        let mut by_name = HashMap::new();
+        for step in self.all() {
+            by_name.entry(step.name.as_str()).or_insert(step);
+        }
+        by_name
     }
 
     /// Every step and sub-step, to change.

@@ -137,6 +137,7 @@ pub fn run(
         providers,
         state: State::default(),
         trace: Vec::new(),
+        parameter_fits: false,
     };
     let inputs = [("context", &context), ("parameter", &parameter)];
     let mut evaluation = program.evaluate_with_host(&inputs, step.limits, &mut host);
@@ -237,6 +238,8 @@ struct StepHost<'a> {
     providers: &'a mut dyn Providers,
     state: State,
     trace: Vec<Traced>,
+    /// The parameter was found to be what the template takes.
+    parameter_fits: bool,
 }
 
 /// Whether the engine answers a function itself.
@@ -263,6 +266,9 @@ impl Host for StepHost<'_> {
     fn call(&mut self, evaluation: &mut Evaluation, call: &Call) -> Answer {
         let path = path_text(&call.path);
         let legacy = call.provider == "op";
+        if let Some(answer) = self.stop_at_bad_parameter(evaluation, &call.name) {
+            return answer;
+        }
         let mut traced = Traced {
             provider: call.provider.to_string(),
             function: call.name.to_string(),
@@ -360,6 +366,28 @@ impl Host for StepHost<'_> {
 }
 
 impl StepHost<'_> {
+    /// Nothing is done for a step whose parameter its template does not take. A template that itself says what is wrong
+    /// with it has its say.
+    fn stop_at_bad_parameter(
+        &mut self,
+        evaluation: &mut Evaluation,
+        function: &str,
+    ) -> Option<Answer> {
+        if self.parameter_fits || function == "fail" {
+            return None;
+        }
+        let root = evaluation.root();
+        if let Some(parameter) = evaluation.lookup(root, "parameter")
+            && let Err(errors) = evaluation.validate(parameter, false)
+        {
+            self.state.error(Reason::Execute, errors.to_string().trim_end());
+            self.state.stopped = true;
+            return Some(Answer::Stop);
+        }
+        self.parameter_fits = true;
+        None
+    }
+
     fn stop_with_error(&mut self, path: &str, reason: &str) -> Answer {
         self.state.error(Reason::Execute, &messages::call_failed(path, reason));
         self.state.stopped = true;

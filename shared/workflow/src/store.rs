@@ -79,11 +79,12 @@ impl Saved {
     /// of steps that are not finished (a restart from a step forgets those of the steps that run
     /// again, whether or not the client told the ConfigMap).
     pub fn prune(&mut self, workflow: &Workflow, status: &Status, known: &BTreeSet<String>) {
-        let all = || workflow.steps.iter().flat_map(|s| std::iter::once(s).chain(&s.sub_steps));
+        let statuses = status.by_name();
         let finished =
-            |step: &Step| status.find(&step.name).is_some_and(crate::StepStatus::is_finished);
+            |step: &Step| statuses.get(step.name.as_str()).is_some_and(|s| s.is_finished());
         let outputs = |wanted: bool| -> BTreeSet<&str> {
-            all()
+            workflow
+                .all()
                 .filter(|step| finished(step) == wanted)
                 .flat_map(|step| step.outputs.iter().map(|output| output.name.as_str()))
                 .collect()

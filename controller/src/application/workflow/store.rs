@@ -91,8 +91,8 @@ impl<'a> Store<'a> {
 
     /// Forgets what belongs to no step of the run.
     pub fn prune(&mut self, workflow: &Workflow, status: &Status) {
-        let all = workflow.steps.iter().flat_map(|s| std::iter::once(s).chain(&s.sub_steps));
-        let new = all.filter(|step| status.find(&step.name).is_none());
+        let statuses = status.by_name();
+        let new = workflow.all().filter(|step| !statuses.contains_key(step.name.as_str()));
         let known: BTreeSet<String> = new.map(|step| self.id(&step.name)).collect();
         self.kept.saved.prune(workflow, status, &known);
     }

@@ -248,7 +248,7 @@ impl<'a> Pass<'a> {
         };
         pass.stopped = pass.has_nothing_to_run();
         // what a person ended left nothing: nobody waits for it
-        for step in workflow.steps.iter().flat_map(|s| std::iter::once(s).chain(&s.sub_steps)) {
+        for step in workflow.all() {
             if !step.outputs.is_empty() && pass.is_finished(&step.name) {
                 for output in &step.outputs {
                     pass.facts.variables.entry(output.name.clone()).or_insert(Value::Null);
@@ -968,7 +968,7 @@ impl<'a> Pass<'a> {
 
 fn by_name(workflow: &Workflow) -> HashMap<&str, &Step> {
     let mut by_name = HashMap::new();
-    for step in workflow.steps.iter().flat_map(|s| std::iter::once(s).chain(&s.sub_steps)) {
+    for step in workflow.all() {
         by_name.entry(step.name.as_str()).or_insert(step);
     }
     by_name
@@ -987,10 +987,9 @@ fn index(status: &Status) -> HashMap<String, (usize, Option<usize>)> {
 
 /// Further names of steps, where no step has that name.
 fn aliases(workflow: &Workflow) -> BTreeMap<&str, &str> {
-    let all = || workflow.steps.iter().flat_map(|s| std::iter::once(s).chain(&s.sub_steps));
-    let names: HashSet<&str> = all().map(|s| s.name.as_str()).collect();
+    let names: HashSet<&str> = workflow.all().map(|s| s.name.as_str()).collect();
     let mut aliases = BTreeMap::new();
-    for step in all() {
+    for step in workflow.all() {
         if let Some(alias) = step.alias.as_deref().filter(|alias| !names.contains(alias)) {
             aliases.entry(alias).or_insert(step.name.as_str());
         }
