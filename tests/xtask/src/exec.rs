@@ -42,7 +42,7 @@ pub(crate) struct Setup {
     pub(crate) definitions: Option<PathBuf>,
     /// A further flag for the controller; may repeat
     #[arg(long, value_name = "FLAG", allow_hyphen_values = true)]
-    controller_flag: Vec<String>,
+    pub(crate) controller_flag: Vec<String>,
     /// A further flag for the webhook; may repeat
     #[arg(long, value_name = "FLAG", allow_hyphen_values = true)]
     webhook_flag: Vec<String>,

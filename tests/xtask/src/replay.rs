@@ -13,6 +13,9 @@ use vela_tests::material;
 
 use crate::exec::{self, Setup};
 
+/// The version that the recorded controller wrote on every object.
+const RECORDED_VERSION: &str = "v1.11.0-ref";
+
 /// `$1` recorder, `$2` scorer, `$3` cases, `$4` output, `$5` differences, `$6` jobs, then cases.
 const SCRIPT: &str = r#"
 set -eu
@@ -67,6 +70,8 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
     if setup.definitions.is_none() {
         setup.definitions = Some(material.join("recordings/definitions/builtin/definitions.jsonl"));
     }
+    // And by the reference's version, which the hashes of rendered objects cover.
+    setup.controller_flag.insert(0, format!("--advertised-version={RECORDED_VERSION}"));
     let mut command: Vec<OsString> = ["sh", "-c", SCRIPT, "replay"].map(OsString::from).to_vec();
     command.push(material.join("tools/record.py").into());
     command.push(material.join("tools/snap_score.py").into());
