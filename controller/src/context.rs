@@ -101,11 +101,22 @@ impl AllowedTypes {
     }
 }
 
+/// What a complete look at an Application left.
+#[derive(Debug, Clone, Copy)]
+pub struct Settled {
+    /// Everything it depended on; equal means nothing to do.
+    pub seen: u64,
+    /// Until when it rests.
+    pub due: Option<Timestamp>,
+    /// No object changed while it was under way: what was heard meanwhile was its own status.
+    pub alone: bool,
+}
+
 /// What is remembered of an Application between reconciles; losing it costs work, never correctness.
 #[derive(Debug, Default)]
 pub struct AppMemory {
-    /// Everything the last look depended on, and until when it rests; equal means nothing to do.
-    pub settled: Option<(u64, Option<Timestamp>)>,
+    /// What the last complete look left.
+    pub settled: Option<Settled>,
     /// The context of the workflow, as it was written last.
     pub context: Option<crate::application::workflow::store::Kept>,
     /// Patches that changed nothing on the server: not sent again.

@@ -125,6 +125,18 @@ impl Session<'_> {
             .map_err(|errors| messages::dispatch_failed(&messages::errors(&errors)))
     }
 
+    /// Deletes an object for a step. The trackers say so first, or it would be put back.
+    ///
+    /// # Errors
+    /// The API server's answer.
+    pub async fn delete(&mut self, manifest: &Value) -> Result<(), IoError> {
+        let current = self.trackers.current(self.run());
+        let key = ResourceKey::of(manifest, "");
+        let (io, store) = (&*self.ctx.io, &*self.ctx.trackers);
+        self.trackers.record_deleted(io, store, &current, &key).await?;
+        io.delete(&Target::of(manifest), "", None, &self.identity).await
+    }
+
     fn admit(&self, manifests: &[Value]) -> Result<(), String> {
         let current = self.trackers.current(self.run());
         for manifest in manifests {

@@ -37,7 +37,7 @@ use vela_apply::policy::{APPLY_ONCE, ApplyOnce};
 use vela_apply::{Owner, ResourcePolicies};
 use vela_cluster::{IoError, Stored};
 
-use crate::context::Context;
+use crate::context::{Context, Settled};
 use crate::events::About;
 use crate::messages;
 use crate::queue::{Key, Next};
@@ -84,13 +84,14 @@ pub async fn reconcile(ctx: &Context, key: &Key) -> Result<Next, IoError> {
         return give_up(ctx, &app, app.status.clone(), failed).await;
     }
     let memory = ctx.memory(key);
-    let before = fingerprint(ctx, &session, &app).await?;
+    let objects = objects(ctx, &session, &app).await?;
     // What happened while the last look was under way is not part of what that look saw, and definitions never are.
-    let rest = memory.lock().settled.filter(|_| !told && !resolve::follows_definitions(&app));
-    if let Some((known, due)) = rest
-        && known == before
+    let rest = memory.lock().settled;
+    let rest = rest.filter(|rest| (!told || rest.alone) && !resolve::follows_definitions(&app));
+    if let Some(rest) = rest
+        && rest.seen == fingerprint(&app, objects)
     {
-        let left = due.map(|due| Timestamp::now().duration_until(due));
+        let left = rest.due.map(|due| Timestamp::now().duration_until(due));
         match left.map(Duration::try_from) {
             None => return Ok(Next::After(resync(ctx, &app))),
             Some(Ok(left)) if !left.is_zero() => return Ok(Next::After(left)),
@@ -129,9 +130,10 @@ pub async fn reconcile(ctx: &Context, key: &Key) -> Result<Next, IoError> {
             let waits = app.status.workflow.as_ref().is_some_and(|workflow| !workflow.finished);
             let rests = end.settled || (waits && delay.is_some_and(|delay| !delay.is_zero()));
             if rests {
-                let after = fingerprint(ctx, &session, &app).await?;
+                let after = self::objects(ctx, &session, &app).await?;
                 let due = delay.and_then(|delay| Timestamp::now().checked_add(delay).ok());
-                memory.lock().settled = Some((after, due));
+                let (seen, alone) = (fingerprint(&app, after), after == objects);
+                memory.lock().settled = Some(Settled { seen, due, alone });
             }
             Ok(Next::After(delay.unwrap_or_else(|| resync(ctx, &app))))
         }
@@ -206,13 +208,15 @@ fn seconds(time: Timestamp) -> String {
 }
 
 /// Everything a settled Application depends on.
-async fn fingerprint(
-    ctx: &Context,
-    session: &Session<'_>,
-    app: &Application,
-) -> Result<u64, IoError> {
+fn fingerprint(app: &Application, objects: u64) -> u64 {
     let mut hasher = DefaultHasher::new();
-    app.version().hash(&mut hasher);
+    (app.version(), objects).hash(&mut hasher);
+    hasher.finish()
+}
+
+/// The state of everything that belongs to an Application.
+async fn objects(ctx: &Context, session: &Session<'_>, app: &Application) -> Result<u64, IoError> {
+    let mut hasher = DefaultHasher::new();
     for (name, version) in session.trackers.versions() {
         (name, version).hash(&mut hasher);
     }

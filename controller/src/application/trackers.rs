@@ -216,6 +216,34 @@ impl Trackers {
         self.record(io, store, found, fresh, records).await
     }
 
+    /// Notes that a step removes an object: what must live no longer holds it. Objects that no tracker of the present run
+    /// holds need no note.
+    ///
+    /// # Errors
+    /// The API server's answer.
+    pub async fn record_deleted(
+        &mut self,
+        io: &Io,
+        store: &Store<ResourceTracker>,
+        current: &str,
+        key: &vela_apply::ResourceKey,
+    ) -> Result<(), IoError> {
+        let own = Identity::default();
+        for index in 0..self.objects.len() {
+            let Some(object) = self.objects.get(index) else { continue };
+            let holds = Role::parse(&object.spec.type_) == Role::Root
+                || object.metadata.name.as_deref() == Some(current);
+            let records = &object.spec.managed_resources;
+            let held = records.iter().find(|r| tracker::key_of(r) == *key && !r.deleted);
+            let Some(record) = held.filter(|_| holds).cloned() else { continue };
+            let mut object = object.clone();
+            tracker::mark_deleted(&mut object.spec.managed_resources, record);
+            let answer = io.replace(&encode(&object)?, "", false, &own).await?;
+            self.took(store, decode(answer)?);
+        }
+        Ok(())
+    }
+
     async fn record(
         &mut self,
         io: &Io,

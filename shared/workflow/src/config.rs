@@ -64,14 +64,14 @@ pub fn make(
     let mut labels = Map::from_iter([
         (CATALOG.0.to_owned(), json!(CATALOG.1)),
         (TYPE.to_owned(), json!(template.map_or("", |t| t.name))),
-        (SCOPE.to_owned(), json!(template.map_or("", |t| t.scope))),
     ]);
-    let mut annotations = Map::from_iter([
-        (ALIAS.to_owned(), json!("")),
-        (DESCRIPTION.to_owned(), json!("")),
-        (SENSITIVE.to_owned(), json!(template.is_some_and(|t| t.sensitive).to_string())),
-        (TEMPLATE_NAMESPACE.to_owned(), json!(template.map_or("", |t| t.namespace))),
-    ]);
+    let mut annotations =
+        Map::from_iter([ALIAS, DESCRIPTION].map(|key| (key.to_owned(), json!(""))));
+    if let Some(template) = template {
+        labels.insert(SCOPE.to_owned(), json!(template.scope));
+        annotations.insert(SENSITIVE.to_owned(), json!(template.sensitive.to_string()));
+        annotations.insert(TEMPLATE_NAMESPACE.to_owned(), json!(template.namespace));
+    }
     let given = object.remove("metadata").unwrap_or_default();
     for (into, from) in [(&mut labels, "labels"), (&mut annotations, "annotations")] {
         for (key, value) in given.get(from).and_then(Value::as_object).into_iter().flatten() {

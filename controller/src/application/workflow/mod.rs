@@ -231,10 +231,7 @@ fn component_and_place(
 /// Remembers what a component came to.
 fn note(done: &Done, place: &Place, seen: &mut Seen) {
     for object in &done.rendered.objects {
-        let reference = reference(object, place);
-        if !seen.applied.contains(&reference) {
-            seen.applied.push(reference);
-        }
+        seen.note(reference(&object.manifest, &place.cluster));
     }
     seen.services.push(done.status.clone());
 }
@@ -367,11 +364,11 @@ async fn live_workload(session: &Session<'_>, component: &str) -> Option<Value> 
     Some(live.value())
 }
 
-fn reference(object: &Object, place: &Place) -> ClusterObjectReference {
-    let manifest = &object.manifest;
+/// How the status names an object that a step applied.
+fn reference(manifest: &Value, cluster: &str) -> ClusterObjectReference {
     ClusterObjectReference {
         api_version: api_version(manifest).to_owned(),
-        cluster: place.cluster.clone(),
+        cluster: cluster.to_owned(),
         creator: creator::WORKFLOW.to_owned(),
         kind: kind(manifest).to_owned(),
         name: name(manifest).to_owned(),

@@ -1,6 +1,7 @@
 //! `vela/config`: Secrets made from templates, with the identity of the Application.
 
 use serde_json::{Value, json};
+use vela_api::names::label;
 use vela_apply::object::str_at;
 use vela_apply::plan::PatchKind;
 use vela_cluster::Target;
@@ -43,31 +44,40 @@ impl Calling<'_, '_, '_> {
         });
         let limits = &session.ctx.settings.workflow.limits;
         let made = config::make((namespace, name), template, &properties, limits)?;
-        let target = Target::of(&made.secret);
-        match io.get(&target, identity).await {
-            Err(error) if error.is_gone() => {
-                io.create(&made.secret, false, identity).await.map_err(|e| e.to_string())?;
-            }
+        let old = match io.get(&Target::of(&made.secret), identity).await {
+            Err(error) if error.is_gone() => None,
             Err(error) => return Err(error.to_string()),
             Ok(old) => {
                 config::may_replace(&old, &made.secret)?;
-                let body = (PatchKind::Merge, &made.secret);
-                io.patch(&target, "", body, false, identity).await.map_err(|e| e.to_string())?;
+                Some(old)
             }
+        };
+        let mut all = made.objects;
+        all.insert(0, made.secret);
+        // one that somebody else made stays theirs; what a step makes goes with the Application
+        match old.filter(|old| vela_apply::object::label(old, label::APP_NAME).is_none()) {
+            Some(_) => self.change_config(&all).await?,
+            None => self.own(&mut all, "").await?,
         }
-        for object in &made.objects {
-            match io.create(object, false, identity).await {
-                Err(error) if error.is_already_exists() => {
-                    let body = (PatchKind::Merge, object);
-                    let done = io.patch(&Target::of(object), "", body, false, identity).await;
-                    done.map_err(|e| e.to_string())?;
+        Ok(Value::Null)
+    }
+
+    /// Writes over a config that does not belong to an Application.
+    async fn change_config(&self, objects: &[Value]) -> Result<(), String> {
+        let session = &*self.session;
+        let (io, identity) = (&session.ctx.io, &session.identity);
+        for object in objects {
+            let body = (PatchKind::Merge, object);
+            match io.patch(&Target::of(object), "", body, false, identity).await {
+                Err(error) if error.is_gone() => {
+                    io.create(object, false, identity).await.map_err(|e| e.to_string())?;
                 }
                 other => {
                     other.map_err(|e| e.to_string())?;
                 }
             }
         }
-        Ok(Value::Null)
+        Ok(())
     }
 
     async fn config_secret(&mut self, params: &Value) -> Result<Value, String> {
@@ -104,20 +114,18 @@ impl Calling<'_, '_, '_> {
     pub(super) async fn delete_config(&mut self, params: &Value) -> Result<Value, String> {
         let secret = self.config_secret(params).await?;
         config::may_replace(&secret, &secret)?;
-        let session = &*self.session;
-        let (io, identity) = (&session.ctx.io, &session.identity);
         for object in config::objects(&secret) {
-            let target = Target {
-                api_version: text(&object, "apiVersion"),
-                kind: text(&object, "kind"),
-                namespace: text(&object, "namespace"),
-                name: text(&object, "name"),
-            };
-            io.delete(&target, "", None, identity).await.map_err(|e| e.to_string())?;
+            let object = json!({
+                "apiVersion": text(&object, "apiVersion"), "kind": text(&object, "kind"),
+                "metadata": {"namespace": text(&object, "namespace"), "name": text(&object, "name")},
+            });
+            self.session.delete(&object).await.map_err(|e| e.to_string())?;
         }
-        let (namespace, name) = (text(params, "namespace"), text(params, "name"));
-        let target = Target { api_version: "v1", kind: "Secret", namespace, name };
-        io.delete(&target, "", None, identity).await.map_err(|e| e.to_string())?;
+        let secret = json!({
+            "apiVersion": "v1", "kind": "Secret",
+            "metadata": {"namespace": text(params, "namespace"), "name": text(params, "name")},
+        });
+        self.session.delete(&secret).await.map_err(|e| e.to_string())?;
         Ok(Value::Null)
     }
 }

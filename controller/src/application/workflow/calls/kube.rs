@@ -1,6 +1,6 @@
 //! `vela/kube`: objects, with the identity of the Application. What is applied is recorded as the Application's.
 
-use futures::{StreamExt, stream};
+use futures::{FutureExt, StreamExt, stream};
 use serde_json::{Value, json};
 use vela_api::names::label;
 use vela_apply::object::{namespace, set_label, set_namespace};
@@ -11,7 +11,11 @@ use vela_workflow::Reply;
 
 use crate::messages;
 
+use super::super::reference;
 use super::{Calling, Pending, text};
+
+/// Objects read at once.
+const READS_AT_ONCE: usize = 8;
 
 impl Calling<'_, '_, '_> {
     fn only_here(params: &Value) -> Result<(), String> {
@@ -39,22 +43,38 @@ impl Calling<'_, '_, '_> {
         mut objects: Vec<Value>,
         cluster: &str,
     ) -> Result<Vec<Value>, String> {
-        let session = &mut *self.session;
         for object in &mut objects {
             if namespace(object).is_empty() {
                 set_namespace(object, "default");
             }
+            set_label(object, label::APP_CLUSTER, cluster);
+        }
+        self.own(&mut objects, cluster).await?;
+        for object in &objects {
+            self.seen.note(reference(object, cluster));
+        }
+        let session = &*self.session;
+        let mut reads = Vec::with_capacity(objects.len());
+        for object in &objects {
+            let read = async move {
+                let live = session.ctx.io.get(&Target::of(object), &session.identity).await;
+                live.map_err(|error| error.to_string())
+            };
+            reads.push(read.boxed());
+        }
+        let reads = stream::iter(reads).buffered(READS_AT_ONCE);
+        let live: Vec<Result<Value, String>> = reads.collect().await;
+        live.into_iter().collect()
+    }
+
+    /// Applies objects as the Application's: they go with it.
+    pub(super) async fn own(&mut self, objects: &mut [Value], cluster: &str) -> Result<(), String> {
+        let session = &mut *self.session;
+        for object in &mut *objects {
             set_label(object, label::APP_NAME, &session.owner.name);
             set_label(object, label::APP_NAMESPACE, &session.owner.namespace);
         }
-        session.dispatch(&mut objects, cluster).await?;
-        let session = &*session;
-        let read = stream::iter(&objects).then(|object| async move {
-            let live = session.ctx.io.get(&Target::of(object), &session.identity).await;
-            live.map_err(|error| error.to_string())
-        });
-        let live: Vec<Result<Value, String>> = read.collect().await;
-        live.into_iter().collect()
+        session.dispatch(objects, cluster).await
     }
 
     pub(super) async fn read(&mut self, params: &Value) -> Reply {
@@ -111,15 +131,12 @@ impl Calling<'_, '_, '_> {
         if namespace(&value).is_empty() {
             set_namespace(&mut value, "default");
         }
-        let session = &*self.session;
-        let (io, identity) = (&session.ctx.io, &session.identity);
         let done = match (Self::only_here(params), params.get("filter")) {
             (Err(text), _) => Err(text),
-            (Ok(()), None) => {
-                let done = io.delete(&Target::of(&value), "", None, identity).await;
-                done.map_err(|error| error.to_string())
-            }
+            (Ok(()), None) => self.session.delete(&value).await.map_err(|error| error.to_string()),
             (Ok(()), Some(filter)) => {
+                let session = &*self.session;
+                let (io, identity) = (&session.ctx.io, &session.identity);
                 let selector = selector(filter.get("matchingLabels"));
                 let (api_version, kind) = (text(&value, "apiVersion"), text(&value, "kind"));
                 let within = text(filter, "namespace");

@@ -47,6 +47,15 @@ pub(super) struct Seen {
     pub(super) restart_at: Option<jiff::Timestamp>,
 }
 
+impl Seen {
+    /// Remembers an object that was dispatched.
+    pub(super) fn note(&mut self, reference: ClusterObjectReference) {
+        if !self.applied.contains(&reference) {
+            self.applied.push(reference);
+        }
+    }
+}
+
 /// A step while its calls are carried out.
 pub(super) struct Calling<'a, 's, 'c> {
     pub(super) session: &'a mut Session<'s>,
