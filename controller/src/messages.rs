@@ -220,6 +220,12 @@ pub(crate) fn no_such_cluster(cluster: &str) -> String {
     format!("no such cluster {cluster:?}")
 }
 
+/// An environment that chooses its place by labels, where only names are known.
+#[must_use]
+pub(crate) fn environment_by_labels(environment: &str, selector: &str) -> String {
+    format!("environment {environment}: {selector} does not select by labels, name the place")
+}
+
 /// Drift was repaired.
 #[must_use]
 pub(crate) fn drift_repaired(object: &str, manager: &str) -> String {

@@ -106,7 +106,8 @@ pub async fn reconcile(ctx: &Context, key: &Key) -> Result<Next, IoError> {
             Err(error) if error.is_gone() => finalize::gone(&mut session, &app, fresh).await,
             other => other,
         },
-        Ok(end) => {
+        Ok(mut end) => {
+            restart::plan_next(&app, &mut end.status, now);
             let stored = match finalize::write_status(ctx, &app, &end.status).await {
                 Ok(stored) => stored,
                 // The Application changed meanwhile: its change is what counts.

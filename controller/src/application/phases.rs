@@ -169,7 +169,7 @@ pub(super) async fn run(
             Err(text) => return Err((status, Failed::executing(text))),
         };
         let ran = workflow::pass(session, &run, engine, &mut store, now).await;
-        let workflow::Ran { progress, services, applied, ran, restart_at } = ran;
+        let workflow::Ran { progress, services, applied, ran, decisions, restart_at } = ran;
         // what the status will say must not outlive what it rests on
         if let Err(error) = store.commit(ran).await {
             let text = messages::context_not_stored(&error.to_string());
@@ -177,6 +177,9 @@ pub(super) async fn run(
         }
         if let Some(at) = restart_at {
             status.workflow_restart_scheduled_at = Some(vela_api::condition::seconds(at));
+        }
+        for decision in decisions {
+            decision.put(&mut status.policy_status);
         }
         for service in services {
             status::put_service(&mut status.services, service);

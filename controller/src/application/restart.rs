@@ -46,6 +46,18 @@ pub async fn schedule(
     Ok(due_in_future(status, now))
 }
 
+/// A run that ended plans the next one, where the annotation asks for runs again and again.
+pub fn plan_next(app: &Application, status: &mut AppStatus, now: Timestamp) {
+    let text = revision::annotation(&app.metadata, annotation::RESTART_WORKFLOW);
+    let ended = status.workflow.as_ref().is_some_and(|workflow| workflow.finished);
+    if ended
+        && status.workflow_restart_scheduled_at.is_none()
+        && let Some((at, false)) = read(text, status, now)
+    {
+        status.workflow_restart_scheduled_at = Some(seconds(at));
+    }
+}
+
 pub(super) fn due_in_future(status: &AppStatus, now: Timestamp) -> Option<Timestamp> {
     status.workflow_restart_scheduled_at.as_ref().map(|at| at.0).filter(|at| *at > now)
 }
@@ -117,6 +129,21 @@ mod tests {
         assert_eq!(read("1m", &status, at(500)), Some((at(160), false)));
         assert_eq!(read("1m", &AppStatus::default(), at(500)), Some((at(560), false)));
         assert_eq!(read("soon", &status, at(1)), None);
+    }
+
+    #[test]
+    fn a_run_that_ended_plans_the_next() {
+        let mut app = Application::default();
+        let planned = |app: &Application, mut status: AppStatus| {
+            plan_next(app, &mut status, at(500));
+            status.workflow_restart_scheduled_at.map(|at| at.0)
+        };
+        assert_eq!(planned(&app, finished(100, None)), None);
+        let value = (annotation::RESTART_WORKFLOW.to_owned(), "1m".to_owned());
+        app.metadata.annotations = Some(std::collections::BTreeMap::from([value]));
+        assert_eq!(planned(&app, finished(100, None)), Some(at(160)));
+        assert_eq!(planned(&app, finished(100, Some(700))), Some(at(700)));
+        assert_eq!(planned(&app, AppStatus::default()), None);
     }
 
     #[test]

@@ -38,6 +38,7 @@ pub fn steps(
     let steps = written
         .or_else(|| referenced.map(|w| w.steps.clone()).filter(|steps| !steps.is_empty()))
         .or_else(|| deploy_steps(app))
+        .or_else(|| environment_steps(app))
         .unwrap_or_else(|| app.spec.components.iter().map(apply_component_step).collect());
     let mode = workflow
         .and_then(|w| w.mode.clone())
@@ -92,6 +93,26 @@ fn deploy_steps(app: &Application) -> Option<Vec<WorkflowStep>> {
     }
     let refers = app.spec.components.iter().any(|c| c.type_ == "ref-objects");
     (refers || !overrides.is_empty()).then(|| vec![deploy("deploy".to_owned(), overrides)])
+}
+
+/// One `deploy2env` for each environment of the `env-binding` policies.
+fn environment_steps(app: &Application) -> Option<Vec<WorkflowStep>> {
+    let mut steps = Vec::new();
+    for (index, policy) in app.spec.policies.iter().enumerate() {
+        let properties = policy.properties.as_ref().filter(|_| policy.type_ == "env-binding");
+        let Some(properties) = properties.map(RawExtension::to_value) else { continue };
+        let name = policy_name(policy, index);
+        let environments = properties.get("envs").and_then(Value::as_array).into_iter().flatten();
+        for environment in environments.filter_map(|one| one.get("name")?.as_str()) {
+            steps.push(WorkflowStep {
+                name: format!("deploy-{name}-{environment}"),
+                type_: "deploy2env".to_owned(),
+                properties: Some(RawExtension::new(&json!({ "policy": name, "env": environment }))),
+                ..WorkflowStep::default()
+            });
+        }
+    }
+    (!steps.is_empty()).then_some(steps)
 }
 
 fn apply_component_step(component: &ApplicationComponent) -> WorkflowStep {
@@ -249,6 +270,10 @@ mod tests {
         let overridden =
             app(json!({"components": components, "policies": [{"name": "o", "type": "override"}]}));
         assert_eq!(names(&overridden), ["deploy:deploy"]);
+        let bound = app(json!({"components": components, "policies": [
+            {"name": "e", "type": "env-binding", "properties": {"envs": [{"name": "test"}, {"name": "prod"}]}}
+        ]}));
+        assert_eq!(names(&bound), ["deploy-e-test:deploy2env", "deploy-e-prod:deploy2env"]);
         let mode_only = app(
             json!({"components": components, "workflow": {"mode": {"subSteps": "StepByStep"}}}),
         );

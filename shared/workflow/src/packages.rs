@@ -39,10 +39,95 @@ pub fn packages() -> Packages {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use serde_json::{Value, json};
 
     #[test]
     fn the_template_of_suspend_compiles() {
         assert!(crate::compile(SUSPEND).is_ok());
+    }
+
+    /// One cloud resource in one environment; its Secret is there or not.
+    struct Cloud {
+        secret: bool,
+        calls: Vec<String>,
+    }
+
+    impl crate::Providers for Cloud {
+        fn call(&mut self, call: &crate::ProviderCall<'_>) -> crate::Reply {
+            let at = |path: &str| {
+                let found = call.params.pointer(path).and_then(Value::as_str);
+                found.unwrap_or_default().to_owned()
+            };
+            let place = at("/value/metadata/namespace") + "/" + &at("/value/metadata/name");
+            let name = if call.function == "component-apply" { at("/value/name") } else { place };
+            self.calls.push(format!("{} {name}", call.function));
+            let db = json!({"name": "db", "type": "rds", "properties": {
+                "size": 1, "writeConnectionSecretToRef": {"name": "conn"}}});
+            let web = json!({"name": "web", "type": "webservice"});
+            crate::Reply::Returns(match call.function {
+                "load-policies" => json!({"value": {"p": {"name": "p", "type": "env-binding",
+                    "properties": {"envs": [{"name": "test"}]}}}}),
+                "make-placement-decisions" => {
+                    json!({"outputs": {"decisions": [{"cluster": "local", "namespace": "n"}]}})
+                }
+                "patch-application" => json!({"outputs": {"spec": {"components": [db, web]}}}),
+                "load-terraform-components" => json!({"outputs": {"components": [db]}}),
+                "read" if self.secret => {
+                    json!({"value": {"type": "Opaque", "data": {"password": "cHc="}}})
+                }
+                "read" => json!({"err": "not found"}),
+                _ => Value::Null,
+            })
+        }
+    }
+
+    fn cloud(step: &str, secret: bool) -> (String, Vec<String>) {
+        let template = format!(
+            "import \"vela/op\"\napp: op.#{step} & {{env: \"test\", policy: \"\", namespace: \"home\", name: \"app\", \
+             if parameter.placements != _|_ {{placements: parameter.placements}}}}\n"
+        );
+        let program = crate::compile(&template).unwrap();
+        let limits = crate::Limits::default();
+        let step = crate::StepRun {
+            id: "id",
+            previous: None,
+            context: &json!({}),
+            parameter: &if step == "ShareCloudResource" {
+                json!({"placements": [{"namespace": "other"}]})
+            } else {
+                json!({})
+            },
+            outputs: &[],
+            now: jiff::Timestamp::UNIX_EPOCH,
+            limits: &limits,
+        };
+        let mut providers = Cloud { secret, calls: Vec::new() };
+        let mut notes = crate::Notes::new();
+        let result =
+            crate::run(&program, &step, &serde_json::Map::new(), &mut notes, &mut providers);
+        let outcome = result.outcome;
+        (format!("{:?}: {}", outcome.verdict, outcome.message), providers.calls)
+    }
+
+    #[test]
+    fn cloud_resources_are_made_once_for_an_environment_and_their_secrets_shared() {
+        let prepared = [
+            "load-policies /",
+            "make-placement-decisions /",
+            "patch-application /",
+            "load-terraform-components /",
+        ];
+        let with = |more: &[&'static str]| [&prepared, more].concat();
+        let (verdict, calls) = cloud("DeployCloudResource", false);
+        assert_eq!(verdict, "Wait: waiting for Secret conn-test of component db");
+        assert_eq!(calls, with(&["component-apply db-test", "read home/conn-test"]));
+        let (verdict, calls) = cloud("DeployCloudResource", true);
+        assert_eq!(verdict, "Succeeded: ");
+        let copied = ["component-apply db-test", "read home/conn-test", "apply n/conn"];
+        assert_eq!(calls, with(&copied));
+        let (verdict, calls) = cloud("ShareCloudResource", true);
+        assert_eq!(verdict, "Succeeded: ");
+        assert_eq!(calls, with(&["read home/conn-test", "apply other/conn"]));
     }
 
     #[test]

@@ -49,6 +49,8 @@ pub struct Ran {
     pub applied: Vec<ClusterObjectReference>,
     /// Whether any step was looked at.
     pub ran: bool,
+    /// Where environments were placed.
+    pub(in crate::application) decisions: Vec<calls::Decision>,
     /// When a step asked for the workflow to run again.
     pub restart_at: Option<Timestamp>,
 }
@@ -115,8 +117,8 @@ pub async fn pass(
     let saved = store.saved_mut();
     saved.memory = progress.memory.clone();
     saved.variables.clone_from(&progress.variables);
-    let Seen { services, applied, restart_at } = seen;
-    Ran { progress, services, applied, ran, restart_at }
+    let Seen { services, applied, decisions, restart_at } = seen;
+    Ran { progress, services, applied, ran, decisions, restart_at }
 }
 
 /// `context` of conditions, inputs and templates.

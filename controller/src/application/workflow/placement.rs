@@ -62,6 +62,12 @@ struct TraitPatch {
 }
 
 #[derive(Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+struct Selector {
+    components: Vec<String>,
+}
+
+#[derive(Debug, Default, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields, default)]
 struct Replication {
     keys: Vec<String>,
@@ -147,6 +153,22 @@ pub fn place(named: &Named<'_>, names: &[String]) -> Result<Placed, String> {
         components = replicated(components, &replication)?;
     }
     Ok(Placed { components, places })
+}
+
+/// The components of an environment: patched and selected as an `env-binding` policy says.
+///
+/// # Errors
+/// A patch or a selector that cannot be read.
+pub fn of_environment(
+    app: &Application,
+    environment: &str,
+    patch: Option<&Value>,
+    selector: Option<&Value>,
+) -> Result<Vec<ApplicationComponent>, String> {
+    let mut policy: Override = read(patch.cloned(), environment)?;
+    let selector: Selector = read(selector.cloned(), environment)?;
+    policy.selector = selector.components;
+    Ok(overridden(app.spec.components.clone(), policy))
 }
 
 /// Selected components are made once for each key; they come last.

@@ -3,6 +3,7 @@
 mod config;
 mod deploy;
 mod email;
+mod environment;
 mod http;
 mod kube;
 mod metrics;
@@ -21,6 +22,7 @@ use vela_workflow::{Outcome, Reply};
 use crate::application::dispatch::Session;
 use crate::messages;
 
+pub(in crate::application) use environment::Decision;
 pub(super) use kube::selector;
 
 use super::Run;
@@ -43,6 +45,8 @@ pub(super) struct Seen {
     pub(super) services: Vec<ComponentStatus>,
     /// Objects that were dispatched.
     pub(super) applied: Vec<ClusterObjectReference>,
+    /// Where environments were placed.
+    pub(super) decisions: Vec<Decision>,
     /// When a step asked for the workflow to run again.
     pub(super) restart_at: Option<jiff::Timestamp>,
 }
@@ -135,6 +139,8 @@ impl Calling<'_, '_, '_> {
             ("multicluster" | "op", "get-placements-from-topology-policies") => {
                 self.placements(&call.params).into()
             }
+            ("op", "make-placement-decisions") => self.decide_placement(&call.params).into(),
+            ("op", "patch-application") => self.patch_application(&call.params).into(),
             ("terraform" | "op", "load-terraform-components") => self.terraform_components().into(),
             ("terraform" | "op", "get-connection-status") => {
                 self.connection_status(&call.params).into()
