@@ -137,6 +137,8 @@ pub mod annotation {
     pub const AUTO_UPDATE: &str = "app.oam.dev/autoUpdate";
     /// Restart the workflow: `true`, a time, or a duration.
     pub const RESTART_WORKFLOW: &str = "app.oam.dev/restart-workflow";
+    /// How long steps may wait without progress: `10m`, and `10m, step=1h` for single ones. Not in the reference.
+    pub const PROGRESS_DEADLINE: &str = "app.oam.dev/progress-deadline";
     /// Resync period of this Application.
     pub const RECONCILE_INTERVAL: &str = "app.oam.dev/reconcile-interval";
     /// Name for `context.workflowName`.

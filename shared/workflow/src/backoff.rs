@@ -19,6 +19,8 @@ pub struct Counters {
     pub looks: u32,
     /// The message at the last look; a new one starts the count again.
     pub message: String,
+    /// When what the step waits for changed last; kept for steps with a progress deadline.
+    pub progress: Option<Timestamp>,
 }
 
 /// Counters by step id.
@@ -33,9 +35,27 @@ impl Memory {
         self.steps.iter().map(|(id, counters)| (id.as_str(), counters))
     }
 
-    /// Puts back what was stored.
-    pub fn restore(&mut self, id: &str, counters: Counters) {
-        self.steps.insert(id.to_owned(), counters);
+    /// The counters of a step, to put back what was stored.
+    pub fn of(&mut self, id: &str) -> &mut Counters {
+        self.steps.entry(id.to_owned()).or_default()
+    }
+
+    /// Takes note of whether what a step waits for changed; returns when it changed last.
+    pub(crate) fn progress(&mut self, id: &str, changed: bool, now: Timestamp) -> Timestamp {
+        let counters = self.of(id);
+        let since = counters.progress.filter(|_| !changed).unwrap_or(now);
+        counters.progress = Some(since);
+        since
+    }
+
+    /// When what a step waits for changed last.
+    pub(crate) fn progress_of(&self, id: &str) -> Option<Timestamp> {
+        self.steps.get(id)?.progress
+    }
+
+    /// Failed attempts of a step so far.
+    pub(crate) fn failures(&self, id: &str) -> u32 {
+        self.steps.get(id).map_or(0, |counters| counters.failures)
     }
 
     pub(crate) fn look(&mut self, id: &str, message: &str) {
@@ -106,7 +126,7 @@ mod tests {
 
     fn seconds(looks: u32, phase: Phase) -> u64 {
         let mut memory = Memory::default();
-        memory.restore("a", Counters { looks, ..Counters::default() });
+        memory.of("a").looks = looks;
         let step = StepStatus {
             id: "a".into(),
             name: "a".into(),

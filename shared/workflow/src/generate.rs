@@ -4,12 +4,14 @@
 use serde_json::{Map, Value, json};
 use vela_api::RawExtension;
 use vela_api::application::{AppPolicy, Application, ApplicationComponent};
+use vela_api::names::annotation;
 use vela_api::workflow::{
     InputItem, OutputItem, Workflow as WorkflowObject, WorkflowExecuteMode, WorkflowStep,
 };
 
 use crate::messages;
 use crate::model::{Input, Mode, Output, Step, Workflow};
+use crate::progress;
 
 /// The type of the step that applies one component.
 pub const APPLY_COMPONENT: &str = "apply-component";
@@ -128,14 +130,21 @@ fn apply_component_step(component: &ApplicationComponent) -> WorkflowStep {
 /// The workflow of an Application.
 ///
 /// # Errors
-/// As [`steps`]; a step that applies a component that does not exist, or that depends on one.
+/// As [`steps`]; a step that applies a component that does not exist, or that depends on one; a progress deadline that
+/// cannot be meant.
 pub fn workflow(
     app: &Application,
     referenced: Option<&WorkflowObject>,
 ) -> Result<Workflow, GenerateError> {
     let (steps, mode, sub_mode) = steps(app, referenced)?;
     let steps = steps.iter().map(|step| model(app, step)).collect::<Result<_, _>>()?;
-    Ok(Workflow { mode, sub_mode, steps })
+    let mut workflow = Workflow { mode, sub_mode, steps };
+    let annotations = app.metadata.annotations.as_ref();
+    if let Some(text) = annotations.and_then(|all| all.get(annotation::PROGRESS_DEADLINE)) {
+        let deadlines = progress::read(text).map_err(GenerateError)?;
+        progress::put(&deadlines, &mut workflow).map_err(GenerateError)?;
+    }
+    Ok(workflow)
 }
 
 fn model(app: &Application, step: &WorkflowStep) -> Result<Step, GenerateError> {
@@ -151,6 +160,7 @@ fn model(app: &Application, step: &WorkflowStep) -> Result<Step, GenerateError> 
         alias: text("name").or_else(|| text("component")),
         condition: step.if_.as_str().into(),
         timeout: Some(step.timeout.clone()).filter(|t| !t.is_empty()),
+        progress_deadline: None,
         depends_on: step.depends_on.clone(),
         inputs: step.inputs.iter().map(input).collect(),
         outputs: step.outputs.iter().map(output).collect(),

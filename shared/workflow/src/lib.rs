@@ -35,6 +35,7 @@ mod model;
 pub mod operation;
 mod packages;
 mod pass;
+pub mod progress;
 mod status;
 mod step;
 pub mod store;

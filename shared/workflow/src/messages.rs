@@ -248,3 +248,47 @@ pub const CONFIG_TEMPLATE_CHANGED: &str = "the template of the config can not be
 
 /// A config that would be another type of Secret.
 pub const CONFIG_TYPE_CHANGED: &str = "the secret type of the config can not be changed";
+
+/// A progress deadline that is no positive duration.
+#[must_use]
+pub fn bad_deadline(text: &str) -> String {
+    format!(
+        "annotation app.oam.dev/progress-deadline: {text:?} is neither a duration such as 10m, nor step=10m or step=off"
+    )
+}
+
+/// A progress deadline for a step that is not there.
+#[must_use]
+pub fn deadline_without_step(name: &str) -> String {
+    format!("annotation app.oam.dev/progress-deadline: there is no step {name:?}")
+}
+
+/// A step that waited longer than its progress deadline without any change.
+#[must_use]
+pub fn no_progress(deadline: &str, since: &str, waits_for: &str) -> String {
+    let what = if waits_for.is_empty() { "" } else { ": " };
+    format!("no progress for {deadline}, nothing changed since {since}{what}{waits_for}")
+}
+
+/// What a running workflow waits for: a step, since when, and when it is looked at again at the latest.
+#[must_use]
+pub fn waits(step: &str, others: usize, since: &str, again: &str) -> String {
+    let more = match others {
+        0 => String::new(),
+        1 => " and 1 more step".to_owned(),
+        others => format!(" and {others} more steps"),
+    };
+    format!("waiting for step {step}{more} since {since}, looked at again by {again}")
+}
+
+/// A step that failed and is tried again.
+#[must_use]
+pub fn tries_again(step: &str, failures: u32, most: u32, again: &str) -> String {
+    format!("step {step} failed {failures} of {most} times, tried again by {again}")
+}
+
+/// A workflow that goes on by itself.
+#[must_use]
+pub fn suspended_until(step: &str, until: &str) -> String {
+    format!("suspended at step {step}, goes on at {until}")
+}

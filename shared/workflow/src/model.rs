@@ -1,6 +1,7 @@
 //! What a workflow is: steps, their conditions and the order they run in.
 
 use serde_json::{Map, Value};
+use vela_gocompat::duration::Duration as GoDuration;
 
 /// How the steps of one level follow each other.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -116,6 +117,8 @@ pub struct Step {
     pub condition: If,
     /// A Go duration.
     pub timeout: Option<String>,
+    /// How long it may wait without any change of what it waits for.
+    pub progress_deadline: Option<GoDuration>,
     /// Names of steps that must be finished first.
     pub depends_on: Vec<String>,
     /// Values it waits for.

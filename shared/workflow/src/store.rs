@@ -4,11 +4,12 @@
 //! |---|---|
 //! | `vars` | variables, as CUE text |
 //! | `<step id>.failedTimes` | failed attempts so far, while the step is repeated |
+//! | `<step id>.progressTime` | when what the step waits for changed last, where it has a progress deadline |
 //! | `<step id>.<path>.effect` | an outside effect of the step: intended, or done with its outcome |
 //! | `<step id>.outcome` | what a finished step with outside effects came to |
 //! | any other | notes: timestamps of suspensions and checks, `logConfig` |
 //!
-//! The names of the reference's keys are kept; the third to fifth are ours (compatibility note
+//! The names of the reference's keys are kept; the second to fifth are ours (compatibility note
 //! workflow-6): losing them with a process would repeat what must not be repeated.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -16,13 +17,14 @@ use std::collections::{BTreeMap, BTreeSet};
 use cue_syntax::{ParseLimits, quote, quote_label};
 use serde_json::{Map, Value};
 
-use crate::backoff::{Counters, Memory};
+use crate::backoff::Memory;
 use crate::model::{Step, Workflow};
 use crate::status::Status;
 use crate::step::Notes;
 
 const VARS: &str = "vars";
 const FAILED_TIMES: &str = ".failedTimes";
+const PROGRESS_TIME: &str = ".progressTime";
 
 /// Variables, notes and counters of a run.
 #[derive(Debug, Clone, Default, PartialEq)]
@@ -46,8 +48,9 @@ impl Saved {
             if key == VARS {
                 saved.variables = read_variables(text, limits)?;
             } else if let Some(id) = key.strip_suffix(FAILED_TIMES) {
-                let failures = text.trim().parse().unwrap_or(0);
-                saved.memory.restore(id, Counters { failures, ..Counters::default() });
+                saved.memory.of(id).failures = text.trim().parse().unwrap_or(0);
+            } else if let Some(id) = key.strip_suffix(PROGRESS_TIME) {
+                saved.memory.of(id).progress = text.trim().parse().ok();
             } else {
                 saved.notes.insert(key.clone(), text.clone());
             }
@@ -59,8 +62,13 @@ impl Saved {
     #[must_use]
     pub fn data(&self) -> BTreeMap<String, String> {
         let mut data = self.notes.clone();
-        for (id, counters) in self.memory.iter().filter(|(_, counters)| counters.failures > 0) {
-            data.insert(format!("{id}{FAILED_TIMES}"), counters.failures.to_string());
+        for (id, counters) in self.memory.iter() {
+            if counters.failures > 0 {
+                data.insert(format!("{id}{FAILED_TIMES}"), counters.failures.to_string());
+            }
+            if let Some(time) = counters.progress {
+                data.insert(format!("{id}{PROGRESS_TIME}"), time.to_string());
+            }
         }
         data.insert(VARS.to_owned(), print_variables(&self.variables));
         data
@@ -211,7 +219,8 @@ mod tests {
             ..Saved::default()
         };
         saved.notes.insert("id.s.suspendTimeStamp".into(), "2026-01-01T00:00:00Z".into());
-        saved.memory.restore("id", Counters { failures: 3, ..Counters::default() });
+        saved.memory.of("id").failures = 3;
+        saved.memory.of("id").progress = Some(jiff::Timestamp::UNIX_EPOCH);
         let read = Saved::read(&saved.data(), &cue::Limits::default()).unwrap();
         assert_eq!(read, saved);
         assert_eq!(read.data(), saved.data());

@@ -704,8 +704,13 @@ impl<'a> Pass<'a> {
         match verdict {
             Verdict::Succeeded => (Phase::Succeeded, Reason::None, message),
             Verdict::Wait => {
+                let message = kept(message);
+                if let Some(text) = self.without_progress(attempt, &message) {
+                    self.status.terminated = true;
+                    return (Phase::Failed, Reason::Timeout, text);
+                }
                 self.waiting = true;
-                (Phase::Running, Reason::Wait, kept(message))
+                (Phase::Running, Reason::Wait, message)
             }
             Verdict::Suspend => (Phase::Suspending, Reason::Suspend, kept(message)),
             Verdict::Fail(reason) => {
@@ -728,6 +733,17 @@ impl<'a> Pass<'a> {
                 }
             }
         }
+    }
+
+    /// What a step says that waited longer than it may without any change.
+    fn without_progress(&mut self, attempt: &Attempt, message: &str) -> Option<String> {
+        let deadline = self.step(attempt.place)?.progress_deadline?;
+        let known = attempt.previous.as_ref();
+        let same = known.is_some_and(|p| p.phase == Phase::Running && p.message == message);
+        let now = self.facts.now;
+        let since = self.memory.progress(&attempt.id, !same, now);
+        let over = now > saturating_add(since, deadline);
+        over.then(|| messages::no_progress(&deadline.to_string(), &whole_seconds(since), message))
     }
 
     /// The phase of a group follows from its sub-steps.
@@ -791,6 +807,9 @@ impl<'a> Pass<'a> {
         let phase = self.phase();
         self.status.phase = phase;
         let again = self.again(phase);
+        if self.status.message.is_empty() {
+            self.status.message = self.explained(phase, again).unwrap_or_default();
+        }
         if phase == WorkflowPhase::Suspending && self.failed_after_retries {
             self.memory.forget_all();
         }
@@ -801,6 +820,29 @@ impl<'a> Pass<'a> {
             variables: self.facts.variables,
             again,
         }
+    }
+
+    /// What a workflow waits for, since when, and when it is looked at again.
+    fn explained(&self, phase: WorkflowPhase, again: Option<Duration>) -> Option<String> {
+        let leaves = || self.status.all().filter(|s| s.sub_steps.is_empty());
+        if phase == WorkflowPhase::Suspending {
+            let timed = leaves()
+                .filter(|s| s.phase == Phase::Suspending)
+                .filter_map(|s| Some((*self.facts.resume_at.get(&s.id)?, s.name.as_str())));
+            let (until, step) = timed.min()?;
+            return Some(messages::suspended_until(step, &whole_seconds(until)));
+        }
+        let again = again.filter(|_| phase == WorkflowPhase::Executing)?;
+        let again = whole_seconds(self.facts.now.saturating_add(again).unwrap_or(self.facts.now));
+        let waiting = || leaves().filter(|s| s.phase == Phase::Running);
+        let longest = waiting().min_by_key(|s| s.first_execute_time);
+        if let Some((step, since)) = longest.and_then(|s| Some((s, s.first_execute_time?))) {
+            let others = waiting().count() - 1;
+            return Some(messages::waits(&step.name, others, &whole_seconds(since), &again));
+        }
+        let failed = leaves().find(|s| s.phase == Phase::Failed && s.reason == Reason::Execute)?;
+        let (failures, most) = (self.memory.failures(&failed.id), self.options.max_error_retries);
+        Some(messages::tries_again(&failed.name, failures, most.saturating_add(1), &again))
     }
 
     fn phase(&self) -> WorkflowPhase {
@@ -835,10 +877,17 @@ impl<'a> Pass<'a> {
             .filter_map(|s| Some(backoff::until(now, *self.facts.resume_at.get(&s.id)?)));
         match phase {
             WorkflowPhase::Executing => {
+                let deadlines = self.status.all().filter_map(|status| {
+                    let step = self.find_step(&status.name)?;
+                    let deadline =
+                        step.progress_deadline.filter(|_| status.phase == Phase::Running)?;
+                    let since = self.memory.progress_of(&status.id)?;
+                    Some(backoff::until(now, saturating_add(since, deadline)))
+                });
                 let caps =
                     Caps { wait: self.options.max_wait, failed: self.options.max_failed_wait };
                 let delay = backoff::delay(&self.memory, &self.status, caps);
-                Some(timeouts.fold(delay, Duration::min))
+                Some(timeouts.chain(deadlines).fold(delay, Duration::min))
             }
             WorkflowPhase::Suspending if self.cut_short => Some(Duration::ZERO),
             WorkflowPhase::Suspending => timeouts.chain(resumes).min(),
@@ -1015,6 +1064,11 @@ fn failure_of_group(subs: &[StepStatus]) -> Reason {
         Reason::Output,
     ];
     weights.into_iter().find(|reason| has(*reason)).unwrap_or_default()
+}
+
+/// A time as the status shows it.
+fn whole_seconds(time: Timestamp) -> String {
+    Timestamp::from_second(time.as_second()).unwrap_or(time).to_string()
 }
 
 fn saturating_add(time: Timestamp, duration: GoDuration) -> Timestamp {

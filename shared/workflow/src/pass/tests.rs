@@ -280,3 +280,64 @@ fn an_empty_workflow_has_succeeded() {
     let workflow = Workflow::new(Mode::Dag, vec![]);
     assert_eq!(World::default().look(&workflow).0, WorkflowPhase::Succeeded);
 }
+
+#[test]
+fn a_step_without_progress_fails_at_its_deadline() {
+    let mut workflow = Workflow::new(Mode::StepByStep, steps(&["a", "b"]));
+    workflow.steps[0].progress_deadline = "10s".parse().ok();
+    let mut world = World::default();
+    world.answers.insert("a", Outcome::of(Verdict::Wait, "1 of 3 is ready"));
+    world.look(&workflow);
+    world.clock = 8;
+    assert_eq!(world.look(&workflow).0, WorkflowPhase::Executing);
+    // what changes is progress, and a look is due at the deadline
+    world.answers.insert("a", Outcome::of(Verdict::Wait, "2 of 3 are ready"));
+    world.clock = 9;
+    assert_eq!(world.look(&workflow), (WorkflowPhase::Executing, Some(Duration::from_secs(1))));
+    world.clock = 19;
+    assert_eq!(world.look(&workflow).0, WorkflowPhase::Executing);
+    world.clock = 20;
+    assert_eq!(world.look(&workflow), (WorkflowPhase::Failed, None));
+    assert_eq!(world.steps(), "a=failed/Timeout b=skipped/Skip");
+    let said = "no progress for 10s, nothing changed since 2023-11-14T22:13:29Z: 2 of 3 are ready";
+    assert_eq!(world.status.steps[0].message, said);
+}
+
+#[test]
+fn the_deadline_outlives_the_process() {
+    let mut workflow = Workflow::new(Mode::StepByStep, steps(&["a"]));
+    workflow.steps[0].progress_deadline = "10s".parse().ok();
+    let mut world = World::answering(&[("a", Verdict::Wait)]);
+    world.look(&workflow);
+    let saved = crate::Saved { memory: std::mem::take(&mut world.memory), ..Default::default() };
+    let read = crate::Saved::read(&saved.data(), &cue::Limits::default()).unwrap();
+    world.memory = read.memory;
+    world.clock = 11;
+    assert_eq!(world.look(&workflow).0, WorkflowPhase::Failed);
+}
+
+#[test]
+fn a_running_workflow_says_what_it_waits_for() {
+    let said = |answers: &[(&'static str, Verdict)], mode: Mode| {
+        let workflow = Workflow::new(mode, steps(&["a", "b", "c"]));
+        let mut world = World::answering(answers);
+        world.look(&workflow);
+        world.clock = 5;
+        world.look(&workflow);
+        world.status.message
+    };
+    assert_eq!(
+        said(&[("b", Verdict::Wait)], Mode::StepByStep),
+        "waiting for step b since 2023-11-14T22:13:20Z, looked at again by 2023-11-14T22:13:26Z"
+    );
+    assert_eq!(
+        said(&[("a", Verdict::Wait), ("c", Verdict::Wait)], Mode::Dag),
+        "waiting for step a and 1 more step since 2023-11-14T22:13:20Z, looked at again by 2023-11-14T22:13:26Z"
+    );
+    assert_eq!(
+        said(&[("a", Verdict::Error)], Mode::StepByStep),
+        "step a failed 2 of 11 times, tried again by 2023-11-14T22:13:26Z"
+    );
+    assert_eq!(said(&[("a", Verdict::Suspend)], Mode::StepByStep), "");
+    assert_eq!(said(&[], Mode::StepByStep), "");
+}
