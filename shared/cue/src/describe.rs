@@ -3,6 +3,7 @@
 use crate::api::{Evaluation, Marker, Node};
 use crate::error::{Class, Error};
 use crate::eval::{ArcKind, Func, Machine, Mode, Val, Vid};
+use crate::ir::Expr;
 use crate::kind::Kind;
 use crate::label::LabelKind;
 use crate::value::Value;
@@ -20,7 +21,10 @@ pub struct Description {
     pub form: Option<Form>,
     /// The error of the node, or what the errors below make of it.
     pub error: Option<Error>,
-    /// The texts of the expressions that define the node, if it is incomplete.
+    /// How many further errors there are, as of the alternatives of a disjunction.
+    pub more: usize,
+    /// The texts of the expressions that define the node, if it is incomplete; the number as it is
+    /// written if it is nothing but that.
     pub sources: Vec<EcoString>,
     /// All fields and elements in order, optional, hidden and definitions included.
     pub arcs: Vec<Arc>,
@@ -51,6 +55,8 @@ pub enum Form {
     Bound(&'static str, Box<Self>),
     /// A validator: its name and arguments.
     Call(EcoString, Vec<Self>),
+    /// A function that is not called.
+    Function(EcoString),
     /// Several constraints together.
     All(Vec<Self>),
     /// Alternatives, with whether each is a default.
@@ -85,9 +91,11 @@ impl Machine<'_> {
             _ => None,
         };
         let error = vertex.error.or(incomplete);
+        let mut more = 0;
         let mut error = error.and_then(|e| {
             let mut list = Vec::new();
             self.public(e, &mut list);
+            more = list.len().saturating_sub(1);
             list.into_iter().next()
         });
         if let Some(class) = self.class_below(v, &mut Vec::new()) {
@@ -107,7 +115,7 @@ impl Machine<'_> {
                 }
             }
             let kind = Kind::BOTTOM;
-            return Description { kind, closed: false, form: None, error, sources, arcs };
+            return Description { kind, closed: false, form: None, error, more, sources, arcs };
         }
         let alts = self.v(v).extra.as_ref().map(|x| x.alts.clone()).unwrap_or_default();
         let form = if alts.is_empty() {
@@ -146,11 +154,13 @@ impl Machine<'_> {
                 closed,
                 form: Some(Form::Any(described)),
                 error,
+                more,
                 sources: Vec::new(),
                 arcs: Vec::new(),
             };
         };
-        Description { kind, closed, form, error, sources: Vec::new(), arcs }
+        let sources = self.number_as_written(v).into_iter().collect();
+        Description { kind, closed, form, error, more, sources, arcs }
     }
 
     fn scalar_description(&mut self, val: &Val) -> Description {
@@ -159,14 +169,21 @@ impl Machine<'_> {
             closed: false,
             form: Some(self.form(val)),
             error: None,
+            more: 0,
             sources: Vec::new(),
             arcs: Vec::new(),
         }
     }
 
+    fn number_as_written(&self, v: Vid) -> Option<EcoString> {
+        let &[conj] = self.v(v).conjs.as_slice() else { return None };
+        let e = self.conj_expr(conj)?;
+        matches!(self.ir.expr(e), Expr::Int(_) | Expr::Num(_)).then(|| self.ir.text(e).into())
+    }
+
     fn described_arcs(&mut self, v: Vid) -> Vec<Arc> {
         let mut out = Vec::new();
-        for (label, w) in self.v(v).arcs.clone() {
+        for (label, w) in self.ordered_arcs(v) {
             let marker = match self.v(w).arc {
                 ArcKind::Member => Marker::Regular,
                 ArcKind::Optional => Marker::Optional,
@@ -229,10 +246,13 @@ impl Machine<'_> {
                         eco_format!("{}.{}", std.package, std.name)
                     }
                 };
+                if matches!(self.ir.expr(validator.expr), Expr::StdFunc(_)) {
+                    return Form::Function(name);
+                }
                 Form::Call(name, validator.args.iter().map(|arg| self.form(arg)).collect())
             }
             Val::All(list) => Form::All(list.iter().map(|val| self.form(val)).collect()),
-            Val::CoreFunc(core) => Form::Call(core.name().into(), Vec::new()),
+            Val::CoreFunc(core) => Form::Function(core.name().into()),
             Val::Node(w) => {
                 // An argument may not have been looked at yet.
                 self.settle(*w);

@@ -420,10 +420,28 @@ fn a_struct_that_was_gone_through_gets_no_more_fields() {
 
 #[test]
 fn texts_of_structs_have_the_order_of_the_source() {
-    check(
-        "import \"encoding/json\"\na: {x: 1, if true {b: 2}, y: 3}, t: json.Marshal(a)",
-        expect![[r#"{"a":{"x":1,"y":3,"b":2},"t":"{\"x\":1,\"b\":2,\"y\":3}"}"#]],
-    );
+    let cases = [
+        ("a: {x: 1, if true {b: 2}, y: 3}", "bxy"),
+        ("a: {x: 1, if true {b: 2}}", "xb"),
+        (r#"a: {c: 1, for k in ["z", "y"] {(k): 1}, b: 2}"#, "zycb"),
+        ("a: {b: 1, {z: 1, y: 1}, a: 2}", "zyba"),
+        ("a: {y: 1, x: 1}\na: {z: 1, y: 1}", "yxz"),
+        ("a: _d & {e: 1, b: 2}\n_d: {z: 1, b: int, a: 1, if z == 1 {f: 1}}", "efzba"),
+        ("a: {x: 1, d, c: 1}\nd: {z: 1, b: 1}", "xczb"),
+        ("a: {m: 1, b: 1} & {b: 1, m: 1, c: 1}", "bmc"),
+        ("s: {x: 0, y: 0, if x == 0 {i: 0}, if y == 0 {j: 0}}\na: s\na: y: 0", "ijxy"),
+    ];
+    for (text, order) in cases {
+        let text = format!("import \"encoding/json\"\nt: json.Marshal(a)\n{text}");
+        let program = Program::compile("in.cue", &text, &Packages::std()).unwrap();
+        let mut evaluation = program.evaluate(&[], &Limits::default());
+        let root = evaluation.root();
+        let node = evaluation.lookup(root, "t").unwrap();
+        let json = evaluation.export(node).unwrap();
+        let json = json.as_str().unwrap_or_default();
+        let fields: Vec<&str> = json.split('"').skip(1).step_by(2).collect();
+        assert_eq!(fields.concat(), order, "{text}: {json}");
+    }
 }
 
 #[test]

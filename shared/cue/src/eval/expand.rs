@@ -9,7 +9,7 @@ use super::state::{
 use crate::error::Class;
 use crate::ir::{Callee, Core, Expr, ExprId, PatternDecl, StructId};
 use crate::kind::Kind;
-use crate::label::Label;
+use crate::label::{Label, LabelKind};
 use crate::limits::LimitError;
 use cue_syntax::ast::UnaryOp;
 use smallvec::SmallVec;
@@ -374,7 +374,7 @@ impl Machine<'_> {
 
     fn add_struct(&mut self, v: Vid, c: Conj, id: StructId) {
         let tmpl = &self.ir.structs[id.idx()];
-        let env = self.new_env(c.env, v, Label::NONE);
+        let env = self.new_env(c.env, v, Label::new(id.0, LabelKind::Int));
         let mut c = c;
         if !tmpl.embeds.is_empty() || !tmpl.comps.is_empty() {
             c.close = self.new_close(c.close, c.flags & EMBED != 0);

@@ -1,22 +1,38 @@
-//! The order in which fields are written.
+//! The order in which fields are written: that of the source, as far as it says one.
 //!
-//! Each struct literal that makes up a struct asks for its own order, that of the source; so does
-//! each piece of data. All of them are merged: where they leave it open, the earlier declaration
-//! comes first, data last.
+//! Every struct literal (and the data as a whole) asks for its fields in the order of the source.
+//! Literals that stand one after the other follow each other; those that are unified explicitly, by
+//! `&` or by one reference that brings several of them, do not. What is asked for is a graph, which
+//! is sorted topologically; where it leaves the order open, or is circular, names decide.
 
-use super::state::{EnvId, Machine, Src, Vid};
-use crate::label::Label;
-use rustc_hash::FxHashMap;
-use std::collections::BTreeMap;
+use super::state::{Conj, EnvId, Machine, Src, Vid};
+use crate::ir::{Expr, ExprId, StructId};
+use crate::label::{Label, LabelKind};
+use rustc_hash::{FxHashMap, FxHashSet};
+use std::cmp::Ordering;
+use std::collections::{BTreeMap, BTreeSet};
 
-/// A literal (by the frame it was evaluated in) or data.
-type Chain = u32;
 /// Larger structs keep the order in which their fields were found.
 const MOST: usize = 4096;
-/// File, offset in it, and the position among the fields where the first two say nothing.
-type Place = (u32, u32, usize);
-const DATA: Chain = u32::MAX;
-const OTHER: Chain = u32::MAX - 1;
+
+/// A place in the source: file and offset. Data come after the source, what functions made last.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Place {
+    At(u32, u32),
+    Data,
+    Unknown,
+}
+
+/// A struct literal as one of those that make up the struct.
+#[derive(Debug)]
+struct Literal {
+    id: Option<StructId>,
+    place: Place,
+    /// Its fields in the order of the source, as indices of arcs.
+    fields: Vec<(u32, usize)>,
+    dynamic: bool,
+    explicit: bool,
+}
 
 impl Machine<'_> {
     /// The fields of a struct in the order in which they are written.
@@ -26,95 +42,439 @@ impl Machine<'_> {
         if arcs.len() < 2 || arcs.len() > MOST || arcs.iter().all(is_data) {
             return arcs.clone();
         }
-        // For every chain the places of its fields.
-        let mut chains: BTreeMap<Chain, Vec<(Place, usize)>> = BTreeMap::new();
-        for (index, (_, w)) in arcs.iter().enumerate() {
-            for conj in &self.v(*w).conjs {
-                let (chain, place) = match conj.src {
-                    Src::Data(_) => (DATA, (0, 0, index)),
-                    Src::Expr(e) => {
-                        let (pos, _) = self.ir.pos[e.idx()];
-                        (self.literal_of(conj.env, v), (pos.file.0, pos.start, index))
-                    }
-                    Src::Node(_) | Src::Val(_) => (OTHER, (0, 0, index)),
-                };
-                let place = if chain == OTHER { (0, 0, index) } else { place };
-                chains.entry(chain).or_default().push((place, index));
-            }
-        }
-        let mut first = vec![(u32::MAX, u32::MAX, usize::MAX); arcs.len()];
-        for (chain, places) in &chains {
-            for (place, index) in places {
-                if *chain != DATA {
-                    first[*index] = first[*index].min(*place);
-                }
-            }
-        }
-        let mut sequences: Vec<Vec<usize>> = Vec::with_capacity(chains.len());
-        for (_, mut places) in chains {
-            places.sort_unstable();
-            let mut seen = vec![false; arcs.len()];
-            let mut sequence: Vec<usize> = Vec::with_capacity(places.len());
-            for (_, index) in places {
-                if !seen[index] {
-                    seen[index] = true;
-                    sequence.push(index);
-                }
-            }
-            sequences.push(sequence);
-        }
-        if let [one] = sequences.as_slice()
-            && one.len() == arcs.len()
+        let mut literals = self.literals(v);
+        if let [one] = literals.as_mut_slice()
+            && let Some(order) = one.order_of_all(arcs.len())
         {
-            return one.iter().map(|&i| arcs[i]).collect();
+            return order.into_iter().map(|i| arcs[i]).collect();
         }
-        self.merged(v, &sequences, &first)
+        literals.sort_by(|a, b| {
+            // What has dynamic fields is gathered at the end.
+            self.compare_places(a.place, b.place).then(a.dynamic.cmp(&b.dynamic))
+        });
+        let edges = self.edges(&literals, arcs.len());
+        let order = sorted(&edges, |i| self.name_of(arcs[i].0));
+        order.into_iter().map(|i| arcs[i]).collect()
     }
 
-    /// The outermost frame of a literal that stands for `v` itself.
-    fn literal_of(&self, mut env: EnvId, v: Vid) -> Chain {
-        let mut found = OTHER;
-        while !env.is_none() {
-            let frame = self.s.envs[env.idx()];
-            if frame.vertex == v {
-                found = env.0;
+    fn name_of(&self, label: Label) -> (u32, &str) {
+        // Elements of a list come first.
+        match label.is_int() {
+            true => (label.index(), ""),
+            false => (u32::MAX, self.name(label)),
+        }
+    }
+
+    fn place(&self, e: ExprId) -> Place {
+        let (pos, _) = self.ir.pos[e.idx()];
+        Place::At(pos.file.0, pos.start)
+    }
+
+    fn compare_places(&self, a: Place, b: Place) -> Ordering {
+        let rank = |place| match place {
+            Place::At(..) => 0,
+            Place::Data => 1,
+            Place::Unknown => 2,
+        };
+        match (a, b) {
+            (Place::At(f, i), Place::At(g, j)) if f == g => i.cmp(&j),
+            (Place::At(f, i), Place::At(g, j)) => {
+                let name = |file: u32| self.ir.sources.get(file as usize).map(|s| &s.name);
+                name(f).cmp(&name(g)).then(f.cmp(&g)).then(i.cmp(&j))
             }
-            env = frame.up;
+            _ => rank(a).cmp(&rank(b)),
         }
-        found
     }
 
-    /// Merges sequences: a field comes when all that precede it anywhere have come; among several
-    /// the one that is declared first.
-    fn merged(
-        &self,
-        v: Vid,
-        sequences: &[Vec<usize>],
-        first: &[(u32, u32, usize)],
-    ) -> Vec<(Label, Vid)> {
+    /// The literals that gave the struct its fields, in the order in which they were met.
+    fn literals(&self, v: Vid) -> Vec<Literal> {
         let arcs = &self.v(v).arcs;
-        let mut before: Vec<usize> = vec![0; arcs.len()];
-        let mut after: FxHashMap<usize, Vec<usize>> = FxHashMap::default();
-        for sequence in sequences {
-            for pair in sequence.windows(2) {
-                if let [a, b] = *pair {
-                    before[b] += 1;
-                    after.entry(a).or_default().push(b);
+        let patterns = self.v(v).extra.as_ref().map_or(&[][..], |x| &x.patterns);
+        let (mut bodies, mut explicit) = (FxHashSet::default(), Explicit::default());
+        self.survey(v, &mut bodies, &mut explicit);
+        // By frame, then whether its dynamic fields stand apart.
+        let mut found: BTreeMap<(u32, bool), Literal> = BTreeMap::new();
+        let mut conjs: Vec<(Conj, (u32, bool))> = Vec::new();
+        let mut known = FxHashMap::default();
+        for (index, &(label, w)) in arcs.iter().enumerate() {
+            if label.is_let() {
+                continue;
+            }
+            let from = conjs.len();
+            for conj in &self.v(w).conjs {
+                let (key, id, offset) = match conj.src {
+                    Src::Data(_) => ((u32::MAX, false), None, u32::MAX),
+                    Src::Node(_) | Src::Val(_) => ((u32::MAX, true), None, u32::MAX),
+                    Src::Expr(e) => {
+                        let frame = self.s.envs.get(conj.env.idx());
+                        let Some(frame) = frame.filter(|f| {
+                            f.vertex == v
+                                && f.key.kind() == LabelKind::Int
+                                && !patterns.iter().any(|p| p.decl.value == e)
+                        }) else {
+                            continue;
+                        };
+                        let id = StructId(frame.key.index());
+                        let fields = &self.ir.structs[id.idx()].fields;
+                        // A field may be given by several declarations of one literal.
+                        let dynamic = !fields.iter().any(|f| f.value == e);
+                        let apart = dynamic && bodies.contains(&id);
+                        (
+                            (self.first_like(conj.env, v, &mut known), apart),
+                            Some(id),
+                            self.ir.pos[e.idx()].0.start,
+                        )
+                    }
+                };
+                let literal = found.entry(key).or_insert_with(|| Literal {
+                    id,
+                    place: if key == (u32::MAX, false) { Place::Data } else { Place::Unknown },
+                    fields: Vec::new(),
+                    dynamic: false,
+                    explicit: false,
+                });
+                if let (Some(id), Src::Expr(e)) = (id, conj.src) {
+                    let dynamics = &self.ir.structs[id.idx()].dynamics;
+                    literal.dynamic |= dynamics.iter().any(|d| d.value == e);
+                    // The same literal by another reference counts where it was met first.
+                    let again =
+                        |(other, k): &(Conj, (u32, bool))| other.src == conj.src && *k == key;
+                    if conjs[from..].iter().any(again) {
+                        continue;
+                    }
+                    conjs.push((*conj, key));
+                }
+                literal.fields.push((offset, index));
+            }
+        }
+        self.put_in_place(&mut found, &conjs, &explicit);
+        let mut literals: Vec<Literal> = found.into_values().collect();
+        for literal in &mut literals {
+            literal.fields.sort_by_key(|(offset, _)| *offset);
+        }
+        literals
+    }
+
+    /// The first of the frames that are like this one.
+    fn first_like(&self, env: EnvId, v: Vid, known: &mut FxHashMap<(u32, Vid, Label), u32>) -> u32 {
+        let Some(frame) = self.s.envs.get(env.idx()) else { return env.0 };
+        // Frames of other structs do not double.
+        let up = match frame.vertex == v || frame.key != Label::NONE {
+            true => self.first_like(frame.up, v, known),
+            false => frame.up.0,
+        };
+        *known.entry((up, frame.vertex, frame.key)).or_insert(env.0)
+    }
+
+    /// A literal stands where its last field does, or where the reference stands that led to it
+    /// first.
+    fn put_in_place(
+        &self,
+        found: &mut BTreeMap<(u32, bool), Literal>,
+        conjs: &[(Conj, (u32, bool))],
+        explicit: &Explicit,
+    ) {
+        let mut by_struct: FxHashMap<StructId, Vec<(u32, bool)>> = FxHashMap::default();
+        for (key, literal) in found.iter() {
+            if let Some(id) = literal.id {
+                by_struct.entry(id).or_default().push(*key);
+            }
+        }
+        let mut by_reference: BTreeMap<ExprId, BTreeSet<(u32, bool)>> = BTreeMap::new();
+        for (conj, key) in conjs {
+            let Src::Expr(e) = conj.src else { continue };
+            let Some(id) = found.get(key).and_then(|literal| literal.id) else { continue };
+            let Some(same) = by_struct.get(&id) else { continue };
+            let place = self.place(e);
+            for key in same {
+                if let Some(literal) = found.get_mut(key) {
+                    literal.place = place;
+                }
+            }
+            let mut at = conj.refs;
+            let mut first = None;
+            while !at.is_none() {
+                let r = self.s.refs[at.idx()];
+                first = Some(r.expr);
+                at = r.next;
+            }
+            let Some(first) = first else { continue };
+            let place = self.place(first);
+            let led_to = by_reference.entry(first).or_insert_with(|| {
+                // A literal that embeds the reference stands there, too.
+                let embeds = |id: &StructId| self.ir.structs[id.idx()].embeds.contains(&first);
+                let outer = by_struct.iter().filter(|(id, _)| embeds(id));
+                outer.flat_map(|(_, keys)| keys.iter().copied()).collect()
+            });
+            led_to.extend(same.iter().copied());
+            for key in &*led_to {
+                if let Some(literal) = found.get_mut(key) {
+                    literal.place = place;
                 }
             }
         }
-        let mut left: Vec<usize> = (0..arcs.len()).collect();
-        left.sort_by_key(|&i| (first[i], i));
-        let mut out = Vec::with_capacity(arcs.len());
-        while !left.is_empty() {
-            // In a circle the first declared goes first.
-            let at = left.iter().position(|&i| before[i] == 0).unwrap_or(0);
-            let index = left.remove(at);
-            out.push(arcs[index]);
-            for next in after.remove(&index).unwrap_or_default() {
-                before[next] = before[next].saturating_sub(1);
+        for (reference, keys) in by_reference {
+            if explicit.references.contains(&reference) {
+                for key in keys {
+                    if let Some(literal) = found.get_mut(&key) {
+                        literal.explicit = true;
+                    }
+                }
             }
         }
-        out
+        for literal in found.values_mut() {
+            literal.explicit |= literal.id.is_some_and(|id| explicit.structs.contains(&id));
+        }
     }
+
+    /// What is explicitly unified in the struct, and the bodies of its comprehensions.
+    fn survey(&self, v: Vid, bodies: &mut FxHashSet<StructId>, explicit: &mut Explicit) {
+        let mut structs: Vec<StructId> = Vec::new();
+        let mut work: Vec<ExprId> = Vec::new();
+        for conj in &self.v(v).conjs {
+            if let Src::Expr(e) = conj.src {
+                work.push(e);
+            }
+        }
+        if let Some(extra) = &self.v(v).extra {
+            for (w, ..) in &extra.followed {
+                for conj in &self.v(*w).conjs {
+                    // An `&` over there is none here; what its structs embed is.
+                    if let Src::Expr(e) = conj.src
+                        && let Expr::Struct(id) = self.ir.expr(e)
+                    {
+                        structs.push(id);
+                    }
+                }
+            }
+        }
+        let mut seen: FxHashSet<StructId> = FxHashSet::default();
+        while !work.is_empty() || !structs.is_empty() {
+            while let Some(e) = work.pop() {
+                match self.ir.expr(e) {
+                    Expr::And(a, b) => {
+                        for operand in [a, b] {
+                            match self.ir.expr(operand) {
+                                Expr::Struct(id) => {
+                                    explicit.structs.insert(id);
+                                }
+                                _ => {
+                                    explicit.references.insert(operand);
+                                }
+                            }
+                            work.push(operand);
+                        }
+                    }
+                    Expr::AliasScope(e) => work.push(e),
+                    Expr::Struct(id) => structs.push(id),
+                    _ => {}
+                }
+            }
+            if let Some(id) = structs.pop()
+                && seen.insert(id)
+            {
+                let tmpl = &self.ir.structs[id.idx()];
+                work.extend(&tmpl.embeds);
+                for comp in &tmpl.comps {
+                    let body = self.ir.comps[comp.idx()].body_expr;
+                    if let Expr::Struct(id) = self.ir.expr(body) {
+                        bodies.insert(id);
+                        structs.push(id);
+                    }
+                }
+            }
+        }
+    }
+
+    /// Which field has to come before which.
+    fn edges(&self, literals: &[Literal], n: usize) -> Vec<BTreeSet<usize>> {
+        let mut batches: Vec<Batch> = Vec::new();
+        let mut batch: Vec<usize> = Vec::new();
+        let close = |batch: &mut Vec<usize>, batches: &mut Vec<Batch>| {
+            let members = std::mem::take(batch);
+            let Some(&first) = members.first() else { return };
+            let explicit = members.len() > 1 || literals[first].explicit;
+            match batches.last_mut() {
+                Some(last)
+                    if explicit
+                        && last.explicit
+                        && same_file(literals[first].place, literals[last.members[0]].place) =>
+                {
+                    last.members.extend(members);
+                }
+                _ => batches.push(Batch { members, explicit }),
+            }
+        };
+        for (i, literal) in literals.iter().enumerate() {
+            if let Some(&first) = batch.first()
+                && (literals[first].place != literal.place || literal.dynamic)
+            {
+                close(&mut batch, &mut batches);
+            }
+            batch.push(i);
+        }
+        close(&mut batch, &mut batches);
+
+        let mut edges = vec![BTreeSet::new(); n];
+        // The literal that placed a field last.
+        let mut placed: Vec<Option<usize>> = vec![None; n];
+        let mut previous: Vec<usize> = Vec::new();
+        let mut before: Option<Place> = None;
+        for batch in &batches {
+            let place = literals[batch.members[0]].place;
+            if before.is_some_and(|before| !same_file(before, place)) {
+                previous.clear();
+            }
+            let mut next = Vec::new();
+            for &at in &batch.members {
+                let literal = &literals[at];
+                let mut chain = previous.clone();
+                for &(_, field) in &literal.fields {
+                    let skip = placed[field].is_some_and(|by| {
+                        by == at
+                            || !batch.explicit
+                                && literal.place != Place::Unknown
+                                && same_file(literals[by].place, literal.place)
+                    });
+                    if skip {
+                        continue;
+                    }
+                    placed[field] = Some(at);
+                    for &from in &chain {
+                        edges[from].insert(field);
+                    }
+                    chain.clear();
+                    chain.push(field);
+                }
+                next.extend(chain);
+            }
+            previous = next;
+            before = Some(place);
+        }
+        edges
+    }
+}
+
+#[derive(Default)]
+struct Explicit {
+    structs: FxHashSet<StructId>,
+    references: FxHashSet<ExprId>,
+}
+
+struct Batch {
+    members: Vec<usize>,
+    explicit: bool,
+}
+
+/// Data count as part of the first file: they are what else is said there.
+fn same_file(a: Place, b: Place) -> bool {
+    let file = |place| match place {
+        Place::At(file, _) => Some(file),
+        Place::Data => Some(0),
+        Place::Unknown => None,
+    };
+    file(a) == file(b)
+}
+
+impl Literal {
+    /// Its order, if it has all fields.
+    fn order_of_all(&self, n: usize) -> Option<Vec<usize>> {
+        let mut seen = vec![false; n];
+        let mut order = Vec::with_capacity(n);
+        for &(_, field) in &self.fields {
+            if !seen[field] {
+                seen[field] = true;
+                order.push(field);
+            }
+        }
+        (order.len() == n).then_some(order)
+    }
+}
+
+/// Sorts a graph topologically. Among what may come next the least name comes first; so it is among
+/// fields that ask for each other in a circle.
+fn sorted<N: Ord>(edges: &[BTreeSet<usize>], name: impl Fn(usize) -> N) -> Vec<usize> {
+    let component = components(edges);
+    let count = component.iter().max().map_or(0, |most| most + 1);
+    let mut members: Vec<Vec<usize>> = vec![Vec::new(); count];
+    for (i, &c) in component.iter().enumerate() {
+        members[c].push(i);
+    }
+    let mut after: Vec<BTreeSet<usize>> = vec![BTreeSet::new(); count];
+    let mut waits_for = vec![0_usize; count];
+    for (from, targets) in edges.iter().enumerate() {
+        for &to in targets {
+            if component[from] != component[to] && after[component[from]].insert(component[to]) {
+                waits_for[component[to]] += 1;
+            }
+        }
+    }
+    for list in &mut members {
+        list.sort_by_key(|&a| name(a));
+    }
+    let key = |c: usize| members[c].first().map(|&i| name(i));
+    let mut ready: BTreeSet<(Option<N>, usize)> =
+        (0..count).filter(|&c| waits_for[c] == 0).map(|c| (key(c), c)).collect();
+    let mut out = Vec::with_capacity(edges.len());
+    while let Some((_, c)) = ready.pop_first() {
+        out.extend(&members[c]);
+        for &next in &after[c] {
+            waits_for[next] -= 1;
+            if waits_for[next] == 0 {
+                ready.insert((key(next), next));
+            }
+        }
+    }
+    out
+}
+
+/// For each node the number of its strongly connected component.
+fn components(edges: &[BTreeSet<usize>]) -> Vec<usize> {
+    let n = edges.len();
+    // First the order in which a walk leaves the nodes, then walks against the edges in reverse.
+    let mut left = Vec::with_capacity(n);
+    let mut seen = vec![false; n];
+    for start in 0..n {
+        if std::mem::replace(&mut seen[start], true) {
+            continue;
+        }
+        let mut stack = vec![(start, edges[start].iter())];
+        while let Some((node, targets)) = stack.last_mut() {
+            match targets.next() {
+                Some(&to) if !std::mem::replace(&mut seen[to], true) => {
+                    stack.push((to, edges[to].iter()));
+                }
+                Some(_) => {}
+                None => {
+                    left.push(*node);
+                    stack.pop();
+                }
+            }
+        }
+    }
+    let mut against: Vec<Vec<usize>> = vec![Vec::new(); n];
+    for (from, targets) in edges.iter().enumerate() {
+        for &to in targets {
+            against[to].push(from);
+        }
+    }
+    let mut component = vec![usize::MAX; n];
+    let mut count = 0;
+    for &start in left.iter().rev() {
+        if component[start] != usize::MAX {
+            continue;
+        }
+        let mut stack = vec![start];
+        component[start] = count;
+        while let Some(node) = stack.pop() {
+            for &from in &against[node] {
+                if component[from] == usize::MAX {
+                    component[from] = count;
+                    stack.push(from);
+                }
+            }
+        }
+        count += 1;
+    }
+    component
 }

@@ -113,6 +113,7 @@ pub(crate) struct Conj {
 pub(crate) struct Env {
     pub(crate) up: EnvId,
     pub(crate) vertex: Vid,
+    /// Of loops and patterns the label; the frame of a struct literal has the literal's number.
     pub(crate) key: Label,
 }
 

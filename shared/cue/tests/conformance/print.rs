@@ -65,11 +65,15 @@ impl Printer<'_> {
     }
 
     fn description(&mut self, description: Description) -> String {
-        let Description { kind, form, error, sources, arcs, .. } = description;
+        let Description { kind, form, error, more, sources, arcs, .. } = description;
         let own = error.as_ref().filter(|error| !error.message.is_empty());
         if let Some(error) = own {
             if !error.class.is_incomplete() {
-                return format!("_|_ // {error}\n");
+                let more = match more {
+                    0 => String::new(),
+                    more => format!(" (and {more} more errors)"),
+                };
+                return format!("_|_ // {error}{more}\n");
             }
             if !sources.is_empty() && arcs.is_empty() {
                 return sources.join(" & ");
@@ -78,6 +82,7 @@ impl Printer<'_> {
         if let Some(Form::Any(alternatives)) = form {
             return self.alternatives(alternatives);
         }
+        let bare = arcs.is_empty();
         let value = form.map(|form| self.form(form));
         let is_list = kind == Kind::LIST
             || arcs.iter().any(|arc| arc.label.starts_with(|c: char| c.is_ascii_digit()));
@@ -130,13 +135,17 @@ impl Printer<'_> {
                 (Some(list), Some(_)) if own.is_none() => return list,
                 (Some(list), Some(value)) => return format!("{value} & {list}"),
                 (Some(list), None) => return list,
+                // What has fields, shown or not, is no plain scalar.
+                (None, Some(value)) if !bare && !self.options.defaults => {
+                    return format!("{{\n{value}\n}}");
+                }
                 (None, Some(value)) => return value,
                 (None, None) => return "{}".to_owned(),
             }
         }
         // A scalar or list with fields is printed as an embedding.
-        let embedded = list.or(value);
-        let lines = embedded.into_iter().chain(fields);
+        let (before, after) = if is_list { (None, list) } else { (value, None) };
+        let lines = before.into_iter().chain(fields).chain(after);
         let lines: Vec<String> = lines.map(|line| line.trim_end().to_owned()).collect();
         format!("{{\n{}\n}}", lines.join("\n"))
     }
@@ -145,7 +154,7 @@ impl Printer<'_> {
         let mut out = String::from("[");
         for (index, &element) in elements.iter().enumerate() {
             out.push_str(if index > 0 { ", " } else { "" });
-            let text = self.node(element);
+            let text = self.element(element);
             match text.strip_suffix('\n').and_then(|text| text.split_once(" // ")) {
                 // The comma stands before the comment.
                 Some((value, comment)) => {
@@ -161,6 +170,15 @@ impl Printer<'_> {
         }
         out.push(']');
         out
+    }
+
+    /// Elements that are numbers are shown as they are written.
+    fn element(&mut self, node: Node) -> String {
+        let description = self.evaluation.describe(node);
+        match (&description.form, &description.sources[..], self.options.defaults) {
+            (Some(Form::Data(Value::Number(_))), [text], true) => text.to_string(),
+            _ => self.node(node),
+        }
     }
 
     fn alternatives(&mut self, alternatives: Vec<(bool, Description)>) -> String {
@@ -193,6 +211,12 @@ impl Printer<'_> {
                 let arguments: Vec<String> =
                     arguments.into_iter().map(|argument| self.form(argument)).collect();
                 format!("{name}({})", arguments.join(", "))
+            }
+            Form::Function(name) => {
+                if let Some((path, _)) = name.rsplit_once('.') {
+                    self.imports.insert(path.to_owned());
+                }
+                name.rsplit_once('/').map_or(name.as_str(), |(_, name)| name).to_owned()
             }
             Form::All(parts) => {
                 let parts: Vec<String> = parts.into_iter().map(|part| self.form(part)).collect();
@@ -231,7 +255,7 @@ fn scalar(value: &Value) -> String {
 
 /// Puts the names of the predeclared ranges in the place of their bounds.
 fn ranges(parts: Vec<String>) -> Vec<String> {
-    const NAMES: [(&str, &[&str]); 9] = [
+    const NAMES: [(&str, &[&str]); 8] = [
         ("uint8", &["int", ">=0", "<=255"]),
         ("uint16", &["int", ">=0", "<=65535"]),
         ("uint32", &["int", ">=0", "<=4294967295"]),
@@ -240,13 +264,22 @@ fn ranges(parts: Vec<String>) -> Vec<String> {
         ("int16", &["int", ">=-32768", "<=32767"]),
         ("int32", &["int", ">=-2147483648", "<=2147483647"]),
         ("int64", &["int", ">=-9223372036854775808", "<=9223372036854775807"]),
-        ("uint", &["int", ">=0"]),
     ];
     for (name, bounds) in NAMES {
         if bounds.iter().all(|bound| parts.iter().any(|part| part == bound)) {
             let rest = parts.into_iter().filter(|part| !bounds.contains(&part.as_str()));
             return std::iter::once(name.to_owned()).chain(rest).collect();
         }
+    }
+    // Integers from zero or above on have a name of their own where there is an upper bound, too.
+    let natural = parts.iter().any(|part| {
+        part.strip_prefix('>').is_some_and(|part| !part.trim_start_matches('=').starts_with('-'))
+    });
+    let upper = parts.iter().any(|part| part.starts_with('<'));
+    let from_zero = parts.iter().any(|part| part == ">=0");
+    if parts.iter().any(|part| part == "int") && natural && (upper || from_zero) {
+        let rest = parts.into_iter().filter(|part| part != "int" && part != ">=0");
+        return std::iter::once("uint".to_owned()).chain(rest).collect();
     }
     parts
 }

@@ -235,6 +235,7 @@ impl<'a> Writer<'a> {
                 let operand = self.form(*operand);
                 tagged(op, operand)
             }
+            Form::Function(name) => self.form(Form::Call(name, Vec::new())),
             Form::Call(name, arguments) => {
                 let arguments = arguments.into_iter().map(|a| self.argument(a)).collect();
                 Json::Array(vec!["call".into(), name.to_string().into(), Json::Array(arguments)])
