@@ -302,8 +302,11 @@ impl<'a> Lexer<'a> {
     fn skip_space(&mut self) -> Option<Token> {
         let bytes = self.text.as_bytes();
         loop {
+            // Most of a template is indentation.
+            let rest = bytes.get(self.at..).unwrap_or_default();
+            let blank = |byte: &&u8| matches!(**byte, b' ' | b'\t' | b'\r');
+            self.at += rest.iter().take_while(blank).count();
             match bytes.get(self.at) {
-                Some(b' ' | b'\t' | b'\r') => self.at += 1,
                 Some(b'\n') => {
                     if self.ends_line && !self.continues_below() {
                         return Some(self.implied_comma());

@@ -14,6 +14,7 @@ use parking_lot::RwLock;
 use rustc_hash::FxHashMap;
 use smallvec::SmallVec;
 use std::sync::{Arc, OnceLock};
+use vela_gocompat::regexp::Matcher;
 
 macro_rules! ids {
     ($($name:ident)*) => {$(
@@ -238,14 +239,14 @@ impl Source {
 /// Regular expressions that are texts of the program, compiled when first needed: that takes longer
 /// than most evaluations.
 #[derive(Debug, Default)]
-pub(crate) struct Regexps(RwLock<FxHashMap<EcoString, Arc<regex::Regex>>>);
+pub(crate) struct Regexps(RwLock<FxHashMap<EcoString, Arc<Matcher>>>);
 
 impl Regexps {
-    pub(crate) fn get(&self, text: &str) -> Option<Arc<regex::Regex>> {
+    pub(crate) fn get(&self, text: &str) -> Option<Arc<Matcher>> {
         self.0.read().get(text).map(Arc::clone)
     }
 
-    pub(crate) fn keep(&self, text: &EcoString, compiled: &Arc<regex::Regex>) {
+    pub(crate) fn keep(&self, text: &EcoString, compiled: &Arc<Matcher>) {
         self.0.write().insert(text.clone(), Arc::clone(compiled));
     }
 }

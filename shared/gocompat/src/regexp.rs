@@ -6,8 +6,12 @@
 //! crate's; [`compile`] adds the limits that an untrusted pattern needs.
 
 use std::fmt;
+use std::sync::OnceLock;
 
 use regex::{Regex, RegexBuilder};
+use regex_automata::meta;
+use regex_automata::nfa::thompson::WhichCaptures;
+use regex_automata::util::syntax;
 
 /// Compiled size beyond which a pattern is refused.
 pub const SIZE_LIMIT: usize = 10 << 20;
@@ -101,19 +105,83 @@ type Result<T> = std::result::Result<T, RegexpError>;
 /// # Errors
 /// If the pattern is none in Go, or compiles to more than [`SIZE_LIMIT`].
 pub fn compile(pattern: &str) -> Result<Regex> {
-    let translated = translate(pattern)?;
-    RegexBuilder::new(&translated)
+    build(&translate(pattern)?).map_err(|e| {
+        let code = match e {
+            regex::Error::CompiledTooBig(_) => ErrorCode::Large,
+            _ => ErrorCode::InvalidCharRange,
+        };
+        RegexpError { code, part: shorten(pattern) }
+    })
+}
+
+fn build(translated: &str) -> std::result::Result<Regex, regex::Error> {
+    RegexBuilder::new(translated)
         .size_limit(SIZE_LIMIT)
         .dfa_size_limit(CACHE_LIMIT)
         .nest_limit(NEST_LIMIT)
         .build()
-        .map_err(|e| {
-            let code = match e {
-                regex::Error::CompiledTooBig(_) => ErrorCode::Large,
-                _ => ErrorCode::InvalidCharRange,
-            };
-            RegexpError { code, part: shorten(pattern) }
-        })
+}
+
+/// Texts up to this length are matched by backtracking over the automaton (still linear).
+const SHORT: usize = 128;
+
+/// A pattern that only says whether it matches.
+///
+/// Building all the engines of a [`Regex`] takes longer than matching a short text does with the
+/// simplest of them. So they are built when the first long text comes.
+///
+/// ```
+/// use vela_gocompat::regexp::Matcher;
+///
+/// let quantity = Matcher::new("^[1-9][0-9]{0,63}(Ki|Mi|Gi)$")?;
+/// assert!(quantity.is_match("8Gi") && !quantity.is_match("8 Gi"));
+/// # Ok::<(), vela_gocompat::regexp::RegexpError>(())
+/// ```
+#[derive(Debug)]
+pub struct Matcher {
+    translated: String,
+    short: meta::Regex,
+    long: OnceLock<Option<Regex>>,
+}
+
+impl Matcher {
+    /// `regexp.Compile` under limits.
+    ///
+    /// # Errors
+    /// As [`compile`].
+    pub fn new(pattern: &str) -> Result<Self> {
+        let translated = translate(pattern)?;
+        let engines = meta::Config::new()
+            .hybrid(false)
+            .onepass(false)
+            .which_captures(WhichCaptures::Implicit)
+            .nfa_size_limit(Some(SIZE_LIMIT));
+        let short = meta::Builder::new()
+            .configure(engines)
+            .syntax(syntax::Config::new().nest_limit(NEST_LIMIT))
+            .build(&translated)
+            .map_err(|e| {
+                let code = match e.size_limit() {
+                    Some(_) => ErrorCode::Large,
+                    None => ErrorCode::InvalidCharRange,
+                };
+                RegexpError { code, part: shorten(pattern) }
+            })?;
+        Ok(Self { translated, short, long: OnceLock::new() })
+    }
+
+    /// Whether the pattern matches somewhere in the text.
+    #[must_use]
+    pub fn is_match(&self, text: &str) -> bool {
+        if text.len() <= SHORT {
+            return self.short.is_match(text);
+        }
+        match self.long.get_or_init(|| build(&self.translated).ok()) {
+            Some(long) => long.is_match(text),
+            // Too large with all engines.
+            None => self.short.is_match(text),
+        }
+    }
 }
 
 /// Rewrites a pattern of Go into the syntax of the `regex` crate.
@@ -677,6 +745,10 @@ mod tests {
         ] {
             let regex = compile(pattern).unwrap_or_else(|e| panic!("{pattern}: {e}"));
             assert_eq!(regex.find(text).map(|m| m.as_str()), want, "{pattern} on {text:?}");
+            let matcher = Matcher::new(pattern).unwrap();
+            for text in [text.to_owned(), format!("{text}{}", "é\n".repeat(SHORT))] {
+                assert_eq!(matcher.is_match(&text), regex.is_match(&text), "{pattern} on {text:?}");
+            }
         }
     }
 
@@ -721,6 +793,7 @@ mod tests {
         ] {
             let got = compile(pattern).map(|_| pattern).unwrap_err().to_string();
             assert_eq!(got, format!("error parsing regexp: {error}"), "{pattern}");
+            assert_eq!(Matcher::new(pattern).unwrap_err().to_string(), got);
         }
     }
 
@@ -733,7 +806,7 @@ mod tests {
             "a".repeat(LENGTH_LIMIT + 1),
             "[[:alpha:]]{1000}".repeat(1000),
         ] {
-            assert!(compile(&pattern).is_err());
+            assert_eq!(Matcher::new(&pattern).unwrap_err(), compile(&pattern).unwrap_err());
         }
     }
 

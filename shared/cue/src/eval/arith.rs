@@ -271,7 +271,7 @@ impl Machine<'_> {
                 self.s.regexps.insert(re.clone(), compiled);
                 return Ok(self.s.regexps.get(re).is_some_and(|re| re.is_match(text)));
             }
-            match vela_gocompat::regexp::compile(re) {
+            match vela_gocompat::regexp::Matcher::new(re) {
                 Ok(compiled) => {
                     let compiled = Arc::new(compiled);
                     if self.ir.texts.contains(re) {

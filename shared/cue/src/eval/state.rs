@@ -404,7 +404,7 @@ pub(crate) struct State {
     pub(crate) into_itself: bool,
     /// References behind the conjunct being evaluated.
     pub(crate) cur_refs: RefsId,
-    pub(crate) regexps: FxHashMap<EcoString, Arc<regex::Regex>>,
+    pub(crate) regexps: FxHashMap<EcoString, Arc<vela_gocompat::regexp::Matcher>>,
     pub(crate) list_arith: bool,
     /// Validators at work: the value they look at must not be validated by them once more.
     pub(crate) validating: Vec<(ExprId, Val)>,
