@@ -1,25 +1,20 @@
 //! Watches of the four definition kinds into the published snapshot.
 
 use std::sync::Arc;
-use std::time::Duration;
 
-use futures::StreamExt as _;
 use jiff::Timestamp;
 use kube::api::{ApiResource, DynamicObject};
 use kube::core::GroupVersionKind;
 use kube::runtime::watcher::{self, Event};
 use kube::{Api, Client};
 use tokio_util::sync::CancellationToken;
-use tracing::{info, warn};
+use tracing::info;
 use vela_serve::health::Condition;
 
 use crate::metrics::Metrics;
 use crate::snapshot::{Definition, Published};
+use crate::watch;
 use crate::world::{Kind, ObjectKind};
-
-/// Pause after a failed watch, doubled up to the longest.
-const PAUSE: Duration = Duration::from_millis(200);
-const LONGEST_PAUSE: Duration = Duration::from_secs(5);
 
 /// Follows one kind until the token is cancelled. The condition holds once all its definitions are
 /// in the snapshot, and goes on holding: a lost watch makes the cache old, not wrong.
@@ -35,39 +30,24 @@ pub(crate) async fn follow(
     let gvk = GroupVersionKind::gvk(vela_api::GROUP, version, name);
     let resource = ApiResource::from_gvk_with_plural(&gvk, plural);
     let api: Api<DynamicObject> = Api::all_with(client, &resource);
-    let mut events = std::pin::pin!(watcher::watcher(api, watcher::Config::default()));
-    let mut pause = PAUSE;
     let mut listed: Vec<(String, String, Arc<Definition>)> = Vec::new();
-    loop {
-        let event = tokio::select! {
-            () = stop.cancelled() => return,
-            event = events.next() => event,
-        };
+    watch::follow(plural, api, watcher::Config::default(), stop, |event| {
         match event {
-            None => return,
-            Some(Err(error)) => {
-                warn!(kind = name, %error, "watch failed, trying again");
+            Err(error) => {
                 if !synced.is_met() {
                     synced.fail(format!("{plural}: {error}"));
                 }
-                tokio::select! {
-                    () = stop.cancelled() => return,
-                    () = tokio::time::sleep(pause) => {}
-                }
-                pause = (pause * 2).min(LONGEST_PAUSE);
-                continue;
+                return;
             }
-            Some(Ok(event)) => {
-                pause = PAUSE;
-                apply(kind, event, &published, &mut listed, &synced);
-            }
+            Ok(event) => apply(kind, event, &published, &mut listed, &synced),
         }
         let count = published.load().count(kind);
         metrics.definitions.with_label_values(&[name]).set(count.try_into().unwrap_or(i64::MAX));
         #[allow(clippy::cast_precision_loss, reason = "seconds since 1970")]
         let now = Timestamp::now().as_second() as f64;
         metrics.cache_synced.with_label_values(&[name]).set(now);
-    }
+    })
+    .await;
 }
 
 fn apply(

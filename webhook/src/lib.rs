@@ -19,6 +19,7 @@ mod review;
 mod router;
 mod shards;
 mod snapshot;
+mod watch;
 mod world;
 
 use std::sync::Arc;

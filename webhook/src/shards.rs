@@ -3,20 +3,16 @@
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use std::time::Duration;
 
-use futures::StreamExt as _;
 use k8s_openapi::api::core::v1::Pod;
 use kube::runtime::watcher::{self, Event};
 use kube::{Api, Client, ResourceExt as _};
 use tokio_util::sync::CancellationToken;
-use tracing::{info, warn};
+use tracing::info;
 use vela_api::names::label;
 
 use crate::snapshot::Published;
-
-/// Pause after a failed watch.
-const PAUSE: Duration = Duration::from_secs(2);
+use crate::watch;
 
 /// Follows the Pods of a namespace until the token is cancelled.
 pub(crate) async fn follow(
@@ -27,25 +23,15 @@ pub(crate) async fn follow(
 ) {
     let api: Api<Pod> = Api::namespaced(client, &namespace);
     let labels = format!("{},app.kubernetes.io/name=vela-core", label::SHARD_ID);
-    let mut events =
-        std::pin::pin!(watcher::watcher(api, watcher::Config::default().labels(&labels)));
     let mut pods: BTreeMap<String, String> = BTreeMap::new();
-    loop {
-        let event = tokio::select! {
-            () = stop.cancelled() => return,
-            event = events.next() => event,
-        };
-        match event {
-            None => return,
-            Some(Err(error)) => {
-                warn!(%error, "shards cannot be watched, trying again");
-                tokio::select! {
-                    () = stop.cancelled() => return,
-                    () = tokio::time::sleep(PAUSE) => {}
-                }
-                continue;
-            }
-            Some(Ok(event)) => note(event, &mut pods),
+    let config = watcher::Config::default().labels(&labels);
+    watch::follow("shards", api, config, stop, |event| {
+        let Ok(event) = event else { return };
+        // a list that is not complete says nothing of the shards that are missing in it
+        let is_listing = matches!(event, Event::Init | Event::InitApply(_));
+        note(event, &mut pods);
+        if is_listing {
+            return;
         }
         let mut shards: Vec<String> = pods.values().cloned().collect();
         shards.sort_unstable();
@@ -54,7 +40,8 @@ pub(crate) async fn follow(
             info!(?shards, "shards that take Applications");
             published.change(|snapshot| snapshot.shards.clone_from(&shards));
         }
-    }
+    })
+    .await;
 }
 
 /// Ready Pods by name, with the shard each is of.

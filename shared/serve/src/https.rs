@@ -6,6 +6,7 @@
 
 use std::io;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use axum::Router;
@@ -18,6 +19,7 @@ use tokio::sync::Semaphore;
 use tokio_rustls::TlsAcceptor;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
+use tower::ServiceExt as _;
 use tracing::{debug, warn};
 
 /// What the listener allows.
@@ -31,6 +33,8 @@ pub struct Limits {
     pub header: Duration,
     /// After the stop: how long requests under way may take.
     pub drain: Duration,
+    /// After the stop: how long an HTTP/1.1 connection must be idle before it is closed.
+    pub quiet: Duration,
 }
 
 impl Default for Limits {
@@ -41,6 +45,7 @@ impl Default for Limits {
             // An API server keeps idle HTTP/1.1 connections for 90 s.
             header: Duration::from_secs(120),
             drain: Duration::from_secs(30),
+            quiet: Duration::from_millis(500),
         }
     }
 }
@@ -131,17 +136,111 @@ async fn connection(
             .header_read_timeout(limits.header)
             .max_buf_size(64 << 10);
     }
-    let service = TowerToHyperService::new(router);
+    let requests = Arc::new(AtomicUsize::new(0));
+    let service = TowerToHyperService::new(router.map_request({
+        let requests = Arc::clone(&requests);
+        move |request| {
+            requests.fetch_add(1, Ordering::Relaxed);
+            request
+        }
+    }));
     let connection = builder.serve_connection(TokioIo::new(stream), service);
     let mut connection = std::pin::pin!(connection);
     let ended = tokio::select! {
         ended = connection.as_mut() => ended,
         () = stop.cancelled() => {
-            connection.as_mut().graceful_shutdown();
-            connection.await
+            // HTTP/2 announces its end. Over HTTP/1.1 a connection that is closed while the client
+            // sends its next request loses that request: so the answer to it ends the connection,
+            // and only one that has fallen silent is closed.
+            let mut seen = if is_h2 { None } else { Some(requests.load(Ordering::Relaxed)) };
+            loop {
+                let Some(before) = seen else {
+                    connection.as_mut().graceful_shutdown();
+                    break connection.await;
+                };
+                match tokio::time::timeout(limits.quiet, connection.as_mut()).await {
+                    Ok(ended) => break ended,
+                    Err(_) => {
+                        let now = requests.load(Ordering::Relaxed);
+                        seen = (now != before).then_some(now);
+                    }
+                }
+            }
         }
     };
     if let Err(error) = ended {
         debug!(%error, "connection ended");
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::net::SocketAddr;
+
+    use axum::routing::get;
+    use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName};
+    use rustls::{ClientConfig, RootCertStore};
+    use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+    use tokio::task::JoinHandle;
+    use tokio_rustls::TlsConnector;
+    use tokio_rustls::client::TlsStream;
+
+    use super::*;
+
+    /// A server that answers `/`, and a client that is connected to it.
+    async fn connected(
+        quiet: Duration,
+        stop: CancellationToken,
+    ) -> (JoinHandle<()>, TlsStream<TcpStream>) {
+        let made = rcgen::generate_simple_self_signed(vec!["localhost".to_owned()]).unwrap();
+        let certificate = CertificateDer::from(made.cert.der().to_vec());
+        let key = PrivateKeyDer::try_from(made.signing_key.serialize_der()).unwrap();
+        crate::tls::install_crypto();
+        let tls = ServerConfig::builder()
+            .with_no_client_auth()
+            .with_single_cert(vec![certificate.clone()], key)
+            .unwrap();
+        let listener = TcpListener::bind(SocketAddr::from(([127, 0, 0, 1], 0))).await.unwrap();
+        let address = listener.local_addr().unwrap();
+        let router = Router::new().route("/", get(|| async { "yes" }));
+        let limits = Limits { quiet, ..Limits::default() };
+        let server = tokio::spawn(serve(listener, tls, router, limits, stop));
+        let mut roots = RootCertStore::empty();
+        roots.add(certificate).unwrap();
+        let client = ClientConfig::builder().with_root_certificates(roots).with_no_client_auth();
+        let connector = TlsConnector::from(Arc::new(client));
+        let name = ServerName::try_from("localhost").unwrap();
+        let stream = TcpStream::connect(address).await.unwrap();
+        (server, connector.connect(name, stream).await.unwrap())
+    }
+
+    async fn ask(client: &mut TlsStream<TcpStream>) -> String {
+        client.write_all(b"GET / HTTP/1.1\r\nHost: localhost\r\n\r\n").await.unwrap();
+        let mut answer = Vec::new();
+        while !answer.ends_with(b"yes") {
+            assert_ne!(client.read_buf(&mut answer).await.unwrap(), 0, "closed");
+        }
+        String::from_utf8(answer).unwrap()
+    }
+
+    #[tokio::test]
+    async fn a_connection_in_use_outlives_the_stop() {
+        let stop = CancellationToken::new();
+        let (server, mut client) = connected(Duration::from_secs(600), stop.clone()).await;
+        ask(&mut client).await;
+        stop.cancel();
+        ask(&mut client).await;
+        drop(client);
+        server.await.unwrap();
+    }
+
+    #[tokio::test]
+    async fn a_silent_connection_is_closed() {
+        let stop = CancellationToken::new();
+        let (server, mut client) = connected(Duration::from_millis(1), stop.clone()).await;
+        ask(&mut client).await;
+        stop.cancel();
+        assert_eq!(client.read(&mut [0]).await.unwrap(), 0);
+        server.await.unwrap();
     }
 }

@@ -101,10 +101,15 @@ pub(crate) async fn cluster(name: &str, kubeconfig: Option<&Path>) -> Result<Clu
     }
 }
 
-/// Like an installation that was upgraded from the reference: Applications are applied with the
-/// controller's own rights, which is what the recordings show. `--set` overrides it.
+/// Like a new installation, which applies Applications under the identity of their authors. With
+/// definitions of one's own like an installation that was upgraded from the reference, whose
+/// definitions those are: it goes on with the controller's rights, which is what the recordings
+/// show. `--set` overrides either.
 fn options(args: &Setup) -> Options {
-    let mut values = vec!["authentication.enabled=false".to_owned()];
+    let mut values = Vec::new();
+    if args.definitions.is_some() {
+        values.push("authentication.enabled=false".to_owned());
+    }
     values.extend(args.set.iter().cloned());
     Options {
         definitions: args.definitions.clone(),
