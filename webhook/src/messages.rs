@@ -301,6 +301,28 @@ pub(crate) fn deprecated(field: &str, kind: Kind, name: &str) -> String {
     format!("{field}: {} \"{name}\" is deprecated", kind.kind())
 }
 
+pub(crate) fn no_provider(field: &str, type_: &str, provider: &str) -> String {
+    format!(
+        "{field}: \"{type_}\" or a trait asks the provider \"{provider}\" while it is rendered, which this control plane does not have; the component will not be deployed"
+    )
+}
+
+pub(crate) fn unknown_cluster(field: &str, name: &str, nearest: Option<&str>) -> String {
+    let what = "this control plane deploys to \"local\" only; the deployment will fail";
+    format!("{field}: there is no cluster \"{name}\", {what}{}", hint(nearest))
+}
+
+pub(crate) fn no_cluster_matches(field: &str) -> String {
+    let what = "this control plane deploys to \"local\" only; the deployment will fail";
+    format!("{field}: no cluster has labels, {what}")
+}
+
+pub(crate) fn objects_not_loaded(field: &str) -> String {
+    format!(
+        "{field}: this control plane does not load the objects that ref-objects names; the component will not be deployed"
+    )
+}
+
 pub(crate) fn does_not_apply(field: &str, name: &str, workload: &str) -> String {
     format!("{field}: trait \"{name}\" is not made for workload \"{workload}\"")
 }

@@ -62,6 +62,8 @@ pub struct Checked {
     pub problems: Vec<Problem>,
     /// The names in `outputs` of the component and its traits, to be unique in the component.
     pub outputs: Vec<String>,
+    /// The providers that the templates ask while they are rendered; admission asks none of them.
+    pub providers: Vec<String>,
 }
 
 impl Checked {
@@ -85,7 +87,7 @@ impl Renderer {
         }
         let mut dry = component.clone();
         dry.traits.retain(|t| t.definition.stage != Stage::PostDispatch);
-        let mut host = crate::host::DryHost;
+        let mut host = crate::host::DryHost::default();
         let mut engine = Engine { programs: &self.programs, limits: &self.limits, host: &mut host };
         let parameters = Parameters { renderer: self, app, component, of: None };
         match engine.dry(app, &Target::default(), &dry) {
@@ -101,6 +103,7 @@ impl Renderer {
                 }
             }
         }
+        checked.providers = host.asked;
         parameters.explain(&mut checked.problems);
         if gates.cue_validation && !checked.refused() {
             parameters.missing(&gates.supplied_later, &mut checked.problems);

@@ -43,14 +43,31 @@ impl RenderHost for NoHost {
 }
 
 /// The host of admission: whatever is asked, nothing is done and nothing is known.
-pub(crate) struct DryHost;
+#[derive(Default)]
+pub(crate) struct DryHost {
+    /// The providers that were asked, each once.
+    pub(crate) asked: Vec<String>,
+}
+
+impl DryHost {
+    fn note(&mut self, provider: &str) {
+        if !self.asked.iter().any(|known| known == provider) {
+            self.asked.push(provider.to_owned());
+        }
+    }
+}
 
 impl RenderHost for DryHost {
     fn call(&mut self, provider: &str, _: &str, _: &Json) -> Option<Result<Json, String>> {
-        KNOWN.contains(&provider).then(|| Ok(Json::Object(serde_json::Map::new())))
+        if !KNOWN.contains(&provider) {
+            return None;
+        }
+        self.note(provider);
+        Some(Ok(Json::Object(serde_json::Map::new())))
     }
 
     fn http(&mut self, _: &Json) -> Result<Json, String> {
+        self.note("http");
         Ok(Json::Object(serde_json::Map::new()))
     }
 }

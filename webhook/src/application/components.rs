@@ -198,6 +198,10 @@ pub(crate) fn parameters(subject: &Subject<'_>, types: &Types, findings: &mut Fi
             supplied_later: supplied,
         };
         let checked = subject.world.renderer.check(&app, &dry, &checks);
+        for provider in &checked.providers {
+            let field = field.at("type").to_string();
+            findings.warnings.push(messages::no_provider(&field, component.type_, provider));
+        }
         let mut names = std::collections::BTreeSet::new();
         for name in checked.outputs.iter().filter(|name| !names.insert(name.as_str())) {
             let detail = messages::same_output(name);

@@ -141,7 +141,13 @@ fn identity(
     let account = app.annotation(annotation::SERVICE_ACCOUNT);
     let is_kept_account = account.is_some()
         && old_annotation(annotation::SERVICE_ACCOUNT).as_ref().and_then(Value::as_str) == account;
-    if account.is_some() && (settings.gates.authenticate_application || !is_kept_account) {
+    let is_same_spec = old.is_some_and(|old| old.get("spec") == object.get("spec"));
+    // Without authentication an account of the Application's own namespace is less than the
+    // controller's rights. With it, one that is still there from before hinders no metadata edit.
+    if settings.gates.authenticate_application
+        && account.is_some()
+        && !(is_kept_account && is_same_spec)
+    {
         return Err(Problem::new(
             Rule::Identity,
             Reason::Forbidden,
@@ -149,7 +155,6 @@ fn identity(
             messages::SERVICE_ACCOUNT,
         ));
     }
-    let is_same_spec = old.is_some_and(|old| old.get("spec") == object.get("spec"));
     let wanted: Vec<(&str, Option<Value>)> =
         if settings.gates.authenticate_application && !is_same_spec {
             let stamps = auth::identity(&request.user_info, settings, world);

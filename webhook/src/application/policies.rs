@@ -144,8 +144,38 @@ fn one(subject: &Subject<'_>, policy: &Policy<'_>, field: &Field, findings: &mut
     };
     let Some(shape) = builtin else { return };
     object(map, shape, policy.type_, &field, findings);
-    if policy.type_ == "override" {
-        overridden(subject, map, &field, findings);
+    match policy.type_ {
+        "override" => overridden(subject, map, &field, findings),
+        "topology" => places(map, &field, findings),
+        _ => {}
+    }
+}
+
+/// The one cluster this control plane deploys to.
+const LOCAL: &str = "local";
+
+/// Clusters that nothing is deployed to: told, not refused, since the reference admits them and an
+/// Application may be written before its cluster is there.
+fn places(map: &Map<String, Value>, field: &Field, findings: &mut Findings) {
+    if let Some(clusters) = map.get("clusters").filter(|clusters| !clusters.is_null()) {
+        let named = clusters.as_array().into_iter().flatten().enumerate();
+        for (k, name) in named.filter_map(|(k, cluster)| Some((k, cluster.as_str()?))) {
+            if name != LOCAL {
+                let field = field.at("clusters").index(k).to_string();
+                let nearest = vela_serve::nearest(name, [LOCAL]);
+                findings.warnings.push(messages::unknown_cluster(&field, name, nearest));
+            }
+        }
+        return;
+    }
+    let key = if map.contains_key("clusterLabelSelector") {
+        "clusterLabelSelector"
+    } else {
+        "clusterSelector"
+    };
+    let selects = map.get(key).and_then(Value::as_object).is_some_and(|labels| !labels.is_empty());
+    if selects && map.get("allowEmpty") != Some(&Value::Bool(true)) {
+        findings.warnings.push(messages::no_cluster_matches(&field.at(key).to_string()));
     }
 }
 
@@ -375,6 +405,33 @@ mod tests {
             findings.warnings,
             [
                 "p.rules[0].stratgy: policy type garbage-collect has no such parameter, it is ignored; did you mean \"strategy\"?"
+            ]
+        );
+    }
+
+    #[test]
+    fn clusters_that_are_not_there_are_told() {
+        let told = |properties: Value| {
+            let mut findings = Findings::default();
+            places(properties.as_object().unwrap(), &Field::new("p"), &mut findings);
+            assert!(findings.problems.is_empty());
+            findings.warnings
+        };
+        assert!(told(json!({ "namespace": "n" })).is_empty());
+        assert!(told(json!({ "clusters": ["local"], "clusterLabelSelector": { "a": "b" } })).is_empty());
+        let selector = json!({ "a": "b" });
+        assert!(told(json!({ "clusterLabelSelector": selector, "allowEmpty": true })).is_empty());
+        assert_eq!(
+            told(json!({ "clusters": ["local", "locall", "prod"] })),
+            [
+                "p.clusters[1]: there is no cluster \"locall\", this control plane deploys to \"local\" only; the deployment will fail; did you mean \"local\"?",
+                "p.clusters[2]: there is no cluster \"prod\", this control plane deploys to \"local\" only; the deployment will fail",
+            ]
+        );
+        assert_eq!(
+            told(json!({ "clusterLabelSelector": selector })),
+            [
+                "p.clusterLabelSelector: no cluster has labels, this control plane deploys to \"local\" only; the deployment will fail"
             ]
         );
     }

@@ -28,7 +28,9 @@ pub(crate) fn check(subject: &Subject<'_>, findings: &mut Findings) {
         if component.type_ != "ref-objects" {
             continue;
         }
-        let field = Field::new("spec.components").index(i).at("properties");
+        let field = Field::new("spec.components").index(i);
+        findings.warnings.push(messages::objects_not_loaded(&field.at("type").to_string()));
+        let field = field.at("properties");
         let Some(Value::Object(properties)) = component.properties else {
             if component.properties.is_none() {
                 let detail = messages::required();

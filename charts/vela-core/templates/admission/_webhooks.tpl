@@ -56,12 +56,17 @@
     - name: not-being-deleted
       expression: '!has(object.metadata.deletionTimestamp)'
     # An installation, upgrade or rollback brings the built-in definitions, possibly before any
-    # webhook Pod answers; they were checked when the chart was made.
+    # webhook Pod answers; they were checked when the chart was made. Whoever edits one of them by
+    # hand is no release.
     - name: not-of-this-release
       expression: >-
         !(request.namespace == "{{ include "systemDefinitionNamespace" $root }}"
         && has(object.metadata.annotations)
         && "meta.helm.sh/release-name" in object.metadata.annotations
-        && object.metadata.annotations["meta.helm.sh/release-name"] == "{{ $root.Release.Name }}")
+        && object.metadata.annotations["meta.helm.sh/release-name"] == "{{ $root.Release.Name }}"
+        && "meta.helm.sh/release-namespace" in object.metadata.annotations
+        && object.metadata.annotations["meta.helm.sh/release-namespace"] == "{{ $root.Release.Namespace }}"
+        && !(has(request.options) && has(request.options.fieldManager)
+        && request.options.fieldManager.startsWith("kubectl")))
     {{- end }}
 {{- end -}}

@@ -12,13 +12,14 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, ensure};
 use futures::stream::{self, StreamExt};
+use k8s_openapi::api::core::v1::ConfigMap;
 use k8s_openapi::api::rbac::v1::ClusterRoleBinding;
 use kube::Client;
 use kube::api::{Api, DynamicObject, ListParams, Patch, PatchParams};
 use kube::discovery::{Discovery, verbs};
 use serde_json::{Value, json};
 use vela_tests::cluster::Cluster;
-use vela_tests::deploy::{Binaries, Manifests, RELEASE, apply};
+use vela_tests::deploy::{Binaries, Manifests, NAMESPACE, RELEASE, apply};
 use vela_tests::progress::Step;
 use vela_tests::release::{Helm, Release, admits, application, applications};
 
@@ -52,6 +53,7 @@ pub(super) async fn run(cluster: Arc<Cluster>, binaries: Binaries) -> Result<()>
     sound(&release, &client).await?;
     ensure!(!is_safe(&client).await?, "an upgrade keeps the old mode");
     runs(&client, "before").await?;
+    has_view(&client).await?;
     step.done();
 
     let changes: [&[&str]; 3] = [
@@ -77,6 +79,7 @@ pub(super) async fn run(cluster: Arc<Cluster>, binaries: Binaries) -> Result<()>
         step.done();
     }
     ensure!(is_safe(&client).await?, "the last upgrade switched to the safe mode");
+    has_view(&client).await?;
 
     let step = Step::start("rollback by one: the old mode again");
     roll_back(&release, "4").await?;
@@ -252,6 +255,15 @@ fn is_expected(object: &str) -> bool {
         // Applications outlive the control plane, with all they are made of.
         || name.starts_with("default/")
         || kind == "ResourceTracker"
+}
+
+/// The command line client goes on finding its views.
+async fn has_view(client: &Client) -> Result<()> {
+    let api: Api<ConfigMap> = Api::namespaced(client.clone(), NAMESPACE);
+    let view = api.get(predecessor::VIEW).await.context("a view of the old installation")?;
+    let text = view.data.as_ref().and_then(|data| data.get("template"));
+    ensure!(text.is_some_and(|text| text == predecessor::VIEW_TEXT), "the view changed: {text:?}");
+    Ok(())
 }
 
 async fn is_safe(client: &Client) -> Result<bool> {

@@ -11,6 +11,10 @@ use serde_json::{Value, json};
 use vela_tests::material;
 use vela_tests::pki::Authority;
 
+/// A view that the command line client evaluates, and what stands in it.
+pub(super) const VIEW: &str = "service-applied-resources-view";
+pub(super) const VIEW_TEXT: &str = "parameter: {appName: string}\nstatus: parameter.appName\n";
+
 const FULL: &str = "kubevela-vela-core";
 
 /// Writes it as a chart.
@@ -99,6 +103,7 @@ fn objects() -> Vec<Value> {
         object(rbac, "Role", &leader, rule),
         binding("RoleBinding", &format!("{FULL}:leader-election-rolebinding"), "Role", &leader),
         object("v1", "ConfigMap", "vela-addon-registry", json!({ "data": { "registries": "{}" } })),
+        object("v1", "ConfigMap", VIEW, json!({ "data": { "template": VIEW_TEXT } })),
         object(
             "v1",
             "Service",
