@@ -1,7 +1,7 @@
 //! One trial per record of the admission recordings, against a ratchet of passing ids.
 //!
 //! A record passes if our answer has the same HTTP status, the same decision and, when admitted,
-//! the same patched object. Empty fields that the reference adds by writing its whole Go type
+//! the same patched object; when denied, at least the same causes. Empty fields that the reference adds by writing its whole Go type
 //! (`status: {}`, `spec.workload.definition` of empty texts) do not count: patches of ours touch
 //! what changes (compatibility note webhook-7).
 
@@ -12,6 +12,8 @@
     clippy::expect_used,
     reason = "a test may fail; indexing JSON gives null where nothing is"
 )]
+
+mod causes;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::process::ExitCode;
@@ -145,6 +147,11 @@ fn compare(record: &Value, ours: &Value) -> Option<String> {
     };
     if allowed && patched(&ours["patch"]) != patched(&response["patch"]) {
         return Some(format!("patch {} not {}", ours["patch"], response["patch"]));
+    }
+    let message = |value: &Value| value.as_str().unwrap_or_default().to_owned();
+    let (told, reason) = (message(&ours["message"]), message(&theirs["status"]["message"]));
+    if !allowed && let Some(cause) = causes::missing(&reason, &told) {
+        return Some(format!("does not tell {cause:?} but {told:?}"));
     }
     None
 }
