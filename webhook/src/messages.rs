@@ -179,8 +179,8 @@ pub(crate) fn legacy_identifier() -> &'static str {
     "resource is not set and legacy object type identifier is disabled for referring objects"
 }
 
-pub(crate) fn url_disabled() -> &'static str {
-    "referring objects from url is disabled"
+pub(crate) fn no_urls() -> &'static str {
+    "referring objects from url is not supported, the control plane reads no addresses that users name; write the objects into a component of type k8s-objects"
 }
 
 pub(crate) fn outside_namespace() -> &'static str {
@@ -315,12 +315,6 @@ pub(crate) fn unknown_cluster(field: &str, name: &str, nearest: Option<&str>) ->
 pub(crate) fn no_cluster_matches(field: &str) -> String {
     let what = "this control plane deploys to \"local\" only; the deployment will fail";
     format!("{field}: no cluster has labels, {what}")
-}
-
-pub(crate) fn objects_not_loaded(field: &str) -> String {
-    format!(
-        "{field}: this control plane does not load the objects that ref-objects names; the component will not be deployed"
-    )
 }
 
 pub(crate) fn does_not_apply(field: &str, name: &str, workload: &str) -> String {

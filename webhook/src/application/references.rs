@@ -28,9 +28,7 @@ pub(crate) fn check(subject: &Subject<'_>, findings: &mut Findings) {
         if component.type_ != "ref-objects" {
             continue;
         }
-        let field = Field::new("spec.components").index(i);
-        findings.warnings.push(messages::objects_not_loaded(&field.at("type").to_string()));
-        let field = field.at("properties");
+        let field = Field::new("spec.components").index(i).at("properties");
         let Some(Value::Object(properties)) = component.properties else {
             if component.properties.is_none() {
                 let detail = messages::required();
@@ -46,10 +44,8 @@ pub(crate) fn check(subject: &Subject<'_>, findings: &mut Findings) {
                     }
                 }
                 ("urls", Value::Array(urls)) => {
-                    if subject.world.settings.gates.disable_refer_objects_from_url
-                        && !urls.is_empty()
-                    {
-                        let detail = messages::url_disabled();
+                    if !urls.is_empty() {
+                        let detail = messages::no_urls();
                         findings.push(
                             Rule::Components,
                             Reason::Forbidden,
@@ -130,6 +126,10 @@ fn selector(subject: &Subject<'_>, object: &Value, field: &Field, findings: &mut
         }
         Scope::Namespace | Scope::Cluster if is_remote => {
             push(Reason::Forbidden, field.at("cluster"), messages::outside_cluster().to_owned());
+        }
+        _ if is_remote => {
+            let field = field.at("cluster").to_string();
+            findings.warnings.push(messages::unknown_cluster(&field, cluster, None));
         }
         _ => {}
     }
