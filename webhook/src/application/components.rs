@@ -194,7 +194,10 @@ pub(crate) fn parameters(subject: &Subject<'_>, types: &Types, findings: &mut Fi
         let checks = vela_render::Gates {
             cue_validation: gates.enable_cue_validation,
             undeclared_parameters: gates.validate_undeclared_parameters,
-            declared: names_of(definition.schema(subject.world.renderer)),
+            declared: declared_names(
+                definition.schema(subject.world.renderer),
+                component.properties,
+            ),
             supplied_later: supplied,
         };
         let checked = subject.world.renderer.check(&app, &dry, &checks);
@@ -221,10 +224,12 @@ pub(crate) fn parameters(subject: &Subject<'_>, types: &Types, findings: &mut Fi
     }
 }
 
-/// The names at the top of a schema.
-fn names_of(schema: Option<&Value>) -> Vec<String> {
+/// The names of the properties that are at the top of a schema.
+fn declared_names(schema: Option<&Value>, properties: Option<&Value>) -> Vec<String> {
     let declared = schema.and_then(|schema| schema.get("properties")).and_then(Value::as_object);
-    declared.into_iter().flat_map(|map| map.keys().cloned()).collect()
+    let given = properties.and_then(Value::as_object);
+    let (Some(declared), Some(given)) = (declared, given) else { return Vec::new() };
+    given.keys().filter(|key| declared.contains_key(*key)).cloned().collect()
 }
 
 /// Something with declared parameters.
@@ -250,6 +255,9 @@ pub(crate) fn declared(
     let is_component = rule == Rule::Parameters;
     let refuses_unknown =
         is_component && gates.enable_cue_validation && gates.validate_undeclared_parameters;
+    if found.unknown.is_empty() && found.missing.is_empty() {
+        return;
+    }
     let type_ = format!("{} \"{}\"", of.definition.render.kind.word(), of.definition.render.name);
     let template = of.definition.render.template.text();
     for (field, key, nearest) in found.unknown {

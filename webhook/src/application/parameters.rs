@@ -20,6 +20,58 @@ pub(crate) struct Findings {
 /// Deeper nesting is not looked at: a schema can refer to itself only by depth.
 const DEPTH: usize = 16;
 
+/// Where in the properties: put into words only for what is found.
+#[derive(Clone, Copy)]
+struct At<'a> {
+    above: Option<(&'a Self, Step<'a>)>,
+    depth: usize,
+}
+
+#[derive(Clone, Copy)]
+enum Step<'a> {
+    Key(&'a str),
+    Index(usize),
+}
+
+impl<'a> At<'a> {
+    const ROOT: Self = Self { above: None, depth: 0 };
+
+    fn below(&'a self, step: Step<'a>) -> Self {
+        At { above: Some((self, step)), depth: self.depth + 1 }
+    }
+
+    fn is_element(&self) -> bool {
+        matches!(self.above, Some((_, Step::Index(_))))
+    }
+
+    fn field(&self, base: &Field) -> Field {
+        match self.above {
+            None => base.clone(),
+            Some((above, Step::Key(key))) => above.field(base).labels([key]),
+            Some((above, Step::Index(n))) => above.field(base).index(n),
+        }
+    }
+
+    /// `ports[0].port`
+    fn path(&self) -> String {
+        match self.above {
+            None => String::new(),
+            Some((above, Step::Index(n))) => format!("{}[{n}]", above.path()),
+            Some((above, Step::Key(key))) => match above.path() {
+                path if path.is_empty() => key.to_owned(),
+                path => format!("{path}.{key}"),
+            },
+        }
+    }
+}
+
+/// What is compared with what, and what came of it.
+struct Comparison<'a> {
+    supplied: &'a [String],
+    field: &'a Field,
+    findings: Findings,
+}
+
 /// Compares properties with a schema. Paths in `supplied` come from elsewhere.
 pub(crate) fn compare(
     schema: &Value,
@@ -27,81 +79,74 @@ pub(crate) fn compare(
     supplied: &[String],
     field: &Field,
 ) -> Findings {
-    let mut findings = Findings::default();
+    let mut comparison = Comparison { supplied, field, findings: Findings::default() };
     let empty = Map::new();
     let map = properties.and_then(Value::as_object).unwrap_or(&empty);
-    object(schema, map, "", supplied, field, DEPTH, &mut findings);
-    findings
+    comparison.object(schema, map, At::ROOT);
+    comparison.findings
 }
 
-fn object(
-    schema: &Value,
-    map: &Map<String, Value>,
-    at: &str,
-    supplied: &[String],
-    field: &Field,
-    depth: usize,
-    findings: &mut Findings,
-) {
-    if depth == 0 || is_open(schema) {
-        return;
-    }
-    let Some(declared) = schema.get("properties").and_then(Value::as_object) else { return };
-    for (key, value) in map {
-        let path = if at.is_empty() { key.clone() } else { format!("{at}.{key}") };
-        let below = field.labels([key]);
-        match declared.get(key) {
-            None => {
-                let nearest = vela_serve::nearest(key, declared.keys().map(String::as_str));
-                findings.unknown.push((below, key.clone(), nearest.map(str::to_owned)));
+impl Comparison<'_> {
+    fn object(&mut self, schema: &Value, map: &Map<String, Value>, at: At<'_>) {
+        if at.depth >= DEPTH || is_open(schema) {
+            return;
+        }
+        let Some(declared) = schema.get("properties").and_then(Value::as_object) else { return };
+        for (key, value) in map {
+            let below = at.below(Step::Key(key));
+            match declared.get(key) {
+                None => {
+                    let nearest = vela_serve::nearest(key, declared.keys().map(String::as_str));
+                    let field = below.field(self.field);
+                    self.findings.unknown.push((field, key.clone(), nearest.map(str::to_owned)));
+                }
+                Some(schema) => self.nested(schema, value, below),
             }
-            Some(schema) => nested(schema, value, &path, supplied, &below, depth, findings),
+        }
+        for key in required(schema) {
+            if map.get(key).is_some_and(|value| !value.is_null()) {
+                continue;
+            }
+            let Some(schema) = declared.get(key).filter(|schema| !has_value(schema)) else {
+                continue;
+            };
+            let below = at.below(Step::Key(key));
+            if self.is_supplied(below) {
+                continue;
+            }
+            // a struct is there by itself; something in it may be wanted
+            if schema.get("properties").is_some() {
+                self.object(schema, &Map::new(), below);
+            } else if is_scalar(schema) && !at.is_element() {
+                // which fields an element needs may hang on another of its fields
+                self.findings.missing.push(below.path());
+            }
         }
     }
-    for key in required(schema) {
-        let path = if at.is_empty() { key.to_owned() } else { format!("{at}.{key}") };
-        let is_given = map.get(key).is_some_and(|value| !value.is_null());
-        let is_supplied = supplied.iter().any(|other| {
+
+    fn is_supplied(&self, at: At<'_>) -> bool {
+        if self.supplied.is_empty() {
+            return false;
+        }
+        let path = at.path();
+        self.supplied.iter().any(|other| {
             other.strip_prefix(&path).is_some_and(|rest| {
                 rest.is_empty() || rest.starts_with('.') || rest.starts_with('[')
             })
-        });
-        if is_given || is_supplied {
-            continue;
-        }
-        match declared.get(key) {
-            Some(schema) if has_value(schema) => {}
-            // a struct is there by itself; something in it may be wanted
-            Some(schema) if schema.get("properties").is_some() => {
-                let below = field.labels([key]);
-                object(schema, &Map::new(), &path, supplied, &below, depth - 1, findings);
+        })
+    }
+
+    fn nested(&mut self, schema: &Value, value: &Value, at: At<'_>) {
+        match value {
+            Value::Object(map) => self.object(schema, map, at),
+            Value::Array(items) => {
+                let Some(schema) = schema.get("items") else { return };
+                for (n, item) in items.iter().enumerate() {
+                    self.nested(schema, item, at.below(Step::Index(n)));
+                }
             }
-            // which fields an element needs may hang on another of its fields
-            Some(schema) if is_scalar(schema) && !at.ends_with(']') => findings.missing.push(path),
             _ => {}
         }
-    }
-}
-
-fn nested(
-    schema: &Value,
-    value: &Value,
-    path: &str,
-    supplied: &[String],
-    field: &Field,
-    depth: usize,
-    findings: &mut Findings,
-) {
-    match value {
-        Value::Object(map) => object(schema, map, path, supplied, field, depth - 1, findings),
-        Value::Array(items) => {
-            let Some(schema) = schema.get("items") else { return };
-            for (n, item) in items.iter().enumerate() {
-                let path = format!("{path}[{n}]");
-                nested(schema, item, &path, supplied, &field.index(n), depth - 1, findings);
-            }
-        }
-        _ => {}
     }
 }
 

@@ -418,7 +418,9 @@ mod tests {
             findings.warnings
         };
         assert!(told(json!({ "namespace": "n" })).is_empty());
-        assert!(told(json!({ "clusters": ["local"], "clusterLabelSelector": { "a": "b" } })).is_empty());
+        assert!(
+            told(json!({ "clusters": ["local"], "clusterLabelSelector": { "a": "b" } })).is_empty()
+        );
         let selector = json!({ "a": "b" });
         assert!(told(json!({ "clusterLabelSelector": selector, "allowEmpty": true })).is_empty());
         assert_eq!(
