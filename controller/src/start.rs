@@ -34,7 +34,7 @@ use crate::definition::{self, Kind};
 use crate::definitions::Definitions;
 use crate::events::{self, Recorder};
 use crate::guard::{self, Ended};
-use crate::metrics::Metrics;
+use crate::metrics::{Metrics, phase_number, workflow_number};
 use crate::queue::{Key, Queue};
 use crate::registry;
 
@@ -83,6 +83,8 @@ pub async fn run(config: Config, stop: CancellationToken) -> anyhow::Result<()> 
     let io = Arc::new(Io::new(client.clone()));
     let (recorder, told) = Recorder::new(names::event::APPLICATION);
     tasks.spawn(events::write(Arc::clone(&io), told));
+    let observed = metrics.clone();
+    io.observe(Arc::new(move |request| observed.requested(request)));
     let notify = {
         let queue = Arc::clone(&queue);
         Arc::new(move |owner: &vela_apply::Owner| {
@@ -332,6 +334,8 @@ async fn lead(
             Some(running)
         }
     };
+    let master = context.metrics.leading.with_label_values(&["kubevela"]);
+    master.set(1);
     let ending = CancellationToken::new();
     let _ending_on_return = ending.clone().drop_guard();
     let workers = work(config, &context, &ending);
@@ -350,6 +354,7 @@ async fn lead(
         },
     };
     health.stopping();
+    master.set(0);
     ending.cancel();
     context.queue.close();
     context.definition_queues.close();
@@ -416,7 +421,12 @@ fn work(config: &Config, context: &Arc<Context>, ending: &CancellationToken) -> 
         let client = context.io.client().clone();
         handles.push(tokio::spawn(vela_certs::run(client, certificates, ending.clone())));
     }
+    let workers = |name: &str, count: usize| {
+        let count = i64::try_from(count).unwrap_or(i64::MAX);
+        context.metrics.workers.with_label_values(&[name]).set(count);
+    };
     if config.controllers.has(registry::APPLICATION) {
+        workers(registry::APPLICATION, config.workers);
         for _ in 0..config.workers {
             handles.push(tokio::spawn(applications(Arc::clone(context))));
         }
@@ -425,6 +435,7 @@ fn work(config: &Config, context: &Arc<Context>, ending: &CancellationToken) -> 
     macro_rules! definitions {
         ($name:expr, $kind:ty, $queue:ident) => {
             if config.controllers.has($name) {
+                workers($name, 1);
                 let (context, queue) = (Arc::clone(context), Arc::clone(&queues.$queue));
                 handles.push(tokio::spawn(definitions::<$kind>(context, queue, $name)));
             }
@@ -450,10 +461,13 @@ async fn applications(context: Arc<Context>) {
                 .unwrap_or("-".to_owned())
         };
         let before = phase();
+        let metrics = &context.metrics;
+        let active = metrics.active.with_label_values(&[registry::APPLICATION]);
+        active.inc();
         let attempt = application::reconcile(&context, &key).boxed();
         let limit = context.settings.reconcile_timeout;
         let (next, ended) = guard::run(registry::APPLICATION, &key, limit, attempt).await;
-        let metrics = &context.metrics;
+        active.dec();
         let result = match &ended {
             Ended::Normally => "success",
             Ended::Failed(_) | Ended::TimedOut => "error",
@@ -467,20 +481,24 @@ async fn applications(context: Arc<Context>) {
             metrics.errors.with_label_values(&[registry::APPLICATION]).inc();
         }
         metrics.reconciles.with_label_values(&[registry::APPLICATION, result]).inc();
-        metrics
-            .reconcile_time
-            .with_label_values(&[&before, &phase()])
-            .observe(started.elapsed().as_secs_f64());
+        let time = started.elapsed().as_secs_f64();
+        metrics.reconcile_time.with_label_values(&[&before, &phase()]).observe(time);
+        metrics.times.with_label_values(&[registry::APPLICATION]).observe(time);
         context.queue.done(key, next);
     }
 }
 
 async fn definitions<T: Kind>(context: Arc<Context>, queue: Arc<Queue>, controller: &'static str) {
     while let Some(key) = queue.next().await {
+        let metrics = &context.metrics;
+        let active = metrics.active.with_label_values(&[controller]);
+        active.inc();
+        let started = Instant::now();
         let attempt = definition::reconcile::<T>(&context, &key).boxed();
         let limit = context.settings.reconcile_timeout;
         let (next, ended) = guard::run(controller, &key, limit, attempt).await;
-        let metrics = &context.metrics;
+        active.dec();
+        metrics.times.with_label_values(&[controller]).observe(started.elapsed().as_secs_f64());
         let result = if ended == Ended::Normally { "success" } else { "error" };
         if result == "error" {
             metrics.errors.with_label_values(&[controller]).inc();
@@ -496,15 +514,36 @@ async fn definitions<T: Kind>(context: Arc<Context>, queue: Arc<Queue>, controll
 /// How often the gauges are counted anew.
 const COUNT_EVERY: Duration = Duration::from_secs(5);
 
+/// The gauges of one Application.
+fn tell_app(metrics: &Metrics, app: &Application) {
+    let name = app.metadata.name.as_deref().unwrap_or_default();
+    let namespace = app.metadata.namespace.as_deref().unwrap_or_default();
+    let labels = [name, namespace];
+    let healthy = application::status::is_healthy(&app.status.services);
+    metrics.app_health.with_label_values(&labels).set(i64::from(healthy));
+    metrics.app_phase.with_label_values(&labels).set(phase_number(&app.status.phase));
+    let workflow = app.status.workflow.as_ref().map(|workflow| workflow.phase.as_str());
+    let number = workflow_number(workflow.unwrap_or_default());
+    metrics.app_workflow.with_label_values(&labels).set(number);
+}
+
 /// Counts Applications and steps by phase.
 async fn monitor(context: Arc<Context>) {
     loop {
         let mut phases: BTreeMap<String, i64> =
             names::phase::ALL.iter().map(|phase| ((*phase).to_owned(), 0)).collect();
         let mut steps: BTreeMap<(String, String), i64> = BTreeMap::new();
+        for gauge in
+            [&context.metrics.app_health, &context.metrics.app_phase, &context.metrics.app_workflow]
+        {
+            gauge.reset();
+        }
         for app in context.apps.all() {
             let phase = if app.status.phase.is_empty() { "-" } else { &app.status.phase };
             *phases.entry(phase.to_owned()).or_default() += 1;
+            if context.settings.gates.enable_application_status_metrics {
+                tell_app(&context.metrics, &app);
+            }
             for step in app.status.workflow.iter().flat_map(|workflow| &workflow.steps) {
                 let phase = format!("{}#{}", step.phase, step.reason);
                 *steps.entry((step.type_.clone(), phase)).or_default() += 1;
@@ -517,8 +556,17 @@ async fn monitor(context: Arc<Context>) {
         for ((ty, phase), count) in steps {
             context.metrics.step_phases.with_label_values(&[&ty, &phase]).set(count);
         }
-        let depth = i64::try_from(context.queue.len()).unwrap_or(i64::MAX);
-        context.metrics.depth.with_label_values(&[registry::APPLICATION]).set(depth);
+        let queues = &context.definition_queues;
+        for (name, queue) in [
+            (registry::APPLICATION, &context.queue),
+            (registry::COMPONENT, &queues.components),
+            (registry::TRAIT, &queues.traits),
+            (registry::POLICY, &queues.policies),
+            (registry::WORKFLOW_STEP, &queues.steps),
+        ] {
+            let depth = i64::try_from(queue.len()).unwrap_or(i64::MAX);
+            context.metrics.depth.with_label_values(&[name]).set(depth);
+        }
         if context.queue.is_closed() {
             return;
         }

@@ -1,11 +1,14 @@
 //! From an Application to objects that run, through edits, to nothing.
 
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use k8s_openapi::api::apps::v1::Deployment;
 use k8s_openapi::api::core::v1::{ConfigMap, Service};
 use kube::api::{DeleteParams, ListParams, Patch, PatchParams};
 use serde_json::{Value, json};
+use tokio::task::JoinSet;
 use vela_tests::audit;
 use vela_tests::fixtures::{Space, until};
 
@@ -138,6 +141,52 @@ async fn drift_is_healed_at_once() {
         found.is_some_and(|found| found.metadata.deletion_timestamp.is_none())
     })
     .await;
+}
+
+/// Others write to the Application and to what it made all the time; an edit gets through, and the end is right.
+#[tokio::test(flavor = "multi_thread")]
+async fn an_edit_gets_through_a_storm_of_writes() {
+    let space = Space::with_programs("app").await;
+    space.create("stormy", json!([web("front")])).await.unwrap();
+    space.running("stormy").await;
+    let (stop, mut writers) = (Arc::new(AtomicBool::new(false)), JoinSet::new());
+    for writer in 0..4 {
+        let (stop, applications) = (Arc::clone(&stop), space.applications());
+        let deployments = space.api::<Deployment>();
+        writers.spawn(async move {
+            let mut turn = 0;
+            while !stop.load(Ordering::SeqCst) {
+                turn += 1;
+                let note = json!({ "metadata": { "annotations": { format!("w{writer}"): turn.to_string() } } });
+                let (how, patch) = (PatchParams::default(), Patch::Merge(&note));
+                let _ = applications.patch("stormy", &how, &patch).await;
+                let _ = deployments.patch("front", &how, &patch).await;
+            }
+            turn
+        });
+    }
+    for image in ["nginx:1", "nginx:2", "nginx:3"] {
+        let edit = json!({ "spec": { "components": [{
+            "name": "front", "type": "webservice", "properties": { "image": image },
+        }] } });
+        space
+            .applications()
+            .patch("stormy", &PatchParams::default(), &Patch::Merge(&edit))
+            .await
+            .unwrap();
+        until("the new image", Duration::from_secs(60), async || {
+            let deployment = space.api::<Deployment>().get("front").await.unwrap();
+            let container = deployment.spec.unwrap().template.spec.unwrap().containers.remove(0);
+            container.image.as_deref() == Some(image)
+        })
+        .await;
+    }
+    stop.store(true, Ordering::SeqCst);
+    let turns: u32 = writers.join_all().await.into_iter().sum();
+    assert!(turns > 20, "only {turns} writes");
+    let application = space.running("stormy").await;
+    assert_eq!(application.data["status"]["latestRevision"]["name"], "stormy-v4");
+    assert_eq!(space.trackers().await.len(), 1);
 }
 
 #[tokio::test]

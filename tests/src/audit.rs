@@ -24,6 +24,8 @@ pub struct Entry {
     pub name: String,
     /// The HTTP status of the answer.
     pub code: u64,
+    /// Which token it came with; empty for other credentials.
+    pub credential: String,
 }
 
 impl Entry {
@@ -44,6 +46,7 @@ impl Entry {
             namespace: text("/objectRef/namespace"),
             name: text("/objectRef/name"),
             code: value.pointer("/responseStatus/code").and_then(Value::as_u64).unwrap_or(0),
+            credential: text("/user/extra/authentication.kubernetes.io~1credential-id/0"),
         })
     }
 

@@ -260,6 +260,16 @@ impl Process {
         Ok(false)
     }
 
+    /// Holds all its threads, as a machine does that is overloaded or suspended.
+    pub fn pause(&self) {
+        self.signal("STOP");
+    }
+
+    /// Lets it go on.
+    pub fn resume(&self) {
+        self.signal("CONT");
+    }
+
     fn signal(&self, signal: &str) {
         // The standard library sends SIGKILL only; the shell's `kill` sends the rest.
         let _ = Command::new("sh")

@@ -133,10 +133,10 @@ pub async fn render(
         contract::apply(&mut rendered, &frame.app, &part.component.name, &part.component.type_);
         Ok::<_, String>(assemble(rendered, &frame, &part, &place, &kept, pending, disable_revision))
     };
-    ctx.pool
-        .run(Instant::now() + BUDGET, job)
-        .await
-        .map_err(|error| messages::render_failed(&error.to_string()))?
+    let since = Instant::now();
+    let ran = ctx.pool.run(since + BUDGET, job).await;
+    ctx.metrics.rendered("component", matches!(ran, Ok(Ok(_))), since.elapsed());
+    ran.map_err(|error| messages::render_failed(&error.to_string()))?
 }
 
 /// Renders a policy that has a definition of its own. `artifacts` are what the components render to,
@@ -193,10 +193,10 @@ pub async fn render_policy(
         }
         Ok::<_, String>(out)
     };
-    ctx.pool
-        .run(Instant::now() + BUDGET, job)
-        .await
-        .map_err(|error| messages::render_failed(&error.to_string()))?
+    let since = Instant::now();
+    let ran = ctx.pool.run(since + BUDGET, job).await;
+    ctx.metrics.rendered("policy", matches!(ran, Ok(Ok(_))), since.elapsed());
+    ran.map_err(|error| messages::render_failed(&error.to_string()))?
 }
 
 fn set_name(object: &mut Value, name: &str) {

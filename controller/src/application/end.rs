@@ -42,7 +42,13 @@ pub(super) async fn finish(
     (phase, context): (WorkflowPhase, &BTreeMap<String, String>),
     revision: &str,
 ) {
+    let _time = ctx.metrics.stage("do-workflow-finish");
     let now = Timestamp::now();
+    let begun = status.workflow.as_ref().and_then(|workflow| workflow.start_time.as_ref());
+    if let Some(begun) = begun {
+        let time = now.duration_since(begun.0).as_secs_f64();
+        ctx.metrics.finished.with_label_values(&[phase.as_str()]).observe(time);
+    }
     if phase == WorkflowPhase::Succeeded {
         status::set_true(status, types::WORKFLOW, now);
         let about = about(app);
@@ -195,8 +201,10 @@ pub(super) async fn keep_state(
     end: &mut End,
     now: Timestamp,
 ) -> bool {
-    let (repaired, errors) = statekeep::keep(session).await;
     let ctx = session.ctx;
+    let time = ctx.metrics.stage("state-keep");
+    let (repaired, errors) = statekeep::keep(session).await;
+    drop(time);
     let about = about(app);
     for one in &repaired {
         ctx.events.tell(&about, Severity::Normal, "DriftCorrected", &one.message, "");

@@ -38,6 +38,7 @@ pub fn is_on(app: &Application) -> bool {
 /// # Errors
 /// The API server's answer.
 pub async fn put_on(ctx: &Context, app: &Application) -> Result<Application, IoError> {
+    let _time = ctx.metrics.stage("add-finalizer");
     let mut finalizers = app.metadata.finalizers.clone().unwrap_or_default();
     finalizers.push(finalizer::APPLICATION.to_owned());
     let version = app.metadata.resource_version.as_deref();
@@ -115,6 +116,7 @@ pub async fn delete(
         }
         return Ok(if collected.error.is_some() { Next::Failed } else { Next::After(LOOK_AGAIN) });
     }
+    let _time = ctx.metrics.stage("remove-finalizer");
     let key = Key::new(&*session.owner.namespace, &*session.owner.name);
     for revision in ctx.revisions.indexed(&key) {
         let name = revision.metadata.name.as_deref().unwrap_or_default();

@@ -43,6 +43,7 @@ pub async fn collect(
     scope: Scope,
     spared: &[String],
 ) -> Collected {
+    let _time = session.ctx.metrics.stage("gc-rt");
     match try_collect(session, app, scope, spared).await {
         Ok(waiting) => Collected { waiting, error: None },
         Err(error) => Collected { waiting: Vec::new(), error: Some(error.to_string()) },
@@ -123,6 +124,12 @@ async fn carry_out(
     for name in &plan.marked {
         session.trackers.mark(io, name).await?;
     }
+    // The caches may be behind an edit that wants something back. One look at the truth leaves the time of a request in
+    // which that can still happen; what is deleted then is made again by the look at the edit.
+    let deletes = plan.actions.iter().any(|action| matches!(action, Action::Delete { .. }));
+    if deletes && decided_for.is_some() && !look_at_newest(session).await? {
+        return Ok(());
+    }
     for action in &plan.actions {
         if decided_for.is_some_and(|generation| !is_newest(session, generation)) {
             return Ok(());
@@ -133,6 +140,26 @@ async fn carry_out(
         session.trackers.remove(io, store, name).await?;
     }
     Ok(())
+}
+
+/// Reads the Application anew into the cache. Returns whether it is still there.
+async fn look_at_newest(session: &Session<'_>) -> Result<bool, IoError> {
+    let target = Target {
+        api_version: vela_api::V1BETA1,
+        kind: Application::KIND,
+        namespace: &session.owner.namespace,
+        name: &session.owner.name,
+    };
+    match session.ctx.io.get(&target, &Identity::default()).await {
+        Ok(found) => {
+            if let Ok(found) = serde_json::from_value::<Application>(found) {
+                let _ = session.ctx.apps.put(found);
+            }
+            Ok(true)
+        }
+        Err(error) if error.is_gone() => Ok(false),
+        Err(error) => Err(error),
+    }
 }
 
 fn is_newest(session: &Session<'_>, generation: Option<i64>) -> bool {
@@ -196,6 +223,7 @@ pub async fn collect_revisions(
     in_use: &[&str],
     limit: usize,
 ) -> Result<(), IoError> {
+    let _time = session.ctx.metrics.stage("gc-app-rev");
     let key = Key::new(&*session.owner.namespace, &*session.owner.name);
     let all = session.ctx.revisions.indexed(&key);
     let names: Vec<&str> =

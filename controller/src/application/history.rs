@@ -30,6 +30,7 @@ pub(super) async fn create(
     all: &[ApplicationRevision],
     status: &AppStatus,
 ) -> Result<(String, String), IoError> {
+    let _time = ctx.metrics.stage("apply-apprev");
     let own = Identity::default();
     let hash = vela_api::hash::application_revision(&spec);
     let latest = status.latest_revision.as_ref().map_or(0, |r| r.revision);

@@ -156,6 +156,8 @@ fn session<'c>(
     ctx: &'c Context,
     app: &Application,
 ) -> Result<(Session<'c>, Option<String>), String> {
+    let _time = ctx.metrics.stage("create-app-handler");
+    ctx.metrics.tracker_lists.with_label_values(&["application"]).inc();
     let metadata = &app.metadata;
     let owner = Owner {
         namespace: metadata.namespace.clone().unwrap_or_default(),

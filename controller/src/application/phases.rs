@@ -53,6 +53,7 @@ pub(super) async fn run(
         session.components = subject.spec.components.iter().map(|c| c.name.clone()).collect();
     }
     // Parsing.
+    let time = ctx.metrics.stage("generate-appfile");
     let found = match pinned {
         Some(pinned) => Ok(resolve::from_revision(pinned)),
         None => resolve::collect(ctx, &subject, latest),
@@ -62,7 +63,9 @@ pub(super) async fn run(
         Err(text) => return Err((status, Failed::parsed(text))),
     };
     status::set_true(&mut status, types::PARSED, now);
+    drop(time);
     // Revision.
+    let time = ctx.metrics.stage("prepare-current-apprev");
     let auto_update = resolve::follows_definitions(app);
     let mut spec = revision::snapshot(
         &subject,
@@ -118,7 +121,9 @@ pub(super) async fn run(
     });
     status::set_true(&mut status, types::REVISION, now);
     let frame = frame(&subject, &name, &hash);
+    drop(time);
     // Policies that are objects.
+    let time = ctx.metrics.stage("apply-policies");
     let by_policies = match apply_policies(session, &frame, &subject, &used).await {
         Ok(applied) => applied,
         Err(text) => {
@@ -127,7 +132,9 @@ pub(super) async fn run(
         }
     };
     status::set_true(&mut status, types::POLICY, now);
+    drop(time);
     // Workflow.
+    let time = ctx.metrics.stage("generate-app-steps");
     let token = if session.publish_version.is_empty() {
         name.clone()
     } else {
@@ -159,6 +166,7 @@ pub(super) async fn run(
     let stored = status.workflow.clone().unwrap_or_default();
     let engine = convert::from_api(&stored);
     let done = stored.finished && engine.phase.is_final();
+    drop(time);
     let mut again = None;
     let phase = if done {
         engine.phase
@@ -168,7 +176,9 @@ pub(super) async fn run(
             Ok(store) => store,
             Err(text) => return Err((status, Failed::executing(text))),
         };
+        let time = ctx.metrics.stage("execute-workflow");
         let ran = workflow::pass(session, &run, engine, &mut store, now).await;
+        drop(time);
         let workflow::Ran { progress, services, applied, ran, decisions, restart_at } = ran;
         // what the status will say must not outlive what it rests on
         if let Err(error) = store.commit(ran).await {

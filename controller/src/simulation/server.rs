@@ -8,7 +8,7 @@ use http::{Method, Request, Response};
 use kube::Client;
 use kube::client::Body;
 use parking_lot::Mutex;
-use serde_json::{Map, Value, json};
+use serde_json::{Value, json};
 use tokio::sync::Notify;
 use tower::service_fn;
 use vela_api::Application;
@@ -61,6 +61,8 @@ pub(super) struct State {
     pub(super) dead: bool,
     /// The process's cache of Applications: its watch is never late.
     pub(super) apps: Option<Arc<Store<Application>>>,
+    /// Its watch is late after all: what happens in the middle of a look is seen by the next one only.
+    pub(super) is_late: bool,
     /// Happens when the process under test has sent so many further requests.
     pub(super) interruption: Option<(usize, Interruption)>,
 }
@@ -224,7 +226,7 @@ impl State {
                 && let Some((_, happen)) = self.interruption.take()
             {
                 happen(self);
-                if let Some(apps) = self.apps.clone() {
+                if let Some(apps) = self.apps.clone().filter(|_| !self.is_late) {
                     super::refill(&apps, self, "applications");
                 }
             }
@@ -274,7 +276,7 @@ impl State {
             }
             Method::PATCH => {
                 let mut new = old.clone();
-                merge(&mut new, body);
+                vela_apply::json_merge::apply(&mut new, &without_directives(body));
                 new
             }
             _ => body.clone(),
@@ -325,28 +327,19 @@ fn without_version(object: &Value) -> Value {
     object
 }
 
+/// A patch without the directives of strategic ones, which mean nothing for ConfigMaps.
+fn without_directives(patch: &Value) -> Value {
+    let Some(map) = patch.as_object() else { return patch.clone() };
+    map.iter()
+        .filter(|(key, _)| !key.starts_with('$'))
+        .map(|(key, value)| (key.clone(), without_directives(value)))
+        .collect()
+}
+
 fn failure(code: u16, reason: &str) -> (u16, Value) {
     let status = json!({"kind": "Status", "apiVersion": "v1", "status": "Failure",
         "code": code, "reason": reason, "message": reason, "metadata": {}});
     (code, status)
-}
-
-fn merge(target: &mut Value, patch: &Value) {
-    let Some(patch) = patch.as_object() else {
-        *target = patch.clone();
-        return;
-    };
-    if !target.is_object() {
-        *target = Value::Object(Map::new());
-    }
-    let Some(map) = target.as_object_mut() else { return };
-    for (key, value) in patch {
-        if value.is_null() {
-            map.remove(key);
-        } else if !key.starts_with('$') {
-            merge(map.entry(key.clone()).or_insert(Value::Null), value);
-        }
-    }
 }
 
 impl Server {

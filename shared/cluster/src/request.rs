@@ -4,7 +4,9 @@
 //! a process that lost the lease writes nothing.
 
 use std::fmt::Write as _;
+use std::future::Future;
 use std::sync::{Arc, OnceLock};
+use std::time::{Duration, Instant};
 
 use http::{Method, Request};
 use kube::Client;
@@ -43,11 +45,28 @@ impl<'a> Target<'a> {
     }
 }
 
+/// One request that ended.
+#[derive(Debug, Clone, Copy)]
+pub struct Observation<'a> {
+    /// Get, List, Create, Update, Patch, Delete; of the status: StatusUpdate, StatusPatch.
+    pub verb: &'static str,
+    /// Kind.
+    pub kind: &'a str,
+    /// API version.
+    pub api_version: &'a str,
+    /// How long it took.
+    pub time: Duration,
+}
+
+/// Hears of every request about objects.
+pub type Observer = Arc<dyn Fn(&Observation<'_>) + Send + Sync>;
+
 /// The connection to one API server.
 pub struct Io {
     client: Client,
     discovery: Arc<Discovery>,
     leadership: OnceLock<Leadership>,
+    observer: OnceLock<Observer>,
 }
 
 impl std::fmt::Debug for Io {
@@ -61,12 +80,17 @@ impl Io {
     #[must_use]
     pub fn new(client: Client) -> Self {
         let discovery = Arc::new(Discovery::new(client.clone()));
-        Self { client, discovery, leadership: OnceLock::new() }
+        Self { client, discovery, leadership: OnceLock::new(), observer: OnceLock::new() }
     }
 
     /// From now on only a leader writes. Only the first call counts.
     pub fn fence(&self, leadership: Leadership) {
         let _ = self.leadership.set(leadership);
+    }
+
+    /// From now on requests are told. Only the first call counts.
+    pub fn observe(&self, observer: Observer) {
+        let _ = self.observer.set(observer);
     }
 
     /// The client behind it.
@@ -121,13 +145,29 @@ impl Io {
         Ok(self.client.request(request).await?)
     }
 
+    /// Tells the observer how long a request took.
+    async fn timed<T>(
+        &self,
+        verb: &'static str,
+        (api_version, kind): (&str, &str),
+        request: impl Future<Output = T>,
+    ) -> T {
+        let since = Instant::now();
+        let answer = request.await;
+        if let Some(observer) = self.observer.get() {
+            observer(&Observation { verb, kind, api_version, time: since.elapsed() });
+        }
+        answer
+    }
+
     /// GET.
     ///
     /// # Errors
     /// The API server's answer.
     pub async fn get(&self, target: &Target<'_>, identity: &Identity) -> Result<Value, IoError> {
         let path = self.path(target, true).await?;
-        self.send(Method::GET, path, None, identity).await
+        let request = self.send(Method::GET, path, None, identity);
+        self.timed("Get", (target.api_version, target.kind), request).await
     }
 
     /// GET of a collection, as a List object; an empty namespace means all, an empty selector everything.
@@ -143,7 +183,8 @@ impl Io {
         identity: &Identity,
     ) -> Result<Value, IoError> {
         let path = self.selected(api_version, kind, namespace, selector).await?;
-        self.send(Method::GET, path, None, identity).await
+        let request = self.send(Method::GET, path, None, identity);
+        self.timed("List", (api_version, kind), request).await
     }
 
     /// The path of a collection, narrowed by a selector.
@@ -211,7 +252,8 @@ impl Io {
         let path = self.path(&Target::of(object), false).await?;
         let path = with_dry_run(path, dry_run);
         let body = Some(("application/json", object));
-        self.send(Method::POST, path, body, identity).await
+        let request = self.send(Method::POST, path, body, identity);
+        self.timed("Create", (api_version(object), kind(object)), request).await
     }
 
     /// PUT, of the object itself or of its status.
@@ -228,7 +270,9 @@ impl Io {
         let path = self.path(&Target::of(object), true).await?;
         let path = with_dry_run(with_subresource(path, subresource), dry_run);
         let body = Some(("application/json", object));
-        self.send(Method::PUT, path, body, identity).await
+        let verb = if subresource == "status" { "StatusUpdate" } else { "Update" };
+        let request = self.send(Method::PUT, path, body, identity);
+        self.timed(verb, (api_version(object), kind(object)), request).await
     }
 
     /// PATCH, of the object itself or of its status.
@@ -249,7 +293,9 @@ impl Io {
             PatchKind::Merge => "application/merge-patch+json",
             PatchKind::Strategic => "application/strategic-merge-patch+json",
         };
-        self.send(Method::PATCH, path, Some((media, body)), identity).await
+        let verb = if subresource == "status" { "StatusPatch" } else { "Patch" };
+        let request = self.send(Method::PATCH, path, Some((media, body)), identity);
+        self.timed(verb, (target.api_version, target.kind), request).await
     }
 
     /// DELETE; `uid` guards against deleting a newer object of the same name.
@@ -274,7 +320,8 @@ impl Io {
             "preconditions": preconditions, "propagationPolicy": propagation,
         });
         let body = Some(("application/json", &options));
-        match self.send(Method::DELETE, path, body, identity).await {
+        let request = self.send(Method::DELETE, path, body, identity);
+        match self.timed("Delete", (target.api_version, target.kind), request).await {
             // Another object has the name now: the one that was to go is gone.
             Err(error) if error.is_gone() || (error.is_conflict() && !uid.is_empty()) => Ok(()),
             other => other.map(|_| ()),

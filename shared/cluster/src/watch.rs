@@ -134,6 +134,67 @@ mod tests {
         Client::new(service, "default")
     }
 
+    /// A watch that ends with 410 is begun again from a list, and what changed meanwhile is told.
+    #[tokio::test(start_paused = true)]
+    async fn an_expired_watch_begins_anew() {
+        let lists = Arc::new(Mutex::new(0_u32));
+        let counter = Arc::clone(&lists);
+        let service = service_fn(move |request: Request<Body>| {
+            let lists = Arc::clone(&counter);
+            async move {
+                let body = if request.uri().to_string().contains("watch=true") {
+                    if *lists.lock() > 1 {
+                        std::future::pending::<()>().await;
+                    }
+                    let expired = json!({"type": "ERROR", "object": {
+                        "kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Failure",
+                        "message": "too old resource version", "reason": "Expired", "code": 410}});
+                    Body::from(format!("{expired}\n").into_bytes())
+                } else {
+                    let turn = {
+                        let mut lists = lists.lock();
+                        *lists += 1;
+                        *lists
+                    };
+                    let items = if turn == 1 {
+                        vec![app("gone", 1), app("kept", 2)]
+                    } else {
+                        vec![app("kept", 2), app("new", 3)]
+                    };
+                    let list = json!({
+                        "apiVersion": "core.oam.dev/v1beta1", "kind": "ApplicationList",
+                        "metadata": {"resourceVersion": "5"}, "items": items,
+                    });
+                    Body::from(serde_json::to_vec(&list)?)
+                };
+                Ok::<_, tower::BoxError>(Response::new(body))
+            }
+        });
+        let store = Arc::new(Store::<Application>::default());
+        let (heard, mut changes) = mpsc::unbounded_channel();
+        let feed = tokio::spawn(feed(
+            Client::new(service, "default"),
+            watcher::Config::default(),
+            Arc::clone(&store),
+            |app: Application| app,
+            move |change: Change<Application>| {
+                let _ = heard.send((change.key.name.to_string(), change.new.is_some()));
+            },
+        ));
+        let mut told = Vec::new();
+        while told.len() < 4 {
+            told.push(changes.recv().await.expect("a change"));
+        }
+        let (first, second) = told.split_at_mut(2);
+        first.sort();
+        second.sort();
+        let pair = |name: &str, there| (name.to_owned(), there);
+        assert_eq!(first, [pair("gone", true), pair("kept", true)]);
+        assert_eq!(second, [pair("gone", false), pair("new", true)]);
+        assert_eq!((store.len(), *lists.lock()), (2, 2));
+        feed.abort();
+    }
+
     #[tokio::test(start_paused = true)]
     async fn unreadable_objects_do_not_stop_the_watch() {
         let store = Arc::new(Store::<Application>::default());

@@ -264,6 +264,20 @@ impl Program {
         Ok(())
     }
 
+    /// Holds it; see [`Process::pause`].
+    pub fn pause(&self) {
+        if let Some(process) = self.process.lock().as_ref() {
+            process.pause();
+        }
+    }
+
+    /// Lets it go on.
+    pub fn resume(&self) {
+        if let Some(process) = self.process.lock().as_ref() {
+            process.resume();
+        }
+    }
+
     /// Asks it to end. False if it had to be ended by force.
     ///
     /// # Errors

@@ -260,6 +260,7 @@ pub async fn apply(
     place: &Place,
 ) -> Result<Done, String> {
     let ctx = session.ctx;
+    let _time = ctx.metrics.component();
     let part = parse::part(component, run.used).map_err(|error| error.to_string())?;
     let live = live_workload(session, &component.name).await;
     let mut rendered = component::render(ctx, run.frame, &part, place, live, false).await?;
