@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 use parking_lot::Mutex;
-use vela_api::{Application, ApplicationRevision, RawExtension, ResourceTracker};
+use vela_api::{Application, ApplicationRevision, ResourceTracker};
 use vela_apply::ResourceKey;
 use vela_render::{ClusterVersion, Renderer};
 use vela_serve::gates::Gates;
@@ -119,8 +119,8 @@ pub struct AppMemory {
     pub settled: Option<Settled>,
     /// The context of the workflow, as it was written last.
     pub context: Option<crate::application::workflow::store::Kept>,
-    /// Patches that changed nothing on the server: not sent again.
-    pub no_ops: HashMap<ResourceKey, (RawExtension, u64)>,
+    /// Patches that changed nothing on the server, by hashes of manifest and patch: not sent again.
+    pub no_ops: HashMap<ResourceKey, (u64, u64)>,
     /// Events told already for this revision and phase.
     pub told: BTreeMap<&'static str, String>,
 }

@@ -108,6 +108,54 @@ async fn a_follower_takes_over() {
     world.cluster.stop();
 }
 
+/// The first look at what already runs sends nothing and says nothing.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_restart_changes_nothing() {
+    let world = World::new().await;
+    let controller = &world.deployed.controller;
+    let object = json!({
+        "apiVersion": "core.oam.dev/v1beta1", "kind": "Application",
+        "metadata": { "name": "app" }, "spec": { "components": [{
+            "name": "front", "type": "webservice",
+            "properties": { "image": "nginx", "cpu": "0.5", "ports": [{ "port": 80, "expose": true }] },
+            "traits": [
+                { "type": "scaler", "properties": { "replicas": 2 } },
+                { "type": "gateway", "properties": {
+                    "domain": "a.example.com", "http": { "/": 80 }, "class": "nginx" } },
+            ],
+        }] },
+    });
+    let object: DynamicObject = serde_json::from_value(object).unwrap();
+    world.applications().create(&PostParams::default(), &object).await.unwrap();
+    let phase = async || {
+        let found = world.applications().get("app").await.unwrap();
+        found.data["status"]["status"].as_str().unwrap_or_default().to_owned()
+    };
+    until("running", Duration::from_secs(60), async || phase().await == "running").await;
+    assert!(controller.stop(Duration::from_secs(15)).unwrap());
+    let log = world.cluster.audit_log();
+    let from = audit::position(&log).unwrap();
+    controller.start(&world.cluster).unwrap();
+    controller.ready().await.unwrap();
+    until("a look at the Application", Duration::from_secs(60), async || {
+        let looks = controller.metric("application_reconcile_time_seconds_count").await;
+        looks.is_ok_and(|looks| looks >= 1.0)
+    })
+    .await;
+    // What a look decided to write would be under way now.
+    tokio::time::sleep(Duration::from_secs(2)).await;
+    let written: Vec<_> = audit::read(&log, from)
+        .unwrap()
+        .into_iter()
+        .filter(|entry| entry.agent.starts_with("vela-controller/") && entry.is_write())
+        .filter(|entry| entry.resource != "leases")
+        .map(|entry| format!("{} {} {}", entry.verb, entry.resource, entry.name))
+        .collect();
+    assert_eq!(written, Vec::<String>::new());
+    assert_eq!(phase().await, "running");
+    world.cluster.stop();
+}
+
 /// A leader that was held for longer than its lease must not write when it goes on, whatever it was about to do.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_leader_that_slept_writes_nothing() {

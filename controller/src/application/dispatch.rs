@@ -381,13 +381,12 @@ impl Session<'_> {
     fn is_known_no_op(&self, key: &ResourceKey, manifest: &Value, body: &Value) -> bool {
         let memory = self.memory();
         let memory = memory.lock();
-        memory.no_ops.get(key).is_some_and(|(raw, hash)| {
-            *hash == fingerprint(body) && *raw == vela_api::RawExtension::new(manifest)
-        })
+        let known = memory.no_ops.get(key);
+        known.is_some_and(|known| *known == (fingerprint(manifest), fingerprint(body)))
     }
 
     fn remember_no_op(&self, key: &ResourceKey, manifest: &Value, body: &Value) {
-        let entry = (vela_api::RawExtension::new(manifest), fingerprint(body));
+        let entry = (fingerprint(manifest), fingerprint(body));
         self.memory().lock().no_ops.insert(key.clone(), entry);
     }
 

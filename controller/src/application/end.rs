@@ -143,13 +143,13 @@ pub(super) async fn after_workflow(
         }
         if end.status.conditions.iter().all(|c| c.type_ != types::STATE_KEEP || c.is_true()) {
             status::set_ready(&mut end.status, now);
-            ctx.events.tell(
-                &about(app),
-                Severity::Normal,
-                event::DEPLOYED,
-                messages::DEPLOYED,
-                &latest,
-            );
+            let is_ready = |c: &vela_api::Condition| c.type_ == types::READY && c.is_true();
+            let was_ready = was_done && app.status.conditions.iter().any(is_ready);
+            if !was_ready {
+                let about = about(app);
+                let message = messages::DEPLOYED;
+                ctx.events.tell(&about, Severity::Normal, event::DEPLOYED, message, &latest);
+            }
         }
     }
     // a suspended workflow with a timer is looked at when it is due

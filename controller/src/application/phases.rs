@@ -143,7 +143,11 @@ pub(super) async fn run(
     if let Err(text) = begin::run(ctx, session, &mut status, &token, &subject, now).await {
         return Err((status, Failed::workflow(text)));
     }
-    tell_progress(ctx, app, &token, &PREPARED);
+    // A run that went on before this look, perhaps in another process, has told of itself.
+    let told = app.status.workflow.as_ref().is_some_and(|known| known.app_revision == token);
+    if !told {
+        tell_progress(ctx, app, &token, &PREPARED);
+    }
     let workflow = match generate::workflow(&subject, referenced.as_ref()) {
         Ok(workflow) => workflow,
         Err(error) => return Err((status, Failed::workflow(error.to_string()))),
@@ -154,7 +158,9 @@ pub(super) async fn run(
         }
     }
     status::set_true(&mut status, types::RENDER, now);
-    tell_progress(ctx, app, &token, &[(event::RENDERED, messages::RENDERED)]);
+    if !told {
+        tell_progress(ctx, app, &token, &[(event::RENDERED, messages::RENDERED)]);
+    }
     let run = workflow::Run {
         app: &subject,
         used: &used,

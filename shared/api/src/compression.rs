@@ -103,7 +103,8 @@ pub fn compress(algorithm: Algorithm, bytes: &[u8]) -> Result<String, Error> {
             encoder.write_all(bytes)?;
             encoder.finish()?
         }
-        Algorithm::Zstd => zstd::stream::encode_all(bytes, zstd::DEFAULT_COMPRESSION_LEVEL)?,
+        // In one piece: a stream of unknown length takes megabytes of tables for each of these.
+        Algorithm::Zstd => zstd::bulk::compress(bytes, zstd::DEFAULT_COMPRESSION_LEVEL)?,
     };
     Ok(BASE64.encode(packed))
 }
@@ -119,6 +120,22 @@ pub fn expand(algorithm: Algorithm, text: &str) -> Result<Vec<u8>, Error> {
         Algorithm::Gzip => read_bounded(GzDecoder::new(packed.as_slice())),
         Algorithm::Zstd => read_bounded(zstd::stream::read::Decoder::new(packed.as_slice())?),
     }
+}
+
+/// Makes bytes small that stay in memory.
+///
+/// # Errors
+/// The compressor fails.
+pub fn pack(bytes: &[u8]) -> Result<Vec<u8>, Error> {
+    Ok(zstd::bulk::compress(bytes, 1)?)
+}
+
+/// What [`pack`] made small.
+///
+/// # Errors
+/// The bytes are damaged.
+pub fn unpack(packed: &[u8]) -> Result<Vec<u8>, Error> {
+    read_bounded(zstd::stream::read::Decoder::new(packed)?)
 }
 
 fn read_bounded(reader: impl Read) -> Result<Vec<u8>, Error> {

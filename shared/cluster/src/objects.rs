@@ -1,7 +1,7 @@
 //! The live objects that Applications own: one watch per kind, started when the first object of the kind is dispatched.
 //!
 //! The watch sees objects that carry our owner label, which is what makes health follow readiness at once and drift visible
-//! when it happens. Objects are kept as text without managed fields: a tree would cost five times the memory.
+//! when it happens. Objects are kept as compressed text without managed fields: a tree would cost fifteen times the memory.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -37,7 +37,38 @@ pub struct Live {
     pub deleting: bool,
     /// Who wrote it last, from its managed fields.
     pub manager: String,
-    text: Box<str>,
+    text: Text,
+}
+
+/// An object as JSON. Most are looked at rarely, and there are several for each Application.
+enum Text {
+    Plain(Box<str>),
+    Packed(Box<[u8]>),
+}
+
+/// Texts below this size do not shrink enough to care.
+const SMALL: usize = 512;
+
+impl Text {
+    fn of(object: &Value) -> Self {
+        let text = object.to_string();
+        if text.len() >= SMALL
+            && let Ok(packed) = vela_api::compression::pack(text.as_bytes())
+        {
+            return Self::Packed(packed.into());
+        }
+        Self::Plain(text.into())
+    }
+
+    fn value(&self) -> Value {
+        let parsed = match self {
+            Self::Plain(text) => serde_json::from_str(text).ok(),
+            Self::Packed(packed) => vela_api::compression::unpack(packed)
+                .ok()
+                .and_then(|text| serde_json::from_slice(&text).ok()),
+        };
+        parsed.unwrap_or_default()
+    }
 }
 
 impl std::fmt::Debug for Live {
@@ -61,14 +92,14 @@ impl Live {
             owner: Owner::of(&object),
             deleting: is_deleting(&object),
             manager,
-            text: object.to_string().into(),
+            text: Text::of(&object),
         }
     }
 
     /// The object.
     #[must_use]
     pub fn value(&self) -> Value {
-        serde_json::from_str(&self.text).unwrap_or(Value::Null)
+        self.text.value()
     }
 }
 
@@ -163,7 +194,7 @@ impl LiveObjects {
         let store = Arc::new(Store::default());
         kinds.insert(group_kind, Arc::clone(&store));
         let api: Api<DynamicObject> = Api::all_with(self.io.client().clone(), &resource);
-        let feed = feed(api, Arc::clone(&store), Arc::clone(&self.notify));
+        let feed = feed(api, resource, Arc::clone(&store), Arc::clone(&self.notify));
         let stop = self.stop.clone();
         debug!(kind, api_version, "watching dispatched objects");
         self.tasks.spawn(async move {
@@ -204,7 +235,12 @@ impl LiveObjects {
     }
 }
 
-async fn feed(api: Api<DynamicObject>, store: Arc<Store<Live>>, notify: Notify) {
+async fn feed(
+    api: Api<DynamicObject>,
+    resource: ApiResource,
+    store: Arc<Store<Live>>,
+    notify: Notify,
+) {
     let config = watcher::Config::default().labels(names::label::APP_NAME);
     let mut events = std::pin::pin!(watcher(api, config).default_backoff());
     let tell = |owner: &Option<Owner>| {
@@ -216,7 +252,7 @@ async fn feed(api: Api<DynamicObject>, store: Arc<Store<Live>>, notify: Notify) 
         match event {
             Ok(watcher::Event::Init) => store.begin_list(),
             Ok(watcher::Event::InitApply(object)) => {
-                let live = Live::of(to_value(&object));
+                let live = Live::of(to_value(&object, &resource));
                 if live.owner.is_some() {
                     store.list_item(live);
                 }
@@ -231,7 +267,7 @@ async fn feed(api: Api<DynamicObject>, store: Arc<Store<Live>>, notify: Notify) 
                 }
             }
             Ok(watcher::Event::Apply(object)) => {
-                let live = Live::of(to_value(&object));
+                let live = Live::of(to_value(&object, &resource));
                 let (key, owner) = (live.key(), live.owner.clone());
                 if owner.is_none() {
                     if let Some(old) = store.remove(&key, "") {
@@ -247,7 +283,7 @@ async fn feed(api: Api<DynamicObject>, store: Arc<Store<Live>>, notify: Notify) 
                 }
             }
             Ok(watcher::Event::Delete(object)) => {
-                let live = Live::of(to_value(&object));
+                let live = Live::of(to_value(&object, &resource));
                 store.remove(&live.key(), live.version());
                 tell(&live.owner);
             }
@@ -272,6 +308,48 @@ fn is_not_served(error: &watcher::Error) -> bool {
     }
 }
 
-fn to_value(object: &DynamicObject) -> Value {
-    serde_json::to_value(object).unwrap_or(Value::Null)
+/// The items of a list do not say what they are; templates and plans look at that.
+fn to_value(object: &DynamicObject, resource: &ApiResource) -> Value {
+    let mut value = serde_json::to_value(object).unwrap_or(Value::Null);
+    if let Some(map) = value.as_object_mut() {
+        for (key, text) in [("apiVersion", &resource.api_version), ("kind", &resource.kind)] {
+            map.entry(key).or_insert_with(|| Value::String(text.clone()));
+        }
+    }
+    value
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn large_objects_come_back_whole() {
+        let long = "text ".repeat(1000);
+        let object = serde_json::json!({"metadata": {"name": "a"}, "data": {"b": long}});
+        let live = Live::of(object.clone());
+        assert!(matches!(&live.text, Text::Packed(packed) if packed.len() < 200));
+        assert_eq!(live.value(), object);
+        let small = serde_json::json!({"metadata": {"name": "a"}});
+        assert!(matches!(Live::of(small.clone()).text, Text::Plain(_)));
+        assert_eq!(Live::of(small.clone()).value(), small);
+    }
+
+    #[test]
+    fn items_of_lists_know_what_they_are() {
+        let item = serde_json::json!({"metadata": {"name": "a", "namespace": "n"}, "data": {}});
+        let object: DynamicObject = serde_json::from_value(item).expect("an object");
+        let resource = ApiResource {
+            group: String::new(),
+            version: "v1".to_owned(),
+            api_version: "v1".to_owned(),
+            kind: "ConfigMap".to_owned(),
+            plural: "configmaps".to_owned(),
+        };
+        let value = to_value(&object, &resource);
+        assert_eq!(
+            (str_at(&value, &["apiVersion"]), str_at(&value, &["kind"])),
+            ("v1", "ConfigMap")
+        );
+    }
 }
