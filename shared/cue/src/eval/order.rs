@@ -39,7 +39,8 @@ impl Machine<'_> {
     pub(crate) fn ordered_arcs(&self, v: Vid) -> Vec<(Label, Vid)> {
         let arcs = &self.v(v).arcs;
         let is_data = |(_, w): &(Label, Vid)| matches!(self.v(*w).conjs.as_slice(), [conj] if matches!(conj.src, Src::Data(_)));
-        if arcs.len() < 2 || arcs.len() > MOST || arcs.iter().all(is_data) {
+        let found_in_order = self.is_one_literal(v) || arcs.iter().all(is_data);
+        if arcs.len() < 2 || arcs.len() > MOST || found_in_order {
             return arcs.clone();
         }
         let mut literals = self.literals(v);
@@ -55,6 +56,19 @@ impl Machine<'_> {
         let edges = self.edges(&literals, arcs.len());
         let order = sorted(&edges, |i| self.name_of(arcs[i].0));
         order.into_iter().map(|i| arcs[i]).collect()
+    }
+
+    /// Whether the fields are those of one literal, in its order: what most structs are.
+    fn is_one_literal(&self, v: Vid) -> bool {
+        let vertex = self.v(v);
+        let [Conj { src: Src::Expr(e), .. }] = vertex.conjs.as_slice() else { return false };
+        let Expr::Struct(id) = self.ir.expr(*e) else { return false };
+        let tmpl = &self.ir.structs[id.idx()];
+        let nothing_else =
+            tmpl.embeds.is_empty() && tmpl.comps.is_empty() && tmpl.dynamics.is_empty();
+        nothing_else
+            && tmpl.fields.len() == vertex.arcs.len()
+            && tmpl.fields.iter().zip(&vertex.arcs).all(|(field, (label, _))| field.label == *label)
     }
 
     fn name_of(&self, label: Label) -> (u32, &str) {
