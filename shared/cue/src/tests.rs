@@ -448,3 +448,42 @@ fn texts_of_structs_have_the_order_of_the_source() {
 fn an_optional_field_beside_an_embedding_makes_no_struct() {
     check("a: {b?: int, string}, c: a & \"x\"", expect!["incomplete: a: incomplete value string"]);
 }
+
+#[test]
+fn what_can_never_become_right_is_a_final_error() {
+    check("t: _, a: [1][t]", expect!["eval: a: invalid index t (invalid type _)"]);
+    check("t: string, a: {b: 1}[t]", expect!["incomplete: t: incomplete value string"]);
+    check("a: !int", expect!["eval: a: invalid operand int ('!' requires concrete value)"]);
+    check(
+        "#T: {x: {}, s: string, out: \"\\(s) \\(x.y)\"}",
+        expect!["eval: #T.out: undefined field: y"],
+    );
+    check(
+        "import \"strings\"\na: strings.Join([int], \"\")",
+        expect![
+            "eval: a: invalid list element 0 in argument 0 to call: cannot use value int (int) as string"
+        ],
+    );
+    check(
+        "import \"strings\"\na: strings.Join([], int)",
+        expect!["eval: a: cannot use int (type int) as string in argument 2 to strings.Join"],
+    );
+}
+
+#[test]
+fn lists_of_different_lengths() {
+    check("a: [1, 2] & [1]", expect!["eval: a: incompatible list lengths (1 and 2)"]);
+    check(
+        "a: [1, 2] & [_], a: [_, _, _]",
+        expect!["eval: a: incompatible list lengths (1 and 2) (and 1 more errors)"],
+    );
+}
+
+#[test]
+fn an_embedded_field_of_several_alternatives() {
+    check("a: {y: 1 | {y: 1}, y}", expect![[r#"{"a":{"y":1}}"#]]);
+    check(
+        "a: {d: e: f: 1, d, d: d: e: g: 1}",
+        expect![[r#"{"a":{"d":{"e":{"f":1,"g":1},"d":{"e":{"g":1}}},"e":{"f":1,"g":1}}}"#]],
+    );
+}

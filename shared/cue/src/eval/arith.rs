@@ -4,7 +4,7 @@ use super::error::Res;
 use super::state::{Conj, EnvId, Machine, Src, Val};
 use crate::decimal::{Decimal, DecimalError};
 use crate::error::Class;
-use crate::ir::{Core, ExprId};
+use crate::ir::{Core, Expr, ExprId};
 use crate::kind::Kind;
 use crate::limits::LimitError;
 use crate::value::Number;
@@ -17,7 +17,23 @@ use std::sync::Arc;
 const MOST_REGEXPS: usize = 64;
 
 impl Machine<'_> {
+    /// A type as an operand never becomes a value.
+    pub(crate) fn check_operand(&mut self, x: ExprId, op: &str) -> Res<()> {
+        if let Expr::Kind(_) | Expr::Top = self.ir.expr(x) {
+            let shown = self.ir.text(x);
+            let text = format!("invalid operand {shown} ('{op}' requires concrete value)");
+            return Err(self.text_err(Class::Eval, text, x));
+        }
+        Ok(())
+    }
+
     pub(crate) fn unary(&mut self, op: UnaryOp, x: ExprId, env: EnvId, e: ExprId) -> Res<Val> {
+        let sign = match op {
+            UnaryOp::Not => "!",
+            UnaryOp::Minus => "-",
+            _ => "+",
+        };
+        self.check_operand(x, sign)?;
         let val = self.concrete(
             x,
             env,

@@ -219,7 +219,18 @@ impl Machine<'_> {
                 self.settle(w);
                 vals.push(self.node_val(w)?);
             } else {
-                vals.push(self.concrete(arg, env, "argument")?);
+                // Errors of what can never be an argument are final.
+                let val = self.value(arg, env)?;
+                let want = std.builtin.params.get(i).map_or(Kind::TOP, |p| p.kind);
+                if let Val::Kind(kind) = &val
+                    && args.len() == n
+                {
+                    let name = self.func_name(id);
+                    if !kind.intersects(want) {
+                        return Err(self.arg_error(&name, &val, i + 1, &want.to_string(), e));
+                    }
+                }
+                vals.push(self.make_concrete(val, arg, "argument")?);
             }
         }
         let std = &self.ir.builtins[id.idx()];
@@ -274,6 +285,8 @@ impl Machine<'_> {
                             if let Some(err) = self.final_error(w) {
                                 return Err(err);
                             }
+                            let elem = builtin.params.get(i).map_or(Kind::TOP, |p| p.elem);
+                            self.check_elements(w, elem, i, e)?;
                             let outer = std::mem::replace(&mut self.s.ordered, true);
                             let value = self.value_of(w);
                             self.s.ordered = outer;
@@ -308,6 +321,28 @@ impl Machine<'_> {
                 Err(self.text_err(Class::Eval, text, e))
             }
         }
+    }
+
+    /// Elements that are yet to be known must at least be able to become what is wanted.
+    fn check_elements(&mut self, list: Vid, elem: Kind, i: usize, e: ExprId) -> Res<()> {
+        let list = self.chosen(list);
+        if elem == Kind::TOP || !self.v(list).is_list {
+            return Ok(());
+        }
+        for (j, &(_, w)) in self.v(list).arcs.clone().iter().filter(|(l, _)| l.is_int()).enumerate()
+        {
+            self.step()?;
+            let w = self.chosen(w);
+            let kind = self.node_kind(w);
+            if !kind.is_bottom() && !kind.intersects(elem) {
+                let text = format!(
+                    "invalid list element {j} in argument {i} to call: cannot use value {} ({kind}) as {elem}",
+                    self.show(w)
+                );
+                return Err(self.text_err(Class::Eval, text, e));
+            }
+        }
+        Ok(())
     }
 
     /// A concrete value as the evaluator sees it.

@@ -689,8 +689,15 @@ impl Machine<'_> {
             self.fail(v, e);
             return;
         }
+        // What a field gets because an alternative of it is tried in the place of the struct that
+        // embeds it does not come back to that struct.
+        let tried = self.v(v).extra.as_ref().is_some_and(|x| !x.choices.is_empty());
+        let below = tried && self.is_ancestor(v, w);
+        let n = if below { self.v(w).conjs.len() } else { usize::MAX };
         let mut i = 0;
-        while let Some(&wc) = self.v(w).conjs.get(i) {
+        while i < n
+            && let Some(&wc) = self.v(w).conjs.get(i)
+        {
             let flags = conj.flags | (wc.flags & CYCLE_FLAGS);
             self.process(v, Conj { src: wc.src, env: wc.env, flags, ..conj }, false);
             i += 1;

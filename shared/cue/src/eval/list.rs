@@ -37,6 +37,11 @@ impl Machine<'_> {
         Ok(())
     }
 
+    fn is_list_length(&self, e: super::ErrId) -> bool {
+        let msg = &self.s.errs[e.0 as usize].msg;
+        matches!(msg, Msg::Text(text) if text.starts_with("incompatible list lengths"))
+    }
+
     /// Unifies with a list; `rest` is the constraint of an open end.
     pub(crate) fn unify_list(
         &mut self,
@@ -63,11 +68,13 @@ impl Machine<'_> {
             };
             if !fits {
                 let (a, b) = (len.min(n), len.max(n));
-                let (a, b) = if closed && rest.is_none() { (len, n) } else { (a, b) };
                 let text = format!("incompatible list lengths ({a} and {b})");
                 let at: Vec<_> = self.conj_expr(c).into_iter().collect();
                 let e = self.err_at(Class::Eval, Msg::Text(text), v, &at);
-                self.fail(v, e);
+                match self.v(v).error.filter(|old| self.is_list_length(*old)) {
+                    Some(first) => self.s.errs[first.0 as usize].causes.push(e),
+                    None => self.fail(v, e),
+                }
             }
             let vertex = self.vm(v);
             vertex.list_len = len.max(n);

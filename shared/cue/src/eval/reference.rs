@@ -104,7 +104,27 @@ impl Machine<'_> {
     }
 
     fn index_label(&mut self, w: Vid, i: ExprId, env: EnvId, base: ExprId) -> Res<Label> {
-        let val = self.concrete(i, env, "index")?;
+        let val = self.value(i, env)?;
+        let open = match &val {
+            Val::Node(w) => {
+                let w = self.deref(*w);
+                let vertex = self.v(w);
+                (vertex.phase == Phase::Settled
+                    && vertex.extra.as_ref().is_none_or(|x| x.alts.is_empty()))
+                .then(|| self.node_kind(w))
+            }
+            val => (!val.is_atom()).then(|| self.val_kind(val)),
+        };
+        // What need not become a number or string is no index, whatever it becomes.
+        if let Some(kind) = open
+            && !kind.is_bottom()
+            && kind.without(Kind::NUMBER) != Kind::BOTTOM
+            && kind.without(Kind::STRING) != Kind::BOTTOM
+        {
+            let text = format!("invalid index {} (invalid type {kind})", self.ir.text(i));
+            return Err(self.text_err(Class::Eval, text, i));
+        }
+        let val = self.make_concrete(val, i, "index")?;
         match val {
             Val::Str(name) => Ok(self.string_label(&name)),
             Val::Int(n) => {

@@ -238,13 +238,22 @@ impl Machine<'_> {
     fn interpolate(&mut self, parts: crate::ir::PartsId, bytes: bool, env: EnvId) -> Res<Val> {
         let ir = self.ir;
         let mut out: Vec<u8> = Vec::new();
+        let mut open = None;
         let most = usize::try_from(self.s.budget.limits().string).unwrap_or(usize::MAX);
         for part in &ir.parts[parts.idx()] {
             match part {
                 Part::Text(id) => out.extend_from_slice(ir.texts[id.idx()].as_bytes()),
                 Part::Bytes(id) => out.extend_from_slice(&ir.bytes[id.idx()]),
                 Part::Expr(x) => {
-                    let val = self.concrete(*x, env, "interpolation")?;
+                    let val = match self.concrete(*x, env, "interpolation") {
+                        Ok(val) => val,
+                        // A final error further on counts more.
+                        Err(e) if self.is_incomplete(e) => {
+                            open.get_or_insert(e);
+                            continue;
+                        }
+                        Err(e) => return Err(e),
+                    };
                     if let Val::Str(s) = &val
                         && out.len() + s.len() > most
                     {
@@ -274,6 +283,9 @@ impl Machine<'_> {
             if out.len() > most {
                 return Err(self.limit(crate::limits::LimitError::String));
             }
+        }
+        if let Some(e) = open {
+            return Err(e);
         }
         if let Err(limit) = self.s.budget.string(out.len() as u64) {
             return Err(self.limit(limit));
