@@ -308,6 +308,12 @@ impl Ir {
             .unwrap_or("")
     }
 
+    /// Whether an expression is part of another.
+    pub(crate) fn within(&self, inner: ExprId, outer: ExprId) -> bool {
+        let ((a, a_end), (b, b_end)) = (self.pos[inner.idx()], self.pos[outer.idx()]);
+        a.file == b.file && a.start >= b.start && a_end <= b_end
+    }
+
     pub(crate) fn is_literal(&self, id: ExprId) -> bool {
         matches!(
             self.expr(id),

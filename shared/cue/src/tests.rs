@@ -487,3 +487,19 @@ fn an_embedded_field_of_several_alternatives() {
         expect![[r#"{"a":{"d":{"e":{"f":1,"g":1},"d":{"e":{"g":1}}},"e":{"f":1,"g":1}}}"#]],
     );
 }
+
+#[test]
+fn alternatives_that_need_to_know_which_one_is_chosen() {
+    // The alternatives themselves lead back: nothing is decided.
+    check(
+        "a: (b & 8) | (d & 9), b: c + 2, c: (6 & (a - 2)) | (d & 9), d: b + 2",
+        expect!["cycle: a: 2 errors in empty disjunction: (and 4 more errors)"],
+    );
+    // The number breaks the circle, the check is for later.
+    check(
+        "a: (b & 8) | (d & 9), b: c + 2, c: 6 & a - 2, d: b + 2",
+        expect![[r#"{"a":8,"b":8,"c":6,"d":10}"#]],
+    );
+    // What stands beside the alternatives is checked against the one that is chosen.
+    check("d: e - 1, e: 1 + d, e: *2 | 0", expect![[r#"{"d":1,"e":2}"#]]);
+}

@@ -180,7 +180,13 @@ impl Machine<'_> {
         }
         let text = format!("{} errors in empty disjunction:", causes.len());
         let incomplete = causes.iter().any(|e| self.is_incomplete(*e));
-        let class = if incomplete { Class::Incomplete } else { Class::Eval };
+        let class = if causes.iter().all(|e| self.class(*e) == Class::Cycle) {
+            Class::Cycle
+        } else if incomplete {
+            Class::Incomplete
+        } else {
+            Class::Eval
+        };
         let e = self.err(class, Msg::Text(text), v);
         self.s.errs[e.0 as usize].causes = causes;
         e
@@ -474,6 +480,11 @@ impl Machine<'_> {
                 causes.push(e);
                 continue;
             }
+            // Nor is one that needs to know which alternative it will be.
+            if let Some(e) = self.circular_choice(r) {
+                causes.push(e);
+                continue;
+            }
             let alts = self.v(r).extra.as_ref().map(|x| x.alts.clone()).unwrap_or_default();
             if alts.is_empty() {
                 survivors.push((c, Mode::Maybe, modes));
@@ -488,6 +499,30 @@ impl Machine<'_> {
             }
         }
         self.settle_survivors(v, survivors, causes);
+    }
+
+    /// The cycle that a chosen alternative itself leads into.
+    fn circular_choice(&self, c: Vid) -> Option<ErrId> {
+        let extra = self.v(c).extra.as_ref()?;
+        extra.tasks.iter().find_map(|task| {
+            let (TaskState::Failed(e), Src::Expr(x)) = (task.state, task.conj.src) else {
+                return None;
+            };
+            let chosen = |&((src, _), i): &((Src, u16), u32)| {
+                let Src::Expr(disj) = src else { return false };
+                let Expr::Disj(id) = self.ir.expr(disj) else { return false };
+                let Some(alt) = self.ir.disjs[id.idx()].get(i as usize) else { return false };
+                let mut at = task.conj.refs;
+                let mut within = self.ir.within(x, alt.expr);
+                while !within && !at.is_none() {
+                    let reference = self.s.refs[at.idx()];
+                    within = self.ir.within(reference.expr, alt.expr);
+                    at = reference.next;
+                }
+                within
+            };
+            (self.class(e) == Class::Cycle && extra.choices.iter().any(chosen)).then_some(e)
+        })
     }
 
     fn candidate(&mut self, v: Vid, choices: &[((Src, u16), u32)]) -> Vid {

@@ -26,6 +26,16 @@ impl Machine<'_> {
                     Some(c) => {
                         let depth = vertex.depth;
                         self.s.touch = self.s.touch.min(depth);
+                        let tried = self.v(c);
+                        let scalar = tried.arcs.is_empty()
+                            && !tried.is_struct
+                            && !tried.is_list
+                            && !tried.maybe_struct;
+                        // Nothing stands inside of a scalar: who asks for it, asks for the
+                        // disjunction, which is open.
+                        if scalar {
+                            return v;
+                        }
                         c
                     }
                     None => return v,
