@@ -503,3 +503,13 @@ fn alternatives_that_need_to_know_which_one_is_chosen() {
     // What stands beside the alternatives is checked against the one that is chosen.
     check("d: e - 1, e: 1 + d, e: *2 | 0", expect![[r#"{"d":1,"e":2}"#]]);
 }
+
+#[test]
+fn closedness_of_undecided_alternatives_is_that_of_each() {
+    let text = "#d: {{} | {c: string}, {} | {c: string}, {} | {a: string}}, x: #d, x: c: \"foo\"";
+    let program = Program::compile("in.cue", text, &Packages::std()).unwrap();
+    let mut evaluation = program.evaluate(&[], &Limits::default());
+    let root = evaluation.root();
+    evaluation.validate(root, false).unwrap();
+    assert!(evaluation.describe(root).error.is_none());
+}

@@ -44,10 +44,13 @@ impl Machine<'_> {
                     .collect()
             })
             .unwrap_or_default();
+        // What is common to alternatives is looked at in each of them: only there it is known which
+        // fields are allowed.
+        let common = alts.is_empty();
         for w in alts {
             self.deep(w);
         }
-        if self.v(v).error.is_none() {
+        if common && self.v(v).error.is_none() {
             self.deep_arcs(v);
         }
         // What rests on something unfinished further out is looked at again.
