@@ -192,8 +192,8 @@ pub(crate) fn no_cluster_matches() -> String {
 
 /// A component that a deploy step waits for.
 #[must_use]
-pub(crate) fn deploy_not_healthy(key: &str) -> String {
-    format!("{key} is not healthy")
+pub(crate) fn deploy_not_healthy(key: &str, reason: &str) -> String {
+    because(&format!("{key} is not healthy"), reason)
 }
 
 /// A component that waits for another one.
@@ -491,6 +491,23 @@ pub(crate) const LOGS_OF_NO_CONTAINER: &str = "please provide the container name
 pub(crate) fn wait_healthy(reason: &str) -> String {
     if reason.is_empty() { WAIT_HEALTHY.to_owned() } else { format!("{WAIT_HEALTHY}: {reason}") }
 }
+
+/// What a step waits for, with what the objects say.
+pub(crate) fn because(waits: &str, reason: &str) -> String {
+    match (waits, reason) {
+        (waits, "") => waits.to_owned(),
+        ("", reason) => reason.to_owned(),
+        (waits, reason) => format!("{waits}: {reason}"),
+    }
+}
+
+/// A workload that lacks Pods.
+pub(crate) fn ready_of(ready: i64, wanted: i64) -> String {
+    format!("{ready} of {wanted} ready")
+}
+
+/// A Job that has not come to its end.
+pub(crate) const JOB_NOT_COMPLETE: &str = "not complete";
 
 /// An object that is not there yet.
 pub(crate) fn object_missing(kind: &str, name: &str) -> String {

@@ -23,7 +23,7 @@ use vela_apply::object::{api_version, kind, name, namespace};
 use vela_render::Stage;
 use vela_workflow::generate::BUILTIN_APPLY_COMPONENT;
 use vela_workflow::{
-    Facts, Options, Outcome, Pass, Progress, Reason, Status, Verdict, Workflow, data,
+    Attempt, Facts, Options, Outcome, Pass, Progress, Reason, Status, Verdict, Workflow, data,
 };
 
 use crate::messages;
@@ -173,7 +173,6 @@ async fn apply_component(
     seen: &mut Seen,
 ) -> Outcome {
     let step = given.step;
-    let previous = given.attempt.previous.as_ref();
     let (component, place) = match component_and_place(&given.parameter) {
         Ok(found) => found,
         Err(text) => return Outcome::of(Verdict::Error, text),
@@ -184,9 +183,7 @@ async fn apply_component(
             note(&done, &place, seen);
             if !done.ready {
                 // a component that takes long says what it lacks
-                let since = previous.and_then(|step| step.first_execute_time);
-                let long = since.is_some_and(|at| at.duration_until(Timestamp::now()) > PATIENCE);
-                let reason = if long {
+                let reason = if takes_long(given.attempt) {
                     why::ask(session, &done.rendered.objects, &place).await
                 } else {
                     String::new()
@@ -212,6 +209,12 @@ async fn apply_component(
             outcome
         }
     }
+}
+
+/// Whether a step has waited so long that what it waits for is asked why.
+fn takes_long(attempt: &Attempt) -> bool {
+    let since = attempt.previous.as_ref().and_then(|step| step.first_execute_time);
+    since.is_some_and(|at| at.duration_until(Timestamp::now()) > PATIENCE)
 }
 
 /// The component that a parameter holds, and where it goes.

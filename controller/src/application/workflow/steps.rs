@@ -17,9 +17,9 @@ use vela_workflow::{
 use crate::application::dispatch::Session;
 use crate::messages;
 
-use super::Run;
 use super::calls::{Answer, Calling, Pending, Seen};
 use super::store::Store;
+use super::{Run, why};
 
 /// Calls one step may make in one look; real templates make a handful.
 const MOST_CALLS: usize = 200;
@@ -118,6 +118,8 @@ pub(super) async fn run(
         id: &attempt.id,
         step: &attempt.name,
         secrets: Vec::new(),
+        touched: Vec::new(),
+        long: super::takes_long(attempt),
     };
     while replies.len() < MOST_CALLS {
         let evaluated = evaluate(calling.session, &attempted, &replies).await;
@@ -126,6 +128,10 @@ pub(super) async fn run(
             Err(text) => return Outcome::of(Verdict::Error, text),
         };
         let Some(call) = pending else {
+            if outcome.verdict == Verdict::Wait && calling.long {
+                let reason = why::ask_live(calling.session, &calling.touched).await;
+                outcome.message = messages::because(&outcome.message, &reason);
+            }
             outcome.message = calling.redacted(&outcome.message);
             let saved = &mut calling.store.saved_mut().notes;
             saved.extend(notes);

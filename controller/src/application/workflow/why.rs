@@ -1,7 +1,10 @@
 //! Why a component is not healthy yet, in the words of its own objects: an image that cannot be pulled, a quota, a Pod
 //! without a node.
 
+use std::collections::BTreeSet;
+
 use serde_json::Value;
+use vela_api::names;
 use vela_apply::object::{kind, name, namespace, str_at};
 
 use crate::application::component::{self, Object, Place};
@@ -22,20 +25,74 @@ pub(super) async fn ask(session: &Session<'_>, objects: &[Object], place: &Place
             reasons.push(messages::object_missing(kind(manifest), name(manifest)));
             continue;
         };
-        let mut said = of_conditions(&live);
-        let selector = super::calls::selector(live.pointer("/spec/selector/matchLabels"));
-        if !selector.is_empty() && is_short(&live) {
-            let io = &session.ctx.io;
-            let pods = io.list("v1", "Pod", namespace(&live), &selector, &session.identity).await;
-            let pods = pods.ok().and_then(|list| list.get("items").cloned()).unwrap_or_default();
-            said.extend(pods.as_array().into_iter().flatten().filter_map(of_pod));
-        }
-        said.dedup();
-        let of = |reason: String| format!("{} {}: {reason}", kind(&live), name(&live));
-        reasons.extend(said.into_iter().map(of));
+        reasons.extend(of_object(session, &live).await);
     }
     reasons.truncate(MOST);
     reasons.join("; ")
+}
+
+/// What objects that a step made or read say of themselves, as far as they are not what they should become. Empty if all
+/// are, or say nothing.
+pub(super) async fn ask_live(session: &Session<'_>, objects: &[Value]) -> String {
+    let mut reasons: Vec<String> = Vec::new();
+    for live in objects {
+        let said = of_object(session, live).await;
+        if said.is_empty() {
+            let of = |state| format!("{} {}: {state}", kind(live), name(live));
+            reasons.extend(unfinished(live).map(of));
+        }
+        reasons.extend(said);
+    }
+    let mut seen = BTreeSet::new();
+    reasons.retain(|reason| seen.insert(reason.clone()));
+    reasons.truncate(MOST);
+    reasons.join("; ")
+}
+
+/// Reasons of one object and of the Pods it makes.
+async fn of_object(session: &Session<'_>, live: &Value) -> Vec<String> {
+    let mut said = of_conditions(live);
+    if kind(live) == "Pod" {
+        said.extend(of_pod(live));
+    }
+    let selector = super::calls::selector(live.pointer("/spec/selector/matchLabels"));
+    if !selector.is_empty() && is_short(live) {
+        let io = &session.ctx.io;
+        let pods = io.list("v1", "Pod", namespace(live), &selector, &session.identity).await;
+        let pods = pods.ok().and_then(|list| list.get("items").cloned()).unwrap_or_default();
+        said.extend(pods.as_array().into_iter().flatten().filter_map(of_pod));
+    }
+    said.dedup();
+    let of = |reason: String| format!("{} {}: {reason}", kind(live), name(live));
+    said.into_iter().map(of).collect()
+}
+
+/// How far an object is that has not come to its end; `None` where it has, or where nobody can tell.
+fn unfinished(object: &Value) -> Option<String> {
+    let text = |path: &[&str]| Some(str_at(object, path)).filter(|text| !text.is_empty());
+    let number = |path: &str| object.pointer(path).and_then(Value::as_i64);
+    match kind(object) {
+        "Deployment" | "StatefulSet" | "DaemonSet" | "ReplicaSet" if is_short(object) => {
+            let wanted =
+                number("/spec/replicas").or_else(|| number("/status/desiredNumberScheduled"));
+            let ready = number("/status/readyReplicas").or_else(|| number("/status/numberReady"));
+            Some(messages::ready_of(ready.unwrap_or(0), wanted.unwrap_or(1)))
+        }
+        "Job" if number("/status/succeeded").unwrap_or(0) == 0 => {
+            Some(messages::JOB_NOT_COMPLETE.to_owned())
+        }
+        "Application" => {
+            let phase = text(&["status", "status"]).unwrap_or("not looked at yet");
+            (phase != names::phase::RUNNING).then(|| phase.to_owned())
+        }
+        _ => {
+            let state = text(&["status", "phase"])
+                .or_else(|| text(&["status", "state"]))
+                .or_else(|| text(&["status", "apply", "state"]))?;
+            let done = ["Succeeded", "Running", "Bound", "Active", "Available", "ready"];
+            (!done.contains(&state)).then(|| state.to_owned())
+        }
+    }
 }
 
 /// Whether a workload has fewer ready Pods than it wants.
@@ -122,6 +179,38 @@ mod tests {
         ];
         for (status, expected) in cases {
             assert_eq!(of_pod(&json!({ "status": status })).as_deref(), expected);
+        }
+    }
+
+    #[test]
+    fn what_is_not_there_yet_says_how_far_it_is() {
+        let cases = [
+            (
+                json!({"kind": "Deployment", "spec": {"replicas": 3}, "status": {"readyReplicas": 1}}),
+                Some("1 of 3 ready"),
+            ),
+            (
+                json!({"kind": "Deployment", "spec": {"replicas": 1}, "status": {"readyReplicas": 1}}),
+                None,
+            ),
+            (json!({"kind": "Job", "status": {"active": 1}}), Some("not complete")),
+            (
+                json!({"kind": "Application", "status": {"status": "workflowSuspending"}}),
+                Some("workflowSuspending"),
+            ),
+            (json!({"kind": "Application", "status": {"status": "running"}}), None),
+            (
+                json!({"kind": "Configuration", "status": {"apply": {"state": "ProvisioningAndChecking"}}}),
+                Some("ProvisioningAndChecking"),
+            ),
+            (
+                json!({"kind": "PersistentVolumeClaim", "status": {"phase": "Pending"}}),
+                Some("Pending"),
+            ),
+            (json!({"kind": "ConfigMap"}), None),
+        ];
+        for (object, expected) in cases {
+            assert_eq!(unfinished(&object).as_deref(), expected, "{object}");
         }
     }
 

@@ -99,7 +99,9 @@ impl Calling<'_, '_, '_> {
                 let done = done.map_err(|error| messages::deploy_failed(cluster, &error))?;
                 workflow::note(&done, &place, self.seen);
                 if !done.ready {
-                    reasons.push(messages::deploy_not_healthy(&key(&component.name, replica)));
+                    let reason = self.reason(&done, &place).await;
+                    let key = key(&component.name, replica);
+                    reasons.push(messages::deploy_not_healthy(&key, &reason));
                     continue;
                 }
                 healthy.push((&component.name, replica));

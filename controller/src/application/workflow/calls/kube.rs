@@ -64,7 +64,9 @@ impl Calling<'_, '_, '_> {
         }
         let reads = stream::iter(reads).buffered(READS_AT_ONCE);
         let live: Vec<Result<Value, String>> = reads.collect().await;
-        live.into_iter().collect()
+        let live: Vec<Value> = live.into_iter().collect::<Result<_, _>>()?;
+        self.touched.extend(live.iter().cloned());
+        Ok(live)
     }
 
     /// Applies objects as the Application's: they go with it.
@@ -93,6 +95,7 @@ impl Calling<'_, '_, '_> {
         Reply::Returns(match found {
             Ok(live) => {
                 self.keep_secret(&live);
+                self.touched.push(live.clone());
                 json!({ "value": live })
             }
             Err(error) => json!({"value": object, "err": error}),

@@ -19,14 +19,15 @@ use vela_api::ClusterObjectReference;
 use vela_api::status::ComponentStatus;
 use vela_workflow::{Outcome, Reply};
 
+use crate::application::component::Place;
 use crate::application::dispatch::Session;
 use crate::messages;
 
 pub(in crate::application) use environment::Decision;
 pub(super) use kube::selector;
 
-use super::Run;
 use super::store::Store;
+use super::{Done, Run, why};
 
 /// A call that has no answer yet.
 #[derive(Debug)]
@@ -72,6 +73,10 @@ pub(super) struct Calling<'a, 's, 'c> {
     pub(super) step: &'a str,
     /// What was read from Secrets: must not be shown.
     pub(super) secrets: Vec<String>,
+    /// Objects it made and read, as they are in the cluster.
+    pub(super) touched: Vec<Value>,
+    /// It takes so long that what it waits for is asked why.
+    pub(super) long: bool,
 }
 
 /// What became of a call.
@@ -152,6 +157,15 @@ impl Calling<'_, '_, '_> {
                 Reply::Fail(messages::unsupported_call(provider, function)).into()
             }
             _ => Reply::Unknown.into(),
+        }
+    }
+
+    /// Why a component is not healthy, in the words of its objects; empty while that need not worry anybody.
+    async fn reason(&self, done: &Done, place: &Place) -> String {
+        if self.long {
+            why::ask(self.session, &done.rendered.objects, place).await
+        } else {
+            String::new()
         }
     }
 

@@ -66,7 +66,8 @@ impl Calling<'_, '_, '_> {
         let returned = workflow::outputs(self.session, &done, &place).await;
         let waits = params.get("waitHealthy").and_then(Value::as_bool).unwrap_or(true);
         if waits && !done.ready {
-            return Reply::ReturnsAndWait(returned, messages::WAIT_HEALTHY.to_owned());
+            let reason = self.reason(&done, &place).await;
+            return Reply::ReturnsAndWait(returned, messages::wait_healthy(&reason));
         }
         Reply::Returns(returned)
     }
