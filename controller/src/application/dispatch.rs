@@ -3,6 +3,7 @@
 //! Answers for `pkg/resourcekeeper/{dispatch,admission,options}.go`. Order: nothing is recorded before the dry run of every
 //! object of the dispatch went through, nothing is applied before it is recorded.
 
+use std::collections::HashMap;
 use std::sync::Arc;
 
 use futures::{FutureExt, StreamExt, stream};
@@ -92,6 +93,87 @@ impl Session<'_> {
     /// # Errors
     /// In words, for the step.
     pub async fn dispatch(&mut self, manifests: &mut [Value], cluster: &str) -> Result<(), String> {
+        let todo = self.todo(manifests, cluster).await?;
+        if todo.is_empty() {
+            return Ok(());
+        }
+        self.try_out(&todo, cluster).await?;
+        self.record(&todo, cluster)
+            .await
+            .map_err(|error| messages::dispatch_failed(&error.to_string()))?;
+        self.carry_out(&todo, cluster).await
+    }
+
+    /// Brings the manifests of several components to a cluster, so many components at once. What becomes of one does not
+    /// concern the others; one record holds all of them.
+    pub async fn dispatch_together(
+        &mut self,
+        groups: &mut [Vec<Value>],
+        cluster: &str,
+        width: usize,
+    ) -> Vec<Result<(), String>> {
+        let mut plans: Vec<Result<Vec<Value>, String>> = Vec::with_capacity(groups.len());
+        let mut taken: HashMap<ResourceKey, String> = HashMap::new();
+        for group in groups.iter_mut() {
+            let plan = self.todo(group, cluster).await;
+            let other = group.iter().find_map(|manifest| {
+                let component = label(manifest, names::label::APP_COMPONENT).unwrap_or_default();
+                let key = ResourceKey::of(manifest, cluster);
+                let other = taken.insert(key, component.to_owned())?;
+                let object =
+                    format!("{} {}/{}", kind(manifest), namespace(manifest), name(manifest));
+                (other != component).then(|| messages::same_object(&object, &other))
+            });
+            plans.push(match other {
+                Some(text) => Err(messages::dispatch_failed(&text)),
+                None => plan,
+            });
+        }
+        self.each(&mut plans, cluster, width, true).await;
+        let all: Vec<Value> = plans.iter().flatten().flatten().cloned().collect();
+        if !all.is_empty()
+            && let Err(error) = self.record(&all, cluster).await
+        {
+            let text = messages::dispatch_failed(&error.to_string());
+            for plan in plans.iter_mut().filter(|plan| plan.is_ok()) {
+                *plan = Err(text.clone());
+            }
+        }
+        self.each(&mut plans, cluster, width, false).await;
+        plans.into_iter().map(|plan| plan.map(|_| ())).collect()
+    }
+
+    /// Tries the plans out or carries them out, several at once; a failure takes the place of the plan.
+    async fn each(
+        &self,
+        plans: &mut [Result<Vec<Value>, String>],
+        cluster: &str,
+        width: usize,
+        dry_run: bool,
+    ) {
+        let mut work = Vec::new();
+        for (index, todo) in plans.iter().enumerate() {
+            let Ok(todo) = todo else { continue };
+            let done = async move {
+                if dry_run {
+                    self.try_out(todo, cluster).await
+                } else {
+                    self.carry_out(todo, cluster).await
+                }
+            };
+            work.push(done.map(move |done| (index, done)).boxed());
+        }
+        let done: Vec<(usize, Result<(), String>)> =
+            stream::iter(work).buffered(width.max(1)).collect().await;
+        for (index, done) in done {
+            if let (Some(plan), Err(text)) = (plans.get_mut(index), done) {
+                *plan = Err(text);
+            }
+        }
+    }
+
+    /// What of these manifests has to be written.
+    async fn todo(&self, manifests: &mut [Value], cluster: &str) -> Result<Vec<Value>, String> {
         if !cluster.is_empty() && cluster != object::LOCAL_CLUSTER {
             return Err(messages::dispatch_failed(&messages::no_such_cluster(cluster)));
         }
@@ -109,20 +191,21 @@ impl Session<'_> {
                 todo.push(manifest.clone());
             }
         }
-        if todo.is_empty() {
+        Ok(todo)
+    }
+
+    /// Asks the API server whether it would take them, where that is wanted.
+    async fn try_out(&self, todo: &[Value], cluster: &str) -> Result<(), String> {
+        if !self.ctx.settings.gates.pre_dispatch_dry_run {
             return Ok(());
         }
-        if self.ctx.settings.gates.pre_dispatch_dry_run {
-            self.apply_all(&todo, cluster, true)
-                .await
-                .map_err(|errors| messages::dry_run_failed(&messages::errors(&errors)))?;
-        }
-        self.record(&todo, cluster)
-            .await
-            .map_err(|error| messages::dispatch_failed(&error.to_string()))?;
-        self.apply_all(&todo, cluster, false)
-            .await
-            .map_err(|errors| messages::dispatch_failed(&messages::errors(&errors)))
+        let done = self.apply_all(todo, cluster, true).await;
+        done.map_err(|errors| messages::dry_run_failed(&messages::errors(&errors)))
+    }
+
+    async fn carry_out(&self, todo: &[Value], cluster: &str) -> Result<(), String> {
+        let done = self.apply_all(todo, cluster, false).await;
+        done.map_err(|errors| messages::dispatch_failed(&messages::errors(&errors)))
     }
 
     /// Deletes an object for a step. The trackers say so first, or it would be put back.

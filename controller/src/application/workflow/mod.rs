@@ -10,8 +10,9 @@ mod steps;
 pub mod store;
 mod why;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
+use futures::{FutureExt, StreamExt, stream};
 use jiff::Timestamp;
 use serde_json::{Map, Value, json};
 use vela_api::Policy;
@@ -306,11 +307,123 @@ pub async fn apply(
             }
         }
     }
-    let mut status = component::health(session, run.frame, &part, &rendered, place).await?;
+    let status = component::health(session, run.frame, &part, &rendered, place).await?;
+    with_late_traits(session, run, &part, place, rendered, status).await
+}
+
+/// Renders and dispatches several components, so many at once, and looks at their health. What becomes of one does not
+/// concern the others.
+pub async fn apply_together(
+    session: &mut Session<'_>,
+    run: &Run<'_>,
+    items: &[(ApplicationComponent, Place)],
+    width: usize,
+) -> Vec<Result<Done, String>> {
+    let staged = session.ctx.settings.gates.multi_stage_component_apply;
+    let mut rendered = each(session, run, items, width).await;
+    let in_stages = |rendered: &Rendered| {
+        staged && rendered.objects.iter().any(|object| object.stage == Stage::PreDispatch)
+    };
+    let mut done: Vec<Option<Result<Done, String>>> = Vec::with_capacity(items.len());
+    for ((component, place), rendered) in items.iter().zip(&mut rendered) {
+        done.push(match rendered {
+            Err(text) => Some(Err(std::mem::take(text))),
+            // what has a stage before the others takes its time alone
+            Ok((_, rendered)) if in_stages(rendered) => {
+                Some(apply(session, run, component, place).await)
+            }
+            Ok(_) => None,
+        });
+    }
+    let clusters: BTreeSet<&str> = items.iter().map(|(_, place)| place.cluster.as_str()).collect();
+    for cluster in clusters {
+        let of_cluster: Vec<usize> = (0..items.len())
+            .filter(|index| {
+                done.get(*index).is_some_and(Option::is_none)
+                    && items.get(*index).is_some_and(|(_, place)| place.cluster == cluster)
+            })
+            .collect();
+        let mut groups: Vec<Vec<Value>> = of_cluster
+            .iter()
+            .filter_map(|index| rendered.get(*index)?.as_ref().ok())
+            .map(|(_, rendered)| rendered.objects.iter().map(|o| o.manifest.clone()).collect())
+            .collect();
+        let dispatched = session.dispatch_together(&mut groups, cluster, width).await;
+        for ((index, manifests), dispatched) in of_cluster.iter().zip(groups).zip(dispatched) {
+            if let Err(text) = dispatched {
+                if let Some(done) = done.get_mut(*index) {
+                    *done = Some(Err(text));
+                }
+            } else if let Some(Ok((_, rendered))) = rendered.get_mut(*index) {
+                for (object, manifest) in rendered.objects.iter_mut().zip(manifests) {
+                    object.manifest = manifest;
+                }
+            }
+        }
+    }
+    let mut statuses = {
+        let session = &*session;
+        let mut looks = Vec::new();
+        for (index, ((_, place), rendered)) in items.iter().zip(&rendered).enumerate() {
+            let Ok((part, rendered)) = rendered else { continue };
+            if done.get(index).is_some_and(Option::is_none) {
+                let look = component::health(session, run.frame, part, rendered, place);
+                looks.push(look.map(move |status| (index, status)).boxed());
+            }
+        }
+        let looks = stream::iter(looks).buffered(width.max(1));
+        looks.collect::<BTreeMap<usize, Result<ComponentStatus, String>>>().await
+    };
+    let mut out = Vec::with_capacity(items.len());
+    for (index, (((_, place), rendered), done)) in items.iter().zip(rendered).zip(done).enumerate()
+    {
+        out.push(match (done, rendered, statuses.remove(&index)) {
+            (Some(done), _, _) => done,
+            (None, Ok((part, rendered)), Some(Ok(status))) => {
+                with_late_traits(session, run, &part, place, rendered, status).await
+            }
+            (None, Err(text), _) | (None, _, Some(Err(text))) => Err(text),
+            (None, Ok(_), None) => Err(String::new()),
+        });
+    }
+    out
+}
+
+/// Renders components, several at once.
+async fn each(
+    session: &Session<'_>,
+    run: &Run<'_>,
+    items: &[(ApplicationComponent, Place)],
+    width: usize,
+) -> Vec<Result<(parse::Part, Rendered), String>> {
+    let mut renders = Vec::with_capacity(items.len());
+    for (component, place) in items {
+        let render = async move {
+            let part = parse::part(component, run.used).map_err(|error| error.to_string())?;
+            let live = live_workload(session, &component.name).await;
+            let rendered =
+                component::render(session.ctx, run.frame, &part, place, live, false).await?;
+            Ok((part, rendered))
+        };
+        renders.push(render.boxed());
+    }
+    stream::iter(renders).buffered(width.max(1)).collect().await
+}
+
+/// The traits that wait for a healthy workload, once it is.
+async fn with_late_traits(
+    session: &mut Session<'_>,
+    run: &Run<'_>,
+    part: &parse::Part,
+    place: &Place,
+    mut rendered: Rendered,
+    mut status: ComponentStatus,
+) -> Result<Done, String> {
+    let ctx = session.ctx;
     let ready = super::status::is_healthy(std::slice::from_ref(&status));
     if status.workload_healthy && !rendered.pending.is_empty() {
-        let live = live_workload(session, &component.name).await;
-        rendered = component::render(ctx, run.frame, &part, place, live, true).await?;
+        let live = live_workload(session, &part.component.name).await;
+        rendered = component::render(ctx, run.frame, part, place, live, true).await?;
         let mut late: Vec<Value> = rendered
             .objects
             .iter()
@@ -324,7 +437,7 @@ pub async fn apply(
                 object.manifest = manifest;
             }
         }
-        status = component::health(session, run.frame, &part, &rendered, place).await?;
+        status = component::health(session, run.frame, part, &rendered, place).await?;
     }
     Ok(Done { rendered, status, ready })
 }

@@ -1,5 +1,7 @@
 //! `vela/multicluster`: the `deploy` step and where it goes.
 
+use std::collections::BTreeSet;
+
 use serde_json::{Map, Value, json};
 use vela_api::RawExtension;
 use vela_api::application::ApplicationComponent;
@@ -9,8 +11,11 @@ use crate::application::component::Place;
 use crate::application::workflow;
 use crate::messages;
 
-use super::super::placement::{self, Named};
+use super::super::placement::{self, Named, Placed};
 use super::{Calling, names};
+
+/// Components deployed at once, whatever a step asks for.
+const MOST_AT_ONCE: usize = 32;
 
 impl Calling<'_, '_, '_> {
     pub(super) fn placements(&self, params: &Value) -> Result<Value, String> {
@@ -47,83 +52,134 @@ impl Calling<'_, '_, '_> {
         if params.get("ignoreTerraformComponent").and_then(Value::as_bool).unwrap_or(false) {
             placed.components.retain(|(component, _)| !self.is_terraform(component));
         }
-        let mut reasons = Vec::new();
-        for (cluster, namespace) in &placed.places {
-            if let Err(error) =
-                self.place(&placed.components, cluster, namespace, &mut reasons).await
-            {
-                return Reply::Error(error);
-            }
-        }
-        if reasons.is_empty() {
-            Reply::Returns(Value::Null)
-        } else {
-            Reply::Wait(reasons.join(","))
+        let width = params.get("parallelism").and_then(Value::as_u64).unwrap_or(1);
+        let width = usize::try_from(width).unwrap_or(usize::MAX).min(MOST_AT_ONCE);
+        match self.deploy_all(&placed, width).await {
+            Err(error) => Reply::Error(error),
+            Ok(reasons) if reasons.is_empty() => Reply::Returns(Value::Null),
+            Ok(reasons) => Reply::Wait(reasons.join(",")),
         }
     }
 
-    /// Deploys to one place. What still waits is added to `reasons`.
-    async fn place(
-        &mut self,
-        components: &[(ApplicationComponent, String)],
-        cluster: &str,
-        namespace: &str,
-        reasons: &mut Vec<String>,
-    ) -> Result<(), String> {
-        let key = |name: &str, replica: &str| format!("{cluster}/{namespace}/{replica}/{name}");
-        let mut healthy: Vec<(&str, &str)> = Vec::new();
-        let mut values: Map<String, Value> = Map::new();
-        let mut left: Vec<&(ApplicationComponent, String)> = components.iter().collect();
+    /// Deploys all components to all places, as many at once as are wanted; returns what still waits.
+    async fn deploy_all(&mut self, placed: &Placed, width: usize) -> Result<Vec<String>, String> {
+        let mut left: Vec<Task<'_>> = Vec::new();
+        for (index, (cluster, namespace)) in placed.places.iter().enumerate() {
+            left.extend(placed.components.iter().map(|(component, replica)| {
+                let (cluster, namespace) = (cluster.clone(), namespace.clone());
+                let place = Place { cluster, namespace, replica: replica.clone() };
+                Task { component, place, index }
+            }));
+        }
+        let mut healthy: BTreeSet<(usize, String, String)> = BTreeSet::new();
+        let mut values: Vec<Map<String, Value>> = vec![Map::new(); placed.places.len()];
+        let (mut reasons, mut errors) = (Vec::new(), Vec::new());
         // each round deploys what no longer waits for anything
         while !left.is_empty() {
-            let ready = |(component, replica): &&(ApplicationComponent, String)| {
-                let there = |name: &String| {
-                    healthy
-                        .iter()
-                        .any(|(known, of)| known == name && (*of == replica || of.is_empty()))
-                };
-                component.depends_on.iter().all(there)
-                    && component.inputs.iter().all(|input| values.contains_key(&input.from))
-            };
-            let (now, later): (Vec<_>, Vec<_>) = left.into_iter().partition(ready);
+            let (now, later): (Vec<_>, Vec<_>) =
+                left.into_iter().partition(|task| task.is_free(&healthy, &values));
             left = later;
+            let (mut items, mut tasks) = (Vec::new(), Vec::new());
+            for task in now {
+                let known = values.get(task.index).cloned().unwrap_or_default();
+                match filled(task.component, &known) {
+                    Ok(component) => {
+                        items.push((component, task.place.clone()));
+                        tasks.push(task);
+                    }
+                    Err(error) => errors.push(error),
+                }
+            }
             let before = healthy.len();
-            for (component, replica) in now {
-                let place = Place {
-                    cluster: cluster.to_owned(),
-                    namespace: namespace.to_owned(),
-                    replica: replica.clone(),
-                };
-                let filled = filled(component, &values)?;
-                let done = workflow::apply(self.session, self.run, &filled, &place).await;
-                let done = done.map_err(|error| messages::deploy_failed(cluster, &error))?;
-                workflow::note(&done, &place, self.seen);
-                if !done.ready {
-                    let reason = self.reason(&done, &place).await;
-                    let key = key(&component.name, replica);
-                    reasons.push(messages::deploy_not_healthy(&key, &reason));
-                    continue;
-                }
-                healthy.push((&component.name, replica));
-                if component.outputs.is_empty() {
-                    continue;
-                }
-                let fields = workflow::outputs(self.session, &done, &place).await;
-                let fields = fields.as_object().cloned().unwrap_or_default();
-                for output in &component.outputs {
-                    let limits = &self.session.ctx.settings.workflow.limits;
-                    let value = data::output_of(&fields, &output.value_from, limits)?;
-                    values.insert(output.name.clone(), value);
+            let all = workflow::apply_together(self.session, self.run, &items, width).await;
+            for (task, done) in tasks.into_iter().zip(all) {
+                match done {
+                    Err(error) => {
+                        errors.push(messages::deploy_failed(&task.place.cluster, &error));
+                    }
+                    Ok(done) => {
+                        workflow::note(&done, &task.place, self.seen);
+                        if done.ready {
+                            healthy.insert(task.key());
+                            if let Some(values) = values.get_mut(task.index) {
+                                self.outputs_of(&task, &done, values).await?;
+                            }
+                        } else {
+                            let reason = self.reason(&done, &task.place).await;
+                            reasons.push(messages::deploy_not_healthy(&task.name(), &reason));
+                        }
+                    }
                 }
             }
             if healthy.len() == before {
                 break;
             }
         }
-        let waiting =
-            left.iter().map(|(c, replica)| messages::deploy_waiting(&key(&c.name, replica)));
-        reasons.extend(waiting);
+        match errors.as_slice() {
+            [] => {}
+            [error] => return Err(error.clone()),
+            errors => return Err(messages::errors(errors)),
+        }
+        reasons.extend(left.iter().map(|task| messages::deploy_waiting(&task.name())));
+        Ok(reasons)
+    }
+
+    /// What a component gives to others of its place.
+    async fn outputs_of(
+        &self,
+        task: &Task<'_>,
+        done: &workflow::Done,
+        values: &mut Map<String, Value>,
+    ) -> Result<(), String> {
+        if task.component.outputs.is_empty() {
+            return Ok(());
+        }
+        let fields = workflow::outputs(self.session, done, &task.place).await;
+        let fields = fields.as_object().cloned().unwrap_or_default();
+        for output in &task.component.outputs {
+            let limits = &self.session.ctx.settings.workflow.limits;
+            let value = data::output_of(&fields, &output.value_from, limits)?;
+            values.insert(output.name.clone(), value);
+        }
         Ok(())
+    }
+}
+
+/// One component at one place.
+struct Task<'a> {
+    component: &'a ApplicationComponent,
+    place: Place,
+    /// Number of the cluster and namespace.
+    index: usize,
+}
+
+impl Task<'_> {
+    fn key(&self) -> (usize, String, String) {
+        (self.index, self.component.name.clone(), self.place.replica.clone())
+    }
+
+    /// How a person knows it.
+    fn name(&self) -> String {
+        let Place { cluster, namespace, replica } = &self.place;
+        format!("{cluster}/{namespace}/{replica}/{}", self.component.name)
+    }
+
+    /// Whether what it depends on is healthy (at its place, of its replica or of none), and its inputs are there.
+    fn is_free(
+        &self,
+        healthy: &BTreeSet<(usize, String, String)>,
+        values: &[Map<String, Value>],
+    ) -> bool {
+        let is_healthy = |name: &String, replica: &str| {
+            healthy.contains(&(self.index, name.clone(), replica.to_owned()))
+        };
+        let known = |from: &String| values.get(self.index).is_some_and(|v| v.contains_key(from));
+        let replica = &self.place.replica;
+        self.component
+            .depends_on
+            .iter()
+            .all(|name| is_healthy(name, replica) || is_healthy(name, ""))
+            && self.component.inputs.iter().all(|input| known(&input.from))
     }
 }
 
