@@ -14,6 +14,7 @@ mod certificates;
 mod charts;
 mod control_plane;
 mod lease;
+mod operations;
 mod processes;
 mod rbac;
 mod steps;

@@ -48,7 +48,7 @@ pub use cue::Limits;
 pub use cue::Program as Template;
 pub use graph::{GraphProblem, check as check_graph};
 pub use model::{If, Input, Mode, Output, Step, Workflow};
-pub use packages::{SUSPEND, packages};
+pub use packages::{SUSPEND, missing, packages};
 pub use pass::{Attempt, Facts, Options, Outcome, Pass, Progress, Verdict};
 pub use status::{Phase, Reason, Status, StepStatus, WorkflowPhase};
 pub use step::{Notes, ProviderCall, Providers, Reply, StepResult, StepRun, Traced, compile, run};

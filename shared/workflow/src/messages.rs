@@ -292,3 +292,12 @@ pub fn tries_again(step: &str, failures: u32, most: u32, again: &str) -> String 
 pub fn suspended_until(step: &str, until: &str) -> String {
     format!("suspended at step {step}, goes on at {until}")
 }
+
+/// A template that renders charts.
+pub const NO_HELM: &str = "the step renders a Helm chart (package \"vela/helm\"), and this control plane has no Helm engine";
+
+/// A template with a package that is not there.
+#[must_use]
+pub fn no_package(path: &str) -> String {
+    format!("the step needs the package {path:?}, which this control plane does not have")
+}

@@ -5,6 +5,8 @@
 
 use cue::Packages;
 
+use crate::messages;
+
 /// Import paths and their texts.
 const TEXTS: [(&str, &str); 13] = [
     ("vela/builtin", include_str!("../packages/builtin.cue")),
@@ -36,6 +38,23 @@ pub fn packages() -> Packages {
     packages
 }
 
+/// What a template of a step asks for that nobody here answers, in words for people: such a step can never run. For
+/// admission, and for the step itself.
+#[must_use]
+pub fn missing(template: &str) -> Vec<String> {
+    let (file, _) = cue_syntax::parse("template", template, &cue_syntax::ParseLimits::default());
+    let known = |path: &str| path == "vela/ql" || TEXTS.iter().any(|(known, _)| *known == path);
+    file.imports
+        .iter()
+        .map(|import| file.ast.str(import.path).split(':').next().unwrap_or_default())
+        .filter(|path| path.starts_with("vela/") && !known(path))
+        .map(|path| match path {
+            "vela/helm" => messages::NO_HELM.to_owned(),
+            path => messages::no_package(path),
+        })
+        .collect()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -44,6 +63,17 @@ mod tests {
     #[test]
     fn the_template_of_suspend_compiles() {
         assert!(crate::compile(SUSPEND).is_ok());
+        assert!(missing(SUSPEND).is_empty());
+    }
+
+    #[test]
+    fn what_needs_something_that_is_not_there_is_named() {
+        let template = "import (\n\t\"strings\"\n\th \"vela/helm\"\n\t\"vela/ql\"\n\t\"vela/workspace\"\n)\nx: h.#Render\n";
+        let missing = missing(template);
+        assert_eq!(missing.len(), 2);
+        assert!(missing[0].contains("Helm"), "{missing:?}");
+        assert!(missing[1].contains("\"vela/workspace\""), "{missing:?}");
+        assert!(super::missing("not CUE {").is_empty());
     }
 
     /// One cloud resource in one environment; its Secret is there or not.

@@ -631,6 +631,19 @@ mod tests {
     }
 
     #[test]
+    fn nobody_is_called_for_a_parameter_that_does_not_fit() {
+        let bad = "parameter: n: string\n";
+        let apply = "import \"vela/kube\"\na: kube.#Apply & {$params: value: {kind: \"A\"}}\n";
+        let (verdict, calls) = run_once(&format!("{apply}{bad}"));
+        assert!(verdict.starts_with("Error: ") && verdict.contains("parameter.n"), "{verdict}");
+        assert_eq!(calls.len(), 0);
+        // a template that checks its parameter itself has the last word
+        let own =
+            "import \"vela/builtin\"\na: builtin.#Fail & {$params: message: \"n is a name\"}\n";
+        assert_eq!(run_once(&format!("{own}{bad}")).0, "Fail(Action): n is a name");
+    }
+
+    #[test]
     fn nothing_runs_after_a_stop() {
         let (verdict, calls) = run_once(
             "import (\"vela/kube\", \"vela/builtin\")\n\

@@ -181,6 +181,9 @@ async fn program(
     if let Some(program) = shared.compiled(text) {
         return Ok(program);
     }
+    if let Some(missing) = vela_workflow::missing(text).into_iter().next() {
+        return Err(Outcome::of(Verdict::Fail(Reason::Rendering), missing));
+    }
     let text: Arc<str> = text.into();
     let template = Arc::clone(&text);
     let job = move |_: &vela_serve::pool::Budget| vela_workflow::compile(&template);
