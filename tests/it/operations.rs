@@ -16,7 +16,7 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpListener;
 use vela_tests::cluster::Cluster;
 use vela_tests::deploy::{Deployed, Options};
-use vela_tests::fixtures::{Space, binaries, until};
+use vela_tests::fixtures::{Space, binaries, deployed, until};
 
 const LIMIT: Duration = Duration::from_secs(90);
 
@@ -101,9 +101,11 @@ fn terminate(workflow: &mut Value) {
     });
 }
 
-/// A component whose Pod fits on no node.
-fn too_big(cpu: &str) -> Value {
-    json!([{"name": "web", "type": "webservice", "properties": {"image": "nginx", "cpu": cpu}}])
+/// A component whose Pod wants a node of some kind.
+fn on_node(labels: &Value) -> Value {
+    json!([{"name": "web", "type": "webservice", "properties": {"image": "nginx"}, "traits": [
+        {"type": "json-merge-patch",
+         "properties": {"spec": {"template": {"spec": {"nodeSelector": labels}}}}}]}])
 }
 
 #[tokio::test]
@@ -111,7 +113,7 @@ async fn a_running_step_is_suspended_resumed_terminated_and_restarted() {
     let space = Space::with_programs("operate").await;
     let all = space.applications();
     let spec = json!({
-        "components": too_big("5000"),
+        "components": on_node(&json!({"no-node": "has this"})),
         "workflow": {"steps": [
             {"name": "web", "type": "apply-component", "properties": {"component": "web"}},
             {"name": "say", "type": "print-message-in-status", "properties": {"message": "done"}},
@@ -149,7 +151,7 @@ async fn a_running_step_is_suspended_resumed_terminated_and_restarted() {
     object.data["status"].as_object_mut().unwrap().remove("workflow");
     all.replace_status("big", &PostParams::default(), &object).await.unwrap();
     phase(&all, "big", "runningWorkflow").await;
-    let fits = Patch::Merge(json!({"spec": {"components": too_big("0.1")}}));
+    let fits = Patch::Merge(json!({"spec": {"components": on_node(&json!({}))}}));
     all.patch("big", &PatchParams::default(), &fits).await.unwrap();
     let done = space.running("big").await;
     assert_eq!(steps(&done.data["status"]), owned(&[("web", "succeeded"), ("say", "succeeded")]));
@@ -327,6 +329,8 @@ async fn an_application_is_rolled_back_to_what_was_published_before() {
 #[tokio::test]
 async fn a_request_whose_end_nobody_knows_is_reported_and_not_sent_again() {
     let cluster = Cluster::start("kill").await.unwrap();
+    // built once, by whoever needs the programs first
+    drop(deployed().await);
     let deployed = Deployed::start(&cluster, &binaries(), &Options::default()).await.unwrap();
     let (server, address) = Server::start().await;
     let kind = GroupVersionKind::gvk("core.oam.dev", "v1beta1", "Application");
