@@ -133,7 +133,17 @@ async fn prepare(space: &Space, address: &str) {
     };
     let database = json!({"DB_HOST": "db", "DB_PORT": "5432", "DB_NAME": "shop", "DB_USER": "u", "DB_PASSWORD": "p"});
     let address = json!({"slack": format!("http://{address}/hook")});
-    for secret in [secret("database", database), secret("addresses", address)] {
+    // what the Terraform controller would write
+    let bucket = |step: &str| {
+        let name = format!("bucket-{}-staging", name_of(step));
+        secret(&name, json!({"BUCKET": step}))
+    };
+    for secret in [
+        secret("database", database),
+        secret("addresses", address),
+        bucket("deploy-cloud-resource"),
+        bucket("share-cloud-resource"),
+    ] {
         space.api::<Secret>().create(&PostParams::default(), &secret).await.unwrap();
     }
     let needed = format!(
@@ -171,6 +181,18 @@ async fn prepare(space: &Space, address: &str) {
         let params = PatchParams::apply("test").force();
         definitions.patch(&name, &params, &Patch::Apply(&definition)).await.unwrap();
     }
+    let params = PatchParams::apply("test").force();
+    let bucket = json!({
+        "apiVersion": "core.oam.dev/v1beta1", "kind": "ComponentDefinition",
+        "metadata": {"name": "example-bucket"},
+        "spec": {
+            "workload": {"definition": {
+                "apiVersion": "terraform.core.oam.dev/v1beta2", "kind": "Configuration"}},
+            "schematic": {"terraform": {"configuration": "resource \"example_bucket\" \"b\" {}"}},
+        },
+    });
+    let made = space.objects("core.oam.dev/v1beta1", "ComponentDefinition");
+    made.patch("example-bucket", &params, &Patch::Apply(&bucket)).await.unwrap();
     let template = r#"
         metadata: {name: "terraform-alibaba", scope: "system", sensitive: false}
         template: {
@@ -193,7 +215,6 @@ async fn prepare(space: &Space, address: &str) {
         "data": {"template": template},
     });
     let maps: Api<ConfigMap> = Api::namespaced(space.client(), "vela-system");
-    let params = PatchParams::apply("test").force();
     maps.patch("config-template-terraform-alibaba", &params, &Patch::Apply(&template))
         .await
         .unwrap();
@@ -217,12 +238,23 @@ async fn begin(space: &Space, step: &str, example: &str, address: &str, port: u1
         &steps.to_string().replace("\"component\":\"front\"", &format!("\"component\":{front:?}")),
     )
     .unwrap();
+    let mut components = vec![json!({"name": front, "type": "webservice", "properties": {
+        "image": "nginx", "ports": [{"port": 80, "expose": true}]}})];
+    if step.ends_with("-cloud-resource") {
+        let connection = json!({"name": format!("bucket-{name}")});
+        components.push(json!({"name": format!("bucket-{step}"), "type": "example-bucket",
+            "properties": {"writeConnectionSecretToRef": connection}}));
+    }
+    let environments = json!({"envs": [{"name": "staging", "placement": {
+        "clusterSelector": {"name": "local"}, "namespaceSelector": {"name": "default"}}}]});
     let object: DynamicObject = serde_json::from_value(json!({
         "apiVersion": "core.oam.dev/v1beta1", "kind": "Application", "metadata": {"name": name},
         "spec": {
-            "components": [{"name": front, "type": "webservice", "properties": {
-                "image": "nginx", "ports": [{"port": 80, "expose": true}]}}],
-            "policies": [{"name": "here", "type": "topology", "properties": {"clusters": ["local"]}}],
+            "components": components,
+            "policies": [
+                {"name": "here", "type": "topology", "properties": {"clusters": ["local"]}},
+                {"name": "environments", "type": "env-binding", "properties": environments},
+            ],
             "workflow": {"steps": steps},
         },
     }))
@@ -293,6 +325,22 @@ async fn check(space: &Space, step: &str, heard: &Heard) {
         | "apply-remaining" => {
             let front = space.api::<Deployment>().get(&format!("front-{step}")).await.unwrap();
             assert_eq!(front.metadata.labels.unwrap()["app.oam.dev/name"], name);
+        }
+        "deploy2runtime" => {
+            assert!(
+                space.api::<Deployment>().get_opt("front-deploy2runtime").await.unwrap().is_some()
+            );
+        }
+        "deploy2env" => {
+            let there: Api<Deployment> = Api::namespaced(space.client(), "default");
+            let front = there.get("front-deploy2env").await.unwrap();
+            assert_eq!(front.metadata.labels.unwrap()["app.oam.dev/name"], name);
+        }
+        "deploy-cloud-resource" | "share-cloud-resource" => {
+            let there: Api<Secret> = Api::namespaced(space.client(), "default");
+            let copy = there.get(&format!("bucket-{name}")).await.unwrap();
+            assert_eq!(copy.data.unwrap()["BUCKET"].0, step.as_bytes());
+            assert_eq!(copy.metadata.labels.unwrap()["app.oam.dev/env-name"], "staging");
         }
         "apply-object" => assert_eq!(data("made-by-object").await["colour"], "red"),
         "apply-deployment" => {

@@ -64,3 +64,55 @@ async fn what_the_definition_stopped_making_goes() {
         }
     }
 }
+
+/// The ConfigMaps of the Application, without what the controller notes on them.
+fn maps(world: &World) -> Vec<(String, String)> {
+    let state = world.server.state.lock();
+    let text = |value: &serde_json::Value| value.as_str().unwrap_or_default().to_owned();
+    let maps = state.all("configmaps").into_iter();
+    maps.map(|map| (text(&map["metadata"]["name"]), text(&map["data"]["v"])))
+        .filter(|(name, _)| !name.starts_with("workflow-"))
+        .collect()
+}
+
+/// A definition that is broken afterwards is for the next edit: what runs on an earlier revision
+/// stays as it is, whether it follows its definitions or not.
+#[tokio::test]
+async fn a_definition_with_an_error_leaves_what_runs_alone() {
+    for template in ["output: {", "output: nothing.of.this.name", "output: metadata: {}", ""] {
+        for follows in [false, true] {
+            let world = World::new();
+            let mut process = world.start();
+            let mut app = application("a", &[("c", &["x", "y"], "1")]);
+            if follows {
+                app["metadata"]["annotations"] = json!({"app.oam.dev/autoUpdate": "true"});
+            }
+            world.server.outside(|state| {
+                state.put("applications", app);
+            });
+            world.settle(&mut process, "a").await;
+            let before = maps(&world);
+            assert_eq!(before.len(), 2);
+            redefine(&world, template);
+            process = world.start();
+            for _ in 0..30 {
+                world.look(&process, "a").await;
+            }
+            let case = format!("{template:?}, follows: {follows}");
+            assert_eq!(maps(&world), before, "{case}");
+            assert_eq!(world.server.state.lock().crimes, Vec::<String>::new(), "{case}");
+            let status = &world.app("a")["status"];
+            if follows {
+                // It says what is wrong, and it is told by name.
+                assert_ne!(status["status"], "running", "{case}");
+                assert!(
+                    status.to_string().contains("maps") || status.to_string().contains("\"c\""),
+                    "{case}: {status:#}"
+                );
+            } else {
+                assert_eq!(status["status"], "running", "{case}: {status:#}");
+                assert_eq!(status["latestRevision"]["name"], "a-v1", "{case}");
+            }
+        }
+    }
+}
