@@ -587,6 +587,17 @@ impl Ast {
         self.exprs.len()
     }
 
+    /// All expressions, by id.
+    pub fn all_exprs(&self) -> impl ExactSizeIterator<Item = Expr> + '_ {
+        self.exprs.iter().copied()
+    }
+
+    /// How many comprehensions there are.
+    #[must_use]
+    pub fn comprehension_count(&self) -> usize {
+        self.comprehensions.len()
+    }
+
     /// The declaration of an id.
     #[must_use]
     pub fn decl(&self, id: DeclId) -> &Decl {

@@ -280,8 +280,8 @@ pub(crate) struct Ir {
     /// Values of lets; each has a label of its own and is evaluated once per frame.
     pub(crate) lets: FxHashMap<Label, ExprId>,
     pub(crate) regexps: Regexps,
-    /// Where the comments stand of the field whose value an expression is.
-    pub(crate) docs: FxHashMap<ExprId, (FileId, Docs)>,
+    /// Where the comments stand of the field whose value an expression is, by that expression.
+    pub(crate) docs: Vec<(ExprId, FileId, Span)>,
 }
 
 impl Ir {
@@ -291,11 +291,11 @@ impl Ir {
 
     /// The comment lines, without `//`, of the field whose value an expression is.
     pub(crate) fn docs(&self, id: ExprId) -> impl Iterator<Item = &str> {
-        let (file, spans) =
-            self.docs.get(&id).map_or((FileId(0), &[][..]), |(f, s)| (*f, s.as_slice()));
-        let source = self.sources.get(file.idx());
-        spans.iter().zip(source.into_iter().cycle()).flat_map(|(&span, source)| {
-            Comment { span, doc: true, line: false }.lines(&source.text)
+        let first = self.docs.partition_point(|(value, ..)| *value < id);
+        let of_value = self.docs.iter().skip(first).take_while(move |(value, ..)| *value == id);
+        of_value.flat_map(|&(_, file, span)| {
+            let source = self.sources.get(file.idx()).map_or("", |source| &source.text);
+            Comment { span, doc: true, line: false }.lines(source)
         })
     }
 

@@ -33,7 +33,11 @@ pub(crate) fn compile(files: &[(&str, &str)], host: &HostPackages) -> Result<Ir,
     c.package(PackageId(0), files);
     match Errors::from_list(std::mem::take(&mut c.errors)) {
         Some(errors) => Err(errors),
-        None => Ok(c.ir),
+        None => {
+            // They come in this order but for values that several fields share.
+            c.ir.docs.sort_by_key(|(value, ..)| *value);
+            Ok(c.ir)
+        }
     }
 }
 
@@ -170,9 +174,9 @@ impl Compiler<'_> {
         if let Some(slot) = self.ir.package_names.get_mut(at) {
             *slot = name;
         }
-        let exprs = parsed.iter().map(|file| file.ast.expr_count()).sum();
-        self.ir.exprs.reserve(exprs);
-        self.ir.pos.reserve(exprs);
+        for file in parsed {
+            self.reserve(&file.ast);
+        }
         let mut names = Vec::new();
         for file in parsed {
             self.symbols.clear();
@@ -208,6 +212,23 @@ impl Compiler<'_> {
             }
         }
         (self.file, self.package, self.scopes, self.symbols, self.imports) = saved;
+    }
+
+    /// Makes room for what a tree becomes. A program lives long: it should hold no more than that.
+    fn reserve(&mut self, ast: &ast::Ast) {
+        let (mut structs, mut texts) = (0, 0);
+        for expr in ast.all_exprs() {
+            match expr {
+                ast::Expr::Struct { .. } => structs += 1,
+                ast::Expr::String(_) => texts += 1,
+                _ => {}
+            }
+        }
+        self.ir.exprs.reserve_exact(ast.expr_count());
+        self.ir.pos.reserve_exact(ast.expr_count());
+        self.ir.structs.reserve_exact(structs);
+        self.ir.texts.reserve_exact(texts);
+        self.ir.comps.reserve_exact(ast.comprehension_count());
     }
 
     fn load_imports(&mut self, file: &File) {
@@ -392,9 +413,7 @@ impl Compiler<'_> {
     }
 
     fn docs(&mut self, docs: Docs, value: ExprId) {
-        if !docs.is_empty() {
-            self.ir.docs.insert(value, (self.file, docs));
-        }
+        self.ir.docs.extend(docs.into_iter().map(|span| (value, self.file, span)));
     }
 }
 
