@@ -161,13 +161,42 @@ pub(crate) struct DynamicDecl {
 #[derive(Debug, Default)]
 pub(crate) struct StructTmpl {
     pub(crate) fields: Vec<FieldDecl>,
+    pub(crate) more: Option<Box<More>>,
+    pub(crate) open: bool,
+    /// Has regular fields, patterns or an ellipsis, or nothing at all: surely a struct.
+    pub(crate) surely_struct: bool,
+}
+
+/// What most struct literals have none of.
+#[derive(Debug, Default)]
+pub(crate) struct More {
     pub(crate) patterns: Vec<PatternDecl>,
     pub(crate) dynamics: Vec<DynamicDecl>,
     pub(crate) embeds: Vec<ExprId>,
     pub(crate) comps: Vec<CompId>,
-    pub(crate) open: bool,
-    /// Has regular fields, patterns or an ellipsis, or nothing at all: surely a struct.
-    pub(crate) surely_struct: bool,
+}
+
+impl StructTmpl {
+    pub(crate) fn patterns(&self) -> &[PatternDecl] {
+        self.more.as_ref().map_or(&[], |more| &more.patterns)
+    }
+
+    pub(crate) fn dynamics(&self) -> &[DynamicDecl] {
+        self.more.as_ref().map_or(&[], |more| &more.dynamics)
+    }
+
+    pub(crate) fn embeds(&self) -> &[ExprId] {
+        self.more.as_ref().map_or(&[], |more| &more.embeds)
+    }
+
+    pub(crate) fn comps(&self) -> &[CompId] {
+        self.more.as_ref().map_or(&[], |more| &more.comps)
+    }
+
+    /// To add what is not a field.
+    pub(crate) fn more(&mut self) -> &mut More {
+        self.more.get_or_insert_default()
+    }
 }
 
 #[derive(Debug)]

@@ -104,11 +104,11 @@ impl Compiler<'_> {
                 DeclKind::Field(field) => self.field(file, id, field, &mut tmpl),
                 DeclKind::Embed(e) => {
                     let e = self.expr(file, e);
-                    tmpl.embeds.push(e);
+                    tmpl.more().embeds.push(e);
                 }
                 DeclKind::Comprehension(comp) => {
                     let comp = self.comprehension(file, comp);
-                    tmpl.comps.push(comp);
+                    tmpl.more().comps.push(comp);
                 }
                 DeclKind::Ellipsis(of) => {
                     if let Some(of) = of {
@@ -133,17 +133,17 @@ impl Compiler<'_> {
             }
         }
         self.pop_scope();
-        let only_embeds = tmpl.dynamics.is_empty()
-            && tmpl.patterns.is_empty()
+        let only_embeds = tmpl.dynamics().is_empty()
+            && tmpl.patterns().is_empty()
             && !tmpl.open
             && !tmpl.fields.iter().any(|f| f.label.is_string());
         // Next to embeddings only fields decide; patterns apply to whatever the embedding is.
-        tmpl.surely_struct = if tmpl.embeds.is_empty() {
-            !only_embeds || tmpl.comps.is_empty()
+        tmpl.surely_struct = if tmpl.embeds().is_empty() {
+            !only_embeds || tmpl.comps().is_empty()
         } else {
             // An optional field says only what the field would be.
             let there = |f: &FieldDecl| f.label.is_string() && f.marker != Marker::Optional;
-            !tmpl.dynamics.is_empty() || tmpl.fields.iter().any(there)
+            !tmpl.dynamics().is_empty() || tmpl.fields.iter().any(there)
         };
         let id = StructId(u32::try_from(self.ir.structs.len()).unwrap_or(u32::MAX));
         self.ir.structs.push(tmpl);
@@ -179,7 +179,7 @@ impl Compiler<'_> {
                 }
                 let value = self.field_value(file, field.value, Segment::Text("?"));
                 self.docs(docs, value);
-                tmpl.dynamics.push(DynamicDecl { label, marker, value });
+                tmpl.more().dynamics.push(DynamicDecl { label, marker, value });
                 return;
             }
             ast::Label::Pattern { alias, pattern } => {
@@ -202,7 +202,7 @@ impl Compiler<'_> {
                     self.pop_scope();
                 }
                 self.docs(docs, value);
-                tmpl.patterns.push(PatternDecl { pattern, value, framed });
+                tmpl.more().patterns.push(PatternDecl { pattern, value, framed });
                 return;
             }
         };
@@ -264,10 +264,11 @@ impl Compiler<'_> {
         };
         let (mut labels, mut open) = (Vec::new(), true);
         if let Some(tmpl) = self.ir.structs.get(body.idx()) {
-            open =
-                !tmpl.dynamics.is_empty() || !tmpl.embeds.is_empty() || !tmpl.patterns.is_empty();
+            open = !tmpl.dynamics().is_empty()
+                || !tmpl.embeds().is_empty()
+                || !tmpl.patterns().is_empty();
             labels.extend(tmpl.fields.iter().map(|f| f.label).filter(|l| !l.is_let()));
-            for nested in &tmpl.comps {
+            for nested in tmpl.comps() {
                 if let Some(nested) = self.ir.comps.get(nested.idx()) {
                     labels.extend(nested.labels.iter().copied());
                     open |= nested.open;

@@ -386,7 +386,7 @@ impl Machine<'_> {
         let tmpl = &self.ir.structs[id.idx()];
         let env = self.new_env(c.env, v, Label::new(id.0, LabelKind::Int));
         let mut c = c;
-        if !tmpl.embeds.is_empty() || !tmpl.comps.is_empty() {
+        if !tmpl.embeds().is_empty() || !tmpl.comps().is_empty() {
             c.close = self.new_close(c.close, c.flags & EMBED != 0);
         }
         self.note_structure(v, c);
@@ -408,17 +408,17 @@ impl Machine<'_> {
                 c.field(Src::Expr(field.value), env),
             );
         }
-        for pattern in &tmpl.patterns {
+        for pattern in tmpl.patterns() {
             self.add_pattern(v, *pattern, env, c);
         }
-        for &dynamic in &tmpl.dynamics {
+        for &dynamic in tmpl.dynamics() {
             self.push_task(v, TaskKind::Dynamic(dynamic), c.with(c.src, env));
         }
-        for &embed in &tmpl.embeds {
+        for &embed in tmpl.embeds() {
             let flags = (c.flags & CYCLE_FLAGS) | EMBED;
             self.process(v, Conj { src: Src::Expr(embed), env, flags, ..c }, false);
         }
-        for &comp in &tmpl.comps {
+        for &comp in tmpl.comps() {
             let flags = (c.flags & CYCLE_FLAGS) | EMBED;
             self.push_task(v, TaskKind::Comp(comp), Conj { env, flags, ..c });
         }

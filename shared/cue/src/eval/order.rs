@@ -65,7 +65,7 @@ impl Machine<'_> {
         let Expr::Struct(id) = self.ir.expr(*e) else { return false };
         let tmpl = &self.ir.structs[id.idx()];
         let nothing_else =
-            tmpl.embeds.is_empty() && tmpl.comps.is_empty() && tmpl.dynamics.is_empty();
+            tmpl.embeds().is_empty() && tmpl.comps().is_empty() && tmpl.dynamics().is_empty();
         nothing_else
             && tmpl.fields.len() == vertex.arcs.len()
             && tmpl.fields.iter().zip(&vertex.arcs).all(|(field, (label, _))| field.label == *label)
@@ -148,7 +148,7 @@ impl Machine<'_> {
                     explicit: false,
                 });
                 if let (Some(id), Src::Expr(e)) = (id, conj.src) {
-                    let dynamics = &self.ir.structs[id.idx()].dynamics;
+                    let dynamics = self.ir.structs[id.idx()].dynamics();
                     literal.dynamic |= dynamics.iter().any(|d| d.value == e);
                     // The same literal by another reference counts where it was met first.
                     let again =
@@ -216,7 +216,7 @@ impl Machine<'_> {
             let place = self.place(first);
             let led_to = by_reference.entry(first).or_insert_with(|| {
                 // A literal that embeds the reference stands there, too.
-                let embeds = |id: &StructId| self.ir.structs[id.idx()].embeds.contains(&first);
+                let embeds = |id: &StructId| self.ir.structs[id.idx()].embeds().contains(&first);
                 let outer = by_struct.iter().filter(|(id, _)| embeds(id));
                 outer.flat_map(|(_, keys)| keys.iter().copied()).collect()
             });
@@ -288,8 +288,8 @@ impl Machine<'_> {
                 && seen.insert(id)
             {
                 let tmpl = &self.ir.structs[id.idx()];
-                work.extend(&tmpl.embeds);
-                for comp in &tmpl.comps {
+                work.extend(tmpl.embeds());
+                for comp in tmpl.comps() {
                     let body = self.ir.comps[comp.idx()].body_expr;
                     if let Expr::Struct(id) = self.ir.expr(body) {
                         bodies.insert(id);
