@@ -513,3 +513,12 @@ fn closedness_of_undecided_alternatives_is_that_of_each() {
     evaluation.validate(root, false).unwrap();
     assert!(evaluation.describe(root).error.is_none());
 }
+
+#[test]
+fn an_open_alternative_leaves_the_whole_open() {
+    check(
+        "#d: #a | #b, #a: {k: \"a\", x: 1}, #b: {k: \"b\", y: p?: int}, _s: string
+v: #d & {if _s == \"t\" {y: p: 1}, y: {}}",
+        expect!["incomplete: v: non-concrete value string in operand to =="],
+    );
+}

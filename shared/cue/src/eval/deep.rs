@@ -46,7 +46,8 @@ impl Machine<'_> {
             .unwrap_or_default();
         // What is common to alternatives is looked at in each of them: only there it is known which
         // fields are allowed.
-        let common = alts.is_empty();
+        let open = self.has_disjs(v) && self.v(v).incomplete.is_some();
+        let common = alts.is_empty() && !open;
         for w in alts {
             self.deep(w);
         }

@@ -175,6 +175,11 @@ impl Machine<'_> {
             }
             return user;
         }
+        // What has failed is no alternative any more.
+        let mut causes = causes;
+        if causes.iter().any(|e| self.is_incomplete(*e)) {
+            causes.retain(|e| self.is_incomplete(*e));
+        }
         if let [one] = causes.as_slice() {
             return *one;
         }
