@@ -2,8 +2,8 @@
 //! working; what they lack (decisions, rules) is ours.
 
 use vela_serve::metrics::{
-    ADMISSION_BUCKETS, Error, Gauge, GaugeVec, HistogramVec, IntCounter, IntCounterVec,
-    IntGaugeVec, Registry,
+    ADMISSION_BUCKETS, Error, Gauge, GaugeVec, Histogram, HistogramVec, IntCounter, IntCounterVec,
+    IntGauge, IntGaugeVec, Registry,
 };
 
 /// The metrics.
@@ -22,7 +22,24 @@ pub(crate) struct Metrics {
     pub(crate) live_reads: IntCounterVec,
 }
 
+/// The metrics of one endpoint, looked up once.
+#[derive(Debug, Clone)]
+pub(crate) struct Meters {
+    pub(crate) in_flight: IntGauge,
+    pub(crate) latency: Histogram,
+    /// Requests answered with HTTP 200: all of them.
+    pub(crate) answered: IntCounter,
+}
+
 impl Metrics {
+    pub(crate) fn of(&self, endpoint: &str) -> Meters {
+        Meters {
+            in_flight: self.in_flight.with_label_values(&[endpoint]),
+            latency: self.latency.with_label_values(&[endpoint]),
+            answered: self.requests.with_label_values(&[endpoint, "200"]),
+        }
+    }
+
     pub(crate) fn new(registry: &Registry) -> Result<Self, Error> {
         Ok(Self {
             latency: registry.histogram_vec(

@@ -19,7 +19,7 @@ use crate::convert;
 use crate::engine::{Endpoint, Engine, ROUNDS, Step, endpoints};
 use crate::live::Live;
 use crate::messages;
-use crate::metrics::Metrics;
+use crate::metrics::{Meters, Metrics};
 use crate::review::{self, BODY_LIMIT, Envelope, Request};
 use crate::snapshot::Published;
 use crate::world::Facts;
@@ -64,9 +64,10 @@ impl Server {
 pub(crate) fn router(server: Arc<Server>) -> Router {
     let mut router = Router::new().route("/convert", any(conversion));
     for endpoint in endpoints() {
+        let meters = server.metrics.of(endpoint.path);
         let handler =
             move |State(server): State<Arc<Server>>, query: RawQuery, request: HttpRequest| {
-                admission(server, endpoint, query, request)
+                admission(server, endpoint, meters.clone(), query, request)
             };
         router = router.route(endpoint.path, any(handler));
     }
@@ -75,7 +76,7 @@ pub(crate) fn router(server: Arc<Server>) -> Router {
 
 async fn conversion(State(server): State<Arc<Server>>, request: HttpRequest) -> Response {
     let deadline = Instant::now() + TIMEOUT;
-    match body(&server, request.headers().clone(), request.into_body(), deadline).await {
+    match body(&server, length(request.headers()), request.into_body(), deadline).await {
         Ok((body, _place)) => convert::convert(&body),
         Err(decision) => (StatusCode::BAD_REQUEST, decision.message).into_response(),
     }
@@ -84,13 +85,14 @@ async fn conversion(State(server): State<Arc<Server>>, request: HttpRequest) -> 
 async fn admission(
     server: Arc<Server>,
     endpoint: Endpoint,
+    meters: Meters,
     RawQuery(query): RawQuery,
     request: HttpRequest,
 ) -> Response {
     let start = Instant::now();
     let deadline = start + allowance(query.as_deref());
     let metrics = &server.metrics;
-    let in_flight = metrics.in_flight.with_label_values(&[endpoint.path]);
+    let Meters { in_flight, latency, answered } = meters;
     in_flight.inc();
     // also when the client leaves and this future is dropped
     let _in_flight = Guard(Some(move || in_flight.dec()));
@@ -99,13 +101,13 @@ async fn admission(
     let content_type =
         headers.get(header::CONTENT_TYPE).and_then(|v| v.to_str().ok()).map(str::to_owned);
     let (envelope, decision, request) =
-        match body(&server, headers.clone(), request.into_body(), deadline).await {
+        match body(&server, length(headers), request.into_body(), deadline).await {
             Err(decision) => (None, decision, None),
             Ok((body, _place)) => decide(&server, endpoint, content_type, body, deadline).await,
         };
     let elapsed = start.elapsed();
-    metrics.latency.with_label_values(&[endpoint.path]).observe(elapsed.as_secs_f64());
-    metrics.requests.with_label_values(&[endpoint.path, "200"]).inc();
+    latency.observe(elapsed.as_secs_f64());
+    answered.inc();
     let outcome = if decision.allowed { "allowed" } else { "denied" };
     let dry_run = request.as_ref().is_some_and(|request| request.dry_run);
     let dry_run = if dry_run { "true" } else { "false" };
@@ -229,17 +231,18 @@ fn failed(server: &Server, endpoint: Endpoint, failure: &PoolError) -> Decision 
 
 type Place = tokio::sync::OwnedSemaphorePermit;
 
+/// The length of the body, if the client tells it.
+fn length(headers: &HeaderMap) -> Option<usize> {
+    headers.get(header::CONTENT_LENGTH)?.to_str().ok()?.parse().ok()
+}
+
 /// Reads a body, up to the limit, within the deadline, and within the memory for bodies.
 async fn body(
     server: &Server,
-    headers: HeaderMap,
+    length: Option<usize>,
     body: Body,
     deadline: Instant,
 ) -> Result<(Vec<u8>, Place), Decision> {
-    let length = headers
-        .get(header::CONTENT_LENGTH)
-        .and_then(|value| value.to_str().ok())
-        .and_then(|text| text.parse::<usize>().ok());
     let is_told_too_large = length.is_some_and(|length| length > BODY_LIMIT);
     let units = match length {
         Some(_) if is_told_too_large => 1,
