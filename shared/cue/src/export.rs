@@ -67,6 +67,7 @@ fn quoted_bytes(b: &[u8]) -> String {
 impl Machine<'_> {
     /// The concrete value of a vertex and everything below; all errors otherwise.
     pub(crate) fn export(&mut self, v: Vid) -> Result<Value, Vec<Error>> {
+        self.check_allowed(v);
         let mut errors = self.validate(v, false);
         if !errors.is_empty() {
             return Err(errors);

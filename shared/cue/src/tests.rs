@@ -522,3 +522,20 @@ v: #d & {if _s == \"t\" {y: p: 1}, y: {}}",
         expect!["incomplete: v: non-concrete value string in operand to =="],
     );
 }
+
+#[test]
+fn a_field_by_itself_is_an_error_where_it_is_not_allowed() {
+    let text = "#s: a!: bool, _h & #s, _h: {a: true, b: true}";
+    let program = Program::compile("in.cue", text, &Packages::std()).unwrap();
+    let mut evaluation = program.evaluate(&[], &Limits::default());
+    let root = evaluation.root();
+    let which = crate::Which { constraints: false, definitions: false, hidden: false };
+    let fields = evaluation.fields(root, which);
+    let mut failed = Vec::new();
+    for field in fields {
+        if let Err(errors) = evaluation.export(field.node) {
+            failed.push(errors.to_string());
+        }
+    }
+    assert_eq!(failed, ["b: field not allowed"]);
+}

@@ -6,7 +6,7 @@
 //! it, or through the struct literal it is embedded in. Nothing is done where nothing closes.
 
 use super::error::Msg;
-use super::state::{ArcKind, Machine, Vid};
+use super::state::{ArcKind, Machine, Phase, Vid};
 use crate::error::Class;
 use smallvec::SmallVec;
 
@@ -128,6 +128,17 @@ impl Machine<'_> {
 
     fn is_top_level(&self, id: CloseId) -> bool {
         self.s.close.get(id.0 as usize).is_none_or(|node| node.parent.is_none() && !node.embedded)
+    }
+
+    /// Marks a field that the struct around it does not allow.
+    pub(crate) fn check_allowed(&mut self, v: Vid) {
+        let parent = self.v(v).parent;
+        if parent.is_none() || self.v(parent).phase != Phase::Settled {
+            return;
+        }
+        if self.v(parent).extra.as_ref().is_some_and(|x| x.alts.is_empty()) {
+            self.check_closed(parent);
+        }
     }
 
     /// Marks the fields that are not allowed.

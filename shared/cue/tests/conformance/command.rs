@@ -231,6 +231,9 @@ impl<'a> Command<'a> {
         match (self.verb, self.out) {
             (_, Some("yaml")) => return Ok(text(yaml_text(&evaluation.export(node)?)?)),
             (Verb::Eval, None | Some("cue")) => {}
+            (Verb::Def, None) if self.expression().is_some() => {
+                return Ok(definition(&mut evaluation, node));
+            }
             (Verb::Def, None) => return definitions(record, inputs, &mut evaluation, node),
             (verb, out) => {
                 let reason = format!("{verb:?} to {out:?}");
@@ -267,6 +270,22 @@ fn definitions(
     evaluation.validate(node, false)?;
     let (file, _) = cue_syntax::parse(name, source, &cue_syntax::ParseLimits::default());
     Ok(text(cue_syntax::format(&file)))
+}
+
+/// `cue def -e`: a value by itself; one that is closed needs a definition around it to stay so.
+fn definition(evaluation: &mut Evaluation, node: Node) -> Json {
+    let closed = evaluation.describe(node).closed;
+    let options = print::Options {
+        defaults: false,
+        definitions: true,
+        hidden: true,
+        optional: true,
+        docs: true,
+        braces: closed,
+        indent: Indent::Tab,
+    };
+    let shown = print::print(evaluation, node, options);
+    text(if closed { format!("\n_#def\n_#def: {shown}") } else { shown })
 }
 
 fn text(text: String) -> Json {
