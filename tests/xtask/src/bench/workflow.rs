@@ -52,7 +52,7 @@ async fn measure(args: &Args, bed: &Bed) -> Result<()> {
         // the first of a kind also compiles and warms up: not what is measured
         let name = format!("{}-{count}", mode.to_lowercase());
         if before.is_none() {
-            one(bed, mode, 2, "warm").await?;
+            one(bed, mode, 2, &format!("{}-warm", mode.to_lowercase())).await?;
         }
         let row = one(bed, mode, count, &name).await?;
         let ratio = match before.take() {
