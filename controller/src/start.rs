@@ -43,6 +43,9 @@ const QUEUE: usize = 64;
 /// How long the end of the process waits for reconciles under way.
 const DRAIN: Duration = Duration::from_secs(10);
 
+/// Objects in an answer to a list: a page is in memory beside what stays.
+const PAGE: u32 = 200;
+
 /// Our kinds that must be served before work begins.
 const KINDS: [(&str, &str); 9] = [
     (vela_api::V1BETA1, "Application"),
@@ -196,8 +199,8 @@ macro_rules! watch_kind {
                 trim(&mut object.metadata);
                 object
             };
-            let feed =
-                feed::<$kind, $kind>(client, watcher::Config::default(), store, trimmed, tell);
+            let config = watcher::Config::default().page_size(PAGE);
+            let feed = feed::<$kind, $kind>(client, config, store, trimmed, tell);
             tokio::select! {
                 () = feed => {}
                 () = end.cancelled() => {}

@@ -25,6 +25,9 @@ use crate::store::{Key, Store, Stored};
 /// How long a reconcile waits for the first list of a kind.
 const LIST_TIME: Duration = Duration::from_secs(10);
 
+/// Objects in an answer to a list: a page is in memory as trees, many times the size of what stays.
+const PAGE: u32 = 100;
+
 /// One live object.
 pub struct Live {
     key: Key,
@@ -241,7 +244,7 @@ async fn feed(
     store: Arc<Store<Live>>,
     notify: Notify,
 ) {
-    let config = watcher::Config::default().labels(names::label::APP_NAME);
+    let config = watcher::Config::default().labels(names::label::APP_NAME).page_size(PAGE);
     let mut events = std::pin::pin!(watcher(api, config).default_backoff());
     let tell = |owner: &Option<Owner>| {
         if let Some(owner) = owner {
