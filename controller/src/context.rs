@@ -178,6 +178,8 @@ pub struct Context {
     pub queue: Arc<Queue>,
     /// Work of the definition controllers.
     pub definition_queues: DefinitionQueues,
+    /// What the last look at a definition saw, by kind and key: hashes of labels, annotations and spec.
+    pub seen_definitions: Mutex<HashMap<(&'static str, Key), u64>>,
     /// See [`AppMemory`]; an entry goes with its Application.
     pub memories: Mutex<HashMap<Key, Arc<Mutex<AppMemory>>>>,
 }

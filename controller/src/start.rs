@@ -118,6 +118,7 @@ pub async fn run(config: Config, stop: CancellationToken) -> anyhow::Result<()> 
         queue: Arc::clone(&queue),
         definition_queues: DefinitionQueues::default(),
         memories: Mutex::new(HashMap::new()),
+        seen_definitions: Mutex::new(HashMap::new()),
     });
     feeds(&context, &client, &tasks, &end);
     tokio::select! {

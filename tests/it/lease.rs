@@ -117,7 +117,7 @@ async fn a_restart_changes_nothing() {
         "apiVersion": "core.oam.dev/v1beta1", "kind": "Application",
         "metadata": { "name": "app" }, "spec": { "components": [{
             "name": "front", "type": "webservice",
-            "properties": { "image": "nginx", "cpu": "0.5", "ports": [{ "port": 80, "expose": true }] },
+            "properties": { "image": "nginx", "cpu": "500m", "ports": [{ "port": 80, "expose": true }] },
             "traits": [
                 { "type": "scaler", "properties": { "replicas": 2 } },
                 { "type": "gateway", "properties": {
@@ -132,8 +132,21 @@ async fn a_restart_changes_nothing() {
         found.data["status"]["status"].as_str().unwrap_or_default().to_owned()
     };
     until("running", Duration::from_secs(60), async || phase().await == "running").await;
-    assert!(controller.stop(Duration::from_secs(15)).unwrap());
     let log = world.cluster.audit_log();
+    let mut from = audit::position(&log).unwrap();
+    until("two quiet seconds", Duration::from_secs(120), async || {
+        tokio::time::sleep(Duration::from_secs(2)).await;
+        let entries = audit::read(&log, from).unwrap();
+        from = audit::position(&log).unwrap();
+        let ours = |entry: &Entry| {
+            entry.agent.starts_with("vela-controller/")
+                && entry.is_write()
+                && entry.resource != "leases"
+        };
+        !entries.iter().any(ours)
+    })
+    .await;
+    assert!(controller.stop(Duration::from_secs(15)).unwrap());
     let from = audit::position(&log).unwrap();
     controller.start(&world.cluster).unwrap();
     controller.ready().await.unwrap();

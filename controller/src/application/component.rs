@@ -434,7 +434,7 @@ fn evaluate(renderer: &vela_render::Renderer, inputs: &Inputs) -> ComponentStatu
     for (index, (written, definition)) in component.traits.iter().zip(&part.traits).enumerate() {
         if rendered.pending.contains(&index) {
             status.traits.push(TraitStatus {
-                type_: written.type_.clone(),
+                type_: written.type_.replace('@', "-"),
                 pending: true,
                 message: messages::PENDING_TRAIT.to_owned(),
                 ..TraitStatus::default()
@@ -443,7 +443,8 @@ fn evaluate(renderer: &vela_render::Renderer, inputs: &Inputs) -> ComponentStatu
         }
         let (map, complete) = outputs(Some(index));
         let value = properties(written.properties.as_ref());
-        let mut one = TraitStatus { type_: written.type_.clone(), ..TraitStatus::default() };
+        let mut one =
+            TraitStatus { type_: written.type_.replace('@', "-"), ..TraitStatus::default() };
         if complete {
             let health = look(&definition.status, value.as_ref(), None, &map);
             one.healthy = health.healthy;

@@ -41,7 +41,10 @@ struct Failed {
 /// # Errors
 /// Its status could not be written.
 pub async fn reconcile<T: Kind>(ctx: &Context, key: &Key) -> Result<Next, IoError> {
-    let Some(definition) = T::store(&ctx.definitions).get(key) else { return Ok(Next::Done) };
+    let Some(definition) = T::store(&ctx.definitions).get(key) else {
+        ctx.seen_definitions.lock().remove(&(T::KIND_NAME, key.clone()));
+        return Ok(Next::Done);
+    };
     let definition = definition.as_ref();
     let meta = definition.metadata();
     if meta.deletion_timestamp.is_some() || !is_ours(ctx, definition) {
@@ -49,7 +52,11 @@ pub async fn reconcile<T: Kind>(ctx: &Context, key: &Key) -> Result<Next, IoErro
     }
     let mut status = definition.status().clone();
     let now = Timestamp::now();
-    let done = advance(ctx, definition, &mut status).await;
+    // An edit of any part, seen by this process: what the schema's ConfigMap is like is looked at again.
+    let now_seen = seen(definition);
+    let before = ctx.seen_definitions.lock().insert((T::KIND_NAME, key.clone()), now_seen);
+    let edited = before.is_some_and(|before| before != now_seen);
+    let done = advance(ctx, definition, &mut status, edited).await;
     let next = match &done {
         Ok(()) => {
             status.conditions = vec![Condition::reconcile_success(types::SYNCED, now)];
@@ -78,6 +85,17 @@ pub async fn reconcile<T: Kind>(ctx: &Context, key: &Key) -> Result<Next, IoErro
         write_status(ctx, definition, &status).await?;
     }
     Ok(next)
+}
+
+/// What a user writes of a definition, as a hash.
+fn seen<T: Kind>(definition: &T) -> u64 {
+    let object = serde_json::to_value(definition).unwrap_or_default();
+    let part = |pointer: &str| object.pointer(pointer).cloned().unwrap_or_default();
+    crate::application::dispatch::fingerprint(&json!([
+        part("/metadata/labels"),
+        part("/metadata/annotations"),
+        part("/spec"),
+    ]))
 }
 
 fn is_ours<T: Kind>(ctx: &Context, definition: &T) -> bool {
@@ -115,6 +133,7 @@ async fn advance<T: Kind>(
     ctx: &Context,
     definition: &T,
     status: &mut vela_api::definition::DefinitionStatus,
+    edited: bool,
 ) -> Result<(), Failed> {
     let name = definition.name();
     let found = revision::ensure(ctx, definition).await.map_err(|error| Failed {
@@ -130,6 +149,9 @@ async fn advance<T: Kind>(
     if is_new || found.content_changed || status.config_map_ref != schema_name {
         store_schemas(ctx, definition, &found).await?;
         status.config_map_ref = schema_name;
+    } else if edited {
+        let own = revision::Found { uid: None, ..found.clone() };
+        store_schemas(ctx, definition, &own).await?;
     }
     if let Err(error) = revision::collect(ctx, definition, &found.latest.name).await {
         let text = error.to_string();

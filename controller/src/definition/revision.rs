@@ -12,7 +12,7 @@ use crate::context::Context;
 use super::{Kind, annotation_of};
 
 /// The revision of a definition as it is now.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(super) struct Found {
     /// Its name.
     pub name: String,
@@ -203,20 +203,30 @@ pub(super) async fn collect<T: Kind>(
     all.sort_by_key(|revision| revision.spec.revision);
     let name = |revision: &DefinitionRevision| revision.metadata.name.clone().unwrap_or_default();
     let old = all.iter().map(|revision| name(revision)).filter(|name| name != latest);
-    for name in old.take(surplus).filter(|revision| !is_pinned(ctx, definition.name(), revision)) {
+    for name in old
+        .take(surplus)
+        .filter(|revision| !is_pinned(ctx, &namespace, definition.name(), revision))
+    {
         ctx.io.delete(&target(&namespace, &name), "", None, &Identity::default()).await?;
     }
     Ok(())
 }
 
-/// Whether an Application names this revision.
-fn is_pinned(ctx: &Context, definition: &str, revision: &str) -> bool {
+/// Whether an Application means this revision: one of its own namespace, or of any that has no such revision itself if it
+/// is the system namespace's.
+fn is_pinned(ctx: &Context, namespace: &str, definition: &str, revision: &str) -> bool {
     let Some(version) = revision.strip_prefix(definition).and_then(|rest| rest.strip_prefix('-'))
     else {
         return false;
     };
     let pinned = format!("{definition}@{version}");
-    ctx.apps.all().iter().any(|app| {
+    let looks_here = |app: &vela_api::Application| {
+        let own = app.metadata.namespace.as_deref().unwrap_or_default();
+        own == namespace
+            || (namespace == ctx.settings.system_namespace
+                && ctx.definitions.revisions.get(&Key::new(own, revision)).is_none())
+    };
+    ctx.apps.all().iter().filter(|app| looks_here(app)).any(|app| {
         app.spec.components.iter().any(|component| {
             component.type_ == pinned || component.traits.iter().any(|t| t.type_ == pinned)
         }) || app.spec.policies.iter().any(|policy| policy.type_ == pinned)

@@ -34,11 +34,14 @@ fn random_app(random: &mut fastrand::Rng) -> Value {
 fn edit(
     random: &mut fastrand::Rng,
     history: &mut Vec<Value>,
+    is_late: bool,
 ) -> (String, impl FnOnce(&mut State) + Send + use<>) {
     let kind = random.u8(..20);
     let fresh = random_app(random);
     let old = history.get(random.usize(..history.len().max(1))).cloned();
-    let version = format!("p{}", random.u8(..3));
+    // A version that comes back before the controller saw it gone still means the spec it was first given to.
+    let versions = if is_late { 1 << 20 } else { 3 };
+    let version = format!("p{}", random.u32(..versions));
     let lost = ["w", "x", "y", "z"][random.usize(..4)];
     let app = match kind {
         0..=7 => fresh,
@@ -127,7 +130,7 @@ async fn walk(seed: u64, steps: usize, is_late: bool) {
     while done < steps {
         // A burst of edits: some between looks, some in the middle of one.
         for _ in 0..random.usize(1..=4) {
-            let (say, happen) = edit(&mut random, &mut history);
+            let (say, happen) = edit(&mut random, &mut history, is_late);
             done += 1;
             if random.bool() {
                 let after = random.usize(1..12);

@@ -136,6 +136,7 @@ impl World {
             queue,
             definition_queues: DefinitionQueues::default(),
             memories: Mutex::new(HashMap::new()),
+            seen_definitions: Mutex::new(HashMap::new()),
         };
         self.server.state.lock().apps = Some(Arc::clone(&context.apps));
         Process { number, context, stop }
