@@ -383,12 +383,7 @@ impl Trackers {
     ) -> Result<(), IoError> {
         let Some(object) = self.find(name).cloned() else { return Ok(()) };
         let before = label(&object.metadata, names::label::APP_REVISION).to_owned();
-        let is_deleting = object.metadata.deletion_timestamp.is_some();
-        if before.is_empty()
-            || before == revision
-            || is_deleting
-            || object.spec.managed_resources.is_empty()
-        {
+        if before.is_empty() || before == revision || object.spec.managed_resources.is_empty() {
             return Ok(());
         }
         let run = Run {
@@ -404,6 +399,10 @@ impl Trackers {
         copy.spec.managed_resources.clone_from(&object.spec.managed_resources);
         let stored = self.create(io, copy).await?;
         self.took(store, stored);
+        if object.metadata.deletion_timestamp.is_some() {
+            // It is being collected already (a publishVersion that came back): the run makes one anew.
+            return self.remove(io, store, name).await;
+        }
         let mut object = object;
         object.spec.managed_resources.clear();
         let labels = object.metadata.labels.get_or_insert_default();
