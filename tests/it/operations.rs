@@ -113,7 +113,7 @@ async fn a_running_step_is_suspended_resumed_terminated_and_restarted() {
     let space = Space::with_programs("operate").await;
     let all = space.applications();
     let spec = json!({
-        "components": on_node(&json!({"no-node": "has this"})),
+        "components": on_node(&json!({"test/node": "none"})),
         "workflow": {"steps": [
             {"name": "web", "type": "apply-component", "properties": {"component": "web"}},
             {"name": "say", "type": "print-message-in-status", "properties": {"message": "done"}},
