@@ -292,6 +292,10 @@ pub(crate) fn bad_condition(field: &str, error: &str) -> String {
     format!("{field}: {error}; the step will fail when its turn comes")
 }
 
+pub(crate) fn step_cannot_run(field: &str, missing: &str) -> String {
+    format!("{field}: {missing}; the step will fail when its turn comes")
+}
+
 pub(crate) fn none_of(all: &[Value], got: &Value, nearest: Option<&str>) -> String {
     let all: Vec<String> = all.iter().map(ToString::to_string).collect();
     format!("must be one of {}, not {}{}", all.join(", "), kind_of(got), hint(nearest))
@@ -325,6 +329,10 @@ pub(crate) fn published_edit(version: &str) -> String {
     format!(
         "metadata.annotations[app.oam.dev/publishVersion]: the spec differs from what was published as \"{version}\"; it is not rolled out until publishVersion changes"
     )
+}
+
+pub(crate) fn bad_deadline(error: &str) -> String {
+    format!("{error}; the workflow will not start")
 }
 
 pub(crate) fn bad_restart(value: &str) -> String {

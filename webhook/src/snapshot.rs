@@ -25,6 +25,8 @@ pub struct Definition {
     pub scope: String,
     /// Parameters that must not change, as dotted paths.
     pub immutable: Vec<String>,
+    /// What a step's template asks for that nobody here answers, in words.
+    pub missing: Vec<String>,
     /// The schema of the parameters, made when it is first asked for.
     schema: OnceLock<Option<Value>>,
 }
@@ -69,6 +71,10 @@ impl Definition {
                 .any(|other| schematic.get(*other).is_some_and(|value| !value.is_null()))
         });
         let immutable = immutable_parameters(render.template.text());
+        let missing = match kind {
+            Kind::Step => vela_workflow::missing(render.template.text()),
+            Kind::Component | Kind::Trait | Kind::Policy => Vec::new(),
+        };
         Some(Self {
             render,
             workload: Workload {
@@ -92,6 +98,7 @@ impl Definition {
             is_cue,
             scope: text("/spec/scope"),
             immutable,
+            missing,
             schema: OnceLock::new(),
         })
     }

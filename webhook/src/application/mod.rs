@@ -179,6 +179,11 @@ fn annotations(subject: &Subject<'_>, findings: &mut Findings) {
             findings.warnings.push(messages::bad_restart(value));
         }
     }
+    if let Some(Err(error)) =
+        app.annotation(annotation::PROGRESS_DEADLINE).map(vela_workflow::progress::read)
+    {
+        findings.warnings.push(messages::bad_deadline(&error));
+    }
 }
 
 /// Rules about the spec.

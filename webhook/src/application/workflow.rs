@@ -95,6 +95,10 @@ fn steps(subject: &Subject<'_>, steps: &[Step<'_>], field: &Field, findings: &mu
 fn one(subject: &Subject<'_>, step: &Step<'_>, field: &Field, findings: &mut Findings) {
     condition(step, field, findings);
     let definition = lookup::step(subject, step, field, findings);
+    for missing in definition.iter().flat_map(|definition| &definition.missing) {
+        let at = field.at("type").to_string();
+        findings.warnings.push(messages::step_cannot_run(&at, missing));
+    }
     if step.type_ == "deploy" {
         deploy(subject, step, field, findings);
     } else if matches!(step.type_, "apply-component" | "builtin-apply-component") {

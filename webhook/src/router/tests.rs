@@ -27,7 +27,15 @@ fn server() -> Arc<Server> {
     });
     let definition = crate::snapshot::Definition::new(Kind::Component, &worker).unwrap();
     let definition = Arc::new(definition);
+    let chart = json!({
+        "kind": "WorkflowStepDefinition",
+        "metadata": { "name": "chart" },
+        "spec": { "schematic": { "cue": { "template":
+            "import \"vela/helm\"\nrender: helm.#Render\nparameter: {}" } } },
+    });
+    let step = Arc::new(crate::snapshot::Definition::new(Kind::Step, &chart).unwrap());
     published.change(|snapshot| {
+        snapshot.insert(Kind::Step, "vela-system", "chart", Arc::clone(&step));
         snapshot.insert(Kind::Component, "vela-system", "worker", Arc::clone(&definition));
     });
     Arc::new(Server::new(
@@ -118,6 +126,22 @@ async fn identity_of_users_is_taken_out() {
         ])
     );
     assert_eq!(answer["response"]["warnings"].as_array().unwrap().len(), 2);
+}
+
+#[tokio::test]
+async fn what_will_fail_later_is_told_now() {
+    let server = server();
+    let mut body =
+        review(&json!([{ "name": "a", "type": "worker", "properties": { "image": "x" } }]));
+    let object = &mut body["request"]["object"];
+    object["metadata"]["annotations"] = json!({ "app.oam.dev/progress-deadline": "soon" });
+    object["spec"]["workflow"] = json!({ "steps": [{ "name": "c", "type": "chart" }] });
+    let answer = send(&server, VALIDATE, body.to_string().into()).await;
+    assert_eq!(answer["response"]["allowed"], true, "{answer}");
+    let warnings = answer["response"]["warnings"].to_string();
+    assert!(warnings.contains("spec.workflow.steps[0].type: "), "{warnings}");
+    assert!(warnings.contains("has no Helm engine"), "{warnings}");
+    assert!(warnings.contains("\\\"soon\\\" is neither a duration"), "{warnings}");
 }
 
 #[tokio::test]
