@@ -124,12 +124,11 @@ pub async fn delete(
             gc::delete_revision(session, name).await?;
         }
         let holders = revision.metadata.finalizers.as_ref().is_some_and(|f| !f.is_empty());
-        if !holders {
-            ctx.revisions.remove(&revision.key(), "");
-        } else {
+        if holders {
             // Somebody else's finalizer holds a revision: it holds the Application too.
             return Ok(Next::After(LOOK_AGAIN));
         }
+        ctx.revisions.remove(&revision.key(), "");
     }
     let left: Vec<_> = app
         .metadata

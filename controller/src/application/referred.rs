@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 use vela_api::{Application, ApplicationComponent, ApplicationRevision, RawExtension};
-use vela_apply::object::{LOCAL_CLUSTER, api_version, kind, name, namespace, str_at};
+use vela_apply::object::{LOCAL_CLUSTER, api_version, kind, name, namespace, set_type, str_at};
 use vela_cluster::{IoError, Resource, Target};
 
 use crate::context::Context;
@@ -214,11 +214,7 @@ async fn read(
         .map_err(said)?;
     let items = list.get("items").and_then(Value::as_array).cloned().unwrap_or_default();
     let whole = items.into_iter().map(|mut item| {
-        // Items of a list do not say what they are.
-        if let Some(map) = item.as_object_mut() {
-            map.insert("apiVersion".to_owned(), json!(version));
-            map.insert("kind".to_owned(), json!(kind));
-        }
+        set_type(&mut item, version, kind);
         cleaned(item)
     });
     Ok(whole.collect())

@@ -115,6 +115,15 @@ pub fn remove_metadata(object: &mut Value, section: &str, key: &str) {
     }
 }
 
+/// Says what an item of a list is, which lists leave out.
+pub fn set_type(item: &mut Value, api_version: &str, kind: &str) {
+    if let Some(map) = item.as_object_mut() {
+        for (key, text) in [("apiVersion", api_version), ("kind", kind)] {
+            map.entry(key).or_insert_with(|| Value::String(text.to_owned()));
+        }
+    }
+}
+
 /// Sets `metadata.namespace`, or removes it when `namespace` is empty.
 pub fn set_namespace(object: &mut Value, namespace: &str) {
     if let Some(metadata) = map_entry(object, "metadata") {

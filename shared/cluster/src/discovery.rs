@@ -127,14 +127,7 @@ impl Discovery {
                 _ => {}
             }
         }
-        let kinds = Arc::new(self.ask(api_version).await?);
-        let found = kinds.get(kind).cloned();
-        let mut known = self.known.lock();
-        known.insert(api_version.to_owned(), Known { since: Instant::now(), kinds });
-        if known.len() > MOST_KNOWN {
-            known.retain(|_, known| known.since.elapsed() < ABSENT_FOR || !known.kinds.is_empty());
-        }
-        found.ok_or_else(absent)
+        self.learn(api_version).await?.get(kind).cloned().ok_or_else(absent)
     }
 
     /// The kind behind a resource's plural or singular name. Without a group, any group that has one; the core group
@@ -195,9 +188,18 @@ impl Discovery {
         {
             return Ok(Arc::clone(&known.kinds));
         }
+        self.learn(api_version).await
+    }
+
+    /// Asks for the kinds of a group version and remembers them.
+    async fn learn(&self, api_version: &str) -> Result<Arc<HashMap<String, Resource>>, Error> {
         let kinds = Arc::new(self.ask(api_version).await?);
-        let known = Known { since: Instant::now(), kinds: Arc::clone(&kinds) };
-        self.known.lock().insert(api_version.to_owned(), known);
+        let answer = Known { since: Instant::now(), kinds: Arc::clone(&kinds) };
+        let mut known = self.known.lock();
+        known.insert(api_version.to_owned(), answer);
+        if known.len() > MOST_KNOWN {
+            known.retain(|_, known| known.since.elapsed() < ABSENT_FOR || !known.kinds.is_empty());
+        }
         Ok(kinds)
     }
 

@@ -16,7 +16,7 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 use tracing::{debug, warn};
 use vela_api::names;
-use vela_apply::object::{group_of, is_deleting, name, namespace, str_at};
+use vela_apply::object::{group_of, is_deleting, name, namespace, set_type, str_at};
 use vela_apply::{Owner, ResourceKey};
 
 use crate::request::{Io, IoError};
@@ -314,11 +314,7 @@ fn is_not_served(error: &watcher::Error) -> bool {
 /// The items of a list do not say what they are; templates and plans look at that.
 fn to_value(object: &DynamicObject, resource: &ApiResource) -> Value {
     let mut value = serde_json::to_value(object).unwrap_or(Value::Null);
-    if let Some(map) = value.as_object_mut() {
-        for (key, text) in [("apiVersion", &resource.api_version), ("kind", &resource.kind)] {
-            map.entry(key).or_insert_with(|| Value::String(text.clone()));
-        }
-    }
+    set_type(&mut value, &resource.api_version, &resource.kind);
     value
 }
 
