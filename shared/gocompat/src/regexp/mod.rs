@@ -5,6 +5,8 @@
 //! set operation, `\Q..\E` exists, `a**` does not. [`translate`] reads Go's grammar and writes the
 //! crate's; [`compile`] adds the limits that an untrusted pattern needs.
 
+mod steps;
+
 use std::fmt;
 use std::sync::OnceLock;
 
@@ -12,6 +14,8 @@ use regex::{Regex, RegexBuilder};
 use regex_automata::meta;
 use regex_automata::nfa::thompson::WhichCaptures;
 use regex_automata::util::syntax;
+
+use self::steps::Steps;
 
 /// Compiled size beyond which a pattern is refused.
 pub const SIZE_LIMIT: usize = 10 << 20;
@@ -122,7 +126,7 @@ fn build(translated: &str) -> std::result::Result<Regex, regex::Error> {
         .build()
 }
 
-/// Texts up to this length are matched by backtracking over the automaton (still linear).
+/// Texts up to this length are matched without the engines that are fast on long ones.
 const SHORT: usize = 128;
 
 /// A pattern that only says whether it matches.
@@ -140,8 +144,26 @@ const SHORT: usize = 128;
 #[derive(Debug)]
 pub struct Matcher {
     translated: String,
-    short: meta::Regex,
+    short: Short,
     long: OnceLock<Option<Regex>>,
+}
+
+/// What matches short texts.
+#[derive(Debug)]
+enum Short {
+    /// A plain pattern.
+    Steps(Steps),
+    /// Any other: backtracking over the crate's automaton (still linear).
+    Automaton(meta::Regex),
+}
+
+impl Short {
+    fn is_match(&self, text: &str) -> bool {
+        match self {
+            Self::Steps(steps) => steps.is_match(text),
+            Self::Automaton(regex) => regex.is_match(text),
+        }
+    }
 }
 
 impl Matcher {
@@ -151,22 +173,10 @@ impl Matcher {
     /// As [`compile`].
     pub fn new(pattern: &str) -> Result<Self> {
         let translated = translate(pattern)?;
-        let engines = meta::Config::new()
-            .hybrid(false)
-            .onepass(false)
-            .which_captures(WhichCaptures::Implicit)
-            .nfa_size_limit(Some(SIZE_LIMIT));
-        let short = meta::Builder::new()
-            .configure(engines)
-            .syntax(syntax::Config::new().nest_limit(NEST_LIMIT))
-            .build(&translated)
-            .map_err(|e| {
-                let code = match e.size_limit() {
-                    Some(_) => ErrorCode::Large,
-                    None => ErrorCode::InvalidCharRange,
-                };
-                RegexpError { code, part: shorten(pattern) }
-            })?;
+        let short = match Steps::new(pattern) {
+            Some(steps) => Short::Steps(steps),
+            None => Short::Automaton(automaton(pattern, &translated)?),
+        };
         Ok(Self { translated, short, long: OnceLock::new() })
     }
 
@@ -182,6 +192,25 @@ impl Matcher {
             None => self.short.is_match(text),
         }
     }
+}
+
+fn automaton(pattern: &str, translated: &str) -> Result<meta::Regex> {
+    let engines = meta::Config::new()
+        .hybrid(false)
+        .onepass(false)
+        .which_captures(WhichCaptures::Implicit)
+        .nfa_size_limit(Some(SIZE_LIMIT));
+    let built = meta::Builder::new()
+        .configure(engines)
+        .syntax(syntax::Config::new().nest_limit(NEST_LIMIT))
+        .build(translated);
+    built.map_err(|e| {
+        let code = match e.size_limit() {
+            Some(_) => ErrorCode::Large,
+            None => ErrorCode::InvalidCharRange,
+        };
+        RegexpError { code, part: shorten(pattern) }
+    })
 }
 
 /// Rewrites a pattern of Go into the syntax of the `regex` crate.
