@@ -18,13 +18,17 @@ mod disjunction;
 mod equal;
 mod error;
 mod expand;
+mod field;
+mod follow;
 mod input;
 mod list;
+mod list_call;
 mod order;
 mod reference;
 mod scalar;
 mod spare;
 mod state;
+mod validator;
 mod value;
 
 pub(crate) use error::ErrId;

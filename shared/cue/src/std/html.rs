@@ -1,9 +1,15 @@
 //! Package `html`.
 
+use std::cmp::Ordering;
+
 use super::args::{func, string, text};
-use super::entities::ENTITIES;
 use super::{Member, Param};
 use crate::kind::Kind;
+
+/// Named character references of HTML 5 and their code points, a line each, sorted by name; those
+/// without semicolon are the ones that may stand without. One text, because a table of texts would
+/// be relocated when the program starts: 175 KB that belong to each process.
+const ENTITIES: &str = include_str!("entities.txt");
 
 /// Longest name of a reference that may stand without semicolon.
 const LONGEST_BARE: usize = 6;
@@ -35,9 +41,25 @@ pub(super) fn escape(text: &str) -> String {
     out
 }
 
-fn lookup(name: &str) -> Option<&'static str> {
-    let at = ENTITIES.binary_search_by(|(n, _)| (*n).cmp(name)).ok()?;
-    ENTITIES.get(at).map(|(_, text)| *text)
+/// The text of a named reference: a search by halves, to the beginning of a line each time.
+fn lookup(name: &str) -> Option<String> {
+    let mut among = ENTITIES;
+    while !among.is_empty() {
+        let middle = among.as_bytes().get(..among.len() / 2)?;
+        let start = middle.iter().rposition(|&byte| byte == b'\n').map_or(0, |at| at + 1);
+        let (before, behind) = among.split_at_checked(start)?;
+        let (line, behind) = behind.split_once('\n')?;
+        let (this, points) = line.split_once(' ')?;
+        among = match name.cmp(this) {
+            Ordering::Less => before,
+            Ordering::Greater => behind,
+            Ordering::Equal => {
+                let points = points.split(' ').map(|point| u32::from_str_radix(point, 16).ok());
+                return points.map(|point| char::from_u32(point?)).collect();
+            }
+        };
+    }
+    None
 }
 
 fn unescape(text: &str) -> String {
@@ -94,12 +116,31 @@ fn named(text: &str) -> (Option<String>, usize) {
     if text.as_bytes().get(len) == Some(&b';')
         && let Some(found) = text.get(..=len).and_then(lookup)
     {
-        return (Some(found.to_owned()), len + 1);
+        return (Some(found), len + 1);
     }
     for end in (2..=len.min(LONGEST_BARE)).rev() {
         if let Some(found) = text.get(..end).and_then(lookup) {
-            return (Some(found.to_owned()), end);
+            return (Some(found), end);
         }
     }
     (None, 0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_reference_is_found() {
+        let names: Vec<&str> = ENTITIES.lines().filter_map(|line| line.split(' ').next()).collect();
+        assert!(names.is_sorted_by(|a, b| a < b));
+        assert_eq!(names.len(), 2231);
+        for name in names {
+            assert!(lookup(name).is_some(), "{name}");
+        }
+        for name in ["", "A", "AElig;;", "zzz;", "0"] {
+            assert_eq!(lookup(name), None, "{name}");
+        }
+        assert_eq!(lookup("acE;").as_deref(), Some("\u{223e}\u{333}"));
+    }
 }

@@ -20,7 +20,6 @@ mod base64;
 mod bits;
 mod crypto;
 mod csv;
-mod entities;
 mod hex;
 mod html;
 pub(crate) mod json;

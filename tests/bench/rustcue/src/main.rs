@@ -18,29 +18,47 @@ use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use anyhow::{Context, Result};
-use clap::Parser;
+use anyhow::{Context, Result, bail};
 use cue::{Errors, Limits, Packages, Program};
 use serde_json::{Value as Json, json};
 
-#[derive(Parser)]
-#[command(name = "bench-cue", about = "Time our CUE evaluator on KubeVela templates")]
+/// What the command line says. Read by hand, as Go's program reads its own: a library for this would
+/// be a tenth of the program whose memory is measured.
 struct Args {
-    /// Milliseconds for each measurement
-    #[arg(long, default_value_t = 50)]
+    /// `--budget N`: milliseconds for each measurement.
     budget: u64,
-    /// Only this definition
-    #[arg(long)]
+    /// `--only NAME`: only this definition.
     only: Option<String>,
-    /// Instead: render so many times and print the most memory the process has had, in KiB, and
-    /// that without the pages of files
-    #[arg(long, default_value_t = 0)]
+    /// `--renders N`: instead, render so many times and print the most memory the process has had,
+    /// in KiB, and that without the pages of files.
     renders: usize,
-    /// With `--renders`: from text to objects each time
-    #[arg(long)]
+    /// `--cold`: with `--renders`, from text to objects each time.
     cold: bool,
     definitions: PathBuf,
     inputs: PathBuf,
+}
+
+impl Args {
+    fn read(mut words: impl Iterator<Item = String>) -> Result<Self> {
+        let mut files = Vec::new();
+        let (mut budget, mut only, mut renders, mut cold) = (50, None, 0, false);
+        while let Some(word) = words.next() {
+            let mut value = || words.next().with_context(|| format!("{word} needs a value"));
+            match word.as_str() {
+                "--budget" => budget = value()?.parse()?,
+                "--only" => only = Some(value()?),
+                "--renders" => renders = value()?.parse()?,
+                "--cold" => cold = true,
+                _ => files.push(PathBuf::from(word)),
+            }
+        }
+        let Ok([definitions, inputs]) = <[PathBuf; 2]>::try_from(files) else {
+            bail!(
+                "usage: bench-cue [--budget MS] [--only NAME] [--renders N [--cold]] DEFINITIONS INPUTS"
+            );
+        };
+        Ok(Self { budget, only, renders, cold, definitions, inputs })
+    }
 }
 
 /// What a controller reads of a rendered template.
@@ -51,7 +69,7 @@ const BATCHES: u32 = 5;
 type Objects = BTreeMap<&'static str, String>;
 
 fn main() -> Result<()> {
-    let args = Args::parse();
+    let args = Args::read(std::env::args().skip(1))?;
     let only = args.only.as_deref();
     let definitions = definitions(&args.definitions, only)?;
     for line in lines(&args.inputs)? {

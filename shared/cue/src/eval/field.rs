@@ -1,0 +1,241 @@
+//! What a declaration gives a struct: fields, pattern constraints, data.
+
+use super::error::{Msg, Res};
+use super::state::{
+    ArcKind, CYCLE_FLAGS, Conj, Data, EMBED, EnvId, Machine, OPTIONAL, Pattern, Src, TaskKind, Val,
+    Vid,
+};
+use crate::error::Class;
+use crate::ir::{Expr, ExprId, PatternDecl, StructId};
+use crate::kind::Kind;
+use crate::label::{Label, LabelKind};
+use crate::limits::LimitError;
+use smallvec::SmallVec;
+
+impl Machine<'_> {
+    pub(super) fn add_struct(&mut self, v: Vid, c: Conj, id: StructId) {
+        let tmpl = &self.ir.structs[id.idx()];
+        let env = self.new_env(c.env, v, Label::new(id.0, LabelKind::Int));
+        let mut c = c;
+        if !tmpl.embeds().is_empty() || !tmpl.comps().is_empty() {
+            c.close = self.new_close(c.close, c.flags & EMBED != 0);
+        }
+        self.note_structure(v, c);
+        if tmpl.surely_struct {
+            self.vm(v).is_struct = true;
+            self.narrow(v, Kind::STRUCT, c);
+        } else {
+            self.vm(v).maybe_struct = true;
+        }
+        if tmpl.open {
+            self.vm(v).says_open = true;
+            self.open(v, c);
+        }
+        for field in &tmpl.fields {
+            self.insert_arc(
+                v,
+                field.label,
+                field.marker.into(),
+                c.field(Src::Expr(field.value), env),
+            );
+        }
+        for pattern in tmpl.patterns() {
+            self.add_pattern(v, *pattern, env, c);
+        }
+        for &dynamic in tmpl.dynamics() {
+            self.push_task(v, TaskKind::Dynamic(dynamic), c.with(c.src, env));
+        }
+        for &embed in tmpl.embeds() {
+            let flags = (c.flags & CYCLE_FLAGS) | EMBED;
+            self.process(v, Conj { src: Src::Expr(embed), env, flags, ..c }, false);
+        }
+        for &comp in tmpl.comps() {
+            let flags = (c.flags & CYCLE_FLAGS) | EMBED;
+            self.push_task(v, TaskKind::Comp(comp), Conj { env, flags, ..c });
+        }
+    }
+
+    pub(crate) fn insert_arc(&mut self, v: Vid, label: Label, kind: ArcKind, conj: Conj) -> Vid {
+        if let Some(w) = self.arc(v, label) {
+            let vertex = self.vm(w);
+            vertex.arc = vertex.arc.min(kind);
+            self.add_conj(w, conj);
+            return w;
+        }
+        if label.is_string()
+            && kind == ArcKind::Member
+            && self.v(v).extra.as_ref().is_some_and(|x| x.frozen)
+        {
+            let text = format!(
+                "adding field {} not allowed as field set was already referenced",
+                self.label_text(label)
+            );
+            let at: SmallVec<[ExprId; 2]> = self.conj_expr(conj).into_iter().collect();
+            let e = self.err_at(Class::Eval, Msg::Text(text), v, &at);
+            self.fail(v, e);
+        }
+        let w = self.new_vertex(v, label);
+        let vertex = self.vm(w);
+        vertex.arc = kind;
+        vertex.conjs.push(conj);
+        self.push_arc(v, label, w);
+        self.pass_inputs(v, label, w);
+        if self.v(v).arcs.len() as u64 > self.s.budget.limits().list {
+            self.limit(LimitError::List);
+        }
+        self.apply_patterns(v, label, w);
+        w
+    }
+
+    fn pass_inputs(&mut self, v: Vid, label: Label, w: Vid) {
+        let Some(extra) = &self.v(v).extra else { return };
+        if extra.inputs.is_empty() {
+            return;
+        }
+        let below: SmallVec<[_; 2]> = extra
+            .inputs
+            .iter()
+            .filter_map(|(path, conj)| match path.as_slice() {
+                [first, rest @ ..] if *first == label && !rest.is_empty() => {
+                    Some((rest.into(), *conj))
+                }
+                _ => None,
+            })
+            .collect();
+        if !below.is_empty() {
+            self.extra(w).inputs.extend(below);
+        }
+    }
+
+    fn apply_patterns(&mut self, v: Vid, label: Label, w: Vid) {
+        if label.is_string() {
+            let n = self.v(v).extra.as_ref().map_or(0, |x| x.patterns.len());
+            for i in 0..n {
+                if let Some(pattern) =
+                    self.v(v).extra.as_ref().and_then(|x| x.patterns.get(i)).copied()
+                {
+                    self.apply_pattern(v, pattern, label, w);
+                }
+            }
+        } else if label.is_int() {
+            let n = self.v(v).extra.as_ref().map_or(0, |x| x.rests.len());
+            for i in 0..n {
+                if let Some(rest) = self.v(v).extra.as_ref().and_then(|x| x.rests.get(i)).copied()
+                    && label.index() >= rest.from
+                    && let Some(mut conj) = rest.conj
+                {
+                    conj.flags |= OPTIONAL;
+                    self.add_conj(w, conj);
+                }
+            }
+        }
+    }
+
+    fn add_pattern(&mut self, v: Vid, decl: PatternDecl, env: EnvId, c: Conj) {
+        let pattern = Pattern { decl, env, conj: c };
+        self.extra(v).patterns.push(pattern);
+        let arcs: Vec<_> = self.v(v).arcs.iter().filter(|(l, _)| l.is_string()).copied().collect();
+        for (label, w) in arcs {
+            self.apply_pattern(v, pattern, label, w);
+        }
+    }
+
+    fn apply_pattern(&mut self, v: Vid, pattern: Pattern, label: Label, w: Vid) {
+        match self.matches_label(pattern.decl.pattern, pattern.env, label) {
+            Ok(true) => {
+                let env = if pattern.decl.framed {
+                    self.new_env(pattern.env, w, label)
+                } else {
+                    pattern.env
+                };
+                let mut conj = pattern.conj.field(Src::Expr(pattern.decl.value), env);
+                conj.flags |= OPTIONAL;
+                self.add_conj(w, conj);
+            }
+            Ok(false) => {}
+            Err(e) => self.fail(v, e),
+        }
+    }
+
+    fn matches_label(&mut self, pattern: ExprId, env: EnvId, label: Label) -> Res<bool> {
+        match self.ir.expr(pattern) {
+            Expr::Kind(k) => return Ok(k.intersects(Kind::STRING)),
+            Expr::Top => return Ok(true),
+            Expr::Str(id) => return Ok(self.ir.texts[id.idx()] == *self.name(label)),
+            _ => {}
+        }
+        let name = Val::Str(self.name(label).clone());
+        let w = self.anon(Conj::new(Src::Expr(pattern), env));
+        self.settle(w);
+        let val = self.node_val(w)?;
+        match val {
+            Val::Node(w) => {
+                let w = self.deref(w);
+                let alts = self.v(w).extra.as_ref().map(|x| x.alts.clone()).unwrap_or_default();
+                if !alts.is_empty() {
+                    for alt in alts {
+                        let ok = match alt.val {
+                            Val::Node(c) => self.label_fits(c, &name)?,
+                            val => self.meet(&val, &name)?.is_some(),
+                        };
+                        if ok {
+                            return Ok(true);
+                        }
+                    }
+                    return Ok(false);
+                }
+                self.label_fits(w, &name)
+            }
+            val => Ok(self.meet(&val, &name)?.is_some()),
+        }
+    }
+
+    fn label_fits(&mut self, w: Vid, name: &Val) -> Res<bool> {
+        let w = self.deref(w);
+        let vertex = self.v(w);
+        if vertex.is_struct || vertex.is_list || !vertex.kind.intersects(Kind::STRING) {
+            return Ok(false);
+        }
+        if vertex.atom.is_atom() {
+            let atom = vertex.atom.clone();
+            return Ok(self.meet(&atom, name)?.is_some());
+        }
+        let checks = vertex.checks.clone();
+        for check in checks {
+            if self.meet(&check, name)?.is_none() {
+                return Ok(false);
+            }
+        }
+        Ok(true)
+    }
+
+    pub(super) fn add_data_conj(&mut self, v: Vid, c: Conj, d: super::state::DataId) {
+        match self.s.data[d.idx()].clone() {
+            Data::Val(val) => self.unify_val(v, val, c),
+            Data::Struct(start, len) => {
+                self.note_structure(v, c);
+                self.vm(v).is_struct = true;
+                self.narrow(v, Kind::STRUCT, c);
+                for i in start..start + len {
+                    let (label, item) = self.s.items[i as usize];
+                    self.insert_arc(v, label, ArcKind::Member, c.field(Src::Data(item), c.env));
+                }
+            }
+            data @ (Data::List(start, len) | Data::OpenList(start, len)) => {
+                self.note_structure(v, c);
+                let elems: Vec<_> = (start..start + len)
+                    .map(|i| c.field(Src::Data(self.s.items[i as usize].1), c.env))
+                    .collect();
+                let rest = matches!(data, Data::OpenList(..)).then_some(None);
+                self.unify_list(v, c, &elems, rest);
+            }
+            Data::Node(w) => self.follow(v, c, w, None, false),
+            Data::Unify(start, len) => {
+                for i in start..start + len {
+                    let item = self.s.items[i as usize].1;
+                    self.process(v, c.with(Src::Data(item), c.env), false);
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,182 @@
+//! What a reference gives a vertex: the vertex it leads to, shared or conjunct by conjunct.
+
+use super::closed::Req;
+use super::error::Msg;
+use super::state::{
+    AGAIN, ArcKind, CYCLE_FLAGS, CYCLIC, Conj, EMBED, EnvId, Forward, INLINE, Machine, OPTIONAL,
+    Refs, RefsId, Src, Vid,
+};
+use crate::error::Class;
+use crate::ir::{Expr, ExprId};
+use crate::label::Label;
+
+impl Machine<'_> {
+    /// Makes `w` part of `v`: by sharing if nothing else defines `v`, else by its conjuncts.
+    pub(crate) fn follow(
+        &mut self,
+        v: Vid,
+        mut conj: Conj,
+        w: Vid,
+        expr: Option<ExprId>,
+        sole: bool,
+    ) {
+        let own = w;
+        let w = self.share_root(w);
+        if self.stands_for(w, v) {
+            return;
+        }
+        let ancestor = self.is_ancestor(w, v);
+        let mut cyclic = ancestor;
+        let mut at = conj.refs;
+        let mut followed = 0;
+        while let Some(expr) = expr
+            && !at.is_none()
+            && !cyclic
+        {
+            let r = self.s.refs[at.idx()];
+            if r.expr == expr && r.target == w {
+                if r.node == v {
+                    return;
+                }
+                cyclic = true;
+            }
+            at = r.next;
+            followed += 1;
+        }
+        let _ = self.s.budget.steps(followed >> 3);
+        let closes = expr.is_some_and(|e| self.is_def_path(e));
+        let followed = (own, conj.close, conj.flags);
+        if self.v(v).extra.as_ref().is_some_and(|x| x.followed.contains(&followed)) {
+            return;
+        }
+        if sole
+            && !cyclic
+            && conj.flags & (EMBED | CYCLIC) == 0
+            && (conj.close.is_none())
+            && !self.v(v).label.is_def()
+            && self.v(v).arc == ArcKind::Member
+            && self.v(w).label != Label::NONE
+            && self
+                .v(v)
+                .extra
+                .as_ref()
+                .is_none_or(|x| x.choices.is_empty() && x.reqs.is_empty() && x.inputs.is_empty())
+        {
+            self.vm(v).forward = Forward::Share(w);
+            return;
+        }
+        self.extra(v).followed.push(followed);
+        if let Some(expr) = expr {
+            let id = RefsId(u32::try_from(self.s.refs.len()).unwrap_or(u32::MAX - 1));
+            self.s.refs.push(Refs { expr, target: w, node: v, next: conj.refs });
+            conj.refs = id;
+        }
+        if closes {
+            let id = self.new_close(conj.close, conj.flags & EMBED != 0);
+            self.add_req(v, Req { id, recursive: true });
+            conj.close = id;
+            conj.flags &= !EMBED;
+        }
+        if cyclic && !ancestor && conj.flags & (OPTIONAL | AGAIN) == OPTIONAL {
+            conj.flags |= AGAIN;
+            cyclic = false;
+        }
+        if cyclic {
+            conj.flags |= CYCLIC;
+            self.vm(v).any_cyclic = true;
+            if conj.flags & INLINE != 0 {
+                let e = self.err(Class::StructuralCycle, Msg::StructuralCycle, v);
+                self.fail(v, e);
+            } else if self.v(v).noncyclic {
+                self.take_conjs(v, conj, own);
+            } else {
+                self.extra(v).cyclic.push((conj, own));
+            }
+            return;
+        }
+        self.take_conjs(v, conj, own);
+    }
+
+    pub(super) fn take_conjs(&mut self, v: Vid, conj: Conj, w: Vid) {
+        if let Err(e) = self.enter() {
+            self.fail(v, e);
+            return;
+        }
+        // What a field gets because an alternative of it is tried in the place of the struct that
+        // embeds it does not come back to that struct.
+        let tried = self.v(v).extra.as_ref().is_some_and(|x| !x.choices.is_empty());
+        let below = tried && self.is_ancestor(v, w);
+        let n = if below { self.v(w).conjs.len() } else { usize::MAX };
+        let mut i = 0;
+        while i < n
+            && let Some(&wc) = self.v(w).conjs.get(i)
+        {
+            let flags = conj.flags | (wc.flags & CYCLE_FLAGS);
+            self.process(v, Conj { src: wc.src, env: wc.env, flags, ..conj }, false);
+            i += 1;
+        }
+        self.leave();
+    }
+
+    /// Whether `v` is `w` or a candidate being evaluated in its place.
+    fn stands_for(&self, w: Vid, v: Vid) -> bool {
+        let mut at = w;
+        loop {
+            if at == v {
+                return true;
+            }
+            match self.v(at).extra.as_ref().and_then(|x| x.active) {
+                Some(c) => at = c,
+                None => return false,
+            }
+        }
+    }
+
+    fn is_ancestor(&mut self, w: Vid, v: Vid) -> bool {
+        let mut at = self.v(v).parent;
+        let mut height = 0;
+        while !at.is_none() {
+            height += 1;
+            if self.stands_for(w, at) {
+                return true;
+            }
+            at = self.v(at).parent;
+        }
+        let _ = self.s.budget.steps(height >> 3);
+        false
+    }
+
+    /// Whether a reference goes to or through a definition, which closes what it defines.
+    pub(crate) fn is_def_path(&self, mut e: ExprId) -> bool {
+        loop {
+            match self.ir.expr(e) {
+                Expr::Ref { label, .. } => return label.is_def(),
+                Expr::Sel(x, label) => {
+                    if label.is_def() {
+                        return true;
+                    }
+                    e = x;
+                }
+                Expr::Index(x, _) => e = x,
+                _ => return false,
+            }
+        }
+    }
+
+    /// A vertex for a struct or the like in the middle of an expression.
+    pub(crate) fn inline(&mut self, e: ExprId, env: EnvId) -> Vid {
+        let mut conj = Conj::new(Src::Expr(e), env);
+        conj.flags = INLINE;
+        self.anon(conj)
+    }
+
+    /// A vertex for a value that is no field.
+    pub(crate) fn anon(&mut self, conj: Conj) -> Vid {
+        let parent =
+            if conj.env.is_none() { Vid::NONE } else { self.s.envs[conj.env.idx()].vertex };
+        let v = self.new_vertex(parent, Label::NONE);
+        let refs = if conj.refs.is_none() { self.s.cur_refs } else { conj.refs };
+        self.vm(v).conjs.push(Conj { refs, ..conj });
+        v
+    }
+}
