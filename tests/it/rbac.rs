@@ -142,7 +142,7 @@ const CONTROLLER_REFUSED: [&str; 26] = [
     "update coordination.k8s.io/leases kube-node-lease/node-0",
 ];
 
-const WEBHOOK_NEEDS: [&str; 12] = [
+const WEBHOOK_NEEDS: [&str; 14] = [
     "watch core.oam.dev/componentdefinitions",
     "list core.oam.dev/traitdefinitions",
     "get core.oam.dev/policydefinitions default/a",
@@ -155,13 +155,18 @@ const WEBHOOK_NEEDS: [&str; 12] = [
     "get core.oam.dev/applicationrevisions default/a-v1",
     "watch cue.oam.dev/packages",
     "create authorization.k8s.io/subjectaccessreviews",
+    // only whether they are there
+    "get -/configmaps default/a",
+    "get apps/deployments default/a",
 ];
 
-const WEBHOOK_REFUSED: [&str; 25] = [
+const WEBHOOK_REFUSED: [&str; 27] = [
     "get -/secrets vela-system/{name}-admission",
     "list -/secrets vela-system",
     "get -/secrets vela-system/{name}-admission-ca",
-    "get -/configmaps default/a",
+    "get -/secrets default/a",
+    "list -/configmaps default",
+    "update -/configmaps default/a",
     "list -/pods vela-system",
     "create -/pods vela-system",
     "create -/events default",
@@ -248,6 +253,24 @@ async fn the_webhook_reads_and_never_writes() {
         }
     }
     assert!(rules >= 4, "the webhook's role was looked at");
+}
+
+#[tokio::test]
+async fn what_the_webhook_may_look_at_is_a_value() {
+    let client = shared().await.client().await.unwrap();
+    rights(&client, "blind", &["webhook.refObjects.rules=null"]).await;
+    let looks = ["get -/configmaps default/a", "get apps/deployments default/a"];
+    assert_all(&client, "blind-webhook", false, named(looks, "blind")).await;
+    let wide = [
+        "webhook.refObjects.rules[0].apiGroups[0]=",
+        "webhook.refObjects.rules[0].resources[0]=secrets",
+        "webhook.refObjects.rules[0].resourceNames[0]=shared",
+    ];
+    rights(&client, "wide", &wide).await;
+    let more = ["get -/secrets default/shared"];
+    assert_all(&client, "wide-webhook", true, named(more, "wide")).await;
+    let refused = ["get -/secrets default/a", "list -/secrets", "get -/configmaps default/a"];
+    assert_all(&client, "wide-webhook", false, named(refused, "wide")).await;
 }
 
 #[tokio::test]

@@ -4,6 +4,9 @@
 //! the same patched object; when denied, at least the same causes. Empty fields that the reference adds by writing its whole Go type
 //! (`status: {}`, `spec.workload.definition` of empty texts) do not count: patches of ours touch
 //! what changes (compatibility note webhook-7).
+//!
+//! A record that does not pass must be listed in `tests/corpus/admission.divergent`, with the note
+//! of `docs/compatibility.md` that gives the reason.
 
 #![allow(clippy::print_stdout, reason = "a test program reports to people")]
 #![allow(
@@ -66,6 +69,13 @@ fn main() -> ExitCode {
     if arguments.format.is_none() && !arguments.list {
         arguments.format = Some(FormatSetting::Terse);
     }
+    let divergent = match divergent() {
+        Ok(divergent) => Arc::new(divergent),
+        Err(error) => {
+            println!("{error}");
+            return ExitCode::FAILURE;
+        }
+    };
     let filtered = arguments.filter.is_some() || !arguments.skip.is_empty();
     let outcome = Arc::new(Mutex::new(Outcome::default()));
     let trials = records
@@ -74,6 +84,7 @@ fn main() -> ExitCode {
             let id = format!("{file}/{}", record["id"].as_str().unwrap_or_default());
             let must_pass = known.contains(&id);
             let outcome = Arc::clone(&outcome);
+            let divergent = Arc::clone(&divergent);
             Trial::test(id.clone(), move || {
                 let bad = judge(answer, record);
                 {
@@ -85,10 +96,14 @@ fn main() -> ExitCode {
                         outcome.passing.insert(id.clone());
                     }
                 }
-                match bad {
-                    Some(bad) if must_pass => Err(Failed::from(bad)),
-                    Some(bad) if filtered => {
-                        println!("FAIL {id}: {bad}");
+                match (bad, divergent.get(&id)) {
+                    (Some(bad), None) => Err(Failed::from(bad)),
+                    (Some(bad), _) if must_pass => Err(Failed::from(bad)),
+                    (None, Some(note)) => {
+                        Err(Failed::from(format!("passes and is listed as divergent by {note}")))
+                    }
+                    (Some(bad), Some(note)) if filtered => {
+                        println!("DIVERGES {id} ({note}): {bad}");
                         Ok(())
                     }
                     _ => Ok(()),
@@ -112,6 +127,27 @@ fn main() -> ExitCode {
     }
     println!("{new} records pass that the ratchet does not know");
     if conclusion.has_failed() { ExitCode::FAILURE } else { ExitCode::SUCCESS }
+}
+
+/// The records that differ on purpose, each with its note, which must be there.
+fn divergent() -> Result<BTreeMap<String, String>, String> {
+    let read = |path: &str| {
+        let path = material::workspace().join(path);
+        std::fs::read_to_string(&path).map_err(|error| format!("{}: {error}", path.display()))
+    };
+    let notes = read("docs/compatibility.md")?;
+    let mut divergent = BTreeMap::new();
+    for line in read("tests/corpus/admission.divergent")?.lines() {
+        if line.is_empty() || line.starts_with('#') {
+            continue;
+        }
+        let (id, note) = line.split_once(' ').ok_or(format!("no note: {line}"))?;
+        if !notes.contains(&format!("\n- {note}: ")) {
+            return Err(format!("{note} of {id} is not in docs/compatibility.md"));
+        }
+        divergent.insert(id.to_owned(), note.to_owned());
+    }
+    Ok(divergent)
 }
 
 /// What is wrong with our answer, if anything is.

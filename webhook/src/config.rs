@@ -8,6 +8,8 @@ use vela_serve::flags::{GateFlags, KubeFlags, ProcessFlags, duration};
 use vela_serve::gates::{GateError, Gates};
 use vela_serve::process::Configuration;
 
+const DEFAULT_USER: &str = "kubevela:vela-core";
+
 /// The admission server of KubeVela's control plane.
 #[derive(Debug, Parser)]
 #[command(name = "vela-webhook", version)]
@@ -44,8 +46,8 @@ pub struct Flags {
     /// Stamp the user's name, not only groups.
     #[arg(long)]
     authentication_with_user: bool,
-    /// Identity of Applications without one; used by the controller.
-    #[arg(long, default_value = "kubevela:vela-core")]
+    /// Identity of Applications without one, under which the controller acts for them.
+    #[arg(long, default_value = DEFAULT_USER)]
     authentication_default_user: String,
     /// Groups to stamp: a pattern with `*`.
     #[arg(long, default_value = "kubevela:*")]
@@ -97,6 +99,8 @@ pub struct Settings {
     pub system_namespace: String,
     /// Stamp user names.
     pub with_user: bool,
+    /// The identity of Applications that are not stamped.
+    pub default_user: String,
     /// Which groups are stamped.
     pub group_pattern: String,
     /// Stamped for administrators; empty for none.
@@ -117,6 +121,7 @@ impl Default for Settings {
             gates: Gates::default(),
             system_namespace: "vela-system".to_owned(),
             with_user: false,
+            default_user: DEFAULT_USER.to_owned(),
             group_pattern: "kubevela:*".to_owned(),
             admin_group: String::new(),
             exempt_users: Vec::new(),
@@ -187,6 +192,7 @@ impl TryFrom<Flags> for Config {
                 gates: flags.gates.gates()?,
                 system_namespace: flags.system_definition_namespace,
                 with_user: flags.authentication_with_user,
+                default_user: flags.authentication_default_user,
                 group_pattern: flags.authentication_group_pattern,
                 admin_group: flags.authentication_admin_group,
                 exempt_users: flags.controller_identity,

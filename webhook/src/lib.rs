@@ -42,7 +42,8 @@ pub use engine::{Endpoint, Engine, Step, endpoints};
 pub use field::{Field, Problem, Reason, Rule};
 pub use review::{Envelope, Request, decode, encode};
 pub use snapshot::{Definition, Published, Snapshot};
-pub use world::{Fact, Facts, Kind, Need, ObjectKind, World};
+pub use vela_cluster::Resource;
+pub use world::{Access, Fact, Facts, Kind, Need, ObjectKind, World};
 
 use live::Live;
 use metrics::Metrics;

@@ -14,12 +14,17 @@ use kube::{Api, Client};
 use lru::LruCache;
 use parking_lot::Mutex;
 use serde_json::Value;
+use tokio::sync::Semaphore;
+use vela_cluster::{Discovery, Error};
 
+use crate::messages;
 use crate::metrics::Metrics;
-use crate::world::{Fact, Need, ObjectKind};
+use crate::world::{Access, Fact, Need, ObjectKind};
 
 /// Requests to the API server at a time, for one review.
 const PARALLEL: usize = 8;
+/// Requests to the API server at a time, for all reviews.
+const AT_ONCE: usize = 64;
 /// Answers kept: users times definitions, small.
 const REMEMBERED: NonZeroUsize = match NonZeroUsize::new(4096) {
     Some(size) => size,
@@ -34,6 +39,10 @@ const NOT_SERVED: Duration = Duration::from_secs(2);
 /// Asks the API server, remembering what does not change with every write.
 pub(crate) struct Live {
     client: Client,
+    discovery: Discovery,
+    /// When everything that is served was last asked for because of an unknown name.
+    learned: Mutex<Option<Instant>>,
+    asking: Semaphore,
     remembered: Mutex<LruCache<Need, (Instant, Fact)>>,
     metrics: Metrics,
 }
@@ -46,14 +55,33 @@ impl std::fmt::Debug for Live {
 
 impl Live {
     pub(crate) fn new(client: Client, metrics: Metrics) -> Self {
-        Self { client, remembered: Mutex::new(LruCache::new(REMEMBERED)), metrics }
+        Self {
+            discovery: Discovery::new(client.clone()),
+            client,
+            learned: Mutex::new(None),
+            asking: Semaphore::new(AT_ONCE),
+            remembered: Mutex::new(LruCache::new(REMEMBERED)),
+            metrics,
+        }
     }
 
-    /// Answers all questions, several at a time.
-    pub(crate) async fn know(&self, needs: impl IntoIterator<Item = Need>) -> Vec<(Need, Fact)> {
+    /// Answers all questions, several at a time. Those that the rules can go on without are given
+    /// up when `patience` is over.
+    pub(crate) async fn know(
+        &self,
+        needs: impl IntoIterator<Item = Need>,
+        patience: Instant,
+    ) -> Vec<(Need, Fact)> {
         futures::stream::iter(needs)
             .map(|need| async move {
-                let fact = self.one(&need).await;
+                let answer = self.one(&need);
+                let fact = if need.is_optional() {
+                    tokio::time::timeout_at(patience.into(), answer)
+                        .await
+                        .unwrap_or_else(|_| Fact::Failed(messages::NO_ANSWER_IN_TIME.to_owned()))
+                } else {
+                    answer.await
+                };
                 (need, fact)
             })
             .buffer_unordered(PARALLEL)
@@ -67,6 +95,9 @@ impl Live {
         {
             return fact.clone();
         }
+        let Ok(_place) = self.asking.acquire().await else {
+            return Fact::Failed(messages::SHUTTING_DOWN.to_owned());
+        };
         let (question, answer) = match need {
             Need::Object { kind, namespace, name } => {
                 ("object", self.object(*kind, namespace, name).await)
@@ -75,31 +106,18 @@ impl Live {
                 let selector = format!("{}={name}", kind.revision_label());
                 ("revisions", self.revisions(namespace, &selector).await)
             }
-            Need::Permission { user, groups, kind, namespace, name } => {
-                let attributes = ResourceAttributes {
-                    verb: Some("get".to_owned()),
-                    group: Some(vela_api::GROUP.to_owned()),
-                    version: Some("v1beta1".to_owned()),
-                    resource: Some(kind.resource().to_owned()),
-                    namespace: Some(namespace.clone()),
-                    name: Some(name.clone()),
-                    ..ResourceAttributes::default()
-                };
-                ("permission", self.allowed(user, groups, attributes).await)
-            }
-            Need::Administrator { user, groups } => {
-                let all = || Some("*".to_owned());
-                let attributes = ResourceAttributes {
-                    verb: all(),
-                    group: all(),
-                    version: all(),
-                    resource: all(),
-                    ..ResourceAttributes::default()
-                };
-                ("administrator", self.allowed(user, groups, attributes).await)
+            Need::Permission { user, groups, access } => {
+                ("permission", self.allowed(user, groups, access).await)
             }
             Need::Resource { api_version, kind } => {
                 ("resource", self.resource(api_version, kind).await)
+            }
+            Need::Named { group, name } => ("named", self.named(group, name).await),
+            Need::Exists { api_version, kind, plural, namespace, name } => {
+                let (group, version) = api_version.rsplit_once('/').unwrap_or(("", api_version));
+                let gvk = GroupVersionKind::gvk(group, version, kind);
+                let resource = ApiResource::from_gvk_with_plural(&gvk, plural);
+                ("exists", self.exists(&resource, namespace, name).await)
             }
         };
         let result = if answer.is_ok() { "ok" } else { "error" };
@@ -111,7 +129,7 @@ impl Live {
         let keep = match &fact {
             Fact::Allowed(_) => PERMISSION,
             Fact::Resource(Some(_)) => SERVED,
-            Fact::Resource(None) => NOT_SERVED,
+            Fact::Resource(None) | Fact::NoResource(_) => NOT_SERVED,
             // Objects change, and a create-then-apply must see the new one.
             _ => return fact,
         };
@@ -130,12 +148,7 @@ impl Live {
         }
     }
 
-    async fn object(
-        &self,
-        kind: ObjectKind,
-        namespace: &str,
-        name: &str,
-    ) -> Result<Fact, kube::Error> {
+    async fn object(&self, kind: ObjectKind, namespace: &str, name: &str) -> Result<Fact, Error> {
         // a name no object can have would make another request of the path
         if !is_object_name(name) {
             return Ok(Fact::Object(None));
@@ -144,7 +157,7 @@ impl Live {
         Ok(Fact::Object(found.as_ref().and_then(value)))
     }
 
-    async fn revisions(&self, namespace: &str, selector: &str) -> Result<Fact, kube::Error> {
+    async fn revisions(&self, namespace: &str, selector: &str) -> Result<Fact, Error> {
         let list = self
             .api(ObjectKind::DefinitionRevision, namespace)
             .list(&ListParams::default().labels(selector))
@@ -152,17 +165,20 @@ impl Live {
         Ok(Fact::Objects(list.items.iter().filter_map(value).collect()))
     }
 
-    async fn allowed(
-        &self,
-        user: &str,
-        groups: &[String],
-        attributes: ResourceAttributes,
-    ) -> Result<Fact, kube::Error> {
+    async fn allowed(&self, user: &str, groups: &[String], access: &Access) -> Result<Fact, Error> {
         let review = SubjectAccessReview {
             spec: SubjectAccessReviewSpec {
                 user: Some(user.to_owned()),
                 groups: Some(groups.to_vec()),
-                resource_attributes: Some(attributes),
+                resource_attributes: Some(ResourceAttributes {
+                    verb: Some(access.verb.to_owned()),
+                    group: Some(access.group.clone()),
+                    version: Some(access.version.clone()),
+                    resource: Some(access.resource.clone()),
+                    namespace: Some(access.namespace.clone()),
+                    name: Some(access.name.clone()),
+                    ..ResourceAttributes::default()
+                }),
                 ..SubjectAccessReviewSpec::default()
             },
             ..SubjectAccessReview::default()
@@ -172,30 +188,78 @@ impl Live {
         Ok(Fact::Allowed(answer.status.is_some_and(|status| status.allowed)))
     }
 
-    async fn resource(&self, api_version: &str, kind: &str) -> Result<Fact, kube::Error> {
-        let (group, version) = api_version.rsplit_once('/').unwrap_or(("", api_version));
-        if let Ok(group) = kube::discovery::group(&self.client, group).await {
-            let found = group
-                .versioned_resources(version)
-                .into_iter()
-                .find(|(resource, _)| resource.kind == kind)
-                .map(|(resource, _)| resource);
-            return Ok(Fact::Resource(found.map(|resource| {
-                if resource.group.is_empty() {
-                    resource.plural
-                } else {
-                    format!("{}.{}", resource.plural, resource.group)
-                }
-            })));
+    async fn resource(&self, api_version: &str, kind: &str) -> Result<Fact, Error> {
+        let mut found = self.discovery.resolve(api_version, kind).await;
+        if matches!(found, Err(Error::NoSuchKind { .. })) {
+            // Its CustomResourceDefinition may have come a moment ago.
+            self.discovery.forget(api_version);
+            found = self.discovery.resolve(api_version, kind).await;
         }
-        // A group that is not there is an error of discovery; tell it from one of the connection.
-        self.client.apiserver_version().await?;
-        Ok(Fact::Resource(None))
+        match found {
+            Ok(resource) => Ok(Fact::Resource(Some(resource))),
+            Err(Error::NoSuchKind { .. }) => Ok(Fact::Resource(None)),
+            Err(error) => Err(error),
+        }
+    }
+
+    async fn named(&self, group: &str, name: &str) -> Result<Fact, Error> {
+        let mut found = self.discovery.named(group, name).await;
+        if matches!(found, Err(Error::NoSuchKind { .. })) && self.may_learn_anew() {
+            self.discovery.forget_all();
+            found = self.discovery.named(group, name).await;
+        }
+        match found {
+            Ok(resource) => Ok(Fact::Resource(Some(resource))),
+            Err(Error::NoSuchKind { .. }) => {
+                Ok(Fact::NoResource(self.discovery.plurals(group).await?))
+            }
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Asking for everything that is served takes a request for each group: not for every name
+    /// that somebody invents.
+    fn may_learn_anew(&self) -> bool {
+        let mut learned = self.learned.lock();
+        let may = learned.is_none_or(|at| at.elapsed() > NOT_SERVED);
+        if may {
+            *learned = Some(Instant::now());
+        }
+        may
+    }
+
+    /// Asks for the object's metadata only: its content is nobody's business here.
+    async fn exists(
+        &self,
+        resource: &ApiResource,
+        namespace: &str,
+        name: &str,
+    ) -> Result<Fact, Error> {
+        if !is_segment(name) || !(namespace.is_empty() || is_segment(namespace)) {
+            return Ok(Fact::Exists(false));
+        }
+        let api: Api<DynamicObject> = if namespace.is_empty() {
+            Api::all_with(self.client.clone(), resource)
+        } else {
+            Api::namespaced_with(self.client.clone(), namespace, resource)
+        };
+        match api.get_metadata_opt(name).await {
+            Ok(found) => Ok(Fact::Exists(found.is_some())),
+            Err(kube::Error::Api(status)) if status.code == 403 => Ok(Fact::Unreadable),
+            Err(error) => Err(error.into()),
+        }
     }
 }
 
 fn value(object: &DynamicObject) -> Option<Arc<Value>> {
     serde_json::to_value(object).ok().map(Arc::new)
+}
+
+/// Whether a text can be a segment of a path, and only that: names of roles have colons.
+fn is_segment(name: &str) -> bool {
+    !matches!(name, "" | "." | "..")
+        && name.len() <= 253
+        && name.chars().all(|c| c.is_ascii_alphanumeric() || matches!(c, '-' | '.' | ':' | '_'))
 }
 
 fn is_object_name(name: &str) -> bool {

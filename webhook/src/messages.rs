@@ -16,6 +16,7 @@ pub(crate) const DEADLINE: &str = "the review could not be finished within the t
 pub(crate) const SHUTTING_DOWN: &str = "the webhook is shutting down, try again";
 pub(crate) const TOO_MANY_QUESTIONS: &str =
     "the references of this object lead from one to the next too often";
+pub(crate) const NO_ANSWER_IN_TIME: &str = "the API server did not answer in time";
 pub(crate) const BODY_TIMEOUT: &str = "the request body did not arrive in time";
 pub(crate) const BOTH_VERSIONS: &str =
     "Application has both autoUpdate and publishVersion annotations. Only one can be present";
@@ -191,6 +192,62 @@ pub(crate) fn outside_cluster() -> &'static str {
     "cannot refer to objects outside control plane"
 }
 
+/// What a selector of ref-objects means, for people: `ConfigMap default/settings`.
+pub(crate) fn referred(what: &str, namespace: &str, name: &str) -> String {
+    match (namespace, name) {
+        ("", "") => what.to_owned(),
+        (namespace, "") => format!("{what} in namespace {namespace}"),
+        ("", name) => format!("{what} {name}"),
+        (namespace, name) => format!("{what} {namespace}/{name}"),
+    }
+}
+
+pub(crate) fn referred_resource_unknown(
+    group: &str,
+    resource: &str,
+    nearest: Option<&str>,
+) -> String {
+    let place = match group {
+        "" => "any group".to_owned(),
+        group => format!("group \"{group}\""),
+    };
+    format!("no matches for resource \"{resource}\" in {place}{}", hint(nearest))
+}
+
+pub(crate) fn referred_cluster_unknown(referred: &str, cluster: &str) -> String {
+    format!(
+        "failed to load ref object {referred}: there is no cluster \"{cluster}\", this control plane knows \"local\" only"
+    )
+}
+
+pub(crate) fn referred_forbidden(
+    referred: &str,
+    user: &str,
+    verb: &str,
+    resource: &str,
+    namespace: &str,
+) -> String {
+    let place = match namespace {
+        "" => String::new(),
+        namespace => format!(" in namespace \"{namespace}\""),
+    };
+    format!(
+        "failed to load ref object {referred}: user \"{user}\", under whom this Application is deployed, cannot {verb} {resource}{place}"
+    )
+}
+
+pub(crate) fn referred_missing(referred: &str, resource: &str, name: &str) -> String {
+    format!("failed to load ref object {referred}: {resource} \"{name}\" not found")
+}
+
+pub(crate) fn referred_unchecked(field: &str, referred: &str, why: &str) -> String {
+    format!("{field}: it could not be checked whether {referred} exists: {why}")
+}
+
+pub(crate) fn webhook_may_not_read(resource: &str) -> String {
+    format!("the webhook has no right to read {resource} (value webhook.refObjects.rules)")
+}
+
 pub(crate) fn required() -> &'static str {
     "required value"
 }
@@ -305,10 +362,16 @@ pub(crate) fn deprecated(field: &str, kind: Kind, name: &str) -> String {
     format!("{field}: {} \"{name}\" is deprecated", kind.kind())
 }
 
-pub(crate) fn no_provider(field: &str, type_: &str, provider: &str) -> String {
-    format!(
-        "{field}: \"{type_}\" or a trait asks the provider \"{provider}\" while it is rendered, which this control plane does not have; the component will not be deployed"
-    )
+pub(crate) fn no_provider(type_: &str, provider: &str) -> String {
+    let asks = format!("component type \"{type_}\" or one of its traits");
+    match provider {
+        "helm" => format!(
+            "{asks} needs a Helm engine (\"vela/helm\"), which this control plane does not have: it could never be deployed; install the chart with helm or a GitOps tool"
+        ),
+        provider => format!(
+            "{asks} asks the provider \"{provider}\" while it is rendered, which this control plane does not have: it could never be deployed"
+        ),
+    }
 }
 
 pub(crate) fn unknown_cluster(field: &str, name: &str, nearest: Option<&str>) -> String {

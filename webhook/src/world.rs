@@ -10,6 +10,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use serde_json::Value;
+use vela_cluster::Resource;
 
 use crate::config::Settings;
 use crate::snapshot::{Definition, Snapshot};
@@ -135,25 +136,14 @@ pub enum Need {
         /// Of this name.
         name: String,
     },
-    /// May the user get the definition.
+    /// May the user do this.
     Permission {
         /// The user.
         user: String,
         /// The groups.
         groups: Vec<String>,
-        /// Of this kind.
-        kind: Kind,
-        /// In this namespace.
-        namespace: String,
-        /// Of this name.
-        name: String,
-    },
-    /// Is the user a cluster administrator.
-    Administrator {
-        /// The user.
-        user: String,
-        /// The groups.
-        groups: Vec<String>,
+        /// What.
+        access: Access,
     },
     /// Which resource a kind is served as.
     Resource {
@@ -162,6 +152,50 @@ pub enum Need {
         /// The kind.
         kind: String,
     },
+    /// Which resource a plural or singular name stands for.
+    Named {
+        /// The group; empty for any.
+        group: String,
+        /// The name.
+        name: String,
+    },
+    /// Whether there is an object that an Application refers to. What it holds is not read.
+    Exists {
+        /// `group/version`.
+        api_version: String,
+        /// The kind.
+        kind: String,
+        /// The plural.
+        plural: String,
+        /// In this namespace; empty for kinds that live in none.
+        namespace: String,
+        /// Of this name.
+        name: String,
+    },
+}
+
+impl Need {
+    /// Whether the rules go on without an answer, so that nobody waits for it to the last moment.
+    pub fn is_optional(&self) -> bool {
+        !matches!(self, Self::Object { .. } | Self::Revisions { .. })
+    }
+}
+
+/// Something a user may or may not do: the attributes of a SubjectAccessReview.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Access {
+    /// `get`, `list`, or `*`.
+    pub verb: &'static str,
+    /// The group.
+    pub group: String,
+    /// The version.
+    pub version: String,
+    /// The plural.
+    pub resource: String,
+    /// In this namespace; empty for none or all.
+    pub namespace: String,
+    /// Of this name; empty for all.
+    pub name: String,
 }
 
 /// The answer to a [`Need`].
@@ -173,8 +207,14 @@ pub enum Fact {
     Objects(Vec<Arc<Value>>),
     /// Yes or no.
     Allowed(bool),
-    /// `<plural>.<group>`, or that the kind is not served.
-    Resource(Option<String>),
+    /// How it is served, or that it is not.
+    Resource(Option<Resource>),
+    /// No resource has that name; these are the names there are.
+    NoResource(Vec<String>),
+    /// Whether it is there.
+    Exists(bool),
+    /// The webhook may not read it.
+    Unreadable,
     /// The API server could not be asked.
     Failed(String),
 }
@@ -312,6 +352,16 @@ impl<'a> World<'a> {
         }
     }
 
+    /// Whether the user may do this.
+    pub fn may(&self, user: &str, groups: &[String], access: Access) -> Result<bool, &'a str> {
+        let need = Need::Permission { user: user.to_owned(), groups: groups.to_vec(), access };
+        match self.fact(need) {
+            Some(Fact::Allowed(allowed)) => Ok(*allowed),
+            Some(Fact::Failed(error)) => Err(error),
+            _ => Ok(false),
+        }
+    }
+
     /// Whether the user may get the definition; an error is no permission.
     pub fn may_get(
         &self,
@@ -321,34 +371,63 @@ impl<'a> World<'a> {
         namespace: &str,
         name: &str,
     ) -> Result<bool, &'a str> {
-        let need = Need::Permission {
-            user: user.to_owned(),
-            groups: groups.to_vec(),
-            kind,
+        let access = Access {
+            verb: "get",
+            group: vela_api::GROUP.to_owned(),
+            version: "v1beta1".to_owned(),
+            resource: kind.resource().to_owned(),
             namespace: namespace.to_owned(),
             name: name.to_owned(),
         };
-        match self.fact(need) {
-            Some(Fact::Allowed(allowed)) => Ok(*allowed),
-            Some(Fact::Failed(error)) => Err(error),
-            _ => Ok(false),
-        }
+        self.may(user, groups, access)
     }
 
     /// Whether the user may do everything anyway; an error means no.
     pub fn is_administrator(&self, user: &str, groups: &[String]) -> bool {
-        let need = Need::Administrator { user: user.to_owned(), groups: groups.to_vec() };
-        matches!(self.fact(need), Some(Fact::Allowed(true)))
+        let all = || "*".to_owned();
+        let access = Access {
+            verb: "*",
+            group: all(),
+            version: all(),
+            resource: all(),
+            namespace: String::new(),
+            name: String::new(),
+        };
+        self.may(user, groups, access).unwrap_or_default()
     }
 
-    /// `<plural>.<group>` of a kind. An API server that cannot be asked counts as "not served"
-    /// with its error.
-    pub fn resource(&self, api_version: &str, kind: &str) -> Result<Option<&'a str>, &'a str> {
+    /// How a kind is served. An API server that cannot be asked counts as "not served" with its
+    /// error.
+    pub fn resource(&self, api_version: &str, kind: &str) -> Result<Option<&'a Resource>, &'a str> {
         let need = Need::Resource { api_version: api_version.to_owned(), kind: kind.to_owned() };
         match self.fact(need) {
-            Some(Fact::Resource(resource)) => Ok(resource.as_deref()),
+            Some(Fact::Resource(resource)) => Ok(resource.as_ref()),
             Some(Fact::Failed(error)) => Err(error),
             _ => Ok(None),
         }
+    }
+
+    /// What is known of the resource with this name; nothing while that is not known yet.
+    pub fn named(&self, group: &str, name: &str) -> Option<&'a Fact> {
+        self.fact(Need::Named { group: group.to_owned(), name: name.to_owned() })
+    }
+
+    /// What is known of an object that is only referred to; nothing while that is not known yet.
+    pub fn exists(&self, resource: &Resource, namespace: &str, name: &str) -> Option<&'a Fact> {
+        self.fact(Need::Exists {
+            api_version: resource.api_version.clone(),
+            kind: resource.kind.clone(),
+            plural: resource.plural.clone(),
+            namespace: namespace.to_owned(),
+            name: name.to_owned(),
+        })
+    }
+}
+
+/// `<plural>.<group>`, as WorkloadDefinitions and CustomResourceDefinitions are named.
+pub(crate) fn full_name(resource: &Resource) -> String {
+    match resource.group() {
+        "" => resource.plural.clone(),
+        group => format!("{}.{group}", resource.plural),
     }
 }

@@ -94,6 +94,14 @@ app.kubernetes.io/component: webhook
   "shutdownDelaySeconds" 8
   "nodeSelector" dict "tolerations" list "affinity" dict
   "podAnnotations" dict
+  "refObjects" (dict "rules" (list
+    (dict "apiGroups" (list "") "resources" (list "configmaps" "services" "serviceaccounts" "persistentvolumeclaims" "persistentvolumes" "namespaces"))
+    (dict "apiGroups" (list "apps") "resources" (list "deployments" "statefulsets" "daemonsets"))
+    (dict "apiGroups" (list "batch") "resources" (list "jobs" "cronjobs"))
+    (dict "apiGroups" (list "networking.k8s.io") "resources" (list "ingresses" "ingressclasses" "networkpolicies"))
+    (dict "apiGroups" (list "autoscaling") "resources" (list "horizontalpodautoscalers"))
+    (dict "apiGroups" (list "policy") "resources" (list "poddisruptionbudgets"))
+    (dict "apiGroups" (list "storage.k8s.io") "resources" (list "storageclasses"))))
   "extraArgs" list
 -}}
 {{- mergeOverwrite $defaults (deepCopy (.Values.webhook | default dict)) | toYaml -}}

@@ -136,15 +136,7 @@ impl Discovery {
     /// # Errors
     /// [`Error::NoSuchKind`], or why the API server did not answer.
     pub async fn named(&self, group: &str, name: &str) -> Result<Resource, Error> {
-        let mut versions = Vec::new();
-        if group.is_empty() {
-            versions.push("v1".to_owned());
-            versions.extend(self.groups().await?.into_iter().map(|(_, version)| version));
-        } else {
-            let of_group = |(known, version)| (known == group).then_some(version);
-            versions.extend(self.groups().await?.into_iter().filter_map(of_group));
-        }
-        for version in versions {
+        for version in self.versions(group).await? {
             let kinds = self.kinds(&version).await?;
             let fits =
                 |known: &&Resource| known.plural == name || known.kind.eq_ignore_ascii_case(name);
@@ -154,6 +146,34 @@ impl Discovery {
         }
         let api_version = if group.is_empty() { "any group" } else { group }.to_owned();
         Err(Error::NoSuchKind { kind: name.to_owned(), api_version })
+    }
+
+    /// The plural names of a group; without one, those of all groups.
+    ///
+    /// # Errors
+    /// Why the API server did not answer.
+    pub async fn plurals(&self, group: &str) -> Result<Vec<String>, Error> {
+        let mut names = Vec::new();
+        for version in self.versions(group).await? {
+            let kinds = self.kinds(&version).await?;
+            names.extend(kinds.values().map(|known| known.plural.clone()));
+        }
+        names.sort_unstable();
+        names.dedup();
+        Ok(names)
+    }
+
+    /// The preferred version of a group; without one, those of all groups, the core group first.
+    async fn versions(&self, group: &str) -> Result<Vec<String>, Error> {
+        let mut versions = Vec::new();
+        if group.is_empty() {
+            versions.push("v1".to_owned());
+            versions.extend(self.groups().await?.into_iter().map(|(_, version)| version));
+        } else {
+            let of_group = |(known, version)| (known == group).then_some(version);
+            versions.extend(self.groups().await?.into_iter().filter_map(of_group));
+        }
+        Ok(versions)
     }
 
     /// The groups in the server's order, each with the version it prefers.

@@ -9,7 +9,8 @@ use std::sync::{Arc, OnceLock};
 use serde_json::{Value, json};
 use vela_serve::gates::Gates;
 use vela_webhook::{
-    Definition, Engine, Fact, Kind, Need, ObjectKind, Settings, Snapshot, convert, endpoints,
+    Definition, Engine, Fact, Kind, Need, ObjectKind, Resource, Settings, Snapshot, convert,
+    endpoints,
 };
 
 use crate::material;
@@ -53,7 +54,8 @@ struct Server {
     objects: Objects,
 }
 
-type Objects = BTreeMap<(&'static str, String, String), Arc<Value>>;
+/// By kind, namespace and name.
+type Objects = BTreeMap<(String, String, String), Arc<Value>>;
 
 impl Server {
     fn new(gates: &[&str], with_user: bool) -> Self {
@@ -78,7 +80,7 @@ impl Server {
                     let mut object = object;
                     restore(&mut object, &specs);
                     let name = text(&object, "/metadata/name").to_owned();
-                    let key = ("DefinitionRevision", SYSTEM.to_owned(), name);
+                    let key = ("DefinitionRevision".to_owned(), SYSTEM.to_owned(), name);
                     objects.insert(key, Arc::new(object));
                 }
             }
@@ -216,14 +218,13 @@ fn fixtures(record: &Value, snapshot: &mut Snapshot, objects: &mut Objects) {
                     kind.revision_field(): object,
                 },
             });
-            let key = ("DefinitionRevision", namespace.to_owned(), revision_name);
+            let key = ("DefinitionRevision".to_owned(), namespace.to_owned(), revision_name);
             objects.insert(key, Arc::new(stored));
         }
-        let known =
-            ["WorkloadDefinition", "Workflow", "Policy"].into_iter().find(|k| *k == kind_name);
-        if let Some(known) = known {
-            objects
-                .insert((known, namespace.to_owned(), name.to_owned()), Arc::new(object.clone()));
+        // definitions of a record are in the snapshot
+        if kind(object).is_none() {
+            let key = (kind_name.to_owned(), namespace.to_owned(), name.to_owned());
+            objects.insert(key, Arc::new(object.clone()));
         }
     }
 }
@@ -233,7 +234,8 @@ fn know(need: &Need, objects: &Objects) -> Fact {
         Need::Object { kind: ObjectKind::Definition(_), .. } => Fact::Object(None),
         Need::Object { kind, namespace, name } => {
             let (_, kind, _) = kind.resource();
-            Fact::Object(objects.get(&(kind, namespace.clone(), name.clone())).cloned())
+            let key = (kind.to_owned(), namespace.clone(), name.clone());
+            Fact::Object(objects.get(&key).cloned())
         }
         Need::Revisions { kind, namespace, name } => {
             let label = kind.revision_label();
@@ -241,7 +243,7 @@ fn know(need: &Need, objects: &Objects) -> Fact {
                 objects
                     .iter()
                     .filter(|((of, at, _), object)| {
-                        *of == "DefinitionRevision"
+                        of == "DefinitionRevision"
                             && at == namespace
                             && object
                                 .pointer("/metadata/labels")
@@ -253,10 +255,26 @@ fn know(need: &Need, objects: &Objects) -> Fact {
                     .collect(),
             )
         }
-        Need::Permission { groups, .. } | Need::Administrator { groups, .. } => {
+        Need::Permission { groups, .. } => {
             Fact::Allowed(groups.iter().any(|group| group == "system:masters"))
         }
-        Need::Resource { api_version, kind } => Fact::Resource(served(api_version, kind)),
+        Need::Resource { api_version, kind } => Fact::Resource(
+            served().find(|one| one.api_version == *api_version && one.kind == *kind),
+        ),
+        Need::Named { group, name } => {
+            let in_group = |one: &Resource| group.is_empty() || one.group() == group;
+            let is_named =
+                |one: &Resource| one.plural == *name || one.kind.eq_ignore_ascii_case(name);
+            match served().find(|one| in_group(one) && is_named(one)) {
+                Some(resource) => Fact::Resource(Some(resource)),
+                None => Fact::NoResource(
+                    served().filter(|one| in_group(one)).map(|one| one.plural).collect(),
+                ),
+            }
+        }
+        Need::Exists { kind, namespace, name, .. } => {
+            Fact::Exists(objects.contains_key(&(kind.clone(), namespace.clone(), name.clone())))
+        }
     }
 }
 
@@ -279,18 +297,40 @@ const SERVED: &[(&str, &[&str])] = &[
     ("core.oam.dev/v1alpha1", &["Policy", "Workflow"]),
 ];
 
-fn served(api_version: &str, kind: &str) -> Option<String> {
-    let (_, kinds) = SERVED.iter().find(|(version, _)| *version == api_version)?;
-    if !kinds.contains(&kind) {
-        return None;
-    }
+/// Kinds of the list that live in no namespace, as far as the records ask.
+const CLUSTER_WIDE: [&str; 12] = [
+    "Namespace",
+    "Node",
+    "PersistentVolume",
+    "IngressClass",
+    "ClusterRole",
+    "ClusterRoleBinding",
+    "StorageClass",
+    "VolumeAttachment",
+    "CSIDriver",
+    "CSINode",
+    "PriorityClass",
+    "CustomResourceDefinition",
+];
+
+fn served() -> impl Iterator<Item = Resource> {
+    SERVED.iter().flat_map(|(api_version, kinds)| {
+        kinds.iter().map(|kind| Resource {
+            api_version: (*api_version).to_owned(),
+            kind: (*kind).to_owned(),
+            plural: plural(kind),
+            namespaced: !CLUSTER_WIDE.contains(kind),
+            verbs: Vec::new(),
+        })
+    })
+}
+
+fn plural(kind: &str) -> String {
     let lower = kind.to_lowercase();
-    let plural = match lower.strip_suffix('y') {
+    match lower.strip_suffix('y') {
         Some(stem) => format!("{stem}ies"),
         None if lower.ends_with("ss") => format!("{lower}es"),
         None if lower.ends_with('s') => lower,
         None => format!("{lower}s"),
-    };
-    let group = api_version.rsplit_once('/').map(|(group, _)| group);
-    Some(group.map_or(plural.clone(), |group| format!("{plural}.{group}")))
+    }
 }

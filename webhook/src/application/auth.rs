@@ -100,6 +100,23 @@ pub(crate) fn identity(
     stamps
 }
 
+/// Under which identity the controller acts for an Application; none for its own.
+pub(crate) fn acting(subject: &Subject<'_>) -> Option<(String, Vec<String>)> {
+    let settings = subject.world.settings;
+    let authenticate = settings.gates.authenticate_application;
+    let annotation = |key: &str| subject.app.annotation(key).filter(|value| !value.is_empty());
+    if authenticate && let Some(user) = annotation(annotation::USERNAME) {
+        let groups = annotation(annotation::GROUP).unwrap_or_default().split(',').map(str::trim);
+        let groups = groups.filter(|group| !group.is_empty()).map(str::to_owned).collect();
+        return Some((user.to_owned(), groups));
+    }
+    if let Some(account) = annotation(annotation::SERVICE_ACCOUNT) {
+        let user = format!("system:serviceaccount:{}:{account}", subject.namespace);
+        return Some((user, Vec::new()));
+    }
+    authenticate.then(|| (settings.default_user.clone(), Vec::new()))
+}
+
 /// Groups of Kubernetes itself are never passed on, and a comma would make two of one.
 fn is_stampable(group: &str) -> bool {
     !group.is_empty() && !group.starts_with("system:") && !group.contains(',')

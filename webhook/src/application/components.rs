@@ -202,8 +202,9 @@ pub(crate) fn parameters(subject: &Subject<'_>, types: &Types, findings: &mut Fi
         };
         let checked = subject.world.renderer.check(&app, &dry, &checks);
         for provider in &checked.providers {
-            let field = field.at("type").to_string();
-            findings.warnings.push(messages::no_provider(&field, component.type_, provider));
+            let detail = messages::no_provider(component.type_, provider);
+            let (is_new, field) = (subject.is_new(component), field.at("type"));
+            findings.refuse_if(is_new, Rule::Components, Reason::Forbidden, field, detail);
         }
         let mut names = std::collections::BTreeSet::new();
         for name in checked.outputs.iter().filter(|name| !names.insert(name.as_str())) {

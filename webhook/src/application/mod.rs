@@ -55,10 +55,38 @@ impl Findings {
 /// What all rule groups look at.
 pub(crate) struct Subject<'a> {
     pub(crate) app: &'a App<'a>,
+    /// What it was before, in an update.
+    pub(crate) old: Option<&'a App<'a>>,
     pub(crate) object: &'a Value,
     pub(crate) namespace: &'a str,
     pub(crate) world: &'a World<'a>,
     pub(crate) request: &'a Request,
+}
+
+impl Subject<'_> {
+    /// Whether a component is not in the stored Application as it is here.
+    pub(crate) fn is_new(&self, component: &model::Component<'_>) -> bool {
+        !self.old.is_some_and(|old| old.components.contains(component))
+    }
+}
+
+impl Findings {
+    /// What can never work is refused where somebody writes it, and told where it is there already:
+    /// the rest of such an Application can be edited.
+    pub(crate) fn refuse_if(
+        &mut self,
+        is_new: bool,
+        rule: Rule,
+        reason: Reason,
+        field: Field,
+        detail: String,
+    ) {
+        if is_new {
+            self.push(rule, reason, field, detail);
+        } else {
+            self.warnings.push(messages::warning(&field.to_string(), &detail));
+        }
+    }
 }
 
 /// Parses an object of a review. The error is the detail of a denial.
@@ -123,7 +151,14 @@ impl Admit for Validate {
             return Decision::allowed();
         }
         let namespace = namespace(request, &object);
-        let subject = Subject { app: &app, object: &object, namespace, world, request };
+        let subject = Subject {
+            app: &app,
+            old: old_app.as_ref(),
+            object: &object,
+            namespace,
+            world,
+            request,
+        };
         let mut findings = Findings::default();
         annotations(&subject, &mut findings);
         // Nothing that is deployed changes: labels, annotations and finalizers can always be

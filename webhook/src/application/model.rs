@@ -20,7 +20,7 @@ pub(crate) struct App<'a> {
 }
 
 /// `spec.components[]`.
-#[derive(Debug, Default)]
+#[derive(Debug, Default, PartialEq)]
 pub(crate) struct Component<'a> {
     pub(crate) name: &'a str,
     pub(crate) type_: &'a str,
@@ -32,7 +32,7 @@ pub(crate) struct Component<'a> {
 }
 
 /// `traits[]`.
-#[derive(Debug, Default)]
+#[derive(Debug, Default, PartialEq)]
 pub(crate) struct Trait<'a> {
     pub(crate) type_: &'a str,
     pub(crate) properties: Option<&'a Value>,
@@ -47,7 +47,7 @@ pub(crate) struct Policy<'a> {
 }
 
 /// `inputs[]`.
-#[derive(Debug, Default)]
+#[derive(Debug, Default, PartialEq)]
 pub(crate) struct Input<'a> {
     pub(crate) from: &'a str,
     pub(crate) parameter_key: &'a str,

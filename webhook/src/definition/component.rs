@@ -9,7 +9,7 @@ use crate::admit::{Admit, Decision};
 use crate::application::{is_kind, parse};
 use crate::messages;
 use crate::review::Request;
-use crate::world::{Kind, ObjectKind, World};
+use crate::world::{Kind, ObjectKind, World, full_name};
 
 /// The workload type of definitions whose template decides.
 const AUTODETECTS: &str = "autodetects.core.oam.dev";
@@ -23,11 +23,11 @@ pub(crate) fn check(subject: &Subject<'_>, problems: &mut Vec<String>, warnings:
         problems.push(messages::workload_missing(subject.name));
     }
     if !type_.is_empty() && has_definition {
-        match subject.world.resource(api_version, kind) {
+        match subject.world.resource(api_version, kind).map(|found| found.map(full_name)) {
             Err(error) => problems.push(messages::cannot_ask(error)),
             Ok(None) => problems.push(messages::no_matches(api_version, kind)),
-            Ok(Some(resource)) if resource != type_ && !refers_to(subject, type_, resource) => {
-                problems.push(messages::workload_mismatch(subject.name, type_, resource));
+            Ok(Some(resource)) if resource != type_ && !refers_to(subject, type_, &resource) => {
+                problems.push(messages::workload_mismatch(subject.name, type_, &resource));
             }
             Ok(Some(_)) => {}
         }
@@ -93,7 +93,7 @@ impl Admit for Mutate {
                     return Decision::errored(400, messages::no_matches(api_version, kind));
                 }
                 Ok(Some(_)) if !type_.is_empty() => return Decision::allowed(),
-                Ok(Some(resource)) => resource.to_owned(),
+                Ok(Some(resource)) => full_name(resource),
             },
         };
         Decision::patched(complete(&object, &completed))

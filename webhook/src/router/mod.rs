@@ -175,6 +175,9 @@ async fn decide(
         Err(error) => return (None, failed(server, endpoint, &error), None),
     };
     let mut facts = Facts::new();
+    // Half of the time is for questions that can stay open; the rest is for the rules.
+    let now = Instant::now();
+    let patience = now + deadline.saturating_duration_since(now) / 2;
     for _ in 0..ROUNDS {
         let needs = match step {
             Step::Done(decision) => return (Some(envelope), decision, Some(request)),
@@ -184,7 +187,7 @@ async fn decide(
             let decision = Decision::errored(500, messages::TOO_MANY_QUESTIONS);
             return (Some(envelope), decision, Some(request));
         };
-        match tokio::time::timeout_at(deadline.into(), live.know(needs)).await {
+        match tokio::time::timeout_at(deadline.into(), live.know(needs, patience)).await {
             Ok(known) => facts.extend(known),
             Err(_) => {
                 let decision = failed(server, endpoint, &PoolError::Deadline);

@@ -27,6 +27,13 @@ fn server() -> Arc<Server> {
     });
     let definition = crate::snapshot::Definition::new(Kind::Component, &worker).unwrap();
     let definition = Arc::new(definition);
+    let helm = json!({
+        "kind": "ComponentDefinition",
+        "metadata": { "name": "helmchart" },
+        "spec": { "schematic": { "cue": { "template":
+            "import \"vela/helm\"\nrender: helm.#Render & {$params: chart: parameter}\noutput: {apiVersion: \"v1\", kind: \"ConfigMap\"}\nparameter: {source: string}" } } },
+    });
+    let helm = Arc::new(crate::snapshot::Definition::new(Kind::Component, &helm).unwrap());
     let chart = json!({
         "kind": "WorkflowStepDefinition",
         "metadata": { "name": "chart" },
@@ -36,6 +43,7 @@ fn server() -> Arc<Server> {
     let step = Arc::new(crate::snapshot::Definition::new(Kind::Step, &chart).unwrap());
     published.change(|snapshot| {
         snapshot.insert(Kind::Step, "vela-system", "chart", Arc::clone(&step));
+        snapshot.insert(Kind::Component, "vela-system", "helmchart", Arc::clone(&helm));
         snapshot.insert(Kind::Component, "vela-system", "worker", Arc::clone(&definition));
     });
     Arc::new(Server::new(
@@ -142,6 +150,35 @@ async fn what_will_fail_later_is_told_now() {
     assert!(warnings.contains("spec.workflow.steps[0].type: "), "{warnings}");
     assert!(warnings.contains("has no Helm engine"), "{warnings}");
     assert!(warnings.contains("\\\"soon\\\" is neither a duration"), "{warnings}");
+}
+
+#[tokio::test]
+async fn a_component_that_needs_helm_is_refused_unless_it_is_there_already() {
+    let server = server();
+    let chart = |source: &str| json!({ "name": "h", "type": "helmchart", "properties": { "source": source } });
+    let worker = json!({ "name": "w", "type": "worker", "properties": { "image": "x" } });
+    let both = |source: &str| json!([chart(source), worker]);
+    let update = |old: &Value, new: &Value| {
+        let mut body = review(new);
+        let stored = review(old)["request"]["object"].clone();
+        body["request"]["operation"] = json!("UPDATE");
+        body["request"]["oldObject"] = stored;
+        body.to_string()
+    };
+    for refused in [
+        review(&both("a")).to_string(),
+        update(&json!([worker]), &both("a")),
+        update(&both("a"), &both("b")),
+    ] {
+        let answer = send(&server, VALIDATE, refused.into()).await;
+        let cause = &answer["response"]["status"]["details"]["causes"][0];
+        assert_eq!(cause["field"], "spec.components[0].type", "{answer}");
+        assert!(cause["message"].to_string().contains("needs a Helm engine"), "{answer}");
+    }
+    let answer = send(&server, VALIDATE, update(&json!([chart("a")]), &both("a")).into()).await;
+    assert_eq!(answer["response"]["allowed"], true, "{answer}");
+    let warnings = answer["response"]["warnings"].to_string();
+    assert!(warnings.contains("needs a Helm engine"), "{warnings}");
 }
 
 #[tokio::test]
