@@ -5,8 +5,6 @@
 //! set operation, `\Q..\E` exists, `a**` does not. [`translate`] reads Go's grammar and writes the
 //! crate's; [`compile`] adds the limits that an untrusted pattern needs.
 
-mod steps;
-
 use std::fmt;
 use std::sync::OnceLock;
 
@@ -14,8 +12,6 @@ use regex::{Regex, RegexBuilder};
 use regex_automata::meta;
 use regex_automata::nfa::thompson::WhichCaptures;
 use regex_automata::util::syntax;
-
-use self::steps::Steps;
 
 /// Compiled size beyond which a pattern is refused.
 pub const SIZE_LIMIT: usize = 10 << 20;
@@ -128,6 +124,8 @@ fn build(translated: &str) -> std::result::Result<Regex, regex::Error> {
 
 /// Texts up to this length are matched without the engines that are fast on long ones.
 const SHORT: usize = 128;
+/// Compiled size up to which a pattern is plain.
+const PLAIN_SIZE: usize = 1 << 16;
 
 /// A pattern that only says whether it matches.
 ///
@@ -148,22 +146,42 @@ pub struct Matcher {
     long: OnceLock<Option<Regex>>,
 }
 
-/// What matches short texts.
+/// What matches short texts; linear, both.
 #[derive(Debug)]
 enum Short {
-    /// A plain pattern.
-    Steps(Steps),
-    /// Any other: backtracking over the crate's automaton (still linear).
+    /// A pattern that means the same without Unicode's tables: quick to compile, small.
+    Plain(regex_lite::Regex),
+    /// Any other: backtracking over the crate's automaton.
     Automaton(meta::Regex),
 }
 
 impl Short {
+    fn new(pattern: &str, translated: &str) -> Result<Self> {
+        match plain(translated) {
+            Some(regex) => Ok(Self::Plain(regex)),
+            None => Ok(Self::Automaton(automaton(pattern, translated)?)),
+        }
+    }
+
     fn is_match(&self, text: &str) -> bool {
         match self {
-            Self::Steps(steps) => steps.is_match(text),
+            Self::Plain(regex) => regex.is_match(text),
             Self::Automaton(regex) => regex.is_match(text),
         }
     }
+}
+
+/// A translated pattern for `regex-lite`, if that reads it and means the same: it folds case and
+/// negates named classes within ASCII only, and refuses word boundaries as they are translated,
+/// Unicode classes and classes within classes. Large patterns are left to the other crate as well.
+fn plain(translated: &str) -> Option<regex_lite::Regex> {
+    let flags = translated
+        .match_indices("(?")
+        .any(|(at, _)| !translated.get(at + 2..).is_some_and(|rest| rest.starts_with([':', 'P'])));
+    if flags || translated.contains("[:^") {
+        return None;
+    }
+    regex_lite::RegexBuilder::new(translated).size_limit(PLAIN_SIZE).build().ok()
 }
 
 impl Matcher {
@@ -173,10 +191,7 @@ impl Matcher {
     /// As [`compile`].
     pub fn new(pattern: &str) -> Result<Self> {
         let translated = translate(pattern)?;
-        let short = match Steps::new(pattern) {
-            Some(steps) => Short::Steps(steps),
-            None => Short::Automaton(automaton(pattern, &translated)?),
-        };
+        let short = Short::new(pattern, &translated)?;
         Ok(Self { translated, short, long: OnceLock::new() })
     }
 
@@ -720,6 +735,9 @@ fn regex_syntax_refuses(class: &str) -> bool {
 
 #[cfg(test)]
 mod tests {
+    use proptest::prelude::*;
+    use proptest::sample::select;
+
     use super::*;
 
     #[test]
@@ -823,6 +841,73 @@ mod tests {
             let got = compile(pattern).map(|_| pattern).unwrap_err().to_string();
             assert_eq!(got, format!("error parsing regexp: {error}"), "{pattern}");
             assert_eq!(Matcher::new(pattern).unwrap_err().to_string(), got);
+        }
+    }
+
+    #[test]
+    fn patterns_of_schemas_are_plain() {
+        for (pattern, is_plain) in [
+            ("^([1-9][0-9]{0,63})(E|P|T|G|M|K|Ei|Pi|Ti|Gi|Mi|Ki)$", true),
+            (r"^[A-Za-z0-9]([A-Za-z0-9._-]{0,61}[A-Za-z0-9])?$", true),
+            (r"^\d{4}-\d{2}T(\.[0-9]+)?(?:Z|[+-]\d{2}:\d{2})$", true),
+            ("[[:alpha:]]+", true),
+            ("(?i)k", false),
+            (r"\bx", false),
+            (r"\pL", false),
+            ("[[:^alpha:]]", false),
+        ] {
+            let matcher = Matcher::new(pattern).unwrap();
+            assert_eq!(matches!(matcher.short, Short::Plain(_)), is_plain, "{pattern}");
+        }
+    }
+
+    fn pattern() -> impl Strategy<Value = String> {
+        const LEAVES: [&str; 22] = [
+            "a",
+            "b",
+            "é",
+            ".",
+            "[ab]",
+            "[^a]",
+            "[]a]",
+            "[a-cé]",
+            "[--a]",
+            r"[\d-]",
+            r"\d",
+            r"\W",
+            r"\S",
+            r"[\D]",
+            "^",
+            "$",
+            "",
+            r"\.",
+            "-",
+            "]",
+            "[[:^digit:]]",
+            "[^[:word:]]",
+        ];
+        const REPEATS: [&str; 10] =
+            ["*", "+", "?", "*?", "{0}", "{2}", "{1,3}", "{2,}", "{0,2}?", ""];
+        let leaf = select(&LEAVES[..]).prop_map(str::to_owned);
+        leaf.prop_recursive(5, 40, 4, |inner| {
+            prop_oneof![
+                (inner.clone(), select(&REPEATS[..]))
+                    .prop_map(|(one, repeat)| format!("({one}){repeat}")),
+                (inner.clone(), inner.clone()).prop_map(|(a, b)| format!("{a}{b}")),
+                (inner.clone(), inner.clone()).prop_map(|(a, b)| format!("(?:{a}|{b})")),
+                (inner.clone(), inner).prop_map(|(a, b)| format!("{a}|{b}")),
+            ]
+        })
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(300))]
+
+        #[test]
+        fn short_texts_match_as_long_ones(pattern in pattern(), text in "[abcé1 .\n-]{0,8}") {
+            if let (Ok(regex), Ok(matcher)) = (compile(&pattern), Matcher::new(&pattern)) {
+                prop_assert_eq!(matcher.is_match(&text), regex.is_match(&text), "{}", pattern);
+            }
         }
     }
 
