@@ -5,6 +5,7 @@ mod certificates;
 mod clients;
 mod definitions;
 mod fuzz;
+mod references;
 mod replicas;
 
 use std::fs;

@@ -1,0 +1,169 @@
+//! What is told of an Application: its components, traits, policies, steps and identity.
+
+use super::{hint, in_namespaces, shortened};
+use crate::world::Kind;
+
+pub(crate) const BOTH_VERSIONS: &str =
+    "Application has both autoUpdate and publishVersion annotations. Only one can be present";
+pub(crate) const DUPLICATED_STEP: &str = "duplicated step name";
+pub(crate) const EMPTY_STEP_NAME: &str = "a step needs a name";
+pub(crate) const REF_AND_STEPS: &str = "cannot set steps and ref in workflow at the same time";
+pub(crate) const SERVICE_ACCOUNT: &str =
+    "service-account annotation is not permitted when authentication enabled";
+pub(crate) const NO_SHARD: &str = "no shard takes Applications now; nothing happens until the label controller.core.oam.dev/scheduled-shard-id names one";
+
+pub(crate) fn unknown_type(
+    kind: Kind,
+    name: &str,
+    namespaces: &[String],
+    nearest: Option<&str>,
+) -> String {
+    if name.is_empty() {
+        return format!("a {} needs a type", kind.word());
+    }
+    format!("{} \"{name}\" not found {}{}", kind.kind(), in_namespaces(namespaces), hint(nearest))
+}
+
+pub(crate) fn unknown_revision(kind: Kind, name: &str, namespaces: &[String]) -> String {
+    format!("no revision of {} fits \"{name}\" {}", kind.kind(), in_namespaces(namespaces))
+}
+
+pub(crate) fn duplicated_component(name: &str) -> String {
+    format!("duplicated component name {name}")
+}
+
+pub(crate) fn invalid_timeout(value: &str) -> String {
+    format!(
+        "invalid timeout {}, please use the format of timeout like 1s, 1m, 1h or 24h (there is no unit for days)",
+        shortened(value)
+    )
+}
+
+pub(crate) fn unknown_workflow(name: &str, namespace: &str) -> String {
+    format!("Workflow \"{name}\" not found in namespace \"{namespace}\"")
+}
+
+pub(crate) fn external_policy(name: &str, namespace: &str, nearest: Option<&str>) -> String {
+    format!(
+        "external policy {name} not found: neither a policy of this Application nor a Policy in namespace \"{namespace}\"{}",
+        hint(nearest)
+    )
+}
+
+pub(crate) fn empty_policy(type_: &str, name: &str) -> String {
+    format!("policy {type_} named {name} must not have empty properties")
+}
+
+pub(crate) fn cyclic(names: &[&str]) -> String {
+    format!("these wait for each other and would never start: {}", names.join(" -> "))
+}
+
+pub(crate) fn unknown_dependency(field: &str, name: &str, nearest: Option<&str>) -> String {
+    format!(
+        "{field}: nothing here is named \"{name}\", it would be waited for forever{}",
+        hint(nearest)
+    )
+}
+
+pub(crate) fn unknown_input(field: &str, name: &str, nearest: Option<&str>) -> String {
+    format!(
+        "{field}: no output is named \"{name}\", it would be waited for forever{}",
+        hint(nearest)
+    )
+}
+
+pub(crate) fn unknown_component(field: &str, name: &str, nearest: Option<&str>) -> String {
+    format!("{field}: no component is named \"{name}\", the step will fail{}", hint(nearest))
+}
+
+pub(crate) fn bad_condition(field: &str, error: &str) -> String {
+    format!("{field}: {error}; the step will fail when its turn comes")
+}
+
+pub(crate) fn step_cannot_run(field: &str, missing: &str) -> String {
+    format!("{field}: {missing}; the step will fail when its turn comes")
+}
+
+pub(crate) fn deprecated(field: &str, kind: Kind, name: &str) -> String {
+    format!("{field}: {} \"{name}\" is deprecated", kind.kind())
+}
+
+pub(crate) fn no_provider(type_: &str, provider: &str) -> String {
+    let asks = format!("component type \"{type_}\" or one of its traits");
+    match provider {
+        "helm" => format!(
+            "{asks} needs a Helm engine (\"vela/helm\"), which this control plane does not have: it could never be deployed; install the chart with helm or a GitOps tool"
+        ),
+        provider => format!(
+            "{asks} asks the provider \"{provider}\" while it is rendered, which this control plane does not have: it could never be deployed"
+        ),
+    }
+}
+
+pub(crate) fn unknown_cluster(field: &str, name: &str, nearest: Option<&str>) -> String {
+    let what = "this control plane deploys to \"local\" only; the deployment will fail";
+    format!("{field}: there is no cluster \"{name}\", {what}{}", hint(nearest))
+}
+
+pub(crate) fn no_cluster_matches(field: &str) -> String {
+    let what = "this control plane deploys to \"local\" only; the deployment will fail";
+    format!("{field}: no cluster has labels, {what}")
+}
+
+pub(crate) fn does_not_apply(field: &str, name: &str, workload: &str) -> String {
+    format!("{field}: trait \"{name}\" is not made for workload \"{workload}\"")
+}
+
+pub(crate) fn published_edit(version: &str) -> String {
+    format!(
+        "metadata.annotations[app.oam.dev/publishVersion]: the spec differs from what was published as \"{version}\"; it is not rolled out until publishVersion changes"
+    )
+}
+
+pub(crate) fn bad_deadline(error: &str) -> String {
+    format!("{error}; the workflow will not start")
+}
+
+pub(crate) fn bad_restart(value: &str) -> String {
+    format!(
+        "metadata.annotations[app.oam.dev/restart-workflow]: {} is neither true, a time nor a duration, it is ignored",
+        shortened(value)
+    )
+}
+
+pub(crate) fn immutable_changed(current: &str, new: &str) -> String {
+    format!("immutable field cannot be changed (current: {current}, new: {new})")
+}
+
+pub(crate) fn immutable_removed(current: &str) -> String {
+    format!("immutable field cannot be removed (current: {current})")
+}
+
+pub(crate) fn cannot_get(
+    user: &str,
+    kind: Kind,
+    name: &str,
+    namespace: &str,
+    system: &str,
+) -> String {
+    format!(
+        "user \"{user}\" cannot get {} \"{name}\" in namespace \"{namespace}\" or \"{system}\"",
+        kind.kind()
+    )
+}
+
+pub(crate) fn cannot_verify(kind: Kind, name: &str, error: &str) -> String {
+    format!("unable to verify permissions for {} \"{name}\": {error}", kind.kind())
+}
+
+pub(crate) fn identity_stripped(key: &str) -> String {
+    format!(
+        "metadata.annotations[{key}]: removed, identity annotations are set by the control plane"
+    )
+}
+
+pub(crate) fn same_output(name: &str) -> String {
+    format!(
+        "outputs item name must be unique: two traits or templates of this component make an output \"{name}\""
+    )
+}

@@ -1,0 +1,83 @@
+//! What is told of ref-objects components.
+
+use super::hint;
+
+pub(crate) fn same_name_and_label() -> &'static str {
+    "invalid object selector for ref-objects, name and labelSelector cannot be both set"
+}
+
+pub(crate) fn no_resource() -> &'static str {
+    "neither resource or apiVersion/kind is set for referring objects"
+}
+
+pub(crate) fn legacy_identifier() -> &'static str {
+    "resource is not set and legacy object type identifier is disabled for referring objects"
+}
+
+pub(crate) fn no_urls() -> &'static str {
+    "referring objects from url is not supported, the control plane reads no addresses that users name; write the objects into a component of type k8s-objects"
+}
+
+pub(crate) fn outside_namespace() -> &'static str {
+    "cannot refer to objects outside the application's namespace"
+}
+
+pub(crate) fn outside_cluster() -> &'static str {
+    "cannot refer to objects outside control plane"
+}
+
+/// What a selector of ref-objects means, for people: `ConfigMap default/settings`.
+pub(crate) fn referred(what: &str, namespace: &str, name: &str) -> String {
+    match (namespace, name) {
+        ("", "") => what.to_owned(),
+        (namespace, "") => format!("{what} in namespace {namespace}"),
+        ("", name) => format!("{what} {name}"),
+        (namespace, name) => format!("{what} {namespace}/{name}"),
+    }
+}
+
+pub(crate) fn referred_resource_unknown(
+    group: &str,
+    resource: &str,
+    nearest: Option<&str>,
+) -> String {
+    let place = match group {
+        "" => "any group".to_owned(),
+        group => format!("group \"{group}\""),
+    };
+    format!("no matches for resource \"{resource}\" in {place}{}", hint(nearest))
+}
+
+pub(crate) fn referred_cluster_unknown(referred: &str, cluster: &str) -> String {
+    format!(
+        "failed to load ref object {referred}: there is no cluster \"{cluster}\", this control plane knows \"local\" only"
+    )
+}
+
+pub(crate) fn referred_forbidden(
+    referred: &str,
+    user: &str,
+    verb: &str,
+    resource: &str,
+    namespace: &str,
+) -> String {
+    let place = match namespace {
+        "" => String::new(),
+        namespace => format!(" in namespace \"{namespace}\""),
+    };
+    format!(
+        "failed to load ref object {referred}: user \"{user}\", under whom this Application is deployed, cannot {verb} {resource}{place}"
+    )
+}
+
+pub(crate) fn referred_missing(referred: &str, resource: &str, name: &str) -> String {
+    format!("failed to load ref object {referred}: {resource} \"{name}\" not found")
+}
+
+pub(crate) fn referred_unchecked(field: &str, referred: &str, why: &str) -> String {
+    format!("{field}: it could not be checked whether {referred} exists: {why}")
+}
+
+pub(crate) fn webhook_may_not_read(resource: &str) -> String {
+    format!("the webhook has no right to read {resource} (value webhook.refObjects.rules)")
+}
