@@ -13,6 +13,7 @@ mod application;
 mod certificates;
 mod charts;
 mod control_plane;
+mod definitions;
 mod lease;
 mod operations;
 mod processes;

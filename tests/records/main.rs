@@ -17,6 +17,8 @@
 )]
 
 mod causes;
+#[path = "../corpus/ratchet.rs"]
+mod ratchet;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::process::ExitCode;
@@ -24,6 +26,7 @@ use std::sync::Arc;
 
 use libtest_mimic::{Arguments, Failed, FormatSetting, Trial};
 use parking_lot::Mutex;
+use ratchet::Ratchet;
 use serde_json::Value;
 use vela_tests::answers::admission;
 use vela_tests::material;
@@ -59,13 +62,7 @@ fn main() -> ExitCode {
         println!("SKIPPED: 0 admission records run: the conformance material is absent");
         return ExitCode::SUCCESS;
     }
-    let ratchet = material::workspace().join("tests/corpus/admission.passing");
-    let known: BTreeSet<String> = std::fs::read_to_string(&ratchet)
-        .unwrap_or_default()
-        .lines()
-        .filter(|line| !line.is_empty() && !line.starts_with('#'))
-        .map(str::to_owned)
-        .collect();
+    let ratchet = Ratchet::read(&material::workspace(), "admission", "Admission records");
     if arguments.format.is_none() && !arguments.list {
         arguments.format = Some(FormatSetting::Terse);
     }
@@ -82,7 +79,7 @@ fn main() -> ExitCode {
         .into_iter()
         .map(|(file, answer, record)| {
             let id = format!("{file}/{}", record["id"].as_str().unwrap_or_default());
-            let must_pass = known.contains(&id);
+            let must_pass = ratchet.requires(&id);
             let outcome = Arc::clone(&outcome);
             let divergent = Arc::clone(&divergent);
             Trial::test(id.clone(), move || {
@@ -116,15 +113,7 @@ fn main() -> ExitCode {
     for (file, (good, of)) in outcome.tallies {
         println!("{file:<22} {good:5} of {of:5}");
     }
-    let new = outcome.passing.difference(&known).count();
-    if std::env::var_os("UPDATE_RATCHET").is_some() && !filtered && new > 0 {
-        let mut text = String::from("# Admission records that pass; only grows.\n");
-        for id in known.union(&outcome.passing) {
-            text.push_str(id);
-            text.push('\n');
-        }
-        std::fs::write(&ratchet, text).expect("the ratchet can be written");
-    }
+    let new = ratchet.learn(&outcome.passing, filtered).expect("the ratchet can be written");
     println!("{new} records pass that the ratchet does not know");
     if conclusion.has_failed() { ExitCode::FAILURE } else { ExitCode::SUCCESS }
 }

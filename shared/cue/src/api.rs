@@ -3,6 +3,7 @@
 use crate::compile::{compile, plain_name};
 use crate::error::{Class, Error, Errors};
 use crate::eval::{ArcKind, Conj, DataSeed, EnvId, Machine, Src, State, Vid};
+use crate::export::Make;
 use crate::host::Host;
 use crate::ir::Ir;
 use crate::kind::Kind;
@@ -453,6 +454,18 @@ impl Evaluation {
     /// # Errors
     /// Final and incomplete errors and non-concrete values.
     pub fn export(&mut self, node: Node) -> Result<Value, Errors> {
+        self.export_as(node)
+    }
+
+    /// As [`export`](Self::export), as JSON: what [`Value::to_json`] makes of it.
+    ///
+    /// # Errors
+    /// As [`export`](Self::export).
+    pub fn export_json(&mut self, node: Node) -> Result<serde_json::Value, Errors> {
+        self.export_as(node)
+    }
+
+    fn export_as<M: Make>(&mut self, node: Node) -> Result<M, Errors> {
         // What nests too deep must not spoil the export of other nodes.
         self.state.budget.forgive_depth();
         self.with(|m| m.export(Vid(node.0))).map_err(|list| {

@@ -64,15 +64,73 @@ fn quoted_bytes(b: &[u8]) -> String {
     out
 }
 
+/// What an export makes: CUE data, or JSON without a detour.
+pub(crate) trait Make: Sized {
+    type Fields;
+    fn scalar(value: Value) -> Self;
+    fn list(items: Vec<Self>) -> Self;
+    fn fields(count: usize) -> Self::Fields;
+    fn insert(fields: &mut Self::Fields, label: EcoString, value: Self);
+    fn structure(fields: Self::Fields) -> Self;
+}
+
+impl Make for Value {
+    type Fields = Fields;
+
+    fn scalar(value: Self) -> Self {
+        value
+    }
+
+    fn list(items: Vec<Self>) -> Self {
+        Self::List(items)
+    }
+
+    fn fields(count: usize) -> Fields {
+        Fields::with_capacity_and_hasher(count, Default::default())
+    }
+
+    fn insert(fields: &mut Fields, label: EcoString, value: Self) {
+        fields.insert(label, value);
+    }
+
+    fn structure(fields: Fields) -> Self {
+        Self::Struct(fields)
+    }
+}
+
+impl Make for serde_json::Value {
+    type Fields = serde_json::Map<String, Self>;
+
+    fn scalar(value: Value) -> Self {
+        value.to_json()
+    }
+
+    fn list(items: Vec<Self>) -> Self {
+        Self::Array(items)
+    }
+
+    fn fields(_: usize) -> Self::Fields {
+        Self::Fields::new()
+    }
+
+    fn insert(fields: &mut Self::Fields, label: EcoString, value: Self) {
+        fields.insert(label.into(), value);
+    }
+
+    fn structure(fields: Self::Fields) -> Self {
+        Self::Object(fields)
+    }
+}
+
 impl Machine<'_> {
     /// The concrete value of a vertex and everything below; all errors otherwise.
-    pub(crate) fn export(&mut self, v: Vid) -> Result<Value, Vec<Error>> {
+    pub(crate) fn export<M: Make>(&mut self, v: Vid) -> Result<M, Vec<Error>> {
         self.check_allowed(v);
         let mut errors = self.validate(v, false);
         if !errors.is_empty() {
             return Err(errors);
         }
-        self.value_of(v).map_err(|e| {
+        self.make(v).map_err(|e| {
             self.public(e, &mut errors);
             errors
         })
@@ -160,6 +218,10 @@ impl Machine<'_> {
 
     /// The concrete value of a vertex, defaults taken.
     pub(crate) fn value_of(&mut self, v: Vid) -> Result<Value, ErrId> {
+        self.make(v)
+    }
+
+    fn make<M: Make>(&mut self, v: Vid) -> Result<M, ErrId> {
         // Most leaves.
         let vertex = self.v(v);
         if vertex.is_leaf()
@@ -168,15 +230,15 @@ impl Machine<'_> {
             && vertex.atom.is_atom()
         {
             let atom = vertex.atom.clone();
-            return self.value_of_val(&atom, v);
+            return self.make_val(&atom, v);
         }
         self.enter()?;
-        let result = self.value_of_inner(v);
+        let result = self.make_inner(v);
         self.leave();
         result
     }
 
-    fn value_of_inner(&mut self, v: Vid) -> Result<Value, ErrId> {
+    fn make_inner<M: Make>(&mut self, v: Vid) -> Result<M, ErrId> {
         let vertex = self.v(v);
         if let Some(e) = vertex.error {
             return Err(e);
@@ -190,8 +252,8 @@ impl Machine<'_> {
         {
             let _ = extra;
             return match alt {
-                Val::Node(w) => self.value_of(w),
-                val => self.value_of_val(&val, origin),
+                Val::Node(w) => self.make(w),
+                val => self.make_val(&val, origin),
             };
         }
         self.settle(v);
@@ -208,7 +270,7 @@ impl Machine<'_> {
             if let Some(e) = vertex.incomplete {
                 return Err(e);
             }
-            return self.value_of_val(&atom, v);
+            return self.make_val(&atom, v);
         }
         if let Some(e) = vertex.incomplete {
             return Err(e);
@@ -220,16 +282,15 @@ impl Machine<'_> {
             while let Some(&(label, w)) = self.v(v).arcs.get(i) {
                 i += 1;
                 if label.is_int() {
-                    out.push(self.value_of(w)?);
+                    out.push(self.make(w)?);
                 }
             }
             self.charge_output(16)?;
-            return Ok(Value::List(out));
+            return Ok(M::list(out));
         }
         if vertex.is_struct {
             self.check_closed(v);
-            let mut out =
-                Fields::with_capacity_and_hasher(self.v(v).arcs.len(), Default::default());
+            let mut out = M::fields(self.v(v).arcs.len());
             // Order shows where a function makes a text of the value.
             let order = self.s.ordered.then(|| self.ordered_arcs(v));
             let mut i = 0;
@@ -255,17 +316,24 @@ impl Machine<'_> {
                 if !label.is_string() {
                     continue;
                 }
-                let value = self.value_of(w)?;
+                let value = self.make(w)?;
                 let name = self.name(label).clone();
                 self.charge_output(name.len() as u64 + 4)?;
-                out.insert(name, value);
+                M::insert(&mut out, name, value);
             }
-            return Ok(Value::Struct(out));
+            return Ok(M::structure(out));
         }
         if let Some(atom) = crate::eval::pinned(vertex.kind, &vertex.checks) {
-            return self.value_of_val(&atom, v);
+            return self.make_val(&atom, v);
         }
         Err(self.err(Class::Incomplete, crate::eval::incomplete(), v))
+    }
+
+    fn make_val<M: Make>(&mut self, val: &Val, at: Vid) -> Result<M, ErrId> {
+        match val {
+            Val::Node(w) => self.make(*w),
+            val => self.value_of_val(val, at).map(M::scalar),
+        }
     }
 
     fn charge_output(&mut self, n: u64) -> Result<(), ErrId> {

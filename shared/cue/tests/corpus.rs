@@ -10,6 +10,8 @@
 #![allow(clippy::print_stdout, clippy::print_stderr, reason = "a test program reports to people")]
 
 mod conformance;
+#[path = "../../../tests/corpus/ratchet.rs"]
+mod ratchet;
 mod score;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -21,6 +23,7 @@ use std::time::Duration;
 use conformance::json::Json;
 use libtest_mimic::{Arguments, Failed, Trial};
 use parking_lot::Mutex;
+use ratchet::Ratchet;
 use score::{Score, is_out_of_scope, judge};
 
 /// The evaluator's own depth limits are sized for a thread like those of the CUE pool.
@@ -42,18 +45,11 @@ struct Outcome {
 fn main() -> ExitCode {
     let mut arguments = Arguments::from_args();
     let workspace = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
-    let ratchet = workspace.join("tests/corpus/cue.passing");
     let Some(records) = load(&workspace) else {
         println!("SKIPPED: 0 records of the CUE corpus run: the conformance material is absent");
         return ExitCode::SUCCESS;
     };
-    let update = std::env::var_os("UPDATE_RATCHET").is_some();
-    let known: BTreeSet<String> = std::fs::read_to_string(&ratchet)
-        .unwrap_or_default()
-        .lines()
-        .filter(|line| !line.is_empty() && !line.starts_with('#'))
-        .map(str::to_owned)
-        .collect();
+    let ratchet = Ratchet::read(&workspace, "cue", "Records of the CUE corpus");
     // Quiet by default: two thousand lines help nobody.
     if arguments.format.is_none() && !arguments.list {
         arguments.format = Some(libtest_mimic::FormatSetting::Terse);
@@ -63,24 +59,16 @@ fn main() -> ExitCode {
     let outcome = Arc::new(Mutex::new(Outcome::default()));
     let trials = records
         .into_iter()
-        .map(|record| trial(record, &known, &outcome, verbose || filtered))
+        .map(|record| trial(record, &ratchet, &outcome, verbose || filtered))
         .collect();
     let conclusion = libtest_mimic::run(&arguments, trials);
     let outcome = std::mem::take(&mut *outcome.lock());
-    summarize(&outcome, &known);
-    let new: Vec<&String> = outcome.passing.difference(&known).collect();
-    if update && !filtered && !new.is_empty() {
-        let all: BTreeSet<&String> = known.union(&outcome.passing).collect();
-        let mut text = String::from("# Records of the CUE corpus that pass; only grows.\n");
-        for id in all {
-            text.push_str(id);
-            text.push('\n');
-        }
-        if let Err(error) = std::fs::write(&ratchet, text) {
-            eprintln!("cannot write {}: {error}", ratchet.display());
+    match ratchet.learn(&outcome.passing, filtered) {
+        Ok(new) => summarize(&outcome, new),
+        Err(error) => {
+            eprintln!("cannot write the ratchet: {error}");
             return ExitCode::FAILURE;
         }
-        println!("ratchet: {} ids added", new.len());
     }
     if conclusion.has_failed() { ExitCode::FAILURE } else { ExitCode::SUCCESS }
 }
@@ -105,15 +93,10 @@ fn load(workspace: &Path) -> Option<Vec<Json>> {
     (!records.is_empty()).then_some(records)
 }
 
-fn trial(
-    record: Json,
-    known: &BTreeSet<String>,
-    outcome: &Arc<Mutex<Outcome>>,
-    verbose: bool,
-) -> Trial {
+fn trial(record: Json, ratchet: &Ratchet, outcome: &Arc<Mutex<Outcome>>, verbose: bool) -> Trial {
     let id = record.str("id").unwrap_or_default().to_owned();
     let stress = record.str("category") == Some("stress");
-    let must_pass = stress || known.contains(&id);
+    let must_pass = stress || ratchet.requires(&id);
     let outcome = Arc::clone(outcome);
     Trial::test(id.clone(), move || {
         if std::env::var_os("TRACE").is_some() {
@@ -214,7 +197,7 @@ fn processor_time() -> Option<Duration> {
     Some(Duration::from_nanos(text.split(' ').next()?.parse().ok()?))
 }
 
-fn summarize(outcome: &Outcome, known: &BTreeSet<String>) {
+fn summarize(outcome: &Outcome, new: usize) {
     println!("{:<16} {:>11} {:>9}", "category", "whole", "share");
     let mut total = Tally::default();
     for (category, tally) in &outcome.categories {
@@ -224,12 +207,7 @@ fn summarize(outcome: &Outcome, known: &BTreeSet<String>) {
         print(category, tally);
     }
     print("total", &total);
-    let new = outcome.passing.difference(known).count();
-    println!(
-        "{} known to pass, {new} pass beyond the ratchet, {} do not pass",
-        known.len(),
-        total.of - total.whole
-    );
+    println!("{new} pass beyond the ratchet, {} do not pass", total.of - total.whole);
 }
 
 #[allow(clippy::cast_precision_loss, reason = "counts of records")]

@@ -6,9 +6,11 @@
 
 #![allow(clippy::expect_used, clippy::print_stdout, reason = "a benchmark reports and may fail")]
 
+#[path = "../tests/builtin/mod.rs"]
+mod builtin;
+
 use std::collections::HashMap;
 use std::num::NonZeroUsize;
-use std::path::Path;
 use std::sync::OnceLock;
 
 use divan::{AllocProfiler, Bencher, black_box};
@@ -78,17 +80,10 @@ fn definition(kind: Kind, name: &str) -> &'static Definition {
 fn definitions() -> &'static HashMap<(Kind, String), Definition> {
     static ALL: OnceLock<HashMap<(Kind, String), Definition>> = OnceLock::new();
     ALL.get_or_init(|| {
-        let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../charts/vela-core/definitions");
-        let mut all = HashMap::new();
-        for folder in ["component", "trait"] {
-            for entry in std::fs::read_dir(root.join(folder)).expect("a folder").flatten() {
-                let text = std::fs::read_to_string(entry.path()).expect("a definition");
-                let object = vela_render::file::load("definition", &text).expect("a definition");
-                let definition = Definition::from_object(&object).expect("a definition");
-                all.insert((definition.kind, definition.name.clone()), definition);
-            }
-        }
-        all
+        builtin::definitions(&["component", "trait"])
+            .into_iter()
+            .map(|definition| ((definition.kind, definition.name.clone()), definition))
+            .collect()
     })
 }
 

@@ -161,7 +161,9 @@ impl Programs {
     ) -> Result<Arc<Prepared>, Errors> {
         match template {
             Template::Cue(text) => self.text(text, flavour),
-            Template::Terraform(_) | Template::None => self.text(&Arc::from(""), flavour),
+            Template::Terraform(_) | Template::Retired(_) | Template::None => {
+                self.text(&Arc::from(""), flavour)
+            }
         }
     }
 

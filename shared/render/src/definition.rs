@@ -105,6 +105,8 @@ pub enum Template {
     Cue(Arc<str>),
     /// A Terraform module.
     Terraform(Arc<Schematic>),
+    /// A kind of schematic that older releases knew: `helm` or `kube`.
+    Retired(&'static str),
     /// Nothing: an empty template.
     #[default]
     None,
@@ -116,7 +118,7 @@ impl Template {
     pub fn text(&self) -> &str {
         match self {
             Self::Cue(text) => text,
-            Self::Terraform(_) | Self::None => "",
+            Self::Terraform(_) | Self::Retired(_) | Self::None => "",
         }
     }
 }
@@ -173,6 +175,13 @@ fn flag(spec: &Json, pointer: &str) -> bool {
     spec.pointer(pointer).and_then(Json::as_bool).unwrap_or_default()
 }
 
+/// The kind of schematic that is there no more, if that is what the definition has.
+fn retired(spec: &Json) -> Option<&'static str> {
+    let has =
+        |kind: &&str| spec.pointer(&format!("/schematic/{kind}")).is_some_and(Json::is_object);
+    ["helm", "kube"].into_iter().find(has)
+}
+
 impl Definition {
     /// Reads a stored object of any definition kind.
     #[must_use]
@@ -205,7 +214,10 @@ impl Definition {
             Some(template) => Template::Cue(template),
             None => match spec.pointer("/schematic/terraform").filter(|t| !t.is_null()) {
                 Some(module) => Template::Terraform(Arc::new(Schematic::from_json(module))),
-                None => text(spec, "/extension/template").map_or(Template::None, Template::Cue),
+                None => match text(spec, "/extension/template") {
+                    Some(template) => Template::Cue(template),
+                    None => retired(spec).map_or(Template::None, Template::Retired),
+                },
             },
         };
         Self {

@@ -14,6 +14,7 @@ pub mod patch;
 pub mod schema;
 pub mod term;
 pub mod terraform;
+pub mod transform;
 
 mod cache;
 mod check;

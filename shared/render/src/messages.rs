@@ -119,6 +119,8 @@ pub(crate) enum Subject<'a> {
     Workload(&'a str),
     /// A trait, by type.
     Trait(&'a str),
+    /// An application-scoped policy, by name.
+    Policy(&'a str),
 }
 
 impl Display for Subject<'_> {
@@ -126,6 +128,7 @@ impl Display for Subject<'_> {
         match self {
             Self::Workload(name) => write!(f, "workload {name}"),
             Self::Trait(name) => write!(f, "trait {name}"),
+            Self::Policy(name) => write!(f, "policy {name}"),
         }
     }
 }
@@ -210,6 +213,18 @@ pub(crate) fn not_an_object_value(found: &str) -> String {
 
 pub(crate) fn no_output() -> String {
     "field not found: output".to_owned()
+}
+
+pub(crate) fn without_template(definition: &str) -> String {
+    format!(
+        "definition {definition} has no template: neither spec.schematic.cue nor spec.schematic.terraform is there"
+    )
+}
+
+pub(crate) fn retired_schematic(schematic: &str, definition: &str) -> String {
+    format!(
+        "spec.schematic.{schematic} of definition {definition} is no longer supported: write spec.schematic.cue (for a chart, use the component helmchart)"
+    )
 }
 
 pub(crate) fn into_context(at: &str, gap: Option<&crate::term::Incomplete>) -> String {
@@ -368,4 +383,27 @@ pub(crate) fn undeclared_parameter(component: &str, key: &str, nearest: Option<&
 
 pub(crate) fn invalid_outputs(kind: &str, why: &dyn Display) -> String {
     format!("invalid outputs of trait {kind}: {why}")
+}
+
+pub(crate) fn explicit_policy(name: &str, why: &dyn Display) -> String {
+    format!("failed to render explicit policy {name:?}: {why}")
+}
+
+pub(crate) fn explicit_global(name: &str, kind: &str) -> String {
+    format!(
+        "policy {name:?} is of the global type {kind:?}, which every Application has: take it out of spec.policies"
+    )
+}
+
+pub(crate) fn enabled_no_bool() -> String {
+    "'enabled' field must be of type bool, got a non-bool value".to_owned()
+}
+
+pub(crate) fn output_not_allowed(key: &str, permitted: &[&str]) -> String {
+    format!("output.{key} is not allowed; permitted fields: {}", permitted.join(", "))
+}
+
+pub(crate) fn output_of_policy(path: &str, expected: &str) -> String {
+    let article = if expected == "object" { "an" } else { "a" };
+    format!("{path} must be {article} {expected}")
 }

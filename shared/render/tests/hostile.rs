@@ -8,7 +8,8 @@
     reason = "a test may fail"
 )]
 
-use std::path::Path;
+mod builtin;
+
 use std::sync::OnceLock;
 
 use proptest::prelude::*;
@@ -24,16 +25,9 @@ const STACK: usize = 64 << 20;
 fn templates() -> &'static [String] {
     static ALL: OnceLock<Vec<String>> = OnceLock::new();
     ALL.get_or_init(|| {
-        let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../charts/vela-core/definitions");
-        let mut all = Vec::new();
-        for folder in ["component", "trait"] {
-            for entry in std::fs::read_dir(root.join(folder)).expect("a folder").flatten() {
-                let text = std::fs::read_to_string(entry.path()).expect("a definition");
-                let object = vela_render::file::load("definition", &text).expect("a definition");
-                let template = object.pointer("/spec/schematic/cue/template").expect("a template");
-                all.push(template.as_str().expect("text").to_owned());
-            }
-        }
+        let all = builtin::definitions(&["component", "trait"]);
+        let mut all: Vec<String> =
+            all.iter().map(|definition| definition.template.text().to_owned()).collect();
         all.sort();
         all
     })

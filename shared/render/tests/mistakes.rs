@@ -4,18 +4,18 @@
 #![allow(clippy::expect_used, clippy::unwrap_used, reason = "a test may fail")]
 
 use std::fmt::Write as _;
-use std::path::Path;
 
 use expect_test::{Expect, expect};
 use serde_json::{Value, json};
-use vela_render::{App, Component, Definition, Gates, Renderer, Severity, Trait};
+use vela_render::{
+    App, Component, Definition, Gates, Kind, NoHost, Renderer, Severity, Target, Trait,
+};
+
+mod builtin;
 
 fn definition(kind: &str, name: &str) -> Definition {
-    let path = Path::new(env!("CARGO_MANIFEST_DIR"))
-        .join(format!("../../charts/vela-core/definitions/{kind}/{name}.cue"));
-    let text = std::fs::read_to_string(path).expect("a built-in definition");
-    let object = vela_render::file::load(name, &text).expect("a definition");
-    Definition::from_object(&object).expect("a definition")
+    let all = builtin::definitions(&[kind]);
+    all.into_iter().find(|definition| definition.name == name).expect("a built-in definition")
 }
 
 /// Checks a component with its traits and compares what is said.
@@ -273,4 +273,43 @@ fn two_traits_that_want_different_things() {
             sidecar : evaluate template trait=sidecar app=web: invalid patch trait sidecar into workload: result check err: spec.template.spec.containers.1.image: conflicting values "b" and "a"
         "#]],
     );
+}
+
+/// What a definition of its own makes of a component.
+fn refused(spec: &Value) -> String {
+    let definition = Definition::from_spec(Kind::Component, "shop", spec);
+    let component = Component {
+        name: "web",
+        kind: "shop",
+        definition: &definition,
+        properties: None,
+        traits: Vec::new(),
+        patch: None,
+    };
+    let app = App { name: "shop".into(), namespace: "prod".into(), ..App::default() };
+    let rendered = Renderer::default().render(&app, &Target::default(), &component, &mut NoHost);
+    rendered.expect_err("refused").message
+}
+
+#[test]
+fn a_schematic_of_older_releases() {
+    let helm = json!({"schematic": {"helm": {"release": {}, "repository": {}}}});
+    expect![[r"
+        evaluate base template app=shop in namespace=prod: spec.schematic.helm of definition shop is no longer supported: write spec.schematic.cue (for a chart, use the component helmchart)"]]
+    .assert_eq(&refused(&helm));
+    let kube = json!({"schematic": {"kube": {"template": {}, "parameters": []}}});
+    expect![[r"
+        evaluate base template app=shop in namespace=prod: spec.schematic.kube of definition shop is no longer supported: write spec.schematic.cue (for a chart, use the component helmchart)"]]
+    .assert_eq(&refused(&kube));
+}
+
+#[test]
+fn no_schematic_at_all() {
+    expect![[r"
+        cannot generate manifests from component web:
+
+        Template errors:
+          definition shop has no template: neither spec.schematic.cue nor spec.schematic.terraform is there
+          field not found: output"]]
+    .assert_eq(&refused(&json!({"workload": {"type": "deployments.apps"}})));
 }

@@ -14,6 +14,9 @@
 )]
 
 mod answers;
+mod builtin;
+#[path = "../../../tests/corpus/ratchet.rs"]
+mod ratchet;
 mod score;
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
@@ -23,6 +26,7 @@ use std::sync::{Arc, OnceLock};
 use answers::{Source, component_from, material, params_from, status_of, traits_from, workspace};
 use libtest_mimic::{Arguments, Failed, FormatSetting, Trial};
 use parking_lot::Mutex;
+use ratchet::Ratchet;
 use serde_json::Value;
 use vela_render::{Definition, Kind};
 
@@ -55,13 +59,7 @@ fn main() -> ExitCode {
         println!("SKIPPED: 0 render records run: the conformance material is absent");
         return ExitCode::SUCCESS;
     }
-    let ratchet = workspace().join("tests/corpus/render.passing");
-    let known: BTreeSet<String> = std::fs::read_to_string(&ratchet)
-        .unwrap_or_default()
-        .lines()
-        .filter(|line| !line.is_empty() && !line.starts_with('#'))
-        .map(str::to_owned)
-        .collect();
+    let ratchet = Ratchet::read(&workspace(), "render", "Rendering records");
     if arguments.format.is_none() && !arguments.list {
         arguments.format = Some(FormatSetting::Terse);
     }
@@ -71,7 +69,7 @@ fn main() -> ExitCode {
     let trials = records
         .into_iter()
         .map(|(file, id, record)| {
-            let must_pass = known.contains(&id);
+            let must_pass = ratchet.requires(&id);
             let outcome = Arc::clone(&outcome);
             Trial::test(id.clone(), move || {
                 let bad = run(&file, &record);
@@ -100,16 +98,8 @@ fn main() -> ExitCode {
     for (file, (good, of)) in tallies {
         println!("{file:<16} {good:5} of {of:5}");
     }
-    let new: Vec<&String> = passing.difference(&known).collect();
-    if std::env::var_os("UPDATE_RATCHET").is_some() && !filtered && !new.is_empty() {
-        let mut text = String::from("# Rendering records that pass; only grows.\n");
-        for id in known.union(&passing) {
-            text.push_str(id);
-            text.push('\n');
-        }
-        std::fs::write(&ratchet, text).expect("the ratchet can be written");
-    }
-    println!("{} records pass that the ratchet does not know", new.len());
+    let new = ratchet.learn(&passing, filtered).expect("the ratchet can be written");
+    println!("{new} records pass that the ratchet does not know");
     if conclusion.has_failed() { ExitCode::FAILURE } else { ExitCode::SUCCESS }
 }
 
@@ -133,19 +123,10 @@ fn is_shipped(record: &Value) -> bool {
 fn own() -> &'static HashMap<(Kind, String), Arc<Definition>> {
     static OWN: OnceLock<HashMap<(Kind, String), Arc<Definition>>> = OnceLock::new();
     OWN.get_or_init(|| {
-        let mut out = HashMap::new();
-        for folder in ["component", "trait"] {
-            let folder = workspace().join("charts/vela-core/definitions").join(folder);
-            for entry in std::fs::read_dir(folder).expect("the definitions are there") {
-                let path = entry.expect("a folder can be read").path();
-                let text = std::fs::read_to_string(&path).expect("a definition is text");
-                let name = path.display().to_string();
-                let object = vela_render::file::load(&name, &text).expect("a definition is good");
-                let definition = Definition::from_object(&object).expect("a definition");
-                out.insert((definition.kind, definition.name.clone()), Arc::new(definition));
-            }
-        }
-        out
+        builtin::definitions(&["component", "trait"])
+            .into_iter()
+            .map(|definition| ((definition.kind, definition.name.clone()), Arc::new(definition)))
+            .collect()
     })
 }
 

@@ -1,35 +1,56 @@
-//! A definition and parameters, both arbitrary: rendering, schema and health answer or refuse
-//! under a budget, whatever they are. The input is a template, a line of `---`, and JSON.
+//! Definitions and parameters, all arbitrary: rendering, admission, schema and health answer or
+//! refuse under a budget, and say the same when asked twice. The input has up to five parts with a
+//! line of `---` between them: the component's template, JSON parameters of component and trait,
+//! the trait's template, a status text, and the JSON context of that. What is absent is the first.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
-use vela_render::{App, Component, Definition, Kind, NoHost, Options, Renderer, Target, Trait};
+use serde_json::{Value, json};
+use vela_render::{
+    App, Component, Definition, Gates, Kind, NoHost, Options, Renderer, Target, Trait, contract,
+};
 
-fuzz_target!(|data: &[u8]| {
-    let Ok(text) = std::str::from_utf8(data) else { return };
-    let (template, parameters) = text.split_once("\n---\n").unwrap_or((text, "{}"));
-    let properties = serde_json::from_str(parameters).ok();
-    let limits = cue::Limits { steps: 100_000, ..cue::Limits::default() };
+fuzz_target!(|text: &str| {
+    let mut parts = text.split("\n---\n");
+    let template = parts.next().unwrap_or_default();
+    let properties: Option<Value> = serde_json::from_str(parts.next().unwrap_or("{}")).ok();
+    let on_top = parts.next().unwrap_or(template);
+    let status = parts.next().unwrap_or(template);
+    let live: Value = parts
+        .next()
+        .and_then(|context| serde_json::from_str(context).ok())
+        .unwrap_or_else(|| json!({ "name": "c" }));
+    let limits = cue::Limits { steps: 100_000, depth: 200, ..cue::Limits::default() };
     let renderer = Renderer::new(Options { limits, ..Options::default() });
-    let spec = serde_json::json!({
-        "schematic": { "cue": { "template": template } },
-        "status": { "customStatus": template, "healthPolicy": template, "details": template },
-    });
-    let component = Definition::from_spec(Kind::Component, "x", &spec);
-    let as_trait = Definition::from_spec(Kind::Trait, "x", &spec);
-    let traits =
-        vec![Trait { kind: "x", definition: &as_trait, properties: properties.as_ref() }];
+    let spec = |template: &str| {
+        json!({
+            "schematic": { "cue": { "template": template } },
+            "status": { "customStatus": status, "healthPolicy": status, "details": status },
+        })
+    };
+    let definition = Definition::from_spec(Kind::Component, "x", &spec(template));
+    let as_trait = Definition::from_spec(Kind::Trait, "y", &spec(on_top));
     let component = Component {
         name: "c",
         kind: "x",
-        definition: &component,
+        definition: &definition,
         properties: properties.as_ref(),
-        traits,
+        traits: vec![Trait { kind: "y", definition: &as_trait, properties: properties.as_ref() }],
         patch: None,
     };
-    let _ = renderer.render(&App::default(), &Target::default(), &component, &mut NoHost);
-    let _ = renderer.check(&App::default(), &component, &vela_render::Gates::default());
-    let _ = renderer.schema(component.definition);
-    let context = serde_json::json!({ "name": "c" });
-    let _ = renderer.health_in(&component.definition.status, &context, properties.as_ref());
+    let app = App::default();
+    let render = || {
+        let mut rendered = renderer.render(&app, &Target::default(), &component, &mut NoHost)?;
+        contract::apply(&mut rendered, &app, "c", "x");
+        Ok::<_, vela_render::RenderError>(format!("{rendered:?}"))
+    };
+    match (render(), render()) {
+        (Ok(once), Ok(twice)) => assert_eq!(once, twice),
+        (Err(once), Err(twice)) => assert_eq!(once.message, twice.message),
+        (once, twice) => panic!("{once:?} and then {twice:?}"),
+    }
+    let _ = renderer.check(&app, &component, &Gates::default());
+    let _ = renderer.schema(&definition);
+    let _ = renderer.schema(&as_trait);
+    let _ = renderer.health_in(&definition.status, &live, properties.as_ref());
 });
