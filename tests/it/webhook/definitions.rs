@@ -1,16 +1,27 @@
 //! Definitions through the running webhook.
 
-use kube::api::{DynamicObject, Patch, PatchParams};
+use kube::Api;
+use kube::api::{ApiResource, DynamicObject, Patch, PatchParams};
+use kube::core::GroupVersionKind;
 use serde_json::{Value, json};
-use vela_tests::deploy::Manifests;
+use vela_tests::deploy::{Manifests, NAMESPACE, RELEASE};
 use vela_tests::fixtures::Space;
 
 /// Server-side apply without effect, as `kubectl apply --server-side --dry-run=server` does it.
 async fn dry_apply(space: &Space, object: &Value) -> kube::Result<DynamicObject> {
     let api =
         space.objects(object["apiVersion"].as_str().unwrap(), object["kind"].as_str().unwrap());
+    dry_apply_as("test", &api, object).await
+}
+
+/// The same by this program, which is what `kubectl` and `helm` tell of themselves.
+async fn dry_apply_as(
+    manager: &str,
+    api: &Api<DynamicObject>,
+    object: &Value,
+) -> kube::Result<DynamicObject> {
     let name = object["metadata"]["name"].as_str().unwrap();
-    let parameters = PatchParams::apply("test").force().dry_run();
+    let parameters = PatchParams::apply(manager).force().dry_run();
     api.patch(name, &parameters, &Patch::Apply(object)).await
 }
 
@@ -54,6 +65,34 @@ async fn a_broken_definition_is_refused_and_a_broken_step_told() {
     }
     let object = definition("WorkflowStepDefinition", "import \"vela/op\"\nx: op.#Log & nowhere");
     dry_apply(&space, &object).await.unwrap();
+}
+
+/// What the release brings passes, whatever state the webhook is in; the same object in the hands of
+/// a person is a definition like any other.
+#[tokio::test]
+async fn a_builtin_definition_is_looked_at_when_it_is_edited_by_hand() {
+    let space = Space::with_programs("by-hand").await;
+    let manifests = Manifests::render(space.cluster().programs(), &[]).unwrap();
+    let kinds = ["ComponentDefinition", "TraitDefinition", "PolicyDefinition"];
+    for kind in kinds {
+        let of_kind = |object: &Value| object["kind"] == kind;
+        let mut object = manifests.definitions().into_iter().find(of_kind).unwrap();
+        object["metadata"]["annotations"]["meta.helm.sh/release-name"] = json!(RELEASE);
+        object["metadata"]["annotations"]["meta.helm.sh/release-namespace"] = json!(NAMESPACE);
+        object["spec"]["schematic"]["cue"]["template"] = json!("output: {a: nowhere.x}");
+        let gvk = GroupVersionKind::gvk("core.oam.dev", "v1beta1", kind);
+        let api: Api<DynamicObject> =
+            Api::namespaced_with(space.client(), NAMESPACE, &ApiResource::from_gvk(&gvk));
+        dry_apply_as("helm", &api, &object).await.unwrap();
+        for person in ["kubectl", "kubectl-edit", "kubectl-client-side-apply"] {
+            let error = dry_apply_as(person, &api, &object).await.unwrap_err().to_string();
+            assert!(error.contains("nowhere"), "{kind} by {person}: {error}");
+        }
+        // In a release's name elsewhere it is nobody's.
+        object["metadata"]["annotations"]["meta.helm.sh/release-name"] = json!("another");
+        let error = dry_apply_as("helm", &api, &object).await.unwrap_err().to_string();
+        assert!(error.contains("nowhere"), "{kind}: {error}");
+    }
 }
 
 #[tokio::test]

@@ -54,14 +54,14 @@ pub(crate) struct Input<'a> {
 }
 
 /// `spec.workflow`.
-#[derive(Debug, Default)]
+#[derive(Debug, Default, PartialEq)]
 pub(crate) struct Workflow<'a> {
     pub(crate) reference: &'a str,
     pub(crate) steps: Vec<Step<'a>>,
 }
 
 /// `steps[]` and `subSteps[]`.
-#[derive(Debug, Default)]
+#[derive(Debug, Default, PartialEq)]
 pub(crate) struct Step<'a> {
     pub(crate) name: &'a str,
     pub(crate) type_: &'a str,

@@ -113,15 +113,19 @@ fn applied(subject: &Subject<'_>, step: &Step<'_>, field: &Field, findings: &mut
     let Some(component) = step.properties.and_then(|properties| properties.get("component")) else {
         return;
     };
-    let field = field.at("properties").at("component").to_string();
+    let field = field.at("properties").at("component");
     let names = || subject.app.components.iter().map(|component| component.name);
     match component.as_str() {
         None => {
+            // Only an input could still make a name of it.
+            let is_hopeless = step.inputs.is_empty()
+                && subject.old.is_none_or(|old| old.workflow != subject.app.workflow);
             let detail = messages::wrong_type("the name of a component", component);
-            findings.warnings.push(messages::warning(&field, &detail));
+            findings.refuse_if(is_hopeless, Rule::Workflow, Reason::Invalid, field, detail);
         }
         Some(name) if !names().any(|known| known == name) => {
             let nearest = vela_serve::nearest(name, names());
+            let field = field.to_string();
             findings.warnings.push(messages::unknown_component(&field, name, nearest));
         }
         Some(_) => {}

@@ -182,6 +182,26 @@ async fn a_component_that_needs_helm_is_refused_unless_it_is_there_already() {
 }
 
 #[tokio::test]
+async fn a_step_that_applies_no_name_is_refused_unless_an_input_may_mend_it() {
+    let server = server();
+    let apply = |inputs: &Value| {
+        let components = json!([{ "name": "a", "type": "worker", "properties": { "image": "x" } }]);
+        let mut body = review(&components);
+        body["request"]["object"]["spec"]["workflow"] = json!({ "steps": [{
+            "name": "s", "type": "apply-component", "properties": { "component": 5 }, "inputs": inputs,
+        }] });
+        body.to_string()
+    };
+    let answer = send(&server, VALIDATE, apply(&Value::Null).into()).await;
+    let cause = &answer["response"]["status"]["details"]["causes"][0];
+    assert_eq!(cause["field"], "spec.workflow.steps[0].properties.component", "{answer}");
+    let inputs = json!([{ "from": "context.name", "parameterKey": "component" }]);
+    let answer = send(&server, VALIDATE, apply(&inputs).into()).await;
+    assert_eq!(answer["response"]["allowed"], true, "{answer}");
+    assert!(answer["response"]["warnings"].to_string().contains("the name of a component"));
+}
+
+#[tokio::test]
 async fn what_is_no_review_is_answered_in_one() {
     let server = server();
     let answer = send(&server, VALIDATE, Body::empty()).await;

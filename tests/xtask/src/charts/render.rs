@@ -14,7 +14,7 @@ use vela_tests::release::{Helm, chart};
 use super::predecessor;
 
 /// Settings that change what is rendered; each must give valid YAML.
-const VARIANTS: [&[&str]; 12] = [
+const VARIANTS: [&[&str]; 13] = [
     &[],
     &["authentication.enabled=true"],
     &["authentication.enabled=false"],
@@ -28,6 +28,7 @@ const VARIANTS: [&[&str]; 12] = [
         "networkPolicy.enabled=true",
         "priorityClass.create=false",
     ],
+    &["webhook.refObjects.rules=null", "multicluster.enabled=true"],
     &["sharding.enabled=true", "sharding.schedulableShards=shard-0"],
     &["controller.podDisruptionBudget.enabled=true", "imageRegistry=registry.example/"],
     &[
@@ -39,12 +40,13 @@ const VARIANTS: [&[&str]; 12] = [
 ];
 
 /// What the schema must not let pass.
-const REFUSED: [&str; 6] = [
+const REFUSED: [&str; 7] = [
     "webhook.replicaCount=0",
     "webhook.replicas=3",
     "webhook.logFormat=xml",
     "networkPolicy.enabled=perhaps",
     "priorityClass.value=high",
+    "webhook.refObjects.rules[0].verbs[0]=update",
     "admissionWebhooks.failurePolicy=Sometimes",
 ];
 
