@@ -16,6 +16,23 @@ use smallvec::smallvec;
 use std::sync::Arc;
 
 /// The packages a program may import: the standard ones and those registered by the host.
+///
+/// ```
+/// use cue::{Limits, Packages, Program};
+///
+/// let mut packages = Packages::std();
+/// packages.register("example/port", "#Port: int & >0 & <65536");
+/// let text = r#"
+///     import "example/port"
+///
+///     listen: port.#Port & 8080
+/// "#;
+/// let program = Program::compile("in.cue", text, &packages)?;
+/// let mut evaluation = program.evaluate(&[], &Limits::default());
+/// let value = evaluation.export(evaluation.root())?;
+/// assert_eq!(value.to_json_text(), r#"{"listen":8080}"#);
+/// # Ok::<(), cue::Errors>(())
+/// ```
 #[derive(Clone, Debug, Default)]
 pub struct Packages {
     host: Vec<(EcoString, EcoString)>,

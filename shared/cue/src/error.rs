@@ -27,7 +27,7 @@ pub enum Class {
 }
 
 impl Class {
-    /// The name in the conformance material's answers.
+    /// The name in words.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
@@ -108,6 +108,26 @@ impl fmt::Display for Error {
 impl std::error::Error for Error {}
 
 /// All errors of one operation; never empty.
+///
+/// ```
+/// use cue::{Class, Limits, Packages, Program, Value};
+///
+/// let text = r#"parameter: pull: "Always" | "IfNotPresent" | "Never""#;
+/// let program = Program::compile("in.cue", text, &Packages::std())?;
+/// let parameter: Value = [("pull", Value::from("Alwys"))].into_iter().collect();
+/// let mut evaluation = program.evaluate(&[("parameter", &parameter)], &Limits::default());
+/// let errors = evaluation.export(evaluation.root()).unwrap_err();
+///
+/// assert_eq!(errors.class(), Class::Eval);
+/// assert_eq!(errors.list()[0].path, ["parameter", "pull"]);
+/// // As the reference says it.
+/// assert!(errors.to_string().starts_with("parameter.pull: 3 errors in empty disjunction:"));
+/// // For people.
+/// let human = errors.human();
+/// assert!(human.contains(r#"expected "Always", "IfNotPresent" or "Never", got "Alwys""#));
+/// assert!(human.contains(r#"did you mean "Always"?"#));
+/// # Ok::<(), cue::Errors>(())
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Errors {
     list: Vec<Error>,

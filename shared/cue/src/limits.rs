@@ -9,6 +9,25 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 /// What one evaluation may cost. The default suits an admission webhook.
+///
+/// ```
+/// use cue::{Class, Limits, Packages, Program};
+///
+/// // Ten billion elements.
+/// let text = r#"
+///     import "list"
+///
+///     n: list.Range(0, 100000, 1)
+///     pairs: [for a in n for b in n {[a, b]}]
+/// "#;
+/// let program = Program::compile("in.cue", text, &Packages::std())?;
+/// let limits = Limits { steps: 200_000, ..Limits::default() };
+/// let mut evaluation = program.evaluate(&[], &limits);
+/// let errors = evaluation.export(evaluation.root()).unwrap_err();
+/// assert_eq!(errors.class(), Class::Limit);
+/// assert_eq!(errors.to_string(), "evaluation takes more steps than allowed");
+/// # Ok::<(), cue::Errors>(())
+/// ```
 #[derive(Clone, Debug)]
 pub struct Limits {
     /// Evaluation steps: conjuncts, iterations, calls, comparisons.

@@ -44,6 +44,18 @@ pub enum Rest {
 
 impl Evaluation {
     /// The form of a node's value, defaults not taken.
+    ///
+    /// ```
+    /// use cue::{Kind, Limits, Packages, Program, Shape};
+    ///
+    /// let program = Program::compile("in.cue", "replicas: *1 | int", &Packages::std())?;
+    /// let mut evaluation = program.evaluate(&[], &Limits::default());
+    /// let replicas = evaluation.lookup(evaluation.root(), "replicas").unwrap();
+    /// let Shape::Any(alternatives) = evaluation.shape(replicas) else { panic!("no choice") };
+    /// assert!(matches!(&alternatives[0], (true, Shape::Data(one)) if one.as_i64() == Some(1)));
+    /// assert!(matches!(&alternatives[1], (false, Shape::Kinds(Kind::INT))));
+    /// # Ok::<(), cue::Errors>(())
+    /// ```
     pub fn shape(&mut self, node: Node) -> Shape {
         self.with(|m| m.shape_of(Vid(node.0)))
     }

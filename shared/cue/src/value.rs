@@ -2,6 +2,7 @@
 
 use crate::decimal::Decimal;
 use crate::kind::Kind;
+use crate::std::json::write_quoted;
 use ecow::EcoString;
 use indexmap::IndexMap;
 use serde::de::{Deserialize, Deserializer, MapAccess, SeqAccess, Visitor};
@@ -12,7 +13,21 @@ use std::sync::Arc;
 /// Fields of a struct, in order.
 pub type Fields = IndexMap<EcoString, Value, rustc_hash::FxBuildHasher>;
 
-/// A concrete value. Structs keep the order of their fields.
+/// A concrete value. Structs keep the order of their fields, numbers all their digits.
+///
+/// ```
+/// use cue::Value;
+///
+/// let value: Value = [("name", Value::from("web")), ("ports", vec![Value::from(80)].into())]
+///     .into_iter()
+///     .collect();
+/// assert_eq!(value.to_json_text(), r#"{"name":"web","ports":[80]}"#);
+/// assert_eq!(value.get("name").and_then(Value::as_str), Some("web"));
+///
+/// let same: Value = serde_json::json!({"ports": [80], "name": "web"}).into();
+/// assert_eq!(value, same);
+/// assert_ne!(Value::from(1), serde_json::json!(1.0).into());
+/// ```
 #[derive(Clone, Debug, Default)]
 pub enum Value {
     /// `null`.
@@ -284,8 +299,8 @@ impl Value {
                 // Writing to a string never fails.
                 let _ = write!(out, "{n}");
             }
-            Self::String(s) => write_json_string(s, out),
-            Self::Bytes(b) => write_json_string(&base64_text(b), out),
+            Self::String(s) => write_quoted(s, false, out),
+            Self::Bytes(b) => write_quoted(&base64_text(b), false, out),
             Self::List(l) => {
                 out.push('[');
                 for (i, v) in l.iter().enumerate() {
@@ -302,7 +317,7 @@ impl Value {
                     if i > 0 {
                         out.push(',');
                     }
-                    write_json_string(k, out);
+                    write_quoted(k, false, out);
                     out.push(':');
                     v.write_json(out);
                 }
@@ -315,17 +330,6 @@ impl Value {
 fn base64_text(bytes: &[u8]) -> String {
     use base64::Engine as _;
     base64::engine::general_purpose::STANDARD.encode(bytes)
-}
-
-fn write_json_string(s: &str, out: &mut String) {
-    if s.bytes().any(|b| b < b' ' || b == b'"' || b == b'\\') {
-        // serde_json's escaping never fails on a str.
-        out.push_str(&serde_json::Value::from(s).to_string());
-        return;
-    }
-    out.push('"');
-    out.push_str(s);
-    out.push('"');
 }
 
 /// Equality of data: field order does not matter, `1` and `1.0` differ.

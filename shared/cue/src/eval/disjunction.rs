@@ -222,6 +222,15 @@ impl Machine<'_> {
     }
 
     fn product(&mut self, a: &Scalars, b: &Scalars) -> Res<Scalars> {
+        if let [(Val::Top, Mode::Maybe)] = a.as_slice() {
+            // Nothing is known yet: the alternatives as they are.
+            self.steps(b.len())?;
+            let mut out = b.clone();
+            if !out.iter().any(|(_, mode)| *mode == Mode::Default) {
+                out.iter_mut().for_each(|(_, mode)| *mode = Mode::Maybe);
+            }
+            return Ok(out);
+        }
         let mut found: SmallVec<[(Val, Mode, Mode); 4]> = SmallVec::new();
         for (x, mx) in a {
             for (y, my) in b {
@@ -345,6 +354,12 @@ impl Machine<'_> {
                 let mut out = Scalars::with_capacity(alts.len());
                 for alt in alts {
                     let outer = mark(alt.marked, any);
+                    if self.is_literal(alt.expr) {
+                        self.step()?;
+                        let val = self.literal(alt.expr);
+                        self.push_scalar(&mut out, val, outer)?;
+                        continue;
+                    }
                     let Some(mut inner) = self.scalar_alts(alt.expr, env)? else { return Ok(None) };
                     // Without a default of its own left, a term is like one without marks.
                     if !inner.iter().any(|(_, mode)| *mode == Mode::Default) {
@@ -366,13 +381,7 @@ impl Machine<'_> {
                 let (Some(a), Some(b)) = (a?, b?) else { return Ok(None) };
                 self.product(&a, &b).map(Some)
             }
-            Expr::Null
-            | Expr::Bool(_)
-            | Expr::Int(_)
-            | Expr::Num(_)
-            | Expr::Str(_)
-            | Expr::Bytes(_)
-            | Expr::Kind(_) => Ok(Some(smallvec![(self.literal(e), Mode::Maybe)])),
+            _ if self.is_literal(e) => Ok(Some(smallvec![(self.literal(e), Mode::Maybe)])),
             Expr::Top
             | Expr::Bottom
             | Expr::Struct(_)

@@ -70,6 +70,11 @@ impl Machine<'_> {
         self.s.budget.steps(1).map_err(|limit| self.limit(limit))
     }
 
+    /// Counts so many steps at once.
+    pub(crate) fn steps(&mut self, n: usize) -> Res<()> {
+        self.s.budget.steps(n as u64).map_err(|limit| self.limit(limit))
+    }
+
     /// Enters one level of nested evaluation.
     #[inline]
     pub(crate) fn enter(&mut self) -> Res<()> {

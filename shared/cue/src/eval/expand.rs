@@ -212,7 +212,7 @@ impl Machine<'_> {
 
     fn is_scalar_conj(&self, conj: Conj) -> bool {
         match conj.src {
-            Src::Expr(e) => self.ir.is_literal(e) || matches!(self.ir.expr(e), Expr::Kind(_)),
+            Src::Expr(e) => self.is_literal(e),
             Src::Data(d) => matches!(self.s.data[d.idx()], Data::Val(_)),
             Src::Val(_) => true,
             Src::Node(_) => false,
@@ -517,6 +517,11 @@ impl Machine<'_> {
             None if again => {}
             None => self.extra(v).disjs.push(occurrence),
         }
+    }
+
+    /// Whether an expression is a scalar or the name of a type.
+    pub(crate) fn is_literal(&self, e: ExprId) -> bool {
+        self.ir.is_literal(e) || matches!(self.ir.expr(e), Expr::Kind(_))
     }
 
     pub(crate) fn literal(&self, e: ExprId) -> Val {

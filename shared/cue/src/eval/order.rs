@@ -53,6 +53,9 @@ impl Machine<'_> {
             // What has dynamic fields is gathered at the end.
             self.compare_places(a.place, b.place).then(a.dynamic.cmp(&b.dynamic))
         });
+        if let Some(order) = chain(&literals, arcs.len()) {
+            return order.into_iter().map(|i| arcs[i]).collect();
+        }
         let edges = self.edges(&literals, arcs.len());
         let order = sorted(&edges, |i| self.name_of(arcs[i].0));
         order.into_iter().map(|i| arcs[i]).collect()
@@ -110,6 +113,8 @@ impl Machine<'_> {
         let mut found: BTreeMap<(u32, bool), Literal> = BTreeMap::new();
         let mut conjs: Vec<(Conj, (u32, bool))> = Vec::new();
         let mut known = FxHashMap::default();
+        // Neighbours come from the same frame.
+        let mut last = None;
         for (index, &(label, w)) in arcs.iter().enumerate() {
             if label.is_let() {
                 continue;
@@ -133,11 +138,12 @@ impl Machine<'_> {
                         // A field may be given by several declarations of one literal.
                         let dynamic = !fields.iter().any(|f| f.value == e);
                         let apart = dynamic && bodies.contains(&id);
-                        (
-                            (self.first_like(conj.env, v, &mut known), apart),
-                            Some(id),
-                            self.ir.pos[e.idx()].0.start,
-                        )
+                        let first = match last {
+                            Some((env, first)) if env == conj.env => first,
+                            _ => self.first_like(conj.env, v, &mut known),
+                        };
+                        last = Some((conj.env, first));
+                        ((first, apart), Some(id), self.ir.pos[e.idx()].0.start)
                     }
                 };
                 let literal = found.entry(key).or_insert_with(|| Literal {
@@ -390,18 +396,40 @@ fn same_file(a: Place, b: Place) -> bool {
     file(a) == file(b)
 }
 
+/// The order of literals that stand one after the other in one file, if they have all fields: then
+/// each field comes where it is met first, and there is nothing to sort.
+fn chain(literals: &[Literal], n: usize) -> Option<Vec<usize>> {
+    let apart = literals.windows(2).all(|pair| match pair {
+        [a, b] => same_file(a.place, b.place) && (a.place != b.place || b.dynamic),
+        _ => true,
+    });
+    let plain = |literal: &Literal| !literal.explicit && literal.place != Place::Unknown;
+    if !apart || !literals.iter().all(plain) {
+        return None;
+    }
+    order_of_all(literals.iter().flat_map(|literal| &literal.fields), n)
+}
+
+/// Fields in the order in which they come first, if all come.
+fn order_of_all<'a>(
+    fields: impl Iterator<Item = &'a (u32, usize)>,
+    n: usize,
+) -> Option<Vec<usize>> {
+    let mut seen = vec![false; n];
+    let mut order = Vec::with_capacity(n);
+    for &(_, field) in fields {
+        if !seen[field] {
+            seen[field] = true;
+            order.push(field);
+        }
+    }
+    (order.len() == n).then_some(order)
+}
+
 impl Literal {
     /// Its order, if it has all fields.
     fn order_of_all(&self, n: usize) -> Option<Vec<usize>> {
-        let mut seen = vec![false; n];
-        let mut order = Vec::with_capacity(n);
-        for &(_, field) in &self.fields {
-            if !seen[field] {
-                seen[field] = true;
-                order.push(field);
-            }
-        }
-        (order.len() == n).then_some(order)
+        order_of_all(self.fields.iter(), n)
     }
 }
 

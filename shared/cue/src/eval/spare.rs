@@ -36,14 +36,14 @@ impl Parts {
         self.fields.pop().unwrap_or_else(|| Vec::with_capacity(8))
     }
 
-    fn take_from(&mut self, vertex: Vertex) {
-        if let Some(mut extra) = vertex.extra
+    fn take_from(&mut self, vertex: &mut Vertex) {
+        if let Some(mut extra) = vertex.extra.take()
             && self.extras.len() < MOST_VERTICES
             && extra.clear()
         {
             self.extras.push(extra);
         }
-        let mut fields = vertex.arcs;
+        let mut fields = std::mem::take(&mut vertex.arcs);
         if (1..=MOST_FIELDS).contains(&fields.capacity()) && self.fields.len() < MOST_VERTICES {
             fields.clear();
             self.fields.push(fields);
@@ -65,9 +65,10 @@ macro_rules! arenas {
                     vertices: std::mem::take(&mut state.vertices),
                     $($name: std::mem::take(&mut state.$name),)*
                 };
-                for vertex in arenas.vertices.drain(..) {
+                for vertex in &mut arenas.vertices {
                     arenas.parts.take_from(vertex);
                 }
+                arenas.vertices.clear();
                 arenas
             }
 

@@ -119,30 +119,38 @@ pub(crate) fn write(
 
 /// A string as Go's encoder writes it without HTML escaping.
 pub(crate) fn write_string(text: &str, out: &mut String) {
+    write_quoted(text, true, out);
+}
+
+/// A string in JSON; the separators of lines that JavaScript does not want in strings are escaped if
+/// wanted, as Go does.
+pub(crate) fn write_quoted(text: &str, separators: bool, out: &mut String) {
     out.push('"');
     let mut done = 0;
-    for (at, c) in text.char_indices() {
-        let escape = match c {
-            '"' => "\\\"",
-            '\\' => "\\\\",
-            '\n' => "\\n",
-            '\r' => "\\r",
-            '\t' => "\\t",
-            '\u{8}' => "\\b",
-            '\u{c}' => "\\f",
-            '\u{2028}' => "\\u2028",
-            '\u{2029}' => "\\u2029",
-            c if c < ' ' => {
-                out.push_str(text.get(done..at).unwrap_or_default());
-                out.push_str(&format!("\\u{:04x}", c as u32));
-                done = at + 1;
-                continue;
-            }
+    // All that is escaped begins with a byte that is no part of another character.
+    for (at, &byte) in text.as_bytes().iter().enumerate() {
+        let (escape, len) = match byte {
+            b'"' => ("\\\"", 1),
+            b'\\' => ("\\\\", 1),
+            b'\n' => ("\\n", 1),
+            b'\r' => ("\\r", 1),
+            b'\t' => ("\\t", 1),
+            8 => ("\\b", 1),
+            12 => ("\\f", 1),
+            0..0x20 => ("", 1),
+            0xe2 if separators => match text.as_bytes().get(at + 1..at + 3) {
+                Some([0x80, 0xa8]) => ("\\u2028", 3),
+                Some([0x80, 0xa9]) => ("\\u2029", 3),
+                _ => continue,
+            },
             _ => continue,
         };
         out.push_str(text.get(done..at).unwrap_or_default());
-        out.push_str(escape);
-        done = at + c.len_utf8();
+        match escape {
+            "" => out.push_str(&format!("\\u{byte:04x}")),
+            escape => out.push_str(escape),
+        }
+        done = at + len;
     }
     out.push_str(text.get(done..).unwrap_or_default());
     out.push('"');
