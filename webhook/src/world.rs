@@ -209,8 +209,8 @@ pub enum Fact {
     Allowed(bool),
     /// How it is served, or that it is not.
     Resource(Option<Resource>),
-    /// No resource has that name; these are the names there are.
-    NoResource(Vec<String>),
+    /// No resource has that name; the nearest that there is.
+    NoResource(Option<String>),
     /// Whether it is there.
     Exists(bool),
     /// The webhook may not read it.

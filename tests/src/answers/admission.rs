@@ -267,9 +267,12 @@ fn know(need: &Need, objects: &Objects) -> Fact {
                 |one: &Resource| one.plural == *name || one.kind.eq_ignore_ascii_case(name);
             match served().find(|one| in_group(one) && is_named(one)) {
                 Some(resource) => Fact::Resource(Some(resource)),
-                None => Fact::NoResource(
-                    served().filter(|one| in_group(one)).map(|one| one.plural).collect(),
-                ),
+                None => {
+                    let names: Vec<String> =
+                        served().filter(|one| in_group(one)).map(|one| one.plural).collect();
+                    let nearest = vela_serve::nearest(name, names.iter().map(String::as_str));
+                    Fact::NoResource(nearest.map(str::to_owned))
+                }
             }
         }
         Need::Exists { kind, namespace, name, .. } => {

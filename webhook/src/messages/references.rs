@@ -81,3 +81,9 @@ pub(crate) fn referred_unchecked(field: &str, referred: &str, why: &str) -> Stri
 pub(crate) fn webhook_may_not_read(resource: &str) -> String {
     format!("the webhook has no right to read {resource} (value webhook.refObjects.rules)")
 }
+
+pub(crate) fn too_many_referred(field: &str, most: usize) -> String {
+    format!(
+        "{field}: from here on it is not checked whether the objects exist, only the first {most} are looked up"
+    )
+}

@@ -18,6 +18,10 @@ use crate::world::{Access, Fact};
 /// The type of such components.
 const TYPE: &str = "ref-objects";
 
+/// How many objects of an Application are looked up. Each may take three requests, and one author
+/// must not keep the API server busy for all others.
+const MOST: usize = 100;
+
 const SELECTOR: [&str; 9] = [
     "apiVersion",
     "kind",
@@ -31,6 +35,7 @@ const SELECTOR: [&str; 9] = [
 ];
 
 pub(crate) fn check(subject: &Subject<'_>, findings: &mut Findings) {
+    let mut looked = 0;
     for (i, component) in subject.app.components.iter().enumerate() {
         if component.type_.split('@').next() != Some(TYPE) {
             continue;
@@ -47,13 +52,15 @@ pub(crate) fn check(subject: &Subject<'_>, findings: &mut Findings) {
             match (key.as_str(), value) {
                 ("objects", Value::Array(objects)) => {
                     for (n, object) in objects.iter().enumerate() {
-                        selector(
-                            subject,
-                            component,
-                            object,
-                            &field.at("objects").index(n),
-                            findings,
-                        );
+                        let field = field.at("objects").index(n);
+                        let Some(map) = form(subject, object, &field, findings) else { continue };
+                        looked += 1;
+                        if looked <= MOST {
+                            Selector::of(subject, component, map, &field).look(findings);
+                        } else if looked == MOST + 1 {
+                            let field = field.to_string();
+                            findings.warnings.push(messages::too_many_referred(&field, MOST));
+                        }
                     }
                 }
                 ("urls", Value::Array(urls)) => {
@@ -78,30 +85,6 @@ pub(crate) fn check(subject: &Subject<'_>, findings: &mut Findings) {
     }
 }
 
-/// One selector: its form, and if that is right, what it selects.
-fn selector(
-    subject: &Subject<'_>,
-    component: &Component<'_>,
-    object: &Value,
-    field: &Field,
-    findings: &mut Findings,
-) {
-    let before = findings.problems.len();
-    match object {
-        Value::Object(map) => {
-            form(subject, map, field, findings);
-            if findings.problems.len() == before {
-                Selector::of(subject, component, map, field).look(findings);
-            }
-        }
-        Value::Null => {}
-        other => {
-            let detail = messages::wrong_type("an object", other);
-            findings.push(Rule::Components, Reason::Invalid, field.clone(), detail);
-        }
-    }
-}
-
 fn text<'a>(map: &'a Map<String, Value>, key: &str) -> &'a str {
     map.get(key).and_then(Value::as_str).unwrap_or_default()
 }
@@ -111,7 +94,23 @@ fn has_labels(map: &Map<String, Value>) -> bool {
     labels.is_some_and(|labels| !labels.is_empty())
 }
 
-fn form(subject: &Subject<'_>, map: &Map<String, Value>, field: &Field, findings: &mut Findings) {
+/// Looks at the form of a selector. It is handed back if there is one and its form is right.
+fn form<'a>(
+    subject: &Subject<'_>,
+    object: &'a Value,
+    field: &Field,
+    findings: &mut Findings,
+) -> Option<&'a Map<String, Value>> {
+    let before = findings.problems.len();
+    let map = match object {
+        Value::Object(map) => map,
+        Value::Null => return None,
+        other => {
+            let detail = messages::wrong_type("an object", other);
+            findings.push(Rule::Components, Reason::Invalid, field.clone(), detail);
+            return None;
+        }
+    };
     let mut push = |reason: Reason, field: Field, detail: String| {
         findings.push(Rule::Components, reason, field, detail);
     };
@@ -149,6 +148,7 @@ fn form(subject: &Subject<'_>, map: &Map<String, Value>, field: &Field, findings
     if scope != Scope::Global && is_remote(text(map, "cluster")) {
         push(Reason::Forbidden, field.at("cluster"), messages::outside_cluster().to_owned());
     }
+    (findings.problems.len() == before).then_some(map)
 }
 
 fn is_remote(cluster: &str) -> bool {
@@ -262,8 +262,8 @@ impl<'a> Selector<'a> {
         let group = text(self.map, "group");
         match world.named(group, resource)? {
             Fact::Resource(found) => found.as_ref(),
-            Fact::NoResource(names) => {
-                let nearest = vela_serve::nearest(resource, names.iter().map(String::as_str));
+            Fact::NoResource(nearest) => {
+                let nearest = nearest.as_deref();
                 let detail = messages::referred_resource_unknown(group, resource, nearest);
                 self.refuse(Reason::NotFound, self.field.at("resource"), detail, findings);
                 None

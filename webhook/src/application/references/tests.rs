@@ -51,7 +51,7 @@ impl Cluster {
             Need::Named { name, .. } => {
                 match all.iter().find(|r| r.plural == *name || r.kind.eq_ignore_ascii_case(name)) {
                     Some(resource) => Fact::Resource(Some(resource.clone())),
-                    None => Fact::NoResource(all.iter().map(|r| r.plural.clone()).collect()),
+                    None => Fact::NoResource(Some("configmaps".to_owned())),
                 }
             }
             Need::Resource { kind, .. } => {
@@ -71,19 +71,28 @@ impl Cluster {
     /// The decision about a component that refers to this, in a new Application or in place of
     /// `old`.
     fn decide(&self, selector: &Value, old: Option<&Value>, annotations: &Value) -> Decision {
+        self.decide_all(std::slice::from_ref(selector), old.map(std::slice::from_ref), annotations)
+    }
+
+    fn decide_all(
+        &self,
+        selectors: &[Value],
+        old: Option<&[Value]>,
+        annotations: &Value,
+    ) -> Decision {
         let engine = Engine::new(self.settings.clone(), true);
         let definition = json!({ "metadata": { "name": "ref-objects" }, "spec": { "schematic":
             { "cue": { "template": "output: {}\nparameter: {objects: [...{}]}" } } } });
         let definition = Definition::new(Kind::Component, &definition).unwrap();
         let mut snapshot = Snapshot::default();
         snapshot.insert(Kind::Component, "vela-system", "ref-objects", definition.into());
-        let app = |selector: &Value, labels: &Value| {
+        let app = |selectors: &[Value], policies: &Value| {
             json!({
                 "apiVersion": "core.oam.dev/v1beta1", "kind": "Application",
                 "metadata": { "name": "a", "namespace": "default", "annotations": annotations },
                 "spec": { "components": [
-                    { "name": "here", "type": "ref-objects", "properties": { "objects": [selector] } },
-                ], "policies": labels },
+                    { "name": "here", "type": "ref-objects", "properties": { "objects": selectors } },
+                ], "policies": policies },
             })
         };
         let review = json!({
@@ -92,7 +101,7 @@ impl Cluster {
                 "uid": "u", "namespace": "default",
                 "operation": if old.is_some() { "UPDATE" } else { "CREATE" },
                 "userInfo": { "username": "dev" },
-                "object": app(selector, &json!([])),
+                "object": app(selectors, &json!([])),
                 "oldObject": old.map(|old| app(old, &Value::Null)),
             },
         });
@@ -219,6 +228,21 @@ fn an_update_looks_hard_only_at_what_it_changes() {
     assert!(update(&gone, &here).starts_with("refused"));
     assert!(update(&gone, &gone).starts_with("warned"));
     assert_eq!(update(&here, &gone), "admitted");
+}
+
+#[test]
+fn an_author_cannot_keep_the_api_server_busy() {
+    let cluster = Cluster::new(&[]);
+    let objects: Vec<Value> = (0..1000)
+        .map(
+            |n| json!({ "resource": "configmap", "namespace": "default", "name": format!("c{n}") }),
+        )
+        .collect();
+    let old = json!({});
+    let decision = cluster.decide_all(&objects, Some(&[old]), &json!({}));
+    assert_eq!(decision.causes.len(), MOST);
+    assert!(decision.warnings.iter().any(|told| told.contains("objects[100]: from here on")));
+    assert!(cluster.asked.borrow().len() < 2 * MOST);
 }
 
 #[test]

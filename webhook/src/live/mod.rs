@@ -74,13 +74,14 @@ impl Live {
     ) -> Vec<(Need, Fact)> {
         futures::stream::iter(needs)
             .map(|need| async move {
-                let answer = self.one(&need);
-                let fact = if need.is_optional() {
-                    tokio::time::timeout_at(patience.into(), answer)
+                let fact = if !need.is_optional() {
+                    self.one(&need).await
+                } else if tokio::time::Instant::now().into_std() < patience {
+                    tokio::time::timeout_at(patience.into(), self.one(&need))
                         .await
                         .unwrap_or_else(|_| Fact::Failed(messages::NO_ANSWER_IN_TIME.to_owned()))
                 } else {
-                    answer.await
+                    Fact::Failed(messages::NO_ANSWER_IN_TIME.to_owned())
                 };
                 (need, fact)
             })
@@ -211,7 +212,9 @@ impl Live {
         match found {
             Ok(resource) => Ok(Fact::Resource(Some(resource))),
             Err(Error::NoSuchKind { .. }) => {
-                Ok(Fact::NoResource(self.discovery.plurals(group).await?))
+                let names = self.discovery.plurals(group).await?;
+                let nearest = vela_serve::nearest(name, names.iter().map(String::as_str));
+                Ok(Fact::NoResource(nearest.map(str::to_owned)))
             }
             Err(error) => Err(error),
         }
@@ -269,3 +272,6 @@ fn is_object_name(name: &str) -> bool {
             .chars()
             .all(|c| c.is_ascii_lowercase() || c.is_ascii_digit() || matches!(c, '-' | '.'))
 }
+
+#[cfg(test)]
+mod tests;
