@@ -4,6 +4,8 @@
 //! the trait's template, a status text, and the JSON context of that. What is absent is the first.
 #![no_main]
 
+use std::sync::OnceLock;
+
 use libfuzzer_sys::fuzz_target;
 use serde_json::{Value, json};
 use vela_render::{
@@ -20,8 +22,12 @@ fuzz_target!(|text: &str| {
         .next()
         .and_then(|context| serde_json::from_str(context).ok())
         .unwrap_or_else(|| json!({ "name": "c" }));
-    let limits = cue::Limits { steps: 100_000, depth: 200, ..cue::Limits::default() };
-    let renderer = Renderer::new(Options { limits, ..Options::default() });
+    // Kept: the packages of providers are compiled once, of the templates next to none.
+    static RENDERER: OnceLock<Renderer> = OnceLock::new();
+    let renderer = RENDERER.get_or_init(|| {
+        let limits = cue::Limits { steps: 100_000, depth: 200, ..cue::Limits::default() };
+        Renderer::new(Options { limits, cache_bytes: 100_000, ..Options::default() })
+    });
     let spec = |template: &str| {
         json!({
             "schematic": { "cue": { "template": template } },
