@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 use parking_lot::Mutex;
-use vela_api::{Application, ApplicationRevision, ResourceTracker};
+use vela_api::{Application, ResourceTracker};
 use vela_apply::ResourceKey;
 use vela_render::{ClusterVersion, Renderer};
 use vela_serve::gates::Gates;
@@ -16,6 +16,7 @@ use crate::definitions::Definitions;
 use crate::events::Recorder;
 use crate::metrics::Metrics;
 use crate::queue::{Key, Queue};
+use crate::revisions::{self, Revision};
 use vela_cluster::Io;
 use vela_cluster::LiveObjects;
 use vela_cluster::Store;
@@ -157,7 +158,9 @@ pub struct Context {
     /// Applications.
     pub apps: Arc<Store<Application>>,
     /// ApplicationRevisions.
-    pub revisions: Arc<Store<ApplicationRevision>>,
+    pub revisions: Arc<Store<Revision>>,
+    /// What they share.
+    pub revision_definitions: Arc<revisions::Definitions>,
     /// ResourceTrackers.
     pub trackers: Arc<Store<ResourceTracker>>,
     /// Definitions and the like.

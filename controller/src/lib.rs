@@ -8,12 +8,15 @@ mod config;
 pub mod context;
 pub mod definition;
 pub mod definitions;
+mod feeds;
 mod guard;
 mod messages;
 mod metrics;
+mod monitor;
 pub mod outside;
 pub mod queue;
 mod registry;
+pub mod revisions;
 #[cfg(test)]
 mod simulation;
 mod start;

@@ -1,26 +1,22 @@
 //! Start and end of the process: probes first, then the connection, the caches, the lease, the workers.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use anyhow::Context as _;
 use futures::FutureExt;
 use jiff::Timestamp;
-use kube::runtime::watcher;
 use parking_lot::Mutex;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 use tracing::info;
 use vela_api::{
-    Application, ApplicationRevision, ComponentDefinition, DefinitionRevision, ObjectMeta, Policy,
-    PolicyDefinition, ResourceTracker, TraitDefinition, Workflow, WorkflowStepDefinition,
-    WorkloadDefinition, names,
+    ComponentDefinition, PolicyDefinition, TraitDefinition, WorkflowStepDefinition, names,
 };
 use vela_cluster::client::{ClientOptions, Timeouts, connect, wait_for_api_server, wait_for_kinds};
 use vela_cluster::lease::{self, Elector, LeaseOptions, Outcome};
-use vela_cluster::watch::{Change, feed};
-use vela_cluster::{Discovery, Io, LiveObjects, Stored};
+use vela_cluster::{Discovery, Io, LiveObjects};
 use vela_render::{ClusterVersion, Options, Renderer};
 use vela_serve::health::Health;
 use vela_serve::metrics::Registry;
@@ -33,8 +29,10 @@ use crate::context::{Context, DefinitionQueues, Settings};
 use crate::definition::{self, Kind};
 use crate::definitions::Definitions;
 use crate::events::{self, Recorder};
+use crate::feeds;
 use crate::guard::{self, Ended};
-use crate::metrics::{Metrics, phase_number, workflow_number};
+use crate::metrics::Metrics;
+use crate::monitor;
 use crate::queue::{Key, Queue};
 use crate::registry;
 
@@ -42,9 +40,6 @@ use crate::registry;
 const QUEUE: usize = 64;
 /// How long the end of the process waits for reconciles under way.
 const DRAIN: Duration = Duration::from_secs(10);
-
-/// Objects in an answer to a list: a page is in memory beside what stays.
-const PAGE: u32 = 200;
 
 /// Our kinds that must be served before work begins.
 const KINDS: [(&str, &str); 9] = [
@@ -102,6 +97,7 @@ pub async fn run(config: Config, stop: CancellationToken) -> anyhow::Result<()> 
         live,
         apps: Arc::default(),
         revisions: Arc::default(),
+        revision_definitions: Arc::default(),
         trackers: Arc::default(),
         definitions: Arc::new(Definitions {
             system_namespace: config.system_namespace.clone(),
@@ -120,9 +116,9 @@ pub async fn run(config: Config, stop: CancellationToken) -> anyhow::Result<()> 
         memories: Mutex::new(HashMap::new()),
         seen_definitions: Mutex::new(HashMap::new()),
     });
-    feeds(&context, &client, &tasks, &end);
+    feeds::start(&context, &client, &tasks, &end);
     tokio::select! {
-        () = all_synced(&context) => {}
+        () = feeds::synced(&context) => {}
         () = stop.cancelled() => return Ok(()),
     }
     synced.pass();
@@ -180,133 +176,6 @@ fn settings(config: &Config, version: &k8s_openapi::apimachinery::pkg::version::
             platform: version.platform.clone(),
         },
     }
-}
-
-/// Managed fields are half of an object and nobody needs them.
-fn trim(metadata: &mut ObjectMeta) {
-    metadata.managed_fields = None;
-    if let Some(annotations) = &mut metadata.annotations {
-        annotations.remove(names::annotation::KUBECTL_LAST_APPLIED);
-    }
-}
-
-/// Starts one watch.
-macro_rules! watch_kind {
-    ($tasks:expr, $end:expr, $client:expr, $store:expr, $kind:ty, $tell:expr) => {{
-        let (client, store, end) = ($client.clone(), Arc::clone(&$store), $end.clone());
-        let tell = $tell;
-        $tasks.spawn(async move {
-            let trimmed = |mut object: $kind| {
-                trim(&mut object.metadata);
-                object
-            };
-            let config = watcher::Config::default().page_size(PAGE);
-            let feed = feed::<$kind, $kind>(client, config, store, trimmed, tell);
-            tokio::select! {
-                () = feed => {}
-                () = end.cancelled() => {}
-            }
-        });
-    }};
-}
-
-/// Starts the watches of our own kinds.
-fn feeds(
-    context: &Arc<Context>,
-    client: &kube::Client,
-    tasks: &TaskTracker,
-    end: &CancellationToken,
-) {
-    let queue = Arc::clone(&context.queue);
-    let definitions = &context.definitions;
-    watch_kind!(tasks, end, client, context.apps, Application, {
-        let queue = Arc::clone(&queue);
-        move |change: Change<Application>| queue.add(change.key)
-    });
-    watch_kind!(tasks, end, client, context.revisions, ApplicationRevision, {
-        let queue = Arc::clone(&queue);
-        move |change: Change<ApplicationRevision>| {
-            // A revision that is gone is made again; the others are our own.
-            if let (Some(old), None) = (change.old, change.new) {
-                old.index().into_iter().for_each(|app| queue.add(app));
-            }
-        }
-    });
-    watch_kind!(tasks, end, client, context.trackers, ResourceTracker, {
-        let queue = Arc::clone(&queue);
-        move |change: Change<ResourceTracker>| {
-            let app = change.new.or(change.old).and_then(|tracker| tracker.index());
-            app.into_iter().for_each(|app| queue.add(app));
-        }
-    });
-    // A definition that came, or was mended, gets waiting Applications going.
-    macro_rules! definition {
-        ($store:ident, $kind:ty $(, $queue:ident)?) => {
-            watch_kind!(tasks, end, client, definitions.$store, $kind, {
-                let context = Arc::downgrade(context);
-                move |_change: Change<$kind>| {
-                    if let Some(context) = context.upgrade() {
-                        $(context.definition_queues.$queue.add(_change.key);)?
-                        wake_waiting(&context);
-                    }
-                }
-            });
-        };
-    }
-    definition!(components, ComponentDefinition, components);
-    definition!(traits, TraitDefinition, traits);
-    definition!(policies, PolicyDefinition, policies);
-    definition!(steps, WorkflowStepDefinition, steps);
-    definition!(workloads, WorkloadDefinition);
-    watch_kind!(tasks, end, client, definitions.revisions, DefinitionRevision, {
-        let queues = context.definition_queues.clone();
-        move |change: Change<DefinitionRevision>| {
-            // A revision that somebody deleted is made again.
-            if let (Some(old), None) = (change.old, change.new)
-                && let Some(definition) = old.index()
-            {
-                match old.spec.definition_type.as_str() {
-                    names::definition_type::COMPONENT => queues.components.add(definition),
-                    names::definition_type::TRAIT => queues.traits.add(definition),
-                    names::definition_type::POLICY => queues.policies.add(definition),
-                    _ => queues.steps.add(definition),
-                }
-            }
-        }
-    });
-    watch_kind!(tasks, end, client, definitions.external_policies, Policy, |_| {});
-    watch_kind!(tasks, end, client, definitions.workflows, Workflow, |_| {});
-}
-
-/// Looks again at Applications that could not be parsed or rendered, and at those that follow their definitions.
-fn wake_waiting(context: &Context) {
-    for app in context.apps.all() {
-        let phase = app.status.phase.as_str();
-        let follows = |map: &BTreeMap<_, _>| map.contains_key(names::annotation::AUTO_UPDATE);
-        if phase == names::phase::RENDERING
-            || phase == names::phase::STARTING
-            || app.metadata.annotations.as_ref().is_some_and(follows)
-        {
-            context.queue.add(app.key());
-        }
-    }
-}
-
-async fn all_synced(context: &Context) {
-    let definitions = &context.definitions;
-    tokio::join!(
-        context.apps.synced(),
-        context.revisions.synced(),
-        context.trackers.synced(),
-        definitions.components.synced(),
-        definitions.traits.synced(),
-        definitions.policies.synced(),
-        definitions.steps.synced(),
-        definitions.workloads.synced(),
-        definitions.revisions.synced(),
-        definitions.external_policies.synced(),
-        definitions.workflows.synced(),
-    );
 }
 
 /// Works while it leads.
@@ -450,7 +319,7 @@ fn work(config: &Config, context: &Arc<Context>, ending: &CancellationToken) -> 
     definitions!(registry::POLICY, PolicyDefinition, policies);
     definitions!(registry::WORKFLOW_STEP, WorkflowStepDefinition, steps);
     if config.controllers.has(registry::MONITOR) {
-        handles.push(tokio::spawn(monitor(Arc::clone(context))));
+        handles.push(tokio::spawn(monitor::run(Arc::clone(context))));
     }
     Workers { handles }
 }
@@ -512,68 +381,5 @@ async fn definitions<T: Kind>(context: Arc<Context>, queue: Arc<Queue>, controll
         }
         metrics.reconciles.with_label_values(&[controller, result]).inc();
         queue.done(key, next);
-    }
-}
-
-/// How often the gauges are counted anew.
-const COUNT_EVERY: Duration = Duration::from_secs(5);
-
-/// The gauges of one Application.
-fn tell_app(metrics: &Metrics, app: &Application) {
-    let name = app.metadata.name.as_deref().unwrap_or_default();
-    let namespace = app.metadata.namespace.as_deref().unwrap_or_default();
-    let labels = [name, namespace];
-    let healthy = application::status::is_healthy(&app.status.services);
-    metrics.app_health.with_label_values(&labels).set(i64::from(healthy));
-    metrics.app_phase.with_label_values(&labels).set(phase_number(&app.status.phase));
-    let workflow = app.status.workflow.as_ref().map(|workflow| workflow.phase.as_str());
-    let number = workflow_number(workflow.unwrap_or_default());
-    metrics.app_workflow.with_label_values(&labels).set(number);
-}
-
-/// Counts Applications and steps by phase.
-async fn monitor(context: Arc<Context>) {
-    loop {
-        let mut phases: BTreeMap<String, i64> =
-            names::phase::ALL.iter().map(|phase| ((*phase).to_owned(), 0)).collect();
-        let mut steps: BTreeMap<(String, String), i64> = BTreeMap::new();
-        for gauge in
-            [&context.metrics.app_health, &context.metrics.app_phase, &context.metrics.app_workflow]
-        {
-            gauge.reset();
-        }
-        for app in context.apps.all() {
-            let phase = if app.status.phase.is_empty() { "-" } else { &app.status.phase };
-            *phases.entry(phase.to_owned()).or_default() += 1;
-            if context.settings.gates.enable_application_status_metrics {
-                tell_app(&context.metrics, &app);
-            }
-            for step in app.status.workflow.iter().flat_map(|workflow| &workflow.steps) {
-                let phase = format!("{}#{}", step.phase, step.reason);
-                *steps.entry((step.type_.clone(), phase)).or_default() += 1;
-            }
-        }
-        for (phase, count) in phases {
-            context.metrics.phases.with_label_values(&[&phase]).set(count);
-        }
-        context.metrics.step_phases.reset();
-        for ((ty, phase), count) in steps {
-            context.metrics.step_phases.with_label_values(&[&ty, &phase]).set(count);
-        }
-        let queues = &context.definition_queues;
-        for (name, queue) in [
-            (registry::APPLICATION, &context.queue),
-            (registry::COMPONENT, &queues.components),
-            (registry::TRAIT, &queues.traits),
-            (registry::POLICY, &queues.policies),
-            (registry::WORKFLOW_STEP, &queues.steps),
-        ] {
-            let depth = i64::try_from(queue.len()).unwrap_or(i64::MAX);
-            context.metrics.depth.with_label_values(&[name]).set(depth);
-        }
-        if context.queue.is_closed() {
-            return;
-        }
-        tokio::time::sleep(COUNT_EVERY).await;
     }
 }

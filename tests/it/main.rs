@@ -10,6 +10,7 @@
 
 mod admission;
 mod application;
+mod calls;
 mod certificates;
 mod charts;
 mod control_plane;

@@ -217,7 +217,7 @@ impl Session<'_> {
         let key = ResourceKey::of(manifest, "");
         let (io, store) = (&*self.ctx.io, &*self.ctx.trackers);
         self.trackers.record_deleted(io, store, &current, &key).await?;
-        io.delete(&Target::of(manifest), "", None, &self.identity).await
+        io.delete(&Target::of(manifest), "", None, &self.identity).await.map(|_| ())
     }
 
     fn admit(&self, manifests: &[Value]) -> Result<(), String> {

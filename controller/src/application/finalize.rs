@@ -12,14 +12,14 @@ use vela_api::Application;
 use vela_api::names::{annotation, finalizer, phase};
 use vela_apply::gc::Scope;
 use vela_apply::plan::PatchKind;
-use vela_cluster::{Identity, IoError, Stored, Target};
+use vela_cluster::{Identity, IoError, Target};
 
 use crate::context::Context;
 use crate::messages;
 use crate::queue::{Key, Next};
 
 use super::dispatch::Session;
-use super::{gc, revision, status};
+use super::{about, gc, revision, status};
 
 /// How long after the last event a deletion is looked at again; watches are faster.
 const LOOK_AGAIN: Duration = Duration::from_secs(3);
@@ -117,18 +117,9 @@ pub async fn delete(
         return Ok(if collected.error.is_some() { Next::Failed } else { Next::After(LOOK_AGAIN) });
     }
     let _time = ctx.metrics.stage("remove-finalizer");
-    let key = Key::new(&*session.owner.namespace, &*session.owner.name);
-    for revision in ctx.revisions.indexed(&key) {
-        let name = revision.metadata.name.as_deref().unwrap_or_default();
-        if revision.metadata.deletion_timestamp.is_none() {
-            gc::delete_revision(session, name).await?;
-        }
-        let holders = revision.metadata.finalizers.as_ref().is_some_and(|f| !f.is_empty());
-        if holders {
-            // Somebody else's finalizer holds a revision: it holds the Application too.
-            return Ok(Next::After(LOOK_AGAIN));
-        }
-        ctx.revisions.remove(&revision.key(), "");
+    if !gc::delete_revisions(session).await? {
+        // Somebody else's finalizer holds a revision: it holds the Application too.
+        return Ok(Next::After(LOOK_AGAIN));
     }
     let left: Vec<_> = app
         .metadata
@@ -144,6 +135,7 @@ pub async fn delete(
         Err(error) if error.is_gone() => {}
         Err(error) => return Err(error),
     }
+    ctx.events.forget(&about(app));
     Ok(Next::Done)
 }
 

@@ -4,15 +4,15 @@
 
 use std::collections::HashMap;
 
+use futures::{FutureExt, StreamExt, stream};
 use serde_json::{Value, json};
-use vela_api::Application;
-use vela_api::names;
+use vela_api::{Application, names};
 use vela_apply::gc::{self, Action, Plan, Scope};
 use vela_apply::plan::PatchKind;
 use vela_apply::policy::Propagation;
 use vela_apply::tracker::{self, Record};
 use vela_apply::{Owner, ResourceKey};
-use vela_cluster::{Identity, IoError, Target};
+use vela_cluster::{Identity, IoError, Removal, Stored, Target};
 
 use crate::queue::Key;
 
@@ -56,13 +56,31 @@ async fn try_collect(
     scope: Scope,
     spared: &[String],
 ) -> Result<Vec<Record>, IoError> {
+    loop {
+        let Some(plan) = decide(session, app, scope, spared).await? else { return Ok(Vec::new()) };
+        let waiting = plan.waiting.clone();
+        let decided_for = (scope != Scope::All).then_some(app.metadata.generation);
+        // What the API server confirmed to be gone may be all that the rest waited for.
+        if !carry_out(session, plan, decided_for).await? {
+            return Ok(waiting);
+        }
+    }
+}
+
+/// What to collect as things are now; `None` if there is nothing to look at.
+async fn decide(
+    session: &Session<'_>,
+    app: &Application,
+    scope: Scope,
+    spared: &[String],
+) -> Result<Option<Plan>, IoError> {
     let current = session.trackers.current(session.run());
     let views = session.trackers.views();
     let is_old = |tracker: &vela_apply::Tracker| {
         tracker.name != current && tracker.role == vela_apply::Role::Versioned
     };
     if scope != Scope::All && !views.iter().any(is_old) {
-        return Ok(Vec::new());
+        return Ok(None);
     }
     // Facts first: the live objects of everything recorded.
     let mut live: HashMap<ResourceKey, Value> = HashMap::new();
@@ -81,7 +99,7 @@ async fn try_collect(
             // Deleting with `--cascade=orphan` asks for the same thing.
             || finalizers.iter().any(|finalizer| finalizer == "orphan")
     };
-    let plan = gc::plan(&gc::Input {
+    Ok(Some(gc::plan(&gc::Input {
         owner: &session.owner,
         trackers: &views,
         current: &current,
@@ -91,11 +109,7 @@ async fn try_collect(
         live: &|key| live.get(key).cloned(),
         spared: &|record| spared.contains(&record.component),
         depends_on: &depends_on,
-    });
-    let waiting = plan.waiting.clone();
-    let decided_for = (scope != Scope::All).then_some(app.metadata.generation);
-    carry_out(session, plan, decided_for).await?;
-    Ok(waiting)
+    })))
 }
 
 /// The components that must outlive `component`: those it depends on, or takes a value from.
@@ -112,34 +126,39 @@ fn dependencies(app: &Application, component: &str) -> Vec<String> {
 }
 
 /// Carries a plan out. With a generation: stops as soon as the spec is a newer one, which may want what the plan deletes.
+/// Returns whether an object is known to be gone that the plan waits for.
 async fn carry_out(
     session: &mut Session<'_>,
     plan: Plan,
     decided_for: Option<Option<i64>>,
-) -> Result<(), IoError> {
+) -> Result<bool, IoError> {
     let (io, store) = (&*session.ctx.io, &*session.ctx.trackers);
     let revision = session.revision.clone();
     session.trackers.record_in_root(io, store, &revision, plan.to_root).await?;
     // The mark comes first: from then on the collection goes on whatever becomes of the spec.
     for name in &plan.marked {
-        session.trackers.mark(io, name).await?;
+        session.trackers.mark(io, store, name).await?;
     }
     // The caches may be behind an edit that wants something back. One look at the truth leaves the time of a request in
     // which that can still happen; what is deleted then is made again by the look at the edit.
     let deletes = plan.actions.iter().any(|action| matches!(action, Action::Delete { .. }));
     if deletes && decided_for.is_some() && !look_at_newest(session).await? {
-        return Ok(());
+        return Ok(false);
     }
+    let width = session.ctx.settings.dispatch_concurrency.max(1);
+    let mut work = Vec::with_capacity(plan.actions.len());
     for action in &plan.actions {
-        if decided_for.is_some_and(|generation| !is_newest(session, generation)) {
-            return Ok(());
-        }
-        act(session, action).await?;
+        work.push(act(session, action, decided_for).boxed());
+    }
+    let acted: Vec<_> = stream::iter(work).buffered(width).collect().await;
+    let acted: Vec<Acted> = acted.into_iter().collect::<Result<_, _>>()?;
+    if acted.contains(&Acted::Outdated) {
+        return Ok(false);
     }
     for name in &plan.finished {
         session.trackers.remove(io, store, name).await?;
     }
-    Ok(())
+    Ok(acted.contains(&Acted::Gone))
 }
 
 /// Reads the Application anew into the cache. Returns whether it is still there.
@@ -167,20 +186,43 @@ fn is_newest(session: &Session<'_>, generation: Option<i64>) -> bool {
     session.ctx.apps.get(&key).is_some_and(|app| app.metadata.generation == generation)
 }
 
-async fn act(session: &Session<'_>, action: &Action) -> Result<(), IoError> {
-    let io = &session.ctx.io;
+/// What came of an action.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Acted {
+    /// The object is gone.
+    Gone,
+    /// It is there, as intended or for the time being.
+    There,
+    /// Nothing was done: the spec is a newer one.
+    Outdated,
+}
+
+async fn act(
+    session: &Session<'_>,
+    action: &Action,
+    decided_for: Option<Option<i64>>,
+) -> Result<Acted, IoError> {
+    if decided_for.is_some_and(|generation| !is_newest(session, generation)) {
+        return Ok(Acted::Outdated);
+    }
     match action {
         Action::Delete { record, uid, propagation } => {
             let propagation = propagation.map(|propagation| match propagation {
                 Propagation::Orphan => "Orphan",
                 Propagation::Cascading => "Background",
             });
-            io.delete(&target(record), uid, propagation, &session.identity).await
+            let (io, identity) = (&session.ctx.io, &session.identity);
+            let removal = io.delete(&target(record), uid, propagation, identity).await?;
+            if !removal.is_done() {
+                return Ok(Acted::There);
+            }
+            session.ctx.live.ended(&record.api_version, &tracker::key_of(record), uid);
+            Ok(Acted::Gone)
         }
         Action::Release { record } => {
             let body = json!({"metadata": {"labels": {
                 names::label::APP_NAME: null, names::label::APP_NAMESPACE: null}}});
-            patch(session, record, &body).await
+            patch(session, record, &body).await.map(|()| Acted::There)
         }
         Action::HandOver { record, shared_by, next } => {
             let labels = match next {
@@ -190,7 +232,7 @@ async fn act(session: &Session<'_>, action: &Action) -> Result<(), IoError> {
             };
             let body = json!({"metadata": {
                 "annotations": {names::annotation::SHARED_BY: shared_by}, "labels": labels}});
-            patch(session, record, &body).await
+            patch(session, record, &body).await.map(|()| Acted::There)
         }
     }
 }
@@ -226,8 +268,7 @@ pub async fn collect_revisions(
     let _time = session.ctx.metrics.stage("gc-app-rev");
     let key = Key::new(&*session.owner.namespace, &*session.owner.name);
     let all = session.ctx.revisions.indexed(&key);
-    let names: Vec<&str> =
-        all.iter().filter_map(|revision| revision.metadata.name.as_deref()).collect();
+    let names: Vec<&str> = all.iter().map(|revision| revision.name()).collect();
     let current = in_use.first().copied().unwrap_or_default();
     for name in revision::surplus(&names, current, limit) {
         if !in_use.contains(&name) {
@@ -237,17 +278,42 @@ pub async fn collect_revisions(
     Ok(())
 }
 
+const API_VERSION: &str = vela_api::V1BETA1;
+const KIND: &str = vela_api::ApplicationRevision::KIND;
+
 /// Deletes one ApplicationRevision.
+async fn delete_revision(session: &Session<'_>, name: &str) -> Result<Removal, IoError> {
+    let namespace = session.owner.namespace.as_str();
+    let target = Target { api_version: API_VERSION, kind: KIND, namespace, name };
+    session.ctx.io.delete(&target, "", None, &Identity::default()).await
+}
+
+/// Deletes all ApplicationRevisions, in one request. Returns whether they are gone: a finalizer may hold one.
 ///
 /// # Errors
 /// The API server's answer.
-pub async fn delete_revision(session: &Session<'_>, name: &str) -> Result<(), IoError> {
-    let namespace = session.owner.namespace.as_str();
-    let target = Target {
-        api_version: vela_api::V1BETA1,
-        kind: vela_api::ApplicationRevision::KIND,
-        namespace,
-        name,
-    };
-    session.ctx.io.delete(&target, "", None, &Identity::default()).await
+pub async fn delete_revisions(session: &Session<'_>) -> Result<bool, IoError> {
+    let ctx = session.ctx;
+    let Owner { namespace, name } = &session.owner;
+    let all = ctx.revisions.indexed(&Key::new(namespace.as_str(), name.as_str()));
+    let left = all.iter().filter(|revision| !revision.deleting);
+    let names: Vec<&str> = left.map(|revision| revision.name()).collect();
+    let mut held = false;
+    match names.as_slice() {
+        [] => {}
+        [one] => held = !delete_revision(session, one).await?.is_done(),
+        _ => {
+            let selector = format!("{}={name}", names::label::APP_NAME);
+            let own = Identity::default();
+            ctx.io.delete_all(API_VERSION, KIND, namespace, &selector, &own).await?;
+        }
+    }
+    for revision in all {
+        if revision.held {
+            held = true;
+        } else if !held {
+            ctx.revisions.remove(&revision.key(), "");
+        }
+    }
+    Ok(!held)
 }

@@ -1,24 +1,39 @@
 //! The stored ApplicationRevisions of one Application: read, and a new one made.
 
+use std::sync::Arc;
+
 use serde_json::Value;
 use vela_api::{AppStatus, Application, ApplicationRevision};
 use vela_cluster::{Identity, IoError};
 
 use crate::context::Context;
 use crate::queue::Key;
+use crate::revisions::Revision;
 
 use super::dispatch::Session;
 use super::revision;
 
-/// The revisions of an Application, expanded.
-pub(super) fn read(ctx: &Context, key: &Key) -> Result<Vec<ApplicationRevision>, String> {
-    let mut all = Vec::new();
-    for stored in ctx.revisions.indexed(key) {
-        let mut revision = ApplicationRevision::clone(&stored);
-        revision.expand().map_err(|error| error.to_string())?;
-        all.push(revision);
+/// The revisions of an Application, as they are kept.
+pub(super) struct History(Vec<Arc<Revision>>);
+
+impl History {
+    pub(super) fn of(ctx: &Context, key: &Key) -> Self {
+        Self(ctx.revisions.indexed(key))
     }
-    Ok(all)
+
+    /// One of them.
+    pub(super) fn open(&self, name: &str) -> Result<Option<ApplicationRevision>, String> {
+        self.0.iter().find(|kept| kept.name() == name).map(|kept| kept.open()).transpose()
+    }
+
+    /// All of them.
+    pub(super) fn open_all(&self) -> Result<Vec<ApplicationRevision>, String> {
+        self.0.iter().map(|kept| kept.open()).collect()
+    }
+
+    fn names(&self) -> impl Iterator<Item = &str> {
+        self.0.iter().map(|kept| kept.name())
+    }
 }
 
 /// Stores a new revision under a number nobody had. Returns its name and hash.
@@ -27,7 +42,7 @@ pub(super) async fn create(
     session: &Session<'_>,
     app: &Application,
     spec: vela_api::revision::ApplicationRevisionSpec,
-    all: &[ApplicationRevision],
+    history: &History,
     status: &AppStatus,
 ) -> Result<(String, String), IoError> {
     let _time = ctx.metrics.stage("apply-apprev");
@@ -35,10 +50,7 @@ pub(super) async fn create(
     let hash = vela_api::hash::application_revision(&spec);
     let latest = status.latest_revision.as_ref().map_or(0, |r| r.revision);
     let views = session.trackers.views();
-    let seen = all
-        .iter()
-        .filter_map(|r| r.metadata.name.as_deref())
-        .chain(views.iter().map(|tracker| tracker.revision.as_str()));
+    let seen = history.names().chain(views.iter().map(|tracker| tracker.revision.as_str()));
     let mut number = revision::next_number(latest, seen);
     let gates = &ctx.settings.gates;
     loop {
@@ -65,6 +77,6 @@ pub(super) async fn create(
 
 pub(super) fn took(ctx: &Context, answer: Value) {
     if let Ok(stored) = serde_json::from_value::<ApplicationRevision>(answer) {
-        let _ = ctx.revisions.put(stored);
+        let _ = ctx.revisions.put(Revision::of(stored, &ctx.revision_definitions));
     }
 }

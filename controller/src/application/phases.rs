@@ -5,7 +5,7 @@ use std::sync::Arc;
 use jiff::Timestamp;
 use vela_api::names::{condition as types, creator, event, label};
 use vela_api::reference::Revision as LatestRevision;
-use vela_api::{AppStatus, Application, ClusterObjectReference};
+use vela_api::{AppStatus, Application, ApplicationRevision, ClusterObjectReference};
 use vela_apply::object;
 use vela_workflow::{convert, generate};
 
@@ -19,6 +19,7 @@ use super::component::{self, Frame};
 use super::dispatch::Session;
 use super::end::{self, End};
 use super::failure::Failed;
+use super::history::History;
 use super::parse::{self, Used};
 use super::resolve::{self, Found};
 use super::revision::{self, Choice};
@@ -36,12 +37,13 @@ pub(super) async fn run(
     now: Timestamp,
 ) -> Outcome<End> {
     let key = Key::new(&*session.owner.namespace, &*session.owner.name);
-    let all = match history::read(ctx, &key) {
-        Ok(all) => all,
+    let history = History::of(ctx, &key);
+    let latest_name = status.latest_revision.as_ref().map(|r| r.name.clone()).unwrap_or_default();
+    let latest = match history.open(&latest_name) {
+        Ok(latest) => latest,
         Err(text) => return Err((status, Failed::revision(text))),
     };
-    let latest_name = status.latest_revision.as_ref().map(|r| r.name.clone()).unwrap_or_default();
-    let latest = all.iter().find(|r| r.metadata.name.as_deref() == Some(&latest_name));
+    let latest = latest.as_ref();
     // A pinned Application is what its revision says, whatever its spec says now.
     let pinned = latest.filter(|revision| {
         !session.publish_version.is_empty()
@@ -81,10 +83,22 @@ pub(super) async fn run(
         },
     };
     let mut objects = spec.referred_objects.clone();
-    let choice = match pinned {
-        Some(_) => Choice::Latest,
-        None => revision::choose(&spec, &session.publish_version, &latest_name, &all, auto_update),
+    let choose = |all: &[ApplicationRevision]| {
+        revision::choose(&spec, &session.publish_version, &latest_name, all, auto_update)
     };
+    let mut choice = match pinned {
+        Some(_) => Choice::Latest,
+        None => choose(latest.map(std::slice::from_ref).unwrap_or_default()),
+    };
+    // The older ones are looked at only if there is something new to the latest.
+    let mut all = Vec::new();
+    if choice != Choice::Latest {
+        all = match history.open_all() {
+            Ok(all) => all,
+            Err(text) => return Err((status, Failed::revision(text))),
+        };
+        choice = choose(&all);
+    }
     let (name, hash, mut used) = match choice {
         Choice::Latest => {
             let Some(latest) = latest else {
@@ -101,7 +115,8 @@ pub(super) async fn run(
             objects = found.map(|r| r.spec.referred_objects.clone()).unwrap_or_default();
             (name, hash, used)
         }
-        Choice::New => match history::create(ctx, session, &subject, spec, &all, &status).await {
+        Choice::New => match history::create(ctx, session, &subject, spec, &history, &status).await
+        {
             Ok((name, hash)) => (name, hash, used),
             Err(error) => {
                 tell_progress(ctx, app, &latest_name, PREPARED.get(..1).unwrap_or_default());

@@ -59,7 +59,7 @@ async fn keep_one(session: &Session<'_>, record: &Record) -> Result<Option<Strin
             .io
             .delete(&target, &live.uid, None, &session.identity)
             .await
-            .map(|()| None)
+            .map(|_| None)
             .map_err(|error| messages::cannot("delete", &error.to_string()));
     }
     let Some(raw) = record.raw.as_ref().map(vela_api::RawExtension::to_value) else {

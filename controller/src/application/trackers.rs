@@ -11,8 +11,7 @@ use vela_apply::plan::PatchKind;
 use vela_apply::tracker::{self, Record, Role, Run, Tracker};
 
 use crate::queue::Key;
-use vela_cluster::{Identity, Io, IoError, Target};
-use vela_cluster::{Store, Stored};
+use vela_cluster::{Identity, Io, IoError, Removal, Store, Stored, Target};
 
 use super::revision::{annotation, label};
 
@@ -417,9 +416,19 @@ impl Trackers {
     ///
     /// # Errors
     /// The API server's answer.
-    pub async fn mark(&mut self, io: &Io, name: &str) -> Result<(), IoError> {
+    pub async fn mark(
+        &mut self,
+        io: &Io,
+        store: &Store<ResourceTracker>,
+        name: &str,
+    ) -> Result<(), IoError> {
         let uid = self.find(name).and_then(|o| o.metadata.uid.clone()).unwrap_or_default();
-        io.delete(&target(name), &uid, None, &Identity::default()).await
+        match io.delete(&target(name), &uid, None, &Identity::default()).await? {
+            Removal::Held(object) => self.took(store, decode(object)?),
+            // Somebody took the finalizer off before: what it holds is in no other place.
+            Removal::Done | Removal::Replaced => {}
+        }
+        Ok(())
     }
 
     /// Lets a tracker go for good.
@@ -436,7 +445,7 @@ impl Trackers {
         let own = Identity::default();
         let target = target(name);
         if object.metadata.deletion_timestamp.is_none() {
-            self.mark(io, name).await?;
+            self.mark(io, store, name).await?;
         }
         let finalizers: Vec<_> = object.metadata.finalizers.unwrap_or_default();
         let left: Vec<_> =

@@ -16,7 +16,7 @@ use parking_lot::Mutex;
 use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
-use vela_api::{Application, ApplicationRevision, ResourceTracker};
+use vela_api::{Application, ResourceTracker};
 use vela_cluster::{Io, LiveObjects, Store, Stored};
 use vela_render::{ClusterVersion, Options, Renderer};
 use vela_serve::metrics::Registry;
@@ -29,6 +29,7 @@ use crate::events::Recorder;
 use crate::metrics::Metrics;
 use crate::outside::egress::Egress;
 use crate::queue::{Key, Next, Queue};
+use crate::revisions::Revision;
 
 use server::{Server, State};
 
@@ -107,6 +108,7 @@ impl World {
             live,
             apps: Arc::default(),
             revisions: Arc::default(),
+            revision_definitions: Arc::default(),
             trackers: Arc::default(),
             definitions: Arc::new(definitions),
             renderer: Arc::clone(&self.renderer),
@@ -145,9 +147,12 @@ impl World {
     /// The caches catch up with the server, except for what watches bring by themselves.
     fn sync(&self, process: &Process) {
         let state = self.server.state.lock();
-        refill::<Application>(&process.context.apps, &state, "applications");
-        refill::<ApplicationRevision>(&process.context.revisions, &state, "applicationrevisions");
-        refill::<ResourceTracker>(&process.context.trackers, &state, "resourcetrackers");
+        let context = &process.context;
+        refill(&context.apps, &state, "applications", |app: Application| app);
+        refill(&context.revisions, &state, "applicationrevisions", |revision| {
+            Revision::of(revision, &context.revision_definitions)
+        });
+        refill(&context.trackers, &state, "resourcetrackers", |tracker: ResourceTracker| tracker);
     }
 
     /// One look at an Application; `None` if the process died.
@@ -234,10 +239,15 @@ impl World {
     }
 }
 
-fn refill<T: Stored + serde::de::DeserializeOwned>(store: &Store<T>, state: &State, plural: &str) {
+fn refill<K: serde::de::DeserializeOwned, T: Stored>(
+    store: &Store<T>,
+    state: &State,
+    plural: &str,
+    keep: impl Fn(K) -> T,
+) {
     store.begin_list();
     for object in state.all(plural) {
-        store.list_item(serde_json::from_value(object.clone()).unwrap());
+        store.list_item(keep(serde_json::from_value(object.clone()).unwrap()));
     }
     let _ = store.end_list();
 }

@@ -227,7 +227,7 @@ impl State {
             {
                 happen(self);
                 if let Some(apps) = self.apps.clone().filter(|_| !self.is_late) {
-                    super::refill(&apps, self, "applications");
+                    super::refill(&apps, self, "applications", |app: Application| app);
                 }
             }
         }

@@ -8,9 +8,12 @@
 //! is about to forget it; then its counter goes up.
 
 use std::collections::HashMap;
+use std::collections::hash_map::RandomState;
+use std::hash::BuildHasher;
 use std::sync::Arc;
 use std::time::Duration;
 
+use futures::future::join_all;
 use k8s_openapi::jiff::Timestamp;
 use parking_lot::Mutex;
 use serde_json::{Value, json};
@@ -25,9 +28,12 @@ use crate::{Error, Identity, Io, Target};
 const MOST_OBJECTS: usize = 8192;
 /// Different events remembered per object: messages may contain anything.
 const MOST_EVENTS: usize = 64;
-/// Events waiting to be written. Beyond it they are dropped: events are best effort, and a
-/// reconcile must never wait for one.
-const MOST_WAITING: usize = 1024;
+/// Events waiting to be written in each lane. Beyond it they are dropped: events are best effort, and
+/// a reconcile must never wait for one.
+const MOST_WAITING: usize = 512;
+/// Events that are written at once, those of one object one after the other: beside a slow API server a single writer
+/// falls behind.
+const LANES: usize = 4;
 /// The API server forgets events after an hour; a persisting Warning is renewed before.
 const RENEW_AFTER: Duration = Duration::from_secs(50 * 60);
 /// The longest message, in characters.
@@ -69,27 +75,28 @@ pub struct About {
 }
 
 /// What makes an event of an object the same event.
-#[derive(Clone, PartialEq, Eq, Hash)]
-struct Key {
+#[derive(Clone, Copy, Hash)]
+struct Key<'a> {
     component: &'static str,
     severity: Severity,
-    reason: String,
-    message: String,
-    once: String,
+    reason: &'a str,
+    message: &'a str,
+    once: &'a str,
 }
 
-/// What was said about one object.
+/// What was said about one object. It is remembered for every Application: events by the hash of their key.
 struct History {
-    said: HashMap<Key, Said>,
+    said: Vec<(u64, Said)>,
     /// Counts the turns between Normal and Warning.
     turn: u64,
     last: Option<Severity>,
     touched: Instant,
 }
 
+#[derive(Clone, Copy)]
 struct Said {
-    /// Name of the Event object.
-    name: String,
+    /// The end of the name of the Event object.
+    suffix: u64,
     count: u32,
     first: Timestamp,
     turn: u64,
@@ -108,32 +115,40 @@ pub struct Write {
 /// Decides what is said, without writing.
 #[derive(Default)]
 struct Memory {
-    objects: HashMap<String, History>,
+    hasher: RandomState,
+    /// By the hash of what says which object it is.
+    objects: HashMap<u64, History>,
 }
 
 impl Memory {
-    #[expect(clippy::needless_pass_by_value, reason = "the key is kept")]
-    fn say(&mut self, about: &About, key: Key, now: Instant, time: Timestamp) -> Option<Write> {
-        if self.objects.len() >= MOST_OBJECTS && !self.objects.contains_key(&id(about)) {
+    fn say(&mut self, about: &About, key: Key<'_>, now: Instant, time: Timestamp) -> Option<Write> {
+        let object = self.id(about);
+        if self.objects.len() >= MOST_OBJECTS && !self.objects.contains_key(&object) {
             self.forget_silent();
         }
-        let history = self.objects.entry(id(about)).or_insert_with(|| History {
-            said: HashMap::new(),
+        let hash = self.hasher.hash_one(key);
+        let history = self.objects.entry(object).or_insert_with(|| History {
+            said: Vec::new(),
             turn: 0,
             last: None,
             touched: now,
         });
         history.touched = now;
         let severity = key.severity;
-        if let Some(said) = history.said.get(&key) {
+        let known = history.said.iter().position(|(known, _)| *known == hash);
+        let known = known.map(|index| history.said.swap_remove(index).1);
+        let is_news = known.is_none_or(|said| {
             let fading = severity == Severity::Warning && now - said.at >= RENEW_AFTER;
-            if said.turn == history.turn && !fading {
-                return None;
-            }
-        } else if history.said.len() >= MOST_EVENTS {
-            let oldest = history.said.iter().min_by_key(|(_, said)| said.at);
-            if let Some(oldest) = oldest.map(|(key, _)| key.clone()) {
-                history.said.remove(&oldest);
+            said.turn != history.turn || fading
+        });
+        if let Some(said) = known.filter(|_| !is_news) {
+            history.said.push((hash, said));
+            return None;
+        }
+        if history.said.len() >= MOST_EVENTS {
+            let ages = history.said.iter().enumerate();
+            if let Some((oldest, _)) = ages.min_by_key(|(_, (_, said))| said.at) {
+                history.said.swap_remove(oldest);
             }
         }
         if history.last.is_some_and(|last| last != severity) {
@@ -141,18 +156,20 @@ impl Memory {
         }
         history.last = Some(severity);
         let turn = history.turn;
-        let new = || Said {
-            name: format!("{}.{:016x}", about.name, fastrand::u64(..)),
-            count: 0,
-            first: time,
-            turn,
-            at: now,
-        };
-        let said = history.said.entry(key.clone()).or_insert_with(new);
-        said.turn = turn;
-        said.at = now;
+        let new = Said { suffix: fastrand::u64(..), count: 0, first: time, turn, at: now };
+        let mut said = known.unwrap_or(new);
+        (said.turn, said.at) = (turn, now);
         said.count = said.count.saturating_add(1);
-        Some(Write { event: event(about, &key, said, time), again: said.count > 1 })
+        history.said.push((hash, said));
+        Some(Write { event: event(about, key, said, time), again: said.count > 1 })
+    }
+
+    fn id(&self, about: &About) -> u64 {
+        if about.uid.is_empty() {
+            self.hasher.hash_one((&about.kind, &about.namespace, &about.name))
+        } else {
+            self.hasher.hash_one(&about.uid)
+        }
     }
 
     /// Forgets the half of the objects about which nothing was said for longest.
@@ -166,25 +183,18 @@ impl Memory {
     }
 }
 
-fn id(about: &About) -> String {
-    if about.uid.is_empty() {
-        format!("{}/{}/{}", about.kind, about.namespace, about.name)
-    } else {
-        about.uid.clone()
-    }
-}
-
 fn namespace(about: &About) -> &str {
     if about.namespace.is_empty() { "default" } else { &about.namespace }
 }
 
-fn event(about: &About, key: &Key, said: &Said, time: Timestamp) -> Value {
+fn event(about: &About, key: Key<'_>, said: Said, time: Timestamp) -> Value {
     let seconds = |time: Timestamp| vela_api::condition::seconds(time).0.to_string();
     let message: String = key.message.chars().take(LONGEST_MESSAGE).collect();
     json!({
         "apiVersion": "v1",
         "kind": "Event",
-        "metadata": {"name": said.name, "namespace": namespace(about)},
+        "metadata": {
+            "name": format!("{}.{:016x}", about.name, said.suffix), "namespace": namespace(about)},
         "involvedObject": {
             "apiVersion": about.api_version, "kind": about.kind, "namespace": about.namespace,
             "name": about.name, "uid": about.uid, "resourceVersion": about.version,
@@ -205,9 +215,13 @@ fn event(about: &About, key: &Key, said: &Said, time: Timestamp) -> Value {
 #[derive(Clone)]
 pub struct Recorder {
     memory: Arc<Mutex<Memory>>,
-    queue: mpsc::Sender<Write>,
+    lanes: Arc<[mpsc::Sender<Write>]>,
     component: &'static str,
 }
+
+/// Events that wait to be written.
+#[derive(Debug)]
+pub struct Waiting(Vec<mpsc::Receiver<Write>>);
 
 impl std::fmt::Debug for Recorder {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
@@ -218,9 +232,10 @@ impl std::fmt::Debug for Recorder {
 impl Recorder {
     /// A recorder with the source component tools look for, and what [`write`] writes.
     #[must_use]
-    pub fn new(component: &'static str) -> (Self, mpsc::Receiver<Write>) {
-        let (queue, waiting) = mpsc::channel(MOST_WAITING);
-        (Self { memory: Arc::default(), queue, component }, waiting)
+    pub fn new(component: &'static str) -> (Self, Waiting) {
+        let (lanes, waiting): (Vec<_>, Vec<_>) =
+            std::iter::repeat_with(|| mpsc::channel(MOST_WAITING)).take(LANES).unzip();
+        (Self { memory: Arc::default(), lanes: lanes.into(), component }, Waiting(waiting))
     }
 
     /// The same recorder under another source component.
@@ -232,16 +247,15 @@ impl Recorder {
     /// Tells an event, unless it says nothing new. `once` is what makes an event new beside its
     /// reason and text (for example the revision it is about). Never waits.
     pub fn tell(&self, about: &About, severity: Severity, reason: &str, message: &str, once: &str) {
-        let key = Key {
-            component: self.component,
-            severity,
-            reason: reason.to_owned(),
-            message: message.to_owned(),
-            once: once.to_owned(),
+        let key = Key { component: self.component, severity, reason, message, once };
+        let (write, object) = {
+            let mut memory = self.memory.lock();
+            (memory.say(about, key, Instant::now(), Timestamp::now()), memory.id(about))
         };
-        let write = self.memory.lock().say(about, key, Instant::now(), Timestamp::now());
-        if let Some(write) = write
-            && self.queue.try_send(write).is_err()
+        let lanes = u64::try_from(self.lanes.len()).unwrap_or(1).max(1);
+        let lane = usize::try_from(object % lanes).ok().and_then(|lane| self.lanes.get(lane));
+        if let (Some(write), Some(lane)) = (write, lane)
+            && lane.try_send(write).is_err()
         {
             warn!(kind = about.kind, name = about.name, reason, "too many events, one is dropped");
         }
@@ -249,19 +263,27 @@ impl Recorder {
 
     /// Forgets an object that is gone.
     pub fn forget(&self, about: &About) {
-        self.memory.lock().objects.remove(&id(about));
+        let mut memory = self.memory.lock();
+        let object = memory.id(about);
+        memory.objects.remove(&object);
     }
 }
 
 /// Writes events until the recorders are gone.
-pub async fn write(io: Arc<Io>, mut waiting: mpsc::Receiver<Write>) {
-    while let Some(one) = waiting.recv().await {
-        // An event that cannot be written is lost; its cause is in the conditions too. A namespace
-        // that is being deleted takes none.
-        if let Err(error) = write_one(&io, &one).await {
-            debug!(%error, "event not written");
+pub async fn write(io: Arc<Io>, waiting: Waiting) {
+    join_all(waiting.0.into_iter().map(|mut lane| {
+        let io = Arc::clone(&io);
+        async move {
+            while let Some(one) = lane.recv().await {
+                // An event that cannot be written is lost; its cause is in the conditions too. A namespace
+                // that is being deleted takes none.
+                if let Err(error) = write_one(&io, &one).await {
+                    debug!(%error, "event not written");
+                }
+            }
         }
-    }
+    }))
+    .await;
 }
 
 async fn write_one(io: &Io, write: &Write) -> Result<(), Error> {
@@ -301,14 +323,8 @@ mod tests {
         Timestamp::from_second(1_800_000_000).expect("in range")
     }
 
-    fn key(severity: Severity, reason: &str, once: &str) -> Key {
-        Key {
-            component: "Application",
-            severity,
-            reason: reason.to_owned(),
-            message: "message".to_owned(),
-            once: once.to_owned(),
-        }
+    fn key<'a>(severity: Severity, reason: &'a str, once: &'a str) -> Key<'a> {
+        Key { component: "Application", severity, reason, message: "message", once }
     }
 
     struct Talk(Memory, Instant);
@@ -375,7 +391,8 @@ mod tests {
             talk.1 += Duration::from_secs(1);
             assert_eq!(talk.say(Severity::Warning, &format!("R{index}")), Some(1));
         }
-        assert_eq!(talk.0.objects["u1"].said.len(), MOST_EVENTS);
+        let object = talk.0.id(&app());
+        assert_eq!(talk.0.objects[&object].said.len(), MOST_EVENTS);
         for index in 0..2 * MOST_OBJECTS {
             let about = About { uid: format!("v{index}"), ..app() };
             let now = talk.1 + Duration::from_millis(index as u64);

@@ -30,5 +30,5 @@ pub use events::{About, Recorder, Severity};
 pub use impersonate::Identity;
 pub use lease::{Leadership, LeaseOptions};
 pub use objects::{Live, LiveObjects};
-pub use request::{Io, IoError, Target};
+pub use request::{Io, IoError, Removal, Target};
 pub use store::{Key, Stale, Store, Stored};

@@ -236,6 +236,18 @@ impl LiveObjects {
             }
         }
     }
+
+    /// Takes in that the API server confirmed the end of an object.
+    pub fn ended(&self, api_version: &str, key: &ResourceKey, uid: &str) {
+        let group_kind = (group_of(api_version).to_owned(), key.kind.clone());
+        let store = self.kinds.lock().get(&group_kind).cloned();
+        let key = Key::new(&*key.namespace, &*key.name);
+        if let Some(store) = store
+            && store.get(&key).is_some_and(|live| live.uid == uid)
+        {
+            store.remove(&key, "");
+        }
+    }
 }
 
 async fn feed(

@@ -45,10 +45,46 @@ impl<'a> Target<'a> {
     }
 }
 
+/// What became of an object that was to go.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Removal {
+    /// It is gone: the API server said so, or had none.
+    Done,
+    /// It is gone, but another object has its name now.
+    Replaced,
+    /// Something holds it. The object as it is now.
+    Held(Value),
+}
+
+impl Removal {
+    /// What an answer to a DELETE means. A Status names the uid of what is gone; an object that is sent back is there for
+    /// as long as a finalizer or a grace period holds it.
+    fn of(answer: Value) -> Self {
+        let is_status = kind(&answer) == "Status" && api_version(&answer) == "v1";
+        let is_done = if is_status {
+            answer.pointer("/details/uid").is_some()
+        } else {
+            let holders = ["/metadata/finalizers", "/spec/finalizers"];
+            let held = |at: &str| answer.pointer(at).and_then(Value::as_array).map_or(0, Vec::len);
+            let grace = answer.pointer("/metadata/deletionGracePeriodSeconds");
+            answer.get("metadata").is_some()
+                && holders.iter().all(|at| held(at) == 0)
+                && grace.and_then(Value::as_i64).unwrap_or(0) == 0
+        };
+        if is_done { Self::Done } else { Self::Held(answer) }
+    }
+
+    /// Whether nothing of that name is there.
+    #[must_use]
+    pub fn is_done(&self) -> bool {
+        matches!(self, Self::Done)
+    }
+}
+
 /// One request that ended.
 #[derive(Debug, Clone, Copy)]
 pub struct Observation<'a> {
-    /// Get, List, Create, Update, Patch, Delete; of the status: StatusUpdate, StatusPatch.
+    /// Get, List, Create, Update, Patch, Delete, DeleteAllOf; of the status: StatusUpdate, StatusPatch.
     pub verb: &'static str,
     /// Kind.
     pub kind: &'a str,
@@ -216,7 +252,8 @@ impl Io {
             "apiVersion": "v1", "kind": "DeleteOptions", "propagationPolicy": "Background",
         });
         let body = Some(("application/json", &options));
-        self.send(Method::DELETE, path, body, identity).await.map(|_| ())
+        let request = self.send(Method::DELETE, path, body, identity);
+        self.timed("DeleteAllOf", (api_version, kind), request).await.map(|_| ())
     }
 
     /// GET of a subresource that is text, such as a Pod's log.
@@ -308,10 +345,10 @@ impl Io {
         uid: &str,
         propagation: Option<&str>,
         identity: &Identity,
-    ) -> Result<(), IoError> {
+    ) -> Result<Removal, IoError> {
         let path = match self.path(target, true).await {
             Ok(path) => path,
-            Err(error) if error.is_gone() => return Ok(()),
+            Err(error) if error.is_gone() => return Ok(Removal::Done),
             Err(error) => return Err(error),
         };
         let preconditions = if uid.is_empty() { Value::Null } else { json!({ "uid": uid }) };
@@ -322,9 +359,9 @@ impl Io {
         let body = Some(("application/json", &options));
         let request = self.send(Method::DELETE, path, body, identity);
         match self.timed("Delete", (target.api_version, target.kind), request).await {
-            // Another object has the name now: the one that was to go is gone.
-            Err(error) if error.is_gone() || (error.is_conflict() && !uid.is_empty()) => Ok(()),
-            other => other.map(|_| ()),
+            Err(error) if error.is_gone() => Ok(Removal::Done),
+            Err(error) if error.is_conflict() && !uid.is_empty() => Ok(Removal::Replaced),
+            other => other.map(Removal::of),
         }
     }
 }
@@ -453,9 +490,12 @@ mod tests {
         let (io, seen) = io();
         let own = Identity::own();
         let background = Some("Background");
-        io.delete(&config_map("x"), "u1", background, &own).await.expect("deleted");
-        io.delete(&config_map("gone"), "u1", background, &own).await.expect("gone already");
-        io.delete(&config_map("newer"), "u1", background, &own).await.expect("another object");
+        for (name, removal) in
+            [("x", Removal::Done), ("gone", Removal::Done), ("newer", Removal::Replaced)]
+        {
+            let done = io.delete(&config_map(name), "u1", background, &own).await;
+            assert_eq!(done.expect("deleted"), removal, "{name}");
+        }
         let error = io.delete(&config_map("newer"), "", None, &own).await.expect_err("a conflict");
         assert!(error.is_conflict());
         let body = json!({
@@ -465,6 +505,28 @@ mod tests {
         assert_eq!(seen.lock()[1].body, body);
         let unknown = Target { api_version: "v1", kind: "Nothing", namespace: "a", name: "x" };
         io.delete(&unknown, "", None, &own).await.expect("not served, so no objects");
+    }
+
+    #[test]
+    fn what_an_answer_to_a_delete_means() {
+        let status = |details: Value| json!({"kind": "Status", "apiVersion": "v1", "status": "Success", "details": details});
+        let object = |metadata: Value, spec: Value| json!({"kind": "Any", "apiVersion": "v1", "metadata": metadata, "spec": spec});
+        let since = "2026-01-01T00:00:00Z";
+        for (answer, done) in [
+            (status(json!({"name": "x", "uid": "u1"})), true),
+            // Not every server behind the aggregation layer says what it did.
+            (status(json!({"name": "x"})), false),
+            (Value::Null, false),
+            (object(json!({"name": "x"}), json!({})), true),
+            (object(json!({"deletionTimestamp": since, "finalizers": []}), json!({})), true),
+            (object(json!({"deletionTimestamp": since, "finalizers": ["f"]}), json!({})), false),
+            (object(json!({"deletionGracePeriodSeconds": 30}), json!({})), false),
+            (object(json!({"deletionGracePeriodSeconds": 0}), json!({})), true),
+            // A namespace.
+            (object(json!({"name": "x"}), json!({"finalizers": ["kubernetes"]})), false),
+        ] {
+            assert_eq!(Removal::of(answer.clone()).is_done(), done, "{answer}");
+        }
     }
 
     #[tokio::test]

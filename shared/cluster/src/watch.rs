@@ -42,6 +42,16 @@ pub async fn feed<K, T>(
     let resource = api.resource_url().to_owned();
     let mut events = std::pin::pin!(watcher(api, config).default_backoff());
     let read = |object: Guard<K>| object.open(&resource).map(&trim);
+    // The echo of a write of ours costs nothing more.
+    let is_known = |object: &Guard<K>| {
+        let metadata = object.meta();
+        let key = Key::new(
+            metadata.namespace.as_deref().unwrap_or_default(),
+            metadata.name.as_deref().unwrap_or_default(),
+        );
+        let known = store.get(&key);
+        known.is_some_and(|known| metadata.resource_version.as_deref() == Some(known.version()))
+    };
     while let Some(event) = events.next().await {
         match event {
             Ok(watcher::Event::Init) => store.begin_list(),
@@ -56,6 +66,7 @@ pub async fn feed<K, T>(
                     tell(Change { key, old, new });
                 }
             }
+            Ok(watcher::Event::Apply(object)) if is_known(&object) => {}
             Ok(watcher::Event::Apply(object)) => {
                 let Some(object) = read(object) else { continue };
                 let key = object.key();

@@ -10,6 +10,8 @@
 //! [`Leadership`] is the fence: it says yes only until the renew deadline after the *start* of the
 //! last successful renewal, which is before anybody else may take over.
 
+mod follow;
+
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -211,10 +213,13 @@ impl Observed {
         self.spec().and_then(|spec| spec.holder_identity.as_deref()).unwrap_or_default()
     }
 
-    fn is_valid(&self, now: Instant) -> bool {
+    fn believed_until(&self) -> Instant {
         let seconds = self.spec().and_then(|spec| spec.lease_duration_seconds).unwrap_or(0);
-        let duration = Duration::from_secs(u64::try_from(seconds).unwrap_or(0));
-        now < self.changed + duration
+        self.changed + Duration::from_secs(u64::try_from(seconds).unwrap_or(0))
+    }
+
+    fn is_valid(&self, now: Instant) -> bool {
+        now < self.believed_until()
     }
 
     fn transitions(&self) -> i32 {
@@ -265,9 +270,7 @@ impl Elector {
                 self.lead_from(started);
                 break;
             }
-            // Jitter keeps replicas that started together apart.
-            let factor = 1.0 + fastrand::f64() * JITTER;
-            if stopped_after(self.options.retry_period.mul_f64(factor), stop).await {
+            if self.wait(stop).await {
                 return Outcome::Stopped;
             }
         }
@@ -335,11 +338,9 @@ impl Elector {
             Err(error) if error.is_gone() => return self.create().await,
             Err(error) => return Err(error),
         };
+        self.observe(lease);
+        let Some(seen) = &self.observed else { return Ok(false) };
         let now = Instant::now();
-        let seen = match self.observed.take() {
-            Some(seen) if seen.lease.spec == lease.spec => Observed { lease, ..seen },
-            _ => Observed { lease, changed: now },
-        };
         let (ours, free) = (
             seen.holder() == self.options.identity,
             seen.holder().is_empty() || !seen.is_valid(now),
@@ -348,11 +349,10 @@ impl Elector {
             self.told = seen.holder().to_owned();
             info!(lease = self.options.name, holder = self.told, "current leader");
         }
-        let lease = seen.lease.clone();
-        self.observed = Some(seen);
         if !ours && !free {
             return Ok(false);
         }
+        let lease = seen.lease.clone();
         self.put(lease, ours).await?;
         Ok(true)
     }

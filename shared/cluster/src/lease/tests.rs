@@ -21,6 +21,8 @@ struct Server {
     cut_off: Vec<String>,
     /// Everything is answered with 503.
     down: bool,
+    /// Nobody may watch.
+    blind: bool,
 }
 
 impl Default for Server {
@@ -33,6 +35,7 @@ impl Default for Server {
             conflicts: 0,
             cut_off: Vec::new(),
             down: false,
+            blind: false,
         }
     }
 }
@@ -49,6 +52,10 @@ fn client(server: &Shared, who: &str) -> Client {
             if server.lock().cut_off.contains(&who) {
                 std::future::pending::<()>().await;
             }
+            if parts.uri.query().is_some_and(|query| query.contains("watch=true")) {
+                let text = watched(&server, parts.uri.query().unwrap_or_default()).await;
+                return Ok(Response::new(Body::from(text.into_bytes())));
+            }
             let (code, value) = answer(&mut server.lock(), &who, &parts.method, &bytes);
             Ok::<_, tower::BoxError>(
                 Response::builder().status(code).body(Body::from(serde_json::to_vec(&value)?))?,
@@ -56,6 +63,29 @@ fn client(server: &Shared, who: &str) -> Client {
         }
     });
     Client::new(service, "system")
+}
+
+/// The next change after the version asked for; the connection ends with it.
+async fn watched(server: &Shared, query: &str) -> String {
+    assert!(query.contains("fieldSelector=metadata.name%3Dkubevela"), "{query}");
+    let since = query.split('&').find_map(|pair| pair.strip_prefix("resourceVersion="));
+    let since = since.and_then(|version| version.parse::<u64>().ok()).expect("a version");
+    loop {
+        {
+            let server = server.lock();
+            if server.blind {
+                return r#"{"type":"ERROR","object":{"kind":"Status","code":403,"message":"no","reason":"Forbidden"}}"#.to_owned();
+            }
+            let version = |lease: &Value| {
+                lease["metadata"]["resourceVersion"].as_str().and_then(|text| text.parse().ok())
+            };
+            if let Some(lease) = server.lease.as_ref().filter(|lease| version(lease) > Some(since))
+            {
+                return format!("{}\n", json!({"type": "MODIFIED", "object": lease}));
+            }
+        }
+        sleep(Duration::from_millis(10)).await;
+    }
 }
 
 fn failure(code: u16, reason: &str) -> (u16, Value) {
@@ -161,7 +191,7 @@ async fn a_planned_stop_hands_over_at_once() {
         assert_eq!(released["leaseTransitions"], 0);
     }
     assert!(b.leadership.acquired().await);
-    assert!(before.elapsed() <= Duration::from_secs(5), "{:?}", before.elapsed());
+    assert!(before.elapsed() <= Duration::from_millis(200), "{:?}", before.elapsed());
     let server = server.lock();
     assert_eq!(server.lease.as_ref().expect("a lease")["spec"]["leaseTransitions"], 1);
 }
@@ -177,8 +207,31 @@ async fn a_dead_leader_is_followed_after_its_duration() {
     let died = Instant::now();
     assert!(b.leadership.acquired().await);
     let waited = died.elapsed();
-    assert!(waited > Duration::from_secs(12) && waited < Duration::from_secs(20), "{waited:?}");
+    assert!(waited > Duration::from_secs(12) && waited <= Duration::from_secs(15), "{waited:?}");
     assert_eq!(holder(&server), "b");
+}
+
+/// Who may not watch the Lease asks from time to time, as client-go does.
+#[tokio::test(start_paused = true)]
+async fn without_a_watch_the_lease_is_followed_all_the_same() {
+    let server = Shared::default();
+    server.lock().blind = true;
+    let a = start(&server, "a");
+    assert!(a.leadership.acquired().await);
+    let b = start(&server, "b");
+    pass(10).await;
+    a.stop.cancel();
+    let stopped = Instant::now();
+    assert_eq!(a.task.await.expect("ended"), Outcome::Stopped);
+    assert!(b.leadership.acquired().await);
+    assert!(stopped.elapsed() <= Duration::from_secs(5), "{:?}", stopped.elapsed());
+    let c = start(&server, "c");
+    pass(10).await;
+    b.task.abort();
+    let died = Instant::now();
+    assert!(c.leadership.acquired().await);
+    let waited = died.elapsed();
+    assert!(waited > Duration::from_secs(12) && waited < Duration::from_secs(20), "{waited:?}");
 }
 
 /// The leader cannot reach the API server any more: it must stop writing before another may start.

@@ -1,0 +1,154 @@
+//! What fills the caches of our own kinds, and what a change of an object wakes.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use kube::runtime::watcher;
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
+use vela_api::{
+    Application, ApplicationRevision, ComponentDefinition, DefinitionRevision, ObjectMeta, Policy,
+    PolicyDefinition, ResourceTracker, TraitDefinition, Workflow, WorkflowStepDefinition,
+    WorkloadDefinition, names,
+};
+use vela_cluster::Stored;
+use vela_cluster::watch::{Change, feed};
+
+use crate::context::Context;
+use crate::revisions::Revision;
+
+/// Objects in an answer to a list: a page is in memory beside what stays.
+const PAGE: u32 = 200;
+
+/// Managed fields are half of an object and nobody needs them.
+fn trim(metadata: &mut ObjectMeta) {
+    metadata.managed_fields = None;
+    if let Some(annotations) = &mut metadata.annotations {
+        annotations.remove(names::annotation::KUBECTL_LAST_APPLIED);
+    }
+}
+
+/// Starts one watch; what is kept of an object is the object, or what a function makes of it.
+macro_rules! watch_kind {
+    ($tasks:expr, $end:expr, $client:expr, $store:expr, $kind:ty, $tell:expr) => {
+        watch_kind!($tasks, $end, $client, $store, $kind, |object| object, $tell)
+    };
+    ($tasks:expr, $end:expr, $client:expr, $store:expr, $kind:ty, $keep:expr, $tell:expr) => {{
+        let (client, store, end) = ($client.clone(), Arc::clone(&$store), $end.clone());
+        let (keep, tell) = ($keep, $tell);
+        $tasks.spawn(async move {
+            let trimmed = |mut object: $kind| {
+                trim(&mut object.metadata);
+                keep(object)
+            };
+            let config = watcher::Config::default().page_size(PAGE);
+            let feed = feed::<$kind, _>(client, config, store, trimmed, tell);
+            tokio::select! {
+                () = feed => {}
+                () = end.cancelled() => {}
+            }
+        });
+    }};
+}
+
+/// Starts the watches of our own kinds.
+pub(crate) fn start(
+    context: &Arc<Context>,
+    client: &kube::Client,
+    tasks: &TaskTracker,
+    end: &CancellationToken,
+) {
+    let queue = Arc::clone(&context.queue);
+    let definitions = &context.definitions;
+    watch_kind!(tasks, end, client, context.apps, Application, {
+        let queue = Arc::clone(&queue);
+        move |change: Change<Application>| queue.add(change.key)
+    });
+    let definitions_of = Arc::clone(&context.revision_definitions);
+    let keep = move |revision| Revision::of(revision, &definitions_of);
+    watch_kind!(tasks, end, client, context.revisions, ApplicationRevision, keep, {
+        let queue = Arc::clone(&queue);
+        move |change: Change<Revision>| {
+            // A revision that is gone is made again; the others are our own.
+            if let (Some(old), None) = (change.old, change.new) {
+                old.index().into_iter().for_each(|app| queue.add(app));
+            }
+        }
+    });
+    watch_kind!(tasks, end, client, context.trackers, ResourceTracker, {
+        let queue = Arc::clone(&queue);
+        move |change: Change<ResourceTracker>| {
+            let app = change.new.or(change.old).and_then(|tracker| tracker.index());
+            app.into_iter().for_each(|app| queue.add(app));
+        }
+    });
+    // A definition that came, or was mended, gets waiting Applications going.
+    macro_rules! definition {
+        ($store:ident, $kind:ty $(, $queue:ident)?) => {
+            watch_kind!(tasks, end, client, definitions.$store, $kind, {
+                let context = Arc::downgrade(context);
+                move |_change: Change<$kind>| {
+                    if let Some(context) = context.upgrade() {
+                        $(context.definition_queues.$queue.add(_change.key);)?
+                        wake_waiting(&context);
+                    }
+                }
+            });
+        };
+    }
+    definition!(components, ComponentDefinition, components);
+    definition!(traits, TraitDefinition, traits);
+    definition!(policies, PolicyDefinition, policies);
+    definition!(steps, WorkflowStepDefinition, steps);
+    definition!(workloads, WorkloadDefinition);
+    watch_kind!(tasks, end, client, definitions.revisions, DefinitionRevision, {
+        let queues = context.definition_queues.clone();
+        move |change: Change<DefinitionRevision>| {
+            // A revision that somebody deleted is made again.
+            if let (Some(old), None) = (change.old, change.new)
+                && let Some(definition) = old.index()
+            {
+                match old.spec.definition_type.as_str() {
+                    names::definition_type::COMPONENT => queues.components.add(definition),
+                    names::definition_type::TRAIT => queues.traits.add(definition),
+                    names::definition_type::POLICY => queues.policies.add(definition),
+                    _ => queues.steps.add(definition),
+                }
+            }
+        }
+    });
+    watch_kind!(tasks, end, client, definitions.external_policies, Policy, |_| {});
+    watch_kind!(tasks, end, client, definitions.workflows, Workflow, |_| {});
+}
+
+/// Looks again at Applications that could not be parsed or rendered, and at those that follow their definitions.
+fn wake_waiting(context: &Context) {
+    for app in context.apps.all() {
+        let phase = app.status.phase.as_str();
+        let follows = |map: &BTreeMap<_, _>| map.contains_key(names::annotation::AUTO_UPDATE);
+        if phase == names::phase::RENDERING
+            || phase == names::phase::STARTING
+            || app.metadata.annotations.as_ref().is_some_and(follows)
+        {
+            context.queue.add(app.key());
+        }
+    }
+}
+
+/// Waits until every cache is filled.
+pub(crate) async fn synced(context: &Context) {
+    let definitions = &context.definitions;
+    tokio::join!(
+        context.apps.synced(),
+        context.revisions.synced(),
+        context.trackers.synced(),
+        definitions.components.synced(),
+        definitions.traits.synced(),
+        definitions.policies.synced(),
+        definitions.steps.synced(),
+        definitions.workloads.synced(),
+        definitions.revisions.synced(),
+        definitions.external_policies.synced(),
+        definitions.workflows.synced(),
+    );
+}
