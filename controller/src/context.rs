@@ -17,9 +17,7 @@ use crate::events::Recorder;
 use crate::metrics::Metrics;
 use crate::queue::{Key, Queue};
 use crate::revisions::{self, Revision};
-use vela_cluster::Io;
-use vela_cluster::LiveObjects;
-use vela_cluster::Store;
+use vela_cluster::{Io, LiveObjects, Packed, Store};
 
 /// What flags and gates say, as the reconciles need it.
 #[derive(Debug, Clone)]
@@ -122,6 +120,8 @@ pub struct AppMemory {
     pub context: Option<crate::application::workflow::store::Kept>,
     /// Patches that changed nothing on the server, by hashes of manifest and patch: not sent again.
     pub no_ops: HashMap<ResourceKey, (u64, u64)>,
+    /// The highest number of a revision that turned out to be taken.
+    pub taken_revision: i64,
     /// Events told already for this revision and phase.
     pub told: BTreeMap<&'static str, String>,
 }
@@ -162,7 +162,7 @@ pub struct Context {
     /// What they share.
     pub revision_definitions: Arc<revisions::Definitions>,
     /// ResourceTrackers.
-    pub trackers: Arc<Store<ResourceTracker>>,
+    pub trackers: Arc<Store<Packed<ResourceTracker>>>,
     /// Definitions and the like.
     pub definitions: Arc<Definitions>,
     /// Templates to objects.

@@ -11,8 +11,8 @@ use vela_api::{
     PolicyDefinition, ResourceTracker, TraitDefinition, Workflow, WorkflowStepDefinition,
     WorkloadDefinition, names,
 };
-use vela_cluster::Stored;
 use vela_cluster::watch::{Change, feed};
+use vela_cluster::{Packed, Stored};
 
 use crate::context::Context;
 use crate::revisions::Revision;
@@ -75,9 +75,14 @@ pub(crate) fn start(
             }
         }
     });
-    watch_kind!(tasks, end, client, context.trackers, ResourceTracker, {
+    let keep = |mut tracker: ResourceTracker| {
+        // What cannot be expanded says so when it is read.
+        let _ = tracker.expand();
+        Packed::of(&tracker)
+    };
+    watch_kind!(tasks, end, client, context.trackers, ResourceTracker, keep, {
         let queue = Arc::clone(&queue);
-        move |change: Change<ResourceTracker>| {
+        move |change: Change<Packed<ResourceTracker>>| {
             let app = change.new.or(change.old).and_then(|tracker| tracker.index());
             app.into_iter().for_each(|app| queue.add(app));
         }

@@ -23,7 +23,7 @@ use vela_apply::plan::{self, Options, Write};
 use vela_apply::policy::Stage;
 use vela_apply::tracker::{Run, key_of};
 use vela_apply::{Owner, ResourceKey, ResourcePolicies};
-use vela_cluster::Store;
+use vela_cluster::{Packed, Store};
 use vela_controller::application::parse::{Used, properties};
 use vela_controller::application::revision::{self, Choice};
 use vela_controller::application::trackers::{self, Trackers};
@@ -185,7 +185,7 @@ fn object_problems(
         raw["spec"].as_object_mut().expect("a spec").remove("compression");
         raw["metadata"]["resourceVersion"] = Value::String((index + 1).to_string());
         let tracker: ResourceTracker = serde_json::from_value(raw).expect("a tracker");
-        store.put(tracker).expect("new");
+        store.put(Packed::of(&tracker)).expect("new");
     }
     let who = trackers::Owner {
         name: owner.name.clone(),

@@ -6,6 +6,7 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
+use futures::future::join;
 use futures::{FutureExt, StreamExt, stream};
 use serde_json::Value;
 use vela_api::names;
@@ -19,6 +20,7 @@ use crate::context::Context;
 use crate::messages;
 use vela_cluster::{Identity, IoError, Target};
 
+use super::history::{self, Unstored};
 use super::trackers::Trackers;
 
 /// Longest wait for an object that has to go before it can be made again.
@@ -47,6 +49,10 @@ pub struct Session<'a> {
     pub components: Vec<String>,
     /// The time, RFC 3339.
     pub now: String,
+    /// The revision of this look, while it is not stored: that may go on beside the dry run, nothing is recorded before.
+    pub unstored: Option<Unstored>,
+    /// Why it could not be stored.
+    pub refused: Option<IoError>,
 }
 
 /// What happened to one object.
@@ -88,6 +94,26 @@ impl Session<'_> {
         self.ctx.settings.gates.apply_once || self.policies.is_metadata_only()
     }
 
+    /// Stores the revision of this look, if it is not yet.
+    ///
+    /// # Errors
+    /// The API server's answer, in words; it is kept beside.
+    pub async fn store_revision(&mut self) -> Result<(), String> {
+        let unstored = self.unstored.take();
+        let stored = history::store(self.ctx, unstored).boxed().await;
+        self.revision_stored(stored)
+    }
+
+    fn revision_stored(&mut self, stored: Result<(), IoError>) -> Result<(), String> {
+        if let Err(error) = stored {
+            self.refused = Some(error);
+        }
+        match &self.refused {
+            Some(error) => Err(messages::dispatch_failed(&error.to_string())),
+            None => Ok(()),
+        }
+    }
+
     /// Brings the manifests of one stage of one component to a cluster.
     ///
     /// # Errors
@@ -97,7 +123,11 @@ impl Session<'_> {
         if todo.is_empty() {
             return Ok(());
         }
-        self.try_out(&todo, cluster).await?;
+        let unstored = self.unstored.take();
+        let (tried, stored) =
+            join(self.try_out(&todo, cluster), history::store(self.ctx, unstored).boxed()).await;
+        self.revision_stored(stored)?;
+        tried?;
         self.record(&todo, cluster)
             .await
             .map_err(|error| messages::dispatch_failed(&error.to_string()))?;
@@ -129,7 +159,13 @@ impl Session<'_> {
                 None => plan,
             });
         }
-        self.each(&mut plans, cluster, width, true).await;
+        let unstored = self.unstored.take();
+        let (_, stored) =
+            join(self.each(&mut plans, cluster, width, true), history::store(self.ctx, unstored))
+                .await;
+        if let Err(text) = self.revision_stored(stored) {
+            plans.fill(Err(text));
+        }
         let all: Vec<Value> = plans.iter().flatten().flatten().cloned().collect();
         if !all.is_empty()
             && let Err(error) = self.record(&all, cluster).await

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use serde_json::Value;
 use vela_api::{AppStatus, Application, ApplicationRevision};
-use vela_cluster::{Identity, IoError};
+use vela_cluster::{Identity, IoError, Stored};
 
 use crate::context::Context;
 use crate::queue::Key;
@@ -36,41 +36,62 @@ impl History {
     }
 }
 
-/// Stores a new revision under a number nobody had. Returns its name and hash.
-pub(super) async fn create(
+/// A new revision that is not stored yet.
+#[derive(Debug)]
+pub struct Unstored {
+    /// Its name.
+    pub name: String,
+    /// The hash of its content.
+    pub hash: String,
+    object: ApplicationRevision,
+}
+
+/// Makes a new revision under a number nobody had, as far as is known.
+pub(super) fn prepare(
     ctx: &Context,
     session: &Session<'_>,
     app: &Application,
     spec: vela_api::revision::ApplicationRevisionSpec,
     history: &History,
     status: &AppStatus,
-) -> Result<(String, String), IoError> {
-    let _time = ctx.metrics.stage("apply-apprev");
-    let own = Identity::default();
+) -> Unstored {
     let hash = vela_api::hash::application_revision(&spec);
-    let latest = status.latest_revision.as_ref().map_or(0, |r| r.revision);
+    let key = Key::new(&*session.owner.namespace, &*session.owner.name);
+    let taken = ctx.memory(&key).lock().taken_revision;
+    let latest = status.latest_revision.as_ref().map_or(0, |r| r.revision).max(taken);
     let views = session.trackers.views();
     let seen = history.names().chain(views.iter().map(|tracker| tracker.revision.as_str()));
-    let mut number = revision::next_number(latest, seen);
+    let number = revision::next_number(latest, seen);
+    let name = format!("{}-v{number}", session.owner.name);
+    let mut object = revision::object(app, &name, &hash, spec);
     let gates = &ctx.settings.gates;
-    loop {
-        let name = format!("{}-v{number}", session.owner.name);
-        let mut object = revision::object(app, &name, &hash, spec.clone());
-        if gates.zstd_application_revision {
-            "zstd".clone_into(&mut object.spec.compression.type_);
-        } else if gates.gzip_application_revision {
-            "gzip".clone_into(&mut object.spec.compression.type_);
+    if gates.zstd_application_revision {
+        "zstd".clone_into(&mut object.spec.compression.type_);
+    } else if gates.gzip_application_revision {
+        "gzip".clone_into(&mut object.spec.compression.type_);
+    }
+    Unstored { name, hash, object }
+}
+
+/// Stores a revision. That the name is taken, by somebody else's object or because the cache is behind, is remembered: the
+/// next look takes another number.
+pub(super) async fn store(ctx: &Context, unstored: Option<Unstored>) -> Result<(), IoError> {
+    let Some(Unstored { name, object, .. }) = unstored else { return Ok(()) };
+    let _time = ctx.metrics.stage("apply-apprev");
+    let stored = object.to_stored().map_err(|e| IoError::Transport(e.to_string()))?;
+    let value = serde_json::to_value(stored).map_err(|e| IoError::Transport(e.to_string()))?;
+    match ctx.io.create(&value, false, &Identity::default()).await {
+        Ok(answer) => {
+            took(ctx, answer);
+            Ok(())
         }
-        let stored = object.to_stored().map_err(|e| IoError::Transport(e.to_string()))?;
-        let value = serde_json::to_value(stored).map_err(|e| IoError::Transport(e.to_string()))?;
-        match ctx.io.create(&value, false, &own).await {
-            Ok(answer) => {
-                took(ctx, answer);
-                return Ok((name, hash));
+        Err(error) => {
+            if error.is_already_exists()
+                && let Some(app) = object.index()
+            {
+                ctx.memory(&app).lock().taken_revision = revision::number(&name);
             }
-            // Somebody else's object has the name, or the cache is behind: the next number is free.
-            Err(error) if error.is_already_exists() => number = number.saturating_add(1),
-            Err(error) => return Err(error),
+            Err(error)
         }
     }
 }

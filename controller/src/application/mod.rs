@@ -202,6 +202,8 @@ fn session<'c>(
         revision: latest,
         components: app.spec.components.iter().map(|c| c.name.clone()).collect(),
         now: seconds(Timestamp::now()),
+        unstored: None,
+        refused: None,
     };
     Ok((session, errors.first().map(ToString::to_string)))
 }

@@ -1,12 +1,15 @@
 //! The phases of a reconcile in order: parsing, revision, policies, workflow, and what follows it.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use jiff::Timestamp;
 use vela_api::names::{condition as types, creator, event, label};
 use vela_api::reference::Revision as LatestRevision;
 use vela_api::{AppStatus, Application, ApplicationRevision, ClusterObjectReference};
 use vela_apply::object;
+use vela_apply::tracker::Run;
+use vela_cluster::IoError;
 use vela_workflow::{convert, generate};
 
 use crate::context::Context;
@@ -115,15 +118,17 @@ pub(super) async fn run(
             objects = found.map(|r| r.spec.referred_objects.clone()).unwrap_or_default();
             (name, hash, used)
         }
-        Choice::New => match history::create(ctx, session, &subject, spec, &history, &status).await
-        {
-            Ok((name, hash)) => (name, hash, used),
-            Err(error) => {
-                tell_progress(ctx, app, &latest_name, PREPARED.get(..1).unwrap_or_default());
-                return Err((status, Failed::revision(error.to_string())));
+        Choice::New => {
+            let new = history::prepare(ctx, session, &subject, spec, &history, &status);
+            let (name, hash) = (new.name.clone(), new.hash.clone());
+            session.unstored = Some(new);
+            if !is_plain(session, &subject, &name) && session.store_revision().await.is_err() {
+                return fail(session, app, status, None).await;
             }
-        },
+            (name, hash, used)
+        }
     };
+    let before = status.clone();
     used.referred = match referred::assign(ctx, &subject, &objects).await {
         Ok(referred) => referred,
         Err(text) => return Err((status, Failed::parsed(text))),
@@ -156,7 +161,7 @@ pub(super) async fn run(
         session.publish_version.clone()
     };
     if let Err(text) = begin::run(ctx, session, &mut status, &token, &subject, now).await {
-        return Err((status, Failed::workflow(text)));
+        return fail(session, app, before, Some((status, Failed::workflow(text)))).await;
     }
     // A run that went on before this look, perhaps in another process, has told of itself.
     let told = app.status.workflow.as_ref().is_some_and(|known| known.app_revision == token);
@@ -165,7 +170,10 @@ pub(super) async fn run(
     }
     let workflow = match generate::workflow(&subject, referenced.as_ref()) {
         Ok(workflow) => workflow,
-        Err(error) => return Err((status, Failed::workflow(error.to_string()))),
+        Err(error) => {
+            let failed = Failed::workflow(error.to_string());
+            return fail(session, app, before, Some((status, failed))).await;
+        }
     };
     for reference in by_policies {
         if !status.applied_resources.contains(&reference) {
@@ -195,11 +203,17 @@ pub(super) async fn run(
         let known = ctx.memory(&key).lock().context.take();
         let mut store = match Store::open(ctx, app, known, &stored).await {
             Ok(store) => store,
-            Err(text) => return Err((status, Failed::executing(text))),
+            Err(text) => {
+                let failed = Failed::executing(text);
+                return fail(session, app, before, Some((status, failed))).await;
+            }
         };
         let time = ctx.metrics.stage("execute-workflow");
         let ran = workflow::pass(session, &run, engine, &mut store, now).await;
         drop(time);
+        if session.refused.is_some() || session.store_revision().await.is_err() {
+            return fail(session, app, before, None).await;
+        }
         let workflow::Ran { progress, services, applied, ran, decisions, restart_at } = ran;
         // what the status will say must not outlive what it rests on
         if let Err(error) = store.commit(ran).await {
@@ -235,11 +249,47 @@ pub(super) async fn run(
         }
         progress.phase
     };
+    if session.store_revision().await.is_err() {
+        return fail(session, app, before, None).await;
+    }
     let in_spec = |name: &str| session.components.iter().any(|component| component == name);
     status.services.retain(|service| in_spec(&service.name));
     let mut end = End { status, again, settled: false };
     end::after_workflow(session, app, &run, phase, done, &mut end, now).await;
     Ok(end)
+}
+
+/// Whether all that comes of a new revision is what its components are dispatched to: then it is stored beside the dry run
+/// of that. Whatever else has an effect finds it stored.
+fn is_plain(session: &Session<'_>, subject: &Application, revision: &str) -> bool {
+    let run = Run { revision, ..session.run() };
+    subject.spec.workflow.is_none()
+        && !subject.spec.components.is_empty()
+        && parse::rendered_policies(&subject.spec.policies).next().is_none()
+        && session.trackers.current(run).is_empty()
+}
+
+/// A look that ends badly after its revision was named: what the status names must be there. Without a failure of its own
+/// it ends because the revision could not be stored; a number that was taken is no failure, the next look takes another.
+async fn fail(
+    session: &mut Session<'_>,
+    app: &Application,
+    before: AppStatus,
+    failed: Option<(AppStatus, Failed)>,
+) -> Outcome<End> {
+    let stored = session.store_revision().await;
+    if let (Ok(()), Some(failed)) = (stored, failed) {
+        return Err(failed);
+    }
+    let error = session.refused.take();
+    if error.as_ref().is_some_and(IoError::is_already_exists) {
+        let again = Some(Duration::ZERO);
+        return Ok(End { status: app.status.clone(), again, settled: false });
+    }
+    let latest = before.latest_revision.as_ref().map(|r| r.name.clone()).unwrap_or_default();
+    tell_progress(session.ctx, app, &latest, PREPARED.get(..1).unwrap_or_default());
+    let text = error.map(|error| error.to_string()).unwrap_or_default();
+    Err((before, Failed::revision(text)))
 }
 
 fn frame(app: &Application, revision: &str, hash: &str) -> Frame {

@@ -11,7 +11,7 @@ use vela_apply::plan::PatchKind;
 use vela_apply::tracker::{self, Record, Role, Run, Tracker};
 
 use crate::queue::Key;
-use vela_cluster::{Identity, Io, IoError, Removal, Store, Stored, Target};
+use vela_cluster::{Identity, Io, IoError, Packed, Removal, Store, Stored, Target};
 
 use super::revision::{annotation, label};
 
@@ -58,13 +58,13 @@ impl Trackers {
     /// # Errors
     /// A tracker's content cannot be read.
     pub fn read(
-        store: &Store<ResourceTracker>,
+        store: &Store<Packed<ResourceTracker>>,
         owner: Owner,
         compression: &'static str,
     ) -> Result<Self, String> {
         let mut objects = Vec::new();
         for stored in store.indexed(&Key::new(&*owner.namespace, &*owner.name)) {
-            let mut object = ResourceTracker::clone(&stored);
+            let mut object = stored.open()?;
             object.expand().map_err(|error| error.to_string())?;
             objects.push(object);
         }
@@ -179,7 +179,7 @@ impl Trackers {
     pub async fn record_in_root(
         &mut self,
         io: &Io,
-        store: &Store<ResourceTracker>,
+        store: &Store<Packed<ResourceTracker>>,
         revision: &str,
         records: Vec<Record>,
     ) -> Result<(), IoError> {
@@ -200,7 +200,7 @@ impl Trackers {
     pub async fn record_in_current(
         &mut self,
         io: &Io,
-        store: &Store<ResourceTracker>,
+        store: &Store<Packed<ResourceTracker>>,
         run: Run<'_>,
         records: Vec<Record>,
     ) -> Result<String, IoError> {
@@ -223,7 +223,7 @@ impl Trackers {
     pub async fn record_deleted(
         &mut self,
         io: &Io,
-        store: &Store<ResourceTracker>,
+        store: &Store<Packed<ResourceTracker>>,
         current: &str,
         key: &vela_apply::ResourceKey,
     ) -> Result<(), IoError> {
@@ -246,7 +246,7 @@ impl Trackers {
     async fn record(
         &mut self,
         io: &Io,
-        store: &Store<ResourceTracker>,
+        store: &Store<Packed<ResourceTracker>>,
         found: Option<usize>,
         fresh: ResourceTracker,
         records: Vec<Record>,
@@ -330,9 +330,10 @@ impl Trackers {
     }
 
     /// Keeps what the API server answered.
-    fn took(&mut self, store: &Store<ResourceTracker>, mut object: ResourceTracker) {
-        let _ = store.put(object.clone());
-        if object.expand().is_err() {
+    fn took(&mut self, store: &Store<Packed<ResourceTracker>>, mut object: ResourceTracker) {
+        let readable = object.expand().is_ok();
+        let _ = store.put(Packed::of(&object));
+        if !readable {
             return;
         }
         let name = object.metadata.name.clone();
@@ -350,7 +351,7 @@ impl Trackers {
     pub async fn relabel(
         &mut self,
         io: &Io,
-        store: &Store<ResourceTracker>,
+        store: &Store<Packed<ResourceTracker>>,
         name: &str,
         generation: Option<i64>,
     ) -> Result<(), IoError> {
@@ -376,7 +377,7 @@ impl Trackers {
     pub async fn set_aside(
         &mut self,
         io: &Io,
-        store: &Store<ResourceTracker>,
+        store: &Store<Packed<ResourceTracker>>,
         name: &str,
         revision: &str,
     ) -> Result<(), IoError> {
@@ -419,7 +420,7 @@ impl Trackers {
     pub async fn mark(
         &mut self,
         io: &Io,
-        store: &Store<ResourceTracker>,
+        store: &Store<Packed<ResourceTracker>>,
         name: &str,
     ) -> Result<(), IoError> {
         let uid = self.find(name).and_then(|o| o.metadata.uid.clone()).unwrap_or_default();
@@ -438,7 +439,7 @@ impl Trackers {
     pub async fn remove(
         &mut self,
         io: &Io,
-        store: &Store<ResourceTracker>,
+        store: &Store<Packed<ResourceTracker>>,
         name: &str,
     ) -> Result<(), IoError> {
         let Some(object) = self.find(name).cloned() else { return Ok(()) };
@@ -472,7 +473,7 @@ impl Trackers {
     pub async fn rebuild(
         &mut self,
         io: &Io,
-        store: &Store<ResourceTracker>,
+        store: &Store<Packed<ResourceTracker>>,
         name: &str,
     ) -> Result<(), IoError> {
         let Some(old) = self.find(name).cloned() else { return Ok(()) };

@@ -16,8 +16,8 @@ use parking_lot::Mutex;
 use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
-use vela_api::{Application, ResourceTracker};
-use vela_cluster::{Io, LiveObjects, Store, Stored};
+use vela_api::Application;
+use vela_cluster::{Io, LiveObjects, Packed, Store, Stored};
 use vela_render::{ClusterVersion, Options, Renderer};
 use vela_serve::metrics::Registry;
 use vela_serve::pool::Pool;
@@ -152,7 +152,7 @@ impl World {
         refill(&context.revisions, &state, "applicationrevisions", |revision| {
             Revision::of(revision, &context.revision_definitions)
         });
-        refill(&context.trackers, &state, "resourcetrackers", |tracker: ResourceTracker| tracker);
+        refill(&context.trackers, &state, "resourcetrackers", |tracker| Packed::of(&tracker));
     }
 
     /// One look at an Application; `None` if the process died.

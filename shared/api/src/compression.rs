@@ -4,6 +4,7 @@
 //! content back into the normal fields and empties `data` but keeps `type`, so that the next write
 //! compresses again.
 
+use std::cell::RefCell;
 use std::io::{Read, Write};
 
 use base64::Engine as _;
@@ -12,6 +13,8 @@ use flate2::read::GzDecoder;
 use flate2::write::GzEncoder;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
+use zstd::bulk::{Compressor, Decompressor};
+use zstd::zstd_safe;
 
 use crate::omit::zero;
 use crate::resource_tracker::ManagedResource;
@@ -21,6 +24,9 @@ use crate::{ApplicationRevision, ResourceTracker};
 /// The most a payload may expand to. etcd holds 1.5 MiB; zstd of text rarely exceeds a factor of
 /// 50; a bomb does.
 pub const MAX_EXPANDED: u64 = 64 << 20;
+
+/// Beyond this factor a claimed length is not believed: memory grows with what is really there.
+const MOST_BELIEVED: usize = 1000;
 
 /// The `compression` field.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -103,8 +109,7 @@ pub fn compress(algorithm: Algorithm, bytes: &[u8]) -> Result<String, Error> {
             encoder.write_all(bytes)?;
             encoder.finish()?
         }
-        // In one piece: a stream of unknown length takes megabytes of tables for each of these.
-        Algorithm::Zstd => zstd::bulk::compress(bytes, zstd::DEFAULT_COMPRESSION_LEVEL)?,
+        Algorithm::Zstd => zstd_compress(bytes, zstd::DEFAULT_COMPRESSION_LEVEL)?,
     };
     Ok(BASE64.encode(packed))
 }
@@ -118,7 +123,7 @@ pub fn expand(algorithm: Algorithm, text: &str) -> Result<Vec<u8>, Error> {
     match algorithm {
         Algorithm::None => Ok(packed),
         Algorithm::Gzip => read_bounded(GzDecoder::new(packed.as_slice())),
-        Algorithm::Zstd => read_bounded(zstd::stream::read::Decoder::new(packed.as_slice())?),
+        Algorithm::Zstd => zstd_expand(&packed),
     }
 }
 
@@ -127,7 +132,7 @@ pub fn expand(algorithm: Algorithm, text: &str) -> Result<Vec<u8>, Error> {
 /// # Errors
 /// The compressor fails.
 pub fn pack(bytes: &[u8]) -> Result<Vec<u8>, Error> {
-    Ok(zstd::bulk::compress(bytes, 1)?)
+    zstd_compress(bytes, 1)
 }
 
 /// What [`pack`] made small.
@@ -135,7 +140,46 @@ pub fn pack(bytes: &[u8]) -> Result<Vec<u8>, Error> {
 /// # Errors
 /// The bytes are damaged.
 pub fn unpack(packed: &[u8]) -> Result<Vec<u8>, Error> {
-    read_bounded(zstd::stream::read::Decoder::new(packed)?)
+    zstd_expand(packed)
+}
+
+thread_local! {
+    // The tables of zstd are larger than what is compressed here: each thread keeps its own.
+    static COMPRESSOR: RefCell<Option<Compressor<'static>>> = const { RefCell::new(None) };
+    static DECOMPRESSOR: RefCell<Option<Decompressor<'static>>> = const { RefCell::new(None) };
+}
+
+/// In one piece: a stream of unknown length takes megabytes of tables.
+fn zstd_compress(bytes: &[u8], level: i32) -> Result<Vec<u8>, Error> {
+    COMPRESSOR.with_borrow_mut(|kept| {
+        let compressor = match kept {
+            Some(compressor) => compressor,
+            None => kept.insert(Compressor::new(level)?),
+        };
+        compressor.set_compression_level(level)?;
+        Ok(compressor.compress(bytes)?)
+    })
+}
+
+fn zstd_expand(packed: &[u8]) -> Result<Vec<u8>, Error> {
+    // Go writes the length only of what it compresses in one piece. A length is a claim: what is longer fails.
+    let Ok(Some(length)) = zstd_safe::get_frame_content_size(packed) else {
+        return read_bounded(zstd::stream::read::Decoder::new(packed)?);
+    };
+    let length = usize::try_from(length).ok().filter(|length| *length as u64 <= MAX_EXPANDED);
+    let length = length.ok_or(Error::TooLarge)?;
+    if packed.len().saturating_mul(MOST_BELIEVED) < length {
+        return read_bounded(zstd::stream::read::Decoder::new(packed)?);
+    }
+    let expanded = DECOMPRESSOR.with_borrow_mut(|kept| {
+        let decompressor = match kept {
+            Some(decompressor) => decompressor,
+            None => kept.insert(Decompressor::new()?),
+        };
+        decompressor.decompress(packed, length)
+    });
+    // There may be several frames.
+    expanded.or_else(|_| read_bounded(zstd::stream::read::Decoder::new(packed)?))
 }
 
 fn read_bounded(reader: impl Read) -> Result<Vec<u8>, Error> {

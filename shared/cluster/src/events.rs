@@ -36,6 +36,11 @@ const MOST_WAITING: usize = 512;
 const LANES: usize = 4;
 /// The API server forgets events after an hour; a persisting Warning is renewed before.
 const RENEW_AFTER: Duration = Duration::from_secs(50 * 60);
+/// How long an event lets other requests pass.
+const PATIENCE: Duration = Duration::from_secs(1);
+/// So many moments without a request in a row are a pause.
+const CALM: u32 = 3;
+const MOMENT: Duration = Duration::from_millis(10);
 /// The longest message, in characters.
 const LONGEST_MESSAGE: usize = 1024;
 
@@ -110,6 +115,8 @@ pub struct Write {
     event: Value,
     /// It was written before: only its counter goes up.
     again: bool,
+    /// When it was told.
+    at: Instant,
 }
 
 /// Decides what is said, without writing.
@@ -161,7 +168,7 @@ impl Memory {
         (said.turn, said.at) = (turn, now);
         said.count = said.count.saturating_add(1);
         history.said.push((hash, said));
-        Some(Write { event: event(about, key, said, time), again: said.count > 1 })
+        Some(Write { event: event(about, key, said, time), again: said.count > 1, at: now })
     }
 
     fn id(&self, about: &About) -> u64 {
@@ -275,6 +282,7 @@ pub async fn write(io: Arc<Io>, waiting: Waiting) {
         let io = Arc::clone(&io);
         async move {
             while let Some(one) = lane.recv().await {
+                let_others_pass(&io, one.at).await;
                 // An event that cannot be written is lost; its cause is in the conditions too. A namespace
                 // that is being deleted takes none.
                 if let Err(error) = write_one(&io, &one).await {
@@ -284,6 +292,15 @@ pub async fn write(io: Arc<Io>, waiting: Waiting) {
         }
     }))
     .await;
+}
+
+/// A reconcile has requests one after the other that somebody waits for: events come when it is over, or soon.
+async fn let_others_pass(io: &Io, since: Instant) {
+    let mut calm = 0;
+    while calm < CALM && since.elapsed() < PATIENCE {
+        tokio::time::sleep(MOMENT).await;
+        calm = if io.is_busy() { 0 } else { calm + 1 };
+    }
 }
 
 async fn write_one(io: &Io, write: &Write) -> Result<(), Error> {

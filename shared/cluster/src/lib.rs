@@ -3,7 +3,7 @@
 //! - [`client`]: from a kubeconfig or the Pod's credentials to a client with rate limit, timeouts
 //!   and user agent; waiting until the API server and our kinds are there;
 //! - [`discovery`]: which path a kind has; [`request`]: the verbs, for objects of any kind as JSON, with discovery and impersonation;
-//! - [`store`]: caches that our own writes reach at once; [`watch`]: what fills them;
+//! - [`store`]: caches that our own writes reach at once, [`packed`]: objects kept small in them; [`watch`]: what fills them;
 //! - [`objects`]: the live objects that Applications own, one watch per kind;
 //! - [`lease`]: who leads; [`events`]: what people are told.
 
@@ -19,6 +19,7 @@ mod kinds;
 pub mod lease;
 mod limit;
 pub mod objects;
+pub mod packed;
 pub mod request;
 pub mod store;
 pub mod watch;
@@ -30,5 +31,6 @@ pub use events::{About, Recorder, Severity};
 pub use impersonate::Identity;
 pub use lease::{Leadership, LeaseOptions};
 pub use objects::{Live, LiveObjects};
+pub use packed::Packed;
 pub use request::{Io, IoError, Removal, Target};
 pub use store::{Key, Stale, Store, Stored};

@@ -15,7 +15,7 @@ use serde_json::Value;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 use tracing::{debug, warn};
-use vela_api::names;
+use vela_api::{ObjectMeta, names};
 use vela_apply::object::{group_of, is_deleting, name, namespace, set_type, str_at};
 use vela_apply::{Owner, ResourceKey};
 
@@ -263,6 +263,10 @@ async fn feed(
             notify(owner);
         }
     };
+    let is_known = |metadata: &ObjectMeta| {
+        let known = store.get(&key_of(metadata));
+        known.is_some_and(|known| metadata.resource_version.as_deref() == Some(known.version()))
+    };
     while let Some(event) = events.next().await {
         match event {
             Ok(watcher::Event::Init) => store.begin_list(),
@@ -281,6 +285,8 @@ async fn feed(
                     ));
                 }
             }
+            // The echo of a write of ours costs nothing more.
+            Ok(watcher::Event::Apply(object)) if is_known(&object.metadata) => {}
             Ok(watcher::Event::Apply(object)) => {
                 let live = Live::of(to_value(&object, &resource));
                 let (key, owner) = (live.key(), live.owner.clone());
@@ -298,9 +304,10 @@ async fn feed(
                 }
             }
             Ok(watcher::Event::Delete(object)) => {
-                let live = Live::of(to_value(&object, &resource));
-                store.remove(&live.key(), live.version());
-                tell(&live.owner);
+                let metadata = &object.metadata;
+                let version = metadata.resource_version.as_deref().unwrap_or_default();
+                store.remove(&key_of(metadata), version);
+                tell(&owner_of(metadata));
             }
             Err(error) if is_not_served(&error) => {
                 // The kind was removed from the cluster, and its objects with it.
@@ -312,6 +319,23 @@ async fn feed(
             Err(error) => warn!(%error, "watch of dispatched objects failed, trying again"),
         }
     }
+}
+
+/// The Application that labels name.
+fn owner_of(metadata: &ObjectMeta) -> Option<Owner> {
+    let labels = metadata.labels.as_ref()?;
+    let value = |key: &str| labels.get(key).filter(|value| !value.is_empty()).cloned();
+    Some(Owner {
+        name: value(names::label::APP_NAME)?,
+        namespace: value(names::label::APP_NAMESPACE)?,
+    })
+}
+
+fn key_of(metadata: &ObjectMeta) -> Key {
+    Key::new(
+        metadata.namespace.as_deref().unwrap_or_default(),
+        metadata.name.as_deref().unwrap_or_default(),
+    )
 }
 
 fn is_not_served(error: &watcher::Error) -> bool {

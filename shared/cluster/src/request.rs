@@ -5,6 +5,7 @@
 
 use std::fmt::Write as _;
 use std::future::Future;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
@@ -103,6 +104,8 @@ pub struct Io {
     discovery: Arc<Discovery>,
     leadership: OnceLock<Leadership>,
     observer: OnceLock<Observer>,
+    /// Requests under way, those about events aside.
+    pending: AtomicUsize,
 }
 
 impl std::fmt::Debug for Io {
@@ -116,7 +119,13 @@ impl Io {
     #[must_use]
     pub fn new(client: Client) -> Self {
         let discovery = Arc::new(Discovery::new(client.clone()));
-        Self { client, discovery, leadership: OnceLock::new(), observer: OnceLock::new() }
+        Self {
+            client,
+            discovery,
+            leadership: OnceLock::new(),
+            observer: OnceLock::new(),
+            pending: AtomicUsize::new(0),
+        }
     }
 
     /// From now on only a leader writes. Only the first call counts.
@@ -127,6 +136,12 @@ impl Io {
     /// From now on requests are told. Only the first call counts.
     pub fn observe(&self, observer: Observer) {
         let _ = self.observer.set(observer);
+    }
+
+    /// Whether a request is under way that somebody waits for; nobody waits for events.
+    #[must_use]
+    pub fn is_busy(&self) -> bool {
+        self.pending.load(Ordering::Relaxed) > 0
     }
 
     /// The client behind it.
@@ -189,6 +204,7 @@ impl Io {
         request: impl Future<Output = T>,
     ) -> T {
         let since = Instant::now();
+        let _pending = (kind != EVENT).then(|| Pending::of(&self.pending));
         let answer = request.await;
         if let Some(observer) = self.observer.get() {
             observer(&Observation { verb, kind, api_version, time: since.elapsed() });
@@ -363,6 +379,24 @@ impl Io {
             Err(error) if error.is_conflict() && !uid.is_empty() => Ok(Removal::Replaced),
             other => other.map(Removal::of),
         }
+    }
+}
+
+const EVENT: &str = "Event";
+
+/// A request under way, answered or given up.
+struct Pending<'a>(&'a AtomicUsize);
+
+impl<'a> Pending<'a> {
+    fn of(count: &'a AtomicUsize) -> Self {
+        count.fetch_add(1, Ordering::Relaxed);
+        Self(count)
+    }
+}
+
+impl Drop for Pending<'_> {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::Relaxed);
     }
 }
 

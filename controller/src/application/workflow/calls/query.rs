@@ -3,7 +3,6 @@
 //! Objects come from the trackers; what they made in turn (ReplicaSets, Pods) is found by their selectors.
 
 use serde_json::{Value, json};
-use vela_api::ResourceTracker;
 use vela_apply::object::str_at;
 use vela_apply::tracker::Record;
 use vela_cluster::{Key, Target};
@@ -97,7 +96,7 @@ impl Calling<'_, '_, '_> {
         }
         let mut records: Vec<Record> = Vec::new();
         for stored in ctx.trackers.indexed(&key) {
-            let mut tracker = ResourceTracker::clone(&stored);
+            let mut tracker = stored.open()?;
             tracker.expand().map_err(|error| error.to_string())?;
             for record in tracker.spec.managed_resources {
                 let same = |other: &Record| {

@@ -1,0 +1,88 @@
+//! Objects that are kept as compressed text: there are several for each Application, and each is looked at rarely. A tree
+//! of a few hundred values takes five to ten times the memory.
+
+use std::marker::PhantomData;
+
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use vela_api::compression::{pack, unpack};
+
+use crate::store::{Key, Stored};
+
+/// One object: what it is found by in the open, the rest packed.
+pub struct Packed<K> {
+    key: Key,
+    version: Box<str>,
+    index: Option<Key>,
+    text: Result<Box<[u8]>, Box<str>>,
+    kind: PhantomData<fn() -> K>,
+}
+
+impl<K> std::fmt::Debug for Packed<K> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Packed").field("key", &self.key).field("version", &self.version).finish()
+    }
+}
+
+impl<K: Stored + Serialize + DeserializeOwned> Packed<K> {
+    /// Packs an object.
+    #[must_use]
+    pub fn of(object: &K) -> Self {
+        let text = serde_json::to_vec(object)
+            .map_err(|error| error.to_string())
+            .and_then(|text| pack(&text).map_err(|error| error.to_string()));
+        Self {
+            key: object.key(),
+            version: object.version().into(),
+            index: object.index(),
+            text: text.map(Into::into).map_err(Into::into),
+            kind: PhantomData,
+        }
+    }
+
+    /// The object.
+    ///
+    /// # Errors
+    /// It could not be packed, in words.
+    pub fn open(&self) -> Result<K, String> {
+        let text = self.text.as_ref().map_err(ToString::to_string)?;
+        let text = unpack(text).map_err(|error| error.to_string())?;
+        serde_json::from_slice(&text).map_err(|error| error.to_string())
+    }
+}
+
+impl<K: 'static> Stored for Packed<K> {
+    fn key(&self) -> Key {
+        self.key.clone()
+    }
+    fn version(&self) -> &str {
+        &self.version
+    }
+    fn index(&self) -> Option<Key> {
+        self.index.clone()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+    use vela_api::ResourceTracker;
+
+    use super::*;
+
+    #[test]
+    fn what_is_packed_comes_back() {
+        let tracker: ResourceTracker = serde_json::from_value(json!({
+            "apiVersion": "core.oam.dev/v1beta1", "kind": "ResourceTracker",
+            "metadata": {"name": "a-v1-n", "resourceVersion": "7",
+                "labels": {"app.oam.dev/name": "a", "app.oam.dev/namespace": "n"}},
+            "spec": {"type": "versioned", "applicationGeneration": 1, "managedResources": [
+                {"apiVersion": "v1", "kind": "ConfigMap", "name": "c", "raw": {"data": {"n": 1.50}}}]},
+        }))
+        .expect("a tracker");
+        let packed = Packed::of(&tracker);
+        assert_eq!(packed.open().expect("readable"), tracker);
+        assert_eq!((packed.key(), packed.version()), (Key::new("", "a-v1-n"), "7"));
+        assert_eq!(packed.index(), Some(Key::new("n", "a")));
+    }
+}
