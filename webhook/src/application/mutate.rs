@@ -133,6 +133,9 @@ fn identity(
     if settings.exempt_users.contains(&request.user_info.username) {
         return Ok(());
     }
+    if !settings.gates.authenticate_application && old.is_none() {
+        warnings.push(messages::AUTHENTICATION_OFF.to_owned());
+    }
     let old_annotation = |key: &str| {
         old.and_then(|old| old.pointer("/metadata/annotations"))
             .and_then(|annotations| annotations.get(key))

@@ -10,6 +10,7 @@ pub(crate) const EMPTY_STEP_NAME: &str = "a step needs a name";
 pub(crate) const REF_AND_STEPS: &str = "cannot set steps and ref in workflow at the same time";
 pub(crate) const SERVICE_ACCOUNT: &str =
     "service-account annotation is not permitted when authentication enabled";
+pub(crate) const AUTHENTICATION_OFF: &str = "authentication is off: this Application is deployed with the rights of the controller, whoever wrote it; the chart's value authentication.enabled=true deploys every Application with the rights of its author";
 pub(crate) const NO_SHARD: &str = "no shard takes Applications now; nothing happens until the label controller.core.oam.dev/scheduled-shard-id names one";
 
 pub(crate) fn unknown_type(

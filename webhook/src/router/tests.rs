@@ -133,7 +133,9 @@ async fn identity_of_users_is_taken_out() {
             { "op": "remove", "path": "/metadata/annotations/app.oam.dev~1username" },
         ])
     );
-    assert_eq!(answer["response"]["warnings"].as_array().unwrap().len(), 2);
+    let warnings = answer["response"]["warnings"].as_array().unwrap();
+    assert_eq!(warnings.len(), 3, "{warnings:?}");
+    assert!(warnings[0].to_string().contains("authentication is off"), "{warnings:?}");
 }
 
 #[tokio::test]
