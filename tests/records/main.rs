@@ -1,12 +1,13 @@
-//! One trial per record of the admission recordings, against a ratchet of passing ids.
+//! One trial per record of the admission recordings, against a ratchet of passing ids, and of the
+//! recorded workflow steps, with the reference's definitions and (`own-workflow-steps/`) with ours.
 //!
 //! A record passes if our answer has the same HTTP status, the same decision and, when admitted,
 //! the same patched object; when denied, at least the same causes. Empty fields that the reference adds by writing its whole Go type
 //! (`status: {}`, `spec.workload.definition` of empty texts) do not count: patches of ours touch
 //! what changes (compatibility note webhook-7).
 //!
-//! A record that does not pass must be listed in `tests/corpus/admission.divergent`, with the note
-//! of `docs/compatibility.md` that gives the reason.
+//! A record that does not pass must be listed in `tests/corpus/admission.divergent` or
+//! `steps.divergent`, with the note of `docs/compatibility.md` that gives the reason.
 
 #![allow(clippy::print_stdout, reason = "a test program reports to people")]
 #![allow(
@@ -17,26 +18,67 @@
 )]
 
 mod causes;
+#[path = "../corpus/divergent.rs"]
+mod divergent;
 #[path = "../corpus/ratchet.rs"]
 mod ratchet;
+#[path = "../../shared/render/tests/score/mod.rs"]
+mod score;
+mod steps;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::process::ExitCode;
 use std::sync::Arc;
 
+use divergent::Divergent;
 use libtest_mimic::{Arguments, Failed, FormatSetting, Trial};
 use parking_lot::Mutex;
 use ratchet::Ratchet;
 use serde_json::Value;
-use vela_tests::answers::admission;
+use vela_tests::answers::{admission, workflow_step};
 use vela_tests::material;
 
-type Answer = fn(&Value) -> Value;
+/// Records of one file.
+#[derive(Clone, Copy)]
+struct Family {
+    name: &'static str,
+    /// Below `recordings`.
+    file: &'static str,
+    answer: fn(&Value) -> Value,
+    compare: fn(&Value, &Value) -> Option<String>,
+    /// Whether `tests/corpus/admission.passing` lists those that pass.
+    ratchet: bool,
+}
 
-const FILES: [(&str, Answer); 3] = [
-    ("admission", admission::answer),
-    ("admission-cue-gates", admission::answer_cue_gates),
-    ("admission-auth-gates", admission::answer_auth_gates),
+impl Family {
+    const fn admission(
+        name: &'static str,
+        file: &'static str,
+        answer: fn(&Value) -> Value,
+    ) -> Self {
+        Self { name, file, answer, compare, ratchet: true }
+    }
+
+    const fn steps(name: &'static str, answer: fn(&Value) -> Value) -> Self {
+        let file = "render/dev/workflow-steps.jsonl";
+        Self { name, file, answer, compare: steps::compare, ratchet: false }
+    }
+}
+
+const FAMILIES: [Family; 5] = [
+    Family::admission("admission", "admission/dev/admission.jsonl", admission::answer),
+    Family::admission(
+        "admission-cue-gates",
+        "admission/dev/admission-cue-gates.jsonl",
+        admission::answer_cue_gates,
+    ),
+    Family::admission(
+        "admission-auth-gates",
+        "admission/dev/admission-auth-gates.jsonl",
+        admission::answer_auth_gates,
+    ),
+    Family::steps("workflow-steps", workflow_step::answer),
+    Family::steps("own-workflow-steps", steps::own),
 ];
 
 /// Evaluation recurses; the webhook gives its threads this much.
@@ -50,13 +92,13 @@ struct Outcome {
 
 fn main() -> ExitCode {
     let mut arguments = Arguments::from_args();
-    let mut records: Vec<(&'static str, Answer, Value)> = Vec::new();
-    for (file, answer) in FILES {
+    let mut records: Vec<(Family, Value)> = Vec::new();
+    for family in FAMILIES {
         let Some(dir) = material::conformance() else { continue };
-        let path = dir.join(format!("recordings/admission/dev/{file}.jsonl"));
+        let path = dir.join("recordings").join(family.file);
         let lines = std::fs::read_to_string(path).unwrap_or_default();
         let parsed = lines.lines().filter_map(|line| serde_json::from_str(line).ok());
-        records.extend(parsed.map(|record| (file, answer, record)));
+        records.extend(parsed.map(|record| (family, record)));
     }
     if records.is_empty() {
         println!("SKIPPED: 0 admission records run: the conformance material is absent");
@@ -66,7 +108,7 @@ fn main() -> ExitCode {
     if arguments.format.is_none() && !arguments.list {
         arguments.format = Some(FormatSetting::Terse);
     }
-    let divergent = match divergent() {
+    let divergent = match Divergent::read(&material::workspace(), &["admission", "steps"]) {
         Ok(divergent) => Arc::new(divergent),
         Err(error) => {
             println!("{error}");
@@ -77,28 +119,26 @@ fn main() -> ExitCode {
     let outcome = Arc::new(Mutex::new(Outcome::default()));
     let trials = records
         .into_iter()
-        .map(|(file, answer, record)| {
-            let id = format!("{file}/{}", record["id"].as_str().unwrap_or_default());
+        .map(|(family, record)| {
+            let id = format!("{}/{}", family.name, record["id"].as_str().unwrap_or_default());
             let must_pass = ratchet.requires(&id);
             let outcome = Arc::clone(&outcome);
             let divergent = Arc::clone(&divergent);
             Trial::test(id.clone(), move || {
-                let bad = judge(answer, record);
+                let bad = judge(family, record);
                 {
                     let mut outcome = outcome.lock();
-                    let tally = outcome.tallies.entry(file).or_default();
+                    let tally = outcome.tallies.entry(family.name).or_default();
                     tally.1 += 1;
-                    if bad.is_none() {
-                        tally.0 += 1;
+                    tally.0 += usize::from(bad.is_none());
+                    if bad.is_none() && family.ratchet {
                         outcome.passing.insert(id.clone());
                     }
                 }
-                match (bad, divergent.get(&id)) {
-                    (Some(bad), None) => Err(Failed::from(bad)),
+                let bad = bad.as_deref();
+                let note = divergent.verdict(&id, bad).map_err(Failed::from)?;
+                match (bad, note) {
                     (Some(bad), _) if must_pass => Err(Failed::from(bad)),
-                    (None, Some(note)) => {
-                        Err(Failed::from(format!("passes and is listed as divergent by {note}")))
-                    }
                     (Some(bad), Some(note)) if filtered => {
                         println!("DIVERGES {id} ({note}): {bad}");
                         Ok(())
@@ -118,32 +158,11 @@ fn main() -> ExitCode {
     if conclusion.has_failed() { ExitCode::FAILURE } else { ExitCode::SUCCESS }
 }
 
-/// The records that differ on purpose, each with its note, which must be there.
-fn divergent() -> Result<BTreeMap<String, String>, String> {
-    let read = |path: &str| {
-        let path = material::workspace().join(path);
-        std::fs::read_to_string(&path).map_err(|error| format!("{}: {error}", path.display()))
-    };
-    let notes = read("docs/compatibility.md")?;
-    let mut divergent = BTreeMap::new();
-    for line in read("tests/corpus/admission.divergent")?.lines() {
-        if line.is_empty() || line.starts_with('#') {
-            continue;
-        }
-        let (id, note) = line.split_once(' ').ok_or(format!("no note: {line}"))?;
-        if !notes.contains(&format!("\n- {note}: ")) {
-            return Err(format!("{note} of {id} is not in docs/compatibility.md"));
-        }
-        divergent.insert(id.to_owned(), note.to_owned());
-    }
-    Ok(divergent)
-}
-
 /// What is wrong with our answer, if anything is.
-fn judge(answer: Answer, record: Value) -> Option<String> {
+fn judge(family: Family, record: Value) -> Option<String> {
     std::thread::Builder::new()
         .stack_size(STACK)
-        .spawn(move || compare(&record, &answer(&record)))
+        .spawn(move || (family.compare)(&record, &(family.answer)(&record)))
         .expect("a thread can be started")
         .join()
         .unwrap_or_else(|_| Some("panic".to_owned()))

@@ -3,6 +3,7 @@
 use crate::Renderer;
 use crate::cache::Flavour;
 use crate::legacy;
+use crate::messages;
 use cue::{Evaluation, Kind, Node, Value, Which};
 use std::sync::Arc;
 
@@ -28,17 +29,20 @@ impl Renderer {
     pub fn examine(&self, template: &str) -> Vetted {
         let mut vetted =
             Vetted { is_legacy: *legacy::upgrade(template) != *template, ..Vetted::default() };
+        let text = "spec.schematic.cue.template";
+        // Rewriting prints the text anew, with other lines.
+        let count = if vetted.is_legacy { 0 } else { template.lines().count() };
         let of = match self.programs.text(&Arc::from(template), Flavour::TraitBare) {
             Ok(of) => of,
             Err(errors) => {
-                vetted.errors = lines(&errors);
+                vetted.errors = lines(&errors, text, count);
                 return vetted;
             }
         };
         let mut evaluation = of.program.evaluate(&[], &self.limits);
         let root = evaluation.root();
         if let Err(errors) = evaluation.validate(root, false) {
-            vetted.errors = lines(&errors);
+            vetted.errors = lines(&errors, text, count);
             return vetted;
         }
         vetted.required_parameters = required(&mut evaluation, root);
@@ -55,15 +59,16 @@ impl Renderer {
     pub fn examine_status(&self, text: &str) -> Vec<String> {
         match self.programs.text(&Arc::from(text), Flavour::Status) {
             Ok(_) => Vec::new(),
-            Err(errors) => lines(&errors),
+            Err(errors) => lines(&errors, "text", text.lines().count()),
         }
     }
 }
 
-fn lines(errors: &cue::Errors) -> Vec<String> {
+/// Every error with its place in the text, which has so many lines.
+pub(crate) fn lines(errors: &cue::Errors, text: &str, count: usize) -> Vec<String> {
     let mut lines: Vec<String> = Vec::new();
     for error in errors.list() {
-        let line = error.to_string();
+        let line = format!("{error}{}", messages::place(error, text, count));
         if !lines.contains(&line) {
             lines.push(line);
         }

@@ -112,6 +112,17 @@ pub(crate) fn compile(what: Subject<'_>, cause: &dyn Display) -> String {
     format!("failed to compile {what} after merge parameter and context: {cause}")
 }
 
+/// Where in a text an error is, to be put behind its message: nothing if nobody knows. `text` names
+/// the text and `lines` is how many it has; what was added behind it is no place in it.
+pub(crate) fn place(error: &cue::Error, text: &str, lines: usize) -> String {
+    let known = |place: &&cue::Position| (1..=lines).contains(&(place.line as usize));
+    match error.positions.iter().find(known) {
+        Some(place) => format!(" ({text}, line {}, column {})", place.line, place.column),
+        None if error.class == cue::Class::Parse && lines > 0 => format!(" ({text}, at its end)"),
+        None => String::new(),
+    }
+}
+
 /// What a message is about.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Subject<'a> {

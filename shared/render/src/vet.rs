@@ -2,6 +2,7 @@
 
 use crate::cache::{Flavour, Programs};
 use crate::definition::{Definition, Template};
+use crate::examine::lines;
 use std::num::NonZeroUsize;
 
 /// The problems of a definition's texts: what does not compile.
@@ -16,12 +17,12 @@ pub fn vet(object: &serde_json::Value) -> Vec<String> {
         && definition.kind != crate::Kind::WorkflowStep
         && let Err(errors) = programs.template(&definition.template, Flavour::Component)
     {
-        problems.extend(errors.list().iter().map(ToString::to_string));
+        problems.extend(lines(&errors, "template", definition.template.text().lines().count()));
     }
     let status = definition.status;
     for text in [status.details, status.health_policy, status.custom_status].into_iter().flatten() {
         if let Err(errors) = programs.text(&text, Flavour::Status) {
-            problems.extend(errors.list().iter().map(ToString::to_string));
+            problems.extend(lines(&errors, "status text", text.lines().count()));
         }
     }
     problems

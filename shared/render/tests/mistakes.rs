@@ -313,3 +313,28 @@ fn no_schematic_at_all() {
           field not found: output"]]
     .assert_eq(&refused(&json!({"workload": {"type": "deployments.apps"}})));
 }
+
+/// What runs may have a definition that was stored before anybody looked at it.
+#[test]
+fn a_template_that_does_not_compile() {
+    let template = |text: &str| json!({"schematic": {"cue": {"template": text}}});
+    expect![[r#"
+        evaluate base template app=shop in namespace=prod: failed to compile workload web after merge parameter and context: output.data.v: reference "nowhere" not found (definition shop, line 3, column 11)"#]]
+    .assert_eq(&refused(&template("output: {\n\tkind: \"X\"\n\tdata: v: nowhere.v\n}\n")));
+    expect!["evaluate base template app=shop in namespace=prod: failed to compile workload web after merge parameter and context: expected '}', found 'EOF' (definition shop, at its end)"]
+    .assert_eq(&refused(&template("output: {\n\tkind: \"X\"\n")));
+}
+
+#[test]
+fn a_definition_at_admission() {
+    let told = |text: &str| Renderer::default().examine(text).errors.join("\n");
+    expect![[r#"
+        output.data.v: reference "nowhere" not found (spec.schematic.cue.template, line 3, column 11)"#]]
+    .assert_eq(&told("output: {\n\tkind: \"X\"\n\tdata: v: nowhere.v\n}\n"));
+    expect![[r#"
+        a: conflicting values 3 and 1 (spec.schematic.cue.template, line 1, column 4)
+        b: conflicting values 2 and "x" (mismatched types int and string) (spec.schematic.cue.template, line 2, column 4)"#]]
+    .assert_eq(&told("a: 1\nb: 2\nb: \"x\"\na: 3"));
+    let told = |text: &str| Renderer::default().examine_status(text).join("\n");
+    expect!["missing ',' in struct literal (text, at its end)"].assert_eq(&told("isHealth: context.output.x ==\n"));
+}

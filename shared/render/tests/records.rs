@@ -3,7 +3,8 @@
 //!
 //! The records lie beside the repository (`../shared`, or where `VELA_CONFORMANCE` points). A
 //! record whose id is in `tests/corpus/render.passing` has to pass; one that passes without being
-//! there is named in the summary, and `UPDATE_RATCHET=1` adds it.
+//! there is named in the summary, and `UPDATE_RATCHET=1` adds it. One that does not pass has to be
+//! in `tests/corpus/render.divergent`, with the note that gives the reason.
 
 #![allow(clippy::print_stdout, clippy::print_stderr, reason = "a test program reports to people")]
 #![allow(
@@ -15,6 +16,8 @@
 
 mod answers;
 mod builtin;
+#[path = "../../../tests/corpus/divergent.rs"]
+mod divergent;
 #[path = "../../../tests/corpus/ratchet.rs"]
 mod ratchet;
 mod score;
@@ -24,6 +27,7 @@ use std::process::ExitCode;
 use std::sync::{Arc, OnceLock};
 
 use answers::{Source, component_from, material, params_from, status_of, traits_from, workspace};
+use divergent::Divergent;
 use libtest_mimic::{Arguments, Failed, FormatSetting, Trial};
 use parking_lot::Mutex;
 use ratchet::Ratchet;
@@ -60,6 +64,13 @@ fn main() -> ExitCode {
         return ExitCode::SUCCESS;
     }
     let ratchet = Ratchet::read(&workspace(), "render", "Rendering records");
+    let divergent = match Divergent::read(&workspace(), &["render"]) {
+        Ok(divergent) => Arc::new(divergent),
+        Err(error) => {
+            println!("{error}");
+            return ExitCode::FAILURE;
+        }
+    };
     if arguments.format.is_none() && !arguments.list {
         arguments.format = Some(FormatSetting::Terse);
     }
@@ -71,6 +82,7 @@ fn main() -> ExitCode {
         .map(|(file, id, record)| {
             let must_pass = ratchet.requires(&id);
             let outcome = Arc::clone(&outcome);
+            let divergent = Arc::clone(&divergent);
             Trial::test(id.clone(), move || {
                 let bad = run(&file, &record);
                 {
@@ -83,11 +95,12 @@ fn main() -> ExitCode {
                     }
                 }
                 let shown = bad.join("; ");
-                if must_pass && !bad.is_empty() {
-                    return Err(Failed::from(shown));
-                }
-                if verbose && !bad.is_empty() {
-                    println!("FAIL {id}: {shown}");
+                let shown = (!bad.is_empty()).then_some(shown.as_str());
+                let note = divergent.verdict(&id, shown).map_err(Failed::from)?;
+                match (shown, note) {
+                    (Some(bad), _) if must_pass => return Err(Failed::from(bad)),
+                    (Some(bad), Some(note)) if verbose => println!("DIVERGES {id} ({note}): {bad}"),
+                    _ => {}
                 }
                 Ok(())
             })

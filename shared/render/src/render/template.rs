@@ -25,7 +25,12 @@ impl Engine<'_> {
             return Err(messages::retired_schematic(schematic, &definition.name).into());
         }
         let of = self.programs.template(&definition.template, flavour).map_err(|errors| {
-            Failure { message: messages::compile(subject, &errors), errors: Some(errors) }
+            let (text, lines) =
+                (format!("definition {}", definition.name), definition.template.text());
+            let place = |error| messages::place(error, &text, lines.lines().count());
+            let place = errors.list().first().map(place).unwrap_or_default();
+            let message = messages::compile(subject, &format_args!("{errors}{place}"));
+            Failure { message, errors: Some(errors) }
         })?;
         let mut evaluation = if of.asks_host {
             let values: Vec<(&str, Value)> =
