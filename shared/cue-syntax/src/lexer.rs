@@ -1,7 +1,7 @@
 //! The lexer: one token at a time, on demand, with automatic commas.
 //!
 //! The parser drives it, because only the parser knows where an interpolated expression ends
-//! ([`Lexer::resume`]). Comments are collected on the way, never returned.
+//! (`Lexer::resume`). Comments are collected on the way, never returned.
 
 use crate::ast::Comment;
 use crate::literal::{Quotes, illegal_character, scan_number, to_u32};

@@ -101,6 +101,26 @@ fn cycles() {
 }
 
 #[test]
+fn texts_are_escaped_in_json() {
+    let text = r#"
+        import "encoding/json"
+
+        a: "q\" b\\ t\t e\u001b \u2028 \u2029 \u2027 é\b\f\n\r"
+        b: json.Marshal("\u2028 \u2027\n\(a)")
+        c: ""
+    "#;
+    let value: serde_json::Value = serde_json::from_str(&eval(text)).unwrap();
+    let a = "q\" b\\ t\t e\u{1b} \u{2028} \u{2029} \u{2027} é\u{8}\u{c}\n\r";
+    assert_eq!(value["a"], a);
+    assert_eq!(value["c"], "");
+    let b = r#""\u2028 \u2027\n"#.replace(r"\u2027", "\u{2027}");
+    let marshalled = value["b"].as_str().unwrap();
+    assert!(marshalled.starts_with(&b) && !marshalled.contains('\u{2029}'), "{marshalled}");
+    let again: String = serde_json::from_str(marshalled).unwrap();
+    assert_eq!(again, format!("\u{2028} \u{2027}\n{a}"));
+}
+
+#[test]
 fn lists() {
     check("a: [1, ...int] & [_, 2]", expect![[r#"{"a":[1,2]}"#]]);
     check("a: [1] & [1, 2]", expect!["eval: a: incompatible list lengths (1 and 2)"]);
@@ -114,6 +134,26 @@ fn limits_are_errors_of_their_own() {
     let root = evaluation.root();
     let errors = evaluation.export(root).unwrap_err();
     assert_eq!(errors.class(), crate::Class::Limit);
+}
+
+/// Found by fuzzing: products of alternatives that are structs. A limit ends
+/// them, also where one disjunction stands twice.
+#[test]
+fn products_of_structs_end_at_a_limit() {
+    let choice =
+        |n: usize| format!("d{n}: {{k0: int}} | {{k1: int}} | {{k2: int}} | {{k3: int}}\n");
+    let disjunctions: String = (0..8).map(choice).collect();
+    for product in
+        ["d0 & d1 & d2 & d3 & d4 & d5 & d6 & d7", "d0 & d1 & d3 & d3 & d4 & d5 & d6 & d7"]
+    {
+        let text = format!("{disjunctions}x: {product}\n");
+        let program = Program::compile("in.cue", &text, &Packages::std()).unwrap();
+        let limits = Limits { steps: 20_000, time: None, ..Limits::default() };
+        let mut evaluation = program.evaluate(&[], &limits);
+        let root = evaluation.root();
+        let errors = evaluation.export(root).unwrap_err();
+        assert_eq!(errors.class(), crate::Class::Limit);
+    }
 }
 
 #[test]

@@ -46,7 +46,7 @@ impl Compiler<'_> {
         }
         // The innermost operand may be a package or builtin name: only some links accept those.
         let mut head = self.head(file, at);
-        for (link, span) in chain.into_iter().rev() {
+        while let Some((link, span)) = chain.pop() {
             head = self.link(file, head, &link, span);
         }
         match head {

@@ -112,9 +112,7 @@ impl Machine<'_> {
         // By frame, then whether its dynamic fields stand apart.
         let mut found: BTreeMap<(u32, bool), Literal> = BTreeMap::new();
         let mut conjs: Vec<(Conj, (u32, bool))> = Vec::new();
-        let mut known = FxHashMap::default();
-        // Neighbours come from the same frame.
-        let mut last = None;
+        let mut known = Known::default();
         for (index, &(label, w)) in arcs.iter().enumerate() {
             if label.is_let() {
                 continue;
@@ -138,12 +136,11 @@ impl Machine<'_> {
                         // A field may be given by several declarations of one literal.
                         let dynamic = !fields.iter().any(|f| f.value == e);
                         let apart = dynamic && bodies.contains(&id);
-                        let first = match last {
-                            Some((env, first)) if env == conj.env => first,
-                            _ => self.first_like(conj.env, v, &mut known),
-                        };
-                        last = Some((conj.env, first));
-                        ((first, apart), Some(id), self.ir.pos[e.idx()].0.start)
+                        (
+                            (self.first_like(conj.env, v, &mut known), apart),
+                            Some(id),
+                            self.ir.pos[e.idx()].0.start,
+                        )
                     }
                 };
                 let literal = found.entry(key).or_insert_with(|| Literal {
@@ -176,14 +173,22 @@ impl Machine<'_> {
     }
 
     /// The first of the frames that are like this one.
-    fn first_like(&self, env: EnvId, v: Vid, known: &mut FxHashMap<(u32, Vid, Label), u32>) -> u32 {
+    fn first_like(&self, env: EnvId, v: Vid, known: &mut Known) -> u32 {
         let Some(frame) = self.s.envs.get(env.idx()) else { return env.0 };
+        // Neighbours come from the same frame, all from few frames further up.
+        if let Some((_, first)) = known.frames.iter().rev().find(|(other, _)| *other == env) {
+            return *first;
+        }
         // Frames of other structs do not double.
         let up = match frame.vertex == v || frame.key != Label::NONE {
             true => self.first_like(frame.up, v, known),
             false => frame.up.0,
         };
-        *known.entry((up, frame.vertex, frame.key)).or_insert(env.0)
+        let first = *known.likes.entry((up, frame.vertex, frame.key)).or_insert(env.0);
+        if known.frames.len() < MOST_KNOWN {
+            known.frames.push((env, first));
+        }
+        first
     }
 
     /// A literal stands where its last field does, or where the reference stands that led to it
@@ -374,6 +379,18 @@ impl Machine<'_> {
         edges
     }
 }
+
+/// Frames that were looked at.
+#[derive(Default)]
+struct Known {
+    /// The first frame by what makes frames alike.
+    likes: FxHashMap<(u32, Vid, Label), u32>,
+    /// The first frame like each of these.
+    frames: Vec<(EnvId, u32)>,
+}
+
+/// Frames that are remembered one by one; a struct has few.
+const MOST_KNOWN: usize = 16;
 
 #[derive(Default)]
 struct Explicit {
