@@ -22,17 +22,8 @@ const TYPE: &str = "ref-objects";
 /// must not keep the API server busy for all others.
 const MOST: usize = 100;
 
-const SELECTOR: [&str; 9] = [
-    "apiVersion",
-    "kind",
-    "resource",
-    "group",
-    "name",
-    "namespace",
-    "cluster",
-    "labelSelector",
-    "deprecatedLabelSelector",
-];
+const SELECTOR: [&str; 8] =
+    ["apiVersion", "kind", "resource", "group", "name", "namespace", "cluster", "labelSelector"];
 
 pub(crate) fn check(subject: &Subject<'_>, findings: &mut Findings) {
     let mut looked = 0;
@@ -118,10 +109,8 @@ fn form<'a>(
         if !SELECTOR.contains(&key.as_str()) {
             let nearest = vela_serve::nearest(key, SELECTOR);
             push(Reason::Invalid, field.at(key), messages::unknown_property(key, nearest));
-        } else if key.ends_with("abelSelector") {
-            if !value.is_object() && !value.is_null() {
-                push(Reason::Invalid, field.at(key), messages::wrong_type("an object", value));
-            }
+        } else if key == "labelSelector" {
+            labels(value, &field.at(key), &mut push);
         } else if !value.is_string() && !value.is_null() {
             push(Reason::Invalid, field.at(key), messages::wrong_type("a text", value));
         }
@@ -149,6 +138,18 @@ fn form<'a>(
         push(Reason::Forbidden, field.at("cluster"), messages::outside_cluster().to_owned());
     }
     (findings.problems.len() == before).then_some(map)
+}
+
+fn labels(value: &Value, field: &Field, push: &mut impl FnMut(Reason, Field, String)) {
+    match value {
+        Value::Null => {}
+        Value::Object(map) => {
+            for (key, value) in map.iter().filter(|(_, value)| !value.is_string()) {
+                push(Reason::Invalid, field.key(key), messages::wrong_type("a text", value));
+            }
+        }
+        other => push(Reason::Invalid, field.clone(), messages::wrong_type("an object", other)),
+    }
 }
 
 fn is_remote(cluster: &str) -> bool {

@@ -153,6 +153,14 @@ fn what_is_not_there_is_refused_with_its_path() {
             format!("{at}.name: failed to load ref object Node n: nodes \"n\" not found"),
         ),
         (
+            json!({ "resource": "configmap", "labelSelector": { "a": 1 } }),
+            format!("{at}.labelSelector[a]: must be a text, not the number 1"),
+        ),
+        (
+            json!({ "resource": "configmap", "deprecatedLabelSelector": { "a": "b" } }),
+            format!("{at}.deprecatedLabelSelector: unknown field \"deprecatedLabelSelector\""),
+        ),
+        (
             json!({ "resource": "configmps", "name": "here" }),
             format!(
                 "{at}.resource: no matches for resource \"configmps\" in any group; did you mean \"configmaps\"?"
