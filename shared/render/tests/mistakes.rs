@@ -336,5 +336,6 @@ fn a_definition_at_admission() {
         b: conflicting values 2 and "x" (mismatched types int and string) (spec.schematic.cue.template, line 2, column 4)"#]]
     .assert_eq(&told("a: 1\nb: 2\nb: \"x\"\na: 3"));
     let told = |text: &str| Renderer::default().examine_status(text).join("\n");
-    expect!["missing ',' in struct literal (text, at its end)"].assert_eq(&told("isHealth: context.output.x ==\n"));
+    expect!["missing ',' in struct literal (text, at its end)"]
+        .assert_eq(&told("isHealth: context.output.x ==\n"));
 }
