@@ -293,6 +293,9 @@ pub(crate) fn context_unreadable(reason: &str) -> String {
 pub(crate) const CONTEXT_UNSETTLED: &str =
     "the workflow's context could not be written: its ConfigMap keeps appearing and vanishing";
 
+/// The end of what is shown of a step whose values are too long for a ConfigMap.
+pub(crate) const DEBUG_CUT: &str = "// what follows is too long to be shown\n";
+
 /// The context of a workflow that was not written.
 pub(crate) fn context_not_stored(reason: &str) -> String {
     format!("the workflow's context could not be written: {reason}")

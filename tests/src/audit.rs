@@ -26,6 +26,8 @@ pub struct Entry {
     pub code: u64,
     /// Which token it came with; empty for other credentials.
     pub credential: String,
+    /// When it came, as RFC 3339.
+    pub received: String,
 }
 
 impl Entry {
@@ -47,6 +49,7 @@ impl Entry {
             name: text("/objectRef/name"),
             code: value.pointer("/responseStatus/code").and_then(Value::as_u64).unwrap_or(0),
             credential: text("/user/extra/authentication.kubernetes.io~1credential-id/0"),
+            received: text("/requestReceivedTimestamp"),
         })
     }
 

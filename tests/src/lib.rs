@@ -10,6 +10,7 @@ pub mod controlplane;
 pub mod deploy;
 pub mod faults;
 pub mod fixtures;
+pub mod gate;
 pub mod load;
 pub mod material;
 pub mod node;

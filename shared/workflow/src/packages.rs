@@ -130,6 +130,7 @@ mod tests {
             outputs: &[],
             now: jiff::Timestamp::UNIX_EPOCH,
             limits: &limits,
+            dump: false,
         };
         let mut providers = Cloud { secret, calls: Vec::new() };
         let mut notes = crate::Notes::new();

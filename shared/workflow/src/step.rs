@@ -74,6 +74,8 @@ pub struct StepRun<'a> {
     pub now: Timestamp,
     /// Budget of the evaluation.
     pub limits: &'a Limits,
+    /// Whether the evaluated template is wanted as text.
+    pub dump: bool,
 }
 
 /// What steps leave beside the variables: timestamps of suspended steps, where logs are.
@@ -107,6 +109,8 @@ pub struct StepResult {
     pub trace: Vec<Traced>,
     /// Whether something asked to wait.
     pub waiting: bool,
+    /// The evaluated template as CUE text, if it was asked for.
+    pub dump: Option<String>,
 }
 
 /// Compiles the template of a step. `context` and `parameter` are names in it whether or not it
@@ -161,10 +165,16 @@ pub fn run(
             variables.push((output.name.clone(), value));
         }
     }
+    let dump = step.dump.then(|| {
+        let mut text = String::new();
+        crate::marked::print(&mut evaluation, root, 0, &mut text);
+        crate::store::formatted(text)
+    });
     StepResult {
         outcome: Outcome { verdict, message: state.message, variables },
         trace,
         waiting: state.waiting,
+        dump,
     }
 }
 
@@ -581,6 +591,7 @@ mod tests {
             outputs: &[],
             now: at(seconds),
             limits: &limits,
+            dump: false,
         };
         let mut outside = Outside(Vec::new());
         let result = run(&program, &step, &Map::new(), notes, &mut outside);

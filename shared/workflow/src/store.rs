@@ -130,6 +130,11 @@ pub fn print_variables(variables: &Map<String, Value>) -> String {
         print(value, &mut text);
         text.push('\n');
     }
+    formatted(text)
+}
+
+/// CUE text as `cue fmt` writes it; text that cannot be read stays as it is.
+pub(crate) fn formatted(text: String) -> String {
     let (file, problems) = cue_syntax::parse(VARS, &text, &ParseLimits::default());
     let formatted = if problems.is_empty() { cue_syntax::format(&file) } else { text };
     if formatted.ends_with('\n') { formatted } else { formatted + "\n" }

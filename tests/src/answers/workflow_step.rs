@@ -37,6 +37,7 @@ pub fn answer(record: &Value) -> Value {
         outputs: &[],
         now: jiff::Timestamp::UNIX_EPOCH,
         limits: &limits,
+        dump: false,
     };
     let mut stub = Stub::new(record.get("stub"));
     let mut notes = Notes::new();

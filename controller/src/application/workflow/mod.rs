@@ -4,6 +4,7 @@
 //! ([`vela_workflow`]) decides what runs and what follows; here a step of type `apply-component` becomes a dispatch.
 
 mod calls;
+mod debug;
 pub mod placement;
 pub mod shared;
 mod steps;
@@ -111,6 +112,9 @@ pub async fn pass(
                 Outcome::of(Verdict::Fail(Reason::None), messages::unknown_step_kind(&attempt.kind))
             }
         };
+        if let Some(text) = seen.dump.take() {
+            debug::keep(session.ctx, run.app, store, &attempt.id, &text).await;
+        }
         pass.complete(&attempt, outcome, Timestamp::now());
         pass.resume_at(store.saved().resume_at());
     }
@@ -118,7 +122,7 @@ pub async fn pass(
     let saved = store.saved_mut();
     saved.memory = progress.memory.clone();
     saved.variables.clone_from(&progress.variables);
-    let Seen { services, applied, decisions, restart_at } = seen;
+    let Seen { services, applied, decisions, restart_at, dump: _ } = seen;
     Ran { progress, services, applied, ran, decisions, restart_at }
 }
 
@@ -182,6 +186,18 @@ async fn apply_component(
         Err(text) => Outcome::of(Verdict::Error, text),
         Ok(done) => {
             note(&done, &place, seen);
+            let wants_outputs = !step.outputs.is_empty() && done.ready;
+            let debugged = debug::is_on(run.app);
+            let mut fields = Map::new();
+            if wants_outputs || debugged {
+                fields = outputs(session, &done, &place).await;
+                fields.insert("context".to_owned(), context(run));
+            }
+            if debugged {
+                let mut shown = fields.clone();
+                shown.insert("parameter".to_owned(), Value::Object(given.parameter.clone()));
+                seen.dump = Some(vela_workflow::store::print_variables(&shown));
+            }
             if !done.ready {
                 // a component that takes long says what it lacks
                 let reason = if takes_long(given.attempt) {
@@ -195,9 +211,6 @@ async fn apply_component(
             if step.outputs.is_empty() {
                 return outcome;
             }
-            let fields = outputs(session, &done, &place).await;
-            let mut fields = fields.as_object().cloned().unwrap_or_default();
-            fields.insert("context".to_owned(), context(run));
             let limits = &session.ctx.settings.workflow.limits;
             for output in &step.outputs {
                 let value = data::output_of(&fields, &output.value_from, limits);
@@ -497,7 +510,7 @@ fn reference(manifest: &Value, cluster: &str) -> ClusterObjectReference {
 }
 
 /// `output` and `outputs` of a component: its objects as they are in the cluster.
-async fn outputs(session: &Session<'_>, done: &Done, place: &Place) -> Value {
+async fn outputs(session: &Session<'_>, done: &Done, place: &Place) -> Map<String, Value> {
     let (mut output, mut outputs) = (Value::Null, Map::new());
     for object in &done.rendered.objects {
         let live = component::live(session, &object.manifest, place).await;
@@ -509,5 +522,5 @@ async fn outputs(session: &Session<'_>, done: &Done, place: &Place) -> Value {
             }
         }
     }
-    json!({"output": output, "outputs": outputs})
+    Map::from_iter([("output".to_owned(), output), ("outputs".to_owned(), Value::Object(outputs))])
 }

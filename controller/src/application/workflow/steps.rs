@@ -19,7 +19,7 @@ use crate::messages;
 
 use super::calls::{Answer, Calling, Pending, Seen};
 use super::store::Store;
-use super::{Run, why};
+use super::{Run, debug, why};
 
 /// Calls one step may make in one look; real templates make a handful.
 const MOST_CALLS: usize = 200;
@@ -61,6 +61,7 @@ struct Attempted {
     variables: Map<String, Value>,
     notes: Notes,
     limits: vela_workflow::Limits,
+    dump: bool,
 }
 
 /// A step with what it is given.
@@ -107,6 +108,7 @@ pub(super) async fn run(
         variables,
         notes: store.saved().notes.clone(),
         limits: session.ctx.settings.workflow.limits.clone(),
+        dump: step.kind != "suspend" && debug::is_on(run.app),
     };
     let mut attempted = Arc::new(attempted);
     let mut replies = Vec::new();
@@ -123,7 +125,7 @@ pub(super) async fn run(
     };
     while replies.len() < MOST_CALLS {
         let evaluated = evaluate(calling.session, &attempted, &replies).await;
-        let (mut outcome, pending, notes) = match evaluated {
+        let Evaluated { mut outcome, pending, notes, dump } = match evaluated {
             Ok(evaluated) => evaluated,
             Err(text) => return Outcome::of(Verdict::Error, text),
         };
@@ -133,6 +135,7 @@ pub(super) async fn run(
                 outcome.message = messages::because(&outcome.message, &reason);
             }
             outcome.message = calling.redacted(&outcome.message);
+            calling.seen.dump = dump.map(|text| calling.redacted(&text));
             let saved = &mut calling.store.saved_mut().notes;
             saved.extend(notes);
             effects::finish(saved, &attempt.id, &outcome);
@@ -155,6 +158,7 @@ pub(super) async fn run(
                 outputs: attempted.outputs.clone(),
                 variables: attempted.variables.clone(),
                 limits: attempted.limits.clone(),
+                dump: attempted.dump,
             });
         }
     }
@@ -198,12 +202,21 @@ async fn program(
     }
 }
 
+/// What an evaluation came to.
+struct Evaluated {
+    outcome: Outcome,
+    /// The call it ended at.
+    pending: Option<Pending>,
+    notes: Notes,
+    dump: Option<String>,
+}
+
 /// One evaluation with the answers known so far.
 async fn evaluate(
     session: &Session<'_>,
     attempted: &Arc<Attempted>,
     replies: &[Reply],
-) -> Result<(Outcome, Option<Pending>, Notes), String> {
+) -> Result<Evaluated, String> {
     let attempted = Arc::clone(attempted);
     let replies = replies.to_vec();
     let job = move |_: &vela_serve::pool::Budget| {
@@ -217,11 +230,13 @@ async fn evaluate(
             outputs: &attempted.outputs,
             now: Timestamp::now(),
             limits: &attempted.limits,
+            dump: attempted.dump,
         };
         let variables = &attempted.variables;
         let result =
             vela_workflow::run(&attempted.program, &step, variables, &mut notes, &mut known);
-        (result.outcome, known.pending, notes)
+        let (outcome, dump) = (result.outcome, result.dump);
+        Evaluated { outcome, pending: known.pending, notes, dump }
     };
     session.ctx.pool.run(Instant::now() + BUDGET, job).await.map_err(|error| error.to_string())
 }

@@ -10,7 +10,7 @@ use serde_json::{Map, Value, json};
 use tracing::warn;
 use vela_api::names::annotation;
 use vela_api::workflow::WorkflowStatus;
-use vela_api::{Application, ObjectReference};
+use vela_api::{Application, ObjectReference, V1BETA1};
 use vela_apply::object::str_at;
 use vela_apply::plan::PatchKind;
 use vela_cluster::{Identity, IoError, Target};
@@ -28,6 +28,8 @@ pub struct Kept {
     /// Its data as last read or written; `None`: it was neither.
     stored: Option<BTreeMap<String, String>>,
     saved: Saved,
+    /// Of steps that are shown (policy `debug`): a hash of what was written last.
+    shown: BTreeMap<String, u64>,
 }
 
 /// What a run keeps.
@@ -85,6 +87,7 @@ impl<'a> Store<'a> {
             // a new run: nothing of the last one is its own
             store.kept.saved.variables.clear();
             store.kept.saved.memory = vela_workflow::Memory::default();
+            store.kept.shown.clear();
         }
         Ok(store)
     }
@@ -112,6 +115,17 @@ impl<'a> Store<'a> {
     /// What is kept, to be changed.
     pub fn saved_mut(&mut self) -> &mut Saved {
         &mut self.kept.saved
+    }
+
+    /// A hash of what was last shown of a step.
+    #[must_use]
+    pub fn shown(&self, id: &str) -> Option<u64> {
+        self.kept.shown.get(id).copied()
+    }
+
+    /// Remembers what was shown of a step.
+    pub fn show(&mut self, id: &str, hash: u64) {
+        self.kept.shown.insert(id.to_owned(), hash);
     }
 
     /// For the process to remember.
@@ -159,6 +173,19 @@ impl<'a> Store<'a> {
         owners.into_iter().flatten().any(|owner| str_at(owner, &["uid"]) == uid)
     }
 
+    /// Whether it was left by an Application of this name that is gone: two never live at once.
+    fn is_of_a_namesake(&self, found: &Value) -> bool {
+        let owners = found.pointer("/metadata/ownerReferences").and_then(Value::as_array);
+        owners.is_some_and(|owners| {
+            !owners.is_empty()
+                && owners.iter().all(|owner| {
+                    str_at(owner, &["apiVersion"]) == V1BETA1
+                        && str_at(owner, &["kind"]) == Application::KIND
+                        && Some(str_at(owner, &["name"])) == self.app.metadata.name.as_deref()
+                })
+        })
+    }
+
     fn took(&mut self, found: &Value) -> BTreeMap<String, String> {
         let data: BTreeMap<String, String> = found
             .get("data")
@@ -200,6 +227,10 @@ impl<'a> Store<'a> {
                     if self.is_ours(&found) {
                         self.took(&found);
                         made = true;
+                    } else if self.is_of_a_namesake(&found) {
+                        // The cluster collects it as well, in its own time.
+                        let uid = str_at(&found, &["metadata", "uid"]);
+                        self.ctx.io.delete(&self.target(), uid, None, &Identity::default()).await?;
                     } else {
                         warn!(name = self.kept.name, "the name of the context is taken by another");
                         let suffix: String =

@@ -135,7 +135,6 @@ impl Calling<'_, '_, '_> {
             return Ok(());
         }
         let fields = workflow::outputs(self.session, done, &task.place).await;
-        let fields = fields.as_object().cloned().unwrap_or_default();
         for output in &task.component.outputs {
             let limits = &self.session.ctx.settings.workflow.limits;
             let value = data::output_of(&fields, &output.value_from, limits)?;

@@ -50,6 +50,8 @@ pub(super) struct Seen {
     pub(super) decisions: Vec<Decision>,
     /// When a step asked for the workflow to run again.
     pub(super) restart_at: Option<jiff::Timestamp>,
+    /// The step that was attempted last, evaluated, as CUE text: for the policy `debug`.
+    pub(super) dump: Option<String>,
 }
 
 impl Seen {

@@ -63,7 +63,7 @@ impl Calling<'_, '_, '_> {
             Err(error) => return Reply::Error(error),
         };
         workflow::note(&done, &place, self.seen);
-        let returned = workflow::outputs(self.session, &done, &place).await;
+        let returned = Value::Object(workflow::outputs(self.session, &done, &place).await);
         let waits = params.get("waitHealthy").and_then(Value::as_bool).unwrap_or(true);
         if waits && !done.ready {
             let reason = self.reason(&done, &place).await;

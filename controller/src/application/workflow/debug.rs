@@ -1,0 +1,113 @@
+//! The policy `debug`: what each step of the workflow came to, as a ConfigMap for the client's `vela debug`.
+//!
+//! Nothing depends on these ConfigMaps: one that cannot be written is a line in the log. What was read from Secrets is
+//! not in them.
+
+use std::hash::{DefaultHasher, Hash, Hasher};
+
+use serde_json::json;
+use tracing::warn;
+use vela_api::Application;
+use vela_apply::plan::PatchKind;
+use vela_cluster::{Identity, IoError, Target};
+
+use crate::application::revision;
+use crate::context::Context;
+use crate::messages;
+
+use super::store::Store;
+
+/// The type of the policy.
+const POLICY: &str = "debug";
+/// A ConfigMap holds 1 MiB with everything around its data.
+const LONGEST: usize = 900 << 10;
+
+/// Whether the steps of an Application are to be shown.
+pub(super) fn is_on(app: &Application) -> bool {
+    app.spec.policies.iter().any(|policy| policy.type_ == POLICY)
+}
+
+/// Writes what a step came to, unless it is what this process wrote of the step last.
+pub(super) async fn keep(
+    ctx: &Context,
+    app: &Application,
+    store: &mut Store<'_>,
+    id: &str,
+    text: &str,
+) {
+    let text = shortened(text);
+    let mut hasher = DefaultHasher::new();
+    text.hash(&mut hasher);
+    let hash = hasher.finish();
+    if store.shown(id) == Some(hash) {
+        return;
+    }
+    let name = name(app, id);
+    match write(ctx, app, &name, &text).await {
+        Ok(()) => store.show(id, hash),
+        Err(error) => warn!(name, %error, "what a step came to could not be written"),
+    }
+}
+
+/// The client looks for this name.
+fn name(app: &Application, id: &str) -> String {
+    let uid = app.metadata.uid.as_deref().unwrap_or_default();
+    let tail = uid.char_indices().rev().nth(4).and_then(|(at, _)| uid.get(at..)).unwrap_or(uid);
+    format!("{}-{id}-debug-{tail}", app.metadata.name.as_deref().unwrap_or_default())
+}
+
+fn shortened(text: &str) -> String {
+    if text.len() <= LONGEST {
+        return text.to_owned();
+    }
+    let whole = text.get(..text.floor_char_boundary(LONGEST)).unwrap_or_default();
+    // Whole lines of CUE, as far as they go.
+    let end = whole.rfind('\n').map_or(0, |at| at + 1);
+    format!("{}{}", whole.get(..end).unwrap_or_default(), messages::DEBUG_CUT)
+}
+
+async fn write(ctx: &Context, app: &Application, name: &str, text: &str) -> Result<(), IoError> {
+    let namespace = app.metadata.namespace.as_deref().unwrap_or_default();
+    let own = Identity::default();
+    let target = Target { api_version: "v1", kind: "ConfigMap", namespace, name };
+    let data = json!({ "data": { "debug": text } });
+    match ctx.io.patch(&target, "", (PatchKind::Merge, &data), false, &own).await {
+        Err(error) if error.is_gone() => {}
+        other => return other.map(drop),
+    }
+    let object = json!({
+        "apiVersion": "v1", "kind": "ConfigMap", "data": { "debug": text },
+        "metadata": {
+            "name": name, "namespace": namespace,
+            "ownerReferences": [revision::owner_reference(app)],
+        },
+    });
+    ctx.io.create(&object, false, &own).await.map(drop)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_end_with_the_end_of_the_uid() {
+        let mut app = Application::default();
+        app.metadata.name = Some("web".to_owned());
+        for (uid, expected) in
+            [("1234-567890ab", "web-id-debug-890ab"), ("abc", "web-id-debug-abc")]
+        {
+            app.metadata.uid = Some(uid.to_owned());
+            assert_eq!(name(&app, "id"), expected);
+        }
+    }
+
+    #[test]
+    fn long_texts_are_cut_between_lines() {
+        let line = format!("{}: 1\n", "é".repeat(100));
+        let text = line.repeat(LONGEST / line.len() + 2);
+        let short = shortened(&text);
+        assert!(short.len() <= LONGEST + messages::DEBUG_CUT.len());
+        assert!(short.ends_with(&format!(": 1\n{}", messages::DEBUG_CUT)));
+        assert_eq!(shortened("a: 1\n"), "a: 1\n");
+    }
+}
