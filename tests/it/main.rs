@@ -23,5 +23,6 @@ mod operations;
 mod processes;
 mod rbac;
 mod steps;
+mod upgrade;
 mod webhook;
 mod workflow;

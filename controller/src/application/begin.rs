@@ -10,7 +10,9 @@ use super::dispatch::Session;
 use super::{restart, status};
 
 /// Begins a new run of the workflow if the revision (or the publishVersion) is another than that of the present run, or if
-/// the tracker of the present run is lost.
+/// the tracker of the present run is lost. Returns whether that must be stored before anything is done: a new run under the
+/// name of the one that is stored cannot be told from it, and whoever goes on after a crash would take what little the new
+/// one had dispatched for all of it.
 pub(super) async fn run(
     ctx: &Context,
     session: &mut Session<'_>,
@@ -18,31 +20,34 @@ pub(super) async fn run(
     token: &str,
     subject: &Application,
     now: Timestamp,
-) -> Result<(), String> {
+) -> Result<bool, String> {
     let current_token = status.workflow.as_ref().map(|w| w.app_revision.clone());
     // Older releases stored `<revision>:<hash>`.
     let current_token = current_token.unwrap_or_default();
     let current_token = current_token.split(':').next().unwrap_or_default();
     let scheduled = restart::is_due(status, now);
     let lost = is_tracker_lost(session, status, subject);
+    let store_first = lost && !scheduled && current_token == token;
     if current_token != token || scheduled || lost {
         let (io, store) = (&*ctx.io, &*ctx.trackers);
         let current = session.trackers.current(session.run());
         let revision = session.revision.clone();
         let aside = session.trackers.set_aside(io, store, &current, &revision).await;
         aside.map_err(|error| error.to_string())?;
+        rebuild(ctx, session).await.map_err(|error| error.to_string())?;
         status::restart(status, token);
         status.workflow_restart_scheduled_at = None;
     } else {
         keep_tracker(ctx, session).await.map_err(|error| error.to_string())?;
     }
-    Ok(())
+    Ok(store_first)
 }
 
-/// The finished run dispatched something, but no tracker remembers it: somebody removed it for good.
+/// The run dispatched something, but no tracker remembers it: somebody removed it for good, or a later run collected it that
+/// left nothing in the status.
 fn is_tracker_lost(session: &Session<'_>, status: &AppStatus, subject: &Application) -> bool {
-    let finished = status.workflow.as_ref().is_some_and(|w| w.finished);
-    finished
+    let begun = status.workflow.as_ref().is_some_and(|w| w.finished || !w.steps.is_empty());
+    begun
         && !subject.spec.components.is_empty()
         && !status.applied_resources.is_empty()
         && session.trackers.current(session.run()).is_empty()
@@ -50,15 +55,10 @@ fn is_tracker_lost(session: &Session<'_>, status: &AppStatus, subject: &Applicat
 
 /// The tracker of an unchanged run: follows the generation, and is made again when somebody deletes it.
 async fn keep_tracker(ctx: &Context, session: &mut Session<'_>) -> Result<(), IoError> {
+    rebuild(ctx, session).await?;
     let (io, store) = (&*ctx.io, &*ctx.trackers);
     let current = session.trackers.current(session.run());
     let views = session.trackers.views();
-    let rebuilt = views.iter().filter(|tracker| {
-        tracker.deleting && (tracker.name == current || tracker.role == vela_apply::Role::Root)
-    });
-    for tracker in rebuilt {
-        session.trackers.rebuild(io, store, &tracker.name).await?;
-    }
     let stale = views.iter().any(|tracker| {
         tracker.name == current
             && session.publish_version.is_empty()
@@ -67,6 +67,20 @@ async fn keep_tracker(ctx: &Context, session: &mut Session<'_>) -> Result<(), Io
     if stale {
         let generation = session.generation;
         session.trackers.relabel(io, store, &current, Some(generation)).await?;
+    }
+    Ok(())
+}
+
+/// Trackers that the run needs and that are being deleted: by somebody, or by a later run whose collection did not come to
+/// its end.
+async fn rebuild(ctx: &Context, session: &mut Session<'_>) -> Result<(), IoError> {
+    let (io, store) = (&*ctx.io, &*ctx.trackers);
+    let current = session.trackers.current(session.run());
+    let needed = session.trackers.views().into_iter().filter(|tracker| {
+        tracker.deleting && (tracker.name == current || tracker.role == vela_apply::Role::Root)
+    });
+    for tracker in needed {
+        session.trackers.rebuild(io, store, &tracker.name).await?;
     }
     Ok(())
 }

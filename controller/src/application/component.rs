@@ -9,6 +9,7 @@ use std::time::Instant;
 use serde_json::{Map, Value};
 use vela_api::PolicyDefinition;
 use vela_api::application::{AppPolicy, ApplicationComponent};
+use vela_api::hash::GoHash;
 use vela_api::names;
 use vela_api::reference::WorkloadGvk;
 use vela_api::status::{ComponentStatus, TraitStatus};
@@ -89,6 +90,7 @@ pub async fn render(
     let cluster_version = ctx.settings.cluster_version.clone();
     let job = move |_: &vela_serve::pool::Budget| {
         let target = Target {
+            revision: part.component.hash_text(),
             cluster: if place.cluster.is_empty() {
                 LOCAL_CLUSTER.to_owned()
             } else {

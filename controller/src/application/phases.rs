@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use jiff::Timestamp;
-use vela_api::names::{condition as types, creator, event, label};
+use vela_api::names::{condition as types, creator, event, label, phase};
 use vela_api::reference::Revision as LatestRevision;
 use vela_api::{AppStatus, Application, ApplicationRevision, ClusterObjectReference};
 use vela_apply::object;
@@ -160,8 +160,18 @@ pub(super) async fn run(
     } else {
         session.publish_version.clone()
     };
-    if let Err(text) = begin::run(ctx, session, &mut status, &token, &subject, now).await {
-        return fail(session, app, before, Some((status, Failed::workflow(text)))).await;
+    match begin::run(ctx, session, &mut status, &token, &subject, now).await {
+        Ok(false) => {}
+        Ok(true) => {
+            if session.store_revision().await.is_err() {
+                return fail(session, app, before, None).await;
+            }
+            phase::RUNNING_WORKFLOW.clone_into(&mut status.phase);
+            return Ok(End { status, again: Some(Duration::ZERO), settled: false });
+        }
+        Err(text) => {
+            return fail(session, app, before, Some((status, Failed::workflow(text)))).await;
+        }
     }
     // A run that went on before this look, perhaps in another process, has told of itself.
     let told = app.status.workflow.as_ref().is_some_and(|known| known.app_revision == token);
@@ -200,6 +210,8 @@ pub(super) async fn run(
     let phase = if done {
         engine.phase
     } else {
+        // What is known before the first step runs holds whatever becomes of the steps.
+        let begun = status.clone();
         let known = ctx.memory(&key).lock().context.take();
         let mut store = match Store::open(ctx, app, known, &stored).await {
             Ok(store) => store,
@@ -218,7 +230,7 @@ pub(super) async fn run(
         // what the status will say must not outlive what it rests on
         if let Err(error) = store.commit(ran).await {
             let text = messages::context_not_stored(&error.to_string());
-            return Err((app.status.clone(), Failed::executing(text)));
+            return Err((begun, Failed::executing(text)));
         }
         if let Some(at) = restart_at {
             status.workflow_restart_scheduled_at = Some(vela_api::condition::seconds(at));

@@ -1,7 +1,11 @@
 //! The process dies before its k-th write is sent, and after it was committed, for every k of every scenario: after the
 //! restart the end is the same.
 
+use std::time::Duration;
+
 use serde_json::{Value, json};
+
+use crate::queue::Next;
 
 use super::server::Death;
 use super::{NAMESPACE, World, application};
@@ -110,4 +114,55 @@ async fn the_process_may_die_at_any_write() {
         }
     }
     assert!(points > 200, "only {points} moments of death");
+}
+
+/// A spec, another one whose run dies at any write, and the first one again, whose run dies at any write: the status tells
+/// of the first run only, and what that had made is collected.
+#[tokio::test]
+async fn the_process_may_die_twice_on_the_way_there_and_back() {
+    let first = application("a", &[("c", &["x"], "1"), ("d", &["y"], "1")]);
+    let second = application("a", &[("c", &["x"], "2"), ("e", &["z"], "1")]);
+    let put = |world: &World, app: &Value| {
+        world.server.outside(|state| {
+            let mut app = app.clone();
+            if let Some(old) = state.get("applications", NAMESPACE, "a") {
+                (app["metadata"], app["status"]) = (old["metadata"].clone(), old["status"].clone());
+            }
+            state.put("applications", app);
+        });
+    };
+    let mut points = 0;
+    'first: for one in 1.. {
+        for two in 1.. {
+            let world = World::new();
+            let mut process = world.start();
+            put(&world, &first);
+            world.settle(&mut process, "a").await;
+            put(&world, &second);
+            let begun = world.server.state.lock().writes;
+            world.server.state.lock().death = Some(Death::Before(begun + one));
+            loop {
+                match world.look(&process, "a").await {
+                    None => break,
+                    // The run is over: there are fewer writes.
+                    Some(Next::After(delay)) if delay > Duration::from_secs(60) => break 'first,
+                    Some(_) => tokio::time::sleep(Duration::from_millis(1)).await,
+                }
+            }
+            put(&world, &first);
+            {
+                let mut state = world.server.state.lock();
+                (state.dead, state.death) = (false, Some(Death::Before(begun + one + two)));
+            }
+            process = world.start();
+            let deaths = world.settle(&mut process, "a").await;
+            let faults = world.faults("a");
+            assert!(faults.is_empty(), "deaths at {one} and {two}: {faults:#?}");
+            if deaths == 0 {
+                break;
+            }
+            points += 1;
+        }
+    }
+    assert!(points > 60, "only {points} pairs of deaths");
 }

@@ -2,8 +2,8 @@
 
 use serde_json::{Value, json};
 
-use super::server::State;
-use super::{NAMESPACE, World, application};
+use super::server::{Death, State};
+use super::{NAMESPACE, Process, World, application};
 
 /// Steps of the random walk; more with `VELA_SIMULATION_STEPS`.
 const STEPS: usize = 600;
@@ -119,6 +119,18 @@ fn edit(
     (say.to_owned(), happen)
 }
 
+/// One look; a process that dies is followed by another one. Returns whether it died.
+async fn look_and_survive(world: &World, process: &mut Process) -> bool {
+    if world.look(process, "a").await.is_some() {
+        return false;
+    }
+    let mut state = world.server.state.lock();
+    (state.dead, state.death) = (false, None);
+    drop(state);
+    *process = world.start();
+    true
+}
+
 async fn walk(seed: u64, steps: usize, is_late: bool) {
     let mut random = fastrand::Rng::with_seed(seed);
     let world = World::new();
@@ -136,7 +148,16 @@ async fn walk(seed: u64, steps: usize, is_late: bool) {
                 let after = random.usize(1..12);
                 told.push(format!("{say}, {after} requests later"));
                 world.server.state.lock().interruption = Some((after, Box::new(happen)));
-                let _ = world.look(&process, "a").await;
+                if random.u8(..4) == 0 {
+                    let mut state = world.server.state.lock();
+                    let at = state.writes + random.usize(1..10);
+                    let death = if random.bool() { Death::Before(at) } else { Death::After(at) };
+                    told.push(format!("{death:?}, after {} writes", state.writes));
+                    state.death = Some(death);
+                }
+                if look_and_survive(&world, &mut process).await {
+                    told.push("the process has died".to_owned());
+                }
                 let late = world.server.state.lock().interruption.take();
                 if let Some((_, happen)) = late {
                     world.server.outside(happen);
@@ -144,8 +165,8 @@ async fn walk(seed: u64, steps: usize, is_late: bool) {
             } else {
                 told.push(say);
                 world.server.outside(happen);
-                if random.bool() {
-                    let _ = world.look(&process, "a").await;
+                if random.bool() && look_and_survive(&world, &mut process).await {
+                    told.push("the process has died".to_owned());
                 }
             }
         }

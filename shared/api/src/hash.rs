@@ -389,3 +389,16 @@ impl GoHash for Terraform {
             .finish()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// `context.revision` of a component of a recorded case.
+    #[test]
+    fn components_have_the_reference_s_hash() {
+        let component = r#"{"name": "a", "type": "ctx", "properties": {}}"#;
+        let component: ApplicationComponent = serde_json::from_str(component).unwrap();
+        assert_eq!(component.hash_text(), "c22a223f705bf894");
+    }
+}

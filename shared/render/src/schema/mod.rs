@@ -232,7 +232,7 @@ impl Generator<'_> {
                         let shared = out.entry("properties").or_insert_with(|| json!({}));
                         if let Some(shared) = shared.as_object_mut() {
                             for (key, value) in own {
-                                shared.entry(key).or_insert(value);
+                                told_once(shared, key, value);
                             }
                         }
                     }
@@ -294,6 +294,22 @@ impl Generator<'_> {
         }
         out.insert("default".into(), value);
         Ok(())
+    }
+}
+
+/// Adds a property of one alternative to those of all. Where two disagree only its title is told, as the reference does:
+/// what each takes is known to the alternatives alone.
+fn told_once(shared: &mut Map<String, Json>, key: String, value: Json) {
+    match shared.get_mut(&key) {
+        None => {
+            shared.insert(key, value);
+        }
+        Some(known) if *known != value => {
+            if let Some(known) = known.as_object_mut() {
+                known.retain(|name, _| name == "title");
+            }
+        }
+        Some(_) => {}
     }
 }
 
@@ -517,4 +533,27 @@ pub fn config_maps(object: &Json, revision: &str, schema: &Json) -> Vec<Json> {
             })
         })
         .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use crate::{Definition, Kind, Renderer};
+
+    #[test]
+    fn alternatives_that_disagree_about_a_property_tell_its_title_only() {
+        let template = r#"parameter: {type: "a", x: string} | {type: "b", y: int, x: string}"#;
+        let spec = json!({"schematic": {"cue": {"template": format!("{template}\n")}}});
+        let definition = Definition::from_spec(Kind::Component, "d", &spec);
+        let schema = Renderer::default().schema(&definition).unwrap();
+        assert_eq!(
+            schema["properties"],
+            json!({
+                "type": {"title": "type"},
+                "x": {"title": "x", "type": "string"},
+                "y": {"title": "y", "type": "integer"},
+            })
+        );
+    }
 }

@@ -1,6 +1,8 @@
 //! The rules of a pass, played by a world that answers attempts by step name.
 
 use super::*;
+use crate::messages;
+use crate::model::If;
 
 fn time(seconds: i64) -> Timestamp {
     Timestamp::from_second(1_700_000_000 + seconds).unwrap()
