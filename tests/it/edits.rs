@@ -396,7 +396,7 @@ async fn restarts(cluster: &Cluster, controller: &Program, seed: u64, stop: &Ato
 #[tokio::test(flavor = "multi_thread")]
 async fn random_edits_end_as_a_fresh_apply_would() {
     let whole = std::env::var_os("VELA_LONG_TESTS").is_some();
-    let edits = if whole { 30 } else { 8 };
+    let edits = if whole { 30 } else { 12 };
     let seed =
         std::env::var("VELA_EDITS_SEED").ok().and_then(|text| text.parse().ok()).unwrap_or(7);
     let cluster = Arc::new(Cluster::start("edits").await.unwrap());

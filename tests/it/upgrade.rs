@@ -191,7 +191,11 @@ async fn make(client: &Client, discovery: &Discovery, case: &Case) -> Result<(),
             uids.insert(old.to_owned(), new);
         }
         let of_ours = kind.group == "core.oam.dev" && object["status"].is_object();
-        if of_ours && kind.kind != "ResourceTracker" && kind.kind != "DefinitionRevision" {
+        let has_status = !matches!(
+            kind.kind.as_str(),
+            "ResourceTracker" | "DefinitionRevision" | "WorkloadDefinition"
+        );
+        if of_ours && has_status {
             made.data["status"] = object["status"].clone();
             with_uids(&mut made.data, &uids);
             let stored = api.replace_status(&made.name_any(), &how, &made).await;
@@ -328,6 +332,8 @@ async fn what_the_reference_stored_is_taken_over_as_it_is() {
         let line = format!("{}: {} {} {}", case.name, entry.verb, entry.resource, entry.name);
         match entry.resource.as_str() {
             "events" | "applications/status" => {}
+            // The schema of a definition for which the reference could make none.
+            "configmaps" if entry.name.contains("-schema-") => {}
             "applicationrevisions" if entry.verb == "create" => changes.push(line),
             "applicationrevisions" | "applicationrevisions/status" => {}
             _ if matches!(entry.verb.as_str(), "create" | "delete") => changes.push(line),
