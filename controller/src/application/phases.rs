@@ -221,7 +221,7 @@ pub(super) async fn run(
             }
         };
         let time = ctx.metrics.stage("execute-workflow");
-        let ran = workflow::pass(session, &run, engine, &mut store, now).await;
+        let ran = Box::pin(workflow::pass(session, &run, engine, &mut store, now)).await;
         drop(time);
         if session.refused.is_some() || session.store_revision().await.is_err() {
             return fail(session, app, before, None).await;
