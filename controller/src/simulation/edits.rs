@@ -34,13 +34,14 @@ fn random_app(random: &mut fastrand::Rng) -> Value {
 fn edit(
     random: &mut fastrand::Rng,
     history: &mut Vec<Value>,
-    is_late: bool,
+    rests: bool,
 ) -> (String, impl FnOnce(&mut State) + Send + use<>) {
     let kind = random.u8(..20);
     let fresh = random_app(random);
     let old = history.get(random.usize(..history.len().max(1))).cloned();
-    // A version that comes back before the controller saw it gone still means the spec it was first given to.
-    let versions = if is_late { 1 << 20 } else { 3 };
+    // A version that comes back before the controller saw it gone still means the spec it was first given to: versions
+    // come back to an Application at rest only.
+    let versions = if rests { 3 } else { 1 << 20 };
     let version = format!("p{}", random.u32(..versions));
     let lost = ["w", "x", "y", "z"][random.usize(..4)];
     let app = match kind {
@@ -141,8 +142,9 @@ async fn walk(seed: u64, steps: usize, is_late: bool) {
     let mut done = 0;
     while done < steps {
         // A burst of edits: some between looks, some in the middle of one.
-        for _ in 0..random.usize(1..=4) {
-            let (say, happen) = edit(&mut random, &mut history, is_late);
+        for turn in 0..random.usize(1..=4) {
+            let rests = turn == 0 && !is_late;
+            let (say, happen) = edit(&mut random, &mut history, rests);
             done += 1;
             if random.bool() {
                 let after = random.usize(1..12);
