@@ -96,8 +96,13 @@ async fn a_definition_with_an_error_is_told_and_what_runs_is_left_alone() {
         .collect();
     assert!(written.is_empty(), "{written:?}");
 
-    // With the definition mended both run.
+    // With the definition mended the next edit runs; the revision before holds what it was made of.
     redefine(&space, GOOD).await.unwrap();
+    let edit = json!({ "spec": { "components": [
+        { "name": "d", "type": "text", "properties": { "v": "2" } },
+    ] } });
+    applications.patch("fresh", &how, &Patch::Merge(&edit)).await.unwrap();
     space.running("fresh").await;
+    assert_eq!(space.api::<ConfigMap>().get("d").await.unwrap().data.unwrap()["v"], "2");
     space.running("running").await;
 }
