@@ -5,6 +5,7 @@
 //! life cycle, and whether there is anything to do; the phases themselves are in `phases.rs`, what follows the workflow in `end.rs`. A look at an Application about which
 //! nothing changed since the last complete one ends before all of them.
 
+pub mod apply;
 mod begin;
 pub mod component;
 pub mod dispatch;

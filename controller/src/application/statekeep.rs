@@ -8,7 +8,8 @@ use vela_apply::tracker::{Record, key_of};
 
 use crate::messages;
 
-use super::dispatch::{Applied, Session};
+use super::apply::Applied;
+use super::dispatch::Session;
 
 /// One object that was put back.
 #[derive(Debug, Clone, PartialEq, Eq)]

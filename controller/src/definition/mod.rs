@@ -91,7 +91,7 @@ pub async fn reconcile<T: Kind>(ctx: &Context, key: &Key) -> Result<Next, IoErro
 fn seen<T: Kind>(definition: &T) -> u64 {
     let object = serde_json::to_value(definition).unwrap_or_default();
     let part = |pointer: &str| object.pointer(pointer).cloned().unwrap_or_default();
-    crate::application::dispatch::fingerprint(&json!([
+    crate::application::apply::fingerprint(&json!([
         part("/metadata/labels"),
         part("/metadata/annotations"),
         part("/spec"),

@@ -14,6 +14,7 @@ pub mod object;
 pub mod ownership;
 pub mod plan;
 pub mod policy;
+mod quantity;
 pub mod strategic;
 pub mod tracker;
 

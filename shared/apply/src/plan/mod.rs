@@ -12,7 +12,7 @@ use crate::object::{
 };
 use crate::ownership::{Claim, ClaimOptions, Owner, Refusal, claim, sharers, with_sharer};
 use crate::policy::{ResourcePolicies, Stage};
-use crate::{json_merge, last_applied, strategic};
+use crate::{json_merge, last_applied, quantity, strategic};
 
 /// What a write is decided with.
 #[derive(Debug, Clone, Copy)]
@@ -323,6 +323,9 @@ fn patch(mut modified: Value, live: &Value, options: &Options<'_>) -> Write {
         map.remove(names::annotation::LAST_APPLIED_TIME);
     }
     let ty = strategic::type_of(group_of(api_version(&modified)), kind(&modified));
+    if ty.is_some() {
+        quantity::spell_as(live, &mut modified);
+    }
     let (kind, mut body) = match ty {
         Some(ty) => (PatchKind::Strategic, strategic::three_way(&original, &modified, live, ty)),
         None => (PatchKind::Merge, json_merge::three_way(&original, &modified, live)),

@@ -81,6 +81,24 @@ fn create_then_nothing_then_a_patch() {
     assert!(body["metadata"]["annotations"][names::annotation::LAST_APPLIED_TIME].is_null());
 }
 
+/// The API server stores its own spelling of a quantity.
+#[test]
+fn another_spelling_of_a_quantity_is_no_reason_to_write() {
+    let none = ResourcePolicies::default();
+    let with_cpu = |cpu: &str| {
+        let mut object = deployment("a:1");
+        object["spec"]["template"]["spec"]["containers"][0]["resources"] =
+            json!({"limits": {"cpu": cpu}});
+        object
+    };
+    let mut live = stored(decide(&with_cpu("0.5"), None, &none, Stage::Update).unwrap());
+    live["spec"]["template"]["spec"]["containers"][0]["resources"]["limits"]["cpu"] = json!("500m");
+    let decided = |live: &Value| decide(&with_cpu("0.5"), Some(live), &none, Stage::StateKeep);
+    assert_eq!(decided(&live), Ok(Write::Skip));
+    live["spec"]["template"]["spec"]["containers"][0]["resources"]["limits"]["cpu"] = json!("600m");
+    assert!(matches!(decided(&live), Ok(Write::Patch { .. })));
+}
+
 #[test]
 fn drift_is_repaired_and_foreign_fields_stay() {
     let none = ResourcePolicies::default();
