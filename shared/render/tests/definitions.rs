@@ -11,6 +11,12 @@ use vela_render::Renderer;
 /// Paths of parameters that nobody describes.
 fn undescribed(schema: &Value, path: &str, found: &mut Vec<String>) {
     for (name, property) in schema["properties"].as_object().into_iter().flatten() {
+        // What alternatives disagree about is described by each of them, below.
+        let is_told_below = schema["oneOf"].is_array()
+            && property.as_object().is_some_and(|told| told.keys().all(|key| key == "title"));
+        if is_told_below {
+            continue;
+        }
         let path = format!("{path}.{name}");
         let is_folder = property["properties"].is_object() && path.contains('.');
         if !is_folder && property["description"].as_str().is_none_or(|text| text.trim().is_empty())
