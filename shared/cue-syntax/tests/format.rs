@@ -77,6 +77,9 @@ fn found_by_fuzzing() {
         "a: {f: {x: 1 + // c\n2}, g: [1 + // d\n2, 3], h: 2}",
         "a: \"\\(b[\n// c\n0])\" + x // d\n// e\n",
         "\n\t+  // 3 +\n // 3 +\n\t\t   4    // 4\n\t\r  ",
+        "[if,]",
+        "a: [1, for,]",
+        "a: [if, for // c\n,]",
     ] {
         check_round_trip(text);
     }

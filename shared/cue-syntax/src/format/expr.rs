@@ -248,12 +248,22 @@ impl<'a> Printer<'a> {
 
     fn list(&mut self, span: Span, elements: List<ExprId>) {
         self.text("[");
-        self.elements(span, elements, 1);
+        let closed = self.elements(span, elements, 1);
+        if !closed && self.ast.exprs(elements).last().is_some_and(|last| self.is_clause_word(last))
+        {
+            self.text(",");
+        }
         self.text("]");
     }
 
-    /// The elements of a list or arguments of a call, broken where the source is.
-    fn elements(&mut self, span: Span, elements: List<ExprId>, depth: u32) {
+    /// A name that begins a comprehension unless a comma follows.
+    fn is_clause_word(&self, element: ExprId) -> bool {
+        let Expr::Ident(name) = self.ast.expr(element) else { return false };
+        matches!(self.ast.str(name), "for" | "if")
+    }
+
+    /// The elements of a list or arguments of a call, broken where the source is. Returns whether a comma is behind the last.
+    fn elements(&mut self, span: Span, elements: List<ExprId>, depth: u32) -> bool {
         let elements: Vec<ExprId> = self.ast.exprs(elements).collect();
         let mut last_line = if span.is_none() { None } else { Some(self.line(span.start)) };
         if let (Some(_), Some(&first)) = (last_line, elements.first()) {
@@ -296,11 +306,13 @@ impl<'a> Printer<'a> {
         let end_below =
             !span.is_none() && last_line.is_some_and(|line| line != self.line(span.end));
         let commented = !span.is_none() && self.has_comment_before(span.end);
+        let mut closed = false;
         if (end_below || commented) && !elements.is_empty() {
             let ellipsis = elements
                 .last()
                 .is_some_and(|&last| matches!(self.ast.expr(last), Expr::Ellipsis(_)));
-            if !ellipsis || end_below {
+            closed = !ellipsis || end_below;
+            if closed {
                 self.text(",");
             }
             self.comments_before(span.end);
@@ -310,6 +322,7 @@ impl<'a> Printer<'a> {
             self.rows.fresh();
         }
         self.rows.dedent();
+        closed
     }
 
     /// A chain of operators that leans to the left, without recursion on its length.
