@@ -78,6 +78,9 @@ fn found_by_fuzzing() {
         "a: \"\\(b[\n// c\n0])\" + x // d\n// e\n",
         "\n\t+  // 3 +\n // 3 +\n\t\t   4    // 4\n\t\r  ",
         "[if,]",
+        "{for,}",
+        "a: {b: 1\n\tif,}\nc: {if // d\n}",
+        "a: {\n\tfor,}",
         "a: [1, for,]",
         "a: [if, for // c\n,]",
     ] {

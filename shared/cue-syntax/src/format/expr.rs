@@ -1,7 +1,7 @@
 //! Expressions: blanks around operators, literals, structs and lists.
 
 use super::{Printer, quote, quote_bytes};
-use crate::ast::{Ast, BinaryOp, DeclId, Expr, ExprId, List, Part, UnaryOp};
+use crate::ast::{Ast, BinaryOp, DeclId, DeclKind, Expr, ExprId, List, Part, UnaryOp};
 use crate::position::Span;
 
 impl<'a> Printer<'a> {
@@ -223,7 +223,7 @@ impl<'a> Printer<'a> {
             {
                 self.rows.newline();
             }
-            self.text("}");
+            self.close(&decls);
             return;
         }
         self.rows.indent();
@@ -238,6 +238,18 @@ impl<'a> Printer<'a> {
             self.rows.fresh();
         }
         self.rows.dedent();
+        self.close(&decls);
+    }
+
+    /// The brace behind the declarations of a struct.
+    fn close(&mut self, decls: &[DeclId]) {
+        let last = decls.last().map(|&decl| &self.ast.decl(decl).kind);
+        if let Some(&DeclKind::Embed(expr)) = last
+            && self.is_clause_word(expr)
+            && !self.rows.is_fresh()
+        {
+            self.text(",");
+        }
         self.text("}");
     }
 
