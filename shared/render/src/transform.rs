@@ -15,6 +15,7 @@ use crate::{Renderer, json};
 use cue::{Evaluation, Node, Value};
 use serde_json::{Map, Value as Json};
 use std::collections::BTreeMap;
+use vela_api::names::annotation;
 
 /// The Application as policies see and change it.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -74,20 +75,6 @@ pub struct Applied {
 /// The fields `output` may have.
 const PERMITTED: [&str; 6] = ["components", "workflow", "policies", "labels", "annotations", "ctx"];
 
-/// Labels and annotations with these prefixes are not shown to templates.
-const INTERNAL: [&str; 7] = [
-    "app.oam.dev/",
-    "oam.dev/",
-    "kubectl.kubernetes.io/",
-    "kubernetes.io/",
-    "k8s.io/",
-    "helm.sh/",
-    "app.kubernetes.io/",
-];
-
-/// The annotation that keeps global policies away.
-const SKIP_GLOBAL: &str = "policy.oam.dev/skip-global";
-
 /// Puts policies into the order they run in: by priority; of one priority the global ones first, by
 /// name, then the others as the Application lists them.
 pub fn order(policies: &mut [Policy<'_>]) {
@@ -128,7 +115,8 @@ impl Renderer {
         if let Some(policy) = policies.iter().find(|policy| of_global(policy)) {
             return Err(messages::explicit_global(policy.name, &policy.definition.name));
         }
-        if view.annotations.get(SKIP_GLOBAL).is_some_and(|value| value == "true") {
+        if view.annotations.get(annotation::POLICY_SKIP_GLOBAL).is_some_and(|value| value == "true")
+        {
             policies.retain(|policy| !policy.global);
         }
         order(&mut policies);
@@ -220,7 +208,8 @@ fn enabled(evaluation: &mut Evaluation, root: Node) -> Result<bool, String> {
 }
 
 fn shown(all: &BTreeMap<String, String>) -> BTreeMap<String, String> {
-    let internal = |key: &str| INTERNAL.iter().any(|prefix| key.starts_with(prefix));
+    let internal =
+        |key: &str| annotation::INTERNAL_PREFIXES.iter().any(|prefix| key.starts_with(prefix));
     all.iter()
         .filter(|(key, _)| !internal(key))
         .map(|(key, value)| (key.clone(), value.clone()))
