@@ -1,11 +1,8 @@
 //! Who acts for an Application.
 //!
-//! Answers for `pkg/auth/userinfo.go`. One difference on purpose: without the gate AuthenticateApplication nobody checks who
-//! wrote the user and group annotations, so they are ignored; only a ServiceAccount of the Application's own namespace may be
-//! named, which gives an author nothing beyond the namespace.
+//! Answers for `pkg/auth/userinfo.go`; [`Identity::acting`] tells the one difference.
 
 use vela_api::Application;
-use vela_api::names::annotation;
 use vela_cluster::Identity;
 
 use super::revision;
@@ -13,24 +10,9 @@ use super::revision;
 /// The identity of an Application's requests.
 #[must_use]
 pub fn of(app: &Application, authenticate: bool, default_user: &str) -> Identity {
-    let get = |key: &str| revision::annotation(&app.metadata, key);
+    let annotation = |key: &str| revision::annotation(&app.metadata, key);
     let namespace = app.metadata.namespace.as_deref().unwrap_or_default();
-    let account = get(annotation::SERVICE_ACCOUNT);
-    let user = get(annotation::USERNAME);
-    if authenticate && !user.is_empty() {
-        let groups = get(annotation::GROUP).split(',').map(str::trim).filter(|g| !g.is_empty());
-        return Identity { user: user.to_owned(), groups: groups.map(str::to_owned).collect() };
-    }
-    if !account.is_empty() {
-        return Identity {
-            user: format!("system:serviceaccount:{namespace}:{account}"),
-            groups: Vec::new(),
-        };
-    }
-    if authenticate {
-        return Identity { user: default_user.to_owned(), groups: Vec::new() };
-    }
-    Identity::default()
+    Identity::acting(annotation, namespace, authenticate, default_user)
 }
 
 #[cfg(test)]

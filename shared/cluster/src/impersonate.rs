@@ -3,6 +3,7 @@
 use http::header::{HeaderName, InvalidHeaderValue};
 use http::request::Builder;
 use http::{HeaderMap, HeaderValue};
+use vela_api::names;
 
 /// A user and groups; empty means ourselves.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
@@ -27,6 +28,34 @@ impl Identity {
     #[must_use]
     pub fn service_account(namespace: &str, name: &str) -> Self {
         Self { user: format!("system:serviceaccount:{namespace}:{name}"), groups: Vec::new() }
+    }
+
+    /// Who acts for an Application of this namespace with these annotations (empty: not there); ourselves, if nobody is
+    /// named and nobody has to be. The webhook asks as whom the controller will act: both ask here.
+    ///
+    /// Without authentication nobody checks who wrote the annotations of user and groups, so they are ignored; only a
+    /// ServiceAccount of the namespace may be named, which gives an author nothing beyond it.
+    #[must_use]
+    pub fn acting<'a>(
+        annotation: impl Fn(&str) -> &'a str,
+        namespace: &str,
+        authenticate: bool,
+        default_user: &str,
+    ) -> Self {
+        let user = annotation(names::annotation::USERNAME);
+        if authenticate && !user.is_empty() {
+            let groups = annotation(names::annotation::GROUP).split(',').map(str::trim);
+            let groups = groups.filter(|group| !group.is_empty()).map(str::to_owned).collect();
+            return Self { user: user.to_owned(), groups };
+        }
+        let account = annotation(names::annotation::SERVICE_ACCOUNT);
+        if !account.is_empty() {
+            return Self::service_account(namespace, account);
+        }
+        if authenticate {
+            return Self { user: default_user.to_owned(), groups: Vec::new() };
+        }
+        Self::own()
     }
 
     /// Whether requests are made as somebody else.

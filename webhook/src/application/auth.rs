@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 
 use vela_api::names::annotation;
+use vela_cluster::Identity;
 
 use super::model::Step;
 use super::{Findings, Subject};
@@ -100,21 +101,12 @@ pub(crate) fn identity(
     stamps
 }
 
-/// Under which identity the controller acts for an Application; none for its own.
-pub(crate) fn acting(subject: &Subject<'_>) -> Option<(String, Vec<String>)> {
+/// Under which identity the controller acts for an Application.
+pub(crate) fn acting(subject: &Subject<'_>) -> Identity {
     let settings = subject.world.settings;
+    let annotation = |key: &str| subject.app.annotation(key).unwrap_or_default();
     let authenticate = settings.gates.authenticate_application;
-    let annotation = |key: &str| subject.app.annotation(key).filter(|value| !value.is_empty());
-    if authenticate && let Some(user) = annotation(annotation::USERNAME) {
-        let groups = annotation(annotation::GROUP).unwrap_or_default().split(',').map(str::trim);
-        let groups = groups.filter(|group| !group.is_empty()).map(str::to_owned).collect();
-        return Some((user.to_owned(), groups));
-    }
-    if let Some(account) = annotation(annotation::SERVICE_ACCOUNT) {
-        let user = format!("system:serviceaccount:{}:{account}", subject.namespace);
-        return Some((user, Vec::new()));
-    }
-    authenticate.then(|| (settings.default_user.clone(), Vec::new()))
+    Identity::acting(annotation, subject.namespace, authenticate, &settings.default_user)
 }
 
 /// Groups of Kubernetes itself are never passed on, and a comma would make two of one.

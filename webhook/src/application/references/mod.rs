@@ -6,7 +6,7 @@
 //! webhook-4).
 
 use serde_json::{Map, Value};
-use vela_cluster::Resource;
+use vela_cluster::{Identity, Resource};
 
 use super::model::Component;
 use super::{Findings, Subject, auth};
@@ -287,7 +287,11 @@ impl<'a> Selector<'a> {
         referred: &str,
         findings: &mut Findings,
     ) -> bool {
-        let Some((user, groups)) = auth::acting(self.subject) else { return true };
+        let identity = auth::acting(self.subject);
+        if !identity.is_other() {
+            return true;
+        }
+        let Identity { user, groups } = identity;
         let version = resource.api_version.rsplit('/').next().unwrap_or_default();
         let access = Access {
             verb: if self.name.is_empty() { "list" } else { "get" },
