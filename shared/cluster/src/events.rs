@@ -117,6 +117,8 @@ pub struct Write {
     again: bool,
     /// When it was told.
     at: Instant,
+    /// The hash of what it is about.
+    object: u64,
 }
 
 /// Decides what is said, without writing.
@@ -168,7 +170,8 @@ impl Memory {
         (said.turn, said.at) = (turn, now);
         said.count = said.count.saturating_add(1);
         history.said.push((hash, said));
-        Some(Write { event: event(about, key, said, time), again: said.count > 1, at: now })
+        let event = event(about, key, said, time);
+        Some(Write { event, again: said.count > 1, at: now, object })
     }
 
     fn id(&self, about: &About) -> u64 {
@@ -255,13 +258,11 @@ impl Recorder {
     /// reason and text (for example the revision it is about). Never waits.
     pub fn tell(&self, about: &About, severity: Severity, reason: &str, message: &str, once: &str) {
         let key = Key { component: self.component, severity, reason, message, once };
-        let (write, object) = {
-            let mut memory = self.memory.lock();
-            (memory.say(about, key, Instant::now(), Timestamp::now()), memory.id(about))
-        };
+        let write = self.memory.lock().say(about, key, Instant::now(), Timestamp::now());
+        let Some(write) = write else { return };
         let lanes = u64::try_from(self.lanes.len()).unwrap_or(1).max(1);
-        let lane = usize::try_from(object % lanes).ok().and_then(|lane| self.lanes.get(lane));
-        if let (Some(write), Some(lane)) = (write, lane)
+        let lane = usize::try_from(write.object % lanes).ok().and_then(|lane| self.lanes.get(lane));
+        if let Some(lane) = lane
             && lane.try_send(write).is_err()
         {
             warn!(kind = about.kind, name = about.name, reason, "too many events, one is dropped");
