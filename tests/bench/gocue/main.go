@@ -6,7 +6,7 @@
 // objects), bytes allocated by each, and what came out, so that the caller can compare. Its
 // counterpart for our evaluator is tests/bench/rustcue.
 //
-// usage: gocue [-n 10000 [-cold]] [-budget 200ms] [-only NAME] DEFINITIONS.jsonl INPUTS.jsonl
+// usage: gocue [-n 10000 [-cold | -fresh 100]] [-budget 200ms] [-only NAME] DEFINITIONS.jsonl INPUTS.jsonl
 //
 // CUE_EXPERIMENT selects the evaluator, as in the reference: evalv3=0 is the older one.
 package main
@@ -212,6 +212,7 @@ func run(d definition, in input, budget time.Duration) (r result) {
 func main() {
 	budget := flag.Duration("budget", 100*time.Millisecond, "time for each measurement")
 	renders := flag.Int("n", 0, "instead: render so many times and print the peak memory in KiB, and that without the pages of files")
+	fresh := flag.Int("fresh", 0, "with -n: compile a template in a new context after so many renders; 0: never")
 	always := flag.Bool("cold", false, "with -n: from text to objects each time")
 	only := flag.String("only", "", "only this definition")
 	flag.Parse()
@@ -219,7 +220,7 @@ func main() {
 	if err == nil {
 		var inputs []input
 		if inputs, err = lines(flag.Arg(1), func(in input) bool { return *only == "" || in.Definition == *only }); err == nil {
-			err = all(definitions, inputs, *budget, *renders, *always)
+			err = all(definitions, inputs, *budget, *renders, *fresh, *always)
 		}
 	}
 	if err != nil {
@@ -244,45 +245,64 @@ func peak() string {
 	return fmt.Sprint(all, " ", all-of("RssFile:"))
 }
 
-// fresh is how many warm renders share a context when the peak of memory is measured: the
-// context keeps everything, so a long-running process has to renew it.
-const fresh = 100
+// kept is a compiled template and how often it was rendered.
+type kept struct {
+	ctx      *cue.Context
+	template cue.Value
+	renders  int
+}
 
-func many(d definition, in input, renders int, always bool) {
-	source := header(d) + d.Template + "\ncontext: _\n"
-	var ctx *cue.Context
-	var template cue.Value
+// many renders all inputs in turn, with every template compiled and kept. A context keeps what was
+// evaluated in it: with fresh > 0 a template is compiled in a new one after so many renders.
+func many(definitions map[string]definition, inputs []input, renders, fresh int, always bool) {
+	templates := map[string]*kept{}
 	for done := 0; done < renders; done++ {
+		in := inputs[done%len(inputs)]
+		name := in.Kind + "/" + in.Definition
+		d := definitions[name]
 		if always {
-			cold(d, in)
+			attempt(func() { cold(d, in) })
 			continue
 		}
-		if done%fresh == 0 {
-			ctx = cuecontext.New()
-			template = ctx.CompileString(source)
+		k := templates[name]
+		if k == nil || (fresh > 0 && k.renders == fresh) {
+			ctx := cuecontext.New()
+			k = &kept{ctx: ctx, template: ctx.CompileString(header(d) + d.Template + "\ncontext: _\n")}
+			templates[name] = k
 		}
-		warm(ctx, template, in)
+		k.renders++
+		attempt(func() { warm(k.ctx, k.template, in) })
 	}
 	fmt.Println(peak())
 }
 
-func all(definitions []definition, inputs []input, budget time.Duration, renders int, always bool) error {
+// attempt survives a panic of the evaluator: what fails is seen by its line in the other mode.
+func attempt(f func()) {
+	defer func() { recover() }()
+	f()
+}
+
+func all(definitions []definition, inputs []input, budget time.Duration, renders, fresh int, always bool) error {
 	byName := map[string]definition{}
 	for _, d := range definitions {
 		byName[d.Type+"/"+d.Name] = d
 	}
+	var known []input
+	for _, in := range inputs {
+		if _, ok := byName[in.Kind+"/"+in.Definition]; ok {
+			known = append(known, in)
+		}
+	}
+	if renders > 0 {
+		if len(known) > 0 {
+			many(byName, known, renders, fresh, always)
+		}
+		return nil
+	}
 	out := json.NewEncoder(os.Stdout)
 	out.SetEscapeHTML(false)
-	for _, in := range inputs {
-		d, ok := byName[in.Kind+"/"+in.Definition]
-		if !ok {
-			continue
-		}
-		if renders > 0 {
-			many(d, in, renders, always)
-			return nil
-		}
-		if err := out.Encode(run(d, in, budget)); err != nil {
+	for _, in := range known {
+		if err := out.Encode(run(byName[in.Kind+"/"+in.Definition], in, budget)); err != nil {
 			return err
 		}
 	}

@@ -72,24 +72,40 @@ fn main() -> Result<()> {
     let args = Args::read(std::env::args().skip(1))?;
     let only = args.only.as_deref();
     let definitions = definitions(&args.definitions, only)?;
+    let mut cases = Vec::new();
     for line in lines(&args.inputs)? {
         let input: Json = serde_json::from_str(&line?)?;
         let key = (text(&input, "kind"), text(&input, "definition"));
         let Some(source) = definitions.get(&key) else { continue };
         let case = Case::new(source, &input);
         if args.renders > 0 {
-            let program = case.compile()?;
-            for _ in 0..args.renders {
-                // What fails is seen by its line in the other mode.
-                let _ = if args.cold { case.cold() } else { case.warm(&program) };
-            }
-            let (all, own) = peak();
-            println!("{all} {own}");
-            return Ok(());
+            cases.push(case);
+        } else {
+            println!("{}", case.measure(&text(&input, "id"), Duration::from_millis(args.budget)));
         }
-        println!("{}", case.measure(&text(&input, "id"), Duration::from_millis(args.budget)));
+    }
+    if args.renders > 0 {
+        many(&cases, &args);
+        let (all, own) = peak();
+        println!("{all} {own}");
     }
     Ok(())
+}
+
+/// Renders all cases in turn, with every template compiled once and kept. What fails is seen by its
+/// line in the other mode.
+fn many(cases: &[Case<'_>], args: &Args) {
+    let mut programs = HashMap::new();
+    for case in cases.iter().cycle().take(args.renders) {
+        if args.cold {
+            drop(case.cold());
+            continue;
+        }
+        let program = programs.entry(case.source.as_ptr()).or_insert_with(|| case.compile());
+        if let Ok(program) = program {
+            drop(case.warm(program));
+        }
+    }
 }
 
 /// The lines of a file, one at a time: what is measured is not the memory of the material.

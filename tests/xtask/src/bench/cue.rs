@@ -237,27 +237,37 @@ fn median(list: &[f64]) -> f64 {
     list.get(list.len() / 2).copied().unwrap_or(f64::NAN)
 }
 
-/// Peak memory of many renders of one definition, each in a process of its own.
+/// Peak memory of many renders, each sort in a process of its own.
 fn peaks(ours: &Path, go: &Path, folder: &Path, args: &Args) -> Result<()> {
-    let mut args = Args { only: args.only.clone(), ..*args };
-    let only = args.only.get_or_insert_with(|| "webservice".to_owned()).clone();
     let renders = args.renders.to_string();
-    for (what, ours_flags, go_flags) in
-        [("warm", &[][..], &[][..]), ("cold", &["--cold"][..], &["-cold"][..])]
-    {
-        println!("\n## Peak memory of {renders} {what} renders of {only}\n");
+    let one = args.only.as_deref().unwrap_or("webservice");
+    let all = args.only.is_none();
+    // What is rendered, and the flags of our program and of Go's.
+    let sorts = [
+        ("all definitions, each compiled once", None, "", ""),
+        ("compiled once", Some(one), "", ""),
+        // Go's contexts keep everything that was evaluated in them: a long-running process may
+        // choose to compile anew now and then.
+        ("compiled once, by Go anew after every 100", Some(one), "", "-fresh=100"),
+        ("from text each time", Some(one), "--cold", "-cold"),
+    ];
+    println!("\n## Peak memory of {renders} renders, and without the pages of the program\n");
+    for (what, only, our_flags, go_flags) in sorts {
+        if only.is_none() && !all {
+            continue;
+        }
+        let args = Args { only: only.map(str::to_owned), ..*args };
         let mut command = ours_on(ours, folder, &args);
-        let our = mib(command.args(["--renders", &renders]).args(ours_flags))?;
-        println!("ours: {:.1} MiB, {:.1} MiB without the program's code", our[0], our[1]);
+        let our = mib(command.args(["--renders", &renders]).args(our_flags.split_whitespace()))?;
+        println!("{}{what}", only.map(|name| format!("{name}, ")).unwrap_or_default());
+        println!("  ours  {:>7.1} MiB          {:>7.1} MiB", our[0], our[1]);
         for (name, experiment) in EVALUATORS {
             let mut command = go_on(go, folder, &args, experiment);
-            let their = mib(command.args(["-n", &renders]).args(go_flags))?;
+            let their = mib(command.args(["-n", &renders]).args(go_flags.split_whitespace()))?;
+            let [whole, own] = [0, 1].map(|of| their[of] / our[of]);
             println!(
-                "Go {name}: {:.1} MiB, {:.1}x ours; {:.1} MiB, {:.1}x without the programs' code",
-                their[0],
-                their[0] / our[0],
-                their[1],
-                their[1] / our[1]
+                "  Go {name} {:>7.1} MiB {whole:>6.1}x  {:>7.1} MiB {own:>6.1}x",
+                their[0], their[1]
             );
         }
     }
