@@ -14,6 +14,7 @@ use vela_api::{
 use vela_cluster::watch::{Change, feed};
 use vela_cluster::{Packed, Stored};
 
+use crate::application::scoped;
 use crate::context::Context;
 use crate::revisions::Revision;
 
@@ -89,12 +90,15 @@ pub(crate) fn start(
     });
     // A definition that came, or was mended, gets waiting Applications going.
     macro_rules! definition {
-        ($store:ident, $kind:ty $(, $queue:ident)?) => {
+        ($store:ident, $kind:ty $(, $queue:ident $(, $wake:expr)?)?) => {
             watch_kind!(tasks, end, client, definitions.$store, $kind, {
                 let context = Arc::downgrade(context);
                 move |_change: Change<$kind>| {
                     if let Some(context) = context.upgrade() {
-                        $(context.definition_queues.$queue.add(_change.key);)?
+                        $(
+                            $($wake(&context, _change.old.as_deref(), _change.new.as_deref());)?
+                            context.definition_queues.$queue.add(_change.key);
+                        )?
                         wake_waiting(&context);
                     }
                 }
@@ -103,7 +107,7 @@ pub(crate) fn start(
     }
     definition!(components, ComponentDefinition, components);
     definition!(traits, TraitDefinition, traits);
-    definition!(policies, PolicyDefinition, policies);
+    definition!(policies, PolicyDefinition, policies, scoped::wake);
     definition!(steps, WorkflowStepDefinition, steps);
     definition!(workloads, WorkloadDefinition);
     watch_kind!(tasks, end, client, definitions.revisions, DefinitionRevision, {

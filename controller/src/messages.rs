@@ -82,6 +82,42 @@ pub(crate) fn bad_policy(error: &str) -> String {
     format!("failed to create resourceKeeper: failed to parse resource policy: {error}")
 }
 
+/// What policies made of an Application is none.
+#[must_use]
+pub(crate) fn unreadable_output(part: &str, error: &dyn std::fmt::Display) -> String {
+    format!("what application-scoped policies made of spec.{part} cannot be read: {error}")
+}
+
+/// Why a policy changed nothing.
+pub(crate) const POLICY_DISABLED: &str = "disabled by its template";
+
+/// A policy took part.
+#[must_use]
+pub(crate) fn policy_applied(name: &str, global_of: Option<&str>) -> String {
+    match global_of {
+        Some(namespace) => format!("Applied global policy {name} from namespace {namespace}"),
+        None => format!("Applied policy {name}"),
+    }
+}
+
+/// A policy took no part.
+#[must_use]
+pub(crate) fn policy_skipped(name: &str, global: bool, why: &str) -> String {
+    format!("Skipped {}policy {name}: {why}", if global { "global " } else { "" })
+}
+
+/// A policy failed.
+#[must_use]
+pub(crate) fn policy_failed(name: &str, global: bool, why: &str) -> String {
+    format!("failed to render {}policy {name}: {why}", if global { "global " } else { "" })
+}
+
+/// An object of somebody else has the name of one of ours.
+#[must_use]
+pub(crate) fn not_ours(name: &str) -> String {
+    format!("{name} is not ours")
+}
+
 /// What a deletion or collection waits for.
 #[must_use]
 pub(crate) fn waiting_for(waiting: &[Record]) -> String {

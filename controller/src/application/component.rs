@@ -45,6 +45,8 @@ pub struct Frame {
     pub app: Arc<App>,
     /// Hash of the revision.
     pub revision_hash: String,
+    /// `context.custom`: what application-scoped policies put there.
+    pub custom: Option<Arc<Value>>,
 }
 
 /// One object of a component.
@@ -99,6 +101,7 @@ pub async fn render(
             cluster_version,
             replica_key: place.replica.clone(),
             live,
+            custom: frame.custom.as_deref().cloned(),
             ..Target::default()
         };
         let values: Vec<Option<Value>> =
@@ -167,7 +170,8 @@ pub async fn render_policy(
             traits: Vec::new(),
             patch: None,
         };
-        let target = Target { cluster_version, artifacts, ..Target::default() };
+        let custom = frame.custom.as_deref().cloned();
+        let target = Target { cluster_version, artifacts, custom, ..Target::default() };
         let mut rendered = renderer
             .render(&frame.app, &target, &component, &mut NoHost)
             .map_err(|error| messages::render_failed(&error.to_string()))?;

@@ -3,8 +3,10 @@
 use std::sync::Arc;
 
 use serde_json::Value;
+use tracing::warn;
 use vela_api::{AppStatus, Application, ApplicationRevision};
-use vela_cluster::{Identity, IoError, Stored};
+use vela_apply::plan::PatchKind;
+use vela_cluster::{Identity, IoError, Stored, Target};
 
 use crate::context::Context;
 use crate::queue::Key;
@@ -43,7 +45,7 @@ pub struct Unstored {
     pub name: String,
     /// The hash of its content.
     pub hash: String,
-    object: ApplicationRevision,
+    pub(super) object: ApplicationRevision,
 }
 
 /// Makes a new revision under a number nobody had, as far as is known.
@@ -93,6 +95,21 @@ pub(super) async fn store(ctx: &Context, unstored: Option<Unstored>) -> Result<(
             }
             Err(error)
         }
+    }
+}
+
+/// Notes something on a stored revision; that it could not be is told, and found out by the next look.
+pub(super) async fn annotate(ctx: &Context, stored: &ApplicationRevision, body: &Value) {
+    let target = Target {
+        api_version: vela_api::V1BETA1,
+        kind: ApplicationRevision::KIND,
+        namespace: stored.metadata.namespace.as_deref().unwrap_or_default(),
+        name: stored.metadata.name.as_deref().unwrap_or_default(),
+    };
+    let own = Identity::default();
+    match ctx.io.patch(&target, "", (PatchKind::Merge, body), false, &own).await {
+        Ok(answer) => took(ctx, answer),
+        Err(error) => warn!(%error, revision = target.name, "a revision could not be annotated"),
     }
 }
 

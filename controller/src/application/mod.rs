@@ -22,6 +22,7 @@ pub mod referred;
 mod resolve;
 pub mod restart;
 pub mod revision;
+pub(crate) mod scoped;
 pub mod statekeep;
 pub mod status;
 pub mod trackers;
@@ -32,8 +33,9 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 use tracing::warn;
-use vela_api::Application;
+use vela_api::application::ApplicationSpec;
 use vela_api::names::{annotation, label};
+use vela_api::{Application, ObjectMeta};
 use vela_apply::policy::{APPLY_ONCE, ApplyOnce};
 use vela_apply::{Owner, ResourcePolicies};
 use vela_cluster::{IoError, Stored};
@@ -78,6 +80,10 @@ pub async fn reconcile(ctx: &Context, key: &Key) -> Result<Next, IoError> {
         session.trackers.relabel(io, store, &name, None).await?;
     }
     if deleting {
+        if let Some(spec) = scoped::deployed(ctx, &app) {
+            (session.policies, _) = resource_policies(&app.metadata, &spec);
+            app.spec = spec;
+        }
         return finalize::delete(ctx, &mut session, &app).await;
     }
     if let Some(text) = bad_policies {
@@ -100,9 +106,24 @@ pub async fn reconcile(ctx: &Context, key: &Key) -> Result<Next, IoError> {
         }
     }
     let mut wanted = app.status.clone();
+    let made = match Box::pin(scoped::run(ctx, &app, &mut wanted)).await {
+        Ok(scoped::Came::None) => None,
+        Ok(scoped::Came::Again) => return Ok(Next::After(Duration::ZERO)),
+        Ok(scoped::Came::To(made)) => Some(made),
+        Err(failed) => return give_up(ctx, &app, wanted, failed).await,
+    };
+    if let Some(made) = &made {
+        let (policies, bad) = resource_policies(&app.metadata, &made.spec);
+        if let Some(text) = bad {
+            let failed = Failed::synced(messages::bad_policy(&text));
+            return give_up(ctx, &app, wanted, failed).await;
+        }
+        session.policies = policies;
+        session.components = made.spec.components.iter().map(|c| c.name.clone()).collect();
+    }
     let now = Timestamp::now();
     let schedule = restart::schedule(ctx, &mut app, &mut wanted, now).await?;
-    match Box::pin(phases::run(ctx, &mut session, &app, wanted, now)).await {
+    match Box::pin(phases::run(ctx, &mut session, &app, made.as_deref(), wanted, now)).await {
         Err((status, failed)) => match Box::pin(give_up(ctx, &app, status, failed)).await {
             Err(error) if error.is_gone() => finalize::gone(&mut session, &app, fresh).await,
             other => other,
@@ -179,18 +200,7 @@ fn session<'c>(
         ""
     };
     let trackers = trackers::Trackers::read(&ctx.trackers, tracker_owner, compression)?;
-    let values: Vec<_> = app
-        .spec
-        .policies
-        .iter()
-        .map(|policy| (policy.type_.as_str(), parse::properties(policy.properties.as_ref())))
-        .collect();
-    let (mut policies, errors) =
-        ResourcePolicies::parse(values.iter().map(|(ty, value)| (*ty, value.as_ref())));
-    let is_addon = !revision::label(metadata, label::ADDON_NAME).is_empty();
-    if is_addon && !app.spec.policies.iter().any(|policy| policy.type_ == APPLY_ONCE) {
-        policies.apply_once = Some(ApplyOnce { enable: true, rules: Vec::new() });
-    }
+    let (policies, bad_policies) = resource_policies(metadata, &app.spec);
     let latest = app.status.latest_revision.as_ref().map(|r| r.name.clone()).unwrap_or_default();
     let session = Session {
         ctx,
@@ -206,7 +216,25 @@ fn session<'c>(
         unstored: None,
         refused: None,
     };
-    Ok((session, errors.first().map(ToString::to_string)))
+    Ok((session, bad_policies))
+}
+
+/// The resource policies of a spec; beside it the first that cannot be read.
+fn resource_policies(
+    metadata: &ObjectMeta,
+    spec: &ApplicationSpec,
+) -> (ResourcePolicies, Option<String>) {
+    let written = spec.policies.iter();
+    let values: Vec<_> = written
+        .map(|policy| (policy.type_.as_str(), parse::properties(policy.properties.as_ref())))
+        .collect();
+    let (mut policies, errors) =
+        ResourcePolicies::parse(values.iter().map(|(ty, value)| (*ty, value.as_ref())));
+    let is_addon = !revision::label(metadata, label::ADDON_NAME).is_empty();
+    if is_addon && !spec.policies.iter().any(|policy| policy.type_ == APPLY_ONCE) {
+        policies.apply_once = Some(ApplyOnce { enable: true, rules: Vec::new() });
+    }
+    (policies, errors.first().map(ToString::to_string))
 }
 
 fn seconds(time: Timestamp) -> String {
@@ -223,6 +251,7 @@ fn fingerprint(app: &Application, objects: u64) -> u64 {
 /// The state of everything that belongs to an Application.
 async fn objects(ctx: &Context, session: &Session<'_>, app: &Application) -> Result<u64, IoError> {
     let mut hasher = DefaultHasher::new();
+    scoped::seen(ctx, app).hash(&mut hasher);
     for (name, version) in session.trackers.versions() {
         (name, version).hash(&mut hasher);
     }

@@ -35,7 +35,7 @@ const BUILT_IN_POLICIES: [&str; 11] = [
 ];
 
 /// `spec.scope` of a PolicyDefinition whose output is a change of the Application.
-const APPLICATION_SCOPE: &str = "Application";
+pub(super) const APPLICATION_SCOPE: &str = "Application";
 
 /// Step types the engine runs itself.
 const BUILT_IN_STEPS: [&str; 5] =
@@ -99,6 +99,12 @@ pub struct Source<'a> {
 }
 
 impl Source<'_> {
+    /// The definition of a policy.
+    #[must_use]
+    pub fn policy(&self, type_name: &str) -> Option<Arc<PolicyDefinition>> {
+        self.find(type_name).or_else(|| self.stored(type_name, |r| &r.spec.policy_definitions))
+    }
+
     fn find<T: Lookup>(&self, type_name: &str) -> Option<Arc<T>> {
         if self.auto_update {
             self.definitions.find_newest(self.namespace, type_name)
@@ -169,13 +175,10 @@ pub fn collect(
     collect_overrides(app, source, &mut used);
     for policy in rendered_policies(&app.spec.policies) {
         let ty = policy.type_.as_str();
-        let found = source
-            .find::<PolicyDefinition>(ty)
-            .or_else(|| source.stored(ty, |r| &r.spec.policy_definitions))
-            .ok_or_else(|| {
-                ParseError(source.definitions.missing::<PolicyDefinition>(source.namespace, ty))
-            })?;
-        // Those that change the Application make no objects, and without their gate they do nothing.
+        let found = source.policy(ty).ok_or_else(|| {
+            ParseError(source.definitions.missing::<PolicyDefinition>(source.namespace, ty))
+        })?;
+        // Those that change the Application did so before; they make no objects.
         if found.spec.scope != APPLICATION_SCOPE {
             used.policies.insert(ty.to_owned(), found);
         }
@@ -223,7 +226,13 @@ fn collect_overrides(app: &Application, source: Source<'_>, used: &mut Used) {
 
 /// The policies that have a PolicyDefinition.
 pub fn rendered_policies(policies: &[AppPolicy]) -> impl Iterator<Item = &AppPolicy> {
-    policies.iter().filter(|policy| !BUILT_IN_POLICIES.contains(&policy.type_.as_str()))
+    policies.iter().filter(|policy| !is_built_in_policy(&policy.type_))
+}
+
+/// Whether a policy of this type steers the controller.
+#[must_use]
+pub fn is_built_in_policy(type_name: &str) -> bool {
+    BUILT_IN_POLICIES.contains(&type_name)
 }
 
 /// One component with its definitions.

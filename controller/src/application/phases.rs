@@ -26,6 +26,7 @@ use super::history::History;
 use super::parse::{self, Used};
 use super::resolve::{self, Found};
 use super::revision::{self, Choice};
+use super::scoped::Transformed;
 use super::{about, begin, history, referred, status, workflow};
 use workflow::store::Store;
 
@@ -36,6 +37,7 @@ pub(super) async fn run(
     ctx: &Context,
     session: &mut Session<'_>,
     app: &Application,
+    made: Option<&Transformed>,
     mut status: AppStatus,
     now: Timestamp,
 ) -> Outcome<End> {
@@ -53,6 +55,9 @@ pub(super) async fn run(
             && revision::publish_version(&revision.metadata) == session.publish_version
     });
     let mut subject = app.clone();
+    if let Some(made) = made {
+        made.apply(&mut subject);
+    }
     if let Some(pinned) = pinned {
         subject.spec = pinned.spec.application.spec.clone();
         session.components = subject.spec.components.iter().map(|c| c.name.clone()).collect();
@@ -85,6 +90,9 @@ pub(super) async fn run(
             Err(text) => return Err((status, Failed::parsed(text))),
         },
     };
+    if let Some(made) = made {
+        made.join(&mut spec);
+    }
     let mut objects = spec.referred_objects.clone();
     let choose = |all: &[ApplicationRevision]| {
         revision::choose(&spec, &session.publish_version, &latest_name, all, auto_update)
@@ -108,6 +116,9 @@ pub(super) async fn run(
                 return Err((status, Failed::revision(messages::LATEST_REVISION_GONE)));
             };
             let hash = revision::label(&latest.metadata, label::APP_REVISION_HASH).to_owned();
+            if let Some(made) = made {
+                made.note(ctx, latest).await;
+            }
             (latest_name.clone(), hash, resolve::renewed(latest, used))
         }
         Choice::Older(name) => {
@@ -115,11 +126,17 @@ pub(super) async fn run(
             let hash = found
                 .map(|r| revision::label(&r.metadata, label::APP_REVISION_HASH).to_owned())
                 .unwrap_or_default();
+            if let (Some(made), Some(found)) = (made, found) {
+                made.note(ctx, found).await;
+            }
             objects = found.map(|r| r.spec.referred_objects.clone()).unwrap_or_default();
             (name, hash, used)
         }
         Choice::New => {
-            let new = history::prepare(ctx, session, &subject, spec, &history, &status);
+            let mut new = history::prepare(ctx, session, &subject, spec, &history, &status);
+            if let Some(made) = made {
+                made.mark(&mut new.object);
+            }
             let (name, hash) = (new.name.clone(), new.hash.clone());
             session.unstored = Some(new);
             if !is_plain(session, &subject, &name) && session.store_revision().await.is_err() {
@@ -140,7 +157,8 @@ pub(super) async fn run(
         revision_hash: hash.clone(),
     });
     status::set_true(&mut status, types::REVISION, now);
-    let frame = frame(&subject, &name, &hash);
+    let custom = made.and_then(|made| made.custom.clone());
+    let frame = frame(&subject, &name, &hash, custom);
     drop(time);
     // Policies that are objects.
     let time = ctx.metrics.stage("apply-policies");
@@ -304,7 +322,12 @@ async fn fail(
     Err((before, Failed::revision(text)))
 }
 
-fn frame(app: &Application, revision: &str, hash: &str) -> Frame {
+fn frame(
+    app: &Application,
+    revision: &str,
+    hash: &str,
+    custom: Option<Arc<serde_json::Value>>,
+) -> Frame {
     let components =
         app.spec.components.iter().filter_map(|c| serde_json::to_value(c).ok()).collect();
     Frame {
@@ -317,6 +340,7 @@ fn frame(app: &Application, revision: &str, hash: &str) -> Frame {
             components,
         }),
         revision_hash: hash.to_owned(),
+        custom,
     }
 }
 

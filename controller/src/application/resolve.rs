@@ -127,7 +127,10 @@ pub(super) fn from_revision(revision: &ApplicationRevision) -> Found {
             components: all(&spec.component_definitions),
             workloads: all(&spec.workload_definitions),
             traits: all(&spec.trait_definitions),
-            policies: all(&spec.policy_definitions),
+            policies: all(&spec.policy_definitions)
+                .into_iter()
+                .filter(|(_, found)| found.spec.scope != parse::APPLICATION_SCOPE)
+                .collect(),
             steps: all(&spec.workflow_step_definitions),
             ..Used::default()
         },

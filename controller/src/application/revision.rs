@@ -6,7 +6,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use vela_api::application::Application;
+use vela_api::application::{Application, ApplicationSpec};
 use vela_api::revision::ApplicationRevisionSpec;
 use vela_api::{
     ApplicationRevision, ComponentDefinition, ObjectMeta, OwnerReference, Policy, PolicyDefinition,
@@ -107,10 +107,7 @@ fn embedded(app: &Application) -> Application {
     if let Some(map) = &mut annotations {
         map.remove(names::annotation::KUBECTL_LAST_APPLIED);
     }
-    let mut spec = app.spec.clone();
-    for (index, policy) in spec.policies.iter_mut().enumerate() {
-        policy.name = vela_workflow::generate::policy_name(policy, index);
-    }
+    let spec = with_policy_names(&app.spec);
     Application {
         api_version: Application::group_version(),
         kind: Application::KIND.to_owned(),
@@ -125,6 +122,16 @@ fn embedded(app: &Application) -> Application {
         spec,
         ..Application::default()
     }
+}
+
+/// A spec as a revision embeds it: its policies have names.
+#[must_use]
+pub fn with_policy_names(spec: &ApplicationSpec) -> ApplicationSpec {
+    let mut spec = spec.clone();
+    for (index, policy) in spec.policies.iter_mut().enumerate() {
+        policy.name = vela_workflow::generate::policy_name(policy, index);
+    }
+    spec
 }
 
 /// Whether two revisions mean the same for the Application. With auto-update the definitions count too.

@@ -5,6 +5,7 @@
 mod crash;
 mod edits;
 mod follow;
+mod scoped;
 mod server;
 
 use std::collections::{BTreeMap, HashMap};
@@ -49,6 +50,7 @@ parameter: {names: [...string], value: string}
 /// What outlives a process: the server, and expensive things without state.
 pub(super) struct World {
     server: Server,
+    gates: vela_serve::gates::Gates,
     renderer: Arc<Renderer>,
     pool: Arc<Pool>,
     started: AtomicUsize,
@@ -83,6 +85,7 @@ impl World {
         });
         Self {
             server,
+            gates: vela_serve::gates::Gates::default(),
             renderer: Arc::new(Renderer::new(Options::default())),
             pool: Arc::new(Pool::new("cue", 1, 8).unwrap()),
             started: AtomicUsize::new(0),
@@ -103,6 +106,9 @@ impl World {
         for object in self.server.state.lock().all("componentdefinitions") {
             let _ = definitions.components.put(serde_json::from_value(object.clone()).unwrap());
         }
+        for object in self.server.state.lock().all("policydefinitions") {
+            let _ = definitions.policies.put(serde_json::from_value(object.clone()).unwrap());
+        }
         let context = Context {
             io,
             live,
@@ -117,7 +123,7 @@ impl World {
             events: Recorder::new("Application").0,
             metrics: Metrics::new(&registry).unwrap(),
             settings: Settings {
-                gates: vela_serve::gates::Gates::default(),
+                gates: self.gates.clone(),
                 system_namespace: "vela-system".to_owned(),
                 resync: Duration::from_secs(300),
                 reconcile_timeout: Duration::from_secs(180),

@@ -157,6 +157,9 @@ pub mod annotation {
     pub const FORCE_PARAM_MUTATIONS: &str = "app.oam.dev/force-param-mutations";
     /// Policies may change the spec of any revision.
     pub const POLICY_AUTO_REVISION: &str = "policy.oam.dev/auto-revision";
+    /// On a revision: hashes of the spec as the user wrote it and of the application-scoped
+    /// policies that made the revision's spec of it.
+    pub const POLICY_SOURCE: &str = "policy.oam.dev/source";
     /// Skip global policies.
     pub const POLICY_SKIP_GLOBAL: &str = "policy.oam.dev/skip-global";
     /// Labels that are not passed on.

@@ -60,16 +60,24 @@ pub struct Policy<'a> {
 }
 
 /// What became of a policy.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Applied {
     /// The policy's name.
     pub name: String,
     /// Whether it is a global one.
     pub global: bool,
-    /// Whether it changed anything: not if it is disabled or failed.
+    /// Whether it took part: not if it is disabled or failed.
     pub applied: bool,
     /// Why a global policy failed; an explicit one that fails ends it all.
     pub error: Option<String>,
+    /// Whether components, workflow or policies are others than before.
+    pub spec_modified: bool,
+    /// The labels it sets.
+    pub labels: BTreeMap<String, String>,
+    /// The annotations it sets.
+    pub annotations: BTreeMap<String, String>,
+    /// What it adds to `context.custom`.
+    pub custom: Map<String, Json>,
 }
 
 /// The fields `output` may have.
@@ -127,10 +135,10 @@ impl Renderer {
                 name: policy.name.to_owned(),
                 global: policy.global,
                 applied: matches!(change, Ok(Some(_))),
-                error: None,
+                ..Applied::default()
             };
             match change {
-                Ok(Some(change)) => change.apply(view),
+                Ok(Some(change)) => change.apply(view, &mut applied),
                 Ok(None) => {}
                 Err(why) if policy.global => applied.error = Some(why),
                 Err(why) => return Err(messages::explicit_policy(policy.name, &why)),
@@ -249,19 +257,21 @@ impl Change {
         Ok(change)
     }
 
-    fn apply(self, view: &mut View) {
-        if let Some(components) = self.components {
-            view.components = components;
+    fn apply(self, view: &mut View, told: &mut Applied) {
+        for (part, new) in [
+            (&mut view.components, self.components),
+            (&mut view.workflow, self.workflow),
+            (&mut view.policies, self.policies),
+        ] {
+            if let Some(new) = new.filter(|new| new != part) {
+                told.spec_modified = true;
+                *part = new;
+            }
         }
-        if let Some(workflow) = self.workflow {
-            view.workflow = workflow;
-        }
-        if let Some(policies) = self.policies {
-            view.policies = policies;
-        }
-        view.labels.extend(self.labels);
-        view.annotations.extend(self.annotations);
-        view.custom.extend(self.custom);
+        view.labels.extend(self.labels.clone());
+        view.annotations.extend(self.annotations.clone());
+        view.custom.extend(self.custom.clone());
+        (told.labels, told.annotations, told.custom) = (self.labels, self.annotations, self.custom);
     }
 }
 
@@ -413,6 +423,8 @@ mod tests {
         let told = Renderer::default().transform(&mut view, policies(), &mut NoHost).unwrap();
         assert_eq!(view.labels["n"], "12");
         assert_eq!(json!(view.custom), json!({"a": 1, "b": 2}));
+        assert_eq!(told[0].labels.len() + told[0].custom.len(), 3);
+        assert!(!told[0].spec_modified);
         let names: Vec<_> = told.iter().map(|one| (one.name.as_str(), one.applied)).collect();
         assert_eq!(names, [("base", true), ("broken", false), ("z", true)]);
         let error = told[1].error.as_deref().unwrap();
@@ -437,7 +449,8 @@ mod tests {
             .unwrap_err();
         assert!(error.contains("mine") && error.contains("global"), "{error}");
         let told = Renderer::default().transform(&mut view(), vec![global], &mut NoHost).unwrap();
-        let applied = Applied { name: "base".into(), global: true, applied: true, error: None };
+        let applied =
+            Applied { name: "base".into(), global: true, applied: true, ..Applied::default() };
         assert_eq!(told, [applied]);
     }
 }

@@ -131,7 +131,7 @@ fn context(run: &Run<'_>) -> Value {
     let app = &run.frame.app;
     let noted = |key: &str| app.annotations.get(key).cloned().unwrap_or_default();
     let version = run.cluster_version;
-    json!({
+    let mut context = json!({
         "name": app.name, "appName": app.name, "namespace": app.namespace,
         "appRevision": app.revision, "appRevisionNum": vela_render::context::revision_number(&app.revision),
         "appLabels": app.labels, "appAnnotations": app.annotations,
@@ -142,7 +142,11 @@ fn context(run: &Run<'_>) -> Value {
             "major": version.major, "minor": version.minor_number(),
             "gitVersion": version.git_version, "platform": version.platform,
         },
-    })
+    });
+    if let (Some(custom), Some(context)) = (run.frame.custom.as_deref(), context.as_object_mut()) {
+        context.insert("custom".to_owned(), custom.clone());
+    }
+    context
 }
 
 async fn attempt_step(

@@ -1,0 +1,231 @@
+//! What application-scoped policies did, for people: in the status, in a ConfigMap, and as events.
+
+use std::collections::BTreeMap;
+
+use serde_json::{Map, Value, json};
+use tracing::warn;
+use vela_api::names::{event, label};
+use vela_api::status::AppliedApplicationPolicy;
+use vela_api::{AppStatus, Application};
+use vela_cluster::{Identity, IoError, Target};
+use vela_gocompat::fnv::fnv1a_64;
+use vela_render::transform::Applied;
+
+use crate::application::{about, revision};
+use crate::context::Context;
+use crate::events::Severity;
+use crate::messages;
+use crate::queue::Key;
+
+use super::{Made, Transformed, hash};
+
+/// The longest name of an object.
+const LONGEST_NAME: usize = 253;
+
+/// The name of the ConfigMap of an Application.
+pub(super) fn name_of(app: &Application) -> String {
+    let part = |text: &Option<String>| text.clone().unwrap_or_default();
+    let (namespace, name) = (part(&app.metadata.namespace), part(&app.metadata.name));
+    let whole = format!("application-policies-{namespace}-{name}");
+    if whole.len() <= LONGEST_NAME {
+        return whole;
+    }
+    let hash = format!("{:016x}", fnv1a_64(whole.as_bytes()));
+    let room = LONGEST_NAME - hash.len() - 1;
+    let mut start = whole;
+    start.truncate(room);
+    format!("{}-{hash}", start.trim_end_matches(['-', '.']))
+}
+
+/// Notes what the policies did: in the status of this look, and in the ConfigMap if it says something else.
+pub(super) async fn keep(
+    ctx: &Context,
+    app: &Application,
+    status: &mut AppStatus,
+    made: &Made,
+    transformed: &Transformed,
+) {
+    let entries: Vec<_> = made.told.iter().map(|told| entry(made, told)).collect();
+    for (entry, told) in entries.iter().zip(&made.told) {
+        if !app.status.applied_application_policies.contains(entry) {
+            tell(ctx, app, entry, told);
+        }
+    }
+    status.applied_application_policies = entries;
+    status.application_policies_config_map = name_of(app);
+    let data = data(app, status, made, transformed);
+    let hash = hash(&data);
+    let namespace = app.metadata.namespace.as_deref().unwrap_or_default();
+    let key = Key::new(namespace, app.metadata.name.as_deref().unwrap_or_default());
+    if ctx.memory(&key).lock().policies_noted == Some(hash) {
+        return;
+    }
+    match write(ctx, app, &data).await {
+        Ok(()) => ctx.memory(&key).lock().policies_noted = Some(hash),
+        Err(error) => warn!(%error, "what policies did could not be noted"),
+    }
+}
+
+/// No policy applies any more.
+pub(super) async fn forget(ctx: &Context, app: &Application, status: &mut AppStatus) {
+    status.applied_application_policies.clear();
+    let name = std::mem::take(&mut status.application_policies_config_map);
+    let target = target(app, &name);
+    match ctx.io.delete(&target, "", None, &Identity::default()).await {
+        Ok(_) => {}
+        Err(error) if error.is_gone() => {}
+        Err(error) => warn!(%error, name, "what policies did is still noted"),
+    }
+}
+
+fn entry(made: &Made, told: &Applied) -> AppliedApplicationPolicy {
+    let is_it = |one: &&super::Candidate| one.name == told.name && one.global == told.global;
+    let candidate = made.candidates.iter().find(is_it);
+    let definition = candidate.map(|one| &one.definition.metadata);
+    let version = candidate.map(|one| one.version.clone()).unwrap_or_default();
+    let count = |length: usize| i64::try_from(length).unwrap_or(i64::MAX);
+    AppliedApplicationPolicy {
+        name: told.name.clone(),
+        namespace: definition.and_then(|m| m.namespace.clone()).unwrap_or_default(),
+        applied: told.applied,
+        type_: definition.and_then(|m| m.name.clone()).unwrap_or_default(),
+        error: told.error.is_some(),
+        message: match &told.error {
+            Some(error) => error.clone(),
+            None if !told.applied => messages::POLICY_DISABLED.to_owned(),
+            None => String::new(),
+        },
+        source: if told.global { "global" } else { "explicit" }.to_owned(),
+        spec_modified: told.spec_modified,
+        labels_count: count(told.labels.len()),
+        annotations_count: count(told.annotations.len()),
+        has_context: !told.custom.is_empty(),
+        definition_revision_name: version.definition_revision_name,
+        revision: version.revision,
+        revision_hash: version.revision_hash,
+    }
+}
+
+fn tell(ctx: &Context, app: &Application, entry: &AppliedApplicationPolicy, told: &Applied) {
+    let (name, global) = (told.name.as_str(), told.global);
+    let (severity, reason, text) = if let Some(error) = &told.error {
+        let text = messages::policy_failed(name, global, error);
+        let reason = if global { event::GLOBAL_POLICY_FAILED } else { event::POLICY_FAILED };
+        (Severity::Warning, reason, text)
+    } else if told.applied {
+        let text = messages::policy_applied(name, global.then_some(entry.namespace.as_str()));
+        let reason = if global { event::GLOBAL_POLICY_APPLIED } else { event::POLICY_APPLIED };
+        (Severity::Normal, reason, text)
+    } else {
+        let text = messages::policy_skipped(name, global, &entry.message);
+        let reason = if global { event::GLOBAL_POLICY_SKIPPED } else { event::POLICY_SKIPPED };
+        (Severity::Normal, reason, text)
+    };
+    let once = format!("{}-{}", app.metadata.generation.unwrap_or_default(), entry.revision_hash);
+    ctx.events.tell(&about(app), severity, reason, &text, &once);
+}
+
+/// What the ConfigMap holds. Nothing in it changes by itself.
+fn data(
+    app: &Application,
+    status: &AppStatus,
+    made: &Made,
+    transformed: &Transformed,
+) -> Map<String, Value> {
+    let text =
+        |value: &Value| Value::String(vela_gocompat::json::to_string(value).unwrap_or_default());
+    let mut out = Map::new();
+    out.insert(
+        "info".to_owned(),
+        text(&json!({
+            "application": app.metadata.name,
+            "namespace": app.metadata.namespace,
+            "policies": status.applied_application_policies,
+        })),
+    );
+    out.insert("rendered_spec".to_owned(), text(&json!(made.spec)));
+    out.insert("applied_spec".to_owned(), text(&json!(transformed.spec)));
+    let all = |of: fn(&Applied) -> &BTreeMap<String, String>| -> BTreeMap<String, String> {
+        made.told.iter().flat_map(|told| of(told).clone()).collect()
+    };
+    let (labels, annotations) = (all(|told| &told.labels), all(|told| &told.annotations));
+    let metadata = json!({"labels": labels, "annotations": annotations, "context": made.custom});
+    out.insert("metadata".to_owned(), text(&metadata));
+    for (index, (told, entry)) in
+        made.told.iter().zip(&status.applied_application_policies).enumerate()
+    {
+        let output = json!({
+            "labels": told.labels, "annotations": told.annotations, "ctx": told.custom,
+        });
+        let name = format!("{:03}-{}", index + 1, told.name);
+        out.insert(name, text(&json!({"policy": entry, "output": output})));
+    }
+    out
+}
+
+fn target<'a>(app: &'a Application, name: &'a str) -> Target<'a> {
+    Target {
+        api_version: "v1",
+        kind: "ConfigMap",
+        namespace: app.metadata.namespace.as_deref().unwrap_or_default(),
+        name,
+    }
+}
+
+async fn write(ctx: &Context, app: &Application, data: &Map<String, Value>) -> Result<(), IoError> {
+    let own = Identity::default();
+    let name = name_of(app);
+    let object = json!({
+        "apiVersion": "v1",
+        "kind": "ConfigMap",
+        "metadata": {
+            "name": name,
+            "namespace": app.metadata.namespace,
+            "labels": {
+                label::APP_NAME: app.metadata.name,
+                label::APP_NAMESPACE: app.metadata.namespace,
+                label::APP_UID: app.metadata.uid,
+                label::APPLICATION_POLICIES: "true",
+            },
+            "ownerReferences": [revision::owner_reference(app)],
+        },
+        "data": data,
+    });
+    match ctx.io.get(&target(app, &name), &own).await {
+        Ok(stored) => {
+            let is_marked = |labels: &Value| {
+                labels.get(label::APPLICATION_POLICIES) == Some(&Value::String("true".to_owned()))
+            };
+            let labels = stored.pointer("/metadata/labels").unwrap_or(&Value::Null);
+            if !is_marked(labels) {
+                return Err(IoError::Transport(messages::not_ours(&name)));
+            }
+            let same = |pointer: &str| stored.pointer(pointer) == object.pointer(pointer);
+            if same("/data") && same("/metadata/labels") {
+                return Ok(());
+            }
+            ctx.io.replace(&object, "", false, &own).await.map(|_| ())
+        }
+        Err(error) if error.is_gone() => ctx.io.create(&object, false, &own).await.map(|_| ()),
+        Err(error) => Err(error),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_long_name_is_cut_and_stays_unique() {
+        let named = |name: &str| {
+            let mut app = Application::default();
+            app.metadata.namespace = Some("n".to_owned());
+            app.metadata.name = Some(name.to_owned());
+            name_of(&app)
+        };
+        assert_eq!(named("a"), "application-policies-n-a");
+        let (one, other) = (named(&"a".repeat(240)), named(&format!("{}b", "a".repeat(239))));
+        assert!(one.len() <= LONGEST_NAME && one != other, "{one} {other}");
+        assert!(one.starts_with("application-policies-n-aaa"));
+    }
+}
