@@ -59,6 +59,13 @@ impl File {
             .flat_map(|range| self.comments.get(range.range()).unwrap_or_default())
     }
 
+    /// Whether there are any [comments of](Self::comments_of) a declaration.
+    #[must_use]
+    pub fn has_comments(&self, decl: DeclId) -> bool {
+        let owner = self.ast.decl(decl);
+        !(owner.docs.is_empty() && owner.inner.is_empty() && owner.tail.is_empty())
+    }
+
     /// The lines of the comments of a declaration, without the `//`.
     pub fn comment_lines(&self, decl: DeclId) -> impl Iterator<Item = &str> {
         self.comments_of(decl).flat_map(|comment| comment.lines(&self.source))

@@ -257,6 +257,7 @@ impl<'a> Lexer<'a> {
     }
 
     /// The next token; at the end, [`TokenKind::Eof`] for ever.
+    #[inline]
     pub fn next_token(&mut self) -> Token {
         if let Some(comma) = self.skip_space() {
             return comma;
@@ -302,46 +303,54 @@ impl<'a> Lexer<'a> {
     fn skip_space(&mut self) -> Option<Token> {
         let bytes = self.text.as_bytes();
         loop {
-            // Most of a template is indentation.
-            let rest = bytes.get(self.at..).unwrap_or_default();
-            let blank = |byte: &&u8| matches!(**byte, b' ' | b'\t' | b'\r');
-            self.at += rest.iter().take_while(blank).count();
-            match bytes.get(self.at) {
-                Some(b'\n') => {
-                    if self.ends_line && !self.continues_below() {
-                        return Some(self.implied_comma());
+            let Some(&byte) = bytes.get(self.at) else {
+                return if self.ends_line { Some(self.implied_comma()) } else { None };
+            };
+            match byte {
+                // Most of a template is indentation.
+                b' ' | b'\t' | b'\r' => self.at += 1,
+                b'\n' => {
+                    if self.ends_line {
+                        let (next, continued) = self.line_below();
+                        if !continued {
+                            let comma = self.implied_comma();
+                            self.new_line = true;
+                            self.at = next;
+                            return Some(comma);
+                        }
                     }
                     self.ends_line = false;
                     self.new_line = true;
                     self.at += 1;
                 }
-                Some(b'/') if self.peek(1) == b'/' => {
+                b'/' if self.peek(1) == b'/' => {
                     if self.ends_line {
                         return Some(self.implied_comma());
                     }
                     self.comment_group();
                 }
-                None if self.ends_line => return Some(self.implied_comma()),
                 _ => return None,
             }
         }
     }
 
-    /// Whether a comma or colon begins the next line with anything on it: then none is implied.
-    fn continues_below(&self) -> bool {
-        let bytes = self.text.as_bytes();
-        for (at, byte) in bytes.iter().enumerate().skip(self.at) {
-            match byte {
-                b' ' | b'\t'..=b'\r' => {}
-                b',' | b':' => return true,
-                0x80.. => {
-                    let rest = self.text.get(at..).unwrap_or_default();
-                    return rest.trim_start().starts_with([',', ':']);
-                }
-                _ => return false,
+    /// At a line end: where the next line with anything on it begins, behind its blanks, and
+    /// whether it begins with a comma or colon. Then none is implied.
+    fn line_below(&self) -> (usize, bool) {
+        let rest = self.text.as_bytes().get(self.at..).unwrap_or_default();
+        let blank = |byte: &u8| matches!(byte, b' ' | b'\t' | b'\r' | b'\n');
+        let next = self.at + rest.iter().position(|byte| !blank(byte)).unwrap_or(rest.len());
+        let continued = match self.text.as_bytes().get(next) {
+            None => false,
+            Some(b',' | b':') => true,
+            // Other white space ends up as an error, but not here.
+            Some(0x0b | 0x0c | 0x80..) => {
+                let rest = self.text.get(next..).unwrap_or_default();
+                rest.trim_start().starts_with([',', ':'])
             }
-        }
-        false
+            Some(_) => false,
+        };
+        (next, continued)
     }
 
     fn implied_comma(&mut self) -> Token {
@@ -493,6 +502,7 @@ impl<'a> Lexer<'a> {
         if number.float { TokenKind::Float } else { TokenKind::Int }
     }
 
+    #[inline]
     fn ident(&mut self) -> TokenKind {
         let bytes = self.text.as_bytes();
         let mut at = self.at + usize::from(self.peek(0) == b'_');

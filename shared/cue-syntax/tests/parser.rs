@@ -21,6 +21,55 @@ fn check(text: &str, want: &Expect) {
     want.assert_eq(&dump(&file));
 }
 
+/// A label and its colon may stand apart; most do not, and are read in another way.
+#[test]
+fn labels_are_read_alike_wherever_the_colon_stands() {
+    let of = |text: &str| {
+        let (file, errors) = parse("in.cue", text, &ParseLimits::default());
+        let errors: Vec<_> = errors.into_iter().map(|error| error.message).collect();
+        (dump(&file), errors)
+    };
+    let labels = [
+        "a",
+        "#A",
+        "_a",
+        "_#A",
+        "$a",
+        "é",
+        "_",
+        "__a",
+        "null",
+        "true",
+        "false",
+        "for",
+        "if",
+        "let",
+        "in",
+        "div",
+        "\"a-b\"",
+        "\"\"",
+        r#""\n""#,
+        r#""\(a)""#,
+        "'a'",
+        "1",
+        "#\"a\"#",
+        "a.b",
+        "(a)",
+        "[a]",
+    ];
+    for label in labels {
+        for (near, apart) in
+            [(":", " :"), ("?:", "? :"), ("?:", " ? :"), ("!:", " ! :"), ("?", " ?")]
+        {
+            for (before, behind) in [("", " 1"), ("z: ", " 1"), ("z: ", " y: 1"), ("{", " 1}")] {
+                let near = format!("{before}{label}{near}{behind}");
+                let apart = format!("{before}{label}{apart}{behind}");
+                assert_eq!(of(&near), of(&apart), "{near} and {apart}");
+            }
+        }
+    }
+}
+
 #[test]
 fn trees() {
     check(

@@ -114,6 +114,15 @@ impl Interner {
         self.base + u32::try_from(self.names.len()).unwrap_or(u32::MAX)
     }
 
+    /// Makes room for so many names.
+    pub(crate) fn reserve(&mut self, names: usize) {
+        self.names.reserve_exact(names);
+        let (names, hasher) = (&self.names, &self.hasher);
+        self.table.reserve(names.capacity() - names.len(), |&i| {
+            hasher.hash_one(names[i as usize].as_str())
+        });
+    }
+
     pub(crate) fn find(&self, name: &str) -> Option<u32> {
         let hash = self.hasher.hash_one(name);
         self.table.find(hash, |&i| self.names[i as usize] == name).map(|&i| i + self.base)

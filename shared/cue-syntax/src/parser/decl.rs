@@ -13,6 +13,12 @@ impl Parser<'_> {
             TokenKind::RightBrace | TokenKind::Eof => return self.struct_end(),
             _ => self.begin_decl(),
         }
+        let span = self.token.span;
+        if let Some(label) = self.plain_label()? {
+            let first = self.stacks.fields.len();
+            self.stacks.frames.push(Frame::Value { first });
+            return self.open_field(label, span, None);
+        }
         match self.token.kind {
             TokenKind::Attribute => {
                 let symbol = self.ast.add_str(self.token_text());
@@ -124,7 +130,7 @@ impl Parser<'_> {
         if self.at_label_end() && self.is_label(expr) {
             let first = self.stacks.fields.len();
             self.stacks.frames.push(Frame::Value { first });
-            return self.open_field(expr, alias);
+            return self.label_field(expr, alias);
         }
         if let Some(alias) = alias {
             let name = self.ast.str(alias.symbol);
@@ -164,8 +170,31 @@ impl Parser<'_> {
         )
     }
 
-    /// At `:`, `?` or `!` behind a label. The innermost frame is [`Frame::Value`].
-    fn open_field(&mut self, expr: ExprId, alias: Option<Ident>) -> Parse<State> {
+    /// Consumes a label that a colon or question mark follows directly, as nearly all are: what it
+    /// is needs no expression to be known.
+    fn plain_label(&mut self) -> Parse<Option<Label>> {
+        let behind = self.text.as_bytes().get(self.token.span.end as usize);
+        if !matches!(behind, Some(b':' | b'?')) {
+            return Ok(None);
+        }
+        let label = match self.token.kind {
+            TokenKind::Ident => {
+                let name = self.any_ident();
+                self.reserved(name.symbol, name.span);
+                Label::Ident(name.symbol)
+            }
+            TokenKind::String if self.token.plain => match self.string()? {
+                Expr::String(symbol) => Label::String(symbol),
+                _ => return Ok(None),
+            },
+            _ => return Ok(None),
+        };
+        self.advance()?;
+        Ok(Some(label))
+    }
+
+    /// At `:`, `?` or `!` behind an expression that is a label.
+    fn label_field(&mut self, expr: ExprId, alias: Option<Ident>) -> Parse<State> {
         let span = self.ast.span(expr);
         let label = match self.ast.expr(expr) {
             Expr::Ident(symbol) => {
@@ -194,18 +223,35 @@ impl Parser<'_> {
             }
             _ => return self.expected("label or ':'"),
         };
-        let marker = match self.token.kind {
-            TokenKind::Option => Marker::Optional,
-            TokenKind::Not => Marker::Required,
-            _ => Marker::Regular,
-        };
-        if marker != Marker::Regular {
-            self.advance()?;
-        }
-        self.expect(TokenKind::Colon)?;
+        self.open_field(label, span, alias)
+    }
+
+    /// At `:`, `?` or `!` behind a label. The innermost frame is [`Frame::Value`].
+    fn open_field(&mut self, label: Label, span: Span, alias: Option<Ident>) -> Parse<State> {
         let start = alias.map_or(span.start, |alias| alias.span.start);
-        self.stacks.fields.push(OpenField { alias, label, label_span: span, start, marker });
-        Ok(State::Operand)
+        let mut open = OpenField { alias, label, label_span: span, start, marker: Marker::Regular };
+        loop {
+            open.marker = match self.token.kind {
+                TokenKind::Option => Marker::Optional,
+                TokenKind::Not => Marker::Required,
+                _ => Marker::Regular,
+            };
+            if open.marker != Marker::Regular {
+                self.advance()?;
+            }
+            self.expect(TokenKind::Colon)?;
+            self.stacks.fields.push(open);
+            let span = self.token.span;
+            let Some(label) = self.plain_label()? else { return Ok(State::Operand) };
+            self.chained()?;
+            open = OpenField { alias: None, label, label_span: span, start: span.start, ..open };
+        }
+    }
+
+    /// Counts one more label of a chain.
+    fn chained(&mut self) -> Parse<()> {
+        self.depth += 1;
+        if self.depth > self.limits.depth { self.too_deep() } else { Ok(()) }
     }
 
     /// A value of the innermost field is complete; or it is the next label of a chain.
@@ -227,11 +273,8 @@ impl Parser<'_> {
         if !self.is_label(expr) {
             return self.fail("missing ',' in struct literal", self.token.span);
         }
-        self.depth += 1;
-        if self.depth > self.limits.depth {
-            return self.too_deep();
-        }
-        self.open_field(expr, alias)
+        self.chained()?;
+        self.label_field(expr, alias)
     }
 
     fn end_field(&mut self, value: ExprId) -> Parse<State> {

@@ -85,8 +85,8 @@ struct Compiler<'a> {
     file: FileId,
     package: PackageId,
     scopes: Scopes,
-    /// The interned names of the file's symbols, once they were asked for.
-    symbols: Vec<u32>,
+    /// The labels of the file's symbols, once they were asked for.
+    symbols: Vec<Label>,
     imports: FxHashMap<String, ImportEntry>,
     lets: u32,
     /// The field being compiled.
@@ -229,6 +229,7 @@ impl Compiler<'_> {
         self.ir.structs.reserve_exact(structs);
         self.ir.texts.reserve_exact(texts);
         self.ir.comps.reserve_exact(ast.comprehension_count());
+        self.ir.names.reserve(ast.symbol_count());
     }
 
     fn load_imports(&mut self, file: &File) {
@@ -357,29 +358,36 @@ impl Compiler<'_> {
 
     /// The interned name of a symbol of the file being compiled.
     fn name(&mut self, file: &File, symbol: ast::Symbol) -> Name {
-        const UNKNOWN: u32 = u32::MAX;
-        if let Some(&name) = self.symbols.get(symbol.index())
-            && name != UNKNOWN
-        {
-            return name;
-        }
-        if self.symbols.is_empty() {
-            self.symbols.resize(file.ast.symbol_count(), UNKNOWN);
-        }
-        let name = self.ir.names.intern(file.ast.str(symbol));
-        if let Some(known) = self.symbols.get_mut(symbol.index()) {
-            *known = name;
-        }
-        name
+        self.known_label(file, symbol).index()
     }
 
     /// As [`label`](Self::label), for a symbol of the file being compiled.
     fn symbol_label(&mut self, file: &File, symbol: ast::Symbol) -> Label {
-        let text = file.ast.str(symbol);
-        if self.package.0 > 0 && text.starts_with('_') {
-            return self.label(text);
+        let label = self.known_label(file, symbol);
+        if self.package.0 > 0 && label.is_hidden() {
+            return self.label(file.ast.str(symbol));
         }
-        Label::new(self.name(file, symbol), LabelKind::of(text))
+        label
+    }
+
+    /// The label of a symbol in the program's own package.
+    fn known_label(&mut self, file: &File, symbol: ast::Symbol) -> Label {
+        match self.symbols.get(symbol.index()) {
+            Some(&label) if label != Label::NONE => label,
+            _ => self.new_label(file, symbol),
+        }
+    }
+
+    fn new_label(&mut self, file: &File, symbol: ast::Symbol) -> Label {
+        if self.symbols.is_empty() {
+            self.symbols.resize(file.ast.symbol_count(), Label::NONE);
+        }
+        let text = file.ast.str(symbol);
+        let label = Label::new(self.ir.names.intern(text), LabelKind::of(text));
+        if let Some(known) = self.symbols.get_mut(symbol.index()) {
+            *known = label;
+        }
+        label
     }
 
     fn string_label(&mut self, file: &File, symbol: ast::Symbol) -> Label {
@@ -396,8 +404,13 @@ impl Compiler<'_> {
     /// The comment lines directly above a field. In `a: b: c: v` they are those of `c`.
     fn docs_of(&mut self, file: &File, decl: ast::DeclId, value: ast::ExprId) -> Docs {
         let mut docs = std::mem::take(&mut self.chain_docs);
-        let above = file.comments_of(decl).filter(|comment| comment.doc);
-        docs.extend(above.map(|comment| comment.span));
+        if file.has_comments(decl) {
+            let above = file.comments_of(decl).filter(|comment| comment.doc);
+            docs.extend(above.map(|comment| comment.span));
+        }
+        if docs.is_empty() {
+            return docs;
+        }
         if let ast::Expr::Struct { braces: false, decls } = file.ast.expr(value)
             && file.ast.decls(decls).any(|inner| match file.ast.decl(inner).kind {
                 ast::DeclKind::Field(field) => {
@@ -413,6 +426,9 @@ impl Compiler<'_> {
     }
 
     fn docs(&mut self, docs: Docs, value: ExprId) {
+        if docs.is_empty() {
+            return;
+        }
         self.ir.docs.extend(docs.into_iter().map(|span| (value, self.file, span)));
     }
 }
