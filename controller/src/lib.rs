@@ -12,7 +12,6 @@ mod feeds;
 mod guard;
 mod messages;
 mod metrics;
-mod monitor;
 pub mod outside;
 pub mod queue;
 mod registry;

@@ -5,6 +5,7 @@
 //! failing key never holds a worker.
 
 use std::cmp::Reverse;
+use std::collections::hash_map::Entry;
 use std::collections::{BinaryHeap, HashMap, HashSet, VecDeque};
 use std::time::Duration;
 
@@ -12,6 +13,8 @@ use parking_lot::Mutex;
 use tokio::sync::Notify;
 use tokio::time::Instant;
 pub use vela_cluster::Key;
+
+use crate::metrics::{Load, QueueMeter};
 
 /// What becomes of a key after an attempt.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -31,16 +34,20 @@ const MAX_DELAY: Duration = Duration::from_secs(60);
 
 #[derive(Default)]
 struct State {
-    ready: VecDeque<Key>,
+    /// With the time since when each waits.
+    ready: VecDeque<(Key, Instant)>,
     queued: HashSet<Key>,
-    running: HashSet<Key>,
-    again: HashSet<Key>,
+    /// With the time each was taken up.
+    running: HashMap<Key, Instant>,
+    /// Of those, what has to run once more, since when.
+    again: HashMap<Key, Instant>,
     later: BinaryHeap<Reverse<(Instant, Key)>>,
     /// The one time each key is really wanted at; older entries of `later` are stale.
     due: HashMap<Key, Instant>,
     failures: HashMap<Key, u32>,
     /// Something happened to these since they were last taken up.
     told: HashSet<Key>,
+    meter: Option<QueueMeter>,
     closed: bool,
 }
 
@@ -70,23 +77,52 @@ impl Queue {
         self.len() == 0
     }
 
+    /// From now on what happens is counted. What waits already counts as added now: a follower's queue fills long before
+    /// anybody works on it.
+    pub fn measure(&self, meter: QueueMeter) {
+        let mut state = self.state.lock();
+        let now = Instant::now();
+        for (_, since) in &mut state.ready {
+            *since = now;
+        }
+        meter.adds.inc_by(u64::try_from(state.ready.len()).unwrap_or_default());
+        state.meter = Some(meter);
+    }
+
+    /// What there is to do now.
+    #[must_use]
+    pub fn load(&self) -> Load {
+        let state = self.state.lock();
+        let now = Instant::now();
+        let times = || state.running.values().map(|since| now.saturating_duration_since(*since));
+        Load {
+            depth: state.ready.len().saturating_add(state.again.len()),
+            unfinished: times().sum(),
+            longest: times().max().unwrap_or_default(),
+        }
+    }
+
     /// Something happened to a key.
     pub fn add(&self, key: Key) {
         let mut state = self.state.lock();
         state.due.remove(&key);
         state.told.insert(key.clone());
-        push(&mut state, key);
+        push(&mut state, key, Instant::now());
         drop(state);
         self.wake.notify_one();
     }
 
     /// Look at a key after some time, unless an earlier look is planned.
     pub fn add_after(&self, key: Key, delay: Duration) {
+        let mut state = self.state.lock();
+        if let Some(meter) = &state.meter {
+            meter.retries.inc();
+        }
         if delay.is_zero() {
+            drop(state);
             return self.add(key);
         }
         let at = Instant::now() + delay;
-        let mut state = self.state.lock();
         if state.due.get(&key).is_some_and(|due| *due <= at) {
             return;
         }
@@ -116,10 +152,14 @@ impl Queue {
                 if state.closed {
                     return None;
                 }
-                promote(&mut state, Instant::now());
-                if let Some(key) = state.ready.pop_front() {
+                let now = Instant::now();
+                promote(&mut state, now);
+                if let Some((key, since)) = state.ready.pop_front() {
                     state.queued.remove(&key);
-                    state.running.insert(key.clone());
+                    state.running.insert(key.clone(), now);
+                    if let Some(meter) = &state.meter {
+                        meter.waits.observe(now.saturating_duration_since(since).as_secs_f64());
+                    }
                     if !state.ready.is_empty() {
                         self.wake.notify_one();
                     }
@@ -143,7 +183,10 @@ impl Queue {
     pub fn done(&self, key: Key, next: Next) {
         let delay = {
             let mut state = self.state.lock();
-            state.running.remove(&key);
+            let begun = state.running.remove(&key);
+            if let (Some(meter), Some(begun)) = (&state.meter, begun) {
+                meter.attempts.observe(begun.elapsed().as_secs_f64());
+            }
             let delay = match next {
                 Next::Done => {
                     state.failures.remove(&key);
@@ -159,8 +202,11 @@ impl Queue {
                     Some(backoff(*count))
                 }
             };
-            if state.again.remove(&key) {
-                push(&mut state, key.clone());
+            if let Some(since) = state.again.remove(&key) {
+                // Counted when it was added.
+                if state.queued.insert(key.clone()) {
+                    state.ready.push_back((key.clone(), since));
+                }
                 None
             } else {
                 delay
@@ -196,11 +242,24 @@ impl Queue {
     }
 }
 
-fn push(state: &mut State, key: Key) {
-    if state.running.contains(&key) {
-        state.again.insert(key);
-    } else if state.queued.insert(key.clone()) {
-        state.ready.push_back(key);
+fn push(state: &mut State, key: Key, now: Instant) {
+    let is_new = if state.running.contains_key(&key) {
+        match state.again.entry(key) {
+            Entry::Occupied(_) => false,
+            Entry::Vacant(free) => {
+                free.insert(now);
+                true
+            }
+        }
+    } else {
+        let is_new = state.queued.insert(key.clone());
+        if is_new {
+            state.ready.push_back((key, now));
+        }
+        is_new
+    };
+    if let Some(meter) = state.meter.as_ref().filter(|_| is_new) {
+        meter.adds.inc();
     }
 }
 
@@ -212,7 +271,7 @@ fn promote(state: &mut State, now: Instant) {
         let Some(Reverse((at, key))) = state.later.pop() else { return };
         if state.due.get(&key) == Some(&at) {
             state.due.remove(&key);
-            push(state, key);
+            push(state, key, now);
         }
     }
 }
@@ -295,6 +354,36 @@ mod tests {
         let got = queue.next().await.unwrap();
         assert!(queue.take_told(&got));
         assert!(!queue.take_told(&got));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn what_happens_is_measured() {
+        let registry = vela_serve::metrics::Registry::new("test", "0").unwrap();
+        let metrics = crate::metrics::Metrics::new(&registry).unwrap();
+        let (queue, meter) = (Queue::default(), metrics.queues.of("test"));
+        queue.add(key("a"));
+        tokio::time::advance(Duration::from_secs(3600)).await;
+        queue.measure(meter.clone());
+        assert_eq!((meter.adds.get(), queue.load().depth), (1, 1));
+        tokio::time::advance(Duration::from_secs(2)).await;
+        let got = queue.next().await.unwrap();
+        assert_eq!((meter.waits.get_sample_count(), meter.waits.get_sample_sum()), (1, 2.0));
+        queue.add(key("b"));
+        tokio::time::advance(Duration::from_secs(1)).await;
+        queue.next().await.unwrap();
+        // Twice while it runs is once more.
+        queue.add(key("a"));
+        queue.add(key("a"));
+        tokio::time::advance(Duration::from_secs(3)).await;
+        let (unfinished, longest) = (Duration::from_secs(7), Duration::from_secs(4));
+        assert_eq!(queue.load(), Load { depth: 1, unfinished, longest });
+        queue.done(got, Next::Failed);
+        queue.done(key("b"), Next::After(Duration::from_secs(9)));
+        assert_eq!((meter.attempts.get_sample_count(), meter.attempts.get_sample_sum()), (2, 7.0));
+        // That it failed is for later, what happened meanwhile for now.
+        assert_eq!((meter.adds.get(), meter.retries.get()), (3, 1));
+        assert_eq!(queue.next().await, Some(key("a")));
+        assert_eq!(meter.waits.get_sample_sum(), 2.0 + 1.0 + 3.0);
     }
 
     #[tokio::test(start_paused = true)]

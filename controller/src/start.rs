@@ -12,8 +12,10 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 use tracing::info;
 use vela_api::{
-    ComponentDefinition, PolicyDefinition, TraitDefinition, WorkflowStepDefinition, names,
+    Application, ComponentDefinition, PolicyDefinition, TraitDefinition, WorkflowStepDefinition,
+    names,
 };
+use vela_cluster::answers::AnswerObserver;
 use vela_cluster::client::{ClientOptions, Timeouts, connect, wait_for_api_server, wait_for_kinds};
 use vela_cluster::lease::{self, Elector, LeaseOptions, Outcome};
 use vela_cluster::{Discovery, Io, LiveObjects};
@@ -31,8 +33,7 @@ use crate::definitions::Definitions;
 use crate::events::{self, Recorder};
 use crate::feeds;
 use crate::guard::{self, Ended};
-use crate::metrics::Metrics;
-use crate::monitor;
+use crate::metrics::{AttemptMeter, Metrics};
 use crate::queue::{Key, Queue};
 use crate::registry;
 
@@ -68,7 +69,7 @@ pub async fn run(config: Config, stop: CancellationToken) -> anyhow::Result<()> 
     let end = CancellationToken::new();
     let _end_on_return = end.clone().drop_guard();
     process::observe(&config.process, &health, &registry, &tasks, &end).await?;
-    let options = client_options(&config);
+    let options = client_options(&config, &metrics);
     let client = connect(&options).await?;
     let Some(version) = wait_for_api_server(&client, &stop).await else { return Ok(()) };
     let discovery = Discovery::new(client.clone());
@@ -135,8 +136,9 @@ pub async fn run(config: Config, stop: CancellationToken) -> anyhow::Result<()> 
     Ok(())
 }
 
-fn client_options(config: &Config) -> ClientOptions {
+fn client_options(config: &Config, metrics: &Metrics) -> ClientOptions {
     let kube = &config.kube;
+    let metrics = metrics.clone();
     ClientOptions {
         kubeconfig: kube.kubeconfig.clone(),
         kubeconfig_env: std::env::var_os("KUBECONFIG").map(Into::into),
@@ -147,6 +149,7 @@ fn client_options(config: &Config) -> ClientOptions {
             list: kube.controller_client_long_running_request_timeout,
             mutating: kube.controller_client_mutating_request_timeout,
         },
+        observer: Some(AnswerObserver::new(move |answer| metrics.answered(answer))),
         ..ClientOptions::new(concat!("vela-controller/", env!("CARGO_PKG_VERSION")))
     }
 }
@@ -187,10 +190,13 @@ async fn lead(
     health: &Health,
 ) -> anyhow::Result<()> {
     let release = CancellationToken::new();
+    let mut master = None;
     let mut election = match &config.election {
         None => None,
         Some(election) => {
             let lease = lease_options(config, election)?;
+            let gauge = master.insert(context.metrics.leading.with_label_values(&[&lease.name]));
+            gauge.set(0);
             let client = connect(&options.for_lease(election.renew_deadline)).await?;
             let (elector, leadership) = Elector::new(client, lease, Timestamp::now)?;
             // From here on nothing is written without the lease.
@@ -207,11 +213,12 @@ async fn lead(
             Some(running)
         }
     };
-    let master = context.metrics.leading.with_label_values(&["kubevela"]);
-    master.set(1);
+    if let Some(gauge) = &master {
+        gauge.set(1);
+    }
     let ending = CancellationToken::new();
     let _ending_on_return = ending.clone().drop_guard();
-    let workers = work(config, &context, &ending);
+    let workers = work(config, &context, &ending)?;
     info!("leading");
     let lost = match &mut election {
         None => {
@@ -227,7 +234,9 @@ async fn lead(
         },
     };
     health.stopping();
-    master.set(0);
+    if let Some(gauge) = &master {
+        gauge.set(0);
+    }
     ending.cancel();
     context.queue.close();
     context.definition_queues.close();
@@ -285,32 +294,38 @@ impl Workers {
     }
 }
 
-/// Starts the workers of the selected controllers.
-fn work(config: &Config, context: &Arc<Context>, ending: &CancellationToken) -> Workers {
+/// Starts the workers of the selected controllers, and what is told of their work.
+fn work(
+    config: &Config,
+    context: &Arc<Context>,
+    ending: &CancellationToken,
+) -> anyhow::Result<Workers> {
     let mut handles = Vec::new();
+    let mut measured = Vec::new();
     if let Some(certificates) =
         config.certificates.clone().filter(|_| config.controllers.has(registry::CERTIFICATES))
     {
         let client = context.io.client().clone();
         handles.push(tokio::spawn(vela_certs::run(client, certificates, ending.clone())));
     }
-    let workers = |name: &str, count: usize| {
-        let count = i64::try_from(count).unwrap_or(i64::MAX);
-        context.metrics.workers.with_label_values(&[name]).set(count);
+    let mut measure = |name: &'static str, queue: &Arc<Queue>, workers: usize| {
+        queue.measure(context.metrics.queues.of(name));
+        measured.push((name, Arc::clone(queue)));
+        context.metrics.attempts.of(name, workers)
     };
     if config.controllers.has(registry::APPLICATION) {
-        workers(registry::APPLICATION, config.workers);
+        let meter = measure(registry::APPLICATION, &context.queue, config.workers);
         for _ in 0..config.workers {
-            handles.push(tokio::spawn(applications(Arc::clone(context))));
+            handles.push(tokio::spawn(applications(Arc::clone(context), meter.clone())));
         }
     }
     let queues = &context.definition_queues;
     macro_rules! definitions {
         ($name:expr, $kind:ty, $queue:ident) => {
             if config.controllers.has($name) {
-                workers($name, 1);
+                let meter = measure($name, &queues.$queue, 1);
                 let (context, queue) = (Arc::clone(context), Arc::clone(&queues.$queue));
-                handles.push(tokio::spawn(definitions::<$kind>(context, queue, $name)));
+                handles.push(tokio::spawn(definitions::<$kind>(context, queue, $name, meter)));
             }
         };
     }
@@ -318,68 +333,52 @@ fn work(config: &Config, context: &Arc<Context>, ending: &CancellationToken) -> 
     definitions!(registry::TRAIT, TraitDefinition, traits);
     definitions!(registry::POLICY, PolicyDefinition, policies);
     definitions!(registry::WORKFLOW_STEP, WorkflowStepDefinition, steps);
+    context.metrics.tell_loads(measured)?;
     if config.controllers.has(registry::MONITOR) {
-        handles.push(tokio::spawn(monitor::run(Arc::clone(context))));
+        let each = context.settings.gates.enable_application_status_metrics;
+        context.metrics.tell_phases(Arc::clone(&context.apps), each)?;
     }
-    Workers { handles }
+    Ok(Workers { handles })
 }
 
-async fn applications(context: Arc<Context>) {
+async fn applications(context: Arc<Context>, meter: AttemptMeter) {
     while let Some(key) = context.queue.next().await {
         let started = Instant::now();
-        let phase = || {
-            let app = context.apps.get(&key);
-            app.map(|app| app.status.phase.clone())
-                .filter(|p| !p.is_empty())
-                .unwrap_or("-".to_owned())
-        };
-        let before = phase();
-        let metrics = &context.metrics;
-        let active = metrics.active.with_label_values(&[registry::APPLICATION]);
-        active.inc();
-        let attempt = application::reconcile(&context, &key).boxed();
+        let known = || context.apps.get(&key);
+        let before = known();
+        let attempt = meter.begin();
         let limit = context.settings.reconcile_timeout;
-        let (next, ended) = guard::run(registry::APPLICATION, &key, limit, attempt).await;
-        active.dec();
-        let result = match &ended {
-            Ended::Normally => "success",
-            Ended::Failed(_) | Ended::TimedOut => "error",
-            Ended::Panicked(text) => {
-                metrics.panics.with_label_values(&[registry::APPLICATION]).inc();
-                application::tell_broken(&context, &key, text).await;
-                "error"
-            }
-        };
-        if result == "error" {
-            metrics.errors.with_label_values(&[registry::APPLICATION]).inc();
+        let work = application::reconcile(&context, &key).boxed();
+        let (next, ended) = guard::run(registry::APPLICATION, &key, limit, work).await;
+        attempt.end(next, &ended);
+        if let Ended::Panicked(text) = &ended {
+            application::tell_broken(&context, &key, text).await;
         }
-        metrics.reconciles.with_label_values(&[registry::APPLICATION, result]).inc();
+        let (begin, end) = (phase(before.as_deref()), known());
+        let labels = [begin, phase(end.as_deref())];
         let time = started.elapsed().as_secs_f64();
-        metrics.reconcile_time.with_label_values(&[&before, &phase()]).observe(time);
-        metrics.times.with_label_values(&[registry::APPLICATION]).observe(time);
+        context.metrics.reconcile_time.with_label_values(&labels).observe(time);
         context.queue.done(key, next);
     }
 }
 
-async fn definitions<T: Kind>(context: Arc<Context>, queue: Arc<Queue>, controller: &'static str) {
+/// An Application's phase as metrics name it.
+fn phase(app: Option<&Application>) -> &str {
+    app.map(|app| app.status.phase.as_str()).filter(|phase| !phase.is_empty()).unwrap_or("-")
+}
+
+async fn definitions<T: Kind>(
+    context: Arc<Context>,
+    queue: Arc<Queue>,
+    controller: &'static str,
+    meter: AttemptMeter,
+) {
     while let Some(key) = queue.next().await {
-        let metrics = &context.metrics;
-        let active = metrics.active.with_label_values(&[controller]);
-        active.inc();
-        let started = Instant::now();
-        let attempt = definition::reconcile::<T>(&context, &key).boxed();
+        let attempt = meter.begin();
         let limit = context.settings.reconcile_timeout;
-        let (next, ended) = guard::run(controller, &key, limit, attempt).await;
-        active.dec();
-        metrics.times.with_label_values(&[controller]).observe(started.elapsed().as_secs_f64());
-        let result = if ended == Ended::Normally { "success" } else { "error" };
-        if result == "error" {
-            metrics.errors.with_label_values(&[controller]).inc();
-        }
-        if matches!(ended, Ended::Panicked(_)) {
-            metrics.panics.with_label_values(&[controller]).inc();
-        }
-        metrics.reconciles.with_label_values(&[controller, result]).inc();
+        let work = definition::reconcile::<T>(&context, &key).boxed();
+        let (next, ended) = guard::run(controller, &key, limit, work).await;
+        attempt.end(next, &ended);
         queue.done(key, next);
     }
 }

@@ -19,6 +19,7 @@ mod definitions;
 mod edits;
 mod home;
 mod lease;
+mod metrics;
 mod operations;
 mod processes;
 mod rbac;

@@ -13,6 +13,7 @@
 mod dependencies;
 mod generated;
 mod licences;
+mod metrics;
 mod sentences;
 mod sources;
 

@@ -37,6 +37,7 @@ pub(super) async fn run(
         rebuild(ctx, session).await.map_err(|error| error.to_string())?;
         status::restart(status, token);
         status.workflow_restart_scheduled_at = None;
+        ctx.metrics.runs.inc();
     } else {
         keep_tracker(ctx, session).await.map_err(|error| error.to_string())?;
     }

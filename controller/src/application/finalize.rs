@@ -191,6 +191,9 @@ pub async fn write_status(
     let mut wanted = wanted.clone();
     wanted.observed_generation = app.metadata.generation.unwrap_or_default();
     let Some(diff) = status::patch(&app.status, &wanted) else { return Ok(None) };
+    // The reference writes the name of a new revision by itself and times that; here it goes with the rest.
+    let is_renamed = app.status.latest_revision != wanted.latest_revision;
+    let _time = is_renamed.then(|| ctx.metrics.stage("update-apprev-status"));
     let body = json!({
         "metadata": {"resourceVersion": app.metadata.resource_version},
         "status": diff,
@@ -200,6 +203,22 @@ pub async fn write_status(
     let answer = ctx.io.patch(&target, "status", (PatchKind::Merge, &body), false, &own).await?;
     let stored: Application =
         serde_json::from_value(answer).map_err(|error| IoError::Transport(error.to_string()))?;
+    if ctx.settings.gates.enable_application_status_metrics {
+        log_status(&stored);
+    }
     let _ = ctx.apps.put(stored.clone());
     Ok(Some(stored))
+}
+
+/// The line that log pipelines of the gate EnableApplicationStatusMetrics wait for.
+fn log_status(app: &Application) {
+    let json = |value: serde_json::Result<String>| value.unwrap_or_default();
+    tracing::info!(
+        app = app.metadata.name,
+        namespace = app.metadata.namespace,
+        phase = app.status.phase,
+        services = json(serde_json::to_string(&app.status.services)),
+        labels = json(serde_json::to_string(&app.metadata.labels)),
+        "application update"
+    );
 }

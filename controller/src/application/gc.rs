@@ -74,6 +74,7 @@ async fn decide(
     scope: Scope,
     spared: &[String],
 ) -> Result<Option<Plan>, IoError> {
+    let _time = session.ctx.metrics.stage("gc-rt.init");
     let current = session.trackers.current(session.run());
     let views = session.trackers.views();
     let is_old = |tracker: &vela_apply::Tracker| {
@@ -136,8 +137,11 @@ async fn carry_out(
     let revision = session.revision.clone();
     session.trackers.record_in_root(io, store, &revision, plan.to_root).await?;
     // The mark comes first: from then on the collection goes on whatever becomes of the spec.
-    for name in &plan.marked {
-        session.trackers.mark(io, store, name).await?;
+    if !plan.marked.is_empty() {
+        let _time = session.ctx.metrics.stage("gc-rt.mark");
+        for name in &plan.marked {
+            session.trackers.mark(io, store, name).await?;
+        }
     }
     // The caches may be behind an edit that wants something back. One look at the truth leaves the time of a request in
     // which that can still happen; what is deleted then is made again by the look at the edit.
@@ -145,18 +149,15 @@ async fn carry_out(
     if deletes && decided_for.is_some() && !look_at_newest(session).await? {
         return Ok(false);
     }
-    let width = session.ctx.settings.dispatch_concurrency.max(1);
-    let mut work = Vec::with_capacity(plan.actions.len());
-    for action in &plan.actions {
-        work.push(act(session, action, decided_for).boxed());
-    }
-    let acted: Vec<_> = stream::iter(work).buffered(width).collect().await;
-    let acted: Vec<Acted> = acted.into_iter().collect::<Result<_, _>>()?;
+    let acted = act_all(session, &plan.actions, decided_for).await?;
     if acted.contains(&Acted::Outdated) {
         return Ok(false);
     }
-    for name in &plan.finished {
-        session.trackers.remove(io, store, name).await?;
+    if !plan.finished.is_empty() {
+        let _time = session.ctx.metrics.stage("gc-rt.sweep");
+        for name in &plan.finished {
+            session.trackers.remove(io, store, name).await?;
+        }
     }
     Ok(acted.contains(&Acted::Gone))
 }
@@ -195,6 +196,25 @@ enum Acted {
     There,
     /// Nothing was done: the spec is a newer one.
     Outdated,
+}
+
+/// Carries the actions out, some at once.
+async fn act_all(
+    session: &Session<'_>,
+    actions: &[Action],
+    decided_for: Option<Option<i64>>,
+) -> Result<Vec<Acted>, IoError> {
+    if actions.is_empty() {
+        return Ok(Vec::new());
+    }
+    let _time = session.ctx.metrics.stage("gc-rt.finalize");
+    let width = session.ctx.settings.dispatch_concurrency.max(1);
+    let mut work = Vec::with_capacity(actions.len());
+    for action in actions {
+        work.push(act(session, action, decided_for).boxed());
+    }
+    let acted: Vec<_> = stream::iter(work).buffered(width).collect().await;
+    acted.into_iter().collect()
 }
 
 async fn act(
@@ -265,7 +285,9 @@ pub async fn collect_revisions(
     in_use: &[&str],
     limit: usize,
 ) -> Result<(), IoError> {
-    let _time = session.ctx.metrics.stage("gc-app-rev");
+    let metrics = &session.ctx.metrics;
+    // The reference's names for this and for the part of it that is about ApplicationRevisions: here it has no other.
+    let _times = (metrics.stage("gc-app-rev"), metrics.stage("gc-rev.apprev"));
     let key = Key::new(&*session.owner.namespace, &*session.owner.name);
     let all = session.ctx.revisions.indexed(&key);
     let names: Vec<&str> = all.iter().map(|revision| revision.name()).collect();

@@ -196,7 +196,10 @@ pub(super) async fn run(
     if !told {
         tell_progress(ctx, app, &token, &PREPARED);
     }
-    let workflow = match generate::workflow(&subject, referenced.as_ref()) {
+    let making = ctx.metrics.making();
+    let workflow = generate::workflow(&subject, referenced.as_ref());
+    drop(making);
+    let workflow = match workflow {
         Ok(workflow) => workflow,
         Err(error) => {
             let failed = Failed::workflow(error.to_string());

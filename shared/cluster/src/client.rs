@@ -12,6 +12,7 @@ use kube::{Client, Config};
 use tokio_util::sync::CancellationToken;
 use tracing::{info, warn};
 
+use crate::answers::{AnswerObserver, AnswersLayer};
 use crate::error::chain;
 use crate::limit::{LimitLayer, TimeoutLayer};
 use crate::{Discovery, Error, Identity};
@@ -38,6 +39,8 @@ pub struct ClientOptions {
     pub timeouts: Timeouts,
     /// Everything as somebody else.
     pub identity: Identity,
+    /// Hears of every answer.
+    pub observer: Option<AnswerObserver>,
 }
 
 impl ClientOptions {
@@ -54,6 +57,7 @@ impl ClientOptions {
             user_agent: user_agent.into(),
             timeouts: Timeouts::default(),
             identity: Identity::own(),
+            observer: None,
         }
     }
 
@@ -156,9 +160,12 @@ pub async fn configuration(options: &ClientOptions) -> Result<Config, Error> {
 /// # Errors
 /// [`Error::Config`]: unusable certificates, keys or proxies.
 pub fn build(config: Config, options: &ClientOptions) -> Result<Client, Error> {
+    let host = config.cluster_url.authority().map(http::uri::Authority::as_str).unwrap_or_default();
+    let answers = AnswersLayer { host: host.into(), observer: options.observer.clone() };
     let builder = ClientBuilder::try_from(config)
         .map_err(|error| Error::Config(format!("cannot set up the client: {}", chain(&error))))?
-        .with_layer(&TimeoutLayer(options.timeouts));
+        .with_layer(&TimeoutLayer(options.timeouts))
+        .with_layer(&answers);
     if options.qps > 0.0 {
         let limit = LimitLayer { qps: options.qps, burst: options.burst };
         Ok(builder.with_layer(&limit).build())

@@ -1,12 +1,13 @@
 //! Everything that talks to API servers.
 //!
 //! - [`client`]: from a kubeconfig or the Pod's credentials to a client with rate limit, timeouts
-//!   and user agent; waiting until the API server and our kinds are there;
+//!   and user agent; waiting until the API server and our kinds are there; [`answers`]: what metrics hear of requests;
 //! - [`discovery`]: which path a kind has; [`request`]: the verbs, for objects of any kind as JSON, with discovery and impersonation;
 //! - [`store`]: caches that our own writes reach at once, [`packed`]: objects kept small in them; [`watch`]: what fills them;
 //! - [`objects`]: the live objects that Applications own, one watch per kind;
 //! - [`lease`]: who leads; [`events`]: what people are told.
 
+pub mod answers;
 pub mod client;
 pub mod discovery;
 pub mod error;

@@ -17,12 +17,20 @@ pub use prometheus::{
     IntGaugeVec,
 };
 
-/// Buckets of upstream's own histograms (`pkg/monitor/metrics`): fine from 5 ms, up to 60 s.
+/// Buckets of the reference's own histograms (`pkg/monitor/metrics`): fine from 5 ms, up to 60 s.
 pub const FINE_BUCKETS: &[f64] = &[
-    0.005, 0.01, 0.02, 0.03, 0.04, 0.05, 0.06, 0.07, 0.08, 0.09, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7,
-    0.8, 0.9, 1.0, 1.25, 1.5, 1.75, 2.0, 2.5, 3.0, 3.5, 4.0, 4.5, 5.0, 6.0, 7.0, 8.0, 9.0, 10.0,
-    15.0, 20.0, 25.0, 30.0, 40.0, 50.0, 60.0,
+    0.005, 0.01, 0.025, 0.05, 0.1, 0.15, 0.2, 0.25, 0.3, 0.35, 0.4, 0.45, 0.5, 0.6, 0.7, 0.8, 0.9,
+    1.0, 1.25, 1.5, 1.75, 2.0, 2.5, 3.0, 3.5, 4.0, 4.5, 5.0, 6.0, 7.0, 8.0, 9.0, 10.0, 15.0, 20.0,
+    25.0, 30.0, 40.0, 50.0, 60.0,
 ];
+
+/// Buckets of client-go's request durations.
+pub const REQUEST_BUCKETS: &[f64] =
+    &[0.005, 0.025, 0.1, 0.25, 0.5, 1.0, 2.0, 4.0, 8.0, 15.0, 30.0, 60.0];
+
+/// Buckets of client-go's work queues: powers of ten from 10 ns to 1000 s.
+pub const QUEUE_BUCKETS: &[f64] =
+    &[1e-8, 1e-7, 1e-6, 1e-5, 1e-4, 1e-3, 1e-2, 1e-1, 1.0, 10.0, 100.0, 1000.0];
 
 /// Buckets for admission: our answers take tenths of milliseconds, the API server waits 10 s.
 pub const ADMISSION_BUCKETS: &[f64] =

@@ -222,13 +222,22 @@ impl Program {
         matches!(answer, Ok(Ok((200, _))))
     }
 
+    /// All metrics, as text.
+    ///
+    /// # Errors
+    /// When the metrics port does not answer.
+    pub async fn metrics(&self) -> Result<String> {
+        let port = self.metrics;
+        let (_, text) = tokio::task::spawn_blocking(move || get(port, "/metrics")).await??;
+        Ok(text)
+    }
+
     /// The sum of a metric over all its labels; 0 if it is not there.
     ///
     /// # Errors
     /// When the metrics port does not answer.
     pub async fn metric(&self, name: &str) -> Result<f64> {
-        let port = self.metrics;
-        let (_, text) = tokio::task::spawn_blocking(move || get(port, "/metrics")).await??;
+        let text = self.metrics().await?;
         Ok(text
             .lines()
             .filter_map(|line| line.strip_prefix(name))

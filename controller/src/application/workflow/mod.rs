@@ -12,6 +12,7 @@ pub mod store;
 mod why;
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::time::Instant;
 
 use futures::{FutureExt, StreamExt, stream};
 use jiff::Timestamp;
@@ -165,14 +166,18 @@ async fn attempt_step(
             return Outcome::of(Verdict::Fail(Reason::Input), text);
         }
     }
-    let step = given.step;
-    match step.kind.as_str() {
+    let kind = given.step.kind.as_str();
+    let since = Instant::now();
+    let outcome = match kind {
         BUILTIN_APPLY_COMPONENT => apply_component(session, run, &given, seen).await,
         kind if kind == "suspend" || run.used.steps.contains_key(kind) => {
             steps::run(session, run, given, store, seen).await
         }
-        kind => Outcome::of(Verdict::Fail(Reason::None), messages::unknown_step_kind(kind)),
-    }
+        // Not measured: every word that somebody makes up would be a series of its own.
+        kind => return Outcome::of(Verdict::Fail(Reason::None), messages::unknown_step_kind(kind)),
+    };
+    session.ctx.metrics.step_ran(kind, since.elapsed());
+    outcome
 }
 
 async fn apply_component(

@@ -1,0 +1,216 @@
+//! How many Applications and workflow steps are in which phase, counted when somebody reads the metrics: no work in
+//! between, and never a moment without the numbers.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use prometheus::core::{Collector, Desc};
+use prometheus::proto::MetricFamily;
+use prometheus::{IntGaugeVec, Opts};
+use vela_api::{Application, names};
+use vela_cluster::Store;
+use vela_serve::metrics::Error;
+
+use crate::application;
+
+/// The Applications that are counted.
+pub(super) struct Phases {
+    apps: Arc<Store<Application>>,
+    /// With the gate EnableApplicationStatusMetrics: gauges of each Application.
+    each: bool,
+    /// The metrics without values; those are made for each reader.
+    empty: Gauges,
+}
+
+struct Gauges {
+    /// `application_phase_number{phase}`
+    phases: IntGaugeVec,
+    /// `workflow_step_phase_number{step_type,phase}`
+    steps: IntGaugeVec,
+    /// `kubevela_application_health_status{app_name,namespace}`
+    health: IntGaugeVec,
+    /// `kubevela_application_phase{app_name,namespace}`
+    phase: IntGaugeVec,
+    /// `kubevela_application_workflow_phase{app_name,namespace}`
+    workflow: IntGaugeVec,
+}
+
+impl Gauges {
+    fn new() -> Result<Self, Error> {
+        let gauge = |name: &str, help: &str, labels: &[&str]| {
+            IntGaugeVec::new(Opts::new(name, help), labels)
+        };
+        let app = ["app_name", "namespace"];
+        Ok(Self {
+            phases: gauge("application_phase_number", "Applications by phase.", &["phase"])?,
+            steps: gauge(
+                "workflow_step_phase_number",
+                "Workflow steps by type and phase.",
+                &["step_type", "phase"],
+            )?,
+            health: gauge(
+                "kubevela_application_health_status",
+                "1 if all services of the Application are healthy.",
+                &app,
+            )?,
+            phase: gauge(
+                "kubevela_application_phase",
+                "The Application's phase as a number.",
+                &app,
+            )?,
+            workflow: gauge(
+                "kubevela_application_workflow_phase",
+                "The phase of the Application's workflow as a number.",
+                &app,
+            )?,
+        })
+    }
+
+    fn all(&self) -> [&IntGaugeVec; 5] {
+        [&self.phases, &self.steps, &self.health, &self.phase, &self.workflow]
+    }
+
+    fn count(&self, apps: &[Arc<Application>]) {
+        let mut phases: BTreeMap<&str, i64> =
+            names::phase::ALL.iter().map(|phase| (*phase, 0)).collect();
+        let mut steps: BTreeMap<(&str, &str, &str), i64> = BTreeMap::new();
+        for app in apps {
+            let phase = if app.status.phase.is_empty() { "-" } else { &app.status.phase };
+            *phases.entry(phase).or_default() += 1;
+            for step in app.status.workflow.iter().flat_map(|workflow| &workflow.steps) {
+                *steps.entry((&step.type_, &step.phase, &step.reason)).or_default() += 1;
+            }
+        }
+        for (phase, count) in phases {
+            self.phases.with_label_values(&[phase]).set(count);
+        }
+        for ((kind, phase, reason), count) in steps {
+            let phase = format!("{phase}#{reason}");
+            self.steps.with_label_values(&[kind, &phase]).set(count);
+        }
+    }
+
+    fn tell(&self, app: &Application) {
+        let name = app.metadata.name.as_deref().unwrap_or_default();
+        let namespace = app.metadata.namespace.as_deref().unwrap_or_default();
+        let labels = [name, namespace];
+        let healthy = application::status::is_healthy(&app.status.services);
+        self.health.with_label_values(&labels).set(i64::from(healthy));
+        self.phase.with_label_values(&labels).set(phase_number(&app.status.phase));
+        let workflow = app.status.workflow.as_ref().map(|workflow| workflow.phase.as_str());
+        let number = workflow_number(workflow.unwrap_or_default());
+        self.workflow.with_label_values(&labels).set(number);
+    }
+}
+
+impl Phases {
+    pub(super) fn new(apps: Arc<Store<Application>>, each: bool) -> Result<Self, Error> {
+        Ok(Self { apps, each, empty: Gauges::new()? })
+    }
+}
+
+impl Collector for Phases {
+    fn desc(&self) -> Vec<&Desc> {
+        self.empty.all().into_iter().flat_map(Collector::desc).collect()
+    }
+
+    fn collect(&self) -> Vec<MetricFamily> {
+        // Anew for each reader: what no Application has any more is not there any more.
+        let Ok(gauges) = Gauges::new() else { return Vec::new() };
+        let apps = self.apps.all();
+        gauges.count(&apps);
+        if self.each {
+            apps.iter().for_each(|app| gauges.tell(app));
+        }
+        gauges.all().into_iter().flat_map(Collector::collect).collect()
+    }
+}
+
+/// The number by which dashboards know a phase.
+fn phase_number(phase: &str) -> i64 {
+    const PHASES: [&str; 10] = [
+        "starting",
+        "running",
+        "rendering",
+        "generatingPolicy",
+        "runningWorkflow",
+        "workflowSuspending",
+        "workflowTerminated",
+        "workflowFailed",
+        "unhealthy",
+        "deleting",
+    ];
+    number(&PHASES, phase)
+}
+
+/// The number by which dashboards know a phase of a workflow.
+fn workflow_number(phase: &str) -> i64 {
+    const PHASES: [&str; 7] =
+        ["initializing", "succeeded", "executing", "suspending", "terminated", "failed", "skipped"];
+    number(&PHASES, phase)
+}
+
+fn number(all: &[&str], wanted: &str) -> i64 {
+    let found = all.iter().position(|one| *one == wanted);
+    found.and_then(|index| i64::try_from(index).ok()).unwrap_or(-1)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use vela_serve::metrics::Registry;
+
+    fn app(name: &str, phase: &str) -> Application {
+        let steps = serde_json::json!([
+            {"id": "1", "type": "deploy", "phase": "succeeded"},
+            {"id": "2", "type": "suspend", "phase": "failed", "reason": "Timeout"},
+        ]);
+        serde_json::from_value(serde_json::json!({
+            "metadata": {"name": name, "namespace": "n"}, "spec": {"components": []},
+            "status": {"status": phase, "workflow": {"status": "failed", "steps": steps}},
+        }))
+        .unwrap()
+    }
+
+    #[test]
+    fn a_reader_learns_what_is_there_now() {
+        let apps: Arc<Store<Application>> = Arc::default();
+        let registry = Registry::new("test", "0").unwrap();
+        registry.register(Phases::new(Arc::clone(&apps), true).unwrap()).unwrap();
+        let lines = || -> Vec<String> {
+            let text = registry.text().unwrap();
+            let of_ours = |line: &&str| {
+                !line.ends_with(" 0") && !line.starts_with(['#', 'p']) && !line.starts_with("vela")
+            };
+            text.lines().filter(of_ours).map(str::to_owned).collect()
+        };
+        assert_eq!(lines(), Vec::<String>::new());
+        apps.put(app("a", "running")).unwrap();
+        apps.put(app("b", "")).unwrap();
+        assert_eq!(
+            lines(),
+            [
+                r#"application_phase_number{phase="-"} 1"#,
+                r#"application_phase_number{phase="running"} 1"#,
+                r#"kubevela_application_health_status{app_name="a",namespace="n"} 1"#,
+                r#"kubevela_application_health_status{app_name="b",namespace="n"} 1"#,
+                r#"kubevela_application_phase{app_name="a",namespace="n"} 1"#,
+                r#"kubevela_application_phase{app_name="b",namespace="n"} -1"#,
+                r#"kubevela_application_workflow_phase{app_name="a",namespace="n"} 5"#,
+                r#"kubevela_application_workflow_phase{app_name="b",namespace="n"} 5"#,
+                r##"workflow_step_phase_number{phase="failed#Timeout",step_type="suspend"} 2"##,
+                r##"workflow_step_phase_number{phase="succeeded#",step_type="deploy"} 2"##,
+            ]
+        );
+        apps.remove(&vela_cluster::Key::new("n", "a"), "");
+        apps.remove(&vela_cluster::Key::new("n", "b"), "");
+        assert_eq!(lines(), Vec::<String>::new());
+    }
+
+    #[test]
+    fn phases_have_the_numbers_of_the_reference() {
+        assert_eq!((phase_number("starting"), phase_number("deleting")), (0, 9));
+        assert_eq!((phase_number("running"), phase_number("")), (1, -1));
+        assert_eq!((workflow_number("succeeded"), workflow_number("skipped")), (1, 6));
+    }
+}

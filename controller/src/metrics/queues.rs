@@ -1,0 +1,136 @@
+//! `workqueue_*`: what client-go tells of its queues.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use prometheus::core::{Collector, Desc};
+use prometheus::proto::MetricFamily;
+use prometheus::{GaugeVec, Histogram, HistogramVec, IntCounter, IntCounterVec, IntGaugeVec};
+use vela_serve::metrics::{Error, QUEUE_BUCKETS, Registry};
+
+use crate::queue::Queue;
+
+/// client-go names a queue, controller-runtime says once more whose it is.
+const LABELS: [&str; 2] = ["name", "controller"];
+
+/// What all queues count.
+#[derive(Debug, Clone)]
+pub struct QueueMetrics {
+    adds: IntCounterVec,
+    retries: IntCounterVec,
+    waits: HistogramVec,
+    attempts: HistogramVec,
+}
+
+/// What one queue counts, looked up once.
+#[derive(Debug, Clone)]
+pub struct QueueMeter {
+    /// `workqueue_adds_total`
+    pub adds: IntCounter,
+    /// `workqueue_retries_total`
+    pub retries: IntCounter,
+    /// `workqueue_queue_duration_seconds`
+    pub waits: Histogram,
+    /// `workqueue_work_duration_seconds`
+    pub attempts: Histogram,
+}
+
+/// What a queue has to do at a moment.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Load {
+    /// Keys that wait, those included that will run once more.
+    pub depth: usize,
+    /// For how long the attempts under way have run, together.
+    pub unfinished: Duration,
+    /// For how long the oldest of them has run.
+    pub longest: Duration,
+}
+
+impl QueueMetrics {
+    pub(super) fn new(registry: &Registry) -> Result<Self, Error> {
+        Ok(Self {
+            adds: registry.int_counter_vec(
+                "workqueue_adds_total",
+                "Keys put into the queue.",
+                &LABELS,
+            )?,
+            retries: registry.int_counter_vec(
+                "workqueue_retries_total",
+                "Keys to be looked at again later, after a failure or as planned.",
+                &LABELS,
+            )?,
+            waits: registry.histogram_vec(
+                "workqueue_queue_duration_seconds",
+                "How long a key waited for a worker.",
+                QUEUE_BUCKETS,
+                &LABELS,
+            )?,
+            attempts: registry.histogram_vec(
+                "workqueue_work_duration_seconds",
+                "How long a key was worked on.",
+                QUEUE_BUCKETS,
+                &LABELS,
+            )?,
+        })
+    }
+
+    /// The counters of one controller's queue.
+    #[must_use]
+    pub fn of(&self, controller: &str) -> QueueMeter {
+        let labels = [controller, controller];
+        QueueMeter {
+            adds: self.adds.with_label_values(&labels),
+            retries: self.retries.with_label_values(&labels),
+            waits: self.waits.with_label_values(&labels),
+            attempts: self.attempts.with_label_values(&labels),
+        }
+    }
+}
+
+/// Asks the queues what they have to do when somebody reads the metrics.
+pub(super) struct Loads {
+    queues: Vec<(&'static str, Arc<Queue>)>,
+    depth: IntGaugeVec,
+    unfinished: GaugeVec,
+    longest: GaugeVec,
+}
+
+impl Loads {
+    pub(super) fn new(queues: Vec<(&'static str, Arc<Queue>)>) -> Result<Self, Error> {
+        let seconds =
+            |name: &str, help: &str| GaugeVec::new(prometheus::Opts::new(name, help), &LABELS);
+        Ok(Self {
+            queues,
+            depth: IntGaugeVec::new(
+                prometheus::Opts::new("workqueue_depth", "Keys that wait for a worker."),
+                &LABELS,
+            )?,
+            unfinished: seconds(
+                "workqueue_unfinished_work_seconds",
+                "How long the attempts under way have taken so far, together.",
+            )?,
+            longest: seconds(
+                "workqueue_longest_running_processor_seconds",
+                "How long the longest attempt under way has taken so far.",
+            )?,
+        })
+    }
+}
+
+impl Collector for Loads {
+    fn desc(&self) -> Vec<&Desc> {
+        [self.depth.desc(), self.unfinished.desc(), self.longest.desc()].concat()
+    }
+
+    fn collect(&self) -> Vec<MetricFamily> {
+        for (name, queue) in &self.queues {
+            let labels = [*name, *name];
+            let load = queue.load();
+            let depth = i64::try_from(load.depth).unwrap_or(i64::MAX);
+            self.depth.with_label_values(&labels).set(depth);
+            self.unfinished.with_label_values(&labels).set(load.unfinished.as_secs_f64());
+            self.longest.with_label_values(&labels).set(load.longest.as_secs_f64());
+        }
+        [self.depth.collect(), self.unfinished.collect(), self.longest.collect()].concat()
+    }
+}

@@ -1,0 +1,127 @@
+//! Tells an observer of every answer of the API server, as client-go's request metrics do: watches, discovery and the
+//! lease included, each try by itself, without the time it waited for the rate limit.
+
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+use std::time::{Duration, Instant};
+
+use http::{Method, Request, Response, StatusCode};
+use tower::{BoxError, Layer, Service};
+
+/// What became of one HTTP request.
+#[derive(Debug, Clone, Copy)]
+pub struct Answer<'a> {
+    /// GET, POST, ...
+    pub method: &'a Method,
+    /// The API server's host, with its port if the configuration names one.
+    pub host: &'a str,
+    /// `None`: there was no answer.
+    pub code: Option<StatusCode>,
+    /// Until the answer began: of a watch not its whole life.
+    pub time: Duration,
+}
+
+/// Hears of every answer; called on the thread that waited for it, so it must be quick.
+#[derive(Clone)]
+pub struct AnswerObserver(Arc<dyn Fn(&Answer<'_>) + Send + Sync>);
+
+impl AnswerObserver {
+    /// Calls a function for every answer.
+    pub fn new(hear: impl Fn(&Answer<'_>) + Send + Sync + 'static) -> Self {
+        Self(Arc::new(hear))
+    }
+}
+
+impl std::fmt::Debug for AnswerObserver {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("AnswerObserver")
+    }
+}
+
+/// Puts the observer around a service.
+#[derive(Clone, Debug)]
+pub(crate) struct AnswersLayer {
+    pub(crate) host: Arc<str>,
+    pub(crate) observer: Option<AnswerObserver>,
+}
+
+impl<S> Layer<S> for AnswersLayer {
+    type Service = Answers<S>;
+
+    fn layer(&self, inner: S) -> Self::Service {
+        Answers { inner, told: self.clone() }
+    }
+}
+
+/// The service behind [`AnswersLayer`].
+#[derive(Debug)]
+pub(crate) struct Answers<S> {
+    inner: S,
+    told: AnswersLayer,
+}
+
+impl<S, B, C> Service<Request<B>> for Answers<S>
+where
+    S: Service<Request<B>, Response = Response<C>>,
+    S::Future: Send + 'static,
+    S::Error: Into<BoxError>,
+{
+    type Response = S::Response;
+    type Error = BoxError;
+    type Future = Pin<Box<dyn Future<Output = Result<S::Response, BoxError>> + Send>>;
+
+    fn poll_ready(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), Self::Error>> {
+        self.inner.poll_ready(cx).map_err(Into::into)
+    }
+
+    fn call(&mut self, request: Request<B>) -> Self::Future {
+        let method = request.method().clone();
+        let AnswersLayer { host, observer } = self.told.clone();
+        let answer = self.inner.call(request);
+        Box::pin(async move {
+            let Some(observer) = observer else { return answer.await.map_err(Into::into) };
+            let since = Instant::now();
+            let answer = answer.await;
+            let code = answer.as_ref().ok().map(Response::status);
+            (observer.0)(&Answer { method: &method, host: &host, code, time: since.elapsed() });
+            answer.map_err(Into::into)
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use parking_lot::Mutex;
+    use tower::ServiceExt as _;
+
+    #[tokio::test]
+    async fn answers_and_their_absence_are_told() {
+        let heard = Arc::new(Mutex::new(Vec::new()));
+        let observer = {
+            let heard = Arc::clone(&heard);
+            AnswerObserver::new(move |answer| {
+                let code = answer.code.map(|code| code.as_u16());
+                heard.lock().push((answer.method.clone(), answer.host.to_owned(), code));
+            })
+        };
+        let layer = AnswersLayer { host: "server:6443".into(), observer: Some(observer) };
+        let mut service = layer.layer(tower::service_fn(|request: Request<()>| async move {
+            match request.uri().path() {
+                "/gone" => Ok(Response::builder().status(404).body(()).unwrap()),
+                _ => Err(BoxError::from("refused")),
+            }
+        }));
+        for (method, path) in [(Method::GET, "/gone"), (Method::POST, "/")] {
+            let request = Request::builder().method(method).uri(path).body(()).unwrap();
+            let _ = service.ready().await.unwrap().call(request).await;
+        }
+        let host = || "server:6443".to_owned();
+        assert_eq!(
+            *heard.lock(),
+            [(Method::GET, host(), Some(404)), (Method::POST, host(), None),]
+        );
+    }
+}
