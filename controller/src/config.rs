@@ -59,6 +59,9 @@ pub struct Flags {
     /// DefinitionRevisions kept beside the current one.
     #[arg(long, default_value_t = 20)]
     definition_revision_limit: usize,
+    /// Make the WorkloadDefinition of a ComponentDefinition's kind where there is none.
+    #[arg(long, default_value_t = true)]
+    autogen_workload_definition: bool,
     /// Objects of one dispatch written at a time.
     #[arg(long, default_value_t = 10)]
     max_dispatch_concurrent: usize,
@@ -149,6 +152,8 @@ pub struct Config {
     pub application_revision_limit: usize,
     /// DefinitionRevisions kept.
     pub definition_revision_limit: usize,
+    /// ComponentDefinitions get the WorkloadDefinition of their kind.
+    pub makes_workload_definitions: bool,
     /// Objects written at a time.
     pub dispatch_concurrency: usize,
     /// Which addresses steps may reach.
@@ -234,6 +239,7 @@ impl TryFrom<Flags> for Config {
             reconcile_timeout,
             application_revision_limit,
             definition_revision_limit,
+            autogen_workload_definition,
             max_dispatch_concurrent,
             workflow_egress_deny,
             max_workflow_wait_backoff_time,
@@ -295,6 +301,7 @@ impl TryFrom<Flags> for Config {
             reconcile_timeout,
             application_revision_limit,
             definition_revision_limit,
+            makes_workload_definitions: autogen_workload_definition,
             dispatch_concurrency: max_dispatch_concurrent,
             allow_cross_namespace: allow_cross_namespace_resource,
             allowed_types: AllowedTypes::parse(&allow_resource_types)

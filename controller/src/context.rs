@@ -34,6 +34,8 @@ pub struct Settings {
     pub application_revision_limit: usize,
     /// DefinitionRevisions kept beside the current one.
     pub definition_revision_limit: usize,
+    /// ComponentDefinitions get the WorkloadDefinition of their kind.
+    pub makes_workload_definitions: bool,
     /// Objects of one dispatch written at once.
     pub dispatch_concurrency: usize,
     /// Objects may be outside the Application's namespace.

@@ -320,6 +320,12 @@ pub(crate) fn no_schema(definition: &str, error: &str) -> String {
     format!("cannot store capability {definition} in ConfigMap: {error}")
 }
 
+/// A ComponentDefinition whose kind has no WorkloadDefinition, and it could not be made.
+#[must_use]
+pub(crate) fn no_workload_definition(definition: &str, error: &str) -> String {
+    format!("cannot create the WorkloadDefinition of {definition}: {error}")
+}
+
 /// The context of a workflow that cannot be read.
 pub(crate) fn context_unreadable(reason: &str) -> String {
     format!("the workflow's context cannot be read: {reason}")

@@ -162,6 +162,7 @@ fn settings(config: &Config, version: &k8s_openapi::apimachinery::pkg::version::
         reconcile_timeout: config.reconcile_timeout,
         application_revision_limit: config.application_revision_limit,
         definition_revision_limit: config.definition_revision_limit,
+        makes_workload_definitions: config.makes_workload_definitions,
         dispatch_concurrency: config.dispatch_concurrency,
         allow_cross_namespace: config.allow_cross_namespace,
         allowed_types: config.allowed_types.clone(),

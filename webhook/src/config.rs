@@ -67,9 +67,6 @@ pub struct Flags {
     /// Where ref-objects may point: namespace, cluster or global.
     #[arg(long, default_value = "global")]
     ref_objects_available_scope: String,
-    /// Create WorkloadDefinitions for ComponentDefinitions that name none; the controller does it.
-    #[arg(long, default_value_t = true)]
-    autogen_workload_definition: bool,
     /// Rewrite old CUE syntax before it is checked.
     #[arg(long, default_value_t = true)]
     enable_cue_version_compatibility: bool,

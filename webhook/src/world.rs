@@ -423,11 +423,3 @@ impl<'a> World<'a> {
         })
     }
 }
-
-/// `<plural>.<group>`, as WorkloadDefinitions and CustomResourceDefinitions are named.
-pub(crate) fn full_name(resource: &Resource) -> String {
-    match resource.group() {
-        "" => resource.plural.clone(),
-        group => format!("{}.{group}", resource.plural),
-    }
-}

@@ -4,6 +4,7 @@ use serde::de::DeserializeOwned;
 use vela_api::definition::DefinitionStatus;
 use vela_api::hash::GoHash;
 use vela_api::names::{definition_type, label};
+use vela_api::reference::WorkloadGvk;
 use vela_api::revision::DefinitionRevisionSpec;
 use vela_api::{
     ComponentDefinition, ObjectMeta, PolicyDefinition, TraitDefinition, WorkflowStepDefinition,
@@ -38,12 +39,18 @@ pub trait Kind: Lookup + DeserializeOwned {
     fn applied_workloads(&self) -> &[String] {
         &[]
     }
+    /// The kind a component's workload has, if the definition names it.
+    fn workload(&self) -> Option<&WorkloadGvk> {
+        None
+    }
     /// Puts a copy into a revision.
     fn embed(&self, spec: &mut DefinitionRevisionSpec);
 }
 
 macro_rules! kind {
-    ($ty:ident, $type:ident, $label:ident, $prefix:literal, $field:ident $(, $workloads:ident)?) => {
+    (
+        $ty:ident, $type:ident, $label:ident, $prefix:literal, $field:ident $(, $($more:item)+)?
+    ) => {
         impl Kind for $ty {
             const KIND_NAME: &'static str = $ty::KIND;
             const RECORDER: &'static str = $ty::KIND;
@@ -66,9 +73,7 @@ macro_rules! kind {
             fn explicit_version(&self) -> &str {
                 &self.spec.version
             }
-            $(fn applied_workloads(&self) -> &[String] {
-                &self.spec.$workloads
-            })?
+            $($($more)+)?
             fn embed(&self, spec: &mut DefinitionRevisionSpec) {
                 spec.$field = Self {
                     api_version: vela_api::V1BETA1.to_owned(),
@@ -88,14 +93,26 @@ macro_rules! kind {
     };
 }
 
-kind!(ComponentDefinition, COMPONENT, COMPONENT_DEFINITION_NAME, "component", component_definition);
+kind!(
+    ComponentDefinition,
+    COMPONENT,
+    COMPONENT_DEFINITION_NAME,
+    "component",
+    component_definition,
+    fn workload(&self) -> Option<&WorkloadGvk> {
+        let kind = &self.spec.workload.definition;
+        (!kind.api_version.is_empty() && !kind.kind.is_empty()).then_some(kind)
+    }
+);
 kind!(
     TraitDefinition,
     TRAIT,
     TRAIT_DEFINITION_NAME,
     "trait",
     trait_definition,
-    applies_to_workloads
+    fn applied_workloads(&self) -> &[String] {
+        &self.spec.applies_to_workloads
+    }
 );
 kind!(PolicyDefinition, POLICY, POLICY_DEFINITION_NAME, "policy", policy_definition);
 kind!(

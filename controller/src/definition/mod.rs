@@ -6,6 +6,7 @@
 
 mod kinds;
 mod revision;
+mod workload;
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -128,7 +129,7 @@ fn about<T: Kind>(definition: &T) -> About {
     }
 }
 
-/// Revision, schemas, clean-up. What is found goes into the status.
+/// Revision, schemas, the definition of the workload, clean-up. What is found goes into the status.
 async fn advance<T: Kind>(
     ctx: &Context,
     definition: &T,
@@ -152,6 +153,16 @@ async fn advance<T: Kind>(
     } else if edited {
         let own = revision::Found { uid: None, ..found.clone() };
         store_schemas(ctx, definition, &own).await?;
+    }
+    if ctx.settings.makes_workload_definitions
+        && let Some(kind) = definition.workload()
+    {
+        let namespace = definition.metadata().namespace.as_deref().unwrap_or_default();
+        workload::ensure(ctx, namespace, kind).await.map_err(|error| Failed {
+            event: "cannot create WorkloadDefinition",
+            message: messages::no_workload_definition(name, &error.to_string()),
+            again: true,
+        })?;
     }
     if let Err(error) = revision::collect(ctx, definition, &found.latest.name).await {
         let text = error.to_string();

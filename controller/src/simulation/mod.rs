@@ -129,6 +129,7 @@ impl World {
                 reconcile_timeout: Duration::from_secs(180),
                 application_revision_limit: 2,
                 definition_revision_limit: 2,
+                makes_workload_definitions: true,
                 dispatch_concurrency: 1,
                 allow_cross_namespace: true,
                 allowed_types: AllowedTypes::All,

@@ -53,6 +53,15 @@ impl Resource {
         self.api_version.split_once('/').map_or("", |(group, _)| group)
     }
 
+    /// `<plural>.<group>`, as WorkloadDefinitions and CustomResourceDefinitions are named.
+    #[must_use]
+    pub fn full_name(&self) -> String {
+        match self.group() {
+            "" => self.plural.clone(),
+            group => format!("{}.{group}", self.plural),
+        }
+    }
+
     /// As kube's dynamic types want it.
     #[must_use]
     pub fn to_api_resource(&self) -> ApiResource {

@@ -3,13 +3,14 @@
 use json_patch::jsonptr::PointerBuf;
 use json_patch::{AddOperation, PatchOperation};
 use serde_json::{Value, json};
+use vela_cluster::Resource;
 
 use super::{Subject, cue};
 use crate::admit::{Admit, Decision};
 use crate::application::{is_kind, parse};
 use crate::messages;
 use crate::review::Request;
-use crate::world::{Kind, ObjectKind, World, full_name};
+use crate::world::{Kind, ObjectKind, World};
 
 /// The workload type of definitions whose template decides.
 const AUTODETECTS: &str = "autodetects.core.oam.dev";
@@ -23,7 +24,8 @@ pub(crate) fn check(subject: &Subject<'_>, problems: &mut Vec<String>, warnings:
         problems.push(messages::workload_missing(subject.name));
     }
     if !type_.is_empty() && has_definition {
-        match subject.world.resource(api_version, kind).map(|found| found.map(full_name)) {
+        match subject.world.resource(api_version, kind).map(|found| found.map(Resource::full_name))
+        {
             Err(error) => problems.push(messages::cannot_ask(error)),
             Ok(None) => problems.push(messages::no_matches(api_version, kind)),
             Ok(Some(resource)) if resource != type_ && !refers_to(subject, type_, &resource) => {
@@ -93,7 +95,7 @@ impl Admit for Mutate {
                     return Decision::errored(400, messages::no_matches(api_version, kind));
                 }
                 Ok(Some(_)) if !type_.is_empty() => return Decision::allowed(),
-                Ok(Some(resource)) => full_name(resource),
+                Ok(Some(resource)) => resource.full_name(),
             },
         };
         Decision::patched(complete(&object, &completed))
