@@ -106,3 +106,22 @@ async fn a_definition_with_an_error_is_told_and_what_runs_is_left_alone() {
     assert_eq!(space.api::<ConfigMap>().get("d").await.unwrap().data.unwrap()["v"], "2");
     space.running("running").await;
 }
+
+#[tokio::test]
+async fn the_kind_of_a_component_definition_becomes_a_workload_definition() {
+    let space = Space::with_programs("workloads").await;
+    let workloads = space.objects("core.oam.dev/v1beta1", "WorkloadDefinition");
+    let definitions = space.objects("core.oam.dev/v1beta1", "ComponentDefinition");
+    let apply = async |dry_run| {
+        let how = PatchParams { dry_run, ..PatchParams::apply("test").force() };
+        definitions.patch("text", &how, &Patch::Apply(definition(GOOD))).await.unwrap()
+    };
+    let made = async || workloads.get_opt("configmaps").await.unwrap();
+
+    assert_eq!(apply(true).await.data["spec"]["workload"]["type"], "configmaps");
+    assert_eq!(made().await, None);
+    apply(false).await;
+    until("its WorkloadDefinition", Duration::from_secs(30), async || made().await.is_some()).await;
+    let spec = made().await.unwrap().data["spec"].clone();
+    assert_eq!(spec, json!({ "definitionRef": { "name": "configmaps", "version": "v1" } }));
+}
