@@ -61,9 +61,22 @@ pub async fn patch(
     app: &Application,
     body: &serde_json::Value,
 ) -> Result<Application, IoError> {
+    patch_part(ctx, app, "", body).await
+}
+
+/// A merge patch of an Application or of a subresource of it; the cache takes in the answer.
+///
+/// # Errors
+/// The API server's answer.
+pub async fn patch_part(
+    ctx: &Context,
+    app: &Application,
+    part: &str,
+    body: &serde_json::Value,
+) -> Result<Application, IoError> {
     let target = target(app);
     let own = Identity::default();
-    let answer = ctx.io.patch(&target, "", (PatchKind::Merge, body), false, &own).await?;
+    let answer = ctx.io.patch(&target, part, (PatchKind::Merge, body), false, &own).await?;
     let stored: Application =
         serde_json::from_value(answer).map_err(|error| IoError::Transport(error.to_string()))?;
     let _ = ctx.apps.put(stored.clone());
@@ -198,15 +211,10 @@ pub async fn write_status(
         "metadata": {"resourceVersion": app.metadata.resource_version},
         "status": diff,
     });
-    let target = target(app);
-    let own = Identity::default();
-    let answer = ctx.io.patch(&target, "status", (PatchKind::Merge, &body), false, &own).await?;
-    let stored: Application =
-        serde_json::from_value(answer).map_err(|error| IoError::Transport(error.to_string()))?;
+    let stored = patch_part(ctx, app, "status", &body).await?;
     if ctx.settings.gates.enable_application_status_metrics {
         log_status(&stored);
     }
-    let _ = ctx.apps.put(stored.clone());
     Ok(Some(stored))
 }
 

@@ -232,12 +232,19 @@ async fn act(
                 Propagation::Cascading => "Background",
             });
             let (io, identity) = (&session.ctx.io, &session.identity);
-            let removal = io.delete(&target(record), uid, propagation, identity).await?;
-            if !removal.is_done() {
-                return Ok(Acted::There);
+            let live = &session.ctx.live;
+            match io.delete(&target(record), uid, propagation, identity).await? {
+                // Known to be going at once: nobody asks a second time while the watch is behind.
+                Removal::Held(object) => {
+                    live.wrote(&record.api_version, &record.kind, object);
+                    Ok(Acted::There)
+                }
+                Removal::Replaced => Ok(Acted::There),
+                Removal::Done => {
+                    live.ended(&record.api_version, &tracker::key_of(record), uid);
+                    Ok(Acted::Gone)
+                }
             }
-            session.ctx.live.ended(&record.api_version, &tracker::key_of(record), uid);
-            Ok(Acted::Gone)
         }
         Action::Release { record } => {
             let body = json!({"metadata": {"labels": {

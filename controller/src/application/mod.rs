@@ -69,7 +69,11 @@ pub async fn reconcile(ctx: &Context, key: &Key) -> Result<Next, IoError> {
     let deleting = app.metadata.deletion_timestamp.is_some();
     let fresh = !deleting && !finalize::is_on(&app);
     if fresh {
-        app = finalize::put_on(ctx, &app).await?;
+        app = match finalize::put_on(ctx, &app).await {
+            // The Application changed meanwhile: its change is what counts.
+            Err(error) if error.is_conflict() => return Ok(Next::After(Duration::ZERO)),
+            other => other?,
+        };
     }
     let (mut session, bad_policies) = match session(ctx, &app) {
         Ok(found) => found,
@@ -122,7 +126,10 @@ pub async fn reconcile(ctx: &Context, key: &Key) -> Result<Next, IoError> {
         session.components = made.spec.components.iter().map(|c| c.name.clone()).collect();
     }
     let now = Timestamp::now();
-    let schedule = restart::schedule(ctx, &mut app, &mut wanted, now).await?;
+    let schedule = match restart::schedule(ctx, &mut app, &mut wanted, now).await {
+        Err(error) if error.is_conflict() => return Ok(Next::After(Duration::ZERO)),
+        other => other?,
+    };
     match Box::pin(phases::run(ctx, &mut session, &app, made.as_deref(), wanted, now)).await {
         Err((status, failed)) => match Box::pin(give_up(ctx, &app, status, failed)).await {
             Err(error) if error.is_gone() => finalize::gone(&mut session, &app, fresh).await,

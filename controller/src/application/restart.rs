@@ -17,8 +17,11 @@ use super::{finalize, revision};
 
 /// Reads the annotation into the status. Returns when the next look is due for it.
 ///
+/// An annotation that asks once is removed, but not before the status says so: whatever comes between, an edit by somebody
+/// else or the end of the process, the run is neither lost nor made twice.
+///
 /// # Errors
-/// The annotation could not be removed.
+/// The API server's answer; a conflict means that the Application changed meanwhile, and nothing is lost.
 pub async fn schedule(
     ctx: &Context,
     app: &mut Application,
@@ -34,16 +37,33 @@ pub async fn schedule(
         return Ok(due_in_future(status, now));
     };
     if once {
+        if !is_noted(&app.status, at, now) {
+            let noted = json!({
+                "metadata": {"resourceVersion": app.metadata.resource_version},
+                "status": {"workflowRestartScheduledAt": seconds(at)},
+            });
+            *app = finalize::patch_part(ctx, app, "status", &noted).await?;
+        }
         let body = json!({"metadata": {
             "annotations": {annotation::RESTART_WORKFLOW: null},
             "resourceVersion": app.metadata.resource_version,
         }});
         *app = finalize::patch(ctx, app, &body).await?;
-        status.workflow_restart_scheduled_at = Some(seconds(at));
+        let noted = &app.status.workflow_restart_scheduled_at;
+        status.workflow_restart_scheduled_at.clone_from(noted);
     } else if status.workflow_restart_scheduled_at.is_none() {
         status.workflow_restart_scheduled_at = Some(seconds(at));
     }
     Ok(due_in_future(status, now))
+}
+
+/// Whether the status asks for the run already: a look before this one noted it, and came no further.
+fn is_noted(status: &AppStatus, at: Timestamp, now: Timestamp) -> bool {
+    let Some(noted) = status.workflow_restart_scheduled_at.as_ref().map(|at| at.0) else {
+        return false;
+    };
+    let asks_now = at == now && noted <= now;
+    noted == at || (asks_now && is_due(&mut status.clone(), now))
 }
 
 /// A run that ended plans the next one, where the annotation asks for runs again and again.
@@ -144,6 +164,18 @@ mod tests {
         assert_eq!(planned(&app, finished(100, None)), Some(at(160)));
         assert_eq!(planned(&app, finished(100, Some(700))), Some(at(700)));
         assert_eq!(planned(&app, AppStatus::default()), None);
+    }
+
+    #[test]
+    fn what_is_noted_is_not_noted_again() {
+        // "true" means now: a time noted for the present run, which is still to come, is that of the same annotation.
+        assert!(is_noted(&finished(100, Some(150)), at(200), at(200)));
+        assert!(!is_noted(&finished(100, Some(50)), at(200), at(200)));
+        assert!(!is_noted(&finished(100, Some(300)), at(200), at(200)));
+        assert!(!is_noted(&finished(100, None), at(200), at(200)));
+        // A time is noted once.
+        assert!(is_noted(&finished(100, Some(300)), at(300), at(200)));
+        assert!(!is_noted(&finished(100, Some(150)), at(300), at(200)));
     }
 
     #[test]

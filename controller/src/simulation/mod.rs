@@ -5,6 +5,8 @@
 mod crash;
 mod edits;
 mod follow;
+mod order;
+mod restart;
 mod scoped;
 mod server;
 

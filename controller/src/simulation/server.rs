@@ -55,6 +55,8 @@ pub(super) struct State {
     seen: BTreeMap<usize, u64>,
     /// Writes of the process under test, dry runs aside.
     pub(super) writes: usize,
+    /// The ConfigMaps the process under test asked to delete, dry runs aside.
+    pub(super) deletes: Vec<String>,
     /// Deletions of ConfigMaps by the process under test, at the moment they happened, as judged by `judge`.
     pub(super) crimes: Vec<String>,
     pub(super) death: Option<Death>,
@@ -91,6 +93,16 @@ impl State {
         self.version += 1;
         object["metadata"]["resourceVersion"] = json!(self.version.to_string());
         self.version
+    }
+
+    /// All states an object ever had.
+    pub(super) fn history<'s>(
+        &'s self,
+        plural: &'s str,
+        name: &'s str,
+    ) -> impl Iterator<Item = &'s Value> + 's {
+        let changes = self.changes.iter().filter(move |(_, _, kind, _)| kind == plural);
+        changes.map(|(.., object)| object).filter(move |object| object["metadata"]["name"] == name)
     }
 
     /// The version of the last change of a ConfigMap.
@@ -270,6 +282,7 @@ impl State {
         let mut new = match *method {
             Method::DELETE => {
                 if plural == "configmaps" {
+                    self.deletes.push(name.clone());
                     self.judge(&namespace, &name);
                 }
                 return (200, self.delete(&plural, &namespace, &name).unwrap_or_default());

@@ -3,7 +3,7 @@
 //! The watch sees objects that carry our owner label, which is what makes health follow readiness at once and drift visible
 //! when it happens. Objects are kept as compressed text without managed fields: a tree would cost fifteen times the memory.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -133,10 +133,50 @@ type GroupKind = (String, String);
 /// What is told when an object changed that an Application owns.
 pub type Notify = Arc<dyn Fn(&Owner) + Send + Sync>;
 
+/// The uids of objects whose end the API server confirmed to us before the watch told of it.
+#[derive(Default)]
+struct Ended(Mutex<HashSet<String>>);
+
+impl Ended {
+    fn add(&self, uid: &str) {
+        self.0.lock().insert(uid.to_owned());
+    }
+
+    /// Whether a message of the watch is older than the object's end.
+    fn has(&self, uid: &str) -> bool {
+        let ended = self.0.lock();
+        !ended.is_empty() && ended.contains(uid)
+    }
+
+    /// The watch has told of it.
+    fn forget(&self, uid: &str) {
+        let mut ended = self.0.lock();
+        if !ended.is_empty() {
+            ended.remove(uid);
+        }
+    }
+
+    /// A list that began after them is complete: who is not in it is forgotten.
+    fn keep(&self, before: &HashSet<String>, listed: &HashSet<String>) {
+        self.0.lock().retain(|uid| !before.contains(uid) || listed.contains(uid));
+    }
+
+    fn all(&self) -> HashSet<String> {
+        self.0.lock().clone()
+    }
+}
+
+/// The objects of one kind.
+#[derive(Clone, Default)]
+struct Watched {
+    store: Arc<Store<Live>>,
+    ended: Arc<Ended>,
+}
+
 /// All watches.
 pub struct LiveObjects {
     io: Arc<Io>,
-    kinds: Mutex<HashMap<GroupKind, Arc<Store<Live>>>>,
+    kinds: Mutex<HashMap<GroupKind, Watched>>,
     notify: Notify,
     tasks: TaskTracker,
     stop: CancellationToken,
@@ -163,7 +203,7 @@ impl LiveObjects {
         let group_kind = (group_of(api_version).to_owned(), kind.to_owned());
         let known = self.kinds.lock().get(&group_kind).cloned();
         let store = match known {
-            Some(store) => store,
+            Some(watched) => watched.store,
             None => self.start(api_version, kind, group_kind).await?,
         };
         match tokio::time::timeout(LIST_TIME, store.synced()).await {
@@ -183,8 +223,8 @@ impl LiveObjects {
     ) -> Result<Arc<Store<Live>>, IoError> {
         let resource = self.io.resolve(api_version, kind).await?;
         let mut kinds = self.kinds.lock();
-        if let Some(store) = kinds.get(&group_kind) {
-            return Ok(Arc::clone(store));
+        if let Some(watched) = kinds.get(&group_kind) {
+            return Ok(Arc::clone(&watched.store));
         }
         let (group, version) = api_version.split_once('/').unwrap_or(("", api_version));
         let resource = ApiResource {
@@ -194,10 +234,11 @@ impl LiveObjects {
             kind: kind.to_owned(),
             plural: resource.plural,
         };
-        let store = Arc::new(Store::default());
-        kinds.insert(group_kind, Arc::clone(&store));
+        let watched = Watched::default();
+        kinds.insert(group_kind, watched.clone());
+        let store = Arc::clone(&watched.store);
         let api: Api<DynamicObject> = Api::all_with(self.io.client().clone(), &resource);
-        let feed = feed(api, resource, Arc::clone(&store), Arc::clone(&self.notify));
+        let feed = feed(api, resource, watched, Arc::clone(&self.notify));
         let stop = self.stop.clone();
         debug!(kind, api_version, "watching dispatched objects");
         self.tasks.spawn(async move {
@@ -228,11 +269,11 @@ impl LiveObjects {
     /// Takes in what the API server answered to a write of ours.
     pub fn wrote(&self, api_version: &str, kind: &str, answer: Value) {
         let group_kind = (group_of(api_version).to_owned(), kind.to_owned());
-        let store = self.kinds.lock().get(&group_kind).cloned();
-        if let Some(store) = store {
+        let watched = self.kinds.lock().get(&group_kind).cloned();
+        if let Some(watched) = watched {
             let live = Live::of(answer);
             if live.owner.is_some() {
-                let _ = store.put(live);
+                let _ = watched.store.put(live);
             }
         }
     }
@@ -240,22 +281,20 @@ impl LiveObjects {
     /// Takes in that the API server confirmed the end of an object.
     pub fn ended(&self, api_version: &str, key: &ResourceKey, uid: &str) {
         let group_kind = (group_of(api_version).to_owned(), key.kind.clone());
-        let store = self.kinds.lock().get(&group_kind).cloned();
+        let watched = self.kinds.lock().get(&group_kind).cloned();
         let key = Key::new(&*key.namespace, &*key.name);
-        if let Some(store) = store
+        if let Some(Watched { store, ended }) = watched
             && store.get(&key).is_some_and(|live| live.uid == uid)
         {
+            ended.add(uid);
             store.remove(&key, "");
         }
     }
 }
 
-async fn feed(
-    api: Api<DynamicObject>,
-    resource: ApiResource,
-    store: Arc<Store<Live>>,
-    notify: Notify,
-) {
+async fn feed(api: Api<DynamicObject>, resource: ApiResource, watched: Watched, notify: Notify) {
+    let Watched { store, ended } = watched;
+    let (mut before, mut listed) = (HashSet::new(), HashSet::new());
     let config = watcher::Config::default().labels(names::label::APP_NAME).page_size(PAGE);
     let mut events = std::pin::pin!(watcher(api, config).default_backoff());
     let tell = |owner: &Option<Owner>| {
@@ -269,14 +308,20 @@ async fn feed(
     };
     while let Some(event) = events.next().await {
         match event {
-            Ok(watcher::Event::Init) => store.begin_list(),
+            Ok(watcher::Event::Init) => {
+                (before, listed) = (ended.all(), HashSet::new());
+                store.begin_list();
+            }
             Ok(watcher::Event::InitApply(object)) => {
                 let live = Live::of(to_value(&object, &resource));
-                if live.owner.is_some() {
+                if ended.has(&live.uid) {
+                    listed.insert(live.uid);
+                } else if live.owner.is_some() {
                     store.list_item(live);
                 }
             }
             Ok(watcher::Event::InitDone) => {
+                ended.keep(&before, &listed);
                 for (key, old) in store.end_list() {
                     let new = store.get(&key);
                     tell(&new.map_or_else(
@@ -290,6 +335,9 @@ async fn feed(
             Ok(watcher::Event::Apply(object)) => {
                 let live = Live::of(to_value(&object, &resource));
                 let (key, owner) = (live.key(), live.owner.clone());
+                if ended.has(&live.uid) {
+                    continue;
+                }
                 if owner.is_none() {
                     if let Some(old) = store.remove(&key, "") {
                         tell(&old.owner);
@@ -306,6 +354,7 @@ async fn feed(
             Ok(watcher::Event::Delete(object)) => {
                 let metadata = &object.metadata;
                 let version = metadata.resource_version.as_deref().unwrap_or_default();
+                ended.forget(metadata.uid.as_deref().unwrap_or_default());
                 store.remove(&key_of(metadata), version);
                 tell(&owner_of(metadata));
             }
@@ -357,6 +406,22 @@ fn to_value(object: &DynamicObject, resource: &ApiResource) -> Value {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_has_ended_is_not_alive_again_until_the_watch_has_told_of_its_end() {
+        let ended = Ended::default();
+        ended.add("a");
+        assert!(ended.has("a") && !ended.has("b"));
+        let before = ended.all();
+        ended.add("later");
+        // A list that still has it: the end is yet to come.
+        ended.keep(&before, &HashSet::from(["a".to_owned()]));
+        assert!(ended.has("a") && ended.has("later"));
+        ended.keep(&before, &HashSet::new());
+        assert!(!ended.has("a") && ended.has("later"));
+        ended.forget("later");
+        assert!(!ended.has("later"));
+    }
 
     #[test]
     fn large_objects_come_back_whole() {
