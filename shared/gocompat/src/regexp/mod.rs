@@ -5,6 +5,8 @@
 //! set operation, `\Q..\E` exists, `a**` does not. [`translate`] reads Go's grammar and writes the
 //! crate's; [`compile`] adds the limits that an untrusted pattern needs.
 
+mod places;
+
 use std::fmt;
 use std::sync::OnceLock;
 
@@ -12,6 +14,8 @@ use regex::{Regex, RegexBuilder};
 use regex_automata::meta;
 use regex_automata::nfa::thompson::WhichCaptures;
 use regex_automata::util::syntax;
+
+use places::{Places, SHORT};
 
 /// Compiled size beyond which a pattern is refused.
 pub const SIZE_LIMIT: usize = 10 << 20;
@@ -122,15 +126,10 @@ fn build(translated: &str) -> std::result::Result<Regex, regex::Error> {
         .build()
 }
 
-/// Texts up to this length are matched without the engines that are fast on long ones.
-const SHORT: usize = 128;
-/// Compiled size up to which a pattern is plain.
-const PLAIN_SIZE: usize = 1 << 16;
-
 /// A pattern that only says whether it matches.
 ///
-/// Building all the engines of a [`Regex`] takes longer than matching a short text does with the
-/// simplest of them. So they are built when the first long text comes.
+/// Building all the engines of a [`Regex`] takes longer than matching a short text does in the
+/// simplest way. So they are built when the first long text comes.
 ///
 /// ```
 /// use vela_gocompat::regexp::Matcher;
@@ -146,42 +145,13 @@ pub struct Matcher {
     long: OnceLock<Option<Regex>>,
 }
 
-/// What matches short texts; linear, both.
+/// What matches short texts.
 #[derive(Debug)]
 enum Short {
-    /// A pattern that means the same without Unicode's tables: quick to compile, small.
-    Plain(regex_lite::Regex),
-    /// Any other: backtracking over the crate's automaton.
+    /// A plain pattern.
+    Places(Places),
+    /// Any other: backtracking over the crate's automaton, in linear time.
     Automaton(meta::Regex),
-}
-
-impl Short {
-    fn new(pattern: &str, translated: &str) -> Result<Self> {
-        match plain(translated) {
-            Some(regex) => Ok(Self::Plain(regex)),
-            None => Ok(Self::Automaton(automaton(pattern, translated)?)),
-        }
-    }
-
-    fn is_match(&self, text: &str) -> bool {
-        match self {
-            Self::Plain(regex) => regex.is_match(text),
-            Self::Automaton(regex) => regex.is_match(text),
-        }
-    }
-}
-
-/// A translated pattern for `regex-lite`, if that reads it and means the same: it folds case and
-/// negates named classes within ASCII only, and refuses word boundaries as they are translated,
-/// Unicode classes and classes within classes. Large patterns are left to the other crate as well.
-fn plain(translated: &str) -> Option<regex_lite::Regex> {
-    let flags = translated
-        .match_indices("(?")
-        .any(|(at, _)| !translated.get(at + 2..).is_some_and(|rest| rest.starts_with([':', 'P'])));
-    if flags || translated.contains("[:^") {
-        return None;
-    }
-    regex_lite::RegexBuilder::new(translated).size_limit(PLAIN_SIZE).build().ok()
 }
 
 impl Matcher {
@@ -191,20 +161,29 @@ impl Matcher {
     /// As [`compile`].
     pub fn new(pattern: &str) -> Result<Self> {
         let translated = translate(pattern)?;
-        let short = Short::new(pattern, &translated)?;
+        let short = match Places::new(&translated) {
+            Some(places) => Short::Places(places),
+            None => Short::Automaton(automaton(pattern, &translated)?),
+        };
         Ok(Self { translated, short, long: OnceLock::new() })
     }
 
     /// Whether the pattern matches somewhere in the text.
     #[must_use]
     pub fn is_match(&self, text: &str) -> bool {
-        if text.len() <= SHORT {
-            return self.short.is_match(text);
-        }
-        match self.long.get_or_init(|| build(&self.translated).ok()) {
-            Some(long) => long.is_match(text),
-            // Too large with all engines.
-            None => self.short.is_match(text),
+        let long = || self.long.get_or_init(|| build(&self.translated).ok());
+        match &self.short {
+            Short::Places(places) => {
+                let short = if text.len() <= SHORT { places.is_match(text) } else { None };
+                // A plain pattern is small enough for all engines.
+                short.unwrap_or_else(|| long().as_ref().is_some_and(|long| long.is_match(text)))
+            }
+            Short::Automaton(automaton) if text.len() <= SHORT => automaton.is_match(text),
+            Short::Automaton(automaton) => match long() {
+                Some(long) => long.is_match(text),
+                // Too large with all engines.
+                None => automaton.is_match(text),
+            },
         }
     }
 }
@@ -212,6 +191,8 @@ impl Matcher {
 fn automaton(pattern: &str, translated: &str) -> Result<meta::Regex> {
     let engines = meta::Config::new()
         .hybrid(false)
+        // Without either it searches from the start only; with one of them it may want the other.
+        .dfa(false)
         .onepass(false)
         .which_captures(WhichCaptures::Implicit)
         .nfa_size_limit(Some(SIZE_LIMIT));
@@ -789,6 +770,8 @@ mod tests {
             (r"\z", "", Some("")),
             ("a\\-b", "a-b", Some("a-b")),
             ("[é-ü]", "ö", Some("ö")),
+            (r"(?:b|[^[:word:]])a.", "aé", None),
+            (r"(?:b|[^[:word:]])a.", "xbaé", Some("baé")),
         ] {
             let regex = compile(pattern).unwrap_or_else(|e| panic!("{pattern}: {e}"));
             assert_eq!(regex.find(text).map(|m| m.as_str()), want, "{pattern} on {text:?}");
@@ -850,14 +833,15 @@ mod tests {
             ("^([1-9][0-9]{0,63})(E|P|T|G|M|K|Ei|Pi|Ti|Gi|Mi|Ki)$", true),
             (r"^[A-Za-z0-9]([A-Za-z0-9._-]{0,61}[A-Za-z0-9])?$", true),
             (r"^\d{4}-\d{2}T(\.[0-9]+)?(?:Z|[+-]\d{2}:\d{2})$", true),
-            ("[[:alpha:]]+", true),
+            (r"[\d.-]|(?P<n>x|)*?$", true),
+            ("[[:alpha:]]+", false),
             ("(?i)k", false),
             (r"\bx", false),
             (r"\pL", false),
             ("[[:^alpha:]]", false),
         ] {
             let matcher = Matcher::new(pattern).unwrap();
-            assert_eq!(matches!(matcher.short, Short::Plain(_)), is_plain, "{pattern}");
+            assert_eq!(matches!(matcher.short, Short::Places(_)), is_plain, "{pattern}");
         }
     }
 
@@ -904,11 +888,33 @@ mod tests {
         #![proptest_config(ProptestConfig::with_cases(300))]
 
         #[test]
-        fn short_texts_match_as_long_ones(pattern in pattern(), text in "[abcé1 .\n-]{0,8}") {
+        fn short_texts_match_as_long_ones(pattern in pattern(), text in "[abcé1 .\n-]{0,16}") {
             if let (Ok(regex), Ok(matcher)) = (compile(&pattern), Matcher::new(&pattern)) {
                 prop_assert_eq!(matcher.is_match(&text), regex.is_match(&text), "{}", pattern);
             }
         }
+    }
+
+    #[test]
+    fn what_takes_long_by_places_is_left_to_the_automaton() {
+        let (nested, text) = ("^((a*x)?(a*y)?(a*z)?a)*$", "a".repeat(SHORT));
+        assert_eq!(Places::new(&translate(nested).unwrap()).unwrap().is_match(&text), None);
+        for (text, want) in [
+            (text.replacen("aa", "ax", 1), true),
+            (text.replacen("aa", "ab", 1), false),
+            (text, true),
+        ] {
+            assert_eq!(Matcher::new(nested).unwrap().is_match(&text), want, "{text}");
+        }
+        // The largest plain pattern is small enough for all engines.
+        let large = "([^é-ü]{24}){39}";
+        let matcher = Matcher::new(large).unwrap();
+        assert!(matches!(matcher.short, Short::Places(_)));
+        assert!(matcher.is_match(&"a".repeat(936)) && !matcher.is_match(&"a".repeat(935)));
+        assert!(!matches!(
+            Matcher::new(&large.replace("39", "50")).unwrap().short,
+            Short::Places(_)
+        ));
     }
 
     #[test]
