@@ -1,6 +1,6 @@
 //! What every reconcile works with: the connection, the caches, the renderer and the settings.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -126,8 +126,10 @@ pub struct AppMemory {
     pub policies_noted: Option<u64>,
     /// The highest number of a revision that turned out to be taken.
     pub taken_revision: i64,
-    /// Events told already for this revision and phase.
-    pub told: BTreeMap<&'static str, String>,
+    /// Since when a status is not written that says the same in other words.
+    pub held: Option<tokio::time::Instant>,
+    /// The last dispatch met a refusal: the next one tries out every object.
+    pub refused: bool,
 }
 
 /// Work of the definition controllers, one queue for each kind.

@@ -28,6 +28,17 @@ pub enum Applied {
     Changed,
 }
 
+/// What has to be known of a write before it is sent.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Prospect {
+    /// Nothing is sent, or nothing but marks of ours.
+    Harmless,
+    /// The API server takes it as a whole or not at all.
+    Whole,
+    /// It has several parts, or what it meets is not known yet.
+    Unclear,
+}
+
 impl Session<'_> {
     /// Makes one live object what its manifest says.
     ///
@@ -40,25 +51,23 @@ impl Session<'_> {
         stage: Stage,
         dry_run: bool,
     ) -> Result<Applied, String> {
-        let io = &self.ctx.io;
+        let applied = self.attempt(manifest, cluster, stage, dry_run).await;
+        applied.map_err(|failure| failure.to_string())
+    }
+
+    /// The same with a failure that can be told from a refusal.
+    pub(super) async fn attempt(
+        &self,
+        manifest: &Value,
+        cluster: &str,
+        stage: Stage,
+        dry_run: bool,
+    ) -> Result<Applied, Failure> {
         let target = Target::of(manifest);
         let key = ResourceKey::of(manifest, cluster);
-        // A kind that is not served is the caller's error, whatever the caches say.
-        io.resolve(target.api_version, target.kind)
-            .await
-            .map_err(|error| messages::cannot("get", &error.to_string()))?;
-        let cached = self
-            .ctx
-            .live
-            .get(target.api_version, &key)
-            .await
-            .map_err(|error| messages::cannot("get", &error.to_string()))?;
-        let mut live = cached.map(|live| live.value());
-        let looks_first = self.policies.is_read_only(manifest)
-            || self.policies.takes_over(manifest)
-            || self.policies.is_shared(manifest);
+        let mut live = self.cached(&target, &key).await?;
         let mut looked = false;
-        if live.is_none() && looks_first {
+        if live.is_none() && self.looks_first(manifest) {
             live = self.look(&target).await?;
             looked = true;
         }
@@ -75,18 +84,68 @@ impl Session<'_> {
                     live = self.look(&target).await?;
                     looked = true;
                 }
-                Err(failure) => return Err(failure.to_string()),
-                Ok(applied) => return Ok(applied),
+                ended => return ended,
             }
         }
     }
 
-    async fn look(&self, target: &Target<'_>) -> Result<Option<Value>, String> {
+    /// What applying a manifest would send, as far as the caches tell.
+    pub(super) async fn prospect(&self, manifest: &Value, cluster: &str) -> Prospect {
+        let target = Target::of(manifest);
+        let key = ResourceKey::of(manifest, cluster);
+        let Ok(live) = self.cached(&target, &key).await else { return Prospect::Unclear };
+        if live.is_none() && self.looks_first(manifest) {
+            return Prospect::Unclear;
+        }
+        match self.plan(manifest, live.as_ref(), &key, Stage::Update) {
+            Ok(Write::Skip) => Prospect::Harmless,
+            Ok(Write::Patch { body, .. })
+                if is_only_marks(&body) || self.is_known_no_op(&key, manifest, &body) =>
+            {
+                Prospect::Harmless
+            }
+            Ok(Write::Create(_) | Write::Patch { .. } | Write::Replace(_)) => Prospect::Whole,
+            Ok(Write::Recreate { .. }) | Err(_) => Prospect::Unclear,
+        }
+    }
+
+    fn looks_first(&self, manifest: &Value) -> bool {
+        self.policies.is_read_only(manifest)
+            || self.policies.takes_over(manifest)
+            || self.policies.is_shared(manifest)
+    }
+
+    async fn cached(
+        &self,
+        target: &Target<'_>,
+        key: &ResourceKey,
+    ) -> Result<Option<Value>, Failure> {
+        // A kind that is not served is the caller's error, whatever the caches say.
+        let unread = |error| Failure::Io("get", error);
+        self.ctx.io.resolve(target.api_version, target.kind).await.map_err(unread)?;
+        let cached = self.ctx.live.get(target.api_version, key).await.map_err(unread)?;
+        Ok(cached.map(|live| live.value()))
+    }
+
+    async fn look(&self, target: &Target<'_>) -> Result<Option<Value>, Failure> {
         match self.ctx.io.get(target, &self.identity).await {
             Ok(object) => Ok(Some(object)),
             Err(error) if error.is_gone() => Ok(None),
-            Err(error) => Err(messages::cannot("get", &error.to_string())),
+            Err(error) => Err(Failure::Io("get", error)),
         }
+    }
+
+    fn plan(
+        &self,
+        manifest: &Value,
+        live: Option<&Value>,
+        key: &ResourceKey,
+        stage: Stage,
+    ) -> Result<Write, Failure> {
+        let previous = self.trackers.previous(key, manifest);
+        let options = Options { previous: previous.as_ref(), ..self.options(stage) };
+        let prepared = plan::prepare(manifest, live, &options).map_err(|e| Failure::plan(&e))?;
+        plan::plan(&prepared, live, &options).map_err(|e| Failure::plan(&e))
     }
 
     async fn write(
@@ -97,10 +156,7 @@ impl Session<'_> {
         stage: Stage,
         dry_run: bool,
     ) -> Result<Applied, Failure> {
-        let previous = self.trackers.previous(key, manifest);
-        let options = Options { previous: previous.as_ref(), ..self.options(stage) };
-        let prepared = plan::prepare(manifest, live, &options).map_err(|e| Failure::plan(&e))?;
-        let write = plan::plan(&prepared, live, &options).map_err(|e| Failure::plan(&e))?;
+        let write = self.plan(manifest, live, key, stage)?;
         let io = &self.ctx.io;
         let target = Target::of(manifest);
         let identity = &self.identity;
@@ -186,7 +242,7 @@ impl Session<'_> {
         self.memory().lock().no_ops.insert(key.clone(), entry);
     }
 
-    fn memory(&self) -> Arc<parking_lot::Mutex<crate::context::AppMemory>> {
+    pub(super) fn memory(&self) -> Arc<parking_lot::Mutex<crate::context::AppMemory>> {
         self.ctx.memory(&crate::queue::Key::new(&*self.owner.namespace, &*self.owner.name))
     }
 }
@@ -200,9 +256,28 @@ pub fn fingerprint(value: &Value) -> u64 {
     hasher.finish()
 }
 
+/// Whether a patch is about nothing but labels and annotations of our own domain: the revision, hashes, what was applied.
+fn is_only_marks(body: &Value) -> bool {
+    let only = |value: &Value, keys: &[&str]| {
+        value.as_object().is_some_and(|map| map.keys().all(|key| keys.contains(&key.as_str())))
+    };
+    let is_ours = |key: &String| {
+        let domain = key.split('/').next().unwrap_or_default();
+        domain == "oam.dev" || domain.ends_with(".oam.dev")
+    };
+    let Some(metadata) = body.get("metadata").filter(|_| only(body, &["metadata"])) else {
+        return false;
+    };
+    only(metadata, &["labels", "annotations"])
+        && ["labels", "annotations"]
+            .iter()
+            .filter_map(|key| metadata.get(*key))
+            .all(|marks| marks.as_object().is_some_and(|marks| marks.keys().all(is_ours)))
+}
+
 /// Why a write did not happen.
 #[derive(Debug, thiserror::Error)]
-enum Failure {
+pub(super) enum Failure {
     #[error("{0}")]
     Plan(String),
     #[error("{}", messages::cannot(.0, &.1.to_string()))]
@@ -212,5 +287,65 @@ enum Failure {
 impl Failure {
     fn plan(error: &plan::PlanError) -> Self {
         Self::Plan(error.to_string())
+    }
+
+    /// Whether nothing was written for certain.
+    pub(super) fn is_refusal(&self) -> bool {
+        match self {
+            Self::Plan(_) | Self::Io("get", _) => true,
+            Self::Io(_, IoError::Api { code, .. }) => (400..500).contains(code),
+            Self::Io(..) => false,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn marks_are_told_from_content() {
+        for (body, only_marks) in [
+            (json!({"metadata": {"labels": {"app.oam.dev/appRevision": "a-v2"}}}), true),
+            (
+                json!({"metadata": {
+                    "labels": {"oam.dev/render-hash": "x", "app.oam.dev/appRevision": "a-v2"},
+                    "annotations": {"app.oam.dev/last-applied-time": "t"}}}),
+                true,
+            ),
+            (json!({"metadata": {"labels": {"team": "a"}}}), false),
+            (json!({"metadata": {"labels": {"evil-oam.dev/a": "a"}}}), false),
+            (json!({"metadata": {"annotations": {"a.b/c": null}}}), false),
+            (json!({"metadata": {"labels": null}}), false),
+            (json!({"metadata": {"resourceVersion": "1", "labels": {}}}), false),
+            (
+                json!({"metadata": {"labels": {"oam.dev/render-hash": "x"}}, "spec": {"a": 1}}),
+                false,
+            ),
+            (json!({"spec": {"a": 1}}), false),
+        ] {
+            assert_eq!(is_only_marks(&body), only_marks, "{body}");
+        }
+    }
+
+    #[test]
+    fn what_is_refused_was_not_written() {
+        let api = |code| {
+            Failure::Io(
+                "patch",
+                IoError::Api {
+                    code,
+                    reason: String::new(),
+                    message: String::new(),
+                    retry_after: None,
+                },
+            )
+        };
+        assert!(api(422).is_refusal() && api(403).is_refusal() && api(409).is_refusal());
+        assert!(!api(504).is_refusal() && !api(500).is_refusal());
+        assert!(!Failure::Io("create", IoError::Transport(String::new())).is_refusal());
+        assert!(Failure::Plan(String::new()).is_refusal());
     }
 }

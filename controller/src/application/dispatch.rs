@@ -1,13 +1,16 @@
 //! Bringing manifests to the cluster: admission, dry run, recording, applying.
 //!
-//! Answers for `pkg/resourcekeeper/{dispatch,admission,options}.go`. Order: nothing is recorded before the dry run of every
-//! object of the dispatch went through, nothing is applied before it is recorded.
+//! Answers for `pkg/resourcekeeper/{dispatch,admission,options}.go`. Order: nothing is applied before it is recorded, and
+//! nothing stays recorded or is applied if the API server refuses an object of the dispatch. It is asked by a dry run, with
+//! two exceptions: a patch of our own marks is not asked about, and the write of one object, the first, is its own answer
+//! (what was recorded for it is taken back).
 
 use std::collections::HashMap;
 
 use futures::future::join;
 use futures::{FutureExt, StreamExt, stream};
 use serde_json::Value;
+use tracing::debug;
 use vela_api::names;
 use vela_apply::object::{api_version, kind, label, name, namespace, set_namespace};
 use vela_apply::plan::{self, Options};
@@ -19,8 +22,21 @@ use crate::context::Context;
 use crate::messages;
 use vela_cluster::{Identity, IoError, Target};
 
+use super::apply::Prospect;
 use super::history::{self, Unstored};
 use super::trackers::Trackers;
+
+/// How the API server is asked about the objects of a dispatch.
+struct Trials {
+    /// All of them.
+    all: Vec<Value>,
+    /// The one whose write is its own trial.
+    first: Option<Value>,
+    /// The others.
+    rest: Vec<Value>,
+    /// Those of the others that are tried out in a dry run.
+    tried: Vec<Value>,
+}
 
 /// What a reconcile dispatches with.
 #[derive(Debug)]
@@ -108,15 +124,85 @@ impl Session<'_> {
         if todo.is_empty() {
             return Ok(());
         }
+        let trials = self.trials(todo, cluster).await;
         let unstored = self.unstored.take();
-        let (tried, stored) =
-            join(self.try_out(&todo, cluster), history::store(self.ctx, unstored).boxed()).await;
-        self.revision_stored(stored)?;
-        tried?;
-        self.record(&todo, cluster)
-            .await
-            .map_err(|error| messages::dispatch_failed(&error.to_string()))?;
-        self.carry_out(&todo, cluster).await
+        let before = self.trackers.clone();
+        if trials.tried.is_empty() && trials.first.is_some() {
+            // Nothing is asked before: the revision and the record do not wait for one another.
+            let store = history::store(self.ctx, unstored).boxed();
+            let (stored, recorded) = join(store, self.record(&trials.all, cluster).boxed()).await;
+            if let Err(text) = self.revision_stored(stored) {
+                self.take_back(&before).await;
+                return Err(text);
+            }
+            recorded.map_err(|error| messages::dispatch_failed(&error.to_string()))?;
+        } else {
+            let (tried, stored) =
+                join(self.ask(&trials.tried, cluster), history::store(self.ctx, unstored).boxed())
+                    .await;
+            self.revision_stored(stored)?;
+            if let Err(mut errors) = tried {
+                if let Some(first) = &trials.first
+                    && let Err(mut more) = self.ask(std::slice::from_ref(first), cluster).await
+                {
+                    more.append(&mut errors);
+                    errors = more;
+                }
+                return Err(messages::dry_run_failed(&messages::errors(&errors)));
+            }
+            self.record(&trials.all, cluster)
+                .await
+                .map_err(|error| messages::dispatch_failed(&error.to_string()))?;
+        }
+        if let Some(first) = &trials.first {
+            match self.attempt(first, cluster, Stage::Update, false).await {
+                Ok(_) => {}
+                Err(refusal) if refusal.is_refusal() => {
+                    self.memory().lock().refused = true;
+                    self.take_back(&before).await;
+                    let text = messages::errors(&[refusal.to_string()]);
+                    return Err(messages::dry_run_failed(&text));
+                }
+                Err(failure) => {
+                    let text = messages::errors(&[failure.to_string()]);
+                    return Err(messages::dispatch_failed(&text));
+                }
+            }
+        }
+        self.carry_out(&trials.rest, cluster).await?;
+        self.memory().lock().refused = false;
+        Ok(())
+    }
+
+    /// How the API server is asked about the objects of a dispatch.
+    async fn trials(&self, all: Vec<Value>, cluster: &str) -> Trials {
+        let mut trials = Trials { first: None, rest: Vec::new(), tried: Vec::new(), all };
+        if !self.ctx.settings.gates.pre_dispatch_dry_run {
+            trials.rest.clone_from(&trials.all);
+            return trials;
+        }
+        // What was refused once is asked about before anything is written for it again.
+        let refused = self.memory().lock().refused;
+        for manifest in &trials.all {
+            let prospect = self.prospect(manifest, cluster).await;
+            if prospect == Prospect::Whole && trials.first.is_none() && !refused {
+                trials.first = Some(manifest.clone());
+                continue;
+            }
+            if prospect != Prospect::Harmless {
+                trials.tried.push(manifest.clone());
+            }
+            trials.rest.push(manifest.clone());
+        }
+        trials
+    }
+
+    /// Takes back what a dispatch recorded that wrote nothing. What cannot be taken back is collected with its run.
+    async fn take_back(&mut self, before: &Trackers) {
+        let (io, store) = (&*self.ctx.io, &*self.ctx.trackers);
+        if let Err(error) = self.trackers.take_back(io, store, before).await {
+            debug!(%error, "what was recorded could not be taken back");
+        }
     }
 
     /// Brings the manifests of several components to a cluster, so many components at once. What becomes of one does not
@@ -220,8 +306,12 @@ impl Session<'_> {
         if !self.ctx.settings.gates.pre_dispatch_dry_run {
             return Ok(());
         }
-        let done = self.apply_all(todo, cluster, true).await;
+        let done = self.ask(todo, cluster).await;
         done.map_err(|errors| messages::dry_run_failed(&messages::errors(&errors)))
+    }
+
+    async fn ask(&self, tried: &[Value], cluster: &str) -> Result<(), Vec<String>> {
+        self.apply_all(tried, cluster, true).await
     }
 
     async fn carry_out(&self, todo: &[Value], cluster: &str) -> Result<(), String> {

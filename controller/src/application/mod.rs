@@ -32,15 +32,17 @@ use std::hash::{DefaultHasher, Hash, Hasher};
 use std::time::Duration;
 
 use jiff::Timestamp;
+use parking_lot::Mutex;
+use tokio::time::Instant;
 use tracing::warn;
 use vela_api::application::ApplicationSpec;
 use vela_api::names::{annotation, label};
-use vela_api::{Application, ObjectMeta};
+use vela_api::{AppStatus, Application, ObjectMeta};
 use vela_apply::policy::{APPLY_ONCE, ApplyOnce};
 use vela_apply::{Owner, ResourcePolicies};
 use vela_cluster::{IoError, Stored};
 
-use crate::context::{Context, Settled};
+use crate::context::{AppMemory, Context, Settled};
 use crate::events::About;
 use crate::messages;
 use crate::queue::{Key, Next};
@@ -51,6 +53,9 @@ use failure::{Failed, give_up};
 
 /// Shortest period an Application may ask for.
 const SHORTEST_INTERVAL: Duration = Duration::from_secs(10);
+
+/// How long a status is held back that says the same in other words.
+const HELD: Duration = Duration::from_secs(1);
 
 /// Looks at an Application.
 ///
@@ -137,6 +142,10 @@ pub async fn reconcile(ctx: &Context, key: &Key) -> Result<Next, IoError> {
         },
         Ok(mut end) => {
             restart::plan_next(&app, &mut end.status, now);
+            if let Some(left) = hold(&memory, &app, &end.status) {
+                app.status.clone_into(&mut end.status);
+                end.again = Some(end.again.map_or(left, |again| again.min(left)));
+            }
             let stored = match finalize::write_status(ctx, &app, &end.status).await {
                 Ok(stored) => stored,
                 // The Application changed meanwhile: its change is what counts.
@@ -168,6 +177,23 @@ pub async fn reconcile(ctx: &Context, key: &Key) -> Result<Next, IoError> {
             Ok(Next::After(delay.unwrap_or_else(|| resync(ctx, &app))))
         }
     }
+}
+
+/// A status that says the same in other words waits for what comes next: each of them would be a write, and a rollout has
+/// many. Returns how long it may still wait.
+fn hold(memory: &Mutex<AppMemory>, app: &Application, wanted: &AppStatus) -> Option<Duration> {
+    let mut memory = memory.lock();
+    let is_told = app.status.observed_generation == app.metadata.generation.unwrap_or_default();
+    if !is_told || app.status == *wanted || !status::differ_in_words(&app.status, wanted) {
+        memory.held = None;
+        return None;
+    }
+    let since = *memory.held.get_or_insert_with(Instant::now);
+    let left = HELD.checked_sub(since.elapsed()).filter(|left| !left.is_zero());
+    if left.is_none() {
+        memory.held = None;
+    }
+    left
 }
 
 /// Whether this version of the controller handles the Application.

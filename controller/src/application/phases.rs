@@ -165,7 +165,7 @@ pub(super) async fn run(
     let by_policies = match apply_policies(session, &frame, &subject, &used).await {
         Ok(applied) => applied,
         Err(text) => {
-            tell_progress(ctx, app, &name, PREPARED.get(..2).unwrap_or_default());
+            tell_progress(ctx, app, PREPARED.get(..2).unwrap_or_default());
             return Err((status, Failed::policy(text)));
         }
     };
@@ -194,7 +194,7 @@ pub(super) async fn run(
     // A run that went on before this look, perhaps in another process, has told of itself.
     let told = app.status.workflow.as_ref().is_some_and(|known| known.app_revision == token);
     if !told {
-        tell_progress(ctx, app, &token, &PREPARED);
+        tell_progress(ctx, app, &PREPARED);
     }
     let making = ctx.metrics.making();
     let workflow = generate::workflow(&subject, referenced.as_ref());
@@ -213,7 +213,7 @@ pub(super) async fn run(
     }
     status::set_true(&mut status, types::RENDER, now);
     if !told {
-        tell_progress(ctx, app, &token, &[(event::RENDERED, messages::RENDERED)]);
+        tell_progress(ctx, app, &[(event::RENDERED, messages::RENDERED)]);
     }
     let run = workflow::Run {
         app: &subject,
@@ -319,8 +319,7 @@ async fn fail(
         let again = Some(Duration::ZERO);
         return Ok(End { status: app.status.clone(), again, settled: false });
     }
-    let latest = before.latest_revision.as_ref().map(|r| r.name.clone()).unwrap_or_default();
-    tell_progress(session.ctx, app, &latest, PREPARED.get(..1).unwrap_or_default());
+    tell_progress(session.ctx, app, PREPARED.get(..1).unwrap_or_default());
     let text = error.map(|error| error.to_string()).unwrap_or_default();
     Err((before, Failed::revision(text)))
 }
@@ -407,11 +406,12 @@ async fn artifacts(
     })))
 }
 
-/// The events of a run that came this far.
-fn tell_progress(ctx: &Context, app: &Application, token: &str, come: &[(&str, &str)]) {
+/// The events of a run that came this far. They tell nothing of the run itself: an Application has them once, and again
+/// after something failed. What every run tells is how it ended.
+fn tell_progress(ctx: &Context, app: &Application, come: &[(&str, &str)]) {
     let about = about(app);
     for (reason, message) in come {
-        ctx.events.tell(&about, Severity::Normal, reason, message, token);
+        ctx.events.tell(&about, Severity::Normal, reason, message, "");
     }
 }
 

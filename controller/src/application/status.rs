@@ -99,6 +99,38 @@ pub fn reference(resource: &ManagedResource, creator: &str) -> ClusterObjectRefe
     }
 }
 
+/// Whether a run goes on from one status to the other and the two differ only in what is said about it: messages, and when a
+/// step was looked at.
+#[must_use]
+pub fn differ_in_words(stored: &AppStatus, wanted: &AppStatus) -> bool {
+    let goes_on = |status: &AppStatus| status.workflow.as_ref().is_some_and(|run| !run.finished);
+    goes_on(stored) && goes_on(wanted) && without_words(stored) == without_words(wanted)
+}
+
+fn without_words(status: &AppStatus) -> AppStatus {
+    let mut status = status.clone();
+    for service in &mut status.services {
+        service.message.clear();
+        service.details.clear();
+        for one in &mut service.traits {
+            one.message.clear();
+            one.details.clear();
+        }
+    }
+    if let Some(workflow) = &mut status.workflow {
+        workflow.message.clear();
+        for step in &mut workflow.steps {
+            step.message.clear();
+            step.last_execute_time = None;
+            for sub_step in &mut step.sub_steps {
+                sub_step.message.clear();
+                sub_step.last_execute_time = None;
+            }
+        }
+    }
+    status
+}
+
 /// The merge patch from one status to another; `None` if there is no difference.
 #[must_use]
 pub fn patch(stored: &AppStatus, wanted: &AppStatus) -> Option<Value> {

@@ -466,6 +466,32 @@ impl Trackers {
         Ok(())
     }
 
+    /// Makes the trackers again what they were before a dispatch that came to nothing.
+    ///
+    /// # Errors
+    /// The API server's answer.
+    pub async fn take_back(
+        &mut self,
+        io: &Io,
+        store: &Store<Packed<ResourceTracker>>,
+        before: &Self,
+    ) -> Result<(), IoError> {
+        for mut object in self.objects.clone() {
+            let name = object.metadata.name.clone().unwrap_or_default();
+            let Some(old) = before.find(&name) else {
+                self.remove(io, store, &name).await?;
+                continue;
+            };
+            if old.spec.managed_resources != object.spec.managed_resources {
+                object.spec.managed_resources.clone_from(&old.spec.managed_resources);
+                let own = Identity::default();
+                let answer = io.replace(&encode(&object)?, "", false, &own).await?;
+                self.took(store, decode(answer)?);
+            }
+        }
+        Ok(())
+    }
+
     /// A tracker that somebody is deleting although its objects are wanted: it is made again with the same content.
     ///
     /// # Errors

@@ -6,6 +6,7 @@ mod crash;
 mod edits;
 mod follow;
 mod order;
+mod refusal;
 mod restart;
 mod scoped;
 mod server;

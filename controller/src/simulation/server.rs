@@ -61,6 +61,8 @@ pub(super) struct State {
     pub(super) crimes: Vec<String>,
     pub(super) death: Option<Death>,
     pub(super) dead: bool,
+    /// The ConfigMap that an admission rule of the cluster refuses.
+    pub(super) refused: Option<&'static str>,
     /// The process's cache of Applications: its watch is never late.
     pub(super) apps: Option<Arc<Store<Application>>>,
     /// Its watch is late after all: what happens in the middle of a look is seen by the next one only.
@@ -103,6 +105,11 @@ impl State {
     ) -> impl Iterator<Item = &'s Value> + 's {
         let changes = self.changes.iter().filter(move |(_, _, kind, _)| kind == plural);
         changes.map(|(.., object)| object).filter(move |object| object["metadata"]["name"] == name)
+    }
+
+    /// How often objects of a kind changed.
+    pub(super) fn changes_of(&self, plural: &str) -> usize {
+        self.changes.iter().filter(|(_, _, kind, _)| kind == plural).count()
     }
 
     /// The version of the last change of a ConfigMap.
@@ -253,6 +260,11 @@ impl State {
     fn carry_out(&mut self, method: &Method, path: &str, body: &Value) -> (u16, Value) {
         let Some(request) = Parsed::of(path) else { return failure(404, "NotFound") };
         let Parsed { plural, namespace, name, status } = request;
+        let about = body["metadata"]["name"].as_str().unwrap_or(&name);
+        let writes = *method != Method::GET && *method != Method::DELETE;
+        if plural == "configmaps" && writes && self.refused == Some(about) {
+            return failure(422, "Invalid");
+        }
         if name.is_empty() {
             if *method == Method::GET {
                 return (

@@ -37,9 +37,9 @@ const LANES: usize = 4;
 /// The API server forgets events after an hour; a persisting Warning is renewed before.
 const RENEW_AFTER: Duration = Duration::from_secs(50 * 60);
 /// How long an event lets other requests pass.
-const PATIENCE: Duration = Duration::from_secs(1);
-/// So many moments without a request in a row are a pause.
-const CALM: u32 = 3;
+const PATIENCE: Duration = Duration::from_secs(3);
+/// So many moments without a request in a row are a pause: what follows a write of ours in the cluster is over, too.
+const CALM: u32 = 10;
 const MOMENT: Duration = Duration::from_millis(10);
 /// The longest message, in characters.
 const LONGEST_MESSAGE: usize = 1024;
@@ -282,13 +282,17 @@ pub async fn write(io: Arc<Io>, waiting: Waiting) {
     join_all(waiting.0.into_iter().map(|mut lane| {
         let io = Arc::clone(&io);
         async move {
+            let mut goes_on = false;
             while let Some(one) = lane.recv().await {
-                let_others_pass(&io, one.at).await;
+                if !goes_on || io.is_busy() {
+                    let_others_pass(&io, one.at).await;
+                }
                 // An event that cannot be written is lost; its cause is in the conditions too. A namespace
                 // that is being deleted takes none.
                 if let Err(error) = write_one(&io, &one).await {
                     debug!(%error, "event not written");
                 }
+                goes_on = !lane.is_empty();
             }
         }
     }))

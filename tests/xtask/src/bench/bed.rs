@@ -3,16 +3,20 @@
 //! The meters are outside of what is measured: the API server's audit log counts requests by user
 //! agent, `/proc` tells CPU time and memory.
 
+use std::collections::{BTreeMap, BTreeSet};
 use std::future::Future;
 use std::path::{Path, PathBuf};
+use std::pin::pin;
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail};
-use futures::stream::{self, TryStreamExt};
-use kube::Client;
+use futures::stream::{self, StreamExt, TryStreamExt};
 use kube::api::{Api, DynamicObject, ListParams, PostParams};
 use kube::core::{ApiResource, GroupVersionKind};
+use kube::runtime::watcher::Event;
+use kube::runtime::{WatchStreamExt, watcher};
+use kube::{Client, ResourceExt};
 use serde_json::{Value, json};
 use vela_tests::audit::{self, Entry};
 use vela_tests::cluster::Cluster;
@@ -22,6 +26,8 @@ use vela_tests::proc::{Usage, usage};
 /// How many requests of the load are under way at a time.
 const AT_ONCE: usize = 32;
 const AGENT: &str = "vela-controller/";
+/// How long nothing may happen before the programs are looked at.
+const LOOK: Duration = Duration::from_secs(1);
 
 /// What is measured.
 #[derive(clap::Args, Clone)]
@@ -139,28 +145,37 @@ impl Bed {
             .context("an Application was refused")
     }
 
-    /// Lists until so many Applications have a phase.
+    /// Watches until so many Applications have a phase. The API server sends each change once, in the form it has for all
+    /// watches: listing them again and again would take more of the machine than what is measured.
     pub(crate) async fn until(&self, wanted: &str, count: usize, limit: Duration) -> Result<()> {
         let deadline = Instant::now() + limit;
-        let all = self.all("Application");
-        loop {
+        let config = watcher::Config::default().any_semantic();
+        let mut events = pin!(watcher(self.all("Application"), config).default_backoff());
+        let (mut fine, mut odd) = (BTreeSet::new(), BTreeMap::new());
+        while fine.len() < count {
             self.deployed.check()?;
-            let list = all.list(&ListParams::default().match_any()).await?;
-            let (fine, odd): (Vec<_>, Vec<_>) =
-                list.items.iter().partition(|one| phase(one) == wanted);
-            if fine.len() >= count {
-                return Ok(());
-            }
-            if Instant::now() > deadline {
+            let left = deadline.saturating_duration_since(Instant::now());
+            if left.is_zero() {
+                let first = odd.into_values().next().unwrap_or_default();
                 bail!(
-                    "{} of {count} Applications are not {wanted} after {} s; the first: {}",
+                    "{} of {count} Applications are not {wanted} after {} s; the first: {first}",
                     count - fine.len(),
                     limit.as_secs(),
-                    odd.first().map(|one| one.data["status"].to_string()).unwrap_or_default()
                 );
             }
-            tokio::time::sleep(Duration::from_millis(100)).await;
+            let next = tokio::time::timeout(left.min(LOOK), events.next()).await;
+            let Ok(Some(Ok(event))) = next else { continue };
+            let (Event::Apply(one) | Event::InitApply(one)) = event else { continue };
+            let key = (one.namespace(), one.name_any());
+            if phase(&one) == wanted {
+                odd.remove(&key);
+                fine.insert(key);
+            } else {
+                fine.remove(&key);
+                odd.insert(key, one.data["status"].to_string());
+            }
         }
+        Ok(())
     }
 
     /// Waits until no Application and no tracker is left.
@@ -170,12 +185,18 @@ impl Bed {
             let all = self.all(kind);
             loop {
                 self.deployed.check()?;
-                let left = all.list(&ListParams::default().match_any()).await?.items.len();
-                if left == 0 {
+                // One of them says that some are left; the number of all of them says how many.
+                let some = all.list_metadata(&ListParams::default().limit(1)).await?;
+                if some.items.is_empty() {
                     break;
                 }
                 if Instant::now() > deadline {
-                    bail!("{left} of {kind} are still there {} s after deletion", limit.as_secs());
+                    let more = some.metadata.remaining_item_count.unwrap_or_default();
+                    bail!(
+                        "{} of {kind} are still there {} s after deletion",
+                        more + 1,
+                        limit.as_secs()
+                    );
                 }
                 tokio::time::sleep(Duration::from_millis(100)).await;
             }
