@@ -4,7 +4,7 @@
 //! source nests. Texts (identifiers, decoded strings, number texts) are interned as [`Symbol`]s
 //! of the [`Ast`] they belong to.
 
-use std::hash::BuildHasher;
+use std::hash::{BuildHasher, Hasher};
 use std::marker::PhantomData;
 use std::sync::{Arc, OnceLock};
 
@@ -803,8 +803,9 @@ impl Interner {
         if self.table.len() < (self.ranges.len() + 1) * 2 {
             self.grow();
         }
-        let hash = self.hasher.hash_one(text.as_bytes());
-        let hash = u32::try_from(hash & 0xffff_ffff).unwrap_or_default();
+        let mut hasher = self.hasher.build_hasher();
+        hasher.write(text.as_bytes());
+        let hash = u32::try_from(hasher.finish() & 0xffff_ffff).unwrap_or_default();
         let mask = self.table.len() - 1;
         let mut slot = hash as usize & mask;
         loop {

@@ -302,14 +302,13 @@ impl<'a> Lexer<'a> {
     /// Skips white space and comments; returns the comma that a line end implies.
     fn skip_space(&mut self) -> Option<Token> {
         let bytes = self.text.as_bytes();
+        let mut at = self.at;
         loop {
-            let Some(&byte) = bytes.get(self.at) else {
-                return if self.ends_line { Some(self.implied_comma()) } else { None };
-            };
-            match byte {
+            match bytes.get(at) {
                 // Most of a template is indentation.
-                b' ' | b'\t' | b'\r' => self.at += 1,
-                b'\n' => {
+                Some(b' ' | b'\t' | b'\r') => at += 1,
+                Some(b'\n') => {
+                    self.at = at;
                     if self.ends_line {
                         let (next, continued) = self.line_below();
                         if !continued {
@@ -321,15 +320,21 @@ impl<'a> Lexer<'a> {
                     }
                     self.ends_line = false;
                     self.new_line = true;
-                    self.at += 1;
+                    at += 1;
                 }
-                b'/' if self.peek(1) == b'/' => {
+                Some(b'/') if bytes.get(at + 1) == Some(&b'/') => {
+                    self.at = at;
                     if self.ends_line {
                         return Some(self.implied_comma());
                     }
                     self.comment_group();
+                    at = self.at;
                 }
-                _ => return None,
+                found => {
+                    self.at = at;
+                    let ended = found.is_none() && self.ends_line;
+                    return ended.then(|| self.implied_comma());
+                }
             }
         }
     }
@@ -519,10 +524,10 @@ impl<'a> Lexer<'a> {
                 at += 1;
                 continue;
             }
-            let c = match byte {
-                0x80.. => self.text.get(at..).and_then(|rest| rest.chars().next()),
-                _ => None,
-            };
+            if byte.is_ascii() {
+                break;
+            }
+            let c = self.text.get(at..).and_then(|rest| rest.chars().next());
             let Some(c) = c.filter(|&c| is_letter(c) || is_digit(c)) else { break };
             at += c.len_utf8();
         }

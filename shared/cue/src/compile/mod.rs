@@ -19,8 +19,16 @@ use std::cell::Cell;
 use std::sync::{Arc, OnceLock};
 
 thread_local! {
-    /// The memory of the trees compiled last on this thread.
-    static SPARE: Cell<Option<ParseMemory>> = const { Cell::new(None) };
+    /// The memory of what was compiled last on this thread.
+    static SPARE: Cell<Option<Box<Memory>>> = const { Cell::new(None) };
+}
+
+/// What compiling a package needs for a while.
+#[derive(Debug, Default)]
+struct Memory {
+    trees: ParseMemory,
+    scopes: Scopes,
+    symbols: Vec<Label>,
 }
 
 /// Texts of host packages by import path.
@@ -128,7 +136,7 @@ impl Compiler<'_> {
         let mut memory = SPARE.try_with(Cell::take).ok().flatten().unwrap_or_default();
         let mut parsed = Vec::with_capacity(files.len());
         for (name, text) in files {
-            let (file, errors) = memory.parse(name, text, &ParseLimits::default());
+            let (file, errors) = memory.trees.parse(name, text, &ParseLimits::default());
             for e in errors {
                 let class = if e.limit { Class::Limit } else { Class::Parse };
                 let at = file.position(e.span.start);
@@ -143,23 +151,25 @@ impl Compiler<'_> {
             parsed.push(file);
         }
         if self.errors.is_empty() {
+            std::mem::swap(&mut self.scopes, &mut memory.scopes);
+            std::mem::swap(&mut self.symbols, &mut memory.symbols);
             self.parsed_package(id, files, &parsed);
+            std::mem::swap(&mut self.scopes, &mut memory.scopes);
+            std::mem::swap(&mut self.symbols, &mut memory.symbols);
+            if !memory.scopes.clear() {
+                memory.scopes = Scopes::default();
+                memory.symbols = Vec::new();
+            }
         }
         for file in parsed {
-            memory.recycle(file);
+            memory.trees.recycle(file);
         }
         // The thread may be ending.
         let _ = SPARE.try_with(|spare| spare.set(Some(memory)));
     }
 
     fn parsed_package(&mut self, id: PackageId, files: &[(&str, &str)], parsed: &[File]) {
-        let saved = (
-            self.file,
-            self.package,
-            std::mem::take(&mut self.scopes),
-            std::mem::take(&mut self.symbols),
-            std::mem::take(&mut self.imports),
-        );
+        let saved = (self.file, self.package, std::mem::take(&mut self.imports));
         self.package = id;
         let name = if id.0 > 0 {
             files.first().map_or_else(EcoString::new, |(path, _)| (*path).into())
@@ -177,7 +187,7 @@ impl Compiler<'_> {
         for file in parsed {
             self.reserve(&file.ast);
         }
-        let mut names = Vec::new();
+        let mut names = Vec::with_capacity(parsed.iter().map(|file| file.decls.len()).sum());
         for file in parsed {
             self.symbols.clear();
             self.field_names(file, file.decls, |_, name, entry| names.push((name, entry)));
@@ -194,7 +204,7 @@ impl Compiler<'_> {
             });
             self.imports.clear();
             self.load_imports(file);
-            self.scopes = Scopes::default();
+            self.scopes.clear();
             let root = self.root_struct(file, &names);
             self.cyclic_lets();
             if let Some(files) = self.ir.packages.get_mut(id.0 as usize) {
@@ -211,16 +221,19 @@ impl Compiler<'_> {
                 self.error(span, format!("imported and not used: {name:?}"));
             }
         }
-        (self.file, self.package, self.scopes, self.symbols, self.imports) = saved;
+        (self.file, self.package, self.imports) = saved;
     }
 
     /// Makes room for what a tree becomes. A program lives long: it should hold no more than that.
     fn reserve(&mut self, ast: &ast::Ast) {
-        let (mut structs, mut texts) = (0, 0);
+        let (mut structs, mut texts, mut lists, mut calls, mut parts) = (0, 0, 0, 0, 0);
         for expr in ast.all_exprs() {
             match expr {
                 ast::Expr::Struct { .. } => structs += 1,
                 ast::Expr::String(_) => texts += 1,
+                ast::Expr::List(_) => lists += 1,
+                ast::Expr::Call(..) => calls += 1,
+                ast::Expr::Interpolation { .. } => parts += 1,
                 _ => {}
             }
         }
@@ -228,6 +241,9 @@ impl Compiler<'_> {
         self.ir.pos.reserve_exact(ast.expr_count());
         self.ir.structs.reserve_exact(structs);
         self.ir.texts.reserve_exact(texts);
+        self.ir.lists.reserve_exact(lists);
+        self.ir.calls.reserve_exact(calls);
+        self.ir.parts.reserve_exact(parts);
         self.ir.comps.reserve_exact(ast.comprehension_count());
         self.ir.names.reserve(ast.symbol_count());
     }

@@ -57,7 +57,18 @@ pub(super) struct Scopes {
     innermost: Vec<u32>,
 }
 
+/// Memory for more names than this is not kept: most programs have far fewer.
+const MOST_KEPT: usize = 1 << 12;
+
 impl Scopes {
+    /// Forgets everything. False if it has grown too large to be kept.
+    pub(super) fn clear(&mut self) -> bool {
+        self.bound.clear();
+        self.starts.clear();
+        self.innermost.clear();
+        self.innermost.capacity().max(self.bound.capacity()) <= MOST_KEPT
+    }
+
     pub(super) fn push(&mut self) {
         self.starts.push(len(&self.bound));
     }

@@ -82,7 +82,7 @@ impl Machine<'_> {
         {
             return Ok(false);
         }
-        let disjs = extra.disjs.clone();
+        let disjs: SmallVec<[Occurrence; 2]> = extra.disjs.iter().cloned().collect();
         let base = self.scalar_val(v);
         let mut result: Scalars = smallvec![(base.clone(), Mode::Maybe)];
         let mut first: Option<Scalars> = None;
@@ -116,7 +116,9 @@ impl Machine<'_> {
             }
             return Ok(true);
         }
-        self.extra(v).alts = result.into_iter().map(|(val, mode)| Alt { val, mode }).collect();
+        let alts = &mut self.extra(v).alts;
+        alts.clear();
+        alts.extend(result.into_iter().map(|(val, mode)| Alt { val, mode }));
         Ok(true)
     }
 

@@ -9,6 +9,7 @@ use super::state::{Conj, EnvId, Machine, Src, Vid};
 use crate::ir::{Expr, ExprId, StructId};
 use crate::label::{Label, LabelKind};
 use rustc_hash::{FxHashMap, FxHashSet};
+use smallvec::SmallVec;
 use std::cmp::Ordering;
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -29,9 +30,41 @@ struct Literal {
     id: Option<StructId>,
     place: Place,
     /// Its fields in the order of the source, as indices of arcs.
-    fields: Vec<(u32, usize)>,
+    fields: SmallVec<[(u32, usize); 2]>,
     dynamic: bool,
     explicit: bool,
+}
+
+/// A literal's frame, and whether its dynamic fields stand apart.
+type Key = (u32, bool);
+
+/// Literals by key, in order.
+#[derive(Default)]
+struct Found(Vec<(Key, Literal)>);
+
+impl Found {
+    fn find(&self, key: Key) -> Result<usize, usize> {
+        self.0.binary_search_by_key(&key, |(key, _)| *key)
+    }
+
+    fn get(&self, key: Key) -> Option<&Literal> {
+        self.find(key).ok().map(|at| &self.0[at].1)
+    }
+
+    fn get_mut(&mut self, key: Key) -> Option<&mut Literal> {
+        self.find(key).ok().map(|at| &mut self.0[at].1)
+    }
+
+    fn get_or_insert(&mut self, key: Key, id: Option<StructId>) -> &mut Literal {
+        let at = self.find(key).unwrap_or_else(|at| {
+            let place = if key == (u32::MAX, false) { Place::Data } else { Place::Unknown };
+            let fields = SmallVec::new();
+            let literal = Literal { id, place, fields, dynamic: false, explicit: false };
+            self.0.insert(at, (key, literal));
+            at
+        });
+        &mut self.0[at].1
+    }
 }
 
 impl Machine<'_> {
@@ -109,9 +142,8 @@ impl Machine<'_> {
         let patterns = self.v(v).extra.as_ref().map_or(&[][..], |x| &x.patterns);
         let (mut bodies, mut explicit) = (FxHashSet::default(), Explicit::default());
         self.survey(v, &mut bodies, &mut explicit);
-        // By frame, then whether its dynamic fields stand apart.
-        let mut found: BTreeMap<(u32, bool), Literal> = BTreeMap::new();
-        let mut conjs: Vec<(Conj, (u32, bool))> = Vec::new();
+        let mut found = Found::default();
+        let mut conjs: Vec<(Conj, Key)> = Vec::new();
         let mut known = Known::default();
         for (index, &(label, w)) in arcs.iter().enumerate() {
             if label.is_let() {
@@ -143,19 +175,12 @@ impl Machine<'_> {
                         )
                     }
                 };
-                let literal = found.entry(key).or_insert_with(|| Literal {
-                    id,
-                    place: if key == (u32::MAX, false) { Place::Data } else { Place::Unknown },
-                    fields: Vec::new(),
-                    dynamic: false,
-                    explicit: false,
-                });
+                let literal = found.get_or_insert(key, id);
                 if let (Some(id), Src::Expr(e)) = (id, conj.src) {
                     let dynamics = self.ir.structs[id.idx()].dynamics();
                     literal.dynamic |= dynamics.iter().any(|d| d.value == e);
                     // The same literal by another reference counts where it was met first.
-                    let again =
-                        |(other, k): &(Conj, (u32, bool))| other.src == conj.src && *k == key;
+                    let again = |(other, k): &(Conj, Key)| other.src == conj.src && *k == key;
                     if conjs[from..].iter().any(again) {
                         continue;
                     }
@@ -165,7 +190,7 @@ impl Machine<'_> {
             }
         }
         self.put_in_place(&mut found, &conjs, &explicit);
-        let mut literals: Vec<Literal> = found.into_values().collect();
+        let mut literals: Vec<Literal> = found.0.into_iter().map(|(_, literal)| literal).collect();
         for literal in &mut literals {
             literal.fields.sort_by_key(|(offset, _)| *offset);
         }
@@ -193,26 +218,21 @@ impl Machine<'_> {
 
     /// A literal stands where its last field does, or where the reference stands that led to it
     /// first.
-    fn put_in_place(
-        &self,
-        found: &mut BTreeMap<(u32, bool), Literal>,
-        conjs: &[(Conj, (u32, bool))],
-        explicit: &Explicit,
-    ) {
-        let mut by_struct: FxHashMap<StructId, Vec<(u32, bool)>> = FxHashMap::default();
-        for (key, literal) in found.iter() {
+    fn put_in_place(&self, found: &mut Found, conjs: &[(Conj, Key)], explicit: &Explicit) {
+        let mut by_struct: FxHashMap<StructId, SmallVec<[Key; 2]>> = FxHashMap::default();
+        for (key, literal) in &found.0 {
             if let Some(id) = literal.id {
                 by_struct.entry(id).or_default().push(*key);
             }
         }
-        let mut by_reference: BTreeMap<ExprId, BTreeSet<(u32, bool)>> = BTreeMap::new();
+        let mut by_reference: BTreeMap<ExprId, BTreeSet<Key>> = BTreeMap::new();
         for (conj, key) in conjs {
             let Src::Expr(e) = conj.src else { continue };
-            let Some(id) = found.get(key).and_then(|literal| literal.id) else { continue };
+            let Some(id) = found.get(*key).and_then(|literal| literal.id) else { continue };
             let Some(same) = by_struct.get(&id) else { continue };
             let place = self.place(e);
             for key in same {
-                if let Some(literal) = found.get_mut(key) {
+                if let Some(literal) = found.get_mut(*key) {
                     literal.place = place;
                 }
             }
@@ -233,7 +253,7 @@ impl Machine<'_> {
             });
             led_to.extend(same.iter().copied());
             for key in &*led_to {
-                if let Some(literal) = found.get_mut(key) {
+                if let Some(literal) = found.get_mut(*key) {
                     literal.place = place;
                 }
             }
@@ -241,13 +261,13 @@ impl Machine<'_> {
         for (reference, keys) in by_reference {
             if explicit.references.contains(&reference) {
                 for key in keys {
-                    if let Some(literal) = found.get_mut(&key) {
+                    if let Some(literal) = found.get_mut(key) {
                         literal.explicit = true;
                     }
                 }
             }
         }
-        for literal in found.values_mut() {
+        for (_, literal) in &mut found.0 {
             literal.explicit |= literal.id.is_some_and(|id| explicit.structs.contains(&id));
         }
     }
