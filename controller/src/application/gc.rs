@@ -17,7 +17,7 @@ use vela_cluster::{Identity, IoError, Removal, Stored, Target};
 use crate::queue::Key;
 
 use super::dispatch::Session;
-use super::revision;
+use super::{legacy, revision};
 
 /// What a collection left.
 #[derive(Debug, Default)]
@@ -61,7 +61,10 @@ async fn try_collect(
         let waiting = plan.waiting.clone();
         let decided_for = (scope != Scope::All).then_some(app.metadata.generation);
         // What the API server confirmed to be gone may be all that the rest waited for.
-        if !carry_out(session, plan, decided_for).await? {
+        if scope == Scope::History {
+            legacy::let_go(session, &plan.finished).await?;
+        }
+        if !carry_out(session, plan, decided_for, is_orphaning(app)).await? {
             return Ok(waiting);
         }
     }
@@ -77,8 +80,10 @@ async fn decide(
     let _time = session.ctx.metrics.stage("gc-rt.init");
     let current = session.trackers.current(session.run());
     let views = session.trackers.views();
+    let legacy = legacy::is_collected(session, app);
     let is_old = |tracker: &vela_apply::Tracker| {
-        tracker.name != current && tracker.role == vela_apply::Role::Versioned
+        (tracker.name != current && tracker.role == vela_apply::Role::Versioned)
+            || (legacy && tracker.role == vela_apply::Role::Legacy)
     };
     if scope != Scope::All && !views.iter().any(is_old) {
         return Ok(None);
@@ -95,22 +100,27 @@ async fn decide(
         }
     }
     let depends_on = |component: &str| dependencies(app, component);
-    let has_orphan = |finalizers: &Vec<String>| {
-        finalizers.iter().any(|finalizer| finalizer == names::finalizer::ORPHAN_RESOURCE)
-            // Deleting with `--cascade=orphan` asks for the same thing.
-            || finalizers.iter().any(|finalizer| finalizer == "orphan")
-    };
     Ok(Some(gc::plan(&gc::Input {
         owner: &session.owner,
         trackers: &views,
         current: &current,
         scope,
+        legacy,
         policies: &session.policies,
-        orphan: app.metadata.finalizers.as_ref().is_some_and(has_orphan),
+        orphan: is_orphaning(app),
         live: &|key| live.get(key).cloned(),
         spared: &|record| spared.contains(&record.component),
         depends_on: &depends_on,
     })))
+}
+
+/// Whether what the Application made stays when it goes.
+fn is_orphaning(app: &Application) -> bool {
+    let asks = |finalizer: &String| {
+        // Deleting with `--cascade=orphan` asks for the same thing.
+        finalizer == names::finalizer::ORPHAN_RESOURCE || finalizer == "orphan"
+    };
+    app.metadata.finalizers.iter().flatten().any(asks)
 }
 
 /// The components that must outlive `component`: those it depends on, or takes a value from.
@@ -132,6 +142,7 @@ async fn carry_out(
     session: &mut Session<'_>,
     plan: Plan,
     decided_for: Option<Option<i64>>,
+    orphaning: bool,
 ) -> Result<bool, IoError> {
     let (io, store) = (&*session.ctx.io, &*session.ctx.trackers);
     let revision = session.revision.clone();
@@ -156,6 +167,10 @@ async fn carry_out(
     if !plan.finished.is_empty() {
         let _time = session.ctx.metrics.stage("gc-rt.sweep");
         for name in &plan.finished {
+            if orphaning {
+                // Objects of old releases have their tracker for an owner, and would follow it.
+                session.trackers.abandon(io, store, name).await?;
+            }
             session.trackers.remove(io, store, name).await?;
         }
     }

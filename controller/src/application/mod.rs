@@ -16,6 +16,7 @@ pub mod gc;
 pub mod health;
 mod history;
 pub mod identity;
+mod legacy;
 pub mod parse;
 mod phases;
 pub mod referred;
@@ -98,6 +99,12 @@ pub async fn reconcile(ctx: &Context, key: &Key) -> Result<Next, IoError> {
     if let Some(text) = bad_policies {
         let failed = Failed::synced(messages::bad_policy(&text));
         return give_up(ctx, &app, app.status.clone(), failed).await;
+    }
+    if legacy::is_over(&session, &app) {
+        app = match legacy::stamp(ctx, &app).await {
+            Err(error) if error.is_conflict() => return Ok(Next::After(Duration::ZERO)),
+            other => other?,
+        };
     }
     let memory = ctx.memory(key);
     let objects = objects(ctx, &session, &app).await?;

@@ -39,6 +39,8 @@ struct Selector {
     namespace: String,
     cluster: String,
     label_selector: BTreeMap<String, String>,
+    /// The old key of the same; without its gate it is ignored.
+    deprecated_label_selector: BTreeMap<String, String>,
 }
 
 /// The objects of each component.
@@ -71,7 +73,7 @@ pub(super) async fn collect(
     let mut found: BTreeMap<String, Value> = BTreeMap::new();
     for component in app.spec.components.iter().filter(|c| is_referring(c)) {
         let said = |text: String| messages::in_component(&component.name, &text);
-        for selector in selectors(component).map_err(said)? {
+        for selector in selectors(component, session.ctx).map_err(said)? {
             let resource = resolve(session.ctx, &selector).await.map_err(said)?;
             for object in read(session, component, &selector, &resource).await.map_err(said)? {
                 let key = format!(
@@ -106,7 +108,7 @@ pub(super) async fn assign(
     for component in app.spec.components.iter().filter(|c| is_referring(c)) {
         let said = |text: String| messages::in_component(&component.name, &text);
         let mut chosen: Vec<Value> = Vec::new();
-        for selector in selectors(component).map_err(said)? {
+        for selector in selectors(component, ctx).map_err(said)? {
             let resource = resolve(ctx, &selector).await.map_err(said)?;
             let wanted = Wanted::of(&selector, component, own);
             let fits = |object: &&Value| {
@@ -131,13 +133,25 @@ pub(super) fn properties(objects: &[Value]) -> RawExtension {
     RawExtension::new(&json!({ "objects": objects }))
 }
 
-fn selectors(component: &ApplicationComponent) -> Result<Vec<Selector>, String> {
+fn selectors(component: &ApplicationComponent, ctx: &Context) -> Result<Vec<Selector>, String> {
+    read_selectors(component, ctx.settings.gates.deprecated_object_label_selector)
+}
+
+fn read_selectors(
+    component: &ApplicationComponent,
+    old_key: bool,
+) -> Result<Vec<Selector>, String> {
     let Some(properties) = &component.properties else { return Ok(Vec::new()) };
-    let properties: Properties = properties
+    let mut properties: Properties = properties
         .parse()
         .map_err(|error| messages::bad_reference(&component.name, &error.to_string()))?;
     if !properties.urls.is_empty() {
         return Err(messages::NO_REFERENCE_BY_URL.to_owned());
+    }
+    for selector in properties.objects.iter_mut().filter(|_| old_key) {
+        if selector.label_selector.is_empty() {
+            selector.label_selector = std::mem::take(&mut selector.deprecated_label_selector);
+        }
     }
     let both = |s: &&Selector| !s.name.is_empty() && !s.label_selector.is_empty();
     if properties.objects.iter().any(|selector| both(&selector)) {
@@ -264,7 +278,9 @@ mod tests {
 
     #[test]
     fn mistakes_are_told() {
-        let bad = |properties: Value| selectors(&component(&properties)).expect_err("refused");
+        let bad = |properties: Value| {
+            read_selectors(&component(&properties), false).expect_err("refused")
+        };
         assert!(bad(json!({"objects": [{"resource": "a", "nam": "b"}]})).contains("nam"));
         let both =
             json!({"objects": [{"resource": "a", "name": "b", "labelSelector": {"x": "y"}}]});
@@ -277,7 +293,7 @@ mod tests {
         let one = component(&json!({"objects": [
             {"resource": "configmap"}, {"resource": "configmap", "labelSelector": {"a": "b"}},
         ]}));
-        let all = selectors(&one).expect("readable");
+        let all = read_selectors(&one, false).expect("readable");
         let object = |name: &str, labels: Value| {
             json!({"apiVersion": "v1", "kind": "ConfigMap",
                 "metadata": {"name": name, "namespace": "n", "labels": labels}})
@@ -287,6 +303,18 @@ mod tests {
         let by_label = Wanted::of(&all[1], &one, "n");
         assert!(by_label.fits(&object("d", json!({"a": "b"}))));
         assert!(!by_label.fits(&object("c", json!({"a": "c"}))));
+    }
+
+    #[test]
+    fn the_old_key_of_labels_counts_with_its_gate() {
+        let one = component(&json!({"objects": [
+            {"resource": "configmap", "deprecatedLabelSelector": {"a": "b"}}]}));
+        let object = json!({"apiVersion": "v1", "kind": "ConfigMap",
+            "metadata": {"name": "d", "namespace": "n", "labels": {"a": "b"}}});
+        for gate in [true, false] {
+            let all = read_selectors(&one, gate).expect("readable");
+            assert_eq!(Wanted::of(&all[0], &one, "n").fits(&object), gate);
+        }
     }
 
     #[test]

@@ -286,7 +286,9 @@ impl Trackers {
             Err(error) if error.is_already_exists() => {
                 let target = target(&wanted);
                 let existing = decode(io.get(&target, &own).await?)?;
-                if existing.index() == object.index() {
+                // One of a release before 1.2 owns objects, and is to go.
+                let legacy = Role::parse(&existing.spec.type_) == Role::Legacy;
+                if existing.index() == object.index() && !legacy {
                     // Ours after all, the cache is behind: write over it.
                     object.metadata.resource_version = existing.metadata.resource_version;
                     return decode(io.replace(&encode(&object)?, "", false, &own).await?);
@@ -430,6 +432,38 @@ impl Trackers {
             Removal::Done | Removal::Replaced => {}
         }
         Ok(())
+    }
+
+    /// Marks a tracker of a release before 1.2 as deleting, so that the objects it owns stay.
+    ///
+    /// # Errors
+    /// The API server's answer.
+    pub async fn abandon(
+        &mut self,
+        io: &Io,
+        store: &Store<Packed<ResourceTracker>>,
+        name: &str,
+    ) -> Result<(), IoError> {
+        let legacy = self.legacy().into_iter().find(|(legacy, _)| legacy == name);
+        let Some((_, uid)) = legacy else { return Ok(()) };
+        let own = Identity::default();
+        if let Removal::Held(object) = io.delete(&target(name), &uid, Some("Orphan"), &own).await? {
+            self.took(store, decode(object)?);
+        }
+        Ok(())
+    }
+
+    /// Names and uids of the trackers of releases before 1.2.
+    #[must_use]
+    pub fn legacy(&self) -> Vec<(String, String)> {
+        self.objects
+            .iter()
+            .filter(|object| Role::parse(&object.spec.type_) == Role::Legacy)
+            .map(|object| {
+                let text = |text: &Option<String>| text.clone().unwrap_or_default();
+                (text(&object.metadata.name), text(&object.metadata.uid))
+            })
+            .collect()
     }
 
     /// Lets a tracker go for good.

@@ -5,6 +5,7 @@
 mod crash;
 mod edits;
 mod follow;
+mod legacy;
 mod order;
 mod refusal;
 mod restart;

@@ -174,6 +174,22 @@ impl State {
         Some(object)
     }
 
+    /// What an object owns has no owner any more.
+    fn disown(&mut self, uid: &Value) {
+        let owned: Vec<(String, Value)> = self
+            .objects
+            .iter()
+            .map(|((plural, ..), object)| (plural.clone(), object.clone()))
+            .collect();
+        for (plural, mut object) in owned {
+            let Some(owners) = object["metadata"]["ownerReferences"].as_array_mut() else {
+                continue;
+            };
+            owners.retain(|owner| owner["uid"] != *uid);
+            self.put(&plural, object);
+        }
+    }
+
     fn forget(&mut self, place: &Place, object: Value) {
         self.objects.remove(place);
         let uid = object["metadata"]["uid"].clone();
@@ -296,6 +312,9 @@ impl State {
                 if plural == "configmaps" {
                     self.deletes.push(name.clone());
                     self.judge(&namespace, &name);
+                }
+                if body["propagationPolicy"] == "Orphan" {
+                    self.disown(&old["metadata"]["uid"]);
                 }
                 return (200, self.delete(&plural, &namespace, &name).unwrap_or_default());
             }

@@ -35,6 +35,8 @@ pub struct Input<'a> {
     pub current: &'a str,
     /// How far to go.
     pub scope: Scope,
+    /// Trackers of releases before 1.2 are collected too, once the newest spec is dispatched completely.
+    pub legacy: bool,
     /// The policies of the live spec.
     pub policies: &'a ResourcePolicies,
     /// The Application carries the finalizer `app.oam.dev/orphan-resource`.
@@ -132,8 +134,10 @@ pub fn plan(input: &Input<'_>) -> Plan {
     let mut seen = BTreeSet::new();
     for tracker in input.trackers {
         // A current or root tracker that somebody deletes by hand is rebuilt by its owner, not collected.
-        let old = tracker.role == Role::Versioned && tracker.name != input.current;
         let keeps = input.policies.garbage_collect.keep_legacy_resource;
+        let is_legacy = tracker.role == Role::Legacy;
+        let old = (tracker.role == Role::Versioned && tracker.name != input.current)
+            || (is_legacy && input.legacy && !keeps);
         let collected = match input.scope {
             Scope::All => true,
             Scope::Marked => old && tracker.deleting,
@@ -178,7 +182,8 @@ pub fn plan(input: &Input<'_>) -> Plan {
             }
         }
         if pending {
-            if !tracker.deleting && input.scope != Scope::Marked {
+            // One without finalizer would be gone with its mark, and what it remembers with it.
+            if !tracker.deleting && input.scope != Scope::Marked && !is_legacy {
                 plan.marked.push(tracker.name.clone());
             }
         } else {

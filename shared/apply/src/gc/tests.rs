@@ -68,6 +68,7 @@ impl World {
         depends_on: &dyn Fn(&str) -> Vec<String>,
     ) -> Plan {
         plan(&Input {
+            legacy: false,
             owner: &owner(),
             trackers: &self.trackers,
             current,

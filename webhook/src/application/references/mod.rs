@@ -22,8 +22,13 @@ const TYPE: &str = "ref-objects";
 /// must not keep the API server busy for all others.
 const MOST: usize = 100;
 
+const LABELS: &str = "labelSelector";
+
+/// The old key of the same, behind the gate DeprecatedObjectLabelSelector.
+const OLD_LABELS: &str = "deprecatedLabelSelector";
+
 const SELECTOR: [&str; 8] =
-    ["apiVersion", "kind", "resource", "group", "name", "namespace", "cluster", "labelSelector"];
+    ["apiVersion", "kind", "resource", "group", "name", "namespace", "cluster", LABELS];
 
 pub(crate) fn check(subject: &Subject<'_>, findings: &mut Findings) {
     let mut looked = 0;
@@ -80,9 +85,16 @@ fn text<'a>(map: &'a Map<String, Value>, key: &str) -> &'a str {
     map.get(key).and_then(Value::as_str).unwrap_or_default()
 }
 
-fn has_labels(map: &Map<String, Value>) -> bool {
-    let labels = map.get("labelSelector").and_then(Value::as_object);
-    labels.is_some_and(|labels| !labels.is_empty())
+fn has_labels(subject: &Subject<'_>, map: &Map<String, Value>) -> bool {
+    let has = |key: &str| {
+        let labels = map.get(key).and_then(Value::as_object);
+        labels.is_some_and(|labels| !labels.is_empty())
+    };
+    has(LABELS) || (knows_old_labels(subject) && has(OLD_LABELS))
+}
+
+fn knows_old_labels(subject: &Subject<'_>) -> bool {
+    subject.world.settings.gates.deprecated_object_label_selector
 }
 
 /// Looks at the form of a selector. It is handed back if there is one and its form is right.
@@ -106,18 +118,18 @@ fn form<'a>(
         findings.push(Rule::Components, reason, field, detail);
     };
     for (key, value) in map {
-        if !SELECTOR.contains(&key.as_str()) {
+        if key == LABELS || (key == OLD_LABELS && knows_old_labels(subject)) {
+            labels(value, &field.at(key), &mut push);
+        } else if !SELECTOR.contains(&key.as_str()) {
             let nearest = vela_serve::nearest(key, SELECTOR);
             push(Reason::Invalid, field.at(key), messages::unknown_property(key, nearest));
-        } else if key == "labelSelector" {
-            labels(value, &field.at(key), &mut push);
         } else if !value.is_string() && !value.is_null() {
             push(Reason::Invalid, field.at(key), messages::wrong_type("a text", value));
         }
     }
-    if has_labels(map) && !text(map, "name").is_empty() {
+    if has_labels(subject, map) && !text(map, "name").is_empty() {
         let detail = messages::same_name_and_label().to_owned();
-        push(Reason::Forbidden, field.at("labelSelector"), detail);
+        push(Reason::Forbidden, field.at(LABELS), detail);
     }
     if text(map, "resource").is_empty() {
         let is_legacy = !text(map, "apiVersion").is_empty() && !text(map, "kind").is_empty();
@@ -175,7 +187,7 @@ impl<'a> Selector<'a> {
         field: &'a Field,
     ) -> Self {
         let name = match text(map, "name") {
-            "" if has_labels(map) => "",
+            "" if has_labels(subject, map) => "",
             "" => component.name,
             name => name,
         };

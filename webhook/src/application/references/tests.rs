@@ -187,6 +187,16 @@ fn kinds_may_name_it_where_the_gate_says_so() {
 }
 
 #[test]
+fn labels_may_stand_under_their_old_key_where_the_gate_says_so() {
+    let cluster = Cluster::new(&["DeprecatedObjectLabelSelector=true"]);
+    let selector =
+        |labels: Value| json!({ "resource": "configmap", "deprecatedLabelSelector": labels });
+    assert_eq!(cluster.told(&selector(json!({ "a": "b" }))), "admitted");
+    let refused = cluster.told(&selector(json!({ "a": 1 })));
+    assert!(refused.ends_with("deprecatedLabelSelector[a]: must be a text, not the number 1"));
+}
+
+#[test]
 fn what_cannot_be_looked_at_is_a_warning() {
     let gone = json!({ "resource": "configmap", "name": "gone" });
     let at = "warned: spec.components[0].properties.objects[0]: it could not be checked whether";
