@@ -36,6 +36,7 @@ use std::sync::Arc;
 #[derive(Clone, Debug, Default)]
 pub struct Packages {
     host: Vec<(EcoString, EcoString)>,
+    without_list_arithmetic: bool,
 }
 
 impl Packages {
@@ -49,6 +50,13 @@ impl Packages {
     /// under the same path are files of one package.
     pub fn register(&mut self, path: &str, text: &str) -> &mut Self {
         self.host.push((path.into(), text.into()));
+        self
+    }
+
+    /// Leaves out `+` and `*` on lists, which the language dropped with v0.11 and templates still
+    /// use: programs that contain them then fail, as they do in the reference.
+    pub fn without_list_arithmetic(&mut self) -> &mut Self {
+        self.without_list_arithmetic = true;
         self
     }
 }
@@ -85,7 +93,9 @@ impl Program {
     /// # Errors
     /// Parse and compile errors, all of them.
     pub fn compile_files(files: &[(&str, &str)], packages: &Packages) -> Result<Self, Errors> {
-        Ok(Self { ir: Arc::new(compile(files, &packages.host)?) })
+        let mut ir = compile(files, &packages.host)?;
+        ir.list_arithmetic = !packages.without_list_arithmetic;
+        Ok(Self { ir: Arc::new(ir) })
     }
 
     /// Starts an evaluation. Each input is one more declaration of that top-level field, given as

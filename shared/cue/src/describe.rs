@@ -214,7 +214,7 @@ impl Machine<'_> {
         above.push(v);
         let mut worst: Option<Class> = None;
         for (label, w) in self.v(v).arcs.clone() {
-            if self.v(w).arc != ArcKind::Member || label.is_let() {
+            if self.v(w).arc == ArcKind::Optional || label.is_let() {
                 continue;
             }
             let own = self.final_error(w).map(|e| self.class(e)).filter(|c| !c.is_incomplete());

@@ -209,6 +209,8 @@ impl Machine<'_> {
                     let text = crate::eval::text("field is required but not present");
                     let e = self.err(Class::Incomplete, text, w);
                     self.public(e, out);
+                } else if self.final_error(w).is_some() {
+                    self.collect(w, false, schema, out);
                 }
                 continue;
             }

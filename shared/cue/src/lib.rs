@@ -29,4 +29,6 @@ pub use shape::{Rest, Shape};
 pub use value::{Fields, Number, Value};
 
 #[cfg(test)]
+mod agreement;
+#[cfg(test)]
 mod tests;

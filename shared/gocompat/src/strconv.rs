@@ -419,8 +419,18 @@ fn quote_with(text: &str, ascii: bool) -> String {
 /// `strconv.QuoteRune`.
 #[must_use]
 pub fn quote_char(c: char) -> String {
+    quote_char_with(c, false)
+}
+
+/// `strconv.QuoteRuneToASCII`.
+#[must_use]
+pub fn quote_char_to_ascii(c: char) -> String {
+    quote_char_with(c, true)
+}
+
+fn quote_char_with(c: char, ascii: bool) -> String {
     let mut out = String::from("'");
-    push_quoted(&mut out, c, '\'', false);
+    push_quoted(&mut out, c, '\'', ascii);
     out.push('\'');
     out
 }

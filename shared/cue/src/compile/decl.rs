@@ -40,6 +40,10 @@ impl Compiler<'_> {
                 }
                 DeclKind::Field(id) => {
                     let field = file.ast.field(id);
+                    if let ast::Label::Pattern { alias: Some(alias), .. } = field.label {
+                        // The name of the label, which the value sees; no field may have it.
+                        self.check_clash(file, alias);
+                    }
                     let Some(ident) = field.alias else { continue };
                     let label = match field.label {
                         ast::Label::Interpolation(_) | ast::Label::Dynamic(_) => {
@@ -63,17 +67,21 @@ impl Compiler<'_> {
                 continue;
             }
             let name = self.name(file, ident.symbol);
-            match self.scopes.here(name) {
-                Some(Entry::Field(_)) => self.error(
-                    span,
-                    format!("cannot have both alias and field with name {text:?} in same scope"),
-                ),
-                Some(_) => {
-                    self.error(span, format!("alias {text:?} redeclared in this scope"));
-                }
-                None => {}
+            self.check_clash(file, ident);
+            if !matches!(self.scopes.here(name), None | Some(Entry::Field(_))) {
+                self.error(span, format!("alias {text:?} redeclared in this scope"));
             }
             self.scopes.declare(name, entry);
+        }
+    }
+
+    /// An alias or let may not have the name of a field around it.
+    pub(super) fn check_clash(&mut self, file: &File, ident: ast::Ident) {
+        let name = self.name(file, ident.symbol);
+        if self.scopes.clashes(name) {
+            let text = file.ast.str(ident.symbol);
+            let why = "cannot have both alias and field with name";
+            self.error(ident.span, format!("{why} {text:?} in same scope"));
         }
     }
 
@@ -133,18 +141,12 @@ impl Compiler<'_> {
             }
         }
         self.pop_scope();
-        let only_embeds = tmpl.dynamics().is_empty()
-            && tmpl.patterns().is_empty()
-            && !tmpl.open
-            && !tmpl.fields.iter().any(|f| f.label.is_string());
-        // Next to embeddings only fields decide; patterns apply to whatever the embedding is.
-        tmpl.surely_struct = if tmpl.embeds().is_empty() {
-            !only_embeds || tmpl.comps().is_empty()
-        } else {
-            // An optional field says only what the field would be.
-            let there = |f: &FieldDecl| f.label.is_string() && f.marker != Marker::Optional;
-            !tmpl.dynamics().is_empty() || tmpl.fields.iter().any(there)
-        };
+        // Next to embeddings and comprehensions only fields decide; patterns apply to whatever the
+        // embedding is, and an optional field says only what the field would be.
+        let there = |f: &FieldDecl| f.label.is_string() && f.marker != Marker::Optional;
+        tmpl.surely_struct = (tmpl.embeds().is_empty() && tmpl.comps().is_empty())
+            || !tmpl.dynamics().is_empty()
+            || tmpl.fields.iter().any(there);
         let id = StructId(u32::try_from(self.ir.structs.len()).unwrap_or(u32::MAX));
         self.ir.structs.push(tmpl);
         self.add(Expr::Struct(id), span)

@@ -193,6 +193,7 @@ impl Compiler<'_> {
             ast::Expr::Binary(..) => return Head::Expr(self.disjunction(file, id, span)),
             ast::Expr::Alias(ident, value) => {
                 let entry = Entry::Frame { used: false, span: ident.span, alias: true };
+                self.check_clash(file, ident);
                 self.push_alias(file, ident, entry);
                 let value = self.expr(file, value);
                 self.pop_scope();

@@ -205,6 +205,7 @@ impl Compiler<'_> {
             self.imports.clear();
             self.load_imports(file);
             self.scopes.clear();
+            self.scopes.several_files = parsed.len() > 1;
             let root = self.root_struct(file, &names);
             self.cyclic_lets();
             if let Some(files) = self.ir.packages.get_mut(id.0 as usize) {

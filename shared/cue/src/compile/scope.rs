@@ -55,6 +55,9 @@ pub(super) struct Scopes {
     starts: Vec<u32>,
     /// Of each name its innermost binding: an index of the stack, plus 1; 0 for none.
     innermost: Vec<u32>,
+    /// Whether the fields of the outermost scope are those of several files: they clash with no
+    /// alias of one of them.
+    pub(super) several_files: bool,
 }
 
 /// Memory for more names than this is not kept: most programs have far fewer.
@@ -75,6 +78,14 @@ impl Scopes {
 
     fn innermost(&self, name: Name) -> Option<usize> {
         self.innermost.get(name as usize)?.checked_sub(1).map(|at| at as usize)
+    }
+
+    /// Whether a name is that of a field around, which no alias may have.
+    pub(super) fn clashes(&self, name: Name) -> bool {
+        let bound = self.innermost(name).and_then(|at| self.bound.get(at));
+        bound.is_some_and(|bound| {
+            !(bound.scope == 1 && self.several_files) && matches!(bound.entry, Entry::Field(_))
+        })
     }
 
     /// Binds a name in the innermost scope; what it meant there is replaced.

@@ -27,6 +27,21 @@ impl Machine<'_> {
         Ok(())
     }
 
+    /// A concrete value, or one of which it is known already that it is of the wrong kind.
+    pub(crate) fn concrete_or_wrong(
+        &mut self,
+        x: ExprId,
+        env: EnvId,
+        want: Kind,
+        what: &'static str,
+    ) -> Res<Val> {
+        let val = self.value(x, env)?;
+        if !val.is_atom() && self.never(&val, want) {
+            return Ok(val);
+        }
+        self.make_concrete(val, x, what)
+    }
+
     pub(crate) fn unary(&mut self, op: UnaryOp, x: ExprId, env: EnvId, e: ExprId) -> Res<Val> {
         let sign = match op {
             UnaryOp::Not => "!",
@@ -34,15 +49,12 @@ impl Machine<'_> {
             _ => "+",
         };
         self.check_operand(x, sign)?;
-        let val = self.concrete(
-            x,
-            env,
-            match op {
-                UnaryOp::Not => "operand to !",
-                UnaryOp::Minus => "operand to -",
-                _ => "operand to +",
-            },
-        )?;
+        let (want, what) = match op {
+            UnaryOp::Not => (Kind::BOOL, "operand to !"),
+            UnaryOp::Minus => (Kind::NUMBER, "operand to -"),
+            _ => (Kind::NUMBER, "operand to +"),
+        };
+        let val = self.concrete_or_wrong(x, env, want, what)?;
         match (op, &val) {
             (UnaryOp::Not, Val::Bool(b)) => Ok(Val::Bool(!b)),
             (UnaryOp::Plus, Val::Int(_) | Val::Num(_)) => Ok(val),
@@ -200,7 +212,7 @@ impl Machine<'_> {
                 if !self.v(x).is_list || !self.v(y).is_list {
                     return Ok(None);
                 }
-                if !self.s.list_arith {
+                if !self.ir.list_arithmetic {
                     let text = "Addition of lists is superseded by list.Concat; see https://cuelang.org/e/v0.11-list-arithmetic";
                     return Err(self.text_err(Class::Eval, text, at));
                 }
@@ -214,7 +226,7 @@ impl Machine<'_> {
                 if !self.v(x).is_list {
                     return Ok(None);
                 }
-                if !self.s.list_arith {
+                if !self.ir.list_arithmetic {
                     let text = "Multiplication of lists is superseded by list.Repeat; see https://cuelang.org/e/v0.11-list-arithmetic";
                     return Err(self.text_err(Class::Eval, text, at));
                 }
@@ -319,10 +331,10 @@ impl Machine<'_> {
             (Val::Bool(a), Val::Bool(b)) => Some(a == b),
             (Val::Node(a), Val::Node(b)) => {
                 let (a, b) = (self.deref(*a), self.deref(*b));
-                match (self.v(a).is_list, self.v(b).is_list) {
-                    (true, true) => Some(self.equal_lists(a, b)?),
-                    (false, false) => Some(self.equal_nodes(a, b)),
-                    _ => None,
+                match self.v(a).is_list && self.v(b).is_list {
+                    true => Some(self.equal_lists(a, b)?),
+                    // Structs are not compared.
+                    false => None,
                 }
             }
             _ => ordering(a, b).map(|ord| ord == Ordering::Equal),
@@ -373,9 +385,7 @@ pub(crate) fn ordering(a: &Val, b: &Val) -> Option<Ordering> {
     match (a, b) {
         (Val::Int(a), Val::Int(b)) => Some(a.cmp(b)),
         (Val::Str(a), Val::Str(b)) => Some(a.as_bytes().cmp(b.as_bytes())),
-        (Val::Str(_) | Val::Bytes(_), Val::Str(_) | Val::Bytes(_)) => {
-            Some(bytes_of(a).cmp(bytes_of(b)))
-        }
+        (Val::Bytes(a), Val::Bytes(b)) => Some(a.cmp(b)),
         _ => Some(a.number()?.compare(&b.number()?)),
     }
 }

@@ -2,9 +2,9 @@
 
 use super::error::{Msg, Res};
 use super::list_call::len_int;
-use super::state::{Conj, EnvId, Func, Machine, Src, Val, Validator, Vid};
+use super::state::{Conj, EnvId, Func, Machine, Phase, Src, Val, Validator, Vid};
 use crate::error::Class;
-use crate::ir::{BuiltinId, CallId, Callee, Core, ExprId};
+use crate::ir::{BuiltinId, CallId, Callee, Core, Expr, ExprId};
 use crate::kind::Kind;
 use crate::label::Label;
 use crate::std::{BuiltinError, Lazy, Run};
@@ -77,7 +77,15 @@ impl Machine<'_> {
             Callee::Core(core) => self.core_call(core, &call.args, e, env),
             Callee::Std(id) => self.std_call(id, &call.args, e, env),
             Callee::Expr(f) => {
-                let mut val = self.value(f, env)?;
+                let mut val = match self.value(f, env) {
+                    // Nothing that is yet to be known becomes a function.
+                    Err(err) if self.is_incomplete(err) => {
+                        let text =
+                            format!("cannot call non-function {} (type _|_)", self.ir.text(f));
+                        return Err(self.text_err(Class::Eval, text, e));
+                    }
+                    val => val?,
+                };
                 // A field that nothing but a function was given to.
                 if let Val::Node(w) = val {
                     let w = self.deref(w);
@@ -87,6 +95,11 @@ impl Machine<'_> {
                 }
                 match &val {
                     Val::CoreFunc(core) => return self.core_call(*core, &call.args, e, env),
+                    Val::Validator(x) if matches!(self.ir.expr(x.expr), Expr::Call(_)) => {
+                        let text =
+                            format!("cannot call previously called validator {}", self.ir.text(f));
+                        return Err(self.text_err(Class::Eval, text, e));
+                    }
                     Val::Validator(x) if x.args.is_empty() => match x.func {
                         Func::Core(core) => return self.core_call(core, &call.args, e, env),
                         Func::Std(id) => return self.std_call(id, &call.args, e, env),
@@ -116,7 +129,8 @@ impl Machine<'_> {
         match core {
             Core::Len => {
                 self.check_arity("len", 1, args.len(), e)?;
-                let val = self.concrete(args[0], env, "argument to len")?;
+                let sized = Kind::STRING | Kind::BYTES | Kind::LIST | Kind::STRUCT;
+                let val = self.core_arg(core, args, 0, sized, env)?;
                 match &val {
                     Val::Str(s) => Ok(Val::Int(len_int(s.len()))),
                     Val::Bytes(b) => Ok(Val::Int(len_int(b.len()))),
@@ -154,8 +168,13 @@ impl Machine<'_> {
             }
             Core::Div | Core::Mod | Core::Quo | Core::Rem => {
                 self.check_arity(core.name(), 2, args.len(), e)?;
-                let a = self.concrete(args[0], env, "argument")?;
-                let b = self.concrete(args[1], env, "argument")?;
+                let a = self.core_arg(core, args, 0, Kind::INT, env);
+                let b = self.core_arg(core, args, 1, Kind::INT, env);
+                let (a, b) = match (a, b) {
+                    (Ok(a), Ok(b)) => (a, b),
+                    (Err(a), Err(b)) => return Err(self.graver(Some(a), b)),
+                    (Err(err), _) | (_, Err(err)) => return Err(err),
+                };
                 self.int_division(core, &a, &b, e)
             }
             Core::Error => {
@@ -185,6 +204,57 @@ impl Machine<'_> {
         }
     }
 
+    /// An argument of one of the language's own functions, with its default taken.
+    fn core_arg(
+        &mut self,
+        core: Core,
+        args: &[ExprId],
+        i: usize,
+        want: Kind,
+        env: EnvId,
+    ) -> Res<Val> {
+        let arg = args[i];
+        let val = self.value(arg, env)?;
+        if self.never(&val, want) {
+            return Err(self.arg_error(core.name(), &val, i + 1, &want.to_string(), arg));
+        }
+        let what = if core == Core::Len { "argument to len" } else { "argument" };
+        self.make_concrete(val, arg, what)
+    }
+
+    /// Whether a value is of other kinds than these, whatever becomes of it.
+    pub(crate) fn never(&mut self, val: &Val, want: Kind) -> bool {
+        let kind = match val {
+            Val::Node(w) => {
+                let w = self.deref(*w);
+                if self.v(w).phase != Phase::Settled {
+                    return false;
+                }
+                match self.default_of(w) {
+                    Some(Val::Node(chosen)) => self.node_kind(chosen),
+                    Some(chosen) => self.val_kind(&chosen),
+                    // Which of the alternatives it is may be said later.
+                    None if self.has_choice(w) => return false,
+                    None => self.node_kind(w),
+                }
+            }
+            val => self.val_kind(val),
+        };
+        !kind.is_bottom() && !kind.intersects(want)
+    }
+
+    fn has_choice(&self, w: Vid) -> bool {
+        self.v(w).extra.as_ref().is_some_and(|x| !x.alts.is_empty())
+    }
+
+    /// Of two errors the final one.
+    pub(crate) fn graver(&self, first: Option<super::ErrId>, second: super::ErrId) -> super::ErrId {
+        match first {
+            Some(first) if !self.is_incomplete(first) || self.is_incomplete(second) => first,
+            _ => second,
+        }
+    }
+
     fn std_call(&mut self, id: BuiltinId, args: &[ExprId], e: ExprId, env: EnvId) -> Res<Val> {
         let std = &self.ir.builtins[id.idx()];
         let (n, result) = (std.builtin.params.len(), std.builtin.result);
@@ -193,6 +263,23 @@ impl Machine<'_> {
             std.builtin.run,
             Run::Lazy(Lazy::JsonValidate | Lazy::YamlValidate | Lazy::YamlValidatePartial)
         );
+        let lazy = matches!(
+            std.builtin.run,
+            Run::Lazy(
+                Lazy::ListMatchN
+                    | Lazy::JsonValidate
+                    | Lazy::YamlValidate
+                    | Lazy::YamlValidatePartial
+                    | Lazy::ListSort
+                    | Lazy::ListSortStable
+                    | Lazy::ListIsSorted
+                    | Lazy::ListUniqueItems
+                    | Lazy::ListContains
+                    | Lazy::StructMinFields
+                    | Lazy::StructMaxFields
+            )
+        );
+        let mut failed = None;
         for (i, &arg) in args.iter().enumerate() {
             if validates && (i == 1 || args.len() == 1) {
                 // A schema is looked at together with the value only.
@@ -200,43 +287,44 @@ impl Machine<'_> {
                 vals.push(Val::Node(w));
                 continue;
             }
-            let std = &self.ir.builtins[id.idx()];
-            let lazy = matches!(
-                std.builtin.run,
-                Run::Lazy(
-                    Lazy::ListMatchN
-                        | Lazy::JsonValidate
-                        | Lazy::YamlValidate
-                        | Lazy::YamlValidatePartial
-                        | Lazy::ListSort
-                        | Lazy::ListSortStable
-                        | Lazy::ListIsSorted
-                        | Lazy::StructMinFields
-                        | Lazy::StructMaxFields
-                )
-            );
-            if lazy {
-                let w = self.anon(Conj::new(Src::Expr(arg), env));
-                self.settle(w);
-                vals.push(self.node_val(w)?);
-            } else {
-                // Errors of what can never be an argument are final.
-                let val = self.value(arg, env)?;
-                let want = std.builtin.params.get(i).map_or(Kind::TOP, |p| p.kind);
-                if let Val::Kind(kind) = &val
-                    && args.len() == n
-                {
-                    let name = self.func_name(id);
-                    if !kind.intersects(want) {
-                        return Err(self.arg_error(&name, &val, i + 1, &want.to_string(), e));
-                    }
-                }
-                vals.push(self.make_concrete(val, arg, "argument")?);
+            match self.value(arg, env) {
+                Ok(val) => vals.push(val),
+                Err(err) => failed = Some(self.graver(failed, err)),
             }
         }
+        if let Some(err) = failed {
+            return Err(err);
+        }
+        // What can never be an argument is a final error, however little is known of the others.
         let std = &self.ir.builtins[id.idx()];
-        vals.extend(std_defaults(std.builtin, vals.len()));
-        if vals.len() + 1 == n && result == Kind::BOOL {
+        let defaults = std_defaults(std.builtin, vals.len());
+        let validator = defaults.is_empty() && vals.len() + 1 == n && result == Kind::BOOL;
+        let left_out = usize::from(validator) + defaults.len();
+        if vals.len() + left_out != n {
+            let name = self.func_name(id);
+            self.check_arity(&name, n, vals.len(), e)?;
+        }
+        for (i, (param, val)) in std.builtin.params.iter().zip(&vals).enumerate() {
+            if !validator && self.never(val, param.kind) {
+                let (name, want) = (self.func_name(id), param.kind.to_string());
+                return Err(self.arg_error(&name, val, i + 1, &want, e));
+            }
+        }
+        // Of a list at least the length has to be known.
+        let of_list = std.builtin.params.first().is_some_and(|p| p.kind == Kind::LIST);
+        let concrete = match (lazy, of_list) {
+            (false, _) => vals.len(),
+            (true, true) if !validator => 1,
+            (true, _) => 0,
+        };
+        for (val, &arg) in vals.iter_mut().zip(args).take(concrete) {
+            if !val.is_atom() {
+                let open = std::mem::replace(val, Val::Top);
+                *val = self.make_concrete(open, arg, "argument")?;
+            }
+        }
+        vals.extend(defaults);
+        if validator {
             return Ok(Val::Validator(Arc::new(Validator {
                 func: Func::Std(id),
                 args: vals,
@@ -341,7 +429,8 @@ impl Machine<'_> {
             self.step()?;
             let w = self.chosen(w);
             let kind = self.node_kind(w);
-            if !kind.is_bottom() && !kind.intersects(elem) {
+            let unknown = kind.is_bottom() || self.v(w).incomplete.is_some();
+            if !unknown && !kind.intersects(elem) {
                 let text = format!(
                     "invalid list element {j} in argument {i} to call: cannot use value {} ({kind}) as {elem}",
                     self.show(w)

@@ -140,18 +140,20 @@ impl Machine<'_> {
             for env in envs {
                 self.step()?;
                 match *clause {
-                    Clause::If(cond) => match self.concrete(cond, env, "if clause")? {
-                        Val::Bool(true) => next.push(env),
-                        Val::Bool(false) => {}
-                        other => {
-                            let text = format!(
-                                "cannot use {} (type {}) as type bool",
-                                self.val_text(&other),
-                                self.val_kind(&other)
-                            );
-                            return Err(self.text_err(Class::Eval, text, cond));
+                    Clause::If(cond) => {
+                        match self.concrete_or_wrong(cond, env, Kind::BOOL, "if clause")? {
+                            Val::Bool(true) => next.push(env),
+                            Val::Bool(false) => {}
+                            other => {
+                                let text = format!(
+                                    "cannot use {} (type {}) as type bool",
+                                    self.val_text(&other),
+                                    self.val_kind(&other)
+                                );
+                                return Err(self.text_err(Class::Eval, text, cond));
+                            }
                         }
-                    },
+                    }
                     Clause::Let(e) => {
                         let w = self.anon(Conj::new(Src::Expr(e), env));
                         next.push(self.new_env(env, w, Label::NONE));

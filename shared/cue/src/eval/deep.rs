@@ -69,7 +69,8 @@ impl Machine<'_> {
         let mut i = 0;
         while let Some(&(label, w)) = self.v(v).arcs.get(i) {
             i += 1;
-            if label.is_let() || self.v(w).arc != ArcKind::Member {
+            // What a required field would be has to be possible, an optional one may not be.
+            if label.is_let() || self.v(w).arc == ArcKind::Optional {
                 continue;
             }
             if self.v(w).error.is_none() {

@@ -15,36 +15,23 @@ impl Machine<'_> {
         Ok(self.v(v).arcs.iter().filter(|(l, _)| l.is_int()).map(|(_, w)| *w).collect())
     }
 
-    /// `==` on lists: element by element, which must be comparable.
+    /// `==` on lists: all of both has to be known, and the same down to the kinds of numbers.
     pub(crate) fn equal_lists(&mut self, a: Vid, b: Vid) -> Res<bool> {
-        let (x, y) = (self.list_elems(a)?, self.list_elems(b)?);
-        if x.len() != y.len() {
-            return Ok(false);
-        }
-        self.enter()?;
-        let result = self.equal_elems(&x, &y);
-        self.leave();
-        result
-    }
-
-    fn equal_elems(&mut self, x: &[Vid], y: &[Vid]) -> Res<bool> {
-        for (a, b) in x.iter().zip(y) {
-            let mut pair = [Val::Node(*a), Val::Node(*b)];
-            for val in &mut pair {
-                if let Val::Node(w) = val {
-                    let w = *w;
-                    self.settle(w);
-                    let found = self.node_val(w)?;
-                    *val =
-                        self.make_concrete(found, crate::ir::ExprId(u32::MAX), "list element")?;
-                }
+        let mut keys = [String::new(), String::new()];
+        for (key, w) in keys.iter_mut().zip([a, b]) {
+            self.deep_aside(w);
+            if let Some(e) = self.final_error(w) {
+                return Err(e);
             }
-            let [a, b] = pair;
-            if self.equal_vals(&a, &b)? != Some(true) {
-                return Ok(false);
+            let value = self.value_of(w)?;
+            let budget = &mut self.s.budget;
+            let written = crate::std::list::canonical(&value, key, budget)
+                .and_then(|()| budget.bytes(key.len() as u64));
+            if let Err(limit) = written {
+                return Err(self.limit(limit));
             }
         }
-        Ok(true)
+        Ok(keys[0] == keys[1])
     }
 
     /// Whether two alternatives are the same value, closedness included.

@@ -342,6 +342,7 @@ impl Machine<'_> {
                     let id = self.new_close(c.close, c.flags & EMBED != 0);
                     self.add_req(v, Req { id, recursive: false });
                     let flags = c.flags & CYCLE_FLAGS;
+                    self.unify_val(v, Val::Kind(Kind::STRUCT), c);
                     stack.push(Conj { src: Src::Expr(*arg), close: id, flags, ..c });
                 } else {
                     self.push_task(v, TaskKind::Expr, c);
@@ -471,7 +472,7 @@ impl Machine<'_> {
             && !vertex.is_list
             && !vertex.atom.is_atom()
             && !vertex.maybe_any
-            && vertex.kind == Kind::TOP
+            && (vertex.kind == Kind::TOP || vertex.kind == Kind::STRUCT)
         {
             vertex.is_struct = true;
             vertex.kind = Kind::STRUCT;

@@ -6,6 +6,7 @@ use crate::error::Class;
 use crate::ir::ExprId;
 use crate::label::Label;
 use crate::std::Lazy;
+use std::collections::HashMap;
 
 impl Machine<'_> {
     pub(super) fn run_list_lazy(
@@ -28,7 +29,11 @@ impl Machine<'_> {
                     self.settle(w);
                     let val = self.node_val(w)?;
                     let val = self.make_concrete(val, e, "list.Concat")?;
-                    let Val::Node(x) = val else {
+                    let list = match val {
+                        Val::Node(x) => Some(self.deref(x)).filter(|x| self.v(*x).is_list),
+                        _ => None,
+                    };
+                    let Some(x) = list else {
                         return Err(self.arg_error(name, &val, 1, "list", e));
                     };
                     out.extend(self.list_elems(x)?);
@@ -98,6 +103,24 @@ impl Machine<'_> {
                 let class = if open { Class::Incomplete } else { Class::Eval };
                 Err(self.text_err(class, why, e))
             }
+            Lazy::ListUniqueItems => self.unique_items(&elems, validating, e),
+            Lazy::ListContains => {
+                let wanted = vals.get(1).cloned().unwrap_or(Val::Top);
+                let wanted = self.make_concrete(wanted, e, "argument")?;
+                let src = self.new_val(wanted);
+                let wanted = self.anon(Conj::new(src, EnvId::NONE));
+                let key = self.data_key(wanted)?;
+                for w in elems {
+                    let same = match (&key, self.data_key(w)?) {
+                        (Some(wanted), Some(key)) => *wanted == key,
+                        _ => self.equal_nodes(wanted, w),
+                    };
+                    if same {
+                        return Ok(Val::Bool(true));
+                    }
+                }
+                Ok(Val::Bool(false))
+            }
             Lazy::ListMatchN => {
                 let schema = match vals.get(2) {
                     Some(Val::Node(w)) => *w,
@@ -126,6 +149,9 @@ impl Machine<'_> {
                 if self.fits(&Val::Int(n), count)? {
                     return Ok(Val::Bool(true));
                 }
+                if !validating {
+                    return Ok(Val::Bool(false));
+                }
                 self.settle(count);
                 let why = format!(
                     "number of matched elements is {n}: does not satisfy {}",
@@ -137,18 +163,35 @@ impl Machine<'_> {
                 let Some(cmp) = self.node_arg(vals, 1) else {
                     return Err(self.call_error(name, "comparator is not a struct", e));
                 };
-                let sorted = self.merge_sort(elems, cmp)?;
+                let label = self.string_label("less");
+                if self.lookup(cmp, label)?.is_none() {
+                    let why = super::text("field not found: less");
+                    return Err(self.err(Class::Incomplete, why, cmp));
+                }
+                let sorted = match self.merge_sort(elems, cmp) {
+                    Err(err) if self.is_incomplete(err) => {
+                        let why = self.message(err);
+                        return Err(self.call_error(name, &why, e));
+                    }
+                    sorted => sorted?,
+                };
                 self.new_list(&sorted)
             }
             Lazy::ListIsSorted => {
                 let Some(cmp) = self.node_arg(vals, 1) else {
                     return Err(self.call_error(name, "comparator is not a struct", e));
                 };
+                let label = self.string_label("less");
+                if self.lookup(cmp, label)?.is_none() {
+                    return Ok(Val::Bool(true));
+                }
                 for pair in elems.windows(2) {
-                    if let [a, b] = pair
-                        && self.less(cmp, *b, *a)?
-                    {
-                        return Ok(Val::Bool(false));
+                    let [a, b] = pair else { continue };
+                    match self.less(cmp, *b, *a) {
+                        Ok(false) => {}
+                        Err(err) if self.class(err) == Class::Limit => return Err(err),
+                        // What cannot be compared is in no order.
+                        Ok(true) | Err(_) => return Ok(Val::Bool(false)),
                     }
                 }
                 Ok(Val::Bool(true))
@@ -159,6 +202,96 @@ impl Machine<'_> {
             | Lazy::YamlValidate
             | Lazy::YamlValidatePartial => Ok(Val::Bool(true)),
         }
+    }
+
+    /// Text that two elements share if they are the same data; none for what is incomplete.
+    fn data_key(&mut self, w: Vid) -> Res<Option<String>> {
+        self.step()?;
+        self.deep_aside(w);
+        if let Some(err) = self.final_error(w) {
+            return Err(err);
+        }
+        let value = match self.value_of(w) {
+            Ok(value) => value,
+            Err(err) if self.is_incomplete(err) => return Ok(None),
+            Err(err) => return Err(err),
+        };
+        let mut key = String::new();
+        let budget = &mut self.s.budget;
+        let written = crate::std::list::canonical(&value, &mut key, budget)
+            .and_then(|()| budget.bytes(key.len() as u64));
+        match written {
+            Ok(()) => Ok(Some(key)),
+            Err(limit) => Err(self.limit(limit)),
+        }
+    }
+
+    /// Whether nothing more can become of a value: of two equal ones, that they stay equal.
+    fn is_final(&mut self, w: Vid) -> bool {
+        let w = self.chosen(w);
+        if self.enter().is_err() {
+            return false;
+        }
+        let vertex = self.v(w);
+        let closed = if vertex.is_list { vertex.list_closed } else { self.is_closed(w) };
+        let result = match self.v(w).atom.is_atom() {
+            true => true,
+            false => {
+                let arcs = self.v(w).arcs.clone();
+                closed
+                    && arcs.iter().all(|&(label, arc)| {
+                        label.is_let()
+                            || self.v(arc).arc == super::ArcKind::Optional
+                            || self.is_final(arc)
+                    })
+            }
+        };
+        self.leave();
+        result
+    }
+
+    fn unique_items(&mut self, elems: &[Vid], validating: bool, e: ExprId) -> Res<Val> {
+        let mut seen: HashMap<String, usize> = HashMap::new();
+        let mut open: Vec<usize> = Vec::new();
+        let mut equal = None;
+        for (at, &w) in elems.iter().enumerate() {
+            let first = match self.data_key(w)? {
+                Some(key) => seen.insert(key, at),
+                None => {
+                    let mut first = None;
+                    for &other in &open {
+                        self.step()?;
+                        if self.equal_nodes(elems[other], w) {
+                            first = Some(other);
+                            break;
+                        }
+                    }
+                    open.push(at);
+                    first
+                }
+            };
+            let Some(first) = first else { continue };
+            if !validating {
+                return Ok(Val::Bool(false));
+            }
+            // Equal structs that are open may yet come to differ.
+            if self.is_final(w) {
+                equal = Some((first, at, Class::Eval));
+                break;
+            }
+            equal = Some((first, at, Class::Incomplete));
+        }
+        let Some((first, at, class)) = equal else { return Ok(Val::Bool(true)) };
+        let w = self.chosen(elems[at]);
+        let atom = self.v(w).atom.clone();
+        let why = match atom.is_atom() {
+            true => {
+                let shown = self.val_text(&atom);
+                format!("equal value ({shown}) at position {first} and {at}")
+            }
+            false => format!("equal values at position {first} and {at}"),
+        };
+        Err(self.text_err(class, why, e))
     }
 
     fn flatten(&mut self, elems: &[Vid], depth: i64, out: &mut Vec<Vid>) -> Res<()> {
@@ -190,13 +323,13 @@ impl Machine<'_> {
         }
         let label = self.string_label("less");
         let Some(less) = self.lookup(w, label)? else {
-            let e = self.err(Class::Eval, super::text("comparator has no field less"), cmp);
-            return Err(e);
+            return Err(self.err(Class::Incomplete, super::text("field not found: less"), cmp));
         };
         self.settle(less);
         match self.node_val(less)? {
             Val::Bool(b) => Ok(b),
-            _ => Err(self.err(Class::Incomplete, super::text("less is not concrete"), less)),
+            // Neither comes before the other.
+            _ => Ok(false),
         }
     }
 

@@ -303,6 +303,16 @@ impl Machine<'_> {
         if let Some(extra) = &self.v(w).extra
             && !extra.alts.is_empty()
         {
+            if label.is_string()
+                && let Some(atom) = self.default_of(w)
+            {
+                let kind = self.val_kind(&atom);
+                let text = format!(
+                    "invalid operand {} (found {kind}, want list or struct)",
+                    self.val_text(&atom)
+                );
+                return Err(self.err(Class::Eval, Msg::Text(text), w));
+            }
             return Err(self.err(Class::Incomplete, Msg::Unresolved, w));
         }
         Ok(self.arc(w, label))

@@ -405,7 +405,6 @@ pub(crate) struct State {
     /// References behind the conjunct being evaluated.
     pub(crate) cur_refs: RefsId,
     pub(crate) regexps: FxHashMap<EcoString, Arc<vela_gocompat::regexp::Matcher>>,
-    pub(crate) list_arith: bool,
     /// Validators at work: the value they look at must not be validated by them once more.
     pub(crate) validating: Vec<(ExprId, Val)>,
     /// Bytes exported so far.
@@ -436,7 +435,6 @@ impl State {
             ordered: false,
             cur_refs: RefsId::NONE,
             regexps: FxHashMap::default(),
-            list_arith: true,
             validating: Vec::new(),
             output: 0,
         };

@@ -2,15 +2,13 @@
 //!
 //! What hands elements through unevaluated is implemented by the evaluator ([`Lazy`]).
 
-use std::collections::HashMap;
-
 use super::args::{
     Out, constant, decimal, decimals, fail, func, lazy, list, number, string_list, strings,
 };
 use super::{BuiltinError, Lazy, Member, Param};
 use crate::decimal::Decimal;
 use crate::kind::Kind;
-use crate::limits::Budget;
+use crate::limits::{Budget, LimitError};
 use crate::value::Value;
 
 const L: Param = Param::LIST;
@@ -28,8 +26,8 @@ pub(super) static PACKAGE: &[Member] = &[
     lazy("Reverse", &[L], Kind::LIST, Lazy::ListReverse),
     lazy("MinItems", &[L, I], Kind::BOOL, Lazy::ListMinItems),
     lazy("MaxItems", &[L, I], Kind::BOOL, Lazy::ListMaxItems),
-    func("UniqueItems", &[L], Kind::BOOL, unique_items),
-    func("Contains", &[L, A], Kind::BOOL, contains),
+    lazy("UniqueItems", &[L], Kind::BOOL, Lazy::ListUniqueItems),
+    lazy("Contains", &[L, A], Kind::BOOL, Lazy::ListContains),
     lazy("MatchN", &[L, A, A], Kind::BOOL, Lazy::ListMatchN),
     func("Avg", &[Param::NUMBERS], Kind::NUMBER, avg),
     func("Max", &[Param::NUMBERS], Kind::NUMBER, |a, b| {
@@ -128,19 +126,6 @@ fn range(args: &[Value], budget: &mut Budget) -> Out {
     Ok(Value::List(elements))
 }
 
-fn contains(args: &[Value], budget: &mut Budget) -> Out {
-    let Some(wanted) = args.get(1) else {
-        return fail("missing value");
-    };
-    for element in list(args, 0)? {
-        budget.steps(1)?;
-        if equal(element, wanted) {
-            return Ok(true.into());
-        }
-    }
-    Ok(false.into())
-}
-
 /// CUE's `==` on data: numbers by value, fields in any order.
 pub(super) fn equal(a: &Value, b: &Value) -> bool {
     match (a, b) {
@@ -156,29 +141,22 @@ pub(super) fn equal(a: &Value, b: &Value) -> bool {
     }
 }
 
-fn unique_items(args: &[Value], budget: &mut Budget) -> Out {
-    let mut seen: HashMap<String, usize> = HashMap::new();
-    for (at, element) in list(args, 0)?.iter().enumerate() {
-        let mut key = String::new();
-        canonical(element, &mut key, budget)?;
-        budget.bytes(key.len() as u64)?;
-        if let Some(first) = seen.insert(key, at) {
-            return Err(BuiltinError::Invalid(format!(
-                "equal values at position {first} and {at}"
-            )));
-        }
-    }
-    Ok(true.into())
-}
-
-/// Text that is the same for equal values.
-fn canonical(value: &Value, out: &mut String, budget: &mut Budget) -> Result<(), BuiltinError> {
+/// Text that is the same for equal values and for no others.
+pub(crate) fn canonical(
+    value: &Value,
+    out: &mut String,
+    budget: &mut Budget,
+) -> Result<(), LimitError> {
     budget.steps(1)?;
     match value {
         Value::String(s) => super::json::write_string(s, out),
         Value::Number(n) => match n.as_i64() {
-            Some(i) => out.push_str(&i.to_string()),
-            None => out.push_str(&canonical_number(&n.to_decimal())),
+            // `1` and `1.0` are different values.
+            Some(i) if n.is_int() => out.push_str(&i.to_string()),
+            _ => {
+                out.push(if n.is_int() { 'i' } else { 'f' });
+                out.push_str(&n.to_decimal().reduced().to_string());
+            }
         },
         Value::List(l) => {
             out.push('[');
@@ -207,12 +185,4 @@ fn canonical(value: &Value, out: &mut String, budget: &mut Budget) -> Result<(),
         other => out.push_str(&other.to_json_text()),
     }
     Ok(())
-}
-
-/// `1.0` and `1` are equal, so they have one text.
-fn canonical_number(n: &Decimal) -> String {
-    match n.to_i64() {
-        Some(i) => i.to_string(),
-        None => n.reduced().to_string(),
-    }
 }

@@ -23,7 +23,7 @@ mod csv;
 mod hex;
 mod html;
 pub(crate) mod json;
-mod list;
+pub(crate) mod list;
 mod math;
 mod net;
 mod path;
@@ -148,6 +148,10 @@ pub enum Lazy {
     ListMinItems,
     /// `list.MaxItems`.
     ListMaxItems,
+    /// `list.UniqueItems`: elements may be incomplete.
+    ListUniqueItems,
+    /// `list.Contains`: elements may be incomplete.
+    ListContains,
     /// `list.MatchN`: the value is a schema.
     ListMatchN,
     /// `struct.MinFields`: counts fields of a struct that may be incomplete.

@@ -43,7 +43,32 @@ pub(super) static PACKAGE: &[Member] = &[
     }),
     func("QuoteToGraphic", &[S], Kind::STRING, |a, b| {
         counted(a, b)?;
-        string(go::quote(text(a, 0)?), b)
+        let mut out = String::from("\"");
+        for part in text(a, 0)?.split_inclusive(is_graphic_space) {
+            let space = part.chars().next_back().filter(|c| is_graphic_space(*c));
+            let plain = part.trim_end_matches(is_graphic_space);
+            let quoted = go::quote(plain);
+            out.push_str(quoted.get(1..quoted.len() - 1).unwrap_or_default());
+            out.extend(space);
+        }
+        out.push('"');
+        string(out, b)
+    }),
+    func("QuoteRune", &[I], Kind::STRING, |a, _| Ok(go::quote_char(rune(a)?).into())),
+    func("QuoteRuneToASCII", &[I], Kind::STRING, |a, _| {
+        Ok(go::quote_char_to_ascii(rune(a)?).into())
+    }),
+    func("QuoteRuneToGraphic", &[I], Kind::STRING, |a, _| {
+        let rune = rune(a)?;
+        Ok(match is_graphic_space(rune) {
+            true => format!("'{rune}'"),
+            false => go::quote_char(rune),
+        }
+        .into())
+    }),
+    func("IsPrint", &[I], Kind::BOOL, |a, _| Ok(character(a)?.is_some_and(go::is_print).into())),
+    func("IsGraphic", &[I], Kind::BOOL, |a, _| {
+        Ok(character(a)?.is_some_and(|c| go::is_print(c) || is_graphic_space(c)).into())
     }),
     func("CanBackquote", &[Param::BYTES], Kind::BOOL, |a, _| {
         let all = bytes(a, 0)?;
@@ -55,6 +80,25 @@ pub(super) static PACKAGE: &[Member] = &[
 
 const fn constant_int_size() -> Member {
     super::args::constant("IntSize", "64")
+}
+
+/// A number as a character, if it is one.
+fn character(args: &[Value]) -> Result<Option<char>, BuiltinError> {
+    let n = int_of(args, 0, "rune", i64::from(i32::MIN), i64::from(i32::MAX))?;
+    Ok(u32::try_from(n).ok().and_then(char::from_u32))
+}
+
+/// As [`character`], with Go's replacement for what is none.
+fn rune(args: &[Value]) -> Result<char, BuiltinError> {
+    Ok(character(args)?.unwrap_or(char::REPLACEMENT_CHARACTER))
+}
+
+/// Spaces that are graphic although they are not printable.
+fn is_graphic_space(c: char) -> bool {
+    matches!(
+        c,
+        '\u{a0}' | '\u{1680}' | '\u{2000}'..='\u{200a}' | '\u{202f}' | '\u{205f}' | '\u{3000}'
+    )
 }
 
 fn counted(args: &[Value], budget: &mut Budget) -> Result<(), BuiltinError> {

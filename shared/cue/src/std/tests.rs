@@ -183,18 +183,8 @@ fn list() {
                 "1e40, 1.00000000000000000000000000000000000002e40, 1",
                 "! step is too small for the range",
             ),
-            ("Contains", "[1,2,3], 2.0", "true"),
-            ("Contains", r#"[{"a":1,"b":2}], {"b":2,"a":1}"#, "true"),
-            ("Contains", "[1], 4", "false"),
             ("SortStrings", r#"["b","a","C"]"#, r#"["C","a","b"]"#),
             ("IsSortedStrings", r#"["a","b"]"#, "true"),
-            ("UniqueItems", r#"[1,"1",[1],{"a":1}]"#, "true"),
-            (
-                "UniqueItems",
-                r#"[{"b":1,"a":0},{"a":0,"b":1}]"#,
-                "! equal values at position 0 and 1",
-            ),
-            ("UniqueItems", "[1,2,1.0]", "! equal values at position 0 and 2"),
         ],
     );
 }
@@ -579,11 +569,9 @@ fn uuids() {
             ),
             ("Version", r#""052ef62d-7223-58b6-a551-c1deee46d401""#, "5"),
             ("Variant", r#""052ef62d-7223-58b6-a551-c1deee46d401""#, "1"),
-            (
-                "Valid",
-                r#""052EF62D-7223-58b6-a551-c1deee46d401""#,
-                "! invalid UUID \"052EF62D-7223-58b6-a551-c1deee46d401\"",
-            ),
+            ("Valid", r#""052EF62D-7223-58b6-a551-c1deee46d401""#, "true"),
+            ("Valid", r#""{052ef62d-7223-58b6-a551-c1deee46d401}""#, "true"),
+            ("Valid", r#""x""#, "! invalid UUID \"x\""),
             (
                 "ToInt",
                 r#""052ef62d-7223-58b6-a551-c1deee46d401""#,

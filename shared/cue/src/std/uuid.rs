@@ -67,11 +67,10 @@ pub(super) static PACKAGE: &[Member] = &[
 
 fn valid(args: &[Value], _: &mut Budget) -> Out {
     let id = text(args, 0)?;
-    let lower = id.bytes().all(|b| matches!(b, b'0'..=b'9' | b'a'..=b'f' | b'-'));
-    if id.len() == 36 && lower && parse(id).is_ok() {
-        return Ok(true.into());
+    match parse(id) {
+        Ok(_) => Ok(true.into()),
+        Err(_) => fail(format!("invalid UUID {}", vela_gocompat::strconv::quote(id))),
     }
-    fail(format!("invalid UUID {}", vela_gocompat::strconv::quote(id)))
 }
 
 /// The four forms: plain, URN, in braces, without hyphens.

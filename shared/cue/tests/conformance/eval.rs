@@ -23,12 +23,19 @@ pub(crate) fn evaluate(
     expression: Option<&str>,
     inputs: &[(&str, &Value)],
 ) -> Result<(Evaluation, Node), Errors> {
-    evaluate_with(&Packages::std(), files, expression, inputs)
+    evaluate_with(&reference(), files, expression, inputs)
+}
+
+/// The language of the reference: without what we kept for old templates.
+fn reference() -> Packages {
+    let mut packages = Packages::std();
+    packages.without_list_arithmetic();
+    packages
 }
 
 /// The packages of a record's own module: an evaluator without modules gets them registered.
 pub(crate) fn packages(record: &Record<'_>) -> Packages {
-    let mut packages = Packages::std();
+    let mut packages = reference();
     let Some(module) = record.file("cue.mod/module.cue").and_then(|text| {
         let name = text.lines().find_map(|line| line.strip_prefix("module:"))?;
         Some(name.trim().trim_matches('"').to_owned())
@@ -222,7 +229,7 @@ pub(crate) fn status(record: &Record<'_>) -> Json {
     let text = format!("{text}\ncontext: _\nparameter: _\n");
     let path = record.json.str("expr").unwrap_or_default();
     // A path, not an expression: the field may come from a comprehension.
-    let outcome = evaluate(&[("template.cue", &text)], None, &inputs);
+    let outcome = evaluate_with(&Packages::std(), &[("template.cue", &text)], None, &inputs);
     exported(outcome.and_then(|(mut evaluation, root)| match evaluation.lookup(root, path) {
         Some(node) => evaluation.export(node),
         None => Err(one_error(Class::Incomplete, format!("{path} not found"))),
