@@ -39,7 +39,7 @@ pub async fn refresh(session: &Session<'_>, run: &Run<'_>, app_status: &mut AppS
         // The copies of a replicated component share an entry: the worst counts.
         let mut worst: Option<ComponentStatus> = None;
         for (component, place) in all {
-            match workflow::look(session, run, &component, &place).await {
+            match workflow::components::look(session, run, &component, &place).await {
                 Ok(new) if worst.as_ref().is_none_or(|worst| worst.healthy) => worst = Some(new),
                 Ok(_) => {}
                 Err(error) => debug!(error, component = component.name, "health not evaluated"),

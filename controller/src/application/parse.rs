@@ -99,6 +99,23 @@ pub struct Source<'a> {
 }
 
 impl Source<'_> {
+    fn component(&self, type_name: &str) -> Option<Arc<ComponentDefinition>> {
+        self.find(type_name).or_else(|| self.stored(type_name, |r| &r.spec.component_definitions))
+    }
+
+    fn workload(&self, type_name: &str) -> Option<Arc<WorkloadDefinition>> {
+        self.find(type_name).or_else(|| self.stored(type_name, |r| &r.spec.workload_definitions))
+    }
+
+    fn trait_(&self, type_name: &str) -> Option<Arc<TraitDefinition>> {
+        self.find(type_name).or_else(|| self.stored(type_name, |r| &r.spec.trait_definitions))
+    }
+
+    fn step(&self, type_name: &str) -> Option<Arc<WorkflowStepDefinition>> {
+        self.find(type_name)
+            .or_else(|| self.stored(type_name, |r| &r.spec.workflow_step_definitions))
+    }
+
     /// The definition of a policy.
     #[must_use]
     pub fn policy(&self, type_name: &str) -> Option<Arc<PolicyDefinition>> {
@@ -147,28 +164,18 @@ pub fn collect(
             return Err(ParseError(messages::duplicated_component(name)));
         }
         let ty = component.type_.as_str();
-        if let Some(found) = source
-            .find::<ComponentDefinition>(ty)
-            .or_else(|| source.stored(ty, |r| &r.spec.component_definitions))
-        {
+        if let Some(found) = source.component(ty) {
             used.components.insert(ty.to_owned(), found);
-        } else if let Some(found) = source
-            .find::<WorkloadDefinition>(ty)
-            .or_else(|| source.stored(ty, |r| &r.spec.workload_definitions))
-        {
+        } else if let Some(found) = source.workload(ty) {
             used.workloads.insert(ty.to_owned(), found);
         } else {
             let text = source.definitions.missing::<ComponentDefinition>(source.namespace, ty);
             return Err(missing(text, name));
         }
         for ty in component.traits.iter().map(|t| t.type_.as_str()) {
-            let found = source
-                .find::<TraitDefinition>(ty)
-                .or_else(|| source.stored(ty, |r| &r.spec.trait_definitions))
-                .ok_or_else(|| {
-                    let defs = source.definitions;
-                    missing(defs.missing::<TraitDefinition>(source.namespace, ty), name)
-                })?;
+            let found = source.trait_(ty).ok_or_else(|| {
+                missing(source.definitions.missing::<TraitDefinition>(source.namespace, ty), name)
+            })?;
             used.traits.insert(ty.to_owned(), found);
         }
     }
@@ -186,11 +193,7 @@ pub fn collect(
     for step in steps.iter().flat_map(|step| std::iter::once(step).chain(&step.sub_steps)) {
         let ty = step.type_.as_str();
         // A step of an unknown kind fails when it runs, with the name of the kind.
-        if let Some(found) = source
-            .find::<WorkflowStepDefinition>(ty)
-            .or_else(|| source.stored(ty, |r| &r.spec.workflow_step_definitions))
-            .filter(|_| !BUILT_IN_STEPS.contains(&ty))
-        {
+        if let Some(found) = source.step(ty).filter(|_| !BUILT_IN_STEPS.contains(&ty)) {
             used.steps.insert(ty.to_owned(), found);
         }
     }
@@ -205,18 +208,13 @@ fn collect_overrides(app: &Application, source: Source<'_>, used: &mut Used) {
         let components = value.get("components").and_then(Value::as_array);
         for component in components.into_iter().flatten() {
             if let Some(ty) = text(component).filter(|ty| !used.components.contains_key(ty))
-                && let Some(found) = source
-                    .find::<ComponentDefinition>(&ty)
-                    .or_else(|| source.stored(&ty, |r| &r.spec.component_definitions))
+                && let Some(found) = source.component(&ty)
             {
                 used.components.insert(ty, found);
             }
             let traits = component.get("traits").and_then(Value::as_array);
             for ty in traits.into_iter().flatten().filter_map(text) {
-                if let Some(found) = source
-                    .find::<TraitDefinition>(&ty)
-                    .or_else(|| source.stored(&ty, |r| &r.spec.trait_definitions))
-                {
+                if let Some(found) = source.trait_(&ty) {
                     used.traits.insert(ty, found);
                 }
             }

@@ -9,7 +9,7 @@ use serde::Deserialize;
 use serde_json::{Map, Value, json};
 use vela_api::{Application, ApplicationComponent, ApplicationRevision, RawExtension};
 use vela_apply::object::{LOCAL_CLUSTER, api_version, kind, name, namespace, set_type, str_at};
-use vela_cluster::{IoError, Resource, Target};
+use vela_cluster::{IoError, Resource, Target, request};
 
 use crate::context::Context;
 use crate::messages;
@@ -220,10 +220,9 @@ async fn read(
         let object = io.get(&target, &session.identity).await.map_err(said)?;
         return Ok(vec![cleaned(object)]);
     }
-    let pairs: Vec<String> =
-        wanted.labels.iter().map(|(key, value)| format!("{key}={value}")).collect();
+    let selector = request::matching(wanted.labels);
     let list = io
-        .list(version, kind, wanted.namespace, &pairs.join(","), &session.identity)
+        .list(version, kind, wanted.namespace, &selector, &session.identity)
         .await
         .map_err(said)?;
     let items = list.get("items").and_then(Value::as_array).cloned().unwrap_or_default();

@@ -7,6 +7,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use vela_api::application::{Application, ApplicationSpec};
+use vela_api::definition::DefinitionStatus;
 use vela_api::revision::ApplicationRevisionSpec;
 use vela_api::{
     ApplicationRevision, ComponentDefinition, ObjectMeta, OwnerReference, Policy, PolicyDefinition,
@@ -26,6 +27,19 @@ pub enum Choice {
     New,
 }
 
+/// A definition as a revision embeds it. Items of a list, from which caches are filled, do not say what they are.
+macro_rules! embedded {
+    ($kind:ident, $definition:expr) => {
+        $kind {
+            api_version: vela_api::V1BETA1.to_owned(),
+            kind: stringify!($kind).to_owned(),
+            metadata: described(&$definition.metadata),
+            status: DefinitionStatus::default(),
+            ..$kind::clone($definition)
+        }
+    };
+}
+
 /// The content a revision of this Application would have now.
 #[must_use]
 pub fn snapshot(
@@ -36,57 +50,24 @@ pub fn snapshot(
 ) -> ApplicationRevisionSpec {
     ApplicationRevisionSpec {
         application: embedded(app),
-        component_definitions: by_name(&used.components, |d: &ComponentDefinition| {
-            let mut d = d.clone();
-            d.status = vela_api::definition::DefinitionStatus::default();
-            strip(&mut d.metadata);
-            typed(&mut d.api_version, &mut d.kind, "ComponentDefinition");
-            d
-        }),
-        workload_definitions: by_name(&used.workloads, |d: &WorkloadDefinition| {
-            let mut d = d.clone();
-            d.status = vela_api::definition::DefinitionStatus::default();
-            strip(&mut d.metadata);
-            typed(&mut d.api_version, &mut d.kind, "WorkloadDefinition");
-            d
-        }),
-        trait_definitions: by_name(&used.traits, |d: &TraitDefinition| {
-            let mut d = d.clone();
-            d.status = vela_api::definition::DefinitionStatus::default();
-            strip(&mut d.metadata);
-            typed(&mut d.api_version, &mut d.kind, "TraitDefinition");
-            d
-        }),
-        policy_definitions: by_name(&used.policies, |d: &PolicyDefinition| {
-            let mut d = d.clone();
-            d.status = vela_api::definition::DefinitionStatus::default();
-            strip(&mut d.metadata);
-            typed(&mut d.api_version, &mut d.kind, "PolicyDefinition");
-            d
-        }),
-        workflow_step_definitions: by_name(&used.steps, |d: &WorkflowStepDefinition| {
-            let mut d = d.clone();
-            d.status = vela_api::definition::DefinitionStatus::default();
-            strip(&mut d.metadata);
-            typed(&mut d.api_version, &mut d.kind, "WorkflowStepDefinition");
-            d
-        }),
+        component_definitions: by_name(&used.components, |d| embedded!(ComponentDefinition, d)),
+        workload_definitions: by_name(&used.workloads, |d| embedded!(WorkloadDefinition, d)),
+        trait_definitions: by_name(&used.traits, |d| embedded!(TraitDefinition, d)),
+        policy_definitions: by_name(&used.policies, |d| embedded!(PolicyDefinition, d)),
+        workflow_step_definitions: by_name(&used.steps, |d| embedded!(WorkflowStepDefinition, d)),
         policies,
         workflow,
         ..ApplicationRevisionSpec::default()
     }
 }
 
-fn typed(api_version: &mut String, kind: &mut String, name: &str) {
-    vela_api::V1BETA1.clone_into(api_version);
-    name.clone_into(kind);
-}
-
-fn strip(metadata: &mut ObjectMeta) {
-    metadata.managed_fields = None;
+/// A definition's metadata as a revision embeds it: without what the server and kubectl noted.
+fn described(metadata: &ObjectMeta) -> ObjectMeta {
+    let mut metadata = ObjectMeta { managed_fields: None, ..metadata.clone() };
     if let Some(annotations) = &mut metadata.annotations {
         annotations.remove(names::annotation::KUBECTL_LAST_APPLIED);
     }
+    metadata
 }
 
 /// Keyed by plain name, further versions of the same definition by the whole type name.

@@ -3,7 +3,7 @@
 //! Objects are JSON values on both sides; identities other than our own go as impersonation headers;
 //! a process that lost the lease writes nothing.
 
-use std::fmt::Write as _;
+use std::fmt::{Display, Write as _};
 use std::future::Future;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock};
@@ -380,6 +380,12 @@ impl Io {
             other => other.map(Removal::of),
         }
     }
+}
+
+/// The label selector that all of these labels match.
+pub fn matching<K: Display, V: Display>(labels: impl IntoIterator<Item = (K, V)>) -> String {
+    let pairs = labels.into_iter().map(|(key, value)| format!("{key}={value}"));
+    pairs.collect::<Vec<_>>().join(",")
 }
 
 const EVENT: &str = "Event";

@@ -4,6 +4,7 @@
 //! ([`vela_workflow`]) decides what runs and what follows; here a step of type `apply-component` becomes a dispatch.
 
 mod calls;
+pub mod components;
 mod debug;
 pub mod placement;
 pub mod shared;
@@ -11,10 +12,9 @@ mod steps;
 pub mod store;
 mod why;
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::time::Instant;
 
-use futures::{FutureExt, StreamExt, stream};
 use jiff::Timestamp;
 use serde_json::{Map, Value, json};
 use vela_api::Policy;
@@ -23,7 +23,6 @@ use vela_api::names::{annotation, creator};
 use vela_api::status::ComponentStatus;
 use vela_api::{Application, ClusterObjectReference};
 use vela_apply::object::{api_version, kind, name, namespace};
-use vela_render::Stage;
 use vela_workflow::generate::BUILTIN_APPLY_COMPONENT;
 use vela_workflow::{
     Attempt, Facts, Options, Outcome, Pass, Progress, Reason, Status, Verdict, Workflow, data,
@@ -31,10 +30,11 @@ use vela_workflow::{
 
 use crate::messages;
 
-use super::component::{self, Frame, Object, Place, Rendered};
+use super::component::{self, Frame, Place};
 use super::dispatch::Session;
-use super::parse::{self, Used};
+use super::parse::Used;
 use calls::Seen;
+use components::Done;
 use steps::Given;
 use store::Store;
 
@@ -191,7 +191,7 @@ async fn apply_component(
         Ok(found) => found,
         Err(text) => return Outcome::of(Verdict::Error, text),
     };
-    match apply(session, run, &component, &place).await {
+    match components::apply(session, run, &component, &place).await {
         Err(text) => Outcome::of(Verdict::Error, text),
         Ok(done) => {
             note(&done, &place, seen);
@@ -262,247 +262,6 @@ fn note(done: &Done, place: &Place, seen: &mut Seen) {
         seen.note(reference(&object.manifest, &place.cluster));
     }
     seen.services.push(done.status.clone());
-}
-
-/// A component after an attempt to bring it to the cluster.
-#[derive(Debug)]
-pub struct Done {
-    /// Its objects.
-    pub rendered: Rendered,
-    /// Its health.
-    pub status: ComponentStatus,
-    /// It is healthy, traits of the last stage aside: those hold no step up.
-    pub ready: bool,
-}
-
-/// Renders, dispatches stage by stage and looks at the health of one component.
-///
-/// # Errors
-/// In words, for the step.
-pub async fn apply(
-    session: &mut Session<'_>,
-    run: &Run<'_>,
-    component: &ApplicationComponent,
-    place: &Place,
-) -> Result<Done, String> {
-    let ctx = session.ctx;
-    let _time = ctx.metrics.component();
-    let part = parse::part(component, run.used).map_err(|error| error.to_string())?;
-    let live = live_workload(session, &component.name).await;
-    let mut rendered = component::render(ctx, run.frame, &part, place, live, false).await?;
-    for stage in [Stage::PreDispatch, Stage::DefaultDispatch] {
-        let staged = ctx.settings.gates.multi_stage_component_apply;
-        if !staged && stage == Stage::PreDispatch {
-            continue;
-        }
-        let in_stage = |object: &&mut Object| !staged || object.stage == stage;
-        let mut manifests: Vec<Value> = rendered
-            .objects
-            .iter_mut()
-            .filter(in_stage)
-            .map(|object| object.manifest.clone())
-            .collect();
-        if manifests.is_empty() {
-            continue;
-        }
-        session.dispatch(&mut manifests, &place.cluster).await?;
-        let mut manifests = manifests.into_iter();
-        for object in rendered.objects.iter_mut().filter(|o| !staged || o.stage == stage) {
-            if let Some(manifest) = manifests.next() {
-                object.manifest = manifest;
-            }
-        }
-        if staged && stage == Stage::PreDispatch {
-            let only = Rendered {
-                objects: rendered.objects.iter().filter(|o| o.stage == stage).cloned().collect(),
-                without_workload: true,
-                pending: later_traits(&part, stage),
-            };
-            let mut status = component::health(session, run.frame, &part, &only, place).await?;
-            if !super::status::is_healthy(std::slice::from_ref(&status)) {
-                status.healthy = false;
-                status.workload_healthy = false;
-                if status.message.is_empty() {
-                    messages::WAITING_FOR_PREVIOUS_STAGE.clone_into(&mut status.message);
-                }
-                return Ok(Done { rendered: only, status, ready: false });
-            }
-        }
-    }
-    let status = component::health(session, run.frame, &part, &rendered, place).await?;
-    with_late_traits(session, run, &part, place, rendered, status).await
-}
-
-/// Renders and dispatches several components, so many at once, and looks at their health. What becomes of one does not
-/// concern the others.
-pub async fn apply_together(
-    session: &mut Session<'_>,
-    run: &Run<'_>,
-    items: &[(ApplicationComponent, Place)],
-    width: usize,
-) -> Vec<Result<Done, String>> {
-    let staged = session.ctx.settings.gates.multi_stage_component_apply;
-    let mut rendered = each(session, run, items, width).await;
-    let in_stages = |rendered: &Rendered| {
-        staged && rendered.objects.iter().any(|object| object.stage == Stage::PreDispatch)
-    };
-    let mut done: Vec<Option<Result<Done, String>>> = Vec::with_capacity(items.len());
-    for ((component, place), rendered) in items.iter().zip(&mut rendered) {
-        done.push(match rendered {
-            Err(text) => Some(Err(std::mem::take(text))),
-            // what has a stage before the others takes its time alone
-            Ok((_, rendered)) if in_stages(rendered) => {
-                Some(apply(session, run, component, place).await)
-            }
-            Ok(_) => None,
-        });
-    }
-    let clusters: BTreeSet<&str> = items.iter().map(|(_, place)| place.cluster.as_str()).collect();
-    for cluster in clusters {
-        let of_cluster: Vec<usize> = (0..items.len())
-            .filter(|index| {
-                done.get(*index).is_some_and(Option::is_none)
-                    && items.get(*index).is_some_and(|(_, place)| place.cluster == cluster)
-            })
-            .collect();
-        let mut groups: Vec<Vec<Value>> = of_cluster
-            .iter()
-            .filter_map(|index| rendered.get(*index)?.as_ref().ok())
-            .map(|(_, rendered)| rendered.objects.iter().map(|o| o.manifest.clone()).collect())
-            .collect();
-        let dispatched = session.dispatch_together(&mut groups, cluster, width).await;
-        for ((index, manifests), dispatched) in of_cluster.iter().zip(groups).zip(dispatched) {
-            if let Err(text) = dispatched {
-                if let Some(done) = done.get_mut(*index) {
-                    *done = Some(Err(text));
-                }
-            } else if let Some(Ok((_, rendered))) = rendered.get_mut(*index) {
-                for (object, manifest) in rendered.objects.iter_mut().zip(manifests) {
-                    object.manifest = manifest;
-                }
-            }
-        }
-    }
-    let mut statuses = {
-        let session = &*session;
-        let mut looks = Vec::new();
-        for (index, ((_, place), rendered)) in items.iter().zip(&rendered).enumerate() {
-            let Ok((part, rendered)) = rendered else { continue };
-            if done.get(index).is_some_and(Option::is_none) {
-                let look = component::health(session, run.frame, part, rendered, place);
-                looks.push(look.map(move |status| (index, status)).boxed());
-            }
-        }
-        let looks = stream::iter(looks).buffered(width.max(1));
-        looks.collect::<BTreeMap<usize, Result<ComponentStatus, String>>>().await
-    };
-    let mut out = Vec::with_capacity(items.len());
-    for (index, (((_, place), rendered), done)) in items.iter().zip(rendered).zip(done).enumerate()
-    {
-        out.push(match (done, rendered, statuses.remove(&index)) {
-            (Some(done), _, _) => done,
-            (None, Ok((part, rendered)), Some(Ok(status))) => {
-                with_late_traits(session, run, &part, place, rendered, status).await
-            }
-            (None, Err(text), _) | (None, _, Some(Err(text))) => Err(text),
-            (None, Ok(_), None) => Err(String::new()),
-        });
-    }
-    out
-}
-
-/// Renders components, several at once.
-async fn each(
-    session: &Session<'_>,
-    run: &Run<'_>,
-    items: &[(ApplicationComponent, Place)],
-    width: usize,
-) -> Vec<Result<(parse::Part, Rendered), String>> {
-    let mut renders = Vec::with_capacity(items.len());
-    for (component, place) in items {
-        let render = async move {
-            let part = parse::part(component, run.used).map_err(|error| error.to_string())?;
-            let live = live_workload(session, &component.name).await;
-            let rendered =
-                component::render(session.ctx, run.frame, &part, place, live, false).await?;
-            Ok((part, rendered))
-        };
-        renders.push(render.boxed());
-    }
-    stream::iter(renders).buffered(width.max(1)).collect().await
-}
-
-/// The traits that wait for a healthy workload, once it is.
-async fn with_late_traits(
-    session: &mut Session<'_>,
-    run: &Run<'_>,
-    part: &parse::Part,
-    place: &Place,
-    mut rendered: Rendered,
-    mut status: ComponentStatus,
-) -> Result<Done, String> {
-    let ctx = session.ctx;
-    let ready = super::status::is_healthy(std::slice::from_ref(&status));
-    if status.workload_healthy && !rendered.pending.is_empty() {
-        let live = live_workload(session, &part.component.name).await;
-        rendered = component::render(ctx, run.frame, part, place, live, true).await?;
-        let mut late: Vec<Value> = rendered
-            .objects
-            .iter()
-            .filter(|object| object.stage == Stage::PostDispatch)
-            .map(|object| object.manifest.clone())
-            .collect();
-        session.dispatch(&mut late, &place.cluster).await?;
-        let mut late = late.into_iter();
-        for object in rendered.objects.iter_mut().filter(|o| o.stage == Stage::PostDispatch) {
-            if let Some(manifest) = late.next() {
-                object.manifest = manifest;
-            }
-        }
-        status = component::health(session, run.frame, part, &rendered, place).await?;
-    }
-    Ok(Done { rendered, status, ready })
-}
-
-/// Traits of later stages than `stage`.
-fn later_traits(part: &parse::Part, stage: Stage) -> Vec<usize> {
-    part.traits
-        .iter()
-        .enumerate()
-        .filter(|(_, definition)| definition.stage > stage)
-        .map(|(index, _)| index)
-        .collect()
-}
-
-/// The health of a component whose objects are in the cluster, without touching anything. PostDispatch traits count once
-/// they were dispatched.
-///
-/// # Errors
-/// In words.
-pub async fn look(
-    session: &Session<'_>,
-    run: &Run<'_>,
-    component: &ApplicationComponent,
-    place: &Place,
-) -> Result<ComponentStatus, String> {
-    let part = parse::part(component, run.used).map_err(|error| error.to_string())?;
-    let live = live_workload(session, &component.name).await;
-    let healthy = live.is_some();
-    let rendered = component::render(session.ctx, run.frame, &part, place, live, healthy).await?;
-    component::health(session, run.frame, &part, &rendered, place).await
-}
-
-/// The workload of a component as it is in the cluster: the one that is recorded for it.
-async fn live_workload(session: &Session<'_>, component: &str) -> Option<Value> {
-    let current = session.trackers.current(session.run());
-    let record = session
-        .trackers
-        .desired(&current)
-        .into_iter()
-        .find(|record| record.component == component && record.trait_.is_empty())?;
-    let key = vela_apply::tracker::key_of(&record);
-    let live = session.ctx.live.get(&record.api_version, &key).await.ok().flatten()?;
-    Some(live.value())
 }
 
 /// How the status names an object that a step applied.

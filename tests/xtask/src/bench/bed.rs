@@ -12,7 +12,8 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail};
 use futures::stream::{self, StreamExt, TryStreamExt};
-use kube::api::{Api, DynamicObject, ListParams, PostParams};
+use k8s_openapi::api::apps::v1::Deployment;
+use kube::api::{Api, DeleteParams, DynamicObject, ListParams, PostParams};
 use kube::core::{ApiResource, GroupVersionKind};
 use kube::runtime::watcher::Event;
 use kube::runtime::{WatchStreamExt, watcher};
@@ -22,6 +23,7 @@ use vela_tests::audit::{self, Entry};
 use vela_tests::cluster::Cluster;
 use vela_tests::deploy::{Binaries, Deployed, Options, Profile, apply};
 use vela_tests::proc::{Usage, usage};
+use vela_tests::progress::Step;
 
 /// How many requests of the load are under way at a time.
 const AT_ONCE: usize = 32;
@@ -245,6 +247,43 @@ impl Bed {
             from = to;
         }
         Ok(Spent { time, ..self.since(mark)? })
+    }
+
+    /// Makes so many Applications and waits until all run.
+    pub(crate) async fn create_all(
+        &self,
+        count: usize,
+        application: fn(usize) -> Value,
+        limit: Duration,
+    ) -> Result<Spent> {
+        let step = Step::start(format!("{count} Applications"));
+        let mark = self.mark()?;
+        self.create((0..count).map(application)).await?;
+        self.until("running", count, limit).await?;
+        let created = self.settled(&mark).await?;
+        step.done();
+        Ok(created)
+    }
+
+    /// Deletes all Applications of some namespaces and waits until they are gone. Also returns how many Deployments are left
+    /// over.
+    pub(crate) async fn delete_all(
+        &self,
+        namespaces: impl Iterator<Item = String>,
+        limit: Duration,
+    ) -> Result<(Spent, usize)> {
+        let step = Step::start("deletion");
+        let mark = self.mark()?;
+        for namespace in namespaces {
+            let all = self.within(&namespace, "Application");
+            all.delete_collection(&DeleteParams::default(), &ListParams::default()).await?;
+        }
+        self.until_gone(limit).await?;
+        let deleted = self.settled(&mark).await?;
+        let deployments: Api<Deployment> = Api::all(self.client.clone());
+        let left = deployments.list(&ListParams::default()).await?.items.len();
+        step.done();
+        Ok((deleted, left))
     }
 }
 

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::Result;
 use k8s_openapi::api::apps::v1::Deployment;
-use kube::api::{Api, DeleteParams, ListParams, Patch, PatchParams};
+use kube::api::{Api, Patch, PatchParams};
 use serde_json::{Value, json};
 use vela_tests::progress::Step;
 
@@ -50,12 +50,7 @@ async fn measure(args: &Args, bed: &Bed) -> Result<()> {
     }
     // The revisions and schemas of definitions are not the Applications'.
     bed.settled(&bed.mark()?).await?;
-    let step = Step::start(format!("{} Applications", args.n));
-    let mark = bed.mark()?;
-    bed.create((0..args.n).map(application)).await?;
-    bed.until("running", args.n, limit).await?;
-    let created = bed.settled(&mark).await?;
-    step.done();
+    let created = bed.create_all(args.n, application, limit).await?;
 
     let step = Step::start("two resync passes in which nothing changes");
     let mark = bed.mark()?;
@@ -88,17 +83,8 @@ async fn measure(args: &Args, bed: &Bed) -> Result<()> {
     let after_restart = bed.usage()?;
     step.done();
 
-    let step = Step::start("deletion");
-    let mark = bed.mark()?;
-    for index in 0..NAMESPACES {
-        let all = bed.within(&format!("bench-{index}"), "Application");
-        all.delete_collection(&DeleteParams::default(), &ListParams::default()).await?;
-    }
-    bed.until_gone(limit).await?;
-    let deleted = bed.settled(&mark).await?;
-    let deployments: Api<Deployment> = Api::all(bed.client.clone());
-    let left = deployments.list(&ListParams::default()).await?.items.len();
-    step.done();
+    let namespaces = (0..NAMESPACES).map(|index| format!("bench-{index}"));
+    let (deleted, left) = bed.delete_all(namespaces, limit).await?;
 
     report(args.n, &created, &steady, &deleted);
     latencies("edit until the Deployment has it", edits, "< 0.1 s median");

@@ -4,8 +4,6 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use anyhow::Result;
-use k8s_openapi::api::apps::v1::Deployment;
-use kube::api::{Api, DeleteParams, ListParams};
 use serde_json::{Value, json};
 use vela_tests::proc::usage;
 use vela_tests::progress::Step;
@@ -38,12 +36,7 @@ async fn measure(args: &Args, bed: &Bed) -> Result<()> {
     let idle = bed.usage()?;
     let limit = Duration::from_secs(args.deadline);
 
-    let step = Step::start(format!("{} Applications", args.n));
-    let mark = bed.mark()?;
-    bed.create((0..args.n).map(application)).await?;
-    bed.until("running", args.n, limit).await?;
-    let created = bed.settled(&mark).await?;
-    step.done();
+    let created = bed.create_all(args.n, application, limit).await?;
 
     let step = Step::start(format!("watching {} s of nothing", args.steady));
     let mark = bed.mark()?;
@@ -51,15 +44,8 @@ async fn measure(args: &Args, bed: &Bed) -> Result<()> {
     let steady = bed.since(&mark)?;
     step.done();
 
-    let step = Step::start("deleting them");
-    let mark = bed.mark()?;
-    let all = bed.within(NAMESPACE, "Application");
-    all.delete_collection(&DeleteParams::default(), &ListParams::default()).await?;
-    bed.until_gone(limit).await?;
-    let deleted = bed.settled(&mark).await?;
-    let deployments: Api<Deployment> = Api::namespaced(bed.client.clone(), NAMESPACE);
-    let left = deployments.list(&ListParams::default()).await?.items.len();
-    step.done();
+    let namespaces = std::iter::once(NAMESPACE.to_owned());
+    let (deleted, left) = bed.delete_all(namespaces, limit).await?;
 
     #[allow(clippy::cast_precision_loss, reason = "a count of Applications")]
     let n = args.n as f64;

@@ -91,7 +91,8 @@ impl Calling<'_, '_, '_> {
                 }
             }
             let before = healthy.len();
-            let all = workflow::apply_together(self.session, self.run, &items, width).await;
+            let all =
+                workflow::components::apply_together(self.session, self.run, &items, width).await;
             for (task, done) in tasks.into_iter().zip(all) {
                 match done {
                     Err(error) => {
@@ -128,7 +129,7 @@ impl Calling<'_, '_, '_> {
     async fn outputs_of(
         &self,
         task: &Task<'_>,
-        done: &workflow::Done,
+        done: &workflow::components::Done,
         values: &mut Map<String, Value>,
     ) -> Result<(), String> {
         if task.component.outputs.is_empty() {

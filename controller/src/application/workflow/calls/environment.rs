@@ -48,17 +48,13 @@ impl Decision {
 impl Calling<'_, '_, '_> {
     pub(super) fn decide_placement(&mut self, params: &Value) -> Result<Value, String> {
         let inputs = params.get("inputs").cloned().unwrap_or_default();
-        let chosen = |kind: &str| {
-            let selector = inputs.pointer(&format!("/placement/{kind}"))?.as_object()?;
-            Some(Value::Object(selector.clone()))
-        };
         let name = |kind: &str| -> Result<String, String> {
-            let Some(selector) = chosen(kind) else { return Ok(String::new()) };
+            let selector = inputs.pointer(&format!("/placement/{kind}")).unwrap_or(&Value::Null);
             let labels = selector.get("labels").and_then(Value::as_object);
             if labels.is_some_and(|labels| !labels.is_empty()) {
                 return Err(messages::environment_by_labels(text(&inputs, "envName"), kind));
             }
-            Ok(text(&selector, "name").to_owned())
+            Ok(text(selector, "name").to_owned())
         };
         let namespace = name("namespaceSelector")?;
         let cluster = match name("clusterSelector")?.as_str() {

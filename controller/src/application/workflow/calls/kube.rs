@@ -4,7 +4,7 @@ use futures::{FutureExt, StreamExt, stream};
 use serde_json::{Value, json};
 use vela_api::names::label;
 use vela_apply::object::{namespace, set_label, set_namespace};
-use vela_cluster::Target;
+use vela_cluster::{Target, request};
 use vela_render::patch;
 use vela_render::term::Term;
 use vela_workflow::Reply;
@@ -213,12 +213,12 @@ pub(super) fn named(item: &Value, kind: &str) -> Value {
     item
 }
 
-/// A label selector as requests have it.
+/// The label selector of labels that are data, in which a number may stand for its text.
 pub(in crate::application::workflow) fn selector(labels: Option<&Value>) -> String {
     let pairs = labels.and_then(Value::as_object).into_iter().flatten();
-    let pairs = pairs.map(|(key, value)| {
-        let value = value.as_str().map_or_else(|| value.to_string(), str::to_owned);
-        format!("{key}={value}")
-    });
-    pairs.collect::<Vec<_>>().join(",")
+    request::matching(
+        pairs.map(|(key, value)| {
+            (key, value.as_str().map_or_else(|| value.to_string(), str::to_owned))
+        }),
+    )
 }

@@ -26,8 +26,9 @@ use crate::messages;
 pub(in crate::application) use environment::Decision;
 pub(super) use kube::selector;
 
+use super::components::Done;
 use super::store::Store;
-use super::{Done, Run, why};
+use super::{Run, why};
 
 /// A call that has no answer yet.
 #[derive(Debug)]

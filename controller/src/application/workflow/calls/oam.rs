@@ -58,10 +58,11 @@ impl Calling<'_, '_, '_> {
             Ok(found) => found,
             Err(error) => return Reply::Error(error),
         };
-        let done = match workflow::apply(self.session, self.run, &component, &place).await {
-            Ok(done) => done,
-            Err(error) => return Reply::Error(error),
-        };
+        let done =
+            match workflow::components::apply(self.session, self.run, &component, &place).await {
+                Ok(done) => done,
+                Err(error) => return Reply::Error(error),
+            };
         workflow::note(&done, &place, self.seen);
         let returned = Value::Object(workflow::outputs(self.session, &done, &place).await);
         let waits = params.get("waitHealthy").and_then(Value::as_bool).unwrap_or(true);

@@ -1,28 +1,29 @@
-//! One component: rendered to labelled manifests, and its health read from the live objects.
+//! One component, or policy, rendered to labelled manifests; its health is read in `health.rs`.
 //!
-//! Answers for `application/{generator,dispatcher}.go`, `assemble/` and the health half of `apply.go`. Rendering and health
-//! evaluation run on the pool: they are CPU work of unknown length.
+//! Answers for `application/{generator,dispatcher}.go` and `assemble/`. Rendering runs on the pool: it is CPU work of unknown
+//! length.
+
+mod health;
 
 use std::sync::Arc;
 use std::time::Instant;
 
-use serde_json::{Map, Value};
+use serde_json::Value;
 use vela_api::PolicyDefinition;
-use vela_api::application::{AppPolicy, ApplicationComponent};
+use vela_api::application::AppPolicy;
 use vela_api::hash::GoHash;
 use vela_api::names;
-use vela_api::reference::WorkloadGvk;
-use vela_api::status::{ComponentStatus, TraitStatus};
 use vela_apply::ResourceKey;
 use vela_apply::object::{LOCAL_CLUSTER, api_version, kind, set_label, set_namespace};
-use vela_render::{App, HealthInput, NoHost, Stage, StatusTexts, Target, contract};
+use vela_render::{App, NoHost, Stage, Target, contract};
 
 use crate::context::Context;
 use crate::definitions::to_render;
 use crate::messages;
 
-use super::dispatch::Session;
 use super::parse::{Part, properties};
+
+pub use health::{health, live};
 
 /// Budget of one rendering or health evaluation, waiting for a thread included.
 const BUDGET: std::time::Duration = std::time::Duration::from_secs(60);
@@ -293,181 +294,4 @@ fn keep_last(objects: &mut Vec<Object>) {
 
 fn is_namespace(manifest: &Value) -> bool {
     api_version(manifest) == "v1" && kind(manifest) == "Namespace"
-}
-
-/// The live form of a manifest, `None` if it is not there.
-pub async fn live(session: &Session<'_>, manifest: &Value, place: &Place) -> Option<Value> {
-    let mut key = ResourceKey::of(manifest, &place.cluster);
-    let resolved = session.ctx.io.resolve(api_version(manifest), kind(manifest)).await;
-    if resolved.is_ok_and(|resource| !resource.namespaced) {
-        key.namespace.clear();
-    }
-    let cached = session.ctx.live.get(api_version(manifest), &key).await.ok().flatten();
-    if let Some(live) = cached {
-        return Some(live.value());
-    }
-    // Objects that are only looked at carry none of our labels.
-    if session.policies.is_read_only(manifest) || session.policies.is_shared(manifest) {
-        let target = vela_cluster::Target::of(manifest);
-        return session.ctx.io.get(&target, &session.identity).await.ok();
-    }
-    None
-}
-
-/// Everything health evaluation looks at.
-struct Inputs {
-    app: Arc<App>,
-    part: Part,
-    rendered: Rendered,
-    live: Vec<Option<Value>>,
-}
-
-/// The health of a component, read from its live objects.
-///
-/// # Errors
-/// The evaluation did not end; what templates cannot evaluate is not healthy instead.
-pub async fn health(
-    session: &Session<'_>,
-    frame: &Frame,
-    part: &Part,
-    rendered: &Rendered,
-    place: &Place,
-) -> Result<ComponentStatus, String> {
-    let mut found = Vec::with_capacity(rendered.objects.len());
-    for object in &rendered.objects {
-        found.push(live(session, &object.manifest, place).await);
-    }
-    let renderer = Arc::clone(&session.ctx.renderer);
-    let inputs = Inputs {
-        app: Arc::clone(&frame.app),
-        part: part.clone(),
-        rendered: rendered.clone(),
-        live: found,
-    };
-    let namespace =
-        if place.namespace.is_empty() { &session.owner.namespace } else { &place.namespace };
-    let mut status = session
-        .ctx
-        .pool
-        .run(Instant::now() + BUDGET, move |_| evaluate(&renderer, &inputs))
-        .await
-        .map_err(|error| error.to_string())?;
-    namespace.clone_into(&mut status.namespace);
-    place.cluster.clone_into(&mut status.cluster);
-    Ok(status)
-}
-
-/// What a workload's own conditions say about why it is not well.
-fn cause(workload: &Value) -> Option<String> {
-    let conditions = workload.pointer("/status/conditions").and_then(Value::as_array)?;
-    let text = |condition: &Value, key: &str| {
-        condition.get(key).and_then(Value::as_str).unwrap_or_default().to_owned()
-    };
-    conditions.iter().find_map(|condition| {
-        let (type_, status) = (text(condition, "type"), text(condition, "status"));
-        let is_bad = match type_.as_str() {
-            "Progressing" => status == "False",
-            other => (other.ends_with("Failure") || other == "Failed") && status == "True",
-        };
-        let message = text(condition, "message");
-        (is_bad && !message.is_empty()).then_some(message)
-    })
-}
-
-fn evaluate(renderer: &vela_render::Renderer, inputs: &Inputs) -> ComponentStatus {
-    let Inputs { app, part, rendered, live } = inputs;
-    let objects = || rendered.objects.iter().zip(live);
-    let outputs = |index: Option<usize>| -> (Map<String, Value>, bool) {
-        let mut map = Map::new();
-        let mut complete = true;
-        for (object, live) in objects().filter(|(o, _)| o.trait_index == index) {
-            let Some(name) = &object.output else { continue };
-            match live {
-                Some(live) => {
-                    map.insert(name.clone(), live.clone());
-                }
-                None => complete = false,
-            }
-        }
-        (map, complete)
-    };
-    let component: &ApplicationComponent = &part.component;
-    let look = |texts: &StatusTexts,
-                parameter: Option<&Value>,
-                output: Option<&Value>,
-                map: &Map<String, Value>| {
-        renderer.health(
-            texts,
-            &HealthInput {
-                name: &component.name,
-                app_name: &app.name,
-                app_revision: &app.revision,
-                parameter,
-                output,
-                outputs: Some(map),
-            },
-        )
-    };
-    let mut status = ComponentStatus {
-        name: component.name.clone(),
-        workload_definition: WorkloadGvk {
-            api_version: part.workload.0.clone(),
-            kind: part.workload.1.clone(),
-        },
-        ..ComponentStatus::default()
-    };
-    let has_nothing = rendered.objects.is_empty();
-    if rendered.without_workload || has_nothing {
-        status.healthy = true;
-        status.workload_healthy = has_nothing && !rendered.without_workload;
-    } else {
-        let workload =
-            objects().find(|(o, _)| o.output.is_none()).and_then(|(_, live)| live.as_ref());
-        let (map, complete) = outputs(None);
-        let value = properties(component.properties.as_ref());
-        if workload.is_some() && complete {
-            let health = look(&part.definition.status, value.as_ref(), workload, &map);
-            status.workload_healthy = health.healthy;
-            status.message = health.message;
-            status.details = health.details.unwrap_or_default().into_iter().collect();
-        }
-        if let Some(cause) = workload.filter(|_| !status.workload_healthy).and_then(cause) {
-            status.message = messages::with_cause(&status.message, &cause);
-        }
-        status.healthy = status.workload_healthy;
-    }
-    let mut traits_healthy = true;
-    for (index, (written, definition)) in component.traits.iter().zip(&part.traits).enumerate() {
-        if rendered.pending.contains(&index) {
-            status.traits.push(TraitStatus {
-                type_: written.type_.replace('@', "-"),
-                pending: true,
-                message: messages::PENDING_TRAIT.to_owned(),
-                ..TraitStatus::default()
-            });
-            continue;
-        }
-        let (map, complete) = outputs(Some(index));
-        let value = properties(written.properties.as_ref());
-        let mut one =
-            TraitStatus { type_: written.type_.replace('@', "-"), ..TraitStatus::default() };
-        if complete {
-            let health = look(&definition.status, value.as_ref(), None, &map);
-            one.healthy = health.healthy;
-            one.message = health.message;
-            one.details = health.details.unwrap_or_default().into_iter().collect();
-        }
-        traits_healthy &= one.healthy;
-        if status.message.is_empty() && !one.message.is_empty() {
-            one.message.clone_into(&mut status.message);
-        }
-        status.traits.push(one);
-    }
-    if !traits_healthy {
-        status.healthy = false;
-        if rendered.without_workload && status.message.is_empty() {
-            messages::TRAITS_NOT_HEALTHY.clone_into(&mut status.message);
-        }
-    }
-    status
 }

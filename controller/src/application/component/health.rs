@@ -1,0 +1,208 @@
+//! The health of a component, read from its live objects: the workload by its definition's texts, each trait by its own.
+//!
+//! Answers for the health half of `apply.go`. The evaluation runs on the pool: it is CPU work of unknown length.
+
+use std::sync::Arc;
+use std::time::Instant;
+
+use serde_json::{Map, Value};
+use vela_api::reference::WorkloadGvk;
+use vela_api::status::{ComponentStatus, TraitStatus};
+use vela_apply::ResourceKey;
+use vela_apply::object::{api_version, kind};
+use vela_render::{App, Health, HealthInput, Renderer, StatusTexts};
+
+use crate::messages;
+
+use super::super::dispatch::Session;
+use super::super::parse::{Part, properties};
+use super::{BUDGET, Frame, Place, Rendered};
+
+/// The live form of a manifest, `None` if it is not there.
+pub async fn live(session: &Session<'_>, manifest: &Value, place: &Place) -> Option<Value> {
+    let mut key = ResourceKey::of(manifest, &place.cluster);
+    let resolved = session.ctx.io.resolve(api_version(manifest), kind(manifest)).await;
+    if resolved.is_ok_and(|resource| !resource.namespaced) {
+        key.namespace.clear();
+    }
+    let cached = session.ctx.live.get(api_version(manifest), &key).await.ok().flatten();
+    if let Some(live) = cached {
+        return Some(live.value());
+    }
+    // Objects that are only looked at carry none of our labels.
+    if session.policies.is_read_only(manifest) || session.policies.is_shared(manifest) {
+        let target = vela_cluster::Target::of(manifest);
+        return session.ctx.io.get(&target, &session.identity).await.ok();
+    }
+    None
+}
+
+/// The health of a component, read from its live objects.
+///
+/// # Errors
+/// The evaluation did not end; what templates cannot evaluate is not healthy instead.
+pub async fn health(
+    session: &Session<'_>,
+    frame: &Frame,
+    part: &Part,
+    rendered: &Rendered,
+    place: &Place,
+) -> Result<ComponentStatus, String> {
+    let mut found = Vec::with_capacity(rendered.objects.len());
+    for object in &rendered.objects {
+        found.push(live(session, &object.manifest, place).await);
+    }
+    let renderer = Arc::clone(&session.ctx.renderer);
+    let inputs = Inputs {
+        app: Arc::clone(&frame.app),
+        part: part.clone(),
+        rendered: rendered.clone(),
+        live: found,
+    };
+    let namespace =
+        if place.namespace.is_empty() { &session.owner.namespace } else { &place.namespace };
+    let mut status = session
+        .ctx
+        .pool
+        .run(Instant::now() + BUDGET, move |_| inputs.judge(&renderer))
+        .await
+        .map_err(|error| error.to_string())?;
+    namespace.clone_into(&mut status.namespace);
+    place.cluster.clone_into(&mut status.cluster);
+    Ok(status)
+}
+
+/// Everything health evaluation looks at.
+struct Inputs {
+    app: Arc<App>,
+    part: Part,
+    rendered: Rendered,
+    /// One for each object of `rendered`.
+    live: Vec<Option<Value>>,
+}
+
+impl Inputs {
+    fn judge(&self, renderer: &Renderer) -> ComponentStatus {
+        let mut status = ComponentStatus {
+            name: self.part.component.name.clone(),
+            workload_definition: WorkloadGvk {
+                api_version: self.part.workload.0.clone(),
+                kind: self.part.workload.1.clone(),
+            },
+            ..ComponentStatus::default()
+        };
+        let has_nothing = self.rendered.objects.is_empty();
+        if self.rendered.without_workload || has_nothing {
+            status.healthy = true;
+            status.workload_healthy = has_nothing && !self.rendered.without_workload;
+        } else {
+            self.judge_workload(renderer, &mut status);
+        }
+        if !self.judge_traits(renderer, &mut status) {
+            status.healthy = false;
+            if self.rendered.without_workload && status.message.is_empty() {
+                messages::TRAITS_NOT_HEALTHY.clone_into(&mut status.message);
+            }
+        }
+        status
+    }
+
+    fn judge_workload(&self, renderer: &Renderer, status: &mut ComponentStatus) {
+        let mut objects = self.rendered.objects.iter().zip(&self.live);
+        let workload = objects.find(|(object, _)| object.output.is_none());
+        let workload = workload.and_then(|(_, live)| live.as_ref());
+        if let (Some(workload), Some(outputs)) = (workload, self.outputs(None)) {
+            let properties = properties(self.part.component.properties.as_ref());
+            let texts = &self.part.definition.status;
+            let health = self.ask(renderer, texts, properties.as_ref(), Some(workload), &outputs);
+            status.workload_healthy = health.healthy;
+            status.message = health.message;
+            status.details = health.details.unwrap_or_default().into_iter().collect();
+        }
+        if let Some(cause) = workload.filter(|_| !status.workload_healthy).and_then(cause) {
+            status.message = messages::with_cause(&status.message, &cause);
+        }
+        status.healthy = status.workload_healthy;
+    }
+
+    /// Returns whether all are healthy that were rendered.
+    fn judge_traits(&self, renderer: &Renderer, status: &mut ComponentStatus) -> bool {
+        let mut all_healthy = true;
+        let traits = self.part.component.traits.iter().zip(&self.part.traits);
+        for (index, (written, definition)) in traits.enumerate() {
+            // The reference shows the type `scaler@v2` as `scaler-v2`.
+            let type_ = written.type_.replace('@', "-");
+            let mut one = TraitStatus { type_, ..TraitStatus::default() };
+            if self.rendered.pending.contains(&index) {
+                one.pending = true;
+                messages::PENDING_TRAIT.clone_into(&mut one.message);
+                status.traits.push(one);
+                continue;
+            }
+            if let Some(outputs) = self.outputs(Some(index)) {
+                let properties = properties(written.properties.as_ref());
+                let texts = &definition.status;
+                let health = self.ask(renderer, texts, properties.as_ref(), None, &outputs);
+                one.healthy = health.healthy;
+                one.message = health.message;
+                one.details = health.details.unwrap_or_default().into_iter().collect();
+            }
+            all_healthy &= one.healthy;
+            if status.message.is_empty() {
+                one.message.clone_into(&mut status.message);
+            }
+            status.traits.push(one);
+        }
+        all_healthy
+    }
+
+    /// The live objects beside the workload that the component (`None`) or one of its traits made, by their keys in
+    /// `outputs`; `None` if one of them is not there.
+    fn outputs(&self, made_by: Option<usize>) -> Option<Map<String, Value>> {
+        let mut found = Map::new();
+        for (object, live) in self.rendered.objects.iter().zip(&self.live) {
+            if object.trait_index == made_by
+                && let Some(name) = &object.output
+            {
+                found.insert(name.clone(), live.clone()?);
+            }
+        }
+        Some(found)
+    }
+
+    fn ask(
+        &self,
+        renderer: &Renderer,
+        texts: &StatusTexts,
+        parameter: Option<&Value>,
+        output: Option<&Value>,
+        outputs: &Map<String, Value>,
+    ) -> Health {
+        let input = HealthInput {
+            name: &self.part.component.name,
+            app_name: &self.app.name,
+            app_revision: &self.app.revision,
+            parameter,
+            output,
+            outputs: Some(outputs),
+        };
+        renderer.health(texts, &input)
+    }
+}
+
+/// What a workload's own conditions say about why it is not well.
+fn cause(workload: &Value) -> Option<String> {
+    let conditions = workload.pointer("/status/conditions").and_then(Value::as_array)?;
+    let text = |condition: &Value, key: &str| {
+        condition.get(key).and_then(Value::as_str).unwrap_or_default().to_owned()
+    };
+    conditions.iter().find_map(|condition| {
+        let (type_, status) = (text(condition, "type"), text(condition, "status"));
+        let is_bad = match type_.as_str() {
+            "Progressing" => status == "False",
+            other => (other.ends_with("Failure") || other == "Failed") && status == "True",
+        };
+        let message = text(condition, "message");
+        (is_bad && !message.is_empty()).then_some(message)
+    })
+}
