@@ -47,7 +47,7 @@ pub struct Flags {
     /// Namespace of the built-in definitions.
     #[arg(long, default_value = "vela-system")]
     system_definition_namespace: String,
-    /// Reconciles at a time, for each controller.
+    /// Applications reconciled at a time; of each kind of definition it is one.
     #[arg(long, default_value_t = 4)]
     concurrent_reconciles: usize,
     /// Deadline of one reconcile.
@@ -144,7 +144,7 @@ pub struct Config {
     pub resync: Duration,
     /// Namespace of the built-in definitions.
     pub system_namespace: String,
-    /// Reconciles at a time, for each controller.
+    /// Applications reconciled at a time; of each kind of definition it is one.
     pub workers: usize,
     /// Deadline of one reconcile.
     pub reconcile_timeout: Duration,

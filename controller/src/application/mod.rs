@@ -22,6 +22,7 @@ mod phases;
 pub mod referred;
 mod resolve;
 pub mod restart;
+mod revise;
 pub mod revision;
 pub(crate) mod scoped;
 pub mod statekeep;

@@ -107,12 +107,6 @@ impl Error {
     pub fn is_conflict(&self) -> bool {
         matches!(self, Self::Api { code: 409, reason, .. } if reason != "AlreadyExists")
     }
-
-    /// Credentials or permissions are missing.
-    #[must_use]
-    pub fn is_denied(&self) -> bool {
-        matches!(self, Self::Api { code: 401 | 403, .. })
-    }
 }
 
 impl From<kube::Error> for Error {

@@ -221,19 +221,11 @@ impl LiveObjects {
         kind: &str,
         group_kind: GroupKind,
     ) -> Result<Arc<Store<Live>>, IoError> {
-        let resource = self.io.resolve(api_version, kind).await?;
+        let resource = self.io.resolve(api_version, kind).await?.to_api_resource();
         let mut kinds = self.kinds.lock();
         if let Some(watched) = kinds.get(&group_kind) {
             return Ok(Arc::clone(&watched.store));
         }
-        let (group, version) = api_version.split_once('/').unwrap_or(("", api_version));
-        let resource = ApiResource {
-            group: group.to_owned(),
-            version: version.to_owned(),
-            api_version: api_version.to_owned(),
-            kind: kind.to_owned(),
-            plural: resource.plural,
-        };
         let watched = Watched::default();
         kinds.insert(group_kind, watched.clone());
         let store = Arc::clone(&watched.store);

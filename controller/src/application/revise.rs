@@ -1,0 +1,183 @@
+//! Which revision an Application is at: the latest, an older one that says the same, or a new one.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use serde_json::Value;
+use vela_api::names::label;
+use vela_api::reference::Revision as Reference;
+use vela_api::revision::ApplicationRevisionSpec;
+use vela_api::{AppStatus, Application, ApplicationRevision, Policy, Workflow};
+use vela_apply::tracker::Run;
+
+use crate::messages;
+
+use super::component::Frame;
+use super::dispatch::Session;
+use super::failure::Failed;
+use super::history::{self, History};
+use super::parse::{self, Used};
+use super::phases::Stop;
+use super::referred;
+use super::resolve::{self, Found};
+use super::revision::{self, Choice};
+use super::scoped::Transformed;
+
+/// What is known of earlier revisions.
+pub(super) struct Known {
+    pub(super) history: History,
+    /// The one that the status names, as far as it is there.
+    pub(super) latest: Option<ApplicationRevision>,
+    pub(super) latest_name: String,
+    /// The latest revision says what the Application is, not its spec.
+    pub(super) is_pinned: bool,
+    /// A new content of a definition makes a new revision.
+    pub(super) auto_update: bool,
+}
+
+/// The revision of this look, and what the Application refers to as that revision has it.
+pub(super) struct Revised {
+    pub(super) name: String,
+    pub(super) frame: Frame,
+    pub(super) used: Used,
+    pub(super) policies: BTreeMap<String, Policy>,
+    pub(super) workflow: Option<Workflow>,
+}
+
+impl Revised {
+    /// What the status says of it.
+    pub(super) fn reference(&self) -> Reference {
+        Reference {
+            name: self.name.clone(),
+            revision: revision::number(&self.name),
+            revision_hash: self.frame.revision_hash.clone(),
+        }
+    }
+}
+
+/// Finds the revision, or makes a new one; the session names it from then on.
+pub(super) async fn run(
+    session: &mut Session<'_>,
+    known: Known,
+    subject: &Application,
+    made: Option<&Transformed>,
+    found: Found,
+    status: &AppStatus,
+) -> Result<Revised, Stop> {
+    let ctx = session.ctx;
+    let _time = ctx.metrics.stage("prepare-current-apprev");
+    let parsed = |text: String| Stop::Failed(Failed::parsed(text));
+    let Found { used, policies, workflow } = found;
+    let mut spec = revision::snapshot(
+        subject,
+        &used,
+        resolve::stored_policies(&session.owner.namespace, &policies),
+        workflow.clone(),
+    );
+    spec.referred_objects = match known.latest.as_ref() {
+        Some(pinned) if known.is_pinned => pinned.spec.referred_objects.clone(),
+        latest => referred::collect(session, subject, latest).await.map_err(parsed)?,
+    };
+    if let Some(made) = made {
+        made.join(&mut spec);
+    }
+    let (name, hash, mut used, objects) = match choose(session, &known, &spec)? {
+        (Choice::Latest, _) => {
+            let latest =
+                known.latest.as_ref().ok_or_else(|| gone(messages::LATEST_REVISION_GONE))?;
+            if let Some(made) = made {
+                made.note(ctx, latest).await;
+            }
+            (
+                known.latest_name,
+                hash_of(latest),
+                resolve::renewed(latest, used),
+                spec.referred_objects,
+            )
+        }
+        (Choice::Older(name), all) => {
+            let found = all.iter().find(|r| r.metadata.name.as_deref() == Some(&name));
+            if let (Some(made), Some(found)) = (made, found) {
+                made.note(ctx, found).await;
+            }
+            let objects = found.map(|r| r.spec.referred_objects.clone()).unwrap_or_default();
+            (name, found.map(hash_of).unwrap_or_default(), used, objects)
+        }
+        (Choice::New, _) => {
+            let objects = spec.referred_objects.clone();
+            let mut new = history::prepare(ctx, session, subject, spec, &known.history, status);
+            if let Some(made) = made {
+                made.mark(&mut new.object);
+            }
+            let (name, hash) = (new.name.clone(), new.hash.clone());
+            session.unstored = Some(new);
+            if !is_plain(session, subject, &name) && session.store_revision().await.is_err() {
+                return Err(Stop::Named(None));
+            }
+            (name, hash, used, objects)
+        }
+    };
+    used.referred = referred::assign(ctx, subject, &objects).await.map_err(parsed)?;
+    session.revision.clone_from(&name);
+    let custom = made.and_then(|made| made.custom.clone());
+    let frame = frame(subject, &name, &hash, custom);
+    Ok(Revised { name, frame, used, policies, workflow })
+}
+
+fn gone(text: &str) -> Stop {
+    Stop::Failed(Failed::revision(text))
+}
+
+/// Which revision says what `spec` says. The older ones are looked at, and returned, only if there is something new to the
+/// latest.
+fn choose(
+    session: &Session<'_>,
+    known: &Known,
+    spec: &ApplicationRevisionSpec,
+) -> Result<(Choice, Vec<ApplicationRevision>), Stop> {
+    if known.is_pinned {
+        return Ok((Choice::Latest, Vec::new()));
+    }
+    let choose = |all: &[ApplicationRevision]| {
+        revision::choose(spec, &session.publish_version, &known.latest_name, all, known.auto_update)
+    };
+    let latest = known.latest.as_slice();
+    match choose(latest) {
+        Choice::Latest => Ok((Choice::Latest, Vec::new())),
+        Choice::Older(_) | Choice::New => {
+            let all = known.history.open_all().map_err(|text| gone(&text))?;
+            Ok((choose(&all), all))
+        }
+    }
+}
+
+fn hash_of(revision: &ApplicationRevision) -> String {
+    revision::label(&revision.metadata, label::APP_REVISION_HASH).to_owned()
+}
+
+/// Whether all that comes of a new revision is what its components are dispatched to: then it is stored beside the dry run
+/// of that. Whatever else has an effect finds it stored.
+fn is_plain(session: &Session<'_>, subject: &Application, revision: &str) -> bool {
+    let run = Run { revision, ..session.run() };
+    subject.spec.workflow.is_none()
+        && !subject.spec.components.is_empty()
+        && parse::rendered_policies(&subject.spec.policies).next().is_none()
+        && session.trackers.current(run).is_empty()
+}
+
+fn frame(app: &Application, revision: &str, hash: &str, custom: Option<Arc<Value>>) -> Frame {
+    let components =
+        app.spec.components.iter().filter_map(|c| serde_json::to_value(c).ok()).collect();
+    Frame {
+        app: Arc::new(vela_render::App {
+            name: app.metadata.name.clone().unwrap_or_default(),
+            namespace: app.metadata.namespace.clone().unwrap_or_default(),
+            revision: revision.to_owned(),
+            labels: app.metadata.labels.clone().unwrap_or_default(),
+            annotations: app.metadata.annotations.clone().unwrap_or_default(),
+            components,
+        }),
+        revision_hash: hash.to_owned(),
+        custom,
+    }
+}
