@@ -110,6 +110,18 @@ impl Interner {
         Self { base: base.end(), ..Self::default() }
     }
 
+    /// The same, with the memory of another one, whose names are forgotten.
+    pub(crate) fn with_memory_of(self, mut other: Self) -> Self {
+        other.names.clear();
+        other.table.clear();
+        Self { base: self.base, ..other }
+    }
+
+    /// How many names it has room for.
+    pub(crate) fn capacity(&self) -> usize {
+        self.names.capacity()
+    }
+
     fn end(&self) -> u32 {
         self.base + u32::try_from(self.names.len()).unwrap_or(u32::MAX)
     }

@@ -5,7 +5,7 @@
 //! nearly all the memory allocated. Nothing of an evaluation's contents outlives it.
 
 use super::state::{Extra, State, Vertex};
-use crate::label::Label;
+use crate::label::{Interner, Label};
 use std::cell::Cell;
 
 thread_local! {
@@ -14,6 +14,8 @@ thread_local! {
 
 /// An evaluation with more vertices than this gives its memory back: it was no template.
 const MOST_VERTICES: usize = 4096;
+/// So does one with more names.
+const MOST_NAMES: usize = 4096;
 /// So does a field list or a collection of a vertex that has grown beyond this.
 const MOST_FIELDS: usize = 256;
 
@@ -55,7 +57,7 @@ macro_rules! arenas {
     ($($name:ident: $type:ty,)*) => {
         /// The arenas of an evaluation that has ended.
         #[derive(Debug, Default)]
-        struct Arenas { parts: Parts, vertices: Vec<Vertex>, $($name: $type,)* }
+        struct Arenas { parts: Parts, vertices: Vec<Vertex>, names: Interner, $($name: $type,)* }
 
         impl Arenas {
             fn take_from(state: &mut State) -> Self {
@@ -63,6 +65,7 @@ macro_rules! arenas {
                 let mut arenas = Self {
                     parts: std::mem::take(&mut state.parts),
                     vertices: std::mem::take(&mut state.vertices),
+                    names: Interner::default().with_memory_of(std::mem::take(&mut state.names)),
                     $($name: std::mem::take(&mut state.$name),)*
                 };
                 for vertex in &mut arenas.vertices {
@@ -75,6 +78,7 @@ macro_rules! arenas {
             fn give_to(self, state: &mut State) {
                 state.parts = self.parts;
                 state.vertices = self.vertices;
+                state.names = std::mem::take(&mut state.names).with_memory_of(self.names);
                 $(state.$name = self.$name;)*
             }
         }
@@ -103,7 +107,7 @@ impl State {
 
 impl Drop for State {
     fn drop(&mut self) {
-        if self.vertices.len() > MOST_VERTICES {
+        if self.vertices.len() > MOST_VERTICES || self.names.capacity() > MOST_NAMES {
             return;
         }
         let spare = Box::new(Arenas::take_from(self));
