@@ -190,3 +190,16 @@ fn characters_as_numbers() {
         ],
     );
 }
+
+#[test]
+fn a_field_beside_an_embedded_definition_is_as_open_as_it_was_written() {
+    let text = "#D: {y?: {z?: int}}\na: {x: q: 2, y: {}, #D}";
+    let program = Program::compile("in.cue", text, &Packages::std()).expect("compiles");
+    let mut evaluation = program.evaluate(&[], &Limits::default());
+    let root = evaluation.root();
+    for (path, closed) in [("a", true), ("a.x", false), ("a.y", true)] {
+        let node = evaluation.lookup(root, path).expect("is there");
+        assert_eq!(evaluation.describe(node).closed, closed, "{path}");
+    }
+    agree(&[("#D: {y?: int}\na: {x: q: 2, #D}\nb: a & {z: 4}", "eval")]);
+}

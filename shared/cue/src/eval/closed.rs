@@ -111,9 +111,21 @@ impl Machine<'_> {
         })
     }
 
-    /// Whether something closes a struct, `...` and the like aside.
+    /// Whether something closes a struct, `...` and the like aside. A field that stands beside an
+    /// embedded definition without being one of its fields is as open as it was written, although
+    /// what comes from elsewhere may add nothing to it.
     pub(crate) fn has_reqs(&self, v: Vid) -> bool {
-        self.v(v).extra.as_ref().is_some_and(|x| !x.reqs.is_empty())
+        let vertex = self.v(v);
+        vertex.extra.as_ref().is_some_and(|x| {
+            x.reqs.iter().any(|r| {
+                !self.requires(vertex.parent, *r)
+                    || vertex.conjs.iter().any(|c| self.under(c.close, r.id))
+            })
+        })
+    }
+
+    fn requires(&self, v: Vid, req: Req) -> bool {
+        !v.is_none() && self.v(v).extra.as_ref().is_some_and(|x| x.reqs.contains(&req))
     }
 
     pub(crate) fn is_closed(&self, v: Vid) -> bool {

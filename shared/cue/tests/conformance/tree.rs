@@ -178,6 +178,12 @@ impl<'a> Writer<'a> {
         if let Some(form) = form {
             members.push(("v".to_owned(), self.form(form)));
         }
+        // A cycle is not gone into.
+        let cyclic = error.as_ref().is_some_and(|error| {
+            matches!(error.class, Class::Cycle | Class::StructuralCycle)
+                && !error.message.is_empty()
+        });
+        let arcs = if cyclic { Vec::new() } else { arcs };
         if let Some(error) = error {
             members.push(("e".to_owned(), error.class.name().into()));
             if !error.message.is_empty() {
