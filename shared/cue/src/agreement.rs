@@ -39,6 +39,8 @@ fn arguments_of_a_wrong_kind_are_final_errors_however_little_is_known() {
         ("import \"net\"\nx: net.SplitHostPort(>5)", "eval"),
         ("import \"path\"\nx: path.Match(\"*c\", \"abc\")", r#"{"x":true}"#),
         ("import \"list\"\nx: list.Concat([{a: 1}])", "eval"),
+        ("import \"struct\"\nx: struct.MinFields({a: 1}, int)", "incomplete"),
+        ("import \"struct\"\nx: struct.MinFields({a: 1}, string)", "eval"),
         ("import \"list\"\na: {p: int, t: {+p}, m: list.Max([t])}", "incomplete"),
     ]);
 }

@@ -469,6 +469,10 @@ impl Machine<'_> {
     pub(super) fn int_arg(&mut self, vals: &[Val], i: usize, name: &str, e: ExprId) -> Res<i64> {
         match vals.get(i) {
             Some(Val::Int(n)) => Ok(*n),
+            Some(val) if !val.is_atom() && self.val_kind(val).intersects(Kind::INT) => {
+                let msg = Msg::NonConcrete(self.val_kind(val), "argument");
+                Err(self.err_at(Class::Incomplete, msg, Vid::NONE, &[e]))
+            }
             other => {
                 let val = other.cloned().unwrap_or(Val::Top);
                 Err(self.arg_error(name, &val, i + 1, "int", e))
