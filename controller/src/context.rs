@@ -113,6 +113,15 @@ pub struct Settled {
     pub alone: bool,
 }
 
+/// A status that says the same as the stored one in other words, and waits for what comes next.
+#[derive(Debug, Clone)]
+pub struct Held {
+    /// Since when.
+    pub since: tokio::time::Instant,
+    /// The status.
+    pub status: Box<vela_api::AppStatus>,
+}
+
 /// What is remembered of an Application between reconciles; losing it costs work, never correctness.
 #[derive(Debug, Default)]
 pub struct AppMemory {
@@ -126,8 +135,8 @@ pub struct AppMemory {
     pub policies_noted: Option<u64>,
     /// The highest number of a revision that turned out to be taken.
     pub taken_revision: i64,
-    /// Since when a status is not written that says the same in other words.
-    pub held: Option<tokio::time::Instant>,
+    /// A status that is not written yet.
+    pub held: Option<Held>,
     /// The last dispatch met a refusal: the next one tries out every object.
     pub refused: bool,
 }

@@ -39,17 +39,18 @@ use tokio::time::Instant;
 use tracing::warn;
 use vela_api::application::ApplicationSpec;
 use vela_api::names::{annotation, label};
-use vela_api::{AppStatus, Application, ObjectMeta};
+use vela_api::{Application, ObjectMeta};
 use vela_apply::policy::{APPLY_ONCE, ApplyOnce};
 use vela_apply::{Owner, ResourcePolicies};
 use vela_cluster::{IoError, Stored};
 
-use crate::context::{AppMemory, Context, Settled};
+use crate::context::{AppMemory, Context, Held, Settled};
 use crate::events::About;
 use crate::messages;
 use crate::queue::{Key, Next};
 
 use dispatch::Session;
+use end::End;
 pub use failure::tell_broken;
 use failure::{Failed, give_up};
 
@@ -118,7 +119,9 @@ pub async fn reconcile(ctx: &Context, key: &Key) -> Result<Next, IoError> {
         let left = rest.due.map(|due| Timestamp::now().duration_until(due));
         match left.map(Duration::try_from) {
             None => return Ok(Next::After(resync(ctx, &app))),
-            Some(Ok(left)) if !left.is_zero() => return Ok(Next::After(left)),
+            Some(Ok(left)) if !left.is_zero() => {
+                return rest_on(ctx, &memory, &app, objects, left).await;
+            }
             Some(_) => {}
         }
     }
@@ -143,6 +146,7 @@ pub async fn reconcile(ctx: &Context, key: &Key) -> Result<Next, IoError> {
         Err(error) if error.is_conflict() => return Ok(Next::After(Duration::ZERO)),
         other => other?,
     };
+    let held = memory.lock().held.take().map(|held| held.since);
     match Box::pin(phases::run(ctx, &mut session, &app, made.as_deref(), wanted, now)).await {
         Err((status, failed)) => match Box::pin(give_up(ctx, &app, status, failed)).await {
             Err(error) if error.is_gone() => finalize::gone(&mut session, &app, fresh).await,
@@ -150,9 +154,9 @@ pub async fn reconcile(ctx: &Context, key: &Key) -> Result<Next, IoError> {
         },
         Ok(mut end) => {
             restart::plan_next(&app, &mut end.status, now);
-            if let Some(left) = hold(&memory, &app, &end.status) {
+            let held = hold(&memory, &app, &end, held);
+            if held.is_some() {
                 app.status.clone_into(&mut end.status);
-                end.again = Some(end.again.map_or(left, |again| again.min(left)));
             }
             let stored = match finalize::write_status(ctx, &app, &end.status).await {
                 Ok(stored) => stored,
@@ -182,26 +186,58 @@ pub async fn reconcile(ctx: &Context, key: &Key) -> Result<Next, IoError> {
                 let (seen, alone) = (fingerprint(&app, after), after == objects);
                 memory.lock().settled = Some(Settled { seen, due, alone });
             }
-            Ok(Next::After(delay.unwrap_or_else(|| resync(ctx, &app))))
+            let delay = delay.unwrap_or_else(|| resync(ctx, &app));
+            Ok(Next::After(held.map_or(delay, |left| delay.min(left))))
         }
     }
 }
 
 /// A status that says the same in other words waits for what comes next: each of them would be a write, and a rollout has
-/// many. Returns how long it may still wait.
-fn hold(memory: &Mutex<AppMemory>, app: &Application, wanted: &AppStatus) -> Option<Duration> {
-    let mut memory = memory.lock();
+/// many. `since` is when the first of them began to wait. Returns how long this one may.
+fn hold(
+    memory: &Mutex<AppMemory>,
+    app: &Application,
+    end: &End,
+    since: Option<Instant>,
+) -> Option<Duration> {
+    // Only what is looked at again by itself can be written later.
+    end.again.filter(|again| !again.is_zero())?;
     let is_told = app.status.observed_generation == app.metadata.generation.unwrap_or_default();
-    if !is_told || app.status == *wanted || !status::differ_in_words(&app.status, wanted) {
-        memory.held = None;
+    if !is_told || app.status == end.status || !status::differ_in_words(&app.status, &end.status) {
         return None;
     }
-    let since = *memory.held.get_or_insert_with(Instant::now);
-    let left = HELD.checked_sub(since.elapsed()).filter(|left| !left.is_zero());
-    if left.is_none() {
-        memory.held = None;
+    let since = since.unwrap_or_else(Instant::now);
+    let left = HELD.checked_sub(since.elapsed()).filter(|left| !left.is_zero())?;
+    memory.lock().held = Some(Held { since, status: Box::new(end.status.clone()) });
+    Some(left)
+}
+
+/// A look before its time: nothing is done but what was held back. That is no attempt of a step.
+async fn rest_on(
+    ctx: &Context,
+    memory: &Mutex<AppMemory>,
+    app: &Application,
+    objects: u64,
+    left: Duration,
+) -> Result<Next, IoError> {
+    let Some(held) = memory.lock().held.clone() else { return Ok(Next::After(left)) };
+    let wait = HELD.saturating_sub(held.since.elapsed());
+    if !wait.is_zero() {
+        return Ok(Next::After(left.min(wait)));
     }
-    left
+    memory.lock().held = None;
+    match finalize::write_status(ctx, app, &held.status).await {
+        Ok(None) => {}
+        Ok(Some(stored)) => {
+            if let Some(settled) = &mut memory.lock().settled {
+                settled.seen = fingerprint(&stored, objects);
+            }
+        }
+        Err(error) if error.is_conflict() => return Ok(Next::After(Duration::ZERO)),
+        Err(error) if error.is_gone() => return Ok(Next::Done),
+        Err(error) => return Err(error),
+    }
+    Ok(Next::After(left))
 }
 
 /// Whether this version of the controller handles the Application.

@@ -11,6 +11,7 @@ mod refusal;
 mod restart;
 mod scoped;
 mod server;
+mod words;
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
