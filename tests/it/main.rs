@@ -23,6 +23,7 @@ mod metrics;
 mod operations;
 mod processes;
 mod rbac;
+mod scoped;
 mod steps;
 mod upgrade;
 mod webhook;

@@ -325,6 +325,66 @@ async fn an_application_is_rolled_back_to_what_was_published_before() {
     assert!(revisions.get_opt("back-v2").await.unwrap().is_none());
 }
 
+/// Without a publishVersion the spec of an earlier revision is written back: the revision moves back with it, and the number
+/// of the one that was left is not used again.
+#[tokio::test]
+async fn an_application_without_a_version_is_rolled_back() {
+    let space = Space::with_programs("back").await;
+    let all = space.applications();
+    let put = async |spec: &Value| {
+        let patch = Patch::Merge(json!({"spec": spec}));
+        all.patch("plain", &PatchParams::default(), &patch).await.unwrap();
+    };
+    let runs_as = async |revision: &str, value: &str| {
+        until(&format!("{revision} with {value}"), LIMIT, async || {
+            let status = status(&all, "plain").await;
+            let map = space.api::<ConfigMap>().get_opt("a").await.unwrap();
+            status["status"] == "running"
+                && status["latestRevision"]["name"] == revision
+                && map.is_some_and(|map| map.data.unwrap()["v"] == value)
+                && space.trackers().await.len() == 1
+        })
+        .await;
+    };
+    let first = json!({"components": config_map("1")});
+    all.create(&PostParams::default(), &application("plain", &json!({}), &first)).await.unwrap();
+    runs_as("plain-v1", "1").await;
+    put(&json!({"components": config_map("2")})).await;
+    runs_as("plain-v2", "2").await;
+    let revisions = space.objects("core.oam.dev/v1beta1", "ApplicationRevision");
+    put(&first).await;
+    runs_as("plain-v1", "1").await;
+    let after = revisions.get("plain-v2").await.unwrap();
+    put(&json!({"components": config_map("3")})).await;
+    runs_as("plain-v3", "3").await;
+    let kept = revisions.get_opt("plain-v2").await.unwrap();
+    assert!(kept.is_none_or(|kept| kept.data["spec"] == after.data["spec"]), "it is as it was");
+}
+
+/// What never becomes healthy fails its step when nothing changes any more; an edit gets it going again.
+#[tokio::test]
+async fn what_never_becomes_healthy_is_given_up_and_an_edit_mends_it() {
+    let space = Space::with_programs("never").await;
+    let all = space.applications();
+    let spec = |memory: &str| {
+        json!({"components": [{"name": "web", "type": "webservice",
+            "properties": {"image": "nginx", "cpu": "10m", "memory": memory}}]})
+    };
+    let deadline = json!({"app.oam.dev/progress-deadline": "3s"});
+    // No node has that much.
+    let created = application("never", &deadline, &spec("900Ti"));
+    all.create(&PostParams::default(), &created).await.unwrap();
+    let failed = phase(&all, "never", "workflowFailed").await;
+    assert_eq!(steps(&failed), owned(&[("web", "failed/Timeout")]));
+    let said = failed["workflow"]["steps"][0]["message"].as_str().unwrap_or_default().to_owned();
+    assert!(said.starts_with("no progress for 3s"), "{said}");
+    assert_eq!(failed["services"][0]["healthy"], false);
+    let patch = Patch::Merge(json!({"spec": spec("10Mi")}));
+    all.patch("never", &PatchParams::default(), &patch).await.unwrap();
+    let done = space.running("never").await;
+    assert_eq!(steps(&done.data["status"]), owned(&[("web", "succeeded")]));
+}
+
 /// The process dies while an answer is awaited: nobody knows whether the request was acted upon.
 #[tokio::test]
 async fn a_request_whose_end_nobody_knows_is_reported_and_not_sent_again() {
