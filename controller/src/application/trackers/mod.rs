@@ -1,0 +1,200 @@
+//! The ResourceTrackers of one Application: read here, written in `record.rs` (what is dispatched) and `life.rs` (marks, ends).
+//!
+//! Answers for `pkg/resourcetracker/app.go` and the recording half of `pkg/resourcekeeper/dispatch.go`. What is going to be
+//! dispatched is recorded first, so that nothing the controller ever made can be forgotten.
+
+mod life;
+mod record;
+
+use serde_json::Value;
+use vela_api::{ResourceTracker, names};
+use vela_apply::tracker::{self, Record, Role, Run, Tracker};
+
+use crate::queue::Key;
+use vela_cluster::{IoError, Packed, Store, Stored, Target};
+
+use super::revision::{annotation, label};
+
+/// What a new tracker is labelled with.
+#[derive(Debug, Clone, Default)]
+pub struct Owner {
+    /// Name of the Application.
+    pub name: String,
+    /// Its namespace.
+    pub namespace: String,
+    /// Its uid.
+    pub uid: String,
+    /// Its shard, if it has one.
+    pub shard: String,
+}
+
+/// The trackers of one Application during one reconcile.
+#[derive(Debug, Clone, Default)]
+pub struct Trackers {
+    owner: Owner,
+    compression: &'static str,
+    /// Expanded.
+    objects: Vec<ResourceTracker>,
+}
+
+/// The decision form of a tracker.
+fn view(object: &ResourceTracker) -> Tracker {
+    Tracker {
+        name: object.metadata.name.clone().unwrap_or_default(),
+        role: Role::parse(&object.spec.type_),
+        generation: object.spec.application_generation,
+        publish_version: annotation(&object.metadata, names::annotation::PUBLISH_VERSION)
+            .to_owned(),
+        revision: label(&object.metadata, names::label::APP_REVISION).to_owned(),
+        app_uid: label(&object.metadata, names::label::APP_UID).to_owned(),
+        deleting: object.metadata.deletion_timestamp.is_some(),
+        records: object.spec.managed_resources.clone(),
+    }
+}
+
+impl Trackers {
+    /// Reads the trackers of an Application from the cache.
+    ///
+    /// # Errors
+    /// A tracker's content cannot be read.
+    pub fn read(
+        store: &Store<Packed<ResourceTracker>>,
+        owner: Owner,
+        compression: &'static str,
+    ) -> Result<Self, String> {
+        let mut objects = Vec::new();
+        for stored in store.indexed(&Key::new(&*owner.namespace, &*owner.name)) {
+            let mut object = stored.open()?;
+            object.expand().map_err(|error| error.to_string())?;
+            objects.push(object);
+        }
+        Ok(Self { owner, compression, objects })
+    }
+
+    /// All of them, for decisions.
+    #[must_use]
+    pub fn views(&self) -> Vec<Tracker> {
+        self.objects.iter().map(view).collect()
+    }
+
+    /// Whether there is none.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.objects.is_empty()
+    }
+
+    /// Names and versions, for fingerprints.
+    pub fn versions(&self) -> impl Iterator<Item = (&str, &str)> {
+        self.objects
+            .iter()
+            .map(|object| (object.metadata.name.as_deref().unwrap_or_default(), object.version()))
+    }
+
+    /// The name of the tracker of the present run, `""` if there is none yet.
+    #[must_use]
+    pub fn current(&self, run: Run<'_>) -> String {
+        tracker::current(&self.views(), run).map(|tracker| tracker.name.clone()).unwrap_or_default()
+    }
+
+    /// The records of one tracker.
+    #[must_use]
+    pub fn records(&self, name: &str) -> &[Record] {
+        self.find(name).map_or(&[], |object| &object.spec.managed_resources)
+    }
+
+    /// The records that must live: those of the root and of the current tracker, the root's first.
+    #[must_use]
+    pub fn desired(&self, current: &str) -> Vec<Record> {
+        let mut out: Vec<Record> = Vec::new();
+        let root = self.objects.iter().filter(|o| Role::parse(&o.spec.type_) == Role::Root);
+        for record in
+            root.chain(self.find(current)).flat_map(|object| &object.spec.managed_resources)
+        {
+            if !out.iter().any(|other| tracker::key_of(other) == tracker::key_of(record)) {
+                out.push(record.clone());
+            }
+        }
+        out
+    }
+
+    /// What trackers of earlier runs hold of some components and the current one does not, the newest first.
+    #[must_use]
+    pub fn left_of(&self, current: &str, components: &[String]) -> Vec<Record> {
+        let mut out: Vec<Record> = Vec::new();
+        let mut old: Vec<_> = self
+            .objects
+            .iter()
+            .filter(|object| Role::parse(&object.spec.type_) == Role::Versioned)
+            .filter(|object| object.metadata.name.as_deref() != Some(current))
+            .collect();
+        old.sort_by_key(|object| std::cmp::Reverse(object.spec.application_generation));
+        let held = self.desired(current);
+        for record in old.into_iter().flat_map(|object| &object.spec.managed_resources) {
+            let key = tracker::key_of(record);
+            let known = held.iter().chain(&out).any(|other| tracker::key_of(other) == key);
+            if !known && !record.deleted && components.contains(&record.component) {
+                out.push(record.clone());
+            }
+        }
+        out
+    }
+
+    /// What a tracker says was written for an object before `manifest`, the newest first.
+    #[must_use]
+    pub fn previous(&self, key: &vela_apply::ResourceKey, manifest: &Value) -> Option<Value> {
+        let now = vela_api::RawExtension::new(manifest);
+        let mut sorted: Vec<_> = self.objects.iter().collect();
+        sorted.sort_by_key(|object| std::cmp::Reverse(object.spec.application_generation));
+        sorted
+            .into_iter()
+            .flat_map(|object| &object.spec.managed_resources)
+            .filter(|record| tracker::key_of(record) == *key)
+            .filter_map(|record| record.raw.as_ref())
+            .find(|raw| **raw != now)
+            .map(vela_api::RawExtension::to_value)
+    }
+
+    fn find(&self, name: &str) -> Option<&ResourceTracker> {
+        self.objects.iter().find(|object| object.metadata.name.as_deref() == Some(name))
+    }
+
+    /// Trackers made for an Application of this name that is gone (restored from a backup, or deleted without its
+    /// finalizer): there can be only one Application of a name, so they are ours now.
+    #[must_use]
+    pub fn of_other_uid(&self) -> Vec<String> {
+        self.objects
+            .iter()
+            .filter(|object| {
+                let uid = label(&object.metadata, names::label::APP_UID);
+                !uid.is_empty() && uid != self.owner.uid
+            })
+            .filter_map(|object| object.metadata.name.clone())
+            .collect()
+    }
+
+    /// Names and uids of the trackers of releases before 1.2.
+    #[must_use]
+    pub fn legacy(&self) -> Vec<(String, String)> {
+        self.objects
+            .iter()
+            .filter(|object| Role::parse(&object.spec.type_) == Role::Legacy)
+            .map(|object| {
+                let text = |text: &Option<String>| text.clone().unwrap_or_default();
+                (text(&object.metadata.name), text(&object.metadata.uid))
+            })
+            .collect()
+    }
+}
+
+fn target(name: &str) -> Target<'_> {
+    Target { api_version: vela_api::V1BETA1, kind: ResourceTracker::KIND, namespace: "", name }
+}
+
+fn encode(object: &ResourceTracker) -> Result<Value, IoError> {
+    let stored = object.to_stored().map_err(|error| IoError::Transport(error.to_string()))?;
+    serde_json::to_value(stored).map_err(|error| IoError::Transport(error.to_string()))
+}
+
+fn decode(answer: Value) -> Result<ResourceTracker, IoError> {
+    serde_json::from_value(answer).map_err(|error| IoError::Transport(error.to_string()))
+}

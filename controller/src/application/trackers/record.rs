@@ -1,0 +1,188 @@
+//! Recording: what is going to be dispatched is written down first, in the tracker of the run or in the root.
+
+use std::collections::BTreeMap;
+
+use vela_api::{ObjectMeta, ResourceTracker, names};
+use vela_apply::tracker::{self, Record, Role, Run};
+use vela_cluster::{Identity, Io, IoError, Packed, Store, Stored};
+
+use super::{Trackers, decode, encode, target};
+
+impl Trackers {
+    /// Records objects in the root tracker.
+    ///
+    /// # Errors
+    /// The API server's answer.
+    pub async fn record_in_root(
+        &mut self,
+        io: &Io,
+        store: &Store<Packed<ResourceTracker>>,
+        revision: &str,
+        records: Vec<Record>,
+    ) -> Result<(), IoError> {
+        if records.is_empty() {
+            return Ok(());
+        }
+        let found = self.objects.iter().position(|o| Role::parse(&o.spec.type_) == Role::Root);
+        let name = tracker::root_name(&self.owner.name, &self.owner.namespace);
+        let run = Run { generation: 0, publish_version: "", revision };
+        let fresh = self.fresh(name, Role::Root, run);
+        self.record(io, store, found, fresh, records).await.map(|_| ())
+    }
+
+    /// Records objects in the tracker of the present run, which is made if it does not exist. Returns its name.
+    ///
+    /// # Errors
+    /// The API server's answer.
+    pub async fn record_in_current(
+        &mut self,
+        io: &Io,
+        store: &Store<Packed<ResourceTracker>>,
+        run: Run<'_>,
+        records: Vec<Record>,
+    ) -> Result<String, IoError> {
+        let current = self.current(run);
+        let found = self
+            .objects
+            .iter()
+            .position(|o| !current.is_empty() && o.metadata.name.as_deref() == Some(&current));
+        let (app, namespace) = (&self.owner.name, &self.owner.namespace);
+        let name = tracker::versioned_name(app, namespace, run.generation, run.publish_version);
+        let fresh = self.fresh(name, Role::Versioned, run);
+        self.record(io, store, found, fresh, records).await
+    }
+
+    /// Notes that a step removes an object: what must live no longer holds it. Objects that no tracker of the present run
+    /// holds need no note.
+    ///
+    /// # Errors
+    /// The API server's answer.
+    pub async fn record_deleted(
+        &mut self,
+        io: &Io,
+        store: &Store<Packed<ResourceTracker>>,
+        current: &str,
+        key: &vela_apply::ResourceKey,
+    ) -> Result<(), IoError> {
+        let own = Identity::default();
+        for index in 0..self.objects.len() {
+            let Some(object) = self.objects.get(index) else { continue };
+            let holds = Role::parse(&object.spec.type_) == Role::Root
+                || object.metadata.name.as_deref() == Some(current);
+            let records = &object.spec.managed_resources;
+            let held = records.iter().find(|r| tracker::key_of(r) == *key && !r.deleted);
+            let Some(record) = held.filter(|_| holds).cloned() else { continue };
+            let mut object = object.clone();
+            tracker::mark_deleted(&mut object.spec.managed_resources, record);
+            let answer = io.replace(&encode(&object)?, "", false, &own).await?;
+            self.took(store, decode(answer)?);
+        }
+        Ok(())
+    }
+
+    async fn record(
+        &mut self,
+        io: &Io,
+        store: &Store<Packed<ResourceTracker>>,
+        found: Option<usize>,
+        fresh: ResourceTracker,
+        records: Vec<Record>,
+    ) -> Result<String, IoError> {
+        let own = Identity::default();
+        let Some(object) = found.and_then(|index| self.objects.get(index)) else {
+            let mut object = fresh;
+            object.spec.managed_resources = records;
+            let stored = self.create(io, object).await?;
+            let name = stored.metadata.name.clone().unwrap_or_default();
+            self.took(store, stored);
+            return Ok(name);
+        };
+        let mut object = object.clone();
+        let name = object.metadata.name.clone().unwrap_or_default();
+        let mut changed = false;
+        for record in records {
+            changed |= tracker::add_record(&mut object.spec.managed_resources, record);
+        }
+        if changed {
+            let body = encode(&object)?;
+            let answer = io.replace(&body, "", false, &own).await?;
+            self.took(store, decode(answer)?);
+        }
+        Ok(name)
+    }
+
+    /// POST, under another name if somebody else has it: names joined by `-` are ambiguous.
+    pub(super) async fn create(
+        &self,
+        io: &Io,
+        mut object: ResourceTracker,
+    ) -> Result<ResourceTracker, IoError> {
+        let own = Identity::default();
+        let wanted = object.metadata.name.clone().unwrap_or_default();
+        match io.create(&encode(&object)?, false, &own).await {
+            Err(error) if error.is_already_exists() => {
+                let target = target(&wanted);
+                let existing = decode(io.get(&target, &own).await?)?;
+                // One of a release before 1.2 owns objects, and is to go.
+                let legacy = Role::parse(&existing.spec.type_) == Role::Legacy;
+                if existing.index() == object.index() && !legacy {
+                    // Ours after all, the cache is behind: write over it.
+                    object.metadata.resource_version = existing.metadata.resource_version;
+                    return decode(io.replace(&encode(&object)?, "", false, &own).await?);
+                }
+                object.metadata.name = Some(tracker::free_name(wanted, &self.owner.uid, |_| true));
+                decode(io.create(&encode(&object)?, false, &own).await?)
+            }
+            other => decode(other?),
+        }
+    }
+
+    pub(super) fn fresh(&self, name: String, role: Role, run: Run<'_>) -> ResourceTracker {
+        let owner = &self.owner;
+        let mut labels = BTreeMap::from([
+            (names::label::APP_NAME.to_owned(), owner.name.clone()),
+            (names::label::APP_NAMESPACE.to_owned(), owner.namespace.clone()),
+            (names::label::APP_UID.to_owned(), owner.uid.clone()),
+        ]);
+        if !owner.shard.is_empty() {
+            labels.insert(names::label::SCHEDULED_SHARD_ID.to_owned(), owner.shard.clone());
+        }
+        if !run.revision.is_empty() {
+            labels.insert(names::label::APP_REVISION.to_owned(), run.revision.to_owned());
+        }
+        let annotations = (!run.publish_version.is_empty()).then(|| {
+            let (key, value) = (names::annotation::PUBLISH_VERSION, run.publish_version);
+            BTreeMap::from([(key.to_owned(), value.to_owned())])
+        });
+        let mut object = ResourceTracker::new("", &name);
+        object.metadata = ObjectMeta {
+            name: Some(name),
+            labels: Some(labels),
+            annotations,
+            finalizers: Some(vec![names::finalizer::RESOURCE_TRACKER.to_owned()]),
+            ..ObjectMeta::default()
+        };
+        role.as_str().clone_into(&mut object.spec.type_);
+        object.spec.application_generation = run.generation;
+        self.compression.clone_into(&mut object.spec.compression.type_);
+        object
+    }
+
+    /// Keeps what the API server answered.
+    pub(super) fn took(
+        &mut self,
+        store: &Store<Packed<ResourceTracker>>,
+        mut object: ResourceTracker,
+    ) {
+        let readable = object.expand().is_ok();
+        let _ = store.put(Packed::of(&object));
+        if !readable {
+            return;
+        }
+        let name = object.metadata.name.clone();
+        match self.objects.iter_mut().find(|other| other.metadata.name == name) {
+            Some(other) => *other = object,
+            None => self.objects.push(object),
+        }
+    }
+}
