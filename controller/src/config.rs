@@ -217,6 +217,10 @@ impl Configuration for Config {
     fn process(&self) -> &ProcessFlags {
         &self.process
     }
+
+    fn gates(&self) -> &Gates {
+        &self.gates
+    }
 }
 
 impl TryFrom<Flags> for Config {

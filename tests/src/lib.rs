@@ -11,6 +11,7 @@ pub mod deploy;
 pub mod faults;
 pub mod fixtures;
 pub mod gate;
+pub mod http;
 pub mod load;
 pub mod material;
 pub mod node;

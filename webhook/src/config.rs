@@ -171,6 +171,10 @@ impl Configuration for Config {
     fn process(&self) -> &ProcessFlags {
         &self.process
     }
+
+    fn gates(&self) -> &Gates {
+        &self.settings.gates
+    }
 }
 
 impl TryFrom<Flags> for Config {

@@ -4,6 +4,7 @@
 //! Answers for `cmd/core/app/{server.go,options,config}` of kubevela and for the parts of
 //! controller-runtime that serve probes, metrics and certificates. Knows nothing of Applications.
 
+pub mod debug;
 pub mod flags;
 pub mod gates;
 pub mod health;

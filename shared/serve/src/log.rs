@@ -1,5 +1,5 @@
 //! Logs: one line an event on standard error, as text or JSON, with a level that can be changed
-//! while the process runs (SIGUSR1 turns debug on and off).
+//! while the process runs (SIGUSR1 turns debug on and off; `PUT /debug/flags/v` sets it).
 
 use std::io;
 use std::str::FromStr;
@@ -47,6 +47,15 @@ pub enum Level {
 }
 
 impl Level {
+    /// What klog's `-v` means here: 0-3 info, 4-7 debug, 8 and above trace.
+    pub fn of_verbosity(v: i32) -> Self {
+        match v {
+            8.. => Self::Trace,
+            4..=7 => Self::Debug,
+            _ => Self::Info,
+        }
+    }
+
     /// Our crates at this level; the libraries below us are an order quieter.
     fn filter(self) -> EnvFilter {
         EnvFilter::new(match self {

@@ -9,7 +9,9 @@ use std::process::ExitCode;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
+use crate::debug::Debug;
 use crate::flags::{self, FlagError, Parsed, ProcessFlags};
+use crate::gates::Gates;
 use crate::health::Health;
 use crate::listen::ListenAddr;
 use crate::metrics::Registry;
@@ -22,6 +24,8 @@ pub trait Configuration: Sized {
 
     /// Probes, metrics, logs.
     fn process(&self) -> &ProcessFlags;
+    /// Feature gates.
+    fn gates(&self) -> &Gates;
 }
 
 /// Parses the flags, sets up log, runtime and signals, and runs the program until it ends. What
@@ -58,6 +62,7 @@ where
     E: fmt::Display,
     R: Future<Output = Result<(), E>>,
 {
+    let mut effective = parsed.effective;
     let config = C::try_from(parsed.flags).map_err(|error| error.to_string());
     let process = config.as_ref().map(|config| config.process().log());
     let log = log::init(process.unwrap_or_default()).map_err(|error| error.to_string())?;
@@ -67,8 +72,23 @@ where
     let signals = |error: std::io::Error| format!("cannot listen to signals: {error}");
     log.toggle_on_signal().map_err(signals)?;
     let stop = shutdown::on_signal().map_err(signals)?;
+    let config = config?;
+    let process = config.process();
+    let gates = config.gates().states().into_iter().map(|(name, on)| format!("{name}={on}"));
+    effective.insert("feature-gates".to_owned(), gates.collect());
+    let taken =
+        |error| Occupied { flag: "profiling-addr", address: process.profiling_addr.clone(), error };
+    if let Some(listener) = process.profiling_addr.bind().await.map_err(taken).map_err(text)? {
+        let debug = Debug::new(&parsed.program, &effective, log, stop.clone());
+        // Ends with `stop`; nothing waits for it.
+        tokio::spawn(debug.serve(listener));
+    }
     // the alternate form of an error shows its causes
-    run(config?, stop).await.map_err(|error| format!("{error:#}"))
+    run(config, stop).await.map_err(|error| format!("{error:#}"))
+}
+
+fn text(error: impl fmt::Display) -> String {
+    error.to_string()
 }
 
 #[allow(clippy::print_stdout, clippy::print_stderr, reason = "before there is a log")]

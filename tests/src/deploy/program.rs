@@ -1,7 +1,5 @@
 //! One of the two programs as a process: its flags, its start, its end.
 
-use std::io::{Read, Write};
-use std::net::TcpStream;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
@@ -11,6 +9,7 @@ use serde_json::Value;
 
 use super::{Binaries, Manifests, NAMESPACE, Options, identity, port, spawn, text};
 use crate::cluster::Cluster;
+use crate::http::request;
 use crate::process::{Invocation, Process, tail};
 
 /// How long a program may take to become ready.
@@ -193,7 +192,8 @@ impl Program {
         loop {
             self.check()?;
             let port = self.health;
-            let answer = tokio::task::spawn_blocking(move || get(port, "/readyz")).await?;
+            let answer =
+                tokio::task::spawn_blocking(move || request(port, "GET", "/readyz", "")).await?;
             match answer {
                 Ok((200, _)) => return Ok(()),
                 _ if Instant::now() < deadline => {}
@@ -218,7 +218,7 @@ impl Program {
     /// Whether `/readyz` says so now.
     pub async fn is_ready(&self) -> bool {
         let port = self.health;
-        let answer = tokio::task::spawn_blocking(move || get(port, "/readyz")).await;
+        let answer = tokio::task::spawn_blocking(move || request(port, "GET", "/readyz", "")).await;
         matches!(answer, Ok(Ok((200, _))))
     }
 
@@ -228,7 +228,8 @@ impl Program {
     /// When the metrics port does not answer.
     pub async fn metrics(&self) -> Result<String> {
         let port = self.metrics;
-        let (_, text) = tokio::task::spawn_blocking(move || get(port, "/metrics")).await??;
+        let (_, text) =
+            tokio::task::spawn_blocking(move || request(port, "GET", "/metrics", "")).await??;
         Ok(text)
     }
 
@@ -336,20 +337,6 @@ fn chart_flags(deployment: &Value) -> Vec<String> {
         }
     }
     flags
-}
-
-/// A plain HTTP request to loopback: status and body.
-fn get(port: u16, path: &str) -> Result<(u16, String)> {
-    let address = ([127, 0, 0, 1], port).into();
-    let mut stream = TcpStream::connect_timeout(&address, Duration::from_secs(2))?;
-    stream.set_read_timeout(Some(Duration::from_secs(2)))?;
-    write!(stream, "GET {path} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n")?;
-    let mut answer = Vec::new();
-    stream.read_to_end(&mut answer)?;
-    let answer = String::from_utf8_lossy(&answer);
-    let code = answer.split(' ').nth(1).and_then(|code| code.parse().ok());
-    let body = answer.split_once("\r\n\r\n").map_or("", |(_, body)| body);
-    Ok((code.context("not an HTTP answer")?, body.to_owned()))
 }
 
 #[cfg(test)]

@@ -17,6 +17,9 @@ pub struct ProcessFlags {
     /// Address of /metrics.
     #[arg(long, default_value = ":8080")]
     pub metrics_addr: ListenAddr,
+    /// Address of /configz, /debug/flags/v, /debug/profile and /mem/stat, which ask nobody who they are; "0" for none.
+    #[arg(long, default_value = "0")]
+    pub profiling_addr: ListenAddr,
     /// Log at debug level.
     #[arg(long)]
     pub log_debug: bool,
@@ -34,11 +37,9 @@ pub struct ProcessFlags {
 impl ProcessFlags {
     /// What these flags say about logs.
     pub fn log(&self) -> crate::log::Config {
-        let level = match self.v {
-            8.. => crate::log::Level::Trace,
-            4..=7 => crate::log::Level::Debug,
-            _ if self.log_debug => crate::log::Level::Debug,
-            _ => crate::log::Level::Info,
+        let level = match crate::log::Level::of_verbosity(self.v) {
+            crate::log::Level::Info if self.log_debug => crate::log::Level::Debug,
+            level => level,
         };
         let format = if self.dev_logs { crate::log::Format::Dev } else { self.log_format };
         crate::log::Config { level, format }

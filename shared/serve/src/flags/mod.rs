@@ -25,8 +25,12 @@ use vela_core::{Fate, Takes, VELA_CORE};
 /// The flags of a program, read.
 #[derive(Debug)]
 pub struct Parsed<T> {
+    /// The program's name.
+    pub program: String,
     /// The values.
     pub flags: T,
+    /// The same as text by the flags' names, defaults included.
+    pub effective: BTreeMap<String, Vec<String>>,
     /// What an operator should know: flags that were accepted but do nothing here.
     pub warnings: Vec<String>,
 }
@@ -67,6 +71,11 @@ pub fn parse<T: CommandFactory + FromArgMatches>(
     let shorts: BTreeMap<char, Takes> =
         command.get_arguments().filter_map(|arg| Some((arg.get_short()?, takes(arg)))).collect();
 
+    let ids: Vec<_> = command
+        .get_arguments()
+        .filter_map(|arg| Some((arg.get_id().clone(), arg.get_long()?.to_owned())))
+        .collect();
+
     let (kept, warnings) = sort_out(&program, &own, &shorts, args)?;
     let mut matches = command
         .try_get_matches_from(std::iter::once(OsString::from(&program)).chain(kept))
@@ -76,9 +85,14 @@ pub fn parse<T: CommandFactory + FromArgMatches>(
             }
             _ => FlagError::Refused(one_line(&error.render().to_string())),
         })?;
+    let effective = ids.into_iter().filter_map(|(id, name)| {
+        let values = matches.get_raw(id.as_str())?.map(|v| v.to_string_lossy().into_owned());
+        Some((name, values.collect()))
+    });
+    let effective = effective.collect();
     let flags = T::from_arg_matches_mut(&mut matches)
         .map_err(|error| FlagError::Refused(one_line(&error.render().to_string())))?;
-    Ok(Parsed { flags, warnings })
+    Ok(Parsed { program, flags, effective, warnings })
 }
 
 /// Gives every boolean pflag's spelling and lets the last of repeated flags win.
@@ -234,6 +248,12 @@ mod tests {
         assert_eq!(flags.process.health_addr.to_string(), ":1");
         assert_eq!(flags.process.metrics_addr.to_string(), ":8080");
         assert!(!flags.use_webhook && flags.optimize_list_op);
+        let all = read(&["--use-webhook", "--feature-gates=A=1", "--wait=1s"]).unwrap().effective;
+        assert_eq!(all["use-webhook"], ["true"]);
+        assert_eq!(all["optimize-list-op"], ["true"]);
+        assert_eq!(all["wait"], ["1s"]);
+        assert_eq!(all["health-addr"], [":9440"]);
+        assert_eq!(all["feature-gates"], ["A=1"]);
         let gates = read(&["--feature-gates=A=1,B=2", "--feature-gates", "C= true"]).unwrap();
         assert_eq!(gates.flags.gates.feature_gates, ["A=1,B=2", "C= true"]);
     }

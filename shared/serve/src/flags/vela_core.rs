@@ -39,7 +39,7 @@ pub(super) const VELA_CORE: &[(&str, Takes, Fate)] = &[
     ("log-file-max-size", Value, Retired),
     ("log-debug", Nothing, Current),
     ("dev-logs", Nothing, Current),
-    ("profiling-addr", Value, Retired),
+    ("profiling-addr", Value, Current),
     ("kube-api-qps", Value, Current),
     ("kube-api-burst", Value, Current),
     ("informer-sync-period", Value, Current),
