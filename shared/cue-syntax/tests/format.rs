@@ -83,6 +83,8 @@ fn found_by_fuzzing() {
         "a: {\n\tfor,}",
         "a: [1, for,]",
         "a: [if, for // c\n,]",
+        "[for,]: [{}]\n//",
+        "a: [if,]: 1",
     ] {
         check_round_trip(text);
     }

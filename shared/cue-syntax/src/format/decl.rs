@@ -326,6 +326,9 @@ impl<'a> Printer<'a> {
                     self.blank_before_match(pattern);
                 }
                 self.expr(pattern, 0, 1);
+                if alias.is_none() && self.is_clause_word(pattern) {
+                    self.text(",");
+                }
                 self.text("]");
             }
         }

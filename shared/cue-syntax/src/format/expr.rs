@@ -269,7 +269,7 @@ impl<'a> Printer<'a> {
     }
 
     /// A name that begins a comprehension unless a comma follows.
-    fn is_clause_word(&self, element: ExprId) -> bool {
+    pub(super) fn is_clause_word(&self, element: ExprId) -> bool {
         let Expr::Ident(name) = self.ast.expr(element) else { return false };
         matches!(self.ast.str(name), "for" | "if")
     }
