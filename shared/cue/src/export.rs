@@ -122,6 +122,26 @@ impl Make for serde_json::Value {
     }
 }
 
+/// How much of a value a text may still show. What a bound compares with may contain the bound.
+struct Room {
+    depth: u32,
+    /// Vertices.
+    left: u32,
+}
+
+impl Room {
+    /// Structs and lists are shown to this depth.
+    const DEPTH: u32 = 4;
+    /// Nothing is shown beyond.
+    const DEEPEST: u32 = 16;
+}
+
+impl Default for Room {
+    fn default() -> Self {
+        Self { depth: 0, left: 10_000 }
+    }
+}
+
 impl Machine<'_> {
     /// The concrete value of a vertex and everything below; all errors otherwise.
     pub(crate) fn export<M: Make>(&mut self, v: Vid) -> Result<M, Vec<Error>> {
@@ -369,6 +389,15 @@ impl Machine<'_> {
 
     /// A scalar as CUE writes it.
     pub(crate) fn val_text(&self, val: &Val) -> String {
+        self.val_shown(val, &mut Room::default())
+    }
+
+    /// A short text of a computed vertex.
+    pub(crate) fn show(&self, v: Vid) -> String {
+        self.shown(v, &mut Room::default())
+    }
+
+    fn val_shown(&self, val: &Val, room: &mut Room) -> String {
         match val {
             Val::Top => "_".into(),
             Val::Null => "null".into(),
@@ -378,20 +407,29 @@ impl Machine<'_> {
             Val::Str(s) => quoted(s).into(),
             Val::Bytes(b) => quoted_bytes(b),
             Val::Kind(k) => k.to_string(),
-            Val::Bound(op, x) => format!("{}{}", op.text(), self.val_text(x)),
+            Val::Bound(op, x) => format!("{}{}", op.text(), self.val_shown(x, room)),
             Val::Validator(x) => self.ir.text(x.expr).to_owned(),
-            Val::All(list) => list.iter().map(|x| self.val_text(x)).collect::<Vec<_>>().join(" & "),
+            Val::All(list) => {
+                let parts: Vec<_> = list.iter().map(|x| self.val_shown(x, room)).collect();
+                parts.join(" & ")
+            }
             Val::CoreFunc(f) => f.name().into(),
-            Val::Node(w) => self.show(*w),
+            Val::Node(w) => self.shown(*w, room),
         }
     }
 
-    /// A short text of a computed vertex.
-    pub(crate) fn show(&self, v: Vid) -> String {
-        self.show_depth(v, 0)
+    fn shown(&self, v: Vid, room: &mut Room) -> String {
+        if room.depth == Room::DEEPEST || room.left == 0 {
+            return "...".into();
+        }
+        room.depth += 1;
+        room.left -= 1;
+        let text = self.shown_whole(v, room);
+        room.depth -= 1;
+        text
     }
 
-    fn show_depth(&self, v: Vid, depth: u32) -> String {
+    fn shown_whole(&self, v: Vid, room: &mut Room) -> String {
         let mut v = v;
         while let Forward::Share(w) | Forward::Chosen(w) = self.v(v).forward {
             v = w;
@@ -406,9 +444,8 @@ impl Machine<'_> {
                 .map(|a| {
                     let star = if a.mode == crate::eval::Mode::Default { "*" } else { "" };
                     let text = match &a.val {
-                        Val::Node(w) if depth < 4 => self.show_depth(*w, depth + 1),
-                        Val::Node(_) => "{...}".into(),
-                        val => self.val_text(val),
+                        Val::Node(_) if room.depth > Room::DEPTH => "{...}".into(),
+                        val => self.val_shown(val, room),
                     };
                     format!("{star}{text}")
                 })
@@ -416,14 +453,13 @@ impl Machine<'_> {
             return parts.join(" | ");
         }
         if vertex.atom.is_atom() {
-            return self.val_text(&vertex.atom);
+            return self.val_shown(&vertex.atom, room);
         }
-        if depth >= 4 {
+        if room.depth > Room::DEPTH {
             return "...".into();
         }
         if vertex.is_list {
-            let parts: Vec<_> =
-                vertex.arcs.iter().map(|(_, w)| self.show_depth(*w, depth + 1)).collect();
+            let parts: Vec<_> = vertex.arcs.iter().map(|(_, w)| self.shown(*w, room)).collect();
             return format!("[{}]", parts.join(","));
         }
         if vertex.is_struct {
@@ -437,7 +473,7 @@ impl Machine<'_> {
                         ArcKind::Optional => "?",
                         ArcKind::Required => "!",
                     };
-                    format!("{}{mark}:{}", self.label_text(*l), self.show_depth(*w, depth + 1))
+                    format!("{}{mark}:{}", self.label_text(*l), self.shown(*w, room))
                 })
                 .collect();
             return format!("{{{}}}", parts.join(","));
@@ -445,7 +481,7 @@ impl Machine<'_> {
         if vertex.error.is_some() {
             return "_|_".into();
         }
-        self.val_text(&self.scalar_val(v))
+        self.val_shown(&self.scalar_val(v), room)
     }
 
     /// A conjunct as the source has it.

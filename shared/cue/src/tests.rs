@@ -156,6 +156,19 @@ fn products_of_structs_end_at_a_limit() {
     }
 }
 
+/// Found by fuzzing: what a bound compares with contains the bound.
+#[test]
+fn a_bound_within_its_operand_is_shown_in_part() {
+    check("a: b: !=a", expect!["incomplete: a.b: incomplete value !={b:!={b:...}}"]);
+    check("a: [!=a]", expect!["incomplete: a.0: incomplete value !=[!=[...]]"]);
+    // Each of them would show all of them.
+    let fields: String = (0..40).map(|n| format!("f{n}: !=a\n")).collect();
+    let text = eval(&format!("a: {{\n{fields}}}"));
+    assert!(
+        text.starts_with("incomplete: a.f0: incomplete value !={f0:!={") && text.len() < 300_000
+    );
+}
+
 #[test]
 fn inputs_are_data_not_text() {
     let program =
