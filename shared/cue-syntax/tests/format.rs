@@ -84,6 +84,9 @@ fn found_by_fuzzing() {
         "a: [1, for,]",
         "a: [if, for // c\n,]",
         "[for,]: [{}]\n//",
+        "x: ({a: 1}|<// c\nn)",
+        "x: {a: 1} & ({a: 1}|<// c\nn<a) & (b)",
+        "x({a1}|*{b:1}) & ({a:1}|*{b:1}<<<<<// c\nn<<<a) &({a:1}|*{b:1})",
         "a: [if,]: 1",
     ] {
         check_round_trip(text);

@@ -37,12 +37,12 @@ impl<'a> Printer<'a> {
             Expr::Comprehension(id) => self.comprehension(id),
             Expr::Paren(inner) => {
                 self.text("(");
-                // A row must not end before `)`: a comment from within goes behind `(`.
+                // A row must not end before `)`: a comment from within goes behind `(`, or, behind a
+                // struct, to the end of the row.
                 let within =
                     if self.is_block(inner) { self.ast.span(inner).start } else { span.end };
                 self.comments_before(within);
                 self.expr(inner, 0, depth.saturating_sub(1).max(1));
-                self.comments_before(span.end);
                 self.text(")");
             }
             Expr::Unary(op, operand) => {
