@@ -114,7 +114,7 @@ async fn an_edit_without_meaning_deletes_nothing() {
     let deleted: Vec<_> = audit::read(&log, from)
         .unwrap()
         .into_iter()
-        .filter(|entry| entry.agent.starts_with("vela-controller/"))
+        .filter(|entry| entry.is_controllers())
         .filter(|entry| entry.namespace == space.name() && entry.resource == "deployments")
         .filter(|entry| entry.verb.starts_with("delete"))
         .collect();
@@ -203,7 +203,7 @@ async fn nothing_is_written_when_nothing_happens() {
         audit::read(&log, from)
             .unwrap()
             .into_iter()
-            .filter(|entry| entry.agent.starts_with("vela-controller/"))
+            .filter(|entry| entry.is_controllers())
             .filter(|entry| entry.is_write() && entry.namespace == space.name())
             .count()
     };

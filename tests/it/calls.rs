@@ -33,7 +33,7 @@ async fn settled(space: &Space, from: u64) -> Vec<Entry> {
         audit::read(&log, from)
             .unwrap()
             .into_iter()
-            .filter(|entry| entry.agent.starts_with("vela-controller/") && entry.verb != "watch")
+            .filter(|entry| entry.is_controllers() && entry.verb != "watch")
             .filter(|entry| entry.namespace == space.name() || entry.name.ends_with(space.name()))
             .collect()
     };

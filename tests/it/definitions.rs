@@ -90,7 +90,7 @@ async fn a_definition_with_an_error_is_told_and_what_runs_is_left_alone() {
     let written: Vec<_> = audit::read(&log, from)
         .unwrap()
         .into_iter()
-        .filter(|entry| entry.agent.starts_with("vela-controller/") && entry.is_write())
+        .filter(|entry| entry.is_controllers() && entry.is_write())
         .filter(|entry| entry.namespace == space.name() && entry.resource == "configmaps")
         .filter(|entry| entry.name == "c" || entry.name == "d")
         .collect();

@@ -357,7 +357,7 @@ fn crimes(entries: &[Entry], lanes: &[Lane]) -> Vec<String> {
     let mut crimes = Vec::new();
     for lane in lanes {
         let of_lane = entries.iter().filter(|entry| {
-            entry.agent.starts_with("vela-controller/")
+            entry.is_controllers()
                 && entry.verb == "delete"
                 && entry.resource == "configmaps"
                 && entry.namespace == lane.home.name()

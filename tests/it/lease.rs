@@ -47,9 +47,7 @@ impl World {
             let entries = audit::read(&log, from).unwrap();
             from = audit::position(&log).unwrap();
             let ours = |entry: &Entry| {
-                entry.agent.starts_with("vela-controller/")
-                    && entry.is_write()
-                    && entry.resource != "leases"
+                entry.is_controllers() && entry.is_write() && entry.resource != "leases"
             };
             !entries.iter().any(ours)
         })
@@ -163,14 +161,7 @@ async fn a_restart_changes_nothing() {
     .await;
     // What a look decided to write would be under way now.
     tokio::time::sleep(Duration::from_secs(2)).await;
-    let written: Vec<_> = audit::read(&log, from)
-        .unwrap()
-        .into_iter()
-        .filter(|entry| entry.agent.starts_with("vela-controller/") && entry.is_write())
-        .filter(|entry| entry.resource != "leases")
-        .map(|entry| format!("{} {} {}", entry.verb, entry.resource, entry.name))
-        .collect();
-    assert_eq!(written, Vec::<String>::new());
+    assert_eq!(audit::written(&log, from).unwrap(), Vec::<String>::new());
     assert_eq!(phase().await, "running");
     world.cluster.stop();
 }
@@ -188,7 +179,7 @@ async fn a_leader_that_slept_writes_nothing() {
         audit::read(&log, from)
             .unwrap()
             .into_iter()
-            .filter(|entry| entry.agent.starts_with("vela-controller/") && entry.is_write())
+            .filter(|entry| entry.is_controllers() && entry.is_write())
             .collect()
     };
     // The audit log tells the two by their tokens.

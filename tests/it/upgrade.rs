@@ -325,8 +325,7 @@ async fn what_the_reference_stored_is_taken_over_as_it_is() {
     tokio::time::sleep(Duration::from_secs(5)).await;
     let (mut changes, mut patches) = (Vec::new(), Vec::new());
     for entry in audit::read(&log, from).unwrap() {
-        let ours =
-            entry.agent.starts_with("vela-controller/") && entry.is_write() && entry.code < 300;
+        let ours = entry.is_controllers() && entry.is_write() && entry.code < 300;
         let case = made.iter().find(|case| entry.namespace == case.namespace);
         let Some(case) = case.filter(|_| ours) else { continue };
         let line = format!("{}: {} {} {}", case.name, entry.verb, entry.resource, entry.name);

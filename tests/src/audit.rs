@@ -53,6 +53,12 @@ impl Entry {
         })
     }
 
+    /// Whether the controller sent it.
+    #[must_use]
+    pub fn is_controllers(&self) -> bool {
+        self.agent.starts_with("vela-controller/")
+    }
+
     /// Whether the request could change something.
     #[must_use]
     pub fn is_write(&self) -> bool {
@@ -89,6 +95,18 @@ pub fn between(log: &Path, from: u64, to: u64) -> Result<Vec<Entry>> {
         entries.extend(Entry::parse(&line?));
     }
     Ok(entries)
+}
+
+/// What the controller wrote from a position on, its leases aside, as `VERB RESOURCE NAME`.
+///
+/// # Errors
+/// When the log cannot be read.
+pub fn written(log: &Path, from: u64) -> Result<Vec<String>> {
+    let mut entries = read(log, from)?;
+    entries
+        .retain(|entry| entry.is_controllers() && entry.is_write() && entry.resource != "leases");
+    let line = |entry: &Entry| format!("{} {} {}", entry.verb, entry.resource, entry.name);
+    Ok(entries.iter().map(line).collect())
 }
 
 /// How many requests of each verb and resource there are.

@@ -10,10 +10,6 @@ use crate::queue::Key;
 use super::{NAMESPACE, Process, World, application};
 
 /// Healthy when the ConfigMap says so; its note is the message.
-const DEFINITION: &str = r#"
-output: {apiVersion: "v1", kind: "ConfigMap", metadata: name: parameter.names[0], data: v: parameter.value}
-parameter: {names: [...string], value: string}
-"#;
 const HEALTH: &str = "isHealth: context.output.data.ready == \"yes\"";
 const MESSAGE: &str = "message: context.output.data.note";
 
@@ -46,16 +42,10 @@ fn service(world: &World) -> Value {
 async fn other_words_wait_and_changes_do_not() {
     let world = World::new();
     world.server.outside(|state| {
-        state.put(
-            "componentdefinitions",
-            json!({
-                "apiVersion": "core.oam.dev/v1beta1", "kind": "ComponentDefinition",
-                "metadata": {"name": "maps", "namespace": "vela-system"},
-                "spec": {"workload": {"definition": {"apiVersion": "v1", "kind": "ConfigMap"}},
-                    "status": {"healthPolicy": HEALTH, "customStatus": MESSAGE},
-                    "schematic": {"cue": {"template": DEFINITION}}},
-            }),
-        );
+        let stored = state.get("componentdefinitions", "vela-system", "maps").cloned();
+        let mut definition = stored.unwrap();
+        definition["spec"]["status"] = json!({"healthPolicy": HEALTH, "customStatus": MESSAGE});
+        state.put("componentdefinitions", definition);
         state.put("applications", application("a", &[("c", &["x"], "1")]));
     });
     let mut process = world.start();

@@ -66,7 +66,7 @@ impl Debug {
     /// The listener's.
     pub async fn serve(self, listener: TcpListener) -> io::Result<()> {
         let stop = self.stop.clone();
-        axum::serve(listener, self.router()).with_graceful_shutdown(shutdown::cancelled(stop)).await
+        shutdown::serve(listener, self.router(), stop).await
     }
 
     fn router(self) -> Router {

@@ -142,9 +142,7 @@ impl Registry {
 
     /// Serves `/metrics` until the token is cancelled.
     pub async fn serve(self, listener: TcpListener, stop: CancellationToken) -> io::Result<()> {
-        axum::serve(listener, self.router())
-            .with_graceful_shutdown(crate::shutdown::cancelled(stop))
-            .await
+        crate::shutdown::serve(listener, self.router(), stop).await
     }
 }
 

@@ -6,6 +6,7 @@ use std::fmt;
 use std::future::Future;
 use std::process::ExitCode;
 
+use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
@@ -76,19 +77,14 @@ where
     let process = config.process();
     let gates = config.gates().states().into_iter().map(|(name, on)| format!("{name}={on}"));
     effective.insert("feature-gates".to_owned(), gates.collect());
-    let taken =
-        |error| Occupied { flag: "profiling-addr", address: process.profiling_addr.clone(), error };
-    if let Some(listener) = process.profiling_addr.bind().await.map_err(taken).map_err(text)? {
+    let listener = bind("profiling-addr", &process.profiling_addr).await;
+    if let Some(listener) = listener.map_err(|error| error.to_string())? {
         let debug = Debug::new(&parsed.program, &effective, log, stop.clone());
         // Ends with `stop`; nothing waits for it.
         tokio::spawn(debug.serve(listener));
     }
     // the alternate form of an error shows its causes
     run(config, stop).await.map_err(|error| format!("{error:#}"))
-}
-
-fn text(error: impl fmt::Display) -> String {
-    error.to_string()
 }
 
 #[allow(clippy::print_stdout, clippy::print_stderr, reason = "before there is a log")]
@@ -121,17 +117,16 @@ pub async fn observe(
     tasks: &TaskTracker,
     end: &CancellationToken,
 ) -> Result<(), Occupied> {
-    let taken = |flag, address: &ListenAddr| {
-        let address = address.clone();
-        move |error| Occupied { flag, address, error }
-    };
-    let listener = flags.health_addr.bind().await;
-    if let Some(listener) = listener.map_err(taken("health-addr", &flags.health_addr))? {
+    if let Some(listener) = bind("health-addr", &flags.health_addr).await? {
         tasks.spawn(health.clone().serve(listener, end.clone()));
     }
-    let listener = flags.metrics_addr.bind().await;
-    if let Some(listener) = listener.map_err(taken("metrics-addr", &flags.metrics_addr))? {
+    if let Some(listener) = bind("metrics-addr", &flags.metrics_addr).await? {
         tasks.spawn(registry.clone().serve(listener, end.clone()));
     }
     Ok(())
+}
+
+async fn bind(flag: &'static str, address: &ListenAddr) -> Result<Option<TcpListener>, Occupied> {
+    let bound = address.bind().await;
+    bound.map_err(|error| Occupied { flag, address: address.clone(), error })
 }

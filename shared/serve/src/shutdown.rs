@@ -2,6 +2,8 @@
 
 use std::io;
 
+use axum::Router;
+use tokio::net::TcpListener;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio_util::sync::CancellationToken;
 use tracing::{info, warn};
@@ -33,7 +35,14 @@ pub fn on_signal() -> io::Result<CancellationToken> {
     Ok(token)
 }
 
-/// The token of [`on_signal`] as a future for servers that take one.
-pub async fn cancelled(token: CancellationToken) {
-    token.cancelled().await;
+/// Serves plain HTTP until the token is cancelled; requests under way are answered.
+///
+/// # Errors
+/// The listener's.
+pub async fn serve(
+    listener: TcpListener,
+    router: Router,
+    stop: CancellationToken,
+) -> io::Result<()> {
+    axum::serve(listener, router).with_graceful_shutdown(stop.cancelled_owned()).await
 }
