@@ -18,6 +18,7 @@ use kube::api::{Api, PostParams};
 use kube::config::{KubeConfigOptions, Kubeconfig};
 use kube::{Client, Config};
 use parking_lot::Mutex;
+use vela_cluster::transport::transport;
 
 use crate::controlplane::{self, Programs};
 use crate::material;
@@ -289,7 +290,7 @@ pub async fn client(kubeconfig: &Path) -> Result<Client> {
     // The harness tells its own requests from those of the programs under test.
     let agent = http::HeaderValue::from_static("vela-harness/1");
     config.headers.push((http::header::USER_AGENT, agent));
-    Ok(Client::try_from(config)?)
+    Ok(transport(config)?.build())
 }
 
 async fn config(kubeconfig: &Path) -> Result<Config> {

@@ -2,19 +2,21 @@
 //! the API server and our kinds are there.
 
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::time::Duration;
 
 use http::HeaderValue;
 use http::header::USER_AGENT;
-use kube::client::ClientBuilder;
 use kube::config::{KubeConfigOptions, Kubeconfig};
 use kube::{Client, Config};
 use tokio_util::sync::CancellationToken;
 use tracing::{info, warn};
 
+use crate::account::{AccountLayer, ServiceAccount};
 use crate::answers::{AnswerObserver, AnswersLayer};
 use crate::error::chain;
 use crate::limit::{LimitLayer, TimeoutLayer};
+use crate::transport::transport;
 use crate::{Discovery, Error, Identity};
 
 /// How a client connects and behaves.
@@ -27,8 +29,8 @@ pub struct ClientOptions {
     pub kubeconfig_env: Option<PathBuf>,
     /// A context of the kubeconfig other than its current one.
     pub context: Option<String>,
-    /// A token file used instead of the configured credentials: a controller's own identity.
-    pub token_file: Option<PathBuf>,
+    /// A ServiceAccount instead of the configured credentials: a controller's own identity.
+    pub account: Option<Arc<ServiceAccount>>,
     /// Requests per second; 0 or less means no limit.
     pub qps: f64,
     /// Requests at once.
@@ -51,7 +53,7 @@ impl ClientOptions {
             kubeconfig: None,
             kubeconfig_env: None,
             context: None,
-            token_file: None,
+            account: None,
             qps: 50.0,
             burst: 100,
             user_agent: user_agent.into(),
@@ -69,8 +71,16 @@ impl ClientOptions {
             qps: 0.0,
             timeouts: Timeouts { request: limit, list: limit, mutating: limit },
             identity: Identity::own(),
+            account: None,
             ..self.clone()
         }
+    }
+
+    /// For one controller under a ServiceAccount of its own.
+    #[must_use]
+    pub fn as_account(&self, controller: &str, account: Arc<ServiceAccount>) -> Self {
+        let user_agent = format!("{}/{controller}", self.user_agent);
+        Self { user_agent, account: Some(account), ..self.clone() }
     }
 }
 
@@ -136,11 +146,8 @@ pub async fn configuration(options: &ClientOptions) -> Result<Config, Error> {
             }
         }
     };
-    if let Some(path) = &options.token_file {
-        config.auth_info = kube::config::AuthInfo {
-            token_file: Some(path.display().to_string()),
-            ..kube::config::AuthInfo::default()
-        };
+    if options.account.is_some() {
+        config.auth_info = kube::config::AuthInfo::default();
     }
     // Retries are decided by who made the request: some must not be repeated after a lost lease.
     config.default_retry = false;
@@ -162,10 +169,11 @@ pub async fn configuration(options: &ClientOptions) -> Result<Config, Error> {
 pub fn build(config: Config, options: &ClientOptions) -> Result<Client, Error> {
     let host = config.cluster_url.authority().map(http::uri::Authority::as_str).unwrap_or_default();
     let answers = AnswersLayer { host: host.into(), observer: options.observer.clone() };
-    let builder = ClientBuilder::try_from(config)
+    let builder = transport(config)
         .map_err(|error| Error::Config(format!("cannot set up the client: {}", chain(&error))))?
         .with_layer(&TimeoutLayer(options.timeouts))
-        .with_layer(&answers);
+        .with_layer(&answers)
+        .with_layer(&AccountLayer(options.account.clone()));
     if options.qps > 0.0 {
         let limit = LimitLayer { qps: options.qps, burst: options.burst };
         Ok(builder.with_layer(&limit).build())
@@ -217,6 +225,24 @@ pub async fn wait_for_api_server(
                     () = stop.cancelled() => return None,
                 }
             }
+        }
+    }
+}
+
+/// Waits until a ServiceAccount has a token, saying so meanwhile. `false` if stopped before.
+pub async fn wait_for_token(account: &ServiceAccount, stop: &CancellationToken) -> bool {
+    let mut pause = Pause::new();
+    loop {
+        let answer = tokio::select! {
+            answer = account.header() => answer,
+            () = stop.cancelled() => return false,
+        };
+        let Err(error) = answer else { return true };
+        let wait = pause.next();
+        warn!(%account, %error, retry_in = ?wait, "waiting for the token of a ServiceAccount");
+        tokio::select! {
+            () = tokio::time::sleep(wait) => {}
+            () = stop.cancelled() => return false,
         }
     }
 }

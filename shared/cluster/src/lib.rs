@@ -1,12 +1,14 @@
 //! Everything that talks to API servers.
 //!
 //! - [`client`]: from a kubeconfig or the Pod's credentials to a client with rate limit, timeouts
-//!   and user agent; waiting until the API server and our kinds are there; [`answers`]: what metrics hear of requests;
+//!   and user agent; waiting until the API server and our kinds are there; [`transport`]: the connections below;
+//!   [`account`]: credentials of a ServiceAccount; [`answers`]: what metrics hear of requests;
 //! - [`discovery`]: which path a kind has; [`request`]: the verbs, for objects of any kind as JSON, with discovery and impersonation;
 //! - [`store`]: caches that our own writes reach at once, [`packed`]: objects kept small in them; [`watch`]: what fills them;
 //! - [`objects`]: the live objects that Applications own, one watch per kind;
 //! - [`lease`]: who leads; [`events`]: what people are told.
 
+pub mod account;
 pub mod answers;
 pub mod client;
 pub mod discovery;
@@ -23,8 +25,10 @@ pub mod objects;
 pub mod packed;
 pub mod request;
 pub mod store;
+pub mod transport;
 pub mod watch;
 
+pub use account::ServiceAccount;
 pub use client::{ClientOptions, Timeouts, connect};
 pub use discovery::{Discovery, Resource};
 pub use error::{Error, Retry};

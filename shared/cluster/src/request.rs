@@ -101,9 +101,14 @@ pub type Observer = Arc<dyn Fn(&Observation<'_>) + Send + Sync>;
 /// The connection to one API server.
 pub struct Io {
     client: Client,
+    observer: OnceLock<Observer>,
+    common: Arc<Common>,
+}
+
+/// What connections of one process to one API server have in common.
+struct Common {
     discovery: Arc<Discovery>,
     leadership: OnceLock<Leadership>,
-    observer: OnceLock<Observer>,
     /// Requests under way, those about events aside.
     pending: AtomicUsize,
 }
@@ -119,18 +124,20 @@ impl Io {
     #[must_use]
     pub fn new(client: Client) -> Self {
         let discovery = Arc::new(Discovery::new(client.clone()));
-        Self {
-            client,
-            discovery,
-            leadership: OnceLock::new(),
-            observer: OnceLock::new(),
-            pending: AtomicUsize::new(0),
-        }
+        let common =
+            Common { discovery, leadership: OnceLock::new(), pending: AtomicUsize::new(0) };
+        Self { client, observer: OnceLock::new(), common: Arc::new(common) }
     }
 
-    /// From now on only a leader writes. Only the first call counts.
+    /// Another connection, of another observer: the same kinds are served, the same fence holds.
+    #[must_use]
+    pub fn beside(&self, client: Client) -> Self {
+        Self { client, observer: OnceLock::new(), common: Arc::clone(&self.common) }
+    }
+
+    /// From now on only a leader writes, here and beside it. Only the first call counts.
     pub fn fence(&self, leadership: Leadership) {
-        let _ = self.leadership.set(leadership);
+        let _ = self.common.leadership.set(leadership);
     }
 
     /// From now on requests are told. Only the first call counts.
@@ -141,7 +148,7 @@ impl Io {
     /// Whether a request is under way that somebody waits for; nobody waits for events.
     #[must_use]
     pub fn is_busy(&self) -> bool {
-        self.pending.load(Ordering::Relaxed) > 0
+        self.common.pending.load(Ordering::Relaxed) > 0
     }
 
     /// The client behind it.
@@ -153,7 +160,7 @@ impl Io {
     /// The kinds that are served.
     #[must_use]
     pub fn discovery(&self) -> &Arc<Discovery> {
-        &self.discovery
+        &self.common.discovery
     }
 
     /// How a kind is served.
@@ -161,7 +168,7 @@ impl Io {
     /// # Errors
     /// The kind is not served, or the API server does not answer.
     pub async fn resolve(&self, api_version: &str, kind: &str) -> Result<Resource, IoError> {
-        self.discovery.resolve(api_version, kind).await
+        self.common.discovery.resolve(api_version, kind).await
     }
 
     async fn path(&self, target: &Target<'_>, named: bool) -> Result<String, IoError> {
@@ -189,7 +196,8 @@ impl Io {
         identity: &Identity,
     ) -> Result<Value, IoError> {
         let writes = method != Method::GET;
-        if writes && self.leadership.get().is_some_and(|leadership| !leadership.is_leader()) {
+        if writes && self.common.leadership.get().is_some_and(|leadership| !leadership.is_leader())
+        {
             return Err(Error::NotLeader);
         }
         let request = request(method, path, body, identity)?;
@@ -204,7 +212,7 @@ impl Io {
         request: impl Future<Output = T>,
     ) -> T {
         let since = Instant::now();
-        let _pending = (kind != EVENT).then(|| Pending::of(&self.pending));
+        let _pending = (kind != EVENT).then(|| Pending::of(&self.common.pending));
         let answer = request.await;
         if let Some(observer) = self.observer.get() {
             observer(&Observation { verb, kind, api_version, time: since.elapsed() });
