@@ -26,7 +26,7 @@ pub struct Flags {
     /// Work only while holding the lease.
     #[arg(long)]
     enable_leader_election: bool,
-    /// Namespace of the lease; empty means the Pod's.
+    /// Namespace of the lease, and of the ServiceAccounts of controllers; empty means the Pod's.
     #[arg(long, default_value = "")]
     leader_election_namespace: String,
     /// How long a leader is believed.
@@ -119,6 +119,9 @@ pub struct Flags {
     /// Controllers to run: `*`, names, and `-name` for all but one.
     #[arg(long, default_value = "*", value_delimiter = ',', allow_hyphen_values = true)]
     controllers: Vec<String>,
+    /// Each controller works under a ServiceAccount of its own, vela-CONTROLLER-controller in the Pod's namespace.
+    #[arg(long)]
+    use_service_account_credentials: bool,
     /// Rewrite old CUE syntax before it is rendered.
     #[arg(long, default_value_t = true)]
     enable_cue_version_compatibility: bool,
@@ -138,6 +141,8 @@ pub struct Config {
     pub gates: Gates,
     /// The admission certificate to keep; `None` if somebody else does.
     pub certificates: Option<vela_certs::Config>,
+    /// Namespace of the process; empty means the Pod's.
+    pub namespace: String,
     /// The election; `None` to lead without one.
     pub election: Option<Election>,
     /// Period of settled Applications.
@@ -178,6 +183,8 @@ pub struct Config {
     pub version: String,
     /// Controllers to run.
     pub controllers: Selection,
+    /// Each controller has a ServiceAccount of its own.
+    pub own_accounts: bool,
     /// Rewrite old CUE syntax.
     pub legacy_cue: bool,
     /// Threads for rendering.
@@ -187,8 +194,6 @@ pub struct Config {
 /// Who leads.
 #[derive(Debug, Clone)]
 pub struct Election {
-    /// Namespace of the lease.
-    pub namespace: String,
     /// How long a leader is believed.
     pub lease_duration: Duration,
     /// How long it tries to renew.
@@ -263,6 +268,7 @@ impl TryFrom<Flags> for Config {
             webhook_secret,
             webhook_certificates,
             controllers,
+            use_service_account_credentials,
             enable_cue_version_compatibility,
             render_concurrency,
         } = flags;
@@ -275,7 +281,6 @@ impl TryFrom<Flags> for Config {
             configuration: webhook_configuration,
         });
         let election = enable_leader_election.then_some(Election {
-            namespace: leader_election_namespace,
             lease_duration: leader_election_lease_duration,
             renew_deadline: leader_election_renew_deadline,
             retry_period: leader_election_retry_period,
@@ -299,6 +304,7 @@ impl TryFrom<Flags> for Config {
             },
             gates,
             certificates,
+            namespace: leader_election_namespace,
             election,
             system_namespace: system_definition_namespace,
             workers: concurrent_reconciles.max(1),
@@ -317,6 +323,7 @@ impl TryFrom<Flags> for Config {
             ignore_definitions_without_version: ignore_definition_without_controller_version,
             version: advertised_version,
             controllers: Selection::parse(&controllers)?,
+            own_accounts: use_service_account_credentials,
             legacy_cue: enable_cue_version_compatibility,
             render_threads: if render_concurrency == 0 { processors } else { render_concurrency },
         })

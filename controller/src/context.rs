@@ -12,6 +12,7 @@ use vela_render::{ClusterVersion, Renderer};
 use vela_serve::gates::Gates;
 use vela_serve::pool::Pool;
 
+use crate::connections::Connections;
 use crate::definitions::Definitions;
 use crate::events::Recorder;
 use crate::metrics::Metrics;
@@ -166,8 +167,10 @@ impl DefinitionQueues {
 /// Shared by all reconciles.
 #[derive(Debug)]
 pub struct Context {
-    /// The connection.
+    /// The connection of the Application controller.
     pub io: Arc<Io>,
+    /// Those of all controllers.
+    pub connections: Connections,
     /// Objects that Applications own.
     pub live: LiveObjects,
     /// Applications.

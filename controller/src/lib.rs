@@ -5,6 +5,7 @@
 
 pub mod application;
 mod config;
+pub mod connections;
 pub mod context;
 pub mod definition;
 pub mod definitions;

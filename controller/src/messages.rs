@@ -2,6 +2,8 @@
 //!
 //! Texts that tools match are the reference's; where the reference says nothing useful, ours name the thing and the place.
 
+use std::time::Duration;
+
 use vela_apply::tracker::{Record, display_name};
 
 /// The revision that the status names does not exist any more.
@@ -282,6 +284,15 @@ pub(crate) fn recreated(object: &str) -> String {
 #[must_use]
 pub(crate) fn reconcile_panicked(text: &str) -> String {
     format!("internal error while reconciling, the application is left as it is: {text}")
+}
+
+/// The reconcile did not come to an end.
+#[must_use]
+pub(crate) fn reconcile_timed_out(limit: Duration) -> String {
+    format!(
+        "the reconcile was stopped after {}s, the application is left as it is",
+        limit.as_secs()
+    )
 }
 
 /// A Workflow nobody made.

@@ -38,6 +38,11 @@ pub(crate) const ALL: [Controller; 7] = [
     Controller { name: MONITOR, alias: "metrics", default: true },
 ];
 
+/// The ServiceAccount of a controller, where each has its own.
+pub(crate) fn account(controller: &str) -> String {
+    format!("vela-{controller}-controller")
+}
+
 /// The controllers to run.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Selection(Vec<&'static str>);
@@ -77,6 +82,11 @@ impl Selection {
         }
         let runs = |name: &&'static str| chosen.contains(name) && !dropped.contains(name);
         Ok(Self(ALL.iter().map(|controller| controller.name).filter(runs).collect()))
+    }
+
+    /// Their names, in the order they start.
+    pub(crate) fn names(&self) -> impl Iterator<Item = &'static str> {
+        self.0.iter().copied()
     }
 
     /// Whether a controller runs.

@@ -27,12 +27,13 @@ use vela_serve::{process, tls};
 
 use crate::application;
 use crate::config::{Config, Election};
+use crate::connections::Connections;
 use crate::context::{Context, DefinitionQueues, Settings};
 use crate::definition::{self, Kind};
 use crate::definitions::Definitions;
 use crate::events::{self, Recorder};
 use crate::feeds;
-use crate::guard::{self, Ended};
+use crate::guard;
 use crate::metrics::{AttemptMeter, Metrics};
 use crate::queue::{Key, Queue};
 use crate::registry;
@@ -79,11 +80,13 @@ pub async fn run(config: Config, stop: CancellationToken) -> anyhow::Result<()> 
     connected.pass();
 
     let queue = Arc::new(Queue::default());
-    let io = Arc::new(Io::new(client.clone()));
+    let process = Arc::new(Io::new(client.clone()));
     let (recorder, told) = Recorder::new(names::event::APPLICATION);
-    tasks.spawn(events::write(Arc::clone(&io), told));
-    let observed = metrics.clone();
-    io.observe(Arc::new(move |request| observed.requested(request)));
+    tasks.spawn(events::write(Arc::clone(&process), told));
+    let Some(connections) = connections(&config, &process, &metrics, &options, &stop).await? else {
+        return Ok(());
+    };
+    let io = Arc::clone(connections.of(registry::APPLICATION));
     let notify = {
         let queue = Arc::clone(&queue);
         Arc::new(move |owner: &vela_apply::Owner| {
@@ -95,6 +98,7 @@ pub async fn run(config: Config, stop: CancellationToken) -> anyhow::Result<()> 
         Renderer::new(Options { rewrite_legacy_syntax: config.legacy_cue, ..Options::default() });
     let context = Arc::new(Context {
         io,
+        connections,
         live,
         apps: Arc::default(),
         revisions: Arc::default(),
@@ -134,6 +138,22 @@ pub async fn run(config: Config, stop: CancellationToken) -> anyhow::Result<()> 
     // Event writing ends with its last recorder; whatever else hangs is not waited for.
     let _ = tokio::time::timeout(Duration::from_secs(2), tasks.wait()).await;
     Ok(())
+}
+
+/// A connection for each controller; `None` if stopped while their accounts are waited for.
+async fn connections(
+    config: &Config,
+    io: &Arc<Io>,
+    metrics: &Metrics,
+    options: &ClientOptions,
+    stop: &CancellationToken,
+) -> anyhow::Result<Option<Connections>> {
+    if !config.own_accounts {
+        return Ok(Some(Connections::over(io, &config.controllers, metrics)));
+    }
+    let namespace = own_namespace(&config.namespace)?;
+    let under = (namespace.as_str(), options);
+    Connections::under_accounts(io, &config.controllers, metrics, under, stop).await
 }
 
 fn client_options(config: &Config, metrics: &Metrics) -> ClientOptions {
@@ -257,15 +277,19 @@ async fn lead(
     Ok(())
 }
 
+/// The namespace of the process: as given, else the Pod's.
+fn own_namespace(given: &str) -> anyhow::Result<String> {
+    if !given.is_empty() {
+        return Ok(given.to_owned());
+    }
+    let path = "/var/run/secrets/kubernetes.io/serviceaccount/namespace";
+    let text = std::fs::read_to_string(path);
+    let text = text.context("--leader-election-namespace is needed outside of a Pod")?;
+    Ok(text.trim().to_owned())
+}
+
 fn lease_options(config: &Config, election: &Election) -> anyhow::Result<LeaseOptions> {
-    let namespace = if election.namespace.is_empty() {
-        std::fs::read_to_string("/var/run/secrets/kubernetes.io/serviceaccount/namespace")
-            .context("--leader-election-namespace is needed outside of a Pod")?
-            .trim()
-            .to_owned()
-    } else {
-        election.namespace.clone()
-    };
+    let namespace = own_namespace(&config.namespace)?;
     let version = config.ignore_without_version.then_some(config.version.as_str());
     let host = std::env::var("POD_NAME")
         .or_else(|_| std::env::var("HOSTNAME"))
@@ -306,7 +330,7 @@ fn work(
     if let Some(certificates) =
         config.certificates.clone().filter(|_| config.controllers.has(registry::CERTIFICATES))
     {
-        let client = context.io.client().clone();
+        let client = context.connections.of(registry::CERTIFICATES).client().clone();
         handles.push(tokio::spawn(vela_certs::run(client, certificates, ending.clone())));
     }
     let mut measure = |name: &'static str, queue: &Arc<Queue>, workers: usize| {
@@ -322,18 +346,19 @@ fn work(
     }
     let queues = &context.definition_queues;
     macro_rules! definitions {
-        ($name:expr, $kind:ty, $queue:ident) => {
-            if config.controllers.has($name) {
-                let meter = measure($name, &queues.$queue, 1);
+        ($kind:ty, $queue:ident) => {
+            let name = <$kind>::CONTROLLER;
+            if config.controllers.has(name) {
+                let meter = measure(name, &queues.$queue, 1);
                 let (context, queue) = (Arc::clone(context), Arc::clone(&queues.$queue));
-                handles.push(tokio::spawn(definitions::<$kind>(context, queue, $name, meter)));
+                handles.push(tokio::spawn(definitions::<$kind>(context, queue, meter)));
             }
         };
     }
-    definitions!(registry::COMPONENT, ComponentDefinition, components);
-    definitions!(registry::TRAIT, TraitDefinition, traits);
-    definitions!(registry::POLICY, PolicyDefinition, policies);
-    definitions!(registry::WORKFLOW_STEP, WorkflowStepDefinition, steps);
+    definitions!(ComponentDefinition, components);
+    definitions!(TraitDefinition, traits);
+    definitions!(PolicyDefinition, policies);
+    definitions!(WorkflowStepDefinition, steps);
     context.metrics.tell_loads(measured)?;
     if config.controllers.has(registry::MONITOR) {
         let each = context.settings.gates.enable_application_status_metrics;
@@ -352,9 +377,7 @@ async fn applications(context: Arc<Context>, meter: AttemptMeter) {
         let work = application::reconcile(&context, &key).boxed();
         let (next, ended) = guard::run(registry::APPLICATION, &key, limit, work).await;
         attempt.end(next, &ended);
-        if let Ended::Panicked(text) = &ended {
-            application::tell_broken(&context, &key, text).await;
-        }
+        application::tell_broken(&context, &key, &ended).await;
         let (begin, end) = (phase(before.as_deref()), known());
         let labels = [begin, phase(end.as_deref())];
         let time = started.elapsed().as_secs_f64();
@@ -368,17 +391,12 @@ fn phase(app: Option<&Application>) -> &str {
     app.map(|app| app.status.phase.as_str()).filter(|phase| !phase.is_empty()).unwrap_or("-")
 }
 
-async fn definitions<T: Kind>(
-    context: Arc<Context>,
-    queue: Arc<Queue>,
-    controller: &'static str,
-    meter: AttemptMeter,
-) {
+async fn definitions<T: Kind>(context: Arc<Context>, queue: Arc<Queue>, meter: AttemptMeter) {
     while let Some(key) = queue.next().await {
         let attempt = meter.begin();
         let limit = context.settings.reconcile_timeout;
         let work = definition::reconcile::<T>(&context, &key).boxed();
-        let (next, ended) = guard::run(controller, &key, limit, work).await;
+        let (next, ended) = guard::run(T::CONTROLLER, &key, limit, work).await;
         attempt.end(next, &ended);
         queue.done(key, next);
     }

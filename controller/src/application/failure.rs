@@ -10,6 +10,7 @@ use vela_cluster::IoError;
 
 use crate::context::Context;
 use crate::events::Severity;
+use crate::guard::Ended;
 use crate::messages;
 use crate::queue::{Key, Next};
 
@@ -96,10 +97,14 @@ pub(super) async fn give_up(
     }
 }
 
-/// A reconcile of the Application panicked: its owner hears of it, the others do not.
-pub async fn tell_broken(ctx: &Context, key: &Key, text: &str) {
+/// A reconcile of the Application panicked or took too long: its owner hears of it, the others do not.
+pub(crate) async fn tell_broken(ctx: &Context, key: &Key, ended: &Ended) {
+    let message = match ended {
+        Ended::Panicked(text) => messages::reconcile_panicked(text),
+        Ended::TimedOut => messages::reconcile_timed_out(ctx.settings.reconcile_timeout),
+        Ended::Normally | Ended::Failed(_) => return,
+    };
     let Some(app) = ctx.apps.get(key) else { return };
-    let message = messages::reconcile_panicked(text);
     ctx.events.tell(&about(&app), Severity::Warning, "ReconcileError", &message, "");
     let mut wanted = app.status.clone();
     status::set_failed(&mut wanted, types::SYNCED, &message, Timestamp::now());

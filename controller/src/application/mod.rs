@@ -51,7 +51,7 @@ use crate::queue::{Key, Next};
 
 use dispatch::Session;
 use end::End;
-pub use failure::tell_broken;
+pub(crate) use failure::tell_broken;
 use failure::{Failed, give_up};
 
 /// Shortest period an Application may ask for.

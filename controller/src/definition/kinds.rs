@@ -11,9 +11,12 @@ use vela_api::{
 };
 
 use crate::definitions::Lookup;
+use crate::registry;
 
 /// A definition kind that has revisions.
 pub trait Kind: Lookup + DeserializeOwned {
+    /// Its controller.
+    const CONTROLLER: &'static str;
     /// Its kind.
     const KIND_NAME: &'static str;
     /// Source component of its events.
@@ -52,6 +55,7 @@ macro_rules! kind {
         $ty:ident, $type:ident, $label:ident, $prefix:literal, $field:ident $(, $($more:item)+)?
     ) => {
         impl Kind for $ty {
+            const CONTROLLER: &'static str = registry::$type;
             const KIND_NAME: &'static str = $ty::KIND;
             const RECORDER: &'static str = $ty::KIND;
             const TYPE: &'static str = definition_type::$type;

@@ -16,7 +16,7 @@ use serde_json::{Value, json};
 use vela_api::names::{self, annotation, condition as types, label};
 use vela_api::{Condition, DefinitionRevision, condition};
 use vela_apply::plan::PatchKind;
-use vela_cluster::{Identity, IoError, Key, Target};
+use vela_cluster::{Identity, Io, IoError, Key, Target};
 
 use crate::context::Context;
 use crate::definitions::to_render;
@@ -206,9 +206,10 @@ async fn store_schemas<T: Kind>(
     if let Some(uid) = &found.uid {
         owners.push((found.name.clone(), DefinitionRevision::KIND, uid.clone()));
     }
+    let io = ctx.connections.of(T::CONTROLLER);
     for (owner, kind, uid) in owners {
         let object = config_map(definition, &owner, kind, &uid, &text);
-        write_config_map(ctx, &object).await.map_err(|error| failed(&error.to_string(), true))?;
+        write_config_map(io, &object).await.map_err(|error| failed(&error.to_string(), true))?;
     }
     Ok(())
 }
@@ -241,11 +242,11 @@ fn config_map<T: Kind>(definition: &T, owner: &str, kind: &str, uid: &str, text:
     })
 }
 
-async fn write_config_map(ctx: &Context, object: &Value) -> Result<(), IoError> {
+async fn write_config_map(io: &Io, object: &Value) -> Result<(), IoError> {
     let own = Identity::default();
-    match ctx.io.create(object, false, &own).await {
+    match io.create(object, false, &own).await {
         Err(error) if error.is_already_exists() => {
-            ctx.io.replace(object, "", false, &own).await.map(|_| ())
+            io.replace(object, "", false, &own).await.map(|_| ())
         }
         other => other.map(|_| ()),
     }
@@ -268,7 +269,8 @@ async fn write_status<T: Kind>(
         name: definition.name(),
     };
     let own = Identity::default();
-    let answer = ctx.io.patch(&target, "status", (PatchKind::Merge, &body), false, &own).await?;
+    let io = ctx.connections.of(T::CONTROLLER);
+    let answer = io.patch(&target, "status", (PatchKind::Merge, &body), false, &own).await?;
     if let Ok(stored) = serde_json::from_value::<T>(answer) {
         let _ = T::store(&ctx.definitions).put(stored);
     }

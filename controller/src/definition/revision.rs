@@ -120,7 +120,11 @@ async fn existing<T: Kind>(
     namespace: &str,
     name: &str,
 ) -> Result<Option<Arc<DefinitionRevision>>, IoError> {
-    let answer = ctx.io.get(&target(namespace, name), &Identity::default()).await?;
+    let answer = ctx
+        .connections
+        .of(T::CONTROLLER)
+        .get(&target(namespace, name), &Identity::default())
+        .await?;
     let Ok(revision) = serde_json::from_value::<DefinitionRevision>(answer) else {
         return Ok(None);
     };
@@ -156,7 +160,8 @@ async fn create<T: Kind>(
     definition.embed(&mut revision.spec);
     let value =
         serde_json::to_value(&revision).map_err(|error| IoError::Transport(error.to_string()))?;
-    let answer = ctx.io.create(&value, false, &Identity::default()).await?;
+    let answer =
+        ctx.connections.of(T::CONTROLLER).create(&value, false, &Identity::default()).await?;
     let stored: DefinitionRevision =
         serde_json::from_value(answer).map_err(|error| IoError::Transport(error.to_string()))?;
     let uid = stored.metadata.uid.clone();
@@ -207,7 +212,10 @@ pub(super) async fn collect<T: Kind>(
         .take(surplus)
         .filter(|revision| !is_pinned(ctx, &namespace, definition.name(), revision))
     {
-        ctx.io.delete(&target(&namespace, &name), "", None, &Identity::default()).await?;
+        ctx.connections
+            .of(T::CONTROLLER)
+            .delete(&target(&namespace, &name), "", None, &Identity::default())
+            .await?;
     }
     Ok(())
 }

@@ -10,6 +10,7 @@ use vela_api::reference::WorkloadGvk;
 use vela_cluster::{Identity, IoError, Key};
 
 use crate::context::Context;
+use crate::registry;
 
 /// Makes it in the namespace of the ComponentDefinition.
 ///
@@ -20,7 +21,8 @@ pub(super) async fn ensure(
     namespace: &str,
     kind: &WorkloadGvk,
 ) -> Result<(), IoError> {
-    let resource = match ctx.io.resolve(&kind.api_version, &kind.kind).await {
+    let io = ctx.connections.of(registry::COMPONENT);
+    let resource = match io.resolve(&kind.api_version, &kind.kind).await {
         Ok(resource) => resource,
         // It was served at admission: its CustomResourceDefinition has gone since.
         Err(error) if error.is_gone() => return Ok(()),
@@ -38,7 +40,7 @@ pub(super) async fn ensure(
         "spec": {"definitionRef": {"name": name, "version": version}},
         "status": {},
     });
-    match ctx.io.create(&object, false, &Identity::default()).await {
+    match io.create(&object, false, &Identity::default()).await {
         Ok(stored) => {
             if let Ok(stored) = serde_json::from_value(stored) {
                 let _ = workloads.put(stored);

@@ -210,10 +210,9 @@ impl Metrics {
         self.answer_times.with_label_values(&[method, host]).observe(answer.time.as_secs_f64());
     }
 
-    /// A request about an object ended.
-    pub fn requested(&self, request: &Observation<'_>) {
-        let labels =
-            ["application", "local", request.verb, request.kind, request.api_version, "true"];
+    /// A request of a controller about an object ended.
+    pub fn requested(&self, controller: &str, request: &Observation<'_>) {
+        let labels = [controller, "local", request.verb, request.kind, request.api_version, "true"];
         self.requests.with_label_values(&labels).observe(request.time.as_secs_f64());
     }
 }

@@ -2,6 +2,7 @@
 //! death of the process at every write. The oracle is the server: nothing the newest spec wants is ever deleted, nothing is
 //! leaked, and the end is what a fresh apply would have made.
 
+mod broken;
 mod crash;
 mod edits;
 mod follow;
@@ -29,6 +30,7 @@ use vela_serve::metrics::Registry;
 use vela_serve::pool::Pool;
 
 use crate::application;
+use crate::connections::Connections;
 use crate::context::{AllowedTypes, Context, DefinitionQueues, Settings};
 use crate::definitions::Definitions;
 use crate::events::Recorder;
@@ -115,6 +117,7 @@ impl World {
             let _ = definitions.policies.put(serde_json::from_value(object.clone()).unwrap());
         }
         let context = Context {
+            connections: Connections::shared(Arc::clone(&io)),
             io,
             live,
             apps: Arc::default(),
