@@ -13,7 +13,9 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result, bail};
 use futures::stream::{self, StreamExt, TryStreamExt};
 use k8s_openapi::api::apps::v1::Deployment;
-use kube::api::{Api, DeleteParams, DynamicObject, ListParams, PostParams};
+use kube::api::{
+    Api, DeleteParams, DynamicObject, ListParams, PostParams, WatchEvent, WatchParams,
+};
 use kube::core::{ApiResource, GroupVersionKind};
 use kube::runtime::watcher::Event;
 use kube::runtime::{WatchStreamExt, watcher};
@@ -287,19 +289,29 @@ impl Bed {
     }
 }
 
-/// The time until something is so; looked at every few milliseconds.
-pub(crate) async fn time_until<F>(limit: Duration, mut is_so: impl FnMut() -> F) -> Result<Duration>
-where
-    F: Future<Output = Result<bool>>,
-{
+/// The time from a change until a Deployment is so, by a watch that began before: asking again and again would take more of the
+/// machine than what is measured.
+pub(crate) async fn time_until(
+    all: &Api<Deployment>,
+    name: &str,
+    limit: Duration,
+    change: impl Future<Output = kube::Result<()>>,
+    mut is_so: impl FnMut(&Deployment) -> bool,
+) -> Result<Duration> {
+    let version = all.get_metadata(name).await?.resource_version().unwrap_or_default();
+    let seconds = u32::try_from(limit.as_secs())?;
+    let one = WatchParams::default().fields(&format!("metadata.name={name}")).timeout(seconds);
+    let mut changes = pin!(all.watch(&one, &version).await?);
     let since = Instant::now();
-    while !is_so().await? {
-        if since.elapsed() > limit {
-            bail!("not so after {} s", limit.as_secs());
+    change.await?;
+    while let Some(event) = changes.try_next().await? {
+        if let WatchEvent::Modified(object) = event
+            && is_so(&object)
+        {
+            return Ok(since.elapsed());
         }
-        tokio::time::sleep(Duration::from_millis(5)).await;
     }
-    Ok(since.elapsed())
+    bail!("{name} was not as wanted after {seconds} s");
 }
 
 fn resource(kind: &str) -> ApiResource {

@@ -187,19 +187,19 @@ async fn edits(args: &Args, bed: &Bed, pause: Duration, from: usize) -> Result<V
 /// Changes the image of an Application: the time until the Deployment has it.
 async fn edited(bed: &Bed, index: usize, image: &str) -> Result<Duration> {
     let (namespace, name) = place(index);
-    let since = Instant::now();
+    let deployments: Api<Deployment> = Api::namespaced(bed.client.clone(), &namespace);
     let mut wanted = application(index);
     wanted["spec"]["components"][0]["properties"]["image"] = json!(image);
     let patch = Patch::Merge(json!({"spec": wanted["spec"]}));
-    bed.within(&namespace, "Application").patch(&name, &PatchParams::default(), &patch).await?;
-    let deployments: Api<Deployment> = Api::namespaced(bed.client.clone(), &namespace);
-    time_until(LIMIT, || async {
-        let pod = deployments.get(&name).await?.spec.and_then(|spec| spec.template.spec);
-        let container = pod.and_then(|pod| pod.containers.into_iter().next());
-        Ok(container.is_some_and(|container| container.image.as_deref() == Some(image)))
+    let applications = bed.within(&namespace, "Application");
+    let params = PatchParams::default();
+    let edit = async { applications.patch(&name, &params, &patch).await.map(|_| ()) };
+    time_until(&deployments, &name, LIMIT, edit, |deployment| {
+        let pod = deployment.spec.as_ref().and_then(|spec| spec.template.spec.as_ref());
+        let container = pod.and_then(|pod| pod.containers.first());
+        container.is_some_and(|container| container.image.as_deref() == Some(image))
     })
-    .await?;
-    Ok(since.elapsed())
+    .await
 }
 
 /// Scales a Deployment by hand: the time until it is as the scaler says.
@@ -207,12 +207,13 @@ async fn drifted(bed: &Bed, index: usize) -> Result<Duration> {
     let (namespace, name) = place(index);
     let deployments: Api<Deployment> = Api::namespaced(bed.client.clone(), &namespace);
     let patch = Patch::Merge(json!({"spec": {"replicas": 3}}));
-    let since = Instant::now();
-    deployments.patch(&name, &PatchParams::default(), &patch).await?;
-    time_until(LIMIT, || async {
-        let spec = deployments.get(&name).await?.spec;
-        Ok(spec.is_some_and(|spec| spec.replicas == Some(1)))
+    let params = PatchParams::default();
+    let scale = async { deployments.patch(&name, &params, &patch).await.map(|_| ()) };
+    let mut scaled = false;
+    time_until(&deployments, &name, LIMIT, scale, |deployment| {
+        let replicas = deployment.spec.as_ref().and_then(|spec| spec.replicas);
+        scaled |= replicas == Some(3);
+        scaled && replicas == Some(1)
     })
-    .await?;
-    Ok(since.elapsed())
+    .await
 }
