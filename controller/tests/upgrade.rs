@@ -187,10 +187,10 @@ fn object_problems(
         let tracker: ResourceTracker = serde_json::from_value(raw).expect("a tracker");
         store.put(Packed::of(&tracker)).expect("new");
     }
-    let who = trackers::Owner {
+    let who = trackers::TrackedApplication {
         name: owner.name.clone(),
         namespace: owner.namespace.clone(),
-        ..trackers::Owner::default()
+        ..trackers::TrackedApplication::default()
     };
     let trackers = Trackers::read(&store, who, "").expect("readable");
     let latest = app.status.latest_revision.as_ref().map(|r| r.name.clone()).unwrap_or_default();

@@ -15,9 +15,9 @@ use vela_cluster::{IoError, Packed, Store, Stored, Target};
 
 use super::revision::{annotation, label};
 
-/// What a new tracker is labelled with.
+/// An Application as its trackers are labelled.
 #[derive(Debug, Clone, Default)]
-pub struct Owner {
+pub struct TrackedApplication {
     /// Name of the Application.
     pub name: String,
     /// Its namespace.
@@ -31,7 +31,7 @@ pub struct Owner {
 /// The trackers of one Application during one reconcile.
 #[derive(Debug, Clone, Default)]
 pub struct Trackers {
-    owner: Owner,
+    owner: TrackedApplication,
     compression: &'static str,
     /// Expanded.
     objects: Vec<ResourceTracker>,
@@ -59,7 +59,7 @@ impl Trackers {
     /// A tracker's content cannot be read.
     pub fn read(
         store: &Store<Packed<ResourceTracker>>,
-        owner: Owner,
+        owner: TrackedApplication,
         compression: &'static str,
     ) -> Result<Self, String> {
         let mut objects = Vec::new();

@@ -1,0 +1,248 @@
+//! One look at an Application that is ours and stays: whether there is anything to do, and what is written and remembered
+//! when it is done. A look at an Application about which nothing changed since the last complete one ends before all phases.
+
+use std::hash::{DefaultHasher, Hash, Hasher};
+use std::sync::Arc;
+use std::time::Duration;
+
+use jiff::Timestamp;
+use parking_lot::Mutex;
+use tokio::time::Instant;
+use tracing::warn;
+use vela_api::names::annotation;
+use vela_api::{AppStatus, Application};
+use vela_cluster::{IoError, Stored};
+
+use super::dispatch::Session;
+use super::end::End;
+use super::failure::{Failed, give_up};
+use super::{finalize, phases, resolve, resource_policies, restart, revision, scoped, status};
+use crate::context::{AppMemory, Context, Held, Settled};
+use crate::messages;
+use crate::queue::{Key, Next};
+
+/// Shortest period an Application may ask for.
+const SHORTEST_INTERVAL: Duration = Duration::from_secs(10);
+
+/// How long a status is held back that says the same in other words.
+const HELD: Duration = Duration::from_secs(1);
+
+/// A look under way.
+pub(super) struct Look<'c> {
+    ctx: &'c Context,
+    session: Session<'c>,
+    app: Application,
+    /// It got its finalizer in this look.
+    fresh: bool,
+    /// The state of what belongs to it, as the look began.
+    objects: u64,
+    memory: Arc<Mutex<AppMemory>>,
+    /// When it began.
+    now: Timestamp,
+}
+
+impl<'c> Look<'c> {
+    /// Sees what belongs to the Application.
+    ///
+    /// # Errors
+    /// Its objects cannot be listed.
+    pub(super) async fn begin(
+        ctx: &'c Context,
+        session: Session<'c>,
+        app: Application,
+        fresh: bool,
+    ) -> Result<Self, IoError> {
+        let memory = ctx.memory(&Key::new(&*session.owner.namespace, &*session.owner.name));
+        let objects = objects(ctx, &session, &app).await?;
+        Ok(Self { ctx, session, app, fresh, objects, memory, now: Timestamp::now() })
+    }
+
+    /// When to look again if there is nothing to do now. `told`: something happened since the last look.
+    ///
+    /// # Errors
+    /// A status that was held back cannot be written.
+    pub(super) async fn rest(&self, told: bool) -> Result<Option<Next>, IoError> {
+        // What happened while the last look was under way is not part of what that look saw, and definitions never are.
+        let rest = self.memory.lock().settled;
+        let rest = rest
+            .filter(|rest| (!told || rest.alone) && !resolve::follows_definitions(&self.app))
+            .filter(|rest| rest.seen == fingerprint(&self.app, self.objects));
+        let Some(rest) = rest else { return Ok(None) };
+        let left = rest.due.map(|due| Timestamp::now().duration_until(due));
+        match left.map(Duration::try_from) {
+            None => Ok(Some(Next::After(self.resync()))),
+            Some(Ok(left)) if !left.is_zero() => self.write_held(left).await.map(Some),
+            Some(_) => Ok(None),
+        }
+    }
+
+    /// A look before its time: nothing is done but what was held back. That is no attempt of a step.
+    async fn write_held(&self, left: Duration) -> Result<Next, IoError> {
+        let Some(held) = self.memory.lock().held.clone() else { return Ok(Next::After(left)) };
+        let wait = HELD.saturating_sub(held.since.elapsed());
+        if !wait.is_zero() {
+            return Ok(Next::After(left.min(wait)));
+        }
+        self.memory.lock().held = None;
+        match finalize::write_status(self.ctx, &self.app, &held.status).await {
+            Ok(None) => {}
+            Ok(Some(stored)) => {
+                if let Some(settled) = &mut self.memory.lock().settled {
+                    settled.seen = fingerprint(&stored, self.objects);
+                }
+            }
+            Err(error) if error.is_conflict() => return Ok(Next::After(Duration::ZERO)),
+            Err(error) if error.is_gone() => return Ok(Next::Done),
+            Err(error) => return Err(error),
+        }
+        Ok(Next::After(left))
+    }
+
+    /// All phases, and their end.
+    ///
+    /// # Errors
+    /// Requests about the Application itself failed.
+    pub(super) async fn run(&mut self) -> Result<Next, IoError> {
+        let mut wanted = self.app.status.clone();
+        let made = match Box::pin(scoped::run(self.ctx, &self.app, &mut wanted)).await {
+            Ok(scoped::Came::None) => None,
+            Ok(scoped::Came::Again) => return Ok(Next::After(Duration::ZERO)),
+            Ok(scoped::Came::To(made)) => Some(made),
+            Err(failed) => return self.fail(wanted, failed).await,
+        };
+        if let Some(made) = &made {
+            let (policies, bad) = resource_policies(&self.app.metadata, &made.spec);
+            if let Some(text) = bad {
+                let failed = Failed::synced(messages::bad_policy(&text));
+                return self.fail(wanted, failed).await;
+            }
+            self.session.policies = policies;
+            self.session.components =
+                made.spec.components.iter().map(|component| component.name.clone()).collect();
+        }
+        let schedule = restart::schedule(self.ctx, &mut self.app, &mut wanted, self.now).await;
+        let schedule = match schedule {
+            Err(error) if error.is_conflict() => return Ok(Next::After(Duration::ZERO)),
+            other => other?,
+        };
+        let held = self.memory.lock().held.take().map(|held| held.since);
+        let (ctx, now, made) = (self.ctx, self.now, made.as_deref());
+        let phases = phases::run(ctx, &mut self.session, &self.app, made, wanted, now);
+        match Box::pin(phases).await {
+            Ok(end) => self.conclude(end, schedule, held).await,
+            Err((status, failed)) => match self.fail(status, failed).await {
+                Err(error) if error.is_gone() => self.gone().await,
+                other => other,
+            },
+        }
+    }
+
+    async fn fail(&self, status: AppStatus, failed: Failed) -> Result<Next, IoError> {
+        Box::pin(give_up(self.ctx, &self.app, status, failed)).await
+    }
+
+    /// Somebody deleted the Application meanwhile.
+    async fn gone(&mut self) -> Result<Next, IoError> {
+        finalize::gone(&mut self.session, &self.app, self.fresh).await
+    }
+
+    /// Writes the status, remembers what was seen, and says when to look again.
+    async fn conclude(
+        &mut self,
+        mut end: End,
+        schedule: Option<Timestamp>,
+        held: Option<Instant>,
+    ) -> Result<Next, IoError> {
+        restart::plan_next(&self.app, &mut end.status, self.now);
+        let held = self.hold(&end, held);
+        if held.is_some() {
+            self.app.status.clone_into(&mut end.status);
+        }
+        match finalize::write_status(self.ctx, &self.app, &end.status).await {
+            Ok(Some(stored)) => self.app = stored,
+            Ok(None) => {}
+            // The Application changed meanwhile: its change is what counts.
+            Err(error) if error.is_conflict() => return Ok(Next::After(Duration::ZERO)),
+            Err(error) if error.is_gone() => return self.gone().await,
+            Err(error) => return Err(error),
+        }
+        self.memory.lock().settled = None;
+        let status = &self.app.status;
+        let mut delay = end.again;
+        // a step may have asked for another run
+        if let Some(at) = schedule.or_else(|| restart::due_in_future(status, self.now)) {
+            let until = at.duration_since(self.now).unsigned_abs().max(Duration::from_millis(100));
+            delay = Some(delay.map_or(until, |delay| delay.min(until)));
+        }
+        // A workflow that waits is looked at when its time has come or an object changed, not because its status was
+        // written; attempts keep their distance that way.
+        let waits = status.workflow.as_ref().is_some_and(|workflow| !workflow.finished);
+        let rests = end.settled || (waits && delay.is_some_and(|delay| !delay.is_zero()));
+        if rests {
+            let after = objects(self.ctx, &self.session, &self.app).await?;
+            let due = delay.and_then(|delay| Timestamp::now().checked_add(delay).ok());
+            let (seen, alone) = (fingerprint(&self.app, after), after == self.objects);
+            self.memory.lock().settled = Some(Settled { seen, due, alone });
+        }
+        let delay = delay.unwrap_or_else(|| self.resync());
+        Ok(Next::After(held.map_or(delay, |left| delay.min(left))))
+    }
+
+    /// A status that says the same in other words waits for what comes next: each of them would be a write, and a rollout
+    /// has many. `since` is when the first of them began to wait. Returns how long this one may.
+    fn hold(&self, end: &End, since: Option<Instant>) -> Option<Duration> {
+        // Only what is looked at again by itself can be written later.
+        end.again.filter(|again| !again.is_zero())?;
+        let (status, generation) = (&self.app.status, self.app.metadata.generation);
+        let is_told = status.observed_generation == generation.unwrap_or_default();
+        if !is_told || *status == end.status || !status::differ_in_words(status, &end.status) {
+            return None;
+        }
+        let since = since.unwrap_or_else(Instant::now);
+        let left = HELD.checked_sub(since.elapsed()).filter(|left| !left.is_zero())?;
+        self.memory.lock().held = Some(Held { since, status: Box::new(end.status.clone()) });
+        Some(left)
+    }
+
+    /// When a settled Application is looked at again.
+    fn resync(&self) -> Duration {
+        let text = revision::annotation(&self.app.metadata, annotation::RECONCILE_INTERVAL);
+        if text.is_empty() {
+            return self.ctx.settings.resync;
+        }
+        let parsed: Option<vela_gocompat::duration::Duration> = text.parse().ok();
+        match parsed.and_then(vela_gocompat::duration::Duration::to_std) {
+            Some(interval) if interval >= SHORTEST_INTERVAL => interval,
+            _ => {
+                warn!(interval = text, "reconcile interval ignored: not a duration of 10s or more");
+                self.ctx.settings.resync
+            }
+        }
+    }
+}
+
+/// Everything a settled Application depends on.
+fn fingerprint(app: &Application, objects: u64) -> u64 {
+    let mut hasher = DefaultHasher::new();
+    (app.version(), objects).hash(&mut hasher);
+    hasher.finish()
+}
+
+/// The state of everything that belongs to an Application.
+async fn objects(ctx: &Context, session: &Session<'_>, app: &Application) -> Result<u64, IoError> {
+    let mut hasher = DefaultHasher::new();
+    scoped::seen(ctx, app).hash(&mut hasher);
+    for (name, version) in session.trackers.versions() {
+        (name, version).hash(&mut hasher);
+    }
+    let latest = app.status.latest_revision.as_ref().map(|r| r.name.as_str()).unwrap_or_default();
+    let revision = Key::new(&*session.owner.namespace, latest);
+    ctx.revisions.get(&revision).is_some().hash(&mut hasher);
+    let current = session.trackers.current(session.run());
+    for record in session.trackers.desired(&current) {
+        let key = vela_apply::tracker::key_of(&record);
+        let live = ctx.live.get(&record.api_version, &key).await?;
+        live.map(|live| live.version().to_owned()).hash(&mut hasher);
+    }
+    Ok(hasher.finish())
+}
