@@ -119,7 +119,8 @@ pub struct Flags {
     /// Controllers to run: `*`, names, and `-name` for all but one.
     #[arg(long, default_value = "*", value_delimiter = ',', allow_hyphen_values = true)]
     controllers: Vec<String>,
-    /// Each controller works under a ServiceAccount of its own, vela-CONTROLLER-controller in the Pod's namespace.
+    /// Each controller that sends requests works under a ServiceAccount of its own, vela-CONTROLLER-controller in the Pod's
+    /// namespace.
     #[arg(long)]
     use_service_account_credentials: bool,
     /// Rewrite old CUE syntax before it is rendered.
@@ -139,7 +140,7 @@ pub struct Config {
     pub kube: KubeFlags,
     /// Feature gates.
     pub gates: Gates,
-    /// The admission certificate to keep; `None` if somebody else does.
+    /// The admission certificate to keep; `None` if somebody else does, or its controller is not selected.
     pub certificates: Option<vela_certs::Config>,
     /// Namespace of the process; empty means the Pod's.
     pub namespace: String,
@@ -228,6 +229,14 @@ impl Configuration for Config {
     }
 }
 
+impl Config {
+    /// The controllers that send requests, in the order they start.
+    pub(crate) fn requesting(&self) -> Vec<&'static str> {
+        let has_work = |name: &&str| *name != registry::CERTIFICATES || self.certificates.is_some();
+        self.controllers.requesting().filter(has_work).collect()
+    }
+}
+
 impl TryFrom<Flags> for Config {
     type Error = ConfigError;
 
@@ -273,7 +282,10 @@ impl TryFrom<Flags> for Config {
             render_concurrency,
         } = flags;
         let gates = gates.gates()?;
-        let managed = use_webhook && webhook_certificates == "managed";
+        let controllers = Selection::parse(&controllers)?;
+        let managed = use_webhook
+            && webhook_certificates == "managed"
+            && controllers.has(registry::CERTIFICATES);
         let certificates = managed.then(|| vela_certs::Config {
             namespace: leader_election_namespace.clone(),
             service: webhook_service,
@@ -322,7 +334,7 @@ impl TryFrom<Flags> for Config {
             ignore_without_version: ignore_app_without_controller_version,
             ignore_definitions_without_version: ignore_definition_without_controller_version,
             version: advertised_version,
-            controllers: Selection::parse(&controllers)?,
+            controllers,
             own_accounts: use_service_account_credentials,
             legacy_cue: enable_cue_version_compatibility,
             render_threads: if render_concurrency == 0 { processors } else { render_concurrency },
@@ -361,5 +373,19 @@ mod tests {
         assert!(error.starts_with("--allow-resource-types:"), "{error}");
         let error = config(&["--controllers=*,-aplication"]).unwrap_err();
         assert!(error.contains("application"), "{error}");
+    }
+
+    #[test]
+    fn only_who_has_work_sends_requests() {
+        let requesting = |args: &[&str]| config(args).unwrap().requesting();
+        let managed = ["--use-webhook=true", "--webhook-certificates=managed"];
+        let all = requesting(&managed);
+        assert_eq!((all.len(), all[0]), (6, "certificates"));
+        let external = requesting(&["--use-webhook=true", "--webhook-certificates=external"]);
+        assert_eq!(external, all[1..]);
+        assert_eq!(requesting(&[]), all[1..]);
+        let without = [managed.as_slice(), &["--controllers=*,-certs,-application"]].concat();
+        assert_eq!(requesting(&without), all[1..5]);
+        assert!(config(&without).unwrap().certificates.is_none());
     }
 }

@@ -4,19 +4,29 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use futures::future::join_all;
 use kube::Client;
 use tokio_util::sync::CancellationToken;
 use vela_cluster::client::{ClientOptions, connect, wait_for_token};
 use vela_cluster::{Io, ServiceAccount};
 
 use crate::metrics::Metrics;
-use crate::registry::{self, Selection};
+use crate::registry;
 
 /// A connection for each controller that has one of its own, and the process's.
 #[derive(Debug)]
 pub struct Connections {
     process: Arc<Io>,
     controllers: BTreeMap<&'static str, Arc<Io>>,
+}
+
+/// How controllers connect under ServiceAccounts.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Accounts<'a> {
+    /// Where the ServiceAccounts are.
+    pub namespace: &'a str,
+    /// All but the account.
+    pub options: &'a ClientOptions,
 }
 
 impl Connections {
@@ -26,51 +36,53 @@ impl Connections {
         Self { process: io, controllers: BTreeMap::new() }
     }
 
-    /// One for each selected controller, over the client of the process.
-    pub(crate) fn over(io: &Arc<Io>, selection: &Selection, metrics: &Metrics) -> Self {
-        let client = |_| io.client().clone();
-        Self::with(io, selection, metrics, client)
+    /// One for each of these controllers, over the client of the process.
+    pub(crate) fn over(io: &Arc<Io>, controllers: &[&'static str], metrics: &Metrics) -> Self {
+        let clients = controllers.iter().map(|&name| (name, io.client().clone()));
+        Self::with(io, clients, metrics)
     }
 
-    /// One for each selected controller, under its ServiceAccount in a namespace; `None` if stopped while an account is
-    /// waited for.
+    /// One for each of these controllers, under its ServiceAccount; `None` if stopped while one is waited for.
     ///
     /// # Errors
     /// Configuration that cannot be read.
-    pub(crate) async fn under_accounts(
+    pub(crate) async fn under(
+        accounts: Accounts<'_>,
         io: &Arc<Io>,
-        selection: &Selection,
+        controllers: &[&'static str],
         metrics: &Metrics,
-        (namespace, options): (&str, &ClientOptions),
         stop: &CancellationToken,
     ) -> anyhow::Result<Option<Self>> {
-        let mut clients = BTreeMap::new();
-        for controller in selection.names() {
-            let name = registry::account(controller);
-            let account = ServiceAccount::new(io.client().clone(), namespace, &name);
-            if !wait_for_token(&account, stop).await {
-                return Ok(None);
-            }
-            let options = options.as_account(controller, Arc::new(account));
-            clients.insert(controller, connect(&options).await?);
+        let Accounts { namespace, options } = accounts;
+        let account = |&name: &&'static str| {
+            let account = registry::account(name);
+            (name, Arc::new(ServiceAccount::new(io.client().clone(), namespace, &account)))
+        };
+        let accounts: Vec<_> = controllers.iter().map(account).collect();
+        // All at once: whatever is missing is named from the beginning.
+        let waits = accounts.iter().map(|(_, account)| wait_for_token(account, stop));
+        if join_all(waits).await.contains(&false) {
+            return Ok(None);
         }
-        let client = |name| clients.get(name).unwrap_or(io.client()).clone();
-        Ok(Some(Self::with(io, selection, metrics, client)))
+        let mut clients = Vec::new();
+        for (name, account) in accounts {
+            clients.push((name, connect(&options.as_account(name, account)).await?));
+        }
+        Ok(Some(Self::with(io, clients, metrics)))
     }
 
     fn with(
         io: &Arc<Io>,
-        selection: &Selection,
+        clients: impl IntoIterator<Item = (&'static str, Client)>,
         metrics: &Metrics,
-        client: impl Fn(&'static str) -> Client,
     ) -> Self {
-        let connection = |name| {
-            let io = io.beside(client(name));
+        let connection = |(name, client)| {
+            let io = io.beside(client);
             let metrics = metrics.clone();
             io.observe(Arc::new(move |request| metrics.requested(name, request)));
             (name, Arc::new(io))
         };
-        let controllers = selection.names().map(connection).collect();
+        let controllers = clients.into_iter().map(connection).collect();
         Self { process: Arc::clone(io), controllers }
     }
 

@@ -9,6 +9,8 @@ pub(crate) struct Controller {
     pub alias: &'static str,
     /// Runs without being asked for.
     pub default: bool,
+    /// Sends requests: the others only look at what the process has in memory.
+    pub requests: bool,
 }
 
 /// Applications.
@@ -29,13 +31,13 @@ pub(crate) const CERTIFICATES: &str = "certificates";
 
 /// All of them, in the order they start.
 pub(crate) const ALL: [Controller; 7] = [
-    Controller { name: CERTIFICATES, alias: "certs", default: true },
-    Controller { name: COMPONENT, alias: "component", default: true },
-    Controller { name: TRAIT, alias: "trait", default: true },
-    Controller { name: POLICY, alias: "policy", default: true },
-    Controller { name: WORKFLOW_STEP, alias: "step", default: true },
-    Controller { name: APPLICATION, alias: "app", default: true },
-    Controller { name: MONITOR, alias: "metrics", default: true },
+    Controller { name: CERTIFICATES, alias: "certs", default: true, requests: true },
+    Controller { name: COMPONENT, alias: "component", default: true, requests: true },
+    Controller { name: TRAIT, alias: "trait", default: true, requests: true },
+    Controller { name: POLICY, alias: "policy", default: true, requests: true },
+    Controller { name: WORKFLOW_STEP, alias: "step", default: true, requests: true },
+    Controller { name: APPLICATION, alias: "app", default: true, requests: true },
+    Controller { name: MONITOR, alias: "metrics", default: true, requests: false },
 ];
 
 /// The ServiceAccount of a controller, where each has its own.
@@ -84,9 +86,10 @@ impl Selection {
         Ok(Self(ALL.iter().map(|controller| controller.name).filter(runs).collect()))
     }
 
-    /// Their names, in the order they start.
-    pub(crate) fn names(&self) -> impl Iterator<Item = &'static str> {
-        self.0.iter().copied()
+    /// Those that send requests, in the order they start.
+    pub(crate) fn requesting(&self) -> impl Iterator<Item = &'static str> {
+        let all = ALL.iter().filter(|controller| controller.requests);
+        all.map(|controller| controller.name).filter(|name| self.has(name))
     }
 
     /// Whether a controller runs.
@@ -112,5 +115,18 @@ mod tests {
         let without = parse("*,-trait").unwrap();
         assert!(!without.contains(&"traitdefinition") && without.len() == ALL.len() - 1);
         assert!(parse("foo").unwrap_err().contains("there is no controller \"foo\""));
+    }
+
+    #[test]
+    fn who_sends_no_requests_needs_no_account() {
+        let requesting = |text: &str| {
+            let selection = Selection::parse(&[text.to_owned()]).unwrap();
+            selection.requesting().map(account).collect::<Vec<_>>()
+        };
+        let all = requesting("*");
+        assert_eq!(all.len(), ALL.len() - 1);
+        assert!(!all.contains(&account(MONITOR)));
+        assert_eq!(requesting("monitor"), Vec::<String>::new());
+        assert_eq!(requesting("step"), ["vela-workflowstepdefinition-controller"]);
     }
 }

@@ -27,7 +27,7 @@ use vela_serve::{process, tls};
 
 use crate::application;
 use crate::config::{Config, Election};
-use crate::connections::Connections;
+use crate::connections::{Accounts, Connections};
 use crate::context::{Context, DefinitionQueues, Settings};
 use crate::definition::{self, Kind};
 use crate::definitions::Definitions;
@@ -66,6 +66,7 @@ pub async fn run(config: Config, stop: CancellationToken) -> anyhow::Result<()> 
     let metrics = Metrics::new(&registry)?;
     let health = Health::new();
     let (connected, synced) = (health.readiness("api-server"), health.readiness("caches"));
+    let accounts = config.own_accounts.then(|| health.readiness("accounts"));
     let tasks = TaskTracker::new();
     let end = CancellationToken::new();
     let _end_on_return = end.clone().drop_guard();
@@ -86,6 +87,9 @@ pub async fn run(config: Config, stop: CancellationToken) -> anyhow::Result<()> 
     let Some(connections) = connections(&config, &process, &metrics, &options, &stop).await? else {
         return Ok(());
     };
+    if let Some(accounts) = accounts {
+        accounts.pass();
+    }
     let io = Arc::clone(connections.of(registry::APPLICATION));
     let notify = {
         let queue = Arc::clone(&queue);
@@ -148,12 +152,17 @@ async fn connections(
     options: &ClientOptions,
     stop: &CancellationToken,
 ) -> anyhow::Result<Option<Connections>> {
+    let controllers = config.requesting();
     if !config.own_accounts {
-        return Ok(Some(Connections::over(io, &config.controllers, metrics)));
+        return Ok(Some(Connections::over(io, &controllers, metrics)));
     }
     let namespace = own_namespace(&config.namespace)?;
-    let under = (namespace.as_str(), options);
-    Connections::under_accounts(io, &config.controllers, metrics, under, stop).await
+    let accounts = Accounts { namespace: &namespace, options };
+    let connections = Connections::under(accounts, io, &controllers, metrics, stop).await?;
+    if connections.is_some() {
+        info!(namespace, "each controller has a ServiceAccount of its own");
+    }
+    Ok(connections)
 }
 
 fn client_options(config: &Config, metrics: &Metrics) -> ClientOptions {
@@ -327,10 +336,12 @@ fn work(
 ) -> anyhow::Result<Workers> {
     let mut handles = Vec::new();
     let mut measured = Vec::new();
-    if let Some(certificates) =
-        config.certificates.clone().filter(|_| config.controllers.has(registry::CERTIFICATES))
-    {
+    if let Some(certificates) = &config.certificates {
         let client = context.connections.of(registry::CERTIFICATES).client().clone();
+        let certificates = vela_certs::Config {
+            namespace: own_namespace(&certificates.namespace)?,
+            ..certificates.clone()
+        };
         handles.push(tokio::spawn(vela_certs::run(client, certificates, ending.clone())));
     }
     let mut measure = |name: &'static str, queue: &Arc<Queue>, workers: usize| {

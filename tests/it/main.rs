@@ -8,6 +8,7 @@
     reason = "a test that meets something unexpected fails there"
 )]
 
+mod accounts;
 mod admission;
 mod application;
 mod calls;

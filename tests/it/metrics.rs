@@ -102,6 +102,19 @@ async fn what_is_printed_is_what_is_documented() {
                 .filter(|stage| !text.contains(&format!("time_seconds_count{{stage=\"{stage}\"}}")))
                 .collect();
             assert!(never.is_empty(), "stages that were never timed: {never:?}");
+            let controllers = docs.split_once("\nControllers: ").unwrap().1;
+            let controllers = controllers.split('.').next().unwrap().split('`').skip(1).step_by(2);
+            let requests: Vec<_> = text
+                .lines()
+                .filter(|line| {
+                    line.starts_with("kubevela_controller_client_request_time_seconds_c")
+                })
+                .collect();
+            for controller in controllers {
+                let label = format!("controller=\"{controller}\"");
+                let sends = requests.iter().any(|line| line.contains(&label));
+                assert!(sends, "no request of {controller}: {requests:#?}");
+            }
         }
         known.extend(both.clone());
         for (name, shape) in &printed {

@@ -190,6 +190,131 @@ const WEBHOOK_REFUSED: [&str; 27] = [
     "create authentication.k8s.io/tokenreviews",
 ];
 
+/// Where each controller has an account: what each needs, and what of the others' rights it must not have.
+const ACCOUNTS: [(&str, &[&str], &[&str]); 5] = [
+    (
+        "{name}",
+        &[
+            "list core.oam.dev/applications",
+            "watch core.oam.dev/applicationrevisions",
+            "watch core.oam.dev/resourcetrackers",
+            "list core.oam.dev/componentdefinitions",
+            "watch core.oam.dev/policies",
+            "watch core.oam.dev/workflows",
+            "create -/events default",
+            "patch -/events default/a",
+            "update coordination.k8s.io/leases vela-system/kubevela",
+            "create -/serviceaccounts/token vela-system/vela-application-controller",
+            "create -/serviceaccounts/token vela-system/vela-certificates-controller",
+        ],
+        &[
+            "create -/serviceaccounts/token vela-system/default",
+            "create -/serviceaccounts/token vela-system/{name}-webhook",
+            "create -/serviceaccounts/token default/vela-application-controller",
+            "patch core.oam.dev/applications/status default/a",
+            "patch core.oam.dev/applications default/a",
+            "create core.oam.dev/definitionrevisions default",
+            "impersonate -/users */jane",
+            "create -/configmaps default",
+            "list -/secrets default",
+            "list -/pods default",
+            "get -/secrets vela-system/{name}-admission",
+            "create -/secrets vela-system",
+            "update admissionregistration.k8s.io/mutatingwebhookconfigurations */{name}-admission",
+        ],
+    ),
+    (
+        "vela-certificates-controller",
+        &[
+            "create -/secrets vela-system",
+            "watch -/secrets vela-system/{name}-admission",
+            "update -/secrets vela-system/{name}-admission-ca",
+            "watch admissionregistration.k8s.io/validatingwebhookconfigurations",
+            "update admissionregistration.k8s.io/mutatingwebhookconfigurations */{name}-admission",
+        ],
+        &[
+            "list -/secrets vela-system",
+            "create -/secrets default",
+            "update coordination.k8s.io/leases vela-system/kubevela",
+            "list core.oam.dev/applications",
+            "create -/serviceaccounts/token vela-system/vela-application-controller",
+            "update admissionregistration.k8s.io/mutatingwebhookconfigurations */other",
+            "impersonate -/users */jane",
+        ],
+    ),
+    (
+        "vela-componentdefinition-controller",
+        &[
+            "patch core.oam.dev/componentdefinitions/status default/a",
+            "create core.oam.dev/definitionrevisions default",
+            "get core.oam.dev/definitionrevisions default/a-v1",
+            "delete core.oam.dev/definitionrevisions default/a-v1",
+            "create core.oam.dev/workloaddefinitions vela-system",
+            "create -/configmaps default",
+            "update -/configmaps default/a",
+            // OwnerReferencesPermissionEnforcement
+            "update core.oam.dev/componentdefinitions/finalizers default/a",
+            "update core.oam.dev/definitionrevisions/finalizers default/a-v1",
+        ],
+        &[
+            "patch core.oam.dev/componentdefinitions default/a",
+            "delete core.oam.dev/componentdefinitions default/a",
+            "patch core.oam.dev/traitdefinitions/status default/a",
+            "patch core.oam.dev/applications/status default/a",
+            "get -/configmaps default/a",
+            "delete -/configmaps default/a",
+            "get -/secrets default/a",
+            "impersonate -/users */jane",
+            "create -/serviceaccounts/token vela-system/vela-application-controller",
+            "update coordination.k8s.io/leases vela-system/kubevela",
+        ],
+    ),
+    (
+        "vela-traitdefinition-controller",
+        &[
+            "patch core.oam.dev/traitdefinitions/status default/a",
+            "create core.oam.dev/definitionrevisions default",
+        ],
+        &[
+            "patch core.oam.dev/componentdefinitions/status default/a",
+            "create core.oam.dev/workloaddefinitions vela-system",
+            "create core.oam.dev/applications default",
+        ],
+    ),
+    (
+        "vela-application-controller",
+        &[
+            "patch core.oam.dev/applications/status default/a",
+            "patch core.oam.dev/applications default/a",
+            "create core.oam.dev/resourcetrackers",
+            "watch apps/deployments",
+            "impersonate -/users */jane",
+            "impersonate -/groups */kubevela:team",
+            "create -/configmaps default",
+        ],
+        &[
+            "create apps/deployments default",
+            "create -/secrets vela-system",
+            "update coordination.k8s.io/leases vela-system/kubevela",
+            "create -/serviceaccounts/token vela-system/vela-certificates-controller",
+            "update admissionregistration.k8s.io/mutatingwebhookconfigurations */{name}-admission",
+        ],
+    ),
+];
+
+#[tokio::test]
+async fn controllers_with_accounts_have_their_own_rights_and_no_others() {
+    let client = shared().await.client().await.unwrap();
+    let values = ["controller.serviceAccountCredentials=true", "authentication.enabled=true"];
+    rights(&client, "accounts", &values).await;
+    for (account, needs, refused) in ACCOUNTS {
+        let account = account.replace("{name}", "accounts");
+        let lines = |all: &[&str]| all.iter().map(|l| l.replace("{name}", "accounts")).collect();
+        assert_all(&client, &account, true, lines(needs)).await;
+        assert_all(&client, &account, false, lines(refused)).await;
+    }
+}
+
 fn named<const N: usize>(lines: [&str; N], name: &str) -> Vec<String> {
     lines.iter().map(|line| line.replace("{name}", name)).collect()
 }

@@ -14,6 +14,10 @@ use serde_json::Value;
 pub struct Entry {
     /// The client's user agent.
     pub agent: String,
+    /// Whose credentials it came with.
+    pub user: String,
+    /// As whom it was made; empty for the user's own.
+    pub acting_as: String,
     /// `create`, `get`, `patch` ...
     pub verb: String,
     /// The plural name of the kind, with `/SUBRESOURCE` where there is one.
@@ -43,6 +47,8 @@ impl Entry {
         }
         Some(Self {
             agent: text("/userAgent"),
+            user: text("/user/username"),
+            acting_as: text("/impersonatedUser/username"),
             verb: text("/verb"),
             resource,
             namespace: text("/objectRef/namespace"),

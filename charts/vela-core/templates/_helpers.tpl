@@ -68,8 +68,37 @@ app.kubernetes.io/component: webhook
 {{- end -}}
 {{- end -}}
 
+{{/* Whether each controller works under a ServiceAccount of its own. */}}
+{{- define "kubevela.ownAccounts" -}}
+{{- (include "kubevela.controller.values" . | fromYaml).serviceAccountCredentials -}}
+{{- end -}}
+
+{{/* The ServiceAccount of a controller: its own, else the Pod's. dict: root, controller */}}
+{{- define "kubevela.accountOf" -}}
+{{- if eq (include "kubevela.ownAccounts" .root) "true" -}}
+{{- printf "vela-%s-controller" .controller -}}
+{{- else -}}
+{{- include "kubevela.serviceAccountName" .root -}}
+{{- end -}}
+{{- end -}}
+
+{{/* Whether the controller issues the admission certificate. */}}
+{{- define "kubevela.issuesCertificate" -}}
+{{- and .Values.admissionWebhooks.enabled (not .Values.admissionWebhooks.certManager.enabled) -}}
+{{- end -}}
+
+{{/* The controllers that have a ServiceAccount of their own, as a JSON list. */}}
+{{- define "kubevela.controllersWithAccounts" -}}
+{{- $all := list "componentdefinition" "traitdefinition" "policydefinition" "workflowstepdefinition" "application" -}}
+{{- if eq (include "kubevela.issuesCertificate" .) "true" -}}
+{{- $all = prepend $all "certificates" -}}
+{{- end -}}
+{{- toJson $all -}}
+{{- end -}}
+
+{{/* Who writes Applications, as the API server names it. */}}
 {{- define "kubevela.controllerIdentity" -}}
-{{- printf "system:serviceaccount:%s:%s" .Release.Namespace (include "kubevela.serviceAccountName" .) -}}
+{{- printf "system:serviceaccount:%s:%s" .Release.Namespace (include "kubevela.accountOf" (dict "root" . "controller" "application")) -}}
 {{- end -}}
 
 {{- define "systemDefinitionNamespace" -}}
@@ -115,6 +144,7 @@ app.kubernetes.io/component: webhook
   "podDisruptionBudget" (dict "enabled" false)
   "podAnnotations" dict
   "terminationGracePeriodSeconds" 30
+  "serviceAccountCredentials" false
   "extraArgs" list
 -}}
 {{- mergeOverwrite $defaults (deepCopy (.Values.controller | default dict)) | toYaml -}}

@@ -14,7 +14,7 @@ use vela_tests::release::{Helm, chart};
 use super::predecessor;
 
 /// Settings that change what is rendered; each must give valid YAML.
-const VARIANTS: [&[&str]; 13] = [
+const VARIANTS: [&[&str]; 16] = [
     &[],
     &["authentication.enabled=true"],
     &["authentication.enabled=false"],
@@ -31,6 +31,13 @@ const VARIANTS: [&[&str]; 13] = [
     &["webhook.refObjects.rules=null", "multicluster.enabled=true"],
     &["sharding.enabled=true", "sharding.schedulableShards=shard-0"],
     &["controller.podDisruptionBudget.enabled=true", "imageRegistry=registry.example/"],
+    &["controller.serviceAccountCredentials=true"],
+    &["controller.serviceAccountCredentials=true", "serviceAccount.create=false"],
+    &[
+        "controller.serviceAccountCredentials=true",
+        "authentication.enabled=false",
+        "admissionWebhooks.certManager.enabled=true",
+    ],
     &[
         "core.metrics.enabled=true",
         "core.metrics.serviceMonitor.enabled=true",
@@ -40,14 +47,50 @@ const VARIANTS: [&[&str]; 13] = [
 ];
 
 /// What the schema must not let pass.
-const REFUSED: [&str; 7] = [
+const REFUSED: [&str; 8] = [
     "webhook.replicaCount=0",
     "webhook.replicas=3",
     "webhook.logFormat=xml",
+    "controller.serviceAccountCredentials=perhaps",
     "networkPolicy.enabled=perhaps",
     "priorityClass.value=high",
     "webhook.refObjects.rules[0].verbs[0]=update",
     "admissionWebhooks.failurePolicy=Sometimes",
+];
+
+/// Settings that say who the controllers are, who writes Applications then, and the ServiceAccounts beside those of the two
+/// programs.
+const IDENTITIES: [(&[&str], &str, &[&str]); 5] = [
+    (&[], "kubevela-vela-core", &[]),
+    (&["controller.serviceAccountCredentials=false"], "kubevela-vela-core", &[]),
+    (&["serviceAccount.name=mine"], "mine", &[]),
+    (
+        &["controller.serviceAccountCredentials=true"],
+        "vela-application-controller",
+        &[
+            "vela-application-controller",
+            "vela-certificates-controller",
+            "vela-componentdefinition-controller",
+            "vela-policydefinition-controller",
+            "vela-traitdefinition-controller",
+            "vela-workflowstepdefinition-controller",
+        ],
+    ),
+    (
+        &[
+            "controller.serviceAccountCredentials=true",
+            "serviceAccount.name=mine",
+            "admissionWebhooks.certManager.enabled=true",
+        ],
+        "vela-application-controller",
+        &[
+            "vela-application-controller",
+            "vela-componentdefinition-controller",
+            "vela-policydefinition-controller",
+            "vela-traitdefinition-controller",
+            "vela-workflowstepdefinition-controller",
+        ],
+    ),
 ];
 
 /// The blocks that no older chart has: `--reuse-values` does not bring their defaults along.
@@ -63,11 +106,8 @@ pub(crate) fn check() -> Result<()> {
     step.done();
     for values in VARIANTS {
         let step = Step::start(format!("helm template {}", values.join(" ")));
-        let yaml = template(&helm, values)?;
-        let objects: Vec<Value> =
-            serde_saphyr::from_multiple(&yaml).context("helm's output is not YAML")?;
+        let objects = objects(&helm, values)?;
         let named = |object: &&Value| object["metadata"]["name"].is_string();
-        let objects: Vec<Value> = objects.into_iter().filter(Value::is_object).collect();
         if let Some(odd) = objects.iter().find(|object| !named(object)) {
             bail!("the chart renders an object without a name: {odd}");
         }
@@ -76,6 +116,13 @@ pub(crate) fn check() -> Result<()> {
         ensure!(names.len() == objects.len(), "two objects of one name with {values:?}");
         step.done();
     }
+    let step = Step::start("who the controllers are");
+    for (values, writer, accounts) in IDENTITIES {
+        identities(&objects(&helm, values)?, writer, accounts)
+            .with_context(|| format!("with {values:?}"))?;
+    }
+    step.done();
+
     let step = Step::start("what the schema must refuse");
     for value in REFUSED {
         ensure!(template(&helm, &[value]).is_err(), "{value} is not refused");
@@ -96,6 +143,64 @@ pub(crate) fn check() -> Result<()> {
     let chart = chart.to_string_lossy();
     helm.run(&["template", RELEASE, &chart, "--values", &old.to_string_lossy()])?;
     step.done();
+    Ok(())
+}
+
+fn objects(helm: &Helm, values: &[&str]) -> Result<Vec<Value>> {
+    let yaml = template(helm, values)?;
+    let objects: Vec<Value> =
+        serde_saphyr::from_multiple(&yaml).context("helm's output is not YAML")?;
+    Ok(objects.into_iter().filter(Value::is_object).collect())
+}
+
+/// Every place that says who the controllers are says the same.
+fn identities(objects: &[Value], writer: &str, accounts: &[&str]) -> Result<()> {
+    let of = |kind: &'static str| objects.iter().filter(move |object| object["kind"] == kind);
+    let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
+    let mut found: Vec<String> =
+        of("ServiceAccount").map(|account| text(&account["metadata"]["name"])).collect();
+    found.retain(|name| name.starts_with("vela-"));
+    found.sort();
+    ensure!(found == accounts, "the ServiceAccounts are {found:?}");
+
+    let arguments = |object: &Value| -> Vec<String> {
+        let all = object.pointer("/spec/template/spec/containers/0/args");
+        all.and_then(Value::as_array).into_iter().flatten().map(text).collect()
+    };
+    let arguments: Vec<String> = of("Deployment").flat_map(arguments).collect();
+    let own = arguments.iter().any(|one| one == "--use-service-account-credentials");
+    ensure!(own != accounts.is_empty(), "the controller does not know of its accounts, or of none");
+    let writer = format!("system:serviceaccount:vela-system:{writer}");
+    let exempt: Vec<&str> =
+        arguments.iter().filter_map(|one| one.strip_prefix("--controller-identity=")).collect();
+    ensure!(exempt == [&*writer], "the webhook does not stamp {exempt:?}");
+
+    let conditions = ["MutatingWebhookConfiguration", "ValidatingWebhookConfiguration"]
+        .into_iter()
+        .flat_map(of)
+        .flat_map(|object| object["webhooks"].as_array().into_iter().flatten())
+        .flat_map(|hook| hook["matchConditions"].as_array().into_iter().flatten())
+        .filter(|condition| condition["name"] == "not-the-controller");
+    let wanted = format!("request.userInfo.username != \"{writer}\"");
+    let asked: Vec<String> = conditions.map(|condition| text(&condition["expression"])).collect();
+    ensure!(asked == [&*wanted, &wanted], "the webhook is not asked about {asked:?}");
+
+    // Tokens are for these accounts and no others, and every one has rights.
+    let rules = of("Role").flat_map(|role| role["rules"].as_array().into_iter().flatten());
+    let tokens: Vec<&Value> =
+        rules.filter(|rule| rule["resources"][0] == "serviceaccounts/token").collect();
+    ensure!(tokens.len() == usize::from(own), "the roles for tokens are {tokens:?}");
+    for rule in tokens {
+        let mut names: Vec<String> =
+            rule["resourceNames"].as_array().into_iter().flatten().map(text).collect();
+        names.sort();
+        ensure!(names == accounts, "the tokens are those of {names:?}");
+    }
+    for account in accounts {
+        let bound =
+            of("ClusterRoleBinding").any(|binding| binding["subjects"][0]["name"] == *account);
+        ensure!(bound, "{account} has no rights");
+    }
     Ok(())
 }
 
