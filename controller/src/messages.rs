@@ -165,7 +165,16 @@ pub(crate) fn render_failed(text: &str) -> String {
 /// A request to the API server failed: what we wanted, and its answer.
 #[must_use]
 pub(crate) fn cannot(verb: &str, error: &str) -> String {
-    format!("cannot {verb} object: {error}")
+    match verb {
+        "share" => format!("cannot patch shared resource annotation: {error}"),
+        verb => format!("cannot {verb} object: {error}"),
+    }
+}
+
+/// An object that is to be made again and is still there.
+#[must_use]
+pub(crate) fn still_going(object: &str) -> String {
+    format!("{object} is being deleted, it is made again when it is gone")
 }
 
 /// An object outside the Application's namespace.
@@ -218,9 +227,18 @@ pub(crate) fn policy_not_found(name: &str) -> String {
 
 /// A policy whose properties cannot be read.
 #[must_use]
-pub(crate) fn policy_unreadable(name: &str, error: &str) -> String {
-    format!("policy {name}: {error}")
+pub(crate) fn policy_unreadable(type_: &str, name: &str, error: &str) -> String {
+    format!("failed to parse {type_} policy {name}: {error}")
 }
+
+/// A topology that names a cluster nobody joined.
+#[must_use]
+pub(crate) fn cluster_not_found(cluster: &str) -> String {
+    format!("failed to get cluster {cluster}: {}", no_such_cluster(cluster))
+}
+
+/// A topology that leaves the Application's namespace where that is not allowed.
+pub(crate) const CANNOT_CROSS_NAMESPACE: &str = "cannot cross namespace";
 
 /// A topology that chooses clusters by labels, where only the local one is known.
 #[must_use]

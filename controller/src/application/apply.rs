@@ -7,15 +7,19 @@ use std::sync::Arc;
 use serde_json::Value;
 use vela_apply::plan::{self, Options, Write};
 use vela_apply::policy::Stage;
-use vela_apply::{ResourceKey, object};
+use vela_apply::{Owner, ResourceKey, object};
 use vela_cluster::{IoError, Target};
 
 use crate::messages;
 
 use super::dispatch::Session;
 
-/// Longest wait for an object that has to go before it can be made again.
-const RECREATE_WAIT: std::time::Duration = std::time::Duration::from_secs(20);
+/// How long a look waits for an object that has to go before it can be made again; after that the watch says when.
+const RECREATE_WAIT: std::time::Duration = std::time::Duration::from_secs(2);
+
+/// How often a write is decided anew because the object changed meanwhile: several Applications may join those that share
+/// one at the same moment.
+const DECISIONS: usize = 6;
 
 /// What happened to one object.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -66,23 +70,23 @@ impl Session<'_> {
         let target = Target::of(manifest);
         let key = ResourceKey::of(manifest, cluster);
         let mut live = self.cached(&target, &key).await?;
-        let mut looked = false;
-        if live.is_none() && self.looks_first(manifest) {
+        // An identity sees no more of an object that is only looked at than the API server shows it.
+        let asks = self.identity.is_other() && self.policies.is_read_only(manifest);
+        if asks || (live.is_none() && self.looks_first(manifest)) {
             live = self.look(&target).await?;
-            looked = true;
         }
+        let mut left = DECISIONS;
         loop {
+            left -= 1;
             match self.write(manifest, live.as_ref(), &key, stage, dry_run).await {
-                Err(Failure::Io("create", error)) if error.is_already_exists() && !looked => {
-                    // Not ours, or the cache is behind: decide again on what is there.
+                // Not ours, the cache is behind, or others write too: decide again on what is there.
+                Err(Failure::Io("create", error)) if error.is_already_exists() && left > 0 => {
                     live = self.look(&target).await?;
-                    looked = true;
                 }
-                Err(Failure::Io("patch" | "update", error))
-                    if (error.is_conflict() || error.is_gone()) && !looked =>
+                Err(Failure::Io("patch" | "share" | "update", error))
+                    if (error.is_conflict() || error.is_gone()) && left > 0 =>
                 {
                     live = self.look(&target).await?;
-                    looked = true;
                 }
                 ended => return ended,
             }
@@ -172,10 +176,12 @@ impl Session<'_> {
                 if !dry_run && self.is_known_no_op(key, manifest, &body) {
                     return Ok(Applied::Unchanged);
                 }
+                let joins = live.and_then(Owner::of).is_some_and(|owner| owner != self.owner);
+                let verb = if joins { "share" } else { "patch" };
                 let answer = io
                     .patch(&target, "", (kind, &body), dry_run, identity)
                     .await
-                    .map_err(|e| Failure::Io("patch", e))?;
+                    .map_err(|e| Failure::Io(verb, e))?;
                 let version = |object: &Value| {
                     object::str_at(object, &["metadata", "resourceVersion"]).to_owned()
                 };
@@ -191,8 +197,13 @@ impl Session<'_> {
                     .map_err(|e| Failure::Io("update", e))?,
                 Applied::Changed,
             ),
-            Write::Recreate { .. } if dry_run => return Ok(Applied::Changed),
             Write::Recreate { uid, delete, object } => {
+                if dry_run || delete {
+                    self.can_be_made(&object).await?;
+                }
+                if dry_run {
+                    return Ok(Applied::Changed);
+                }
                 (self.recreate(&target, &uid, delete, &object).await?, Applied::Changed)
             }
         };
@@ -200,6 +211,19 @@ impl Session<'_> {
             self.ctx.live.wrote(target.api_version, target.kind, answer);
         }
         Ok(applied)
+    }
+
+    /// Whether the API server would make an object that is to take the place of the present one: what it refuses must not
+    /// cost us that one. It refuses the name too, last of all, and what only the present one holds.
+    async fn can_be_made(&self, object: &Value) -> Result<(), Failure> {
+        match self.ctx.io.create(object, true, &self.identity).await {
+            Err(error) if is_held_by_present(&error) => Ok(()),
+            Err(error) if error.code().is_some_and(|code| (400..500).contains(&code)) => {
+                Err(Failure::Io("recreate", error))
+            }
+            // What cannot be tried out (no admission webhook answers) fails where it is made, or does not.
+            _ => Ok(()),
+        }
     }
 
     /// Deletes an object, waits until it is gone and makes it again.
@@ -214,7 +238,7 @@ impl Session<'_> {
         if delete {
             io.delete(target, uid, Some("Background"), &self.identity)
                 .await
-                .map_err(|e| Failure::Io("recreate", e))?;
+                .map_err(|e| Failure::Io("delete", e))?;
         }
         let deadline = tokio::time::Instant::now() + RECREATE_WAIT;
         loop {
@@ -222,7 +246,13 @@ impl Session<'_> {
                 Err(error)
                     if error.is_already_exists() && tokio::time::Instant::now() < deadline =>
                 {
-                    tokio::time::sleep(std::time::Duration::from_millis(200)).await;
+                    tokio::time::sleep(std::time::Duration::from_millis(100)).await;
+                }
+                Err(error) if error.is_already_exists() => {
+                    // Something holds it: no failure, it is made when it is gone.
+                    self.going.store(true, std::sync::atomic::Ordering::Relaxed);
+                    let text = format!("{} {}", target.kind, target.name);
+                    return Err(Failure::Going(text));
                 }
                 other => return other.map_err(|e| Failure::Io("recreate", e)),
             }
@@ -275,6 +305,14 @@ fn is_only_marks(body: &Value) -> bool {
             .all(|marks| marks.as_object().is_some_and(|marks| marks.keys().all(is_ours)))
 }
 
+/// Whether the API server refuses an object for nothing but the one that has its name: the name itself, a port, the quota.
+fn is_held_by_present(error: &IoError) -> bool {
+    let text = error.to_string();
+    error.is_already_exists()
+        || text.contains("already allocated")
+        || text.contains("exceeded quota")
+}
+
 /// Why a write did not happen.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum Failure {
@@ -282,6 +320,8 @@ pub(super) enum Failure {
     Plan(String),
     #[error("{}", messages::cannot(.0, &.1.to_string()))]
     Io(&'static str, IoError),
+    #[error("{}", messages::still_going(.0))]
+    Going(String),
 }
 
 impl Failure {
@@ -293,6 +333,7 @@ impl Failure {
     pub(super) fn is_refusal(&self) -> bool {
         match self {
             Self::Plan(_) | Self::Io("get", _) => true,
+            Self::Going(_) => false,
             Self::Io(_, IoError::Api { code, .. }) => (400..500).contains(code),
             Self::Io(..) => false,
         }

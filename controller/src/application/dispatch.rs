@@ -6,6 +6,7 @@
 //! (what was recorded for it is taken back).
 
 use std::collections::HashMap;
+use std::sync::atomic::AtomicBool;
 
 use futures::future::join;
 use futures::{FutureExt, StreamExt, stream};
@@ -65,6 +66,8 @@ pub struct Session<'a> {
     pub unstored: Option<Unstored>,
     /// Why it could not be stored.
     pub refused: Option<IoError>,
+    /// An object is to be made again and its predecessor is not gone yet.
+    pub going: AtomicBool,
 }
 
 impl Session<'_> {
@@ -285,10 +288,7 @@ impl Session<'_> {
             return Err(messages::dispatch_failed(&messages::no_such_cluster(cluster)));
         }
         for manifest in manifests.iter_mut() {
-            let resolved = self.ctx.io.resolve(api_version(manifest), kind(manifest)).await;
-            if resolved.is_ok_and(|resource| !resource.namespaced) {
-                set_namespace(manifest, "");
-            }
+            self.place(manifest).await;
         }
         self.admit(manifests).map_err(|text| messages::dispatch_failed(&text))?;
         let current = self.trackers.current(self.run());
@@ -322,26 +322,47 @@ impl Session<'_> {
     /// Deletes an object for a step. The trackers say so first, or it would be put back.
     ///
     /// # Errors
-    /// The API server's answer.
-    pub async fn delete(&mut self, manifest: &Value) -> Result<(), IoError> {
+    /// The Application may not have it, or the API server's answer.
+    pub async fn delete(&mut self, manifest: &Value) -> Result<(), String> {
+        let mut manifest = manifest.clone();
+        self.place(&mut manifest).await;
+        let manifest = &manifest;
+        self.allow(manifest)?;
         let current = self.trackers.current(self.run());
         let key = ResourceKey::of(manifest, "");
         let (io, store) = (&*self.ctx.io, &*self.ctx.trackers);
-        self.trackers.record_deleted(io, store, &current, &key).await?;
-        io.delete(&Target::of(manifest), "", None, &self.identity).await.map(|_| ())
+        let recorded = self.trackers.record_deleted(io, store, &current, &key).await;
+        recorded.map_err(|error| error.to_string())?;
+        let done = io.delete(&Target::of(manifest), "", None, &self.identity).await;
+        done.map(|_| ()).map_err(|error| error.to_string())
+    }
+
+    /// Kinds that have no namespace get none.
+    async fn place(&self, manifest: &mut Value) {
+        let resolved = self.ctx.io.resolve(api_version(manifest), kind(manifest)).await;
+        if resolved.is_ok_and(|resource| !resource.namespaced) {
+            set_namespace(manifest, "");
+        }
+    }
+
+    /// Whether flags of the controller let the Application have such an object.
+    fn allow(&self, manifest: &Value) -> Result<(), String> {
+        let at = format!("{}/{}", namespace(manifest), name(manifest));
+        let settings = &self.ctx.settings;
+        if !settings.allow_cross_namespace && namespace(manifest) != self.owner.namespace {
+            return Err(messages::forbidden_namespace(kind(manifest), &at));
+        }
+        if !settings.allowed_types.allows(api_version(manifest), kind(manifest)) {
+            return Err(messages::forbidden_type(kind(manifest), &at));
+        }
+        Ok(())
     }
 
     fn admit(&self, manifests: &[Value]) -> Result<(), String> {
         let current = self.trackers.current(self.run());
         for manifest in manifests {
             let at = format!("{}/{}", namespace(manifest), name(manifest));
-            let settings = &self.ctx.settings;
-            if !settings.allow_cross_namespace && namespace(manifest) != self.owner.namespace {
-                return Err(messages::forbidden_namespace(kind(manifest), &at));
-            }
-            if !settings.allowed_types.allows(api_version(manifest), kind(manifest)) {
-                return Err(messages::forbidden_type(kind(manifest), &at));
-            }
+            self.allow(manifest)?;
             let component = label(manifest, names::label::APP_COMPONENT).unwrap_or_default();
             let key = ResourceKey::of(manifest, "");
             let other = self.trackers.records(&current).iter().find(|record| {
@@ -401,7 +422,10 @@ impl Session<'_> {
             (self.generation, self.publish_version.clone(), self.revision.clone());
         self.trackers.record_in_root(io, store, &revision, root).await?;
         let run = Run { generation, publish_version: &publish, revision: &revision };
+        let keys: Vec<ResourceKey> = current.iter().map(tracker::key_of).collect();
         let name = self.trackers.record_in_current(io, store, run, current).await?;
+        // A rule kept it for good before, the rules of now do not: what the root says of it is out of date.
+        self.trackers.drop_from_root(io, store, &keys).await?;
         let stale = self.trackers.views().iter().any(|tracker| {
             tracker.name == name && publish.is_empty() && tracker.generation != generation
         });

@@ -56,6 +56,7 @@ async fn try_collect(
     scope: Scope,
     spared: &[String],
 ) -> Result<Vec<Record>, IoError> {
+    let mut left = DECISIONS;
     loop {
         let Some(plan) = decide(session, app, scope, spared).await? else { return Ok(Vec::new()) };
         let waiting = plan.waiting.clone();
@@ -64,8 +65,16 @@ async fn try_collect(
         if scope == Scope::History {
             legacy::let_go(session, &plan.finished).await?;
         }
-        if !carry_out(session, plan, decided_for, is_orphaning(app)).await? {
-            return Ok(waiting);
+        match carry_out(session, plan, decided_for, is_orphaning(app)).await? {
+            Carried::Out => return Ok(waiting),
+            Carried::SomeGone => {}
+            // What was changed meanwhile is looked at again, but not for ever.
+            Carried::Changed(record) => {
+                left -= 1;
+                if left == 0 {
+                    return Ok(if waiting.is_empty() { vec![*record] } else { waiting });
+                }
+            }
         }
     }
 }
@@ -79,7 +88,7 @@ async fn decide(
 ) -> Result<Option<Plan>, IoError> {
     let _time = session.ctx.metrics.stage("gc-rt.init");
     let current = session.trackers.current(session.run());
-    let views = session.trackers.views();
+    let mut views = session.trackers.views();
     let legacy = legacy::is_collected(session, app);
     let is_old = |tracker: &vela_apply::Tracker| {
         (tracker.name != current && tracker.role == vela_apply::Role::Versioned)
@@ -87,6 +96,15 @@ async fn decide(
     };
     if scope != Scope::All && !views.iter().any(is_old) {
         return Ok(None);
+    }
+    // Old releases recorded a namespace for kinds that have none: one object under two names.
+    for record in views.iter_mut().flat_map(|tracker| &mut tracker.records) {
+        if !record.namespace.is_empty()
+            && let Ok(kind) = session.ctx.io.resolve(&record.api_version, &record.kind).await
+            && !kind.namespaced
+        {
+            record.namespace.clear();
+        }
     }
     // Facts first: the live objects of everything recorded.
     let mut live: HashMap<ResourceKey, Value> = HashMap::new();
@@ -136,14 +154,26 @@ fn dependencies(app: &Application, component: &str) -> Vec<String> {
     found.depends_on.iter().cloned().chain(sources).collect()
 }
 
+/// How often it is decided anew because an object changed after it was decided.
+const DECISIONS: usize = 4;
+
+/// How far a plan came.
+enum Carried {
+    /// To its end, or to a newer spec.
+    Out,
+    /// An object is known to be gone that the plan waits for.
+    SomeGone,
+    /// An object is another one than the one it was decided for.
+    Changed(Box<Record>),
+}
+
 /// Carries a plan out. With a generation: stops as soon as the spec is a newer one, which may want what the plan deletes.
-/// Returns whether an object is known to be gone that the plan waits for.
 async fn carry_out(
     session: &mut Session<'_>,
     plan: Plan,
     decided_for: Option<Option<i64>>,
     orphaning: bool,
-) -> Result<bool, IoError> {
+) -> Result<Carried, IoError> {
     let (io, store) = (&*session.ctx.io, &*session.ctx.trackers);
     let revision = session.revision.clone();
     session.trackers.record_in_root(io, store, &revision, plan.to_root).await?;
@@ -158,11 +188,16 @@ async fn carry_out(
     // which that can still happen; what is deleted then is made again by the look at the edit.
     let deletes = plan.actions.iter().any(|action| matches!(action, Action::Delete { .. }));
     if deletes && decided_for.is_some() && !look_at_newest(session).await? {
-        return Ok(false);
+        return Ok(Carried::Out);
     }
     let acted = act_all(session, &plan.actions, decided_for).await?;
     if acted.contains(&Acted::Outdated) {
-        return Ok(false);
+        return Ok(Carried::Out);
+    }
+    if let Some((_, action)) =
+        acted.iter().zip(&plan.actions).find(|(acted, _)| **acted == Acted::Changed)
+    {
+        return Ok(Carried::Changed(Box::new(action.record().clone())));
     }
     if !plan.finished.is_empty() {
         let _time = session.ctx.metrics.stage("gc-rt.sweep");
@@ -174,7 +209,7 @@ async fn carry_out(
             session.trackers.remove(io, store, name).await?;
         }
     }
-    Ok(acted.contains(&Acted::Gone))
+    Ok(if acted.contains(&Acted::Gone) { Carried::SomeGone } else { Carried::Out })
 }
 
 /// Reads the Application anew into the cache. Returns whether it is still there.
@@ -211,6 +246,8 @@ enum Acted {
     There,
     /// Nothing was done: the spec is a newer one.
     Outdated,
+    /// Nothing was done: the object is not what it was when that was decided. The cache knows it as it is.
+    Changed,
 }
 
 /// Carries the actions out, some at once.
@@ -241,52 +278,83 @@ async fn act(
         return Ok(Acted::Outdated);
     }
     match action {
-        Action::Delete { record, uid, propagation } => {
+        Action::Delete { record, uid, version, propagation } => {
             let propagation = propagation.map(|propagation| match propagation {
                 Propagation::Orphan => "Orphan",
                 Propagation::Cascading => "Background",
             });
             let (io, identity) = (&session.ctx.io, &session.identity);
             let live = &session.ctx.live;
-            match io.delete(&target(record), uid, propagation, identity).await? {
+            let seen = (uid.as_str(), version.as_str());
+            match io.delete_as_seen(&target(record), seen, propagation, identity).await? {
                 // Known to be going at once: nobody asks a second time while the watch is behind.
                 Removal::Held(object) => {
                     live.wrote(&record.api_version, &record.kind, object);
                     Ok(Acted::There)
                 }
-                Removal::Replaced => Ok(Acted::There),
+                Removal::Replaced if version.is_empty() => Ok(Acted::There),
+                Removal::Replaced => look_again(session, record).await,
                 Removal::Done => {
                     live.ended(&record.api_version, &tracker::key_of(record), uid);
                     Ok(Acted::Gone)
                 }
             }
         }
-        Action::Release { record } => {
-            let body = json!({"metadata": {"labels": {
-                names::label::APP_NAME: null, names::label::APP_NAMESPACE: null}}});
-            patch(session, record, &body).await.map(|()| Acted::There)
+        Action::Release { record, version, shared } => {
+            let labels = json!({
+                names::label::APP_NAME: null, names::label::APP_NAMESPACE: null});
+            let metadata = if *shared {
+                json!({"labels": labels, "annotations": {names::annotation::SHARED_BY: null}})
+            } else {
+                json!({ "labels": labels })
+            };
+            patch(session, record, metadata, version).await
         }
-        Action::HandOver { record, shared_by, next } => {
+        Action::HandOver { record, shared_by, version, next } => {
             let labels = match next {
                 Some(Owner { namespace, name }) => json!({
                     names::label::APP_NAME: name, names::label::APP_NAMESPACE: namespace}),
                 None => json!({}),
             };
-            let body = json!({"metadata": {
-                "annotations": {names::annotation::SHARED_BY: shared_by}, "labels": labels}});
-            patch(session, record, &body).await.map(|()| Acted::There)
+            let list = Some(shared_by).filter(|list| !list.is_empty());
+            let metadata = json!({
+                "annotations": {names::annotation::SHARED_BY: list}, "labels": labels});
+            patch(session, record, metadata, version).await
         }
     }
 }
 
-async fn patch(session: &Session<'_>, record: &Record, body: &Value) -> Result<(), IoError> {
-    let target = target(record);
-    let patch = (PatchKind::Merge, body);
-    match session.ctx.io.patch(&target, "", patch, false, &session.identity).await {
-        Ok(_) => Ok(()),
-        Err(error) if error.is_gone() => Ok(()),
+/// Changes the metadata of the object as it was seen: its owner and those who share it are not known otherwise.
+async fn patch(
+    session: &Session<'_>,
+    record: &Record,
+    mut metadata: Value,
+    version: &str,
+) -> Result<Acted, IoError> {
+    if let Some(metadata) = metadata.as_object_mut().filter(|_| !version.is_empty()) {
+        metadata.insert("resourceVersion".to_owned(), json!(version));
+    }
+    let body = json!({ "metadata": metadata });
+    let patch = (PatchKind::Merge, &body);
+    match session.ctx.io.patch(&target(record), "", patch, false, &session.identity).await {
+        Ok(answer) => {
+            session.ctx.live.wrote(&record.api_version, &record.kind, answer);
+            Ok(Acted::There)
+        }
+        Err(error) if error.is_gone() => Ok(Acted::There),
+        Err(error) if error.is_conflict() => look_again(session, record).await,
         Err(error) => Err(error),
     }
+}
+
+/// Reads an object that changed anew into the cache.
+async fn look_again(session: &Session<'_>, record: &Record) -> Result<Acted, IoError> {
+    match session.ctx.io.get(&target(record), &session.identity).await {
+        Ok(found) => session.ctx.live.wrote(&record.api_version, &record.kind, found),
+        Err(error) if error.is_gone() => {}
+        Err(error) => return Err(error),
+    }
+    Ok(Acted::Changed)
 }
 
 fn target(record: &Record) -> Target<'_> {

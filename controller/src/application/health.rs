@@ -72,7 +72,12 @@ fn deployed(run: &Run<'_>) -> Vec<(ApplicationComponent, Place)> {
                 .get("policies")
                 .and_then(|names| serde_json::from_value(names.clone()).ok())
                 .unwrap_or_default();
-            let named = Named { app: run.app, external: run.policies, inline: &[] };
+            let named = Named {
+                app: run.app,
+                external: run.policies,
+                inline: &[],
+                crosses_namespaces: true,
+            };
             let Ok(placed) = placement::place(&named, &names) else { continue };
             for (cluster, namespace) in &placed.places {
                 out.extend(placed.components.iter().map(|(component, replica)| {

@@ -158,6 +158,7 @@ fn session<'c>(
         now: seconds(Timestamp::now()),
         unstored: None,
         refused: None,
+        going: std::sync::atomic::AtomicBool::new(false),
     };
     Ok((session, bad_policies))
 }

@@ -66,9 +66,6 @@ async fn keep_one(session: &Session<'_>, record: &Record) -> Result<Option<Strin
     let Some(raw) = record.raw.as_ref().map(vela_api::RawExtension::to_value) else {
         return Ok(None);
     };
-    if session.policies.is_read_only(&raw) {
-        return Ok(None);
-    }
     if live.as_ref().is_some_and(|live| live.deleting) {
         // It is made again once it is gone.
         return Ok(None);

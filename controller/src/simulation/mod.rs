@@ -12,6 +12,7 @@ mod refusal;
 mod restart;
 mod scoped;
 mod server;
+mod shared;
 mod words;
 
 use std::collections::{BTreeMap, HashMap};
@@ -172,11 +173,15 @@ impl World {
 
     /// One look at an Application; `None` if the process died.
     async fn look(&self, process: &Process, name: &str) -> Option<Next> {
+        self.look_at(process, NAMESPACE, name).await
+    }
+
+    async fn look_at(&self, process: &Process, namespace: &str, name: &str) -> Option<Next> {
         while !self.server.state.lock().has_seen(process.number) {
             tokio::task::yield_now().await;
         }
         self.sync(process);
-        let key = Key::new(NAMESPACE, name);
+        let key = Key::new(namespace, name);
         process.context.queue.add(key.clone());
         let look = Box::pin(application::reconcile(&process.context, &key));
         let next = look.await.unwrap_or(Next::Failed);

@@ -1,7 +1,7 @@
 //! An API server in memory: enough of it for the reconciles of Applications whose objects are ConfigMaps, with a log of every
 //! write and a point at which the process that writes dies.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use http::{Method, Request, Response};
@@ -15,8 +15,9 @@ use vela_api::Application;
 use vela_cluster::Store;
 
 /// Group version, plural, kind, namespaced.
-const KINDS: [(&str, &str, &str, bool); 11] = [
+const KINDS: [(&str, &str, &str, bool); 12] = [
     ("v1", "configmaps", "ConfigMap", true),
+    ("v1", "namespaces", "Namespace", false),
     ("v1", "events", "Event", true),
     ("core.oam.dev/v1beta1", "applications", "Application", true),
     ("core.oam.dev/v1beta1", "applicationrevisions", "ApplicationRevision", true),
@@ -61,6 +62,8 @@ pub(super) struct State {
     pub(super) crimes: Vec<String>,
     pub(super) death: Option<Death>,
     pub(super) dead: bool,
+    /// Who wrote objects of which kind, as far as somebody is impersonated.
+    pub(super) writers: BTreeSet<(String, String)>,
     /// The ConfigMap that an admission rule of the cluster refuses.
     pub(super) refused: Option<&'static str>,
     /// The process's cache of Applications: its watch is never late.
@@ -300,11 +303,15 @@ impl State {
         };
         let given = match *method {
             Method::GET => return (200, old),
-            Method::DELETE => body["preconditions"]["uid"].clone(),
-            _ => body["metadata"]["resourceVersion"].clone(),
+            Method::DELETE => body["preconditions"].clone(),
+            _ => body["metadata"].clone(),
         };
-        let own = if *method == Method::DELETE { "uid" } else { "resourceVersion" };
-        if given.is_string() && given != old["metadata"][own] {
+        let guards: &[&str] = if *method == Method::DELETE {
+            &["uid", "resourceVersion"]
+        } else {
+            &["resourceVersion"]
+        };
+        if guards.iter().any(|key| given[key].is_string() && given[key] != old["metadata"][key]) {
             return failure(409, "Conflict");
         }
         let mut new = match *method {
@@ -407,6 +414,14 @@ impl Server {
                 let (code, value) = match listed {
                     Some(listed) => (200, listed),
                     None => {
+                        let user = parts.headers.get("impersonate-user");
+                        let user = user.and_then(|user| user.to_str().ok()).unwrap_or_default();
+                        if parts.method != Method::GET
+                            && let Some(parsed) = Parsed::of(parts.uri.path())
+                        {
+                            let writer = (parsed.plural, user.to_owned());
+                            server.state.lock().writers.insert(writer);
+                        }
                         let answer = server.state.lock().answer(&parts.method, &parts.uri, &body);
                         server.changed.notify_waiters();
                         answer

@@ -219,7 +219,11 @@ pub fn free_name(wanted: String, uid: &str, taken: impl Fn(&str) -> bool) -> Str
         return wanted;
     }
     let suffix: String = uid.chars().filter(char::is_ascii_alphanumeric).take(8).collect();
-    format!("{wanted}-{suffix}")
+    let mut name = format!("{wanted}-{suffix}");
+    while taken(&name) {
+        name.push_str("-0");
+    }
+    name
 }
 
 #[cfg(test)]
@@ -282,7 +286,10 @@ mod tests {
         assert_eq!(versioned_name("a", "n", 3, ""), "a-v3-n");
         assert_eq!(versioned_name("a", "n", 3, "p1"), "a-p1-n");
         assert_eq!(free_name("a-n".into(), "1234-5678-9", |_| false), "a-n");
-        assert_eq!(free_name("a-n".into(), "1234-5678-9", |_| true), "a-n-12345678");
+        assert_eq!(free_name("a-n".into(), "1234-5678-9", |name| name == "a-n"), "a-n-12345678");
+        let taken = ["a-n", "a-n-12345678"];
+        let free = free_name("a-n".into(), "1234-5678-9", |name| taken.contains(&name));
+        assert_eq!(free, "a-n-12345678-0");
     }
 
     #[test]

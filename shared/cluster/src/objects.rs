@@ -252,7 +252,16 @@ impl LiveObjects {
         key: &ResourceKey,
     ) -> Result<Option<Arc<Live>>, IoError> {
         match self.kind(api_version, &key.kind).await {
-            Ok(store) => Ok(store.get(&Key::new(&*key.namespace, &*key.name))),
+            Ok(store) => {
+                let found = store.get(&Key::new(&*key.namespace, &*key.name));
+                if found.is_some() || key.namespace.is_empty() {
+                    return Ok(found);
+                }
+                // Old releases recorded a namespace for kinds that have none.
+                let resource = self.io.resolve(api_version, &key.kind).await;
+                let elsewhere = resource.is_ok_and(|resource| !resource.namespaced);
+                Ok(elsewhere.then(|| store.get(&Key::new("", &*key.name))).flatten())
+            }
             Err(IoError::NoSuchKind { .. }) => Ok(None),
             Err(error) => Err(error),
         }
@@ -266,6 +275,9 @@ impl LiveObjects {
             let live = Live::of(answer);
             if live.owner.is_some() {
                 let _ = watched.store.put(live);
+            } else {
+                // The watch will tell nothing of it any more but that it left.
+                watched.store.remove(&live.key(), live.version());
             }
         }
     }

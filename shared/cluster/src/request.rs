@@ -51,7 +51,7 @@ impl<'a> Target<'a> {
 pub enum Removal {
     /// It is gone: the API server said so, or had none.
     Done,
-    /// It is gone, but another object has its name now.
+    /// It is gone, but another object has its name now; or it is not of the version that was asked for.
     Replaced,
     /// Something holds it. The object as it is now.
     Held(Value),
@@ -370,12 +370,30 @@ impl Io {
         propagation: Option<&str>,
         identity: &Identity,
     ) -> Result<Removal, IoError> {
+        self.delete_as_seen(target, (uid, ""), propagation, identity).await
+    }
+
+    /// DELETE of an object of this uid, and if a version is given, only of that version.
+    ///
+    /// # Errors
+    /// The API server's answer; an object that is gone is no error.
+    pub async fn delete_as_seen(
+        &self,
+        target: &Target<'_>,
+        (uid, version): (&str, &str),
+        propagation: Option<&str>,
+        identity: &Identity,
+    ) -> Result<Removal, IoError> {
         let path = match self.path(target, true).await {
             Ok(path) => path,
             Err(error) if error.is_gone() => return Ok(Removal::Done),
             Err(error) => return Err(error),
         };
-        let preconditions = if uid.is_empty() { Value::Null } else { json!({ "uid": uid }) };
+        let preconditions = match (uid, version) {
+            ("", _) => Value::Null,
+            (uid, "") => json!({ "uid": uid }),
+            (uid, version) => json!({"uid": uid, "resourceVersion": version}),
+        };
         let options = json!({
             "apiVersion": "v1", "kind": "DeleteOptions",
             "preconditions": preconditions, "propagationPolicy": propagation,
@@ -551,6 +569,9 @@ mod tests {
             "preconditions": {"uid": "u1"},
         });
         assert_eq!(seen.lock()[1].body, body);
+        io.delete_as_seen(&config_map("x"), ("u1", "7"), None, &own).await.expect("deleted");
+        let seen_last = seen.lock().last().map(|seen| seen.body["preconditions"].clone());
+        assert_eq!(seen_last, Some(json!({"uid": "u1", "resourceVersion": "7"})));
         let unknown = Target { api_version: "v1", kind: "Nothing", namespace: "a", name: "x" };
         io.delete(&unknown, "", None, &own).await.expect("not served, so no objects");
     }

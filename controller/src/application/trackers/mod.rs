@@ -35,6 +35,8 @@ pub struct Trackers {
     compression: &'static str,
     /// Expanded.
     objects: Vec<ResourceTracker>,
+    /// What records of this look took the place of.
+    written_over: Vec<Record>,
 }
 
 /// The decision form of a tracker.
@@ -68,7 +70,7 @@ impl Trackers {
             object.expand().map_err(|error| error.to_string())?;
             objects.push(object);
         }
-        Ok(Self { owner, compression, objects })
+        Ok(Self { owner, compression, objects, written_over: Vec::new() })
     }
 
     /// All of them, for decisions.
@@ -145,9 +147,11 @@ impl Trackers {
         let now = vela_api::RawExtension::new(manifest);
         let mut sorted: Vec<_> = self.objects.iter().collect();
         sorted.sort_by_key(|object| std::cmp::Reverse(object.spec.application_generation));
-        sorted
-            .into_iter()
-            .flat_map(|object| &object.spec.managed_resources)
+        let recorded = sorted.into_iter().flat_map(|object| &object.spec.managed_resources);
+        self.written_over
+            .iter()
+            .rev()
+            .chain(recorded)
             .filter(|record| tracker::key_of(record) == *key)
             .filter_map(|record| record.raw.as_ref())
             .find(|raw| **raw != now)

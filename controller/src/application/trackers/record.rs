@@ -6,7 +6,20 @@ use vela_api::{ObjectMeta, ResourceTracker, names};
 use vela_apply::tracker::{self, Record, Role, Run};
 use vela_cluster::{Identity, Io, IoError, Packed, Store, Stored};
 
-use super::{Trackers, decode, encode, target};
+use super::{Trackers, decode, encode, target, view};
+
+/// How many names are tried for one tracker.
+const NAMES: usize = 5;
+
+/// Whether two trackers of one name are one: of the same Application, for the same purpose. One of a release before 1.2 owns
+/// objects, and is to go.
+fn is_same(existing: &ResourceTracker, wanted: &ResourceTracker) -> bool {
+    let published = |tracker: &ResourceTracker| view(tracker).publish_version;
+    existing.index() == wanted.index()
+        && existing.spec.type_ == wanted.spec.type_
+        && existing.spec.application_generation == wanted.spec.application_generation
+        && published(existing) == published(wanted)
+}
 
 impl Trackers {
     /// Records objects in the root tracker.
@@ -50,6 +63,28 @@ impl Trackers {
         let name = tracker::versioned_name(app, namespace, run.generation, run.publish_version);
         let fresh = self.fresh(name, Role::Versioned, run);
         self.record(io, store, found, fresh, records).await
+    }
+
+    /// Takes objects out of the root tracker that another one holds now.
+    ///
+    /// # Errors
+    /// The API server's answer.
+    pub async fn drop_from_root(
+        &mut self,
+        io: &Io,
+        store: &Store<Packed<ResourceTracker>>,
+        keys: &[vela_apply::ResourceKey],
+    ) -> Result<(), IoError> {
+        let is_one = |record: &Record| keys.contains(&tracker::key_of(record));
+        let root = self.objects.iter().find(|o| Role::parse(&o.spec.type_) == Role::Root);
+        let Some(root) = root.filter(|root| root.spec.managed_resources.iter().any(is_one)) else {
+            return Ok(());
+        };
+        let mut root = root.clone();
+        root.spec.managed_resources.retain(|record| !is_one(record));
+        let answer = io.replace(&encode(&root)?, "", false, &Identity::default()).await?;
+        self.took(store, decode(answer)?);
+        Ok(())
     }
 
     /// Notes that a step removes an object: what must live no longer holds it. Objects that no tracker of the present run
@@ -101,7 +136,13 @@ impl Trackers {
         let name = object.metadata.name.clone().unwrap_or_default();
         let mut changed = false;
         for record in records {
-            changed |= tracker::add_record(&mut object.spec.managed_resources, record);
+            // What is written over is what the object still is: a write of it wants to know.
+            let same = |other: &&Record| tracker::key_of(other) == tracker::key_of(&record);
+            let before = object.spec.managed_resources.iter().find(same).cloned();
+            if tracker::add_record(&mut object.spec.managed_resources, record) {
+                changed = true;
+                self.written_over.extend(before);
+            }
         }
         if changed {
             let body = encode(&object)?;
@@ -111,7 +152,8 @@ impl Trackers {
         Ok(name)
     }
 
-    /// POST, under another name if somebody else has it: names joined by `-` are ambiguous.
+    /// POST, under another name if somebody else has it, or another tracker of ours: names joined by `-` are ambiguous, and a
+    /// publishVersion may be called `v1`.
     pub(super) async fn create(
         &self,
         io: &Io,
@@ -119,21 +161,30 @@ impl Trackers {
     ) -> Result<ResourceTracker, IoError> {
         let own = Identity::default();
         let wanted = object.metadata.name.clone().unwrap_or_default();
-        match io.create(&encode(&object)?, false, &own).await {
-            Err(error) if error.is_already_exists() => {
-                let target = target(&wanted);
-                let existing = decode(io.get(&target, &own).await?)?;
-                // One of a release before 1.2 owns objects, and is to go.
-                let legacy = Role::parse(&existing.spec.type_) == Role::Legacy;
-                if existing.index() == object.index() && !legacy {
-                    // Ours after all, the cache is behind: write over it.
-                    object.metadata.resource_version = existing.metadata.resource_version;
-                    return decode(io.replace(&encode(&object)?, "", false, &own).await?);
+        let mut taken: Vec<String> = Vec::new();
+        loop {
+            match io.create(&encode(&object)?, false, &own).await {
+                Err(error) if error.is_already_exists() && taken.len() < NAMES => {
+                    let name = object.metadata.name.clone().unwrap_or_default();
+                    let mut existing = decode(io.get(&target(&name), &own).await?)?;
+                    if is_same(&existing, &object) {
+                        // Ours after all, the cache is behind: what it holds is not known otherwise.
+                        existing.expand().map_err(|e| IoError::Transport(e.to_string()))?;
+                        let mut records = existing.spec.managed_resources;
+                        for record in std::mem::take(&mut object.spec.managed_resources) {
+                            tracker::add_record(&mut records, record);
+                        }
+                        object.spec.managed_resources = records;
+                        object.metadata.resource_version = existing.metadata.resource_version;
+                        return decode(io.replace(&encode(&object)?, "", false, &own).await?);
+                    }
+                    taken.push(name);
+                    let is_taken = |name: &str| taken.iter().any(|taken| taken == name);
+                    let free = tracker::free_name(wanted.clone(), &self.owner.uid, is_taken);
+                    object.metadata.name = Some(free);
                 }
-                object.metadata.name = Some(tracker::free_name(wanted, &self.owner.uid, |_| true));
-                decode(io.create(&encode(&object)?, false, &own).await?)
+                other => return decode(other?),
             }
-            other => decode(other?),
         }
     }
 

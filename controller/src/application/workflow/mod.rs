@@ -13,6 +13,7 @@ pub mod store;
 mod why;
 
 use std::collections::BTreeMap;
+use std::sync::atomic::Ordering;
 use std::time::Instant;
 
 use jiff::Timestamp;
@@ -177,6 +178,11 @@ async fn attempt_step(
         kind => return Outcome::of(Verdict::Fail(Reason::None), messages::unknown_step_kind(kind)),
     };
     session.ctx.metrics.step_ran(kind, since.elapsed());
+    let going = session.going.swap(false, Ordering::Relaxed);
+    if going && outcome.verdict == Verdict::Error {
+        // What has to go first goes in its own time: that uses up no attempts.
+        return Outcome::of(Verdict::Wait, outcome.message);
+    }
     outcome
 }
 

@@ -83,6 +83,8 @@ pub struct Named<'a> {
     pub external: &'a BTreeMap<String, Policy>,
     /// Policies that a step brings along.
     pub inline: &'a [Value],
+    /// Whether components may leave the namespace of the Application.
+    pub crosses_namespaces: bool,
 }
 
 /// The name of a policy that a step brings along.
@@ -132,15 +134,22 @@ pub fn place(named: &Named<'_>, names: &[String]) -> Result<Placed, String> {
                 if properties.is_none() {
                     return Err(messages::topology_empty(wanted));
                 }
-                let topology: Topology = read(properties, wanted)?;
+                let topology: Topology = read(properties, "topology", wanted)?;
+                let own = named.app.metadata.namespace.as_deref().unwrap_or_default();
+                let elsewhere = !topology.namespace.is_empty() && topology.namespace != own;
+                if elsewhere && !named.crosses_namespaces {
+                    return Err(messages::CANNOT_CROSS_NAMESPACE.to_owned());
+                }
                 for place in topology_places(topology)? {
                     if !places.contains(&place) {
                         places.push(place);
                     }
                 }
             }
-            "override" => components = overridden(components, read(properties, wanted)?),
-            "replication" => replications.push(read(properties, wanted)?),
+            "override" => {
+                components = overridden(components, read(properties, "override", wanted)?);
+            }
+            "replication" => replications.push(read(properties, "replication", wanted)?),
             _ => {}
         }
     }
@@ -165,8 +174,8 @@ pub fn of_environment(
     patch: Option<&Value>,
     selector: Option<&Value>,
 ) -> Result<Vec<ApplicationComponent>, String> {
-    let mut policy: Override = read(patch.cloned(), environment)?;
-    let selector: Selector = read(selector.cloned(), environment)?;
+    let mut policy: Override = read(patch.cloned(), "env-binding", environment)?;
+    let selector: Selector = read(selector.cloned(), "env-binding", environment)?;
     policy.selector = selector.components;
     Ok(overridden(app.spec.components.clone(), policy))
 }
@@ -190,12 +199,13 @@ fn replicated(
 
 fn read<T: Default + for<'de> Deserialize<'de>>(
     properties: Option<Value>,
+    type_: &str,
     name: &str,
 ) -> Result<T, String> {
     match properties {
         None => Ok(T::default()),
         Some(value) => serde_json::from_value(value)
-            .map_err(|error| messages::policy_unreadable(name, &error.to_string())),
+            .map_err(|error| messages::policy_unreadable(type_, name, &error.to_string())),
     }
 }
 
@@ -204,7 +214,7 @@ fn topology_places(topology: Topology) -> Result<Vec<(String, String)>, String> 
     if let Some(clusters) = &topology.clusters {
         let missing = clusters.iter().find(|cluster| *cluster != LOCAL_CLUSTER);
         return match missing {
-            Some(cluster) => Err(messages::no_such_cluster(cluster)),
+            Some(cluster) => Err(messages::cluster_not_found(cluster)),
             None => Ok(clusters.iter().map(|cluster| place(cluster)).collect()),
         };
     }
@@ -331,7 +341,8 @@ mod tests {
     fn placed(policies: &Value, names: &[&str]) -> Result<Value, String> {
         let names: Vec<String> = names.iter().map(|n| (*n).to_owned()).collect();
         let app = app(policies);
-        let named = Named { app: &app, external: &BTreeMap::new(), inline: &[] };
+        let external = BTreeMap::new();
+        let named = Named { app: &app, external: &external, inline: &[], crosses_namespaces: true };
         let placed = place(&named, &names)?;
         let components: Vec<_> = placed.components.iter().map(|(c, _)| c).collect();
         Ok(json!({
@@ -410,7 +421,8 @@ mod tests {
         .unwrap();
         let external = BTreeMap::from([("e".to_owned(), external)]);
         let inline = [json!({"type": "override", "properties": over(2)})];
-        let named = Named { app: &app, external: &external, inline: &inline };
+        let named =
+            Named { app: &app, external: &external, inline: &inline, crosses_namespaces: true };
         let n = |names: &[&str]| {
             let names: Vec<String> = names.iter().map(|n| (*n).to_owned()).collect();
             place(&named, &names).unwrap().components[0].0.properties.as_ref().unwrap().to_value()["n"].clone()

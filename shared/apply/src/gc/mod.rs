@@ -65,23 +65,43 @@ pub enum Action {
         record: Record,
         /// The live object's uid.
         uid: String,
+        /// Its version, where it matters: another Application may join those that share it meanwhile. Else `""`.
+        version: String,
         /// `None` leaves the choice to the server.
         propagation: Option<Propagation>,
     },
-    /// Keep it and take our owner labels off.
+    /// Keep it and take our owner labels off, and our name from those who share it.
     Release {
         /// What.
         record: Record,
+        /// The version it was decided for, `""` for objects without one.
+        version: String,
+        /// Whether it says who shares it: nobody any more.
+        shared: bool,
     },
     /// It is shared: leave it to the remaining sharers.
     HandOver {
         /// What.
         record: Record,
-        /// The new value of the shared-by annotation.
+        /// The new value of the shared-by annotation, `""` if nobody is left in it.
         shared_by: String,
+        /// The version it was decided for: others may join or leave at the same moment.
+        version: String,
         /// The next owner, if we own it now.
         next: Option<Owner>,
     },
+}
+
+impl Action {
+    /// The object's record.
+    #[must_use]
+    pub fn record(&self) -> &Record {
+        match self {
+            Self::Delete { record, .. }
+            | Self::Release { record, .. }
+            | Self::HandOver { record, .. } => record,
+        }
+    }
 }
 
 /// What is to be done now, and what has to be waited for.
@@ -132,6 +152,14 @@ pub fn plan(input: &Input<'_>) -> Plan {
     };
     let mut plan = Plan::default();
     let mut seen = BTreeSet::new();
+    // A rule said once that it must stay, whatever other trackers remember of it.
+    let kept: BTreeSet<ResourceKey> = input
+        .trackers
+        .iter()
+        .flat_map(|tracker| &tracker.records)
+        .filter(|record| record.skip_gc && !record.deleted)
+        .map(key_of)
+        .collect();
     for tracker in input.trackers {
         // A current or root tracker that somebody deletes by hand is rebuilt by its owner, not collected.
         let keeps = input.policies.garbage_collect.keep_legacy_resource;
@@ -149,6 +177,8 @@ pub fn plan(input: &Input<'_>) -> Plan {
             continue;
         }
         let held = Held::of(tracker, input);
+        let ordered =
+            input.policies.garbage_collect.order_dependency && held.has_an_end(&desired, input);
         let mut pending = false;
         for (record, live) in &held.live {
             if desired.contains(&key_of(record)) {
@@ -162,10 +192,10 @@ pub fn plan(input: &Input<'_>) -> Plan {
             if input.scope != Scope::All && keep_by_policy(input, record, live, &mut plan) {
                 continue;
             }
-            let waits = input.policies.garbage_collect.order_dependency
-                && held.has_dependents(&record.component, input);
+            let waits = ordered && held.has_dependents(&record.component, input);
             let first = seen.insert(key_of(record));
-            match (first && !waits).then(|| act(input, record, live)) {
+            let keeps = kept.contains(&key_of(record));
+            match (first && !waits).then(|| act(input, record, live, keeps)) {
                 Some(Some(action)) => {
                     if matches!(action, Action::Delete { .. }) {
                         pending = true;
@@ -230,6 +260,12 @@ impl<'t> Held<'t> {
         Self { live: live.collect() }
     }
 
+    /// Whether something can go first: where components wait for one another in a circle there is no order.
+    fn has_an_end(&self, desired: &BTreeSet<ResourceKey>, input: &Input<'_>) -> bool {
+        let going = self.live.iter().filter(|(record, _)| !desired.contains(&key_of(record)));
+        going.into_iter().any(|(record, _)| !self.has_dependents(&record.component, input))
+    }
+
     /// Whether an object of a component that depends on `component` is still there.
     fn has_dependents(&self, component: &str, input: &Input<'_>) -> bool {
         !component.is_empty()
@@ -240,36 +276,45 @@ impl<'t> Held<'t> {
     }
 }
 
-/// What to do with an object now; `None` if it is going away already.
-fn act(input: &Input<'_>, record: &Record, live: &Value) -> Option<Action> {
+/// What to do with an object now; `None` if it is going away already. `keeps`: a tracker says that it must stay.
+fn act(input: &Input<'_>, record: &Record, live: &Value, keeps: bool) -> Option<Action> {
     let record = record.clone();
-    if sharers(live).any(|sharer| sharer == input.owner.sharer()) {
-        let shared_by = without_sharer(live, input.owner);
-        if !shared_by.is_empty() {
-            let owns = Owner::of(live).as_ref() == Some(input.owner);
-            let next = owns.then(|| next_owner(&shared_by)).flatten();
-            return Some(Action::HandOver { record, shared_by, next });
-        }
+    let version = str_at(live, &["metadata", "resourceVersion"]).to_owned();
+    let owner = Owner::of(live);
+    let owns = owner.as_ref() == Some(input.owner);
+    let shared_by = without_sharer(live, input.owner);
+    // Whose labels it carries, or who is named beside us, has it from now on, also one that joined in the same moment as we
+    // did and came alone into the list.
+    if !shared_by.is_empty() || (owner.is_some() && !owns) {
+        let next = owns.then(|| next_owner(&shared_by)).flatten();
+        return Some(Action::HandOver { record, shared_by, version, next });
     }
+    let shared = sharers(live).next().is_some();
     let propagation = input.policies.gc_propagation(live);
-    if record.skip_gc
+    if keeps
         || input.orphan
         || propagation == Some(Propagation::Orphan)
         || (input.scope == Scope::All && input.policies.gc_strategy(live) == GcStrategy::Never)
     {
-        return Some(Action::Release { record });
+        return Some(Action::Release { record, version, shared });
     }
     if is_deleting(live) {
         return None;
     }
     let uid = str_at(live, &["metadata", "uid"]).to_owned();
-    Some(Action::Delete { record, uid, propagation })
+    let version = if shared { version } else { String::new() };
+    Some(Action::Delete { record, uid, version, propagation })
 }
 
+/// The first of those that share it; one without a namespace is in `default`.
 fn next_owner(shared_by: &str) -> Option<Owner> {
     let first = shared_by.split(',').next()?.trim();
-    let (namespace, name) = first.split_once('/')?;
-    let namespace = if namespace.is_empty() { "default" } else { namespace };
+    let (namespace, name) = first.split_once('/').unwrap_or_default();
+    let (namespace, name) = match (namespace, name) {
+        ("", "") => ("default", first),
+        ("", name) => ("default", name),
+        other => other,
+    };
     Some(Owner { namespace: namespace.to_owned(), name: name.to_owned() })
 }
 

@@ -196,6 +196,156 @@ fn a_shared_object_is_handed_over() {
     assert_eq!(plan.finished, ["v1"]);
 }
 
+fn shared(world: &mut World, owner: Option<&str>, list: &str) {
+    let mut object = object("a", owner == Some("app"));
+    if let Some(other) = owner.filter(|owner| *owner != "app") {
+        crate::object::set_label(&mut object, "app.oam.dev/name", other);
+        crate::object::set_label(&mut object, "app.oam.dev/namespace", "n");
+    }
+    crate::object::set_annotation(&mut object, "app.oam.dev/shared-by", list);
+    world.live.insert("a".into(), object);
+}
+
+/// Whoever leaves deletes only what nobody else holds, whatever became of the list.
+#[test]
+fn nobody_deletes_what_another_one_shares() {
+    let next = |namespace: &str, name: &str| {
+        Some(Owner { namespace: namespace.to_owned(), name: name.to_owned() })
+    };
+    for (owner, list, expected, next) in [
+        // The list names others only: two that joined at once, of whom one was written over.
+        (Some("app"), "n/other", "n/other", next("n", "other")),
+        (Some("app"), "n/app,n/other,m/third", "n/other,m/third", next("n", "other")),
+        (Some("other"), "n/other,n/app", "n/other", None),
+        // The owner is missing in the list.
+        (Some("other"), "n/app", "", None),
+        // Entries without a namespace mean `default`.
+        (Some("app"), "n/app,other", "other", next("default", "other")),
+        (Some("app"), "n/app,/other", "/other", next("default", "other")),
+    ] {
+        let mut world = World::new(vec![tracker("v1", 1, &["a"])], &["a"]);
+        shared(&mut world, owner, list);
+        for orphan in [false, true] {
+            world.orphan = orphan;
+            let plan = world.plan("v1", Scope::All);
+            let [Action::HandOver { shared_by, next: to, version, .. }] = plan.actions.as_slice()
+            else {
+                panic!("{owner:?} {list}: {plan:?}")
+            };
+            assert_eq!(
+                (shared_by.as_str(), to, version.as_str()),
+                (expected, &next, "1"),
+                "{list}"
+            );
+            assert_eq!(plan.finished, ["v1"], "{list}");
+        }
+    }
+}
+
+/// The last one deletes it, unless somebody joins in that moment: only the version that was looked at.
+#[test]
+fn the_last_of_the_sharers_deletes_what_it_has_seen() {
+    let mut world = World::new(vec![tracker("v1", 1, &["a", "b"])], &["a", "b"]);
+    shared(&mut world, Some("app"), "n/app");
+    let plan = world.plan("v1", Scope::All);
+    let versions: Vec<_> = plan
+        .actions
+        .iter()
+        .map(|action| match action {
+            Action::Delete { record, uid, version, .. } => (&*record.name, &**uid, &**version),
+            other => panic!("{other:?}"),
+        })
+        .collect();
+    assert_eq!(versions, [("a", "uid-a", "1"), ("b", "uid-b", "")]);
+    world.orphan = true;
+    let plan = world.plan("v1", Scope::All);
+    let [Action::Release { shared: true, version, .. }, Action::Release { shared: false, .. }] =
+        plan.actions.as_slice()
+    else {
+        panic!("{plan:?}")
+    };
+    assert_eq!(version, "1");
+}
+
+/// The root tracker says `never`, a tracker of an older version says nothing, and their order is that of their names.
+#[test]
+fn what_a_rule_kept_once_stays_in_any_order_of_the_trackers() {
+    let mut root = tracker("root", 0, &["a"]);
+    root.role = Role::Root;
+    root.records[0].skip_gc = true;
+    for trackers in
+        [vec![root.clone(), tracker("v1", 1, &["a"])], vec![tracker("v1", 1, &["a"]), root.clone()]]
+    {
+        let world = World::new(trackers, &["a"]);
+        let plan = world.plan("", Scope::All);
+        assert_eq!(deleted(&plan), Vec::<&str>::new());
+        assert!(matches!(plan.actions.as_slice(), [Action::Release { .. }]), "{plan:?}");
+    }
+}
+
+/// The rules of the spec of now are those that count for everything that was dispatched before.
+#[test]
+fn a_rule_that_changes_counts_for_what_is_there() {
+    let rule = |rest: Value| {
+        let mut rule = json!({"selector": {"componentNames": ["a"]}});
+        for (key, value) in rest.as_object().unwrap() {
+            rule[key] = value.clone();
+        }
+        json!({ "rules": [rule] })
+    };
+    let world = || World::new(vec![tracker("v1", 1, &["a"]), tracker("v2", 2, &[])], &["a"]);
+    for (policy, scope, expected) in [
+        (json!({}), Scope::History, "delete"),
+        (rule(json!({"strategy": "onAppUpdate"})), Scope::History, "delete"),
+        (rule(json!({"strategy": "onAppDelete"})), Scope::History, "to root"),
+        (rule(json!({"strategy": "never"})), Scope::History, "to root for good"),
+        (rule(json!({"propagation": "orphan"})), Scope::History, "release"),
+        (rule(json!({"propagation": "cascading"})), Scope::History, "delete in the background"),
+        (rule(json!({"strategy": "onAppDelete"})), Scope::All, "delete"),
+        (rule(json!({"strategy": "never"})), Scope::All, "release"),
+    ] {
+        let plan = world().with_policy(&policy).plan("v2", scope);
+        let said = match (plan.actions.first(), plan.to_root.first()) {
+            (Some(Action::Delete { propagation: None, .. }), None) => "delete",
+            (Some(Action::Delete { propagation: Some(Propagation::Cascading), .. }), None) => {
+                "delete in the background"
+            }
+            (Some(Action::Release { .. }), None) => "release",
+            (None, Some(record)) if record.skip_gc => "to root for good",
+            (None, Some(_)) => "to root",
+            other => panic!("{policy}: {other:?}"),
+        };
+        assert_eq!(said, expected, "{policy} {scope:?}");
+    }
+}
+
+/// Without admission, components may depend on each other in a circle: that must not keep the Application for ever.
+#[test]
+fn a_circle_of_dependencies_holds_nothing_up() {
+    let order = json!({"order": "dependency"});
+    let depends = |component: &str| match component {
+        "a" => vec!["b".to_owned()],
+        "b" => vec!["a".to_owned()],
+        _ => Vec::new(),
+    };
+    let mut world =
+        World::new(vec![tracker("v1", 1, &["a", "b", "c"])], &["a", "b", "c"]).with_policy(&order);
+    assert_eq!(deleted(&world.plan_with("v1", Scope::All, &depends)), ["c"]);
+    world.live.remove("c");
+    assert_eq!(deleted(&world.plan_with("v1", Scope::All, &depends)), ["a", "b"]);
+}
+
+/// What only has the name of a recorded object is somebody else's.
+#[test]
+fn an_object_of_an_application_of_the_same_name_elsewhere_is_not_ours() {
+    let mut world = World::new(vec![tracker("v1", 1, &["a"])], &["a"]);
+    let mut other = object("a", true);
+    other["metadata"]["labels"]["app.oam.dev/namespace"] = json!("m");
+    world.live.insert("a".into(), other);
+    let plan = world.plan("v1", Scope::All);
+    assert_eq!((plan.actions.len(), plan.finished), (0, vec!["v1".to_owned()]));
+}
+
 /// One thing that happens to an Application in the random walk.
 #[derive(Debug, Clone)]
 enum Event {

@@ -8,9 +8,11 @@ use vela_api::names;
 
 use crate::object::{
     annotation, api_version, group_of, is_deleting, kind, label, name, namespace, same,
-    set_annotation, set_label, str_at,
+    set_annotation, set_label, str_at, value_at,
 };
-use crate::ownership::{Claim, ClaimOptions, Owner, Refusal, claim, sharers, with_sharer};
+use crate::ownership::{
+    Claim, ClaimOptions, Owner, Refusal, claim, sharers, with_sharer, without_sharer,
+};
 use crate::policy::{ResourcePolicies, Stage};
 use crate::{json_merge, last_applied, quantity, strategic};
 
@@ -73,11 +75,11 @@ pub enum Write {
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum PlanError {
     /// Somebody else's object.
-    #[error(transparent)]
+    #[error("cannot apply ApplyOption: {0}")]
     Refused(#[from] Refusal),
     /// A read-only object that is not there.
     #[error(
-        "{kind} ({name}) is marked as read-only but does not exist. You should check the existence of the resource or remove the read-only policy"
+        "cannot apply ApplyOption: {kind} ({name}) is marked as read-only but does not exist. You should check the existence of the resource or remove the read-only policy"
     )]
     ReadOnlyAbsent {
         /// Kind.
@@ -86,7 +88,7 @@ pub enum PlanError {
         name: String,
     },
     /// A path of an apply-once rule the live object does not have.
-    #[error("failed to apply once policy for application {app}: no such field {path} in {object}")]
+    #[error("failed to apply once policy for application {app},{path}: no such field in {object}")]
     ApplyOncePath {
         /// The Application.
         app: String,
@@ -125,7 +127,7 @@ pub fn prepare(
                 continue;
             }
             let value = get_path(live, path).ok_or_else(|| PlanError::ApplyOncePath {
-                app: options.owner.sharer(),
+                app: options.owner.name.clone(),
                 path: path.clone(),
                 object: describe(live),
             })?;
@@ -201,13 +203,7 @@ pub fn plan(
     let is_core_service = api_version(prepared) == "v1" && kind(prepared) == "Service";
     let replace = rule.map_or(options.replace_by_default && !is_core_service, |rule| rule.replace);
     let mut modified = prepared.clone();
-    if shared {
-        set_annotation(
-            &mut modified,
-            names::annotation::SHARED_BY,
-            &with_sharer(live, options.owner),
-        );
-    }
+    keep_sharers(&mut modified, Some(live), options);
     if replace {
         // A PUT takes the server's defaults off again: what was written is there if the live object covers it.
         let same = keeps
@@ -267,13 +263,20 @@ fn is_empty(value: &Value) -> bool {
     }
 }
 
+/// Who shares an object is written into its manifest. Others stay in the list when the owner shares it no longer: it is
+/// theirs once the owner leaves.
+fn keep_sharers(manifest: &mut Value, live: Option<&Value>, options: &Options<'_>) {
+    let live = live.unwrap_or(&Value::Null);
+    if options.policies.is_shared(manifest) || !without_sharer(live, options.owner).is_empty() {
+        let list = with_sharer(live, options.owner);
+        set_annotation(manifest, names::annotation::SHARED_BY, &list);
+    }
+}
+
 /// The object to POST.
 fn created(prepared: &Value, live: Option<&Value>, options: &Options<'_>) -> Value {
     let mut object = prepared.clone();
-    if options.policies.is_shared(prepared) {
-        let list = with_sharer(live.unwrap_or(&Value::Null), options.owner);
-        set_annotation(&mut object, names::annotation::SHARED_BY, &list);
-    }
+    keep_sharers(&mut object, live, options);
     if !last_applied::is_exempt(&object) {
         last_applied::embed(&mut object);
         set_annotation(&mut object, names::annotation::LAST_APPLIED_TIME, options.now);
@@ -340,6 +343,14 @@ fn patch(mut modified: Value, live: &Value, options: &Options<'_>) -> Write {
     let keeps = options.stage == Stage::StateKeep;
     if json_merge::is_empty(&body) || (keeps && is_only_hash(&body)) {
         return Write::Skip;
+    }
+    let list = ["metadata", "annotations", names::annotation::SHARED_BY];
+    if value_at(&body, &list).is_some()
+        && let Some(metadata) = body.get_mut("metadata").and_then(Value::as_object_mut)
+    {
+        // Others may join or leave at the same moment.
+        let version = str_at(live, &["metadata", "resourceVersion"]);
+        metadata.insert("resourceVersion".to_owned(), json!(version));
     }
     Write::Patch { kind, body }
 }

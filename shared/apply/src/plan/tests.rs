@@ -131,7 +131,7 @@ fn read_only_objects_are_never_written() {
         policies(&[("read-only", json!({"rules": [{"selector": {"componentNames": ["d"]}}]}))]);
     assert_eq!(
         decide(&deployment("a"), None, &read_only, Stage::Update).unwrap_err().to_string(),
-        "Deployment (d) is marked as read-only but does not exist. You should check the existence of the resource or remove the read-only policy"
+        "cannot apply ApplyOption: Deployment (d) is marked as read-only but does not exist. You should check the existence of the resource or remove the read-only policy"
     );
     let foreign = json!({"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": "d", "namespace": "n"}});
     assert_eq!(
@@ -148,7 +148,7 @@ fn taking_over_needs_the_policy() {
         decide(&deployment("a"), Some(&foreign), &ResourcePolicies::default(), Stage::Update)
             .unwrap_err()
             .to_string(),
-        "Deployment n/d exists but not managed by any application now"
+        "cannot apply ApplyOption: Deployment n/d exists but not managed by any application now"
     );
     let take =
         policies(&[("take-over", json!({"rules": [{"selector": {"resourceNames": ["d"]}}]}))]);
@@ -179,6 +179,158 @@ fn sharing_adds_only_the_annotation() {
     assert_eq!(
         body,
         json!({"metadata": {"annotations": {"app.oam.dev/shared-by": "n/other,n/app"}, "resourceVersion": "1"}})
+    );
+}
+
+/// What an Application of this name, which shares or not, would write to an object with this owner and list.
+fn write_to_shared(owner: &str, list: &str, shares: bool, replaces: bool) -> Result<Write, String> {
+    let rule = |rest: Value| {
+        let mut rule = json!({"selector": {"resourceNames": ["d"]}});
+        rule["strategy"] = rest;
+        json!({ "rules": [rule] })
+    };
+    let mut list_of = Vec::new();
+    if shares {
+        list_of.push(("shared-resource", rule(Value::Null)));
+    }
+    if replaces {
+        list_of.push(("resource-update", rule(json!({"op": "replace"}))));
+    }
+    let policies = policies(&list_of);
+    let everybody = policies_of_shared();
+    let mut live = stored(decide(&deployment("a"), None, &everybody, Stage::Update).unwrap());
+    live["metadata"]["labels"]["app.oam.dev/name"] = json!(owner);
+    live["metadata"]["annotations"]["app.oam.dev/shared-by"] = json!(list);
+    decide(&deployment("b"), Some(&live), &policies, Stage::Update).map_err(|e| e.to_string())
+}
+
+fn policies_of_shared() -> ResourcePolicies {
+    policies(&[("shared-resource", json!({"rules": [{"selector": {"resourceNames": ["d"]}}]}))])
+}
+
+/// The list of those who share an object: what a write makes of it (`None`: as it is), and the version it is bound to.
+fn list_after(write: &Write) -> (Option<Value>, Value) {
+    let object = match write {
+        Write::Patch { body, .. } => body,
+        Write::Replace(object) => object,
+        other => panic!("{other:?}"),
+    };
+    let metadata = &object["metadata"];
+    let list = metadata["annotations"].as_object().and_then(|map| map.get("app.oam.dev/shared-by"));
+    (list.cloned(), metadata["resourceVersion"].clone())
+}
+
+#[test]
+fn a_list_of_sharers_never_loses_anybody() {
+    let same = |list: &str| Some(json!(list));
+    for (list, shares, replaces, expected) in [
+        ("n/app,n/other", true, false, (None, Value::Null)),
+        ("n/app,n/other", true, true, (same("n/app,n/other"), json!("1"))),
+        // The owner shares no longer; the others still count on it.
+        ("n/app,n/other", false, false, (None, Value::Null)),
+        ("n/app,n/other", false, true, (same("n/app,n/other"), json!("1"))),
+        // Nobody else is there.
+        ("n/app", false, false, (Some(Value::Null), json!("1"))),
+        ("n/app", false, true, (None, json!("1"))),
+        // We are not in it: it changes, and only as it was seen.
+        ("n/other", true, false, (same("n/other,n/app"), json!("1"))),
+        ("n/other", false, false, (same("n/other,n/app"), json!("1"))),
+    ] {
+        let write = write_to_shared("app", list, shares, replaces).unwrap();
+        assert_eq!(list_after(&write), expected, "{list} shares: {shares} replaces: {replaces}");
+    }
+    assert_eq!(
+        write_to_shared("other", "", true, false).unwrap_err(),
+        "cannot apply ApplyOption: application is controlled by n/other but is not sharable"
+    );
+    assert_eq!(
+        write_to_shared("other", "n/other", false, true).unwrap_err(),
+        "cannot apply ApplyOption: existing object Deployment n/d is managed by other application n/other"
+    );
+    // One that is in the list already writes nothing at all, whatever its own manifest says.
+    assert_eq!(write_to_shared("other", "n/other,n/app", true, true), Ok(Write::Skip));
+}
+
+#[test]
+fn a_recreated_object_is_still_shared() {
+    let mut live =
+        stored(decide(&deployment("a"), None, &policies_of_shared(), Stage::Update).unwrap());
+    live["metadata"]["annotations"]["app.oam.dev/shared-by"] = json!("n/app,n/other");
+    let recreate = policies(&[(
+        "resource-update",
+        json!({"rules": [{
+        "selector": {"resourceNames": ["d"]},
+        "strategy": {"recreateFields": ["spec.template.spec.containers[0].image"]}}]}),
+    )]);
+    let Ok(Write::Recreate { object, .. }) =
+        decide(&deployment("b"), Some(&live), &recreate, Stage::Update)
+    else {
+        panic!()
+    };
+    assert_eq!(annotation(&object, names::annotation::SHARED_BY), Some("n/app,n/other"));
+}
+
+/// Read-only comes before ownership, and both before any way of writing.
+#[test]
+fn the_order_of_the_policies() {
+    let rule = |strategy: Value| json!({"rules": [{"selector": {"resourceNames": ["d"]}, "strategy": strategy}]});
+    let recreate = rule(json!({"recreateFields": ["spec.replicas"], "op": "replace"}));
+    let mut live = stored(
+        decide(&deployment("a"), None, &ResourcePolicies::default(), Stage::Update).unwrap(),
+    );
+    live["spec"]["replicas"] = json!(7);
+    let mut foreign = live.clone();
+    foreign["metadata"]["labels"]["app.oam.dev/name"] = json!("other");
+    let mut free = live.clone();
+    free["metadata"]["labels"] = json!({});
+    let all = |names: &[&str]| {
+        let list: Vec<_> = names
+            .iter()
+            .map(|name| {
+                (*name, if *name == "resource-update" { recreate.clone() } else { rule(json!({})) })
+            })
+            .collect();
+        policies(&list)
+    };
+    let decided = |names: &[&str], live: &Value| match decide(
+        &deployment("a"),
+        Some(live),
+        &all(names),
+        Stage::Update,
+    ) {
+        Ok(Write::Skip) => "skip".to_owned(),
+        Ok(Write::Recreate { .. }) => "recreate".to_owned(),
+        Ok(other) => format!("{other:?}"),
+        Err(error) => error.to_string(),
+    };
+    let managed = "cannot apply ApplyOption: existing object Deployment n/d is managed by other application n/other";
+    assert_eq!(decided(&["resource-update"], &live), "recreate");
+    assert_eq!(decided(&["resource-update", "take-over"], &free), "recreate");
+    assert_eq!(decided(&["resource-update", "take-over"], &foreign), managed);
+    assert_eq!(decided(&["resource-update"], &foreign), managed);
+    assert_eq!(
+        decided(&["resource-update"], &free),
+        "cannot apply ApplyOption: Deployment n/d exists but not managed by any application now"
+    );
+    for live in [&live, &foreign, &free] {
+        assert_eq!(
+            decided(&["resource-update", "take-over", "shared-resource", "read-only"], live),
+            "skip"
+        );
+    }
+}
+
+#[test]
+fn a_path_that_is_not_there_is_told() {
+    let once = policies(&[(
+        "apply-once",
+        json!({"enable": true, "rules": [
+        {"selector": {"resourceNames": ["d"]}, "strategy": {"path": ["spec.nothere"]}}]}),
+    )]);
+    let live = stored(decide(&deployment("a"), None, &once, Stage::Update).unwrap());
+    assert_eq!(
+        decide(&deployment("a"), Some(&live), &once, Stage::Update).unwrap_err().to_string(),
+        "failed to apply once policy for application app,spec.nothere: no such field in Deployment n/d"
     );
 }
 

@@ -119,13 +119,13 @@ impl Calling<'_, '_, '_> {
                 "apiVersion": text(&object, "apiVersion"), "kind": text(&object, "kind"),
                 "metadata": {"namespace": text(&object, "namespace"), "name": text(&object, "name")},
             });
-            self.session.delete(&object).await.map_err(|e| e.to_string())?;
+            self.session.delete(&object).await?;
         }
         let secret = json!({
             "apiVersion": "v1", "kind": "Secret",
             "metadata": {"namespace": text(params, "namespace"), "name": text(params, "name")},
         });
-        self.session.delete(&secret).await.map_err(|e| e.to_string())?;
+        self.session.delete(&secret).await?;
         Ok(Value::Null)
     }
 }

@@ -18,9 +18,15 @@ use super::{Calling, names};
 const MOST_AT_ONCE: usize = 32;
 
 impl Calling<'_, '_, '_> {
+    /// The policies that a step may name.
+    fn named<'n>(&'n self, inline: &'n [Value]) -> Named<'n> {
+        let crosses_namespaces = self.session.ctx.settings.allow_cross_namespace;
+        Named { app: self.run.app, external: self.run.policies, inline, crosses_namespaces }
+    }
+
     pub(super) fn placements(&self, params: &Value) -> Result<Value, String> {
         let wanted = names(params, "policies");
-        let named = Named { app: self.run.app, external: self.run.policies, inline: &[] };
+        let named = self.named(&[]);
         let placed = placement::place(&named, &wanted)?;
         let place = |(cluster, namespace): &(String, String)| json!({"cluster": cluster, "namespace": namespace});
         let places: Vec<Value> = placed.places.iter().map(place).collect();
@@ -44,7 +50,7 @@ impl Calling<'_, '_, '_> {
         let mut wanted = names(params, "policies");
         wanted
             .extend(inline.iter().enumerate().map(|(i, policy)| placement::inline_name(i, policy)));
-        let named = Named { app: self.run.app, external: self.run.policies, inline: &inline };
+        let named = self.named(&inline);
         let mut placed = match placement::place(&named, &wanted) {
             Ok(placed) => placed,
             Err(error) => return Reply::Error(error),

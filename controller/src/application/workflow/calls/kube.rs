@@ -136,7 +136,7 @@ impl Calling<'_, '_, '_> {
         }
         let done = match (Self::only_here(params), params.get("filter")) {
             (Err(text), _) => Err(text),
-            (Ok(()), None) => self.session.delete(&value).await.map_err(|error| error.to_string()),
+            (Ok(()), None) => self.session.delete(&value).await,
             (Ok(()), Some(filter)) => {
                 let session = &*self.session;
                 let (io, identity) = (&session.ctx.io, &session.identity);
