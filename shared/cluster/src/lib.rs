@@ -3,7 +3,7 @@
 //! - [`client`]: from a kubeconfig or the Pod's credentials to a client with rate limit, timeouts
 //!   and user agent; waiting until the API server and our kinds are there; [`transport`]: the connections below;
 //!   [`account`]: credentials of a ServiceAccount; [`answers`]: what metrics hear of requests;
-//! - [`discovery`]: which path a kind has; [`request`]: the verbs, for objects of any kind as JSON, with discovery and impersonation;
+//! - [`discovery`]: which path a kind has; [`request`]: the verbs, for objects of any kind as JSON, with discovery and impersonation; [`removal`]: what came of a DELETE;
 //! - [`store`]: caches that our own writes reach at once, [`packed`]: objects kept small in them; [`watch`]: what fills them;
 //! - [`objects`]: the live objects that Applications own, one watch per kind;
 //! - [`lease`]: who leads; [`events`]: what people are told.
@@ -23,6 +23,7 @@ pub mod lease;
 mod limit;
 pub mod objects;
 pub mod packed;
+pub mod removal;
 pub mod request;
 pub mod store;
 pub mod transport;
@@ -37,5 +38,6 @@ pub use impersonate::Identity;
 pub use lease::{Leadership, LeaseOptions};
 pub use objects::{Live, LiveObjects};
 pub use packed::Packed;
-pub use request::{Io, IoError, Removal, Target};
+pub use removal::Removal;
+pub use request::{Io, IoError, Target};
 pub use store::{Key, Stale, Store, Stored};
