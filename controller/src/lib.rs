@@ -3,6 +3,7 @@
 //! [`run`] is the process: it connects, fills the caches and works while it leads. One look at one Application is
 //! [`application::reconcile`]; start reading there.
 
+mod alive;
 pub mod application;
 mod config;
 pub mod connections;

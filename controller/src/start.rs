@@ -25,6 +25,7 @@ use vela_serve::metrics::Registry;
 use vela_serve::pool::Pool;
 use vela_serve::{process, tls};
 
+use crate::alive;
 use crate::application;
 use crate::config::{Config, Election};
 use crate::connections::{Accounts, Connections};
@@ -231,6 +232,7 @@ async fn lead(
             let (elector, leadership) = Elector::new(client, lease, Timestamp::now)?;
             // From here on nothing is written without the lease.
             context.io.fence(leadership.clone());
+            alive::election(health, leadership.clone());
             let running = tokio::spawn(elector.run(release.clone()));
             tokio::select! {
                 acquired = leadership.acquired() => anyhow::ensure!(acquired, "the election ended"),
@@ -248,7 +250,7 @@ async fn lead(
     }
     let ending = CancellationToken::new();
     let _ending_on_return = ending.clone().drop_guard();
-    let workers = work(config, &context, &ending)?;
+    let workers = work(config, &context, &ending, health)?;
     info!("leading");
     let lost = match &mut election {
         None => {
@@ -333,6 +335,7 @@ fn work(
     config: &Config,
     context: &Arc<Context>,
     ending: &CancellationToken,
+    health: &Health,
 ) -> anyhow::Result<Workers> {
     let mut handles = Vec::new();
     let mut measured = Vec::new();
@@ -346,6 +349,7 @@ fn work(
     }
     let mut measure = |name: &'static str, queue: &Arc<Queue>, workers: usize| {
         queue.measure(context.metrics.queues.of(name));
+        alive::workers(health, name, queue, context.settings.reconcile_timeout);
         measured.push((name, Arc::clone(queue)));
         context.metrics.attempts.of(name, workers)
     };

@@ -98,6 +98,11 @@ async fn a_follower_takes_over() {
     second.start(&world.cluster).unwrap();
     second.ready().await.unwrap();
     assert_eq!(world.holder().await, holder, "a second one does not take over from a live leader");
+    // Only who leads has workers.
+    let leads = first.parts().await.unwrap();
+    assert!(leads.contains("[+]leaderElection ok\n[+]policydefinition ok\n"), "{leads}");
+    let follows = second.parts().await.unwrap();
+    assert!(!follows.contains("application"), "{follows}");
 
     // A crash: the Lease has to expire first.
     first.kill().unwrap();

@@ -1,11 +1,12 @@
 //! `/healthz` and `/readyz` on a plain HTTP listener of their own, open before anything else.
 //!
-//! Liveness says that the process can answer; readiness is the conjunction of named conditions
-//! (certificate, caches, leader). Upstream's are constants, so that traffic arrives before caches
-//! are filled and a Pod is killed while it waits; ours say what they wait for.
+//! Liveness is that the process answers and that every part of it that can be asked says it goes on;
+//! readiness is the conjunction of named conditions (certificate, caches). Upstream's are constants,
+//! so that traffic arrives before caches are filled, a Pod is killed while it waits, and one whose
+//! workers hang is not; ours say what they wait for.
 
 use std::collections::BTreeMap;
-use std::fmt::Write as _;
+use std::fmt::{self, Write as _};
 use std::io;
 use std::sync::Arc;
 
@@ -19,11 +20,25 @@ use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
 
 type States = BTreeMap<&'static str, Result<(), String>>;
+type Check = Box<dyn Fn() -> Result<(), String> + Send + Sync>;
 
-#[derive(Debug, Default)]
+#[derive(Default)]
 struct Inner {
     ready: RwLock<States>,
-    live: RwLock<States>,
+    live: RwLock<BTreeMap<&'static str, Check>>,
+}
+
+impl Inner {
+    /// Asks everything that can be asked.
+    fn alive(&self) -> States {
+        self.live.read().iter().map(|(name, check)| (*name, check())).collect()
+    }
+}
+
+impl fmt::Debug for Inner {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Inner").field("ready", &self.ready).finish_non_exhaustive()
+    }
 }
 
 /// The state of the process as probes see it. Cheap to clone.
@@ -37,27 +52,22 @@ pub struct Health {
 pub struct Condition {
     inner: Arc<Inner>,
     name: &'static str,
-    live: bool,
 }
 
 impl Condition {
-    fn states(&self) -> &RwLock<States> {
-        if self.live { &self.inner.live } else { &self.inner.ready }
-    }
-
     /// The condition holds.
     pub fn pass(&self) {
-        self.states().write().insert(self.name, Ok(()));
+        self.inner.ready.write().insert(self.name, Ok(()));
     }
 
     /// The condition does not hold; `reason` is what `/readyz?verbose` shows.
     pub fn fail(&self, reason: impl Into<String>) {
-        self.states().write().insert(self.name, Err(reason.into()));
+        self.inner.ready.write().insert(self.name, Err(reason.into()));
     }
 
     /// Whether it holds now.
     pub fn is_met(&self) -> bool {
-        matches!(self.states().read().get(self.name), Some(Ok(())))
+        matches!(self.inner.ready.read().get(self.name), Some(Ok(())))
     }
 }
 
@@ -69,16 +79,19 @@ impl Health {
 
     /// Adds a condition of readiness, not met until [`Condition::pass`].
     pub fn readiness(&self, name: &'static str) -> Condition {
-        let condition = Condition { inner: Arc::clone(&self.inner), name, live: false };
+        let condition = Condition { inner: Arc::clone(&self.inner), name };
         condition.fail("not yet");
         condition
     }
 
-    /// Adds a condition of liveness, met until [`Condition::fail`].
-    pub fn liveness(&self, name: &'static str) -> Condition {
-        let condition = Condition { inner: Arc::clone(&self.inner), name, live: true };
-        condition.pass();
-        condition
+    /// Adds a part of the process that is asked at every probe; who is not alive is restarted, so it must not depend on
+    /// anything outside of the process.
+    pub fn liveness(
+        &self,
+        name: &'static str,
+        check: impl Fn() -> Result<(), String> + Send + Sync + 'static,
+    ) {
+        self.inner.live.write().insert(name, Box::new(check));
     }
 
     /// Readiness is withdrawn for good: the process is about to stop.
@@ -138,7 +151,7 @@ fn is_verbose(query: Option<&str>) -> bool {
 }
 
 async fn live(State(health): State<Health>, RawQuery(query): RawQuery) -> impl IntoResponse {
-    answer(&health.inner.live.read(), is_verbose(query.as_deref()))
+    answer(&health.inner.alive(), is_verbose(query.as_deref()))
 }
 
 async fn ready(State(health): State<Health>, RawQuery(query): RawQuery) -> impl IntoResponse {
@@ -146,7 +159,7 @@ async fn ready(State(health): State<Health>, RawQuery(query): RawQuery) -> impl 
 }
 
 async fn one_live(State(health): State<Health>, Path(name): Path<String>) -> impl IntoResponse {
-    answer_one(&health.inner.live.read(), &name)
+    answer_one(&health.inner.alive(), &name)
 }
 
 async fn one_ready(State(health): State<Health>, Path(name): Path<String>) -> impl IntoResponse {
@@ -155,6 +168,8 @@ async fn one_ready(State(health): State<Health>, Path(name): Path<String>) -> im
 
 #[cfg(test)]
 mod tests {
+    use std::sync::atomic::{AtomicBool, Ordering};
+
     use super::*;
 
     #[test]
@@ -177,13 +192,23 @@ mod tests {
     }
 
     #[test]
-    fn liveness_does_not_follow_readiness() {
+    fn liveness_is_asked_and_does_not_follow_readiness() {
         let health = Health::new();
         health.readiness("certificate");
-        assert_eq!(answer(&health.inner.live.read(), false).0, StatusCode::OK);
-        let lease = health.liveness("lease");
-        lease.fail("expired 30s ago");
-        assert_eq!(answer(&health.inner.live.read(), false).0, StatusCode::INTERNAL_SERVER_ERROR);
-        assert_eq!(answer_one(&health.inner.live.read(), "nope").0, StatusCode::NOT_FOUND);
+        assert_eq!(answer(&health.inner.alive(), false), (StatusCode::OK, "ok".to_owned()));
+        let stuck = Arc::new(AtomicBool::new(false));
+        let seen = Arc::clone(&stuck);
+        health.liveness("application", move || {
+            if seen.load(Ordering::Relaxed) { Err("hangs".to_owned()) } else { Ok(()) }
+        });
+        let verbose = "[+]application ok\ncheck passed\n".to_owned();
+        assert_eq!(answer(&health.inner.alive(), true), (StatusCode::OK, verbose));
+        stuck.store(true, Ordering::Relaxed);
+        let failed = StatusCode::INTERNAL_SERVER_ERROR;
+        let text = "[-]application failed: hangs\ncheck failed\n".to_owned();
+        assert_eq!(answer(&health.inner.alive(), false), (failed, text));
+        let one = answer_one(&health.inner.alive(), "application");
+        assert_eq!(one, (failed, "hangs".to_owned()));
+        assert_eq!(answer_one(&health.inner.alive(), "nope").0, StatusCode::NOT_FOUND);
     }
 }

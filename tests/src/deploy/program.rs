@@ -215,6 +215,16 @@ impl Program {
         }
     }
 
+    /// What `/healthz` says of each part of it.
+    ///
+    /// # Errors
+    /// When the health port does not answer.
+    pub async fn parts(&self) -> Result<String> {
+        let port = self.health;
+        let answer = move || request(port, "GET", "/healthz?verbose", "");
+        Ok(tokio::task::spawn_blocking(answer).await??.1)
+    }
+
     /// Whether `/readyz` says so now.
     pub async fn is_ready(&self) -> bool {
         let port = self.health;

@@ -158,6 +158,18 @@ impl Leadership {
         }
     }
 
+    /// How long it has been for this process to give up without doing so.
+    #[must_use]
+    pub fn overdue(&self) -> Option<Duration> {
+        match &self.0 {
+            Source::Elected(state) => match *state.borrow() {
+                State::Leading { until } => Instant::now().checked_duration_since(until),
+                State::Following | State::Over => None,
+            },
+            Source::Fixed(_) => None,
+        }
+    }
+
     /// Waits until this process leads. `false` if it never will.
     pub async fn acquired(&self) -> bool {
         match &self.0 {
