@@ -15,7 +15,7 @@ use futures::stream::{self, StreamExt};
 use k8s_openapi::api::core::v1::ConfigMap;
 use k8s_openapi::api::rbac::v1::ClusterRoleBinding;
 use kube::Client;
-use kube::api::{Api, DynamicObject, ListParams, Patch, PatchParams};
+use kube::api::{Api, DynamicObject, ListParams, ObjectList, Patch, PatchParams};
 use kube::discovery::{Discovery, verbs};
 use serde_json::{Value, json};
 use vela_tests::cluster::Cluster;
@@ -58,7 +58,15 @@ pub(super) async fn run(cluster: Arc<Cluster>, binaries: Binaries) -> Result<()>
 
     let changes: [&[&str]; 3] = [
         &["--set", "concurrentReconciles=7", "--set", "webhook.podDisruptionBudget.enabled=false"],
-        &["--set", "webhook.autoscaling.enabled=true", "--set", "networkPolicy.enabled=true"],
+        // Accounts of controllers: on here, off with the next one, on with the rollback.
+        &[
+            "--set",
+            "webhook.autoscaling.enabled=true",
+            "--set",
+            "networkPolicy.enabled=true",
+            "--set",
+            "controller.serviceAccountCredentials=true",
+        ],
         &["--set", "authentication.enabled=true"],
     ];
     for (index, change) in changes.into_iter().enumerate() {
@@ -206,7 +214,7 @@ async fn objects(client: &Client) -> Result<Vec<Value>> {
         let client = client.clone();
         async move {
             let api: Api<DynamicObject> = Api::all_with(client, &resource);
-            let list = api.list(&ListParams::default()).await?;
+            let list = list(&api).await?;
             let kind = resource.kind.clone();
             anyhow::Ok(list.items.into_iter().map(move |mut object| {
                 object.types = Some(kube::core::TypeMeta {
@@ -225,6 +233,19 @@ async fn objects(client: &Client) -> Result<Vec<Value>> {
         }
     }
     Ok(all)
+}
+
+/// A kind that was defined a moment ago may not be listed yet.
+async fn list(api: &Api<DynamicObject>) -> kube::Result<ObjectList<DynamicObject>> {
+    let deadline = Instant::now() + Duration::from_secs(20);
+    loop {
+        match api.list(&ListParams::default()).await {
+            Err(kube::Error::Api(status)) if status.code == 429 && Instant::now() < deadline => {
+                tokio::time::sleep(Duration::from_millis(100)).await;
+            }
+            other => return other,
+        }
+    }
 }
 
 fn named(object: &Value) -> String {
@@ -255,6 +276,8 @@ fn is_expected(object: &str) -> bool {
         // Applications outlive the control plane, with all they are made of.
         || name.starts_with("default/")
         || kind == "ResourceTracker"
+        // The controller made them of ComponentDefinitions; Applications may use them.
+        || kind == "WorkloadDefinition"
 }
 
 /// The command line client goes on finding its views.
