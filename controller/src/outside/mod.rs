@@ -45,7 +45,11 @@ pub async fn connect(host: &str, port: u16, egress: &Egress) -> Result<TcpStream
         let mut last = messages::lookup_failed(host, "no address");
         for address in allowed {
             match TcpStream::connect(address).await {
-                Ok(stream) => return Ok(stream),
+                Ok(stream) => {
+                    // Without it the end of a request waits for an answer to its beginning.
+                    let _ = stream.set_nodelay(true);
+                    return Ok(stream);
+                }
                 Err(error) => last = messages::dial_failed(&address.to_string(), &plain(&error)),
             }
         }
