@@ -8,6 +8,7 @@ mod edits;
 mod follow;
 mod legacy;
 mod order;
+mod policies;
 mod refusal;
 mod restart;
 mod scoped;

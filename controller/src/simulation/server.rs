@@ -70,6 +70,8 @@ pub(super) struct State {
     pub(super) apps: Option<Arc<Store<Application>>>,
     /// Its watch is late after all: what happens in the middle of a look is seen by the next one only.
     pub(super) is_late: bool,
+    /// Its watches of objects are late: what happens from now on is told when that ends.
+    pub(super) is_silent: bool,
     /// Happens when the process under test has sent so many further requests.
     pub(super) interruption: Option<(usize, Interruption)>,
 }
@@ -123,7 +125,7 @@ impl State {
 
     /// Whether a process saw every change of a ConfigMap; one that looks at none sees them all.
     pub(super) fn has_seen(&self, process: usize) -> bool {
-        self.seen.get(&process).is_none_or(|seen| *seen >= self.last_map())
+        self.is_silent || self.seen.get(&process).is_none_or(|seen| *seen >= self.last_map())
     }
 
     /// Creates or replaces an object as it is.
@@ -448,16 +450,15 @@ impl Server {
         }
         loop {
             let changed = self.changed.notified();
-            let text: String = self
-                .state
-                .lock()
-                .changes
-                .iter()
-                .filter(|(version, _, kind, _)| *version > since && *kind == plural)
-                .map(|(_, type_, _, object)| {
-                    format!("{{\"type\":\"{type_}\",\"object\":{object}}}\n")
-                })
-                .collect();
+            let told = |state: &State| -> String {
+                let told = state.changes.iter().filter(|_| !state.is_silent);
+                told.filter(|(version, _, kind, _)| *version > since && *kind == plural)
+                    .map(|(_, type_, _, object)| {
+                        format!("{{\"type\":\"{type_}\",\"object\":{object}}}\n")
+                    })
+                    .collect()
+            };
+            let text = told(&self.state.lock());
             if !text.is_empty() {
                 return text;
             }
