@@ -525,7 +525,9 @@ pub(crate) const COMPONENT_NAME_REQUIRED: &str = "componentName is required";
 pub(crate) const PARALLELISM: &str = "parallelism cannot be smaller than 1";
 
 /// A replication that selects nothing.
-pub(crate) const NOTHING_TO_REPLICATE: &str = "no component selected to replicate";
+pub(crate) fn nothing_to_replicate(policy: &str) -> String {
+    format!("failed to apply replicate policy {policy}: no component selected to replicate")
+}
 
 /// A topology that says nothing.
 pub(crate) fn topology_empty(name: &str) -> String {

@@ -8,6 +8,7 @@ mod edits;
 mod follow;
 mod legacy;
 mod order;
+mod placed;
 mod policies;
 mod refusal;
 mod restart;
@@ -117,6 +118,12 @@ impl World {
         }
         for object in self.server.state.lock().all("policydefinitions") {
             let _ = definitions.policies.put(serde_json::from_value(object.clone()).unwrap());
+        }
+        for object in self.server.state.lock().all("traitdefinitions") {
+            let _ = definitions.traits.put(serde_json::from_value(object.clone()).unwrap());
+        }
+        for object in self.server.state.lock().all("workflowstepdefinitions") {
+            let _ = definitions.steps.put(serde_json::from_value(object.clone()).unwrap());
         }
         let context = Context {
             connections: Connections::shared(Arc::clone(&io)),

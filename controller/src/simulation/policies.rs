@@ -46,7 +46,7 @@ fn foreign(state: &mut State, name: &str) {
     );
 }
 
-fn policy(kind: &str, rule: Value) -> Value {
+fn policy(kind: &str, rule: &Value) -> Value {
     let mut whole = json!({"selector": {"resourceNames": ["x"]}});
     for (key, value) in rule.as_object().into_iter().flatten() {
         whole[key] = value.clone();
@@ -79,15 +79,15 @@ async fn what_is_only_read_is_never_written_nor_deleted() {
     let mut process = world.start();
     world.server.outside(|state| foreign(state, "x"));
     let before = map(&world, "x");
-    put(&world, app(&[("c", &["x"], "1")], &policy("read-only", json!({}))));
+    put(&world, app(&[("c", &["x"], "1")], &policy("read-only", &json!({}))));
     world.settle(&mut process, "a").await;
     assert_eq!(world.app("a")["status"]["status"], "running");
-    edit(&world, app(&[("c", &["x"], "2")], &policy("read-only", json!({}))));
+    edit(&world, app(&[("c", &["x"], "2")], &policy("read-only", &json!({}))));
     world.settle(&mut process, "a").await;
     // It leaves the spec, comes back, and goes with the Application.
-    edit(&world, app(&[("d", &["y"], "2")], &policy("read-only", json!({}))));
+    edit(&world, app(&[("d", &["y"], "2")], &policy("read-only", &json!({}))));
     world.settle(&mut process, "a").await;
-    edit(&world, app(&[("c", &["x"], "2")], &policy("read-only", json!({}))));
+    edit(&world, app(&[("c", &["x"], "2")], &policy("read-only", &json!({}))));
     world.settle(&mut process, "a").await;
     assert_eq!(map(&world, "y"), Value::Null);
     delete(&world);
@@ -102,13 +102,13 @@ async fn what_is_only_read_must_be_there() {
         You should check the existence of the resource or remove the read-only policy";
     let world = World::new();
     let mut process = world.start();
-    put(&world, app(&[("c", &["x"], "1")], &policy("read-only", json!({}))));
+    put(&world, app(&[("c", &["x"], "1")], &policy("read-only", &json!({}))));
     looks(&world, &process, 2).await;
     assert!(message(&world).contains(absent), "{}", message(&world));
     assert!(world.server.state.lock().all("resourcetrackers").is_empty());
     world.server.outside(|state| foreign(state, "x"));
     // The next attempt is a second away, that of another spec is not.
-    edit(&world, app(&[("c", &["x"], "2")], &policy("read-only", json!({}))));
+    edit(&world, app(&[("c", &["x"], "2")], &policy("read-only", &json!({}))));
     world.settle(&mut process, "a").await;
     assert_eq!(world.app("a")["status"]["status"], "running");
     world.server.outside(|state| {
@@ -140,9 +140,9 @@ async fn what_is_taken_over_goes_with_the_application_unless_it_is_to_stay() {
         let unmanaged = "(cannot apply ApplyOption: ConfigMap n/x exists but not managed by any application now)";
         assert!(message(&world).contains(unmanaged), "{}", message(&world));
         assert_eq!(map(&world, "x")["data"]["v"], "theirs");
-        let mut policies = policy("take-over", json!({}));
+        let mut policies = policy("take-over", &json!({}));
         if stays {
-            let more = policy("garbage-collect", json!({"propagation": "orphan"}));
+            let more = policy("garbage-collect", &json!({"propagation": "orphan"}));
             let mut more = more[0].clone();
             more["name"] = json!("g");
             policies.as_array_mut().unwrap().push(more);
@@ -165,7 +165,7 @@ async fn what_is_taken_over_goes_with_the_application_unless_it_is_to_stay() {
 async fn rules_come_and_go() {
     let rule = |strategy: &str| match strategy {
         "" => json!([]),
-        strategy => policy("garbage-collect", json!({ "strategy": strategy })),
+        strategy => policy("garbage-collect", &json!({ "strategy": strategy })),
     };
     for (rules, kept, at_the_end) in [
         // The rule goes with the component: what it said holds.
@@ -224,7 +224,7 @@ async fn keys_that_were_written_go_whatever_the_rule() {
             state.put("componentdefinitions", definition);
         });
         let mut process = world.start();
-        let rule = policy("garbage-collect", json!({ "strategy": strategy }));
+        let rule = policy("garbage-collect", &json!({ "strategy": strategy }));
         put(&world, app(&[("c", &["x"], "k")], &rule));
         world.settle(&mut process, "a").await;
         edit(&world, app(&[("c", &["x"], "l")], &rule));
@@ -234,7 +234,7 @@ async fn keys_that_were_written_go_whatever_the_rule() {
 }
 
 fn recreating() -> Value {
-    policy("resource-update", json!({"strategy": {"recreateFields": ["data.v"]}}))
+    policy("resource-update", &json!({"strategy": {"recreateFields": ["data.v"]}}))
 }
 
 fn uid(world: &World) -> Value {
@@ -322,7 +322,7 @@ async fn replacing_meets_every_write_of_others() {
     for after in 1..60 {
         let world = World::new();
         let mut process = world.start();
-        let replacing = policy("resource-update", json!({"strategy": {"op": "replace"}}));
+        let replacing = policy("resource-update", &json!({"strategy": {"op": "replace"}}));
         put(&world, app(&[("c", &["x"], "1")], &replacing));
         world.settle(&mut process, "a").await;
         edit(&world, app(&[("c", &["x"], "2")], &replacing));
@@ -386,7 +386,7 @@ async fn applications_of_one_name_do_not_touch_each_other() {
             let process = world.start();
             let mut one = app(&[("c", &["x"], "1")], &json!([]));
             let rule = json!({"strategy": "onAppDelete"});
-            let mut other = app(&[("c", &["y"], "2")], &policy("garbage-collect", rule));
+            let mut other = app(&[("c", &["y"], "2")], &policy("garbage-collect", &rule));
             other["spec"]["policies"][0]["properties"]["rules"][0]["selector"] =
                 json!({"componentNames": ["c"]});
             other["metadata"]["name"] = json!(name);
@@ -532,11 +532,7 @@ async fn objects_are_written_as_the_application_and_records_as_the_controller() 
     let mut process = world.start();
     let mut named = app(
         &[("c", &["x", "y"], "1")],
-        &policy(
-            "garbage-collect",
-            json!({
-        "propagation": "orphan"}),
-        ),
+        &policy("garbage-collect", &json!({"propagation": "orphan"})),
     );
     named["metadata"]["annotations"] = json!({"app.oam.dev/service-account-name": "sa"});
     put(&world, named);

@@ -7,6 +7,7 @@ use futures::{FutureExt, StreamExt, stream};
 use serde_json::Value;
 use vela_api::application::ApplicationComponent;
 use vela_api::status::ComponentStatus;
+use vela_apply::tracker::Record;
 use vela_render::Stage;
 
 use crate::messages;
@@ -49,7 +50,7 @@ async fn render(
     place: &Place,
 ) -> Result<(parse::Part, Rendered), String> {
     let part = parse::part(component, run.used).map_err(|error| error.to_string())?;
-    let live = live_workload(session, &component.name).await;
+    let live = live_workload(session, &component.name, place).await;
     let rendered = component::render(session.ctx, run.frame, &part, place, live, false).await?;
     Ok((part, rendered))
 }
@@ -235,7 +236,7 @@ async fn with_late_traits(
 ) -> Result<Done, String> {
     let ready = status::is_healthy(std::slice::from_ref(&status));
     if status.workload_healthy && !rendered.pending.is_empty() {
-        let live = live_workload(session, &part.component.name).await;
+        let live = live_of(session, part, &rendered, place).await;
         rendered = component::render(session.ctx, run.frame, part, place, live, true).await?;
         let late = Stage::PostDispatch;
         dispatch(session, &mut rendered, |object| object.stage == late, place).await?;
@@ -266,20 +267,46 @@ pub async fn look(
     place: &Place,
 ) -> Result<ComponentStatus, String> {
     let part = parse::part(component, run.used).map_err(|error| error.to_string())?;
-    let live = live_workload(session, &component.name).await;
-    let healthy = live.is_some();
-    let rendered = component::render(session.ctx, run.frame, &part, place, live, healthy).await?;
+    let live = live_workload(session, &component.name, place).await;
+    let (ctx, frame) = (session.ctx, run.frame);
+    let mut rendered = component::render(ctx, frame, &part, place, live, false).await?;
+    if !rendered.pending.is_empty()
+        && let Some(live) = live_of(session, &part, &rendered, place).await
+    {
+        rendered = component::render(ctx, frame, &part, place, Some(live), true).await?;
+    }
     component::health(session, run.frame, &part, &rendered, place).await
 }
 
-/// The workload of a component as it is in the cluster: the one that is recorded for it.
-async fn live_workload(session: &Session<'_>, component: &str) -> Option<Value> {
+/// The workload of a rendered component as it is in the cluster.
+async fn live_of(
+    session: &Session<'_>,
+    part: &parse::Part,
+    rendered: &Rendered,
+    place: &Place,
+) -> Option<Value> {
+    match rendered.objects.iter().find(|object| object.output.is_none()) {
+        Some(workload) => component::live(session, &workload.manifest, place).await,
+        None => live_workload(session, &part.component.name, place).await,
+    }
+}
+
+/// The workload of a component as it is in the cluster: the one that is recorded for it at its place. Which of several copies
+/// it is can only be told once it is rendered.
+async fn live_workload(session: &Session<'_>, component: &str, place: &Place) -> Option<Value> {
+    if !place.replica.is_empty() {
+        return None;
+    }
     let current = session.trackers.current(session.run());
-    let record = session
-        .trackers
-        .desired(&current)
-        .into_iter()
-        .find(|record| record.component == component && record.trait_.is_empty())?;
+    let here = |record: &Record| {
+        place.namespace.is_empty()
+            || record.namespace.is_empty()
+            || record.namespace == place.namespace
+    };
+    let record =
+        session.trackers.desired(&current).into_iter().find(|record| {
+            record.component == component && record.trait_.is_empty() && here(record)
+        })?;
     let key = vela_apply::tracker::key_of(&record);
     let live = session.ctx.live.get(&record.api_version, &key).await.ok().flatten()?;
     Some(live.value())

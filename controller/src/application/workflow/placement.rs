@@ -123,7 +123,7 @@ impl Named<'_> {
 pub fn place(named: &Named<'_>, names: &[String]) -> Result<Placed, String> {
     let mut components = named.app.spec.components.clone();
     let mut places: Vec<(String, String)> = Vec::new();
-    let mut replications: Vec<Replication> = Vec::new();
+    let mut replications: Vec<(&str, Replication)> = Vec::new();
     let mut has_topology = false;
     for wanted in names {
         let (type_, properties) =
@@ -149,19 +149,14 @@ pub fn place(named: &Named<'_>, names: &[String]) -> Result<Placed, String> {
             "override" => {
                 components = overridden(components, read(properties, "override", wanted)?);
             }
-            "replication" => replications.push(read(properties, "replication", wanted)?),
+            "replication" => replications.push((wanted, read(properties, "replicate", wanted)?)),
             _ => {}
         }
     }
     if !has_topology {
         places.push((LOCAL_CLUSTER.to_owned(), String::new()));
     }
-    let mut components: Vec<(ApplicationComponent, String)> =
-        components.into_iter().map(|component| (component, String::new())).collect();
-    for replication in replications {
-        components = replicated(components, &replication)?;
-    }
-    Ok(Placed { components, places })
+    Ok(Placed { components: replicated(components, &replications)?, places })
 }
 
 /// The components of an environment: patched and selected as an `env-binding` policy says.
@@ -180,21 +175,34 @@ pub fn of_environment(
     Ok(overridden(app.spec.components.clone(), policy))
 }
 
-/// Selected components are made once for each key; they come last.
+/// Selected components are made once for each key, of whichever policy; they come last.
 fn replicated(
-    components: Vec<(ApplicationComponent, String)>,
-    policy: &Replication,
+    components: Vec<ApplicationComponent>,
+    policies: &[(&str, Replication)],
 ) -> Result<Vec<(ApplicationComponent, String)>, String> {
-    let (chosen, mut rest): (Vec<_>, Vec<_>) = components
-        .into_iter()
-        .partition(|(component, _)| policy.selector.contains(&component.name));
-    if chosen.is_empty() {
-        return Err(messages::NOTHING_TO_REPLICATE.to_owned());
+    for (name, policy) in policies {
+        if !components.iter().any(|component| policy.selector.contains(&component.name)) {
+            return Err(messages::nothing_to_replicate(name));
+        }
     }
-    for (component, _) in chosen {
-        rest.extend(policy.keys.iter().map(|key| (component.clone(), key.clone())));
+    let (mut out, mut copies) = (Vec::new(), Vec::new());
+    for component in components {
+        let choose = |(_, policy): &&(&str, Replication)| policy.selector.contains(&component.name);
+        if !policies.iter().any(|policy| choose(&policy)) {
+            out.push((component, String::new()));
+            continue;
+        }
+        // One key of two policies is one copy: two would be one object twice.
+        let mut keys: Vec<&String> = Vec::new();
+        for key in policies.iter().filter(choose).flat_map(|(_, policy)| &policy.keys) {
+            if !keys.contains(&key) {
+                keys.push(key);
+            }
+        }
+        copies.extend(keys.into_iter().map(|key| (component.clone(), key.clone())));
     }
-    Ok(rest)
+    out.extend(copies);
+    Ok(out)
 }
 
 fn read<T: Default + for<'de> Deserialize<'de>>(
@@ -327,7 +335,7 @@ mod tests {
     use serde_json::json;
 
     fn app(policies: &Value) -> Application {
-        serde_json::from_value(json!({"metadata": {"name": "a"}, "spec": {
+        serde_json::from_value(json!({"metadata": {"name": "a", "namespace": "own"}, "spec": {
             "components": [
                 {"name": "web", "type": "webservice", "properties": {"image": "a", "env": {"x": 1, "y": 2}},
                  "traits": [{"type": "scaler", "properties": {"replicas": 2}}, {"type": "labels"}]},
@@ -367,12 +375,26 @@ mod tests {
             {"name": "far", "type": "topology", "properties": {"clusters": ["mars"]}},
             {"name": "by-label", "type": "topology", "properties": {"clusterLabelSelector": {"a": "b"}}},
             {"name": "typo", "type": "topology", "properties": {"cluster": ["local"]}},
+            {"name": "empty", "type": "topology"},
+            {"name": "home", "type": "topology", "properties": {"namespace": "own"}},
         ]);
         assert_eq!(placed(&policies, &["a", "b"]).unwrap()["places"], json!([["local", "n"]]));
-        assert!(placed(&policies, &["far"]).unwrap_err().contains("mars"));
-        assert!(placed(&policies, &["by-label"]).is_err());
-        assert!(placed(&policies, &["typo"]).unwrap_err().contains("cluster"));
-        assert_eq!(placed(&policies, &["nope"]).unwrap_err(), "policy nope not found");
+        for (name, error) in [
+            ("far", "failed to get cluster mars: no such cluster \"mars\""),
+            ("by-label", "failed to find any cluster matches given labels"),
+            ("typo", "failed to parse topology policy typo: unknown field `cluster`"),
+            ("empty", "topology policy empty must not have empty properties"),
+            ("nope", "policy nope not found"),
+        ] {
+            let found = placed(&policies, &[name]).unwrap_err();
+            assert!(found.starts_with(error), "{found}");
+        }
+        let app = app(&policies);
+        let external = BTreeMap::new();
+        let named =
+            Named { app: &app, external: &external, inline: &[], crosses_namespaces: false };
+        assert_eq!(place(&named, &["a".to_owned()]).unwrap_err(), "cannot cross namespace");
+        assert!(place(&named, &["home".to_owned()]).is_ok());
     }
 
     #[test]
@@ -408,7 +430,17 @@ mod tests {
         let result = placed(&policies, &["r"]).unwrap();
         assert_eq!(result["replicas"], json!(["", "x", "y"]));
         assert_eq!(result["components"][2]["name"], "web");
-        assert_eq!(placed(&policies, &["none"]).unwrap_err(), "no component selected to replicate");
+        assert_eq!(
+            placed(&policies, &["none"]).unwrap_err(),
+            "failed to apply replicate policy none: no component selected to replicate"
+        );
+        // A key is one copy, however often it is named.
+        let policies = json!([
+            {"name": "r", "type": "replication", "properties": {"keys": ["x", "y", "x"], "selector": ["web"]}},
+            {"name": "s", "type": "replication", "properties": {"keys": ["y", "z"], "selector": ["web", "my-web-2"]}}]);
+        let result = placed(&policies, &["r", "s"]).unwrap();
+        assert_eq!(result["replicas"], json!(["x", "y", "z", "y", "z"]));
+        assert_eq!(result["components"][3]["name"], "my-web-2");
     }
 
     #[test]

@@ -166,6 +166,10 @@ fn legacy_resources_stay_until_superseded() {
         World::new(vec![tracker("v1", 1, &["a", "b"]), tracker("v2", 2, &["a"])], &["a", "b"])
             .with_policy(&keep);
     assert!(world.plan("v2", Scope::History).is_done());
+    // A person asks for it by deleting the tracker.
+    world.trackers[0].deleting = true;
+    assert_eq!(deleted(&world.plan("v2", Scope::History)), ["b"]);
+    world.trackers[0].deleting = false;
     world.live.remove("b");
     assert_eq!(world.plan("v2", Scope::History).finished, ["v1"]);
 }

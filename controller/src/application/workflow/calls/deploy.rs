@@ -122,10 +122,8 @@ impl Calling<'_, '_, '_> {
                 break;
             }
         }
-        match errors.as_slice() {
-            [] => {}
-            [error] => return Err(error.clone()),
-            errors => return Err(messages::errors(errors)),
+        if !errors.is_empty() {
+            return Err(messages::errors(&errors));
         }
         reasons.extend(left.iter().map(|task| messages::deploy_waiting(&task.name())));
         Ok(reasons)
