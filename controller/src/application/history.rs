@@ -62,7 +62,10 @@ pub(super) fn prepare(
     let taken = ctx.memory(&key).lock().taken_revision;
     let latest = status.latest_revision.as_ref().map_or(0, |r| r.revision).max(taken);
     let views = session.trackers.views();
-    let seen = history.names().chain(views.iter().map(|tracker| tracker.revision.as_str()));
+    // The tracker of this run may have been stored beside a revision that was not: its number is still free.
+    let present = session.trackers.current(session.run());
+    let earlier = views.iter().filter(|tracker| tracker.name != present);
+    let seen = history.names().chain(earlier.map(|tracker| tracker.revision.as_str()));
     let number = revision::next_number(latest, seen);
     let name = format!("{}-v{number}", session.owner.name);
     let mut object = revision::object(app, &name, &hash, spec);

@@ -61,12 +61,12 @@ fn scenarios() -> Vec<(&'static str, Vec<Step>)> {
     ]
 }
 
-/// Runs a scenario; the process dies at `death`. Returns whether it did.
-async fn run(name: &str, steps: &[Step], death: Option<Death>) -> bool {
+/// Runs a scenario; the process dies at `death`. Returns whether it did, and the revision after each step.
+async fn run(name: &str, steps: &[Step], death: Option<Death>) -> (bool, Vec<Value>) {
     let world = World::new();
     world.server.state.lock().death = death;
     let mut process = world.start();
-    let mut deaths = 0;
+    let (mut deaths, mut revisions) = (0, Vec::new());
     for step in steps {
         world.server.outside(|state| match step {
             Step::Apply(app) => {
@@ -94,19 +94,24 @@ async fn run(name: &str, steps: &[Step], death: Option<Death>) -> bool {
         deaths += world.settle(&mut process, "a").await;
         let faults = world.faults("a");
         assert!(faults.is_empty(), "{name}, death {death:?}: {faults:#?}");
+        revisions.push(world.app("a")["status"]["latestRevision"]["name"].clone());
     }
-    deaths > 0
+    (deaths > 0, revisions)
 }
 
 #[tokio::test]
 async fn the_process_may_die_at_any_write() {
     let mut points = 0;
     for (name, steps) in scenarios() {
-        assert!(!run(name, &steps, None).await);
+        let (died, revisions) = run(name, &steps, None).await;
+        assert!(!died);
         for at in 1.. {
             let before = run(name, &steps, Some(Death::Before(at))).await;
             let after = run(name, &steps, Some(Death::After(at))).await;
-            if !before && !after {
+            // A death costs no number either.
+            assert_eq!(before.1, revisions, "{name}, before {at}");
+            assert_eq!(after.1, revisions, "{name}, after {at}");
+            if !before.0 && !after.0 {
                 assert!(at > 5, "{name}: only {at} writes");
                 break;
             }
@@ -165,4 +170,36 @@ async fn the_process_may_die_twice_on_the_way_there_and_back() {
         }
     }
     assert!(points > 40, "only {points} pairs of deaths");
+}
+
+/// Tracker and revision are stored side by side: the tracker may be there alone when the process dies.
+#[tokio::test]
+async fn a_tracker_without_its_revision_costs_no_number() {
+    let world = World::new();
+    let mut process = world.start();
+    let put = |value: &str| {
+        let app = application("a", &[("c", &["x"], value)]);
+        world.server.outside(|state| {
+            let mut edited =
+                state.get("applications", NAMESPACE, "a").cloned().unwrap_or(app.clone());
+            edited["spec"] = app["spec"].clone();
+            state.put("applications", edited);
+        });
+    };
+    put("1");
+    world.settle(&mut process, "a").await;
+    put("2");
+    world.server.outside(|state| {
+        let mut tracker = state.all("resourcetrackers")[0].clone();
+        tracker["metadata"]["name"] = json!(format!("a-v2-{NAMESPACE}"));
+        tracker["metadata"]["labels"]["app.oam.dev/appRevision"] = json!("a-v2");
+        tracker["metadata"]["uid"] = Value::Null;
+        tracker["spec"]["applicationGeneration"] =
+            state.get("applications", NAMESPACE, "a").unwrap()["metadata"]["generation"].clone();
+        state.put("resourcetrackers", tracker);
+    });
+    process = world.start();
+    world.settle(&mut process, "a").await;
+    assert_eq!(world.app("a")["status"]["latestRevision"]["name"], "a-v2");
+    assert_eq!(world.faults("a"), Vec::<String>::new());
 }
