@@ -1,8 +1,8 @@
 //! Labels, annotations, names and namespaces of rendered objects.
 
 use crate::context::App;
-use crate::definition::converted_type;
-use crate::render::Rendered;
+use crate::definition::{Stage, converted_type};
+use crate::render::{Auxiliary, Rendered};
 use serde_json::{Map, Value as Json, json};
 use std::collections::BTreeMap;
 
@@ -45,15 +45,39 @@ pub fn label(rendered: &mut Rendered, app: &App, component: &str, component_type
 /// Everything objects get before they are dispatched: labels, the Application's own labels and
 /// annotations, names and namespaces. `app.namespace` is the Application's.
 pub fn apply(rendered: &mut Rendered, app: &App, component: &str, component_type: &str) {
+    apply_to(rendered, app, (component, component_type), |_| false);
+}
+
+/// As [`apply`] for a dispatch in stages: the reference brings what comes last, PostDispatch, to the
+/// cluster by itself, without the Application's own labels and annotations.
+pub fn apply_in_stages(rendered: &mut Rendered, app: &App, component: &str, component_type: &str) {
+    apply_to(rendered, app, (component, component_type), |auxiliary| {
+        auxiliary.stage == Stage::PostDispatch
+    });
+}
+
+fn apply_to(
+    rendered: &mut Rendered,
+    app: &App,
+    (component, component_type): (&str, &str),
+    is_last: impl Fn(&Auxiliary) -> bool,
+) {
     label(rendered, app, component, component_type);
     let labels = shared_labels(app, component);
-    finish(&mut rendered.workload, app, &labels, "WORKLOAD", |_| component.to_owned());
+    set_name(&mut rendered.workload, |_| component.to_owned());
+    finish(&mut rendered.workload, app, &labels, "WORKLOAD");
     let reference = workload_reference(&rendered.workload);
     for auxiliary in &mut rendered.auxiliaries {
-        let kind = auxiliary.kind.clone();
-        finish(&mut auxiliary.object, app, &labels, "TRAIT", |object| {
-            auxiliary_name(component, &kind, object)
-        });
+        let kind = &auxiliary.kind;
+        set_name(&mut auxiliary.object, |object| auxiliary_name(component, kind, object));
+        if is_last(auxiliary) {
+            with_metadata_map(&mut auxiliary.object, "labels", |labels| {
+                labels.insert(NAMESPACE.to_owned(), app.namespace.as_str().into());
+            });
+            namespace(&mut auxiliary.object, &app.namespace);
+        } else {
+            finish(&mut auxiliary.object, app, &labels, "TRAIT");
+        }
         if let Some(path) = &auxiliary.workload_ref_path {
             set_path(&mut auxiliary.object, path, reference.clone());
         }
@@ -133,13 +157,8 @@ fn shared_labels(app: &App, component: &str) -> BTreeMap<String, String> {
     labels
 }
 
-fn finish(
-    object: &mut Json,
-    app: &App,
-    labels: &BTreeMap<String, String>,
-    resource_type: &str,
-    name: impl FnOnce(&Json) -> String,
-) {
+/// Names an object that its template did not name.
+fn set_name(object: &mut Json, name: impl FnOnce(&Json) -> String) {
     let has_name = object
         .pointer("/metadata/name")
         .and_then(Json::as_str)
@@ -148,6 +167,9 @@ fn finish(
         let name = name(object);
         with_metadata(object, |metadata| metadata.insert("name".into(), name.into()));
     }
+}
+
+fn finish(object: &mut Json, app: &App, labels: &BTreeMap<String, String>, resource_type: &str) {
     with_metadata_map(object, "labels", |target| {
         target.insert(RESOURCE_TYPE.to_owned(), resource_type.into());
         for (key, value) in labels {
@@ -223,4 +245,56 @@ fn with_map<R>(value: &mut Json, change: impl FnOnce(&mut Map<String, Json>) -> 
     let result = change(&mut map);
     *value = Json::Object(map);
     result
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_comes_last_has_less_on_it() {
+        let map = |key: &str| BTreeMap::from([(key.to_owned(), "x".to_owned())]);
+        let app = App {
+            name: "a".to_owned(),
+            namespace: "n".to_owned(),
+            revision: "a-v1".to_owned(),
+            labels: map("team"),
+            annotations: map("note"),
+            ..App::default()
+        };
+        let auxiliary = |stage| Auxiliary {
+            name: "service".to_owned(),
+            kind: "expose".to_owned(),
+            trait_index: Some(0),
+            stage,
+            workload_ref_path: None,
+            object: json!({"apiVersion": "v1", "kind": "Service", "metadata": {
+                "labels": {"own": "y"}, "annotations": {"mine": "z"}}}),
+        };
+        let mut rendered = Rendered {
+            workload: json!({"apiVersion": "apps/v1", "kind": "Deployment"}),
+            auxiliaries: vec![auxiliary(Stage::DefaultDispatch), auxiliary(Stage::PostDispatch)],
+            warnings: Vec::new(),
+        };
+        apply_in_stages(&mut rendered, &app, "web", "webservice");
+        let keys = |index: usize, map: &str| -> Vec<String> {
+            let map = &rendered.auxiliaries[index].object["metadata"][map];
+            map.as_object().unwrap().keys().cloned().collect()
+        };
+        let of_rendering =
+            [APP_REVISION, COMPONENT, NAME, NAMESPACE, "own", TRAIT_RESOURCE, TRAIT_TYPE];
+        assert_eq!(keys(1, "labels"), of_rendering);
+        assert_eq!(keys(1, "annotations"), ["mine"]);
+        let mut all = of_rendering.map(str::to_owned).to_vec();
+        all.extend([RESOURCE_TYPE.to_owned(), "team".to_owned()]);
+        all.sort();
+        assert_eq!(keys(0, "labels"), all);
+        assert_eq!(keys(0, "annotations"), ["mine", "note"]);
+        let place = |index: usize| {
+            let metadata = &rendered.auxiliaries[index].object["metadata"];
+            (metadata["name"].is_string(), metadata["namespace"].clone())
+        };
+        assert_eq!(place(1), (true, json!("n")));
+        assert_eq!(place(0), place(1));
+    }
 }

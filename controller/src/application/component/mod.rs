@@ -90,6 +90,7 @@ pub async fn render(
     let renderer = Arc::clone(&ctx.renderer);
     let (frame, part, place) = (frame.clone(), part.clone(), place.clone());
     let disable_revision = ctx.settings.disable_component_revision;
+    let staged = ctx.settings.gates.multi_stage_component_apply;
     let cluster_version = ctx.settings.cluster_version.clone();
     let job = move |_: &vela_serve::pool::Budget| {
         let target = Target {
@@ -136,7 +137,8 @@ pub async fn render(
         let mut rendered = renderer
             .render(&app, &target, &component, &mut NoHost)
             .map_err(|error| messages::render_failed(&error.to_string()))?;
-        contract::apply(&mut rendered, &frame.app, &part.component.name, &part.component.type_);
+        let finish = if staged { contract::apply_in_stages } else { contract::apply };
+        finish(&mut rendered, &frame.app, &part.component.name, &part.component.type_);
         Ok::<_, String>(assemble(rendered, &frame, &part, &place, &kept, pending, disable_revision))
     };
     let since = Instant::now();
