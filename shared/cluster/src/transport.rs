@@ -4,6 +4,7 @@
 //! back until the API server has acknowledged its beginning, which it puts off for 40 ms. Go's clients switch it off, too.
 
 use http::{Request, Response};
+use hyper_timeout::TimeoutConnector;
 use hyper_util::client::legacy::Client;
 use hyper_util::client::legacy::connect::HttpConnector;
 use hyper_util::rt::TokioExecutor;
@@ -29,8 +30,12 @@ pub fn transport(config: Config) -> Result<ClientBuilder<Transport>> {
     let mut connector = HttpConnector::new();
     connector.enforce_http(false);
     connector.set_nodelay(true);
+    let mut connector =
+        TimeoutConnector::new(config.rustls_https_connector_with_connector(connector)?);
+    // Whoever accepts a connection and then says nothing must not hold a watch for ever.
     connector.set_connect_timeout(config.connect_timeout);
-    let connector = config.rustls_https_connector_with_connector(connector)?;
+    connector.set_read_timeout(config.read_timeout);
+    connector.set_write_timeout(config.write_timeout);
     let client: Client<_, Body> = Client::builder(TokioExecutor::new()).build(connector);
     let service = ServiceBuilder::new()
         .layer(config.base_uri_layer())
@@ -44,4 +49,25 @@ pub fn transport(config: Config) -> Result<ClientBuilder<Transport>> {
         })
         .boxed();
     Ok(ClientBuilder::new(service, config.default_namespace))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use tokio::net::TcpListener;
+
+    use super::*;
+
+    #[tokio::test]
+    async fn a_handshake_that_nobody_answers_ends() {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let address = listener.local_addr().unwrap();
+        let mut config = Config::new(format!("https://{address}").parse().unwrap());
+        config.connect_timeout = Some(Duration::from_millis(50));
+        let client = transport(config).unwrap().build();
+        let watch = client.request_text(Request::get("/").body(Vec::new()).unwrap());
+        let ended = tokio::time::timeout(Duration::from_secs(30), watch).await;
+        assert!(ended.expect("it ends").is_err());
+    }
 }
