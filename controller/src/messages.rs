@@ -189,6 +189,12 @@ pub(crate) fn forbidden_type(kind: &str, object: &str) -> String {
     format!("forbidden resource: type ({kind}) of resource {object} is not allowed")
 }
 
+/// An object that cannot be told from others.
+#[must_use]
+pub(crate) fn no_name(kind: &str) -> String {
+    format!("{kind} has no metadata.name")
+}
+
 /// An object that two components of one Application make.
 #[must_use]
 pub(crate) fn same_object(object: &str, other: &str) -> String {

@@ -288,6 +288,10 @@ impl Session<'_> {
             return Err(messages::dispatch_failed(&messages::no_such_cluster(cluster)));
         }
         for manifest in manifests.iter_mut() {
+            if name(manifest).is_empty() {
+                // It would be made anew in every look, and nobody could find it again.
+                return Err(messages::dispatch_failed(&messages::no_name(kind(manifest))));
+            }
             self.place(manifest).await;
         }
         self.admit(manifests).map_err(|text| messages::dispatch_failed(&text))?;

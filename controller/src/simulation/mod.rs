@@ -61,6 +61,8 @@ parameter: {names: [...string], value: string}
 pub(super) struct World {
     server: Server,
     gates: vela_serve::gates::Gates,
+    /// What Applications may have.
+    allowed: (bool, AllowedTypes),
     renderer: Arc<Renderer>,
     pool: Arc<Pool>,
     started: AtomicUsize,
@@ -96,6 +98,7 @@ impl World {
         Self {
             server,
             gates: vela_serve::gates::Gates::default(),
+            allowed: (true, AllowedTypes::All),
             renderer: Arc::new(Renderer::new(Options::default())),
             pool: Arc::new(Pool::new("cue", 1, 8).unwrap()),
             started: AtomicUsize::new(0),
@@ -148,8 +151,8 @@ impl World {
                 definition_revision_limit: 2,
                 makes_workload_definitions: true,
                 dispatch_concurrency: 1,
-                allow_cross_namespace: true,
-                allowed_types: AllowedTypes::All,
+                allow_cross_namespace: self.allowed.0,
+                allowed_types: self.allowed.1.clone(),
                 refers_to_namespace: false,
                 disable_component_revision: true,
                 version: "simulation".to_owned(),

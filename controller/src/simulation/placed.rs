@@ -6,6 +6,7 @@ use std::collections::BTreeMap;
 use serde_json::{Value, json};
 
 use super::{World, application};
+use crate::context::AllowedTypes;
 
 /// A component makes one ConfigMap for each place and copy; a trait of the last stage notes what it sees of it.
 const TEMPLATE: &str = r#"
@@ -129,6 +130,140 @@ async fn late_traits_see_the_workload_of_their_place_and_copy() {
         assert_eq!(world.app("a")["status"]["status"], "running", "{:#}", world.app("a")["status"]);
         assert_eq!(maps(&world), expected(keys, places, value));
     }
+    world.server.outside(|state| {
+        state.delete("applications", "n", "a");
+    });
+    world.settle(&mut process, "a").await;
+    assert_eq!(maps(&world), BTreeMap::new());
+}
+
+/// A ConfigMap or a Namespace, with the namespace that the value says; a step may delete one.
+const ANYTHING: &str = r#"
+output: {apiVersion: "v1", kind: parameter.names[0],
+    metadata: {name: "x", if parameter.value != "" {namespace: parameter.value}}}
+parameter: {names: [...string], value: string}
+"#;
+const DELETE: &str = r#"
+import "vela/op"
+
+delete: op.#Delete & {value: {apiVersion: "v1", kind: "ConfigMap", metadata: {name: "theirs", namespace: "m"}}}
+told: op.#Fail & {message: delete.err}
+parameter: {}
+"#;
+
+/// Flags of the controller that keep Applications to their namespace and to some kinds count for everything that is made or
+/// deleted, and the step says what is forbidden.
+#[tokio::test]
+async fn what_is_forbidden_is_neither_made_nor_deleted() {
+    let only_maps = || AllowedTypes::Only(vec!["ConfigMap.v1".to_owned()]);
+    let but_maps = || AllowedTypes::Except(vec!["ConfigMap.v1".to_owned()]);
+    let outside = |object: &str| {
+        format!("forbidden resource: {object} is outside the namespace of application")
+    };
+    let kind = |kind: &str, object: &str| {
+        format!("forbidden resource: type ({kind}) of resource {object} is not allowed")
+    };
+    for (crosses, types, made, namespace, error) in [
+        (true, AllowedTypes::All, "ConfigMap", "m", String::new()),
+        (false, AllowedTypes::All, "ConfigMap", "", String::new()),
+        (false, AllowedTypes::All, "ConfigMap", "m", outside("ConfigMap m/x")),
+        (false, AllowedTypes::All, "Namespace", "", outside("Namespace /x")),
+        (true, only_maps(), "Namespace", "", kind("Namespace", "/x")),
+        (true, but_maps(), "ConfigMap", "m", kind("ConfigMap", "m/x")),
+        (true, but_maps(), "Namespace", "", String::new()),
+        (false, AllowedTypes::All, "delete", "", outside("ConfigMap m/theirs")),
+        (true, but_maps(), "delete", "", kind("ConfigMap", "m/theirs")),
+    ] {
+        let mut world = World::new();
+        world.allowed = (crosses, types);
+        define(&world);
+        let mut app = application("a", &[("c", &[made], namespace)]);
+        if made == "delete" {
+            app = application("a", &[]);
+            app["spec"]["workflow"] = json!({"steps": [{"name": "deploy", "type": "deploy"}]});
+        }
+        world.server.outside(|state| {
+            for (plural, name, template) in [
+                ("componentdefinitions", "maps", ANYTHING),
+                ("workflowstepdefinitions", "deploy", DELETE),
+            ] {
+                let mut definition = state.get(plural, "vela-system", name).cloned().unwrap();
+                definition["spec"]["schematic"]["cue"]["template"] = json!(template);
+                state.put(plural, definition);
+            }
+            state.put(
+                "configmaps",
+                json!({"apiVersion": "v1", "kind": "ConfigMap",
+                "metadata": {"name": "theirs", "namespace": "m"}}),
+            );
+            state.put("applications", app);
+        });
+        let process = world.start();
+        for _ in 0..3 {
+            world.look(&process, "a").await;
+        }
+        let app = world.app("a");
+        let step = &app["status"]["workflow"]["steps"][0];
+        let message = step["message"].as_str().unwrap_or_default();
+        let state = world.server.state.lock();
+        let place = if namespace.is_empty() { "n" } else { namespace };
+        let made = state.get("configmaps", place, "x").is_some()
+            || state.get("namespaces", "", "x").is_some();
+        assert_eq!(made, error.is_empty(), "{error} {step:#}");
+        assert!(
+            message.contains(&error) && message.is_empty() == error.is_empty(),
+            "{error}: {step:#}"
+        );
+        assert!(state.get("configmaps", "m", "theirs").is_some());
+    }
+}
+
+const GENERATE: &str = r#"
+import "vela/op"
+
+apply: op.#Apply & {value: {apiVersion: "v1", kind: "ConfigMap",
+    metadata: {generateName: "job-", namespace: "n"}, data: v: parameter.value}}
+after: op.#ConditionalWait & {continue: apply.value.data.v == parameter.value && parameter.go}
+parameter: {value: string, go: bool}
+"#;
+
+/// A step that leaves the name to the server gets one object for each run, and it is the Application's.
+#[tokio::test]
+async fn an_object_without_a_name_gets_one_for_each_run() {
+    let world = World::new();
+    define(&world);
+    world.server.outside(|state| {
+        let mut definition =
+            state.get("workflowstepdefinitions", "vela-system", "deploy").cloned().unwrap();
+        definition["spec"]["schematic"]["cue"]["template"] = json!(GENERATE);
+        definition["metadata"]["name"] = json!("generate");
+        state.put("workflowstepdefinitions", definition);
+    });
+    let mut process = world.start();
+    let put = |value: &str, go: bool| {
+        world.server.outside(|state| {
+            let mut app = application("a", &[]);
+            app["spec"]["workflow"] = json!({"steps": [
+                {"name": "s", "type": "generate", "properties": {"value": value, "go": go}}]});
+            if let Some(stored) = state.get("applications", "n", "a") {
+                app["metadata"] = stored["metadata"].clone();
+                app["status"] = stored["status"].clone();
+            }
+            state.put("applications", app);
+        });
+    };
+    // The step is looked at again and again.
+    put("1", false);
+    for _ in 0..5 {
+        world.look(&process, "a").await;
+        process = world.start();
+    }
+    assert_eq!(maps(&world).len(), 1, "{:?} {:#}", maps(&world), world.app("a")["status"]);
+    put("2", true);
+    world.settle(&mut process, "a").await;
+    let made = maps(&world);
+    assert_eq!(made.values().collect::<Vec<_>>(), ["2"]);
+    assert!(made.keys().all(|name| name.starts_with("n/job-")), "{made:?}");
     world.server.outside(|state| {
         state.delete("applications", "n", "a");
     });

@@ -294,11 +294,17 @@ impl State {
                     "items": self.all(&plural)}),
                 );
             }
+            let mut body = body.clone();
+            if let (None, Some(prefix)) =
+                (body["metadata"]["name"].as_str(), body["metadata"]["generateName"].as_str())
+            {
+                body["metadata"]["name"] = json!(format!("{prefix}{}", self.version));
+            }
             let name = body["metadata"]["name"].as_str().unwrap_or_default();
             if self.get(&plural, &namespace, name).is_some() {
                 return failure(409, "AlreadyExists");
             }
-            return (201, self.put(&plural, body.clone()));
+            return (201, self.put(&plural, body));
         }
         let Some(old) = self.get(&plural, &namespace, &name).cloned() else {
             return failure(404, "NotFound");

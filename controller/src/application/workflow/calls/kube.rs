@@ -3,7 +3,7 @@
 use futures::{FutureExt, StreamExt, stream};
 use serde_json::{Value, json};
 use vela_api::names::label;
-use vela_apply::object::{namespace, set_label, set_namespace};
+use vela_apply::object::{name, namespace, set_label, set_namespace, str_at};
 use vela_cluster::{Target, request};
 use vela_render::patch;
 use vela_render::term::Term;
@@ -13,6 +13,9 @@ use crate::messages;
 
 use super::super::reference;
 use super::{Calling, Pending, text};
+
+/// Characters of `generateName` that are kept: names of some kinds must not be longer than 63.
+const LONGEST_PREFIX: usize = 55;
 
 /// Objects read at once.
 const READS_AT_ONCE: usize = 8;
@@ -25,16 +28,36 @@ impl Calling<'_, '_, '_> {
         }
     }
 
-    pub(super) async fn apply(&mut self, params: &Value) -> Result<Value, String> {
-        let value = params.get("value").cloned().unwrap_or_default();
-        let mut live = self.dispatch(vec![value], text(params, "cluster")).await?;
+    pub(super) async fn apply(&mut self, call: &Pending) -> Result<Value, String> {
+        let mut value = call.params.get("value").cloned().unwrap_or_default();
+        self.give_name(&mut value, &call.path);
+        let mut live = self.dispatch(vec![value], text(&call.params, "cluster")).await?;
         Ok(json!({ "value": live.pop() }))
     }
 
-    pub(super) async fn apply_all(&mut self, params: &Value) -> Result<Value, String> {
-        let objects = params.get("value").and_then(Value::as_array).cloned().unwrap_or_default();
-        let live = self.dispatch(objects, text(params, "cluster")).await?;
+    pub(super) async fn apply_all(&mut self, call: &Pending) -> Result<Value, String> {
+        let objects = call.params.get("value").and_then(Value::as_array);
+        let mut objects = objects.cloned().unwrap_or_default();
+        for (index, object) in objects.iter_mut().enumerate() {
+            self.give_name(object, &format!("{}[{index}]", call.path));
+        }
+        let live = self.dispatch(objects, text(&call.params, "cluster")).await?;
         Ok(json!({ "value": live }))
+    }
+
+    /// The name of an object that has only the beginning of one. It is the same in all looks of a run at its step, so what is
+    /// made is made once and known by its name; the next run makes another one.
+    fn give_name(&self, object: &mut Value, path: &str) {
+        let prefix = str_at(object, &["metadata", "generateName"]).to_owned();
+        if prefix.is_empty() || !name(object).is_empty() {
+            return;
+        }
+        let hash = vela_gocompat::fnv::fnv1a_32(format!("{} {path}", self.id).as_bytes());
+        let prefix: String = prefix.chars().take(LONGEST_PREFIX).collect();
+        if let Some(metadata) = object.get_mut("metadata").and_then(Value::as_object_mut) {
+            metadata.remove("generateName");
+            metadata.insert("name".to_owned(), json!(format!("{prefix}{hash:08x}")));
+        }
     }
 
     /// Applies objects: recorded and labelled as the Application's.

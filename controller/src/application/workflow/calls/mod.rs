@@ -111,8 +111,8 @@ impl Calling<'_, '_, '_> {
     pub(super) async fn answer(&mut self, call: &Pending) -> Answer {
         let legacy = call.provider == "op";
         match (call.provider.as_str(), call.function.as_str()) {
-            ("kube" | "op", "apply") => self.apply(&call.params).await.into(),
-            ("kube" | "op", "apply-in-parallel") => self.apply_all(&call.params).await.into(),
+            ("kube" | "op", "apply") => self.apply(call).await.into(),
+            ("kube" | "op", "apply-in-parallel") => self.apply_all(call).await.into(),
             ("kube" | "op", "patch") => self.patch(call).await.into(),
             ("kube" | "op", "read") => self.read(&call.params).await.into(),
             ("kube" | "op", "list") => self.list(&call.params, legacy).await.into(),
