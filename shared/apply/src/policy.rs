@@ -178,8 +178,8 @@ pub struct GarbageCollect {
 pub struct UpdateRule {
     /// Objects meant.
     pub selector: Selector,
-    /// PUT instead of patch.
-    pub replace: bool,
+    /// PUT or patch; `None` if the rule does not say.
+    pub replace: Option<bool>,
     /// A change in one of these paths deletes and creates the object.
     pub recreate_fields: Vec<String>,
 }
@@ -500,9 +500,10 @@ impl Reader<'_> {
         let mut out = Vec::new();
         for (rule, path, selector) in self.rules(value) {
             let path = join(&path, "strategy");
-            let (mut replace, mut recreate_fields) = (false, Vec::new());
+            let (mut replace, mut recreate_fields) = (None, Vec::new());
             if let Some(strategy) = rule.get("strategy").and_then(|s| self.map(s, &path)) {
-                replace = self.string(strategy, "op", &path) == "replace";
+                let op = self.string(strategy, "op", &path);
+                replace = (!op.is_empty()).then_some(op == "replace");
                 recreate_fields = self.strings(strategy, "recreateFields", &path);
             }
             out.push(UpdateRule { selector, replace, recreate_fields });

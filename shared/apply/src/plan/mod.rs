@@ -201,7 +201,8 @@ pub fn plan(
         }
     }
     let is_core_service = api_version(prepared) == "v1" && kind(prepared) == "Service";
-    let replace = rule.map_or(options.replace_by_default && !is_core_service, |rule| rule.replace);
+    let by_default = options.replace_by_default && !is_core_service;
+    let replace = rule.and_then(|rule| rule.replace).unwrap_or(by_default);
     let mut modified = prepared.clone();
     keep_sharers(&mut modified, Some(live), options);
     if replace {

@@ -320,6 +320,35 @@ fn the_order_of_the_policies() {
     }
 }
 
+/// A rule that says nothing of the operation leaves it to the gate, which never means Services.
+#[test]
+fn the_gate_counts_where_no_rule_says_how() {
+    let owner = owner();
+    let service = json!({"apiVersion": "v1", "kind": "Service", "spec": {"type": "b"},
+        "metadata": {"name": "d", "namespace": "n",
+            "labels": {"app.oam.dev/name": "app", "app.oam.dev/namespace": "n"}}});
+    for (manifest, strategy, gate, replaces) in [
+        (deployment("b"), json!({}), true, true),
+        (deployment("b"), json!({}), false, false),
+        (deployment("b"), json!({"recreateFields": ["kind"]}), true, true),
+        (deployment("b"), json!({"op": "patch"}), true, false),
+        (deployment("b"), json!({"op": "replace"}), false, true),
+        (service.clone(), json!({}), true, false),
+        (service.clone(), json!({"op": "replace"}), false, true),
+    ] {
+        let rules =
+            json!({"rules": [{"selector": {"resourceNames": ["d"]}, "strategy": strategy}]});
+        let policies = policies(&[("resource-update", rules)]);
+        let mut live = stored(decide(&manifest, None, &policies, Stage::Update).unwrap());
+        live["spec"] = json!({"type": "a", "replicas": 3});
+        let options =
+            Options { replace_by_default: gate, ..options(&owner, &policies, Stage::Update) };
+        let prepared = prepare(&manifest, Some(&live), &options).unwrap();
+        let write = plan(&prepared, Some(&live), &options).unwrap();
+        assert_eq!(matches!(write, Write::Replace(_)), replaces, "{strategy} {gate}: {write:?}");
+    }
+}
+
 #[test]
 fn a_path_that_is_not_there_is_told() {
     let once = policies(&[(
