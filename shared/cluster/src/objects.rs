@@ -15,9 +15,10 @@ use serde_json::Value;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 use tracing::{debug, warn};
+use vela_api::names::annotation;
 use vela_api::{ObjectMeta, names};
 use vela_apply::object::{group_of, is_deleting, name, namespace, set_type, str_at};
-use vela_apply::{Owner, ResourceKey};
+use vela_apply::{Owner, ResourceKey, ownership};
 
 use crate::request::{Io, IoError};
 use crate::store::{Key, Store, Stored};
@@ -36,6 +37,8 @@ pub struct Live {
     pub uid: String,
     /// The Application its labels name.
     pub owner: Option<Owner>,
+    /// The Applications that share it.
+    sharers: Box<[Owner]>,
     /// Has a deletion timestamp.
     pub deleting: bool,
     /// Who wrote it last, from its managed fields.
@@ -93,6 +96,7 @@ impl Live {
             version: str_at(&object, &["metadata", "resourceVersion"]).to_owned(),
             uid: str_at(&object, &["metadata", "uid"]).to_owned(),
             owner: Owner::of(&object),
+            sharers: ownership::sharers(&object).filter_map(sharer).collect(),
             deleting: is_deleting(&object),
             manager,
             text: Text::of(&object),
@@ -104,6 +108,13 @@ impl Live {
     pub fn value(&self) -> Value {
         self.text.value()
     }
+
+    /// The Applications that a change of it concerns: whoever shares it has to see when it is gone, or made again by the
+    /// owner, who knows of nobody then.
+    fn concerned(&self) -> impl Iterator<Item = &Owner> {
+        let others = self.sharers.iter().filter(|sharer| self.owner.as_ref() != Some(sharer));
+        self.owner.iter().chain(others)
+    }
 }
 
 impl Stored for Live {
@@ -113,6 +124,12 @@ impl Stored for Live {
     fn version(&self) -> &str {
         &self.version
     }
+}
+
+/// An entry of those who share an object.
+fn sharer(entry: &str) -> Option<Owner> {
+    let (namespace, name) = entry.split_once('/')?;
+    Some(Owner { namespace: namespace.to_owned(), name: name.to_owned() })
 }
 
 /// The manager of the newest entry of `managedFields` that is about the object itself.
@@ -301,11 +318,7 @@ async fn feed(api: Api<DynamicObject>, resource: ApiResource, watched: Watched, 
     let (mut before, mut listed) = (HashSet::new(), HashSet::new());
     let config = watcher::Config::default().labels(names::label::APP_NAME).page_size(PAGE);
     let mut events = std::pin::pin!(watcher(api, config).default_backoff());
-    let tell = |owner: &Option<Owner>| {
-        if let Some(owner) = owner {
-            notify(owner);
-        }
-    };
+    let tell = |live: &Live| live.concerned().for_each(|owner| notify(owner));
     let is_known = |metadata: &ObjectMeta| {
         let known = store.get(&key_of(metadata));
         known.is_some_and(|known| metadata.resource_version.as_deref() == Some(known.version()))
@@ -327,11 +340,9 @@ async fn feed(api: Api<DynamicObject>, resource: ApiResource, watched: Watched, 
             Ok(watcher::Event::InitDone) => {
                 ended.keep(&before, &listed);
                 for (key, old) in store.end_list() {
-                    let new = store.get(&key);
-                    tell(&new.map_or_else(
-                        || old.and_then(|old| old.owner.clone()),
-                        |new| new.owner.clone(),
-                    ));
+                    if let Some(live) = store.get(&key).or(old) {
+                        tell(&live);
+                    }
                 }
             }
             // The echo of a write of ours costs nothing more.
@@ -344,44 +355,39 @@ async fn feed(api: Api<DynamicObject>, resource: ApiResource, watched: Watched, 
                 }
                 if owner.is_none() {
                     if let Some(old) = store.remove(&key, "") {
-                        tell(&old.owner);
+                        tell(&old);
                     }
                     continue;
                 }
                 if let Ok(old) = store.put(live) {
                     if let Some(old) = old.filter(|old| old.owner != owner) {
-                        tell(&old.owner);
+                        tell(&old);
                     }
-                    tell(&owner);
+                    if let Some(new) = store.get(&key) {
+                        tell(&new);
+                    }
                 }
             }
             Ok(watcher::Event::Delete(object)) => {
-                let metadata = &object.metadata;
+                let metadata = object.metadata;
                 let version = metadata.resource_version.as_deref().unwrap_or_default();
                 ended.forget(metadata.uid.as_deref().unwrap_or_default());
-                store.remove(&key_of(metadata), version);
-                tell(&owner_of(metadata));
+                store.remove(&key_of(&metadata), version);
+                // All that matters of it is whom it concerns.
+                let list = metadata.annotations.and_then(|mut a| a.remove(annotation::SHARED_BY));
+                tell(&Live::of(serde_json::json!({"metadata": {
+                    "labels": metadata.labels, "annotations": {annotation::SHARED_BY: list}}})));
             }
             Err(error) if is_not_served(&error) => {
                 // The kind was removed from the cluster, and its objects with it.
                 store.begin_list();
                 for (_, old) in store.end_list() {
-                    tell(&old.and_then(|old| old.owner.clone()));
+                    old.iter().for_each(|old| tell(old));
                 }
             }
             Err(error) => warn!(%error, "watch of dispatched objects failed, trying again"),
         }
     }
-}
-
-/// The Application that labels name.
-fn owner_of(metadata: &ObjectMeta) -> Option<Owner> {
-    let labels = metadata.labels.as_ref()?;
-    let value = |key: &str| labels.get(key).filter(|value| !value.is_empty()).cloned();
-    Some(Owner {
-        name: value(names::label::APP_NAME)?,
-        namespace: value(names::label::APP_NAMESPACE)?,
-    })
 }
 
 fn key_of(metadata: &ObjectMeta) -> Key {
@@ -425,6 +431,20 @@ mod tests {
         assert!(!ended.has("a") && ended.has("later"));
         ended.forget("later");
         assert!(!ended.has("later"));
+    }
+
+    #[test]
+    fn changes_concern_the_owner_and_whoever_shares() {
+        let concerned = |labels: Value, list: &str| {
+            let object = serde_json::json!({"metadata": {"name": "x", "namespace": "n",
+                "labels": labels, "annotations": {"app.oam.dev/shared-by": list}}});
+            let live = Live::of(object);
+            live.concerned().map(Owner::sharer).collect::<Vec<_>>()
+        };
+        let owned = || serde_json::json!({"app.oam.dev/name": "a", "app.oam.dev/namespace": "n"});
+        assert_eq!(concerned(owned(), ""), ["n/a"]);
+        assert_eq!(concerned(owned(), "n/a,n/b, m/c,d"), ["n/a", "n/b", "m/c"]);
+        assert_eq!(concerned(serde_json::json!({}), "n/b"), ["n/b"]);
     }
 
     #[test]
