@@ -298,17 +298,20 @@ pub(crate) async fn time_until(
     change: impl Future<Output = kube::Result<()>>,
     mut is_so: impl FnMut(&Deployment) -> bool,
 ) -> Result<Duration> {
-    let version = all.get_metadata(name).await?.resource_version().unwrap_or_default();
+    let one = format!("metadata.name={name}");
+    // The version of the list is the present one; the object's may be too old to watch from.
+    let now = all.list_metadata(&ListParams::default().fields(&one)).await?.metadata;
+    let version = now.resource_version.unwrap_or_default();
     let seconds = u32::try_from(limit.as_secs())?;
-    let one = WatchParams::default().fields(&format!("metadata.name={name}")).timeout(seconds);
+    let one = WatchParams::default().fields(&one).timeout(seconds);
     let mut changes = pin!(all.watch(&one, &version).await?);
     let since = Instant::now();
     change.await?;
     while let Some(event) = changes.try_next().await? {
-        if let WatchEvent::Modified(object) = event
-            && is_so(&object)
-        {
-            return Ok(since.elapsed());
+        match event {
+            WatchEvent::Modified(object) if is_so(&object) => return Ok(since.elapsed()),
+            WatchEvent::Error(error) => bail!("{name} cannot be watched: {error:?}"),
+            _ => {}
         }
     }
     bail!("{name} was not as wanted after {seconds} s");
