@@ -1,5 +1,6 @@
-//! Tells an observer of every answer of the API server, as client-go's request metrics do: watches, discovery and the
-//! lease included, each try by itself, without the time it waited for the rate limit.
+//! Tells an observer, and the log at level debug, of every answer of the API server, as client-go's
+//! request metrics do: watches, discovery and the lease included, each try by itself, without the
+//! time it waited for the rate limit.
 
 use std::future::Future;
 use std::pin::Pin;
@@ -9,6 +10,7 @@ use std::time::{Duration, Instant};
 
 use http::{Method, Request, Response, StatusCode};
 use tower::{BoxError, Layer, Service};
+use tracing::{Level, debug};
 
 /// What became of one HTTP request.
 #[derive(Debug, Clone, Copy)]
@@ -78,14 +80,21 @@ where
 
     fn call(&mut self, request: Request<B>) -> Self::Future {
         let method = request.method().clone();
+        let uri = tracing::enabled!(Level::DEBUG).then(|| request.uri().clone());
         let AnswersLayer { host, observer } = self.told.clone();
         let answer = self.inner.call(request);
         Box::pin(async move {
-            let Some(observer) = observer else { return answer.await.map_err(Into::into) };
             let since = Instant::now();
             let answer = answer.await;
             let code = answer.as_ref().ok().map(Response::status);
-            (observer.0)(&Answer { method: &method, host: &host, code, time: since.elapsed() });
+            let time = since.elapsed();
+            if let Some(uri) = uri {
+                let code = code.map(|code| code.as_u16());
+                debug!(%method, %uri, code, ?time, "request answered");
+            }
+            if let Some(observer) = observer {
+                (observer.0)(&Answer { method: &method, host: &host, code, time });
+            }
             answer.map_err(Into::into)
         })
     }
