@@ -201,6 +201,11 @@ impl Pause {
     }
 }
 
+/// Waits; whether it was stopped meanwhile.
+async fn is_stopped_within(wait: Duration, stop: &CancellationToken) -> bool {
+    tokio::time::timeout(wait, stop.cancelled()).await.is_ok()
+}
+
 /// Waits until the API server answers, saying so meanwhile. `None` if stopped before.
 pub async fn wait_for_api_server(
     client: &Client,
@@ -220,9 +225,8 @@ pub async fn wait_for_api_server(
             Err(error) => {
                 let wait = pause.next();
                 warn!(error = %Error::from(error), retry_in = ?wait, "waiting for the API server");
-                tokio::select! {
-                    () = tokio::time::sleep(wait) => {}
-                    () = stop.cancelled() => return None,
+                if is_stopped_within(wait, stop).await {
+                    return None;
                 }
             }
         }
@@ -240,9 +244,8 @@ pub async fn wait_for_token(account: &ServiceAccount, stop: &CancellationToken) 
         let Err(error) = answer else { return true };
         let wait = pause.next();
         warn!(%account, %error, retry_in = ?wait, "waiting for the token of a ServiceAccount");
-        tokio::select! {
-            () = tokio::time::sleep(wait) => {}
-            () = stop.cancelled() => return false,
+        if is_stopped_within(wait, stop).await {
+            return false;
         }
     }
 }
@@ -281,9 +284,8 @@ pub async fn wait_for_kinds(
             }
         }
         told = missing;
-        tokio::select! {
-            () = tokio::time::sleep(pause.next()) => {}
-            () = stop.cancelled() => return false,
+        if is_stopped_within(pause.next(), stop).await {
+            return false;
         }
         discovery.forget_all();
     }
