@@ -140,6 +140,8 @@ pub struct AppMemory {
     pub held: Option<Held>,
     /// The last dispatch met a refusal: the next one tries out every object.
     pub refused: bool,
+    /// What Pods said of why they do not run.
+    pub pods_said: HashMap<ResourceKey, crate::application::workflow::why::Said>,
 }
 
 /// Work of the definition controllers, one queue for each kind.

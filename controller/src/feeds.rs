@@ -63,7 +63,9 @@ pub(crate) fn start(
     let definitions = &context.definitions;
     watch_kind!(tasks, end, client, context.apps, Application, {
         let queue = Arc::clone(&queue);
-        move |change: Change<Application>| queue.add(change.key)
+        move |change: Change<Application>| {
+            if is_edit(&change) { queue.add_edited(change.key) } else { queue.add(change.key) }
+        }
     });
     let definitions_of = Arc::clone(&context.revision_definitions);
     let keep = move |revision| Revision::of(revision, &definitions_of);
@@ -130,6 +132,16 @@ pub(crate) fn start(
     watch_kind!(tasks, end, client, definitions.workflows, Workflow, |_| {});
 }
 
+/// Whether a change is what somebody wants of an Application, and not what became of it.
+fn is_edit(change: &Change<Application>) -> bool {
+    let Some(new) = &change.new else { return false };
+    let (metadata, observed) = (&new.metadata, new.status.observed_generation);
+    let is_marked = change.old.as_ref().is_some_and(|old| {
+        metadata.labels != old.metadata.labels || metadata.annotations != old.metadata.annotations
+    });
+    is_marked || metadata.deletion_timestamp.is_some() || metadata.generation != Some(observed)
+}
+
 /// Looks again at Applications that could not be parsed or rendered, and at those that follow their definitions.
 fn wake_waiting(context: &Context) {
     for app in context.apps.all() {
@@ -160,4 +172,42 @@ pub(crate) async fn synced(context: &Context) {
         definitions.external_policies.synced(),
         definitions.workflows.synced(),
     );
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+    use vela_cluster::Key;
+
+    use super::*;
+
+    #[test]
+    fn edits_are_told_from_what_became_of_them() {
+        let app = |metadata: &Value, observed: i64| -> Arc<Application> {
+            let value = json!({"metadata": metadata, "spec": {"components": []},
+                "status": {"observedGeneration": observed}});
+            Arc::new(serde_json::from_value(value).unwrap())
+        };
+        let plain = json!({"generation": 2});
+        let marked = json!({"generation": 2, "annotations": {"app.oam.dev/publishVersion": "a"}});
+        let labelled =
+            json!({"generation": 2, "labels": {"controller.core.oam.dev/pause": "true"}});
+        let deleted = json!({"generation": 2, "deletionTimestamp": "2026-01-01T00:00:00Z"});
+        for (old, new, edit) in [
+            (Some((&plain, 1)), Some((&plain, 1)), true),
+            (Some((&plain, 1)), Some((&plain, 2)), false),
+            (Some((&plain, 2)), Some((&plain, 2)), false),
+            (Some((&plain, 2)), Some((&marked, 2)), true),
+            (Some((&marked, 2)), Some((&plain, 2)), true),
+            (Some((&plain, 2)), Some((&labelled, 2)), true),
+            (Some((&plain, 2)), Some((&deleted, 2)), true),
+            (None, Some((&plain, 0)), true),
+            (None, Some((&plain, 2)), false),
+            (Some((&plain, 2)), None, false),
+        ] {
+            let make = |side: Option<(&Value, i64)>| side.map(|(m, observed)| app(m, observed));
+            let change = Change { key: Key::new("n", "a"), old: make(old), new: make(new) };
+            assert_eq!(is_edit(&change), edit, "{old:?} {new:?}");
+        }
+    }
 }

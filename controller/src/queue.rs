@@ -1,8 +1,8 @@
 //! The work queue of one controller: keys, not objects; a key is worked on by one worker at a time, and what happens to
 //! it meanwhile makes it run once more. Failures are counted per key and delay the next attempt.
 //!
-//! Answers for client-go's rate-limited workqueue, with two differences: a key whose object is gone is forgotten, and a
-//! failing key never holds a worker.
+//! Answers for client-go's rate-limited workqueue, with three differences: a key whose object is gone is forgotten, a
+//! failing key never holds a worker, and what somebody edited has a lane of its own beside that of everything.
 
 use std::cmp::Reverse;
 use std::collections::hash_map::Entry;
@@ -27,6 +27,22 @@ pub enum Next {
     Failed,
 }
 
+/// Which keys a worker takes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Lane {
+    /// All, one after the other.
+    All,
+    /// What somebody edited: it does not wait for rollouts of others.
+    Edits,
+}
+
+/// Why and since when a key waits.
+#[derive(Debug, Clone, Copy)]
+struct Waiting {
+    since: Instant,
+    edited: bool,
+}
+
 /// First delay after a failure.
 const FIRST_DELAY: Duration = Duration::from_millis(50);
 /// Longest delay after failures.
@@ -34,13 +50,16 @@ const MAX_DELAY: Duration = Duration::from_secs(60);
 
 #[derive(Default)]
 struct State {
-    /// With the time since when each waits.
-    ready: VecDeque<(Key, Instant)>,
-    queued: HashSet<Key>,
+    /// The keys that are ready to be worked on.
+    ready: HashMap<Key, Waiting>,
+    /// Their order; keys that another lane took are stale.
+    all: VecDeque<Key>,
+    /// The order of those that were edited; likewise.
+    edits: VecDeque<Key>,
     /// With the time each was taken up.
     running: HashMap<Key, Instant>,
-    /// Of those, what has to run once more, since when.
-    again: HashMap<Key, Instant>,
+    /// Of those, what has to run once more.
+    again: HashMap<Key, Waiting>,
     later: BinaryHeap<Reverse<(Instant, Key)>>,
     /// The one time each key is really wanted at; older entries of `later` are stale.
     due: HashMap<Key, Instant>,
@@ -56,6 +75,7 @@ struct State {
 pub struct Queue {
     state: Mutex<State>,
     wake: Notify,
+    wake_edits: Notify,
 }
 
 impl std::fmt::Debug for Queue {
@@ -82,9 +102,7 @@ impl Queue {
     pub fn measure(&self, meter: QueueMeter) {
         let mut state = self.state.lock();
         let now = Instant::now();
-        for (_, since) in &mut state.ready {
-            *since = now;
-        }
+        state.ready.values_mut().for_each(|waiting| waiting.since = now);
         meter.adds.inc_by(u64::try_from(state.ready.len()).unwrap_or_default());
         state.meter = Some(meter);
     }
@@ -104,12 +122,28 @@ impl Queue {
 
     /// Something happened to a key.
     pub fn add(&self, key: Key) {
+        self.tell(key, false);
+    }
+
+    /// Somebody edited what a key stands for.
+    pub fn add_edited(&self, key: Key) {
+        self.tell(key, true);
+    }
+
+    fn tell(&self, key: Key, edited: bool) {
         let mut state = self.state.lock();
         state.due.remove(&key);
         state.told.insert(key.clone());
-        push(&mut state, key, Instant::now());
+        push(&mut state, key, Waiting { since: Instant::now(), edited });
         drop(state);
+        self.wake(edited);
+    }
+
+    fn wake(&self, edited: bool) {
         self.wake.notify_one();
+        if edited {
+            self.wake_edits.notify_one();
+        }
     }
 
     /// Look at a key after some time, unless an earlier look is planned.
@@ -144,9 +178,13 @@ impl Queue {
     }
 
     /// Waits for a key to work on; `None` once the queue is closed. [`Queue::done`] must follow.
-    pub async fn next(&self) -> Option<Key> {
+    pub async fn next(&self, lane: Lane) -> Option<Key> {
+        let wake = match lane {
+            Lane::All => &self.wake,
+            Lane::Edits => &self.wake_edits,
+        };
         loop {
-            let waited = self.wake.notified();
+            let waited = wake.notified();
             let until = {
                 let mut state = self.state.lock();
                 if state.closed {
@@ -154,18 +192,17 @@ impl Queue {
                 }
                 let now = Instant::now();
                 promote(&mut state, now);
-                if let Some((key, since)) = state.ready.pop_front() {
-                    state.queued.remove(&key);
+                if let Some((key, since)) = take(&mut state, lane) {
                     state.running.insert(key.clone(), now);
                     if let Some(meter) = &state.meter {
                         meter.waits.observe(now.saturating_duration_since(since).as_secs_f64());
                     }
                     if !state.ready.is_empty() {
-                        self.wake.notify_one();
+                        self.wake(!state.edits.is_empty());
                     }
                     return Some(key);
                 }
-                state.later.peek().map(|Reverse((at, _))| *at)
+                state.later.peek().map(|Reverse((at, _))| *at).filter(|_| lane == Lane::All)
             };
             match until {
                 Some(at) => {
@@ -181,6 +218,7 @@ impl Queue {
 
     /// The attempt at a key is over.
     pub fn done(&self, key: Key, next: Next) {
+        let mut edited = false;
         let delay = {
             let mut state = self.state.lock();
             let begun = state.running.remove(&key);
@@ -202,17 +240,16 @@ impl Queue {
                     Some(backoff(*count))
                 }
             };
-            if let Some(since) = state.again.remove(&key) {
+            if let Some(waiting) = state.again.remove(&key) {
                 // Counted when it was added.
-                if state.queued.insert(key.clone()) {
-                    state.ready.push_back((key.clone(), since));
-                }
+                edited = waiting.edited;
+                line_up(&mut state, key.clone(), waiting);
                 None
             } else {
                 delay
             }
         };
-        self.wake.notify_one();
+        self.wake(edited);
         if let Some(delay) = delay {
             self.add_after(key, delay);
         }
@@ -221,8 +258,10 @@ impl Queue {
     /// Ends all waiting workers.
     pub fn close(&self) {
         self.state.lock().closed = true;
-        self.wake.notify_waiters();
-        self.wake.notify_one();
+        for wake in [&self.wake, &self.wake_edits] {
+            wake.notify_waiters();
+            wake.notify_one();
+        }
     }
 
     /// Whether the queue was closed.
@@ -242,24 +281,59 @@ impl Queue {
     }
 }
 
-fn push(state: &mut State, key: Key, now: Instant) {
+fn push(state: &mut State, key: Key, waiting: Waiting) {
     let is_new = if state.running.contains_key(&key) {
         match state.again.entry(key) {
-            Entry::Occupied(_) => false,
+            Entry::Occupied(mut known) => {
+                known.get_mut().edited |= waiting.edited;
+                false
+            }
             Entry::Vacant(free) => {
-                free.insert(now);
+                free.insert(waiting);
                 true
             }
         }
     } else {
-        let is_new = state.queued.insert(key.clone());
-        if is_new {
-            state.ready.push_back((key, now));
-        }
-        is_new
+        line_up(state, key, waiting)
     };
     if let Some(meter) = state.meter.as_ref().filter(|_| is_new) {
         meter.adds.inc();
+    }
+}
+
+/// Makes a key ready. Returns whether it was not yet.
+fn line_up(state: &mut State, key: Key, waiting: Waiting) -> bool {
+    let (is_new, was_edited) = match state.ready.entry(key.clone()) {
+        Entry::Occupied(mut known) => {
+            let known = known.get_mut();
+            let was_edited = known.edited;
+            known.edited |= waiting.edited;
+            (false, was_edited)
+        }
+        Entry::Vacant(free) => {
+            free.insert(waiting);
+            (true, false)
+        }
+    };
+    if waiting.edited && !was_edited {
+        state.edits.push_back(key.clone());
+    }
+    if is_new {
+        state.all.push_back(key);
+    }
+    is_new
+}
+
+/// The next key of a lane, and since when it waits.
+fn take(state: &mut State, lane: Lane) -> Option<(Key, Instant)> {
+    loop {
+        let key = match lane {
+            Lane::All => state.all.pop_front(),
+            Lane::Edits => state.edits.pop_front(),
+        }?;
+        if let Some(waiting) = state.ready.remove(&key) {
+            return Some((key, waiting.since));
+        }
     }
 }
 
@@ -271,7 +345,7 @@ fn promote(state: &mut State, now: Instant) {
         let Some(Reverse((at, key))) = state.later.pop() else { return };
         if state.due.get(&key) == Some(&at) {
             state.due.remove(&key);
-            push(state, key, now);
+            push(state, key, Waiting { since: now, edited: false });
         }
     }
 }
@@ -294,12 +368,12 @@ mod tests {
         let queue = Queue::default();
         queue.add(key("a"));
         queue.add(key("a"));
-        assert_eq!(queue.next().await, Some(key("a")));
+        assert_eq!(queue.next(Lane::All).await, Some(key("a")));
         queue.add(key("a"));
         queue.add(key("a"));
         assert!(queue.is_empty());
         queue.done(key("a"), Next::Done);
-        assert_eq!(queue.next().await, Some(key("a")));
+        assert_eq!(queue.next(Lane::All).await, Some(key("a")));
         queue.done(key("a"), Next::Done);
         assert!(queue.is_idle(Duration::from_secs(3600)));
     }
@@ -311,17 +385,17 @@ mod tests {
         let mut waits = Vec::new();
         for _ in 0..4 {
             let before = Instant::now();
-            let got = queue.next().await.unwrap();
+            let got = queue.next(Lane::All).await.unwrap();
             waits.push((Instant::now() - before).as_millis());
             queue.done(got, Next::Failed);
         }
         assert_eq!(waits, [0, 50, 100, 200]);
         assert_eq!(queue.failures(&key("a")), 4);
-        let got = queue.next().await.unwrap();
+        let got = queue.next(Lane::All).await.unwrap();
         queue.done(got, Next::After(Duration::from_secs(5)));
         assert_eq!(queue.failures(&key("a")), 0);
         let before = Instant::now();
-        queue.next().await.unwrap();
+        queue.next(Lane::All).await.unwrap();
         assert_eq!((Instant::now() - before).as_secs(), 5);
     }
 
@@ -332,12 +406,12 @@ mod tests {
         queue.add_after(key("a"), Duration::from_secs(3));
         queue.add_after(key("a"), Duration::from_secs(100));
         let before = Instant::now();
-        let got = queue.next().await.unwrap();
+        let got = queue.next(Lane::All).await.unwrap();
         assert_eq!((Instant::now() - before).as_secs(), 3);
         queue.done(got, Next::Done);
         queue.add_after(key("a"), Duration::from_secs(300));
         queue.add(key("a"));
-        assert_eq!(queue.next().await, Some(key("a")));
+        assert_eq!(queue.next(Lane::All).await, Some(key("a")));
         queue.done(key("a"), Next::Done);
         // The planned look was overtaken: nothing is left of it.
         assert!(queue.is_idle(Duration::from_secs(3600)));
@@ -347,11 +421,11 @@ mod tests {
     async fn what_happened_is_told_once_and_a_planned_look_is_nothing_that_happened() {
         let queue = Queue::default();
         queue.add_after(key("a"), Duration::from_secs(1));
-        let got = queue.next().await.unwrap();
+        let got = queue.next(Lane::All).await.unwrap();
         assert!(!queue.take_told(&got));
         queue.add(key("a"));
         queue.done(got, Next::After(Duration::from_secs(1)));
-        let got = queue.next().await.unwrap();
+        let got = queue.next(Lane::All).await.unwrap();
         assert!(queue.take_told(&got));
         assert!(!queue.take_told(&got));
     }
@@ -366,11 +440,11 @@ mod tests {
         queue.measure(meter.clone());
         assert_eq!((meter.adds.get(), queue.load().depth), (1, 1));
         tokio::time::advance(Duration::from_secs(2)).await;
-        let got = queue.next().await.unwrap();
+        let got = queue.next(Lane::All).await.unwrap();
         assert_eq!((meter.waits.get_sample_count(), meter.waits.get_sample_sum()), (1, 2.0));
         queue.add(key("b"));
         tokio::time::advance(Duration::from_secs(1)).await;
-        queue.next().await.unwrap();
+        queue.next(Lane::All).await.unwrap();
         // Twice while it runs is once more.
         queue.add(key("a"));
         queue.add(key("a"));
@@ -382,20 +456,51 @@ mod tests {
         assert_eq!((meter.attempts.get_sample_count(), meter.attempts.get_sample_sum()), (2, 7.0));
         // That it failed is for later, what happened meanwhile for now.
         assert_eq!((meter.adds.get(), meter.retries.get()), (3, 1));
-        assert_eq!(queue.next().await, Some(key("a")));
+        assert_eq!(queue.next(Lane::All).await, Some(key("a")));
         assert_eq!(meter.waits.get_sample_sum(), 2.0 + 1.0 + 3.0);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn an_edit_does_not_wait_for_others() {
+        let queue = Queue::default();
+        for name in ["a", "b", "c"] {
+            queue.add(key(name));
+        }
+        queue.add_edited(key("c"));
+        queue.add_edited(key("c"));
+        assert_eq!(queue.next(Lane::Edits).await, Some(key("c")));
+        assert_eq!(queue.len(), 2);
+        // Edited while it runs, and while it waits.
+        queue.add_edited(key("c"));
+        queue.add_edited(key("b"));
+        queue.done(key("c"), Next::Done);
+        assert_eq!(queue.next(Lane::All).await, Some(key("a")));
+        assert_eq!(queue.next(Lane::All).await, Some(key("b")));
+        assert_eq!(queue.next(Lane::Edits).await, Some(key("c")));
+        for name in ["a", "b", "c"] {
+            queue.done(key(name), Next::Done);
+        }
+        // Nothing is left of what the other lane took.
+        assert!(queue.is_idle(Duration::from_secs(3600)));
+        queue.add(key("d"));
+        assert_eq!(queue.next(Lane::All).await, Some(key("d")));
+        assert!(queue.state.lock().all.is_empty());
+        let none = tokio::time::timeout(Duration::from_secs(1), queue.next(Lane::Edits)).await;
+        assert!(none.is_err() && queue.state.lock().edits.is_empty());
     }
 
     #[tokio::test(start_paused = true)]
     async fn closing_ends_the_workers() {
         let queue = std::sync::Arc::new(Queue::default());
-        let worker = tokio::spawn({
+        let workers = [Lane::All, Lane::All, Lane::Edits].map(|lane| {
             let queue = std::sync::Arc::clone(&queue);
-            async move { queue.next().await }
+            tokio::spawn(async move { queue.next(lane).await })
         });
         tokio::task::yield_now().await;
         queue.close();
-        assert_eq!(worker.await.unwrap(), None);
+        for worker in workers {
+            assert_eq!(worker.await.unwrap(), None);
+        }
     }
 
     #[test]

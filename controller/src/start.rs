@@ -36,7 +36,7 @@ use crate::events::{self, Recorder};
 use crate::feeds;
 use crate::guard;
 use crate::metrics::{AttemptMeter, Metrics};
-use crate::queue::{Key, Queue};
+use crate::queue::{Key, Lane, Queue};
 use crate::registry;
 
 /// Rendering jobs handed to the pool beyond those that run; more wait outside at no cost.
@@ -354,9 +354,12 @@ fn work(
         context.metrics.attempts.of(name, workers)
     };
     if config.controllers.has(registry::APPLICATION) {
-        let meter = measure(registry::APPLICATION, &context.queue, config.workers);
-        for _ in 0..config.workers {
-            handles.push(tokio::spawn(applications(Arc::clone(context), meter.clone())));
+        // One more than was asked for, for edits alone: they are short work that somebody waits for.
+        let lanes = std::iter::repeat_n(Lane::All, config.workers).chain([Lane::Edits]);
+        let workers = config.workers.saturating_add(1);
+        let meter = measure(registry::APPLICATION, &context.queue, workers);
+        for lane in lanes {
+            handles.push(tokio::spawn(applications(Arc::clone(context), lane, meter.clone())));
         }
     }
     let queues = &context.definition_queues;
@@ -382,8 +385,8 @@ fn work(
     Ok(Workers { handles })
 }
 
-async fn applications(context: Arc<Context>, meter: AttemptMeter) {
-    while let Some(key) = context.queue.next().await {
+async fn applications(context: Arc<Context>, lane: Lane, meter: AttemptMeter) {
+    while let Some(key) = context.queue.next(lane).await {
         let started = Instant::now();
         let known = || context.apps.get(&key);
         let before = known();
@@ -407,7 +410,7 @@ fn phase(app: Option<&Application>) -> &str {
 }
 
 async fn definitions<T: Kind>(context: Arc<Context>, queue: Arc<Queue>, meter: AttemptMeter) {
-    while let Some(key) = queue.next().await {
+    while let Some(key) = queue.next(Lane::All).await {
         let attempt = meter.begin();
         let limit = context.settings.reconcile_timeout;
         let work = definition::reconcile::<T>(&context, &key).boxed();

@@ -34,6 +34,15 @@ const LOOK: Duration = Duration::from_millis(50);
 const AUDIT_POLICY: &str = "apiVersion: audit.k8s.io/v1\nkind: Policy\n\
     omitStages: [RequestReceived]\nrules: [{level: Metadata}]\n";
 
+/// How often controller manager and scheduler may ask the API server.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Pace {
+    /// As often as they can: else it is their limits that is measured or waited for.
+    Unlimited,
+    /// As they come: 20 and 50 requests a second.
+    AsShipped,
+}
+
 /// A running control plane. It ends when this value is dropped or the process ends.
 #[derive(Debug)]
 pub struct Cluster {
@@ -56,7 +65,15 @@ impl Cluster {
     /// # Errors
     /// When a program is missing, ends early or does not become ready.
     pub async fn start(name: &str) -> Result<Self> {
-        let cluster = Self::launch(name, None).await?;
+        Self::start_at(name, Pace::Unlimited).await
+    }
+
+    /// Starts a control plane at a pace.
+    ///
+    /// # Errors
+    /// As [`Cluster::start`].
+    pub async fn start_at(name: &str, pace: Pace) -> Result<Self> {
+        let cluster = Self::launch(name, None, pace).await?;
         cluster.nodes_and_accounts().await?;
         Ok(cluster)
     }
@@ -67,10 +84,10 @@ impl Cluster {
     /// # Errors
     /// As [`Cluster::start`].
     pub async fn start_for_nodes(name: &str, address: &str) -> Result<Self> {
-        Self::launch(name, Some(address)).await
+        Self::launch(name, Some(address), Pace::Unlimited).await
     }
 
-    async fn launch(name: &str, address: Option<&str>) -> Result<Self> {
+    async fn launch(name: &str, address: Option<&str>, pace: Pace) -> Result<Self> {
         install_crypto();
         let programs = tokio::task::spawn_blocking(Programs::ready).await??;
         let dir = run_dir(name)?;
@@ -78,7 +95,7 @@ impl Cluster {
         let step = Step::start("starting the control plane");
         let mut attempt = 1;
         let cluster = loop {
-            let plan = Plan::new(&dir, &programs, address)?;
+            let plan = Plan::new(&dir, &programs, address, pace)?;
             match plan.run(&watchdog).await {
                 Ok((processes, server, authority)) => {
                     let admin = dir.join("admin.kubeconfig");
@@ -378,10 +395,16 @@ struct Plan<'a> {
     api_port: u16,
     /// Where Pods reach it, if there are Pods that run.
     address: Option<&'a str>,
+    pace: Pace,
 }
 
 impl<'a> Plan<'a> {
-    fn new(dir: &'a Path, programs: &'a Programs, address: Option<&'a str>) -> Result<Self> {
+    fn new(
+        dir: &'a Path,
+        programs: &'a Programs,
+        address: Option<&'a str>,
+        pace: Pace,
+    ) -> Result<Self> {
         let api_port = free_port()?;
         let plan = Self {
             dir,
@@ -392,6 +415,7 @@ impl<'a> Plan<'a> {
             peer: format!("http://127.0.0.1:{}", free_port()?),
             api_port,
             address,
+            pace,
         };
         plan.write()?;
         Ok(plan)
@@ -547,8 +571,15 @@ impl<'a> Plan<'a> {
         ]
     }
 
+    fn pace_args(&self) -> Vec<String> {
+        match self.pace {
+            Pace::Unlimited => vec!["--kube-api-qps=2000".into(), "--kube-api-burst=4000".into()],
+            Pace::AsShipped => Vec::new(),
+        }
+    }
+
     fn kcm_args(&self) -> Result<Vec<String>> {
-        Ok(vec![
+        let mut args = vec![
             format!("--kubeconfig={}", self.file("kcm.kubeconfig")),
             format!("--service-account-private-key-file={}", self.file("tokens.key")),
             format!("--root-ca-file={}", self.file("ca.crt")),
@@ -558,21 +589,20 @@ impl<'a> Plan<'a> {
             "--leader-elect=false".into(),
             "--bind-address=127.0.0.1".into(),
             format!("--secure-port={}", free_port()?),
-            // The default (20 requests a second) would be what a test measures.
-            "--kube-api-qps=2000".into(),
-            "--kube-api-burst=4000".into(),
-        ])
+        ];
+        args.extend(self.pace_args());
+        Ok(args)
     }
 
     fn scheduler_args(&self) -> Result<Vec<String>> {
-        Ok(vec![
+        let mut args = vec![
             format!("--kubeconfig={}", self.file("scheduler.kubeconfig")),
             "--leader-elect=false".into(),
             "--bind-address=127.0.0.1".into(),
             format!("--secure-port={}", free_port()?),
-            "--kube-api-qps=2000".into(),
-            "--kube-api-burst=4000".into(),
-        ])
+        ];
+        args.extend(self.pace_args());
+        Ok(args)
     }
 
     fn kwok_args(&self) -> Vec<String> {

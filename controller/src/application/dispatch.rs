@@ -3,12 +3,13 @@
 //! Answers for `pkg/resourcekeeper/{dispatch,admission,options}.go`. Order: nothing is applied before it is recorded, and
 //! nothing stays recorded or is applied if the API server refuses an object of the dispatch. It is asked by a dry run, with
 //! two exceptions: a patch of our own marks is not asked about, and the write of one object, the first, is its own answer
-//! (what was recorded for it is taken back).
+//! (what was recorded for it is taken back). An object that an earlier run recorded is recorded: its write, an edit, goes out
+//! beside the new record.
 
 use std::collections::HashMap;
 use std::sync::atomic::AtomicBool;
 
-use futures::future::join;
+use futures::future::{OptionFuture, join, join3};
 use futures::{FutureExt, StreamExt, stream};
 use serde_json::Value;
 use tracing::debug;
@@ -129,20 +130,25 @@ impl Session<'_> {
         }
         let trials = self.trials(todo, cluster).await;
         let unstored = self.unstored.take();
-        let before = self.trackers.clone();
-        if trials.tried.is_empty() && trials.first.is_some() {
-            // Nothing is asked before: the revision and the record do not wait for one another.
-            let store = history::store(self.ctx, unstored).boxed();
-            let (stored, recorded) = join(store, self.record(&trials.all, cluster).boxed()).await;
+        let store = history::store(self.ctx, unstored).boxed();
+        let mut ahead = None;
+        let before;
+        if let Some(first) = trials.first.as_ref().filter(|_| trials.tried.is_empty()) {
+            // Nothing is asked before: the revision, the record and what is recorded already do not wait for one another.
+            let held = self.trackers.hold(&ResourceKey::of(first, cluster));
+            let write = held.then(|| self.attempt(first, cluster, Stage::Update, false).boxed());
+            let record = self.record(&trials.all, cluster).boxed();
+            let (stored, (after, recorded), written) =
+                join3(store, record, OptionFuture::from(write)).await;
+            before = std::mem::replace(&mut self.trackers, after);
+            ahead = written;
             if let Err(text) = self.revision_stored(stored) {
                 self.take_back(&before).await;
                 return Err(text);
             }
             recorded.map_err(|error| messages::dispatch_failed(&error.to_string()))?;
         } else {
-            let (tried, stored) =
-                join(self.ask(&trials.tried, cluster), history::store(self.ctx, unstored).boxed())
-                    .await;
+            let (tried, stored) = join(self.ask(&trials.tried, cluster), store).await;
             self.revision_stored(stored)?;
             if let Err(mut errors) = tried {
                 if let Some(first) = &trials.first
@@ -153,12 +159,16 @@ impl Session<'_> {
                 }
                 return Err(messages::dry_run_failed(&messages::errors(&errors)));
             }
-            self.record(&trials.all, cluster)
-                .await
-                .map_err(|error| messages::dispatch_failed(&error.to_string()))?;
+            let (after, recorded) = self.record(&trials.all, cluster).await;
+            before = std::mem::replace(&mut self.trackers, after);
+            recorded.map_err(|error| messages::dispatch_failed(&error.to_string()))?;
         }
         if let Some(first) = &trials.first {
-            match self.attempt(first, cluster, Stage::Update, false).await {
+            let written = match ahead {
+                Some(written) => written,
+                None => self.attempt(first, cluster, Stage::Update, false).await,
+            };
+            match written {
                 Ok(_) => {}
                 Err(refusal) if refusal.is_refusal() => {
                     self.memory().lock().refused = true;
@@ -241,12 +251,14 @@ impl Session<'_> {
             plans.fill(Err(text));
         }
         let all: Vec<Value> = plans.iter().flatten().flatten().cloned().collect();
-        if !all.is_empty()
-            && let Err(error) = self.record(&all, cluster).await
-        {
-            let text = messages::dispatch_failed(&error.to_string());
-            for plan in plans.iter_mut().filter(|plan| plan.is_ok()) {
-                *plan = Err(text.clone());
+        if !all.is_empty() {
+            let (after, recorded) = self.record(&all, cluster).await;
+            self.trackers = after;
+            if let Err(error) = recorded {
+                let text = messages::dispatch_failed(&error.to_string());
+                for plan in plans.iter_mut().filter(|plan| plan.is_ok()) {
+                    *plan = Err(text.clone());
+                }
             }
         }
         self.each(&mut plans, cluster, width, false).await;
@@ -411,7 +423,19 @@ impl Session<'_> {
             .map_or(true, |prepared| plan::has_same_hash(&prepared, &value))
     }
 
-    async fn record(&mut self, manifests: &[Value], cluster: &str) -> Result<(), IoError> {
+    /// Records manifests in trackers; they become what is returned, even if a request failed.
+    async fn record(&self, manifests: &[Value], cluster: &str) -> (Trackers, Result<(), IoError>) {
+        let mut trackers = self.trackers.clone();
+        let recorded = self.record_in(&mut trackers, manifests, cluster).await;
+        (trackers, recorded)
+    }
+
+    async fn record_in(
+        &self,
+        trackers: &mut Trackers,
+        manifests: &[Value],
+        cluster: &str,
+    ) -> Result<(), IoError> {
         let metadata_only = self.is_metadata_only();
         let (mut root, mut current): (Vec<Record>, Vec<Record>) = Default::default();
         for manifest in manifests {
@@ -421,20 +445,20 @@ impl Session<'_> {
             if strategy == GcStrategy::OnAppUpdate { &mut current } else { &mut root }.push(record);
         }
         let (io, store) = (&*self.ctx.io, &*self.ctx.trackers);
+        let run = self.run();
         // The tracker of the run exists even if everything went to the root: it says that the run dispatched.
-        let (generation, publish, revision) =
-            (self.generation, self.publish_version.clone(), self.revision.clone());
-        self.trackers.record_in_root(io, store, &revision, root).await?;
-        let run = Run { generation, publish_version: &publish, revision: &revision };
+        trackers.record_in_root(io, store, run.revision, root).await?;
         let keys: Vec<ResourceKey> = current.iter().map(tracker::key_of).collect();
-        let name = self.trackers.record_in_current(io, store, run, current).await?;
+        let name = trackers.record_in_current(io, store, run, current).await?;
         // A rule kept it for good before, the rules of now do not: what the root says of it is out of date.
-        self.trackers.drop_from_root(io, store, &keys).await?;
-        let stale = self.trackers.views().iter().any(|tracker| {
-            tracker.name == name && publish.is_empty() && tracker.generation != generation
+        trackers.drop_from_root(io, store, &keys).await?;
+        let stale = trackers.views().iter().any(|tracker| {
+            tracker.name == name
+                && run.publish_version.is_empty()
+                && tracker.generation != run.generation
         });
         if stale {
-            self.trackers.relabel(io, store, &name, Some(generation)).await?;
+            trackers.relabel(io, store, &name, Some(run.generation)).await?;
         }
         Ok(())
     }

@@ -154,6 +154,9 @@ impl<'c> Look<'c> {
         held: Option<Instant>,
     ) -> Result<Next, IoError> {
         restart::plan_next(&self.app, &mut end.status, self.now);
+        if status::differ_in_times(&self.app.status, &end.status) {
+            self.app.status.clone_into(&mut end.status);
+        }
         let held = self.hold(&end, held);
         if held.is_some() {
             self.app.status.clone_into(&mut end.status);

@@ -103,12 +103,33 @@ pub fn reference(resource: &ManagedResource, creator: &str) -> ClusterObjectRefe
 /// step was looked at.
 #[must_use]
 pub fn differ_in_words(stored: &AppStatus, wanted: &AppStatus) -> bool {
+    both_go_on(stored, wanted) && without_words(stored) == without_words(wanted)
+}
+
+/// Whether a run goes on and all that is new is that its steps were looked at again.
+#[must_use]
+pub fn differ_in_times(stored: &AppStatus, wanted: &AppStatus) -> bool {
+    both_go_on(stored, wanted) && without_times(stored) == without_times(wanted)
+}
+
+fn both_go_on(stored: &AppStatus, wanted: &AppStatus) -> bool {
     let goes_on = |status: &AppStatus| status.workflow.as_ref().is_some_and(|run| !run.finished);
-    goes_on(stored) && goes_on(wanted) && without_words(stored) == without_words(wanted)
+    goes_on(stored) && goes_on(wanted)
+}
+
+fn without_times(status: &AppStatus) -> AppStatus {
+    let mut status = status.clone();
+    for step in status.workflow.iter_mut().flat_map(|workflow| &mut workflow.steps) {
+        step.last_execute_time = None;
+        for sub_step in &mut step.sub_steps {
+            sub_step.last_execute_time = None;
+        }
+    }
+    status
 }
 
 fn without_words(status: &AppStatus) -> AppStatus {
-    let mut status = status.clone();
+    let mut status = without_times(status);
     for service in &mut status.services {
         service.message.clear();
         service.details.clear();
@@ -121,11 +142,7 @@ fn without_words(status: &AppStatus) -> AppStatus {
         workflow.message.clear();
         for step in &mut workflow.steps {
             step.message.clear();
-            step.last_execute_time = None;
-            for sub_step in &mut step.sub_steps {
-                sub_step.message.clear();
-                sub_step.last_execute_time = None;
-            }
+            step.sub_steps.iter_mut().for_each(|sub_step| sub_step.message.clear());
         }
     }
     status
@@ -156,6 +173,31 @@ mod tests {
         let mut wanted = stored.clone();
         wanted.services.clear();
         assert_eq!(patch(&stored, &wanted), Some(json!({"services": null})));
+    }
+
+    #[test]
+    fn times_and_words_are_told_from_what_happened() {
+        let status = |at: u32, message: &str, phase: &str, finished: bool| -> AppStatus {
+            let times = json!({"lastExecuteTime": format!("2026-01-01T00:00:0{at}Z")});
+            let mut step =
+                json!({"id": "a", "name": "a", "type": "t", "phase": phase, "message": message});
+            step.as_object_mut().unwrap().extend(times.as_object().unwrap().clone());
+            let workflow = json!({"steps": [step], "mode": "DAG", "finished": finished,
+                "suspend": false, "terminated": false, "status": "executing"});
+            serde_json::from_value(json!({ "workflow": workflow })).unwrap()
+        };
+        let stored = status(1, "m", "running", false);
+        for (wanted, words, times) in [
+            (status(2, "m", "running", false), true, true),
+            (status(2, "n", "running", false), true, false),
+            (status(1, "m", "succeeded", false), false, false),
+            (status(2, "m", "running", true), false, false),
+        ] {
+            assert_eq!(differ_in_words(&stored, &wanted), words, "{wanted:?}");
+            assert_eq!(differ_in_times(&stored, &wanted), times, "{wanted:?}");
+        }
+        let ended = status(1, "m", "running", true);
+        assert!(!differ_in_times(&ended, &status(2, "m", "running", true)));
     }
 
     #[test]

@@ -270,7 +270,8 @@ pub fn no_progress(deadline: &str, since: &str, waits_for: &str) -> String {
     format!("no progress for {deadline}, nothing changed since {since}{what}{waits_for}")
 }
 
-/// What a running workflow waits for: a step, since when, and when it is looked at again at the latest.
+/// What a running workflow waits for: a step, since when, and when it is looked at again at the latest: `within 30s` or
+/// `by` a time.
 #[must_use]
 pub fn waits(step: &str, others: usize, since: &str, again: &str) -> String {
     let more = match others {
@@ -278,7 +279,7 @@ pub fn waits(step: &str, others: usize, since: &str, again: &str) -> String {
         1 => " and 1 more step".to_owned(),
         others => format!(" and {others} more steps"),
     };
-    format!("waiting for step {step}{more} since {since}, looked at again by {again}")
+    format!("waiting for step {step}{more} since {since}, looked at again {again}")
 }
 
 /// A step that failed and is tried again.

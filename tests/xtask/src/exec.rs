@@ -20,7 +20,7 @@ use std::process::{Command, ExitCode, ExitStatus};
 use std::sync::Arc;
 
 use anyhow::{Context, Result};
-use vela_tests::cluster::Cluster;
+use vela_tests::cluster::{Cluster, Pace};
 use vela_tests::deploy::{Admission, Binaries, Deployed, Options, Profile, Program};
 
 use crate::control::Control;
@@ -52,6 +52,9 @@ pub(crate) struct Setup {
     /// Build the programs in the dev profile: quicker to build, slower to run
     #[arg(long)]
     dev: bool,
+    /// Leave controller manager and scheduler the rate limits they come with; else they have none
+    #[arg(long)]
+    pub(crate) shipped_pace: bool,
     /// Use the cluster of this kubeconfig instead of starting one; there is no audit log then
     #[arg(long, value_name = "FILE")]
     kubeconfig: Option<PathBuf>,
@@ -66,7 +69,8 @@ pub(crate) fn under(args: &Setup, command: &[OsString]) -> Result<ExitCode> {
     let runtime = tokio::runtime::Runtime::new()?;
     let profile = if args.dev { Profile::Dev } else { Profile::Release };
     let binaries = Binaries::build(profile)?;
-    let cluster = Arc::new(runtime.block_on(cluster("exec", args.kubeconfig.as_deref()))?);
+    let pace = if args.shipped_pace { Pace::AsShipped } else { Pace::Unlimited };
+    let cluster = Arc::new(runtime.block_on(cluster("exec", args.kubeconfig.as_deref(), pace))?);
     let options = options(args);
     let deployed = runtime.block_on(Deployed::start(&cluster, &binaries, &options))?;
     let controller = Arc::new(deployed.controller);
@@ -94,10 +98,10 @@ pub(crate) async fn leave(cluster: &Cluster, admission: &Admission) {
 }
 
 /// A control plane of our own, or the one of a kubeconfig.
-pub(crate) async fn cluster(name: &str, kubeconfig: Option<&Path>) -> Result<Cluster> {
+pub(crate) async fn cluster(name: &str, kubeconfig: Option<&Path>, pace: Pace) -> Result<Cluster> {
     match kubeconfig {
         Some(kubeconfig) => Cluster::attach(name, kubeconfig).await,
-        None => Cluster::start(name).await,
+        None => Cluster::start_at(name, pace).await,
     }
 }
 

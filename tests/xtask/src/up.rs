@@ -9,7 +9,7 @@ use anyhow::{Context, Result, anyhow, bail};
 use kube::api::{Api, DynamicObject};
 use kube::core::{ApiResource, GroupVersionKind};
 use serde_json::Value;
-use vela_tests::cluster::Cluster;
+use vela_tests::cluster::{Cluster, Pace};
 use vela_tests::deploy::{Binaries, Deployed, Options, Profile, apply};
 use vela_tests::material;
 
@@ -41,7 +41,11 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
     let runtime = tokio::runtime::Runtime::new()?;
     let profile = if args.dev { Profile::Dev } else { Profile::Release };
     let binaries = Binaries::build(profile)?;
-    let cluster = runtime.block_on(crate::exec::cluster("up", args.kubeconfig.as_deref()))?;
+    let cluster = runtime.block_on(crate::exec::cluster(
+        "up",
+        args.kubeconfig.as_deref(),
+        Pace::Unlimited,
+    ))?;
     let options = Options { definitions: args.definitions.clone(), ..Options::default() };
     let deployed = runtime.block_on(Deployed::start(&cluster, &binaries, &options))?;
     let outcome = runtime.block_on(async {

@@ -41,6 +41,11 @@ pub struct Trackers {
 
 /// The decision form of a tracker.
 fn view(object: &ResourceTracker) -> Tracker {
+    Tracker { records: object.spec.managed_resources.clone(), ..head(object) }
+}
+
+/// The same without what it holds.
+fn head(object: &ResourceTracker) -> Tracker {
     Tracker {
         name: object.metadata.name.clone().unwrap_or_default(),
         role: Role::parse(&object.spec.type_),
@@ -50,7 +55,7 @@ fn view(object: &ResourceTracker) -> Tracker {
         revision: label(&object.metadata, names::label::APP_REVISION).to_owned(),
         app_uid: label(&object.metadata, names::label::APP_UID).to_owned(),
         deleting: object.metadata.deletion_timestamp.is_some(),
-        records: object.spec.managed_resources.clone(),
+        records: Vec::new(),
     }
 }
 
@@ -95,13 +100,22 @@ impl Trackers {
     /// The name of the tracker of the present run, `""` if there is none yet.
     #[must_use]
     pub fn current(&self, run: Run<'_>) -> String {
-        tracker::current(&self.views(), run).map(|tracker| tracker.name.clone()).unwrap_or_default()
+        let heads: Vec<_> = self.objects.iter().map(head).collect();
+        tracker::current(&heads, run).map(|tracker| tracker.name.clone()).unwrap_or_default()
     }
 
     /// The records of one tracker.
     #[must_use]
     pub fn records(&self, name: &str) -> &[Record] {
         self.find(name).map_or(&[], |object| &object.spec.managed_resources)
+    }
+
+    /// Whether an object is recorded in a tracker that stays: whatever is written to it, it is not forgotten.
+    #[must_use]
+    pub fn hold(&self, key: &vela_apply::ResourceKey) -> bool {
+        let stay = self.objects.iter().filter(|o| o.metadata.deletion_timestamp.is_none());
+        stay.flat_map(|object| &object.spec.managed_resources)
+            .any(|record| tracker::key_of(record) == *key && !record.deleted)
     }
 
     /// The records that must live: those of the root and of the current tracker, the root's first.

@@ -10,7 +10,7 @@ pub mod placement;
 pub mod shared;
 mod steps;
 pub mod store;
-mod why;
+pub mod why;
 
 use std::collections::BTreeMap;
 use std::sync::atomic::Ordering;

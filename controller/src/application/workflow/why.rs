@@ -2,9 +2,12 @@
 //! without a node.
 
 use std::collections::BTreeSet;
+use std::time::Duration;
 
 use serde_json::Value;
+use tokio::time::Instant;
 use vela_api::names;
+use vela_apply::ResourceKey;
 use vela_apply::object::{kind, name, namespace, str_at};
 
 use crate::application::component::{self, Object, Place};
@@ -15,6 +18,17 @@ use crate::messages;
 const MOST: usize = 3;
 /// Most characters of one reason.
 const LONG: usize = 200;
+/// How long what Pods said is told again.
+const FRESH: Duration = Duration::from_secs(20);
+
+/// What the Pods of a workload said.
+#[derive(Debug)]
+pub struct Said {
+    at: Instant,
+    /// Of the workload.
+    generation: i64,
+    reasons: Vec<String>,
+}
 
 /// What the objects of a component say. Empty if they say nothing.
 pub(super) async fn ask(session: &Session<'_>, objects: &[Object], place: &Place) -> String {
@@ -55,16 +69,36 @@ async fn of_object(session: &Session<'_>, live: &Value) -> Vec<String> {
     if kind(live) == "Pod" {
         said.extend(of_pod(live));
     }
-    let selector = super::calls::selector(live.pointer("/spec/selector/matchLabels"));
-    if !selector.is_empty() && is_short(live) {
-        let io = &session.ctx.io;
-        let pods = io.list("v1", "Pod", namespace(live), &selector, &session.identity).await;
-        let pods = pods.ok().and_then(|list| list.get("items").cloned()).unwrap_or_default();
-        said.extend(pods.as_array().into_iter().flatten().filter_map(of_pod));
+    if is_short(live) {
+        said.extend(of_pods(session, live).await);
     }
     said.dedup();
     let of = |reason: String| format!("{} {}: {reason}", kind(live), name(live));
     said.into_iter().map(of).collect()
+}
+
+/// Reasons of the Pods of a workload. They are not watched: each of them is asked for once in a while.
+async fn of_pods(session: &Session<'_>, live: &Value) -> Vec<String> {
+    let selector = super::calls::selector(live.pointer("/spec/selector/matchLabels"));
+    if selector.is_empty() {
+        return Vec::new();
+    }
+    let (key, generation) = (ResourceKey::of(live, ""), live.pointer("/metadata/generation"));
+    let generation = generation.and_then(Value::as_i64).unwrap_or_default();
+    let is_fresh = |said: &Said| said.at.elapsed() < FRESH && said.generation == generation;
+    let memory = session.memory();
+    if let Some(known) = memory.lock().pods_said.get(&key).filter(|said| is_fresh(said)) {
+        return known.reasons.clone();
+    }
+    let io = &session.ctx.io;
+    let pods = io.list("v1", "Pod", namespace(live), &selector, &session.identity).await;
+    let pods = pods.ok().and_then(|list| list.get("items").cloned()).unwrap_or_default();
+    let reasons: Vec<_> = pods.as_array().into_iter().flatten().filter_map(of_pod).collect();
+    let said = Said { at: Instant::now(), generation, reasons: reasons.clone() };
+    let mut memory = memory.lock();
+    memory.pods_said.retain(|_, said| said.at.elapsed() < FRESH);
+    memory.pods_said.insert(key, said);
+    reasons
 }
 
 /// How far an object is that has not come to its end; `None` where it has, or where nobody can tell.

@@ -11,6 +11,9 @@ use crate::status::{Phase, Reason, StepStatus, WorkflowPhase};
 
 use super::{Pass, Progress, saturating_add};
 
+/// Up to this delay a running workflow does not say when exactly it is looked at again.
+const SOON: Duration = Duration::from_secs(30);
+
 impl Pass<'_> {
     /// Ends the pass.
     #[must_use]
@@ -58,13 +61,19 @@ impl Pass<'_> {
             let (until, step) = timed.min()?;
             return Some(messages::suspended_until(step, &whole_seconds(until)));
         }
-        let again = again.filter(|_| phase == WorkflowPhase::Executing)?;
-        let again = whole_seconds(self.facts.now.saturating_add(again).unwrap_or(self.facts.now));
+        let delay = again.filter(|_| phase == WorkflowPhase::Executing)?;
+        let again = whole_seconds(self.facts.now.saturating_add(delay).unwrap_or(self.facts.now));
         let waiting = || leaves().filter(|s| s.phase == Phase::Running);
         let longest = waiting().min_by_key(|s| s.first_execute_time);
         if let Some((step, since)) = longest.and_then(|s| Some((s, s.first_execute_time?))) {
             let others = waiting().count() - 1;
-            return Some(messages::waits(&step.name, others, &whole_seconds(since), &again));
+            // Looks follow one another quickly at first; that each has another time would be all they had to say.
+            let next = if delay <= SOON {
+                format!("within {}s", SOON.as_secs())
+            } else {
+                format!("by {again}")
+            };
+            return Some(messages::waits(&step.name, others, &whole_seconds(since), &next));
         }
         let failed = leaves().find(|s| s.phase == Phase::Failed && s.reason == Reason::Execute)?;
         let (failures, most) = (self.memory.failures(&failed.id), self.options.max_error_retries);
