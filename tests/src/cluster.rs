@@ -5,7 +5,7 @@
 //! kubeconfigs, logs and the API server's audit log, which is the oracle of many tests. Readiness
 //! is waited for by condition, and a program that ends early is reported with the end of its log.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::net::TcpListener;
 use std::path::{Path, PathBuf};
@@ -328,15 +328,17 @@ pub fn install_crypto() {
     let _ = rustls::crypto::aws_lc_rs::default_provider().install_default();
 }
 
-/// A loopback port that nobody listens on.
+/// A loopback port that nobody listens on, and that this process was not given before: between look and bind nothing holds it.
 ///
 /// # Errors
 /// When no port is free.
 pub fn free_port() -> Result<u16> {
+    static GIVEN: Mutex<BTreeSet<u16>> = Mutex::new(BTreeSet::new());
     // Below the range for outgoing connections, which could take a port between look and bind.
     for _ in 0..200 {
         let port = fastrand::u16(20_000..32_000);
-        if TcpListener::bind(("127.0.0.1", port)).is_ok() {
+        let is_free = || TcpListener::bind(("127.0.0.1", port)).is_ok();
+        if GIVEN.lock().insert(port) && is_free() {
             return Ok(port);
         }
     }
