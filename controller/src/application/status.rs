@@ -178,10 +178,8 @@ mod tests {
     #[test]
     fn times_and_words_are_told_from_what_happened() {
         let status = |at: u32, message: &str, phase: &str, finished: bool| -> AppStatus {
-            let times = json!({"lastExecuteTime": format!("2026-01-01T00:00:0{at}Z")});
-            let mut step =
-                json!({"id": "a", "name": "a", "type": "t", "phase": phase, "message": message});
-            step.as_object_mut().unwrap().extend(times.as_object().unwrap().clone());
+            let step = json!({"id": "a", "name": "a", "type": "t", "phase": phase,
+                "message": message, "lastExecuteTime": format!("2026-01-01T00:00:0{at}Z")});
             let workflow = json!({"steps": [step], "mode": "DAG", "finished": finished,
                 "suspend": false, "terminated": false, "status": "executing"});
             serde_json::from_value(json!({ "workflow": workflow })).unwrap()

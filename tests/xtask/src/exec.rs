@@ -52,12 +52,25 @@ pub(crate) struct Setup {
     /// Build the programs in the dev profile: quicker to build, slower to run
     #[arg(long)]
     dev: bool,
-    /// Leave controller manager and scheduler the rate limits they come with; else they have none
-    #[arg(long)]
-    pub(crate) shipped_pace: bool,
+    #[command(flatten)]
+    pace: Paced,
     /// Use the cluster of this kubeconfig instead of starting one; there is no audit log then
     #[arg(long, value_name = "FILE")]
     kubeconfig: Option<PathBuf>,
+}
+
+/// How a control plane of our own is started.
+#[derive(clap::Args, Clone)]
+pub(crate) struct Paced {
+    /// Leave controller manager and scheduler the rate limits they come with; else they have none
+    #[arg(long)]
+    shipped_pace: bool,
+}
+
+impl Paced {
+    pub(crate) fn pace(&self) -> Pace {
+        if self.shipped_pace { Pace::AsShipped } else { Pace::Unlimited }
+    }
 }
 
 pub(crate) fn run(args: &Args) -> Result<ExitCode> {
@@ -69,8 +82,8 @@ pub(crate) fn under(args: &Setup, command: &[OsString]) -> Result<ExitCode> {
     let runtime = tokio::runtime::Runtime::new()?;
     let profile = if args.dev { Profile::Dev } else { Profile::Release };
     let binaries = Binaries::build(profile)?;
-    let pace = if args.shipped_pace { Pace::AsShipped } else { Pace::Unlimited };
-    let cluster = Arc::new(runtime.block_on(cluster("exec", args.kubeconfig.as_deref(), pace))?);
+    let started = cluster("exec", args.kubeconfig.as_deref(), args.pace.pace());
+    let cluster = Arc::new(runtime.block_on(started)?);
     let options = options(args);
     let deployed = runtime.block_on(Deployed::start(&cluster, &binaries, &options))?;
     let controller = Arc::new(deployed.controller);

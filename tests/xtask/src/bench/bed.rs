@@ -22,10 +22,12 @@ use kube::runtime::{WatchStreamExt, watcher};
 use kube::{Client, ResourceExt};
 use serde_json::{Value, json};
 use vela_tests::audit::{self, Entry};
-use vela_tests::cluster::{Cluster, Pace};
+use vela_tests::cluster::Cluster;
 use vela_tests::deploy::{Binaries, Deployed, Options, Profile, apply};
 use vela_tests::proc::{Usage, usage};
 use vela_tests::progress::Step;
+
+use crate::exec::Paced;
 
 /// How many requests of the load are under way at a time.
 const AT_ONCE: usize = 32;
@@ -45,9 +47,8 @@ pub(crate) struct Setup {
     /// Measure the dev profile
     #[arg(long)]
     dev: bool,
-    /// Leave controller manager and scheduler the rate limits they come with; else they have none
-    #[arg(long)]
-    shipped_pace: bool,
+    #[command(flatten)]
+    pace: Paced,
 }
 
 /// A control plane with both programs on it.
@@ -70,8 +71,7 @@ where
         ..Options::default()
     };
     tokio::runtime::Runtime::new()?.block_on(async {
-        let pace = if setup.shipped_pace { Pace::AsShipped } else { Pace::Unlimited };
-        let cluster = Cluster::start_at("bench", pace).await?;
+        let cluster = Cluster::start_at("bench", setup.pace.pace()).await?;
         let deployed = Deployed::start(&cluster, &binaries, &options).await?;
         let client = cluster.client().await?;
         let bed = Bed { cluster, deployed, client };
