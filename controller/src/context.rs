@@ -132,6 +132,9 @@ pub struct AppMemory {
     pub context: Option<crate::application::workflow::store::Kept>,
     /// Patches that changed nothing on the server, by hashes of manifest and patch: not sent again.
     pub no_ops: HashMap<ResourceKey, (u64, u64)>,
+    /// Objects that a step waits for and that are as it dispatched them, by a hash of everything that was compared: not
+    /// compared again.
+    pub as_dispatched: HashMap<ResourceKey, u64>,
     /// A hash of what was noted of application-scoped policies.
     pub policies_noted: Option<u64>,
     /// The highest number of a revision that turned out to be taken.

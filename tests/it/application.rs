@@ -143,6 +143,41 @@ async fn drift_is_healed_at_once() {
     .await;
 }
 
+/// A rollout that does not come to its end: the step that waits for it holds what it dispatched.
+#[tokio::test]
+async fn drift_is_healed_while_a_rollout_goes_on() {
+    let space = Space::with_programs("app").await;
+    let mut component = web("front");
+    // No node has that much.
+    component["properties"]["memory"] = json!("900Ti");
+    component["traits"] = json!([{ "type": "scaler", "properties": { "replicas": 1 } }]);
+    space.create("rolling", json!([component])).await.unwrap();
+    let deployments = space.api::<Deployment>();
+    let is_rolling = async || {
+        let app = space.applications().get("rolling").await.unwrap();
+        let message = &app.data["status"]["workflow"]["steps"][0]["message"];
+        app.data["status"]["status"] == "runningWorkflow"
+            && message.as_str().is_some_and(|message| message.starts_with("wait healthy"))
+    };
+    until("a rollout", Duration::from_secs(60), is_rolling).await;
+    let scale = json!({ "spec": { "replicas": 3 } });
+    deployments.patch("front", &PatchParams::default(), &Patch::Merge(&scale)).await.unwrap();
+    until("one replica again", Duration::from_secs(5), async || {
+        deployments.get("front").await.unwrap().spec.unwrap().replicas == Some(1)
+    })
+    .await;
+    until("the event", Duration::from_secs(10), async || {
+        let events = space.objects("v1", "Event").list(&ListParams::default()).await.unwrap();
+        events.items.iter().any(|event| {
+            let message = event.data["message"].as_str().unwrap_or_default();
+            event.data["reason"] == "DriftCorrected"
+                && message.starts_with("Deployment front was changed by ")
+        })
+    })
+    .await;
+    assert!(is_rolling().await);
+}
+
 /// Others write to the Application and to what it made all the time; an edit gets through, and the end is right.
 #[tokio::test(flavor = "multi_thread")]
 async fn an_edit_gets_through_a_storm_of_writes() {

@@ -7,6 +7,7 @@
 //! beside the new record.
 
 use std::collections::HashMap;
+use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::atomic::AtomicBool;
 
 use futures::future::{OptionFuture, join, join3};
@@ -21,11 +22,13 @@ use vela_apply::tracker::{self, Record, Run};
 use vela_apply::{Owner, ResourceKey, ResourcePolicies, object};
 
 use crate::context::Context;
+use crate::events::About;
 use crate::messages;
-use vela_cluster::{Identity, IoError, Target};
+use vela_cluster::{Identity, IoError, Stored, Target};
 
 use super::apply::Prospect;
 use super::history::{self, Unstored};
+use super::statekeep;
 use super::trackers::Trackers;
 
 /// How the API server is asked about the objects of a dispatch.
@@ -47,6 +50,8 @@ pub struct Session<'a> {
     pub ctx: &'a Context,
     /// The Application.
     pub owner: Owner,
+    /// The same, for events.
+    pub about: About,
     /// Who acts.
     pub identity: Identity,
     /// Its resource policies.
@@ -95,7 +100,7 @@ impl Session<'_> {
         }
     }
 
-    fn is_metadata_only(&self) -> bool {
+    pub(super) fn is_metadata_only(&self) -> bool {
         self.ctx.settings.gates.apply_once || self.policies.is_metadata_only()
     }
 
@@ -396,7 +401,8 @@ impl Session<'_> {
         Ok(())
     }
 
-    /// Recorded as it is, and the live object carries the hash of it.
+    /// Recorded as it is, and the live object carries the hash of it. One that somebody else changed since is put back at
+    /// once: nothing is dispatched for that.
     async fn is_up_to_date(&self, manifest: &Value, cluster: &str, current: &str) -> bool {
         let metadata_only = self.is_metadata_only();
         let record = tracker::record_of(manifest, cluster, metadata_only, false);
@@ -416,11 +422,29 @@ impl Session<'_> {
         if live.deleting || live.owner.as_ref() != Some(&self.owner) {
             return false;
         }
+        let seen = record.raw.as_ref().map(|raw| self.glimpse(raw.as_str(), live.version()));
+        if seen.is_some_and(|seen| self.memory().lock().as_dispatched.get(&key) == Some(&seen)) {
+            return true;
+        }
         let value = live.value();
         let options = self.options(Stage::Update);
         // A rule that cannot be followed is told when the state is kept.
-        plan::prepare(manifest, Some(&value), &options)
-            .map_or(true, |prepared| plan::has_same_hash(&prepared, &value))
+        let is_ours = plan::prepare(manifest, Some(&value), &options)
+            .map_or(true, |prepared| plan::has_same_hash(&prepared, &value));
+        if is_ours
+            && let Some(seen) = seen
+            && statekeep::hold(self, manifest, cluster, &live.manager).await
+        {
+            self.memory().lock().as_dispatched.insert(key, seen);
+        }
+        is_ours
+    }
+
+    /// Everything that decides whether an object is as it was dispatched, as a hash.
+    fn glimpse(&self, manifest: &str, version: &str) -> u64 {
+        let mut hasher = DefaultHasher::new();
+        (manifest, version, &self.policies).hash(&mut hasher);
+        hasher.finish()
     }
 
     /// Records manifests in trackers; they become what is returned, even if a request failed.

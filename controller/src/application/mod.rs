@@ -147,6 +147,7 @@ fn session<'c>(
     let latest = app.status.latest_revision.as_ref().map(|r| r.name.clone()).unwrap_or_default();
     let session = Session {
         ctx,
+        about: about(app),
         owner,
         identity: identity::of(app, gates.authenticate_application, &ctx.settings.default_user),
         policies,

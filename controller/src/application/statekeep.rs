@@ -1,15 +1,24 @@
 //! State-keep: live objects are put back to what was dispatched when something else changed or deleted them.
 //!
 //! Answers for `pkg/resourcekeeper/statekeep.go`. It runs when a watched object changed, not only at the resync, and tells
-//! who changed what.
+//! who changed what. While the workflow goes on, it is done for what a step waits for.
 
+use std::collections::HashMap;
+
+use serde_json::Value;
+use vela_api::names::event;
+use vela_apply::object::{kind, name};
 use vela_apply::policy::Stage;
 use vela_apply::tracker::{Record, key_of};
 
+use crate::events::Severity;
 use crate::messages;
 
-use super::apply::Applied;
+use super::apply::{Applied, Failure};
 use super::dispatch::Session;
+
+/// The reason of the event that tells of an object that was put back.
+pub const DRIFT_CORRECTED: &str = "DriftCorrected";
 
 /// One object that was put back.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -22,7 +31,9 @@ pub struct Repaired {
 pub async fn keep(session: &Session<'_>) -> (Vec<Repaired>, Vec<String>) {
     let mut repaired = Vec::new();
     let mut errors = Vec::new();
-    if session.ctx.settings.gates.apply_once || session.policies.is_metadata_only() {
+    // No step waits any more.
+    session.memory().lock().as_dispatched = HashMap::new();
+    if session.is_metadata_only() {
         return (repaired, errors);
     }
     let current = session.trackers.current(session.run());
@@ -76,12 +87,40 @@ async fn keep_one(session: &Session<'_>, record: &Record) -> Result<Option<Strin
         return Ok(None);
     }
     let applied = session.apply(&raw, &record.cluster, Stage::StateKeep, false).await?;
-    Ok(match applied {
+    let manager = live.map(|live| live.manager.clone()).unwrap_or_default();
+    Ok(told(&applied, &object, &manager))
+}
+
+/// What is told of an object that was looked at; `manager` is who wrote it last.
+fn told(applied: &Applied, object: &str, manager: &str) -> Option<String> {
+    match applied {
         Applied::Unchanged => None,
-        Applied::Created => Some(messages::recreated(&object)),
-        Applied::Changed => {
-            let manager = live.map(|live| live.manager.clone()).unwrap_or_default();
-            Some(messages::drift_repaired(&object, &manager))
+        Applied::Created => Some(messages::recreated(object)),
+        Applied::Changed => Some(messages::drift_repaired(object, manager)),
+    }
+}
+
+/// Puts back one object that a step dispatched before and waits for. Returns whether it was as dispatched. The step does not
+/// fail for what fails here: its health is what it waits for.
+pub async fn hold(session: &Session<'_>, manifest: &Value, cluster: &str, manager: &str) -> bool {
+    let tell = |severity, reason, message: &str| {
+        session.ctx.events.tell(&session.about, severity, reason, message, "");
+    };
+    match session.attempt(manifest, cluster, Stage::Wait, false).await {
+        Ok(applied) => {
+            let object = format!("{} {}", kind(manifest), name(manifest));
+            let told = told(&applied, &object, manager);
+            if let Some(message) = &told {
+                tell(Severity::Normal, DRIFT_CORRECTED, message);
+            }
+            told.is_none()
         }
-    })
+        // A rule that cannot be followed is told when the state is kept; what is going is made again when it is gone.
+        Err(Failure::Plan(_) | Failure::Going(_)) => false,
+        Err(failure @ Failure::Io(..)) => {
+            let text = messages::errors(&[failure.to_string()]);
+            tell(Severity::Warning, event::FAILED_STATE_KEEP, &text);
+            false
+        }
+    }
 }

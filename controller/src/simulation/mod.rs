@@ -12,6 +12,7 @@ mod placed;
 mod policies;
 mod refusal;
 mod restart;
+mod rollout;
 mod scoped;
 mod server;
 mod shared;

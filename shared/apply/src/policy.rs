@@ -38,7 +38,7 @@ pub struct PolicyError {
 }
 
 /// Which objects a rule is about. Every non-empty list must contain the object's value; all empty matches nothing.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Hash)]
 pub struct Selector {
     /// The rule names no selector where that means every object.
     pub everything: bool,
@@ -86,7 +86,7 @@ impl Selector {
 }
 
 /// When an apply-once rule takes effect.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Affect {
     /// Only when the workflow dispatches.
     OnUpdate,
@@ -98,17 +98,28 @@ pub enum Affect {
     Never,
 }
 
-/// The two moments apply-once distinguishes.
+/// The moments apply-once distinguishes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Stage {
     /// The workflow dispatches objects.
     Update,
     /// Drift is repaired.
     StateKeep,
+    /// A step of the workflow waits for what it dispatched, and drift is repaired meanwhile. This belongs to both of the other
+    /// moments: what either of them leaves to others is left to them.
+    Wait,
+}
+
+impl Stage {
+    /// Whether objects are put back to what was dispatched; nothing new is.
+    #[must_use]
+    pub fn repairs(self) -> bool {
+        matches!(self, Self::StateKeep | Self::Wait)
+    }
 }
 
 /// One rule of an apply-once policy.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct ApplyOnceRule {
     /// Objects meant.
     pub selector: Selector,
@@ -119,7 +130,7 @@ pub struct ApplyOnceRule {
 }
 
 /// `apply-once`.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Hash)]
 pub struct ApplyOnce {
     /// Off means no effect at all, rules or not.
     pub enable: bool,
@@ -128,7 +139,7 @@ pub struct ApplyOnce {
 }
 
 /// When an object of a component that left the spec is deleted.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum GcStrategy {
     /// Together with the version that made it (the default).
     OnAppUpdate,
@@ -139,7 +150,7 @@ pub enum GcStrategy {
 }
 
 /// How a deletion treats dependents.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Propagation {
     /// The object is kept and only loses its owner labels.
     Orphan,
@@ -148,7 +159,7 @@ pub enum Propagation {
 }
 
 /// One rule of a garbage-collect policy.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct GcRule {
     /// Objects meant.
     pub selector: Selector,
@@ -159,7 +170,7 @@ pub struct GcRule {
 }
 
 /// `garbage-collect`.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Hash)]
 pub struct GarbageCollect {
     /// Number of ApplicationRevisions kept beside the current one.
     pub application_revision_limit: Option<i64>,
@@ -174,7 +185,7 @@ pub struct GarbageCollect {
 }
 
 /// One rule of a resource-update policy.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct UpdateRule {
     /// Objects meant.
     pub selector: Selector,
@@ -185,7 +196,7 @@ pub struct UpdateRule {
 }
 
 /// All resource policies of one Application, merged per type.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Hash)]
 pub struct ResourcePolicies {
     /// `apply-once`, if given.
     pub apply_once: Option<ApplyOnce>,
@@ -245,8 +256,8 @@ impl ResourcePolicies {
         let rule = policy.rules.iter().find(|rule| rule.selector.matches(object))?;
         let applies = match rule.affect {
             Affect::Always => true,
-            Affect::OnUpdate => stage == Stage::Update,
-            Affect::OnStateKeep => stage == Stage::StateKeep,
+            Affect::OnUpdate => stage != Stage::StateKeep,
+            Affect::OnStateKeep => stage.repairs(),
             Affect::Never => false,
         };
         applies.then_some(rule.paths.as_slice())
@@ -589,9 +600,11 @@ mod tests {
             ("onStateKeep", false, true),
             ("bogus", false, false),
         ] {
+            let wait = update || keep;
             let (policies, _) = parse(&[("apply-once", policy(affect))]);
             assert_eq!(policies.apply_once_paths(&a, Stage::Update).is_some(), update, "{affect}");
             assert_eq!(policies.apply_once_paths(&a, Stage::StateKeep).is_some(), keep, "{affect}");
+            assert_eq!(policies.apply_once_paths(&a, Stage::Wait).is_some(), wait, "{affect}");
             assert!(!policies.is_metadata_only());
         }
         let star = json!({"enable": true, "rules": [{"strategy": {"path": ["*"], "affect": "onStateKeep"}}]});

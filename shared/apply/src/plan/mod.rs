@@ -107,7 +107,8 @@ pub enum PlanError {
     },
 }
 
-/// A manifest as it will be written: apply-once paths taken from the live object, render hash set.
+/// A manifest as it will be written: apply-once paths taken from the live object, render hash set. While a step waits, the
+/// marks of its dispatch stay as they are: they say what was dispatched.
 ///
 /// # Errors
 /// A path of an apply-once rule does not exist in the live object.
@@ -137,8 +138,14 @@ pub fn prepare(
     if label(&out, names::label::RENDER_HASH).is_some() {
         crate::object::remove_metadata(&mut out, "labels", names::label::RENDER_HASH);
     }
-    let hash = render_hash(&out);
-    set_label(&mut out, names::label::RENDER_HASH, &hash);
+    let dispatched = live.filter(|_| options.stage == Stage::Wait);
+    match dispatched.and_then(|live| label(live, names::label::RENDER_HASH)) {
+        Some(hash) => set_label(&mut out, names::label::RENDER_HASH, hash),
+        None => {
+            let hash = render_hash(&out);
+            set_label(&mut out, names::label::RENDER_HASH, &hash);
+        }
+    }
     Ok(out)
 }
 
@@ -177,7 +184,7 @@ pub fn plan(
         Claim::Share => return Ok(share(live, options.owner)),
         Claim::Refused(refusal) => return Err(refusal.into()),
     }
-    let keeps = options.stage == Stage::StateKeep;
+    let keeps = options.stage.repairs();
     let hands_off = |paths: &[String]| paths.iter().any(|path| path == "*");
     if keeps && options.policies.apply_once_paths(prepared, options.stage).is_some_and(hands_off) {
         return Ok(Write::Skip);
@@ -319,7 +326,11 @@ fn patch(mut modified: Value, live: &Value, options: &Options<'_>) -> Write {
     if original.is_null() && exempt {
         original = options.previous.cloned().unwrap_or(Value::Null);
     }
-    last_applied::embed(&mut modified);
+    let text = annotation(live, names::annotation::LAST_APPLIED_CONFIG);
+    match text.filter(|_| options.stage == Stage::Wait) {
+        Some(text) => set_annotation(&mut modified, names::annotation::LAST_APPLIED_CONFIG, text),
+        None => last_applied::embed(&mut modified),
+    }
     // Annotations about the writing itself come and go without being part of what was applied.
     if let Some(map) = original.pointer_mut("/metadata/annotations").and_then(Value::as_object_mut)
     {
@@ -341,7 +352,7 @@ fn patch(mut modified: Value, live: &Value, options: &Options<'_>) -> Write {
             body.as_object_mut().map(|body| body.remove("metadata"));
         }
     }
-    let keeps = options.stage == Stage::StateKeep;
+    let keeps = options.stage.repairs();
     if json_merge::is_empty(&body) || (keeps && is_only_hash(&body)) {
         return Write::Skip;
     }

@@ -420,6 +420,54 @@ fn apply_once_takes_the_live_value() {
     }
 }
 
+/// While a step waits, what others may change is neither put back nor noted: the next look would take it for an edit.
+#[test]
+fn a_repair_while_a_step_waits_leaves_the_marks_of_the_dispatch() {
+    let none = ResourcePolicies::default();
+    let live = stored(decide(&deployment("a"), None, &none, Stage::Update).unwrap());
+    assert_eq!(decide(&deployment("a"), Some(&live), &none, Stage::Wait), Ok(Write::Skip));
+    let mut scaled = live.clone();
+    scaled["spec"]["replicas"] = json!(7);
+    let write = decide(&deployment("a"), Some(&scaled), &none, Stage::Wait).unwrap();
+    assert_eq!(
+        write,
+        Write::Patch { kind: PatchKind::Strategic, body: json!({"spec": {"replicas": 1}}) }
+    );
+    for (affect, op) in [("onStateKeep", "patch"), ("onUpdate", "patch"), ("", "replace")] {
+        let rules = policies(&[
+            (
+                "apply-once",
+                json!({"enable": true, "rules": [{"selector": {"componentNames": ["d"]},
+                "strategy": {"path": ["spec.replicas"], "affect": affect}}]}),
+            ),
+            (
+                "resource-update",
+                json!({"rules": [{"selector": {"componentNames": ["d"]}, "strategy": {"op": op}}]}),
+            ),
+        ]);
+        let decide = |live: &Value| decide(&deployment("a"), Some(live), &rules, Stage::Wait);
+        assert_eq!(decide(&scaled), Ok(Write::Skip), "{affect} {op}");
+        let mut edited = scaled.clone();
+        edited["spec"]["template"]["spec"]["containers"][0]["image"] = json!("edited");
+        match decide(&edited).unwrap() {
+            Write::Patch { body, .. } if op == "patch" => {
+                let image = json!([{"name": "d", "image": "a"}]);
+                assert_eq!(body["spec"]["template"]["spec"]["containers"], image, "{body}");
+                assert_eq!(body["spec"]["replicas"], Value::Null, "{body}");
+                assert_eq!(body["metadata"], Value::Null, "{body}");
+            }
+            Write::Replace(object) if op == "replace" => {
+                assert_eq!(object["spec"]["replicas"], 7, "{object}");
+                let hash = |object: &Value| {
+                    label(object, names::label::RENDER_HASH).unwrap_or_default().to_owned()
+                };
+                assert_eq!(hash(&object), hash(&live));
+            }
+            other => panic!("{affect} {op}: {other:?}"),
+        }
+    }
+}
+
 #[test]
 fn paths() {
     let object = json!({"metadata": {"labels": {"a.b/c": "x"}}, "spec": {"list": [{"k": 1}]}});

@@ -1,0 +1,204 @@
+//! What others do to objects while a step waits for them: it is put back at once, as state-keep does it when the workflow is
+//! through, and what policies leave to others is left to them.
+
+use serde_json::{Value, json};
+
+use super::server::State;
+use super::{NAMESPACE, Process, World, application};
+
+/// Healthy when the ConfigMap says so, which is not what the Application says.
+const HEALTH: &str = "isHealth: context.output.data.ready == \"yes\"";
+
+/// An Application whose one step waits for its ConfigMaps `x` and `y`.
+async fn waiting(policies: &Value) -> (World, Process) {
+    let world = World::new();
+    world.server.outside(|state| {
+        let stored = state.get("componentdefinitions", "vela-system", "maps").cloned();
+        let mut definition = stored.unwrap();
+        definition["spec"]["status"] = json!({"healthPolicy": HEALTH});
+        state.put("componentdefinitions", definition);
+        let mut app = application("a", &[("c", &["x", "y"], "1")]);
+        app["spec"]["policies"] = policies.clone();
+        state.put("applications", app);
+    });
+    let process = world.start();
+    look(&world, &process).await;
+    assert_eq!(map(&world, "x")["data"], json!({"v": "1"}));
+    (world, process)
+}
+
+/// Looks at the Application until the look finds nothing to do.
+async fn look(world: &World, process: &Process) {
+    for _ in 0..3 {
+        world.look(process, "a").await;
+        tokio::task::yield_now().await;
+    }
+    assert_eq!(world.app("a")["status"]["status"], "runningWorkflow");
+    let step = &world.app("a")["status"]["workflow"]["steps"][0];
+    assert_eq!(step["reason"], "Wait", "{step:#}");
+}
+
+fn map(world: &World, name: &str) -> Value {
+    world.server.state.lock().get("configmaps", NAMESPACE, name).cloned().unwrap_or_default()
+}
+
+/// Somebody changes the ConfigMap.
+fn change(world: &World, name: &str, change: impl FnOnce(&mut Value)) {
+    world.server.outside(|state| {
+        let mut map = state.get("configmaps", NAMESPACE, name).cloned().unwrap();
+        change(&mut map);
+        state.put("configmaps", map);
+    });
+}
+
+fn writes(world: &World) -> usize {
+    world.server.state.lock().writes
+}
+
+fn recordings(world: &World) -> usize {
+    world.server.state.lock().changes_of("resourcetrackers")
+}
+
+#[tokio::test]
+async fn what_a_step_waits_for_is_put_back_at_once() {
+    type Harm = fn(&mut State, Value);
+    let harms: [(&str, Harm); 4] = [
+        ("a value", |state, mut map| {
+            map["data"]["v"] = json!("drift");
+            state.put("configmaps", map);
+        }),
+        ("a key", |state, mut map| {
+            map["data"] = json!({});
+            state.put("configmaps", map);
+        }),
+        ("a label", |state, mut map| {
+            map["metadata"]["labels"]["app.oam.dev/component"] = json!("drift");
+            state.put("configmaps", map);
+        }),
+        ("the object", |state, _| {
+            state.delete("configmaps", NAMESPACE, "y");
+        }),
+    ];
+    for (what, harm) in harms {
+        let (world, process) = waiting(&json!([])).await;
+        let (before, recorded) = (map(&world, "y"), recordings(&world));
+        let written = writes(&world);
+        world.server.outside(|state| harm(state, before.clone()));
+        world.look(&process, "a").await;
+        let after = map(&world, "y");
+        assert_eq!(after["data"], before["data"], "{what}");
+        assert_eq!(after["metadata"]["labels"], before["metadata"]["labels"], "{what}");
+        // That is one write, and nothing was recorded for it; after it there is nothing to do.
+        assert_eq!((writes(&world), recordings(&world)), (written + 1, recorded), "{what}");
+        look(&world, &process).await;
+        assert_eq!(writes(&world), written + 1, "{what}");
+    }
+}
+
+/// What was found to be as dispatched is known by its version: a change after that is seen, and another one.
+#[tokio::test]
+async fn every_change_is_put_back_and_what_is_not_ours_stays() {
+    let (world, process) = waiting(&json!([])).await;
+    for turn in 1..4 {
+        change(&world, "x", |map| {
+            map["data"]["more"] = json!(turn.to_string());
+            map["metadata"]["annotations"]["somebody"] = json!(turn.to_string());
+        });
+        let written = writes(&world);
+        look(&world, &process).await;
+        assert_eq!(writes(&world), written, "turn {turn}");
+        change(&world, "x", |map| map["data"]["v"] = json!("drift"));
+        look(&world, &process).await;
+        assert_eq!(writes(&world), written + 1, "turn {turn}");
+        assert_eq!(map(&world, "x")["data"], json!({"v": "1", "more": turn.to_string()}));
+    }
+}
+
+#[tokio::test]
+async fn what_apply_once_leaves_to_others_is_left_to_them() {
+    let rules = |strategy: Value| {
+        json!([{"name": "p", "type": "apply-once", "properties": {"enable": true, "rules": [
+            {"selector": {"resourceNames": ["x"]}, "strategy": strategy}]}}])
+    };
+    let path = |affect: &str| rules(json!({"path": ["data.v"], "affect": affect}));
+    let all = |affect: &str| rules(json!({"path": ["*"], "affect": affect}));
+    let never = json!([{"name": "p", "type": "apply-once", "properties": {"enable": true}}]);
+    for (policies, x, y) in [
+        (path(""), "drift", "1"),
+        (path("always"), "drift", "1"),
+        (path("onUpdate"), "drift", "1"),
+        (path("onStateKeep"), "drift", "1"),
+        (all("onUpdate"), "drift", "1"),
+        (all("onStateKeep"), "drift", "1"),
+        (path("neither"), "1", "1"),
+        (never, "drift", "drift"),
+    ] {
+        let (world, process) = waiting(&policies).await;
+        for name in ["x", "y"] {
+            change(&world, name, |map| map["data"]["v"] = json!("drift"));
+        }
+        look(&world, &process).await;
+        let value = |name| map(&world, name)["data"]["v"].clone();
+        assert_eq!((value("x"), value("y")), (json!(x), json!(y)), "{policies}");
+        let written = writes(&world);
+        look(&world, &process).await;
+        assert_eq!(writes(&world), written, "{policies}");
+    }
+}
+
+/// What apply-once leaves is one field: the others are put back, also where a rule counts for state-keep only.
+#[tokio::test]
+async fn what_a_rule_does_not_name_is_put_back() {
+    for affect in ["always", "onUpdate", "onStateKeep"] {
+        let rules = json!([{"name": "p", "type": "apply-once", "properties": {"enable": true,
+            "rules": [{"selector": {"resourceNames": ["x"]},
+                "strategy": {"path": ["data.v"], "affect": affect}}]}}]);
+        let (world, process) = waiting(&rules).await;
+        change(&world, "x", |map| {
+            map["data"]["v"] = json!("drift");
+            map["metadata"]["labels"]["app.oam.dev/component"] = json!("drift");
+        });
+        look(&world, &process).await;
+        let map = map(&world, "x");
+        assert_eq!(map["data"]["v"], "drift", "{affect}");
+        assert_eq!(map["metadata"]["labels"]["app.oam.dev/component"], "c", "{affect}");
+    }
+}
+
+/// What cannot be put back does not fail the step, and is tried again.
+#[tokio::test]
+async fn a_step_does_not_fail_for_what_cannot_be_put_back() {
+    let (world, process) = waiting(&json!([])).await;
+    change(&world, "y", |map| map["data"]["v"] = json!("drift"));
+    world.server.state.lock().refused = Some("y");
+    look(&world, &process).await;
+    assert_eq!(map(&world, "y")["data"]["v"], "drift");
+    world.server.state.lock().refused = None;
+    // Anything that happens to one of its objects is a reason to look.
+    change(&world, "x", |map| map["data"]["more"] = json!("x"));
+    look(&world, &process).await;
+    assert_eq!(map(&world, "y")["data"]["v"], "1");
+}
+
+/// Who shares an object of another Application does not put it back, its owner does.
+#[tokio::test]
+async fn what_is_shared_is_put_back_by_its_owner() {
+    let policies = json!([{"name": "s", "type": "shared-resource",
+        "properties": {"rules": [{"selector": {"resourceNames": ["x"]}}]}}]);
+    let (world, process) = waiting(&policies).await;
+    world.server.outside(|state| {
+        let mut app = application("b", &[("c", &["x", "z"], "2")]);
+        app["spec"]["policies"] = policies.clone();
+        state.put("applications", app);
+    });
+    world.look(&process, "b").await;
+    let list = map(&world, "x")["metadata"]["annotations"]["app.oam.dev/shared-by"].clone();
+    assert_eq!(list, "n/a,n/b");
+    look(&world, &process).await;
+    change(&world, "x", |map| map["data"]["v"] = json!("drift"));
+    world.look(&process, "b").await;
+    assert_eq!(map(&world, "x")["data"]["v"], "drift");
+    look(&world, &process).await;
+    assert_eq!(map(&world, "x")["data"]["v"], "1");
+    assert_eq!(map(&world, "x")["metadata"]["annotations"]["app.oam.dev/shared-by"], list);
+}
