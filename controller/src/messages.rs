@@ -288,6 +288,26 @@ pub(crate) fn environment_by_labels(environment: &str, selector: &str) -> String
     format!("environment {environment}: {selector} does not select by labels, name the place")
 }
 
+/// State-keep failed for an object.
+#[must_use]
+pub(crate) fn reapply_failed(object: &str, tracker: &str, error: &str) -> String {
+    format!("failed to re-apply resource {object} from resourcetracker {tracker}: {error}")
+}
+
+/// An apply-once rule cannot be followed for an object: the live one has no such field.
+#[must_use]
+pub(crate) fn apply_once_failed(object: &str, tracker: &str, path: &str) -> String {
+    format!(
+        "failed to apply once resource {object} from resourcetracker {tracker}: {path}: no such field"
+    )
+}
+
+/// An object that a step deleted is there again and cannot be deleted.
+#[must_use]
+pub(crate) fn delete_outdated_failed(object: &str, tracker: &str, error: &str) -> String {
+    format!("failed to delete outdated resource {object} in resourcetracker {tracker}: {error}")
+}
+
 /// Drift was repaired.
 #[must_use]
 pub(crate) fn drift_repaired(object: &str, manager: &str) -> String {

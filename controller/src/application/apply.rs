@@ -5,7 +5,7 @@
 use std::sync::Arc;
 
 use serde_json::Value;
-use vela_apply::plan::{self, Options, Write};
+use vela_apply::plan::{self, Options, PlanError, Write};
 use vela_apply::policy::Stage;
 use vela_apply::{Owner, ResourceKey, object};
 use vela_cluster::{IoError, Target};
@@ -148,8 +148,8 @@ impl Session<'_> {
     ) -> Result<Write, Failure> {
         let previous = self.trackers.previous(key, manifest);
         let options = Options { previous: previous.as_ref(), ..self.options(stage) };
-        let prepared = plan::prepare(manifest, live, &options).map_err(|e| Failure::plan(&e))?;
-        plan::plan(&prepared, live, &options).map_err(|e| Failure::plan(&e))
+        let prepared = plan::prepare(manifest, live, &options).map_err(Failure::Plan)?;
+        plan::plan(&prepared, live, &options).map_err(Failure::Plan)
     }
 
     async fn write(
@@ -317,7 +317,7 @@ fn is_held_by_present(error: &IoError) -> bool {
 #[derive(Debug, thiserror::Error)]
 pub(super) enum Failure {
     #[error("{0}")]
-    Plan(String),
+    Plan(PlanError),
     #[error("{}", messages::cannot(.0, &.1.to_string()))]
     Io(&'static str, IoError),
     #[error("{}", messages::still_going(.0))]
@@ -325,10 +325,6 @@ pub(super) enum Failure {
 }
 
 impl Failure {
-    fn plan(error: &plan::PlanError) -> Self {
-        Self::Plan(error.to_string())
-    }
-
     /// Whether nothing was written for certain.
     pub(super) fn is_refusal(&self) -> bool {
         match self {
@@ -387,6 +383,7 @@ mod tests {
         assert!(api(422).is_refusal() && api(403).is_refusal() && api(409).is_refusal());
         assert!(!api(504).is_refusal() && !api(500).is_refusal());
         assert!(!Failure::Io("create", IoError::Transport(String::new())).is_refusal());
-        assert!(Failure::Plan(String::new()).is_refusal());
+        let absent = PlanError::ReadOnlyAbsent { kind: String::new(), name: String::new() };
+        assert!(Failure::Plan(absent).is_refusal());
     }
 }

@@ -87,6 +87,11 @@ impl Session<'_> {
         }
     }
 
+    /// The name of the tracker that wants an object.
+    pub(super) fn holder(&self, key: &ResourceKey) -> String {
+        self.trackers.holder(&self.trackers.current(self.run()), key)
+    }
+
     pub(super) fn options(&self, stage: Stage) -> Options<'_> {
         let gates = &self.ctx.settings.gates;
         Options {
@@ -257,8 +262,9 @@ impl Session<'_> {
         }
         let all: Vec<Value> = plans.iter().flatten().flatten().cloned().collect();
         if !all.is_empty() {
-            let (after, recorded) = self.record(&all, cluster).await;
-            self.trackers = after;
+            let mut trackers = std::mem::take(&mut self.trackers);
+            let recorded = self.record_in(&mut trackers, &all, cluster).await;
+            self.trackers = trackers;
             if let Err(error) = recorded {
                 let text = messages::dispatch_failed(&error.to_string());
                 for plan in plans.iter_mut().filter(|plan| plan.is_ok()) {
@@ -447,7 +453,7 @@ impl Session<'_> {
         hasher.finish()
     }
 
-    /// Records manifests in trackers; they become what is returned, even if a request failed.
+    /// Records manifests in a copy of the trackers: what they become even if a request failed.
     async fn record(&self, manifests: &[Value], cluster: &str) -> (Trackers, Result<(), IoError>) {
         let mut trackers = self.trackers.clone();
         let recorded = self.record_in(&mut trackers, manifests, cluster).await;
@@ -476,12 +482,9 @@ impl Session<'_> {
         let name = trackers.record_in_current(io, store, run, current).await?;
         // A rule kept it for good before, the rules of now do not: what the root says of it is out of date.
         trackers.drop_from_root(io, store, &keys).await?;
-        let stale = trackers.views().iter().any(|tracker| {
-            tracker.name == name
-                && run.publish_version.is_empty()
-                && tracker.generation != run.generation
-        });
-        if stale {
+        let generation = trackers.generation(&name);
+        let stale = generation.is_some_and(|generation| generation != run.generation);
+        if stale && run.publish_version.is_empty() {
             trackers.relabel(io, store, &name, Some(run.generation)).await?;
         }
         Ok(())

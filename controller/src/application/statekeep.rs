@@ -7,7 +7,9 @@ use std::collections::HashMap;
 
 use serde_json::Value;
 use vela_api::names::event;
+use vela_apply::ResourceKey;
 use vela_apply::object::{kind, name};
+use vela_apply::plan::PlanError;
 use vela_apply::policy::Stage;
 use vela_apply::tracker::{Record, key_of};
 
@@ -72,7 +74,11 @@ async fn keep_one(session: &Session<'_>, record: &Record) -> Result<Option<Strin
             .delete(&target, &live.uid, None, &session.identity)
             .await
             .map(|_| None)
-            .map_err(|error| messages::cannot("delete", &error.to_string()));
+            .map_err(|error| {
+                let (tracker, error) = (session.holder(&key), error.to_string());
+                let error = messages::cannot("delete", &error);
+                messages::delete_outdated_failed(&key.to_string(), &tracker, &error)
+            });
     }
     let Some(raw) = record.raw.as_ref().map(vela_api::RawExtension::to_value) else {
         return Ok(None);
@@ -86,9 +92,21 @@ async fn keep_one(session: &Session<'_>, record: &Record) -> Result<Option<Strin
         // Who asked to apply once does not want it back.
         return Ok(None);
     }
-    let applied = session.apply(&raw, &record.cluster, Stage::StateKeep, false).await?;
+    let applied = session.attempt(&raw, &record.cluster, Stage::StateKeep, false).await;
+    let applied = applied.map_err(|failure| failed(session, &key, &failure))?;
     let manager = live.map(|live| live.manager.clone()).unwrap_or_default();
     Ok(told(&applied, &object, &manager))
+}
+
+/// What is told of an object that could not be put back.
+fn failed(session: &Session<'_>, key: &ResourceKey, failure: &Failure) -> String {
+    let (object, tracker) = (key.to_string(), session.holder(key));
+    match failure {
+        Failure::Plan(PlanError::ApplyOncePath { path, .. }) => {
+            messages::apply_once_failed(&object, &tracker, path)
+        }
+        failure => messages::reapply_failed(&object, &tracker, &failure.to_string()),
+    }
 }
 
 /// What is told of an object that was looked at; `manager` is who wrote it last.
@@ -118,7 +136,8 @@ pub async fn hold(session: &Session<'_>, manifest: &Value, cluster: &str, manage
         // A rule that cannot be followed is told when the state is kept; what is going is made again when it is gone.
         Err(Failure::Plan(_) | Failure::Going(_)) => false,
         Err(failure @ Failure::Io(..)) => {
-            let text = messages::errors(&[failure.to_string()]);
+            let key = ResourceKey::of(manifest, cluster);
+            let text = messages::errors(&[failed(session, &key, &failure)]);
             tell(Severity::Warning, event::FAILED_STATE_KEEP, &text);
             false
         }

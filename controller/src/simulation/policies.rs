@@ -233,6 +233,29 @@ async fn keys_that_were_written_go_whatever_the_rule() {
     }
 }
 
+/// The words of an apply-once rule that cannot be followed are the reference's.
+#[tokio::test]
+async fn an_apply_once_rule_that_cannot_be_followed_says_for_which_object() {
+    for (strategy, tracker) in [("onAppUpdate", "a-v1-n"), ("onAppDelete", "a-n")] {
+        let world = World::new();
+        let process = world.start();
+        let rule =
+            json!({"selector": {"resourceNames": ["x"]}, "strategy": {"path": ["data.not"]}});
+        let kept = json!({"selector": {"resourceNames": ["x"]}, "strategy": strategy});
+        let policies = json!([
+            {"name": "p", "type": "apply-once", "properties": {"enable": true, "rules": [rule]}},
+            {"name": "g", "type": "garbage-collect", "properties": {"rules": [kept]}},
+        ]);
+        put(&world, app(&[("c", &["x"], "1")], &policies));
+        looks(&world, &process, 3).await;
+        let expected = format!(
+            "Found 1 errors. [(failed to apply once resource /ConfigMap/local/n/x from resourcetracker \
+            {tracker}: data.not: no such field)]"
+        );
+        assert_eq!(condition(&world, "StateKeep"), expected);
+    }
+}
+
 fn recreating() -> Value {
     policy("resource-update", &json!({"strategy": {"recreateFields": ["data.v"]}}))
 }
@@ -303,7 +326,13 @@ async fn nothing_is_deleted_for_an_object_that_is_refused() {
         looks(&world, &process, 3).await;
         let said = if drifts { condition(&world, "StateKeep") } else { json!(message(&world)) };
         let said = said.as_str().unwrap_or_default().to_owned();
-        assert!(said.contains("(cannot recreate object: Invalid)"), "drifts: {drifts}: {said}");
+        let mut expected = String::from("[(");
+        if drifts {
+            expected +=
+                "failed to re-apply resource /ConfigMap/local/n/x from resourcetracker a-v1-n: ";
+        }
+        expected += "cannot recreate object: Invalid)";
+        assert!(said.contains(&expected), "drifts: {drifts}: {said}");
         assert_eq!(uid(&world), first, "drifts: {drifts}");
         assert!(world.server.state.lock().deletes.is_empty());
         world.server.state.lock().refused = None;

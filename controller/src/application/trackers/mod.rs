@@ -104,6 +104,12 @@ impl Trackers {
         tracker::current(&heads, run).map(|tracker| tracker.name.clone()).unwrap_or_default()
     }
 
+    /// The generation one tracker was made for.
+    #[must_use]
+    pub fn generation(&self, name: &str) -> Option<i64> {
+        self.find(name).map(|object| object.spec.application_generation)
+    }
+
     /// The records of one tracker.
     #[must_use]
     pub fn records(&self, name: &str) -> &[Record] {
@@ -131,6 +137,17 @@ impl Trackers {
             }
         }
         out
+    }
+
+    /// The name of the tracker whose record [`Self::desired`] takes for an object, `""` if nothing wants it.
+    #[must_use]
+    pub fn holder(&self, current: &str, key: &vela_apply::ResourceKey) -> String {
+        let root = self.objects.iter().filter(|o| Role::parse(&o.spec.type_) == Role::Root);
+        let holds = |object: &&ResourceTracker| {
+            object.spec.managed_resources.iter().any(|record| tracker::key_of(record) == *key)
+        };
+        let held = root.chain(self.find(current)).find(holds);
+        held.and_then(|object| object.metadata.name.clone()).unwrap_or_default()
     }
 
     /// What trackers of earlier runs hold of some components and the current one does not, the newest first.
