@@ -366,8 +366,7 @@ impl Session<'_> {
 
     /// Kinds that have no namespace get none.
     async fn place(&self, manifest: &mut Value) {
-        let resolved = self.ctx.io.resolve(api_version(manifest), kind(manifest)).await;
-        if resolved.is_ok_and(|resource| !resource.namespaced) {
+        if self.ctx.io.is_cluster_scoped(api_version(manifest), kind(manifest)).await {
             set_namespace(manifest, "");
         }
     }

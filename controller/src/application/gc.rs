@@ -100,8 +100,7 @@ async fn decide(
     // Old releases recorded a namespace for kinds that have none: one object under two names.
     for record in views.iter_mut().flat_map(|tracker| &mut tracker.records) {
         if !record.namespace.is_empty()
-            && let Ok(kind) = session.ctx.io.resolve(&record.api_version, &record.kind).await
-            && !kind.namespaced
+            && session.ctx.io.is_cluster_scoped(&record.api_version, &record.kind).await
         {
             record.namespace.clear();
         }

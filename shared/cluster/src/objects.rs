@@ -275,8 +275,7 @@ impl LiveObjects {
                     return Ok(found);
                 }
                 // Old releases recorded a namespace for kinds that have none.
-                let resource = self.io.resolve(api_version, &key.kind).await;
-                let elsewhere = resource.is_ok_and(|resource| !resource.namespaced);
+                let elsewhere = self.io.is_cluster_scoped(api_version, &key.kind).await;
                 Ok(elsewhere.then(|| store.get(&Key::new("", &*key.name))).flatten())
             }
             Err(IoError::NoSuchKind { .. }) => Ok(None),

@@ -135,6 +135,11 @@ impl Io {
         self.common.discovery.resolve(api_version, kind).await
     }
 
+    /// Whether objects of a kind have no namespace, whatever manifests and records of old releases say.
+    pub async fn is_cluster_scoped(&self, api_version: &str, kind: &str) -> bool {
+        self.resolve(api_version, kind).await.is_ok_and(|resource| !resource.namespaced)
+    }
+
     async fn path(&self, target: &Target<'_>, named: bool) -> Result<String, IoError> {
         let resource = self.resolve(target.api_version, target.kind).await?;
         let namespace = match target.namespace {

@@ -9,7 +9,7 @@ use serde_json::{Map, Value};
 use vela_api::reference::WorkloadGvk;
 use vela_api::status::{ComponentStatus, TraitStatus};
 use vela_apply::ResourceKey;
-use vela_apply::object::{api_version, kind};
+use vela_apply::object::api_version;
 use vela_render::{App, Health, HealthInput, Renderer, StatusTexts};
 
 use crate::messages;
@@ -20,11 +20,7 @@ use super::{BUDGET, Frame, Place, Rendered};
 
 /// The live form of a manifest, `None` if it is not there.
 pub async fn live(session: &Session<'_>, manifest: &Value, place: &Place) -> Option<Value> {
-    let mut key = ResourceKey::of(manifest, &place.cluster);
-    let resolved = session.ctx.io.resolve(api_version(manifest), kind(manifest)).await;
-    if resolved.is_ok_and(|resource| !resource.namespaced) {
-        key.namespace.clear();
-    }
+    let key = ResourceKey::of(manifest, &place.cluster);
     let cached = session.ctx.live.get(api_version(manifest), &key).await.ok().flatten();
     if let Some(live) = cached {
         return Some(live.value());
