@@ -129,7 +129,7 @@ pub fn prepare(
             }
             let value = get_path(live, path).ok_or_else(|| PlanError::ApplyOncePath {
                 app: options.owner.name.clone(),
-                path: path.clone(),
+                path: missing(live, path).to_owned(),
                 object: describe(live),
             })?;
             set_path(&mut out, path, value.clone());
@@ -433,6 +433,17 @@ fn get_path<'a>(object: &'a Value, path: &str) -> Option<&'a Value> {
         Segment::Key(key) => value.get(key),
         Segment::Index(index) => value.get(index),
     })
+}
+
+/// The part of a path down to the first field that is not there.
+fn missing<'p>(object: &Value, path: &'p str) -> &'p str {
+    path.match_indices(['.', '['])
+        .map(|(end, _)| path.split_at(end).0)
+        .find(|part| {
+            part.matches('[').count() == part.matches(']').count()
+                && get_path(object, part).is_none()
+        })
+        .unwrap_or(path)
 }
 
 fn set_path(object: &mut Value, path: &str, value: Value) {

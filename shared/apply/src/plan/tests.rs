@@ -476,6 +476,16 @@ fn paths() {
     assert_eq!(get_path(&object, "metadata.labels['a.b/c']"), Some(&json!("x")));
     assert_eq!(get_path(&object, "spec.list[7].k"), None);
     let mut object = object;
+    for (path, first) in [
+        ("spec.not.there", "spec.not"),
+        ("spec.list[7].k", "spec.list[7]"),
+        ("spec.list[0].not[1]", "spec.list[0].not"),
+        ("metadata.annotations[\"a.b/c\"]", "metadata.annotations"),
+        ("metadata.labels[\"d.e/f\"]", "metadata.labels[\"d.e/f\"]"),
+        ("metadata.labels[\"d.e/f\"].x", "metadata.labels[\"d.e/f\"]"),
+    ] {
+        assert_eq!(missing(&object, path), first);
+    }
     set_path(&mut object, "spec.list[0].k", json!(2));
     set_path(&mut object, "spec.new.deep", json!(true));
     assert_eq!(object["spec"], json!({"list": [{"k": 2}], "new": {"deep": true}}));
