@@ -29,6 +29,8 @@ pub struct Settings {
     pub system_namespace: String,
     /// Period of a settled Application.
     pub resync: Duration,
+    /// The least time between two looks at a workflow that waits, as long as only objects change.
+    pub pause: Duration,
     /// Deadline of one reconcile.
     pub reconcile_timeout: Duration,
     /// ApplicationRevisions kept beside the current one.
@@ -103,15 +105,28 @@ impl AllowedTypes {
     }
 }
 
+/// Everything a look at an Application depends on, as hashes; equal means nothing to do.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Fingerprint {
+    /// Its version.
+    pub app: u64,
+    /// The state of what belongs to it.
+    pub objects: u64,
+}
+
 /// What a complete look at an Application left.
 #[derive(Debug, Clone, Copy)]
 pub struct Settled {
-    /// Everything it depended on; equal means nothing to do.
-    pub seen: u64,
+    /// What it depended on.
+    pub seen: Fingerprint,
     /// Until when it rests.
     pub due: Option<Timestamp>,
     /// No object changed while it was under way: what was heard meanwhile was its own status.
     pub alone: bool,
+    /// It was heard since that something may have changed unseen.
+    pub told: bool,
+    /// When it ended, if its workflow waits.
+    pub waits_since: Option<tokio::time::Instant>,
 }
 
 /// A status that says the same as the stored one in other words, and waits for what comes next.

@@ -41,6 +41,8 @@ use crate::registry;
 
 /// Rendering jobs handed to the pool beyond those that run; more wait outside at no cost.
 const QUEUE: usize = 64;
+/// A rollout is many changes in a row: one that waits for it is looked at this often at the most.
+const PAUSE: Duration = Duration::from_millis(250);
 /// How long the end of the process waits for reconciles under way.
 const DRAIN: Duration = Duration::from_secs(10);
 
@@ -189,6 +191,7 @@ fn settings(config: &Config, version: &k8s_openapi::apimachinery::pkg::version::
         gates: config.gates.clone(),
         system_namespace: config.system_namespace.clone(),
         resync: config.resync,
+        pause: PAUSE,
         reconcile_timeout: config.reconcile_timeout,
         application_revision_limit: config.application_revision_limit,
         definition_revision_limit: config.definition_revision_limit,

@@ -17,7 +17,7 @@ use super::dispatch::Session;
 use super::end::End;
 use super::failure::{Failed, give_up};
 use super::{finalize, phases, resolve, resource_policies, restart, revision, scoped, status};
-use crate::context::{AppMemory, Context, Held, Settled};
+use crate::context::{AppMemory, Context, Fingerprint, Held, Settled};
 use crate::messages;
 use crate::queue::{Key, Next};
 
@@ -62,12 +62,23 @@ impl<'c> Look<'c> {
     /// # Errors
     /// A status that was held back cannot be written.
     pub(super) async fn rest(&self, told: bool) -> Result<Option<Next>, IoError> {
-        // What happened while the last look was under way is not part of what that look saw, and definitions never are.
-        let rest = self.memory.lock().settled;
-        let rest = rest
-            .filter(|rest| (!told || rest.alone) && !resolve::follows_definitions(&self.app))
-            .filter(|rest| rest.seen == fingerprint(&self.app, self.objects));
-        let Some(rest) = rest else { return Ok(None) };
+        let Some(rest) = self.memory.lock().settled else { return Ok(None) };
+        if resolve::follows_definitions(&self.app) {
+            return Ok(None);
+        }
+        let seen = fingerprint(&self.app, self.objects);
+        // What happened while the last look was under way is not part of what that look saw.
+        let told = rest.told || (told && !rest.alone);
+        if rest.seen != seen || told {
+            // A rollout is many changes in a row.
+            let since = rest.waits_since.filter(|_| rest.seen.app == seen.app);
+            let left = since.map(|since| self.ctx.settings.pause.saturating_sub(since.elapsed()));
+            let left = left.filter(|left| !left.is_zero());
+            if left.is_some() {
+                self.memory.lock().settled = Some(Settled { told, ..rest });
+            }
+            return Ok(left.map(Next::After));
+        }
         let left = rest.due.map(|due| Timestamp::now().duration_until(due));
         match left.map(Duration::try_from) {
             None => Ok(Some(Next::After(self.resync()))),
@@ -185,7 +196,9 @@ impl<'c> Look<'c> {
             let after = objects(self.ctx, &self.session, &self.app).await?;
             let due = delay.and_then(|delay| Timestamp::now().checked_add(delay).ok());
             let (seen, alone) = (fingerprint(&self.app, after), after == self.objects);
-            self.memory.lock().settled = Some(Settled { seen, due, alone });
+            let waits_since = waits.then(Instant::now);
+            self.memory.lock().settled =
+                Some(Settled { seen, due, alone, told: false, waits_since });
         }
         let delay = delay.unwrap_or_else(|| self.resync());
         Ok(Next::After(held.map_or(delay, |left| delay.min(left))))
@@ -225,10 +238,10 @@ impl<'c> Look<'c> {
 }
 
 /// Everything a settled Application depends on.
-fn fingerprint(app: &Application, objects: u64) -> u64 {
+fn fingerprint(app: &Application, objects: u64) -> Fingerprint {
     let mut hasher = DefaultHasher::new();
-    (app.version(), objects).hash(&mut hasher);
-    hasher.finish()
+    app.version().hash(&mut hasher);
+    Fingerprint { app: hasher.finish(), objects }
 }
 
 /// The state of everything that belongs to an Application.

@@ -11,6 +11,7 @@ mod order;
 mod placed;
 mod policies;
 mod refusal;
+mod rest;
 mod restart;
 mod rollout;
 mod scoped;
@@ -147,6 +148,7 @@ impl World {
                 gates: self.gates.clone(),
                 system_namespace: "vela-system".to_owned(),
                 resync: Duration::from_secs(300),
+                pause: Duration::ZERO,
                 reconcile_timeout: Duration::from_secs(180),
                 application_revision_limit: 2,
                 definition_revision_limit: 2,

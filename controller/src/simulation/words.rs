@@ -14,7 +14,7 @@ const HEALTH: &str = "isHealth: context.output.data.ready == \"yes\"";
 const MESSAGE: &str = "message: context.output.data.note";
 
 /// Changes the ConfigMap, and waits until the process has seen it.
-async fn note(world: &World, process: &Process, note: &str, ready: &str) {
+pub(super) async fn note(world: &World, process: &Process, note: &str, ready: &str) {
     world.server.outside(|state| {
         let mut map = state.get("configmaps", NAMESPACE, "x").cloned().unwrap();
         (map["data"]["note"], map["data"]["ready"]) = (json!(note), json!(ready));

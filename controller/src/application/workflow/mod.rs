@@ -26,7 +26,8 @@ use vela_api::{Application, ClusterObjectReference};
 use vela_apply::object::{api_version, kind, name, namespace};
 use vela_workflow::generate::BUILTIN_APPLY_COMPONENT;
 use vela_workflow::{
-    Attempt, Facts, Options, Outcome, Pass, Progress, Reason, Status, Verdict, Workflow, data,
+    Attempt, Facts, Options, Outcome, Pass, Progress, Reason, Status, Step, Verdict, Workflow,
+    WorkflowPhase, data,
 };
 
 use crate::messages;
@@ -57,6 +58,8 @@ pub struct Ran {
     pub(in crate::application) decisions: Vec<calls::Decision>,
     /// When a step asked for the workflow to run again.
     pub restart_at: Option<Timestamp>,
+    /// Nothing but a change of objects that are watched lets it go on.
+    pub watched: bool,
 }
 
 /// What the steps work on.
@@ -95,6 +98,7 @@ pub async fn pass(
     };
     let mut seen = Seen::default();
     let mut ran = false;
+    let mut watched = can_watch(session, run);
     let mut pass = Pass::begin(run.workflow, status, saved.memory.clone(), facts, options);
     loop {
         let next = pass.next(&mut |name: &str| store.id(name));
@@ -117,6 +121,11 @@ pub async fn pass(
         if let Some(text) = seen.dump.take() {
             debug::keep(session.ctx, run.app, store, &attempt.id, &text).await;
         }
+        watched &= match outcome.verdict {
+            Verdict::Succeeded => true,
+            Verdict::Wait => attempt.kind == BUILTIN_APPLY_COMPONENT,
+            _ => false,
+        };
         pass.complete(&attempt, outcome, Timestamp::now());
         pass.resume_at(store.saved().resume_at());
     }
@@ -125,7 +134,18 @@ pub async fn pass(
     saved.memory = progress.memory.clone();
     saved.variables.clone_from(&progress.variables);
     let Seen { services, applied, decisions, restart_at, dump: _ } = seen;
-    Ran { progress, services, applied, ran, decisions, restart_at }
+    watched &= ran && progress.phase == WorkflowPhase::Executing;
+    Ran { progress, services, applied, ran, decisions, restart_at, watched }
+}
+
+/// Whether all that components are made of and judged by is watched, and no step has a time.
+fn can_watch(session: &Session<'_>, run: &Run<'_>) -> bool {
+    let policies = &session.policies;
+    let is_timed = |step: &Step| step.timeout.is_some() || step.progress_deadline.is_some();
+    run.used.referred.is_empty()
+        && policies.shared.is_empty()
+        && policies.read_only.is_empty()
+        && !run.workflow.all().any(is_timed)
 }
 
 /// `context` of conditions, inputs and templates.
