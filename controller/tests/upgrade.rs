@@ -215,7 +215,7 @@ fn object_problems(
     }
     let mut out = Vec::new();
     for record in trackers.desired(&current) {
-        let key = key_of(&record);
+        let key = key_of(record);
         let Some(manifest) = record.raw.as_ref().map(vela_api::RawExtension::to_value) else {
             continue;
         };

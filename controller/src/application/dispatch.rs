@@ -319,9 +319,10 @@ impl Session<'_> {
         }
         self.admit(manifests).map_err(|text| messages::dispatch_failed(&text))?;
         let current = self.trackers.current(self.run());
+        let desired = self.trackers.desired(&current);
         let mut todo = Vec::new();
         for manifest in manifests.iter() {
-            if !self.is_up_to_date(manifest, cluster, &current).await {
+            if !self.is_up_to_date(manifest, cluster, &desired).await {
                 todo.push(manifest.clone());
             }
         }
@@ -392,7 +393,7 @@ impl Session<'_> {
             let component = label(manifest, names::label::APP_COMPONENT).unwrap_or_default();
             let key = ResourceKey::of(manifest, "");
             let other = self.trackers.records(&current).iter().find(|record| {
-                tracker::key_of(record) == key
+                tracker::identity(record) == key.parts()
                     && !record.component.is_empty()
                     && record.component != component
                     && self.components.contains(&record.component)
@@ -408,11 +409,11 @@ impl Session<'_> {
 
     /// Recorded as it is, and the live object carries the hash of it. One that somebody else changed since is put back at
     /// once: nothing is dispatched for that.
-    async fn is_up_to_date(&self, manifest: &Value, cluster: &str, current: &str) -> bool {
+    async fn is_up_to_date(&self, manifest: &Value, cluster: &str, desired: &[&Record]) -> bool {
         let metadata_only = self.is_metadata_only();
         let record = tracker::record_of(manifest, cluster, metadata_only, false);
-        let recorded = self.trackers.desired(current).iter().any(|other| {
-            tracker::key_of(other) == tracker::key_of(&record)
+        let recorded = desired.iter().any(|other| {
+            tracker::identity(other) == tracker::identity(&record)
                 && other.raw == record.raw
                 && other.component == record.component
                 && !other.deleted

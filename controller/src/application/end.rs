@@ -207,7 +207,7 @@ pub(super) async fn keep_state(
     drop(time);
     let about = about(app);
     for one in &repaired {
-        ctx.events.tell(&about, Severity::Normal, "DriftCorrected", &one.message, "");
+        ctx.events.tell(&about, Severity::Normal, statekeep::DRIFT_CORRECTED, &one.message, "");
     }
     if errors.is_empty() {
         end.status.conditions.retain(|c| c.type_ != types::STATE_KEEP);

@@ -256,7 +256,7 @@ async fn objects(ctx: &Context, session: &Session<'_>, app: &Application) -> Res
     ctx.revisions.get(&revision).is_some().hash(&mut hasher);
     let current = session.trackers.current(session.run());
     for record in session.trackers.desired(&current) {
-        let key = vela_apply::tracker::key_of(&record);
+        let key = vela_apply::tracker::key_of(record);
         let live = ctx.live.get(&record.api_version, &key).await?;
         live.map(|live| live.version().to_owned()).hash(&mut hasher);
     }

@@ -40,7 +40,7 @@ pub async fn keep(session: &Session<'_>) -> (Vec<Repaired>, Vec<String>) {
     }
     let current = session.trackers.current(session.run());
     for record in session.trackers.desired(&current) {
-        match keep_one(session, &record).await {
+        match keep_one(session, record).await {
             Ok(Some(message)) => repaired.push(Repaired { message }),
             Ok(None) => {}
             Err(error) => errors.push(error),

@@ -135,6 +135,12 @@ pub fn set_namespace(object: &mut Value, namespace: &str) {
     }
 }
 
+/// The cluster that a record or a place means.
+#[must_use]
+pub fn cluster_of(written: &str) -> &str {
+    if written.is_empty() { LOCAL_CLUSTER } else { written }
+}
+
 /// The *resource key*: what garbage collection and state-keep compare. No version (an object served under two
 /// versions is one object), and an empty cluster reads as `local`.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -158,10 +164,16 @@ impl ResourceKey {
         Self {
             group: group_of(api_version).to_owned(),
             kind: kind.to_owned(),
-            cluster: if cluster.is_empty() { LOCAL_CLUSTER } else { cluster }.to_owned(),
+            cluster: cluster_of(cluster).to_owned(),
             namespace: namespace.to_owned(),
             name: name.to_owned(),
         }
+    }
+
+    /// Its parts, as [`crate::tracker::identity`] gives them of a record.
+    #[must_use]
+    pub fn parts(&self) -> [&str; 5] {
+        [&self.group, &self.kind, &self.cluster, &self.namespace, &self.name]
     }
 
     /// The key of a manifest dispatched to `cluster`.

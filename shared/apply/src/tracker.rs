@@ -9,7 +9,7 @@
 use serde_json::Value;
 use vela_api::{ManagedResource, RawExtension, names};
 
-use crate::object::{ResourceKey, api_version, kind, label, name, namespace};
+use crate::object::{ResourceKey, api_version, cluster_of, group_of, kind, label, name, namespace};
 
 /// One object a tracker remembers.
 pub type Record = ManagedResource;
@@ -34,13 +34,15 @@ pub fn record_of(manifest: &Value, cluster: &str, metadata_only: bool, skip_gc: 
 /// The identity garbage collection uses.
 #[must_use]
 pub fn key_of(record: &Record) -> ResourceKey {
-    ResourceKey::new(
-        &record.api_version,
-        &record.kind,
-        &record.cluster,
-        &record.namespace,
-        &record.name,
-    )
+    let Record { api_version, kind, cluster, namespace, name, .. } = record;
+    ResourceKey::new(api_version, kind, cluster, namespace, name)
+}
+
+/// The parts of that identity, for comparing many records without a copy of each.
+#[must_use]
+pub fn identity(record: &Record) -> [&str; 5] {
+    let (group, cluster) = (group_of(&record.api_version), cluster_of(&record.cluster));
+    [group, &record.kind, cluster, &record.namespace, &record.name]
 }
 
 /// The identity inside one tracker: everything literal.

@@ -6,6 +6,8 @@
 mod life;
 mod record;
 
+use std::collections::HashSet;
+
 use serde_json::Value;
 use vela_api::{ResourceTracker, names};
 use vela_apply::tracker::{self, Record, Role, Run, Tracker};
@@ -121,22 +123,18 @@ impl Trackers {
     pub fn hold(&self, key: &vela_apply::ResourceKey) -> bool {
         let stay = self.objects.iter().filter(|o| o.metadata.deletion_timestamp.is_none());
         stay.flat_map(|object| &object.spec.managed_resources)
-            .any(|record| tracker::key_of(record) == *key && !record.deleted)
+            .any(|record| tracker::identity(record) == key.parts() && !record.deleted)
     }
 
     /// The records that must live: those of the root and of the current tracker, the root's first.
     #[must_use]
-    pub fn desired(&self, current: &str) -> Vec<Record> {
-        let mut out: Vec<Record> = Vec::new();
+    pub fn desired(&self, current: &str) -> Vec<&Record> {
+        let mut seen = HashSet::new();
         let root = self.objects.iter().filter(|o| Role::parse(&o.spec.type_) == Role::Root);
-        for record in
-            root.chain(self.find(current)).flat_map(|object| &object.spec.managed_resources)
-        {
-            if !out.iter().any(|other| tracker::key_of(other) == tracker::key_of(record)) {
-                out.push(record.clone());
-            }
-        }
-        out
+        root.chain(self.find(current))
+            .flat_map(|object| &object.spec.managed_resources)
+            .filter(|record| seen.insert(tracker::identity(record)))
+            .collect()
     }
 
     /// The name of the tracker whose record [`Self::desired`] takes for an object, `""` if nothing wants it.
@@ -144,7 +142,11 @@ impl Trackers {
     pub fn holder(&self, current: &str, key: &vela_apply::ResourceKey) -> String {
         let root = self.objects.iter().filter(|o| Role::parse(&o.spec.type_) == Role::Root);
         let holds = |object: &&ResourceTracker| {
-            object.spec.managed_resources.iter().any(|record| tracker::key_of(record) == *key)
+            object
+                .spec
+                .managed_resources
+                .iter()
+                .any(|record| tracker::identity(record) == key.parts())
         };
         let held = root.chain(self.find(current)).find(holds);
         held.and_then(|object| object.metadata.name.clone()).unwrap_or_default()
@@ -153,7 +155,6 @@ impl Trackers {
     /// What trackers of earlier runs hold of some components and the current one does not, the newest first.
     #[must_use]
     pub fn left_of(&self, current: &str, components: &[String]) -> Vec<Record> {
-        let mut out: Vec<Record> = Vec::new();
         let mut old: Vec<_> = self
             .objects
             .iter()
@@ -162,14 +163,13 @@ impl Trackers {
             .collect();
         old.sort_by_key(|object| std::cmp::Reverse(object.spec.application_generation));
         let held = self.desired(current);
-        for record in old.into_iter().flat_map(|object| &object.spec.managed_resources) {
-            let key = tracker::key_of(record);
-            let known = held.iter().chain(&out).any(|other| tracker::key_of(other) == key);
-            if !known && !record.deleted && components.contains(&record.component) {
-                out.push(record.clone());
-            }
-        }
-        out
+        let mut known: HashSet<_> = held.into_iter().map(tracker::identity).collect();
+        old.into_iter()
+            .flat_map(|object| &object.spec.managed_resources)
+            .filter(|record| !record.deleted && components.contains(&record.component))
+            .filter(|record| known.insert(tracker::identity(record)))
+            .cloned()
+            .collect()
     }
 
     /// What a tracker says was written for an object before `manifest`, the newest first.
@@ -183,7 +183,7 @@ impl Trackers {
             .iter()
             .rev()
             .chain(recorded)
-            .filter(|record| tracker::key_of(record) == *key)
+            .filter(|record| tracker::identity(record) == key.parts())
             .filter_map(|record| record.raw.as_ref())
             .find(|raw| **raw != now)
             .map(vela_api::RawExtension::to_value)

@@ -75,7 +75,8 @@ impl Trackers {
         store: &Store<Packed<ResourceTracker>>,
         keys: &[vela_apply::ResourceKey],
     ) -> Result<(), IoError> {
-        let is_one = |record: &Record| keys.contains(&tracker::key_of(record));
+        let is_one =
+            |record: &Record| keys.iter().any(|key| tracker::identity(record) == key.parts());
         let root = self.objects.iter().find(|o| Role::parse(&o.spec.type_) == Role::Root);
         let Some(root) = root.filter(|root| root.spec.managed_resources.iter().any(is_one)) else {
             return Ok(());
@@ -105,7 +106,7 @@ impl Trackers {
             let holds = Role::parse(&object.spec.type_) == Role::Root
                 || object.metadata.name.as_deref() == Some(current);
             let records = &object.spec.managed_resources;
-            let held = records.iter().find(|r| tracker::key_of(r) == *key && !r.deleted);
+            let held = records.iter().find(|r| tracker::identity(r) == key.parts() && !r.deleted);
             let Some(record) = held.filter(|_| holds).cloned() else { continue };
             let mut object = object.clone();
             tracker::mark_deleted(&mut object.spec.managed_resources, record);
@@ -137,7 +138,7 @@ impl Trackers {
         let mut changed = false;
         for record in records {
             // What is written over is what the object still is: a write of it wants to know.
-            let same = |other: &&Record| tracker::key_of(other) == tracker::key_of(&record);
+            let same = |other: &&Record| tracker::identity(other) == tracker::identity(&record);
             let before = object.spec.managed_resources.iter().find(same).cloned();
             if tracker::add_record(&mut object.spec.managed_resources, record) {
                 changed = true;

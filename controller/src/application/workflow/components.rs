@@ -307,7 +307,7 @@ async fn live_workload(session: &Session<'_>, component: &str, place: &Place) ->
         session.trackers.desired(&current).into_iter().find(|record| {
             record.component == component && record.trait_.is_empty() && here(record)
         })?;
-    let key = vela_apply::tracker::key_of(&record);
+    let key = vela_apply::tracker::key_of(record);
     let live = session.ctx.live.get(&record.api_version, &key).await.ok().flatten()?;
     Some(live.value())
 }

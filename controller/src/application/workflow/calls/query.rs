@@ -4,7 +4,7 @@
 
 use serde_json::{Value, json};
 use vela_apply::object::str_at;
-use vela_apply::tracker::Record;
+use vela_apply::tracker::{Record, identity};
 use vela_cluster::{Key, Target};
 
 use crate::messages;
@@ -99,9 +99,7 @@ impl Calling<'_, '_, '_> {
             let mut tracker = stored.open()?;
             tracker.expand().map_err(|error| error.to_string())?;
             for record in tracker.spec.managed_resources {
-                let same = |other: &Record| {
-                    vela_apply::tracker::key_of(other) == vela_apply::tracker::key_of(&record)
-                };
+                let same = |other: &Record| identity(other) == identity(&record);
                 if filter.takes(&record) && !records.iter().any(same) {
                     records.push(record);
                 }
