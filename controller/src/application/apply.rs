@@ -78,7 +78,7 @@ impl Session<'_> {
         let mut left = DECISIONS;
         loop {
             left -= 1;
-            match self.write(manifest, live.as_ref(), &key, stage, dry_run).await {
+            match self.write(manifest, live.as_deref(), &key, stage, dry_run).await {
                 // Not ours, the cache is behind, or others write too: decide again on what is there.
                 Err(Failure::Io("create", error)) if error.is_already_exists() && left > 0 => {
                     live = self.look(&target).await?;
@@ -101,7 +101,7 @@ impl Session<'_> {
         if live.is_none() && self.looks_first(manifest) {
             return Prospect::Unclear;
         }
-        match self.plan(manifest, live.as_ref(), &key, Stage::Update) {
+        match self.plan(manifest, live.as_deref(), &key, Stage::Update) {
             Ok(Write::Skip) => Prospect::Harmless,
             Ok(Write::Patch { body, .. })
                 if is_only_marks(&body) || self.is_known_no_op(&key, manifest, &body) =>
@@ -123,17 +123,16 @@ impl Session<'_> {
         &self,
         target: &Target<'_>,
         key: &ResourceKey,
-    ) -> Result<Option<Value>, Failure> {
+    ) -> Result<Option<Arc<Value>>, Failure> {
         // A kind that is not served is the caller's error, whatever the caches say.
         let unread = |error| Failure::Io("get", error);
         self.ctx.io.resolve(target.api_version, target.kind).await.map_err(unread)?;
-        let cached = self.ctx.live.get(target.api_version, key).await.map_err(unread)?;
-        Ok(cached.map(|live| live.value()))
+        self.live(target.api_version, key).await.map_err(unread)
     }
 
-    async fn look(&self, target: &Target<'_>) -> Result<Option<Value>, Failure> {
+    async fn look(&self, target: &Target<'_>) -> Result<Option<Arc<Value>>, Failure> {
         match self.ctx.io.get(target, &self.identity).await {
-            Ok(object) => Ok(Some(object)),
+            Ok(object) => Ok(Some(Arc::new(object))),
             Err(error) if error.is_gone() => Ok(None),
             Err(error) => Err(Failure::Io("get", error)),
         }

@@ -28,6 +28,7 @@ use vela_cluster::{Identity, IoError, Stored, Target};
 
 use super::apply::Prospect;
 use super::history::{self, Unstored};
+use super::opened::Opened;
 use super::statekeep;
 use super::trackers::Trackers;
 
@@ -74,6 +75,8 @@ pub struct Session<'a> {
     pub refused: Option<IoError>,
     /// An object is to be made again and its predecessor is not gone yet.
     pub going: AtomicBool,
+    /// Its live objects, as far as this look has them open.
+    pub opened: Opened,
 }
 
 impl Session<'_> {
@@ -432,7 +435,7 @@ impl Session<'_> {
         if seen.is_some_and(|seen| self.memory().lock().as_dispatched.get(&key) == Some(&seen)) {
             return true;
         }
-        let value = live.value();
+        let value = self.opened.open(&key, &live);
         let options = self.options(Stage::Update);
         // A rule that cannot be followed is told when the state is kept.
         let is_ours = plan::prepare(manifest, Some(&value), &options)

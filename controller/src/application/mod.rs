@@ -18,6 +18,7 @@ mod history;
 pub mod identity;
 mod legacy;
 mod look;
+mod opened;
 pub mod parse;
 mod phases;
 pub mod referred;
@@ -160,6 +161,7 @@ fn session<'c>(
         unstored: None,
         refused: None,
         going: std::sync::atomic::AtomicBool::new(false),
+        opened: opened::Opened::default(),
     };
     Ok((session, bad_policies))
 }

@@ -5,6 +5,7 @@ use crate::{contract, json};
 use cue::Value;
 use serde_json::{Map, Value as Json};
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 /// What all components of an Application share.
 #[derive(Clone, Debug, Default)]
@@ -68,7 +69,7 @@ pub struct Target {
     /// The key of a replicated component.
     pub replica_key: String,
     /// The live workload, if it is there.
-    pub live: Option<Json>,
+    pub live: Option<Arc<Json>>,
     /// What application-scoped policies put into the context.
     pub custom: Option<Json>,
     /// For policies: what the components render to, as [`artifacts`] arranges it.
@@ -182,9 +183,11 @@ pub(crate) fn fields<'a>(
         ("revision", Input::Text(&target.revision)),
         ("workflowName", annotation(WORKFLOW_NAME)),
     ]);
-    for (name, given) in
-        [("artifacts", &target.artifacts), ("custom", &target.custom), ("output", &target.live)]
-    {
+    for (name, given) in [
+        ("artifacts", target.artifacts.as_ref()),
+        ("custom", target.custom.as_ref()),
+        ("output", target.live.as_deref()),
+    ] {
         if let Some(given) = given {
             fields.set(name, Input::Json(given));
         }

@@ -19,16 +19,16 @@ use super::super::parse::{Part, properties};
 use super::{BUDGET, Frame, Place, Rendered};
 
 /// The live form of a manifest, `None` if it is not there.
-pub async fn live(session: &Session<'_>, manifest: &Value, place: &Place) -> Option<Value> {
+pub async fn live(session: &Session<'_>, manifest: &Value, place: &Place) -> Option<Arc<Value>> {
     let key = ResourceKey::of(manifest, &place.cluster);
-    let cached = session.ctx.live.get(api_version(manifest), &key).await.ok().flatten();
-    if let Some(live) = cached {
-        return Some(live.value());
+    let cached = session.live(api_version(manifest), &key).await.ok().flatten();
+    if cached.is_some() {
+        return cached;
     }
     // Objects that are only looked at carry none of our labels.
     if session.policies.is_read_only(manifest) || session.policies.is_shared(manifest) {
         let target = vela_cluster::Target::of(manifest);
-        return session.ctx.io.get(&target, &session.identity).await.ok();
+        return session.ctx.io.get(&target, &session.identity).await.ok().map(Arc::new);
     }
     None
 }
@@ -74,7 +74,7 @@ struct Inputs {
     part: Part,
     rendered: Rendered,
     /// One for each object of `rendered`.
-    live: Vec<Option<Value>>,
+    live: Vec<Option<Arc<Value>>>,
 }
 
 impl Inputs {
@@ -106,7 +106,7 @@ impl Inputs {
     fn judge_workload(&self, renderer: &Renderer, status: &mut ComponentStatus) {
         let mut objects = self.rendered.objects.iter().zip(&self.live);
         let workload = objects.find(|(object, _)| object.output.is_none());
-        let workload = workload.and_then(|(_, live)| live.as_ref());
+        let workload = workload.and_then(|(_, live)| live.as_deref());
         if let (Some(workload), Some(outputs)) = (workload, self.outputs(None)) {
             let properties = properties(self.part.component.properties.as_ref());
             let texts = &self.part.definition.status;
@@ -160,7 +160,7 @@ impl Inputs {
             if object.trait_index == made_by
                 && let Some(name) = &object.output
             {
-                found.insert(name.clone(), live.clone()?);
+                found.insert(name.clone(), Value::clone(live.as_ref()?));
             }
         }
         Some(found)

@@ -84,7 +84,7 @@ pub async fn render(
     frame: &Frame,
     part: &Part,
     place: &Place,
-    live: Option<Value>,
+    live: Option<Arc<Value>>,
     with_post_dispatch: bool,
 ) -> Result<Rendered, String> {
     let renderer = Arc::clone(&ctx.renderer);

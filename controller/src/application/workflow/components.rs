@@ -2,6 +2,7 @@
 //! health. Traits of the stage PostDispatch follow once the workload is healthy.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
 use futures::{FutureExt, StreamExt, stream};
 use serde_json::Value;
@@ -284,7 +285,7 @@ async fn live_of(
     part: &parse::Part,
     rendered: &Rendered,
     place: &Place,
-) -> Option<Value> {
+) -> Option<Arc<Value>> {
     match rendered.objects.iter().find(|object| object.output.is_none()) {
         Some(workload) => component::live(session, &workload.manifest, place).await,
         None => live_workload(session, &part.component.name, place).await,
@@ -293,7 +294,11 @@ async fn live_of(
 
 /// The workload of a component as it is in the cluster: the one that is recorded for it at its place. Which of several copies
 /// it is can only be told once it is rendered.
-async fn live_workload(session: &Session<'_>, component: &str, place: &Place) -> Option<Value> {
+async fn live_workload(
+    session: &Session<'_>,
+    component: &str,
+    place: &Place,
+) -> Option<Arc<Value>> {
     if !place.replica.is_empty() {
         return None;
     }
@@ -308,6 +313,5 @@ async fn live_workload(session: &Session<'_>, component: &str, place: &Place) ->
             record.component == component && record.trait_.is_empty() && here(record)
         })?;
     let key = vela_apply::tracker::key_of(record);
-    let live = session.ctx.live.get(&record.api_version, &key).await.ok().flatten()?;
-    Some(live.value())
+    session.live(&record.api_version, &key).await.ok().flatten()
 }

@@ -13,6 +13,7 @@ pub mod store;
 pub mod why;
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Instant;
 
@@ -308,7 +309,7 @@ async fn outputs(session: &Session<'_>, done: &Done, place: &Place) -> Map<Strin
     let (mut output, mut outputs) = (Value::Null, Map::new());
     for object in &done.rendered.objects {
         let live = component::live(session, &object.manifest, place).await;
-        let value = live.unwrap_or_else(|| object.manifest.clone());
+        let value = live.map_or_else(|| object.manifest.clone(), Arc::unwrap_or_clone);
         match &object.output {
             None => output = value,
             Some(name) => {

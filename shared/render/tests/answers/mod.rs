@@ -152,7 +152,7 @@ fn target(record: &Value) -> Target {
         cluster: text("cluster"),
         cluster_version: ClusterVersion::from_json(&input["clusterVersion"]),
         replica_key: text("replicaKey"),
-        live: input.get("live").filter(|v| v.is_object()).cloned(),
+        live: input.get("live").filter(|v| v.is_object()).cloned().map(Arc::new),
         custom: input.get("custom").filter(|v| !v.is_null()).cloned(),
         artifacts: None,
     }
