@@ -19,7 +19,7 @@ const MOST: usize = 3;
 /// Most characters of one reason.
 const LONG: usize = 200;
 /// How long what Pods said is told again.
-const FRESH: Duration = Duration::from_secs(20);
+const FRESH: Duration = Duration::from_secs(30);
 
 /// What the Pods of a workload said.
 #[derive(Debug)]
