@@ -310,7 +310,7 @@ impl Session<'_> {
 
     /// What of these manifests has to be written.
     async fn todo(&self, manifests: &mut [Value], cluster: &str) -> Result<Vec<Value>, String> {
-        if !cluster.is_empty() && cluster != object::LOCAL_CLUSTER {
+        if object::cluster_of(cluster) != object::LOCAL_CLUSTER {
             return Err(messages::dispatch_failed(&messages::no_such_cluster(cluster)));
         }
         for manifest in manifests.iter_mut() {
@@ -396,7 +396,7 @@ impl Session<'_> {
             let component = label(manifest, names::label::APP_COMPONENT).unwrap_or_default();
             let key = ResourceKey::of(manifest, "");
             let other = self.trackers.records(&current).iter().find(|record| {
-                tracker::identity(record) == key.parts()
+                tracker::is_of(record, &key)
                     && !record.component.is_empty()
                     && record.component != component
                     && self.components.contains(&record.component)

@@ -258,7 +258,7 @@ async fn objects(ctx: &Context, session: &Session<'_>, app: &Application) -> Res
     for record in session.trackers.desired(&current) {
         let key = vela_apply::tracker::key_of(record);
         let live = ctx.live.get(&record.api_version, &key).await?;
-        live.map(|live| live.version().to_owned()).hash(&mut hasher);
+        live.as_deref().map(Stored::version).hash(&mut hasher);
     }
     Ok(hasher.finish())
 }

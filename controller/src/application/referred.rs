@@ -8,7 +8,9 @@ use std::collections::BTreeMap;
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 use vela_api::{Application, ApplicationComponent, ApplicationRevision, RawExtension};
-use vela_apply::object::{LOCAL_CLUSTER, api_version, kind, name, namespace, set_type, str_at};
+use vela_apply::object::{
+    LOCAL_CLUSTER, api_version, cluster_of, kind, name, namespace, set_type, str_at,
+};
 use vela_cluster::{IoError, Resource, Target, request};
 
 use crate::context::Context;
@@ -187,7 +189,7 @@ impl<'a> Wanted<'a> {
 }
 
 async fn resolve(ctx: &Context, selector: &Selector) -> Result<Resource, String> {
-    if !selector.cluster.is_empty() && selector.cluster != LOCAL_CLUSTER {
+    if cluster_of(&selector.cluster) != LOCAL_CLUSTER {
         return Err(messages::no_such_cluster(&selector.cluster));
     }
     let by_kind = ctx.settings.gates.legacy_object_type_identifier && !selector.kind.is_empty();

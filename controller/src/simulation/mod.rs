@@ -286,6 +286,17 @@ fn refill<K: serde::de::DeserializeOwned, T: Stored>(
     let _ = store.end_list();
 }
 
+/// Healthy when the ConfigMap says so, which no Application here does.
+const IS_READY: &str = "isHealth: context.output.data.ready == \"yes\"";
+
+/// How ConfigMaps are judged that components of the type `maps` make, from the next start of a process on.
+fn judge_maps(state: &mut State, status: Value) {
+    let stored = state.get("componentdefinitions", "vela-system", "maps").cloned();
+    let mut definition = stored.unwrap();
+    definition["spec"]["status"] = status;
+    state.put("componentdefinitions", definition);
+}
+
 /// An Application of components `(name, names of its ConfigMaps, value)`.
 fn application(name: &str, components: &[(&str, &[&str], &str)]) -> Value {
     let components: Vec<Value> = components

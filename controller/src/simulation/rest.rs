@@ -7,17 +7,13 @@ use serde_json::{Value, json};
 use crate::queue::Next;
 
 use super::words::note;
-use super::{NAMESPACE, Process, World, application};
+use super::{IS_READY, NAMESPACE, Process, World, application, judge_maps};
 
 /// A world with an Application that waits until its ConfigMap says that it is ready.
 fn waiting(spec: &Value) -> World {
     let world = World::new();
     world.server.outside(|state| {
-        let stored = state.get("componentdefinitions", "vela-system", "maps").cloned();
-        let mut definition = stored.unwrap();
-        definition["spec"]["status"] =
-            json!({"healthPolicy": "isHealth: context.output.data.ready == \"yes\""});
-        state.put("componentdefinitions", definition);
+        judge_maps(state, json!({"healthPolicy": IS_READY}));
         let mut app = application("a", &[("c", &["x"], "1")]);
         for (key, value) in spec.as_object().unwrap() {
             app["spec"][key] = value.clone();

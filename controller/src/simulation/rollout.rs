@@ -4,19 +4,13 @@
 use serde_json::{Value, json};
 
 use super::server::State;
-use super::{NAMESPACE, Process, World, application};
-
-/// Healthy when the ConfigMap says so, which is not what the Application says.
-const HEALTH: &str = "isHealth: context.output.data.ready == \"yes\"";
+use super::{IS_READY, NAMESPACE, Process, World, application, judge_maps};
 
 /// An Application whose one step waits for its ConfigMaps `x` and `y`.
 async fn waiting(policies: &Value) -> (World, Process) {
     let world = World::new();
     world.server.outside(|state| {
-        let stored = state.get("componentdefinitions", "vela-system", "maps").cloned();
-        let mut definition = stored.unwrap();
-        definition["spec"]["status"] = json!({"healthPolicy": HEALTH});
-        state.put("componentdefinitions", definition);
+        judge_maps(state, json!({"healthPolicy": IS_READY}));
         let mut app = application("a", &[("c", &["x", "y"], "1")]);
         app["spec"]["policies"] = policies.clone();
         state.put("applications", app);

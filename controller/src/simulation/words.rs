@@ -7,10 +7,9 @@ use vela_apply::ResourceKey;
 
 use crate::queue::Key;
 
-use super::{NAMESPACE, Process, World, application};
+use super::{IS_READY, NAMESPACE, Process, World, application, judge_maps};
 
-/// Healthy when the ConfigMap says so; its note is the message.
-const HEALTH: &str = "isHealth: context.output.data.ready == \"yes\"";
+/// The note of the ConfigMap is the message.
 const MESSAGE: &str = "message: context.output.data.note";
 
 /// Changes the ConfigMap, and waits until the process has seen it.
@@ -42,10 +41,7 @@ fn service(world: &World) -> Value {
 async fn other_words_wait_and_changes_do_not() {
     let world = World::new();
     world.server.outside(|state| {
-        let stored = state.get("componentdefinitions", "vela-system", "maps").cloned();
-        let mut definition = stored.unwrap();
-        definition["spec"]["status"] = json!({"healthPolicy": HEALTH, "customStatus": MESSAGE});
-        state.put("componentdefinitions", definition);
+        judge_maps(state, json!({"healthPolicy": IS_READY, "customStatus": MESSAGE}));
         state.put("applications", application("a", &[("c", &["x"], "1")]));
     });
     let mut process = world.start();

@@ -172,7 +172,7 @@ impl ResourceKey {
 
     /// Its parts, as [`crate::tracker::identity`] gives them of a record.
     #[must_use]
-    pub fn parts(&self) -> [&str; 5] {
+    pub(crate) fn parts(&self) -> [&str; 5] {
         [&self.group, &self.kind, &self.cluster, &self.namespace, &self.name]
     }
 

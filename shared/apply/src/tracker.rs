@@ -45,6 +45,12 @@ pub fn identity(record: &Record) -> [&str; 5] {
     [group, &record.kind, cluster, &record.namespace, &record.name]
 }
 
+/// Whether a record is of the object of a key.
+#[must_use]
+pub fn is_of(record: &Record, key: &ResourceKey) -> bool {
+    identity(record) == key.parts()
+}
+
 /// The identity inside one tracker: everything literal.
 fn is_same_record(a: &Record, b: &Record) -> bool {
     a.api_version == b.api_version

@@ -14,7 +14,7 @@ use vela_api::application::AppPolicy;
 use vela_api::hash::GoHash;
 use vela_api::names;
 use vela_apply::ResourceKey;
-use vela_apply::object::{LOCAL_CLUSTER, api_version, kind, set_label, set_namespace};
+use vela_apply::object::{api_version, cluster_of, kind, set_label, set_namespace};
 use vela_render::{App, NoHost, Stage, Target, contract};
 
 use crate::context::Context;
@@ -95,11 +95,7 @@ pub async fn render(
     let job = move |_: &vela_serve::pool::Budget| {
         let target = Target {
             revision: part.component.hash_text(),
-            cluster: if place.cluster.is_empty() {
-                LOCAL_CLUSTER.to_owned()
-            } else {
-                place.cluster.clone()
-            },
+            cluster: cluster_of(&place.cluster).to_owned(),
             cluster_version,
             replica_key: place.replica.clone(),
             live,

@@ -123,15 +123,14 @@ impl Trackers {
     pub fn hold(&self, key: &vela_apply::ResourceKey) -> bool {
         let stay = self.objects.iter().filter(|o| o.metadata.deletion_timestamp.is_none());
         stay.flat_map(|object| &object.spec.managed_resources)
-            .any(|record| tracker::identity(record) == key.parts() && !record.deleted)
+            .any(|record| tracker::is_of(record, key) && !record.deleted)
     }
 
     /// The records that must live: those of the root and of the current tracker, the root's first.
     #[must_use]
     pub fn desired(&self, current: &str) -> Vec<&Record> {
         let mut seen = HashSet::new();
-        let root = self.objects.iter().filter(|o| Role::parse(&o.spec.type_) == Role::Root);
-        root.chain(self.find(current))
+        self.present(current)
             .flat_map(|object| &object.spec.managed_resources)
             .filter(|record| seen.insert(tracker::identity(record)))
             .collect()
@@ -140,16 +139,17 @@ impl Trackers {
     /// The name of the tracker whose record [`Self::desired`] takes for an object, `""` if nothing wants it.
     #[must_use]
     pub fn holder(&self, current: &str, key: &vela_apply::ResourceKey) -> String {
-        let root = self.objects.iter().filter(|o| Role::parse(&o.spec.type_) == Role::Root);
         let holds = |object: &&ResourceTracker| {
-            object
-                .spec
-                .managed_resources
-                .iter()
-                .any(|record| tracker::identity(record) == key.parts())
+            object.spec.managed_resources.iter().any(|record| tracker::is_of(record, key))
         };
-        let held = root.chain(self.find(current)).find(holds);
+        let held = self.present(current).find(holds);
         held.and_then(|object| object.metadata.name.clone()).unwrap_or_default()
+    }
+
+    /// The trackers of what must live, the root first.
+    fn present(&self, current: &str) -> impl Iterator<Item = &ResourceTracker> {
+        let root = self.objects.iter().filter(|o| Role::parse(&o.spec.type_) == Role::Root);
+        root.chain(self.find(current))
     }
 
     /// What trackers of earlier runs hold of some components and the current one does not, the newest first.
@@ -183,7 +183,7 @@ impl Trackers {
             .iter()
             .rev()
             .chain(recorded)
-            .filter(|record| tracker::identity(record) == key.parts())
+            .filter(|record| tracker::is_of(record, key))
             .filter_map(|record| record.raw.as_ref())
             .find(|raw| **raw != now)
             .map(vela_api::RawExtension::to_value)

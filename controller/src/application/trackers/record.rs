@@ -75,8 +75,7 @@ impl Trackers {
         store: &Store<Packed<ResourceTracker>>,
         keys: &[vela_apply::ResourceKey],
     ) -> Result<(), IoError> {
-        let is_one =
-            |record: &Record| keys.iter().any(|key| tracker::identity(record) == key.parts());
+        let is_one = |record: &Record| keys.iter().any(|key| tracker::is_of(record, key));
         let root = self.objects.iter().find(|o| Role::parse(&o.spec.type_) == Role::Root);
         let Some(root) = root.filter(|root| root.spec.managed_resources.iter().any(is_one)) else {
             return Ok(());
@@ -106,7 +105,7 @@ impl Trackers {
             let holds = Role::parse(&object.spec.type_) == Role::Root
                 || object.metadata.name.as_deref() == Some(current);
             let records = &object.spec.managed_resources;
-            let held = records.iter().find(|r| tracker::identity(r) == key.parts() && !r.deleted);
+            let held = records.iter().find(|r| tracker::is_of(r, key) && !r.deleted);
             let Some(record) = held.filter(|_| holds).cloned() else { continue };
             let mut object = object.clone();
             tracker::mark_deleted(&mut object.spec.managed_resources, record);
