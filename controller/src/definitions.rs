@@ -14,6 +14,7 @@ use vela_api::{
 use vela_render::{Definition, Kind};
 
 use crate::messages;
+use crate::renderable::Renderable;
 use vela_cluster::{Key, Store, Stored};
 
 /// The caches of everything an Application refers to by name.
@@ -35,6 +36,8 @@ pub struct Definitions {
     pub external_policies: Arc<Store<Policy>>,
     /// Workflows outside of Applications.
     pub workflows: Arc<Store<Workflow>>,
+    /// Those in use, in the form rendering wants.
+    pub renderable: Renderable,
     /// Where built-in definitions live.
     pub system_namespace: String,
 }
@@ -118,6 +121,12 @@ impl Definitions {
         })
     }
 
+    /// A definition in the form rendering wants, as it is kept.
+    #[must_use]
+    pub fn to_render<T: Lookup>(&self, definition: &Arc<T>) -> Arc<Definition> {
+        self.renderable.get(definition)
+    }
+
     /// What is missing, for people.
     #[must_use]
     pub fn missing<T: Lookup>(&self, namespace: &str, type_name: &str) -> String {
@@ -128,18 +137,11 @@ impl Definitions {
 /// A definition in the form rendering wants.
 #[must_use]
 pub fn to_render<T: Lookup>(definition: &T) -> Definition {
-    let object = serde_json::to_value(definition).unwrap_or(Value::Null);
-    let spec = object.get("spec").unwrap_or(&Value::Null);
-    let mut out = Definition::from_spec(T::KIND, definition.name(), spec);
-    if let Some(annotations) = object.pointer("/metadata/annotations").and_then(Value::as_object) {
-        for (key, value) in annotations {
-            if let Some(value) = value.as_str() {
-                out.annotations.insert(key.clone(), value.to_owned());
-            }
-        }
-    }
-    if let Some(whole) = Definition::from_object(&object) {
-        out.template = whole.template;
-    }
-    out
+    let mut object = serde_json::to_value(definition).unwrap_or(Value::Null);
+    // Items of a list, from which caches are filled, do not say what they are.
+    vela_apply::object::set_type(&mut object, vela_api::V1BETA1, T::KIND.kind());
+    Definition::from_object(&object).unwrap_or_else(|| {
+        let spec = object.get("spec").unwrap_or(&Value::Null);
+        Definition::from_spec(T::KIND, definition.name(), spec)
+    })
 }

@@ -17,6 +17,7 @@ mod metrics;
 pub mod outside;
 pub mod queue;
 mod registry;
+mod renderable;
 pub mod revisions;
 #[cfg(test)]
 mod simulation;

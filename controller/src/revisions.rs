@@ -2,7 +2,7 @@
 //! rendered from, and most definitions are the same in all of them.
 //!
 //! Answers for the shared definition storage of `pkg/cache/apprev_cache.go`. A definition is in memory once, whoever holds
-//! it; the rest of a revision is kept as compressed text. A revision is made whole again when a look needs it.
+//! it, and read once; the rest of a revision is kept as compressed text. A revision is made whole again when a look needs it.
 
 use std::collections::hash_map::RandomState;
 use std::collections::{BTreeMap, HashMap};
@@ -11,60 +11,72 @@ use std::sync::{Arc, Weak};
 
 use parking_lot::Mutex;
 use serde::Serialize;
-use serde::de::DeserializeOwned;
-use vela_api::ApplicationRevision;
 use vela_api::compression::{pack, unpack};
+use vela_api::{
+    ApplicationRevision, ComponentDefinition, PolicyDefinition, TraitDefinition,
+    WorkflowStepDefinition, WorkloadDefinition,
+};
 use vela_cluster::{Key, Stored};
-
-/// What definitions are, by where a revision holds them.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Group {
-    Component,
-    Workload,
-    Trait,
-    Policy,
-    Step,
-}
 
 /// A definition of a revision.
 #[derive(Debug)]
 struct Part {
-    group: Group,
     name: Box<str>,
-    text: Arc<[u8]>,
+    definition: Definition,
 }
 
-/// The texts of all definitions in revisions, each once.
+/// By where a revision holds it.
+#[derive(Debug)]
+enum Definition {
+    Component(Arc<ComponentDefinition>),
+    Workload(Arc<WorkloadDefinition>),
+    Trait(Arc<TraitDefinition>),
+    Policy(Arc<PolicyDefinition>),
+    Step(Arc<WorkflowStepDefinition>),
+}
+
+/// All definitions in revisions, each once.
 #[derive(Debug, Default)]
 pub struct Definitions {
-    texts: Mutex<Texts>,
+    hasher: RandomState,
+    components: Once<ComponentDefinition>,
+    workloads: Once<WorkloadDefinition>,
+    traits: Once<TraitDefinition>,
+    policies: Once<PolicyDefinition>,
+    steps: Once<WorkflowStepDefinition>,
 }
 
-#[derive(Debug, Default)]
-struct Texts {
-    hasher: RandomState,
-    known: HashMap<u64, Weak<[u8]>>,
+/// The definitions of one kind.
+type Once<T> = Mutex<Known<T>>;
+
+#[derive(Debug)]
+struct Known<T> {
+    /// By the hash of their text.
+    all: HashMap<u64, Weak<T>>,
     /// How many there may be before those that nobody holds any more are looked for.
     most: usize,
 }
 
-impl Definitions {
-    /// The one copy of a text.
-    fn shared(&self, text: Vec<u8>) -> Arc<[u8]> {
-        let mut texts = self.texts.lock();
-        let hash = texts.hasher.hash_one(&text);
-        if let Some(known) = texts.known.get(&hash).and_then(Weak::upgrade)
-            && *known == *text
+impl<T> Default for Known<T> {
+    fn default() -> Self {
+        Self { all: HashMap::new(), most: 0 }
+    }
+}
+
+impl<T: PartialEq> Known<T> {
+    /// The one copy of a definition.
+    fn shared(&mut self, hash: u64, definition: Arc<T>) -> Arc<T> {
+        if let Some(known) = self.all.get(&hash).and_then(Weak::upgrade)
+            && known == definition
         {
             return known;
         }
-        if texts.known.len() >= texts.most {
-            texts.known.retain(|_, text| text.strong_count() > 0);
-            texts.most = texts.known.len().saturating_mul(2).max(64);
+        if self.all.len() >= self.most {
+            self.all.retain(|_, definition| definition.strong_count() > 0);
+            self.most = self.all.len().saturating_mul(2).max(64);
         }
-        let text: Arc<[u8]> = text.into();
-        texts.known.insert(hash, Arc::downgrade(&text));
-        text
+        self.all.insert(hash, Arc::downgrade(&definition));
+        definition
     }
 }
 
@@ -100,12 +112,13 @@ impl Revision {
         let mut parts = Vec::new();
         let taken = revision.expand().map_err(|error| error.to_string()).and_then(|()| {
             let spec = &mut revision.spec;
-            let mut all = Parts { definitions, parts: &mut parts };
-            all.take(Group::Component, &mut spec.component_definitions)?;
-            all.take(Group::Workload, &mut spec.workload_definitions)?;
-            all.take(Group::Trait, &mut spec.trait_definitions)?;
-            all.take(Group::Policy, &mut spec.policy_definitions)?;
-            all.take(Group::Step, &mut spec.workflow_step_definitions)?;
+            let of = definitions;
+            let mut all = Parts { hasher: &of.hasher, parts: &mut parts };
+            all.take(&mut spec.component_definitions, &of.components, Definition::Component)?;
+            all.take(&mut spec.workload_definitions, &of.workloads, Definition::Workload)?;
+            all.take(&mut spec.trait_definitions, &of.traits, Definition::Trait)?;
+            all.take(&mut spec.policy_definitions, &of.policies, Definition::Policy)?;
+            all.take(&mut spec.workflow_step_definitions, &of.steps, Definition::Step)?;
             let rest = serde_json::to_vec(&revision).map_err(|error| error.to_string())?;
             pack(&rest).map_err(|error| error.to_string())
         });
@@ -127,16 +140,17 @@ impl Revision {
     pub fn open(&self) -> Result<ApplicationRevision, String> {
         let rest = self.rest.as_ref().map_err(ToString::to_string)?;
         let rest = unpack(rest).map_err(|error| error.to_string())?;
-        let mut revision: ApplicationRevision = read(&rest)?;
+        let read = serde_json::from_slice(&rest);
+        let mut revision: ApplicationRevision = read.map_err(|error| error.to_string())?;
         let spec = &mut revision.spec;
-        for Part { group, name, text } in &self.parts {
+        for Part { name, definition } in &self.parts {
             let name = name.to_string();
-            match group {
-                Group::Component => put(&mut spec.component_definitions, name, text)?,
-                Group::Workload => put(&mut spec.workload_definitions, name, text)?,
-                Group::Trait => put(&mut spec.trait_definitions, name, text)?,
-                Group::Policy => put(&mut spec.policy_definitions, name, text)?,
-                Group::Step => put(&mut spec.workflow_step_definitions, name, text)?,
+            match definition {
+                Definition::Component(of) => put(&mut spec.component_definitions, name, of),
+                Definition::Workload(of) => put(&mut spec.workload_definitions, name, of),
+                Definition::Trait(of) => put(&mut spec.trait_definitions, name, of),
+                Definition::Policy(of) => put(&mut spec.policy_definitions, name, of),
+                Definition::Step(of) => put(&mut spec.workflow_step_definitions, name, of),
             }
         }
         Ok(revision)
@@ -156,36 +170,28 @@ impl Stored for Revision {
 }
 
 struct Parts<'a> {
-    definitions: &'a Definitions,
+    hasher: &'a RandomState,
     parts: &'a mut Vec<Part>,
 }
 
 impl Parts<'_> {
-    fn take<T: Serialize>(
+    fn take<T: Serialize + PartialEq>(
         &mut self,
-        group: Group,
-        map: &mut BTreeMap<String, T>,
+        map: &mut BTreeMap<String, Arc<T>>,
+        known: &Once<T>,
+        part: fn(Arc<T>) -> Definition,
     ) -> Result<(), String> {
         for (name, definition) in std::mem::take(map) {
             let text = serde_json::to_vec(&definition).map_err(|error| error.to_string())?;
-            let text = self.definitions.shared(text);
-            self.parts.push(Part { group, name: name.into(), text });
+            let definition = known.lock().shared(self.hasher.hash_one(&text), definition);
+            self.parts.push(Part { name: name.into(), definition: part(definition) });
         }
         Ok(())
     }
 }
 
-fn read<T: DeserializeOwned>(text: &[u8]) -> Result<T, String> {
-    serde_json::from_slice(text).map_err(|error| error.to_string())
-}
-
-fn put<T: DeserializeOwned>(
-    map: &mut BTreeMap<String, T>,
-    name: String,
-    text: &[u8],
-) -> Result<(), String> {
-    map.insert(name, read(text)?);
-    Ok(())
+fn put<T>(map: &mut BTreeMap<String, Arc<T>>, name: String, definition: &Arc<T>) {
+    map.insert(name, Arc::clone(definition));
 }
 
 #[cfg(test)]
@@ -228,24 +234,28 @@ mod tests {
     #[test]
     fn equal_definitions_are_in_memory_once_and_go_with_their_last_revision() {
         let definitions = Definitions::default();
-        let texts = || {
-            let texts = definitions.texts.lock();
-            texts.known.values().filter(|text| text.strong_count() > 0).count()
+        fn held<T>(known: &Once<T>) -> usize {
+            known.lock().all.values().filter(|definition| definition.strong_count() > 0).count()
+        }
+        let all = || held(&definitions.components) + held(&definitions.traits);
+        let component = |revision: &Revision| {
+            let whole = revision.open().unwrap();
+            Arc::clone(whole.spec.component_definitions.values().next().unwrap())
         };
         let one = Revision::of(revision("a-v1", "output: {}"), &definitions);
         let two = Revision::of(revision("a-v2", "output: {}"), &definitions);
-        assert!(Arc::ptr_eq(&one.parts[0].text, &two.parts[0].text));
-        assert_eq!(texts(), 2);
+        assert!(Arc::ptr_eq(&component(&one), &component(&two)));
+        assert_eq!(all(), 2);
         let three = Revision::of(revision("a-v3", "output: {a: 1}"), &definitions);
-        assert_eq!(texts(), 3);
+        assert_eq!(all(), 3);
         drop((one, two));
-        assert_eq!(texts(), 2);
+        assert_eq!(all(), 2);
         for turn in 0..1000 {
             drop(Revision::of(revision("a-v4", &turn.to_string()), &definitions));
         }
-        assert!(definitions.texts.lock().known.len() <= 64);
+        assert!(definitions.components.lock().all.len() <= 64);
         drop(three);
-        assert_eq!(texts(), 0);
+        assert_eq!(all(), 0);
     }
 
     #[test]

@@ -24,7 +24,7 @@ use vela_apply::policy::Stage;
 use vela_apply::tracker::{Run, key_of};
 use vela_apply::{Owner, ResourceKey, ResourcePolicies};
 use vela_cluster::{Packed, Store};
-use vela_controller::application::parse::{Used, properties};
+use vela_controller::application::parse::properties;
 use vela_controller::application::revision::{self, Choice};
 use vela_controller::application::trackers::{self, Trackers};
 
@@ -163,7 +163,7 @@ fn revision_problems(app: &Application, owner: &Owner, revisions: &[Value]) -> V
         return vec![format!("revision {latest} is not there")];
     };
     let (policies, workflow) = (stored.spec.policies.clone(), stored.spec.workflow.clone());
-    let wanted = revision::snapshot(app, &Used::default(), policies, workflow);
+    let wanted = revision::snapshot(app, policies, workflow);
     let choice = revision::choose(&wanted, publish, &latest, &all, false);
     let pinned = !publish.is_empty() && revision::publish_version(&stored.metadata) == publish;
     if pinned || choice == Choice::Latest {

@@ -14,7 +14,7 @@ use vela_api::{
 };
 use vela_render::Definition;
 
-use crate::definitions::{Definitions, Lookup, to_render};
+use crate::definitions::{Definitions, Lookup};
 use crate::messages;
 
 use super::referred::{self, Referred};
@@ -130,12 +130,12 @@ impl Source<'_> {
         }
     }
 
-    fn stored<T: Clone>(
+    fn stored<T>(
         &self,
         type_name: &str,
-        of: impl Fn(&ApplicationRevision) -> &BTreeMap<String, T>,
+        of: impl Fn(&ApplicationRevision) -> &BTreeMap<String, Arc<T>>,
     ) -> Option<Arc<T>> {
-        stored(of(self.fallback?), type_name).cloned().map(Arc::new)
+        stored(of(self.fallback?), type_name).cloned()
     }
 }
 
@@ -233,17 +233,21 @@ pub fn is_built_in_policy(type_name: &str) -> bool {
     BUILT_IN_POLICIES.contains(&type_name)
 }
 
-/// One component with its definitions.
+/// One component with its definitions, in the form rendering wants as `definitions` keeps them.
 ///
 /// # Errors
 /// A definition is not among `used`.
-pub fn part(component: &ApplicationComponent, used: &Used) -> Result<Part, ParseError> {
+pub fn part(
+    component: &ApplicationComponent,
+    used: &Used,
+    definitions: &Definitions,
+) -> Result<Part, ParseError> {
     let ty = component.type_.as_str();
     let (definition, workload) = if let Some(found) = stored(&used.components, ty) {
         let gvk = &found.spec.workload.definition;
-        (to_render(found.as_ref()), (gvk.api_version.clone(), gvk.kind.clone()))
+        (definitions.to_render(found), (gvk.api_version.clone(), gvk.kind.clone()))
     } else if let Some(found) = stored(&used.workloads, ty) {
-        (to_render(found.as_ref()), (String::new(), String::new()))
+        (definitions.to_render(found), (String::new(), String::new()))
     } else {
         return Err(ParseError(messages::in_component(
             &component.name,
@@ -260,7 +264,7 @@ pub fn part(component: &ApplicationComponent, used: &Used) -> Result<Part, Parse
             {
                 return Err(ParseError(messages::unknown_stage(&t.type_, &found.spec.stage)));
             }
-            found.map(|found| Arc::new(to_render(found.as_ref()))).ok_or_else(|| {
+            found.map(|found| definitions.to_render(found)).ok_or_else(|| {
                 ParseError(messages::in_component(
                     &component.name,
                     &messages::definition_not_in_revision("TraitDefinition", &t.type_),
@@ -272,7 +276,7 @@ pub fn part(component: &ApplicationComponent, used: &Used) -> Result<Part, Parse
     if let Some(objects) = used.referred.get(&component.name) {
         component.properties = Some(referred::properties(objects));
     }
-    Ok(Part { component, definition: Arc::new(definition), workload, traits })
+    Ok(Part { component, definition, workload, traits })
 }
 
 /// The parameters of a component or trait as a value.

@@ -10,7 +10,6 @@ use vela_cluster::IoError;
 use vela_workflow::{WorkflowPhase, convert, generate};
 
 use crate::context::Context;
-use crate::definitions::to_render;
 use crate::events::Severity;
 use crate::messages;
 use crate::queue::Key;
@@ -277,14 +276,15 @@ async fn apply_policies(
     let policies: Vec<_> = parse::rendered_policies(&app.spec.policies).cloned().collect();
     for policy in policies {
         let Some(found) = parse::stored(&used.policies, &policy.type_) else { continue };
-        let artifacts = if asks_for_artifacts(found) {
+        let definition = session.ctx.definitions.to_render(found);
+        // A template that does not name them does not look at what the components render to.
+        let artifacts = if definition.template.text().contains("artifacts") {
             Some(artifacts(session.ctx, frame, app, used).await?)
         } else {
             None
         };
         let mut manifests =
-            component::render_policy(session.ctx, frame, &policy, found.as_ref(), artifacts)
-                .await?;
+            component::render_policy(session.ctx, frame, &policy, definition, artifacts).await?;
         session.dispatch(&mut manifests, "").await?;
         applied.extend(manifests.iter().map(|manifest| ClusterObjectReference {
             api_version: object::api_version(manifest).to_owned(),
@@ -298,11 +298,6 @@ async fn apply_policies(
     Ok(applied)
 }
 
-/// Whether a policy's template may look at what the components render to.
-fn asks_for_artifacts(definition: &vela_api::PolicyDefinition) -> bool {
-    to_render(definition).template.text().contains("artifacts")
-}
-
 /// What all components render to, for policies. Nothing is read from the cluster.
 async fn artifacts(
     ctx: &Context,
@@ -312,7 +307,7 @@ async fn artifacts(
 ) -> Result<serde_json::Value, String> {
     let mut all = Vec::new();
     for one in &app.spec.components {
-        let part = parse::part(one, used).map_err(|error| error.to_string())?;
+        let part = parse::part(one, used, &ctx.definitions).map_err(|error| error.to_string())?;
         let place = component::Place::default();
         let rendered = component::render(ctx, frame, &part, &place, None, true).await?;
         all.push((one.name.as_str(), rendered));

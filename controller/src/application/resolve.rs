@@ -118,20 +118,19 @@ pub(super) fn stored_policies(
 
 /// Everything as a revision holds it.
 pub(super) fn from_revision(revision: &ApplicationRevision) -> Found {
-    fn all<T: Clone>(map: &BTreeMap<String, T>) -> BTreeMap<String, Arc<T>> {
-        map.iter().map(|(name, value)| (name.clone(), Arc::new(value.clone()))).collect()
-    }
     let spec = &revision.spec;
     Found {
         used: Used {
-            components: all(&spec.component_definitions),
-            workloads: all(&spec.workload_definitions),
-            traits: all(&spec.trait_definitions),
-            policies: all(&spec.policy_definitions)
-                .into_iter()
+            components: spec.component_definitions.clone(),
+            workloads: spec.workload_definitions.clone(),
+            traits: spec.trait_definitions.clone(),
+            policies: spec
+                .policy_definitions
+                .iter()
                 .filter(|(_, found)| found.spec.scope != parse::APPLICATION_SCOPE)
+                .map(|(name, found)| (name.clone(), Arc::clone(found)))
                 .collect(),
-            steps: all(&spec.workflow_step_definitions),
+            steps: spec.workflow_step_definitions.clone(),
             ..Used::default()
         },
         policies: spec

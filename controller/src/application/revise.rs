@@ -70,7 +70,6 @@ pub(super) async fn run(
     let Found { used, policies, workflow } = found;
     let mut spec = revision::snapshot(
         subject,
-        &used,
         resolve::stored_policies(&session.owner.namespace, &policies),
         workflow.clone(),
     );
@@ -78,10 +77,14 @@ pub(super) async fn run(
         Some(pinned) if known.is_pinned => pinned.spec.referred_objects.clone(),
         latest => referred::collect(session, subject, latest).await.map_err(parsed)?,
     };
-    if let Some(made) = made {
-        made.join(&mut spec);
-    }
-    let (name, hash, mut used, objects) = match choose(session, &known, &spec)? {
+    // Definitions are most of a revision, and seldom decide which one it is.
+    let complete = |spec: &mut ApplicationRevisionSpec| {
+        revision::embed(spec, &used);
+        if let Some(made) = made {
+            made.join(spec);
+        }
+    };
+    let (name, hash, mut used, objects) = match choose(session, &known, &mut spec, complete)? {
         (Choice::Latest, _) => {
             let latest =
                 known.latest.as_ref().ok_or_else(|| gone(messages::LATEST_REVISION_GONE))?;
@@ -129,26 +132,28 @@ fn gone(text: &str) -> Stop {
 }
 
 /// Which revision says what `spec` says. The older ones are looked at, and returned, only if there is something new to the
-/// latest.
+/// latest; then `spec` is complete.
 fn choose(
     session: &Session<'_>,
     known: &Known,
-    spec: &ApplicationRevisionSpec,
+    spec: &mut ApplicationRevisionSpec,
+    complete: impl Fn(&mut ApplicationRevisionSpec),
 ) -> Result<(Choice, Vec<ApplicationRevision>), Stop> {
     if known.is_pinned {
         return Ok((Choice::Latest, Vec::new()));
     }
-    let choose = |all: &[ApplicationRevision]| {
+    let choose = |spec: &ApplicationRevisionSpec, all: &[ApplicationRevision]| {
         revision::choose(spec, &session.publish_version, &known.latest_name, all, known.auto_update)
     };
-    let latest = known.latest.as_slice();
-    match choose(latest) {
-        Choice::Latest => Ok((Choice::Latest, Vec::new())),
-        Choice::Older(_) | Choice::New => {
-            let all = known.history.open_all().map_err(|text| gone(&text))?;
-            Ok((choose(&all), all))
-        }
+    if known.auto_update {
+        complete(spec);
     }
+    if choose(spec, known.latest.as_slice()) == Choice::Latest {
+        return Ok((Choice::Latest, Vec::new()));
+    }
+    complete(spec);
+    let all = known.history.open_all().map_err(|text| gone(&text))?;
+    Ok((choose(spec, &all), all))
 }
 
 fn hash_of(revision: &ApplicationRevision) -> String {

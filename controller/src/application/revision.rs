@@ -40,25 +40,28 @@ macro_rules! embedded {
     };
 }
 
-/// The content a revision of this Application would have now.
+/// The content a revision of this Application would have now, its definitions aside: see [`embed`].
 #[must_use]
 pub fn snapshot(
     app: &Application,
-    used: &Used,
     policies: BTreeMap<String, Policy>,
     workflow: Option<Workflow>,
 ) -> ApplicationRevisionSpec {
     ApplicationRevisionSpec {
         application: embedded(app),
-        component_definitions: by_name(&used.components, |d| embedded!(ComponentDefinition, d)),
-        workload_definitions: by_name(&used.workloads, |d| embedded!(WorkloadDefinition, d)),
-        trait_definitions: by_name(&used.traits, |d| embedded!(TraitDefinition, d)),
-        policy_definitions: by_name(&used.policies, |d| embedded!(PolicyDefinition, d)),
-        workflow_step_definitions: by_name(&used.steps, |d| embedded!(WorkflowStepDefinition, d)),
         policies,
         workflow,
         ..ApplicationRevisionSpec::default()
     }
+}
+
+/// Puts definitions into the content of a revision.
+pub fn embed(spec: &mut ApplicationRevisionSpec, used: &Used) {
+    spec.component_definitions = by_name(&used.components, |d| embedded!(ComponentDefinition, d));
+    spec.workload_definitions = by_name(&used.workloads, |d| embedded!(WorkloadDefinition, d));
+    spec.trait_definitions = by_name(&used.traits, |d| embedded!(TraitDefinition, d));
+    spec.policy_definitions = by_name(&used.policies, |d| embedded!(PolicyDefinition, d));
+    spec.workflow_step_definitions = by_name(&used.steps, |d| embedded!(WorkflowStepDefinition, d));
 }
 
 /// A definition's metadata as a revision embeds it: without what the server and kubectl noted.
@@ -71,13 +74,13 @@ fn described(metadata: &ObjectMeta) -> ObjectMeta {
 }
 
 /// Keyed by plain name, further versions of the same definition by the whole type name.
-fn by_name<T>(used: &BTreeMap<String, Arc<T>>, copy: impl Fn(&T) -> T) -> BTreeMap<String, T> {
+fn by_name<T>(used: &BTreeMap<String, Arc<T>>, copy: impl Fn(&T) -> T) -> BTreeMap<String, Arc<T>> {
     let mut out = BTreeMap::new();
     for (type_name, definition) in used {
         let plain = type_name.split('@').next().unwrap_or(type_name);
         let alone = used.keys().filter(|k| k.split('@').next() == Some(plain)).count() == 1;
         let key = if alone { plain } else { type_name };
-        out.insert(key.to_owned(), copy(definition));
+        out.insert(key.to_owned(), Arc::new(copy(definition)));
     }
     out
 }
@@ -137,18 +140,17 @@ pub fn is_same(
 }
 
 fn has_same_definitions(a: &ApplicationRevisionSpec, b: &ApplicationRevisionSpec) -> bool {
-    fn specs<T, S: PartialEq>(
-        map: &BTreeMap<String, T>,
-        spec: impl Fn(&T) -> S,
-    ) -> Vec<(&String, S)> {
-        map.iter().map(|(name, definition)| (name, spec(definition))).collect()
+    fn same<T>(
+        a: &BTreeMap<String, Arc<T>>,
+        b: &BTreeMap<String, Arc<T>>,
+        is_same: impl Fn(&T, &T) -> bool,
+    ) -> bool {
+        a.keys().eq(b.keys())
+            && a.values().zip(b.values()).all(|(a, b)| Arc::ptr_eq(a, b) || is_same(a, b))
     }
-    specs(&a.component_definitions, |d| d.spec.clone())
-        == specs(&b.component_definitions, |d| d.spec.clone())
-        && specs(&a.workload_definitions, |d| d.spec.clone())
-            == specs(&b.workload_definitions, |d| d.spec.clone())
-        && specs(&a.trait_definitions, |d| d.spec.clone())
-            == specs(&b.trait_definitions, |d| d.spec.clone())
+    same(&a.component_definitions, &b.component_definitions, |a, b| a.spec == b.spec)
+        && same(&a.workload_definitions, &b.workload_definitions, |a, b| a.spec == b.spec)
+        && same(&a.trait_definitions, &b.trait_definitions, |a, b| a.spec == b.spec)
 }
 
 /// The publishVersion recorded on a revision or wanted by an Application, `""` if there is none.
@@ -273,11 +275,11 @@ mod tests {
     }
 
     fn revision(name: &str, app: &Application) -> ApplicationRevision {
-        object(app, name, "h", snapshot(app, &Used::default(), BTreeMap::new(), None))
+        object(app, name, "h", snapshot(app, BTreeMap::new(), None))
     }
 
     fn wanted(app: &Application) -> ApplicationRevisionSpec {
-        snapshot(app, &Used::default(), BTreeMap::new(), None)
+        snapshot(app, BTreeMap::new(), None)
     }
 
     #[test]

@@ -1,6 +1,7 @@
 //! ApplicationRevision and DefinitionRevision: what was deployed, kept as it was.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
@@ -32,7 +33,7 @@ pub struct ApplicationRevision {
 
 kind!(ApplicationRevision, GROUP, "v1beta1", "applicationrevisions", NamespaceResourceScope);
 
-/// The snapshot. Maps are keyed by the names of the definitions.
+/// The snapshot. Maps are keyed by the names of the definitions, which many revisions share.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct ApplicationRevisionSpec {
@@ -40,19 +41,19 @@ pub struct ApplicationRevisionSpec {
     pub application: Application,
     /// Component definitions used.
     #[serde(skip_serializing_if = "zero")]
-    pub component_definitions: BTreeMap<String, ComponentDefinition>,
+    pub component_definitions: BTreeMap<String, Arc<ComponentDefinition>>,
     /// Workload definitions used.
     #[serde(skip_serializing_if = "zero")]
-    pub workload_definitions: BTreeMap<String, WorkloadDefinition>,
+    pub workload_definitions: BTreeMap<String, Arc<WorkloadDefinition>>,
     /// Trait definitions used.
     #[serde(skip_serializing_if = "zero")]
-    pub trait_definitions: BTreeMap<String, TraitDefinition>,
+    pub trait_definitions: BTreeMap<String, Arc<TraitDefinition>>,
     /// Policy definitions used.
     #[serde(skip_serializing_if = "zero")]
-    pub policy_definitions: BTreeMap<String, PolicyDefinition>,
+    pub policy_definitions: BTreeMap<String, Arc<PolicyDefinition>>,
     /// Workflow step definitions used.
     #[serde(skip_serializing_if = "zero")]
-    pub workflow_step_definitions: BTreeMap<String, WorkflowStepDefinition>,
+    pub workflow_step_definitions: BTreeMap<String, Arc<WorkflowStepDefinition>>,
     /// External policies used.
     #[serde(skip_serializing_if = "zero")]
     pub policies: BTreeMap<String, Policy>,

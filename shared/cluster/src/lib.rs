@@ -22,6 +22,7 @@ mod kinds;
 pub mod lease;
 mod limit;
 pub mod objects;
+mod observed;
 pub mod packed;
 pub mod removal;
 pub mod request;

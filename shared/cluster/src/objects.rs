@@ -8,18 +8,18 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures::StreamExt;
-use kube::api::{Api, ApiResource, DynamicObject};
+use kube::api::{Api, ApiResource};
 use kube::runtime::{WatchStreamExt, watcher};
 use parking_lot::Mutex;
 use serde_json::Value;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 use tracing::{debug, warn};
-use vela_api::names::annotation;
-use vela_api::{ObjectMeta, names};
-use vela_apply::object::{group_of, is_deleting, name, namespace, set_type, str_at};
+use vela_api::names;
+use vela_apply::object::{group_of, is_deleting, name, namespace, str_at};
 use vela_apply::{Owner, ResourceKey, ownership};
 
+use crate::observed::Observed;
 use crate::request::{Io, IoError};
 use crate::store::{Key, Store, Stored};
 
@@ -246,7 +246,7 @@ impl LiveObjects {
         let watched = Watched::default();
         kinds.insert(group_kind, watched.clone());
         let store = Arc::clone(&watched.store);
-        let api: Api<DynamicObject> = Api::all_with(self.io.client().clone(), &resource);
+        let api: Api<Observed> = Api::all_with(self.io.client().clone(), &resource);
         let feed = feed(api, resource, watched, Arc::clone(&self.notify));
         let stop = self.stop.clone();
         debug!(kind, api_version, "watching dispatched objects");
@@ -312,15 +312,14 @@ impl LiveObjects {
     }
 }
 
-async fn feed(api: Api<DynamicObject>, resource: ApiResource, watched: Watched, notify: Notify) {
+async fn feed(api: Api<Observed>, resource: ApiResource, watched: Watched, notify: Notify) {
     let Watched { store, ended } = watched;
     let (mut before, mut listed) = (HashSet::new(), HashSet::new());
     let config = watcher::Config::default().labels(names::label::APP_NAME).page_size(PAGE);
     let mut events = std::pin::pin!(watcher(api, config).default_backoff());
     let tell = |live: &Live| live.concerned().for_each(|owner| notify(owner));
-    let is_known = |metadata: &ObjectMeta| {
-        let known = store.get(&key_of(metadata));
-        known.is_some_and(|known| metadata.resource_version.as_deref() == Some(known.version()))
+    let is_known = |object: &Observed| {
+        store.get(&object.key()).is_some_and(|known| known.version() == object.version())
     };
     while let Some(event) = events.next().await {
         match event {
@@ -329,7 +328,7 @@ async fn feed(api: Api<DynamicObject>, resource: ApiResource, watched: Watched, 
                 store.begin_list();
             }
             Ok(watcher::Event::InitApply(object)) => {
-                let live = Live::of(to_value(&object, &resource));
+                let live = Live::of(object.into_value(&resource));
                 if ended.has(&live.uid) {
                     listed.insert(live.uid);
                 } else if live.owner.is_some() {
@@ -345,9 +344,9 @@ async fn feed(api: Api<DynamicObject>, resource: ApiResource, watched: Watched, 
                 }
             }
             // The echo of a write of ours costs nothing more.
-            Ok(watcher::Event::Apply(object)) if is_known(&object.metadata) => {}
+            Ok(watcher::Event::Apply(object)) if is_known(&object) => {}
             Ok(watcher::Event::Apply(object)) => {
-                let live = Live::of(to_value(&object, &resource));
+                let live = Live::of(object.into_value(&resource));
                 let (key, owner) = (live.key(), live.owner.clone());
                 if ended.has(&live.uid) {
                     continue;
@@ -368,14 +367,10 @@ async fn feed(api: Api<DynamicObject>, resource: ApiResource, watched: Watched, 
                 }
             }
             Ok(watcher::Event::Delete(object)) => {
-                let metadata = object.metadata;
-                let version = metadata.resource_version.as_deref().unwrap_or_default();
-                ended.forget(metadata.uid.as_deref().unwrap_or_default());
-                store.remove(&key_of(&metadata), version);
+                ended.forget(object.uid());
+                store.remove(&object.key(), object.version());
                 // All that matters of it is whom it concerns.
-                let list = metadata.annotations.and_then(|mut a| a.remove(annotation::SHARED_BY));
-                tell(&Live::of(serde_json::json!({"metadata": {
-                    "labels": metadata.labels, "annotations": {annotation::SHARED_BY: list}}})));
+                tell(&Live::of(object.into_metadata()));
             }
             Err(error) if is_not_served(&error) => {
                 // The kind was removed from the cluster, and its objects with it.
@@ -389,13 +384,6 @@ async fn feed(api: Api<DynamicObject>, resource: ApiResource, watched: Watched, 
     }
 }
 
-fn key_of(metadata: &ObjectMeta) -> Key {
-    Key::new(
-        metadata.namespace.as_deref().unwrap_or_default(),
-        metadata.name.as_deref().unwrap_or_default(),
-    )
-}
-
 fn is_not_served(error: &watcher::Error) -> bool {
     match error {
         watcher::Error::InitialListFailed(kube::Error::Api(status))
@@ -403,13 +391,6 @@ fn is_not_served(error: &watcher::Error) -> bool {
         watcher::Error::WatchError(status) => status.code == 404,
         _ => false,
     }
-}
-
-/// The items of a list do not say what they are; templates and plans look at that.
-fn to_value(object: &DynamicObject, resource: &ApiResource) -> Value {
-    let mut value = serde_json::to_value(object).unwrap_or(Value::Null);
-    set_type(&mut value, &resource.api_version, &resource.kind);
-    value
 }
 
 #[cfg(test)]
@@ -456,23 +437,5 @@ mod tests {
         let small = serde_json::json!({"metadata": {"name": "a"}});
         assert!(matches!(Live::of(small.clone()).text, Text::Plain(_)));
         assert_eq!(Live::of(small.clone()).value(), small);
-    }
-
-    #[test]
-    fn items_of_lists_know_what_they_are() {
-        let item = serde_json::json!({"metadata": {"name": "a", "namespace": "n"}, "data": {}});
-        let object: DynamicObject = serde_json::from_value(item).expect("an object");
-        let resource = ApiResource {
-            group: String::new(),
-            version: "v1".to_owned(),
-            api_version: "v1".to_owned(),
-            kind: "ConfigMap".to_owned(),
-            plural: "configmaps".to_owned(),
-        };
-        let value = to_value(&object, &resource);
-        assert_eq!(
-            (str_at(&value, &["apiVersion"]), str_at(&value, &["kind"])),
-            ("v1", "ConfigMap")
-        );
     }
 }

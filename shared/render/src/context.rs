@@ -133,7 +133,7 @@ pub(crate) fn components(app: &App) -> Value {
 }
 
 /// The fields of `context`, in alphabetical order.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub(crate) struct Fields<'a>(Vec<(&'a str, Input<'a>)>);
 
 impl<'a> Fields<'a> {

@@ -1,11 +1,14 @@
 //! Health, message and details of a component or trait.
 
 use crate::cache::{Flavour, Programs};
+use crate::context;
 use crate::definition::StatusTexts;
+use crate::input::Input;
 use crate::json;
 use cue::{Evaluation, Fields, LabelClass, Limits, Value, Which};
 use indexmap::IndexMap;
 use serde_json::Value as Json;
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 /// What a status text may look at. There is no namespace and no cluster in it.
@@ -22,7 +25,7 @@ pub struct HealthInput<'a> {
     /// The live workload (components only).
     pub output: Option<&'a Json>,
     /// The live objects by name: a component's auxiliaries, or the objects of the trait.
-    pub outputs: Option<&'a serde_json::Map<String, Json>>,
+    pub outputs: Option<BTreeMap<&'a str, &'a Json>>,
 }
 
 /// The status of a component or trait.
@@ -43,58 +46,49 @@ pub struct Health {
 /// Details with labels from this length on are left out.
 const LONGEST_LABEL: usize = 32;
 
-struct Texts<'a> {
-    programs: &'a Programs,
-    limits: &'a Limits,
-    parameter: Value,
-}
-
 pub(crate) fn health(
     programs: &Programs,
     limits: &Limits,
     texts: &StatusTexts,
     input: &HealthInput<'_>,
 ) -> Health {
-    let mut context: Fields =
-        [("appName", input.app_name), ("appRevision", input.app_revision), ("name", input.name)]
-            .into_iter()
-            .map(|(k, v)| (k.into(), Value::from(v)))
-            .collect();
+    let outputs = input.outputs.iter().flatten();
+    let outputs: Vec<_> = outputs.map(|(name, object)| (*name, Input::Json(object))).collect();
+    let mut context = context::Fields::default();
+    context.set("appName", Input::Text(input.app_name));
+    context.set("appRevision", Input::Text(input.app_revision));
+    context.set("name", Input::Text(input.name));
     if let Some(output) = input.output {
-        context.insert("output".into(), json::canonical(output));
+        context.set("output", Input::Json(output));
     }
-    if let Some(outputs) = input.outputs {
-        let objects =
-            outputs.iter().map(|(k, v)| (k.as_str().into(), json::canonical(v))).collect();
-        context.insert("outputs".into(), Value::Struct(objects));
+    if input.outputs.is_some() {
+        context.set("outputs", Input::Struct(&outputs));
     }
-    health_in(programs, limits, texts, input.parameter, context)
+    health_in(programs, limits, texts, input.parameter, context, None)
 }
 
-/// As [`health`], with the context as given.
-pub(crate) fn health_in(
+/// As [`health`], with the context as given, and what its status is already.
+pub(crate) fn health_in<'a>(
     programs: &Programs,
     limits: &Limits,
     texts: &StatusTexts,
-    parameter: Option<&Json>,
-    mut context: Fields,
+    parameter: Option<&'a Json>,
+    mut context: context::Fields<'a>,
+    preset: Option<&Json>,
 ) -> Health {
-    let parameter = match parameter {
-        Some(given @ Json::Object(_)) => json::canonical(given),
-        _ => Value::empty_struct(),
-    };
-    context.insert("parameter".into(), parameter.clone());
-    let evaluator = Texts { programs, limits, parameter };
-    let preset = context.get("status").cloned();
+    let parameter = parameter.filter(|given| given.is_object());
+    let parameter = parameter.map_or(Input::Struct(&[]), Input::Json);
+    context.set("parameter", parameter);
+    let evaluator = Texts { programs, limits, parameter, context };
     let mut health = Health { healthy: true, details: Some(IndexMap::new()), ..Health::default() };
-    let mut status = match &preset {
-        Some(Value::Struct(fields)) => fields.clone(),
+    // A status that is given and is no struct stays as it is.
+    let fixed = preset.is_some_and(|given| !given.is_object());
+    let mut status = match preset.map(json::canonical) {
+        Some(Value::Struct(fields)) => fields,
         _ => Fields::default(),
     };
-    // A status that is given and is no struct stays as it is.
-    let fixed = preset.is_some_and(|given| !matches!(given, Value::Struct(_)));
     if let Some(text) = &texts.details {
-        match evaluator.details(text, &context) {
+        match evaluator.details(text) {
             Ok((shown, typed)) => {
                 health.details = Some(shown);
                 health.context_details = json::from_cue(&Value::Struct(typed.clone()));
@@ -106,11 +100,9 @@ pub(crate) fn health_in(
             }
         }
     }
+    let mut status = Value::Struct(status);
     if let Some(text) = &texts.health_policy {
-        if !fixed {
-            context.insert("status".into(), Value::Struct(status.clone()));
-        }
-        match evaluator.field(text, &context, "isHealth") {
+        match evaluator.field(text, Some(&status).filter(|_| !fixed), "isHealth") {
             Ok(Value::Bool(healthy)) => health.healthy = healthy,
             Ok(_) => {
                 health.healthy = false;
@@ -123,11 +115,10 @@ pub(crate) fn health_in(
         }
     }
     if let Some(text) = &texts.custom_status {
-        status.insert("healthy".into(), Value::Bool(health.healthy));
-        if !fixed {
-            context.insert("status".into(), Value::Struct(status));
+        if let Value::Struct(fields) = &mut status {
+            fields.insert("healthy".into(), Value::Bool(health.healthy));
         }
-        match evaluator.field(text, &context, "message") {
+        match evaluator.field(text, Some(&status).filter(|_| !fixed), "message") {
             Ok(Value::String(message)) => health.message = message.to_string(),
             Ok(_) => health.warnings.push(crate::messages::message_not_string()),
             Err(why) => health.warnings.push(crate::messages::message_failed(&why)),
@@ -136,12 +127,24 @@ pub(crate) fn health_in(
     health
 }
 
+/// What the texts of a definition are evaluated with.
+struct Texts<'a> {
+    programs: &'a Programs,
+    limits: &'a Limits,
+    parameter: Input<'a>,
+    context: context::Fields<'a>,
+}
+
 impl Texts<'_> {
-    fn evaluate(&self, text: &Arc<str>, context: &Fields) -> Result<Evaluation, String> {
+    fn evaluate(&self, text: &Arc<str>, status: Option<&Value>) -> Result<Evaluation, String> {
         let of = self.programs.text(text, Flavour::Status).map_err(|errors| errors.to_string())?;
-        let context = Value::Struct(context.clone());
-        let inputs = [("context", &context), ("parameter", &self.parameter)];
-        let mut evaluation = of.program.evaluate(&inputs, self.limits);
+        let mut context = self.context.clone();
+        if let Some(status) = status {
+            context.set("status", Input::Value(status));
+        }
+        let inputs = [("context", context.input()), ("parameter", self.parameter)];
+        let evaluation = of.program.evaluate_from(inputs, self.limits);
+        let mut evaluation = evaluation.map_err(|error| error.to_string())?;
         let root = evaluation.root();
         evaluation.validate(root, false).map_err(|errors| errors.to_string())?;
         match crate::lets::error(&mut evaluation) {
@@ -150,19 +153,15 @@ impl Texts<'_> {
         }
     }
 
-    fn field(&self, text: &Arc<str>, context: &Fields, name: &str) -> Result<Value, String> {
-        let mut evaluation = self.evaluate(text, context)?;
+    fn field(&self, text: &Arc<str>, status: Option<&Value>, name: &str) -> Result<Value, String> {
+        let mut evaluation = self.evaluate(text, status)?;
         let root = evaluation.root();
         let node = evaluation.field(root, name).ok_or_else(|| crate::messages::no_field(name))?;
         evaluation.export(node).map_err(|errors| errors.to_string())
     }
 
-    fn details(
-        &self,
-        text: &Arc<str>,
-        context: &Fields,
-    ) -> Result<(IndexMap<String, String>, Fields), String> {
-        let mut evaluation = self.evaluate(text, context)?;
+    fn details(&self, text: &Arc<str>) -> Result<(IndexMap<String, String>, Fields), String> {
+        let mut evaluation = self.evaluate(text, None)?;
         let root = evaluation.root();
         let private = private_labels(text);
         let mut shown = IndexMap::new();

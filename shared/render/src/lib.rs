@@ -44,6 +44,7 @@ pub use vet::vet;
 
 use cache::Programs;
 use cue::Limits;
+use input::Input;
 use std::num::NonZeroUsize;
 
 /// How to render.
@@ -193,11 +194,12 @@ impl Renderer {
         context: &serde_json::Value,
         parameter: Option<&serde_json::Value>,
     ) -> Health {
-        let context = match json::canonical(context) {
-            cue::Value::Struct(fields) => fields,
-            _ => cue::Fields::default(),
-        };
-        health::health_in(&self.programs, &self.limits, texts, parameter, context)
+        let mut fields = context::Fields::default();
+        for (name, value) in context.as_object().into_iter().flatten() {
+            fields.set(name, Input::Json(value));
+        }
+        let preset = context.get("status");
+        health::health_in(&self.programs, &self.limits, texts, parameter, fields, preset)
     }
 }
 

@@ -2,10 +2,11 @@
 //!
 //! Answers for the health half of `apply.go`. The evaluation runs on the pool: it is CPU work of unknown length.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Instant;
 
-use serde_json::{Map, Value};
+use serde_json::Value;
 use vela_api::reference::WorkloadGvk;
 use vela_api::status::{ComponentStatus, TraitStatus};
 use vela_apply::ResourceKey;
@@ -110,7 +111,7 @@ impl Inputs {
         if let (Some(workload), Some(outputs)) = (workload, self.outputs(None)) {
             let properties = properties(self.part.component.properties.as_ref());
             let texts = &self.part.definition.status;
-            let health = self.ask(renderer, texts, properties.as_ref(), Some(workload), &outputs);
+            let health = self.ask(renderer, texts, properties.as_ref(), Some(workload), outputs);
             status.workload_healthy = health.healthy;
             status.message = health.message;
             status.details = health.details.unwrap_or_default().into_iter().collect();
@@ -138,7 +139,7 @@ impl Inputs {
             if let Some(outputs) = self.outputs(Some(index)) {
                 let properties = properties(written.properties.as_ref());
                 let texts = &definition.status;
-                let health = self.ask(renderer, texts, properties.as_ref(), None, &outputs);
+                let health = self.ask(renderer, texts, properties.as_ref(), None, outputs);
                 one.healthy = health.healthy;
                 one.message = health.message;
                 one.details = health.details.unwrap_or_default().into_iter().collect();
@@ -154,13 +155,13 @@ impl Inputs {
 
     /// The live objects beside the workload that the component (`None`) or one of its traits made, by their keys in
     /// `outputs`; `None` if one of them is not there.
-    fn outputs(&self, made_by: Option<usize>) -> Option<Map<String, Value>> {
-        let mut found = Map::new();
+    fn outputs(&self, made_by: Option<usize>) -> Option<BTreeMap<&str, &Value>> {
+        let mut found = BTreeMap::new();
         for (object, live) in self.rendered.objects.iter().zip(&self.live) {
             if object.trait_index == made_by
                 && let Some(name) = &object.output
             {
-                found.insert(name.clone(), Value::clone(live.as_ref()?));
+                found.insert(name.as_str(), live.as_deref()?);
             }
         }
         Some(found)
@@ -172,7 +173,7 @@ impl Inputs {
         texts: &StatusTexts,
         parameter: Option<&Value>,
         output: Option<&Value>,
-        outputs: &Map<String, Value>,
+        outputs: BTreeMap<&str, &Value>,
     ) -> Health {
         let input = HealthInput {
             name: &self.part.component.name,

@@ -9,16 +9,14 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use serde_json::Value;
-use vela_api::PolicyDefinition;
 use vela_api::application::AppPolicy;
 use vela_api::hash::GoHash;
 use vela_api::names;
 use vela_apply::ResourceKey;
 use vela_apply::object::{api_version, cluster_of, kind, set_label, set_namespace};
-use vela_render::{App, NoHost, Stage, Target, contract};
+use vela_render::{App, Definition, NoHost, Stage, Target, contract};
 
 use crate::context::Context;
-use crate::definitions::to_render;
 use crate::messages;
 
 use super::parse::{Part, properties};
@@ -152,12 +150,11 @@ pub async fn render_policy(
     ctx: &Context,
     frame: &Frame,
     policy: &AppPolicy,
-    definition: &PolicyDefinition,
+    definition: Arc<Definition>,
     artifacts: Option<Value>,
 ) -> Result<Vec<Value>, String> {
     let renderer = Arc::clone(&ctx.renderer);
     let (frame, policy) = (frame.clone(), policy.clone());
-    let definition = to_render(definition);
     let cluster_version = ctx.settings.cluster_version.clone();
     let job = move |_: &vela_serve::pool::Budget| {
         let value = properties(policy.properties.as_ref());
@@ -234,7 +231,7 @@ fn assemble(
         // Nothing that could be an object: the component stands for nothing, and so do its traits.
         return out;
     }
-    let finish = |mut manifest: Value, definition: Option<&vela_render::Definition>| {
+    let finish = |mut manifest: Value, definition: Option<&Definition>| {
         set_label(&mut manifest, names::label::APP_REVISION_HASH, &frame.revision_hash);
         if !disable_revision {
             set_label(&mut manifest, names::label::COMPONENT_REVISION, "");

@@ -14,7 +14,7 @@ use vela_workflow::generate::policy_name;
 use crate::application::parse::{self, APPLICATION_SCOPE};
 use crate::application::revision;
 use crate::context::Context;
-use crate::definitions::to_render;
+use crate::definitions::Definitions;
 
 /// A policy with what runs it.
 #[derive(Debug, Clone)]
@@ -34,7 +34,13 @@ pub(super) struct Candidate {
 }
 
 impl Candidate {
-    fn new(name: String, type_name: &str, global: bool, definition: Arc<PolicyDefinition>) -> Self {
+    fn new(
+        definitions: &Definitions,
+        name: String,
+        type_name: &str,
+        global: bool,
+        definition: Arc<PolicyDefinition>,
+    ) -> Self {
         let latest = definition.status.latest_revision.clone().unwrap_or_default();
         Self {
             name,
@@ -46,7 +52,7 @@ impl Candidate {
                 revision: latest.revision,
                 revision_hash: latest.revision_hash,
             },
-            rendered: Arc::new(to_render(definition.as_ref())),
+            rendered: definitions.to_render(&definition),
             definition,
         }
     }
@@ -57,15 +63,15 @@ impl Candidate {
     }
 
     /// The same policy as a revision holds it, if it does.
-    pub(super) fn pinned(&self, latest: &ApplicationRevision) -> Self {
+    pub(super) fn pinned(&self, definitions: &Definitions, latest: &ApplicationRevision) -> Self {
         let spec = &latest.spec;
         let version = spec.policy_versions.get(&self.key());
         let held = parse::stored(&spec.policy_definitions, &self.type_name);
         let (Some(version), Some(held)) = (version, held) else { return self.clone() };
         Self {
             version: version.clone(),
-            rendered: Arc::new(to_render(held)),
-            definition: Arc::new(held.clone()),
+            rendered: definitions.to_render(held),
+            definition: Arc::clone(held),
             ..self.clone()
         }
     }
@@ -103,7 +109,7 @@ pub(super) fn of(
         .into_values()
         .map(|found| {
             let name = found.metadata.name.clone().unwrap_or_default();
-            Candidate::new(name.clone(), &name, true, found)
+            Candidate::new(definitions, name.clone(), &name, true, found)
         })
         .collect();
     for (index, written) in app.spec.policies.iter().enumerate() {
@@ -111,7 +117,8 @@ pub(super) fn of(
         let Some(found) = found.filter(|_| !parse::is_built_in_policy(&written.type_)) else {
             continue;
         };
-        let mut one = Candidate::new(policy_name(written, index), &written.type_, false, found);
+        let name = policy_name(written, index);
+        let mut one = Candidate::new(definitions, name, &written.type_, false, found);
         one.properties = parse::properties(written.properties.as_ref());
         out.push(one);
     }

@@ -47,7 +47,7 @@ pub(super) struct Transformed {
     source: String,
     labels: BTreeMap<String, String>,
     annotations: BTreeMap<String, String>,
-    definitions: BTreeMap<String, PolicyDefinition>,
+    definitions: BTreeMap<String, Arc<PolicyDefinition>>,
     versions: BTreeMap<String, PolicyVersion>,
 }
 
@@ -125,7 +125,7 @@ pub(super) async fn run(
         return Ok(Came::None);
     }
     let pinned: Vec<Candidate> = match latest.as_ref().filter(|_| !auto) {
-        Some(latest) => live.iter().map(|one| one.pinned(latest)).collect(),
+        Some(latest) => live.iter().map(|one| one.pinned(&ctx.definitions, latest)).collect(),
         None => live.clone(),
     };
     let run = |candidates: &[Candidate]| evaluate(ctx, app.clone(), candidates.to_vec());
@@ -345,12 +345,13 @@ async fn store_metadata(ctx: &Context, app: &Application, made: &Made) -> bool {
 }
 
 /// Their definitions as a revision holds them: without what the server added.
-fn definitions(candidates: &[Candidate]) -> BTreeMap<String, PolicyDefinition> {
+fn definitions(candidates: &[Candidate]) -> BTreeMap<String, Arc<PolicyDefinition>> {
     let held =
         candidates.iter().map(|one| (one.type_name.clone(), Arc::clone(&one.definition))).collect();
     let used = super::parse::Used { policies: held, ..super::parse::Used::default() };
-    let nothing = Application::default();
-    revision::snapshot(&nothing, &used, BTreeMap::new(), None).policy_definitions
+    let mut content = ApplicationRevisionSpec::default();
+    revision::embed(&mut content, &used);
+    content.policy_definitions
 }
 
 #[cfg(test)]

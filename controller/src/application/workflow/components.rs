@@ -44,13 +44,22 @@ pub async fn apply(
     dispatch_in_stages(session, run, &part, place, rendered).await
 }
 
+fn part(
+    session: &Session<'_>,
+    run: &Run<'_>,
+    component: &ApplicationComponent,
+) -> Result<parse::Part, String> {
+    let definitions = &session.ctx.definitions;
+    parse::part(component, run.used, definitions).map_err(|error| error.to_string())
+}
+
 async fn render(
     session: &Session<'_>,
     run: &Run<'_>,
     component: &ApplicationComponent,
     place: &Place,
 ) -> Result<(parse::Part, Rendered), String> {
-    let part = parse::part(component, run.used).map_err(|error| error.to_string())?;
+    let part = part(session, run, component)?;
     let live = live_workload(session, &component.name, place).await;
     let rendered = component::render(session.ctx, run.frame, &part, place, live, false).await?;
     Ok((part, rendered))
@@ -267,7 +276,7 @@ pub async fn look(
     component: &ApplicationComponent,
     place: &Place,
 ) -> Result<ComponentStatus, String> {
-    let part = parse::part(component, run.used).map_err(|error| error.to_string())?;
+    let part = part(session, run, component)?;
     let live = live_workload(session, &component.name, place).await;
     let (ctx, frame) = (session.ctx, run.frame);
     let mut rendered = component::render(ctx, frame, &part, place, live, false).await?;

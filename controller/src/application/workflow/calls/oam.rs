@@ -76,8 +76,9 @@ impl Calling<'_, '_, '_> {
     pub(super) async fn render_component(&mut self, params: &Value) -> Result<Value, String> {
         let parameter = params.as_object().cloned().unwrap_or_default();
         let (component, place) = workflow::component_and_place(&parameter)?;
-        let part = parse::part(&component, self.run.used).map_err(|error| error.to_string())?;
         let ctx = self.session.ctx;
+        let part = parse::part(&component, self.run.used, &ctx.definitions)
+            .map_err(|error| error.to_string())?;
         let rendered = component::render(ctx, self.run.frame, &part, &place, None, true).await?;
         let mut output = Value::Null;
         let mut outputs = serde_json::Map::new();
