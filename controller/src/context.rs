@@ -198,7 +198,7 @@ pub struct Context {
     /// ApplicationRevisions.
     pub revisions: Arc<Store<Revision>>,
     /// What they share.
-    pub revision_definitions: Arc<revisions::Definitions>,
+    pub revision_contents: Arc<revisions::Contents>,
     /// ResourceTrackers.
     pub trackers: Arc<Store<Packed<ResourceTracker>>>,
     /// Definitions and the like.

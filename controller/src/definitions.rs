@@ -3,6 +3,7 @@
 //! Answers for `pkg/oam/util/helper.go` (GetCapabilityDefinition): the Application's namespace first, then the system
 //! namespace; `name@vR` means the definition embedded in the DefinitionRevision `name-vR`.
 
+use std::any::Any;
 use std::sync::Arc;
 
 use serde::Serialize;
@@ -13,8 +14,8 @@ use vela_api::{
 };
 use vela_render::{Definition, Kind};
 
+use crate::by_place::ByPlace;
 use crate::messages;
-use crate::renderable::Renderable;
 use vela_cluster::{Key, Store, Stored};
 
 /// The caches of everything an Application refers to by name.
@@ -37,7 +38,9 @@ pub struct Definitions {
     /// Workflows outside of Applications.
     pub workflows: Arc<Store<Workflow>>,
     /// Those in use, in the form rendering wants.
-    pub renderable: Renderable,
+    pub renderable: ByPlace<Arc<Definition>>,
+    /// Those in use, as revisions embed them.
+    pub embedded: ByPlace<Arc<dyn Any + Send + Sync>>,
     /// Where built-in definitions live.
     pub system_namespace: String,
 }
@@ -124,7 +127,18 @@ impl Definitions {
     /// A definition in the form rendering wants, as it is kept.
     #[must_use]
     pub fn to_render<T: Lookup>(&self, definition: &Arc<T>) -> Arc<Definition> {
-        self.renderable.get(definition)
+        self.renderable.get(definition, || Arc::new(to_render(definition.as_ref())))
+    }
+
+    /// A definition as revisions embed it, as it is kept; `copy` makes it.
+    pub fn embedded<T: Send + Sync + 'static>(
+        &self,
+        definition: &Arc<T>,
+        copy: impl Fn(&T) -> T,
+    ) -> Arc<T> {
+        let kept = self.embedded.get(definition, || Arc::new(copy(definition)));
+        // What is kept of a definition is of its type.
+        Arc::downcast(kept).unwrap_or_else(|_| Arc::new(copy(definition)))
     }
 
     /// What is missing, for people.
@@ -144,4 +158,21 @@ pub fn to_render<T: Lookup>(definition: &T) -> Definition {
         let spec = object.get("spec").unwrap_or(&Value::Null);
         Definition::from_spec(T::KIND, definition.name(), spec)
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn what_comes_from_a_list_is_what_its_kind_says() {
+        let old: ComponentDefinition = serde_json::from_value(json!({
+            "metadata": {"name": "d", "annotations": {"type": "terraform"}}, "spec": {}}))
+        .unwrap();
+        let form = to_render(&old);
+        assert!(matches!(form.template, vela_render::Template::Terraform(_)));
+        assert_eq!((form.name.as_str(), form.annotations.len()), ("d", 1));
+    }
 }

@@ -67,8 +67,8 @@ pub(crate) fn start(
             if is_edit(&change) { queue.add_edited(change.key) } else { queue.add(change.key) }
         }
     });
-    let definitions_of = Arc::clone(&context.revision_definitions);
-    let keep = move |revision| Revision::of(revision, &definitions_of);
+    let contents = Arc::clone(&context.revision_contents);
+    let keep = move |revision| Revision::of(revision, &contents);
     watch_kind!(tasks, end, client, context.revisions, ApplicationRevision, keep, {
         let queue = Arc::clone(&queue);
         move |change: Change<Revision>| {

@@ -5,6 +5,7 @@
 
 mod alive;
 pub mod application;
+mod by_place;
 mod config;
 pub mod connections;
 pub mod context;
@@ -17,7 +18,6 @@ mod metrics;
 pub mod outside;
 pub mod queue;
 mod registry;
-mod renderable;
 pub mod revisions;
 #[cfg(test)]
 mod simulation;

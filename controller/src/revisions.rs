@@ -2,16 +2,19 @@
 //! rendered from, and most definitions are the same in all of them.
 //!
 //! Answers for the shared definition storage of `pkg/cache/apprev_cache.go`. A definition is in memory once, whoever holds
-//! it, and read once; the rest of a revision is kept as compressed text. A revision is made whole again when a look needs it.
+//! it, and read once; the rest of a revision is kept as compressed text. What it says is read once, whatever becomes of its
+//! metadata and its status. A revision is made whole again when a look needs it.
 
 use std::collections::hash_map::RandomState;
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::hash::BuildHasher;
 use std::sync::{Arc, Weak};
 
 use parking_lot::Mutex;
 use serde::Serialize;
+use serde::de::DeserializeOwned;
 use vela_api::compression::{pack, unpack};
+use vela_api::revision::ApplicationRevisionSpec;
 use vela_api::{
     ApplicationRevision, ComponentDefinition, PolicyDefinition, TraitDefinition,
     WorkflowStepDefinition, WorkloadDefinition,
@@ -35,10 +38,12 @@ enum Definition {
     Step(Arc<WorkflowStepDefinition>),
 }
 
-/// All definitions in revisions, each once.
+/// What revisions say, and all definitions in them, each once.
 #[derive(Debug, Default)]
-pub struct Definitions {
+pub struct Contents {
     hasher: RandomState,
+    /// By the hash of the name and of the compressed text.
+    all: Mutex<Known<Content>>,
     components: Once<ComponentDefinition>,
     workloads: Once<WorkloadDefinition>,
     traits: Once<TraitDefinition>,
@@ -46,38 +51,111 @@ pub struct Definitions {
     steps: Once<WorkflowStepDefinition>,
 }
 
-/// The definitions of one kind.
+/// The definitions of one kind, by the hash of their text.
 type Once<T> = Mutex<Known<T>>;
 
+/// What somebody holds.
 #[derive(Debug)]
 struct Known<T> {
-    /// By the hash of their text.
     all: HashMap<u64, Weak<T>>,
+    /// Where they are in memory: as long as one is known nothing else can be there.
+    places: HashSet<usize>,
     /// How many there may be before those that nobody holds any more are looked for.
     most: usize,
 }
 
 impl<T> Default for Known<T> {
     fn default() -> Self {
-        Self { all: HashMap::new(), most: 0 }
+        Self { all: HashMap::new(), places: HashSet::new(), most: 0 }
     }
 }
 
-impl<T: PartialEq> Known<T> {
-    /// The one copy of a definition.
-    fn shared(&mut self, hash: u64, definition: Arc<T>) -> Arc<T> {
-        if let Some(known) = self.all.get(&hash).and_then(Weak::upgrade)
-            && known == definition
-        {
-            return known;
-        }
-        if self.all.len() >= self.most {
-            self.all.retain(|_, definition| definition.strong_count() > 0);
-            self.most = self.all.len().saturating_mul(2).max(64);
-        }
-        self.all.insert(hash, Arc::downgrade(&definition));
-        definition
+impl<T> Known<T> {
+    fn get(&self, hash: u64) -> Option<Arc<T>> {
+        self.all.get(&hash).and_then(Weak::upgrade)
     }
+
+    fn holds(&self, one: &Arc<T>) -> bool {
+        self.places.contains(&Arc::as_ptr(one).addr())
+    }
+
+    fn insert(&mut self, hash: u64, one: &Arc<T>) {
+        if self.all.len() >= self.most {
+            self.all.retain(|_, one| one.strong_count() > 0);
+            self.most = self.all.len().saturating_mul(2).max(64);
+            self.places = self.all.values().map(|one| one.as_ptr().addr()).collect();
+        }
+        if let Some(former) = self.all.insert(hash, Arc::downgrade(one)) {
+            self.places.remove(&former.as_ptr().addr());
+        }
+        self.places.insert(Arc::as_ptr(one).addr());
+    }
+}
+
+/// What a revision says: everything but its metadata and its status.
+#[derive(Debug)]
+pub struct Content {
+    /// Its spec without the definitions, compressed.
+    rest: Box<[u8]>,
+    parts: Box<[Part]>,
+}
+
+impl Contents {
+    /// Keeps what a revision says whose stored form is at hand, as long as somebody holds it.
+    pub fn keep(
+        &self,
+        stored: &ApplicationRevision,
+        spec: ApplicationRevisionSpec,
+    ) -> Option<Arc<Content>> {
+        let hash = self.hash(stored)?;
+        let content = Arc::new(self.content(spec).ok()?);
+        self.all.lock().insert(hash, &content);
+        Some(content)
+    }
+
+    /// What a revision says, compressed or not.
+    fn of(&self, revision: &mut ApplicationRevision) -> Result<Arc<Content>, String> {
+        let hash = self.hash(revision);
+        if let Some(known) = hash.and_then(|hash| self.all.lock().get(hash)) {
+            return Ok(known);
+        }
+        revision.expand().map_err(|error| error.to_string())?;
+        let content = Arc::new(self.content(std::mem::take(&mut revision.spec))?);
+        if let Some(hash) = hash {
+            self.all.lock().insert(hash, &content);
+        }
+        Ok(content)
+    }
+
+    /// What tells the content of a revision; `None` if it is not compressed.
+    fn hash(&self, revision: &ApplicationRevision) -> Option<u64> {
+        let data = &revision.spec.compression.data;
+        let metadata = &revision.metadata;
+        let hashed = (&metadata.namespace, &metadata.name, data);
+        (!data.is_empty()).then(|| self.hasher.hash_one(hashed))
+    }
+
+    fn content(&self, mut spec: ApplicationRevisionSpec) -> Result<Content, String> {
+        let mut all = Parts { hasher: &self.hasher, parts: Vec::new() };
+        all.take(&mut spec.component_definitions, &self.components, Definition::Component)?;
+        all.take(&mut spec.workload_definitions, &self.workloads, Definition::Workload)?;
+        all.take(&mut spec.trait_definitions, &self.traits, Definition::Trait)?;
+        all.take(&mut spec.policy_definitions, &self.policies, Definition::Policy)?;
+        all.take(&mut spec.workflow_step_definitions, &self.steps, Definition::Step)?;
+        Ok(Content { rest: small(&spec)?, parts: all.parts.into() })
+    }
+}
+
+/// A value as compressed text.
+fn small<T: Serialize>(value: &T) -> Result<Box<[u8]>, String> {
+    let text = serde_json::to_vec(value).map_err(|error| error.to_string())?;
+    pack(&text).map(Into::into).map_err(|error| error.to_string())
+}
+
+/// The value of a compressed text.
+fn large<T: DeserializeOwned>(packed: &[u8]) -> Result<T, String> {
+    let text = unpack(packed).map_err(|error| error.to_string())?;
+    serde_json::from_slice(&text).map_err(|error| error.to_string())
 }
 
 /// An ApplicationRevision in memory.
@@ -90,41 +168,33 @@ pub struct Revision {
     pub deleting: bool,
     /// A finalizer holds it.
     pub held: bool,
-    /// Everything but its definitions; or why it cannot be read.
-    rest: Result<Box<[u8]>, Box<str>>,
-    parts: Box<[Part]>,
+    /// All of it, or why it cannot be read.
+    whole: Result<Whole, Box<str>>,
+}
+
+#[derive(Debug)]
+struct Whole {
+    /// Metadata and status, compressed.
+    head: Box<[u8]>,
+    content: Arc<Content>,
 }
 
 impl Revision {
     /// Takes a revision apart, compressed or not.
     #[must_use]
-    pub fn of(mut revision: ApplicationRevision, definitions: &Definitions) -> Self {
+    pub fn of(mut revision: ApplicationRevision, contents: &Contents) -> Self {
+        let content = contents.of(&mut revision);
+        revision.spec = ApplicationRevisionSpec::default();
+        let whole = content.and_then(|content| Ok(Whole { head: small(&revision)?, content }));
         let metadata = &revision.metadata;
-        let mut kept = Self {
+        Self {
             key: revision.key(),
             version: revision.version().into(),
             app: revision.index(),
             deleting: metadata.deletion_timestamp.is_some(),
             held: metadata.finalizers.as_ref().is_some_and(|holders| !holders.is_empty()),
-            rest: Err("".into()),
-            parts: Box::default(),
-        };
-        let mut parts = Vec::new();
-        let taken = revision.expand().map_err(|error| error.to_string()).and_then(|()| {
-            let spec = &mut revision.spec;
-            let of = definitions;
-            let mut all = Parts { hasher: &of.hasher, parts: &mut parts };
-            all.take(&mut spec.component_definitions, &of.components, Definition::Component)?;
-            all.take(&mut spec.workload_definitions, &of.workloads, Definition::Workload)?;
-            all.take(&mut spec.trait_definitions, &of.traits, Definition::Trait)?;
-            all.take(&mut spec.policy_definitions, &of.policies, Definition::Policy)?;
-            all.take(&mut spec.workflow_step_definitions, &of.steps, Definition::Step)?;
-            let rest = serde_json::to_vec(&revision).map_err(|error| error.to_string())?;
-            pack(&rest).map_err(|error| error.to_string())
-        });
-        kept.rest = taken.map(Into::into).map_err(Into::into);
-        kept.parts = parts.into();
-        kept
+            whole: whole.map_err(Into::into),
+        }
     }
 
     /// Its name.
@@ -138,12 +208,11 @@ impl Revision {
     /// # Errors
     /// It could not be read, in words.
     pub fn open(&self) -> Result<ApplicationRevision, String> {
-        let rest = self.rest.as_ref().map_err(ToString::to_string)?;
-        let rest = unpack(rest).map_err(|error| error.to_string())?;
-        let read = serde_json::from_slice(&rest);
-        let mut revision: ApplicationRevision = read.map_err(|error| error.to_string())?;
+        let Whole { head, content } = self.whole.as_ref().map_err(ToString::to_string)?;
+        let mut revision: ApplicationRevision = large(head)?;
+        revision.spec = large(&content.rest)?;
         let spec = &mut revision.spec;
-        for Part { name, definition } in &self.parts {
+        for Part { name, definition } in &content.parts {
             let name = name.to_string();
             match definition {
                 Definition::Component(of) => put(&mut spec.component_definitions, name, of),
@@ -171,7 +240,7 @@ impl Stored for Revision {
 
 struct Parts<'a> {
     hasher: &'a RandomState,
-    parts: &'a mut Vec<Part>,
+    parts: Vec<Part>,
 }
 
 impl Parts<'_> {
@@ -182,11 +251,29 @@ impl Parts<'_> {
         part: fn(Arc<T>) -> Definition,
     ) -> Result<(), String> {
         for (name, definition) in std::mem::take(map) {
-            let text = serde_json::to_vec(&definition).map_err(|error| error.to_string())?;
-            let definition = known.lock().shared(self.hasher.hash_one(&text), definition);
-            self.parts.push(Part { name: name.into(), definition: part(definition) });
+            let definition = part(self.shared(definition, known)?);
+            self.parts.push(Part { name: name.into(), definition });
         }
         Ok(())
+    }
+
+    /// The one copy of a definition.
+    fn shared<T: Serialize + PartialEq>(
+        &self,
+        definition: Arc<T>,
+        known: &Once<T>,
+    ) -> Result<Arc<T>, String> {
+        if known.lock().holds(&definition) {
+            return Ok(definition);
+        }
+        let text = serde_json::to_vec(&definition).map_err(|error| error.to_string())?;
+        let hash = self.hasher.hash_one(&text);
+        let mut known = known.lock();
+        if let Some(same) = known.get(hash).filter(|same| *same == definition) {
+            return Ok(same);
+        }
+        known.insert(hash, &definition);
+        Ok(definition)
     }
 }
 
@@ -221,41 +308,63 @@ mod tests {
 
     #[test]
     fn what_is_kept_comes_back_whole() {
-        let definitions = Definitions::default();
+        let contents = Contents::default();
         let whole = revision("a-v1", "output: {}");
-        let kept = Revision::of(whole.to_stored().unwrap(), &definitions);
+        let kept = Revision::of(whole.to_stored().unwrap(), &contents);
         assert_eq!(kept.open().unwrap(), whole);
         assert_eq!((kept.key(), kept.version()), (Key::new("n", "a-v1"), "7"));
         assert_eq!(kept.index(), Some(Key::new("n", "a")));
         assert_eq!((kept.name(), kept.deleting, kept.held), ("a-v1", false, false));
-        assert_eq!(Revision::of(whole.clone(), &definitions).open().unwrap(), whole);
+        assert_eq!(Revision::of(whole.clone(), &contents).open().unwrap(), whole);
     }
 
     #[test]
     fn equal_definitions_are_in_memory_once_and_go_with_their_last_revision() {
-        let definitions = Definitions::default();
+        let contents = Contents::default();
         fn held<T>(known: &Once<T>) -> usize {
             known.lock().all.values().filter(|definition| definition.strong_count() > 0).count()
         }
-        let all = || held(&definitions.components) + held(&definitions.traits);
+        let all = || held(&contents.components) + held(&contents.traits);
         let component = |revision: &Revision| {
             let whole = revision.open().unwrap();
             Arc::clone(whole.spec.component_definitions.values().next().unwrap())
         };
-        let one = Revision::of(revision("a-v1", "output: {}"), &definitions);
-        let two = Revision::of(revision("a-v2", "output: {}"), &definitions);
+        let one = Revision::of(revision("a-v1", "output: {}"), &contents);
+        let two = Revision::of(revision("a-v2", "output: {}"), &contents);
         assert!(Arc::ptr_eq(&component(&one), &component(&two)));
         assert_eq!(all(), 2);
-        let three = Revision::of(revision("a-v3", "output: {a: 1}"), &definitions);
+        let three = Revision::of(revision("a-v3", "output: {a: 1}"), &contents);
         assert_eq!(all(), 3);
         drop((one, two));
         assert_eq!(all(), 2);
         for turn in 0..1000 {
-            drop(Revision::of(revision("a-v4", &turn.to_string()), &definitions));
+            drop(Revision::of(revision("a-v4", &turn.to_string()), &contents));
         }
-        assert!(definitions.components.lock().all.len() <= 64);
+        assert!(contents.components.lock().all.len() <= 64);
         drop(three);
         assert_eq!(all(), 0);
+    }
+
+    #[test]
+    fn what_a_revision_says_is_read_once_whatever_becomes_of_the_rest() {
+        let content = |revision: &Revision| Arc::clone(&revision.whole.as_ref().unwrap().content);
+        let contents = Contents::default();
+        let whole = revision("a-v1", "output: {}");
+        let stored = whole.to_stored().unwrap();
+        let kept = contents.keep(&stored, whole.spec.clone()).unwrap();
+        let one = Revision::of(stored.clone(), &contents);
+        assert!(Arc::ptr_eq(&kept, &content(&one)));
+        let mut later = stored;
+        later.metadata.resource_version = Some("8".to_owned());
+        later.status.succeeded = false;
+        let two = Revision::of(later, &contents);
+        assert!(Arc::ptr_eq(&kept, &content(&two)));
+        let opened = two.open().unwrap();
+        assert_eq!(opened.spec, whole.spec);
+        assert_eq!((two.version(), opened.status.succeeded), ("8", false));
+        let other = Revision::of(revision("a-v2", "output: {}").to_stored().unwrap(), &contents);
+        assert!(!Arc::ptr_eq(&kept, &content(&other)));
+        assert!(contents.keep(&whole, whole.spec.clone()).is_none());
     }
 
     #[test]
@@ -263,7 +372,7 @@ mod tests {
         let mut damaged = revision("a-v1", "output: {}");
         damaged.spec.compression =
             Compression { type_: "zstd".to_owned(), data: "no base64!".to_owned() };
-        let kept = Revision::of(damaged, &Definitions::default());
+        let kept = Revision::of(damaged, &Contents::default());
         assert_eq!(kept.open().unwrap_err(), "compressed data is not base64");
         assert_eq!(kept.index(), Some(Key::new("n", "a")));
     }

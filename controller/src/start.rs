@@ -109,7 +109,7 @@ pub async fn run(config: Config, stop: CancellationToken) -> anyhow::Result<()> 
         live,
         apps: Arc::default(),
         revisions: Arc::default(),
-        revision_definitions: Arc::default(),
+        revision_contents: Arc::default(),
         trackers: Arc::default(),
         definitions: Arc::new(Definitions {
             system_namespace: config.system_namespace.clone(),

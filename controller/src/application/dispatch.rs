@@ -257,9 +257,8 @@ impl Session<'_> {
             });
         }
         let unstored = self.unstored.take();
-        let (_, stored) =
-            join(self.each(&mut plans, cluster, width, true), history::store(self.ctx, unstored))
-                .await;
+        let store = history::store(self.ctx, unstored).boxed();
+        let (_, stored) = join(self.each(&mut plans, cluster, width, true), store).await;
         if let Err(text) = self.revision_stored(stored) {
             plans.fill(Err(text));
         }

@@ -83,7 +83,10 @@ pub(super) fn prepare(
 pub(super) async fn store(ctx: &Context, unstored: Option<Unstored>) -> Result<(), IoError> {
     let Some(Unstored { name, object, .. }) = unstored else { return Ok(()) };
     let _time = ctx.metrics.stage("apply-apprev");
+    let app = object.index();
     let stored = object.to_stored().map_err(|e| IoError::Transport(e.to_string()))?;
+    // What was made small here need not be opened to be kept.
+    let _content = ctx.revision_contents.keep(&stored, object.spec);
     let value = serde_json::to_value(stored).map_err(|e| IoError::Transport(e.to_string()))?;
     match ctx.io.create(&value, false, &Identity::default()).await {
         Ok(answer) => {
@@ -92,7 +95,7 @@ pub(super) async fn store(ctx: &Context, unstored: Option<Unstored>) -> Result<(
         }
         Err(error) => {
             if error.is_already_exists()
-                && let Some(app) = object.index()
+                && let Some(app) = app
             {
                 ctx.memory(&app).lock().taken_revision = revision::number(&name);
             }
@@ -118,6 +121,6 @@ pub(super) async fn annotate(ctx: &Context, stored: &ApplicationRevision, body: 
 
 pub(super) fn took(ctx: &Context, answer: Value) {
     if let Ok(stored) = serde_json::from_value::<ApplicationRevision>(answer) {
-        let _ = ctx.revisions.put(Revision::of(stored, &ctx.revision_definitions));
+        let _ = ctx.revisions.put(Revision::of(stored, &ctx.revision_contents));
     }
 }

@@ -79,7 +79,7 @@ pub(super) async fn run(
     };
     // Definitions are most of a revision, and seldom decide which one it is.
     let complete = |spec: &mut ApplicationRevisionSpec| {
-        revision::embed(spec, &used);
+        revision::embed(spec, &used, &ctx.definitions);
         if let Some(made) = made {
             made.join(spec);
         }

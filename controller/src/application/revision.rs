@@ -15,6 +15,7 @@ use vela_api::{
 };
 
 use super::parse::Used;
+use crate::definitions::Definitions;
 
 /// What the newest spec needs.
 #[derive(Debug, Clone, PartialEq)]
@@ -56,12 +57,14 @@ pub fn snapshot(
 }
 
 /// Puts definitions into the content of a revision.
-pub fn embed(spec: &mut ApplicationRevisionSpec, used: &Used) {
-    spec.component_definitions = by_name(&used.components, |d| embedded!(ComponentDefinition, d));
-    spec.workload_definitions = by_name(&used.workloads, |d| embedded!(WorkloadDefinition, d));
-    spec.trait_definitions = by_name(&used.traits, |d| embedded!(TraitDefinition, d));
-    spec.policy_definitions = by_name(&used.policies, |d| embedded!(PolicyDefinition, d));
-    spec.workflow_step_definitions = by_name(&used.steps, |d| embedded!(WorkflowStepDefinition, d));
+pub fn embed(spec: &mut ApplicationRevisionSpec, used: &Used, all: &Definitions) {
+    spec.component_definitions =
+        by_name(&used.components, all, |d| embedded!(ComponentDefinition, d));
+    spec.workload_definitions = by_name(&used.workloads, all, |d| embedded!(WorkloadDefinition, d));
+    spec.trait_definitions = by_name(&used.traits, all, |d| embedded!(TraitDefinition, d));
+    spec.policy_definitions = by_name(&used.policies, all, |d| embedded!(PolicyDefinition, d));
+    spec.workflow_step_definitions =
+        by_name(&used.steps, all, |d| embedded!(WorkflowStepDefinition, d));
 }
 
 /// A definition's metadata as a revision embeds it: without what the server and kubectl noted.
@@ -74,13 +77,17 @@ fn described(metadata: &ObjectMeta) -> ObjectMeta {
 }
 
 /// Keyed by plain name, further versions of the same definition by the whole type name.
-fn by_name<T>(used: &BTreeMap<String, Arc<T>>, copy: impl Fn(&T) -> T) -> BTreeMap<String, Arc<T>> {
+fn by_name<T: Send + Sync + 'static>(
+    used: &BTreeMap<String, Arc<T>>,
+    all: &Definitions,
+    copy: impl Fn(&T) -> T,
+) -> BTreeMap<String, Arc<T>> {
     let mut out = BTreeMap::new();
     for (type_name, definition) in used {
         let plain = type_name.split('@').next().unwrap_or(type_name);
         let alone = used.keys().filter(|k| k.split('@').next() == Some(plain)).count() == 1;
         let key = if alone { plain } else { type_name };
-        out.insert(key.to_owned(), Arc::new(copy(definition)));
+        out.insert(key.to_owned(), all.embedded(definition, &copy));
     }
     out
 }

@@ -136,7 +136,7 @@ impl World {
             live,
             apps: Arc::default(),
             revisions: Arc::default(),
-            revision_definitions: Arc::default(),
+            revision_contents: Arc::default(),
             trackers: Arc::default(),
             definitions: Arc::new(definitions),
             renderer: Arc::clone(&self.renderer),
@@ -180,7 +180,7 @@ impl World {
         let context = &process.context;
         refill(&context.apps, &state, "applications", |app: Application| app);
         refill(&context.revisions, &state, "applicationrevisions", |revision| {
-            Revision::of(revision, &context.revision_definitions)
+            Revision::of(revision, &context.revision_contents)
         });
         refill(&context.trackers, &state, "resourcetrackers", |tracker| Packed::of(&tracker));
     }

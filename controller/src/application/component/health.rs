@@ -45,16 +45,21 @@ pub async fn health(
     rendered: &Rendered,
     place: &Place,
 ) -> Result<ComponentStatus, String> {
-    let mut found = Vec::with_capacity(rendered.objects.len());
+    let mut objects = Vec::with_capacity(rendered.objects.len());
     for object in &rendered.objects {
-        found.push(live(session, &object.manifest, place).await);
+        objects.push(Found {
+            output: object.output.clone(),
+            trait_index: object.trait_index,
+            live: live(session, &object.manifest, place).await,
+        });
     }
     let renderer = Arc::clone(&session.ctx.renderer);
     let inputs = Inputs {
         app: Arc::clone(&frame.app),
         part: part.clone(),
-        rendered: rendered.clone(),
-        live: found,
+        objects,
+        pending: rendered.pending.clone(),
+        without_workload: rendered.without_workload,
     };
     let namespace =
         if place.namespace.is_empty() { &session.owner.namespace } else { &place.namespace };
@@ -73,9 +78,21 @@ pub async fn health(
 struct Inputs {
     app: Arc<App>,
     part: Part,
-    rendered: Rendered,
-    /// One for each object of `rendered`.
-    live: Vec<Option<Arc<Value>>>,
+    objects: Vec<Found>,
+    /// Traits that are rendered only once the workload is healthy.
+    pending: Vec<usize>,
+    /// A trait stands for the workload.
+    without_workload: bool,
+}
+
+/// An object of a component as it is in the cluster.
+struct Found {
+    /// Key in `outputs`; `None` for the workload.
+    output: Option<String>,
+    /// Which of the component's traits made it; `None` for the component itself.
+    trait_index: Option<usize>,
+    /// `None` if it is not there.
+    live: Option<Arc<Value>>,
 }
 
 impl Inputs {
@@ -88,16 +105,16 @@ impl Inputs {
             },
             ..ComponentStatus::default()
         };
-        let has_nothing = self.rendered.objects.is_empty();
-        if self.rendered.without_workload || has_nothing {
+        let has_nothing = self.objects.is_empty();
+        if self.without_workload || has_nothing {
             status.healthy = true;
-            status.workload_healthy = has_nothing && !self.rendered.without_workload;
+            status.workload_healthy = has_nothing && !self.without_workload;
         } else {
             self.judge_workload(renderer, &mut status);
         }
         if !self.judge_traits(renderer, &mut status) {
             status.healthy = false;
-            if self.rendered.without_workload && status.message.is_empty() {
+            if self.without_workload && status.message.is_empty() {
                 messages::TRAITS_NOT_HEALTHY.clone_into(&mut status.message);
             }
         }
@@ -105,9 +122,8 @@ impl Inputs {
     }
 
     fn judge_workload(&self, renderer: &Renderer, status: &mut ComponentStatus) {
-        let mut objects = self.rendered.objects.iter().zip(&self.live);
-        let workload = objects.find(|(object, _)| object.output.is_none());
-        let workload = workload.and_then(|(_, live)| live.as_deref());
+        let workload = self.objects.iter().find(|object| object.output.is_none());
+        let workload = workload.and_then(|object| object.live.as_deref());
         if let (Some(workload), Some(outputs)) = (workload, self.outputs(None)) {
             let properties = properties(self.part.component.properties.as_ref());
             let texts = &self.part.definition.status;
@@ -130,7 +146,7 @@ impl Inputs {
             // The reference shows the type `scaler@v2` as `scaler-v2`.
             let type_ = written.type_.replace('@', "-");
             let mut one = TraitStatus { type_, ..TraitStatus::default() };
-            if self.rendered.pending.contains(&index) {
+            if self.pending.contains(&index) {
                 one.pending = true;
                 messages::PENDING_TRAIT.clone_into(&mut one.message);
                 status.traits.push(one);
@@ -157,11 +173,11 @@ impl Inputs {
     /// `outputs`; `None` if one of them is not there.
     fn outputs(&self, made_by: Option<usize>) -> Option<BTreeMap<&str, &Value>> {
         let mut found = BTreeMap::new();
-        for (object, live) in self.rendered.objects.iter().zip(&self.live) {
+        for object in &self.objects {
             if object.trait_index == made_by
                 && let Some(name) = &object.output
             {
-                found.insert(name.as_str(), live.as_deref()?);
+                found.insert(name.as_str(), object.live.as_deref()?);
             }
         }
         Some(found)

@@ -162,7 +162,7 @@ pub(super) async fn run(
         source,
         labels: made.labels.clone(),
         annotations: made.annotations.clone(),
-        definitions: definitions(&made.candidates),
+        definitions: definitions(ctx, &made.candidates),
         versions: made.candidates.iter().map(|one| (one.key(), one.version.clone())).collect(),
     };
     record::keep(ctx, app, status, &made, &transformed).await;
@@ -345,12 +345,12 @@ async fn store_metadata(ctx: &Context, app: &Application, made: &Made) -> bool {
 }
 
 /// Their definitions as a revision holds them: without what the server added.
-fn definitions(candidates: &[Candidate]) -> BTreeMap<String, Arc<PolicyDefinition>> {
+fn definitions(ctx: &Context, candidates: &[Candidate]) -> BTreeMap<String, Arc<PolicyDefinition>> {
     let held =
         candidates.iter().map(|one| (one.type_name.clone(), Arc::clone(&one.definition))).collect();
     let used = super::parse::Used { policies: held, ..super::parse::Used::default() };
     let mut content = ApplicationRevisionSpec::default();
-    revision::embed(&mut content, &used);
+    revision::embed(&mut content, &used, &ctx.definitions);
     content.policy_definitions
 }
 
