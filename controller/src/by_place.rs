@@ -19,7 +19,7 @@ const MOST: NonZeroUsize = match NonZeroUsize::new(512) {
 type Made<V> = (Weak<dyn Any + Send + Sync>, V);
 
 /// What was made, by the place of what it was made of.
-pub struct ByPlace<V>(Mutex<LruCache<usize, Made<V>>>);
+pub(crate) struct ByPlace<V>(Mutex<LruCache<usize, Made<V>>>);
 
 impl<V> Default for ByPlace<V> {
     fn default() -> Self {

@@ -38,9 +38,9 @@ pub struct Definitions {
     /// Workflows outside of Applications.
     pub workflows: Arc<Store<Workflow>>,
     /// Those in use, in the form rendering wants.
-    pub renderable: ByPlace<Arc<Definition>>,
+    pub(crate) renderable: ByPlace<Arc<Definition>>,
     /// Those in use, as revisions embed them.
-    pub embedded: ByPlace<Arc<dyn Any + Send + Sync>>,
+    pub(crate) embedded: ByPlace<Arc<dyn Any + Send + Sync>>,
     /// Where built-in definitions live.
     pub system_namespace: String,
 }
