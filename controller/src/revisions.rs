@@ -12,13 +12,12 @@ use std::sync::{Arc, Weak};
 
 use parking_lot::Mutex;
 use serde::Serialize;
-use serde::de::DeserializeOwned;
-use vela_api::compression::{pack, unpack};
 use vela_api::revision::ApplicationRevisionSpec;
 use vela_api::{
     ApplicationRevision, ComponentDefinition, PolicyDefinition, TraitDefinition,
     WorkflowStepDefinition, WorkloadDefinition,
 };
+use vela_cluster::packed::{pack, unpack};
 use vela_cluster::{Key, Stored};
 
 /// A definition of a revision.
@@ -108,9 +107,7 @@ impl Contents {
         spec: ApplicationRevisionSpec,
     ) -> Option<Arc<Content>> {
         let hash = self.hash(stored)?;
-        let content = Arc::new(self.content(spec).ok()?);
-        self.all.lock().insert(hash, &content);
-        Some(content)
+        self.content(Some(hash), spec).ok()
     }
 
     /// What a revision says, compressed or not.
@@ -120,11 +117,7 @@ impl Contents {
             return Ok(known);
         }
         revision.expand().map_err(|error| error.to_string())?;
-        let content = Arc::new(self.content(std::mem::take(&mut revision.spec))?);
-        if let Some(hash) = hash {
-            self.all.lock().insert(hash, &content);
-        }
-        Ok(content)
+        self.content(hash, std::mem::take(&mut revision.spec))
     }
 
     /// What tells the content of a revision; `None` if it is not compressed.
@@ -135,27 +128,24 @@ impl Contents {
         (!data.is_empty()).then(|| self.hasher.hash_one(hashed))
     }
 
-    fn content(&self, mut spec: ApplicationRevisionSpec) -> Result<Content, String> {
+    /// Takes apart what a revision says; known by its hash from then on, if it has one.
+    fn content(
+        &self,
+        hash: Option<u64>,
+        mut spec: ApplicationRevisionSpec,
+    ) -> Result<Arc<Content>, String> {
         let mut all = Parts { hasher: &self.hasher, parts: Vec::new() };
         all.take(&mut spec.component_definitions, &self.components, Definition::Component)?;
         all.take(&mut spec.workload_definitions, &self.workloads, Definition::Workload)?;
         all.take(&mut spec.trait_definitions, &self.traits, Definition::Trait)?;
         all.take(&mut spec.policy_definitions, &self.policies, Definition::Policy)?;
         all.take(&mut spec.workflow_step_definitions, &self.steps, Definition::Step)?;
-        Ok(Content { rest: small(&spec)?, parts: all.parts.into() })
+        let content = Arc::new(Content { rest: pack(&spec)?, parts: all.parts.into() });
+        if let Some(hash) = hash {
+            self.all.lock().insert(hash, &content);
+        }
+        Ok(content)
     }
-}
-
-/// A value as compressed text.
-fn small<T: Serialize>(value: &T) -> Result<Box<[u8]>, String> {
-    let text = serde_json::to_vec(value).map_err(|error| error.to_string())?;
-    pack(&text).map(Into::into).map_err(|error| error.to_string())
-}
-
-/// The value of a compressed text.
-fn large<T: DeserializeOwned>(packed: &[u8]) -> Result<T, String> {
-    let text = unpack(packed).map_err(|error| error.to_string())?;
-    serde_json::from_slice(&text).map_err(|error| error.to_string())
 }
 
 /// An ApplicationRevision in memory.
@@ -185,7 +175,7 @@ impl Revision {
     pub fn of(mut revision: ApplicationRevision, contents: &Contents) -> Self {
         let content = contents.of(&mut revision);
         revision.spec = ApplicationRevisionSpec::default();
-        let whole = content.and_then(|content| Ok(Whole { head: small(&revision)?, content }));
+        let whole = content.and_then(|content| Ok(Whole { head: pack(&revision)?, content }));
         let metadata = &revision.metadata;
         Self {
             key: revision.key(),
@@ -209,8 +199,8 @@ impl Revision {
     /// It could not be read, in words.
     pub fn open(&self) -> Result<ApplicationRevision, String> {
         let Whole { head, content } = self.whole.as_ref().map_err(ToString::to_string)?;
-        let mut revision: ApplicationRevision = large(head)?;
-        revision.spec = large(&content.rest)?;
+        let mut revision: ApplicationRevision = unpack(head)?;
+        revision.spec = unpack(&content.rest)?;
         let spec = &mut revision.spec;
         for Part { name, definition } in &content.parts {
             let name = name.to_string();

@@ -16,7 +16,6 @@ pub mod error;
 pub mod events;
 #[cfg(test)]
 mod fake;
-mod guard;
 pub mod impersonate;
 mod kinds;
 pub mod lease;

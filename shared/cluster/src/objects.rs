@@ -246,7 +246,7 @@ impl LiveObjects {
         let watched = Watched::default();
         kinds.insert(group_kind, watched.clone());
         let store = Arc::clone(&watched.store);
-        let api: Api<Observed> = Api::all_with(self.io.client().clone(), &resource);
+        let api: Api<Observed<Value>> = Api::all_with(self.io.client().clone(), &resource);
         let feed = feed(api, resource, watched, Arc::clone(&self.notify));
         let stop = self.stop.clone();
         debug!(kind, api_version, "watching dispatched objects");
@@ -312,13 +312,13 @@ impl LiveObjects {
     }
 }
 
-async fn feed(api: Api<Observed>, resource: ApiResource, watched: Watched, notify: Notify) {
+async fn feed(api: Api<Observed<Value>>, resource: ApiResource, watched: Watched, notify: Notify) {
     let Watched { store, ended } = watched;
     let (mut before, mut listed) = (HashSet::new(), HashSet::new());
     let config = watcher::Config::default().labels(names::label::APP_NAME).page_size(PAGE);
     let mut events = std::pin::pin!(watcher(api, config).default_backoff());
     let tell = |live: &Live| live.concerned().for_each(|owner| notify(owner));
-    let is_known = |object: &Observed| {
+    let is_known = |object: &Observed<Value>| {
         store.get(&object.key()).is_some_and(|known| known.version() == object.version())
     };
     while let Some(event) = events.next().await {

@@ -1,57 +1,110 @@
-//! An object of any kind as a list or a watch sends it, read into one tree in one go. The type that the client has for this
-//! reads an object in pieces and through a buffer, and its managed fields into types of their own, which nobody looks at.
+//! Objects as a list or a watch sends them, and of their metadata what the watch itself asks for.
+//!
+//! An object of any kind is read into one tree in one go: the type that the client has for this reads it in pieces and
+//! through a buffer, and its managed fields into types of their own, which nobody looks at. An object of a kind of ours may be
+//! unreadable: one bad object must not stop a watch. The client's guard copies every object through a generic tree; here the
+//! text is kept until it is known to fit, which costs nothing when it does.
 
 use std::borrow::Cow;
 
 use kube::Resource;
 use kube::api::{ApiResource, ObjectMeta};
 use kube::core::DynamicResourceScope;
+use serde::de::{DeserializeOwned, Error as _};
 use serde::{Deserialize, Deserializer};
+use serde_json::value::RawValue;
 use serde_json::{Value, json};
-use vela_apply::object::{name, namespace, set_type, str_at};
+use tracing::warn;
+use vela_apply::object::{set_type, str_at};
 
 use crate::store::Key;
 
-/// An object, and of its metadata what the watch itself asks for.
+/// An object that was sent.
 #[derive(Clone, Debug)]
-pub(crate) struct Observed {
+pub(crate) struct Observed<T> {
+    /// No more than names, version and uid.
     metadata: ObjectMeta,
-    value: Value,
+    object: T,
 }
 
-impl<'de> Deserialize<'de> for Observed {
+/// An object of a kind of ours, or why it cannot be read.
+pub(crate) type Guarded<K> = Observed<Result<K, String>>;
+
+impl<'de> Deserialize<'de> for Observed<Value> {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        let value = Value::deserialize(deserializer)?;
-        let text = |key| Some(str_at(&value, &["metadata", key]).to_owned());
+        let object = Value::deserialize(deserializer)?;
+        let text = |key| {
+            Some(str_at(&object, &["metadata", key]).to_owned()).filter(|text| !text.is_empty())
+        };
         let metadata = ObjectMeta {
             name: text("name"),
-            namespace: text("namespace").filter(|namespace| !namespace.is_empty()),
+            namespace: text("namespace"),
             resource_version: text("resourceVersion"),
             uid: text("uid"),
             ..ObjectMeta::default()
         };
-        Ok(Self { metadata, value })
+        Ok(Self { metadata, object })
     }
 }
 
-impl Resource for Observed {
+#[derive(Deserialize)]
+struct OnlyMetadata {
+    #[serde(default)]
+    metadata: OnlyNames,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+struct OnlyNames {
+    name: Option<String>,
+    namespace: Option<String>,
+    resource_version: Option<String>,
+}
+
+impl<'de, K: Resource + DeserializeOwned> Deserialize<'de> for Guarded<K> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let text = Box::<RawValue>::deserialize(deserializer)?;
+        let object = serde_json::from_str::<K>(text.get());
+        let names = match &object {
+            Ok(object) => {
+                let ObjectMeta { name, namespace, resource_version, .. } = object.meta();
+                OnlyNames {
+                    name: name.clone(),
+                    namespace: namespace.clone(),
+                    resource_version: resource_version.clone(),
+                }
+            }
+            Err(_) => {
+                let read = serde_json::from_str::<OnlyMetadata>(text.get());
+                read.map_err(D::Error::custom)?.metadata
+            }
+        };
+        let metadata = ObjectMeta {
+            name: names.name,
+            namespace: names.namespace,
+            resource_version: names.resource_version,
+            ..ObjectMeta::default()
+        };
+        Ok(Self { metadata, object: object.map_err(|error| error.to_string()) })
+    }
+}
+
+/// Typed or not, the kind is given as a value: one watch serves both.
+impl<T> Resource for Observed<T> {
     type DynamicType = ApiResource;
     type Scope = DynamicResourceScope;
 
-    fn kind(of: &ApiResource) -> Cow<'_, str> {
-        of.kind.as_str().into()
+    fn kind(resource: &ApiResource) -> Cow<'_, str> {
+        resource.kind.as_str().into()
     }
-    fn group(of: &ApiResource) -> Cow<'_, str> {
-        of.group.as_str().into()
+    fn group(resource: &ApiResource) -> Cow<'_, str> {
+        resource.group.as_str().into()
     }
-    fn version(of: &ApiResource) -> Cow<'_, str> {
-        of.version.as_str().into()
+    fn version(resource: &ApiResource) -> Cow<'_, str> {
+        resource.version.as_str().into()
     }
-    fn api_version(of: &ApiResource) -> Cow<'_, str> {
-        of.api_version.as_str().into()
-    }
-    fn plural(of: &ApiResource) -> Cow<'_, str> {
-        of.plural.as_str().into()
+    fn plural(resource: &ApiResource) -> Cow<'_, str> {
+        resource.plural.as_str().into()
     }
     fn meta(&self) -> &ObjectMeta {
         &self.metadata
@@ -61,31 +114,55 @@ impl Resource for Observed {
     }
 }
 
-impl Observed {
+impl<T> Observed<T> {
     /// Namespace and name.
     pub(crate) fn key(&self) -> Key {
-        Key::new(namespace(&self.value), name(&self.value))
-    }
-
-    /// Its uid.
-    pub(crate) fn uid(&self) -> &str {
-        str_at(&self.value, &["metadata", "uid"])
+        Key::new(
+            self.metadata.namespace.as_deref().unwrap_or_default(),
+            self.metadata.name.as_deref().unwrap_or_default(),
+        )
     }
 
     /// Its resourceVersion.
     pub(crate) fn version(&self) -> &str {
-        str_at(&self.value, &["metadata", "resourceVersion"])
+        self.metadata.resource_version.as_deref().unwrap_or_default()
+    }
+}
+
+impl Observed<Value> {
+    /// Its uid.
+    pub(crate) fn uid(&self) -> &str {
+        self.metadata.uid.as_deref().unwrap_or_default()
     }
 
     /// The object. The items of a list do not say what they are; templates and plans look at that.
     pub(crate) fn into_value(mut self, resource: &ApiResource) -> Value {
-        set_type(&mut self.value, &resource.api_version, &resource.kind);
-        self.value
+        set_type(&mut self.object, &resource.api_version, &resource.kind);
+        self.object
     }
 
     /// Its metadata alone, as part of an object.
     pub(crate) fn into_metadata(mut self) -> Value {
-        json!({"metadata": self.value.get_mut("metadata").map(Value::take)})
+        json!({"metadata": self.object.get_mut("metadata").map(Value::take)})
+    }
+}
+
+impl<K> Guarded<K> {
+    /// The object, or `None` and a warning.
+    pub(crate) fn open(self, resource: &str) -> Option<K> {
+        match self.object {
+            Ok(object) => Some(object),
+            Err(error) => {
+                warn!(
+                    %resource,
+                    namespace = self.metadata.namespace.as_deref().unwrap_or_default(),
+                    name = self.metadata.name.as_deref().unwrap_or_default(),
+                    error,
+                    "an object cannot be read and is ignored"
+                );
+                None
+            }
+        }
     }
 }
 
@@ -109,7 +186,7 @@ mod tests {
     fn items_of_lists_know_what_they_are() {
         let list = json!({"apiVersion": "v1", "kind": "ConfigMapList", "metadata": {"resourceVersion": "7"}, "items": [
             {"metadata": {"name": "a", "namespace": "n"}, "data": {"k": "v"}}]});
-        let list: ObjectList<Observed> = serde_json::from_value(list).expect("a list");
+        let list: ObjectList<Observed<Value>> = serde_json::from_value(list).expect("a list");
         let items: Vec<Value> =
             list.items.into_iter().map(|item| item.into_value(&resource())).collect();
         assert_eq!(
@@ -125,7 +202,8 @@ mod tests {
             "name": "a", "namespace": "n", "uid": "u", "resourceVersion": "8", "labels": {"l": "m"},
             "managedFields": [{"manager": "kubectl", "operation": "Update", "time": "2026-01-01T00:00:00Z"}]}});
         let text = json!({"type": "MODIFIED", "object": sent}).to_string();
-        let Ok(WatchEvent::Modified(seen)) = serde_json::from_str::<WatchEvent<Observed>>(&text)
+        let Ok(WatchEvent::Modified(seen)) =
+            serde_json::from_str::<WatchEvent<Observed<Value>>>(&text)
         else {
             panic!("not a change: {text}");
         };

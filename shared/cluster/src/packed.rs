@@ -5,7 +5,7 @@ use std::marker::PhantomData;
 
 use serde::Serialize;
 use serde::de::DeserializeOwned;
-use vela_api::compression::{pack, unpack};
+use vela_api::compression;
 
 use crate::store::{Key, Stored};
 
@@ -28,14 +28,11 @@ impl<K: Stored + Serialize + DeserializeOwned> Packed<K> {
     /// Packs an object.
     #[must_use]
     pub fn of(object: &K) -> Self {
-        let text = serde_json::to_vec(object)
-            .map_err(|error| error.to_string())
-            .and_then(|text| pack(&text).map_err(|error| error.to_string()));
         Self {
             key: object.key(),
             version: object.version().into(),
             index: object.index(),
-            text: text.map(Into::into).map_err(Into::into),
+            text: pack(object).map_err(Into::into),
             kind: PhantomData,
         }
     }
@@ -46,9 +43,26 @@ impl<K: Stored + Serialize + DeserializeOwned> Packed<K> {
     /// It could not be packed, in words.
     pub fn open(&self) -> Result<K, String> {
         let text = self.text.as_ref().map_err(ToString::to_string)?;
-        let text = unpack(text).map_err(|error| error.to_string())?;
-        serde_json::from_slice(&text).map_err(|error| error.to_string())
+        unpack(text)
     }
+}
+
+/// A value as compressed text.
+///
+/// # Errors
+/// It could not be packed, in words.
+pub fn pack<T: Serialize>(value: &T) -> Result<Box<[u8]>, String> {
+    let text = serde_json::to_vec(value).map_err(|error| error.to_string())?;
+    compression::pack(&text).map(Into::into).map_err(|error| error.to_string())
+}
+
+/// The value of a compressed text.
+///
+/// # Errors
+/// It could not be read, in words.
+pub fn unpack<T: DeserializeOwned>(packed: &[u8]) -> Result<T, String> {
+    let text = compression::unpack(packed).map_err(|error| error.to_string())?;
+    serde_json::from_slice(&text).map_err(|error| error.to_string())
 }
 
 impl<K: 'static> Stored for Packed<K> {

@@ -11,7 +11,7 @@ use kube::{Client, Resource};
 use serde::de::DeserializeOwned;
 use tracing::warn;
 
-use crate::guard::Guard;
+use crate::observed::Guarded;
 use crate::store::{Key, Store, Stored};
 
 /// What happened to an object: its key, what was cached before, and whether it is there now.
@@ -38,15 +38,13 @@ pub async fn feed<K, T>(
     T: Stored,
 {
     // An object nobody can read must not stop the watch; it is as if it were not there.
-    let api: Api<Guard<K>> = Api::all_with(client, &ApiResource::erase::<K>(&()));
+    let api: Api<Guarded<K>> = Api::all_with(client, &ApiResource::erase::<K>(&()));
     let resource = api.resource_url().to_owned();
     let mut events = std::pin::pin!(watcher(api, config).default_backoff());
-    let read = |object: Guard<K>| object.open(&resource).map(&trim);
+    let read = |object: Guarded<K>| object.open(&resource).map(&trim);
     // The echo of a write of ours costs nothing more.
-    let is_known = |object: &Guard<K>| {
-        let known = store.get(&key(object));
-        known
-            .is_some_and(|known| object.meta().resource_version.as_deref() == Some(known.version()))
+    let is_known = |object: &Guarded<K>| {
+        store.get(&object.key()).is_some_and(|known| known.version() == object.version())
     };
     while let Some(event) = events.next().await {
         match event {
@@ -72,8 +70,8 @@ pub async fn feed<K, T>(
                 }
             }
             Ok(watcher::Event::Delete(object)) => {
-                let (key, version) = (key(&object), object.meta().resource_version.as_deref());
-                let old = store.remove(&key, version.unwrap_or_default());
+                let key = object.key();
+                let old = store.remove(&key, object.version());
                 tell(Change { key, old, new: None });
             }
             Err(error) => {
@@ -82,14 +80,6 @@ pub async fn feed<K, T>(
             }
         }
     }
-}
-
-fn key<K: Resource>(object: &K) -> Key {
-    let metadata = object.meta();
-    Key::new(
-        metadata.namespace.as_deref().unwrap_or_default(),
-        metadata.name.as_deref().unwrap_or_default(),
-    )
 }
 
 #[cfg(test)]
