@@ -9,7 +9,7 @@ use std::time::Duration;
 use futures::StreamExt;
 use k8s_openapi::api::coordination::v1::Lease;
 use kube::api::{WatchEvent, WatchParams};
-use tokio::time::{Instant, sleep, sleep_until, timeout_at};
+use tokio::time::{Instant, sleep_until, timeout_at};
 use tokio_util::sync::CancellationToken;
 use tracing::debug;
 
@@ -29,7 +29,9 @@ impl Elector {
 
     async fn watch_or_pause(&mut self, pause: Duration) {
         if !self.watch().await {
-            sleep(pause).await;
+            let next = Instant::now() + pause;
+            // Nothing is gained by waiting once nobody is believed any more.
+            sleep_until(self.believed_until().map_or(next, |ends| next.min(ends))).await;
         }
     }
 
