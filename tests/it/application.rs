@@ -9,8 +9,8 @@ use k8s_openapi::api::core::v1::{ConfigMap, Service};
 use kube::api::{DeleteParams, ListParams, Patch, PatchParams};
 use serde_json::{Value, json};
 use tokio::task::JoinSet;
-use vela_tests::audit;
-use vela_tests::fixtures::{Space, until};
+use vela_tests::audit::{self, Entry};
+use vela_tests::fixtures::{Space, quiet, until};
 
 fn web(name: &str) -> Value {
     json!({ "name": name, "type": "webservice", "properties": { "image": "nginx" } })
@@ -234,23 +234,9 @@ async fn nothing_is_written_when_nothing_happens() {
     space.create("quiet", json!([web("front")])).await.unwrap();
     space.running("quiet").await;
     let log = space.cluster().audit_log();
-    let ours = |from| {
-        audit::read(&log, from)
-            .unwrap()
-            .into_iter()
-            .filter(|entry| entry.is_controllers())
-            .filter(|entry| entry.is_write() && entry.namespace == space.name())
-            .count()
-    };
     // The last writes of the roll-out (an event, a revision's status) may still be under way.
-    let mut from = audit::position(&log).unwrap();
-    until("two quiet seconds", Duration::from_secs(30), async || {
-        tokio::time::sleep(Duration::from_secs(2)).await;
-        let quiet = ours(from) == 0;
-        from = audit::position(&log).unwrap();
-        quiet
-    })
-    .await;
+    let ours = |entry: &Entry| entry.is_controllers_write() && entry.namespace == space.name();
+    quiet(&log, Duration::from_secs(2), ours).await;
     // A label on an unrelated object and a Pod that comes and goes are no reason to write.
     let label = json!({ "metadata": { "labels": { "seen": "yes" } } });
     let applications = space.applications();

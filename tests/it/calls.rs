@@ -7,7 +7,7 @@ use k8s_openapi::api::apps::v1::Deployment;
 use kube::api::{DeleteParams, Patch, PatchParams};
 use serde_json::{Value, json};
 use vela_tests::audit::{self, Entry};
-use vela_tests::fixtures::{Space, until};
+use vela_tests::fixtures::{Space, quiet, until};
 
 /// A webservice with a Service, a scaler and an Ingress: three objects.
 fn shop(image: &str) -> Value {
@@ -29,21 +29,15 @@ fn shop(image: &str) -> Value {
 /// included, once there were none for longer than events let others pass.
 async fn settled(space: &Space, from: u64) -> Vec<Entry> {
     let log = space.cluster().audit_log();
-    let ours = |from| -> Vec<Entry> {
-        audit::read(&log, from)
-            .unwrap()
-            .into_iter()
-            .filter(|entry| entry.is_controllers() && entry.verb != "watch")
-            .filter(|entry| entry.namespace == space.name() || entry.name.ends_with(space.name()))
-            .collect()
+    let is_about = |entry: &Entry| {
+        entry.is_controllers()
+            && entry.verb != "watch"
+            && (entry.namespace == space.name() || entry.name.ends_with(space.name()))
     };
-    until("four quiet seconds", Duration::from_secs(60), async || {
-        let position = audit::position(&log).unwrap();
-        tokio::time::sleep(Duration::from_secs(4)).await;
-        ours(position).is_empty()
-    })
-    .await;
-    ours(from)
+    quiet(&log, Duration::from_secs(4), is_about).await;
+    let mut calls = audit::read(&log, from).unwrap();
+    calls.retain(is_about);
+    calls
 }
 
 fn table(calls: &[Entry]) -> String {

@@ -14,7 +14,7 @@ use vela_tests::audit::{self, Entry};
 use vela_tests::cluster::Cluster;
 use vela_tests::deploy::{Deployed, NAMESPACE, Options};
 use vela_tests::faults::Door;
-use vela_tests::fixtures::{binaries, until};
+use vela_tests::fixtures::{binaries, quiet, until};
 
 struct World {
     cluster: Cluster,
@@ -41,17 +41,7 @@ impl World {
     /// Waits until the controllers write nothing but their Lease.
     async fn quiet(&self) {
         let log = self.cluster.audit_log();
-        let mut from = audit::position(&log).unwrap();
-        until("two quiet seconds", Duration::from_secs(120), async || {
-            tokio::time::sleep(Duration::from_secs(2)).await;
-            let entries = audit::read(&log, from).unwrap();
-            from = audit::position(&log).unwrap();
-            let ours = |entry: &Entry| {
-                entry.is_controllers() && entry.is_write() && entry.resource != "leases"
-            };
-            !entries.iter().any(ours)
-        })
-        .await;
+        quiet(&log, Duration::from_secs(2), Entry::is_controllers_write).await;
     }
 
     fn applications(&self) -> Api<DynamicObject> {

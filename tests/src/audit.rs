@@ -70,6 +70,12 @@ impl Entry {
     pub fn is_write(&self) -> bool {
         matches!(self.verb.as_str(), "create" | "update" | "patch" | "delete" | "deletecollection")
     }
+
+    /// Whether the controller wrote something other than its leases.
+    #[must_use]
+    pub fn is_controllers_write(&self) -> bool {
+        self.is_controllers() && self.is_write() && self.resource != "leases"
+    }
 }
 
 /// The size of the log now: the place to read from later.
@@ -109,8 +115,7 @@ pub fn between(log: &Path, from: u64, to: u64) -> Result<Vec<Entry>> {
 /// When the log cannot be read.
 pub fn written(log: &Path, from: u64) -> Result<Vec<String>> {
     let mut entries = read(log, from)?;
-    entries
-        .retain(|entry| entry.is_controllers() && entry.is_write() && entry.resource != "leases");
+    entries.retain(Entry::is_controllers_write);
     let line = |entry: &Entry| format!("{} {} {}", entry.verb, entry.resource, entry.name);
     Ok(entries.iter().map(line).collect())
 }

@@ -1,5 +1,6 @@
 //! What integration tests start from: the shared control plane and a namespace of their own.
 
+use std::path::Path;
 use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
@@ -11,6 +12,7 @@ use kube::{Client, Resource};
 use serde_json::{Value, json};
 use tokio::sync::OnceCell;
 
+use crate::audit::{self, Entry};
 use crate::cluster::Cluster;
 use crate::deploy::{Binaries, Deployed, Options, Profile};
 
@@ -200,4 +202,22 @@ pub async fn until(what: &str, limit: Duration, mut condition: impl AsyncFnMut()
         }
         tokio::time::sleep(Duration::from_millis(20)).await;
     }
+}
+
+/// Waits until no such request was written to the audit log for so long.
+///
+/// # Panics
+/// When they do not end within two minutes.
+#[allow(clippy::expect_used, reason = "the test fails here, with the reason")]
+pub async fn quiet(log: &Path, calm: Duration, such: impl Fn(&Entry) -> bool) {
+    let mut from = audit::position(log).expect("the log");
+    let mut since = Instant::now();
+    until(&format!("{calm:?} without such a request"), Duration::from_secs(120), async || {
+        let position = audit::position(log).expect("the log");
+        if audit::read(log, from).expect("the log").iter().any(&such) {
+            (from, since) = (position, Instant::now());
+        }
+        since.elapsed() >= calm
+    })
+    .await;
 }
