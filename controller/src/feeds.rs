@@ -21,9 +21,8 @@ use crate::revisions::Revision;
 /// Objects in an answer to a list: a page is in memory beside what stays.
 const PAGE: u32 = 200;
 
-/// Managed fields are half of an object and nobody needs them.
+/// What kubectl notes for itself is a second copy of the object.
 fn trim(metadata: &mut ObjectMeta) {
-    metadata.managed_fields = None;
     if let Some(annotations) = &mut metadata.annotations {
         annotations.remove(names::annotation::KUBECTL_LAST_APPLIED);
     }

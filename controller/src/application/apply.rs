@@ -8,7 +8,7 @@ use serde_json::Value;
 use vela_apply::plan::{self, Options, PlanError, Write};
 use vela_apply::policy::Stage;
 use vela_apply::{Owner, ResourceKey, object};
-use vela_cluster::{IoError, Target};
+use vela_cluster::{Answer, IoError, Target};
 
 use crate::messages;
 
@@ -181,10 +181,8 @@ impl Session<'_> {
                     .patch(&target, "", (kind, &body), dry_run, identity)
                     .await
                     .map_err(|e| Failure::Io(verb, e))?;
-                let version = |object: &Value| {
-                    object::str_at(object, &["metadata", "resourceVersion"]).to_owned()
-                };
-                if live.is_some_and(|live| version(live) == version(&answer)) && !dry_run {
+                let version = |live| object::str_at(live, &["metadata", "resourceVersion"]);
+                if !dry_run && live.is_some_and(|live| version(live) == answer.version()) {
                     self.remember_no_op(key, manifest, &body);
                     return Ok(Applied::Unchanged);
                 }
@@ -206,8 +204,9 @@ impl Session<'_> {
                 (self.recreate(&target, &uid, delete, &object).await?, Applied::Changed)
             }
         };
-        if !dry_run {
-            self.ctx.live.wrote(target.api_version, target.kind, answer);
+        // What cannot be read the watch tells.
+        if !dry_run && let Ok(object) = answer.object() {
+            self.ctx.live.wrote(target.api_version, target.kind, object);
         }
         Ok(applied)
     }
@@ -232,7 +231,7 @@ impl Session<'_> {
         uid: &str,
         delete: bool,
         object: &Value,
-    ) -> Result<Value, Failure> {
+    ) -> Result<Answer, Failure> {
         let io = &self.ctx.io;
         if delete {
             io.delete(target, uid, Some("Background"), &self.identity)

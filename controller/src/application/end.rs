@@ -68,7 +68,7 @@ pub(super) async fn finish(
     };
     let own = Identity::default();
     match ctx.io.patch(&target, "status", (PatchKind::Merge, &body), false, &own).await {
-        Ok(answer) => history::took(ctx, answer),
+        Ok(answer) => history::took(ctx, &answer),
         // The record is informational; the Application's own status says the same.
         Err(error) => warn!(%error, revision, "the revision's status could not be written"),
     }

@@ -77,8 +77,7 @@ pub async fn patch_part(
     let target = target(app);
     let own = Identity::default();
     let answer = ctx.io.patch(&target, part, (PatchKind::Merge, body), false, &own).await?;
-    let stored: Application =
-        serde_json::from_value(answer).map_err(|error| IoError::Transport(error.to_string()))?;
+    let stored: Application = answer.read()?;
     let _ = ctx.apps.put(stored.clone());
     Ok(stored)
 }

@@ -337,7 +337,7 @@ async fn patch(
     let patch = (PatchKind::Merge, &body);
     match session.ctx.io.patch(&target(record), "", patch, false, &session.identity).await {
         Ok(answer) => {
-            session.ctx.live.wrote(&record.api_version, &record.kind, answer);
+            session.ctx.live.wrote(&record.api_version, &record.kind, answer.object()?);
             Ok(Acted::There)
         }
         Err(error) if error.is_gone() => Ok(Acted::There),

@@ -6,7 +6,7 @@ use serde_json::Value;
 use tracing::warn;
 use vela_api::{AppStatus, Application, ApplicationRevision};
 use vela_apply::plan::PatchKind;
-use vela_cluster::{Identity, IoError, Stored, Target};
+use vela_cluster::{Answer, Identity, IoError, Stored, Target};
 
 use crate::context::Context;
 use crate::queue::Key;
@@ -90,7 +90,7 @@ pub(super) async fn store(ctx: &Context, unstored: Option<Unstored>) -> Result<(
     let value = serde_json::to_value(stored).map_err(|e| IoError::Transport(e.to_string()))?;
     match ctx.io.create(&value, false, &Identity::default()).await {
         Ok(answer) => {
-            took(ctx, answer);
+            took(ctx, &answer);
             Ok(())
         }
         Err(error) => {
@@ -114,13 +114,13 @@ pub(super) async fn annotate(ctx: &Context, stored: &ApplicationRevision, body: 
     };
     let own = Identity::default();
     match ctx.io.patch(&target, "", (PatchKind::Merge, body), false, &own).await {
-        Ok(answer) => took(ctx, answer),
+        Ok(answer) => took(ctx, &answer),
         Err(error) => warn!(%error, revision = target.name, "a revision could not be annotated"),
     }
 }
 
-pub(super) fn took(ctx: &Context, answer: Value) {
-    if let Ok(stored) = serde_json::from_value::<ApplicationRevision>(answer) {
+pub(super) fn took(ctx: &Context, answer: &Answer) {
+    if let Ok(stored) = answer.read::<ApplicationRevision>() {
         let _ = ctx.revisions.put(Revision::of(stored, &ctx.revision_contents));
     }
 }

@@ -58,7 +58,9 @@ pub(super) async fn let_go(session: &Session<'_>, going: &[String]) -> Result<()
         };
         let identity = &session.identity;
         match session.ctx.io.patch(&target, "", (PatchKind::Merge, &left), false, identity).await {
-            Ok(answer) => session.ctx.live.wrote(&record.api_version, &record.kind, answer),
+            Ok(answer) => {
+                session.ctx.live.wrote(&record.api_version, &record.kind, answer.object()?);
+            }
             Err(error) if error.is_gone() => {}
             Err(error) => return Err(error),
         }

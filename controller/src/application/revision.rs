@@ -69,7 +69,7 @@ pub fn embed(spec: &mut ApplicationRevisionSpec, used: &Used, all: &Definitions)
 
 /// A definition's metadata as a revision embeds it: without what the server and kubectl noted.
 fn described(metadata: &ObjectMeta) -> ObjectMeta {
-    let mut metadata = ObjectMeta { managed_fields: None, ..metadata.clone() };
+    let mut metadata = metadata.clone();
     if let Some(annotations) = &mut metadata.annotations {
         annotations.remove(names::annotation::KUBECTL_LAST_APPLIED);
     }

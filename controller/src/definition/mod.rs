@@ -271,7 +271,7 @@ async fn write_status<T: Kind>(
     let own = Identity::default();
     let io = ctx.connections.of(T::CONTROLLER);
     let answer = io.patch(&target, "status", (PatchKind::Merge, &body), false, &own).await?;
-    if let Ok(stored) = serde_json::from_value::<T>(answer) {
+    if let Ok(stored) = answer.read::<T>() {
         let _ = T::store(&ctx.definitions).put(stored);
     }
     Ok(())

@@ -162,8 +162,7 @@ async fn create<T: Kind>(
         serde_json::to_value(&revision).map_err(|error| IoError::Transport(error.to_string()))?;
     let answer =
         ctx.connections.of(T::CONTROLLER).create(&value, false, &Identity::default()).await?;
-    let stored: DefinitionRevision =
-        serde_json::from_value(answer).map_err(|error| IoError::Transport(error.to_string()))?;
+    let stored: DefinitionRevision = answer.read()?;
     let uid = stored.metadata.uid.clone();
     let _ = ctx.definitions.revisions.put(stored);
     Ok(Found {

@@ -42,7 +42,7 @@ pub(super) async fn ensure(
     });
     match io.create(&object, false, &Identity::default()).await {
         Ok(stored) => {
-            if let Ok(stored) = serde_json::from_value(stored) {
+            if let Ok(stored) = stored.read() {
                 let _ = workloads.put(stored);
             }
             Ok(())

@@ -19,6 +19,7 @@ pub struct Application {
     #[serde(skip_serializing_if = "zero")]
     pub kind: String,
     /// Name, labels and so on.
+    #[serde(deserialize_with = "crate::metadata::read")]
     pub metadata: ObjectMeta,
     /// What the user wants.
     pub spec: ApplicationSpec,

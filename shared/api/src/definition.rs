@@ -23,6 +23,7 @@ macro_rules! definition {
             #[serde(skip_serializing_if = "zero")]
             pub kind: String,
             /// Name, labels and so on.
+            #[serde(deserialize_with = "crate::metadata::read")]
             pub metadata: ObjectMeta,
             /// The definition.
             pub spec: $spec,

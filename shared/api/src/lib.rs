@@ -20,6 +20,7 @@ pub mod crd;
 pub mod definition;
 
 pub mod hash;
+mod metadata;
 pub mod names;
 pub mod package;
 pub mod policy;

@@ -18,6 +18,7 @@ pub struct Package {
     #[serde(skip_serializing_if = "zero")]
     pub kind: String,
     /// Name, labels and so on.
+    #[serde(deserialize_with = "crate::metadata::read")]
     pub metadata: ObjectMeta,
     /// Path, provider and templates.
     pub spec: PackageSpec,

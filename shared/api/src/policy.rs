@@ -16,6 +16,7 @@ pub struct Policy {
     #[serde(skip_serializing_if = "zero")]
     pub kind: String,
     /// Name, labels and so on.
+    #[serde(deserialize_with = "crate::metadata::read")]
     pub metadata: ObjectMeta,
     /// A built-in policy type or the name of a PolicyDefinition.
     #[serde(rename = "type")]

@@ -17,6 +17,7 @@ pub struct ResourceTracker {
     #[serde(skip_serializing_if = "zero")]
     pub kind: String,
     /// Name, labels and so on.
+    #[serde(deserialize_with = "crate::metadata::read")]
     pub metadata: ObjectMeta,
     /// The record.
     pub spec: ResourceTrackerSpec,

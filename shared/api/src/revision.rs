@@ -24,6 +24,7 @@ pub struct ApplicationRevision {
     #[serde(skip_serializing_if = "zero")]
     pub kind: String,
     /// Name, labels and so on.
+    #[serde(deserialize_with = "crate::metadata::read")]
     pub metadata: ObjectMeta,
     /// The snapshot.
     pub spec: ApplicationRevisionSpec,
@@ -110,6 +111,7 @@ pub struct DefinitionRevision {
     #[serde(skip_serializing_if = "zero")]
     pub kind: String,
     /// Name, labels and so on.
+    #[serde(deserialize_with = "crate::metadata::read")]
     pub metadata: ObjectMeta,
     /// The snapshot.
     pub spec: DefinitionRevisionSpec,

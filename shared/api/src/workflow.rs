@@ -16,6 +16,7 @@ pub struct Workflow {
     #[serde(skip_serializing_if = "zero")]
     pub kind: String,
     /// Name, labels and so on.
+    #[serde(deserialize_with = "crate::metadata::read")]
     pub metadata: ObjectMeta,
     /// Step by step or as a graph.
     #[serde(skip_serializing_if = "Option::is_none")]

@@ -39,5 +39,5 @@ pub use lease::{Leadership, LeaseOptions};
 pub use objects::{Live, LiveObjects};
 pub use packed::Packed;
 pub use removal::Removal;
-pub use request::{Io, IoError, Target};
+pub use request::{Answer, Io, IoError, Target};
 pub use store::{Key, Stale, Store, Stored};

@@ -6,12 +6,13 @@
 //! text is kept until it is known to fit, which costs nothing when it does.
 
 use std::borrow::Cow;
+use std::fmt;
 
 use kube::Resource;
 use kube::api::{ApiResource, ObjectMeta};
 use kube::core::DynamicResourceScope;
-use serde::de::{DeserializeOwned, Error as _};
-use serde::{Deserialize, Deserializer};
+use serde::de::{DeserializeOwned, DeserializeSeed, Error as _, MapAccess, Visitor};
+use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::value::RawValue;
 use serde_json::{Value, json};
 use tracing::warn;
@@ -32,7 +33,7 @@ pub(crate) type Guarded<K> = Observed<Result<K, String>>;
 
 impl<'de> Deserialize<'de> for Observed<Value> {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        let object = Value::deserialize(deserializer)?;
+        let object = With("metadata", With("managedFields", Managers)).deserialize(deserializer)?;
         let text = |key| {
             Some(str_at(&object, &["metadata", key]).to_owned()).filter(|text| !text.is_empty())
         };
@@ -47,18 +48,73 @@ impl<'de> Deserialize<'de> for Observed<Value> {
     }
 }
 
+/// A map whose one field is read in another way.
+#[derive(Clone, Copy)]
+struct With<S>(&'static str, S);
+
+impl<'de, S: DeserializeSeed<'de, Value = Value> + Copy> DeserializeSeed<'de> for With<S> {
+    type Value = Value;
+
+    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<Value, D::Error> {
+        deserializer.deserialize_map(self)
+    }
+}
+
+impl<'de, S: DeserializeSeed<'de, Value = Value> + Copy> Visitor<'de> for With<S> {
+    type Value = Value;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("an object")
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut fields: A) -> Result<Value, A::Error> {
+        let mut map = serde_json::Map::new();
+        while let Some(key) = fields.next_key::<String>()? {
+            let value = if key == self.0 {
+                fields.next_value_seed(self.1)?
+            } else {
+                fields.next_value()?
+            };
+            map.insert(key, value);
+        }
+        Ok(Value::Object(map))
+    }
+}
+
+/// Managed fields without the fields, which are half of many an object: who wrote when.
+#[derive(Clone, Copy)]
+struct Managers;
+
+#[derive(Deserialize, Serialize)]
+struct Manager {
+    manager: Option<String>,
+    time: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    subresource: Option<String>,
+}
+
+impl<'de> DeserializeSeed<'de> for Managers {
+    type Value = Value;
+
+    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<Value, D::Error> {
+        let managers = Option::<Vec<Manager>>::deserialize(deserializer)?;
+        serde_json::to_value(managers).map_err(D::Error::custom)
+    }
+}
+
+/// An object that is asked for no more than this.
 #[derive(Deserialize)]
-struct OnlyMetadata {
+pub(crate) struct OnlyMetadata {
     #[serde(default)]
-    metadata: OnlyNames,
+    pub(crate) metadata: OnlyNames,
 }
 
 #[derive(Default, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
-struct OnlyNames {
+pub(crate) struct OnlyNames {
     name: Option<String>,
     namespace: Option<String>,
-    resource_version: Option<String>,
+    pub(crate) resource_version: Option<String>,
 }
 
 impl<'de, K: Resource + DeserializeOwned> Deserialize<'de> for Guarded<K> {
@@ -135,6 +191,11 @@ impl Observed<Value> {
         self.metadata.uid.as_deref().unwrap_or_default()
     }
 
+    /// The object, as it was sent.
+    pub(crate) fn into_object(self) -> Value {
+        self.object
+    }
+
     /// The object. The items of a list do not say what they are; templates and plans look at that.
     pub(crate) fn into_value(mut self, resource: &ApiResource) -> Value {
         set_type(&mut self.object, &resource.api_version, &resource.kind);
@@ -200,7 +261,8 @@ mod tests {
     fn what_a_watch_sends_is_the_object_with_what_the_watch_needs() {
         let sent = json!({"apiVersion": "v1", "kind": "ConfigMap", "data": {"k": "v"}, "metadata": {
             "name": "a", "namespace": "n", "uid": "u", "resourceVersion": "8", "labels": {"l": "m"},
-            "managedFields": [{"manager": "kubectl", "operation": "Update", "time": "2026-01-01T00:00:00Z"}]}});
+            "managedFields": [{"manager": "kubectl", "operation": "Update", "time": "2026-01-01T00:00:00Z",
+                "subresource": "status", "fieldsV1": {"f:data": {".": {}, "f:k": {}}}}]}});
         let text = json!({"type": "MODIFIED", "object": sent}).to_string();
         let Ok(WatchEvent::Modified(seen)) =
             serde_json::from_str::<WatchEvent<Observed<Value>>>(&text)
@@ -212,7 +274,10 @@ mod tests {
         assert_eq!((seen.version(), seen.uid()), ("8", "u"));
         assert_eq!(seen.meta().resource_version.as_deref(), Some("8"));
         assert_eq!(seen.key(), Key::new("n", "a"));
-        assert_eq!(seen.clone().into_metadata(), json!({"metadata": sent["metadata"]}));
-        assert_eq!(seen.into_value(&resource()), sent);
+        // Of managed fields remains who wrote when.
+        let mut kept = sent;
+        kept["metadata"]["managedFields"] = json!([{"manager": "kubectl", "time": "2026-01-01T00:00:00Z", "subresource": "status"}]);
+        assert_eq!(seen.clone().into_metadata(), json!({"metadata": kept["metadata"]}));
+        assert_eq!(seen.into_value(&resource()), kept);
     }
 }

@@ -11,10 +11,12 @@ use std::time::{Duration, Instant};
 
 use http::{Method, Request};
 use kube::Client;
+use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 use vela_apply::object::{api_version, kind, name, namespace};
 use vela_apply::plan::PatchKind;
 
+use crate::observed::{Observed, OnlyMetadata};
 use crate::{Discovery, Error, Identity, Leadership, Removal, Resource};
 
 /// Why a request had no result.
@@ -43,6 +45,37 @@ impl<'a> Target<'a> {
             namespace: namespace(object),
             name: name(object),
         }
+    }
+}
+
+/// What the API server said to a write: the object as it is now. It is read if somebody asks, as what they ask for.
+#[derive(Debug)]
+pub struct Answer(String);
+
+impl Answer {
+    /// The object.
+    ///
+    /// # Errors
+    /// [`Error::Transport`]: it is something else.
+    pub fn read<T: DeserializeOwned>(&self) -> Result<T, IoError> {
+        serde_json::from_str(&self.0).map_err(|error| Error::Transport(error.to_string()))
+    }
+
+    /// The object as a tree; of its managed fields only who wrote when.
+    ///
+    /// # Errors
+    /// [`Error::Transport`]: it is something else.
+    pub fn object(&self) -> Result<Value, IoError> {
+        self.read::<Observed<Value>>().map(Observed::into_object)
+    }
+
+    /// The object's resourceVersion.
+    #[must_use]
+    pub fn version(&self) -> String {
+        self.read::<OnlyMetadata>()
+            .ok()
+            .and_then(|object| object.metadata.resource_version)
+            .unwrap_or_default()
     }
 }
 
@@ -163,14 +196,14 @@ impl Io {
         path: String,
         body: Option<(&str, &Value)>,
         identity: &Identity,
-    ) -> Result<Value, IoError> {
+    ) -> Result<Answer, IoError> {
         let writes = method != Method::GET;
         if writes && self.common.leadership.get().is_some_and(|leadership| !leadership.is_leader())
         {
             return Err(Error::NotLeader);
         }
         let request = request(method, path, body, identity)?;
-        Ok(self.client.request(request).await?)
+        Ok(Answer(self.client.request_text(request).await?))
     }
 
     /// Tells the observer how long a request took.
@@ -196,7 +229,7 @@ impl Io {
     pub async fn get(&self, target: &Target<'_>, identity: &Identity) -> Result<Value, IoError> {
         let path = self.path(target, true).await?;
         let request = self.send(Method::GET, path, None, identity);
-        self.timed("Get", (target.api_version, target.kind), request).await
+        self.timed("Get", (target.api_version, target.kind), request).await?.read()
     }
 
     /// GET of a collection, as a List object; an empty namespace means all, an empty selector everything.
@@ -213,7 +246,7 @@ impl Io {
     ) -> Result<Value, IoError> {
         let path = self.selected(api_version, kind, namespace, selector).await?;
         let request = self.send(Method::GET, path, None, identity);
-        self.timed("List", (api_version, kind), request).await
+        self.timed("List", (api_version, kind), request).await?.read()
     }
 
     /// The path of a collection, narrowed by a selector.
@@ -278,7 +311,7 @@ impl Io {
         object: &Value,
         dry_run: bool,
         identity: &Identity,
-    ) -> Result<Value, IoError> {
+    ) -> Result<Answer, IoError> {
         let path = self.path(&Target::of(object), false).await?;
         let path = with_dry_run(path, dry_run);
         let body = Some(("application/json", object));
@@ -296,7 +329,7 @@ impl Io {
         subresource: &str,
         dry_run: bool,
         identity: &Identity,
-    ) -> Result<Value, IoError> {
+    ) -> Result<Answer, IoError> {
         let path = self.path(&Target::of(object), true).await?;
         let path = with_dry_run(with_subresource(path, subresource), dry_run);
         let body = Some(("application/json", object));
@@ -316,7 +349,7 @@ impl Io {
         (patch_kind, body): (PatchKind, &Value),
         dry_run: bool,
         identity: &Identity,
-    ) -> Result<Value, IoError> {
+    ) -> Result<Answer, IoError> {
         let path = self.path(target, true).await?;
         let path = with_dry_run(with_subresource(path, subresource), dry_run);
         let media = match patch_kind {
@@ -372,7 +405,7 @@ impl Io {
         match self.timed("Delete", (target.api_version, target.kind), request).await {
             Err(error) if error.is_gone() => Ok(Removal::Done),
             Err(error) if error.is_conflict() && !uid.is_empty() => Ok(Removal::Replaced),
-            other => other.map(Removal::of),
+            other => Ok(Removal::of(other?.read()?)),
         }
     }
 }

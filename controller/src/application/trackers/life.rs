@@ -34,7 +34,7 @@ impl Trackers {
         let own = Identity::default();
         let target = target(name);
         let answer = io.patch(&target, "", (PatchKind::Merge, &body), false, &own).await?;
-        self.took(store, decode(answer)?);
+        self.took(store, answer.read()?);
         Ok(())
     }
 
@@ -78,7 +78,7 @@ impl Trackers {
         labels.insert(names::label::APP_REVISION.to_owned(), revision.to_owned());
         let own = Identity::default();
         let answer = io.replace(&encode(&object)?, "", false, &own).await?;
-        self.took(store, decode(answer)?);
+        self.took(store, answer.read()?);
         Ok(())
     }
 
@@ -174,7 +174,7 @@ impl Trackers {
                 object.spec.managed_resources.clone_from(&old.spec.managed_resources);
                 let own = Identity::default();
                 let answer = io.replace(&encode(&object)?, "", false, &own).await?;
-                self.took(store, decode(answer)?);
+                self.took(store, answer.read()?);
             }
         }
         Ok(())

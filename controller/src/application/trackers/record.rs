@@ -83,7 +83,7 @@ impl Trackers {
         let mut root = root.clone();
         root.spec.managed_resources.retain(|record| !is_one(record));
         let answer = io.replace(&encode(&root)?, "", false, &Identity::default()).await?;
-        self.took(store, decode(answer)?);
+        self.took(store, answer.read()?);
         Ok(())
     }
 
@@ -110,7 +110,7 @@ impl Trackers {
             let mut object = object.clone();
             tracker::mark_deleted(&mut object.spec.managed_resources, record);
             let answer = io.replace(&encode(&object)?, "", false, &own).await?;
-            self.took(store, decode(answer)?);
+            self.took(store, answer.read()?);
         }
         Ok(())
     }
@@ -147,7 +147,7 @@ impl Trackers {
         if changed {
             let body = encode(&object)?;
             let answer = io.replace(&body, "", false, &own).await?;
-            self.took(store, decode(answer)?);
+            self.took(store, answer.read()?);
         }
         Ok(name)
     }
@@ -176,14 +176,14 @@ impl Trackers {
                         }
                         object.spec.managed_resources = records;
                         object.metadata.resource_version = existing.metadata.resource_version;
-                        return decode(io.replace(&encode(&object)?, "", false, &own).await?);
+                        return io.replace(&encode(&object)?, "", false, &own).await?.read();
                     }
                     taken.push(name);
                     let is_taken = |name: &str| taken.iter().any(|taken| taken == name);
                     let free = tracker::free_name(wanted.clone(), &self.owner.uid, is_taken);
                     object.metadata.name = Some(free);
                 }
-                other => return decode(other?),
+                other => return other?.read(),
             }
         }
     }

@@ -13,7 +13,7 @@ use vela_api::workflow::WorkflowStatus;
 use vela_api::{Application, ObjectReference, V1BETA1};
 use vela_apply::object::str_at;
 use vela_apply::plan::PatchKind;
-use vela_cluster::{Identity, IoError, Target};
+use vela_cluster::{Answer, Identity, IoError, Target};
 use vela_workflow::{Saved, Status, Workflow, store::step_id};
 
 use crate::application::revision;
@@ -217,7 +217,7 @@ impl<'a> Store<'a> {
                 if made { self.change(&data).await } else { self.create(&data, ran).await };
             match outcome {
                 Ok(answer) => {
-                    self.took(&answer);
+                    self.took(&answer.read()?);
                     self.kept.stored = Some(data);
                     return Ok(());
                 }
@@ -244,7 +244,7 @@ impl<'a> Store<'a> {
         Err(IoError::Transport(messages::CONTEXT_UNSETTLED.to_owned()))
     }
 
-    async fn create(&self, data: &BTreeMap<String, String>, ran: bool) -> Result<Value, IoError> {
+    async fn create(&self, data: &BTreeMap<String, String>, ran: bool) -> Result<Answer, IoError> {
         let mut metadata = json!({
             "name": self.kept.name,
             "namespace": self.app.metadata.namespace,
@@ -259,7 +259,7 @@ impl<'a> Store<'a> {
         self.ctx.io.create(&object, false, &Identity::default()).await
     }
 
-    async fn change(&self, data: &BTreeMap<String, String>) -> Result<Value, IoError> {
+    async fn change(&self, data: &BTreeMap<String, String>) -> Result<Answer, IoError> {
         let empty = BTreeMap::new();
         let stored = self.kept.stored.as_ref().unwrap_or(&empty);
         let mut body: Map<String, Value> = stored
