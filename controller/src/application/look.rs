@@ -1,6 +1,7 @@
 //! One look at an Application that is ours and stays: whether there is anything to do, and what is written and remembered
 //! when it is done. A look at an Application about which nothing changed since the last complete one ends before all phases.
 
+use std::collections::HashMap;
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::Arc;
 use std::time::Duration;
@@ -197,8 +198,11 @@ impl<'c> Look<'c> {
             let due = delay.and_then(|delay| Timestamp::now().checked_add(delay).ok());
             let (seen, alone) = (fingerprint(&self.app, after), after == self.objects);
             let waits_since = waits.then(Instant::now);
-            self.memory.lock().settled =
-                Some(Settled { seen, due, alone, told: false, waits_since });
+            let mut memory = self.memory.lock();
+            memory.settled = Some(Settled { seen, due, alone, told: false, waits_since });
+            if end.settled {
+                memory.renderings = HashMap::new();
+            }
         }
         let delay = delay.unwrap_or_else(|| self.resync());
         Ok(Next::After(held.map_or(delay, |left| delay.min(left))))

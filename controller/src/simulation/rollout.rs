@@ -3,6 +3,8 @@
 
 use serde_json::{Value, json};
 
+use crate::queue::Key;
+
 use super::server::State;
 use super::{IS_READY, NAMESPACE, Process, World, application, judge_maps};
 
@@ -195,4 +197,73 @@ async fn what_is_shared_is_put_back_by_its_owner() {
     look(&world, &process).await;
     assert_eq!(map(&world, "x")["data"]["v"], "1");
     assert_eq!(map(&world, "x")["metadata"]["annotations"]["app.oam.dev/shared-by"], list);
+}
+
+fn renders(process: &Process) -> u64 {
+    let renders = &process.context.metrics.renders;
+    renders.with_label_values(&["component", "success"]).get_sample_count()
+}
+
+/// The looks at a waiting Application find what its component rendered to; whatever it is rendered from makes it anew.
+#[tokio::test]
+async fn what_renders_to_the_same_is_rendered_once() {
+    let (world, process) = waiting(&json!([])).await;
+    assert_eq!(renders(&process), 1);
+    let edit = |edit: &dyn Fn(&mut Value)| {
+        world.server.outside(|state| {
+            let mut app = state.get("applications", NAMESPACE, "a").cloned().unwrap();
+            edit(&mut app);
+            state.put("applications", app);
+        });
+    };
+    for turn in 0..3 {
+        change(&world, "x", |map| map["data"]["more"] = json!(turn.to_string()));
+        look(&world, &process).await;
+    }
+    assert_eq!(renders(&process), 1);
+    // Templates see annotations; this one is not looked at, which nobody could know.
+    edit(&|app| app["metadata"]["annotations"]["team"] = json!("a"));
+    look(&world, &process).await;
+    assert_eq!(renders(&process), 2);
+    edit(&|app| app["spec"]["components"][0]["properties"]["value"] = json!("2"));
+    look(&world, &process).await;
+    assert_eq!((renders(&process), &map(&world, "x")["data"]["v"]), (3, &json!("2")));
+    // Nothing is kept of what is through.
+    for name in ["x", "y"] {
+        change(&world, name, |map| map["data"]["ready"] = json!("yes"));
+    }
+    for _ in 0..3 {
+        world.look(&process, "a").await;
+    }
+    assert_eq!(world.app("a")["status"]["status"], "running");
+    let memory = process.context.memory(&Key::new(NAMESPACE, "a"));
+    assert!(memory.lock().renderings.is_empty());
+}
+
+/// A template may look at its workload in the cluster: it is rendered at each look.
+#[tokio::test]
+async fn what_follows_the_cluster_is_rendered_again() {
+    const FOLLOWS: &str = r#"
+output: {apiVersion: "v1", kind: "ConfigMap", metadata: name: parameter.names[0], data: v: parameter.value}
+outputs: copy: {apiVersion: "v1", kind: "ConfigMap", metadata: name: parameter.names[1], data: {
+    if context.output != _|_ if context.output.data.more != _|_ {more: context.output.data.more}
+}}
+parameter: {names: [...string], value: string}
+"#;
+    let world = World::new();
+    world.server.outside(|state| {
+        judge_maps(state, json!({"healthPolicy": IS_READY}));
+        let mut definition =
+            state.get("componentdefinitions", "vela-system", "maps").cloned().unwrap();
+        definition["spec"]["schematic"]["cue"]["template"] = json!(FOLLOWS);
+        state.put("componentdefinitions", definition);
+        state.put("applications", application("a", &[("c", &["x", "y"], "1")]));
+    });
+    let process = world.start();
+    look(&world, &process).await;
+    for turn in ["1", "2"] {
+        change(&world, "x", |map| map["data"]["more"] = json!(turn));
+        look(&world, &process).await;
+        assert_eq!(map(&world, "y")["data"]["more"], turn);
+    }
 }

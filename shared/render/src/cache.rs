@@ -1,6 +1,6 @@
 //! Compiled templates, kept by their text.
 
-use crate::definition::{Definition, Template};
+use crate::definition::{Definition, Stage, Template};
 use crate::{Component, Trait, legacy, lets, packages};
 use cue::{Errors, Packages, Program};
 use lru::LruCache;
@@ -37,6 +37,8 @@ pub(crate) struct Prepared {
     pub(crate) asks_host: bool,
     /// Whether it may look at `context.components`.
     asks_for_components: bool,
+    /// Whether it may look at `context.output`: the workload, or what the cluster has of it.
+    asks_for_output: bool,
     /// Whether it may show its whole context instead of only selecting from it.
     shows_context: bool,
 }
@@ -50,6 +52,10 @@ impl Prepared {
             asks_host: text.contains("#do") || packages::asks_host(text),
             asks_for_components: shows_context
                 || text.contains("components")
+                || text.contains("context["),
+            asks_for_output: shows_context
+                || text.contains(".output")
+                || text.contains("[\"output\"]")
                 || text.contains("context["),
             shows_context,
         }
@@ -222,6 +228,18 @@ impl Programs {
             || component.traits.iter().any(|t| asks(t.definition, trait_flavour(t)))
     }
 
+    /// Whether what a component renders to follows from what it is given and from nothing else: no template looks at the
+    /// other components, or at the workload as it is in the cluster. Traits but the last see the one that is rendered.
+    pub(crate) fn is_self_contained(&self, component: &Component<'_>) -> bool {
+        let asks = |definition: &Definition| {
+            let template = self.template(&definition.template, Flavour::Component);
+            template.is_ok_and(|of| of.asks_for_output)
+        };
+        !asks(component.definition)
+            && !component.traits.iter().any(|t| t.definition.stage == Stage::PostDispatch)
+            && !self.asks_for_components(component)
+    }
+
     /// Whether the template of a trait may show its whole context.
     pub(crate) fn shows_context(&self, of: &Trait<'_>) -> bool {
         self.template(&of.definition.template, trait_flavour(of)).is_ok_and(|of| of.shows_context)
@@ -273,6 +291,26 @@ mod tests {
             programs.text(&text(n), Flavour::Plain).unwrap();
         }
         assert_eq!(programs.size(), (4, 4 * one));
+    }
+
+    #[test]
+    fn templates_that_may_look_at_the_live_workload() {
+        let programs = Programs::new(NonZeroUsize::new(64).unwrap(), usize::MAX, true);
+        let asks = |text: &str| {
+            programs.text(&Arc::from(text), Flavour::Component).unwrap().asks_for_output
+        };
+        for text in [
+            "output: {a: context.output.a}",
+            "output: {a: context[\"output\"].a}",
+            "output: {a: context[parameter.x]}",
+            "let all = context\noutput: {a: all.x}",
+            "import \"encoding/json\"\noutput: {a: json.Marshal(context)}",
+        ] {
+            assert!(asks(text), "{text}");
+        }
+        for text in ["output: {a: context.name}", "outputs: b: {a: context[\"name\"]}", "a: 1"] {
+            assert_eq!(asks(text), text.contains("context["), "{text}");
+        }
     }
 
     #[test]

@@ -1,6 +1,7 @@
 //! Definitions as the renderer needs them, read from stored objects.
 
 use crate::terraform::Schematic;
+use serde::{Deserialize, Serialize};
 use serde_json::Value as Json;
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -64,7 +65,9 @@ impl Kind {
 }
 
 /// When a trait's objects are applied.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[derive(
+    Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize,
+)]
 pub enum Stage {
     /// Before the workload.
     PreDispatch,
@@ -99,7 +102,7 @@ impl Stage {
 }
 
 /// What a definition renders with.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum Template {
     /// CUE text.
     Cue(Arc<str>),
@@ -143,7 +146,7 @@ impl StatusTexts {
 }
 
 /// A definition.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Definition {
     /// Which kind.
     pub kind: Kind,

@@ -143,6 +143,14 @@ impl Renderer {
             .render(app, target, component)
     }
 
+    /// Whether a component renders to the same as long as it, its definitions, the target and the
+    /// Application's name, revision, labels and annotations are the same: its templates look
+    /// neither at the other components nor at the live workload.
+    #[must_use]
+    pub fn is_self_contained(&self, component: &Component<'_>) -> bool {
+        self.programs.is_self_contained(component)
+    }
+
     /// Evaluates a text and gives the term of a top-level field (or of the whole text) with the
     /// markers above it.
     ///

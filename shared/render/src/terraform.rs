@@ -5,7 +5,7 @@ use serde_json::{Map, Value as Json, json};
 use std::collections::BTreeMap;
 
 /// The schematic `terraform` of a ComponentDefinition.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Schematic {
     /// HCL text or the address of a git repository.
     pub configuration: String,

@@ -4,30 +4,35 @@
 //! length.
 
 mod health;
+mod kept;
 
 use std::sync::Arc;
 use std::time::Instant;
 
+use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use vela_api::application::AppPolicy;
 use vela_api::hash::GoHash;
 use vela_api::names;
 use vela_apply::ResourceKey;
 use vela_apply::object::{api_version, cluster_of, kind, set_label, set_namespace};
+use vela_cluster::packed;
 use vela_render::{App, Definition, NoHost, Stage, Target, contract};
 
 use crate::context::Context;
 use crate::messages;
+use crate::queue::Key;
 
 use super::parse::{Part, properties};
 
 pub use health::{health, live};
+pub use kept::Kept;
 
 /// Budget of one rendering or health evaluation, waiting for a thread included.
 const BUDGET: std::time::Duration = std::time::Duration::from_secs(60);
 
 /// Where a component goes.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Hash)]
 pub struct Place {
     /// As given: `""` by the default steps, `local` or a name by deploy steps.
     pub cluster: String,
@@ -49,7 +54,7 @@ pub struct Frame {
 }
 
 /// One object of a component.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct Object {
     /// The manifest, labelled and named.
     pub manifest: Value,
@@ -62,7 +67,7 @@ pub struct Object {
 }
 
 /// A rendered component.
-#[derive(Debug, Clone, Default)]
+#[derive(Debug, Clone, Default, Serialize, Deserialize)]
 pub struct Rendered {
     /// Workload first, then the others in order.
     pub objects: Vec<Object>,
@@ -85,6 +90,32 @@ pub async fn render(
     live: Option<Arc<Value>>,
     with_post_dispatch: bool,
 ) -> Result<Rendered, String> {
+    let memory = ctx.memory(&Key::new(&*frame.app.namespace, &*frame.app.name));
+    // What traits of the last stage see changes with the cluster.
+    let of = if with_post_dispatch { None } else { kept::fingerprint(frame, part, place) };
+    let slot = (part.component.name.clone(), place.clone());
+    let known =
+        memory.lock().renderings.get(&slot).zip(of).and_then(|(kept, of)| kept.found(of, part));
+    if let Some(Ok(rendered)) = known.map(|packed| packed::unpack(&packed)) {
+        return Ok(rendered);
+    }
+    let (rendered, is_self_contained) =
+        evaluate(ctx, frame, part, place, live, with_post_dispatch).await?;
+    if is_self_contained && let Some(kept) = of.and_then(|of| Kept::new(of, part, &rendered)) {
+        memory.lock().renderings.insert(slot, kept);
+    }
+    Ok(rendered)
+}
+
+/// Renders a component; whether it would again render to the same.
+async fn evaluate(
+    ctx: &Context,
+    frame: &Frame,
+    part: &Part,
+    place: &Place,
+    live: Option<Arc<Value>>,
+    with_post_dispatch: bool,
+) -> Result<(Rendered, bool), String> {
     let renderer = Arc::clone(&ctx.renderer);
     let (frame, part, place) = (frame.clone(), part.clone(), place.clone());
     let disable_revision = ctx.settings.disable_component_revision;
@@ -133,7 +164,11 @@ pub async fn render(
             .map_err(|error| messages::render_failed(&error.to_string()))?;
         let finish = if staged { contract::apply_in_stages } else { contract::apply };
         finish(&mut rendered, &frame.app, &part.component.name, &part.component.type_);
-        Ok::<_, String>(assemble(rendered, &frame, &part, &place, &kept, pending, disable_revision))
+        let rendered = assemble(rendered, &frame, &part, &place, &kept, pending, disable_revision);
+        // Traits of a component without a workload may look at the one in the cluster.
+        let is_self_contained =
+            !rendered.objects.is_empty() && renderer.is_self_contained(&component);
+        Ok::<_, String>((rendered, is_self_contained))
     };
     let since = Instant::now();
     let ran = ctx.pool.run(since + BUDGET, job).await;
