@@ -12,7 +12,7 @@ use vela_render::{ClusterVersion, Renderer};
 use vela_serve::gates::Gates;
 use vela_serve::pool::Pool;
 
-use crate::application::component::{Kept, Place};
+use crate::application::component::{Place, Rendering};
 use crate::connections::Connections;
 use crate::definitions::Definitions;
 use crate::events::Recorder;
@@ -160,7 +160,7 @@ pub struct AppMemory {
     /// The last dispatch met a refusal: the next one tries out every object.
     pub refused: bool,
     /// What components rendered to, while they are on their way.
-    pub renderings: HashMap<(String, Place), Kept>,
+    pub renderings: HashMap<(String, Place), Rendering>,
     /// What Pods said of why they do not run.
     pub pods_said: HashMap<ResourceKey, crate::application::workflow::why::Said>,
 }

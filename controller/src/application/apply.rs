@@ -163,11 +163,14 @@ impl Session<'_> {
         let io = &self.ctx.io;
         let target = Target::of(manifest);
         let identity = &self.identity;
-        let (answer, applied) = match write {
+        // What cannot be read the watch tells.
+        let now = |answer: &Answer| if dry_run { None } else { answer.object().ok() };
+        let (object, applied) = match write {
             Write::Skip => return Ok(Applied::Unchanged),
             Write::Create(object) => (
                 io.create(&object, dry_run, identity)
                     .await
+                    .map(|answer| now(&answer))
                     .map_err(|e| Failure::Io("create", e))?,
                 Applied::Created,
             ),
@@ -177,20 +180,23 @@ impl Session<'_> {
                 }
                 let joins = live.and_then(Owner::of).is_some_and(|owner| owner != self.owner);
                 let verb = if joins { "share" } else { "patch" };
-                let answer = io
+                let object = io
                     .patch(&target, "", (kind, &body), dry_run, identity)
                     .await
+                    .map(|answer| now(&answer))
                     .map_err(|e| Failure::Io(verb, e))?;
-                let version = |live| object::str_at(live, &["metadata", "resourceVersion"]);
-                if !dry_run && live.is_some_and(|live| version(live) == answer.version()) {
+                if let (Some(before), Some(after)) = (live, &object)
+                    && version(before) == version(after)
+                {
                     self.remember_no_op(key, manifest, &body);
                     return Ok(Applied::Unchanged);
                 }
-                (answer, Applied::Changed)
+                (object, Applied::Changed)
             }
             Write::Replace(object) => (
                 io.replace(&object, "", dry_run, identity)
                     .await
+                    .map(|answer| now(&answer))
                     .map_err(|e| Failure::Io("update", e))?,
                 Applied::Changed,
             ),
@@ -201,11 +207,10 @@ impl Session<'_> {
                 if dry_run {
                     return Ok(Applied::Changed);
                 }
-                (self.recreate(&target, &uid, delete, &object).await?, Applied::Changed)
+                (now(&self.recreate(&target, &uid, delete, &object).await?), Applied::Changed)
             }
         };
-        // What cannot be read the watch tells.
-        if !dry_run && let Ok(object) = answer.object() {
+        if let Some(object) = object {
             self.ctx.live.wrote(target.api_version, target.kind, object);
         }
         Ok(applied)
@@ -273,6 +278,10 @@ impl Session<'_> {
     pub(super) fn memory(&self) -> Arc<parking_lot::Mutex<crate::context::AppMemory>> {
         self.ctx.memory(&crate::queue::Key::new(&*self.owner.namespace, &*self.owner.name))
     }
+}
+
+fn version(object: &Value) -> &str {
+    object::str_at(object, &["metadata", "resourceVersion"])
 }
 
 /// A hash of a value's text, for remembering.

@@ -102,19 +102,18 @@ impl<'de> DeserializeSeed<'de> for Managers {
     }
 }
 
-/// An object that is asked for no more than this.
 #[derive(Deserialize)]
-pub(crate) struct OnlyMetadata {
+struct OnlyMetadata {
     #[serde(default)]
-    pub(crate) metadata: OnlyNames,
+    metadata: OnlyNames,
 }
 
 #[derive(Default, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
-pub(crate) struct OnlyNames {
+struct OnlyNames {
     name: Option<String>,
     namespace: Option<String>,
-    pub(crate) resource_version: Option<String>,
+    resource_version: Option<String>,
 }
 
 impl<'de, K: Resource + DeserializeOwned> Deserialize<'de> for Guarded<K> {

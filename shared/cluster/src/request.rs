@@ -16,7 +16,7 @@ use serde_json::{Value, json};
 use vela_apply::object::{api_version, kind, name, namespace};
 use vela_apply::plan::PatchKind;
 
-use crate::observed::{Observed, OnlyMetadata};
+use crate::observed::Observed;
 use crate::{Discovery, Error, Identity, Leadership, Removal, Resource};
 
 /// Why a request had no result.
@@ -67,15 +67,6 @@ impl Answer {
     /// [`Error::Transport`]: it is something else.
     pub fn object(&self) -> Result<Value, IoError> {
         self.read::<Observed<Value>>().map(Observed::into_object)
-    }
-
-    /// The object's resourceVersion.
-    #[must_use]
-    pub fn version(&self) -> String {
-        self.read::<OnlyMetadata>()
-            .ok()
-            .and_then(|object| object.metadata.resource_version)
-            .unwrap_or_default()
     }
 }
 

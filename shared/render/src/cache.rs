@@ -47,16 +47,14 @@ impl Prepared {
     fn new(program: Program, text: &str) -> Self {
         let shows_context =
             mentions_bare(text, "context") || text.contains("template-context-workload");
+        let asks_for_anything = shows_context || text.contains("context[");
         Self {
             program,
             asks_host: text.contains("#do") || packages::asks_host(text),
-            asks_for_components: shows_context
-                || text.contains("components")
-                || text.contains("context["),
-            asks_for_output: shows_context
+            asks_for_components: asks_for_anything || text.contains("components"),
+            asks_for_output: asks_for_anything
                 || text.contains(".output")
-                || text.contains("[\"output\"]")
-                || text.contains("context["),
+                || text.contains("[\"output\"]"),
             shows_context,
         }
     }
@@ -303,13 +301,14 @@ mod tests {
             "output: {a: context.output.a}",
             "output: {a: context[\"output\"].a}",
             "output: {a: context[parameter.x]}",
+            "outputs: b: {a: context[\"name\"]}",
             "let all = context\noutput: {a: all.x}",
             "import \"encoding/json\"\noutput: {a: json.Marshal(context)}",
         ] {
             assert!(asks(text), "{text}");
         }
-        for text in ["output: {a: context.name}", "outputs: b: {a: context[\"name\"]}", "a: 1"] {
-            assert_eq!(asks(text), text.contains("context["), "{text}");
+        for text in ["output: {a: context.name}", "a: 1"] {
+            assert!(!asks(text), "{text}");
         }
     }
 

@@ -4,7 +4,7 @@
 //! length.
 
 mod health;
-mod kept;
+mod rendering;
 
 use std::sync::Arc;
 use std::time::Instant;
@@ -26,7 +26,7 @@ use crate::queue::Key;
 use super::parse::{Part, properties};
 
 pub use health::{health, live};
-pub use kept::Kept;
+pub use rendering::Rendering;
 
 /// Budget of one rendering or health evaluation, waiting for a thread included.
 const BUDGET: std::time::Duration = std::time::Duration::from_secs(60);
@@ -92,88 +92,81 @@ pub async fn render(
 ) -> Result<Rendered, String> {
     let memory = ctx.memory(&Key::new(&*frame.app.namespace, &*frame.app.name));
     // What traits of the last stage see changes with the cluster.
-    let of = if with_post_dispatch { None } else { kept::fingerprint(frame, part, place) };
+    let of = if with_post_dispatch { None } else { rendering::fingerprint(frame, part, place) };
     let slot = (part.component.name.clone(), place.clone());
     let known =
-        memory.lock().renderings.get(&slot).zip(of).and_then(|(kept, of)| kept.found(of, part));
+        memory.lock().renderings.get(&slot).zip(of).and_then(|(known, of)| known.found(of, part));
     if let Some(Ok(rendered)) = known.map(|packed| packed::unpack(&packed)) {
         return Ok(rendered);
     }
-    let (rendered, is_self_contained) =
-        evaluate(ctx, frame, part, place, live, with_post_dispatch).await?;
-    if is_self_contained && let Some(kept) = of.and_then(|of| Kept::new(of, part, &rendered)) {
-        memory.lock().renderings.insert(slot, kept);
-    }
-    Ok(rendered)
-}
-
-/// Renders a component; whether it would again render to the same.
-async fn evaluate(
-    ctx: &Context,
-    frame: &Frame,
-    part: &Part,
-    place: &Place,
-    live: Option<Arc<Value>>,
-    with_post_dispatch: bool,
-) -> Result<(Rendered, bool), String> {
     let renderer = Arc::clone(&ctx.renderer);
-    let (frame, part, place) = (frame.clone(), part.clone(), place.clone());
     let disable_revision = ctx.settings.disable_component_revision;
     let staged = ctx.settings.gates.multi_stage_component_apply;
     let cluster_version = ctx.settings.cluster_version.clone();
-    let job = move |_: &vela_serve::pool::Budget| {
-        let target = Target {
-            revision: part.component.hash_text(),
-            cluster: cluster_of(&place.cluster).to_owned(),
-            cluster_version,
-            replica_key: place.replica.clone(),
-            live,
-            custom: frame.custom.as_deref().cloned(),
-            ..Target::default()
-        };
-        let values: Vec<Option<Value>> =
-            part.component.traits.iter().map(|t| properties(t.properties.as_ref())).collect();
-        let mut pending = Vec::new();
-        let mut traits = Vec::new();
-        let mut kept = Vec::new();
-        let all = part.component.traits.iter().zip(&part.traits).zip(&values);
-        for (index, ((written, definition), value)) in all.enumerate() {
-            if definition.stage == Stage::PostDispatch && !with_post_dispatch {
-                pending.push(index);
-                continue;
+    let job = {
+        let (frame, part, place) = (frame.clone(), part.clone(), place.clone());
+        move |_: &vela_serve::pool::Budget| {
+            let target = Target {
+                revision: part.component.hash_text(),
+                cluster: cluster_of(&place.cluster).to_owned(),
+                cluster_version,
+                replica_key: place.replica.clone(),
+                live,
+                custom: frame.custom.as_deref().cloned(),
+                ..Target::default()
+            };
+            let values: Vec<Option<Value>> =
+                part.component.traits.iter().map(|t| properties(t.properties.as_ref())).collect();
+            let mut pending = Vec::new();
+            let mut traits = Vec::new();
+            let mut kept = Vec::new();
+            let all = part.component.traits.iter().zip(&part.traits).zip(&values);
+            for (index, ((written, definition), value)) in all.enumerate() {
+                if definition.stage == Stage::PostDispatch && !with_post_dispatch {
+                    pending.push(index);
+                    continue;
+                }
+                kept.push(index);
+                traits.push(vela_render::Trait {
+                    kind: &written.type_,
+                    definition,
+                    properties: value.as_ref(),
+                });
             }
-            kept.push(index);
-            traits.push(vela_render::Trait {
-                kind: &written.type_,
-                definition,
+            let value = properties(part.component.properties.as_ref());
+            let component = vela_render::Component {
+                name: &part.component.name,
+                kind: &part.component.type_,
+                definition: &part.definition,
                 properties: value.as_ref(),
-            });
+                traits,
+                patch: None,
+            };
+            let app = namespaced(&frame.app, &place);
+            let mut rendered = renderer
+                .render(&app, &target, &component, &mut NoHost)
+                .map_err(|error| messages::render_failed(&error.to_string()))?;
+            let finish = if staged { contract::apply_in_stages } else { contract::apply };
+            finish(&mut rendered, &frame.app, &part.component.name, &part.component.type_);
+            let rendered =
+                assemble(rendered, &frame, &part, &place, &kept, pending, disable_revision);
+            // Traits of a component without a workload may look at the one in the cluster.
+            let is_self_contained =
+                !rendered.objects.is_empty() && renderer.is_self_contained(&component);
+            Ok::<_, String>((rendered, is_self_contained))
         }
-        let value = properties(part.component.properties.as_ref());
-        let component = vela_render::Component {
-            name: &part.component.name,
-            kind: &part.component.type_,
-            definition: &part.definition,
-            properties: value.as_ref(),
-            traits,
-            patch: None,
-        };
-        let app = namespaced(&frame.app, &place);
-        let mut rendered = renderer
-            .render(&app, &target, &component, &mut NoHost)
-            .map_err(|error| messages::render_failed(&error.to_string()))?;
-        let finish = if staged { contract::apply_in_stages } else { contract::apply };
-        finish(&mut rendered, &frame.app, &part.component.name, &part.component.type_);
-        let rendered = assemble(rendered, &frame, &part, &place, &kept, pending, disable_revision);
-        // Traits of a component without a workload may look at the one in the cluster.
-        let is_self_contained =
-            !rendered.objects.is_empty() && renderer.is_self_contained(&component);
-        Ok::<_, String>((rendered, is_self_contained))
     };
     let since = Instant::now();
     let ran = ctx.pool.run(since + BUDGET, job).await;
     ctx.metrics.rendered("component", matches!(ran, Ok(Ok(_))), since.elapsed());
-    ran.map_err(|error| messages::render_failed(&error.to_string()))?
+    let (rendered, is_self_contained) =
+        ran.map_err(|error| messages::render_failed(&error.to_string()))??;
+    if is_self_contained
+        && let Some(rendering) = of.and_then(|of| Rendering::new(of, part, &rendered))
+    {
+        memory.lock().renderings.insert(slot, rendering);
+    }
+    Ok(rendered)
 }
 
 /// Renders a policy that has a definition of its own. `artifacts` are what the components render to,

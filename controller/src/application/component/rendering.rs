@@ -14,7 +14,7 @@ use crate::application::parse::Part;
 
 /// What one component rendered to at one place.
 #[derive(Debug)]
-pub struct Kept {
+pub struct Rendering {
     /// The hash of what it was made of, but for the definitions.
     of: u64,
     /// The definitions of the component and of its traits.
@@ -22,7 +22,7 @@ pub struct Kept {
     packed: Arc<[u8]>,
 }
 
-impl Kept {
+impl Rendering {
     /// Keeps a rendering; `None` if it cannot be.
     pub(super) fn new(of: u64, part: &Part, rendered: &Rendered) -> Option<Self> {
         let packed = packed::pack(rendered).ok()?.into();
