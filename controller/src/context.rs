@@ -146,8 +146,8 @@ pub struct AppMemory {
     pub settled: Option<Settled>,
     /// The context of the workflow, as it was written last.
     pub context: Option<crate::application::workflow::store::Kept>,
-    /// Patches that changed nothing on the server, by hashes of manifest and patch: not sent again.
-    pub no_ops: HashMap<ResourceKey, (u64, u64)>,
+    /// Patches that changed nothing on the server, by hashes of manifest, patch and live content: not sent again.
+    pub no_ops: HashMap<ResourceKey, (u64, u64, u64)>,
     /// Objects that a step waits for and that are as it dispatched them, by a hash of everything that was compared: not
     /// compared again.
     pub as_dispatched: HashMap<ResourceKey, u64>,

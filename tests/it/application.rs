@@ -143,6 +143,42 @@ async fn drift_is_healed_at_once() {
     .await;
 }
 
+/// The server fills in what an item of a list leaves out, so that the list never is what the manifest says: no reason to
+/// write again and again, and no reason to overlook what somebody else makes of it.
+#[tokio::test]
+async fn drift_is_healed_in_a_list_that_the_server_fills_in() {
+    let space = Space::with_programs("app").await;
+    let policy = json!({
+        "apiVersion": "networking.k8s.io/v1", "kind": "NetworkPolicy", "metadata": { "name": "door" },
+        "spec": {
+            "podSelector": {},
+            "ingress": [{ "ports": [{ "port": 80 }], "from": [{ "podSelector": {} }] }],
+        },
+    });
+    let component = json!({
+        "name": "door", "type": "k8s-objects", "properties": { "objects": [policy] },
+    });
+    space.create("filled", json!([component])).await.unwrap();
+    space.running("filled").await;
+    let doors = space.objects("networking.k8s.io/v1", "NetworkPolicy");
+    let ours = |entry: &Entry| entry.is_controllers_write() && entry.namespace == space.name();
+    let log = space.cluster().audit_log();
+    let label = |value: &str| json!({ "metadata": { "labels": { "seen": value } } });
+    let opened = json!({ "spec": { "ingress": [{}] } });
+    let merge = PatchParams::default();
+    for round in ["a", "b"] {
+        // A change that is nobody's business has it compared, and found to be as it should be.
+        doors.patch("door", &merge, &Patch::Merge(&label(round))).await.unwrap();
+        quiet(&log, Duration::from_secs(2), ours).await;
+        doors.patch("door", &merge, &Patch::Merge(&opened)).await.unwrap();
+        until("the door as it should be", Duration::from_secs(10), async || {
+            let door = doors.get("door").await.unwrap();
+            door.data.pointer("/spec/ingress/0/ports/0/port") == Some(&json!(80))
+        })
+        .await;
+    }
+}
+
 /// A rollout that does not come to its end: the step that waits for it holds what it dispatched.
 #[tokio::test]
 async fn drift_is_healed_while_a_rollout_goes_on() {

@@ -4,7 +4,7 @@
 
 use std::sync::Arc;
 
-use serde_json::Value;
+use serde_json::{Map, Value};
 use vela_apply::plan::{self, Options, PlanError, Write};
 use vela_apply::policy::Stage;
 use vela_apply::{Owner, ResourceKey, object};
@@ -104,7 +104,8 @@ impl Session<'_> {
         match self.plan(manifest, live.as_deref(), &key, Stage::Update) {
             Ok(Write::Skip) => Prospect::Harmless,
             Ok(Write::Patch { body, .. })
-                if is_only_marks(&body) || self.is_known_no_op(&key, manifest, &body) =>
+                if is_only_marks(&body)
+                    || self.is_known_no_op(&key, manifest, &body, live.as_deref()) =>
             {
                 Prospect::Harmless
             }
@@ -175,7 +176,7 @@ impl Session<'_> {
                 Applied::Created,
             ),
             Write::Patch { kind, body } => {
-                if !dry_run && self.is_known_no_op(key, manifest, &body) {
+                if !dry_run && self.is_known_no_op(key, manifest, &body, live) {
                     return Ok(Applied::Unchanged);
                 }
                 let joins = live.and_then(Owner::of).is_some_and(|owner| owner != self.owner);
@@ -188,7 +189,7 @@ impl Session<'_> {
                 if let (Some(before), Some(after)) = (live, &object)
                     && version(before) == version(after)
                 {
-                    self.remember_no_op(key, manifest, &body);
+                    self.remember_no_op(key, manifest, &body, before);
                     return Ok(Applied::Unchanged);
                 }
                 (object, Applied::Changed)
@@ -262,16 +263,21 @@ impl Session<'_> {
         }
     }
 
-    /// A patch the server took without changing anything (it normalises quantities, drops empty fields) is not sent again.
-    fn is_known_no_op(&self, key: &ResourceKey, manifest: &Value, body: &Value) -> bool {
-        let memory = self.memory();
-        let memory = memory.lock();
-        let known = memory.no_ops.get(key);
-        known.is_some_and(|known| *known == (fingerprint(manifest), fingerprint(body)))
+    /// A patch the server took without changing anything (it normalises quantities, drops empty fields, fills in what items
+    /// of a list leave out) is not sent again to the same content: the same patch may well heal another.
+    fn is_known_no_op(
+        &self,
+        key: &ResourceKey,
+        manifest: &Value,
+        body: &Value,
+        live: Option<&Value>,
+    ) -> bool {
+        let Some(known) = self.memory().lock().no_ops.get(key).copied() else { return false };
+        live.is_some_and(|live| known == (fingerprint(manifest), fingerprint(body), content(live)))
     }
 
-    fn remember_no_op(&self, key: &ResourceKey, manifest: &Value, body: &Value) {
-        let entry = (fingerprint(manifest), fingerprint(body));
+    fn remember_no_op(&self, key: &ResourceKey, manifest: &Value, body: &Value, live: &Value) {
+        let entry = (fingerprint(manifest), fingerprint(body), content(live));
         self.memory().lock().no_ops.insert(key.clone(), entry);
     }
 
@@ -290,6 +296,23 @@ pub fn fingerprint(value: &Value) -> u64 {
     use std::hash::{DefaultHasher, Hash, Hasher};
     let mut hasher = DefaultHasher::new();
     value.to_string().hash(&mut hasher);
+    hasher.finish()
+}
+
+/// A hash of an object without what changes by itself: its status, and the counts of its changes.
+fn content(object: &Value) -> u64 {
+    use std::hash::{DefaultHasher, Hash, Hasher};
+    let mut hasher = DefaultHasher::new();
+    let mut hash = |map: Option<&Map<String, Value>>, without: &[&str]| {
+        for (key, value) in map.into_iter().flatten() {
+            if !without.contains(&key.as_str()) {
+                (key, value.to_string()).hash(&mut hasher);
+            }
+        }
+    };
+    hash(object.as_object(), &["metadata", "status"]);
+    let metadata = object.get("metadata").and_then(Value::as_object);
+    hash(metadata, &["resourceVersion", "generation", "managedFields"]);
     hasher.finish()
 }
 
@@ -372,6 +395,21 @@ mod tests {
         ] {
             assert_eq!(is_only_marks(&body), only_marks, "{body}");
         }
+    }
+
+    #[test]
+    fn content_is_all_but_what_changes_by_itself() {
+        let object = json!({"kind": "A", "metadata": {"name": "a", "resourceVersion": "1"},
+            "spec": {"ports": [80]}, "status": {"ready": 1}});
+        let with = |pointer: &str, value: Value| {
+            let mut other = object.clone();
+            *other.pointer_mut(pointer).unwrap() = value;
+            content(&other)
+        };
+        assert_eq!(with("/status", json!({"ready": 2})), content(&object));
+        assert_eq!(with("/metadata/resourceVersion", json!("2")), content(&object));
+        assert_ne!(with("/spec/ports", json!([80, 81])), content(&object));
+        assert_ne!(with("/metadata/name", json!("b")), content(&object));
     }
 
     #[test]
