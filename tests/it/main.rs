@@ -27,5 +27,6 @@ mod rbac;
 mod scoped;
 mod steps;
 mod upgrade;
+mod versions;
 mod webhook;
 mod workflow;

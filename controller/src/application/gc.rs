@@ -97,12 +97,19 @@ async fn decide(
     if scope != Scope::All && !views.iter().any(is_old) {
         return Ok(None);
     }
-    // Old releases recorded a namespace for kinds that have none: one object under two names.
+    // Old releases recorded a namespace for kinds that have none: one object under two names. And an object is still there
+    // when the version it was made in is not served any more.
     for record in views.iter_mut().flat_map(|tracker| &mut tracker.records) {
-        if !record.namespace.is_empty()
-            && session.ctx.io.is_cluster_scoped(&record.api_version, &record.kind).await
-        {
-            record.namespace.clear();
+        let discovery = session.ctx.io.discovery();
+        match discovery.resolve_any(&record.api_version, &record.kind).await {
+            Ok(served) => {
+                if !served.namespaced {
+                    record.namespace.clear();
+                }
+                record.api_version = served.api_version;
+            }
+            Err(IoError::NoSuchKind { .. }) => {}
+            Err(error) => return Err(error),
         }
     }
     // Facts first: the live objects of everything recorded.

@@ -91,6 +91,42 @@ struct Listed {
     verbs: Vec<String>,
 }
 
+#[derive(Deserialize)]
+struct GroupList {
+    groups: Vec<ListedGroup>,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct ListedGroup {
+    name: String,
+    #[serde(default)]
+    versions: Vec<ListedVersion>,
+    preferred_version: ListedVersion,
+}
+
+#[derive(Deserialize, PartialEq)]
+#[serde(rename_all = "camelCase")]
+struct ListedVersion {
+    group_version: String,
+}
+
+/// A group and its versions, the preferred one first.
+struct Group {
+    name: String,
+    versions: Vec<String>,
+}
+
+impl From<ListedGroup> for Group {
+    fn from(listed: ListedGroup) -> Self {
+        let preferred = listed.preferred_version;
+        let mut others = listed.versions;
+        others.retain(|version| *version != preferred);
+        let all = std::iter::once(preferred).chain(others);
+        Self { name: listed.name, versions: all.map(|version| version.group_version).collect() }
+    }
+}
+
 #[derive(Clone)]
 struct Known {
     since: Instant,
@@ -139,6 +175,27 @@ impl Discovery {
         self.learn(api_version).await?.get(kind).cloned().ok_or_else(absent)
     }
 
+    /// How a kind is served: in this version, or in the first of its group that has it. An object outlives the version it
+    /// was made in.
+    ///
+    /// # Errors
+    /// [`Error::NoSuchKind`]: in no version; or why the API server did not answer.
+    pub async fn resolve_any(&self, api_version: &str, kind: &str) -> Result<Resource, Error> {
+        let absent = match self.resolve(api_version, kind).await {
+            Err(error @ Error::NoSuchKind { .. }) => error,
+            other => return other,
+        };
+        let Some((group, _)) = api_version.split_once('/') else { return Err(absent) };
+        for Group { name, versions } in self.groups().await? {
+            for version in versions.iter().filter(|_| name == group) {
+                if let Some(resource) = self.kinds(version).await?.get(kind) {
+                    return Ok(resource.clone());
+                }
+            }
+        }
+        Err(absent)
+    }
+
     /// The kind behind a resource's plural or singular name. Without a group, any group that has one; the core group
     /// first.
     ///
@@ -174,40 +231,22 @@ impl Discovery {
 
     /// The preferred version of a group; without one, those of all groups, the core group first.
     async fn versions(&self, group: &str) -> Result<Vec<String>, Error> {
-        let mut versions = Vec::new();
-        if group.is_empty() {
-            versions.push("v1".to_owned());
-            versions.extend(self.groups().await?.into_iter().map(|(_, version)| version));
-        } else {
-            let of_group = |(known, version)| (known == group).then_some(version);
-            versions.extend(self.groups().await?.into_iter().filter_map(of_group));
-        }
-        Ok(versions)
+        let core = group.is_empty().then(|| "v1".to_owned());
+        let groups = self.groups().await?.into_iter();
+        let meant = groups.filter(|known| group.is_empty() || known.name == group);
+        Ok(core
+            .into_iter()
+            .chain(meant.filter_map(|known| known.versions.into_iter().next()))
+            .collect())
     }
 
-    /// The groups in the server's order, each with the version it prefers.
-    async fn groups(&self) -> Result<Vec<(String, String)>, Error> {
-        #[derive(Deserialize)]
-        #[serde(rename_all = "camelCase")]
-        struct Preferred {
-            group_version: String,
-        }
-        #[derive(Deserialize)]
-        #[serde(rename_all = "camelCase")]
-        struct Group {
-            name: String,
-            preferred_version: Preferred,
-        }
-        #[derive(Deserialize)]
-        struct Groups {
-            groups: Vec<Group>,
-        }
+    /// The groups in the server's order.
+    async fn groups(&self) -> Result<Vec<Group>, Error> {
         let request = http::Request::get("/apis")
             .body(Vec::new())
             .map_err(|error| Error::Transport(error.to_string()))?;
-        let list = self.client.request::<Groups>(request).await.map_err(Error::from)?;
-        let pair = |group: Group| (group.name, group.preferred_version.group_version);
-        Ok(list.groups.into_iter().map(pair).collect())
+        let list = self.client.request::<GroupList>(request).await.map_err(Error::from)?;
+        Ok(list.groups.into_iter().map(Group::from).collect())
     }
 
     /// All kinds of a group version.
@@ -337,5 +376,46 @@ mod tests {
         assert!(discovery.resolve("y.io/v1", "Thing").await.expect_err("unknown").is_gone());
         assert!(discovery.resolve("y.io/v1", "Thing").await.expect_err("unknown").is_gone());
         assert_eq!(requests.lock().len(), 3);
+    }
+
+    #[tokio::test]
+    async fn a_kind_is_found_in_another_version_of_its_group() {
+        let (client, _) = fake(|_, path, _| {
+            let kinds = |kind: &str| {
+                serde_json::json!({"resources": [
+                    {"name": "things", "kind": kind, "namespaced": true}]})
+            };
+            match path {
+                "/apis" => {
+                    let versions = ["v1", "v3", "v2"].map(
+                        |version| serde_json::json!({"groupVersion": format!("x.io/{version}")}),
+                    );
+                    let group = serde_json::json!({
+                        "name": "x.io", "versions": versions, "preferredVersion": versions[1]});
+                    (200, serde_json::json!({ "groups": [group] }))
+                }
+                "/apis/x.io/v2" => (200, kinds("Thing")),
+                "/apis/x.io/v3" => (200, kinds("Other")),
+                _ => (404, serde_json::json!({"kind": "Status", "code": 404})),
+            }
+        });
+        let discovery = Discovery::new(client);
+        for (asked, kind, found) in [
+            ("x.io/v2", "Thing", Some("x.io/v2")),
+            ("x.io/v1", "Thing", Some("x.io/v2")),
+            ("x.io/v1", "Other", Some("x.io/v3")),
+            ("x.io/v1", "Nothing", None),
+            ("y.io/v1", "Thing", None),
+            ("v1", "Thing", None),
+        ] {
+            let version = match discovery.resolve_any(asked, kind).await {
+                Ok(resource) => Some(resource.api_version),
+                Err(error) => {
+                    assert!(error.to_string().contains(asked), "{error}");
+                    None
+                }
+            };
+            assert_eq!(version.as_deref(), found, "{kind} of {asked}");
+        }
     }
 }

@@ -144,8 +144,8 @@ fn last_manager(object: &Value) -> String {
         .unwrap_or_default()
 }
 
-/// Group and kind: versions of one kind show the same objects.
-type GroupKind = (String, String);
+/// API version and kind. Versions of one kind show the same objects, each in a shape of its own.
+type VersionKind = (String, String);
 
 /// What is told when an object changed that an Application owns.
 pub type Notify = Arc<dyn Fn(&Owner) + Send + Sync>;
@@ -193,7 +193,7 @@ struct Watched {
 /// All watches.
 pub struct LiveObjects {
     io: Arc<Io>,
-    kinds: Mutex<HashMap<GroupKind, Watched>>,
+    kinds: Arc<Mutex<HashMap<VersionKind, Watched>>>,
     notify: Notify,
     tasks: TaskTracker,
     stop: CancellationToken,
@@ -209,7 +209,7 @@ impl LiveObjects {
     /// No watch yet.
     #[must_use]
     pub fn new(io: Arc<Io>, notify: Notify, tasks: TaskTracker, stop: CancellationToken) -> Self {
-        Self { io, kinds: Mutex::default(), notify, tasks, stop }
+        Self { io, kinds: Arc::default(), notify, tasks, stop }
     }
 
     /// The objects of a kind, watched from now on; returns when the first list is complete.
@@ -217,11 +217,10 @@ impl LiveObjects {
     /// # Errors
     /// The kind is not served.
     pub async fn kind(&self, api_version: &str, kind: &str) -> Result<Arc<Store<Live>>, IoError> {
-        let group_kind = (group_of(api_version).to_owned(), kind.to_owned());
-        let known = self.kinds.lock().get(&group_kind).cloned();
+        let known = self.watched(api_version, kind);
         let store = match known {
             Some(watched) => watched.store,
-            None => self.start(api_version, kind, group_kind).await?,
+            None => self.start(api_version, kind).await?,
         };
         match tokio::time::timeout(LIST_TIME, store.synced()).await {
             Ok(()) => Ok(store),
@@ -232,29 +231,37 @@ impl LiveObjects {
         }
     }
 
-    async fn start(
-        &self,
-        api_version: &str,
-        kind: &str,
-        group_kind: GroupKind,
-    ) -> Result<Arc<Store<Live>>, IoError> {
+    fn watched(&self, api_version: &str, kind: &str) -> Option<Watched> {
+        self.kinds.lock().get(&(api_version.to_owned(), kind.to_owned())).cloned()
+    }
+
+    async fn start(&self, api_version: &str, kind: &str) -> Result<Arc<Store<Live>>, IoError> {
         let resource = self.io.resolve(api_version, kind).await?.to_api_resource();
+        let key = (api_version.to_owned(), kind.to_owned());
         let mut kinds = self.kinds.lock();
-        if let Some(watched) = kinds.get(&group_kind) {
+        if let Some(watched) = kinds.get(&key) {
             return Ok(Arc::clone(&watched.store));
         }
         let watched = Watched::default();
-        kinds.insert(group_kind, watched.clone());
+        kinds.insert(key.clone(), watched.clone());
         let store = Arc::clone(&watched.store);
-        let api: Api<Observed<Value>> = Api::all_with(self.io.client().clone(), &resource);
-        let feed = feed(api, resource, watched, Arc::clone(&self.notify));
-        let stop = self.stop.clone();
+        let (io, notify) = (Arc::clone(&self.io), Arc::clone(&self.notify));
+        let (all, stop) = (Arc::clone(&self.kinds), self.stop.clone());
         debug!(kind, api_version, "watching dispatched objects");
         self.tasks.spawn(async move {
             tokio::select! {
-                () = feed => {}
-                () = stop.cancelled() => {}
+                () = feed(&io, resource, &watched, &notify) => {}
+                () = stop.cancelled() => return,
             }
+            // Who asks next finds out by which path the kind is served again, if it is.
+            all.lock().remove(&key);
+            watched.store.begin_list();
+            watched
+                .store
+                .end_list()
+                .iter()
+                .flat_map(|(_, old)| old)
+                .for_each(|live| tell(live, &notify));
         });
         Ok(store)
     }
@@ -285,9 +292,7 @@ impl LiveObjects {
 
     /// Takes in what the API server answered to a write of ours.
     pub fn wrote(&self, api_version: &str, kind: &str, answer: Value) {
-        let group_kind = (group_of(api_version).to_owned(), kind.to_owned());
-        let watched = self.kinds.lock().get(&group_kind).cloned();
-        if let Some(watched) = watched {
+        if let Some(watched) = self.watched(api_version, kind) {
             let live = Live::of(answer);
             if live.owner.is_some() {
                 let _ = watched.store.put(live);
@@ -298,26 +303,34 @@ impl LiveObjects {
         }
     }
 
-    /// Takes in that the API server confirmed the end of an object.
+    /// Takes in that the API server confirmed the end of an object, in whichever version it is watched.
     pub fn ended(&self, api_version: &str, key: &ResourceKey, uid: &str) {
-        let group_kind = (group_of(api_version).to_owned(), key.kind.clone());
-        let watched = self.kinds.lock().get(&group_kind).cloned();
-        let key = Key::new(&*key.namespace, &*key.name);
-        if let Some(Watched { store, ended }) = watched
-            && store.get(&key).is_some_and(|live| live.uid == uid)
-        {
-            ended.add(uid);
-            store.remove(&key, "");
+        let group = group_of(api_version);
+        let is_it = |(version, kind): &VersionKind| group_of(version) == group && *kind == key.kind;
+        let kinds = self.kinds.lock();
+        let place = Key::new(&*key.namespace, &*key.name);
+        for (_, Watched { store, ended }) in kinds.iter().filter(|(kind, _)| is_it(kind)) {
+            if store.get(&place).is_some_and(|live| live.uid == uid) {
+                ended.add(uid);
+                store.remove(&place, "");
+            }
         }
     }
 }
 
-async fn feed(api: Api<Observed<Value>>, resource: ApiResource, watched: Watched, notify: Notify) {
+/// Tells whom a change of an object concerns.
+fn tell(live: &Live, notify: &Notify) {
+    live.concerned().for_each(|owner| notify(owner));
+}
+
+/// Keeps a store as the cluster is, as long as the kind is served in this version.
+async fn feed(io: &Io, resource: ApiResource, watched: &Watched, notify: &Notify) {
     let Watched { store, ended } = watched;
     let (mut before, mut listed) = (HashSet::new(), HashSet::new());
     let config = watcher::Config::default().labels(names::label::APP_NAME).page_size(PAGE);
+    let api: Api<Observed<Value>> = Api::all_with(io.client().clone(), &resource);
     let mut events = std::pin::pin!(watcher(api, config).default_backoff());
-    let tell = |live: &Live| live.concerned().for_each(|owner| notify(owner));
+    let tell = |live: &Live| tell(live, notify);
     let is_known = |object: &Observed<Value>| {
         store.get(&object.key()).is_some_and(|known| known.version() == object.version())
     };
@@ -372,11 +385,12 @@ async fn feed(api: Api<Observed<Value>>, resource: ApiResource, watched: Watched
                 // All that matters of it is whom it concerns.
                 tell(&Live::of(object.into_metadata()));
             }
+            // One of several API servers may be behind: what discovery says is asked, too.
             Err(error) if is_not_served(&error) => {
-                // The kind was removed from the cluster, and its objects with it.
-                store.begin_list();
-                for (_, old) in store.end_list() {
-                    old.iter().for_each(|old| tell(old));
+                io.discovery().forget(&resource.api_version);
+                let served = io.resolve(&resource.api_version, &resource.kind).await;
+                if matches!(served, Err(IoError::NoSuchKind { .. })) {
+                    return;
                 }
             }
             Err(error) => warn!(%error, "watch of dispatched objects failed, trying again"),
