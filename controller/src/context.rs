@@ -4,7 +4,6 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use jiff::Timestamp;
 use parking_lot::Mutex;
 use vela_api::{Application, ResourceTracker};
 use vela_apply::ResourceKey;
@@ -121,7 +120,7 @@ pub struct Settled {
     /// What it depended on.
     pub seen: Fingerprint,
     /// Until when it rests.
-    pub due: Option<Timestamp>,
+    pub due: Option<tokio::time::Instant>,
     /// No object changed while it was under way: what was heard meanwhile was its own status.
     pub alone: bool,
     /// It was heard since that something may have changed unseen.

@@ -127,8 +127,20 @@ pub(crate) fn start(
             }
         }
     });
-    watch_kind!(tasks, end, client, definitions.external_policies, Policy, |_| {});
-    watch_kind!(tasks, end, client, definitions.workflows, Workflow, |_| {});
+    macro_rules! referred {
+        ($store:ident, $kind:ty) => {
+            watch_kind!(tasks, end, client, definitions.$store, $kind, {
+                let context = Arc::downgrade(context);
+                move |change: Change<$kind>| {
+                    if let Some(context) = context.upgrade() {
+                        wake_referring(&context, &change.key.namespace);
+                    }
+                }
+            });
+        };
+    }
+    referred!(external_policies, Policy);
+    referred!(workflows, Workflow);
 }
 
 /// Whether a change is what somebody wants of an Application, and not what became of it.
@@ -150,6 +162,16 @@ fn wake_waiting(context: &Context) {
             || phase == names::phase::STARTING
             || app.metadata.annotations.as_ref().is_some_and(follows)
         {
+            context.queue.add(app.key());
+        }
+    }
+}
+
+/// Looks again at the Applications of a namespace that may refer to a Workflow or a Policy in it; those that do not, rest.
+fn wake_referring(context: &Context, namespace: &str) {
+    for app in context.apps.all() {
+        let is_here = app.metadata.namespace.as_deref() == Some(namespace);
+        if is_here && app.spec.workflow.is_some() {
             context.queue.add(app.key());
         }
     }

@@ -188,6 +188,26 @@ async fn workflows_and_policies_may_be_objects_of_their_own() {
     create(&space, "referring", spec).await;
     let application = space.running("referring").await;
     assert_eq!(steps(&application), [("roll".to_owned(), "succeeded".to_owned())]);
-    let deployment = space.api::<Deployment>().get("front").await.unwrap();
-    assert_eq!(deployment.spec.unwrap().replicas, Some(2));
+    let deployments = space.api::<Deployment>();
+    let replicas =
+        async || deployments.get("front").await.unwrap().spec.unwrap().replicas.unwrap_or_default();
+    assert_eq!(replicas().await, 2);
+    // An edit of what it refers to is an edit of the Application.
+    let thrice = json!({ "properties": {
+        "components": [{ "name": "front", "traits": [{ "type": "scaler", "properties": { "replicas": 3 } }] }] } });
+    let (policies, workflows) = (
+        space.objects("core.oam.dev/v1alpha1", "Policy"),
+        space.objects("core.oam.dev/v1alpha1", "Workflow"),
+    );
+    let merge = PatchParams::default();
+    policies.patch("twice", &merge, &Patch::Merge(&thrice)).await.unwrap();
+    until("three replicas", Duration::from_secs(30), async || replicas().await == 3).await;
+    space.running("referring").await;
+    let renamed = json!({ "steps": [{ "name": "anew", "type": "deploy", "properties": { "policies": ["twice"] } }] });
+    workflows.patch("rollout", &merge, &Patch::Merge(&renamed)).await.unwrap();
+    until("the other step", Duration::from_secs(30), async || {
+        let application = space.applications().get("referring").await.unwrap();
+        steps(&application) == [("anew".to_owned(), "succeeded".to_owned())]
+    })
+    .await;
 }

@@ -1,7 +1,5 @@
 //! Negative ends of a reconcile: the condition, the phase and the event that say what went wrong.
 
-use std::time::Duration;
-
 use jiff::Timestamp;
 use tracing::{debug, warn};
 use vela_api::names::{condition as types, event, phase};
@@ -14,7 +12,7 @@ use crate::guard::Ended;
 use crate::messages;
 use crate::queue::{Key, Next};
 
-use super::{about, finalize, status};
+use super::{about, finalize, newest, status};
 
 /// A phase that ended badly: which condition says so, in which phase the Application stays, and which event tells.
 #[derive(Debug)]
@@ -92,7 +90,7 @@ pub(super) async fn give_up(
     }
     match finalize::write_status(ctx, app, &wanted).await {
         Ok(_) => Ok(Next::Failed),
-        Err(error) if error.is_conflict() => Ok(Next::After(Duration::ZERO)),
+        Err(error) if error.is_conflict() => newest::met(ctx, app).await,
         Err(error) => Err(error),
     }
 }

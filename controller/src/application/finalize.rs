@@ -12,7 +12,7 @@ use vela_api::Application;
 use vela_api::names::{annotation, finalizer, phase};
 use vela_apply::gc::Scope;
 use vela_apply::plan::PatchKind;
-use vela_cluster::{Identity, IoError, Target};
+use vela_cluster::{Identity, IoError, Stored, Target};
 
 use crate::context::Context;
 use crate::messages;
@@ -143,15 +143,16 @@ pub async fn delete(
     let body = json!({"metadata": {
         "finalizers": left, "resourceVersion": app.metadata.resource_version}});
     let own = Identity::default();
-    match ctx.io.patch(&target(app), "", (PatchKind::Merge, &body), false, &own).await {
-        Ok(_) => {}
-        Err(error) if error.is_gone() => {}
+    let last = match ctx.io.patch(&target(app), "", (PatchKind::Merge, &body), false, &own).await {
+        Ok(answer) => answer.read()?,
+        Err(error) if error.is_gone() => app.clone(),
         Err(error) => return Err(error),
-    }
-    // With nobody else's finalizer on it that was its end; the watch says so a moment later.
+    };
+    // With nobody else's finalizer on it that was its end; the watch says so a moment later. It may have told already, and
+    // of another one that took the name.
     if left.is_empty() {
         let key = Key::new(&*session.owner.namespace, &*session.owner.name);
-        ctx.apps.remove(&key, "");
+        ctx.apps.remove(&key, last.version());
         ctx.forget(&key);
     }
     ctx.events.forget(&about(app));
@@ -185,8 +186,8 @@ pub async fn gone(
     // Our own writes may have put it back into the cache after the watch told of its end.
     let key = Key::new(&*session.owner.namespace, &*session.owner.name);
     let same = |found: &Arc<Application>| found.metadata.uid == app.metadata.uid;
-    if session.ctx.apps.get(&key).as_ref().is_some_and(same) {
-        session.ctx.apps.remove(&key, "");
+    if let Some(last) = session.ctx.apps.get(&key).filter(same) {
+        session.ctx.apps.remove(&key, last.version());
     }
     Ok(Next::Done)
 }

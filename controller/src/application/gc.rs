@@ -17,7 +17,7 @@ use vela_cluster::{Identity, IoError, Removal, Stored, Target};
 use crate::queue::Key;
 
 use super::dispatch::Session;
-use super::{legacy, revision};
+use super::{legacy, newest, revision};
 
 /// What a collection left.
 #[derive(Debug, Default)]
@@ -193,8 +193,11 @@ async fn carry_out(
     // The caches may be behind an edit that wants something back. One look at the truth leaves the time of a request in
     // which that can still happen; what is deleted then is made again by the look at the edit.
     let deletes = plan.actions.iter().any(|action| matches!(action, Action::Delete { .. }));
-    if deletes && decided_for.is_some() && !look_at_newest(session).await? {
-        return Ok(Carried::Out);
+    if deletes && decided_for.is_some() {
+        let key = Key::new(&*session.owner.namespace, &*session.owner.name);
+        if !newest::read(session.ctx, key).await? {
+            return Ok(Carried::Out);
+        }
     }
     let acted = act_all(session, &plan.actions, decided_for).await?;
     if acted.contains(&Acted::Outdated) {
@@ -216,26 +219,6 @@ async fn carry_out(
         }
     }
     Ok(if acted.contains(&Acted::Gone) { Carried::SomeGone } else { Carried::Out })
-}
-
-/// Reads the Application anew into the cache. Returns whether it is still there.
-async fn look_at_newest(session: &Session<'_>) -> Result<bool, IoError> {
-    let target = Target {
-        api_version: vela_api::V1BETA1,
-        kind: Application::KIND,
-        namespace: &session.owner.namespace,
-        name: &session.owner.name,
-    };
-    match session.ctx.io.get(&target, &Identity::default()).await {
-        Ok(found) => {
-            if let Ok(found) = serde_json::from_value::<Application>(found) {
-                let _ = session.ctx.apps.put(found);
-            }
-            Ok(true)
-        }
-        Err(error) if error.is_gone() => Ok(false),
-        Err(error) => Err(error),
-    }
 }
 
 fn is_newest(session: &Session<'_>, generation: Option<i64>) -> bool {

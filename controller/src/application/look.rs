@@ -17,7 +17,9 @@ use vela_cluster::{IoError, Stored};
 use super::dispatch::Session;
 use super::end::End;
 use super::failure::{Failed, give_up};
-use super::{finalize, phases, resolve, resource_policies, restart, revision, scoped, status};
+use super::{
+    finalize, newest, phases, resolve, resource_policies, restart, revision, scoped, status,
+};
 use crate::context::{AppMemory, Context, Fingerprint, Held, Settled};
 use crate::messages;
 use crate::queue::{Key, Next};
@@ -35,8 +37,8 @@ pub(super) struct Look<'c> {
     app: Application,
     /// It got its finalizer in this look.
     fresh: bool,
-    /// The state of what belongs to it, as the look began.
-    objects: u64,
+    /// The state of what belongs to it, as the look began; `None` if some of it cannot be seen.
+    objects: Option<u64>,
     memory: Arc<Mutex<AppMemory>>,
     /// When it began.
     now: Timestamp,
@@ -44,18 +46,15 @@ pub(super) struct Look<'c> {
 
 impl<'c> Look<'c> {
     /// Sees what belongs to the Application.
-    ///
-    /// # Errors
-    /// Its objects cannot be listed.
     pub(super) async fn begin(
         ctx: &'c Context,
         session: Session<'c>,
         app: Application,
         fresh: bool,
-    ) -> Result<Self, IoError> {
+    ) -> Self {
         let memory = ctx.memory(&Key::new(&*session.owner.namespace, &*session.owner.name));
-        let objects = objects(ctx, &session, &app).await?;
-        Ok(Self { ctx, session, app, fresh, objects, memory, now: Timestamp::now() })
+        let objects = objects(ctx, &session, &app).await;
+        Self { ctx, session, app, fresh, objects, memory, now: Timestamp::now() }
     }
 
     /// When to look again if there is nothing to do now. `told`: something happened since the last look.
@@ -67,7 +66,8 @@ impl<'c> Look<'c> {
         if resolve::follows_definitions(&self.app) {
             return Ok(None);
         }
-        let seen = fingerprint(&self.app, self.objects);
+        let Some(objects) = self.objects else { return Ok(None) };
+        let seen = fingerprint(&self.app, objects);
         // What happened while the last look was under way is not part of what that look saw.
         let told = rest.told || (told && !rest.alone);
         if rest.seen != seen || told {
@@ -80,16 +80,15 @@ impl<'c> Look<'c> {
             }
             return Ok(left.map(Next::After));
         }
-        let left = rest.due.map(|due| Timestamp::now().duration_until(due));
-        match left.map(Duration::try_from) {
+        match rest.due.map(|due| due.saturating_duration_since(Instant::now())) {
             None => Ok(Some(Next::After(self.resync()))),
-            Some(Ok(left)) if !left.is_zero() => self.write_held(left).await.map(Some),
+            Some(left) if !left.is_zero() => self.write_held(left, objects).await.map(Some),
             Some(_) => Ok(None),
         }
     }
 
     /// A look before its time: nothing is done but what was held back. That is no attempt of a step.
-    async fn write_held(&self, left: Duration) -> Result<Next, IoError> {
+    async fn write_held(&self, left: Duration, objects: u64) -> Result<Next, IoError> {
         let Some(held) = self.memory.lock().held.clone() else { return Ok(Next::After(left)) };
         let wait = HELD.saturating_sub(held.since.elapsed());
         if !wait.is_zero() {
@@ -100,10 +99,12 @@ impl<'c> Look<'c> {
             Ok(None) => {}
             Ok(Some(stored)) => {
                 if let Some(settled) = &mut self.memory.lock().settled {
-                    settled.seen = fingerprint(&stored, self.objects);
+                    settled.seen = fingerprint(&stored, objects);
                 }
             }
-            Err(error) if error.is_conflict() => return Ok(Next::After(Duration::ZERO)),
+            Err(error) if error.is_conflict() => {
+                return newest::met(self.ctx, &self.app).await;
+            }
             Err(error) if error.is_gone() => return Ok(Next::Done),
             Err(error) => return Err(error),
         }
@@ -134,7 +135,9 @@ impl<'c> Look<'c> {
         }
         let schedule = restart::schedule(self.ctx, &mut self.app, &mut wanted, self.now).await;
         let schedule = match schedule {
-            Err(error) if error.is_conflict() => return Ok(Next::After(Duration::ZERO)),
+            Err(error) if error.is_conflict() => {
+                return newest::met(self.ctx, &self.app).await;
+            }
             other => other?,
         };
         let held = self.memory.lock().held.take().map(|held| held.since);
@@ -176,8 +179,9 @@ impl<'c> Look<'c> {
         match finalize::write_status(self.ctx, &self.app, &end.status).await {
             Ok(Some(stored)) => self.app = stored,
             Ok(None) => {}
-            // The Application changed meanwhile: its change is what counts.
-            Err(error) if error.is_conflict() => return Ok(Next::After(Duration::ZERO)),
+            Err(error) if error.is_conflict() => {
+                return newest::met(self.ctx, &self.app).await;
+            }
             Err(error) if error.is_gone() => return self.gone().await,
             Err(error) => return Err(error),
         }
@@ -193,10 +197,9 @@ impl<'c> Look<'c> {
         // written; attempts keep their distance that way.
         let waits = status.workflow.as_ref().is_some_and(|workflow| !workflow.finished);
         let rests = end.settled || (waits && delay.is_some_and(|delay| !delay.is_zero()));
-        if rests {
-            let after = objects(self.ctx, &self.session, &self.app).await?;
-            let due = delay.and_then(|delay| Timestamp::now().checked_add(delay).ok());
-            let (seen, alone) = (fingerprint(&self.app, after), after == self.objects);
+        if rests && let Some(after) = objects(self.ctx, &self.session, &self.app).await {
+            let due = delay.and_then(|delay| Instant::now().checked_add(delay));
+            let (seen, alone) = (fingerprint(&self.app, after), Some(after) == self.objects);
             let waits_since = waits.then(Instant::now);
             let mut memory = self.memory.lock();
             memory.settled = Some(Settled { seen, due, alone, told: false, waits_since });
@@ -248,10 +251,12 @@ fn fingerprint(app: &Application, objects: u64) -> Fingerprint {
     Fingerprint { app: hasher.finish(), objects }
 }
 
-/// The state of everything that belongs to an Application.
-async fn objects(ctx: &Context, session: &Session<'_>, app: &Application) -> Result<u64, IoError> {
+/// The state of everything that belongs to an Application; `None` if some of it cannot be seen. That is no failure of the
+/// look: the newest spec may well do without.
+async fn objects(ctx: &Context, session: &Session<'_>, app: &Application) -> Option<u64> {
     let mut hasher = DefaultHasher::new();
     scoped::seen(ctx, app).hash(&mut hasher);
+    resolve::seen(ctx, app).hash(&mut hasher);
     for (name, version) in session.trackers.versions() {
         (name, version).hash(&mut hasher);
     }
@@ -261,8 +266,8 @@ async fn objects(ctx: &Context, session: &Session<'_>, app: &Application) -> Res
     let current = session.trackers.current(session.run());
     for record in session.trackers.desired(&current) {
         let key = vela_apply::tracker::key_of(record);
-        let live = ctx.live.get(&record.api_version, &key).await?;
+        let live = ctx.live.get(&record.api_version, &key).await.ok()?;
         live.as_deref().map(Stored::version).hash(&mut hasher);
     }
-    Ok(hasher.finish())
+    Some(hasher.finish())
 }

@@ -18,6 +18,7 @@ mod history;
 pub mod identity;
 mod legacy;
 mod look;
+pub(crate) mod newest;
 mod opened;
 pub mod parse;
 mod phases;
@@ -31,8 +32,6 @@ pub mod statekeep;
 pub mod status;
 pub mod trackers;
 pub mod workflow;
-
-use std::time::Duration;
 
 use jiff::Timestamp;
 use vela_api::application::ApplicationSpec;
@@ -70,8 +69,7 @@ pub async fn reconcile(ctx: &Context, key: &Key) -> Result<Next, IoError> {
     let fresh = !deleting && !finalize::is_on(&app);
     if fresh {
         app = match finalize::put_on(ctx, &app).await {
-            // The Application changed meanwhile: its change is what counts.
-            Err(error) if error.is_conflict() => return Ok(Next::After(Duration::ZERO)),
+            Err(error) if error.is_conflict() => return newest::met(ctx, &app).await,
             other => other?,
         };
     }
@@ -96,11 +94,11 @@ pub async fn reconcile(ctx: &Context, key: &Key) -> Result<Next, IoError> {
     }
     if legacy::is_over(&session, &app) {
         app = match legacy::stamp(ctx, &app).await {
-            Err(error) if error.is_conflict() => return Ok(Next::After(Duration::ZERO)),
+            Err(error) if error.is_conflict() => return newest::met(ctx, &app).await,
             other => other?,
         };
     }
-    let mut look = Look::begin(ctx, session, app, fresh).await?;
+    let mut look = Look::begin(ctx, session, app, fresh).await;
     match look.rest(told).await? {
         Some(next) => Ok(next),
         None => look.run().await,

@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use vela_api::names::annotation;
 use vela_api::{Application, ApplicationRevision, Policy, Workflow};
+use vela_cluster::Stored;
 use vela_workflow::generate;
 
 use crate::context::Context;
@@ -67,13 +68,44 @@ struct Deploy {
     ignore_terraform_component: Option<bool>,
 }
 
-/// Policies that `deploy` steps name and the Application does not have: objects beside it. Steps in groups count too
-/// (compatibility note workflow-9).
+/// The versions of the objects beside an Application that it refers to, its Workflow and Policies: an edit of them is one
+/// of the Application.
+pub(super) fn seen(ctx: &Context, app: &Application) -> Vec<Option<String>> {
+    let Some(own) = &app.spec.workflow else { return Vec::new() };
+    let namespace = app.metadata.namespace.as_deref().unwrap_or_default();
+    let workflow = ctx.definitions.workflows.get(&Key::new(namespace, &*own.reference));
+    let steps = workflow.as_ref().map_or(&own.steps, |workflow| &workflow.steps);
+    // What cannot be read is told where it is needed.
+    let named = named_policies(app, steps).unwrap_or_default();
+    let policies = &ctx.definitions.external_policies;
+    let found = named.iter().map(|name| policies.get(&Key::new(namespace, &**name)));
+    let versions = found.map(|policy| policy.map(|policy| policy.version().to_owned()));
+    let workflow = workflow.as_ref().map(|workflow| workflow.version().to_owned());
+    std::iter::once(workflow).chain(versions).collect()
+}
+
+/// Policies that `deploy` steps name and the Application does not have, as the objects beside it say them.
 fn external_policies(
     ctx: &Context,
     app: &Application,
     steps: &[vela_api::workflow::WorkflowStep],
 ) -> Result<BTreeMap<String, Policy>, String> {
+    let namespace = app.metadata.namespace.as_deref().unwrap_or_default();
+    let mut found = BTreeMap::new();
+    for wanted in named_policies(app, steps)? {
+        let policy = ctx.definitions.external_policies.get(&Key::new(namespace, &*wanted));
+        let policy = policy.ok_or_else(|| messages::external_policy_missing(&wanted))?;
+        found.insert(wanted, Policy::clone(&*policy));
+    }
+    Ok(found)
+}
+
+/// The names of policies that `deploy` steps want and the Application does not have. Steps in groups count too
+/// (compatibility note workflow-9).
+fn named_policies(
+    app: &Application,
+    steps: &[vela_api::workflow::WorkflowStep],
+) -> Result<Vec<String>, String> {
     let own: Vec<String> = app
         .spec
         .policies
@@ -81,8 +113,7 @@ fn external_policies(
         .enumerate()
         .map(|(index, policy)| generate::policy_name(policy, index))
         .collect();
-    let namespace = app.metadata.namespace.as_deref().unwrap_or_default();
-    let mut found = BTreeMap::new();
+    let mut named = Vec::new();
     let top = steps.iter().map(|step| (&step.name, &step.type_, &step.properties));
     let sub = steps.iter().flat_map(|step| &step.sub_steps);
     let sub = sub.map(|step| (&step.name, &step.type_, &step.properties));
@@ -91,13 +122,9 @@ fn external_policies(
         let deploy: Deploy = properties
             .parse()
             .map_err(|error| messages::invalid_deploy(name, &error.to_string()))?;
-        for wanted in deploy.policies.iter().filter(|wanted| !own.contains(wanted)) {
-            let policy = ctx.definitions.external_policies.get(&Key::new(namespace, &**wanted));
-            let policy = policy.ok_or_else(|| messages::external_policy_missing(wanted))?;
-            found.insert(wanted.clone(), Policy::clone(&*policy));
-        }
+        named.extend(deploy.policies.into_iter().filter(|wanted| !own.contains(wanted)));
     }
-    Ok(found)
+    Ok(named)
 }
 
 /// External policies as a revision holds them: by namespace and name, without what the server added.

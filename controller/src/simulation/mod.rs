@@ -17,6 +17,7 @@ mod rollout;
 mod scoped;
 mod server;
 mod shared;
+mod unseen;
 mod words;
 
 use std::collections::{BTreeMap, HashMap};

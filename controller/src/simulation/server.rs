@@ -66,6 +66,8 @@ pub(super) struct State {
     pub(super) writers: BTreeSet<(String, String)>,
     /// The ConfigMap that an admission rule of the cluster refuses.
     pub(super) refused: Option<&'static str>,
+    /// Requests that are refused to the process under test: method and plural.
+    pub(super) forbidden: Option<(Method, &'static str)>,
     /// The process's cache of Applications: its watch is never late.
     pub(super) apps: Option<Arc<Store<Application>>>,
     /// Its watch is late after all: what happens in the middle of a look is seen by the next one only.
@@ -281,6 +283,9 @@ impl State {
     fn carry_out(&mut self, method: &Method, path: &str, body: &Value) -> (u16, Value) {
         let Some(request) = Parsed::of(path) else { return failure(404, "NotFound") };
         let Parsed { plural, namespace, name, status } = request;
+        if self.forbidden.as_ref().is_some_and(|(verb, kind)| verb == method && *kind == plural) {
+            return failure(403, "Forbidden");
+        }
         let about = body["metadata"]["name"].as_str().unwrap_or(&name);
         let writes = *method != Method::GET && *method != Method::DELETE;
         if plural == "configmaps" && writes && self.refused == Some(about) {
@@ -480,6 +485,9 @@ impl Server {
 }
 
 fn resources(group_version: &str) -> Option<Value> {
+    if group_version == "/apis" {
+        return Some(json!({ "groups": [] }));
+    }
     let kinds: Vec<Value> = KINDS
         .iter()
         .filter(|(served, ..)| *served == group_version)

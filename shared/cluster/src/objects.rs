@@ -12,6 +12,7 @@ use kube::api::{Api, ApiResource};
 use kube::runtime::{WatchStreamExt, watcher};
 use parking_lot::Mutex;
 use serde_json::Value;
+use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 use tracing::{debug, warn};
@@ -23,7 +24,8 @@ use crate::observed::Observed;
 use crate::request::{Io, IoError};
 use crate::store::{Key, Store, Stored};
 
-/// How long a reconcile waits for the first list of a kind.
+/// How long reconciles wait for the first list of a kind, from its beginning on: if it does not come, the next ones do not
+/// wait for it in turn.
 const LIST_TIME: Duration = Duration::from_secs(10);
 
 /// Objects in an answer to a list: a page is in memory as trees, many times the size of what stays.
@@ -184,10 +186,17 @@ impl Ended {
 }
 
 /// The objects of one kind.
-#[derive(Clone, Default)]
+#[derive(Clone)]
 struct Watched {
     store: Arc<Store<Live>>,
     ended: Arc<Ended>,
+    since: Instant,
+}
+
+impl Watched {
+    fn begin() -> Self {
+        Self { store: Arc::default(), ended: Arc::default(), since: Instant::now() }
+    }
 }
 
 /// All watches.
@@ -217,13 +226,13 @@ impl LiveObjects {
     /// # Errors
     /// The kind is not served.
     pub async fn kind(&self, api_version: &str, kind: &str) -> Result<Arc<Store<Live>>, IoError> {
-        let known = self.watched(api_version, kind);
-        let store = match known {
-            Some(watched) => watched.store,
+        let watched = match self.watched(api_version, kind) {
+            Some(watched) => watched,
             None => self.start(api_version, kind).await?,
         };
-        match tokio::time::timeout(LIST_TIME, store.synced()).await {
-            Ok(()) => Ok(store),
+        let left = LIST_TIME.saturating_sub(watched.since.elapsed());
+        match tokio::time::timeout(left, watched.store.synced()).await {
+            Ok(()) => Ok(watched.store),
             Err(_) => Err(IoError::NotListed {
                 kind: kind.to_owned(),
                 api_version: api_version.to_owned(),
@@ -235,16 +244,16 @@ impl LiveObjects {
         self.kinds.lock().get(&(api_version.to_owned(), kind.to_owned())).cloned()
     }
 
-    async fn start(&self, api_version: &str, kind: &str) -> Result<Arc<Store<Live>>, IoError> {
+    async fn start(&self, api_version: &str, kind: &str) -> Result<Watched, IoError> {
         let resource = self.io.resolve(api_version, kind).await?.to_api_resource();
         let key = (api_version.to_owned(), kind.to_owned());
         let mut kinds = self.kinds.lock();
         if let Some(watched) = kinds.get(&key) {
-            return Ok(Arc::clone(&watched.store));
+            return Ok(watched.clone());
         }
-        let watched = Watched::default();
+        let watched = Watched::begin();
         kinds.insert(key.clone(), watched.clone());
-        let store = Arc::clone(&watched.store);
+        let answer = watched.clone();
         let (io, notify) = (Arc::clone(&self.io), Arc::clone(&self.notify));
         let (all, stop) = (Arc::clone(&self.kinds), self.stop.clone());
         debug!(kind, api_version, "watching dispatched objects");
@@ -263,7 +272,7 @@ impl LiveObjects {
                 .flat_map(|(_, old)| old)
                 .for_each(|live| tell(live, &notify));
         });
-        Ok(store)
+        Ok(answer)
     }
 
     /// The live object of a key, `None` if there is none or its kind is not served.
@@ -309,7 +318,7 @@ impl LiveObjects {
         let is_it = |(version, kind): &VersionKind| group_of(version) == group && *kind == key.kind;
         let kinds = self.kinds.lock();
         let place = Key::new(&*key.namespace, &*key.name);
-        for (_, Watched { store, ended }) in kinds.iter().filter(|(kind, _)| is_it(kind)) {
+        for (_, Watched { store, ended, .. }) in kinds.iter().filter(|(kind, _)| is_it(kind)) {
             if store.get(&place).is_some_and(|live| live.uid == uid) {
                 ended.add(uid);
                 store.remove(&place, "");
@@ -325,7 +334,7 @@ fn tell(live: &Live, notify: &Notify) {
 
 /// Keeps a store as the cluster is, as long as the kind is served in this version.
 async fn feed(io: &Io, resource: ApiResource, watched: &Watched, notify: &Notify) {
-    let Watched { store, ended } = watched;
+    let Watched { store, ended, .. } = watched;
     let (mut before, mut listed) = (HashSet::new(), HashSet::new());
     let config = watcher::Config::default().labels(names::label::APP_NAME).page_size(PAGE);
     let api: Api<Observed<Value>> = Api::all_with(io.client().clone(), &resource);
@@ -439,6 +448,28 @@ mod tests {
         assert_eq!(concerned(owned(), ""), ["n/a"]);
         assert_eq!(concerned(owned(), "n/a,n/b, m/c,d"), ["n/a", "n/b", "m/c"]);
         assert_eq!(concerned(serde_json::json!({}), "n/b"), ["n/b"]);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_list_that_does_not_come_is_waited_for_once() {
+        let (client, _) = crate::fake::fake(|_, path, _| match path {
+            "/api/v1" => {
+                let kinds = serde_json::json!([
+                    {"name": "configmaps", "kind": "ConfigMap", "namespaced": true}]);
+                (200, serde_json::json!({ "resources": kinds }))
+            }
+            _ => (403, serde_json::json!({"kind": "Status", "code": 403, "reason": "Forbidden"})),
+        });
+        let io = Arc::new(Io::new(client));
+        let stop = CancellationToken::new();
+        let live = LiveObjects::new(io, Arc::new(|_| {}), TaskTracker::new(), stop.clone());
+        let since = Instant::now();
+        for _ in 0..5 {
+            let error = live.kind("v1", "ConfigMap").await.expect_err("cannot be listed");
+            assert!(matches!(error, IoError::NotListed { .. }), "{error}");
+        }
+        assert!(since.elapsed() < LIST_TIME * 2, "{:?}", since.elapsed());
+        stop.cancel();
     }
 
     #[test]

@@ -141,12 +141,18 @@ impl<T: Stored> Store<T> {
         let key = object.key();
         let object = Arc::new(object);
         let mut inner = self.inner.write();
-        if let Some(listing) = &mut inner.listing {
+        let is_news = |known: Option<&Arc<T>>| {
+            known.is_none_or(|known| {
+                known.version() != object.version() && !is_older(object.version(), known.version())
+            })
+        };
+        // The answer to a write of ours may be behind the list, too.
+        if let Some(listing) = &mut inner.listing
+            && is_news(listing.get(&key))
+        {
             listing.insert(key.clone(), Arc::clone(&object));
         }
-        if let Some(old) = inner.objects.get(&key)
-            && (old.version() == object.version() || is_older(object.version(), old.version()))
-        {
+        if !is_news(inner.objects.get(&key)) {
             return Err(Stale);
         }
         let old = inner.objects.insert(key.clone(), Arc::clone(&object));
@@ -288,6 +294,17 @@ mod tests {
         assert_eq!((by("x"), by("y")), (vec!["b"], vec!["a"]));
         store.remove(&Key::new("n", "b"), "");
         assert_eq!(by("x"), Vec::<&str>::new());
+    }
+
+    #[test]
+    fn an_answer_that_comes_late_does_not_undo_what_a_list_says() {
+        let store = Store::default();
+        store.put(item("a", 40, None)).unwrap();
+        store.begin_list();
+        store.list_item(item("a", 60, None));
+        let _ = store.put(item("a", 50, None));
+        store.end_list();
+        assert_eq!(store.get(&Key::new("n", "a")).unwrap().1, "60");
     }
 
     #[test]
