@@ -70,6 +70,17 @@ struct State {
     closed: bool,
 }
 
+/// Stale entries of `later` that are not worth a clean-up.
+const FEW: usize = 64;
+
+/// A key that is told of again and again leaves an entry of `later` each time, which would stay until its time comes.
+fn drop_stale(state: &mut State) {
+    if state.later.len() > state.due.len().saturating_mul(2).saturating_add(FEW) {
+        let State { later, due, .. } = state;
+        later.retain(|Reverse((at, key))| due.get(key) == Some(at));
+    }
+}
+
 /// The queue.
 #[derive(Default)]
 pub struct Queue {
@@ -162,6 +173,7 @@ impl Queue {
         }
         state.due.insert(key.clone(), at);
         state.later.push(Reverse((at, key)));
+        drop_stale(&mut state);
         drop(state);
         self.wake.notify_one();
     }
@@ -415,6 +427,19 @@ mod tests {
         queue.done(key("a"), Next::Done);
         // The planned look was overtaken: nothing is left of it.
         assert!(queue.is_idle(Duration::from_secs(3600)));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn keys_that_are_told_of_often_leave_nothing_behind() {
+        let queue = Queue::default();
+        for _ in 0..10_000 {
+            queue.add(key("a"));
+            let a = queue.next(Lane::All).await.unwrap();
+            queue.done(a, Next::After(Duration::from_secs(300)));
+            tokio::time::advance(Duration::from_millis(1)).await;
+        }
+        let state = queue.state.lock();
+        assert!(state.later.len() <= FEW + 2 && state.due.len() == 1, "{}", state.later.len());
     }
 
     #[tokio::test(start_paused = true)]
