@@ -4,6 +4,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use tokio::task::AbortHandle;
 use vela_cluster::Leadership;
 use vela_serve::health::Health;
 
@@ -18,6 +19,16 @@ const TOLERANCE: Duration = Duration::from_secs(20);
 pub(crate) fn workers(health: &Health, name: &'static str, queue: &Arc<Queue>, limit: Duration) {
     let queue = Arc::clone(queue);
     health.liveness(name, move || gets_on(queue.load().longest, limit));
+}
+
+/// Asks whether a task still runs that is to run as long as the process.
+pub(crate) fn task(health: &Health, name: &'static str, task: AbortHandle) {
+    health.liveness(
+        name,
+        move || {
+            if task.is_finished() { Err("it has ended".to_owned()) } else { Ok(()) }
+        },
+    );
 }
 
 /// Asks for the election.

@@ -119,6 +119,9 @@ pub struct Flags {
     /// Controllers to run: `*`, names, and `-name` for all but one.
     #[arg(long, default_value = "*", value_delimiter = ',', allow_hyphen_values = true)]
     controllers: Vec<String>,
+    /// Time between the starts of two controllers, once to twice as long: spreads their first requests.
+    #[arg(long, default_value = "0s", value_parser = duration)]
+    controller_start_interval: Duration,
     /// Each controller that sends requests works under a ServiceAccount of its own, vela-CONTROLLER-controller in the Pod's
     /// namespace.
     #[arg(long)]
@@ -152,6 +155,8 @@ pub struct Config {
     pub system_namespace: String,
     /// Applications reconciled at a time; of each kind of definition it is one.
     pub workers: usize,
+    /// Between the starts of two controllers.
+    pub start_interval: Duration,
     /// Deadline of one reconcile.
     pub reconcile_timeout: Duration,
     /// ApplicationRevisions kept.
@@ -277,12 +282,13 @@ impl TryFrom<Flags> for Config {
             webhook_secret,
             webhook_certificates,
             controllers,
+            controller_start_interval,
             use_service_account_credentials,
             enable_cue_version_compatibility,
             render_concurrency,
         } = flags;
         let gates = gates.gates()?;
-        let controllers = Selection::parse(&controllers)?;
+        let controllers = Selection::parse(&controllers, &gates)?;
         let managed = use_webhook
             && webhook_certificates == "managed"
             && controllers.has(registry::CERTIFICATES);
@@ -320,6 +326,7 @@ impl TryFrom<Flags> for Config {
             election,
             system_namespace: system_definition_namespace,
             workers: concurrent_reconciles.max(1),
+            start_interval: controller_start_interval,
             reconcile_timeout,
             application_revision_limit,
             definition_revision_limit,

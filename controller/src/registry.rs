@@ -1,7 +1,9 @@
 //! The controllers of this program: their names, and which of them run.
 
+use vela_serve::gates::Gates;
+
 /// One controller.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy)]
 pub(crate) struct Controller {
     /// Its name, as in metrics.
     pub name: &'static str,
@@ -11,6 +13,8 @@ pub(crate) struct Controller {
     pub default: bool,
     /// Sends requests: the others only look at what the process has in memory.
     pub requests: bool,
+    /// The feature gate without which it does not run, whoever asks for it.
+    pub gate: Option<fn(&Gates) -> bool>,
 }
 
 /// Applications.
@@ -31,13 +35,13 @@ pub(crate) const CERTIFICATES: &str = "certificates";
 
 /// All of them, in the order they start.
 pub(crate) const ALL: [Controller; 7] = [
-    Controller { name: CERTIFICATES, alias: "certs", default: true, requests: true },
-    Controller { name: COMPONENT, alias: "component", default: true, requests: true },
-    Controller { name: TRAIT, alias: "trait", default: true, requests: true },
-    Controller { name: POLICY, alias: "policy", default: true, requests: true },
-    Controller { name: WORKFLOW_STEP, alias: "step", default: true, requests: true },
-    Controller { name: APPLICATION, alias: "app", default: true, requests: true },
-    Controller { name: MONITOR, alias: "metrics", default: true, requests: false },
+    Controller { name: CERTIFICATES, alias: "certs", default: true, requests: true, gate: None },
+    Controller { name: COMPONENT, alias: "component", default: true, requests: true, gate: None },
+    Controller { name: TRAIT, alias: "trait", default: true, requests: true, gate: None },
+    Controller { name: POLICY, alias: "policy", default: true, requests: true, gate: None },
+    Controller { name: WORKFLOW_STEP, alias: "step", default: true, requests: true, gate: None },
+    Controller { name: APPLICATION, alias: "app", default: true, requests: true, gate: None },
+    Controller { name: MONITOR, alias: "metrics", default: true, requests: false, gate: None },
 ];
 
 /// The ServiceAccount of a controller, where each has its own.
@@ -58,32 +62,40 @@ pub struct SelectionError {
 }
 
 impl Selection {
-    /// Reads `*`, names, and `-name`.
+    /// Reads `*`, names, and `-name`. What a feature gate disables does not run, and that is no error.
     ///
     /// # Errors
     /// A name nobody has.
-    pub fn parse(items: &[String]) -> Result<Self, SelectionError> {
+    pub fn parse(items: &[String], gates: &Gates) -> Result<Self, SelectionError> {
+        Self::among(&ALL, items, gates)
+    }
+
+    fn among(all: &[Controller], items: &[String], gates: &Gates) -> Result<Self, SelectionError> {
+        let names = || all.iter().map(|controller| controller.name);
         let find = |name: &str| {
-            ALL.iter().find(|c| c.name == name || c.alias == name).map(|c| c.name).ok_or_else(
-                || SelectionError {
-                    name: name.to_owned(),
-                    known: ALL.map(|controller| controller.name).join(", "),
-                },
-            )
+            let found = all.iter().find(|c| c.name == name || c.alias == name).map(|c| c.name);
+            found.ok_or_else(|| SelectionError {
+                name: name.to_owned(),
+                known: names().collect::<Vec<_>>().join(", "),
+            })
         };
         let mut chosen: Vec<&'static str> = Vec::new();
         let mut dropped = Vec::new();
         for item in items.iter().map(|item| item.trim()).filter(|item| !item.is_empty()) {
             if item == "*" {
-                chosen.extend(ALL.iter().filter(|c| c.default).map(|c| c.name));
+                chosen.extend(all.iter().filter(|c| c.default).map(|c| c.name));
             } else if let Some(name) = item.strip_prefix('-') {
                 dropped.push(find(name)?);
             } else {
                 chosen.push(find(item)?);
             }
         }
-        let runs = |name: &&'static str| chosen.contains(name) && !dropped.contains(name);
-        Ok(Self(ALL.iter().map(|controller| controller.name).filter(runs).collect()))
+        let runs = |controller: &&Controller| {
+            chosen.contains(&controller.name)
+                && !dropped.contains(&controller.name)
+                && controller.gate.is_none_or(|gate| gate(gates))
+        };
+        Ok(Self(all.iter().filter(runs).map(|controller| controller.name).collect()))
     }
 
     /// Those that send requests, in the order they start.
@@ -105,7 +117,39 @@ mod tests {
 
     fn parse(text: &str) -> Result<Vec<&'static str>, String> {
         let items: Vec<String> = text.split(',').map(str::to_owned).collect();
-        Selection::parse(&items).map(|s| s.0).map_err(|error| error.to_string())
+        let parsed = Selection::parse(&items, &Gates::default());
+        parsed.map(|s| s.0).map_err(|error| error.to_string())
+    }
+
+    #[test]
+    fn who_is_not_on_by_default_or_gated_runs_only_when_asked_for_and_allowed() {
+        let controller =
+            |name, default, gate| Controller { name, alias: "", default, requests: true, gate };
+        let all = [
+            controller("plain", true, None),
+            controller("asked", false, None),
+            controller("gated", true, Some((|gates| gates.apply_once) as fn(&Gates) -> bool)),
+        ];
+        for (items, gate, runs) in [
+            ("*", false, &["plain"][..]),
+            ("*", true, &["plain", "gated"]),
+            ("*,asked", true, &["plain", "asked", "gated"]),
+            ("gated", false, &[]),
+            ("asked,gated", true, &["asked", "gated"]),
+        ] {
+            let items: Vec<String> = items.split(',').map(str::to_owned).collect();
+            let gates = Gates { apply_once: gate, ..Gates::default() };
+            assert_eq!(Selection::among(&all, &items, &gates).unwrap().0, runs, "{items:?} {gate}");
+        }
+    }
+
+    #[test]
+    fn no_name_is_taken_twice() {
+        let mut names: Vec<_> = ALL.iter().flat_map(|c| [c.name, c.alias]).collect();
+        names.sort_unstable();
+        let count = names.len();
+        names.dedup();
+        assert_eq!(names.len(), count);
     }
 
     #[test]
@@ -120,7 +164,7 @@ mod tests {
     #[test]
     fn who_sends_no_requests_needs_no_account() {
         let requesting = |text: &str| {
-            let selection = Selection::parse(&[text.to_owned()]).unwrap();
+            let selection = Selection::parse(&[text.to_owned()], &Gates::default()).unwrap();
             selection.requesting().map(account).collect::<Vec<_>>()
         };
         let all = requesting("*");

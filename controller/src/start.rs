@@ -8,6 +8,7 @@ use anyhow::Context as _;
 use futures::FutureExt;
 use jiff::Timestamp;
 use parking_lot::Mutex;
+use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 use tracing::info;
@@ -43,11 +44,13 @@ use crate::registry;
 const QUEUE: usize = 64;
 /// A rollout is many changes in a row: one that waits for it is looked at this often at the most.
 const PAUSE: Duration = Duration::from_millis(250);
+/// How long the end of the process waits for the last events: a follower waits for the lease.
+const LAST_EVENTS: Duration = Duration::from_secs(1);
 /// How long the end of the process waits for reconciles under way.
 const DRAIN: Duration = Duration::from_secs(10);
 
 /// Our kinds that must be served before work begins.
-const KINDS: [(&str, &str); 9] = [
+const KINDS: [(&str, &str); 11] = [
     (vela_api::V1BETA1, "Application"),
     (vela_api::V1BETA1, "ApplicationRevision"),
     (vela_api::V1BETA1, "ResourceTracker"),
@@ -57,6 +60,8 @@ const KINDS: [(&str, &str); 9] = [
     (vela_api::V1BETA1, "WorkflowStepDefinition"),
     (vela_api::V1BETA1, "WorkloadDefinition"),
     (vela_api::V1BETA1, "DefinitionRevision"),
+    (vela_api::V1ALPHA1, "Policy"),
+    (vela_api::V1ALPHA1, "Workflow"),
 ];
 
 /// Works until the token is cancelled, then ends what is under way. The error is one line for the operator.
@@ -253,7 +258,7 @@ async fn lead(
     }
     let ending = CancellationToken::new();
     let _ending_on_return = ending.clone().drop_guard();
-    let workers = work(config, &context, &ending, health)?;
+    let mut workers = work(config, &context, &ending, health)?;
     info!("leading");
     let lost = match &mut election {
         None => {
@@ -276,12 +281,16 @@ async fn lead(
     context.queue.close();
     context.definition_queues.close();
     if lost {
-        workers.abort();
+        workers.shutdown().await;
         anyhow::bail!("the lease was lost");
     }
-    if tokio::time::timeout(DRAIN, workers.wait()).await.is_err() {
+    let drained = async { while workers.join_next().await.is_some() {} };
+    if tokio::time::timeout(DRAIN, drained).await.is_err() {
         tracing::warn!("some reconciles did not end in time");
+        workers.shutdown().await;
     }
+    // Without the lease nothing is written, events included.
+    let _ = tokio::time::timeout(LAST_EVENTS, context.events.written()).await;
     release.cancel();
     if let Some(running) = election
         && let Ok(Outcome::Lost) = running.await
@@ -316,20 +325,39 @@ fn lease_options(config: &Config, election: &Election) -> anyhow::Result<LeaseOp
     })
 }
 
-/// The running workers.
-struct Workers {
-    handles: Vec<tokio::task::JoinHandle<()>>,
+/// When controllers start: one after the other, at distances of one to two intervals.
+struct Starts {
+    interval: Duration,
+    next: Duration,
 }
 
-impl Workers {
-    async fn wait(self) {
-        for handle in self.handles {
-            let _ = handle.await;
-        }
+impl Starts {
+    const fn new(interval: Duration) -> Self {
+        Self { interval, next: Duration::ZERO }
     }
 
-    fn abort(&self) {
-        self.handles.iter().for_each(tokio::task::JoinHandle::abort);
+    /// The turn of the next controller.
+    fn next(&mut self, ending: &CancellationToken) -> Turn {
+        let turn = Turn { after: self.next, ending: ending.clone() };
+        self.next += self.interval.mul_f64(1.0 + fastrand::f64());
+        turn
+    }
+}
+
+/// When one controller starts.
+#[derive(Clone)]
+struct Turn {
+    after: Duration,
+    ending: CancellationToken,
+}
+
+impl Turn {
+    /// Works from then on.
+    async fn then(self, work: impl Future<Output = ()>) {
+        let Self { after, ending } = self;
+        if after.is_zero() || tokio::time::timeout(after, ending.cancelled()).await.is_err() {
+            work.await;
+        }
     }
 }
 
@@ -339,8 +367,9 @@ fn work(
     context: &Arc<Context>,
     ending: &CancellationToken,
     health: &Health,
-) -> anyhow::Result<Workers> {
-    let mut handles = Vec::new();
+) -> anyhow::Result<JoinSet<()>> {
+    let mut workers = JoinSet::new();
+    let mut starts = Starts::new(config.start_interval);
     let mut measured = Vec::new();
     if let Some(certificates) = &config.certificates {
         let client = context.connections.of(registry::CERTIFICATES).client().clone();
@@ -348,7 +377,9 @@ fn work(
             namespace: own_namespace(&certificates.namespace)?,
             ..certificates.clone()
         };
-        handles.push(tokio::spawn(vela_certs::run(client, certificates, ending.clone())));
+        let work = vela_certs::run(client, certificates, ending.clone());
+        let handle = workers.spawn(starts.next(ending).then(work));
+        alive::task(health, registry::CERTIFICATES, handle);
     }
     let mut measure = |name: &'static str, queue: &Arc<Queue>, workers: usize| {
         queue.measure(context.metrics.queues.of(name));
@@ -359,10 +390,12 @@ fn work(
     if config.controllers.has(registry::APPLICATION) {
         // One more than was asked for, for edits alone: they are short work that somebody waits for.
         let lanes = std::iter::repeat_n(Lane::All, config.workers).chain([Lane::Edits]);
-        let workers = config.workers.saturating_add(1);
-        let meter = measure(registry::APPLICATION, &context.queue, workers);
+        let count = config.workers.saturating_add(1);
+        let meter = measure(registry::APPLICATION, &context.queue, count);
+        let turn = starts.next(ending);
         for lane in lanes {
-            handles.push(tokio::spawn(applications(Arc::clone(context), lane, meter.clone())));
+            let work = applications(Arc::clone(context), lane, meter.clone());
+            workers.spawn(turn.clone().then(work));
         }
     }
     let queues = &context.definition_queues;
@@ -372,7 +405,8 @@ fn work(
             if config.controllers.has(name) {
                 let meter = measure(name, &queues.$queue, 1);
                 let (context, queue) = (Arc::clone(context), Arc::clone(&queues.$queue));
-                handles.push(tokio::spawn(definitions::<$kind>(context, queue, meter)));
+                let work = definitions::<$kind>(context, queue, meter);
+                workers.spawn(starts.next(ending).then(work));
             }
         };
     }
@@ -385,7 +419,7 @@ fn work(
         let each = context.settings.gates.enable_application_status_metrics;
         context.metrics.tell_phases(Arc::clone(&context.apps), each)?;
     }
-    Ok(Workers { handles })
+    Ok(workers)
 }
 
 async fn applications(context: Arc<Context>, lane: Lane, meter: AttemptMeter) {
@@ -420,5 +454,35 @@ async fn definitions<T: Kind>(context: Arc<Context>, queue: Arc<Queue>, meter: A
         let (next, ended) = guard::run(T::CONTROLLER, &key, limit, work).await;
         attempt.end(next, &ended);
         queue.done(key, next);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn controllers_start_one_after_the_other_unless_it_ends() {
+        let ending = CancellationToken::new();
+        let mut starts = Starts::new(Duration::from_secs(10));
+        let begun = tokio::time::Instant::now();
+        let mut begins = JoinSet::new();
+        for _ in 0..4 {
+            let turn = starts.next(&ending);
+            begins.spawn(async move {
+                let mut at = Duration::MAX;
+                turn.then(async { at = begun.elapsed() }).await;
+                at
+            });
+        }
+        let mut times = begins.join_all().await;
+        times.sort();
+        assert!(times[0].is_zero(), "{times:?}");
+        for pair in times.windows(2) {
+            let distance = (pair[1] - pair[0]).as_secs();
+            assert!((9..=20).contains(&distance), "{times:?}");
+        }
+        ending.cancel();
+        starts.next(&ending).then(async { panic!("it is over") }).await;
     }
 }

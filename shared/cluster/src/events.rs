@@ -17,7 +17,7 @@ use futures::future::join_all;
 use k8s_openapi::jiff::Timestamp;
 use parking_lot::Mutex;
 use serde_json::{Value, json};
-use tokio::sync::mpsc;
+use tokio::sync::{mpsc, watch};
 use tokio::time::Instant;
 use tracing::{debug, warn};
 use vela_apply::plan::PatchKind;
@@ -226,12 +226,17 @@ fn event(about: &About, key: Key<'_>, said: Said, time: Timestamp) -> Value {
 pub struct Recorder {
     memory: Arc<Mutex<Memory>>,
     lanes: Arc<[mpsc::Sender<Write>]>,
+    /// Events told and not yet written.
+    unwritten: Arc<watch::Sender<usize>>,
     component: &'static str,
 }
 
 /// Events that wait to be written.
 #[derive(Debug)]
-pub struct Waiting(Vec<mpsc::Receiver<Write>>);
+pub struct Waiting {
+    lanes: Vec<mpsc::Receiver<Write>>,
+    unwritten: Arc<watch::Sender<usize>>,
+}
 
 impl std::fmt::Debug for Recorder {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
@@ -245,7 +250,9 @@ impl Recorder {
     pub fn new(component: &'static str) -> (Self, Waiting) {
         let (lanes, waiting): (Vec<_>, Vec<_>) =
             std::iter::repeat_with(|| mpsc::channel(MOST_WAITING)).take(LANES).unzip();
-        (Self { memory: Arc::default(), lanes: lanes.into(), component }, Waiting(waiting))
+        let unwritten = Arc::new(watch::Sender::new(0));
+        let waiting = Waiting { lanes: waiting, unwritten: Arc::clone(&unwritten) };
+        (Self { memory: Arc::default(), lanes: lanes.into(), unwritten, component }, waiting)
     }
 
     /// The same recorder under another source component.
@@ -262,11 +269,18 @@ impl Recorder {
         let Some(write) = write else { return };
         let lanes = u64::try_from(self.lanes.len()).unwrap_or(1).max(1);
         let lane = usize::try_from(write.object % lanes).ok().and_then(|lane| self.lanes.get(lane));
-        if let Some(lane) = lane
-            && lane.try_send(write).is_err()
-        {
+        let Some(lane) = lane else { return };
+        self.unwritten.send_modify(|count| *count = count.saturating_add(1));
+        if lane.try_send(write).is_err() {
+            self.unwritten.send_modify(|count| *count = count.saturating_sub(1));
             warn!(kind = about.kind, name = about.name, reason, "too many events, one is dropped");
         }
+    }
+
+    /// Waits until everything that was told is written, or lost.
+    pub async fn written(&self) {
+        // The sender lives as long as the recorder.
+        let _ = self.unwritten.subscribe().wait_for(|count| *count == 0).await;
     }
 
     /// Forgets an object that is gone.
@@ -279,8 +293,9 @@ impl Recorder {
 
 /// Writes events until the recorders are gone.
 pub async fn write(io: Arc<Io>, waiting: Waiting) {
-    join_all(waiting.0.into_iter().map(|mut lane| {
-        let io = Arc::clone(&io);
+    let Waiting { lanes, unwritten } = waiting;
+    join_all(lanes.into_iter().map(|mut lane| {
+        let (io, unwritten) = (Arc::clone(&io), Arc::clone(&unwritten));
         async move {
             let mut goes_on = false;
             while let Some(one) = lane.recv().await {
@@ -292,6 +307,7 @@ pub async fn write(io: Arc<Io>, waiting: Waiting) {
                 if let Err(error) = write_one(&io, &one).await {
                     debug!(%error, "event not written");
                 }
+                unwritten.send_modify(|count| *count = count.saturating_sub(1));
                 goes_on = !lane.is_empty();
             }
         }
@@ -439,9 +455,16 @@ mod tests {
         recorder.tell(&app(), Severity::Warning, "FailedParse", "no such type", "");
         recorder.tell(&app(), Severity::Normal, "Parsed", "Parsed successfully", "");
         other.tell(&app(), Severity::Normal, "Parsed", "Parsed successfully", "");
+        let mut writing = Box::pin(write(Arc::new(Io::new(client)), waiting));
+        tokio::select! {
+            () = recorder.written() => {}
+            () = &mut writing => panic!("there are recorders"),
+        }
+        let told = seen.lock().len();
         drop((recorder, other));
-        write(Arc::new(Io::new(client)), waiting).await;
+        writing.await;
         let seen = seen.lock();
+        assert_eq!(seen.len(), told, "there was nothing left to write");
         let lines: Vec<String> = seen
             .iter()
             .skip(1)
