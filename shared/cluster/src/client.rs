@@ -84,7 +84,7 @@ impl ClientOptions {
     }
 }
 
-/// Time until an answer must begin, by class of request. Watches have no limit here.
+/// Time until an answer must be complete, by class of request. A watch has no end: it must begin in the time of a list.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Timeouts {
     /// get and everything else that reads one thing.

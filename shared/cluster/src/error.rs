@@ -183,4 +183,22 @@ mod tests {
         assert!(!api(409, "AlreadyExists", None).is_conflict());
         assert!(api(409, "Conflict", None).is_conflict());
     }
+
+    /// A connection that breaks: before the answer, in the answer, in a watch.
+    #[test]
+    fn what_breaks_on_the_way_is_tried_again() {
+        let broken = || std::io::Error::new(std::io::ErrorKind::TimedOut, "Connection timed out");
+        for (error, text) in [
+            (kube::Error::Service(Box::new(broken())), "Connection timed out"),
+            (
+                kube::Error::ReadEvents(std::io::Error::other(kube::Error::Service(Box::new(
+                    broken(),
+                )))),
+                "Error reading events stream: ServiceError: Connection timed out",
+            ),
+        ] {
+            let error = Error::from(error);
+            assert_eq!((error.to_string().as_str(), error.retry()), (text, Retry::Backoff));
+        }
+    }
 }

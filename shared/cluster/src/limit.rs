@@ -1,13 +1,16 @@
 //! Two tower layers: client-go's token bucket (queries per second with a burst), and a time limit
-//! per class of request.
+//! per class of request. A peer that is gone is noticed by the connection itself (`transport.rs`).
 
 use std::future::Future;
 use std::pin::Pin;
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
-use http::{Method, Request};
-use tokio::time::{Instant, Sleep, sleep_until};
+use futures::{StreamExt as _, stream};
+use http::{Method, Request, Response, Uri};
+use http_body_util::{BodyStream, StreamBody};
+use kube::client::DynBody;
+use tokio::time::{Instant, Sleep, sleep_until, timeout_at};
 use tower::{BoxError, Layer, Service};
 
 use crate::Error;
@@ -109,7 +112,7 @@ where
     }
 }
 
-/// Limits the time until an answer begins.
+/// Limits the time until an answer is complete; of an answer that lasts, the time until it begins.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct TimeoutLayer(pub(crate) Timeouts);
 
@@ -130,7 +133,7 @@ pub(crate) struct Timeout<S> {
 
 impl<S, B> Service<Request<B>> for Timeout<S>
 where
-    S: Service<Request<B>>,
+    S: Service<Request<B>, Response = Response<Box<DynBody>>>,
     S::Future: Send + 'static,
     S::Error: Into<BoxError>,
 {
@@ -143,32 +146,49 @@ where
     }
 
     fn call(&mut self, request: Request<B>) -> Self::Future {
-        let limit = self.timeouts.of(request.method(), request.uri());
+        let after = self.timeouts.of(request.method(), request.uri());
+        let lasts = lasts(request.uri());
         let what = format!("{} {}", request.method(), request.uri().path());
         let answer = self.inner.call(request);
         Box::pin(async move {
-            let Some(after) = limit else { return answer.await.map_err(Into::into) };
-            match tokio::time::timeout(after, answer).await {
-                Ok(answer) => answer.map_err(Into::into),
-                Err(_) => Err(Error::Timeout { what, after }.into()),
-            }
+            let end = Instant::now() + after;
+            let late = Error::Timeout { what, after };
+            let Ok(answer) = timeout_at(end, answer).await else { return Err(late.into()) };
+            let answer = answer.map_err(Into::into)?;
+            Ok(if lasts { answer } else { answer.map(|body| until(end, late, body)) })
         })
     }
 }
 
+/// A body that can be read until a moment; who waits for more then gets the error.
+fn until(end: Instant, late: Error, body: Box<DynBody>) -> Box<DynBody> {
+    let mut frames = BodyStream::new(body);
+    let mut end = Box::pin(sleep_until(end));
+    Box::new(StreamBody::new(stream::poll_fn(move |cx| match frames.poll_next_unpin(cx) {
+        Poll::Pending => end.as_mut().poll(cx).map(|()| Some(Err(late.clone().into()))),
+        frame => frame,
+    })))
+}
+
 impl Timeouts {
-    /// The limit for a request; watches have none (they have their own idle limit).
-    #[must_use]
-    pub fn of(&self, method: &Method, uri: &http::Uri) -> Option<Duration> {
+    /// The limit for a request. A watch is of a collection, so it has as long to begin as a list.
+    fn of(&self, method: &Method, uri: &Uri) -> Duration {
         if *method != Method::GET && *method != Method::HEAD {
-            return Some(self.mutating);
+            self.mutating
+        } else if is_list(uri.path()) {
+            self.list
+        } else {
+            self.request
         }
-        let query = uri.query().unwrap_or_default();
-        if query.split('&').any(|pair| pair == "watch=1" || pair == "watch=true") {
-            return None;
-        }
-        Some(if is_list(uri.path()) { self.list } else { self.request })
     }
+}
+
+/// Whether an answer goes on for as long as the API server likes: a watch, or a log that is followed.
+fn lasts(uri: &Uri) -> bool {
+    uri.query()
+        .unwrap_or_default()
+        .split('&')
+        .any(|pair| matches!(pair, "watch=1" | "watch=true" | "follow=1" | "follow=true"))
 }
 
 /// Whether a path names a collection: `/api/v1/[namespaces/<ns>/]<plural>`, and the same below
@@ -188,25 +208,35 @@ fn is_list(path: &str) -> bool {
 
 #[cfg(test)]
 mod tests {
+    use futures::{StreamExt as _, TryStreamExt as _};
+    use k8s_openapi::api::core::v1::Pod;
+    use kube::api::{WatchEvent, WatchParams};
+    use kube::client::{Body, ClientBuilder};
+    use kube::{Api, Client};
+    use tokio::time::sleep;
+
     use super::*;
+    use crate::Retry;
 
     #[test]
     fn classes() {
         let timeouts = Timeouts::default();
         for (method, uri, limit) in [
-            (Method::GET, "/version", Some(timeouts.request)),
-            (Method::GET, "/apis/core.oam.dev/v1beta1", Some(timeouts.request)),
-            (Method::GET, "/api/v1/namespaces/a/configmaps/b", Some(timeouts.request)),
-            (Method::GET, "/api/v1/namespaces/a/configmaps?limit=500", Some(timeouts.list)),
-            (Method::GET, "/api/v1/namespaces", Some(timeouts.list)),
-            (Method::GET, "/api/v1/namespaces/a", Some(timeouts.request)),
-            (Method::GET, "/apis/apps/v1/deployments?limit=1", Some(timeouts.list)),
-            (Method::GET, "/apis/apps/v1/deployments?watch=1&x=y", None),
-            (Method::GET, "/apis/apps/v1/deployments?a=b&watch=true", None),
-            (Method::PATCH, "/apis/apps/v1/namespaces/a/deployments/b", Some(timeouts.mutating)),
-            (Method::DELETE, "/api/v1/namespaces/a", Some(timeouts.mutating)),
+            (Method::GET, "/version", timeouts.request),
+            (Method::GET, "/apis/core.oam.dev/v1beta1", timeouts.request),
+            (Method::GET, "/api/v1/namespaces/a/configmaps/b", timeouts.request),
+            (Method::GET, "/api/v1/namespaces/a/configmaps?limit=500", timeouts.list),
+            (Method::GET, "/api/v1/namespaces", timeouts.list),
+            (Method::GET, "/api/v1/namespaces/a", timeouts.request),
+            (Method::GET, "/apis/apps/v1/deployments?limit=1", timeouts.list),
+            (Method::GET, "/apis/apps/v1/deployments?watch=1&x=y", timeouts.list),
+            (Method::GET, "/apis/apps/v1/deployments?a=b&watch=true", timeouts.list),
+            (Method::PATCH, "/apis/apps/v1/namespaces/a/deployments/b", timeouts.mutating),
+            (Method::DELETE, "/api/v1/namespaces/a", timeouts.mutating),
         ] {
-            assert_eq!(timeouts.of(&method, &uri.parse().expect("a URI")), limit, "{uri}");
+            let parsed = uri.parse().expect("a URI");
+            assert_eq!(timeouts.of(&method, &parsed), limit, "{uri}");
+            assert_eq!(lasts(&parsed), uri.contains("watch="), "{uri}");
         }
     }
 
@@ -240,17 +270,65 @@ mod tests {
         assert_eq!(start.elapsed().as_millis(), 1000);
     }
 
-    #[tokio::test(start_paused = true)]
-    async fn limits_the_time() {
-        use tower::ServiceExt as _;
-        let inner = tower::service_fn(|_: Request<()>| async {
-            tokio::time::sleep(Duration::from_secs(3600)).await;
-            Ok::<_, BoxError>(())
+    const HOUR: Duration = Duration::from_secs(3600);
+    const BEGINNING: &str = r#"{"type": "ADDED", "object": "#;
+    const END: &str = "{\"apiVersion\": \"v1\", \"kind\": \"Pod\", \"metadata\": {}}}\n";
+
+    /// An API server that begins its answer after a while and ends it an hour later.
+    fn slow(head: Duration) -> Client {
+        let service = tower::service_fn(move |_: Request<Body>| async move {
+            sleep(head).await;
+            let frames = |text: &str| BodyStream::new(Body::from(text.as_bytes().to_vec()));
+            let end = stream::once(sleep(HOUR)).flat_map(move |()| frames(END));
+            let body = frames(BEGINNING).chain(end).map_err(BoxError::from);
+            let body: Box<DynBody> = Box::new(StreamBody::new(Box::pin(body)));
+            Ok::<_, BoxError>(Response::new(body))
         });
-        let mut service = TimeoutLayer(Timeouts::default()).layer(inner);
-        let request = Request::get("/api/v1/namespaces/a").body(()).expect("a request");
-        let error = service.ready().await.expect("ready").call(request).await.expect_err("late");
-        let error = error.downcast::<Error>().expect("our own");
-        assert_eq!(error.to_string(), "GET /api/v1/namespaces/a got no answer within 10s");
+        let layer = TimeoutLayer(Timeouts::default());
+        ClientBuilder::new(service, "default").with_layer(&layer).build()
+    }
+
+    async fn get(client: &Client, uri: &str) -> Result<String, Error> {
+        let request = Request::get(uri).body(Vec::new()).expect("a request");
+        client.request_text(request).await.map_err(Error::from)
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn an_answer_is_limited_to_its_end() {
+        for (head, uri, text) in [
+            (HOUR, "/api/v1/namespaces/a", "GET /api/v1/namespaces/a got no answer within 10s"),
+            (Duration::ZERO, "/api/v1/pods?limit=500", "GET /api/v1/pods got no answer within 30s"),
+            (Duration::from_secs(29), "/api/v1/pods", "GET /api/v1/pods got no answer within 30s"),
+        ] {
+            let start = Instant::now();
+            let error = get(&slow(head), uri).await.expect_err("late");
+            assert_eq!((error.to_string().as_str(), error.retry()), (text, Retry::Backoff));
+            assert!(start.elapsed() <= Duration::from_secs(31), "{uri} {:?}", start.elapsed());
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_watch_begins_in_time_and_then_lasts() {
+        let watch = |head| async move {
+            let pods: Api<Pod> = Api::all(slow(head));
+            let mut events = Box::pin(pods.watch(&WatchParams::default(), "1").await?);
+            events.next().await.expect("an event")
+        };
+        let start = Instant::now();
+        let error = Error::from(watch(HOUR).await.expect_err("late"));
+        assert_eq!(error.to_string(), "GET /api/v1/pods got no answer within 30s");
+        assert_eq!((error.retry(), start.elapsed()), (Retry::Backoff, Duration::from_secs(30)));
+        let event = watch(Duration::from_secs(29)).await.expect("an event");
+        assert!(matches!(event, WatchEvent::Added(_)), "{event:?}");
+        assert!(start.elapsed() > HOUR);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_log_that_is_followed_lasts() {
+        let start = Instant::now();
+        let log = "/api/v1/namespaces/a/pods/b/log";
+        get(&slow(Duration::ZERO), &format!("{log}?follow=true")).await.expect("the whole log");
+        assert!(start.elapsed() >= HOUR);
+        get(&slow(Duration::ZERO), log).await.expect_err("this one ends");
     }
 }

@@ -2,6 +2,11 @@
 //!
 //! What the client library makes by itself leaves Nagle's algorithm on: the end of a request that takes two packets is held
 //! back until the API server has acknowledged its beginning, which it puts off for 40 ms. Go's clients switch it off, too.
+//!
+//! A peer that is gone without a word is given up after 45 s, as Go's clients do with pings of HTTP/2: a watch whose API
+//! server died would otherwise be blind until the watch itself is over.
+
+use std::time::Duration;
 
 use http::{Request, Response};
 use hyper_timeout::TimeoutConnector;
@@ -18,6 +23,11 @@ use tower_http::decompression::DecompressionLayer;
 /// What a client is made of, before limits.
 pub type Transport = BoxService<Request<Body>, Response<Box<DynBody>>, BoxError>;
 
+/// Of a connection over which nothing comes: when the peer is asked whether it is there, and how often.
+const SILENCE: Duration = Duration::from_secs(30);
+const QUESTION: Duration = Duration::from_secs(5);
+const QUESTIONS: u32 = 3;
+
 /// Connections with the credentials, the address and the headers of a configuration; nothing is sent yet.
 ///
 /// # Errors
@@ -27,14 +37,9 @@ pub fn transport(config: Config) -> Result<ClientBuilder<Transport>> {
         // Says which proxies this build has, so far none.
         return ClientBuilder::try_from(config);
     }
-    let mut connector = HttpConnector::new();
-    connector.enforce_http(false);
-    connector.set_nodelay(true);
-    let mut connector =
-        TimeoutConnector::new(config.rustls_https_connector_with_connector(connector)?);
-    // Whoever accepts a connection and then says nothing must not hold a watch for ever.
+    let mut connector = TimeoutConnector::new(config.rustls_https_connector_with_connector(tcp())?);
+    // For who accepts a connection and then says nothing. That nothing is read is normal: watches are silent for minutes.
     connector.set_connect_timeout(config.connect_timeout);
-    connector.set_read_timeout(config.read_timeout);
     connector.set_write_timeout(config.write_timeout);
     let client: Client<_, Body> = Client::builder(TokioExecutor::new()).build(connector);
     let service = ServiceBuilder::new()
@@ -51,10 +56,21 @@ pub fn transport(config: Config) -> Result<ClientBuilder<Transport>> {
     Ok(ClientBuilder::new(service, config.default_namespace))
 }
 
+fn tcp() -> HttpConnector {
+    let mut connector = HttpConnector::new();
+    connector.enforce_http(false);
+    connector.set_nodelay(true);
+    connector.set_keepalive(Some(SILENCE));
+    connector.set_keepalive_interval(Some(QUESTION));
+    connector.set_keepalive_retries(Some(QUESTIONS));
+    // While a request is not acknowledged nobody asks: it is sent again, by default for a quarter of an hour.
+    #[cfg(target_os = "linux")]
+    connector.set_tcp_user_timeout(Some(SILENCE + QUESTION * QUESTIONS));
+    connector
+}
+
 #[cfg(test)]
 mod tests {
-    use std::time::Duration;
-
     use tokio::net::TcpListener;
 
     use super::*;
@@ -69,5 +85,20 @@ mod tests {
         let watch = client.request_text(Request::get("/").body(Vec::new()).unwrap());
         let ended = tokio::time::timeout(Duration::from_secs(30), watch).await;
         assert!(ended.expect("it ends").is_err());
+    }
+
+    #[cfg(target_os = "linux")]
+    #[tokio::test]
+    async fn a_peer_that_is_gone_is_noticed() {
+        use rustix::net::sockopt;
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let uri = format!("https://{}", listener.local_addr().unwrap());
+        let connection = tcp().oneshot(uri.parse().unwrap()).await.unwrap();
+        let socket = connection.inner();
+        assert!(sockopt::socket_keepalive(socket).unwrap());
+        assert_eq!(sockopt::tcp_keepidle(socket).unwrap(), Duration::from_secs(30));
+        assert_eq!(sockopt::tcp_keepintvl(socket).unwrap(), Duration::from_secs(5));
+        assert_eq!(sockopt::tcp_keepcnt(socket).unwrap(), 3);
+        assert_eq!(sockopt::tcp_user_timeout(socket).unwrap(), 45_000);
     }
 }
