@@ -238,8 +238,8 @@ async fn lead(
             gauge.set(0);
             let client = connect(&options.for_lease(election.renew_deadline)).await?;
             let (elector, leadership) = Elector::new(client, lease, Timestamp::now)?;
-            // From here on nothing is written without the lease.
-            context.io.fence(leadership.clone());
+            // From here on nothing is written without the lease, over whatever client of the process.
+            options.fence.guard(leadership.clone());
             alive::election(health, leadership.clone());
             let running = tokio::spawn(elector.run(release.clone()));
             tokio::select! {

@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use http::HeaderValue;
 use http::header::USER_AGENT;
+use kube::client::ClientBuilder;
 use kube::config::{KubeConfigOptions, Kubeconfig};
 use kube::{Client, Config};
 use tokio_util::sync::CancellationToken;
@@ -15,8 +16,9 @@ use tracing::{info, warn};
 use crate::account::{AccountLayer, ServiceAccount};
 use crate::answers::{AnswerObserver, AnswersLayer};
 use crate::error::chain;
+use crate::lease::Fence;
 use crate::limit::{LimitLayer, TimeoutLayer};
-use crate::transport::transport;
+use crate::transport::{Transport, transport};
 use crate::{Discovery, Error, Identity};
 
 /// How a client connects and behaves.
@@ -43,6 +45,8 @@ pub struct ClientOptions {
     pub identity: Identity,
     /// Hears of every answer.
     pub observer: Option<AnswerObserver>,
+    /// Who may write. Clients of cloned options stand behind the same one.
+    pub fence: Fence,
 }
 
 impl ClientOptions {
@@ -60,10 +64,11 @@ impl ClientOptions {
             timeouts: Timeouts::default(),
             identity: Identity::own(),
             observer: None,
+            fence: Fence::default(),
         }
     }
 
-    /// For the lease: renewals never queue behind other requests and give up in time.
+    /// For the lease: renewals never queue behind other requests and give up in time. Whoever does not lead must write it.
     #[must_use]
     pub fn for_lease(&self, renew_deadline: Duration) -> Self {
         let limit = renew_deadline / 2;
@@ -72,6 +77,7 @@ impl ClientOptions {
             timeouts: Timeouts { request: limit, list: limit, mutating: limit },
             identity: Identity::own(),
             account: None,
+            fence: Fence::default(),
             ..self.clone()
         }
     }
@@ -167,18 +173,28 @@ pub async fn configuration(options: &ClientOptions) -> Result<Config, Error> {
 /// # Errors
 /// [`Error::Config`]: unusable certificates, keys or proxies.
 pub fn build(config: Config, options: &ClientOptions) -> Result<Client, Error> {
-    let host = config.cluster_url.authority().map(http::uri::Authority::as_str).unwrap_or_default();
-    let answers = AnswersLayer { host: host.into(), observer: options.observer.clone() };
-    let builder = transport(config)
-        .map_err(|error| Error::Config(format!("cannot set up the client: {}", chain(&error))))?
+    let host = config.cluster_url.authority().map(http::uri::Authority::as_str);
+    let host = host.unwrap_or_default().to_owned();
+    let connections = transport(config)
+        .map_err(|error| Error::Config(format!("cannot set up the client: {}", chain(&error))))?;
+    Ok(layered(connections, &host, options))
+}
+
+/// What is between a request and the connections. Whatever lets requests wait is above the fence.
+pub(crate) fn layered(
+    connections: ClientBuilder<Transport>,
+    host: &str,
+    options: &ClientOptions,
+) -> Client {
+    let builder = connections
         .with_layer(&TimeoutLayer(options.timeouts))
-        .with_layer(&answers)
+        .with_layer(&AnswersLayer { host: host.into(), observer: options.observer.clone() })
+        .with_layer(&options.fence)
         .with_layer(&AccountLayer(options.account.clone()));
     if options.qps > 0.0 {
-        let limit = LimitLayer { qps: options.qps, burst: options.burst };
-        Ok(builder.with_layer(&limit).build())
+        builder.with_layer(&LimitLayer { qps: options.qps, burst: options.burst }).build()
     } else {
-        Ok(builder.build())
+        builder.build()
     }
 }
 

@@ -6,7 +6,7 @@
 //! - [`discovery`]: which path a kind has; [`request`]: the verbs, for objects of any kind as JSON, with discovery and impersonation; [`removal`]: what came of a DELETE;
 //! - [`store`]: caches that our own writes reach at once, [`packed`]: objects kept small in them; [`watch`]: what fills them;
 //! - [`objects`]: the live objects that Applications own, one watch per kind;
-//! - [`lease`]: who leads; [`events`]: what people are told.
+//! - [`lease`]: who leads, and the fence that stops the writes of everybody else; [`events`]: what people are told.
 
 pub mod account;
 pub mod answers;

@@ -1,7 +1,6 @@
 //! Requests to the API server about objects of any kind: which path a kind has, and the five verbs.
 //!
-//! Objects are JSON values on both sides; identities other than our own go as impersonation headers;
-//! a process that lost the lease writes nothing.
+//! Objects are JSON values on both sides; identities other than our own go as impersonation headers.
 
 use std::fmt::{Display, Write as _};
 use std::future::Future;
@@ -17,7 +16,7 @@ use vela_apply::object::{api_version, kind, name, namespace};
 use vela_apply::plan::PatchKind;
 
 use crate::observed::Observed;
-use crate::{Discovery, Error, Identity, Leadership, Removal, Resource};
+use crate::{Discovery, Error, Identity, Removal, Resource};
 
 /// Why a request had no result.
 pub type IoError = Error;
@@ -96,7 +95,6 @@ pub struct Io {
 /// What connections of one process to one API server have in common.
 struct Common {
     discovery: Arc<Discovery>,
-    leadership: OnceLock<Leadership>,
     /// Requests under way, those about events aside.
     pending: AtomicUsize,
 }
@@ -112,20 +110,14 @@ impl Io {
     #[must_use]
     pub fn new(client: Client) -> Self {
         let discovery = Arc::new(Discovery::new(client.clone()));
-        let common =
-            Common { discovery, leadership: OnceLock::new(), pending: AtomicUsize::new(0) };
+        let common = Common { discovery, pending: AtomicUsize::new(0) };
         Self { client, observer: OnceLock::new(), common: Arc::new(common) }
     }
 
-    /// Another connection, of another observer: the same kinds are served, the same fence holds.
+    /// Another connection, of another observer: the same kinds are served.
     #[must_use]
     pub fn beside(&self, client: Client) -> Self {
         Self { client, observer: OnceLock::new(), common: Arc::clone(&self.common) }
-    }
-
-    /// From now on only a leader writes, here and beside it. Only the first call counts.
-    pub fn fence(&self, leadership: Leadership) {
-        let _ = self.common.leadership.set(leadership);
     }
 
     /// From now on requests are told. Only the first call counts.
@@ -188,11 +180,6 @@ impl Io {
         body: Option<(&str, &Value)>,
         identity: &Identity,
     ) -> Result<Answer, IoError> {
-        let writes = method != Method::GET;
-        if writes && self.common.leadership.get().is_some_and(|leadership| !leadership.is_leader())
-        {
-            return Err(Error::NotLeader);
-        }
         let request = request(method, path, body, identity)?;
         Ok(Answer(self.client.request_text(request).await?))
     }
@@ -567,17 +554,6 @@ mod tests {
         assert_eq!(seen_last, Some(json!({"uid": "u1", "resourceVersion": "7"})));
         let unknown = Target { api_version: "v1", kind: "Nothing", namespace: "a", name: "x" };
         io.delete(&unknown, "", None, &own).await.expect("not served, so no objects");
-    }
-
-    #[tokio::test]
-    async fn only_leaders_write() {
-        let (io, seen) = io();
-        io.fence(Leadership::never());
-        let object = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "x"}});
-        let error = io.create(&object, false, &Identity::own()).await.expect_err("refused");
-        assert!(matches!(error, Error::NotLeader));
-        io.get(&config_map("x"), &Identity::own()).await.expect("reading is free");
-        assert!(seen.lock().iter().all(|seen| seen.method == Method::GET));
     }
 
     #[tokio::test]

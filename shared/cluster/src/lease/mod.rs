@@ -7,9 +7,10 @@
 //! - every write is a PUT with the resourceVersion that was read, so of two writers one gets 409;
 //! - a stop empties the holder and sets the duration to 1 s, so that the next one need not wait.
 //!
-//! [`Leadership`] is the fence: it says yes only until the renew deadline after the *start* of the
-//! last successful renewal, which is before anybody else may take over.
+//! [`Leadership`] says yes only until the renew deadline after the *start* of the last successful
+//! renewal, which is before anybody else may take over; the [`Fence`] of all clients asks it.
 
+mod fence;
 mod follow;
 
 use std::sync::Arc;
@@ -26,6 +27,8 @@ use tokio_util::sync::CancellationToken;
 use tracing::{debug, info, warn};
 
 use crate::Error;
+
+pub use fence::Fence;
 
 /// Which lease, as whom, and how fast.
 #[derive(Clone, Debug)]
@@ -123,7 +126,7 @@ enum State {
     Over,
 }
 
-/// Says whether this process leads. Cheap to clone and to ask; ask before each write.
+/// Says whether this process leads. Cheap to clone and to ask.
 #[derive(Clone, Debug)]
 pub struct Leadership(Source);
 
