@@ -83,6 +83,7 @@ impl Elector {
             _ => Instant::now(),
         };
         self.observed = Some(Observed { lease, changed });
+        self.in_doubt = false;
     }
 
     /// Until when the present holder is believed; `None` if nobody holds the Lease.

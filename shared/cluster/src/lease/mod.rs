@@ -5,7 +5,8 @@
 //! - a holder is believed for its lease duration from the moment *we* saw the record change, by our
 //!   clock; the times in the record are never compared with a clock;
 //! - every write is a PUT with the resourceVersion that was read, so of two writers one gets 409;
-//! - a stop empties the holder and sets the duration to 1 s, so that the next one need not wait.
+//! - a stop empties the holder and sets the duration to 1 s, so that the next one need not wait; what the
+//!   cluster says counts then, since a write that was given up may have been committed.
 //!
 //! [`Leadership`] says yes only until the renew deadline after the *start* of the last successful
 //! renewal, which is before anybody else may take over; the [`Fence`] of all clients asks it.
@@ -204,6 +205,8 @@ pub struct Elector {
     clock: Arc<dyn Fn() -> Timestamp + Send + Sync>,
     state: watch::Sender<State>,
     observed: Option<Observed>,
+    /// A write has begun since, and what came of it is not known.
+    in_doubt: bool,
     told: String,
 }
 
@@ -220,26 +223,24 @@ struct Observed {
 }
 
 impl Observed {
-    fn spec(&self) -> Option<&LeaseSpec> {
-        self.lease.spec.as_ref()
-    }
-
     fn holder(&self) -> &str {
-        self.spec().and_then(|spec| spec.holder_identity.as_deref()).unwrap_or_default()
+        holder(&self.lease)
     }
 
     fn believed_until(&self) -> Instant {
-        let seconds = self.spec().and_then(|spec| spec.lease_duration_seconds).unwrap_or(0);
+        let spec = self.lease.spec.as_ref();
+        let seconds = spec.and_then(|spec| spec.lease_duration_seconds).unwrap_or(0);
         self.changed + Duration::from_secs(u64::try_from(seconds).unwrap_or(0))
     }
 
     fn is_valid(&self, now: Instant) -> bool {
         now < self.believed_until()
     }
+}
 
-    fn transitions(&self) -> i32 {
-        self.spec().and_then(|spec| spec.lease_transitions).unwrap_or(0)
-    }
+fn holder(lease: &Lease) -> &str {
+    let spec = lease.spec.as_ref();
+    spec.and_then(|spec| spec.holder_identity.as_deref()).unwrap_or_default()
 }
 
 impl Elector {
@@ -261,6 +262,7 @@ impl Elector {
             clock: Arc::new(clock),
             state,
             observed: None,
+            in_doubt: false,
             told: String::new(),
         };
         Ok((elector, Leadership(Source::Elected(receiver))))
@@ -381,8 +383,9 @@ impl Elector {
             },
             spec: Some(self.record(None, 0)),
         };
+        self.in_doubt = true;
         let lease = self.api.create(&PostParams::default(), &lease).await.map_err(Error::from)?;
-        self.observed = Some(Observed { lease, changed: Instant::now() });
+        self.observe(lease);
         Ok(true)
     }
 
@@ -395,13 +398,15 @@ impl Elector {
         } else {
             self.record(None, transitions.saturating_add(1))
         });
-        let lease = self
-            .api
-            .replace(&self.options.name, &PostParams::default(), &lease)
-            .await
-            .map_err(Error::from)?;
-        self.observed = Some(Observed { lease, changed: Instant::now() });
+        self.in_doubt = true;
+        let lease = self.replace(&lease).await?;
+        self.observe(lease);
         Ok(())
+    }
+
+    async fn replace(&self, lease: &Lease) -> Result<Lease, Error> {
+        let options = PostParams::default();
+        self.api.replace(&self.options.name, &options, lease).await.map_err(Error::from)
     }
 
     fn record(&self, acquired: Option<MicroTime>, transitions: i32) -> LeaseSpec {
@@ -418,29 +423,44 @@ impl Elector {
     }
 
     /// Gives the lease away, if we hold it. Failing to do so only costs the others the wait.
-    async fn release(&mut self) {
-        if !self.holds() {
+    async fn release(&self) {
+        if !self.holds() && !self.in_doubt {
             return;
         }
-        let Some(seen) = &self.observed else { return };
-        let now = MicroTime((self.clock)());
-        let mut lease = seen.lease.clone();
-        lease.spec = Some(LeaseSpec {
-            holder_identity: Some(String::new()),
-            lease_duration_seconds: Some(1),
-            acquire_time: Some(now.clone()),
-            renew_time: Some(now),
-            lease_transitions: Some(seen.transitions()),
-            ..LeaseSpec::default()
-        });
-        let options = PostParams::default();
-        let put = self.api.replace(&self.options.name, &options, &lease);
-        match timeout(self.options.renew_deadline, put).await {
-            Ok(Ok(_)) => info!(lease = self.options.name, "released the lease"),
-            Ok(Err(error)) => {
-                warn!(lease = self.options.name, error = %Error::from(error), "not released");
-            }
+        match timeout(self.options.renew_deadline, self.empty()).await {
+            Ok(Ok(true)) => info!(lease = self.options.name, "released the lease"),
+            Ok(Ok(false)) => debug!(lease = self.options.name, "there is nothing to release"),
+            Ok(Err(error)) => warn!(lease = self.options.name, %error, "not released"),
             Err(_) => warn!(lease = self.options.name, "not released in time"),
+        }
+    }
+
+    /// Empties the record if it names us, in the version last seen or, if that is not the last one, in the one there is.
+    async fn empty(&self) -> Result<bool, Error> {
+        let mut known =
+            self.observed.as_ref().filter(|_| !self.in_doubt).map(|seen| seen.lease.clone());
+        loop {
+            let lease = match known.take() {
+                Some(lease) => Some(lease),
+                None => self.api.get_opt(&self.options.name).await.map_err(Error::from)?,
+            };
+            let Some(mut lease) = lease.filter(|lease| holder(lease) == self.options.identity)
+            else {
+                return Ok(false);
+            };
+            let now = MicroTime((self.clock)());
+            lease.spec = Some(LeaseSpec {
+                holder_identity: Some(String::new()),
+                lease_duration_seconds: Some(1),
+                acquire_time: Some(now.clone()),
+                renew_time: Some(now),
+                lease_transitions: lease.spec.and_then(|spec| spec.lease_transitions),
+                ..LeaseSpec::default()
+            });
+            match self.replace(&lease).await {
+                Err(error) if error.is_conflict() => {}
+                done => return done.map(|_| true),
+            }
         }
     }
 }

@@ -23,7 +23,11 @@ struct Server {
     down: bool,
     /// Nobody may watch.
     blind: bool,
+    /// What becomes of the next write: nobody hears of it, whether it is committed or not.
+    unheard: Option<Committed>,
 }
+
+type Committed = bool;
 
 impl Default for Server {
     fn default() -> Self {
@@ -36,6 +40,7 @@ impl Default for Server {
             cut_off: Vec::new(),
             down: false,
             blind: false,
+            unheard: None,
         }
     }
 }
@@ -56,7 +61,15 @@ fn client(server: &Shared, who: &str) -> Client {
                 let text = watched(&server, parts.uri.query().unwrap_or_default()).await;
                 return Ok(Response::new(Body::from(text.into_bytes())));
             }
+            let is_write = parts.method != Method::GET;
+            let unheard = server.lock().unheard.take_if(|_| is_write);
+            if unheard == Some(false) {
+                std::future::pending::<()>().await;
+            }
             let (code, value) = answer(&mut server.lock(), &who, &parts.method, &bytes);
+            if unheard == Some(true) {
+                std::future::pending::<()>().await;
+            }
             Ok::<_, tower::BoxError>(
                 Response::builder().status(code).body(Body::from(serde_json::to_vec(&value)?))?,
             )
@@ -194,6 +207,111 @@ async fn a_planned_stop_hands_over_at_once() {
     assert!(before.elapsed() <= Duration::from_millis(200), "{:?}", before.elapsed());
     let server = server.lock();
     assert_eq!(server.lease.as_ref().expect("a lease")["spec"]["leaseTransitions"], 1);
+}
+
+/// The Lease as somebody else has written it.
+fn written(server: &Shared, holder: &str) {
+    let mut server = server.lock();
+    server.version += 1;
+    server.lease = Some(json!({
+        "apiVersion": "coordination.k8s.io/v1", "kind": "Lease",
+        "metadata": {
+            "name": "kubevela", "namespace": "system", "resourceVersion": server.version.to_string(),
+        },
+        "spec": {"holderIdentity": holder, "leaseDurationSeconds": 15, "leaseTransitions": 3},
+    }));
+}
+
+/// Stops a replica when its next write is under way, of which it never hears.
+async fn stop_in_a_write(server: &Shared, replica: Replica, committed: Committed) {
+    server.lock().unheard = Some(committed);
+    while server.lock().unheard.is_some() {
+        sleep(Duration::from_millis(10)).await;
+    }
+    stop(replica).await;
+}
+
+async fn stop(replica: Replica) {
+    let before = Instant::now();
+    replica.stop.cancel();
+    assert_eq!(replica.task.await.expect("ended"), Outcome::Stopped);
+    assert!(before.elapsed() <= Duration::from_millis(100), "{:?}", before.elapsed());
+}
+
+fn is_released(server: &Shared) -> bool {
+    holder(server).is_empty()
+        && server.lock().lease.as_ref().expect("a lease")["spec"]["leaseDurationSeconds"] == 1
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_stop_in_a_renewal_hands_over_at_once() {
+    for committed in [true, false] {
+        let server = Shared::default();
+        let a = start(&server, "a");
+        assert!(a.leadership.acquired().await);
+        let b = start(&server, "b");
+        pass(5).await;
+        stop_in_a_write(&server, a, committed).await;
+        let stopped = Instant::now();
+        assert!(b.leadership.acquired().await);
+        assert!(stopped.elapsed() <= Duration::from_millis(200), "{:?}", stopped.elapsed());
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_stop_while_taking_the_lease_leaves_it_free() {
+    for committed in [true, false] {
+        let server = Shared::default();
+        stop_in_a_write(&server, start(&server, "a"), committed).await;
+        let server = server.lock();
+        let holder = server.lease.as_ref().map(|lease| lease["spec"]["holderIdentity"].clone());
+        assert_eq!(holder, committed.then(|| json!("")), "a new Lease");
+    }
+    for committed in [true, false] {
+        let server = Shared::default();
+        written(&server, "");
+        stop_in_a_write(&server, start(&server, "a"), committed).await;
+        assert_eq!(holder(&server), "", "a Lease that was free");
+        assert_eq!(is_released(&server), committed, "nothing is written without need");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_lease_that_changed_is_given_away_only_by_its_holder() {
+    for (now, released) in [("a", true), ("other", false)] {
+        let server = Shared::default();
+        let a = start(&server, "a");
+        assert!(a.leadership.acquired().await);
+        written(&server, now);
+        stop(a).await;
+        assert_eq!(is_released(&server), released, "{now}");
+        assert_eq!(holder(&server), if released { "" } else { now });
+    }
+    // Also if it is lost in a renewal: what is in doubt is read.
+    let server = Shared::default();
+    let a = start(&server, "a");
+    assert!(a.leadership.acquired().await);
+    server.lock().unheard = Some(false);
+    while server.lock().unheard.is_some() {
+        sleep(Duration::from_millis(10)).await;
+    }
+    written(&server, "other");
+    stop(a).await;
+    assert_eq!(holder(&server), "other");
+    assert_eq!(server.lock().conflicts, 0);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_release_that_nobody_answers_is_given_up() {
+    let server = Shared::default();
+    let a = start(&server, "a");
+    assert!(a.leadership.acquired().await);
+    server.lock().cut_off.push("a".to_owned());
+    pass(3).await;
+    let before = Instant::now();
+    a.stop.cancel();
+    assert_eq!(a.task.await.expect("ended"), Outcome::Stopped);
+    assert_eq!(before.elapsed(), Duration::from_secs(10));
 }
 
 #[tokio::test(start_paused = true)]
