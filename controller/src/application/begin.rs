@@ -7,12 +7,21 @@ use vela_cluster::IoError;
 use crate::context::Context;
 
 use super::dispatch::Session;
-use super::{restart, status};
+use super::{restart as schedule, status};
+
+/// How a look stands to the run of the workflow.
+pub(super) enum Begun {
+    /// The status tells of the run.
+    Told,
+    /// A new run, of which the status is to tell ([`restart`]) once what precedes the workflow went well.
+    Untold,
+    /// That must be stored before anything is done: a new run under the name of the one that is stored cannot be told from it,
+    /// and whoever goes on after a crash would take what little the new one had dispatched for all of it.
+    StoreFirst,
+}
 
 /// Begins a new run of the workflow if the revision (or the publishVersion) is another than that of the present run, or if
-/// the tracker of the present run is lost. Returns whether that must be stored before anything is done: a new run under the
-/// name of the one that is stored cannot be told from it, and whoever goes on after a crash would take what little the new
-/// one had dispatched for all of it.
+/// the tracker of the present run is lost. Nothing of a look may be dispatched before: what is recorded belongs to the run.
 pub(super) async fn run(
     ctx: &Context,
     session: &mut Session<'_>,
@@ -20,28 +29,39 @@ pub(super) async fn run(
     token: &str,
     subject: &Application,
     now: Timestamp,
-) -> Result<bool, String> {
+) -> Result<Begun, IoError> {
     let current_token = status.workflow.as_ref().map(|w| w.app_revision.clone());
     // Older releases stored `<revision>:<hash>`.
     let current_token = current_token.unwrap_or_default();
     let current_token = current_token.split(':').next().unwrap_or_default();
-    let scheduled = restart::is_due(status, now);
+    let scheduled = schedule::is_due(status, now);
     let lost = is_tracker_lost(session, status, subject);
-    let store_first = lost && !scheduled && current_token == token;
-    if current_token != token || scheduled || lost {
-        let (io, store) = (&*ctx.io, &*ctx.trackers);
-        let current = session.trackers.current(session.run());
-        let revision = session.revision.clone();
-        let aside = session.trackers.set_aside(io, store, &current, &revision).await;
-        aside.map_err(|error| error.to_string())?;
-        rebuild(ctx, session).await.map_err(|error| error.to_string())?;
-        status::restart(status, token);
-        status.workflow_restart_scheduled_at = None;
-        ctx.metrics.runs.inc();
-    } else {
-        keep_tracker(ctx, session).await.map_err(|error| error.to_string())?;
+    if current_token == token && !scheduled && !lost {
+        keep_tracker(ctx, session).await?;
+        return Ok(Begun::Told);
     }
-    Ok(store_first)
+    let (io, store) = (&*ctx.io, &*ctx.trackers);
+    let current = session.trackers.current(session.run());
+    let revision = session.revision.clone();
+    let moved = session.trackers.set_aside(io, store, &current, &revision).await?;
+    rebuild(ctx, session).await?;
+    if lost && !scheduled && current_token == token {
+        restart(ctx, status, token);
+        return Ok(Begun::StoreFirst);
+    }
+    if moved {
+        // A status of the run before would name one whose tracker holds nothing any more.
+        restart(ctx, status, token);
+        return Ok(Begun::Told);
+    }
+    Ok(Begun::Untold)
+}
+
+/// Lets the status tell of a new run.
+pub(super) fn restart(ctx: &Context, status: &mut AppStatus, token: &str) {
+    status::restart(status, token);
+    status.workflow_restart_scheduled_at = None;
+    ctx.metrics.runs.inc();
 }
 
 /// The run dispatched something, but no tracker remembers it: somebody removed it for good, or a later run collected it that

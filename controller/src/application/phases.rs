@@ -14,6 +14,7 @@ use crate::events::Severity;
 use crate::messages;
 use crate::queue::Key;
 
+use super::begin::{self, Begun};
 use super::component::{self, Frame};
 use super::dispatch::Session;
 use super::end::{self, End};
@@ -23,7 +24,7 @@ use super::parse::{self, Used};
 use super::resolve;
 use super::revise::{self, Revised};
 use super::scoped::Transformed;
-use super::{about, begin, revision, status, workflow};
+use super::{about, revision, status, workflow};
 use workflow::store::Store;
 
 /// How long a workflow rests that waits for nothing but objects that are watched: their changes are heard at once.
@@ -107,6 +108,19 @@ async fn advance(
     let Revised { used, frame, policies, workflow: referenced, .. } = revised;
     status.latest_revision = Some(revised.reference());
     status::set_true(status, types::REVISION, now);
+    let token = match session.publish_version.as_str() {
+        "" => revised.name.clone(),
+        published => published.to_owned(),
+    };
+    let begun = begin::run(ctx, session, status, &token, subject, now)
+        .await
+        .map_err(|error| Stop::Named(Some(Failed::workflow(error.to_string()))))?;
+    if matches!(begun, Begun::StoreFirst) {
+        stored(session).await?;
+        phase::RUNNING_WORKFLOW.clone_into(&mut status.phase);
+        let status = std::mem::take(status);
+        return Ok(End { status, again: Some(Duration::ZERO), settled: false });
+    }
     // Policies that are objects.
     let time = ctx.metrics.stage("apply-policies");
     let by_policies = match apply_policies(session, frame, subject, used).await {
@@ -116,23 +130,13 @@ async fn advance(
             return Err(Stop::Failed(Failed::policy(text)));
         }
     };
+    if matches!(begun, Begun::Untold) {
+        begin::restart(ctx, status, &token);
+    }
     status::set_true(status, types::POLICY, now);
     drop(time);
     // Workflow.
     let time = ctx.metrics.stage("generate-app-steps");
-    let token = match session.publish_version.as_str() {
-        "" => revised.name.clone(),
-        published => published.to_owned(),
-    };
-    let store_first = begin::run(ctx, session, status, &token, subject, now)
-        .await
-        .map_err(|text| Stop::Named(Some(Failed::workflow(text))))?;
-    if store_first {
-        stored(session).await?;
-        phase::RUNNING_WORKFLOW.clone_into(&mut status.phase);
-        let status = std::mem::take(status);
-        return Ok(End { status, again: Some(Duration::ZERO), settled: false });
-    }
     // A run that went on before this look, perhaps in another process, has told of itself.
     let told = app.status.workflow.as_ref().is_some_and(|known| known.app_revision == token);
     if !told {

@@ -39,7 +39,7 @@ impl Trackers {
     }
 
     /// A run of another revision begins in the tracker `name`, because the generation is the same: what it holds moves to
-    /// a tracker of its own, to be collected like that of any earlier run.
+    /// a tracker of its own, to be collected like that of any earlier run. Returns whether there was anything to move.
     ///
     /// # Errors
     /// The API server's answer.
@@ -49,11 +49,11 @@ impl Trackers {
         store: &Store<Packed<ResourceTracker>>,
         name: &str,
         revision: &str,
-    ) -> Result<(), IoError> {
-        let Some(object) = self.find(name).cloned() else { return Ok(()) };
+    ) -> Result<bool, IoError> {
+        let Some(object) = self.find(name).cloned() else { return Ok(false) };
         let before = label(&object.metadata, names::label::APP_REVISION).to_owned();
         if before.is_empty() || before == revision || object.spec.managed_resources.is_empty() {
-            return Ok(());
+            return Ok(false);
         }
         let run = Run {
             generation: object.spec.application_generation.saturating_sub(1).max(0),
@@ -70,7 +70,8 @@ impl Trackers {
         self.took(store, stored);
         if object.metadata.deletion_timestamp.is_some() {
             // It is being collected already (a publishVersion that came back): the run makes one anew.
-            return self.remove(io, store, name).await;
+            self.remove(io, store, name).await?;
+            return Ok(true);
         }
         let mut object = object;
         object.spec.managed_resources.clear();
@@ -79,7 +80,7 @@ impl Trackers {
         let own = Identity::default();
         let answer = io.replace(&encode(&object)?, "", false, &own).await?;
         self.took(store, answer.read()?);
-        Ok(())
+        Ok(true)
     }
 
     /// Marks a tracker as deleting.
