@@ -30,10 +30,12 @@ pub(super) async fn run(
     subject: &Application,
     now: Timestamp,
 ) -> Result<Begun, IoError> {
-    let current_token = status.workflow.as_ref().map(|w| w.app_revision.clone());
-    // Older releases stored `<revision>:<hash>`.
-    let current_token = current_token.unwrap_or_default();
-    let current_token = current_token.split(':').next().unwrap_or_default();
+    let stored = status.workflow.as_ref().map(|w| w.app_revision.clone()).unwrap_or_default();
+    let current_token = match stored.rsplit_once(':') {
+        // Older releases stored `<revision>:<hash>`; a publishVersion is stored as it is.
+        Some((revision, _)) if session.publish_version.is_empty() => revision,
+        _ => stored.as_str(),
+    };
     let scheduled = schedule::is_due(status, now);
     let lost = is_tracker_lost(session, status, subject);
     if current_token == token && !scheduled && !lost {

@@ -104,3 +104,36 @@ async fn a_restart_happens_once_whatever_comes_between() {
         }
     }
 }
+
+/// The run of a publishVersion goes on whatever the version is called, and so does one that an older release began.
+#[tokio::test]
+async fn a_run_goes_on_whatever_its_name() {
+    for (version, stored) in [("2024-01-01T10:00", ""), ("p:1:2", ""), ("", "a-v1:4b2e1f")] {
+        let world = World::new();
+        let mut process = world.start();
+        world.server.outside(|state| {
+            let mut app = application("a", &[("c", &["x"], "1")]);
+            if !version.is_empty() {
+                app["metadata"]["annotations"]["app.oam.dev/publishVersion"] = json!(version);
+            }
+            state.put("applications", app);
+        });
+        world.settle(&mut process, "a").await;
+        if !stored.is_empty() {
+            world.server.outside(|state| {
+                let mut app = state.get("applications", NAMESPACE, "a").cloned().unwrap();
+                app["status"]["workflow"]["appRevision"] = json!(stored);
+                state.put("applications", app);
+            });
+        }
+        let id = || world.app("a")["status"]["workflow"]["steps"][0]["id"].clone();
+        let first = id();
+        world.server.outside(|state| {
+            let mut app = state.get("applications", NAMESPACE, "a").cloned().unwrap();
+            app["metadata"]["labels"]["look"] = json!("again");
+            state.put("applications", app);
+        });
+        world.settle(&mut process, "a").await;
+        assert_eq!(id(), first, "{version}{stored}");
+    }
+}
