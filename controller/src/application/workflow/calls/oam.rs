@@ -141,7 +141,7 @@ impl Calling<'_, '_, '_> {
 /// A duration that may be in days, which Go's have not.
 fn duration(text: &str) -> Option<jiff::SignedDuration> {
     if let Some(days) = text.strip_suffix('d') {
-        return Some(jiff::SignedDuration::from_hours(days.parse::<i64>().ok()?.checked_mul(24)?));
+        return jiff::SignedDuration::try_from_hours(days.parse::<i64>().ok()?.checked_mul(24)?);
     }
     let length: vela_gocompat::duration::Duration = text.parse().ok()?;
     Some(jiff::SignedDuration::from_nanos(length.as_nanos()))
@@ -156,6 +156,28 @@ mod tests {
         assert_eq!(duration("2d"), Some(jiff::SignedDuration::from_hours(48)));
         assert_eq!(duration("90m"), Some(jiff::SignedDuration::from_mins(90)));
         assert_eq!(duration("soon"), None);
-        assert_eq!(duration("999999999999999999d"), None);
+    }
+
+    #[test]
+    fn no_number_is_too_large_to_be_read() {
+        let days = [
+            "99999999999999999d",
+            "-99999999999999999d",
+            "999999999999999999d",
+            "9223372036854775807d",
+            "-9223372036854775808d",
+            "99999999999999999999d",
+            "106751991167301d",
+        ];
+        for text in days {
+            assert_eq!(duration(text), None, "{text}");
+        }
+        for text in ["106751991167300d", "-106751991167300d", "2562047h47m16.854775807s"] {
+            let length = duration(text).expect(text);
+            let due = Timestamp::now().saturating_add(length);
+            assert!(due.is_ok(), "{text}");
+        }
+        assert_eq!(duration("2562048h"), None);
+        assert_eq!(duration("1e400h"), None);
     }
 }
