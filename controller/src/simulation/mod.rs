@@ -18,6 +18,7 @@ mod rollout;
 mod scoped;
 mod server;
 mod shared;
+mod unreached;
 mod unseen;
 mod words;
 

@@ -1,5 +1,7 @@
 //! What follows a pass over the workflow: the record of a finished run, health, state-keep, collection, the phase.
 
+mod unreached;
+
 use std::collections::BTreeMap;
 use std::time::Duration;
 
@@ -11,7 +13,7 @@ use vela_api::{AppStatus, Application, ApplicationRevision};
 use vela_apply::gc::Scope;
 use vela_apply::plan::PatchKind;
 use vela_cluster::{Identity, IoError, Target};
-use vela_workflow::{Phase, Step, WorkflowPhase, convert};
+use vela_workflow::WorkflowPhase;
 
 use crate::context::Context;
 use crate::events::Severity;
@@ -114,7 +116,7 @@ pub(super) async fn after_workflow(
         end.again = Some(Duration::ZERO);
         return;
     }
-    let spared = if succeeded { Vec::new() } else { session.components.clone() };
+    let spared = if goes_on { unreached::spared(session, run, &end.status) } else { Vec::new() };
     let collected = gc::collect(session, app, scope, &spared).await;
     if let Some(error) = &collected.error {
         status::set_collecting(&mut end.status, &messages::gc_failed(error), now);
@@ -156,16 +158,13 @@ pub(super) async fn after_workflow(
     end.settled = settled && (workflow.is_final() || end.again.is_none());
 }
 
-/// What earlier runs made of components whose step was skipped this time belongs to the present run: the components are
-/// still in the spec.
+/// What earlier runs made of components whose step was skipped this time belongs to the present run: it is still in the spec.
 async fn carry_over(
     session: &mut Session<'_>,
     run: &workflow::Run<'_>,
     status: &AppStatus,
 ) -> Result<(), IoError> {
-    let skipped = skipped_components(run, status);
-    let current = session.trackers.current(session.run());
-    let records = session.trackers.left_of(&current, &skipped);
+    let records = unreached::skipped(session, run, status);
     if records.is_empty() {
         return Ok(());
     }
@@ -177,21 +176,6 @@ async fn carry_over(
         revision: &revision,
     };
     session.trackers.record_in_current(io, store, run, records).await.map(|_| ())
-}
-
-/// Components in the spec whose step the run skipped.
-fn skipped_components(run: &workflow::Run<'_>, status: &AppStatus) -> Vec<String> {
-    let known = status.workflow.as_ref().map(convert::from_api).unwrap_or_default();
-    let statuses = known.by_name();
-    let skipped = |step: &Step| {
-        statuses.get(step.name.as_str()).is_some_and(|status| status.phase == Phase::Skipped)
-    };
-    run.workflow
-        .with_groups()
-        .filter(|(step, group)| skipped(step) || group.is_some_and(skipped))
-        .filter_map(|(step, _)| step.properties.get("value")?.get("name")?.as_str())
-        .map(str::to_owned)
-        .collect()
 }
 
 /// Puts drifted objects back. Returns whether all went well.
