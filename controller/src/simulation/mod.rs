@@ -8,6 +8,7 @@ mod crash;
 mod edits;
 mod follow;
 mod legacy;
+mod marked;
 mod order;
 mod placed;
 mod policies;

@@ -345,6 +345,9 @@ impl State {
             }
             _ => body.clone(),
         };
+        if adds_finalizer(&old, &mut new) {
+            return failure(422, "Invalid");
+        }
         if status {
             let mut kept = old;
             kept["status"] = new["status"].take();
@@ -380,6 +383,17 @@ impl Parsed {
         let part = |index: usize| rest.get(index).copied().unwrap_or_default().to_owned();
         Some(Self { plural: part(0), namespace, name: part(1), status: part(2) == "status" })
     }
+}
+
+/// Nobody takes a deletion back, and what is being deleted gets no new finalizer. Returns whether somebody tries that.
+fn adds_finalizer(old: &Value, new: &mut Value) -> bool {
+    if !old["metadata"]["deletionTimestamp"].is_string() {
+        return false;
+    }
+    new["metadata"]["deletionTimestamp"] = old["metadata"]["deletionTimestamp"].clone();
+    let held = old["metadata"]["finalizers"].as_array().cloned().unwrap_or_default();
+    let wanted = new["metadata"]["finalizers"].as_array();
+    wanted.is_some_and(|wanted| wanted.iter().any(|finalizer| !held.contains(finalizer)))
 }
 
 fn without_version(object: &Value) -> Value {

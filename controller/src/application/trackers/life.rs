@@ -1,15 +1,17 @@
 //! The life of a tracker after it was made: under a new generation, set aside, on its way out, gone, made again.
 
+use std::collections::HashSet;
+
 use serde_json::json;
 use vela_api::{ObjectMeta, ResourceTracker, names};
 use vela_apply::plan::PatchKind;
-use vela_apply::tracker::{Role, Run};
+use vela_apply::tracker::{self, Role, Run};
 use vela_cluster::{Identity, Io, IoError, Packed, Removal, Store};
 
 use crate::queue::Key;
 
 use super::super::revision::label;
-use super::{Trackers, decode, encode, target};
+use super::{Trackers, decode, encode, head, target};
 
 impl Trackers {
     /// The tracker of a run goes on under a new generation: an edit that changed nothing. Also claims a tracker of an
@@ -181,7 +183,8 @@ impl Trackers {
         Ok(())
     }
 
-    /// A tracker that somebody is deleting although its objects are wanted: it is made again with the same content.
+    /// A tracker that somebody is deleting although its objects are wanted: it is made again with the same content. A spare
+    /// one holds that content before the old one goes, so whatever comes between, nothing is forgotten.
     ///
     /// # Errors
     /// The API server's answer.
@@ -192,17 +195,76 @@ impl Trackers {
         name: &str,
     ) -> Result<(), IoError> {
         let Some(old) = self.find(name).cloned() else { return Ok(()) };
-        self.remove(io, store, name).await?;
-        let mut object = old;
-        object.metadata = ObjectMeta {
-            name: object.metadata.name,
-            labels: object.metadata.labels,
-            annotations: object.metadata.annotations,
-            finalizers: Some(vec![names::finalizer::RESOURCE_TRACKER.to_owned()]),
-            ..ObjectMeta::default()
-        };
-        let stored = self.create(io, object).await?;
+        if let Some(spare) = self.spare_of(&old).cloned() {
+            // A look before this one came as far as that.
+            self.complete(io, store, spare, &old).await?;
+            return self.remove(io, store, name).await;
+        }
+        let is_taken = |name: &str| self.find(name).is_some();
+        let free = tracker::free_name(name.to_owned(), &self.owner.uid, is_taken);
+        let stored = self.create(io, copy(&old, &free)).await?;
+        let spare = stored.metadata.name.clone().unwrap_or_default();
         self.took(store, stored);
+        let is_ours = |finalizer: &String| finalizer == names::finalizer::RESOURCE_TRACKER;
+        if !old.metadata.finalizers.iter().flatten().all(is_ours) {
+            // Somebody else holds the old one (a deletion in the foreground), and with it its name: the spare one stays.
+            return self.remove(io, store, name).await;
+        }
+        // Should this end here it is made again itself, or goes beside the other: there are never two that stay.
+        self.mark(io, store, &spare).await?;
+        self.remove(io, store, name).await?;
+        let stored = self.create(io, copy(&old, name)).await?;
+        let is_back = stored.metadata.name.as_ref() != Some(&spare);
+        self.took(store, stored);
+        if is_back { self.remove(io, store, &spare).await } else { Ok(()) }
+    }
+
+    /// A tracker that stays and serves the purpose of one that is going.
+    fn spare_of(&self, old: &ResourceTracker) -> Option<&ResourceTracker> {
+        let purpose = |object: &ResourceTracker| {
+            let tracker = head(object);
+            // There is one root, whatever revision it was made under.
+            let revision =
+                if tracker.role == Role::Root { String::new() } else { tracker.revision };
+            (tracker.role, tracker.generation, tracker.publish_version, revision)
+        };
+        let wanted = purpose(old);
+        let stays = |object: &&ResourceTracker| object.metadata.deletion_timestamp.is_none();
+        self.objects.iter().filter(stays).find(|object| purpose(object) == wanted)
+    }
+
+    /// Records in a spare tracker what it lacks of the one it stands for.
+    async fn complete(
+        &mut self,
+        io: &Io,
+        store: &Store<Packed<ResourceTracker>>,
+        mut spare: ResourceTracker,
+        old: &ResourceTracker,
+    ) -> Result<(), IoError> {
+        let records = &mut spare.spec.managed_resources;
+        let known: HashSet<_> = records.iter().map(tracker::identity).collect();
+        let all = old.spec.managed_resources.iter();
+        let missing: Vec<_> =
+            all.filter(|record| !known.contains(&tracker::identity(record))).cloned().collect();
+        if missing.is_empty() {
+            return Ok(());
+        }
+        records.extend(missing);
+        let answer = io.replace(&encode(&spare)?, "", false, &Identity::default()).await?;
+        self.took(store, answer.read()?);
         Ok(())
     }
+}
+
+/// A new tracker of the same content and purpose.
+fn copy(of: &ResourceTracker, name: &str) -> ResourceTracker {
+    let mut copy = of.clone();
+    copy.metadata = ObjectMeta {
+        name: Some(name.to_owned()),
+        labels: copy.metadata.labels,
+        annotations: copy.metadata.annotations,
+        finalizers: Some(vec![names::finalizer::RESOURCE_TRACKER.to_owned()]),
+        ..ObjectMeta::default()
+    };
+    copy
 }
