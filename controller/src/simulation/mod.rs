@@ -19,6 +19,7 @@ mod rollout;
 mod scoped;
 mod server;
 mod shared;
+mod twins;
 mod unreached;
 mod unseen;
 mod words;

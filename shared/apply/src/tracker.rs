@@ -6,6 +6,8 @@
 //! generation, so every edit that starts no new workflow run turned all objects into garbage. Here the tracker of the run belongs
 //! to the revision (or publishVersion) it was made for and is re-labelled when the generation moves on without a new run.
 
+use std::collections::HashSet;
+
 use serde_json::Value;
 use vela_api::{ManagedResource, RawExtension, names};
 
@@ -51,17 +53,6 @@ pub fn is_of(record: &Record, key: &ResourceKey) -> bool {
     identity(record) == key.parts()
 }
 
-/// The identity inside one tracker: everything literal.
-fn is_same_record(a: &Record, b: &Record) -> bool {
-    a.api_version == b.api_version
-        && a.kind == b.kind
-        && a.namespace == b.namespace
-        && a.name == b.name
-        && a.uid == b.uid
-        && a.creator == b.creator
-        && a.cluster == b.cluster
-}
-
 /// `<Kind> <name>` with cluster and namespace where set: the form of user-visible texts.
 #[must_use]
 pub fn display_name(record: &Record) -> String {
@@ -74,19 +65,34 @@ pub fn display_name(record: &Record) -> String {
     format!("{} {} ({place})", record.kind, record.name)
 }
 
-/// Adds a record, replacing the one of the same identity. Returns whether the list changed.
+/// Adds a record, replacing every one of the same object: written with another version, or with another name of the same
+/// cluster, it is one object, and only what was dispatched last may be put back. Returns whether the list changed.
 pub fn add_record(records: &mut Vec<Record>, record: Record) -> bool {
-    match records.iter_mut().find(|other| is_same_record(other, &record)) {
-        Some(other) if *other == record => false,
-        Some(other) => {
-            *other = record;
-            true
+    let (mut twins, mut changed) = (0_usize, false);
+    records.retain_mut(|other| {
+        if identity(other) != identity(&record) {
+            return true;
         }
-        None => {
-            records.push(record);
-            true
+        twins = twins.saturating_add(1);
+        if twins == 1 && *other != record {
+            other.clone_from(&record);
+            changed = true;
         }
+        twins == 1
+    });
+    if twins == 0 {
+        records.push(record);
     }
+    changed || twins != 1
+}
+
+/// Leaves one record of every object: releases that compared versions and cluster names as written left several, of which
+/// the last says what was dispatched.
+pub fn drop_twins(records: &mut Vec<Record>) {
+    let mut seen = HashSet::new();
+    let keeps: Vec<bool> = records.iter().rev().map(|one| seen.insert(identity(one))).collect();
+    let mut keeps = keeps.into_iter().rev();
+    records.retain(|_| keeps.next().unwrap_or(true));
 }
 
 /// Marks an object as removed by a step: the record loses component, trait and manifest.
@@ -320,5 +326,36 @@ mod tests {
             json!([{"apiVersion": "v1", "kind": "Service", "name": "s", "namespace": "n", "cluster": "local",
                 "skipGC": true, "deleted": true}])
         );
+    }
+
+    #[test]
+    fn an_object_has_one_record_whatever_its_version_and_cluster_are_called() {
+        let hpa = |version: &str, cluster: &str, least: u32| {
+            let manifest = json!({"apiVersion": format!("autoscaling/{version}"),
+                "kind": "HorizontalPodAutoscaler", "metadata": {"name": "h", "namespace": "n"},
+                "spec": {"minReplicas": least}});
+            record_of(&manifest, cluster, false, false)
+        };
+        let other =
+            record_of(&json!({"kind": "Service", "metadata": {"name": "h"}}), "", true, false);
+        // As an earlier release left them.
+        let mut records = vec![hpa("v2beta2", "", 1), other.clone(), hpa("v2beta2", "local", 2)];
+        let newest = hpa("v2", "local", 3);
+        assert!(add_record(&mut records, newest.clone()));
+        assert_eq!(records, [newest.clone(), other.clone()]);
+        assert!(!add_record(&mut records, newest.clone()));
+        // What a step deletes has no twin that brings it back.
+        records.push(hpa("v2", "", 1));
+        assert!(mark_deleted(&mut records, newest.clone()));
+        assert_eq!(records.iter().map(|r| r.deleted).collect::<Vec<_>>(), [true, false]);
+        assert_eq!(records.get(1), Some(&other));
+        // One that is the same already, beside its twin.
+        let mut records = vec![newest.clone(), hpa("v2", "", 1)];
+        assert!(add_record(&mut records, newest.clone()));
+        assert_eq!(records, [newest]);
+        let last = hpa("v2", "local", 2);
+        let mut records = vec![hpa("v2", "", 1), other.clone(), last.clone()];
+        drop_twins(&mut records);
+        assert_eq!(records, [other, last]);
     }
 }

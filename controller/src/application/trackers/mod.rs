@@ -74,7 +74,7 @@ impl Trackers {
         let mut objects = Vec::new();
         for stored in store.indexed(&Key::new(&*owner.namespace, &*owner.name)) {
             let mut object = stored.open()?;
-            object.expand().map_err(|error| error.to_string())?;
+            expand(&mut object).map_err(|error| error.to_string())?;
             objects.push(object);
         }
         Ok(Self { owner, compression, objects, written_over: Vec::new() })
@@ -219,6 +219,13 @@ impl Trackers {
             })
             .collect()
     }
+}
+
+/// Makes the records of a tracker readable, one for each object.
+fn expand(object: &mut ResourceTracker) -> Result<(), vela_api::compression::Error> {
+    object.expand()?;
+    tracker::drop_twins(&mut object.spec.managed_resources);
+    Ok(())
 }
 
 fn target(name: &str) -> Target<'_> {

@@ -6,7 +6,7 @@ use vela_api::{ObjectMeta, ResourceTracker, names};
 use vela_apply::tracker::{self, Record, Role, Run};
 use vela_cluster::{Identity, Io, IoError, Packed, Store, Stored};
 
-use super::{Trackers, decode, encode, target, view};
+use super::{Trackers, decode, encode, expand, target, view};
 
 /// How many names are tried for one tracker.
 const NAMES: usize = 5;
@@ -169,7 +169,7 @@ impl Trackers {
                     let mut existing = decode(io.get(&target(&name), &own).await?)?;
                     if is_same(&existing, &object) {
                         // Ours after all, the cache is behind: what it holds is not known otherwise.
-                        existing.expand().map_err(|e| IoError::Transport(e.to_string()))?;
+                        expand(&mut existing).map_err(|e| IoError::Transport(e.to_string()))?;
                         let mut records = existing.spec.managed_resources;
                         for record in std::mem::take(&mut object.spec.managed_resources) {
                             tracker::add_record(&mut records, record);
@@ -225,7 +225,7 @@ impl Trackers {
         store: &Store<Packed<ResourceTracker>>,
         mut object: ResourceTracker,
     ) {
-        let readable = object.expand().is_ok();
+        let readable = expand(&mut object).is_ok();
         let _ = store.put(Packed::of(&object));
         if !readable {
             return;
