@@ -2,11 +2,15 @@
 
 use std::sync::Arc;
 
+use serde_json::Value;
+use vela_api::application::ApplicationSpec;
 use vela_api::names::annotation;
 use vela_api::reference::Revision;
-use vela_api::{DefinitionRevision, OwnerReference};
+use vela_api::workflow::WorkflowStep;
+use vela_api::{DefinitionRevision, ObjectMeta, OwnerReference, RawExtension};
 use vela_cluster::{Identity, IoError, Key, Target};
 
+use crate::application::parse;
 use crate::context::Context;
 
 use super::{Kind, annotation_of};
@@ -183,7 +187,7 @@ fn target<'a>(namespace: &'a str, name: &'a str) -> Target<'a> {
     Target { api_version: vela_api::V1BETA1, kind: DefinitionRevision::KIND, namespace, name }
 }
 
-/// Deletes the oldest revisions beyond the limit, but none that is named in status or that an Application pins.
+/// Deletes the oldest revisions beyond the limit, but none that is named in status or that is pinned.
 ///
 /// # Errors
 /// The API server's answer.
@@ -219,23 +223,58 @@ pub(super) async fn collect<T: Kind>(
     Ok(())
 }
 
-/// Whether an Application means this revision: one of its own namespace, or of any that has no such revision itself if it
-/// is the system namespace's.
+/// Whether something means this revision: an Application, or a Workflow or Policy beside it that it may refer to at any time.
+/// They look in their own namespace, and in the system namespace for what is not there.
 fn is_pinned(ctx: &Context, namespace: &str, definition: &str, revision: &str) -> bool {
     let Some(version) = revision.strip_prefix(definition).and_then(|rest| rest.strip_prefix('-'))
     else {
         return false;
     };
     let pinned = format!("{definition}@{version}");
-    let looks_here = |app: &vela_api::Application| {
-        let own = app.metadata.namespace.as_deref().unwrap_or_default();
+    let looks_here = |metadata: &ObjectMeta| {
+        let own = metadata.namespace.as_deref().unwrap_or_default();
         own == namespace
             || (namespace == ctx.settings.system_namespace
                 && ctx.definitions.revisions.get(&Key::new(own, revision)).is_none())
     };
-    ctx.apps.all().iter().filter(|app| looks_here(app)).any(|app| {
-        app.spec.components.iter().any(|component| {
-            component.type_ == pinned || component.traits.iter().any(|t| t.type_ == pinned)
-        }) || app.spec.policies.iter().any(|policy| policy.type_ == pinned)
+    let definitions = &ctx.definitions;
+    let mut apps = ctx.apps.all().into_iter().filter(|app| looks_here(&app.metadata));
+    let mut workflows = definitions.workflows.all().into_iter();
+    let mut policies = definitions.external_policies.all().into_iter();
+    apps.any(|app| app_names(&app.spec, &pinned))
+        || workflows.any(|flow| looks_here(&flow.metadata) && steps_name(&flow.steps, &pinned))
+        || policies.any(|policy| {
+            looks_here(&policy.metadata)
+                && override_names(&policy.type_, policy.properties.as_ref(), &pinned)
+        })
+}
+
+/// Whether a type stands where an Application may have one: the places are those that parsing it looks at.
+fn app_names(spec: &ApplicationSpec, type_name: &str) -> bool {
+    spec.components.iter().any(|component| {
+        component.type_ == type_name || component.traits.iter().any(|t| t.type_ == type_name)
+    }) || spec.policies.iter().any(|policy| {
+        policy.type_ == type_name
+            || override_names(&policy.type_, policy.properties.as_ref(), type_name)
+    }) || spec.workflow.as_ref().is_some_and(|workflow| steps_name(&workflow.steps, type_name))
+}
+
+fn steps_name(steps: &[WorkflowStep], type_name: &str) -> bool {
+    steps.iter().any(|step| {
+        step.type_ == type_name || step.sub_steps.iter().any(|sub| sub.type_ == type_name)
     })
+}
+
+/// Whether an override policy brings a component or trait of this type.
+fn override_names(policy: &str, properties: Option<&RawExtension>, type_name: &str) -> bool {
+    let Some(value) = parse::properties(properties).filter(|_| policy == "override") else {
+        return false;
+    };
+    let names = |value: &Value| value.get("type").and_then(Value::as_str) == Some(type_name);
+    list(&value, "components")
+        .any(|component| names(component) || list(component, "traits").any(names))
+}
+
+fn list<'v>(value: &'v Value, key: &str) -> impl Iterator<Item = &'v Value> {
+    value.get(key).and_then(Value::as_array).into_iter().flatten()
 }

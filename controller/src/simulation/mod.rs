@@ -10,6 +10,7 @@ mod follow;
 mod legacy;
 mod marked;
 mod order;
+mod pinned;
 mod placed;
 mod policies;
 mod refusal;
