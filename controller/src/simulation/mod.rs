@@ -13,6 +13,7 @@ mod order;
 mod pinned;
 mod placed;
 mod policies;
+mod query;
 mod refusal;
 mod rest;
 mod restart;

@@ -64,6 +64,8 @@ pub(super) struct State {
     pub(super) dead: bool,
     /// Who wrote objects of which kind, as far as somebody is impersonated.
     pub(super) writers: BTreeSet<(String, String)>,
+    /// The namespace in which nobody but the controller itself may do anything.
+    pub(super) closed: Option<&'static str>,
     /// The ConfigMap that an admission rule of the cluster refuses.
     pub(super) refused: Option<&'static str>,
     /// Requests that are refused to the process under test: method and plural.
@@ -240,6 +242,10 @@ impl State {
             let text = format!("{name} is deleted, but {} wants it", app["metadata"]["name"]);
             self.crimes.push(text);
         }
+    }
+
+    fn closes(&self, path: &str) -> bool {
+        Parsed::of(path).is_some_and(|request| self.closed == Some(&request.namespace))
     }
 
     fn answer(&mut self, method: &Method, uri: &http::Uri, body: &Value) -> (u16, Value) {
@@ -449,7 +455,13 @@ impl Server {
                             let writer = (parsed.plural, user.to_owned());
                             server.state.lock().writers.insert(writer);
                         }
-                        let answer = server.state.lock().answer(&parts.method, &parts.uri, &body);
+                        let mut state = server.state.lock();
+                        let answer = if !user.is_empty() && state.closes(parts.uri.path()) {
+                            failure(403, "Forbidden")
+                        } else {
+                            state.answer(&parts.method, &parts.uri, &body)
+                        };
+                        drop(state);
                         server.changed.notify_waiters();
                         answer
                     }

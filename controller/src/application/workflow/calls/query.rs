@@ -69,7 +69,12 @@ impl Calling<'_, '_, '_> {
         }
         let app = params.get("app").cloned().unwrap_or_default();
         let filter = Filter::of(&app);
-        let records = match self.records(text(&app, "namespace"), text(&app, "name"), &filter) {
+        let (namespace, name) = (text(&app, "namespace"), text(&app, "name"));
+        let records = match self.may_ask(namespace, name).await {
+            Ok(()) => self.records(namespace, name, &filter),
+            Err(error) => Err(error),
+        };
+        let records = match records {
             Ok(records) => records,
             Err(error) if function == "collectServiceEndpoints" => return Err(error),
             Err(error) => return Ok(json!({ "err": error })),
@@ -85,6 +90,22 @@ impl Calling<'_, '_, '_> {
             _ => self.endpoints(&records).await,
         };
         Ok(json!({ "list": list }))
+    }
+
+    /// Whether the author may see an Application: the caches hold those of all namespaces.
+    async fn may_ask(&self, namespace: &str, name: &str) -> Result<(), String> {
+        let session = &*self.session;
+        let is_own = namespace == session.owner.namespace && name == session.owner.name;
+        if is_own || !session.identity.is_other() {
+            return Ok(());
+        }
+        let (api_version, kind) = (vela_api::V1BETA1, vela_api::Application::KIND);
+        let target = Target { api_version, kind, namespace, name };
+        match session.ctx.io.get(&target, &session.identity).await {
+            Ok(_) => Ok(()),
+            Err(error) if error.is_gone() => Err(messages::query_app_missing(name)),
+            Err(error) => Err(error.to_string()),
+        }
     }
 
     /// What the trackers of an Application say.

@@ -1,0 +1,73 @@
+//! Steps that ask what an Application consists of: no more than the author of the one that asks may see.
+
+use serde_json::{Value, json};
+
+use super::{NAMESPACE, World, application};
+
+/// The step fails with what it was told.
+const ASK: &str = r#"
+import (
+    "encoding/json"
+    "vela/op"
+    "vela/query"
+)
+
+ask: query.#ListAppliedResources & {$params: app: {name: parameter.name, namespace: parameter.namespace}}
+pods: query.#CollectPods & {$params: app: {name: parameter.name, namespace: parameter.namespace}}
+told: op.#Fail & {message: json.Marshal([ask.$returns, pods.$returns])}
+parameter: {name: string, namespace: string}
+"#;
+
+async fn told(account: Option<&str>, name: &str, namespace: &str) -> Value {
+    let world = World::new();
+    world.server.outside(|state| {
+        state.put(
+            "workflowstepdefinitions",
+            json!({"apiVersion": "core.oam.dev/v1beta1", "kind": "WorkflowStepDefinition",
+                "metadata": {"name": "ask", "namespace": "vela-system"},
+                "spec": {"schematic": {"cue": {"template": ASK}}}}),
+        );
+        let mut theirs = application("theirs", &[("c", &["x"], "1")]);
+        theirs["metadata"]["namespace"] = json!("m");
+        state.put("applications", theirs);
+        let mut ours = application("a", &[("c", &["y"], "1")]);
+        if let Some(account) = account {
+            ours["metadata"]["annotations"] = json!({"app.oam.dev/service-account-name": account});
+        }
+        ours["spec"]["workflow"] = json!({"steps": [
+            {"name": "c", "type": "apply-component", "properties": {"component": "c"}},
+            {"name": "s", "type": "ask", "properties": {"name": name, "namespace": namespace}}]});
+        state.put("applications", ours);
+        state.closed = Some("m");
+    });
+    let process = world.start();
+    for (namespace, name) in [("m", "theirs"), (NAMESPACE, "a")] {
+        for _ in 0..4 {
+            world.look_at(&process, namespace, name).await;
+        }
+    }
+    let app = world.app("a");
+    let message = app["status"]["workflow"]["steps"][1]["message"].as_str().unwrap_or_default();
+    serde_json::from_str(message).unwrap_or_else(|_| panic!("{message}: {:#}", app["status"]))
+}
+
+/// Kinds and names of another team's objects, and whether it has an Application of a name, are nobody's business who may not
+/// look into its namespace.
+#[tokio::test]
+async fn another_application_is_seen_only_by_who_may_read_it() {
+    let names = |answer: &Value| -> Vec<String> {
+        let list = answer[0]["list"].as_array().cloned().unwrap_or_default();
+        list.iter().map(|one| one["name"].as_str().unwrap_or_default().to_owned()).collect()
+    };
+    let mine = told(Some("sa"), "a", NAMESPACE).await;
+    assert_eq!(names(&mine), ["y"]);
+    assert_eq!(names(&told(None, "theirs", "m").await), ["x"]);
+    let forbidden = told(Some("sa"), "theirs", "m").await;
+    let texts = [&forbidden[0]["err"], &forbidden[1]["err"]];
+    assert!(texts.iter().all(|t| t.as_str().is_some_and(|t| t.contains("Forbidden"))), "{texts:?}");
+    assert_eq!(names(&forbidden), Vec::<String>::new());
+    // One that is not there is told apart by nothing but its name.
+    assert_eq!(told(Some("sa"), "absent", "m").await, forbidden);
+    let absent = told(Some("sa"), "absent", NAMESPACE).await;
+    assert_eq!(absent[0]["err"], "query app failure: application absent not found");
+}
