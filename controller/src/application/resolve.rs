@@ -1,10 +1,11 @@
 //! What an Application refers to: looked up in the cluster, or taken from a revision that pins it.
 
 use std::collections::BTreeMap;
+use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::Arc;
 
 use vela_api::names::annotation;
-use vela_api::{Application, ApplicationRevision, Policy, Workflow};
+use vela_api::{Application, ApplicationRevision, Policy, PolicyDefinition, Workflow};
 use vela_cluster::Stored;
 use vela_workflow::generate;
 
@@ -70,7 +71,7 @@ struct Deploy {
 
 /// The versions of the objects beside an Application that it refers to, its Workflow and Policies: an edit of them is one
 /// of the Application.
-pub(super) fn seen(ctx: &Context, app: &Application) -> Vec<Option<String>> {
+fn beside(ctx: &Context, app: &Application) -> Vec<Option<String>> {
     let Some(own) = &app.spec.workflow else { return Vec::new() };
     let namespace = app.metadata.namespace.as_deref().unwrap_or_default();
     let workflow = ctx.definitions.workflows.get(&Key::new(namespace, &*own.reference));
@@ -172,8 +173,21 @@ pub(super) fn from_revision(revision: &ApplicationRevision) -> Found {
     }
 }
 
-/// The definitions of an unchanged Application: components as the revision holds them, traits and steps as they are now.
+/// The definitions of an unchanged Application: components as the revision holds them, everything else as it is now.
 pub(super) fn renewed(latest: &ApplicationRevision, fresh: Used) -> Used {
     let stored = from_revision(latest).used;
-    Used { traits: fresh.traits, steps: fresh.steps, ..stored }
+    Used { components: stored.components, workloads: stored.workloads, ..fresh }
+}
+
+/// What concerns an Application without an edit of its own, as a hash: the objects beside it that it refers to, and definitions
+/// whose new content counts.
+pub(super) fn seen(ctx: &Context, app: &Application) -> u64 {
+    let namespace = app.metadata.namespace.as_deref().unwrap_or_default();
+    let mut hasher = DefaultHasher::new();
+    beside(ctx, app).hash(&mut hasher);
+    for policy in parse::rendered_policies(&app.spec.policies) {
+        let found = ctx.definitions.find::<PolicyDefinition>(namespace, &policy.type_);
+        found.as_deref().map(Stored::version).hash(&mut hasher);
+    }
+    hasher.finish()
 }

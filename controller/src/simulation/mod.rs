@@ -9,6 +9,7 @@ mod edits;
 mod follow;
 mod legacy;
 mod marked;
+mod mended;
 mod order;
 mod pinned;
 mod placed;
