@@ -153,13 +153,13 @@ fn is_edit(change: &Change<Application>) -> bool {
     is_marked || metadata.deletion_timestamp.is_some() || metadata.generation != Some(observed)
 }
 
-/// Looks again at Applications that could not be parsed or rendered, and at those that follow their definitions.
+/// Looks again at Applications that definitions may have held up, and at those that follow their definitions.
 fn wake_waiting(context: &Context) {
+    use names::phase::{GENERATING_POLICY, RENDERING, STARTING, WORKFLOW_FAILED};
+    let held_up = [STARTING, RENDERING, GENERATING_POLICY, WORKFLOW_FAILED];
     for app in context.apps.all() {
-        let phase = app.status.phase.as_str();
         let follows = |map: &BTreeMap<_, _>| map.contains_key(names::annotation::AUTO_UPDATE);
-        if phase == names::phase::RENDERING
-            || phase == names::phase::STARTING
+        if held_up.contains(&app.status.phase.as_str())
             || app.metadata.annotations.as_ref().is_some_and(follows)
         {
             context.queue.add(app.key());

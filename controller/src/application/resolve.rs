@@ -5,11 +5,16 @@ use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::Arc;
 
 use vela_api::names::annotation;
-use vela_api::{Application, ApplicationRevision, Policy, PolicyDefinition, Workflow};
+use vela_api::workflow::WorkflowStepStatus;
+use vela_api::{
+    AppStatus, Application, ApplicationRevision, ComponentDefinition, Policy, PolicyDefinition,
+    TraitDefinition, Workflow,
+};
 use vela_cluster::Stored;
-use vela_workflow::generate;
+use vela_workflow::{Phase, WorkflowPhase, generate};
 
 use crate::context::Context;
+use crate::definitions::Lookup;
 use crate::messages;
 use crate::queue::Key;
 
@@ -179,15 +184,47 @@ pub(super) fn renewed(latest: &ApplicationRevision, fresh: Used) -> Used {
     Used { components: stored.components, workloads: stored.workloads, ..fresh }
 }
 
+/// Whether the run of a revision failed before all components were deployed. What the revision holds may be why: then a new
+/// content of a definition makes a new revision, or a mended one would not help before the next edit.
+pub(super) fn is_undeployed(app: &Application, status: &AppStatus, revision: &str) -> bool {
+    let is_failed = |step: &WorkflowStepStatus| Phase::parse(&step.phase) == Phase::Failed;
+    let has_failed = status.workflow.as_ref().is_some_and(|run| {
+        let has_ended = WorkflowPhase::parse(&run.phase) == WorkflowPhase::Failed;
+        let steps = || run.steps.iter().flat_map(|s| std::iter::once(s).chain(&s.sub_steps));
+        run.app_revision == revision
+            && !run.suspend
+            && (has_ended || !run.finished && steps().any(is_failed))
+    });
+    let is_there = |name: &str| status.services.iter().any(|service| service.name == name);
+    has_failed && app.spec.components.iter().any(|component| !is_there(&component.name))
+}
+
 /// What concerns an Application without an edit of its own, as a hash: the objects beside it that it refers to, and definitions
 /// whose new content counts.
 pub(super) fn seen(ctx: &Context, app: &Application) -> u64 {
-    let namespace = app.metadata.namespace.as_deref().unwrap_or_default();
-    let mut hasher = DefaultHasher::new();
-    beside(ctx, app).hash(&mut hasher);
+    fn note<T: Lookup>(
+        ctx: &Context,
+        app: &Application,
+        type_name: &str,
+        hasher: &mut impl Hasher,
+    ) {
+        let namespace = app.metadata.namespace.as_deref().unwrap_or_default();
+        let found = ctx.definitions.find::<T>(namespace, type_name);
+        found.as_deref().map(Stored::version).hash(hasher);
+    }
+    let hasher = &mut DefaultHasher::new();
+    beside(ctx, app).hash(hasher);
     for policy in parse::rendered_policies(&app.spec.policies) {
-        let found = ctx.definitions.find::<PolicyDefinition>(namespace, &policy.type_);
-        found.as_deref().map(Stored::version).hash(&mut hasher);
+        note::<PolicyDefinition>(ctx, app, &policy.type_, hasher);
+    }
+    let latest = app.status.latest_revision.as_ref().map(|r| r.name.as_str()).unwrap_or_default();
+    if is_undeployed(app, &app.status, latest) {
+        for component in &app.spec.components {
+            note::<ComponentDefinition>(ctx, app, &component.type_, hasher);
+            for one in &component.traits {
+                note::<TraitDefinition>(ctx, app, &one.type_, hasher);
+            }
+        }
     }
     hasher.finish()
 }

@@ -58,7 +58,7 @@ impl Revised {
 /// Finds the revision, or makes a new one; the session names it from then on.
 pub(super) async fn run(
     session: &mut Session<'_>,
-    known: Known,
+    mut known: Known,
     subject: &Application,
     made: Option<&Transformed>,
     found: Found,
@@ -77,6 +77,9 @@ pub(super) async fn run(
         Some(pinned) if known.is_pinned => pinned.spec.referred_objects.clone(),
         latest => referred::collect(session, subject, latest).await.map_err(parsed)?,
     };
+    if known.latest.as_ref().is_some_and(|latest| !latest.status.succeeded) {
+        known.auto_update |= resolve::is_undeployed(subject, status, &known.latest_name);
+    }
     // Definitions are most of a revision, and seldom decide which one it is.
     let complete = |spec: &mut ApplicationRevisionSpec| {
         revision::embed(spec, &used, &ctx.definitions);

@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use super::{NAMESPACE, Process, World, application, refill};
+use super::{IS_READY, NAMESPACE, Process, World, application, judge_maps, refill};
 
 /// What a ComponentDefinition makes of its parameter; of a broken one comes nothing.
 fn template(value: &str) -> String {
@@ -56,6 +56,97 @@ async fn looks(world: &World, process: &Process) {
         world.look(process, "a").await;
         tokio::task::yield_now().await;
     }
+}
+
+/// Also if a component was dispatched before, and whether further attempts are to come or not.
+#[tokio::test]
+async fn a_mended_definition_helps_an_application_that_it_broke() {
+    for (retries, phase) in [(0, "workflowFailed"), (10, "runningWorkflow")] {
+        for beside in [false, true] {
+            let world = World::new();
+            let mut process = world.start();
+            process.context.settings.workflow.max_error_retries = retries;
+            component(&world, &process, "broken", "\"1\" & \"2\"");
+            let all: &[(&str, &[&str], &str)] = &[("d", &["y"], "1"), ("c", &["x"], "1")];
+            let mut app = application("a", all.get(usize::from(!beside)..).unwrap());
+            let last = app["spec"]["components"].as_array_mut().unwrap().last_mut().unwrap();
+            last["type"] = json!("broken");
+            put(&world, app);
+            looks(&world, &process).await;
+            let status = world.app("a")["status"].clone();
+            assert_eq!(status["status"], phase, "{status:#}");
+            assert_eq!(value(&world, "x"), Value::Null);
+            // Nothing begins again while nothing changes.
+            assert_eq!(status["latestRevision"]["name"], "a-v1");
+            component(&world, &process, "broken", "parameter.value");
+            world.settle(&mut process, "a").await;
+            assert_eq!(world.faults("a"), Vec::<String>::new(), "{retries} {beside}");
+            // The revision says what was deployed.
+            let latest = world.app("a")["status"]["latestRevision"]["name"].clone();
+            let state = world.server.state.lock();
+            let latest = latest.as_str().unwrap_or_default();
+            let revision = state.get("applicationrevisions", NAMESPACE, latest).unwrap();
+            let held = &revision["spec"]["componentDefinitions"]["broken"]["spec"]["schematic"];
+            assert_eq!(held["cue"]["template"], json!(template("parameter.value")));
+        }
+    }
+}
+
+/// What ran before an edit does not count for the run of the new revision.
+#[tokio::test]
+async fn a_mended_definition_helps_an_edit() {
+    let world = World::new();
+    let mut process = world.start();
+    process.context.settings.workflow.max_error_retries = 0;
+    put(&world, application("a", &[("c", &["x"], "1")]));
+    world.settle(&mut process, "a").await;
+    component(&world, &process, "maps", "\"1\" & \"2\"");
+    edit(&world, |app| app["spec"]["components"][0]["properties"]["value"] = json!("2"));
+    looks(&world, &process).await;
+    assert_eq!(world.app("a")["status"]["status"], "workflowFailed");
+    component(&world, &process, "maps", "parameter.value");
+    world.settle(&mut process, "a").await;
+    assert_eq!(world.faults("a"), Vec::<String>::new());
+}
+
+/// A run that failed for another reason, and one that repeats what was deployed, follow no definition.
+#[tokio::test]
+async fn what_was_deployed_follows_no_definition() {
+    let world = World::new();
+    let unhealthy = json!({"healthPolicy": IS_READY});
+    judge_maps(&mut world.server.state.lock(), unhealthy);
+    let process = world.start();
+    let mut app = application("a", &[("c", &["x"], "1")]);
+    app["spec"]["workflow"] = json!({"steps": [{"name": "c", "type": "apply-component",
+        "timeout": "1ms", "properties": {"component": "c"}}]});
+    put(&world, app);
+    looks(&world, &process).await;
+    assert_eq!(world.app("a")["status"]["status"], "workflowFailed");
+    component(&world, &process, "maps", "\"other\"");
+    looks(&world, &process).await;
+    assert_eq!(world.app("a")["status"]["latestRevision"]["name"], "a-v1");
+    assert_eq!(value(&world, "x"), "1");
+
+    let world = World::new();
+    let mut process = world.start();
+    put(&world, application("a", &[("c", &["x"], "1")]));
+    world.settle(&mut process, "a").await;
+    component(&world, &process, "maps", "\"other\"");
+    world.server.outside(|state| {
+        state.delete("configmaps", NAMESPACE, "x");
+        state.refused = Some("x");
+    });
+    edit(&world, |app| {
+        app["metadata"]["annotations"] = json!({"app.oam.dev/restart-workflow": "true"});
+    });
+    looks(&world, &process).await;
+    let status = world.app("a")["status"].clone();
+    assert_eq!(status["workflow"]["steps"][0]["phase"], "failed", "{status:#}");
+    world.server.state.lock().refused = None;
+    process = world.start();
+    world.settle(&mut process, "a").await;
+    assert_eq!(world.faults("a"), Vec::<String>::new());
+    assert_eq!(world.app("a")["status"]["latestRevision"]["name"], "a-v1");
 }
 
 /// An Application that runs keeps the components of its revision, however its definitions change.
