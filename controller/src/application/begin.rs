@@ -66,14 +66,21 @@ pub(super) fn restart(ctx: &Context, status: &mut AppStatus, token: &str) {
     ctx.metrics.runs.inc();
 }
 
-/// The run dispatched something, but no tracker remembers it: somebody removed it for good, or a later run collected it that
-/// left nothing in the status.
+/// The run dispatched something, but no tracker remembers it: somebody removed it for good, a later run collected it that
+/// left nothing in the status, or a later run began in it and came no further.
 fn is_tracker_lost(session: &Session<'_>, status: &AppStatus, subject: &Application) -> bool {
     let begun = status.workflow.as_ref().is_some_and(|w| w.finished || !w.steps.is_empty());
-    begun
-        && !subject.spec.components.is_empty()
-        && !status.applied_resources.is_empty()
-        && session.trackers.current(session.run()).is_empty()
+    if !begun || subject.spec.components.is_empty() || status.applied_resources.is_empty() {
+        return false;
+    }
+    let current = session.trackers.current(session.run());
+    let views = session.trackers.views();
+    let Some(current) = views.iter().find(|tracker| tracker.name == current) else { return true };
+    // A label alone says little: other releases left it as it was. What was set aside bears ours.
+    current.revision != session.revision
+        && views.iter().any(|tracker| {
+            tracker.role == vela_apply::Role::Versioned && tracker.revision == session.revision
+        })
 }
 
 /// The tracker of an unchanged run: follows the generation, and is made again when somebody deletes it.

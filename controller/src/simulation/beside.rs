@@ -2,6 +2,7 @@
 
 use serde_json::{Value, json};
 
+use super::server::Death;
 use super::{NAMESPACE, Process, TEMPLATE, World, application};
 
 /// A policy that makes one ConfigMap.
@@ -55,13 +56,16 @@ fn other_template() -> String {
     TEMPLATE.replace("data: v: parameter.value", "data: v: parameter.value + \"!\"")
 }
 
-/// The component's definition makes something else.
-fn redefine(world: &World) {
+/// Other templates for the policy and the component, from the next start of a process on.
+fn define(world: &World, policy: &str, component: &str) {
     world.server.outside(|state| {
-        let mut definition =
-            state.get("componentdefinitions", "vela-system", "maps").cloned().unwrap();
-        definition["spec"]["schematic"]["cue"]["template"] = json!(other_template());
-        state.put("componentdefinitions", definition);
+        for (plural, name, text) in
+            [("policydefinitions", "beside", policy), ("componentdefinitions", "maps", component)]
+        {
+            let mut definition = state.get(plural, "vela-system", name).cloned().unwrap();
+            definition["spec"]["schematic"]["cue"]["template"] = json!(text);
+            state.put(plural, definition);
+        }
     });
 }
 
@@ -76,7 +80,7 @@ async fn what_a_policy_made_outlives_a_new_run_under_the_same_generation() {
         };
         let (world, process) = settled(annotations).await;
         let before = uid(&world, "beside");
-        redefine(&world);
+        define(&world, POLICY, &other_template());
         if !followed {
             annotate(&world, |annotations| {
                 annotations.clear();
@@ -119,30 +123,57 @@ async fn what_is_beside_a_policys_object_is_recorded_again_when_the_tracker_is_l
 async fn a_policy_that_fails_where_a_run_begins_costs_nothing() {
     let (world, process) = settled(json!({"app.oam.dev/autoUpdate": "true"})).await;
     let before = (uid(&world, "x"), uid(&world, "beside"));
-    let definitions = |policy: &str, component: &str| {
-        world.server.outside(|state| {
-            for (plural, name, text) in [
-                ("policydefinitions", "beside", policy),
-                ("componentdefinitions", "maps", component),
-            ] {
-                let mut definition = state.get(plural, "vela-system", name).cloned().unwrap();
-                definition["spec"]["schematic"]["cue"]["template"] = json!(text);
-                state.put(plural, definition);
-            }
-        });
-    };
-    definitions("output: kind: 1 & \"ConfigMap\"\nparameter: {...}", &other_template());
+    define(&world, "output: kind: 1 & \"ConfigMap\"\nparameter: {...}", &other_template());
     drop(process);
     let process = world.start();
     for _ in 0..3 {
         world.look(&process, "a").await;
     }
     assert_eq!(world.app("a")["status"]["status"], "generatingPolicy", "{:#}", world.app("a"));
-    definitions(POLICY, TEMPLATE);
+    define(&world, POLICY, TEMPLATE);
     drop(process);
     let mut process = world.start();
     world.settle(&mut process, "a").await;
     assert_eq!(world.app("a")["status"]["latestRevision"]["name"], "a-v1");
     assert_eq!((uid(&world, "x"), uid(&world, "beside")), before);
     assert!(world.server.state.lock().deletes.is_empty());
+}
+
+/// The process dies while a run begins in the tracker of the one before, and the definition is what it was when the next one
+/// looks: the status still tells of the run before, whose tracker holds nothing any more.
+#[tokio::test]
+async fn a_run_that_lost_its_tracker_to_another_one_is_made_again() {
+    for at in 1.. {
+        let (world, process) = settled(json!({"app.oam.dev/autoUpdate": "true"})).await;
+        let before = (uid(&world, "x"), uid(&world, "beside"));
+        define(&world, POLICY, &other_template());
+        drop(process);
+        let mut process = world.start();
+        {
+            let mut state = world.server.state.lock();
+            (state.writes, state.death) = (0, Some(Death::After(at)));
+        }
+        let mut died = false;
+        for _ in 0..4 {
+            died = died || world.look(&process, "a").await.is_none();
+            if died {
+                break;
+            }
+        }
+        {
+            let mut state = world.server.state.lock();
+            (state.dead, state.death) = (false, None);
+        }
+        if !died {
+            assert!(at > 5, "only {at} writes");
+            break;
+        }
+        define(&world, POLICY, TEMPLATE);
+        drop(process);
+        process = world.start();
+        world.settle(&mut process, "a").await;
+        assert_eq!((uid(&world, "x"), uid(&world, "beside")), before, "death after write {at}");
+        let deletes = world.server.state.lock().deletes.clone();
+        assert!(deletes.is_empty(), "death after write {at}: {deletes:?}");
+    }
 }

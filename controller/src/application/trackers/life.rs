@@ -54,8 +54,11 @@ impl Trackers {
     ) -> Result<bool, IoError> {
         let Some(object) = self.find(name).cloned() else { return Ok(false) };
         let before = label(&object.metadata, names::label::APP_REVISION).to_owned();
-        if before.is_empty() || before == revision || object.spec.managed_resources.is_empty() {
+        if before.is_empty() || before == revision {
             return Ok(false);
+        }
+        if object.spec.managed_resources.is_empty() {
+            return self.give(io, store, object, revision).await.map(|()| false);
         }
         let run = Run {
             generation: object.spec.application_generation.saturating_sub(1).max(0),
@@ -75,14 +78,25 @@ impl Trackers {
             self.remove(io, store, name).await?;
             return Ok(true);
         }
-        let mut object = object;
+        self.give(io, store, object, revision).await?;
+        Ok(true)
+    }
+
+    /// Gives a tracker, empty, to the run of another revision.
+    async fn give(
+        &mut self,
+        io: &Io,
+        store: &Store<Packed<ResourceTracker>>,
+        mut object: ResourceTracker,
+        revision: &str,
+    ) -> Result<(), IoError> {
         object.spec.managed_resources.clear();
         let labels = object.metadata.labels.get_or_insert_default();
         labels.insert(names::label::APP_REVISION.to_owned(), revision.to_owned());
         let own = Identity::default();
         let answer = io.replace(&encode(&object)?, "", false, &own).await?;
         self.took(store, answer.read()?);
-        Ok(true)
+        Ok(())
     }
 
     /// Marks a tracker as deleting.
