@@ -74,11 +74,11 @@ fn is_tracker_lost(session: &Session<'_>, status: &AppStatus, subject: &Applicat
         return false;
     }
     let current = session.trackers.current(session.run());
-    let views = session.trackers.views();
-    let Some(current) = views.iter().find(|tracker| tracker.name == current) else { return true };
+    let trackers = session.trackers.heads();
+    let Some(current) = trackers.iter().find(|known| known.name == current) else { return true };
     // A label alone says little: other releases left it as it was. What was set aside bears ours.
     current.revision != session.revision
-        && views.iter().any(|tracker| {
+        && trackers.iter().any(|tracker| {
             tracker.role == vela_apply::Role::Versioned && tracker.revision == session.revision
         })
 }

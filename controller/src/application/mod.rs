@@ -3,7 +3,7 @@
 //!
 //! Answers for `pkg/controller/core.oam.dev/v1beta1/application/application_controller.go`. Here: the facts and the
 //! life cycle; in `look.rs` whether there is anything to do, and what is written and remembered at the end; the phases between
-//! them in `phases.rs`, what follows the workflow in `end.rs`.
+//! them in `phases.rs`, what follows the workflow in `end`.
 
 pub mod apply;
 mod begin;

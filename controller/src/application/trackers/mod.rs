@@ -86,6 +86,12 @@ impl Trackers {
         self.objects.iter().map(view).collect()
     }
 
+    /// What they say without what they hold.
+    #[must_use]
+    pub fn heads(&self) -> Vec<Tracker> {
+        self.objects.iter().map(head).collect()
+    }
+
     /// Whether there is none.
     #[must_use]
     pub fn is_empty(&self) -> bool {
@@ -102,8 +108,7 @@ impl Trackers {
     /// The name of the tracker of the present run, `""` if there is none yet.
     #[must_use]
     pub fn current(&self, run: Run<'_>) -> String {
-        let heads: Vec<_> = self.objects.iter().map(head).collect();
-        tracker::current(&heads, run).map(|tracker| tracker.name.clone()).unwrap_or_default()
+        tracker::current(&self.heads(), run).map(|tracker| tracker.name.clone()).unwrap_or_default()
     }
 
     /// The generation one tracker was made for.
