@@ -169,6 +169,10 @@ fn wake_waiting(context: &Context) {
 
 /// Looks again at the Applications of a namespace that may refer to a Workflow or a Policy in it; those that do not, rest.
 fn wake_referring(context: &Context, namespace: &str) {
+    if !context.apps.is_synced() {
+        // All of them are looked at anyway.
+        return;
+    }
     for app in context.apps.all() {
         let is_here = app.metadata.namespace.as_deref() == Some(namespace);
         if is_here && app.spec.workflow.is_some() {

@@ -44,8 +44,8 @@ use crate::registry;
 const QUEUE: usize = 64;
 /// A rollout is many changes in a row: one that waits for it is looked at this often at the most.
 const PAUSE: Duration = Duration::from_millis(250);
-/// How long the end of the process waits for the last events: a follower waits for the lease.
-const LAST_EVENTS: Duration = Duration::from_secs(1);
+/// How long the end of the process waits for what is aborted, and for the last events: a follower waits for the lease.
+const LAST: Duration = Duration::from_secs(1);
 /// How long the end of the process waits for reconciles under way.
 const DRAIN: Duration = Duration::from_secs(10);
 
@@ -281,16 +281,17 @@ async fn lead(
     context.queue.close();
     context.definition_queues.close();
     if lost {
-        workers.shutdown().await;
+        workers.abort_all();
         anyhow::bail!("the lease was lost");
     }
     let drained = async { while workers.join_next().await.is_some() {} };
     if tokio::time::timeout(DRAIN, drained).await.is_err() {
         tracing::warn!("some reconciles did not end in time");
-        workers.shutdown().await;
+        // Who holds its thread does not end: the lease is not kept for that.
+        let _ = tokio::time::timeout(LAST, workers.shutdown()).await;
     }
     // Without the lease nothing is written, events included.
-    let _ = tokio::time::timeout(LAST_EVENTS, context.events.written()).await;
+    let _ = tokio::time::timeout(LAST, context.events.written()).await;
     release.cancel();
     if let Some(running) = election
         && let Ok(Outcome::Lost) = running.await

@@ -11,7 +11,7 @@ use super::{restart as schedule, status};
 
 /// How a look stands to the run of the workflow.
 pub(super) enum Begun {
-    /// The status tells of the run.
+    /// The status tells of the run, which goes on or has just begun.
     Told,
     /// A new run, of which the status is to tell ([`restart`]) once what precedes the workflow went well.
     Untold,

@@ -3,6 +3,7 @@
 //! Answers for `pkg/resourcekeeper/{gc,gc_rev}.go`.
 
 use std::collections::HashMap;
+use std::collections::hash_map::Entry;
 
 use futures::{FutureExt, StreamExt, stream};
 use serde_json::{Value, json};
@@ -14,6 +15,7 @@ use vela_apply::tracker::{self, Record};
 use vela_apply::{Owner, ResourceKey};
 use vela_cluster::{Identity, IoError, Removal, Stored, Target};
 
+use crate::context::Context;
 use crate::queue::Key;
 
 use super::dispatch::Session;
@@ -97,30 +99,17 @@ async fn decide(
     if scope != Scope::All && !views.iter().any(is_old) {
         return Ok(None);
     }
-    // Old releases recorded a namespace for kinds that have none: one object under two names. And an object is still there
-    // when the version it was made in is not served any more.
-    for record in views.iter_mut().flat_map(|tracker| &mut tracker.records) {
-        let discovery = session.ctx.io.discovery();
-        match discovery.resolve_any(&record.api_version, &record.kind).await {
-            Ok(served) => {
-                if !served.namespaced {
-                    record.namespace.clear();
-                }
-                record.api_version = served.api_version;
-            }
-            Err(IoError::NoSuchKind { .. }) => {}
-            Err(error) => return Err(error),
-        }
-    }
     // Facts first: the live objects of everything recorded.
     let mut live: HashMap<ResourceKey, Value> = HashMap::new();
-    for record in views.iter().flat_map(|tracker| &tracker.records) {
-        let key = tracker::key_of(record);
-        if live.contains_key(&key) {
+    for record in views.iter_mut().flat_map(|tracker| &mut tracker.records) {
+        if !is_served(session.ctx, record).await {
             continue;
         }
-        if let Some(found) = session.ctx.live.get(&record.api_version, &key).await? {
-            live.insert(key, found.value());
+        if let Entry::Vacant(free) = live.entry(tracker::key_of(record))
+            && let Some(found) =
+                session.ctx.live.get_served(&record.api_version, free.key()).await?
+        {
+            free.insert(found.value());
         }
     }
     let depends_on = |component: &str| dependencies(app, component);
@@ -136,6 +125,23 @@ async fn decide(
         spared: &|record| spared.contains(&record.component),
         depends_on: &depends_on,
     })))
+}
+
+/// Whether the kind of a record is served. What the record says is brought to what is: old releases recorded a namespace for
+/// kinds that have none (one object under two names), and an object is still there when the version it was made in is not.
+async fn is_served(ctx: &Context, record: &mut Record) -> bool {
+    match ctx.io.discovery().resolve_any(&record.api_version, &record.kind).await {
+        Ok(served) => {
+            if !served.namespaced {
+                record.namespace.clear();
+            }
+            record.api_version = served.api_version;
+            true
+        }
+        Err(IoError::NoSuchKind { .. }) => false,
+        // Who cannot say how it is served now says nothing about the object.
+        Err(_) => true,
+    }
 }
 
 /// Whether what the Application made stays when it goes.

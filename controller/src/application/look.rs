@@ -46,15 +46,18 @@ pub(super) struct Look<'c> {
 
 impl<'c> Look<'c> {
     /// Sees what belongs to the Application.
+    ///
+    /// # Errors
+    /// Its objects are still being listed.
     pub(super) async fn begin(
         ctx: &'c Context,
         session: Session<'c>,
         app: Application,
         fresh: bool,
-    ) -> Self {
+    ) -> Result<Self, IoError> {
         let memory = ctx.memory(&Key::new(&*session.owner.namespace, &*session.owner.name));
-        let objects = objects(ctx, &session, &app).await;
-        Self { ctx, session, app, fresh, objects, memory, now: Timestamp::now() }
+        let objects = objects(ctx, &session, &app).await?;
+        Ok(Self { ctx, session, app, fresh, objects, memory, now: Timestamp::now() })
     }
 
     /// When to look again if there is nothing to do now. `told`: something happened since the last look.
@@ -197,7 +200,7 @@ impl<'c> Look<'c> {
         // written; attempts keep their distance that way.
         let waits = status.workflow.as_ref().is_some_and(|workflow| !workflow.finished);
         let rests = end.settled || (waits && delay.is_some_and(|delay| !delay.is_zero()));
-        if rests && let Some(after) = objects(self.ctx, &self.session, &self.app).await {
+        if rests && let Some(after) = objects(self.ctx, &self.session, &self.app).await? {
             let due = delay.and_then(|delay| Instant::now().checked_add(delay));
             let (seen, alone) = (fingerprint(&self.app, after), Some(after) == self.objects);
             let waits_since = waits.then(Instant::now);
@@ -253,7 +256,14 @@ fn fingerprint(app: &Application, objects: u64) -> Fingerprint {
 
 /// The state of everything that belongs to an Application; `None` if some of it cannot be seen. That is no failure of the
 /// look: the newest spec may well do without.
-async fn objects(ctx: &Context, session: &Session<'_>, app: &Application) -> Option<u64> {
+///
+/// # Errors
+/// Some of it is still being listed: after a start that is so for all, and nothing to tell.
+async fn objects(
+    ctx: &Context,
+    session: &Session<'_>,
+    app: &Application,
+) -> Result<Option<u64>, IoError> {
     let mut hasher = DefaultHasher::new();
     scoped::seen(ctx, app).hash(&mut hasher);
     resolve::seen(ctx, app).hash(&mut hasher);
@@ -266,8 +276,12 @@ async fn objects(ctx: &Context, session: &Session<'_>, app: &Application) -> Opt
     let current = session.trackers.current(session.run());
     for record in session.trackers.desired(&current) {
         let key = vela_apply::tracker::key_of(record);
-        let live = ctx.live.get(&record.api_version, &key).await.ok()?;
+        let live = match ctx.live.get(&record.api_version, &key).await {
+            Err(error @ IoError::Listing { .. }) => return Err(error),
+            Err(_) => return Ok(None),
+            Ok(live) => live,
+        };
         live.as_deref().map(Stored::version).hash(&mut hasher);
     }
-    Some(hasher.finish())
+    Ok(Some(hasher.finish()))
 }

@@ -98,7 +98,7 @@ pub async fn reconcile(ctx: &Context, key: &Key) -> Result<Next, IoError> {
             other => other?,
         };
     }
-    let mut look = Look::begin(ctx, session, app, fresh).await;
+    let mut look = Look::begin(ctx, session, app, fresh).await?;
     match look.rest(told).await? {
         Some(next) => Ok(next),
         None => look.run().await,

@@ -138,6 +138,8 @@ pub struct Discovery {
     client: Client,
     /// By group version. Bounded by what manifests name and the server knows or denies.
     known: Mutex<HashMap<String, Known>>,
+    /// The groups, and since when that is known.
+    groups: Mutex<Option<(Instant, Arc<Vec<Group>>)>>,
 }
 
 impl std::fmt::Debug for Discovery {
@@ -150,7 +152,7 @@ impl Discovery {
     /// Nothing known yet.
     #[must_use]
     pub fn new(client: Client) -> Self {
-        Self { client, known: Mutex::default() }
+        Self { client, known: Mutex::default(), groups: Mutex::default() }
     }
 
     /// How a kind is served.
@@ -186,7 +188,7 @@ impl Discovery {
             other => return other,
         };
         let Some((group, _)) = api_version.split_once('/') else { return Err(absent) };
-        for Group { name, versions } in self.groups().await? {
+        for Group { name, versions } in &*self.recent_groups().await? {
             for version in versions.iter().filter(|_| name == group) {
                 if let Some(resource) = self.kinds(version).await?.get(kind) {
                     return Ok(resource.clone());
@@ -232,21 +234,31 @@ impl Discovery {
     /// The preferred version of a group; without one, those of all groups, the core group first.
     async fn versions(&self, group: &str) -> Result<Vec<String>, Error> {
         let core = group.is_empty().then(|| "v1".to_owned());
-        let groups = self.groups().await?.into_iter();
-        let meant = groups.filter(|known| group.is_empty() || known.name == group);
-        Ok(core
-            .into_iter()
-            .chain(meant.filter_map(|known| known.versions.into_iter().next()))
-            .collect())
+        let groups = self.groups().await?;
+        let meant = groups.iter().filter(|known| group.is_empty() || known.name == group);
+        let preferred = meant.filter_map(|known| known.versions.first().cloned());
+        Ok(core.into_iter().chain(preferred).collect())
+    }
+
+    /// The groups as they were not long ago: many objects of a kind that is gone are looked for one after the other.
+    async fn recent_groups(&self) -> Result<Arc<Vec<Group>>, Error> {
+        if let Some((since, groups)) = &*self.groups.lock()
+            && since.elapsed() < ABSENT_FOR
+        {
+            return Ok(Arc::clone(groups));
+        }
+        self.groups().await
     }
 
     /// The groups in the server's order.
-    async fn groups(&self) -> Result<Vec<Group>, Error> {
+    async fn groups(&self) -> Result<Arc<Vec<Group>>, Error> {
         let request = http::Request::get("/apis")
             .body(Vec::new())
             .map_err(|error| Error::Transport(error.to_string()))?;
         let list = self.client.request::<GroupList>(request).await.map_err(Error::from)?;
-        Ok(list.groups.into_iter().map(Group::from).collect())
+        let groups = Arc::new(list.groups.into_iter().map(Group::from).collect());
+        *self.groups.lock() = Some((Instant::now(), Arc::clone(&groups)));
+        Ok(groups)
     }
 
     /// All kinds of a group version.
@@ -274,11 +286,13 @@ impl Discovery {
     /// Forgets everything, so that the next question is asked at once.
     pub fn forget_all(&self) {
         self.known.lock().clear();
+        *self.groups.lock() = None;
     }
 
     /// Forgets a group version: its CustomResourceDefinition changed.
     pub fn forget(&self, api_version: &str) {
         self.known.lock().remove(api_version);
+        *self.groups.lock() = None;
     }
 
     async fn ask(&self, api_version: &str) -> Result<HashMap<String, Resource>, Error> {

@@ -35,6 +35,14 @@ pub enum Error {
         /// The group and version.
         api_version: String,
     },
+    /// The first list of the objects of a kind takes longer than a caller waits.
+    #[error("objects of kind {kind} ({api_version}) are still being listed")]
+    Listing {
+        /// The kind.
+        kind: String,
+        /// The group and version.
+        api_version: String,
+    },
     /// The API server said no.
     #[error("{message}")]
     Api {
@@ -73,6 +81,7 @@ impl Error {
             // somebody else (a quota, a webhook, a role): only the form of the request is final.
             Self::NoSuchKind { .. }
             | Self::NotListed { .. }
+            | Self::Listing { .. }
             | Self::Timeout { .. }
             | Self::Transport(_) => Retry::Backoff,
             Self::Api { retry_after: Some(after), .. } => Retry::After(*after),
@@ -94,6 +103,12 @@ impl Error {
     #[must_use]
     pub fn is_gone(&self) -> bool {
         matches!(self, Self::Api { code: 404, .. } | Self::NoSuchKind { .. })
+    }
+
+    /// Nothing is served at the path, which says nothing about the object.
+    #[must_use]
+    pub fn is_unserved(&self) -> bool {
+        matches!(self, Self::Api { code: 404, reason, .. } if reason != "NotFound")
     }
 
     /// An object of that name exists.

@@ -1,4 +1,4 @@
-//! The live objects that Applications own: one watch per kind, started when the first object of the kind is dispatched.
+//! The live objects that Applications own: one watch per kind and version, started when the first such object is dispatched.
 //!
 //! The watch sees objects that carry our owner label, which is what makes health follow readiness at once and drift visible
 //! when it happens. Objects are kept as compressed text without managed fields: a tree would cost fifteen times the memory.
@@ -24,8 +24,8 @@ use crate::observed::Observed;
 use crate::request::{Io, IoError};
 use crate::store::{Key, Store, Stored};
 
-/// How long reconciles wait for the first list of a kind, from its beginning on: if it does not come, the next ones do not
-/// wait for it in turn.
+/// How long reconciles wait for the first list of a kind, from its beginning or its last sign of life on: if it does not come,
+/// the next ones do not wait for it in turn.
 const LIST_TIME: Duration = Duration::from_secs(10);
 
 /// Objects in an answer to a list: a page is in memory as trees, many times the size of what stays.
@@ -190,12 +190,27 @@ impl Ended {
 struct Watched {
     store: Arc<Store<Live>>,
     ended: Arc<Ended>,
+    listing: Arc<Mutex<Listing>>,
+}
+
+/// How the first list of a kind gets on.
+struct Listing {
+    /// When it began, or last brought something.
     since: Instant,
+    /// The last that was heard of it is an error.
+    failed: bool,
+    /// The kind is not served any more.
+    over: bool,
 }
 
 impl Watched {
     fn begin() -> Self {
-        Self { store: Arc::default(), ended: Arc::default(), since: Instant::now() }
+        let listing = Listing { since: Instant::now(), failed: false, over: false };
+        Self {
+            store: Arc::default(),
+            ended: Arc::default(),
+            listing: Arc::new(Mutex::new(listing)),
+        }
     }
 }
 
@@ -224,19 +239,25 @@ impl LiveObjects {
     /// The objects of a kind, watched from now on; returns when the first list is complete.
     ///
     /// # Errors
-    /// The kind is not served.
+    /// The kind is not served, or its first list takes long, or fails.
     pub async fn kind(&self, api_version: &str, kind: &str) -> Result<Arc<Store<Live>>, IoError> {
         let watched = match self.watched(api_version, kind) {
             Some(watched) => watched,
             None => self.start(api_version, kind).await?,
         };
-        let left = LIST_TIME.saturating_sub(watched.since.elapsed());
-        match tokio::time::timeout(left, watched.store.synced()).await {
-            Ok(()) => Ok(watched.store),
-            Err(_) => Err(IoError::NotListed {
-                kind: kind.to_owned(),
-                api_version: api_version.to_owned(),
-            }),
+        let left = LIST_TIME.saturating_sub(watched.listing.lock().since.elapsed());
+        let listed = tokio::time::timeout(left, watched.store.synced()).await.is_ok();
+        let (kind, api_version) = (kind.to_owned(), api_version.to_owned());
+        let listing = watched.listing.lock();
+        if listing.over {
+            Err(IoError::NoSuchKind { kind, api_version })
+        } else if listed {
+            drop(listing);
+            Ok(watched.store)
+        } else if listing.failed {
+            Err(IoError::NotListed { kind, api_version })
+        } else {
+            Err(IoError::Listing { kind, api_version })
         }
     }
 
@@ -264,6 +285,7 @@ impl LiveObjects {
             }
             // Who asks next finds out by which path the kind is served again, if it is.
             all.lock().remove(&key);
+            watched.listing.lock().over = true;
             watched.store.begin_list();
             watched
                 .store
@@ -284,19 +306,29 @@ impl LiveObjects {
         api_version: &str,
         key: &ResourceKey,
     ) -> Result<Option<Arc<Live>>, IoError> {
-        match self.kind(api_version, &key.kind).await {
-            Ok(store) => {
-                let found = store.get(&Key::new(&*key.namespace, &*key.name));
-                if found.is_some() || key.namespace.is_empty() {
-                    return Ok(found);
-                }
-                // Old releases recorded a namespace for kinds that have none.
-                let elsewhere = self.io.is_cluster_scoped(api_version, &key.kind).await;
-                Ok(elsewhere.then(|| store.get(&Key::new("", &*key.name))).flatten())
-            }
+        match self.get_served(api_version, key).await {
             Err(IoError::NoSuchKind { .. }) => Ok(None),
-            Err(error) => Err(error),
+            other => other,
         }
+    }
+
+    /// The live object of a key whose kind is served, `None` if there is none.
+    ///
+    /// # Errors
+    /// The kind is not served, or the API server does not answer.
+    pub async fn get_served(
+        &self,
+        api_version: &str,
+        key: &ResourceKey,
+    ) -> Result<Option<Arc<Live>>, IoError> {
+        let store = self.kind(api_version, &key.kind).await?;
+        let found = store.get(&Key::new(&*key.namespace, &*key.name));
+        if found.is_some() || key.namespace.is_empty() {
+            return Ok(found);
+        }
+        // Old releases recorded a namespace for kinds that have none.
+        let elsewhere = self.io.is_cluster_scoped(api_version, &key.kind).await;
+        Ok(elsewhere.then(|| store.get(&Key::new("", &*key.name))).flatten())
     }
 
     /// Takes in what the API server answered to a write of ours.
@@ -334,7 +366,8 @@ fn tell(live: &Live, notify: &Notify) {
 
 /// Keeps a store as the cluster is, as long as the kind is served in this version.
 async fn feed(io: &Io, resource: ApiResource, watched: &Watched, notify: &Notify) {
-    let Watched { store, ended, .. } = watched;
+    let Watched { store, ended, listing } = watched;
+    let failed = || listing.lock().failed = true;
     let (mut before, mut listed) = (HashSet::new(), HashSet::new());
     let config = watcher::Config::default().labels(names::label::APP_NAME).page_size(PAGE);
     let api: Api<Observed<Value>> = Api::all_with(io.client().clone(), &resource);
@@ -350,6 +383,10 @@ async fn feed(io: &Io, resource: ApiResource, watched: &Watched, notify: &Notify
                 store.begin_list();
             }
             Ok(watcher::Event::InitApply(object)) => {
+                {
+                    let mut listing = listing.lock();
+                    (listing.since, listing.failed) = (Instant::now(), false);
+                }
                 let live = Live::of(object.into_value(&resource));
                 if ended.has(&live.uid) {
                     listed.insert(live.uid);
@@ -401,8 +438,13 @@ async fn feed(io: &Io, resource: ApiResource, watched: &Watched, notify: &Notify
                 if matches!(served, Err(IoError::NoSuchKind { .. })) {
                     return;
                 }
+                failed();
+                warn!(%error, "what discovery says is served is not there, trying again");
             }
-            Err(error) => warn!(%error, "watch of dispatched objects failed, trying again"),
+            Err(error) => {
+                failed();
+                warn!(%error, "watch of dispatched objects failed, trying again");
+            }
         }
     }
 }
@@ -469,6 +511,25 @@ mod tests {
             assert!(matches!(error, IoError::NotListed { .. }), "{error}");
         }
         assert!(since.elapsed() < LIST_TIME * 2, "{:?}", since.elapsed());
+        stop.cancel();
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_list_that_is_slow_is_told_from_one_that_fails() {
+        let service = tower::service_fn(|request: http::Request<kube::client::Body>| async move {
+            if request.uri().path() != "/api/v1" {
+                std::future::pending::<()>().await;
+            }
+            let kinds = serde_json::json!({"resources": [
+                {"name": "configmaps", "kind": "ConfigMap", "namespaced": true}]});
+            let body = kube::client::Body::from(kinds.to_string().into_bytes());
+            Ok::<_, tower::BoxError>(http::Response::new(body))
+        });
+        let io = Arc::new(Io::new(kube::Client::new(service, "default")));
+        let stop = CancellationToken::new();
+        let live = LiveObjects::new(io, Arc::new(|_| {}), TaskTracker::new(), stop.clone());
+        let error = live.kind("v1", "ConfigMap").await.expect_err("not listed yet");
+        assert!(matches!(error, IoError::Listing { .. }), "{error}");
         stop.cancel();
     }
 

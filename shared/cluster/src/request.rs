@@ -381,6 +381,11 @@ impl Io {
         let body = Some(("application/json", &options));
         let request = self.send(Method::DELETE, path, body, identity);
         match self.timed("Delete", (target.api_version, target.kind), request).await {
+            // What discovery said is not so any more: the object may be there in another version.
+            Err(error) if error.is_unserved() => {
+                self.discovery().forget(target.api_version);
+                Err(error)
+            }
             Err(error) if error.is_gone() => Ok(Removal::Done),
             Err(error) if error.is_conflict() && !uid.is_empty() => Ok(Removal::Replaced),
             other => Ok(Removal::of(other?.read()?)),
@@ -554,6 +559,23 @@ mod tests {
         assert_eq!(seen_last, Some(json!({"uid": "u1", "resourceVersion": "7"})));
         let unknown = Target { api_version: "v1", kind: "Nothing", namespace: "a", name: "x" };
         io.delete(&unknown, "", None, &own).await.expect("not served, so no objects");
+    }
+
+    /// An API server that does not serve the version any more says nothing about the object.
+    #[tokio::test]
+    async fn what_is_not_served_is_not_deleted() {
+        let (client, seen) = fake(|method, path, _| match method.as_str() {
+            "DELETE" => status(404, "Failed to parse error data"),
+            _ => served(method, path),
+        });
+        let io = Io::new(client);
+        let own = Identity::own();
+        for _ in 0..2 {
+            let error = io.delete(&config_map("x"), "u1", None, &own).await.expect_err("told");
+            assert!(error.is_unserved() && error.retry() == Retry::Backoff, "{error}");
+        }
+        let asked = seen.lock().iter().filter(|seen| seen.uri == "/api/v1").count();
+        assert_eq!(asked, 2, "how it is served is asked anew");
     }
 
     #[tokio::test]
