@@ -273,12 +273,11 @@ impl Session<'_> {
         live: Option<&Value>,
     ) -> bool {
         let Some(known) = self.memory().lock().no_ops.get(key).copied() else { return false };
-        live.is_some_and(|live| known == (fingerprint(manifest), fingerprint(body), content(live)))
+        live.is_some_and(|live| known == attempt(manifest, body, live))
     }
 
     fn remember_no_op(&self, key: &ResourceKey, manifest: &Value, body: &Value, live: &Value) {
-        let entry = (fingerprint(manifest), fingerprint(body), content(live));
-        self.memory().lock().no_ops.insert(key.clone(), entry);
+        self.memory().lock().no_ops.insert(key.clone(), attempt(manifest, body, live));
     }
 
     pub(super) fn memory(&self) -> Arc<parking_lot::Mutex<crate::context::AppMemory>> {
@@ -297,6 +296,11 @@ pub fn fingerprint(value: &Value) -> u64 {
     let mut hasher = DefaultHasher::new();
     value.to_string().hash(&mut hasher);
     hasher.finish()
+}
+
+/// What a patch was made from and for: manifest, patch, and the live content, as hashes.
+fn attempt(manifest: &Value, body: &Value, live: &Value) -> (u64, u64, u64) {
+    (fingerprint(manifest), fingerprint(body), content(live))
 }
 
 /// A hash of an object without what changes by itself: its status, and the counts of its changes.

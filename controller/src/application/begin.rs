@@ -2,6 +2,7 @@
 
 use jiff::Timestamp;
 use vela_api::{AppStatus, Application};
+use vela_apply::tracker::{self, Role};
 use vela_cluster::IoError;
 
 use crate::context::Context;
@@ -73,14 +74,13 @@ fn is_tracker_lost(session: &Session<'_>, status: &AppStatus, subject: &Applicat
     if !begun || subject.spec.components.is_empty() || status.applied_resources.is_empty() {
         return false;
     }
-    let current = session.trackers.current(session.run());
     let trackers = session.trackers.heads();
-    let Some(current) = trackers.iter().find(|known| known.name == current) else { return true };
+    let Some(current) = tracker::current(&trackers, session.run()) else { return true };
     // A label alone says little: other releases left it as it was. What was set aside bears ours.
     current.revision != session.revision
-        && trackers.iter().any(|tracker| {
-            tracker.role == vela_apply::Role::Versioned && tracker.revision == session.revision
-        })
+        && trackers
+            .iter()
+            .any(|known| known.role == Role::Versioned && known.revision == session.revision)
 }
 
 /// The tracker of an unchanged run: follows the generation, and is made again when somebody deletes it.
@@ -107,7 +107,7 @@ async fn rebuild(ctx: &Context, session: &mut Session<'_>) -> Result<(), IoError
     let (io, store) = (&*ctx.io, &*ctx.trackers);
     let current = session.trackers.current(session.run());
     let needed = session.trackers.views().into_iter().filter(|tracker| {
-        tracker.deleting && (tracker.name == current || tracker.role == vela_apply::Role::Root)
+        tracker.deleting && (tracker.name == current || tracker.role == Role::Root)
     });
     for tracker in needed {
         session.trackers.rebuild(io, store, &tracker.name).await?;

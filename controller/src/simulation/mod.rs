@@ -281,6 +281,19 @@ impl World {
     }
 }
 
+/// The ConfigMaps of the Application, `namespace/name`, with what they hold.
+fn maps(world: &World) -> BTreeMap<String, String> {
+    let state = world.server.state.lock();
+    let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
+    let all = state.all("configmaps").into_iter().filter(|map| map["data"]["v"].is_string());
+    all.map(|map| {
+        let metadata = &map["metadata"];
+        let place = format!("{}/{}", text(&metadata["namespace"]), text(&metadata["name"]));
+        (place, text(&map["data"]["v"]))
+    })
+    .collect()
+}
+
 fn refill<K: serde::de::DeserializeOwned, T: Stored>(
     store: &Store<T>,
     state: &State,

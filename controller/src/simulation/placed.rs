@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 
 use serde_json::{Value, json};
 
-use super::{World, application};
+use super::{World, application, maps};
 use crate::context::AllowedTypes;
 
 /// A component makes one ConfigMap for each place and copy; a trait of the last stage notes what it sees of it.
@@ -56,21 +56,6 @@ fn define(world: &World) {
             );
         }
     });
-}
-
-/// What is in every ConfigMap of the Application.
-fn maps(world: &World) -> BTreeMap<String, String> {
-    let state = world.server.state.lock();
-    let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
-    let all = state.all("configmaps").into_iter().filter(|map| map["data"]["v"].is_string());
-    all.map(|map| {
-        let metadata = &map["metadata"];
-        (
-            format!("{}/{}", text(&metadata["namespace"]), text(&metadata["name"])),
-            text(&map["data"]["v"]),
-        )
-    })
-    .collect()
 }
 
 #[tokio::test]

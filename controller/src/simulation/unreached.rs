@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 
 use serde_json::{Value, json};
 
-use super::{NAMESPACE, Process, World, application};
+use super::{NAMESPACE, Process, World, application, maps};
 
 const DEPLOY: &str = r#"
 import "vela/op"
@@ -68,19 +68,6 @@ async fn settle(world: &World, process: &mut Process, app: &Value) {
         state.put("applications", app);
     });
     world.settle(process, "a").await;
-}
-
-/// The ConfigMaps of the Application, `namespace/name`, with what they hold.
-fn maps(world: &World) -> BTreeMap<String, String> {
-    let state = world.server.state.lock();
-    let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
-    let all = state.all("configmaps").into_iter().filter(|map| map["data"]["v"].is_string());
-    all.map(|map| {
-        let metadata = &map["metadata"];
-        let place = format!("{}/{}", text(&metadata["namespace"]), text(&metadata["name"]));
-        (place, text(&map["data"]["v"]))
-    })
-    .collect()
 }
 
 fn expected(maps: &[(&str, &str)]) -> BTreeMap<String, String> {

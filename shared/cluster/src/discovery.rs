@@ -188,11 +188,11 @@ impl Discovery {
             other => return other,
         };
         let Some((group, _)) = api_version.split_once('/') else { return Err(absent) };
-        for Group { name, versions } in &*self.recent_groups().await? {
-            for version in versions.iter().filter(|_| name == group) {
-                if let Some(resource) = self.kinds(version).await?.get(kind) {
-                    return Ok(resource.clone());
-                }
+        let groups = self.recent_groups().await?;
+        let meant = groups.iter().find(|known| known.name == group);
+        for version in meant.iter().flat_map(|known| &known.versions) {
+            if let Some(resource) = self.kinds(version).await?.get(kind) {
+                return Ok(resource.clone());
             }
         }
         Err(absent)

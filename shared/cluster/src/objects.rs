@@ -185,12 +185,11 @@ impl Ended {
     }
 }
 
-/// The objects of one kind.
-#[derive(Clone)]
+/// The objects of one kind, in one version.
 struct Watched {
     store: Arc<Store<Live>>,
-    ended: Arc<Ended>,
-    listing: Arc<Mutex<Listing>>,
+    ended: Ended,
+    listing: Mutex<Listing>,
 }
 
 /// How the first list of a kind gets on.
@@ -206,18 +205,14 @@ struct Listing {
 impl Watched {
     fn begin() -> Self {
         let listing = Listing { since: Instant::now(), failed: false, over: false };
-        Self {
-            store: Arc::default(),
-            ended: Arc::default(),
-            listing: Arc::new(Mutex::new(listing)),
-        }
+        Self { store: Arc::default(), ended: Ended::default(), listing: Mutex::new(listing) }
     }
 }
 
 /// All watches.
 pub struct LiveObjects {
     io: Arc<Io>,
-    kinds: Arc<Mutex<HashMap<VersionKind, Watched>>>,
+    kinds: Arc<Mutex<HashMap<VersionKind, Arc<Watched>>>>,
     notify: Notify,
     tasks: TaskTracker,
     stop: CancellationToken,
@@ -252,8 +247,7 @@ impl LiveObjects {
         if listing.over {
             Err(IoError::NoSuchKind { kind, api_version })
         } else if listed {
-            drop(listing);
-            Ok(watched.store)
+            Ok(Arc::clone(&watched.store))
         } else if listing.failed {
             Err(IoError::NotListed { kind, api_version })
         } else {
@@ -261,20 +255,20 @@ impl LiveObjects {
         }
     }
 
-    fn watched(&self, api_version: &str, kind: &str) -> Option<Watched> {
+    fn watched(&self, api_version: &str, kind: &str) -> Option<Arc<Watched>> {
         self.kinds.lock().get(&(api_version.to_owned(), kind.to_owned())).cloned()
     }
 
-    async fn start(&self, api_version: &str, kind: &str) -> Result<Watched, IoError> {
+    async fn start(&self, api_version: &str, kind: &str) -> Result<Arc<Watched>, IoError> {
         let resource = self.io.resolve(api_version, kind).await?.to_api_resource();
         let key = (api_version.to_owned(), kind.to_owned());
         let mut kinds = self.kinds.lock();
         if let Some(watched) = kinds.get(&key) {
-            return Ok(watched.clone());
+            return Ok(Arc::clone(watched));
         }
-        let watched = Watched::begin();
-        kinds.insert(key.clone(), watched.clone());
-        let answer = watched.clone();
+        let watched = Arc::new(Watched::begin());
+        kinds.insert(key.clone(), Arc::clone(&watched));
+        let answer = Arc::clone(&watched);
         let (io, notify) = (Arc::clone(&self.io), Arc::clone(&self.notify));
         let (all, stop) = (Arc::clone(&self.kinds), self.stop.clone());
         debug!(kind, api_version, "watching dispatched objects");
@@ -350,7 +344,8 @@ impl LiveObjects {
         let is_it = |(version, kind): &VersionKind| group_of(version) == group && *kind == key.kind;
         let kinds = self.kinds.lock();
         let place = Key::new(&*key.namespace, &*key.name);
-        for (_, Watched { store, ended, .. }) in kinds.iter().filter(|(kind, _)| is_it(kind)) {
+        for (_, watched) in kinds.iter().filter(|(kind, _)| is_it(kind)) {
+            let Watched { store, ended, .. } = &**watched;
             if store.get(&place).is_some_and(|live| live.uid == uid) {
                 ended.add(uid);
                 store.remove(&place, "");
