@@ -24,6 +24,7 @@ mod metrics;
 mod operations;
 mod processes;
 mod rbac;
+mod reviews;
 mod scoped;
 mod steps;
 mod upgrade;

@@ -171,11 +171,20 @@ impl Admit for Validate {
         if !is_unchanged {
             spec(&subject, &mut findings);
             if let (Some(old), Some(old_app)) = (&old, &old_app) {
+                removed(old, &object, &mut findings);
                 immutable::check(&subject, old_app, &mut findings);
                 published(&subject, old, old_app, &mut findings);
             }
         }
         Decision::of(findings.problems, findings.warnings, &request.uid)
+    }
+}
+
+/// Nobody means to delete all there is by leaving the spec out (compatibility note webhook-22).
+fn removed(old: &Value, object: &Value, findings: &mut Findings) {
+    let has_spec = |object: &Value| object.get("spec").is_some_and(Value::is_object);
+    if has_spec(old) && !has_spec(object) {
+        findings.push(Rule::Shape, Reason::Required, Field::new("spec"), messages::SPEC_REMOVED);
     }
 }
 

@@ -8,6 +8,7 @@ pub(crate) const BOTH_VERSIONS: &str =
 pub(crate) const DUPLICATED_STEP: &str = "duplicated step name";
 pub(crate) const EMPTY_STEP_NAME: &str = "a step needs a name";
 pub(crate) const REF_AND_STEPS: &str = "cannot set steps and ref in workflow at the same time";
+pub(crate) const SPEC_REMOVED: &str = "an Application that loses its spec would lose everything it deployed; to delete that, delete the Application or write components: []";
 pub(crate) const SERVICE_ACCOUNT: &str =
     "service-account annotation is not permitted when authentication enabled";
 pub(crate) const AUTHENTICATION_OFF: &str = "authentication is off: this Application is deployed with the rights of the controller, whoever wrote it; the chart's value authentication.enabled=true deploys every Application with the rights of its author";

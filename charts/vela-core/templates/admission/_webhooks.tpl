@@ -13,6 +13,13 @@
 {{- end -}}
 {{- end -}}
 
+{{/* Whether Applications are stamped on their way in, with their author or with a shard. Arguments
+     by hand may turn either on. */}}
+{{- define "kubevela.admission.stamps" -}}
+{{- $byHand := join " " (include "kubevela.webhook.values" . | fromYaml).extraArgs -}}
+{{- or (eq (include "kubevela.authentication" .) "true") .Values.sharding.enabled (regexMatch "feature-gates|sharding" $byHand) -}}
+{{- end -}}
+
 {{/* One webhook. dict: root, kind, name, path, resource, conditions (list of name and expression) */}}
 {{- define "kubevela.admission.webhook" -}}
 {{- $root := .root -}}
@@ -47,11 +54,22 @@
     # must work whatever state the object is in. Labels and annotations carry identity and shard.
     - name: says-something
       expression: >-
-        request.operation == "CREATE" || object.spec != oldObject.spec
+        request.operation == "CREATE"
+        || has(object.spec) != has(oldObject.spec) || (has(object.spec) && object.spec != oldObject.spec)
         || has(object.metadata.annotations) != has(oldObject.metadata.annotations)
         || (has(object.metadata.annotations) && object.metadata.annotations != oldObject.metadata.annotations)
         || has(object.metadata.labels) != has(oldObject.metadata.labels)
         || (has(object.metadata.labels) && object.metadata.labels != oldObject.metadata.labels)
+    {{- if and (eq .kind "MutatingWebhookConfiguration") (ne (include "kubevela.admission.stamps" $root) "true") }}
+    # An edit without a workflow, whose steps may need names, and without a word on identity, which
+    # is nobody's to write, would be let through as it is.
+    - name: may-need-a-patch
+      expression: >-
+        request.operation == "CREATE"
+        || !has(object.spec) || type(object.spec) != map || has(object.spec.workflow)
+        || [object, oldObject].exists(o, has(o.metadata.annotations)
+        && ("app.oam.dev/username" in o.metadata.annotations || "app.oam.dev/group" in o.metadata.annotations))
+    {{- end }}
     {{- else }}
     - name: not-being-deleted
       expression: '!has(object.metadata.deletionTimestamp)'

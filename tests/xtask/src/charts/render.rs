@@ -93,6 +93,18 @@ const IDENTITIES: [(&[&str], &str, &[&str]); 5] = [
     ),
 ];
 
+/// Settings, and whether every edit of a spec must pass the webhook that patches: not if it stamps neither authors nor
+/// shards.
+const STAMPED: [(&[&str], bool); 7] = [
+    (&[], true),
+    (&["authentication.enabled=true"], true),
+    (&["authentication.enabled=false"], false),
+    (&["authentication.enabled=false", "webhook=null"], false),
+    (&["authentication.enabled=false", "webhook.extraArgs[0]=--log-debug"], false),
+    (&["authentication.enabled=false", "webhook.extraArgs[0]=--enable-sharding"], true),
+    (&["authentication.enabled=false", "sharding.enabled=true"], true),
+];
+
 /// The blocks that no older chart has: `--reuse-values` does not bring their defaults along.
 const NEW: [&str; 4] = ["webhook", "controller", "networkPolicy", "priorityClass"];
 
@@ -120,6 +132,15 @@ pub(crate) fn check() -> Result<()> {
     for (values, writer, accounts) in IDENTITIES {
         identities(&objects(&helm, values)?, writer, accounts)
             .with_context(|| format!("with {values:?}"))?;
+    }
+    step.done();
+
+    let step = Step::start("which edits are patched");
+    for (values, every) in STAMPED {
+        let objects = objects(&helm, values)?;
+        let left_out =
+            conditions(&objects).any(|condition| condition["name"] == "may-need-a-patch");
+        ensure!(left_out != every, "with {values:?} some edits are not patched: {left_out}");
     }
     step.done();
 
@@ -153,6 +174,16 @@ fn objects(helm: &Helm, values: &[&str]) -> Result<Vec<Value>> {
     Ok(objects.into_iter().filter(Value::is_object).collect())
 }
 
+/// The conditions of all webhooks.
+fn conditions(objects: &[Value]) -> impl Iterator<Item = &Value> {
+    let kinds = ["MutatingWebhookConfiguration", "ValidatingWebhookConfiguration"];
+    objects
+        .iter()
+        .filter(move |object| kinds.iter().any(|kind| object["kind"] == *kind))
+        .flat_map(|object| object["webhooks"].as_array().into_iter().flatten())
+        .flat_map(|hook| hook["matchConditions"].as_array().into_iter().flatten())
+}
+
 /// Every place that says who the controllers are says the same.
 fn identities(objects: &[Value], writer: &str, accounts: &[&str]) -> Result<()> {
     let of = |kind: &'static str| objects.iter().filter(move |object| object["kind"] == kind);
@@ -175,12 +206,8 @@ fn identities(objects: &[Value], writer: &str, accounts: &[&str]) -> Result<()> 
         arguments.iter().filter_map(|one| one.strip_prefix("--controller-identity=")).collect();
     ensure!(exempt == [&*writer], "the webhook does not stamp {exempt:?}");
 
-    let conditions = ["MutatingWebhookConfiguration", "ValidatingWebhookConfiguration"]
-        .into_iter()
-        .flat_map(of)
-        .flat_map(|object| object["webhooks"].as_array().into_iter().flatten())
-        .flat_map(|hook| hook["matchConditions"].as_array().into_iter().flatten())
-        .filter(|condition| condition["name"] == "not-the-controller");
+    let conditions =
+        conditions(objects).filter(|condition| condition["name"] == "not-the-controller");
     let wanted = format!("request.userInfo.username != \"{writer}\"");
     let asked: Vec<String> = conditions.map(|condition| text(&condition["expression"])).collect();
     ensure!(asked == [&*wanted, &wanted], "the webhook is not asked about {asked:?}");
