@@ -147,12 +147,13 @@ impl Session<'_> {
         let mut ahead = None;
         let before;
         if let Some(first) = trials.first.as_ref().filter(|_| trials.tried.is_empty()) {
-            // Nothing is asked before: the revision, the record and what is recorded already do not wait for one another.
+            // Nothing is asked before: what is recorded already, the revision and the record do not wait for one another.
+            // The edit is what somebody waits for, so it is the first on the wire.
             let held = self.trackers.hold(&ResourceKey::of(first, cluster));
             let write = held.then(|| self.attempt(first, cluster, Stage::Update, false).boxed());
             let record = self.record(&trials.all, cluster).boxed();
-            let (stored, (after, recorded), written) =
-                join3(store, record, OptionFuture::from(write)).await;
+            let (written, stored, (after, recorded)) =
+                join3(OptionFuture::from(write), store, record).await;
             before = std::mem::replace(&mut self.trackers, after);
             ahead = written;
             if let Err(text) = self.revision_stored(stored) {
