@@ -8,13 +8,13 @@ use k8s_openapi::api::apps::v1::Deployment;
 use k8s_openapi::api::coordination::v1::Lease;
 use kube::Client;
 use kube::api::{Api, DynamicObject, ListParams, Patch, PatchParams, PostParams};
-use kube::core::{ApiResource, GroupVersionKind};
 use serde_json::json;
 use vela_tests::audit::{self, Entry};
 use vela_tests::cluster::Cluster;
 use vela_tests::deploy::{Deployed, NAMESPACE, Options};
 use vela_tests::faults::Door;
 use vela_tests::fixtures::{binaries, quiet, until};
+use vela_tests::release::applications;
 
 struct World {
     cluster: Cluster,
@@ -45,8 +45,7 @@ impl World {
     }
 
     fn applications(&self) -> Api<DynamicObject> {
-        let kind = GroupVersionKind::gvk("core.oam.dev", "v1beta1", "Application");
-        Api::namespaced_with(self.client.clone(), "default", &ApiResource::from_gvk(&kind))
+        applications(self.client.clone())
     }
 
     /// Creates an Application, or edits its image, and waits until the Deployment has it.

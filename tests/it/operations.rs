@@ -17,6 +17,7 @@ use tokio::net::TcpListener;
 use vela_tests::cluster::Cluster;
 use vela_tests::deploy::{Deployed, Options};
 use vela_tests::fixtures::{Space, binaries, deployed, until};
+use vela_tests::release::applications;
 
 const LIMIT: Duration = Duration::from_secs(90);
 
@@ -394,10 +395,7 @@ async fn a_request_whose_end_nobody_knows_is_reported_and_not_sent_again() {
     drop(deployed().await);
     let deployed = Deployed::start(&cluster, &binaries(), &Options::default()).await.unwrap();
     let (server, address) = Server::start().await;
-    let kind = GroupVersionKind::gvk("core.oam.dev", "v1beta1", "Application");
-    let client = cluster.client().await.unwrap();
-    let all: Api<DynamicObject> =
-        Api::namespaced_with(client, "default", &ApiResource::from_gvk(&kind));
+    let all = applications(cluster.client().await.unwrap());
     let mut held = post("held", &format!("{address}/hold"));
     held["properties"]["url"] = json!(format!("{address}/hold"));
     let fine = post("fine", &format!("{address}/fine"));

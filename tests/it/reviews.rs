@@ -2,25 +2,20 @@
 
 use std::time::Duration;
 
-use kube::api::{
-    Api, ApiResource, DynamicObject, GroupVersionKind, Patch, PatchParams, PostParams,
-};
+use kube::api::{Patch, PatchParams, PostParams};
 use serde_json::{Value, json};
 use vela_tests::cluster::Cluster;
 use vela_tests::deploy::{Deployed, Options, Program};
 use vela_tests::fixtures::{binaries, until};
+use vela_tests::release::{admits, application, applications};
 
 /// How often the webhook was asked for a patch, and for its opinion.
-async fn asked(webhook: &Program) -> [u64; 2] {
-    let metrics = webhook.metrics().await.unwrap();
-    ["mutating", "validating"].map(|rule| {
-        let path = format!("webhook=\"/{rule}-core-oam-dev-v1beta1-applications\"");
-        let is_count = |line: &&str| {
-            line.starts_with("controller_runtime_webhook_requests_total{") && line.contains(&path)
-        };
-        let values = metrics.lines().filter(is_count).filter_map(|line| line.rsplit(' ').next());
-        values.map(|value| value.parse::<u64>().unwrap()).sum()
-    })
+async fn asked(webhook: &Program) -> [f64; 2] {
+    let of = async |rule: &str| {
+        let label = format!("webhook=\"/{rule}-core-oam-dev-v1beta1-applications\"");
+        webhook.metric_of("controller_runtime_webhook_requests_total", &label).await.unwrap()
+    };
+    [of("mutating").await, of("validating").await]
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -32,45 +27,35 @@ async fn without_authentication_only_what_may_need_a_patch_is_asked_for_one() {
     // A write of its own in the middle of an edit would have the edit reviewed again.
     assert!(deployed.controller.stop(Duration::from_secs(15)).unwrap());
     let client = cluster.client().await.unwrap();
-    let kind = GroupVersionKind::gvk("core.oam.dev", "v1beta1", "Application");
-    let api: Api<DynamicObject> =
-        Api::namespaced_with(client, "default", &ApiResource::from_gvk(&kind));
-    let application = |image: Value| -> DynamicObject {
-        let component =
-            json!({"name": "front", "type": "webservice", "properties": {"image": image}});
-        serde_json::from_value(json!({
-            "apiVersion": "core.oam.dev/v1beta1", "kind": "Application",
-            "metadata": {"name": "edited", "annotations": {"a": "b"}}, "spec": {"components": [component]},
-        }))
-        .unwrap()
-    };
-    // Admission is on once the API server has read its configuration.
-    until("a refusal", Duration::from_secs(30), async || {
-        let dry = PostParams { dry_run: true, ..PostParams::default() };
-        api.create(&dry, &application(json!(17))).await.is_err()
-    })
-    .await;
-    api.create(&PostParams::default(), &application(json!("nginx"))).await.unwrap();
+    let api = applications(client.clone());
+    until("admission", Duration::from_secs(30), async || admits(&client).await.is_ok()).await;
+    let mut created = application("edited", &json!("nginx"));
+    created["metadata"]["annotations"] = json!({"a": "b"});
+    api.create(&PostParams::default(), &serde_json::from_value(created).unwrap()).await.unwrap();
 
-    let image =
-        json!([{"name": "front", "type": "webservice", "properties": {"image": "nginx:2"}}]);
+    let components = application("edited", &json!("nginx:2"))["spec"]["components"].clone();
     let step = json!({"type": "suspend"});
     let named = json!("step-0");
     // The edit, how often a patch and an opinion are asked for, what is there afterwards.
-    let edits: [(Value, [u64; 2], &str, Value); 5] = [
-        (json!({"spec": {"components": image}}), [0, 1], "/spec/components", image.clone()),
-        (json!({"metadata": {"labels": {"a": "b"}}}), [0, 1], "/metadata/labels/a", json!("b")),
-        (json!({"status": {}}), [0, 0], "/spec/components", image.clone()),
+    let edits: [(Value, [f64; 2], &str, Value); 5] = [
+        (
+            json!({"spec": {"components": components}}),
+            [0.0, 1.0],
+            "/spec/components",
+            components.clone(),
+        ),
+        (json!({"metadata": {"labels": {"a": "b"}}}), [0.0, 1.0], "/metadata/labels/a", json!("b")),
+        (json!({"status": {}}), [0.0, 0.0], "/spec/components", components.clone()),
         (
             json!({"metadata": {"annotations": {"app.oam.dev/username": "admin"}}}),
             // Nothing is left to have an opinion on.
-            [1, 0],
+            [1.0, 0.0],
             "/metadata/annotations/app.oam.dev~1username",
             Value::Null,
         ),
         (
             json!({"spec": {"workflow": {"steps": [step]}}}),
-            [1, 1],
+            [1.0, 1.0],
             "/spec/workflow/steps/0/name",
             named,
         ),

@@ -273,11 +273,11 @@ impl Session<'_> {
         live: Option<&Value>,
     ) -> bool {
         let Some(known) = self.memory().lock().no_ops.get(key).copied() else { return false };
-        live.is_some_and(|live| known == attempt(manifest, body, live))
+        live.is_some_and(|live| known == no_op(manifest, body, live))
     }
 
     fn remember_no_op(&self, key: &ResourceKey, manifest: &Value, body: &Value, live: &Value) {
-        self.memory().lock().no_ops.insert(key.clone(), attempt(manifest, body, live));
+        self.memory().lock().no_ops.insert(key.clone(), no_op(manifest, body, live));
     }
 
     pub(super) fn memory(&self) -> Arc<parking_lot::Mutex<crate::context::AppMemory>> {
@@ -298,8 +298,8 @@ pub fn fingerprint(value: &Value) -> u64 {
     hasher.finish()
 }
 
-/// What a patch was made from and for: manifest, patch, and the live content, as hashes.
-fn attempt(manifest: &Value, body: &Value, live: &Value) -> (u64, u64, u64) {
+/// By what a patch that changed nothing is known again: manifest, patch, and the live content, as hashes.
+fn no_op(manifest: &Value, body: &Value, live: &Value) -> (u64, u64, u64) {
     (fingerprint(manifest), fingerprint(body), content(live))
 }
 

@@ -3,7 +3,7 @@
 use serde_json::json;
 
 use super::server::Death;
-use super::{NAMESPACE, TEMPLATE, World, application};
+use super::{NAMESPACE, TEMPLATE, World, application, named_maps};
 
 /// The definition with another template; the process hears of it as it starts.
 fn redefine(world: &World, template: &str) {
@@ -65,16 +65,6 @@ async fn what_the_definition_stopped_making_goes() {
     }
 }
 
-/// The ConfigMaps of the Application, without what the controller notes on them.
-fn maps(world: &World) -> Vec<(String, String)> {
-    let state = world.server.state.lock();
-    let text = |value: &serde_json::Value| value.as_str().unwrap_or_default().to_owned();
-    let maps = state.all("configmaps").into_iter();
-    maps.map(|map| (text(&map["metadata"]["name"]), text(&map["data"]["v"])))
-        .filter(|(name, _)| !name.starts_with("workflow-"))
-        .collect()
-}
-
 /// A definition that is broken afterwards is for the next edit: what runs on an earlier revision
 /// stays as it is, whether it follows its definitions or not.
 #[tokio::test]
@@ -91,7 +81,7 @@ async fn a_definition_with_an_error_leaves_what_runs_alone() {
                 state.put("applications", app);
             });
             world.settle(&mut process, "a").await;
-            let before = maps(&world);
+            let before = named_maps(&world);
             assert_eq!(before.len(), 2);
             redefine(&world, template);
             process = world.start();
@@ -99,7 +89,7 @@ async fn a_definition_with_an_error_leaves_what_runs_alone() {
                 world.look(&process, "a").await;
             }
             let case = format!("{template:?}, follows: {follows}");
-            assert_eq!(maps(&world), before, "{case}");
+            assert_eq!(named_maps(&world), before, "{case}");
             assert_eq!(world.server.state.lock().crimes, Vec::<String>::new(), "{case}");
             let status = &world.app("a")["status"];
             if follows {

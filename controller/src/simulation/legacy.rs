@@ -1,9 +1,9 @@
 //! An Application that a release before 1.2 deployed: its tracker has no type and owns the objects.
 
-use serde_json::{Value, json};
+use serde_json::json;
 
 use super::server::Death;
-use super::{NAMESPACE, Process, World, application};
+use super::{NAMESPACE, Process, World, application, named_maps};
 
 /// What the old release left: `x` is wanted still, `old` is not.
 fn left(world: &World) {
@@ -38,15 +38,6 @@ fn left(world: &World) {
     });
 }
 
-fn maps(world: &World) -> Vec<(String, String)> {
-    let state = world.server.state.lock();
-    let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
-    let maps = state.all("configmaps").into_iter();
-    maps.map(|map| (text(&map["metadata"]["name"]), text(&map["data"]["v"])))
-        .filter(|(name, _)| !name.starts_with("workflow-"))
-        .collect()
-}
-
 fn pairs(all: &[(&str, &str)]) -> Vec<(String, String)> {
     all.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect()
 }
@@ -75,7 +66,7 @@ async fn its_tracker_goes_and_what_is_wanted_stays() {
             world.server.state.lock().death = (at > 0).then_some(death);
             let (mut process, deaths) = settled(&world).await;
             died += deaths;
-            assert_eq!(maps(&world), pairs(&[("x", "1")]), "{death:?}");
+            assert_eq!(named_maps(&world), pairs(&[("x", "1")]), "{death:?}");
             assert_eq!(trackers(&world), ["versioned"], "{death:?}");
             let noted = &world.app("a")["metadata"]["annotations"]["oam.dev/kubevela-version"];
             assert_eq!(noted, "simulation", "{death:?}");
@@ -97,7 +88,7 @@ async fn without_the_gate_it_goes_with_its_application_and_orphans_stay() {
         let world = World::new();
         left(&world);
         let (mut process, _) = settled(&world).await;
-        assert_eq!(maps(&world), pairs(&[("old", "0"), ("x", "1")]));
+        assert_eq!(named_maps(&world), pairs(&[("old", "0"), ("x", "1")]));
         assert_eq!(trackers(&world).len(), 2);
         world.server.outside(|state| {
             let mut app = state.get("applications", NAMESPACE, "a").cloned().unwrap_or_default();
@@ -110,7 +101,7 @@ async fn without_the_gate_it_goes_with_its_application_and_orphans_stay() {
         });
         world.settle(&mut process, "a").await;
         let expected = if orphan { vec![("old", "0"), ("x", "1")] } else { vec![] };
-        assert_eq!(maps(&world), pairs(&expected), "orphan: {orphan}");
+        assert_eq!(named_maps(&world), pairs(&expected), "orphan: {orphan}");
         assert_eq!(trackers(&world), Vec::<String>::new());
     }
 }

@@ -294,6 +294,16 @@ fn maps(world: &World) -> BTreeMap<String, String> {
     .collect()
 }
 
+/// The ConfigMaps by name with what they hold, without what the controller notes on them.
+fn named_maps(world: &World) -> Vec<(String, String)> {
+    let state = world.server.state.lock();
+    let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
+    let maps = state.all("configmaps").into_iter();
+    maps.map(|map| (text(&map["metadata"]["name"]), text(&map["data"]["v"])))
+        .filter(|(name, _)| !name.starts_with("workflow-"))
+        .collect()
+}
+
 fn refill<K: serde::de::DeserializeOwned, T: Stored>(
     store: &Store<T>,
     state: &State,

@@ -248,11 +248,19 @@ impl Program {
     /// # Errors
     /// When the metrics port does not answer.
     pub async fn metric(&self, name: &str) -> Result<f64> {
+        self.metric_of(name, "").await
+    }
+
+    /// The sum of a metric over the series that have a label, as it is printed; 0 if there are none.
+    ///
+    /// # Errors
+    /// When the metrics port does not answer.
+    pub async fn metric_of(&self, name: &str, label: &str) -> Result<f64> {
         let text = self.metrics().await?;
         Ok(text
             .lines()
             .filter_map(|line| line.strip_prefix(name))
-            .filter(|rest| rest.starts_with(['{', ' ']))
+            .filter(|rest| rest.starts_with(['{', ' ']) && rest.contains(label))
             .filter_map(|rest| rest.rsplit(' ').next()?.parse::<f64>().ok())
             .sum())
     }

@@ -20,7 +20,7 @@
 {{- or (eq (include "kubevela.authentication" .) "true") .Values.sharding.enabled (regexMatch "feature-gates|sharding" $byHand) -}}
 {{- end -}}
 
-{{/* One webhook. dict: root, kind, name, path, resource, conditions (list of name and expression) */}}
+{{/* One webhook. dict: root, kind, name, path, resource */}}
 {{- define "kubevela.admission.webhook" -}}
 {{- $root := .root -}}
 - name: {{ .name }}
