@@ -203,6 +203,19 @@ impl Cluster {
         client(&self.kubeconfig()).await
     }
 
+    /// A client that the administrator uses as somebody else.
+    ///
+    /// # Errors
+    /// When the kubeconfig cannot be read.
+    pub async fn client_as(&self, user: &str, groups: &[&str]) -> Result<Client> {
+        install_crypto();
+        let mut config = config(&self.kubeconfig()).await?;
+        config.auth_info.impersonate = Some(user.to_owned());
+        let groups: Vec<String> = groups.iter().map(|group| (*group).to_owned()).collect();
+        config.auth_info.impersonate_groups = Some(groups).filter(|groups| !groups.is_empty());
+        Ok(transport(config)?.build())
+    }
+
     /// A kubeconfig for a ServiceAccount, with a token of its own.
     ///
     /// # Errors

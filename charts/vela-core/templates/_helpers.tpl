@@ -180,9 +180,9 @@ recognised by the cluster-admin binding that such an installation has.
 - "--system-definition-namespace={{ include "systemDefinitionNamespace" . }}"
 - "--feature-gates=AuthenticateApplication={{ include "kubevela.authentication" . }}"
 {{- if eq (include "kubevela.authentication" .) "true" }}
-- "--authentication-with-user={{ dig "withUser" true .Values.authentication }}"
-- "--authentication-default-user={{ dig "defaultUser" "kubevela:vela-core" .Values.authentication }}"
-- "--authentication-group-pattern={{ dig "groupPattern" "kubevela:*" .Values.authentication }}"
+- "--authentication-with-user={{ dig "withUser" true (.Values.authentication | default dict) }}"
+- "--authentication-default-user={{ dig "defaultUser" "kubevela:vela-core" (.Values.authentication | default dict) }}"
+- "--authentication-group-pattern={{ dig "groupPattern" "kubevela:*" (.Values.authentication | default dict) }}"
 {{- end }}
 - "--feature-gates=EnableCueValidation={{ dig "enableCueValidation" false .Values.featureGates }}"
 - "--feature-gates=ValidateResourcesExist={{ dig "validateResourcesExist" false .Values.featureGates }}"

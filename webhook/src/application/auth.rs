@@ -75,7 +75,8 @@ fn refused(subject: &Subject<'_>, kind: Kind, name: &str) -> Option<String> {
     Some(messages::cannot_get(&user.username, kind, name, subject.namespace, system))
 }
 
-/// The identity annotations an Application gets from who asks.
+/// The identity annotations an Application gets from who asks. The chart says the same as a condition, so that an edit by whose
+/// annotations these are need not come here: `kubevela.admission.groups`.
 pub(crate) fn identity(
     user: &User,
     settings: &Settings,

@@ -13,11 +13,24 @@
 {{- end -}}
 {{- end -}}
 
-{{/* Whether Applications are stamped on their way in, with their author or with a shard. Arguments
-     by hand may turn either on. */}}
-{{- define "kubevela.admission.stamps" -}}
+{{/* Whether any edit of an Application may need a patch: a shard, or an author that cannot be told here. Arguments by hand
+     may say more than the values do. */}}
+{{- define "kubevela.admission.patchesAny" -}}
 {{- $byHand := join " " (include "kubevela.webhook.values" . | fromYaml).extraArgs -}}
-{{- or (eq (include "kubevela.authentication" .) "true") .Values.sharding.enabled (regexMatch "feature-gates|sharding" $byHand) -}}
+{{- $named := dig "withUser" true (.Values.authentication | default dict) -}}
+{{- $nameless := and (eq (include "kubevela.authentication" .) "true") (not $named) -}}
+{{- or $nameless .Values.sharding.enabled (regexMatch "feature-gates|sharding|authentication" $byHand) -}}
+{{- end -}}
+
+{{/* The groups that the webhook stamps for whoever asks, as an expression; to be kept in step with it. */}}
+{{- define "kubevela.admission.groups" -}}
+{{- $pattern := dig "groupPattern" "kubevela:*" (.Values.authentication | default dict) -}}
+{{- $fits := printf "(?s)^%s$" (regexQuoteMeta $pattern | replace "\\*" ".*") -}}
+{{- $admins := include "kubevela.adminGroup" . -}}
+((has(request.userInfo.groups) ? request.userInfo.groups : [])
+  .filter(g, g.matches({{ toJson $fits }}) && !g.startsWith("system:") && !g.contains(",") && g != {{ toJson $admins }})
++ ((has(request.userInfo.groups) && "system:masters" in request.userInfo.groups)
+  || authorizer.group("*").resource("*").check("*").allowed() ? [{{ toJson $admins }}] : [])).join(",")
 {{- end -}}
 
 {{/* One webhook. dict: root, kind, name, path, resource */}}
@@ -60,15 +73,25 @@
         || (has(object.metadata.annotations) && object.metadata.annotations != oldObject.metadata.annotations)
         || has(object.metadata.labels) != has(oldObject.metadata.labels)
         || (has(object.metadata.labels) && object.metadata.labels != oldObject.metadata.labels)
-    {{- if and (eq .kind "MutatingWebhookConfiguration") (ne (include "kubevela.admission.stamps" $root) "true") }}
-    # An edit without a workflow, whose steps may need names, and without a word on identity, which
-    # is nobody's to write, would be let through as it is.
+    {{- if and (eq .kind "MutatingWebhookConfiguration") (ne (include "kubevela.admission.patchesAny" $root) "true") }}
+    # An edit without a workflow, whose steps may need names, would be let through as it is if its author has the stamp
+    # already, or, where nobody is stamped, if there is no word on identity, which is nobody's to write.
     - name: may-need-a-patch
       expression: >-
         request.operation == "CREATE"
         || !has(object.spec) || type(object.spec) != map || has(object.spec.workflow)
+        {{- if eq (include "kubevela.authentication" $root) "true" }}
+        || [object, oldObject].exists(o, !has(o.metadata.annotations)
+        || !("app.oam.dev/username" in o.metadata.annotations)
+        || o.metadata.annotations["app.oam.dev/username"] != request.userInfo.username
+        || !("app.oam.dev/group" in o.metadata.annotations)
+        || o.metadata.annotations["app.oam.dev/group"] != object.metadata.annotations["app.oam.dev/group"])
+        || "app.oam.dev/service-account-name" in object.metadata.annotations
+        || object.metadata.annotations["app.oam.dev/group"] != {{ include "kubevela.admission.groups" $root | nindent 8 }}
+        {{- else }}
         || [object, oldObject].exists(o, has(o.metadata.annotations)
         && ("app.oam.dev/username" in o.metadata.annotations || "app.oam.dev/group" in o.metadata.annotations))
+        {{- end }}
     {{- end }}
     {{- else }}
     - name: not-being-deleted
