@@ -208,12 +208,11 @@ impl Cluster {
     /// # Errors
     /// When the kubeconfig cannot be read.
     pub async fn client_as(&self, user: &str, groups: &[&str]) -> Result<Client> {
-        install_crypto();
         let mut config = config(&self.kubeconfig()).await?;
         config.auth_info.impersonate = Some(user.to_owned());
-        let groups: Vec<String> = groups.iter().map(|group| (*group).to_owned()).collect();
-        config.auth_info.impersonate_groups = Some(groups).filter(|groups| !groups.is_empty());
-        Ok(transport(config)?.build())
+        let groups = groups.iter().map(|group| (*group).to_owned());
+        config.auth_info.impersonate_groups = Some(groups.collect());
+        connected(config)
     }
 
     /// A kubeconfig for a ServiceAccount, with a token of its own.
@@ -315,8 +314,11 @@ impl Drop for Cluster {
 /// # Errors
 /// When the file cannot be read or is not a kubeconfig.
 pub async fn client(kubeconfig: &Path) -> Result<Client> {
+    connected(config(kubeconfig).await?)
+}
+
+fn connected(mut config: Config) -> Result<Client> {
     install_crypto();
-    let mut config = config(kubeconfig).await?;
     // The harness tells its own requests from those of the programs under test.
     let agent = http::HeaderValue::from_static("vela-harness/1");
     config.headers.push((http::header::USER_AGENT, agent));

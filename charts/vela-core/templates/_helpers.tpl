@@ -170,6 +170,16 @@ recognised by the cluster-admin binding that such an installation has.
 {{- end -}}
 {{- end -}}
 
+{{/* What is stamped: the name of the author too, and which groups. The webhook and the condition under which it is asked for a
+patch must agree. */}}
+{{- define "kubevela.authentication.withUser" -}}
+{{- dig "withUser" true (.Values.authentication | default dict) -}}
+{{- end -}}
+
+{{- define "kubevela.authentication.groupPattern" -}}
+{{- dig "groupPattern" "kubevela:*" (.Values.authentication | default dict) -}}
+{{- end -}}
+
 {{/* Group under which the Applications of cluster administrators are applied. */}}
 {{- define "kubevela.adminGroup" -}}
 {{- default "kubevela:cluster-admins" (.Values.authentication | default dict).adminGroup -}}
@@ -180,9 +190,9 @@ recognised by the cluster-admin binding that such an installation has.
 - "--system-definition-namespace={{ include "systemDefinitionNamespace" . }}"
 - "--feature-gates=AuthenticateApplication={{ include "kubevela.authentication" . }}"
 {{- if eq (include "kubevela.authentication" .) "true" }}
-- "--authentication-with-user={{ dig "withUser" true (.Values.authentication | default dict) }}"
+- "--authentication-with-user={{ include "kubevela.authentication.withUser" . }}"
 - "--authentication-default-user={{ dig "defaultUser" "kubevela:vela-core" (.Values.authentication | default dict) }}"
-- "--authentication-group-pattern={{ dig "groupPattern" "kubevela:*" (.Values.authentication | default dict) }}"
+- "--authentication-group-pattern={{ include "kubevela.authentication.groupPattern" . }}"
 {{- end }}
 - "--feature-gates=EnableCueValidation={{ dig "enableCueValidation" false .Values.featureGates }}"
 - "--feature-gates=ValidateResourcesExist={{ dig "validateResourcesExist" false .Values.featureGates }}"

@@ -17,14 +17,14 @@
      may say more than the values do. */}}
 {{- define "kubevela.admission.patchesAny" -}}
 {{- $byHand := join " " (include "kubevela.webhook.values" . | fromYaml).extraArgs -}}
-{{- $named := dig "withUser" true (.Values.authentication | default dict) -}}
+{{- $named := eq (include "kubevela.authentication.withUser" .) "true" -}}
 {{- $nameless := and (eq (include "kubevela.authentication" .) "true") (not $named) -}}
 {{- or $nameless .Values.sharding.enabled (regexMatch "feature-gates|sharding|authentication" $byHand) -}}
 {{- end -}}
 
 {{/* The groups that the webhook stamps for whoever asks, as an expression; to be kept in step with it. */}}
 {{- define "kubevela.admission.groups" -}}
-{{- $pattern := dig "groupPattern" "kubevela:*" (.Values.authentication | default dict) -}}
+{{- $pattern := include "kubevela.authentication.groupPattern" . -}}
 {{- $fits := printf "(?s)^%s$" (regexQuoteMeta $pattern | replace "\\*" ".*") -}}
 {{- $admins := include "kubevela.adminGroup" . -}}
 ((has(request.userInfo.groups) ? request.userInfo.groups : [])
