@@ -27,9 +27,6 @@ use super::scoped::Transformed;
 use super::{about, revision, status, workflow};
 use workflow::store::Store;
 
-/// How long a workflow rests that waits for nothing but objects that are watched: their changes are heard at once.
-const WATCHED: Duration = Duration::from_secs(10);
-
 /// Why a look ends before its last phase.
 pub(super) enum Stop {
     /// It failed before its revision was named.
@@ -201,7 +198,7 @@ async fn execute(
         return Err(Stop::Named(None));
     }
     stored(session).await?;
-    let workflow::Ran { progress, services, applied, ran, decisions, restart_at, watched } = ran;
+    let workflow::Ran { progress, services, applied, ran, decisions, restart_at } = ran;
     // What the status will say must not outlive what it rests on.
     store.commit(ran).await.map_err(|error| {
         let text = messages::context_not_stored(&error.to_string());
@@ -229,9 +226,7 @@ async fn execute(
     if progress.phase.is_final() {
         end::finish(ctx, session, app, status, (progress.phase, &data), revision).await;
     }
-    let rest = WATCHED.min(ctx.settings.workflow.max_wait);
-    let again = progress.again.map(|again| if watched { again.max(rest) } else { again });
-    Ok((progress.phase, again))
+    Ok((progress.phase, progress.again))
 }
 
 fn note_applied(status: &mut AppStatus, applied: Vec<ClusterObjectReference>) {

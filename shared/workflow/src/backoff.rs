@@ -102,14 +102,17 @@ pub(crate) struct Caps {
     pub(crate) failed: Duration,
 }
 
+/// The longest delay there is for a workflow.
+pub(crate) fn cap(status: &Status, caps: Caps) -> Duration {
+    if status.steps.iter().any(|s| s.phase == Phase::Failed) { caps.failed } else { caps.wait }
+}
+
 /// The delay until the next look at a workflow that waits.
 pub(crate) fn delay(memory: &Memory, status: &Status, caps: Caps) -> Duration {
-    let cap =
-        if status.steps.iter().any(|s| s.phase == Phase::Failed) { caps.failed } else { caps.wait };
     let exponent = memory.youngest().min(15);
     // 0.05 s doubled each time, in whole seconds, never less than one
     let seconds = (u64::from(2_u32.saturating_pow(exponent)) * 5 / 100).max(1);
-    Duration::from_secs(seconds).min(cap)
+    Duration::from_secs(seconds).min(cap(status, caps))
 }
 
 /// The time from `now` until `then`, in whole seconds upwards, at least one.

@@ -270,16 +270,15 @@ pub fn no_progress(deadline: &str, since: &str, waits_for: &str) -> String {
     format!("no progress for {deadline}, nothing changed since {since}{what}{waits_for}")
 }
 
-/// What a running workflow waits for: a step, since when, and when it is looked at again at the latest: `within 30s` or
-/// `by` a time.
+/// What a running workflow waits for: a step, since when, and how many seconds there are between two looks at most.
 #[must_use]
-pub fn waits(step: &str, others: usize, since: &str, again: &str) -> String {
+pub fn waits(step: &str, others: usize, since: &str, seconds: u64) -> String {
     let more = match others {
         0 => String::new(),
         1 => " and 1 more step".to_owned(),
         others => format!(" and {others} more steps"),
     };
-    format!("waiting for step {step}{more} since {since}, looked at again {again}")
+    format!("waiting for step {step}{more} since {since}, looked at again within {seconds}s")
 }
 
 /// A step that failed and is tried again.

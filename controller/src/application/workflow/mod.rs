@@ -15,7 +15,7 @@ pub mod why;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use jiff::Timestamp;
 use serde_json::{Map, Value, json};
@@ -27,8 +27,8 @@ use vela_api::{Application, ClusterObjectReference};
 use vela_apply::object::{api_version, kind, name, namespace};
 use vela_workflow::generate::BUILTIN_APPLY_COMPONENT;
 use vela_workflow::{
-    Attempt, Facts, Options, Outcome, Pass, Progress, Reason, Status, Step, Verdict, Workflow,
-    WorkflowPhase, data,
+    Attempt, Facts, Options, Outcome, Pass, Phase, Progress, Reason, Status, Step, Verdict,
+    Workflow, WorkflowPhase, data,
 };
 
 use crate::messages;
@@ -42,7 +42,7 @@ use steps::Given;
 use store::Store;
 
 /// How long a component may take before its objects are asked why.
-const PATIENCE: jiff::SignedDuration = jiff::SignedDuration::from_secs(10);
+const PATIENCE: Duration = Duration::from_secs(10);
 
 /// What a pass over the workflow left.
 #[derive(Debug)]
@@ -59,8 +59,6 @@ pub struct Ran {
     pub(in crate::application) decisions: Vec<calls::Decision>,
     /// When a step asked for the workflow to run again.
     pub restart_at: Option<Timestamp>,
-    /// Nothing but a change of objects that are watched lets it go on.
-    pub watched: bool,
 }
 
 /// What the steps work on.
@@ -130,13 +128,29 @@ pub async fn pass(
         pass.complete(&attempt, outcome, Timestamp::now());
         pass.resume_at(store.saved().resume_at());
     }
-    let progress = pass.end(Timestamp::now());
+    let mut progress = pass.end(Timestamp::now());
+    if watched && ran && progress.phase == WorkflowPhase::Executing {
+        let rest = rest(&progress.status, now, session.ctx.settings.workflow.max_wait);
+        progress.again = progress.again.map(|again| again.max(rest));
+    }
     let saved = store.saved_mut();
     saved.memory = progress.memory.clone();
     saved.variables.clone_from(&progress.variables);
     let Seen { services, applied, decisions, restart_at, dump: _ } = seen;
-    watched &= ran && progress.phase == WorkflowPhase::Executing;
-    Ran { progress, services, applied, ran, decisions, restart_at, watched }
+    Ran { progress, services, applied, ran, decisions, restart_at }
+}
+
+/// How long a workflow rests that waits for nothing but objects that are watched: as long as its newest step has waited. Their
+/// changes are heard at once; what is left is that they say why they take long ([`PATIENCE`]).
+fn rest(status: &Status, now: Timestamp, longest: Duration) -> Duration {
+    let waiting = status.all().filter(|step| step.phase == Phase::Running);
+    let newest = waiting.filter_map(|step| step.first_execute_time).max();
+    let waited = newest.map(|since| waited(since, now)).unwrap_or_default();
+    waited.clamp(PATIENCE.min(longest), longest)
+}
+
+fn waited(since: Timestamp, now: Timestamp) -> Duration {
+    Duration::try_from(since.duration_until(now)).unwrap_or_default()
 }
 
 /// Whether all that components are made of and judged by is watched, and no step has a time.
@@ -264,7 +278,7 @@ async fn apply_component(
 /// Whether a step has waited so long that what it waits for is asked why.
 fn takes_long(attempt: &Attempt) -> bool {
     let since = attempt.previous.as_ref().and_then(|step| step.first_execute_time);
-    since.is_some_and(|at| at.duration_until(Timestamp::now()) > PATIENCE)
+    since.is_some_and(|since| waited(since, Timestamp::now()) > PATIENCE)
 }
 
 /// The component that a parameter holds, and where it goes.
@@ -318,4 +332,40 @@ async fn outputs(session: &Session<'_>, done: &Done, place: &Place) -> Map<Strin
         }
     }
     Map::from_iter([("output".to_owned(), output), ("outputs".to_owned(), Value::Object(outputs))])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use vela_workflow::StepStatus;
+
+    #[test]
+    fn what_is_watched_rests_as_long_as_its_newest_step_has_waited() {
+        let at = |second: i64| Timestamp::from_second(1_000 + second).unwrap();
+        let step = |phase, since| StepStatus {
+            id: String::new(),
+            name: String::new(),
+            kind: String::new(),
+            phase,
+            reason: Reason::None,
+            message: String::new(),
+            first_execute_time: Some(at(since)),
+            last_execute_time: None,
+            sub_steps: Vec::new(),
+        };
+        let steps = vec![
+            step(Phase::Running, 0),
+            step(Phase::Running, 300),
+            step(Phase::Succeeded, 310),
+            step(Phase::Pending, 310),
+        ];
+        let status = Status { steps, ..Status::default() };
+        let rests = |now, longest| rest(&status, at(now), Duration::from_secs(longest)).as_secs();
+        let cases = [(300, 10), (309, 10), (325, 25), (359, 59), (900, 60), (200, 10)];
+        for (now, expected) in cases {
+            assert_eq!(rests(now, 60), expected, "{now}");
+        }
+        assert_eq!(rests(900, 5), 5);
+        assert_eq!(rest(&Status::default(), at(0), Duration::from_secs(60)), PATIENCE);
+    }
 }

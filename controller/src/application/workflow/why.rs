@@ -8,7 +8,7 @@ use serde_json::Value;
 use tokio::time::Instant;
 use vela_api::names;
 use vela_apply::ResourceKey;
-use vela_apply::object::{kind, name, namespace, str_at};
+use vela_apply::object::{api_version, kind, name, namespace, str_at};
 
 use crate::application::component::{self, Object, Place};
 use crate::application::dispatch::Session;
@@ -69,7 +69,7 @@ async fn of_object(session: &Session<'_>, live: &Value) -> Vec<String> {
     if kind(live) == "Pod" {
         said.extend(of_pod(live));
     }
-    if is_short(live) {
+    if is_short(live) && may_have_pods(live) {
         said.extend(of_pods(session, live).await);
     }
     said.dedup();
@@ -135,6 +135,16 @@ fn is_short(object: &Value) -> bool {
     let wanted = number("/spec/replicas").or_else(|| number("/status/desiredNumberScheduled"));
     let ready = number("/status/readyReplicas").or_else(|| number("/status/numberReady"));
     wanted.is_none_or(|wanted| ready.unwrap_or(0) < wanted)
+}
+
+/// Whether a workload may have made Pods. Those of Kubernetes count theirs.
+fn may_have_pods(object: &Value) -> bool {
+    let made = |path: &str| object.pointer(path).and_then(Value::as_i64).is_some_and(|n| n > 0);
+    match (api_version(object), kind(object)) {
+        ("apps/v1", "DaemonSet") => made("/status/currentNumberScheduled"),
+        ("apps/v1", _) => made("/status/replicas"),
+        _ => true,
+    }
 }
 
 /// Conditions that tell of a failure.
@@ -256,5 +266,33 @@ mod tests {
         assert_eq!(of_conditions(&object), ["FailedCreate: exceeded quota: q"]);
         assert!(is_short(&json!({"spec": {"replicas": 2}, "status": {"readyReplicas": 1}})));
         assert!(!is_short(&json!({"spec": {"replicas": 2}, "status": {"readyReplicas": 2}})));
+    }
+
+    #[test]
+    fn pods_are_asked_for_where_there_are_some() {
+        let cases = [
+            (json!({"apiVersion": "apps/v1", "kind": "Deployment"}), false),
+            (
+                json!({"apiVersion": "apps/v1", "kind": "Deployment", "status": {"observedGeneration": 1}}),
+                false,
+            ),
+            (
+                json!({"apiVersion": "apps/v1", "kind": "StatefulSet", "status": {"replicas": 1}}),
+                true,
+            ),
+            (
+                json!({"apiVersion": "apps/v1", "kind": "DaemonSet", "status": {"currentNumberScheduled": 0}}),
+                false,
+            ),
+            (
+                json!({"apiVersion": "apps/v1", "kind": "DaemonSet", "status": {"currentNumberScheduled": 2}}),
+                true,
+            ),
+            (json!({"apiVersion": "batch/v1", "kind": "Job"}), true),
+            (json!({"apiVersion": "apps.kruise.io/v1alpha1", "kind": "CloneSet"}), true),
+        ];
+        for (object, expected) in cases {
+            assert_eq!(may_have_pods(&object), expected, "{object}");
+        }
     }
 }

@@ -11,9 +11,6 @@ use crate::status::{Phase, Reason, StepStatus, WorkflowPhase};
 
 use super::{Pass, Progress, saturating_add};
 
-/// Up to this delay a running workflow does not say when exactly it is looked at again.
-const SOON: Duration = Duration::from_secs(30);
-
 impl Pass<'_> {
     /// Ends the pass.
     #[must_use]
@@ -47,7 +44,7 @@ impl Pass<'_> {
         }
     }
 
-    /// What a workflow waits for, since when, and when it is looked at again.
+    /// What a workflow waits for, since when, and how soon it is looked at again.
     pub(super) fn explained(
         &self,
         phase: WorkflowPhase,
@@ -67,17 +64,17 @@ impl Pass<'_> {
         let longest = waiting().min_by_key(|s| s.first_execute_time);
         if let Some((step, since)) = longest.and_then(|s| Some((s, s.first_execute_time?))) {
             let others = waiting().count() - 1;
-            // Looks follow one another quickly at first; that each has another time would be all they had to say.
-            let next = if delay <= SOON {
-                format!("within {}s", SOON.as_secs())
-            } else {
-                format!("by {again}")
-            };
-            return Some(messages::waits(&step.name, others, &whole_seconds(since), &next));
+            // Each look has another time; that would be all it had to say.
+            let longest = backoff::cap(&self.status, self.caps()).as_secs();
+            return Some(messages::waits(&step.name, others, &whole_seconds(since), longest));
         }
         let failed = leaves().find(|s| s.phase == Phase::Failed && s.reason == Reason::Execute)?;
         let (failures, most) = (self.memory.failures(&failed.id), self.options.max_error_retries);
         Some(messages::tries_again(&failed.name, failures, most.saturating_add(1), &again))
+    }
+
+    fn caps(&self) -> Caps {
+        Caps { wait: self.options.max_wait, failed: self.options.max_failed_wait }
     }
 
     pub(super) fn phase(&self) -> WorkflowPhase {
@@ -119,9 +116,7 @@ impl Pass<'_> {
                     let since = self.memory.progress_of(&status.id)?;
                     Some(backoff::until(now, saturating_add(since, deadline)))
                 });
-                let caps =
-                    Caps { wait: self.options.max_wait, failed: self.options.max_failed_wait };
-                let delay = backoff::delay(&self.memory, &self.status, caps);
+                let delay = backoff::delay(&self.memory, &self.status, self.caps());
                 Some(timeouts.chain(deadlines).fold(delay, Duration::min))
             }
             WorkflowPhase::Suspending if self.cut_short => Some(Duration::ZERO),

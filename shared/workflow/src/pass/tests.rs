@@ -330,11 +330,11 @@ fn a_running_workflow_says_what_it_waits_for() {
     };
     assert_eq!(
         said(&[("b", Verdict::Wait)], Mode::StepByStep),
-        "waiting for step b since 2023-11-14T22:13:20Z, looked at again within 30s"
+        "waiting for step b since 2023-11-14T22:13:20Z, looked at again within 60s"
     );
     assert_eq!(
         said(&[("a", Verdict::Wait), ("c", Verdict::Wait)], Mode::Dag),
-        "waiting for step a and 1 more step since 2023-11-14T22:13:20Z, looked at again within 30s"
+        "waiting for step a and 1 more step since 2023-11-14T22:13:20Z, looked at again within 60s"
     );
     assert_eq!(
         said(&[("a", Verdict::Error)], Mode::StepByStep),
@@ -342,18 +342,15 @@ fn a_running_workflow_says_what_it_waits_for() {
     );
     assert_eq!(said(&[("a", Verdict::Suspend)], Mode::StepByStep), "");
     assert_eq!(said(&[], Mode::StepByStep), "");
-    // What waits for long says when.
+    // However long it waits, it has nothing new to say.
     let workflow = Workflow::new(Mode::StepByStep, steps(&["a"]));
     let mut world = World::answering(&[("a", Verdict::Wait)]);
     let mut messages = std::collections::BTreeSet::new();
-    while world.clock < 100 {
+    while world.clock < 1000 {
         let again = world.look(&workflow).1.unwrap();
         messages.insert(world.status.message.clone());
         world.clock += i64::try_from(again.as_secs()).unwrap().max(1);
     }
-    let said = |next: &str| {
-        format!("waiting for step a since 2023-11-14T22:13:20Z, looked at again {next}")
-    };
-    let expected = ["by 2023-11-14T22:15:02Z", "within 30s"];
-    assert_eq!(messages.into_iter().collect::<Vec<_>>(), expected.map(said));
+    let said = "waiting for step a since 2023-11-14T22:13:20Z, looked at again within 60s";
+    assert_eq!(messages.into_iter().collect::<Vec<_>>(), [said]);
 }
