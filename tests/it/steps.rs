@@ -180,6 +180,8 @@ async fn prepare(space: &Space, address: &str) {
         let name = format!("{plural}.terraform.core.oam.dev");
         let params = PatchParams::apply("test").force();
         definitions.patch(&name, &params, &Patch::Apply(&definition)).await.unwrap();
+        let version = format!("terraform.core.oam.dev/{version}");
+        until("the kind", LIMIT, async || space.serves(&version, kind).await).await;
     }
     let params = PatchParams::apply("test").force();
     let bucket = json!({

@@ -85,10 +85,7 @@ async fn an_object_outlives_the_version_it_was_made_in() {
     let made = definitions.create(&PostParams::default(), &made).await.unwrap();
     let name = made.metadata.name.unwrap();
     let gadgets = space.objects(&format!("{group}/v1"), "Gadget");
-    let served = async |version: &str| {
-        let all = space.objects(&format!("{group}/{version}"), "Gadget");
-        all.get_opt("none").await.is_ok() && all.list(&Default::default()).await.is_ok()
-    };
+    let served = async |version: &str| space.serves(&format!("{group}/{version}"), "Gadget").await;
     until("the kind", Duration::from_secs(30), async || served("v1beta1").await).await;
     let gadget = json!({
         "apiVersion": format!("{group}/v1beta1"), "kind": "Gadget", "metadata": { "name": "one" },
