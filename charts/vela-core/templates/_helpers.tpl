@@ -191,8 +191,8 @@ patch must agree. */}}
 - "--feature-gates=AuthenticateApplication={{ include "kubevela.authentication" . }}"
 {{- if eq (include "kubevela.authentication" .) "true" }}
 - "--authentication-with-user={{ include "kubevela.authentication.withUser" . }}"
-- "--authentication-default-user={{ dig "defaultUser" "kubevela:vela-core" (.Values.authentication | default dict) }}"
-- "--authentication-group-pattern={{ include "kubevela.authentication.groupPattern" . }}"
+- {{ dig "defaultUser" "kubevela:vela-core" (.Values.authentication | default dict) | printf "--authentication-default-user=%s" | quote }}
+- {{ include "kubevela.authentication.groupPattern" . | printf "--authentication-group-pattern=%s" | quote }}
 {{- end }}
 - "--feature-gates=EnableCueValidation={{ dig "enableCueValidation" false .Values.featureGates }}"
 - "--feature-gates=ValidateResourcesExist={{ dig "validateResourcesExist" false .Values.featureGates }}"

@@ -105,6 +105,13 @@ const PATCHED: [(&[&str], bool); 8] = [
     (&["sharding.enabled=true"], true),
 ];
 
+/// Free texts, and the flags they become, by whatever characters.
+const TEXTS: [(&str, &str); 3] = [
+    ("defaultUser", "--authentication-default-user"),
+    ("groupPattern", "--authentication-group-pattern"),
+    ("adminGroup", "--authentication-admin-group"),
+];
+
 /// The blocks that no older chart has: `--reuse-values` does not bring their defaults along.
 const NEW: [&str; 4] = ["webhook", "controller", "networkPolicy", "priorityClass"];
 
@@ -141,6 +148,14 @@ pub(crate) fn check() -> Result<()> {
         let left_out =
             conditions(&objects).any(|condition| condition["name"] == "may-need-a-patch");
         ensure!(left_out != any, "with {values:?} some edits are not patched: {left_out}");
+    }
+    step.done();
+
+    let step = Step::start("texts become flags as they are");
+    for (value, flag) in TEXTS {
+        let objects = objects(&helm, &[&format!("authentication.{value}=a\"b: c")])?;
+        let given = format!("{flag}=a\"b: c");
+        ensure!(arguments(&objects).contains(&given), "{value} does not become {given}");
     }
     step.done();
 
@@ -184,6 +199,17 @@ fn conditions(objects: &[Value]) -> impl Iterator<Item = &Value> {
         .flat_map(|hook| hook["matchConditions"].as_array().into_iter().flatten())
 }
 
+/// The arguments of all Deployments.
+fn arguments(objects: &[Value]) -> Vec<String> {
+    objects
+        .iter()
+        .filter(|object| object["kind"] == "Deployment")
+        .filter_map(|object| object.pointer("/spec/template/spec/containers/0/args")?.as_array())
+        .flatten()
+        .filter_map(|argument| argument.as_str().map(str::to_owned))
+        .collect()
+}
+
 /// Every place that says who the controllers are says the same.
 fn identities(objects: &[Value], writer: &str, accounts: &[&str]) -> Result<()> {
     let of = |kind: &'static str| objects.iter().filter(move |object| object["kind"] == kind);
@@ -194,11 +220,7 @@ fn identities(objects: &[Value], writer: &str, accounts: &[&str]) -> Result<()> 
     found.sort();
     ensure!(found == accounts, "the ServiceAccounts are {found:?}");
 
-    let arguments = |object: &Value| -> Vec<String> {
-        let all = object.pointer("/spec/template/spec/containers/0/args");
-        all.and_then(Value::as_array).into_iter().flatten().map(text).collect()
-    };
-    let arguments: Vec<String> = of("Deployment").flat_map(arguments).collect();
+    let arguments = arguments(objects);
     let own = arguments.iter().any(|one| one == "--use-service-account-credentials");
     ensure!(own != accounts.is_empty(), "the controller does not know of its accounts, or of none");
     let writer = format!("system:serviceaccount:vela-system:{writer}");
