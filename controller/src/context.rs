@@ -143,6 +143,8 @@ pub struct Held {
 pub struct AppMemory {
     /// What the last complete look left.
     pub settled: Option<Settled>,
+    /// Since when the finalizer is missing that it had.
+    pub finalizer_off: Option<tokio::time::Instant>,
     /// The context of the workflow, as it was written last.
     pub context: Option<crate::application::workflow::store::Kept>,
     /// Patches that changed nothing on the server, by hashes of manifest, patch and live content: not sent again.

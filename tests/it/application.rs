@@ -121,6 +121,26 @@ async fn an_edit_without_meaning_deletes_nothing() {
     assert!(deleted.is_empty(), "{deleted:?}");
 }
 
+/// How an Application is restored from a backup while its objects serve: the controller must not be quicker in putting its
+/// finalizer back than the next request is in deleting.
+#[tokio::test]
+async fn an_application_without_its_finalizer_is_deleted_alone_and_finds_its_objects_again() {
+    let space = Space::with_programs("app").await;
+    space.create("restored", json!([web("front")])).await.unwrap();
+    space.running("restored").await;
+    let uid = space.api::<Deployment>().get("front").await.unwrap().metadata.uid;
+    let applications = space.applications();
+    let cut = Patch::Merge(json!({ "metadata": { "finalizers": null } }));
+    applications.patch("restored", &PatchParams::default(), &cut).await.unwrap();
+    applications.delete("restored", &DeleteParams::default()).await.unwrap();
+    assert!(applications.get_opt("restored").await.unwrap().is_none());
+    space.create("restored", json!([web("front")])).await.unwrap();
+    let restored = space.running("restored").await;
+    assert!(restored.metadata.finalizers.is_some_and(|all| !all.is_empty()));
+    assert_eq!(space.api::<Deployment>().get("front").await.unwrap().metadata.uid, uid);
+    assert_eq!(space.trackers().await.len(), 1);
+}
+
 #[tokio::test]
 async fn drift_is_healed_at_once() {
     let space = Space::with_programs("app").await;

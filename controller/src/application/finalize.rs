@@ -8,6 +8,8 @@ use std::time::Duration;
 
 use jiff::{SignedDuration, Timestamp};
 use serde_json::json;
+use tokio::time::Instant;
+use tracing::info;
 use vela_api::Application;
 use vela_api::names::{annotation, finalizer, phase};
 use vela_apply::gc::Scope;
@@ -27,10 +29,33 @@ const LOOK_AGAIN: Duration = Duration::from_secs(3);
 /// How long a deletion takes before the status says so. Deletion timestamps are whole seconds.
 const UNTOLD: SignedDuration = SignedDuration::from_secs(2);
 
+/// How long the finalizer stays off for the deletion to come.
+const LEFT_OFF: Duration = Duration::from_secs(10);
+
 /// Whether the Application carries our finalizer.
 #[must_use]
 pub fn is_on(app: &Application) -> bool {
     app.metadata.finalizers.iter().flatten().any(|f| f == finalizer::APPLICATION)
+}
+
+/// How much longer our finalizer stays off an Application that somebody took it from after its present generation was
+/// handled; `None` where it belongs on at once. Taken off and deleted in the next request, an Application leaves its objects
+/// where they are: whoever does that (to restore it from a backup, to hand its objects on) asks for nothing else.
+pub fn stays_off(ctx: &Context, app: &Application) -> Option<Duration> {
+    let metadata = &app.metadata;
+    let text = |text: &Option<String>| text.clone().unwrap_or_default();
+    let memory = ctx.memory(&Key::new(text(&metadata.namespace), text(&metadata.name)));
+    let mut memory = memory.lock();
+    let is_handled = app.status.observed_generation == metadata.generation.unwrap_or_default();
+    if is_on(app) || !is_handled {
+        memory.finalizer_off = None;
+        return None;
+    }
+    let since = memory.finalizer_off.get_or_insert_with(|| {
+        info!(after = ?LEFT_OFF, "the finalizer was taken off; it is put on again unless a deletion follows");
+        Instant::now()
+    });
+    Some(LEFT_OFF.saturating_sub(since.elapsed())).filter(|left| !left.is_zero())
 }
 
 /// Puts the finalizer (and the version annotation) on. Returns the Application as stored.

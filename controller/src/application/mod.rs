@@ -66,6 +66,9 @@ pub async fn reconcile(ctx: &Context, key: &Key) -> Result<Next, IoError> {
     }
     let mut app = Application::clone(&app);
     let deleting = app.metadata.deletion_timestamp.is_some();
+    if !deleting && let Some(left) = finalize::stays_off(ctx, &app) {
+        return Ok(Next::After(left));
+    }
     let fresh = !deleting && !finalize::is_on(&app);
     if fresh {
         app = match finalize::put_on(ctx, &app).await {

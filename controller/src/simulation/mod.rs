@@ -5,6 +5,7 @@
 mod beside;
 mod broken;
 mod crash;
+mod cut;
 mod edits;
 mod follow;
 mod legacy;
