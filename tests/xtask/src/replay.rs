@@ -1,11 +1,11 @@
-//! `cargo xtask replay controller|definitions`: recorded cases of the reference against our
+//! `cargo xtask replay controller|definitions [DIR]`: recorded cases of the reference against our
 //! programs on a real control plane, compared with what the reference did.
 //!
 //! Recorder and scorer are tools of the conformance material (Python 3 with PyYAML, and zstd).
 //! Differences that are wanted stand in `tests/replay-differences.txt`, each with its reason.
 
 use std::ffi::OsString;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use anyhow::{Context, Result, bail};
@@ -39,9 +39,6 @@ python3 "$scorer" -v "$@" "$cases" "$out"
 pub(crate) struct Args {
     /// controller or definitions
     kind: String,
-    /// The recorded cases, instead of those in the conformance material
-    #[arg(long, value_name = "DIR")]
-    cases: Option<PathBuf>,
     /// Where the snapshots go [default: target/replay/KIND]
     #[arg(long, value_name = "DIR")]
     out: Option<PathBuf>,
@@ -50,8 +47,9 @@ pub(crate) struct Args {
     jobs: usize,
     #[command(flatten)]
     setup: Setup,
-    /// Only these cases
-    ids: Vec<OsString>,
+    /// The folder of the recorded cases, if not that of the conformance material; only the cases of these names
+    #[arg(value_name = "DIR] [NAME")]
+    cases: Vec<OsString>,
 }
 
 pub(crate) fn run(args: &Args) -> Result<ExitCode> {
@@ -61,8 +59,13 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
     if !["controller", "definitions"].contains(&args.kind.as_str()) {
         bail!("there are no cases of kind {:?}: choose controller or definitions", args.kind);
     }
-    let recorded = material.join("recordings").join(&args.kind).join("dev");
-    let cases = args.cases.clone().unwrap_or(recorded);
+    let (cases, names) = match args.cases.split_first() {
+        Some((first, rest)) if Path::new(first).is_dir() => (PathBuf::from(first), rest),
+        _ => (material.join("recordings").join(&args.kind).join("dev"), &*args.cases),
+    };
+    if let Some(name) = names.iter().find(|name| !cases.join(name).is_dir()) {
+        bail!("there is no case {} in {}", name.display(), cases.display());
+    }
     let out =
         args.out.clone().unwrap_or_else(|| material::target().join("replay").join(&args.kind));
     let mut setup = args.setup.clone();
@@ -79,6 +82,6 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
     command.push(out.into());
     command.push(material::workspace().join("tests/replay-differences.txt").into());
     command.push(args.jobs.to_string().into());
-    command.extend(args.ids.iter().cloned());
+    command.extend(names.iter().cloned());
     exec::under(&setup, &command)
 }
