@@ -169,6 +169,7 @@ impl Admit for Validate {
                 && !changed(&app, old_app.as_ref(), annotation::AUTO_UPDATE)
         });
         if !is_unchanged {
+            publishable(&subject, &mut findings);
             spec(&subject, &mut findings);
             if let (Some(old), Some(old_app)) = (&old, &old_app) {
                 removed(old, &object, &mut findings);
@@ -247,6 +248,26 @@ fn spec(subject: &Subject<'_>, findings: &mut Findings) {
     workflow::references(subject, findings);
     references::check(subject, findings);
     components::parameters(subject, &types, findings);
+}
+
+/// What is rolled out is recorded in a ResourceTracker, whose name has the publishVersion in it.
+fn publishable(subject: &Subject<'_>, findings: &mut Findings) {
+    let version = subject.app.annotation(annotation::PUBLISH_VERSION).unwrap_or_default();
+    let name = subject.object.pointer("/metadata/name").and_then(Value::as_str).unwrap_or("a");
+    let tracker = format!("{name}-{version}-{}", subject.namespace);
+    if !version.is_empty() && !is_subdomain(&tracker) {
+        findings.warnings.push(messages::unpublishable(version));
+    }
+}
+
+/// Whether an object may have the name (RFC 1123).
+fn is_subdomain(name: &str) -> bool {
+    let is_part = |part: &str| {
+        let ends = [part.as_bytes().first(), part.as_bytes().last()];
+        part.bytes().all(|byte| matches!(byte, b'a'..=b'z' | b'0'..=b'9' | b'-'))
+            && ends.iter().all(|end| end.is_some_and(|byte| *byte != b'-'))
+    };
+    name.len() <= 253 && name.split('.').all(is_part)
 }
 
 /// Edits under an unchanged publishVersion are not deployed: say so.

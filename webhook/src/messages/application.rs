@@ -122,6 +122,13 @@ pub(crate) fn published_edit(version: &str) -> String {
     )
 }
 
+pub(crate) fn unpublishable(version: &str) -> String {
+    format!(
+        "metadata.annotations[app.oam.dev/publishVersion]: {} cannot be part of an object's name (lower-case letters, digits, \"-\" and \".\" between them; with namespace and name at most 253 in all); it will not be rolled out",
+        shortened(version)
+    )
+}
+
 pub(crate) fn bad_deadline(error: &str) -> String {
     format!("{error}; the workflow will not start")
 }

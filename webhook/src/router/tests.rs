@@ -155,6 +155,26 @@ async fn what_will_fail_later_is_told_now() {
 }
 
 #[tokio::test]
+async fn a_version_that_cannot_be_recorded_is_told() {
+    let server = server();
+    let told = async |version: &str| {
+        let mut body =
+            review(&json!([{ "name": "a", "type": "worker", "properties": { "image": "x" } }]));
+        body["request"]["object"]["metadata"]["annotations"] =
+            json!({ "app.oam.dev/publishVersion": version });
+        let answer = send(&server, VALIDATE, body.to_string().into()).await;
+        assert_eq!(answer["response"]["allowed"], true, "{answer}");
+        answer["response"]["warnings"].to_string().contains("cannot be part of an object's name")
+    };
+    for version in ["V2", "a b", "1+2", "1_2", ".1", "1.", "1..2", "é", &"1".repeat(250)] {
+        assert!(told(version).await, "{version}");
+    }
+    for version in ["", "v2", "1.2.3-rc.1", "-1-", "2026-11-23"] {
+        assert!(!told(version).await, "{version}");
+    }
+}
+
+#[tokio::test]
 async fn a_component_that_needs_helm_is_refused_unless_it_is_there_already() {
     let server = server();
     let chart = |source: &str| json!({ "name": "h", "type": "helmchart", "properties": { "source": source } });
