@@ -29,8 +29,9 @@ const LOOK_AGAIN: Duration = Duration::from_secs(3);
 /// How long a deletion takes before the status says so. Deletion timestamps are whole seconds.
 const UNTOLD: SignedDuration = SignedDuration::from_secs(2);
 
-/// How long the finalizer stays off for the deletion to come.
-const LEFT_OFF: Duration = Duration::from_secs(10);
+/// How long the finalizer stays off for the deletion to come. Who writes an Application back without it (`kubectl replace`)
+/// means no deletion, and has it back soon.
+const LEFT_OFF: Duration = Duration::from_secs(2);
 
 /// Whether the Application carries our finalizer.
 #[must_use]

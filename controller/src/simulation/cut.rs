@@ -40,7 +40,7 @@ async fn who_takes_it_off_can_delete_the_application_alone_and_make_it_again() {
     let (uid, writes) = (map_uid(&world), world.server.state.lock().writes);
     // The look between the two requests of whoever does it.
     let next = world.look(&process, "a").await;
-    assert!(matches!(next, Some(Next::After(left)) if left <= Duration::from_secs(10)), "{next:?}");
+    assert!(matches!(next, Some(Next::After(left)) if left <= Duration::from_secs(2)), "{next:?}");
     assert_eq!(world.server.state.lock().writes, writes);
     world.server.outside(|state| {
         state.delete("applications", NAMESPACE, "a");
@@ -62,7 +62,7 @@ async fn it_is_put_on_again_where_no_deletion_follows() {
     world.look(&process, "a").await;
     assert!(!has_finalizer(&world));
     let memory = process.context.memory(&Key::new(NAMESPACE, "a"));
-    *memory.lock().finalizer_off.as_mut().unwrap() -= Duration::from_secs(10);
+    *memory.lock().finalizer_off.as_mut().unwrap() -= Duration::from_secs(2);
     world.settle(&mut process, "a").await;
     assert!(has_finalizer(&world));
 }
