@@ -42,12 +42,10 @@ pub fn is_on(app: &Application) -> bool {
 /// How much longer our finalizer stays off an Application that somebody took it from after its present generation was
 /// handled; `None` where it belongs on at once. Taken off and deleted in the next request, an Application leaves its objects
 /// where they are: whoever does that (to restore it from a backup, to hand its objects on) asks for nothing else.
-pub fn stays_off(ctx: &Context, app: &Application) -> Option<Duration> {
-    let metadata = &app.metadata;
-    let text = |text: &Option<String>| text.clone().unwrap_or_default();
-    let memory = ctx.memory(&Key::new(text(&metadata.namespace), text(&metadata.name)));
+pub fn stays_off(ctx: &Context, key: &Key, app: &Application) -> Option<Duration> {
+    let memory = ctx.memory(key);
     let mut memory = memory.lock();
-    let is_handled = app.status.observed_generation == metadata.generation.unwrap_or_default();
+    let is_handled = app.status.observed_generation == app.metadata.generation.unwrap_or_default();
     if is_on(app) || !is_handled {
         memory.finalizer_off = None;
         return None;

@@ -64,11 +64,11 @@ pub async fn reconcile(ctx: &Context, key: &Key) -> Result<Next, IoError> {
     if revision::label(&app.metadata, label::PAUSE) == "true" || !is_ours(ctx, &app) {
         return Ok(Next::Done);
     }
-    let mut app = Application::clone(&app);
     let deleting = app.metadata.deletion_timestamp.is_some();
-    if !deleting && let Some(left) = finalize::stays_off(ctx, &app) {
+    if !deleting && let Some(left) = finalize::stays_off(ctx, key, &app) {
         return Ok(Next::After(left));
     }
+    let mut app = Application::clone(&app);
     let fresh = !deleting && !finalize::is_on(&app);
     if fresh {
         app = match finalize::put_on(ctx, &app).await {

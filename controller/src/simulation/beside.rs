@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use super::server::Death;
-use super::{NAMESPACE, Process, TEMPLATE, World, application};
+use super::{NAMESPACE, Process, TEMPLATE, World, application, uid};
 
 /// A policy that makes one ConfigMap.
 const POLICY: &str = r#"
@@ -34,14 +34,6 @@ async fn settled(annotations: Value) -> (World, Process) {
     assert_eq!(world.app("a")["status"]["status"], "running", "{:#}", world.app("a"));
     assert!(uid(&world, "beside").is_string() && uid(&world, "x").is_string());
     (world, process)
-}
-
-fn uid(world: &World, name: &str) -> Value {
-    let state = world.server.state.lock();
-    state
-        .get("configmaps", NAMESPACE, name)
-        .map(|map| map["metadata"]["uid"].clone())
-        .unwrap_or_default()
 }
 
 fn annotate(world: &World, change: impl FnOnce(&mut serde_json::Map<String, Value>)) {

@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 
 use crate::queue::{Key, Next};
 
-use super::{NAMESPACE, Process, World, application};
+use super::{NAMESPACE, Process, World, application, uid};
 
 /// A settled Application whose finalizer somebody took off, together with `edit`.
 async fn cut(edit: impl Fn(&mut Value)) -> (World, Process) {
@@ -30,14 +30,11 @@ fn has_finalizer(world: &World) -> bool {
     world.app("a")["metadata"]["finalizers"].as_array().is_some_and(|all| !all.is_empty())
 }
 
-fn map_uid(world: &World) -> Value {
-    world.server.state.lock().get("configmaps", NAMESPACE, "x").unwrap()["metadata"]["uid"].clone()
-}
-
 #[tokio::test]
 async fn who_takes_it_off_can_delete_the_application_alone_and_make_it_again() {
     let (world, mut process) = cut(|_| {}).await;
-    let (uid, writes) = (map_uid(&world), world.server.state.lock().writes);
+    let (before, writes) = (uid(&world, "x"), world.server.state.lock().writes);
+    assert!(before.is_string());
     // The look between the two requests of whoever does it.
     let next = world.look(&process, "a").await;
     assert!(matches!(next, Some(Next::After(left)) if left <= Duration::from_secs(2)), "{next:?}");
@@ -46,13 +43,13 @@ async fn who_takes_it_off_can_delete_the_application_alone_and_make_it_again() {
         state.delete("applications", NAMESPACE, "a");
     });
     world.settle(&mut process, "a").await;
-    assert_eq!(map_uid(&world), uid);
+    assert_eq!(uid(&world, "x"), before);
     world.server.outside(|state| {
         state.put("applications", application("a", &[("c", &["x"], "1")]));
     });
     world.settle(&mut process, "a").await;
     assert_eq!(world.faults("a"), Vec::<String>::new());
-    assert_eq!(map_uid(&world), uid);
+    assert_eq!(uid(&world, "x"), before);
     assert!(has_finalizer(&world));
 }
 

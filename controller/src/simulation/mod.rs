@@ -295,6 +295,13 @@ fn maps(world: &World) -> BTreeMap<String, String> {
     .collect()
 }
 
+/// The uid of a ConfigMap in the namespace of the Applications; null if there is none.
+fn uid(world: &World, name: &str) -> Value {
+    let state = world.server.state.lock();
+    let map = state.get("configmaps", NAMESPACE, name);
+    map.map(|map| map["metadata"]["uid"].clone()).unwrap_or_default()
+}
+
 /// The ConfigMaps by name with what they hold, without what the controller notes on them.
 fn named_maps(world: &World) -> Vec<(String, String)> {
     let state = world.server.state.lock();

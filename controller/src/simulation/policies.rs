@@ -4,7 +4,7 @@
 use serde_json::{Value, json};
 
 use super::server::State;
-use super::{NAMESPACE, Process, World, application};
+use super::{NAMESPACE, Process, World, application, uid};
 
 fn app(components: &[(&str, &[&str], &str)], policies: &Value) -> Value {
     let mut app = application("a", components);
@@ -260,10 +260,6 @@ fn recreating() -> Value {
     policy("resource-update", &json!({"strategy": {"recreateFields": ["data.v"]}}))
 }
 
-fn uid(world: &World) -> Value {
-    map(world, "x")["metadata"]["uid"].clone()
-}
-
 #[tokio::test]
 async fn an_object_is_recreated_when_its_predecessor_is_gone() {
     for held in [false, true] {
@@ -271,7 +267,7 @@ async fn an_object_is_recreated_when_its_predecessor_is_gone() {
         let mut process = world.start();
         put(&world, app(&[("c", &["x"], "1")], &recreating()));
         world.settle(&mut process, "a").await;
-        let first = uid(&world);
+        let first = uid(&world, "x");
         if held {
             world.server.outside(|state| {
                 let mut map = state.get("configmaps", NAMESPACE, "x").cloned().unwrap();
@@ -298,7 +294,7 @@ async fn an_object_is_recreated_when_its_predecessor_is_gone() {
         // That one goes is what the policy asks for.
         world.server.state.lock().crimes.clear();
         assert_eq!(world.faults("a"), Vec::<String>::new(), "held: {held}");
-        assert_ne!(uid(&world), first);
+        assert_ne!(uid(&world, "x"), first);
         assert_eq!(world.server.state.lock().deletes, ["x"], "held: {held}");
     }
 }
@@ -311,7 +307,7 @@ async fn nothing_is_deleted_for_an_object_that_is_refused() {
         let mut process = world.start();
         put(&world, app(&[("c", &["x"], "1")], &recreating()));
         world.settle(&mut process, "a").await;
-        let first = uid(&world);
+        let first = uid(&world, "x");
         if drifts {
             world.server.outside(|state| {
                 let mut map = state.get("configmaps", NAMESPACE, "x").cloned().unwrap();
@@ -333,7 +329,7 @@ async fn nothing_is_deleted_for_an_object_that_is_refused() {
         }
         expected += "cannot recreate object: Invalid)";
         assert!(said.contains(&expected), "drifts: {drifts}: {said}");
-        assert_eq!(uid(&world), first, "drifts: {drifts}");
+        assert_eq!(uid(&world, "x"), first, "drifts: {drifts}");
         assert!(world.server.state.lock().deletes.is_empty());
         world.server.state.lock().refused = None;
         let last = if drifts { "1" } else { "3" };
@@ -341,7 +337,7 @@ async fn nothing_is_deleted_for_an_object_that_is_refused() {
         looks(&world, &process, 1).await;
         world.settle(&mut process, "a").await;
         assert_eq!(map(&world, "x")["data"]["v"], last);
-        assert_ne!(uid(&world), first);
+        assert_ne!(uid(&world, "x"), first);
     }
 }
 

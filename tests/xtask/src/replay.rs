@@ -47,8 +47,9 @@ pub(crate) struct Args {
     jobs: usize,
     #[command(flatten)]
     setup: Setup,
-    /// The folder of the recorded cases, if not that of the conformance material; only the cases of these names
-    #[arg(value_name = "DIR] [NAME")]
+    /// Folder of the recorded cases, if it is not that of the conformance material, and the names of those to replay, if
+    /// not all
+    #[arg(value_name = "DIR|NAME")]
     cases: Vec<OsString>,
 }
 

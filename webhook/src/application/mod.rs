@@ -263,9 +263,10 @@ fn publishable(subject: &Subject<'_>, findings: &mut Findings) {
 /// Whether an object may have the name (RFC 1123).
 fn is_subdomain(name: &str) -> bool {
     let is_part = |part: &str| {
-        let ends = [part.as_bytes().first(), part.as_bytes().last()];
-        part.bytes().all(|byte| matches!(byte, b'a'..=b'z' | b'0'..=b'9' | b'-'))
-            && ends.iter().all(|end| end.is_some_and(|byte| *byte != b'-'))
+        !part.is_empty()
+            && !part.starts_with('-')
+            && !part.ends_with('-')
+            && part.bytes().all(|byte| matches!(byte, b'a'..=b'z' | b'0'..=b'9' | b'-'))
     };
     name.len() <= 253 && name.split('.').all(is_part)
 }
