@@ -16,6 +16,7 @@ const MAY_USE: &[(&str, &[&str])] = &[
     ("vela-workflow", &["vela-gocompat", "vela-api", "cue-syntax", "cue"]),
     ("vela-apply", &["vela-gocompat", "vela-api"]),
     ("vela-cluster", &["vela-gocompat", "vela-api", "vela-apply"]),
+    ("vela-seal", &[]),
     ("vela-serve", &["vela-gocompat"]),
     ("vela-certs", &["vela-cluster", "vela-serve"]),
     (
@@ -25,6 +26,7 @@ const MAY_USE: &[(&str, &[&str])] = &[
             "vela-api",
             "vela-render",
             "vela-workflow",
+            "vela-seal",
             "vela-cluster",
             "vela-serve",
         ],
@@ -37,6 +39,7 @@ const MAY_USE: &[(&str, &[&str])] = &[
             "vela-render",
             "vela-workflow",
             "vela-apply",
+            "vela-seal",
             "vela-cluster",
             "vela-serve",
             "vela-certs",
@@ -48,7 +51,7 @@ const MAY_USE: &[(&str, &[&str])] = &[
 const TOOLS: [&str; 3] = ["vela-tests", "xtask", "bench-cue"];
 
 /// Crates that decide and never act: no runtime, no network, in whatever they bring along.
-const PURE: [&str; 7] = [
+const PURE: [&str; 8] = [
     "vela-gocompat",
     "vela-api",
     "cue-syntax",
@@ -56,6 +59,7 @@ const PURE: [&str; 7] = [
     "vela-render",
     "vela-workflow",
     "vela-apply",
+    "vela-seal",
 ];
 const IMPURE: [&str; 5] = ["tokio", "kube-client", "kube-runtime", "hyper", "reqwest"];
 
