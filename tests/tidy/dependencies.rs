@@ -15,8 +15,8 @@ const MAY_USE: &[(&str, &[&str])] = &[
     ("vela-render", &["vela-gocompat", "vela-api", "cue-syntax", "cue", "vela-apply"]),
     ("vela-workflow", &["vela-gocompat", "vela-api", "cue-syntax", "cue"]),
     ("vela-apply", &["vela-gocompat", "vela-api"]),
-    ("vela-cluster", &["vela-gocompat", "vela-api", "vela-apply"]),
-    ("vela-seal", &[]),
+    ("vela-cluster", &["vela-gocompat", "vela-api", "vela-apply", "vela-seal"]),
+    ("vela-seal", &["vela-gocompat", "vela-api"]),
     ("vela-serve", &["vela-gocompat"]),
     ("vela-certs", &["vela-cluster", "vela-serve"]),
     (

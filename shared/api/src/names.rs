@@ -153,6 +153,13 @@ pub mod annotation {
     pub const USERNAME: &str = "app.oam.dev/username";
     /// Groups to act as, comma separated.
     pub const GROUP: &str = "app.oam.dev/group";
+    /// By which subject its author is an administrator: `User:NAME` or `Group:NAME`. Not in the reference.
+    pub const ADMINISTRATOR: &str = "app.oam.dev/administrator";
+    /// The seal over the three before it and over what they are about; only the control plane can make it. Not in the
+    /// reference.
+    pub const STAMP: &str = "app.oam.dev/stamp";
+    /// Who acts for an object, and how we know.
+    pub const IDENTITY: [&str; 4] = [USERNAME, GROUP, ADMINISTRATOR, STAMP];
     /// Allow changes of immutable parameters.
     pub const FORCE_PARAM_MUTATIONS: &str = "app.oam.dev/force-param-mutations";
     /// Policies may change the spec of any revision.
@@ -246,6 +253,8 @@ pub mod condition {
     pub const SYNCED: &str = "Synced";
     /// Drift was corrected.
     pub const STATE_KEEP: &str = "StateKeep";
+    /// Its author is known by a valid stamp; only there when not. Not in the reference.
+    pub const STAMPED: &str = "Stamped";
     /// Those of Applications in their internal order; a restart keeps those up to `Render`.
     pub const APPLICATION_ORDER: [&str; 6] = [PARSED, REVISION, POLICY, RENDER, WORKFLOW, READY];
 }

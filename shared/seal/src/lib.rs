@@ -1,10 +1,13 @@
 //! Seals: how we know our own writing among values that anybody can write.
 //!
 //! A seal is a keyed hash over what it vouches for. Both deployables hold the key, nobody else does: begin at
-//! [`Keys::sign`]. What a seal vouches for is named by [`digest`] where it is a tree of JSON.
+//! [`Keys::sign`]. What a seal vouches for is named by [`digest`] where it is a tree of JSON. A [`Stamp`] is the seal that
+//! says who wrote an object.
 
 mod digest;
 mod keys;
+mod stamp;
 
 pub use digest::digest;
 pub use keys::{Domain, KeyError, Keys, MIN_KEY};
+pub use stamp::{Evidence, Stamp, Subject, application};
