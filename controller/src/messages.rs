@@ -615,3 +615,20 @@ pub(crate) const JOB_NOT_COMPLETE: &str = "not complete";
 pub(crate) fn object_missing(kind: &str, name: &str) -> String {
     format!("{kind} {name} is not there")
 }
+
+/// A co-author may not do what the Application asks for. `known`: it is who wrote the object, not the default user.
+pub(crate) fn co_author_refused(
+    (user, known): (&str, bool),
+    object: &str,
+    request: &str,
+    error: &str,
+) -> String {
+    let remedy = if known {
+        ""
+    } else {
+        " (nobody is known to have written it, so the default user answers for it: apply it again)"
+    };
+    format!(
+        "cannot {request}: {object} decides about it, and {user:?}, who wrote that, may not do it{remedy}: {error}"
+    )
+}

@@ -71,7 +71,7 @@ impl Session<'_> {
         let key = ResourceKey::of(manifest, cluster);
         let mut live = self.cached(&target, &key).await?;
         // An identity sees no more of an object that is only looked at than the API server shows it.
-        let asks = self.identity.is_other() && self.policies.is_read_only(manifest);
+        let asks = self.actors.author.is_other() && self.policies.is_read_only(manifest);
         if asks || (live.is_none() && self.looks_first(manifest)) {
             live = self.look(&target).await?;
         }
@@ -132,7 +132,7 @@ impl Session<'_> {
     }
 
     async fn look(&self, target: &Target<'_>) -> Result<Option<Arc<Value>>, Failure> {
-        match self.ctx.io.get(target, &self.identity).await {
+        match self.io().get(target).await {
             Ok(object) => Ok(Some(Arc::new(object))),
             Err(error) if error.is_gone() => Ok(None),
             Err(error) => Err(Failure::Io("get", error)),
@@ -161,15 +161,14 @@ impl Session<'_> {
         dry_run: bool,
     ) -> Result<Applied, Failure> {
         let write = self.plan(manifest, live, key, stage)?;
-        let io = &self.ctx.io;
+        let io = self.io();
         let target = Target::of(manifest);
-        let identity = &self.identity;
         // What cannot be read the watch tells.
         let now = |answer: &Answer| if dry_run { None } else { answer.object().ok() };
         let (object, applied) = match write {
             Write::Skip => return Ok(Applied::Unchanged),
             Write::Create(object) => (
-                io.create(&object, dry_run, identity)
+                io.create(&object, dry_run)
                     .await
                     .map(|answer| now(&answer))
                     .map_err(|e| Failure::Io("create", e))?,
@@ -182,7 +181,7 @@ impl Session<'_> {
                 let joins = live.and_then(Owner::of).is_some_and(|owner| owner != self.owner);
                 let verb = if joins { "share" } else { "patch" };
                 let object = io
-                    .patch(&target, "", (kind, &body), dry_run, identity)
+                    .patch(&target, (kind, &body), dry_run)
                     .await
                     .map(|answer| now(&answer))
                     .map_err(|e| Failure::Io(verb, e))?;
@@ -195,7 +194,7 @@ impl Session<'_> {
                 (object, Applied::Changed)
             }
             Write::Replace(object) => (
-                io.replace(&object, "", dry_run, identity)
+                io.replace(&object, dry_run)
                     .await
                     .map(|answer| now(&answer))
                     .map_err(|e| Failure::Io("update", e))?,
@@ -220,7 +219,7 @@ impl Session<'_> {
     /// Whether the API server would make an object that is to take the place of the present one: what it refuses must not
     /// cost us that one. It refuses the name too, last of all, and what only the present one holds.
     async fn can_be_made(&self, object: &Value) -> Result<(), Failure> {
-        match self.ctx.io.create(object, true, &self.identity).await {
+        match self.io().create(object, true).await {
             Err(error) if is_held_by_present(&error) => Ok(()),
             Err(error) if error.code().is_some_and(|code| (400..500).contains(&code)) => {
                 Err(Failure::Io("recreate", error))
@@ -238,15 +237,15 @@ impl Session<'_> {
         delete: bool,
         object: &Value,
     ) -> Result<Answer, Failure> {
-        let io = &self.ctx.io;
+        let io = self.io();
         if delete {
-            io.delete(target, uid, Some("Background"), &self.identity)
+            io.delete(target, uid, Some("Background"))
                 .await
                 .map_err(|e| Failure::Io("delete", e))?;
         }
         let deadline = tokio::time::Instant::now() + RECREATE_WAIT;
         loop {
-            match io.create(object, false, &self.identity).await {
+            match io.create(object, false).await {
                 Err(error)
                     if error.is_already_exists() && tokio::time::Instant::now() < deadline =>
                 {

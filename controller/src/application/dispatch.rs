@@ -24,8 +24,9 @@ use vela_apply::{Owner, ResourceKey, ResourcePolicies, object};
 use crate::context::Context;
 use crate::events::About;
 use crate::messages;
-use vela_cluster::{Identity, IoError, Stored, Target};
+use vela_cluster::{IoError, Stored, Target};
 
+use super::actors::{Actors, Requests};
 use super::apply::Prospect;
 use super::history::{self, Unstored};
 use super::opened::Opened;
@@ -53,8 +54,8 @@ pub struct Session<'a> {
     pub owner: Owner,
     /// The same, for events.
     pub about: About,
-    /// Who acts.
-    pub identity: Identity,
+    /// As whom requests are made.
+    pub actors: Actors,
     /// Its resource policies.
     pub policies: ResourcePolicies,
     /// Its trackers.
@@ -80,6 +81,12 @@ pub struct Session<'a> {
 }
 
 impl Session<'_> {
+    /// The connection on which the Application's own requests go out.
+    #[must_use]
+    pub fn io(&self) -> Requests<'_> {
+        Requests { io: &self.ctx.io, actors: &self.actors }
+    }
+
     /// The run, for tracker decisions.
     #[must_use]
     pub fn run(&self) -> Run<'_> {
@@ -364,7 +371,7 @@ impl Session<'_> {
         let (io, store) = (&*self.ctx.io, &*self.ctx.trackers);
         let recorded = self.trackers.record_deleted(io, store, &current, &key).await;
         recorded.map_err(|error| error.to_string())?;
-        let done = io.delete(&Target::of(manifest), "", None, &self.identity).await;
+        let done = self.io().delete(&Target::of(manifest), "", None).await;
         done.map(|_| ()).map_err(|error| error.to_string())
     }
 

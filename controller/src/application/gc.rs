@@ -278,10 +278,9 @@ async fn act(
                 Propagation::Orphan => "Orphan",
                 Propagation::Cascading => "Background",
             });
-            let (io, identity) = (&session.ctx.io, &session.identity);
             let live = &session.ctx.live;
             let seen = (uid.as_str(), version.as_str());
-            match io.delete_as_seen(&target(record), seen, propagation, identity).await? {
+            match session.io().delete_as_seen(&target(record), seen, propagation).await? {
                 // Known to be going at once: nobody asks a second time while the watch is behind.
                 Removal::Held(object) => {
                     live.wrote(&record.api_version, &record.kind, object);
@@ -331,7 +330,7 @@ async fn patch(
     }
     let body = json!({ "metadata": metadata });
     let patch = (PatchKind::Merge, &body);
-    match session.ctx.io.patch(&target(record), "", patch, false, &session.identity).await {
+    match session.io().patch(&target(record), patch, false).await {
         Ok(answer) => {
             session.ctx.live.wrote(&record.api_version, &record.kind, answer.object()?);
             Ok(Acted::There)
@@ -344,7 +343,7 @@ async fn patch(
 
 /// Reads an object that changed anew into the cache.
 async fn look_again(session: &Session<'_>, record: &Record) -> Result<Acted, IoError> {
-    match session.ctx.io.get(&target(record), &session.identity).await {
+    match session.io().get(&target(record)).await {
         Ok(found) => session.ctx.live.wrote(&record.api_version, &record.kind, found),
         Err(error) if error.is_gone() => {}
         Err(error) => return Err(error),
@@ -412,7 +411,7 @@ pub async fn delete_revisions(session: &Session<'_>) -> Result<bool, IoError> {
         _ => {
             let selector = format!("{}={name}", names::label::APP_NAME);
             let own = Identity::default();
-            ctx.io.delete_all(API_VERSION, KIND, namespace, &selector, &own).await?;
+            ctx.io.delete_all(API_VERSION, KIND, namespace, &selector, false, &own).await?;
         }
     }
     for revision in all {

@@ -56,8 +56,7 @@ pub(super) async fn let_go(session: &Session<'_>, going: &[String]) -> Result<()
             namespace: &record.namespace,
             name: &record.name,
         };
-        let identity = &session.identity;
-        match session.ctx.io.patch(&target, "", (PatchKind::Merge, &left), false, identity).await {
+        match session.io().patch(&target, (PatchKind::Merge, &left), false).await {
             Ok(answer) => {
                 session.ctx.live.wrote(&record.api_version, &record.kind, answer.object()?);
             }

@@ -5,6 +5,7 @@
 //! life cycle; in `look.rs` whether there is anything to do, and what is written and remembered at the end; the phases between
 //! them in `phases.rs`, what follows the workflow in `end`.
 
+pub mod actors;
 pub mod apply;
 mod begin;
 pub mod component;
@@ -151,7 +152,8 @@ fn session<'c>(
         ctx,
         about: about(app),
         owner,
-        identity: identity::of(app, gates.authenticate_application, &ctx.settings.default_user),
+        actors: identity::of(app, gates.authenticate_application, &ctx.settings.default_user)
+            .into(),
         policies,
         trackers,
         generation: metadata.generation.unwrap_or_default(),

@@ -213,20 +213,17 @@ async fn read(
     if resource.namespaced && wanted.namespace != own && session.ctx.settings.refers_to_namespace {
         return Err(messages::REFERENCE_OUTSIDE_NAMESPACE.to_owned());
     }
-    let io = &session.ctx.io;
+    let io = session.io();
     let said = |error: IoError| messages::cannot("get", &error.to_string());
     let (version, kind) = (resource.api_version.as_str(), resource.kind.as_str());
     if !wanted.name.is_empty() {
         let target =
             Target { api_version: version, kind, namespace: wanted.namespace, name: wanted.name };
-        let object = io.get(&target, &session.identity).await.map_err(said)?;
+        let object = io.get(&target).await.map_err(said)?;
         return Ok(vec![cleaned(object)]);
     }
     let selector = request::matching(wanted.labels);
-    let list = io
-        .list(version, kind, wanted.namespace, &selector, &session.identity)
-        .await
-        .map_err(said)?;
+    let list = io.list(version, kind, wanted.namespace, &selector).await.map_err(said)?;
     let items = list.get("items").and_then(Value::as_array).cloned().unwrap_or_default();
     let whole = items.into_iter().map(|mut item| {
         set_type(&mut item, version, kind);

@@ -69,16 +69,13 @@ async fn keep_one(session: &Session<'_>, record: &Record) -> Result<Option<Strin
             namespace: &record.namespace,
             name: &record.name,
         };
-        return ctx
-            .io
-            .delete(&target, &live.uid, None, &session.identity)
-            .await
-            .map(|_| None)
-            .map_err(|error| {
+        return session.io().delete(&target, &live.uid, None).await.map(|_| None).map_err(
+            |error| {
                 let (tracker, error) = (session.holder(&key), error.to_string());
                 let error = messages::cannot("delete", &error);
                 messages::delete_outdated_failed(&key.to_string(), &tracker, &error)
-            });
+            },
+        );
     }
     let Some(raw) = record.raw.as_ref().map(vela_api::RawExtension::to_value) else {
         return Ok(None);

@@ -249,12 +249,11 @@ impl Io {
         kind: &str,
         namespace: &str,
         selector: &str,
+        dry_run: bool,
         identity: &Identity,
     ) -> Result<(), IoError> {
         let path = self.selected(api_version, kind, namespace, selector).await?;
-        let options = json!({
-            "apiVersion": "v1", "kind": "DeleteOptions", "propagationPolicy": "Background",
-        });
+        let options = deletion(("", ""), Some("Background"), dry_run);
         let body = Some(("application/json", &options));
         let request = self.send(Method::DELETE, path, body, identity);
         self.timed("DeleteAllOf", (api_version, kind), request).await.map(|_| ())
@@ -360,8 +359,31 @@ impl Io {
     pub async fn delete_as_seen(
         &self,
         target: &Target<'_>,
+        seen: (&str, &str),
+        propagation: Option<&str>,
+        identity: &Identity,
+    ) -> Result<Removal, IoError> {
+        self.remove(target, seen, propagation, false, identity).await
+    }
+
+    /// DELETE in a dry run: whether an identity may.
+    ///
+    /// # Errors
+    /// The API server's answer; an object that is gone is no error.
+    pub async fn try_delete(
+        &self,
+        target: &Target<'_>,
+        identity: &Identity,
+    ) -> Result<(), IoError> {
+        self.remove(target, ("", ""), None, true, identity).await.map(|_| ())
+    }
+
+    async fn remove(
+        &self,
+        target: &Target<'_>,
         (uid, version): (&str, &str),
         propagation: Option<&str>,
+        dry_run: bool,
         identity: &Identity,
     ) -> Result<Removal, IoError> {
         let path = match self.path(target, true).await {
@@ -369,15 +391,7 @@ impl Io {
             Err(error) if error.is_gone() => return Ok(Removal::Done),
             Err(error) => return Err(error),
         };
-        let preconditions = match (uid, version) {
-            ("", _) => Value::Null,
-            (uid, "") => json!({ "uid": uid }),
-            (uid, version) => json!({"uid": uid, "resourceVersion": version}),
-        };
-        let options = json!({
-            "apiVersion": "v1", "kind": "DeleteOptions",
-            "preconditions": preconditions, "propagationPolicy": propagation,
-        });
+        let options = deletion((uid, version), propagation, dry_run);
         let body = Some(("application/json", &options));
         let request = self.send(Method::DELETE, path, body, identity);
         match self.timed("Delete", (target.api_version, target.kind), request).await {
@@ -391,6 +405,30 @@ impl Io {
             other => Ok(Removal::of(other?.read()?)),
         }
     }
+}
+
+/// The options of a deletion: of this uid and version, if they are given.
+fn deletion((uid, version): (&str, &str), propagation: Option<&str>, dry_run: bool) -> Value {
+    let mut options = json!({"apiVersion": "v1", "kind": "DeleteOptions"});
+    if let Some(options) = options.as_object_mut() {
+        let mut preconditions = serde_json::Map::new();
+        for (key, value) in [("uid", uid), ("resourceVersion", version)] {
+            if !uid.is_empty() && !value.is_empty() {
+                preconditions.insert(key.to_owned(), json!(value));
+            }
+        }
+        if !preconditions.is_empty() {
+            options.insert("preconditions".to_owned(), Value::Object(preconditions));
+        }
+        if let Some(propagation) = propagation {
+            options.insert("propagationPolicy".to_owned(), json!(propagation));
+        }
+        if dry_run {
+            // Options in the body count, those of the address do not then.
+            options.insert("dryRun".to_owned(), json!(["All"]));
+        }
+    }
+    options
 }
 
 /// The label selector that all of these labels match.
@@ -557,6 +595,10 @@ mod tests {
         io.delete_as_seen(&config_map("x"), ("u1", "7"), None, &own).await.expect("deleted");
         let seen_last = seen.lock().last().map(|seen| seen.body["preconditions"].clone());
         assert_eq!(seen_last, Some(json!({"uid": "u1", "resourceVersion": "7"})));
+        io.try_delete(&config_map("x"), &own).await.expect("tried");
+        let seen_last = seen.lock().last().map(|seen| seen.body.clone());
+        let tried = json!({"apiVersion": "v1", "kind": "DeleteOptions", "dryRun": ["All"]});
+        assert_eq!(seen_last, Some(tried));
         let unknown = Target { api_version: "v1", kind: "Nothing", namespace: "a", name: "x" };
         io.delete(&unknown, "", None, &own).await.expect("not served, so no objects");
     }

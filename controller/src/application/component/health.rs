@@ -29,7 +29,7 @@ pub async fn live(session: &Session<'_>, manifest: &Value, place: &Place) -> Opt
     // Objects that are only looked at carry none of our labels.
     if session.policies.is_read_only(manifest) || session.policies.is_shared(manifest) {
         let target = vela_cluster::Target::of(manifest);
-        return session.ctx.io.get(&target, &session.identity).await.ok().map(Arc::new);
+        return session.io().get(&target).await.ok().map(Arc::new);
     }
     None
 }

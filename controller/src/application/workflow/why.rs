@@ -90,8 +90,7 @@ async fn of_pods(session: &Session<'_>, live: &Value) -> Vec<String> {
     if let Some(known) = memory.lock().pods_said.get(&key).filter(|said| is_fresh(said)) {
         return known.reasons.clone();
     }
-    let io = &session.ctx.io;
-    let pods = io.list("v1", "Pod", namespace(live), &selector, &session.identity).await;
+    let pods = session.io().list("v1", "Pod", namespace(live), &selector).await;
     let pods = pods.ok().and_then(|list| list.get("items").cloned()).unwrap_or_default();
     let reasons: Vec<_> = pods.as_array().into_iter().flatten().filter_map(of_pod).collect();
     let said = Said { at: Instant::now(), generation, reasons: reasons.clone() };

@@ -16,7 +16,6 @@ impl Calling<'_, '_, '_> {
         let (namespace, name) = (text(params, "namespace"), text(params, "name"));
         let properties = params.get("config").cloned().unwrap_or_else(|| json!({}));
         let session = &*self.session;
-        let (io, identity) = (&session.ctx.io, &session.identity);
         let wanted = text(params, "template");
         let (within, template_name) = match wanted.split_once('/') {
             Some((within, name)) => (within.to_owned(), name.to_owned()),
@@ -29,7 +28,7 @@ impl Calling<'_, '_, '_> {
             let target =
                 Target { api_version: "v1", kind: "ConfigMap", namespace: &within, name: &name };
             // the template belongs to the installation, not to whoever uses it
-            let found = io.get(&target, &vela_cluster::Identity::default()).await;
+            let found = session.ctx.io.get(&target, &vela_cluster::Identity::default()).await;
             Some(found.map_err(|error| {
                 messages::config_template_missing(&template_name, &error.to_string())
             })?)
@@ -44,7 +43,7 @@ impl Calling<'_, '_, '_> {
         });
         let limits = &session.ctx.settings.workflow.limits;
         let made = config::make((namespace, name), template, &properties, limits)?;
-        let old = match io.get(&Target::of(&made.secret), identity).await {
+        let old = match session.io().get(&Target::of(&made.secret)).await {
             Err(error) if error.is_gone() => None,
             Err(error) => return Err(error.to_string()),
             Ok(old) => {
@@ -65,12 +64,12 @@ impl Calling<'_, '_, '_> {
     /// Writes over a config that does not belong to an Application.
     async fn change_config(&self, objects: &[Value]) -> Result<(), String> {
         let session = &*self.session;
-        let (io, identity) = (&session.ctx.io, &session.identity);
+        let io = session.io();
         for object in objects {
             let body = (PatchKind::Merge, object);
-            match io.patch(&Target::of(object), "", body, false, identity).await {
+            match io.patch(&Target::of(object), body, false).await {
                 Err(error) if error.is_gone() => {
-                    io.create(object, false, identity).await.map_err(|e| e.to_string())?;
+                    io.create(object, false).await.map_err(|e| e.to_string())?;
                 }
                 other => {
                     other.map_err(|e| e.to_string())?;
@@ -84,7 +83,7 @@ impl Calling<'_, '_, '_> {
         let (namespace, name) = (text(params, "namespace"), text(params, "name"));
         let target = Target { api_version: "v1", kind: "Secret", namespace, name };
         let session = &*self.session;
-        match session.ctx.io.get(&target, &session.identity).await {
+        match session.io().get(&target).await {
             Ok(secret) => Ok(secret),
             Err(error) if error.is_gone() => Err(messages::config_missing(name)),
             Err(error) => Err(error.to_string()),
@@ -105,7 +104,7 @@ impl Calling<'_, '_, '_> {
         let labels = json!({config::CATALOG.0: config::CATALOG.1, config::TYPE: template});
         let selector = kube::selector(Some(&labels));
         let session = &*self.session;
-        let all = session.ctx.io.list("v1", "Secret", namespace, &selector, &session.identity);
+        let all = session.io().list("v1", "Secret", namespace, &selector);
         let all = all.await.map_err(|error| error.to_string())?;
         let items = all.get("items").and_then(Value::as_array).into_iter().flatten();
         Ok(json!({ "configs": items.map(config::item).collect::<Vec<_>>() }))

@@ -152,7 +152,7 @@ impl Calling<'_, '_, '_> {
     async fn secret(&mut self, namespace: &str, name: &str) -> Result<Value, String> {
         let target = Target { api_version: "v1", kind: "Secret", namespace, name };
         let session = &*self.session;
-        let found = session.ctx.io.get(&target, &session.identity).await;
+        let found = session.io().get(&target).await;
         let found = found.map_err(|error| error.to_string())?;
         self.keep_secret(&found);
         Ok(found)

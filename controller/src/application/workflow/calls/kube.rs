@@ -80,7 +80,7 @@ impl Calling<'_, '_, '_> {
         let mut reads = Vec::with_capacity(objects.len());
         for object in &objects {
             let read = async move {
-                let live = session.ctx.io.get(&Target::of(object), &session.identity).await;
+                let live = session.io().get(&Target::of(object)).await;
                 live.map_err(|error| error.to_string())
             };
             reads.push(read.boxed());
@@ -110,7 +110,7 @@ impl Calling<'_, '_, '_> {
         let found = match Self::only_here(params) {
             Ok(()) => {
                 let session = &*self.session;
-                let found = session.ctx.io.get(&Target::of(&object), &session.identity).await;
+                let found = session.io().get(&Target::of(&object)).await;
                 found.map_err(|error| error.to_string())
             }
             Err(text) => Err(text),
@@ -133,10 +133,12 @@ impl Calling<'_, '_, '_> {
                 let session = &*self.session;
                 let (api_version, kind) = (text(&resource, "apiVersion"), text(&resource, "kind"));
                 let selector = selector(filter.get("matchingLabels"));
-                let (io, identity) = (&session.ctx.io, &session.identity);
-                let all =
-                    io.list(api_version, kind, text(&filter, "namespace"), &selector, identity);
-                all.await.map_err(|error| error.to_string())
+                let within = text(&filter, "namespace");
+                session
+                    .io()
+                    .list(api_version, kind, within, &selector)
+                    .await
+                    .map_err(|error| error.to_string())
             }
             Err(text) => Err(text),
         };
@@ -162,7 +164,6 @@ impl Calling<'_, '_, '_> {
             (Ok(()), None) => self.session.delete(&value).await,
             (Ok(()), Some(filter)) => {
                 let session = &*self.session;
-                let (io, identity) = (&session.ctx.io, &session.identity);
                 let selector = selector(filter.get("matchingLabels"));
                 let (api_version, kind) = (text(&value, "apiVersion"), text(&value, "kind"));
                 let within = text(filter, "namespace");
@@ -171,7 +172,7 @@ impl Calling<'_, '_, '_> {
                 if selector.is_empty() {
                     Err(messages::DELETE_WITHOUT_SELECTOR.to_owned())
                 } else {
-                    let done = io.delete_all(api_version, kind, within, &selector, identity).await;
+                    let done = session.io().delete_all(api_version, kind, within, &selector).await;
                     done.map_err(|error| error.to_string())
                 }
             }
@@ -189,7 +190,7 @@ impl Calling<'_, '_, '_> {
             set_namespace(&mut value, "default");
         }
         let session = &*self.session;
-        let live = session.ctx.io.get(&Target::of(&value), &session.identity).await;
+        let live = session.io().get(&Target::of(&value)).await;
         let mut live = live.map_err(|error| error.to_string())?;
         self.keep_secret(&live);
         if let Some(live) = live.as_object_mut() {

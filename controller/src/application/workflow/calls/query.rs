@@ -96,12 +96,12 @@ impl Calling<'_, '_, '_> {
     async fn may_ask(&self, namespace: &str, name: &str) -> Result<(), String> {
         let session = &*self.session;
         let is_own = namespace == session.owner.namespace && name == session.owner.name;
-        if is_own || !session.identity.is_other() {
+        if is_own || !session.actors.author.is_other() {
             return Ok(());
         }
         let (api_version, kind) = (vela_api::V1BETA1, vela_api::Application::KIND);
         let target = Target { api_version, kind, namespace, name };
-        match session.ctx.io.get(&target, &session.identity).await {
+        match session.io().get(&target).await {
             Ok(_) => Ok(()),
             Err(error) if error.is_gone() => Err(messages::query_app_missing(name)),
             Err(error) => Err(error.to_string()),
@@ -136,7 +136,7 @@ impl Calling<'_, '_, '_> {
             namespace: &record.namespace,
             name: &record.name,
         };
-        self.session.ctx.io.get(&target, &self.session.identity).await.ok()
+        self.session.io().get(&target).await.ok()
     }
 
     async fn resources(&self, records: &[Record], filter: &Filter) -> Vec<Value> {
@@ -188,7 +188,7 @@ impl Calling<'_, '_, '_> {
             return Vec::new();
         }
         let session = &*self.session;
-        let all = session.ctx.io.list("v1", "Pod", &record.namespace, &selector, &session.identity);
+        let all = session.io().list("v1", "Pod", &record.namespace, &selector);
         let all = all.await.unwrap_or_default();
         let items = all.get("items").and_then(Value::as_array).into_iter().flatten();
         items.map(|pod| kube::named(pod, "Pod")).collect()
@@ -240,7 +240,7 @@ impl Calling<'_, '_, '_> {
         let object = object.ok_or(messages::EVENTS_OF_NOTHING)?;
         let namespace = str_at(object, &["metadata", "namespace"]);
         let session = &*self.session;
-        let all = session.ctx.io.list("v1", "Event", namespace, "", &session.identity).await;
+        let all = session.io().list("v1", "Event", namespace, "").await;
         let all = match all {
             Ok(all) => all,
             Err(error) => return Ok(json!({ "err": error.to_string() })),
@@ -285,7 +285,7 @@ impl Calling<'_, '_, '_> {
             namespace: text(params, "namespace"),
             name: pod,
         };
-        let told = session.ctx.io.text(&target, "log", &query, &session.identity).await;
+        let told = session.io().text(&target, "log", &query).await;
         Ok(match told {
             Ok(logs) => {
                 use base64::Engine as _;
