@@ -147,7 +147,7 @@ impl Session<'_> {
         stage: Stage,
     ) -> Result<Write, Failure> {
         let previous = self.trackers.previous(key, manifest);
-        let options = Options { previous: previous.as_ref(), ..self.options(stage) };
+        let options = Options { previous: &previous, ..self.options(stage) };
         let prepared = plan::prepare(manifest, live, &options).map_err(Failure::Plan)?;
         plan::plan(&prepared, live, &options).map_err(Failure::Plan)
     }

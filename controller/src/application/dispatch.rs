@@ -111,7 +111,7 @@ impl Session<'_> {
             adopt_unowned: gates.legacy_resource_owner_validation,
             replace_by_default: gates.apply_resource_by_replace,
             now: &self.now,
-            previous: None,
+            previous: &[],
         }
     }
 
@@ -491,7 +491,7 @@ impl Session<'_> {
         let keys: Vec<ResourceKey> = current.iter().map(tracker::key_of).collect();
         let name = trackers.record_in_current(io, store, run, current).await?;
         // A rule kept it for good before, the rules of now do not: what the root says of it is out of date.
-        trackers.drop_from_root(io, store, &keys).await?;
+        trackers.drop_from_root(io, store, &name, &keys).await?;
         let generation = trackers.generation(&name);
         let stale = generation.is_some_and(|generation| generation != run.generation);
         if stale && run.publish_version.is_empty() {

@@ -8,6 +8,7 @@ mod crash;
 mod cut;
 mod edits;
 mod follow;
+mod leftover;
 mod legacy;
 mod marked;
 mod mended;

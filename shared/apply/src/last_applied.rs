@@ -6,7 +6,7 @@
 use serde_json::Value;
 use vela_api::names;
 
-use crate::object::{annotation, group_of, kind, remove_metadata, set_annotation};
+use crate::object::{annotation, group_of, kind, label, remove_metadata, set_annotation};
 
 /// Whether an object of this kind carries no last-applied annotation: its content is its data (Secret, ConfigMap) or too big
 /// (CustomResourceDefinition), or the manifest opted out.
@@ -43,10 +43,102 @@ pub fn original(live: &Value) -> Value {
     serde_json::from_str(text).unwrap_or(Value::Null)
 }
 
+/// What was applied last to an object of a kind that carries no annotation, by what trackers recorded before it was written.
+///
+/// A record may never have been written: the process died, or the write failed. The render hash on the live object, part of
+/// every write, says which one was. Where it says nothing (another release counted it otherwise, a rule left fields to
+/// others) whatever is in any of them may be ours.
+#[must_use]
+pub fn recorded(live: &Value, modified: &Value, previous: &[Value]) -> Value {
+    let hash = label(live, names::label::RENDER_HASH);
+    if hash.is_some() && hash == label(modified, names::label::RENDER_HASH) {
+        return modified.clone();
+    }
+    let is_written = |record: &&Value| {
+        let mut record = (*record).clone();
+        remove_metadata(&mut record, "labels", names::label::RENDER_HASH);
+        hash == Some(&*vela_api::hash::render(&record))
+    };
+    if let Some(written) = previous.iter().find(is_written).filter(|_| hash.is_some()) {
+        return written.clone();
+    }
+    previous.iter().fold(Value::Null, |mut all, record| {
+        add(&mut all, record);
+        all
+    })
+}
+
+/// Adds to `all` the fields of `more` that it lacks.
+fn add(all: &mut Value, more: &Value) {
+    match (all, more) {
+        (Value::Object(all), Value::Object(more)) => {
+            for (key, value) in more {
+                add(all.entry(key).or_insert(Value::Null), value);
+            }
+        }
+        (all @ Value::Null, more) => all.clone_from(more),
+        _ => {}
+    }
+}
+
+/// Whether a record must outlive the one that takes its place: it has fields that the other lacks, and the live object will
+/// not tell whether they were written.
+#[must_use]
+pub fn must_outlive(before: &Value, after: &Value) -> bool {
+    is_exempt(after) && has_more(before, after)
+}
+
+fn has_more(before: &Value, after: &Value) -> bool {
+    match (before, after) {
+        (Value::Object(before), Value::Object(after)) => before
+            .iter()
+            .any(|(key, before)| after.get(key).is_none_or(|after| has_more(before, after))),
+        _ => false,
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
     use serde_json::json;
+
+    fn map(keys: &[&str]) -> Value {
+        let data: serde_json::Map<_, _> =
+            keys.iter().map(|key| ((*key).to_owned(), json!("1"))).collect();
+        json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "c"}, "data": data})
+    }
+
+    fn written(manifest: &Value) -> Value {
+        let mut live = manifest.clone();
+        let hash = vela_api::hash::render(manifest);
+        crate::object::set_label(&mut live, names::label::RENDER_HASH, &hash);
+        live
+    }
+
+    #[test]
+    fn the_record_that_was_written_is_the_base() {
+        let (first, second, third) = (map(&["a", "b"]), map(&["b", "c"]), map(&["c"]));
+        let (wanted, records) = (written(&third), [second.clone(), first.clone()]);
+        // The second was recorded and never written.
+        assert_eq!(recorded(&written(&first), &wanted, &records), first);
+        assert_eq!(recorded(&written(&second), &wanted, &records), second);
+        // What is there is what is wanted: what an older record has beside it is not ours any more.
+        assert_eq!(recorded(&wanted, &wanted, &records)["data"], json!({"c": "1"}));
+        // Nobody can tell.
+        assert_eq!(
+            recorded(&first, &wanted, &records)["data"],
+            json!({"a": "1", "b": "1", "c": "1"})
+        );
+        assert_eq!(recorded(&first, &wanted, &[]), Value::Null);
+    }
+
+    #[test]
+    fn a_record_that_has_more_outlives_its_successor() {
+        assert!(must_outlive(&map(&["a", "b"]), &map(&["a"])));
+        assert!(!must_outlive(&map(&["a"]), &map(&["a", "b"])));
+        let deployment = |replicas: Value| json!({"apiVersion": "apps/v1", "kind": "Deployment", "spec": replicas});
+        assert!(!must_outlive(&deployment(json!({"replicas": 1})), &deployment(json!({}))));
+    }
 
     #[test]
     fn written_as_go_writes_it() {

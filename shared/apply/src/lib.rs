@@ -15,6 +15,7 @@ pub mod ownership;
 pub mod plan;
 pub mod policy;
 mod quantity;
+mod secret;
 pub mod strategic;
 pub mod tracker;
 

@@ -177,21 +177,27 @@ impl Trackers {
             .collect()
     }
 
-    /// What a tracker says was written for an object before `manifest`, the newest first.
+    /// What trackers say was dispatched for an object before `manifest`, the newest first. It may not have been written.
     #[must_use]
-    pub fn previous(&self, key: &vela_apply::ResourceKey, manifest: &Value) -> Option<Value> {
-        let now = vela_api::RawExtension::new(manifest);
+    pub fn previous(&self, key: &vela_apply::ResourceKey, manifest: &Value) -> Vec<Value> {
         let mut sorted: Vec<_> = self.objects.iter().collect();
         sorted.sort_by_key(|object| std::cmp::Reverse(object.spec.application_generation));
         let recorded = sorted.into_iter().flat_map(|object| &object.spec.managed_resources);
-        self.written_over
+        let mut raws: Vec<_> = self
+            .written_over
             .iter()
             .rev()
             .chain(recorded)
             .filter(|record| tracker::is_of(record, key))
             .filter_map(|record| record.raw.as_ref())
-            .find(|raw| **raw != now)
-            .map(vela_api::RawExtension::to_value)
+            .collect();
+        if raws.is_empty() {
+            return Vec::new();
+        }
+        let now = vela_api::RawExtension::new(manifest);
+        let mut seen = HashSet::new();
+        raws.retain(|raw| **raw != now && seen.insert(raw.as_str()));
+        raws.into_iter().map(vela_api::RawExtension::to_value).collect()
     }
 
     fn find(&self, name: &str) -> Option<&ResourceTracker> {

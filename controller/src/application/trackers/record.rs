@@ -2,7 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use vela_api::{ObjectMeta, ResourceTracker, names};
+use vela_api::{ObjectMeta, RawExtension, ResourceTracker, names};
+use vela_apply::last_applied;
 use vela_apply::tracker::{self, Record, Role, Run};
 use vela_cluster::{Identity, Io, IoError, Packed, Store, Stored};
 
@@ -10,6 +11,10 @@ use super::{Trackers, decode, encode, expand, target, view};
 
 /// How many names are tried for one tracker.
 const NAMES: usize = 5;
+
+/// How many trackers hold what took its leave of one tracker during one run. It takes as many deaths of the process, each
+/// between a record and its write, to come to the last one.
+const BESIDE: usize = 4;
 
 /// Whether two trackers of one name are one: of the same Application, for the same purpose. One of a release before 1.2 owns
 /// objects, and is to go.
@@ -19,6 +24,12 @@ fn is_same(existing: &ResourceTracker, wanted: &ResourceTracker) -> bool {
         && existing.spec.type_ == wanted.spec.type_
         && existing.spec.application_generation == wanted.spec.application_generation
         && published(existing) == published(wanted)
+}
+
+/// Whether a record is needed beside the one that takes its place.
+fn must_outlive(before: &Record, after: Option<&RawExtension>) -> bool {
+    let (Some(before), Some(after)) = (before.raw.as_ref(), after) else { return false };
+    before != after && last_applied::must_outlive(&before.to_value(), &after.to_value())
 }
 
 impl Trackers {
@@ -65,7 +76,7 @@ impl Trackers {
         self.record(io, store, found, fresh, records).await
     }
 
-    /// Takes objects out of the root tracker that another one holds now.
+    /// Takes objects out of the root tracker that the tracker `holder` holds now.
     ///
     /// # Errors
     /// The API server's answer.
@@ -73,6 +84,7 @@ impl Trackers {
         &mut self,
         io: &Io,
         store: &Store<Packed<ResourceTracker>>,
+        holder: &str,
         keys: &[vela_apply::ResourceKey],
     ) -> Result<(), IoError> {
         let is_one = |record: &Record| keys.iter().any(|key| tracker::is_of(record, key));
@@ -81,7 +93,19 @@ impl Trackers {
             return Ok(());
         };
         let mut root = root.clone();
-        root.spec.managed_resources.retain(|record| !is_one(record));
+        let all = std::mem::take(&mut root.spec.managed_resources);
+        let (gone, left): (Vec<Record>, _) = all.into_iter().partition(is_one);
+        root.spec.managed_resources = left;
+        let held = self.records(holder);
+        let after = |before: &Record| {
+            let same = |after: &&Record| tracker::identity(after) == tracker::identity(before);
+            held.iter().find(same).and_then(|record| record.raw.as_ref())
+        };
+        let outlived: Vec<_> =
+            gone.iter().filter(|before| must_outlive(before, after(before))).cloned().collect();
+        self.written_over.extend(gone);
+        let name = root.metadata.name.clone().unwrap_or_default();
+        self.keep_beside(io, store, &name, outlived).await?;
         let answer = io.replace(&encode(&root)?, "", false, &Identity::default()).await?;
         self.took(store, answer.read()?);
         Ok(())
@@ -134,22 +158,62 @@ impl Trackers {
         };
         let mut object = object.clone();
         let name = object.metadata.name.clone().unwrap_or_default();
-        let mut changed = false;
+        let (mut changed, mut outlived) = (false, Vec::new());
         for record in records {
             // What is written over is what the object still is: a write of it wants to know.
             let same = |other: &&Record| tracker::identity(other) == tracker::identity(&record);
             let before = object.spec.managed_resources.iter().find(same).cloned();
+            let after = record.raw.clone();
             if tracker::add_record(&mut object.spec.managed_resources, record) {
                 changed = true;
+                if before.as_ref().is_some_and(|before| must_outlive(before, after.as_ref())) {
+                    outlived.extend(before.clone());
+                }
                 self.written_over.extend(before);
             }
         }
+        self.keep_beside(io, store, &name, outlived).await?;
         if changed {
             let body = encode(&object)?;
             let answer = io.replace(&body, "", false, &own).await?;
             self.took(store, answer.read()?);
         }
         Ok(name)
+    }
+
+    /// Keeps records whose place is taken in the tracker `name` in one of their own, which goes with those of earlier runs.
+    /// Should the process end before the objects are written, it says what is to be taken off them.
+    async fn keep_beside(
+        &mut self,
+        io: &Io,
+        store: &Store<Packed<ResourceTracker>>,
+        name: &str,
+        records: Vec<Record>,
+    ) -> Result<(), IoError> {
+        if records.is_empty() {
+            return Ok(());
+        }
+        let names: Vec<String> = (1..=BESIDE).map(|n| format!("{name}-before-{n}")).collect();
+        let free = names.iter().find(|name| self.find(name).is_none());
+        let last = names.last().and_then(|name| self.find(name)).filter(|_| free.is_none());
+        let stored = match last.cloned() {
+            Some(mut object) => {
+                for record in records {
+                    tracker::add_record(&mut object.spec.managed_resources, record);
+                }
+                io.replace(&encode(&object)?, "", false, &Identity::default()).await?.read()?
+            }
+            None => {
+                // No generation and no revision: it is never that of a run.
+                let run = Run { generation: 0, publish_version: "", revision: "" };
+                let name = free.cloned().unwrap_or_default();
+                let mut object = self.fresh(name, Role::Versioned, run);
+                object.spec.managed_resources = records;
+                self.create(io, object).await?
+            }
+        };
+        self.took(store, stored);
+        Ok(())
     }
 
     /// POST, under another name if somebody else has it, or another tracker of ours: names joined by `-` are ambiguous, and a

@@ -14,7 +14,7 @@ use crate::ownership::{
     Claim, ClaimOptions, Owner, Refusal, claim, sharers, with_sharer, without_sharer,
 };
 use crate::policy::{ResourcePolicies, Stage};
-use crate::{json_merge, last_applied, quantity, strategic};
+use crate::{json_merge, last_applied, quantity, secret, strategic};
 
 /// What a write is decided with.
 #[derive(Debug, Clone, Copy)]
@@ -31,8 +31,8 @@ pub struct Options<'a> {
     pub replace_by_default: bool,
     /// The time for `app.oam.dev/last-applied-time`, RFC 3339.
     pub now: &'a str,
-    /// What an older tracker says we wrote, for kinds that carry no last-applied annotation.
-    pub previous: Option<&'a Value>,
+    /// What trackers say we dispatched before, the newest first, for kinds that carry no last-applied annotation.
+    pub previous: &'a [Value],
 }
 
 /// The media type of a patch.
@@ -211,6 +211,7 @@ pub fn plan(
     let by_default = options.replace_by_default && !is_core_service;
     let replace = rule.and_then(|rule| rule.replace).unwrap_or(by_default);
     let mut modified = prepared.clone();
+    secret::encode(&mut modified);
     keep_sharers(&mut modified, Some(live), options);
     if replace {
         // A PUT takes the server's defaults off again: what was written is there if the live object covers it.
@@ -284,6 +285,7 @@ fn keep_sharers(manifest: &mut Value, live: Option<&Value>, options: &Options<'_
 /// The object to POST.
 fn created(prepared: &Value, live: Option<&Value>, options: &Options<'_>) -> Value {
     let mut object = prepared.clone();
+    secret::encode(&mut object);
     keep_sharers(&mut object, live, options);
     if !last_applied::is_exempt(&object) {
         last_applied::embed(&mut object);
@@ -324,8 +326,9 @@ fn patch(mut modified: Value, live: &Value, options: &Options<'_>) -> Write {
     let exempt = last_applied::is_exempt(&modified);
     let mut original = last_applied::original(live);
     if original.is_null() && exempt {
-        original = options.previous.cloned().unwrap_or(Value::Null);
+        original = last_applied::recorded(live, &modified, options.previous);
     }
+    secret::encode(&mut original);
     let text = annotation(live, names::annotation::LAST_APPLIED_CONFIG);
     match text.filter(|_| options.stage == Stage::Wait) {
         Some(text) => set_annotation(&mut modified, names::annotation::LAST_APPLIED_CONFIG, text),

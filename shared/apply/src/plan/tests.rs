@@ -16,7 +16,7 @@ fn options<'a>(owner: &'a Owner, policies: &'a ResourcePolicies, stage: Stage) -
         adopt_unowned: false,
         replace_by_default: false,
         now: "2026-01-01T00:00:00Z",
-        previous: None,
+        previous: &[],
     }
 }
 
@@ -119,7 +119,10 @@ fn keys_we_wrote_are_pruned_from_config_maps() {
     let mut live = stored(decide(&before, None, &none, Stage::Update).unwrap());
     live["data"]["foreign"] = json!("x");
     let owner = owner();
-    let options = Options { previous: Some(&before), ..options(&owner, &none, Stage::Update) };
+    let options = Options {
+        previous: std::slice::from_ref(&before),
+        ..options(&owner, &none, Stage::Update)
+    };
     let after = prepare(&config_map(&json!({"a": "1"})), Some(&live), &options).unwrap();
     let Ok(Write::Patch { body, .. }) = plan(&after, Some(&live), &options) else { panic!() };
     assert_eq!(body["data"], json!({"b": null}));
@@ -489,4 +492,79 @@ fn paths() {
     set_path(&mut object, "spec.list[0].k", json!(2));
     set_path(&mut object, "spec.new.deep", json!(true));
     assert_eq!(object["spec"], json!({"list": [{"k": 2}], "new": {"deep": true}}));
+}
+
+#[test]
+fn what_left_the_text_of_a_secret_goes() {
+    let none = ResourcePolicies::default();
+    let secret = |text: Value| {
+        let mut object = config_map(&json!({}));
+        object["kind"] = json!("Secret");
+        object.as_object_mut().unwrap().remove("data");
+        object["stringData"] = text;
+        object
+    };
+    let before = secret(json!({"a": "1", "b": "2"}));
+    let live = stored(decide(&before, None, &none, Stage::Update).unwrap());
+    assert_eq!(live["data"], json!({"a": "MQ==", "b": "Mg=="}));
+    let after = secret(json!({"a": "1"}));
+    let owner = owner();
+    let options = Options {
+        previous: std::slice::from_ref(&before),
+        ..options(&owner, &none, Stage::Update)
+    };
+    let prepared = prepare(&after, Some(&live), &options).unwrap();
+    let Ok(Write::Patch { body, .. }) = plan(&prepared, Some(&live), &options) else { panic!() };
+    assert_eq!(body["data"], json!({"b": null}));
+    // The same text is no reason to write.
+    assert_eq!(decide(&before, Some(&live), &none, Stage::StateKeep), Ok(Write::Skip));
+}
+
+proptest::proptest! {
+    /// Whatever was recorded and never written, whoever writes beside us: after a write our keys are those of the manifest,
+    /// and the others are still there.
+    #[test]
+    fn a_write_leaves_nothing_of_what_was_dispatched_before(
+        edits in proptest::collection::vec((0_u8..16, proptest::bool::ANY, 0_u8..8), 1..12),
+    ) {
+        let none = ResourcePolicies::default();
+        let owner = owner();
+        let keys = |bits: u8, of: &[&str]| -> Map<String, Value> {
+            let set = of.iter().enumerate().filter(|(bit, _)| bits >> bit & 1 == 1);
+            set.map(|(_, key)| ((*key).to_owned(), json!("1"))).collect()
+        };
+        let own = ["a", "b", "c", "d"];
+        let mut live: Option<Value> = None;
+        let mut records: Vec<Value> = Vec::new();
+        let last = edits.len() - 1;
+        for (index, (bits, dies, foreign)) in edits.into_iter().enumerate() {
+            let manifest = config_map(&Value::Object(keys(bits, &own)));
+            if records.first() != Some(&manifest) {
+                records.insert(0, manifest.clone());
+            }
+            if dies && index != last {
+                continue;
+            }
+            let previous: Vec<_> = records.iter().filter(|r| **r != manifest).cloned().collect();
+            let options = Options { previous: &previous, ..options(&owner, &none, Stage::Update) };
+            let prepared = prepare(&manifest, live.as_ref(), &options).unwrap();
+            match plan(&prepared, live.as_ref(), &options).unwrap() {
+                Write::Patch { body, .. } => {
+                    strategic::apply(live.as_mut().unwrap(), &body, strategic::Type::Object);
+                }
+                Write::Skip => {}
+                write => live = Some(stored(write)),
+            }
+            let object = live.as_mut().unwrap();
+            let mut others = object["data"].as_object().cloned().unwrap_or_default();
+            others.retain(|key, _| own.contains(&key.as_str()));
+            proptest::prop_assert_eq!(others, keys(bits, &own));
+            let more = keys(foreign, &["x", "y", "z"]);
+            if !object["data"].is_object() {
+                object["data"] = json!({});
+            }
+            object["data"].as_object_mut().unwrap().extend(more.clone());
+            proptest::prop_assert!(more.keys().all(|key| object["data"].get(key).is_some()));
+        }
+    }
 }

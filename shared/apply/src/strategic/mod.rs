@@ -52,7 +52,13 @@ fn maps(
                     retain_keys(&mut nested, new, live);
                 }
                 if !nested.is_empty() {
-                    patch.insert(key.clone(), Value::Object(nested));
+                    let mut value = Value::Object(nested);
+                    if field.is_some_and(|field| field.replaced) {
+                        let mut whole = Value::Object(live.clone());
+                        apply(&mut whole, &value, nested_ty);
+                        value = whole;
+                    }
+                    patch.insert(key.clone(), value);
                 }
             }
             (Value::Array(new), Some(Value::Array(live))) => {
@@ -235,7 +241,11 @@ fn apply_map(map: &mut Map<String, Value>, patch: &Map<String, Value>, ty: Type)
             (Value::Null, ..) => {
                 map.remove(key);
             }
-            (Value::Object(_), Some(live @ Value::Object(_)), _) => apply(live, value, nested_ty),
+            (Value::Object(_), Some(live @ Value::Object(_)), _)
+                if !field.is_some_and(|field| field.replaced) =>
+            {
+                apply(live, value, nested_ty);
+            }
             (Value::Array(items), Some(Value::Array(live)), Some("")) => {
                 for item in items {
                     if !contains(live, item) {

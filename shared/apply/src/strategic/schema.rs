@@ -11,6 +11,8 @@ pub struct Field {
     pub merge_key: Option<&'static str>,
     /// Whether patches of this object (or of the elements of this list) carry `$retainKeys`.
     pub retain_keys: bool,
+    /// Whether a patch of this object takes its place as a whole.
+    pub replaced: bool,
     /// The type of the value or of the elements.
     pub ty: Type,
 }
@@ -31,6 +33,14 @@ pub enum Type {
     ServiceSpec,
     ServiceAccount,
     Webhooks,
+    Webhook,
+    ValidatingPolicy,
+    ValidatingPolicySpec,
+    MutatingPolicy,
+    MutatingPolicySpec,
+    PodTemplate,
+    Budget,
+    BudgetSpec,
     CronJob,
     Pod,
     Service,
@@ -41,15 +51,15 @@ pub enum Type {
 }
 
 const fn merge(name: &'static str, key: &'static str, ty: Type) -> Field {
-    Field { name, merge_key: Some(key), retain_keys: false, ty }
+    Field { name, merge_key: Some(key), retain_keys: false, replaced: false, ty }
 }
 
 const fn merge_retain(name: &'static str, key: &'static str, ty: Type) -> Field {
-    Field { name, merge_key: Some(key), retain_keys: true, ty }
+    Field { name, merge_key: Some(key), retain_keys: true, replaced: false, ty }
 }
 
 const fn nested(name: &'static str, ty: Type) -> Field {
-    Field { name, merge_key: None, retain_keys: false, ty }
+    Field { name, merge_key: None, retain_keys: false, replaced: false, ty }
 }
 
 const METADATA: Field = nested("metadata", Type::Meta);
@@ -60,7 +70,13 @@ const WORKLOAD: &[Field] = &[METADATA, nested("spec", Type::WorkloadSpec)];
 const WORKLOAD_SPEC: &[Field] = &[
     nested("template", Type::PodTemplateSpec),
     // Deployment only; the other workloads call theirs `updateStrategy`, which has no retainKeys.
-    Field { name: "strategy", merge_key: None, retain_keys: true, ty: Type::Plain },
+    Field {
+        name: "strategy",
+        merge_key: None,
+        retain_keys: true,
+        replaced: false,
+        ty: Type::Plain,
+    },
 ];
 const CRON_JOB: &[Field] = &[METADATA, nested("spec", Type::CronJobSpec)];
 const CRON_JOB_SPEC: &[Field] = &[nested("jobTemplate", Type::JobTemplate)];
@@ -86,7 +102,24 @@ const CONTAINER: &[Field] = &[
 const SERVICE: &[Field] = &[METADATA, nested("spec", Type::ServiceSpec)];
 const SERVICE_SPEC: &[Field] = &[merge("ports", "port", Type::Plain)];
 const SERVICE_ACCOUNT: &[Field] = &[METADATA, merge("secrets", "name", Type::Plain)];
-const WEBHOOKS: &[Field] = &[METADATA, merge("webhooks", "name", Type::Plain)];
+const WEBHOOKS: &[Field] = &[METADATA, merge("webhooks", "name", Type::Webhook)];
+const WEBHOOK: &[Field] = &[MATCH_CONDITIONS];
+const MATCH_CONDITIONS: Field = merge("matchConditions", "name", Type::Plain);
+const VALIDATING_POLICY: &[Field] = &[METADATA, nested("spec", Type::ValidatingPolicySpec)];
+const VALIDATING_POLICY_SPEC: &[Field] =
+    &[MATCH_CONDITIONS, merge("variables", "name", Type::Plain)];
+const MUTATING_POLICY: &[Field] = &[METADATA, nested("spec", Type::MutatingPolicySpec)];
+// Its variables have no merge key in `k8s.io/api`: that list is replaced.
+const MUTATING_POLICY_SPEC: &[Field] = &[MATCH_CONDITIONS];
+const POD_TEMPLATE: &[Field] = &[METADATA, nested("template", Type::PodTemplateSpec)];
+const BUDGET: &[Field] = &[METADATA, nested("spec", Type::BudgetSpec)];
+const BUDGET_SPEC: &[Field] = &[Field {
+    name: "selector",
+    merge_key: None,
+    retain_keys: false,
+    replaced: true,
+    ty: Type::Plain,
+}];
 const CSI: &[Field] = &[METADATA, nested("spec", Type::CsiSpec)];
 const CSI_SPEC: &[Field] = &[merge("drivers", "name", Type::Plain)];
 const NODE: &[Field] = &[METADATA, nested("spec", Type::NodeSpec)];
@@ -110,6 +143,14 @@ impl Type {
             Self::ServiceSpec => SERVICE_SPEC,
             Self::ServiceAccount => SERVICE_ACCOUNT,
             Self::Webhooks => WEBHOOKS,
+            Self::Webhook => WEBHOOK,
+            Self::ValidatingPolicy => VALIDATING_POLICY,
+            Self::ValidatingPolicySpec => VALIDATING_POLICY_SPEC,
+            Self::MutatingPolicy => MUTATING_POLICY,
+            Self::MutatingPolicySpec => MUTATING_POLICY_SPEC,
+            Self::PodTemplate => POD_TEMPLATE,
+            Self::Budget => BUDGET,
+            Self::BudgetSpec => BUDGET_SPEC,
             Self::Csi => CSI,
             Self::CsiSpec => CSI_SPEC,
             Self::Node => NODE,
@@ -160,7 +201,10 @@ pub fn type_of(group: &str, kind: &str) -> Option<Type> {
         ("apps" | "extensions", "Deployment" | "StatefulSet" | "DaemonSet" | "ReplicaSet")
         | ("batch", "Job")
         | ("", "ReplicationController") => Type::Workload,
-        ("", "PodTemplate") => Type::Object,
+        ("", "PodTemplate") => Type::PodTemplate,
+        ("policy", "PodDisruptionBudget") => Type::Budget,
+        ("admissionregistration.k8s.io", "ValidatingAdmissionPolicy") => Type::ValidatingPolicy,
+        ("admissionregistration.k8s.io", "MutatingAdmissionPolicy") => Type::MutatingPolicy,
         ("batch", "CronJob") => Type::CronJob,
         ("", "Pod") => Type::Pod,
         ("", "Service") => Type::Service,

@@ -136,6 +136,67 @@ fn unknown_lists_are_replaced() {
     assert_eq!(patch, spec(&json!([2])));
 }
 
+/// Every list of a spec that `k8s.io/api` 0.34 merges by a key, beside those of Pods: an element that left goes, one of
+/// somebody else stays.
+#[test]
+fn lists_that_the_server_merges_lose_what_left() {
+    let policy = |kind| type_of("admissionregistration.k8s.io", kind).unwrap();
+    let cases = [
+        (policy("ValidatingAdmissionPolicy"), "/spec/matchConditions", "name"),
+        (policy("ValidatingAdmissionPolicy"), "/spec/variables", "name"),
+        (policy("MutatingAdmissionPolicy"), "/spec/matchConditions", "name"),
+        (policy("ValidatingWebhookConfiguration"), "/webhooks", "name"),
+        (policy("MutatingWebhookConfiguration"), "/webhooks", "name"),
+        (type_of("", "PodTemplate").unwrap(), "/template/spec/containers", "name"),
+        (
+            type_of("batch", "CronJob").unwrap(),
+            "/spec/jobTemplate/spec/template/spec/volumes",
+            "name",
+        ),
+        (type_of("", "Service").unwrap(), "/spec/ports", "port"),
+        (type_of("", "ServiceAccount").unwrap(), "/secrets", "name"),
+        (type_of("storage.k8s.io", "CSINode").unwrap(), "/spec/drivers", "name"),
+    ];
+    for (ty, path, key) in cases {
+        let object = |ids: &[&str]| {
+            let list: Vec<_> = ids.iter().map(|id| json!({key: id, "x": 1})).collect();
+            path.rsplit('/').filter(|part| !part.is_empty()).fold(json!(list), |v, k| json!({k: v}))
+        };
+        let (before, after) = (object(&["a", "b"]), object(&["a"]));
+        let mut live = object(&["a", "b", "foreign"]);
+        let patch = three_way(&before, &after, &live, ty);
+        apply(&mut live, &patch, ty);
+        assert_eq!(live, object(&["a", "foreign"]), "{path}: {patch}");
+    }
+}
+
+#[test]
+fn the_conditions_of_one_webhook_merge_by_name() {
+    let ty = type_of("admissionregistration.k8s.io", "ValidatingWebhookConfiguration").unwrap();
+    let hook =
+        |conditions: &Value| json!({"webhooks": [{"name": "w", "matchConditions": conditions}]});
+    let (one, two) = (json!({"name": "one"}), json!({"name": "two"}));
+    let mut live = hook(&json!([one, two]));
+    let patch = three_way(&hook(&json!([one, two])), &hook(&json!([one])), &live, ty);
+    apply(&mut live, &patch, ty);
+    assert_eq!(live, hook(&json!([one])), "{patch}");
+}
+
+/// The API server puts the selector of a patch in the place of the whole selector.
+#[test]
+fn the_selector_of_a_budget_is_sent_as_a_whole() {
+    let ty = type_of("policy", "PodDisruptionBudget").unwrap();
+    let budget = |labels: Value| json!({"spec": {"selector": {"matchLabels": labels}}});
+    let before = budget(json!({"app": "a", "tier": "x", "old": "y"}));
+    let after = budget(json!({"app": "a", "tier": "z"}));
+    let mut live = before.clone();
+    let patch = three_way(&before, &after, &live, ty);
+    assert_eq!(patch, after);
+    apply(&mut live, &patch, ty);
+    assert_eq!(live, after);
+    assert_eq!(three_way(&after, &after, &live, ty), json!({}));
+}
+
 #[test]
 fn built_in_and_foreign_kinds() {
     assert_eq!(type_of("apps", "Deployment"), Some(Type::Workload));
