@@ -2,6 +2,7 @@
 //!
 //! Texts that tools match are the reference's; where the reference says nothing useful, ours name the thing and the place.
 
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use vela_apply::tracker::{Record, display_name};
@@ -129,6 +130,35 @@ pub(crate) fn waiting_for(waiting: &[Record]) -> String {
         display_name(first),
         waiting.len()
     )
+}
+
+/// Objects that are recorded for other clusters. Of very many clusters the first are named.
+#[must_use]
+pub(crate) fn left_elsewhere(clusters: &BTreeMap<String, usize>) -> String {
+    format!(
+        "Objects in other clusters are left as they are, this controller manages its own cluster only: {}.",
+        in_clusters(clusters)
+    )
+}
+
+/// A deletion that cannot go on.
+#[must_use]
+pub(crate) fn deletion_waits_elsewhere(clusters: &BTreeMap<String, usize>) -> String {
+    format!(
+        "Waiting for objects in other clusters, which this controller does not delete: {}.",
+        in_clusters(clusters)
+    )
+}
+
+/// Clusters that a sentence names.
+const NAMED_CLUSTERS: usize = 10;
+
+fn in_clusters(clusters: &BTreeMap<String, usize>) -> String {
+    let named = clusters.iter().take(NAMED_CLUSTERS);
+    let named: Vec<_> = named.map(|(cluster, count)| format!("{count} in {cluster:?}")).collect();
+    let left = clusters.len().saturating_sub(NAMED_CLUSTERS);
+    let more = if left > 0 { format!(" and in {left} more") } else { String::new() };
+    format!("{}{more}", named.join(", "))
 }
 
 /// Collection failed.

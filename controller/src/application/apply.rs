@@ -5,6 +5,7 @@
 use std::sync::Arc;
 
 use serde_json::{Map, Value};
+use vela_apply::object::is_local;
 use vela_apply::plan::{self, Options, PlanError, Write};
 use vela_apply::policy::Stage;
 use vela_apply::{Owner, ResourceKey, object};
@@ -69,6 +70,9 @@ impl Session<'_> {
     ) -> Result<Applied, Failure> {
         let target = Target::of(manifest);
         let key = ResourceKey::of(manifest, cluster);
+        if !is_local(cluster) {
+            return Err(Failure::Elsewhere(key.cluster));
+        }
         let mut live = self.cached(&target, &key).await?;
         // An identity sees no more of an object that is only looked at than the API server shows it.
         let asks = self.actors.author.is_other() && self.policies.is_read_only(manifest);
@@ -355,13 +359,15 @@ pub(super) enum Failure {
     Io(&'static str, IoError),
     #[error("{}", messages::still_going(.0))]
     Going(String),
+    #[error("{}", messages::no_such_cluster(.0))]
+    Elsewhere(String),
 }
 
 impl Failure {
     /// Whether nothing was written for certain.
     pub(super) fn is_refusal(&self) -> bool {
         match self {
-            Self::Plan(_) | Self::Io("get", _) => true,
+            Self::Plan(_) | Self::Io("get", _) | Self::Elsewhere(_) => true,
             Self::Going(_) => false,
             Self::Io(_, IoError::Api { code, .. }) => (400..500).contains(code),
             Self::Io(..) => false,

@@ -133,10 +133,16 @@ pub async fn delete(
     let mut wanted = app.status.clone();
     phase::DELETING.clone_into(&mut wanted.phase);
     let now = Timestamp::now();
+    let elsewhere = session.trackers.elsewhere();
+    let waits_elsewhere = collected.is_done() && !elsewhere.is_empty();
+    status::set_elsewhere(&mut wanted, &elsewhere, now);
     if let Some(error) = &collected.error {
         status::set_collecting(&mut wanted, &messages::gc_failed(error), now);
     } else if !collected.waiting.is_empty() {
         status::set_collecting(&mut wanted, &messages::waiting_for(&collected.waiting), now);
+    } else if waits_elsewhere {
+        let text = messages::deletion_waits_elsewhere(&elsewhere);
+        status::set_collecting(&mut wanted, &text, now);
     }
     if !collected.is_done() || !session.trackers.is_empty() {
         // Most deletions are over before anybody could read about them.
@@ -147,8 +153,12 @@ pub async fn delete(
             return Ok(Next::After(left));
         }
         // Said once: an ever shrinking count would be a write per object.
-        if app.status.phase != phase::DELETING || collected.error.is_some() {
+        if app.status.phase != phase::DELETING || collected.error.is_some() || waits_elsewhere {
             write_status(ctx, app, &wanted).await?;
+        }
+        if waits_elsewhere {
+            // A change of the trackers is heard at once.
+            return Ok(Next::After(ctx.settings.resync));
         }
         return Ok(if collected.error.is_some() { Next::Failed } else { Next::After(LOOK_AGAIN) });
     }

@@ -4,6 +4,7 @@ use serde_json::Value;
 use tracing::debug;
 use vela_api::status::ComponentStatus;
 use vela_api::{AppStatus, ApplicationComponent};
+use vela_apply::object::is_local;
 
 use super::component::Place;
 use super::dispatch::Session;
@@ -15,7 +16,8 @@ use super::workflow::{self, Run};
 pub async fn refresh(session: &Session<'_>, run: &Run<'_>, app_status: &mut AppStatus) {
     let known = app_status.services.clone();
     let deployed = deployed(run);
-    for service in known {
+    // What is said of a component in another cluster stays: the objects of the same names here are others.
+    for service in known.into_iter().filter(|service| is_local(&service.cluster)) {
         let own = if service.namespace == session.owner.namespace {
             String::new()
         } else {

@@ -155,7 +155,8 @@ impl<'c> Look<'c> {
         }
     }
 
-    async fn fail(&self, status: AppStatus, failed: Failed) -> Result<Next, IoError> {
+    async fn fail(&self, mut status: AppStatus, failed: Failed) -> Result<Next, IoError> {
+        status::set_elsewhere(&mut status, &self.session.trackers.elsewhere(), self.now);
         Box::pin(give_up(self.ctx, &self.app, status, failed)).await
     }
 
@@ -172,6 +173,7 @@ impl<'c> Look<'c> {
         held: Option<Instant>,
     ) -> Result<Next, IoError> {
         restart::plan_next(&self.app, &mut end.status, self.now);
+        status::set_elsewhere(&mut end.status, &self.session.trackers.elsewhere(), self.now);
         if status::differ_in_times(&self.app.status, &end.status) {
             self.app.status.clone_into(&mut end.status);
         }

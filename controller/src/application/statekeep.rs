@@ -131,7 +131,7 @@ pub async fn hold(session: &Session<'_>, manifest: &Value, cluster: &str, manage
             told.is_none()
         }
         // A rule that cannot be followed is told when the state is kept; what is going is made again when it is gone.
-        Err(Failure::Plan(_) | Failure::Going(_)) => false,
+        Err(Failure::Plan(_) | Failure::Going(_) | Failure::Elsewhere(_)) => false,
         Err(failure @ Failure::Io(..)) => {
             let key = ResourceKey::of(manifest, cluster);
             let text = messages::errors(&[failed(session, &key, &failure)]);

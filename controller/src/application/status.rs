@@ -4,15 +4,19 @@
 //! whole object, which cannot clear what became empty; here the patch is the difference between what is stored and what
 //! should be, so that cleared fields are cleared and nothing is sent when nothing changed.
 
+use std::collections::BTreeMap;
+
 use jiff::Timestamp;
 use serde_json::Value;
 use vela_api::condition;
-use vela_api::names::{condition as types, phase};
+use vela_api::names::{condition as types, phase, reason};
 use vela_api::status::ComponentStatus;
 use vela_api::workflow::WorkflowStatus;
 use vela_api::{AppStatus, ClusterObjectReference, Condition, ManagedResource};
 use vela_apply::json_merge;
 use vela_workflow::WorkflowPhase;
+
+use crate::messages;
 
 /// Sets a condition to true.
 pub fn set_true(status: &mut AppStatus, type_: &str, now: Timestamp) {
@@ -39,6 +43,17 @@ pub fn set_ready(status: &mut AppStatus, now: Timestamp) {
 /// `Ready` while a collection waits or fails.
 pub fn set_collecting(status: &mut AppStatus, message: &str, now: Timestamp) {
     condition::set(&mut status.conditions, [Condition::deleting(types::READY, message, now)]);
+}
+
+/// Says what is recorded of other clusters: so many objects in each.
+pub fn set_elsewhere(status: &mut AppStatus, elsewhere: &BTreeMap<String, usize>, now: Timestamp) {
+    if elsewhere.is_empty() {
+        status.conditions.retain(|c| c.type_ != types::OTHER_CLUSTERS);
+        return;
+    }
+    let (type_, message) = (types::OTHER_CLUSTERS, messages::left_elsewhere(elsewhere));
+    let told = Condition::new(type_, "False", reason::NOT_MANAGED, message, now);
+    condition::set(&mut status.conditions, [told]);
 }
 
 /// A new run of the workflow: what the last one found is dropped, conditions up to `Render` stay.

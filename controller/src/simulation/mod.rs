@@ -7,6 +7,7 @@ mod broken;
 mod crash;
 mod cut;
 mod edits;
+mod elsewhere;
 mod follow;
 mod leftover;
 mod legacy;

@@ -255,6 +255,8 @@ pub mod condition {
     pub const STATE_KEEP: &str = "StateKeep";
     /// Its author is known by a valid stamp; only there when not. Not in the reference.
     pub const STAMPED: &str = "Stamped";
+    /// Objects of other clusters are recorded, and nobody manages them; absent where there is none.
+    pub const OTHER_CLUSTERS: &str = "OtherClusters";
     /// Those of Applications in their internal order; a restart keeps those up to `Render`.
     pub const APPLICATION_ORDER: [&str; 6] = [PARSED, REVISION, POLICY, RENDER, WORKFLOW, READY];
 }
@@ -269,6 +271,8 @@ pub mod reason {
     pub const RECONCILE_ERROR: &str = "ReconcileError";
     /// Something is going away.
     pub const DELETING: &str = "Deleting";
+    /// Something is left as it is.
+    pub const NOT_MANAGED: &str = "NotManaged";
 }
 
 /// Reasons of events.

@@ -141,6 +141,12 @@ pub fn cluster_of(written: &str) -> &str {
     if written.is_empty() { LOCAL_CLUSTER } else { written }
 }
 
+/// Whether a record or a place means the cluster of the control plane.
+#[must_use]
+pub fn is_local(written: &str) -> bool {
+    cluster_of(written) == LOCAL_CLUSTER
+}
+
 /// The *resource key*: what garbage collection and state-keep compare. No version (an object served under two
 /// versions is one object), and an empty cluster reads as `local`.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]

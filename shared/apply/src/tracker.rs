@@ -11,7 +11,9 @@ use std::collections::HashSet;
 use serde_json::Value;
 use vela_api::{ManagedResource, RawExtension, names};
 
-use crate::object::{ResourceKey, api_version, cluster_of, group_of, kind, label, name, namespace};
+use crate::object::{
+    ResourceKey, api_version, cluster_of, group_of, is_local, kind, label, name, namespace,
+};
 
 /// One object a tracker remembers.
 pub type Record = ManagedResource;
@@ -95,6 +97,12 @@ pub fn drop_twins(records: &mut Vec<Record>) {
     records.retain(|_| keeps.next().unwrap_or(true));
 }
 
+/// Takes the records of other clusters out of a list.
+#[must_use]
+pub fn split_off_elsewhere(records: &mut Vec<Record>) -> Vec<Record> {
+    records.extract_if(.., |record| !is_local(&record.cluster)).collect()
+}
+
 /// Marks an object as removed by a step: the record loses component, trait and manifest.
 pub fn mark_deleted(records: &mut Vec<Record>, mut record: Record) -> bool {
     record.deleted = true;
@@ -174,8 +182,10 @@ pub struct Tracker {
     pub app_uid: String,
     /// Has a deletion timestamp.
     pub deleting: bool,
-    /// What it remembers.
+    /// What it remembers of this cluster.
     pub records: Vec<Record>,
+    /// How many objects of other clusters it remembers beside: nothing is decided about those, and it stays for them.
+    pub elsewhere: usize,
 }
 
 /// What decides which tracker the present run writes to.
@@ -255,6 +265,7 @@ mod tests {
             app_uid: String::new(),
             deleting: false,
             records: Vec::new(),
+            elsewhere: 0,
         }
     }
 

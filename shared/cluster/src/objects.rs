@@ -17,7 +17,7 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 use tracing::{debug, warn};
 use vela_api::names;
-use vela_apply::object::{group_of, is_deleting, name, namespace, str_at};
+use vela_apply::object::{group_of, is_deleting, is_local, name, namespace, str_at};
 use vela_apply::{Owner, ResourceKey, ownership};
 
 use crate::observed::Observed;
@@ -315,6 +315,10 @@ impl LiveObjects {
         api_version: &str,
         key: &ResourceKey,
     ) -> Result<Option<Arc<Live>>, IoError> {
+        if !is_local(&key.cluster) {
+            // An object of the same name here is another one.
+            return Ok(None);
+        }
         let store = self.kind(api_version, &key.kind).await?;
         let found = store.get(&Key::new(&*key.namespace, &*key.name));
         if found.is_some() || key.namespace.is_empty() {

@@ -10,7 +10,7 @@ use serde_json::Value;
 use vela_api::reference::WorkloadGvk;
 use vela_api::status::{ComponentStatus, TraitStatus};
 use vela_apply::ResourceKey;
-use vela_apply::object::api_version;
+use vela_apply::object::{api_version, is_local};
 use vela_render::{App, Health, HealthInput, Renderer, StatusTexts};
 
 use crate::messages;
@@ -26,8 +26,10 @@ pub async fn live(session: &Session<'_>, manifest: &Value, place: &Place) -> Opt
     if cached.is_some() {
         return cached;
     }
-    // Objects that are only looked at carry none of our labels.
-    if session.policies.is_read_only(manifest) || session.policies.is_shared(manifest) {
+    // Objects that are only looked at carry none of our labels. What is read is read here.
+    let policies = &session.policies;
+    let may_lack_marks = policies.is_read_only(manifest) || policies.is_shared(manifest);
+    if may_lack_marks && is_local(&place.cluster) {
         let target = vela_cluster::Target::of(manifest);
         return session.io().get(&target).await.ok().map(Arc::new);
     }

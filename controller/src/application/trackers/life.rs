@@ -1,7 +1,5 @@
 //! The life of a tracker after it was made: under a new generation, set aside, on its way out, gone, made again.
 
-use std::collections::HashSet;
-
 use serde_json::json;
 use vela_api::{ObjectMeta, ResourceTracker, names};
 use vela_apply::plan::PatchKind;
@@ -11,7 +9,8 @@ use vela_cluster::{Identity, Io, IoError, Packed, Removal, Store};
 use crate::queue::Key;
 
 use super::super::revision::label;
-use super::{Trackers, decode, encode, head, target};
+use super::held::Held;
+use super::{Trackers, decode, head, target};
 
 impl Trackers {
     /// The tracker of a run goes on under a new generation: an edit that changed nothing. Also claims a tracker of an
@@ -57,7 +56,7 @@ impl Trackers {
         if before.is_empty() || before == revision {
             return Ok(false);
         }
-        if object.spec.managed_resources.is_empty() {
+        if object.is_empty() {
             return self.give(io, store, object, revision).await.map(|()| false);
         }
         let run = Run {
@@ -70,7 +69,7 @@ impl Trackers {
             aside.push_str("-0");
         }
         let mut copy = self.fresh(aside, Role::Versioned, run);
-        copy.spec.managed_resources.clone_from(&object.spec.managed_resources);
+        copy.complete(&object);
         let stored = self.create(io, copy).await?;
         self.took(store, stored);
         if object.metadata.deletion_timestamp.is_some() {
@@ -87,14 +86,14 @@ impl Trackers {
         &mut self,
         io: &Io,
         store: &Store<Packed<ResourceTracker>>,
-        mut object: ResourceTracker,
+        mut object: Held,
         revision: &str,
     ) -> Result<(), IoError> {
-        object.spec.managed_resources.clear();
+        object.clear();
         let labels = object.metadata.labels.get_or_insert_default();
         labels.insert(names::label::APP_REVISION.to_owned(), revision.to_owned());
         let own = Identity::default();
-        let answer = io.replace(&encode(&object)?, "", false, &own).await?;
+        let answer = io.replace(&object.encode()?, "", false, &own).await?;
         self.took(store, answer.read()?);
         Ok(())
     }
@@ -153,7 +152,7 @@ impl Trackers {
         if object.metadata.deletion_timestamp.is_none() {
             self.mark(io, store, name).await?;
         }
-        let finalizers: Vec<_> = object.metadata.finalizers.unwrap_or_default();
+        let finalizers = object.metadata.finalizers.clone().unwrap_or_default();
         let left: Vec<_> =
             finalizers.iter().filter(|f| *f != names::finalizer::RESOURCE_TRACKER).collect();
         if left.len() != finalizers.len() {
@@ -184,13 +183,16 @@ impl Trackers {
         for mut object in self.objects.clone() {
             let name = object.metadata.name.clone().unwrap_or_default();
             let Some(old) = before.find(&name) else {
-                self.remove(io, store, &name).await?;
+                // One that was there after all, the cache was behind, may hold what nobody else does.
+                if object.elsewhere.is_empty() {
+                    self.remove(io, store, &name).await?;
+                }
                 continue;
             };
             if old.spec.managed_resources != object.spec.managed_resources {
                 object.spec.managed_resources.clone_from(&old.spec.managed_resources);
                 let own = Identity::default();
-                let answer = io.replace(&encode(&object)?, "", false, &own).await?;
+                let answer = io.replace(&object.encode()?, "", false, &own).await?;
                 self.took(store, answer.read()?);
             }
         }
@@ -234,8 +236,8 @@ impl Trackers {
     }
 
     /// A tracker that stays and serves the purpose of one that is going.
-    fn spare_of(&self, old: &ResourceTracker) -> Option<&ResourceTracker> {
-        let purpose = |object: &ResourceTracker| {
+    fn spare_of(&self, old: &Held) -> Option<&Held> {
+        let purpose = |object: &Held| {
             let tracker = head(object);
             // There is one root, whatever revision it was made under.
             let revision =
@@ -243,7 +245,7 @@ impl Trackers {
             (tracker.role, tracker.generation, tracker.publish_version, revision)
         };
         let wanted = purpose(old);
-        let stays = |object: &&ResourceTracker| object.metadata.deletion_timestamp.is_none();
+        let stays = |object: &&Held| object.metadata.deletion_timestamp.is_none();
         self.objects.iter().filter(stays).find(|object| purpose(object) == wanted)
     }
 
@@ -252,31 +254,25 @@ impl Trackers {
         &mut self,
         io: &Io,
         store: &Store<Packed<ResourceTracker>>,
-        mut spare: ResourceTracker,
-        old: &ResourceTracker,
+        mut spare: Held,
+        old: &Held,
     ) -> Result<(), IoError> {
-        let records = &mut spare.spec.managed_resources;
-        let known: HashSet<_> = records.iter().map(tracker::identity).collect();
-        let all = old.spec.managed_resources.iter();
-        let missing: Vec<_> =
-            all.filter(|record| !known.contains(&tracker::identity(record))).cloned().collect();
-        if missing.is_empty() {
+        if !spare.complete(old) {
             return Ok(());
         }
-        records.extend(missing);
-        let answer = io.replace(&encode(&spare)?, "", false, &Identity::default()).await?;
+        let answer = io.replace(&spare.encode()?, "", false, &Identity::default()).await?;
         self.took(store, answer.read()?);
         Ok(())
     }
 }
 
 /// A new tracker of the same content and purpose.
-fn copy(of: &ResourceTracker, name: &str) -> ResourceTracker {
+fn copy(of: &Held, name: &str) -> Held {
     let mut copy = of.clone();
     copy.metadata = ObjectMeta {
         name: Some(name.to_owned()),
-        labels: copy.metadata.labels,
-        annotations: copy.metadata.annotations,
+        labels: of.metadata.labels.clone(),
+        annotations: of.metadata.annotations.clone(),
         finalizers: Some(vec![names::finalizer::RESOURCE_TRACKER.to_owned()]),
         ..ObjectMeta::default()
     };

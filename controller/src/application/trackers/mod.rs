@@ -3,10 +3,11 @@
 //! Answers for `pkg/resourcetracker/app.go` and the recording half of `pkg/resourcekeeper/dispatch.go`. What is going to be
 //! dispatched is recorded first, so that nothing the controller ever made can be forgotten.
 
+mod held;
 mod life;
 mod record;
 
-use std::collections::HashSet;
+use std::collections::{BTreeMap, BTreeSet, HashSet};
 
 use serde_json::Value;
 use vela_api::{ResourceTracker, names};
@@ -16,6 +17,7 @@ use crate::queue::Key;
 use vela_cluster::{IoError, Packed, Store, Stored, Target};
 
 use super::revision::{annotation, label};
+use held::Held;
 
 /// An Application as its trackers are labelled.
 #[derive(Debug, Clone, Default)]
@@ -35,15 +37,18 @@ pub struct TrackedApplication {
 pub struct Trackers {
     owner: TrackedApplication,
     compression: &'static str,
-    /// Expanded.
-    objects: Vec<ResourceTracker>,
+    objects: Vec<Held>,
     /// What records of this look took the place of.
     written_over: Vec<Record>,
 }
 
 /// The decision form of a tracker.
-fn view(object: &ResourceTracker) -> Tracker {
-    Tracker { records: object.spec.managed_resources.clone(), ..head(object) }
+fn view(held: &Held) -> Tracker {
+    Tracker {
+        records: held.spec.managed_resources.clone(),
+        elsewhere: held.elsewhere.len(),
+        ..head(held)
+    }
 }
 
 /// The same without what it holds.
@@ -58,6 +63,7 @@ fn head(object: &ResourceTracker) -> Tracker {
         app_uid: label(&object.metadata, names::label::APP_UID).to_owned(),
         deleting: object.metadata.deletion_timestamp.is_some(),
         records: Vec::new(),
+        elsewhere: 0,
     }
 }
 
@@ -73,9 +79,7 @@ impl Trackers {
     ) -> Result<Self, String> {
         let mut objects = Vec::new();
         for stored in store.indexed(&Key::new(&*owner.namespace, &*owner.name)) {
-            let mut object = stored.open()?;
-            expand(&mut object).map_err(|error| error.to_string())?;
-            objects.push(object);
+            objects.push(Held::of(stored.open()?).map_err(|error| error.to_string())?);
         }
         Ok(Self { owner, compression, objects, written_over: Vec::new() })
     }
@@ -89,13 +93,29 @@ impl Trackers {
     /// What they say without what they hold.
     #[must_use]
     pub fn heads(&self) -> Vec<Tracker> {
-        self.objects.iter().map(head).collect()
+        self.objects.iter().map(|held| head(held)).collect()
     }
 
     /// Whether there is none.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.objects.is_empty()
+    }
+
+    /// How many objects of other clusters are recorded, by cluster.
+    #[must_use]
+    pub fn elsewhere(&self) -> BTreeMap<String, usize> {
+        let records: BTreeSet<_> = self
+            .objects
+            .iter()
+            .flat_map(|held| held.elsewhere.iter().map(tracker::identity))
+            .collect();
+        let mut counts = BTreeMap::new();
+        for [_, _, cluster, ..] in records {
+            let count: &mut usize = counts.entry(cluster.to_owned()).or_default();
+            *count = count.saturating_add(1);
+        }
+        counts
     }
 
     /// Names and versions, for fingerprints.
@@ -144,7 +164,7 @@ impl Trackers {
     /// The name of the tracker whose record [`Self::desired`] takes for an object, `""` if nothing wants it.
     #[must_use]
     pub fn holder(&self, current: &str, key: &vela_apply::ResourceKey) -> String {
-        let holds = |object: &&ResourceTracker| {
+        let holds = |object: &&Held| {
             object.spec.managed_resources.iter().any(|record| tracker::is_of(record, key))
         };
         let held = self.present(current).find(holds);
@@ -152,7 +172,7 @@ impl Trackers {
     }
 
     /// The trackers of what must live, the root first.
-    fn present(&self, current: &str) -> impl Iterator<Item = &ResourceTracker> {
+    fn present(&self, current: &str) -> impl Iterator<Item = &Held> {
         let root = self.objects.iter().filter(|o| Role::parse(&o.spec.type_) == Role::Root);
         root.chain(self.find(current))
     }
@@ -200,7 +220,7 @@ impl Trackers {
         raws.into_iter().map(vela_api::RawExtension::to_value).collect()
     }
 
-    fn find(&self, name: &str) -> Option<&ResourceTracker> {
+    fn find(&self, name: &str) -> Option<&Held> {
         self.objects.iter().find(|object| object.metadata.name.as_deref() == Some(name))
     }
 
@@ -232,20 +252,8 @@ impl Trackers {
     }
 }
 
-/// Makes the records of a tracker readable, one for each object.
-fn expand(object: &mut ResourceTracker) -> Result<(), vela_api::compression::Error> {
-    object.expand()?;
-    tracker::drop_twins(&mut object.spec.managed_resources);
-    Ok(())
-}
-
 fn target(name: &str) -> Target<'_> {
     Target { api_version: vela_api::V1BETA1, kind: ResourceTracker::KIND, namespace: "", name }
-}
-
-fn encode(object: &ResourceTracker) -> Result<Value, IoError> {
-    let stored = object.to_stored().map_err(|error| IoError::Transport(error.to_string()))?;
-    serde_json::to_value(stored).map_err(|error| IoError::Transport(error.to_string()))
 }
 
 fn decode(answer: Value) -> Result<ResourceTracker, IoError> {

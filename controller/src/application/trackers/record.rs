@@ -7,7 +7,8 @@ use vela_apply::last_applied;
 use vela_apply::tracker::{self, Record, Role, Run};
 use vela_cluster::{Identity, Io, IoError, Packed, Store, Stored};
 
-use super::{Trackers, decode, encode, expand, target, view};
+use super::held::Held;
+use super::{Trackers, decode, head, target};
 
 /// How many names are tried for one tracker.
 const NAMES: usize = 5;
@@ -19,7 +20,7 @@ const BESIDE: usize = 4;
 /// Whether two trackers of one name are one: of the same Application, for the same purpose. One of a release before 1.2 owns
 /// objects, and is to go.
 fn is_same(existing: &ResourceTracker, wanted: &ResourceTracker) -> bool {
-    let published = |tracker: &ResourceTracker| view(tracker).publish_version;
+    let published = |tracker: &ResourceTracker| head(tracker).publish_version;
     existing.index() == wanted.index()
         && existing.spec.type_ == wanted.spec.type_
         && existing.spec.application_generation == wanted.spec.application_generation
@@ -106,7 +107,7 @@ impl Trackers {
         self.written_over.extend(gone);
         let name = root.metadata.name.clone().unwrap_or_default();
         self.keep_beside(io, store, &name, outlived).await?;
-        let answer = io.replace(&encode(&root)?, "", false, &Identity::default()).await?;
+        let answer = io.replace(&root.encode()?, "", false, &Identity::default()).await?;
         self.took(store, answer.read()?);
         Ok(())
     }
@@ -133,7 +134,7 @@ impl Trackers {
             let Some(record) = held.filter(|_| holds).cloned() else { continue };
             let mut object = object.clone();
             tracker::mark_deleted(&mut object.spec.managed_resources, record);
-            let answer = io.replace(&encode(&object)?, "", false, &own).await?;
+            let answer = io.replace(&object.encode()?, "", false, &own).await?;
             self.took(store, answer.read()?);
         }
         Ok(())
@@ -144,7 +145,7 @@ impl Trackers {
         io: &Io,
         store: &Store<Packed<ResourceTracker>>,
         found: Option<usize>,
-        fresh: ResourceTracker,
+        fresh: Held,
         records: Vec<Record>,
     ) -> Result<String, IoError> {
         let own = Identity::default();
@@ -174,7 +175,7 @@ impl Trackers {
         }
         self.keep_beside(io, store, &name, outlived).await?;
         if changed {
-            let body = encode(&object)?;
+            let body = object.encode()?;
             let answer = io.replace(&body, "", false, &own).await?;
             self.took(store, answer.read()?);
         }
@@ -201,7 +202,7 @@ impl Trackers {
                 for record in records {
                     tracker::add_record(&mut object.spec.managed_resources, record);
                 }
-                io.replace(&encode(&object)?, "", false, &Identity::default()).await?.read()?
+                io.replace(&object.encode()?, "", false, &Identity::default()).await?.read()?
             }
             None => {
                 // No generation and no revision: it is never that of a run.
@@ -221,26 +222,29 @@ impl Trackers {
     pub(super) async fn create(
         &self,
         io: &Io,
-        mut object: ResourceTracker,
+        mut object: Held,
     ) -> Result<ResourceTracker, IoError> {
         let own = Identity::default();
         let wanted = object.metadata.name.clone().unwrap_or_default();
         let mut taken: Vec<String> = Vec::new();
         loop {
-            match io.create(&encode(&object)?, false, &own).await {
+            match io.create(&object.encode()?, false, &own).await {
                 Err(error) if error.is_already_exists() && taken.len() < NAMES => {
                     let name = object.metadata.name.clone().unwrap_or_default();
-                    let mut existing = decode(io.get(&target(&name), &own).await?)?;
+                    let existing = decode(io.get(&target(&name), &own).await?)?;
                     if is_same(&existing, &object) {
                         // Ours after all, the cache is behind: what it holds is not known otherwise.
-                        expand(&mut existing).map_err(|e| IoError::Transport(e.to_string()))?;
-                        let mut records = existing.spec.managed_resources;
+                        let mut existing =
+                            Held::of(existing).map_err(|e| IoError::Transport(e.to_string()))?;
                         for record in std::mem::take(&mut object.spec.managed_resources) {
-                            tracker::add_record(&mut records, record);
+                            tracker::add_record(&mut existing.spec.managed_resources, record);
                         }
-                        object.spec.managed_resources = records;
-                        object.metadata.resource_version = existing.metadata.resource_version;
-                        return io.replace(&encode(&object)?, "", false, &own).await?.read();
+                        existing.complete(&object);
+                        // What is written says whose it is; of the other only what it holds counts, and its version.
+                        let version = existing.metadata.resource_version.take();
+                        existing.metadata = object.metadata.clone();
+                        existing.metadata.resource_version = version;
+                        return io.replace(&existing.encode()?, "", false, &own).await?.read();
                     }
                     taken.push(name);
                     let is_taken = |name: &str| taken.iter().any(|taken| taken == name);
@@ -252,7 +256,7 @@ impl Trackers {
         }
     }
 
-    pub(super) fn fresh(&self, name: String, role: Role, run: Run<'_>) -> ResourceTracker {
+    pub(super) fn fresh(&self, name: String, role: Role, run: Run<'_>) -> Held {
         let owner = &self.owner;
         let mut labels = BTreeMap::from([
             (names::label::APP_NAME.to_owned(), owner.name.clone()),
@@ -280,7 +284,7 @@ impl Trackers {
         role.as_str().clone_into(&mut object.spec.type_);
         object.spec.application_generation = run.generation;
         self.compression.clone_into(&mut object.spec.compression.type_);
-        object
+        object.into()
     }
 
     /// Keeps what the API server answered.
@@ -289,11 +293,10 @@ impl Trackers {
         store: &Store<Packed<ResourceTracker>>,
         mut object: ResourceTracker,
     ) {
-        let readable = expand(&mut object).is_ok();
+        // What cannot be expanded is kept as it is, and says so when it is read.
+        let _ = object.expand();
         let _ = store.put(Packed::of(&object));
-        if !readable {
-            return;
-        }
+        let Ok(object) = Held::of(object) else { return };
         let name = object.metadata.name.clone();
         match self.objects.iter_mut().find(|other| other.metadata.name == name) {
             Some(other) => *other = object,

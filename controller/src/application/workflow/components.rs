@@ -8,6 +8,7 @@ use futures::{FutureExt, StreamExt, stream};
 use serde_json::Value;
 use vela_api::application::ApplicationComponent;
 use vela_api::status::ComponentStatus;
+use vela_apply::object::is_local;
 use vela_apply::tracker::Record;
 use vela_render::Stage;
 
@@ -308,7 +309,7 @@ async fn live_workload(
     component: &str,
     place: &Place,
 ) -> Option<Arc<Value>> {
-    if !place.replica.is_empty() {
+    if !place.replica.is_empty() || !is_local(&place.cluster) {
         return None;
     }
     let current = session.trackers.current(session.run());

@@ -29,7 +29,7 @@ pub enum Scope {
 pub struct Input<'a> {
     /// The Application.
     pub owner: &'a Owner,
-    /// All trackers of the Application.
+    /// All trackers of the Application, with their records of this cluster.
     pub trackers: &'a [Tracker],
     /// Name of the tracker of the present run, `""` if there is none.
     pub current: &'a str,
@@ -179,7 +179,9 @@ pub fn plan(input: &Input<'_>) -> Plan {
         let held = Held::of(tracker, input);
         let ordered =
             input.policies.garbage_collect.order_dependency && held.has_an_end(&desired, input);
-        let mut pending = false;
+        // Of objects of other clusters nobody knows what became of them: what remembers them stays, unless they are to be left.
+        let elsewhere = tracker.elsewhere > 0 && !(input.orphan && input.scope == Scope::All);
+        let mut pending = elsewhere;
         for (record, live) in &held.live {
             if desired.contains(&key_of(record)) {
                 continue;
@@ -213,7 +215,7 @@ pub fn plan(input: &Input<'_>) -> Plan {
         }
         if pending {
             // One without finalizer would be gone with its mark, and what it remembers with it.
-            if !tracker.deleting && input.scope != Scope::Marked && !is_legacy {
+            if !tracker.deleting && input.scope != Scope::Marked && !is_legacy && !elsewhere {
                 plan.marked.push(tracker.name.clone());
             }
         } else {

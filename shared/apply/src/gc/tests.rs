@@ -33,6 +33,7 @@ fn tracker(name: &str, generation: i64, objects: &[&str]) -> Tracker {
         app_uid: String::new(),
         deleting: false,
         records,
+        elsewhere: 0,
     }
 }
 
@@ -90,6 +91,27 @@ fn deleted(plan: &Plan) -> Vec<&str> {
             _ => None,
         })
         .collect()
+}
+
+/// What is here goes, what is elsewhere holds the tracker, which is neither marked nor let go.
+#[test]
+fn a_tracker_stays_for_objects_of_other_clusters() {
+    for (scope, current) in [(Scope::History, "new"), (Scope::All, "new"), (Scope::All, "old")] {
+        for live in [&["a"][..], &[]] {
+            let mut old = tracker("old", 1, &["a"]);
+            old.elsewhere = 1;
+            let mut world = World::new(vec![old], live);
+            let plan = world.plan(current, scope);
+            assert_eq!(deleted(&plan), live, "{scope:?}");
+            assert!(plan.finished.is_empty() && plan.marked.is_empty(), "{scope:?} {plan:?}");
+            // Whoever leaves objects where they are leaves those too, but only with the Application.
+            world.orphan = true;
+            let plan = world.plan(current, scope);
+            assert_eq!(deleted(&plan), Vec::<&str>::new());
+            let goes = scope == Scope::All;
+            assert_eq!(plan.finished.len(), usize::from(goes), "{scope:?} {plan:?}");
+        }
+    }
 }
 
 #[test]

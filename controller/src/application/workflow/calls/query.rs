@@ -3,7 +3,7 @@
 //! Objects come from the trackers; what they made in turn (ReplicaSets, Pods) is found by their selectors.
 
 use serde_json::{Value, json};
-use vela_apply::object::str_at;
+use vela_apply::object::{cluster_of, is_local, str_at};
 use vela_apply::tracker::{Record, identity};
 use vela_cluster::{Key, Target};
 
@@ -46,8 +46,7 @@ impl Filter {
     }
 
     fn takes(&self, record: &Record) -> bool {
-        let cluster = if record.cluster.is_empty() { "local" } else { &record.cluster };
-        (self.cluster.is_empty() || self.cluster == cluster)
+        (self.cluster.is_empty() || self.cluster == cluster_of(&record.cluster))
             && (self.namespace.is_empty() || self.namespace == record.namespace)
             && (self.components.is_empty() || self.components.contains(&record.component))
             && !record.deleted
@@ -129,7 +128,11 @@ impl Calling<'_, '_, '_> {
         Ok(records)
     }
 
+    /// The object of a record; one of another cluster is not to be seen from here.
     async fn live(&self, record: &Record) -> Option<Value> {
+        if !is_local(&record.cluster) {
+            return None;
+        }
         let target = Target {
             api_version: &record.api_version,
             kind: &record.kind,
