@@ -29,5 +29,6 @@ mod scoped;
 mod steps;
 mod upgrade;
 mod versions;
+mod views;
 mod webhook;
 mod workflow;

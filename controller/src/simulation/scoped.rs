@@ -101,7 +101,15 @@ async fn a_listed_policy_changes_what_is_deployed_and_then_rests() {
     assert_eq!(app["status"]["applicationPoliciesConfigMap"], "application-policies-n-a");
     let data = record(&world).expect("there is a record")["data"].clone();
     assert!(data["rendered_spec"].as_str().unwrap().contains("by-policy-1"), "{data:#}");
-    assert!(data["001-p"].as_str().unwrap().contains("gold"), "{data:#}");
+    let entry = |key: &str| serde_json::from_str::<Value>(data[key].as_str().unwrap()).unwrap();
+    let policy = entry("001-p");
+    assert_eq!((&policy["name"], &policy["namespace"]), (&json!("p"), &json!("vela-system")));
+    assert_eq!((&policy["enabled"], &policy["priority"]), (&json!(true), &json!(0)));
+    assert_eq!(policy["output"]["labels"], json!({"tier": "gold"}));
+    let spec =
+        |when: &str| policy["output"]["spec"][when]["components"][0]["properties"]["value"].clone();
+    assert_eq!((spec("before"), spec("after")), (json!("1"), json!("by-policy-1")));
+    assert!(entry("info")["rendered_at"].as_str().unwrap().ends_with('Z'), "{data:#}");
     {
         let state = world.server.state.lock();
         let revision = state.get("applicationrevisions", NAMESPACE, "a-v1").cloned().unwrap();

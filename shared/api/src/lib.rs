@@ -14,6 +14,7 @@
 mod kind;
 
 pub mod application;
+pub mod cluster;
 pub mod compression;
 pub mod condition;
 pub mod crd;

@@ -5,7 +5,7 @@
 use serde_json::{Map, Value};
 
 /// The cluster the control plane itself runs in; an empty cluster name means the same.
-pub const LOCAL_CLUSTER: &str = "local";
+pub use vela_api::cluster::LOCAL as LOCAL_CLUSTER;
 
 /// A string at a path of object fields, `""` if absent.
 #[must_use]

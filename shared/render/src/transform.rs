@@ -70,14 +70,23 @@ pub struct Applied {
     pub applied: bool,
     /// Why a global policy failed; an explicit one that fails ends it all.
     pub error: Option<String>,
-    /// Whether components, workflow or policies are others than before.
-    pub spec_modified: bool,
+    /// What components, workflow and policies were, and what they are now, if it changed any of them.
+    pub modified: Option<Modified>,
     /// The labels it sets.
     pub labels: BTreeMap<String, String>,
     /// The annotations it sets.
     pub annotations: BTreeMap<String, String>,
     /// What it adds to `context.custom`.
     pub custom: Map<String, Json>,
+}
+
+/// What a policy made of components, workflow and policies.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Modified {
+    /// As it found them.
+    pub before: Json,
+    /// As it left them.
+    pub after: Json,
 }
 
 /// The fields `output` may have.
@@ -90,6 +99,15 @@ pub fn order(policies: &mut [Policy<'_>]) {
         let names = if a.global { a.name.cmp(b.name) } else { std::cmp::Ordering::Equal };
         a.priority.cmp(&b.priority).then(b.global.cmp(&a.global)).then(names)
     });
+}
+
+impl View {
+    /// What a policy may change of the spec.
+    fn spec(&self) -> Json {
+        serde_json::json!({
+            "components": self.components, "workflow": self.workflow, "policies": self.policies,
+        })
+    }
 }
 
 /// What a policy changes.
@@ -258,16 +276,19 @@ impl Change {
     }
 
     fn apply(self, view: &mut View, told: &mut Applied) {
+        let before = view.spec();
+        let mut modified = false;
         for (part, new) in [
             (&mut view.components, self.components),
             (&mut view.workflow, self.workflow),
             (&mut view.policies, self.policies),
         ] {
             if let Some(new) = new.filter(|new| new != part) {
-                told.spec_modified = true;
+                modified = true;
                 *part = new;
             }
         }
+        told.modified = modified.then(|| Modified { before, after: view.spec() });
         view.labels.extend(self.labels.clone());
         view.annotations.extend(self.annotations.clone());
         view.custom.extend(self.custom.clone());
@@ -424,7 +445,7 @@ mod tests {
         assert_eq!(view.labels["n"], "12");
         assert_eq!(json!(view.custom), json!({"a": 1, "b": 2}));
         assert_eq!(told[0].labels.len() + told[0].custom.len(), 3);
-        assert!(!told[0].spec_modified);
+        assert!(told[0].modified.is_none());
         let names: Vec<_> = told.iter().map(|one| (one.name.as_str(), one.applied)).collect();
         assert_eq!(names, [("base", true), ("broken", false), ("z", true)]);
         let error = told[1].error.as_deref().unwrap();

@@ -1,14 +1,14 @@
 //! The packages a step template may import besides CUE's own: declarations of provider calls.
 //!
 //! The texts are ours; names, calls and parameters are those of the reference. `vela/ql` is the
-//! older name of `vela/query`.
+//! older form of `vela/query`.
 
 use cue::Packages;
 
 use crate::messages;
 
 /// Import paths and their texts.
-const TEXTS: [(&str, &str); 13] = [
+const TEXTS: [(&str, &str); 14] = [
     ("vela/builtin", include_str!("../packages/builtin.cue")),
     ("vela/config", include_str!("../packages/config.cue")),
     ("vela/email", include_str!("../packages/email.cue")),
@@ -18,6 +18,7 @@ const TEXTS: [(&str, &str); 13] = [
     ("vela/multicluster", include_str!("../packages/multicluster.cue")),
     ("vela/oam", include_str!("../packages/oam.cue")),
     ("vela/op", include_str!("../packages/op.cue")),
+    ("vela/ql", include_str!("../packages/ql.cue")),
     ("vela/query", include_str!("../packages/query.cue")),
     ("vela/terraform", include_str!("../packages/terraform.cue")),
     ("vela/time", include_str!("../packages/time.cue")),
@@ -34,7 +35,6 @@ pub fn packages() -> Packages {
     for (path, text) in TEXTS {
         packages.register(path, text);
     }
-    packages.register("vela/ql", include_str!("../packages/query.cue"));
     packages
 }
 
@@ -43,7 +43,7 @@ pub fn packages() -> Packages {
 #[must_use]
 pub fn missing(template: &str) -> Vec<String> {
     let (file, _) = cue_syntax::parse("template", template, &cue_syntax::ParseLimits::default());
-    let known = |path: &str| path == "vela/ql" || TEXTS.iter().any(|(known, _)| *known == path);
+    let known = |path: &str| TEXTS.iter().any(|(known, _)| *known == path);
     file.imports
         .iter()
         .map(|import| file.ast.str(import.path).split(':').next().unwrap_or_default())

@@ -2,6 +2,8 @@
 
 use serde_json::{Map, Value};
 
+use vela_api::cluster::{LOCAL, selects_local};
+
 use super::model::{Component, Policy, Step};
 use super::{Findings, Subject, lookup};
 use crate::field::{Field, Reason, Rule};
@@ -151,9 +153,6 @@ fn one(subject: &Subject<'_>, policy: &Policy<'_>, field: &Field, findings: &mut
     }
 }
 
-/// The one cluster this control plane deploys to.
-const LOCAL: &str = "local";
-
 /// Clusters that nothing is deployed to: told, not refused, since the reference admits them and an
 /// Application may be written before its cluster is there.
 fn places(map: &Map<String, Value>, field: &Field, findings: &mut Findings) {
@@ -173,8 +172,9 @@ fn places(map: &Map<String, Value>, field: &Field, findings: &mut Findings) {
     } else {
         "clusterSelector"
     };
-    let selects = map.get(key).and_then(Value::as_object).is_some_and(|labels| !labels.is_empty());
-    if selects && map.get("allowEmpty") != Some(&Value::Bool(true)) {
+    let elsewhere =
+        map.get(key).and_then(Value::as_object).is_some_and(|labels| !selects_local(labels));
+    if elsewhere && map.get("allowEmpty") != Some(&Value::Bool(true)) {
         findings.warnings.push(messages::no_cluster_matches(&field.at(key).to_string()));
     }
 }
@@ -423,6 +423,8 @@ mod tests {
         );
         let selector = json!({ "a": "b" });
         assert!(told(json!({ "clusterLabelSelector": selector, "allowEmpty": true })).is_empty());
+        let hub = json!({ "cluster.core.oam.dev/control-plane": "true" });
+        assert!(told(json!({ "clusterLabelSelector": hub })).is_empty());
         assert_eq!(
             told(json!({ "clusters": ["local", "locall", "prod"] })),
             [
@@ -433,7 +435,7 @@ mod tests {
         assert_eq!(
             told(json!({ "clusterLabelSelector": selector })),
             [
-                "p.clusterLabelSelector: no cluster has labels, this control plane deploys to \"local\" only; the deployment will fail"
+                "p.clusterLabelSelector: no cluster has these labels, this control plane deploys to \"local\" only; the deployment will fail"
             ]
         );
     }

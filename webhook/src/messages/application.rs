@@ -109,7 +109,7 @@ pub(crate) fn unknown_cluster(field: &str, name: &str, nearest: Option<&str>) ->
 
 pub(crate) fn no_cluster_matches(field: &str) -> String {
     let what = "this control plane deploys to \"local\" only; the deployment will fail";
-    format!("{field}: no cluster has labels, {what}")
+    format!("{field}: no cluster has these labels, {what}")
 }
 
 pub(crate) fn does_not_apply(field: &str, name: &str, workload: &str) -> String {

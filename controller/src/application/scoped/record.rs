@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use jiff::Timestamp;
 use serde_json::{Map, Value, json};
 use tracing::warn;
 use vela_api::names::{event, label};
@@ -18,6 +19,11 @@ use crate::messages;
 use crate::queue::Key;
 
 use super::{Made, Transformed, hash};
+
+/// The entry about all of it.
+const INFO: &str = "info";
+/// In `info`: since when the policies make of the Application what the others say.
+const RENDERED_AT: &str = "rendered_at";
 
 /// The longest name of an object.
 const LONGEST_NAME: usize = 253;
@@ -96,7 +102,7 @@ fn entry(made: &Made, told: &Applied) -> AppliedApplicationPolicy {
             None => String::new(),
         },
         source: if told.global { "global" } else { "explicit" }.to_owned(),
-        spec_modified: told.spec_modified,
+        spec_modified: told.modified.is_some(),
         labels_count: count(told.labels.len()),
         annotations_count: count(told.annotations.len()),
         has_context: !told.custom.is_empty(),
@@ -125,7 +131,7 @@ fn tell(ctx: &Context, app: &Application, entry: &AppliedApplicationPolicy, told
     ctx.events.tell(&about(app), severity, reason, &text, &once);
 }
 
-/// What the ConfigMap holds. Nothing in it changes by itself.
+/// What the ConfigMap holds, but for the time. Nothing in it changes by itself.
 fn data(
     app: &Application,
     status: &AppStatus,
@@ -136,7 +142,7 @@ fn data(
         |value: &Value| Value::String(vela_gocompat::json::to_string(value).unwrap_or_default());
     let mut out = Map::new();
     out.insert(
-        "info".to_owned(),
+        INFO.to_owned(),
         text(&json!({
             "application": app.metadata.name,
             "namespace": app.metadata.namespace,
@@ -154,13 +160,52 @@ fn data(
     for (index, (told, entry)) in
         made.told.iter().zip(&status.applied_application_policies).enumerate()
     {
-        let output = json!({
-            "labels": told.labels, "annotations": told.annotations, "ctx": told.custom,
-        });
         let name = format!("{:03}-{}", index + 1, told.name);
-        out.insert(name, text(&json!({"policy": entry, "output": output})));
+        out.insert(name, text(&policy(made, told, entry)));
     }
     out
+}
+
+/// What one policy did, as the client's `policy view` reads it.
+fn policy(made: &Made, told: &Applied, entry: &AppliedApplicationPolicy) -> Value {
+    let is_it = |one: &&super::Candidate| one.name == told.name && one.global == told.global;
+    let definition = made.candidates.iter().find(is_it).map(|one| &one.definition);
+    let spec = told.modified.as_ref();
+    let output = json!({
+        "labels": told.labels, "annotations": told.annotations, "ctx": told.custom,
+        "spec": spec.map(|spec| json!({"before": spec.before, "after": spec.after})),
+    });
+    json!({
+        "name": entry.name,
+        "namespace": entry.namespace,
+        "type": entry.type_,
+        "source": entry.source,
+        "enabled": entry.applied,
+        "message": entry.message,
+        "priority": definition.map(|one| one.spec.priority).unwrap_or_default(),
+        "definitionRevisionName": entry.definition_revision_name,
+        "revision": entry.revision,
+        "revisionHash": entry.revision_hash,
+        "output": output,
+    })
+}
+
+/// The data with the time at which it came to be as it is, in the entry `info`.
+fn dated(data: &Map<String, Value>, time: &str) -> Map<String, Value> {
+    let mut data = data.clone();
+    let info = data.get(INFO).and_then(Value::as_str).unwrap_or_default();
+    let mut info: Map<String, Value> = serde_json::from_str(info).unwrap_or_default();
+    info.insert(RENDERED_AT.to_owned(), Value::from(time));
+    let text = vela_gocompat::json::to_string(&Value::Object(info)).unwrap_or_default();
+    data.insert(INFO.to_owned(), Value::String(text));
+    data
+}
+
+/// When a stored ConfigMap came to be as it is.
+fn rendered_at(stored: &Value) -> String {
+    let info = stored.pointer("/data/info").and_then(Value::as_str).unwrap_or_default();
+    let info: Value = serde_json::from_str(info).unwrap_or_default();
+    info.get(RENDERED_AT).and_then(Value::as_str).unwrap_or_default().to_owned()
 }
 
 fn target<'a>(app: &'a Application, name: &'a str) -> Target<'a> {
@@ -175,22 +220,25 @@ fn target<'a>(app: &'a Application, name: &'a str) -> Target<'a> {
 async fn write(ctx: &Context, app: &Application, data: &Map<String, Value>) -> Result<(), IoError> {
     let own = Identity::default();
     let name = name_of(app);
-    let object = json!({
-        "apiVersion": "v1",
-        "kind": "ConfigMap",
-        "metadata": {
-            "name": name,
-            "namespace": app.metadata.namespace,
-            "labels": {
-                label::APP_NAME: app.metadata.name,
-                label::APP_NAMESPACE: app.metadata.namespace,
-                label::APP_UID: app.metadata.uid,
-                label::APPLICATION_POLICIES: "true",
+    let object = |time: &str| {
+        json!({
+            "apiVersion": "v1",
+            "kind": "ConfigMap",
+            "metadata": {
+                "name": name,
+                "namespace": app.metadata.namespace,
+                "labels": {
+                    label::APP_NAME: app.metadata.name,
+                    label::APP_NAMESPACE: app.metadata.namespace,
+                    label::APP_UID: app.metadata.uid,
+                    label::APPLICATION_POLICIES: "true",
+                },
+                "ownerReferences": [revision::owner_reference(app)],
             },
-            "ownerReferences": [revision::owner_reference(app)],
-        },
-        "data": data,
-    });
+            "data": dated(data, time),
+        })
+    };
+    let now = crate::application::seconds(Timestamp::now());
     match ctx.io.get(&target(app, &name), &own).await {
         Ok(stored) => {
             let is_marked = |labels: &Value| {
@@ -200,13 +248,16 @@ async fn write(ctx: &Context, app: &Application, data: &Map<String, Value>) -> R
             if !is_marked(labels) {
                 return Err(IoError::Transport(messages::not_ours(&name)));
             }
-            let same = |pointer: &str| stored.pointer(pointer) == object.pointer(pointer);
+            let unchanged = object(&rendered_at(&stored));
+            let same = |pointer: &str| stored.pointer(pointer) == unchanged.pointer(pointer);
             if same("/data") && same("/metadata/labels") {
                 return Ok(());
             }
-            ctx.io.replace(&object, "", false, &own).await.map(|_| ())
+            ctx.io.replace(&object(&now), "", false, &own).await.map(|_| ())
         }
-        Err(error) if error.is_gone() => ctx.io.create(&object, false, &own).await.map(|_| ()),
+        Err(error) if error.is_gone() => {
+            ctx.io.create(&object(&now), false, &own).await.map(|_| ())
+        }
         Err(error) => Err(error),
     }
 }

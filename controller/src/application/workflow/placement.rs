@@ -8,6 +8,7 @@ use std::collections::BTreeMap;
 use serde::Deserialize;
 use serde_json::{Map, Value};
 use vela_api::application::{AppPolicy, ApplicationComponent, ApplicationTrait};
+use vela_api::cluster::selects_local;
 use vela_api::{Application, Policy, RawExtension};
 use vela_apply::object::LOCAL_CLUSTER;
 use vela_workflow::generate::policy_name;
@@ -226,12 +227,13 @@ fn topology_places(topology: Topology) -> Result<Vec<(String, String)>, String> 
             None => Ok(clusters.iter().map(|cluster| place(cluster)).collect()),
         };
     }
-    // the local cluster has no labels to be chosen by
     let by_labels = topology.cluster_label_selector.or(topology.cluster_selector);
-    match by_labels.filter(|labels| !labels.is_empty()) {
-        None => Ok(vec![place(LOCAL_CLUSTER)]),
-        Some(_) if topology.allow_empty => Ok(Vec::new()),
-        Some(_) => Err(messages::no_cluster_matches()),
+    if by_labels.is_none_or(|labels| selects_local(&labels)) {
+        Ok(vec![place(LOCAL_CLUSTER)])
+    } else if topology.allow_empty {
+        Ok(Vec::new())
+    } else {
+        Err(messages::no_cluster_matches())
     }
 }
 
@@ -374,11 +376,13 @@ mod tests {
             {"name": "b", "type": "topology", "properties": {"namespace": "n"}},
             {"name": "far", "type": "topology", "properties": {"clusters": ["mars"]}},
             {"name": "by-label", "type": "topology", "properties": {"clusterLabelSelector": {"a": "b"}}},
+            {"name": "hub", "type": "topology", "properties": {"clusterLabelSelector": {"cluster.core.oam.dev/control-plane": "true"}}},
             {"name": "typo", "type": "topology", "properties": {"cluster": ["local"]}},
             {"name": "empty", "type": "topology"},
             {"name": "home", "type": "topology", "properties": {"namespace": "own"}},
         ]);
         assert_eq!(placed(&policies, &["a", "b"]).unwrap()["places"], json!([["local", "n"]]));
+        assert_eq!(placed(&policies, &["hub"]).unwrap()["places"], json!([["local", ""]]));
         for (name, error) in [
             ("far", "failed to get cluster mars: no such cluster \"mars\""),
             ("by-label", "failed to find any cluster matches given labels"),

@@ -20,6 +20,7 @@ use kube::discovery::{Discovery, verbs};
 use serde_json::{Value, json};
 use vela_tests::cluster::Cluster;
 use vela_tests::deploy::{Binaries, Manifests, NAMESPACE, RELEASE, apply};
+use vela_tests::material;
 use vela_tests::progress::Step;
 use vela_tests::release::{Helm, Release, admits, application, applications};
 
@@ -53,7 +54,7 @@ pub(super) async fn run(cluster: Arc<Cluster>, binaries: Binaries) -> Result<()>
     sound(&release, &client).await?;
     ensure!(!is_safe(&client).await?, "an upgrade keeps the old mode");
     runs(&client, "before").await?;
-    has_view(&client).await?;
+    ensure!(view(&client).await? == own_view()?, "an upgrade brings the views of this chart");
     step.done();
 
     let changes: [&[&str]; 3] = [
@@ -87,7 +88,6 @@ pub(super) async fn run(cluster: Arc<Cluster>, binaries: Binaries) -> Result<()>
         step.done();
     }
     ensure!(is_safe(&client).await?, "the last upgrade switched to the safe mode");
-    has_view(&client).await?;
 
     let step = Step::start("rollback by one: the old mode again");
     roll_back(&release, "4").await?;
@@ -99,6 +99,7 @@ pub(super) async fn run(cluster: Arc<Cluster>, binaries: Binaries) -> Result<()>
     let step = Step::start("rollback to the Go chart, and forward again");
     roll_back(&release, "1").await?;
     no_orphans(&release, &client).await?;
+    ensure!(view(&client).await? == predecessor::VIEW_TEXT, "the Go chart has its own view again");
     release.put("upgrade", &[]).await?;
     sound(&release, &client).await?;
     runs(&client, "before").await?;
@@ -280,13 +281,17 @@ fn is_expected(object: &str) -> bool {
         || kind == "WorkloadDefinition"
 }
 
-/// The command line client goes on finding its views.
-async fn has_view(client: &Client) -> Result<()> {
+/// A view as clients of the cluster read it.
+async fn view(client: &Client) -> Result<String> {
     let api: Api<ConfigMap> = Api::namespaced(client.clone(), NAMESPACE);
-    let view = api.get(predecessor::VIEW).await.context("a view of the old installation")?;
-    let text = view.data.as_ref().and_then(|data| data.get("template"));
-    ensure!(text.is_some_and(|text| text == predecessor::VIEW_TEXT), "the view changed: {text:?}");
-    Ok(())
+    let view = api.get(predecessor::VIEW).await.context("a view of the installation")?;
+    Ok(view.data.unwrap_or_default().remove("template").unwrap_or_default())
+}
+
+/// The same view as the chart has it.
+fn own_view() -> Result<String> {
+    let file = format!("charts/vela-core/files/views/{}.cue", predecessor::VIEW);
+    Ok(std::fs::read_to_string(material::workspace().join(file))?)
 }
 
 async fn is_safe(client: &Client) -> Result<bool> {

@@ -13,7 +13,7 @@ mod terraform;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD as BASE64;
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 use tracing::info;
 use vela_api::ClusterObjectReference;
 use vela_api::status::ComponentStatus;
@@ -200,25 +200,47 @@ impl Calling<'_, '_, '_> {
     }
 
     fn log(&mut self, params: &Value) -> Reply {
-        if let Some(data) = params.get("data") {
-            let data = self.redacted(&data.to_string());
-            let owner = &self.session.owner;
-            info!(app = %owner.name, namespace = %owner.namespace, step = self.step, data, "step log");
+        let (data, source) = (params.get("data"), params.get("source"));
+        if let Some(data) = data {
+            let text = data.as_str().map_or_else(|| data.to_string(), str::to_owned);
+            let data = self.redacted(&text);
+            let owner = format!("{}/{}", self.session.owner.namespace, self.session.owner.name);
+            // The client searches the log for these three and shows the first quoted text: `vela workflow logs`.
+            info!(data, stepSessionID = self.id, application = %owner, step = self.step, "cue logs");
         }
-        if let Some(source) = params.get("source") {
-            let notes = &mut self.store.saved_mut().notes;
-            let known = notes.get("logConfig").and_then(|text| serde_json::from_str(text).ok());
-            let mut all: Value = known.unwrap_or_else(|| json!({}));
-            if let Some(all) = all.as_object_mut() {
-                let entry = all.entry(self.step).or_insert_with(|| json!({}));
-                if let Some(entry) = entry.as_object_mut() {
-                    entry.insert("source".to_owned(), source.clone());
-                }
-            }
-            notes.insert("logConfig".to_owned(), all.to_string());
+        let notes = &mut self.store.saved_mut().notes;
+        let known = notes.get(LOG_CONFIG).map(String::as_str);
+        if let Some(text) = log_config(known, self.step, data.is_some(), source) {
+            notes.insert(LOG_CONFIG.to_owned(), text);
         }
         Reply::Returns(Value::Null)
     }
+}
+
+/// The entry of the context that tells clients where the logs of steps are.
+const LOG_CONFIG: &str = "logConfig";
+
+/// The entry after a step logged: that it logs data (the controller's log holds it), and where else to look.
+fn log_config(
+    known: Option<&str>,
+    step: &str,
+    data: bool,
+    source: Option<&Value>,
+) -> Option<String> {
+    let known = known.and_then(|text| serde_json::from_str::<Map<String, Value>>(text).ok());
+    let mut all = known.unwrap_or_default();
+    let entry = all.entry(step).or_insert_with(|| json!({}));
+    if !entry.is_object() {
+        *entry = json!({});
+    }
+    let entry = entry.as_object_mut()?;
+    if data {
+        entry.insert("data".to_owned(), Value::Bool(true));
+    }
+    if let Some(source) = source {
+        entry.insert("source".to_owned(), source.clone());
+    }
+    serde_json::to_string(&all).ok()
 }
 
 /// A text in a call's parameters, empty if it is not there.
@@ -230,4 +252,23 @@ fn text<'v>(params: &'v Value, key: &str) -> &'v str {
 fn names(params: &Value, key: &str) -> Vec<String> {
     let list = params.get(key).and_then(Value::as_array).into_iter().flatten();
     list.filter_map(|name| name.as_str().map(str::to_owned)).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn where_the_logs_of_steps_are_is_noted_for_clients() {
+        let first = log_config(None, "say", true, None).unwrap();
+        assert_eq!(first, r#"{"say":{"data":true}}"#);
+        let source = json!({"url": "http://example.com/log"});
+        let second = log_config(Some(&first), "say", false, Some(&source)).unwrap();
+        assert_eq!(second, r#"{"say":{"data":true,"source":{"url":"http://example.com/log"}}}"#);
+        let third = log_config(Some(&second), "other", true, None).unwrap();
+        assert!(third.starts_with(r#"{"other":{"data":true},"say":"#), "{third}");
+        // what cannot be read is written anew
+        assert_eq!(log_config(Some("[]"), "say", true, None).unwrap(), first);
+        assert_eq!(log_config(Some(r#"{"say":1}"#), "say", true, None).unwrap(), first);
+    }
 }
