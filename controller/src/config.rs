@@ -318,7 +318,6 @@ impl TryFrom<Flags> for Config {
                 max_wait: Duration::from_secs(max_workflow_wait_backoff_time.max(1)),
                 max_failed_wait: Duration::from_secs(max_workflow_failed_backoff_time.max(1)),
                 suspend_on_failure: gates.enable_suspend_on_failure,
-                ..vela_workflow::Options::default()
             },
             gates,
             certificates,

@@ -7,13 +7,13 @@ use std::time::Duration;
 use parking_lot::Mutex;
 use vela_api::{Application, ResourceTracker};
 use vela_apply::ResourceKey;
-use vela_render::{ClusterVersion, Renderer};
+use vela_render::ClusterVersion;
 use vela_serve::gates::Gates;
-use vela_serve::pool::Pool;
 
 use crate::application::component::{Place, Rendering};
 use crate::connections::Connections;
 use crate::definitions::Definitions;
+use crate::evaluation::{Account, Evaluator};
 use crate::events::Recorder;
 use crate::metrics::Metrics;
 use crate::queue::{Key, Queue};
@@ -162,6 +162,8 @@ pub struct AppMemory {
     pub refused: bool,
     /// What components rendered to, while they are on their way.
     pub renderings: HashMap<(String, Place), Rendering>,
+    /// What its reconciles may evaluate.
+    pub account: Option<Arc<Account>>,
     /// What Pods said of why they do not run.
     pub pods_said: HashMap<ResourceKey, crate::application::workflow::why::Said>,
 }
@@ -207,12 +209,10 @@ pub struct Context {
     pub trackers: Arc<Store<Packed<ResourceTracker>>>,
     /// Definitions and the like.
     pub definitions: Arc<Definitions>,
-    /// Templates to objects.
-    pub renderer: Arc<Renderer>,
+    /// The way to evaluate users' CUE.
+    pub cue: Evaluator,
     /// What all workflows share.
     pub workflow: crate::application::workflow::shared::Shared,
-    /// Threads for rendering.
-    pub pool: Arc<Pool>,
     /// Events.
     pub events: Recorder,
     /// Metrics.
@@ -234,6 +234,14 @@ impl Context {
     #[must_use]
     pub fn memory(&self, key: &Key) -> Arc<Mutex<AppMemory>> {
         Arc::clone(self.memories.lock().entry(key.clone()).or_default())
+    }
+
+    /// What the reconciles of an Application may evaluate.
+    #[must_use]
+    pub fn account(&self, key: &Key) -> Arc<Account> {
+        let memory = self.memory(key);
+        let mut memory = memory.lock();
+        Arc::clone(memory.account.get_or_insert_with(|| Account::of(&key.namespace)))
     }
 
     /// The Application is gone.

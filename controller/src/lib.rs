@@ -11,6 +11,7 @@ pub mod connections;
 pub mod context;
 pub mod definition;
 pub mod definitions;
+pub mod evaluation;
 mod feeds;
 mod guard;
 mod messages;
@@ -22,6 +23,7 @@ pub mod revisions;
 #[cfg(test)]
 mod simulation;
 mod start;
+mod under_way;
 
 use vela_cluster::events;
 

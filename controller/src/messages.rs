@@ -7,6 +7,21 @@ use std::time::Duration;
 
 use vela_apply::tracker::{Record, display_name};
 
+/// A reconcile that has evaluated for as long as it may.
+#[must_use]
+pub(crate) fn budget_spent(budget: Duration) -> String {
+    format!(
+        "the {} s for which one reconcile may evaluate CUE are spent, it goes on after a pause",
+        budget.as_secs()
+    )
+}
+
+/// An evaluation that got no thread.
+#[must_use]
+pub(crate) fn no_thread(waited: Duration) -> String {
+    format!("no thread was free to evaluate CUE for {} s", waited.as_secs())
+}
+
 /// The revision that the status names does not exist any more.
 pub(crate) const LATEST_REVISION_GONE: &str = "the latest revision is gone";
 

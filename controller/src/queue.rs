@@ -131,6 +131,15 @@ impl Queue {
         }
     }
 
+    /// What is being worked on, and for how long.
+    #[must_use]
+    pub fn running(&self) -> Vec<(Key, Duration)> {
+        let state = self.state.lock();
+        let now = Instant::now();
+        let since = |since: &Instant| now.saturating_duration_since(*since);
+        state.running.iter().map(|(key, begun)| (key.clone(), since(begun))).collect()
+    }
+
     /// Something happened to a key.
     pub fn add(&self, key: Key) {
         self.tell(key, false);

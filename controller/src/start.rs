@@ -8,7 +8,9 @@ use anyhow::Context as _;
 use futures::FutureExt;
 use jiff::Timestamp;
 use parking_lot::Mutex;
+use tokio::runtime::Handle;
 use tokio::task::JoinSet;
+use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 use tracing::info;
@@ -24,6 +26,7 @@ use vela_render::{ClusterVersion, Options, Renderer};
 use vela_serve::health::Health;
 use vela_serve::metrics::Registry;
 use vela_serve::pool::Pool;
+use vela_serve::vital::Vital;
 use vela_serve::{process, tls};
 
 use crate::alive;
@@ -33,12 +36,14 @@ use crate::connections::{Accounts, Connections};
 use crate::context::{Context, DefinitionQueues, Settings};
 use crate::definition::{self, Kind};
 use crate::definitions::Definitions;
+use crate::evaluation::{self, Account, Evaluator};
 use crate::events::{self, Recorder};
 use crate::feeds;
 use crate::guard;
 use crate::metrics::{AttemptMeter, Metrics};
 use crate::queue::{Key, Lane, Queue};
 use crate::registry;
+use crate::under_way::{self, Queues};
 
 /// Rendering jobs handed to the pool beyond those that run; more wait outside at no cost.
 const QUEUE: usize = 64;
@@ -78,7 +83,8 @@ pub async fn run(config: Config, stop: CancellationToken) -> anyhow::Result<()> 
     let tasks = TaskTracker::new();
     let end = CancellationToken::new();
     let _end_on_return = end.clone().drop_guard();
-    process::observe(&config.process, &health, &registry, &tasks, &end).await?;
+    let vital = Vital::start().context("cannot start threads")?;
+    process::observe(&config.process, &health, &registry, (&tasks, &vital), &end).await?;
     let options = client_options(&config, &metrics);
     let client = connect(&options).await?;
     let Some(version) = wait_for_api_server(&client, &stop).await else { return Ok(()) };
@@ -108,6 +114,9 @@ pub async fn run(config: Config, stop: CancellationToken) -> anyhow::Result<()> 
     let live = LiveObjects::new(Arc::clone(&io), notify, tasks.clone(), end.clone());
     let renderer =
         Renderer::new(Options { rewrite_legacy_syntax: config.legacy_cue, ..Options::default() });
+    // One more than was asked for: no namespace has all of them.
+    let threads = config.render_threads.saturating_add(1);
+    let pool = Pool::new("cue", threads, QUEUE).context("cannot start threads")?;
     let context = Arc::new(Context {
         io,
         connections,
@@ -120,11 +129,8 @@ pub async fn run(config: Config, stop: CancellationToken) -> anyhow::Result<()> 
             system_namespace: config.system_namespace.clone(),
             ..Definitions::default()
         }),
-        renderer: Arc::new(renderer),
+        cue: Evaluator::new(Arc::new(pool), Arc::new(renderer)),
         workflow: application::workflow::shared::Shared::new(config.egress.clone()),
-        pool: Arc::new(
-            Pool::new("cue", config.render_threads, QUEUE).context("cannot start threads")?,
-        ),
         events: recorder,
         metrics,
         settings: settings(&config, &version),
@@ -133,6 +139,12 @@ pub async fn run(config: Config, stop: CancellationToken) -> anyhow::Result<()> 
         memories: Mutex::new(HashMap::new()),
         seen_definitions: Mutex::new(HashMap::new()),
     });
+    let queues = Queues::of(&context);
+    tasks.spawn_on(under_way::name_slow(queues.clone(), end.clone()), vital.handle());
+    let seat = Seat::new(&vital);
+    let leave = seat.clone();
+    let frozen = move || leave.give_up_frozen(&queues);
+    vital.watch(end.clone(), frozen).context("cannot start threads")?;
     feeds::start(&context, &client, &tasks, &end);
     tokio::select! {
         () = feeds::synced(&context) => {}
@@ -144,11 +156,11 @@ pub async fn run(config: Config, stop: CancellationToken) -> anyhow::Result<()> 
         definitions = context.definitions.components.len(),
         "caches are filled"
     );
-    lead(&config, &options, context, &stop, &health).await?;
+    lead(&config, &options, context, seat, &stop, &health).await?;
     end.cancel();
     tasks.close();
     // Event writing ends with its last recorder; whatever else hangs is not waited for.
-    let _ = tokio::time::timeout(Duration::from_secs(2), tasks.wait()).await;
+    let _ = timeout(Duration::from_secs(2), tasks.wait()).await;
     Ok(())
 }
 
@@ -225,10 +237,11 @@ async fn lead(
     config: &Config,
     options: &ClientOptions,
     context: Arc<Context>,
+    seat: Seat,
     stop: &CancellationToken,
     health: &Health,
 ) -> anyhow::Result<()> {
-    let release = CancellationToken::new();
+    let release = seat.release.clone();
     let mut master = None;
     let mut election = match &config.election {
         None => None,
@@ -236,12 +249,14 @@ async fn lead(
             let lease = lease_options(config, election)?;
             let gauge = master.insert(context.metrics.leading.with_label_values(&[&lease.name]));
             gauge.set(0);
-            let client = connect(&options.for_lease(election.renew_deadline)).await?;
+            // A connection belongs to the threads that made it.
+            let of_lease = options.for_lease(election.renew_deadline);
+            let client = seat.vital.spawn(async move { connect(&of_lease).await }).await??;
             let (elector, leadership) = Elector::new(client, lease, Timestamp::now)?;
             // From here on nothing is written without the lease, over whatever client of the process.
             options.fence.guard(leadership.clone());
             alive::election(health, leadership.clone());
-            let running = tokio::spawn(elector.run(release.clone()));
+            let running = seat.electing.spawn_on(elector.run(release.clone()), &seat.vital);
             tokio::select! {
                 acquired = leadership.acquired() => anyhow::ensure!(acquired, "the election ended"),
                 () = stop.cancelled() => {
@@ -285,13 +300,13 @@ async fn lead(
         anyhow::bail!("the lease was lost");
     }
     let drained = async { while workers.join_next().await.is_some() {} };
-    if tokio::time::timeout(DRAIN, drained).await.is_err() {
+    if timeout(DRAIN, drained).await.is_err() {
         tracing::warn!("some reconciles did not end in time");
         // Who holds its thread does not end: the lease is not kept for that.
-        let _ = tokio::time::timeout(LAST, workers.shutdown()).await;
+        let _ = timeout(LAST, workers.shutdown()).await;
     }
     // Without the lease nothing is written, events included.
-    let _ = tokio::time::timeout(LAST, context.events.written()).await;
+    let _ = timeout(LAST, context.events.written()).await;
     release.cancel();
     if let Some(running) = election
         && let Ok(Outcome::Lost) = running.await
@@ -299,6 +314,35 @@ async fn lead(
         anyhow::bail!("the lease was lost");
     }
     Ok(())
+}
+
+/// What the Lease is renewed with, and given away.
+#[derive(Clone)]
+struct Seat {
+    /// The vital threads.
+    vital: Handle,
+    /// Gives the Lease away.
+    release: CancellationToken,
+    /// The election.
+    electing: TaskTracker,
+}
+
+impl Seat {
+    fn new(vital: &Vital) -> Self {
+        let (release, electing) = (CancellationToken::new(), TaskTracker::new());
+        Self { vital: vital.handle().clone(), release, electing }
+    }
+
+    /// The workers do not get on: somebody else shall lead. Nothing more is written from here, whatever still moves.
+    fn give_up_frozen(&self, queues: &Queues) {
+        let under_way = queues.in_words();
+        tracing::error!(under_way, "the workers are frozen, giving up the lease and ending");
+        self.release.cancel();
+        self.electing.close();
+        let _ = self.vital.block_on(async { timeout(LAST, self.electing.wait()).await });
+        #[allow(clippy::exit, reason = "the threads that could end in order are frozen")]
+        std::process::exit(1);
+    }
 }
 
 /// The namespace of the process: as given, else the Pod's.
@@ -356,7 +400,7 @@ impl Turn {
     /// Works from then on.
     async fn then(self, work: impl Future<Output = ()>) {
         let Self { after, ending } = self;
-        if after.is_zero() || tokio::time::timeout(after, ending.cancelled()).await.is_err() {
+        if after.is_zero() || timeout(after, ending.cancelled()).await.is_err() {
             work.await;
         }
     }
@@ -451,7 +495,9 @@ async fn definitions<T: Kind>(context: Arc<Context>, queue: Arc<Queue>, meter: A
     while let Some(key) = queue.next(Lane::All).await {
         let attempt = meter.begin();
         let limit = context.settings.reconcile_timeout;
-        let work = definition::reconcile::<T>(&context, &key).boxed();
+        let account = Account::of(&key.namespace);
+        let work = definition::reconcile::<T>(&context, &key);
+        let work = evaluation::within(account, 0, work).boxed();
         let (next, ended) = guard::run(T::CONTROLLER, &key, limit, work).await;
         attempt.end(next, &ended);
         queue.done(key, next);

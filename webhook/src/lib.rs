@@ -33,6 +33,7 @@ use vela_serve::health::Health;
 use vela_serve::listen::ListenAddr;
 use vela_serve::metrics::Registry;
 use vela_serve::pool::Pool;
+use vela_serve::vital::Vital;
 use vela_serve::{https, process, tls};
 
 pub use admit::{Admit, Cause, Decision};
@@ -68,7 +69,8 @@ pub async fn run(config: Config, stop: CancellationToken) -> anyhow::Result<()> 
     let end = CancellationToken::new();
     let _end_on_return = end.clone().drop_guard();
 
-    process::observe(&config.process, &health, &registry, &tasks, &end).await?;
+    let vital = Vital::start().context("cannot start threads")?;
+    process::observe(&config.process, &health, &registry, (&tasks, &vital), &end).await?;
 
     // Not waited for: the watches try until the API server answers, and readiness waits for them.
     let client = vela_cluster::connect(&client_options(&config.kube)).await?;

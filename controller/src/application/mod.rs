@@ -34,6 +34,8 @@ pub mod status;
 pub mod trackers;
 pub mod workflow;
 
+use std::sync::Arc;
+
 use jiff::Timestamp;
 use vela_api::application::ApplicationSpec;
 use vela_api::names::{annotation, label};
@@ -43,6 +45,7 @@ use vela_apply::{Owner, ResourcePolicies};
 use vela_cluster::IoError;
 
 use crate::context::Context;
+use crate::evaluation;
 use crate::events::About;
 use crate::messages;
 use crate::queue::{Key, Next};
@@ -57,11 +60,28 @@ use look::Look;
 /// # Errors
 /// Requests about the Application itself failed; it is looked at again.
 pub async fn reconcile(ctx: &Context, key: &Key) -> Result<Next, IoError> {
-    let told = ctx.queue.take_told(key);
     let Some(app) = ctx.apps.get(key) else {
+        ctx.queue.take_told(key);
         ctx.forget(key);
         return Ok(Next::Done);
     };
+    let (account, generation) = (ctx.account(key), app.metadata.generation.unwrap_or_default());
+    if app.metadata.deletion_timestamp.is_none()
+        && let Some(left) = account.pauses(generation)
+    {
+        return Ok(Next::After(left));
+    }
+    let work = Box::pin(reconcile_within(ctx, key, app));
+    evaluation::within(account, generation, work).await
+}
+
+/// One look, within the budget of one.
+async fn reconcile_within(
+    ctx: &Context,
+    key: &Key,
+    app: Arc<Application>,
+) -> Result<Next, IoError> {
+    let told = ctx.queue.take_told(key);
     if revision::label(&app.metadata, label::PAUSE) == "true" || !is_ours(ctx, &app) {
         return Ok(Next::Done);
     }

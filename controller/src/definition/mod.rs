@@ -8,9 +8,6 @@ mod kinds;
 mod revision;
 mod workload;
 
-use std::sync::Arc;
-use std::time::{Duration, Instant};
-
 use jiff::Timestamp;
 use serde_json::{Value, json};
 use vela_api::names::{self, annotation, condition as types, label};
@@ -25,9 +22,6 @@ use crate::messages;
 use crate::queue::Next;
 
 pub use kinds::Kind;
-
-/// Budget of one schema.
-const BUDGET: Duration = Duration::from_secs(30);
 
 /// What a look at a definition failed at: for the event and the condition.
 struct Failed {
@@ -190,12 +184,12 @@ async fn store_schemas<T: Kind>(
         message: messages::no_schema(name, text),
         again,
     };
-    let (renderer, render) = (Arc::clone(&ctx.renderer), to_render(definition));
+    let render = to_render(definition);
     let schema = ctx
-        .pool
-        .run(Instant::now() + BUDGET, move |_| renderer.schema(&render))
+        .cue
+        .run(move |lent| lent.renderer.schema(&render))
         .await
-        .map_err(|error| failed(&error.to_string(), false))?
+        .map_err(|error| failed(&error.to_string(), error.is_temporary()))?
         .map_err(|error| failed(&error, false))?;
     let text = vela_gocompat::json::to_string(&schema).unwrap_or_else(|_| schema.to_string());
     let mut owners = vec![(

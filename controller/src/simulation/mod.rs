@@ -49,6 +49,7 @@ use crate::application;
 use crate::connections::Connections;
 use crate::context::{AllowedTypes, Context, DefinitionQueues, Settings};
 use crate::definitions::Definitions;
+use crate::evaluation::Evaluator;
 use crate::events::Recorder;
 use crate::metrics::Metrics;
 use crate::outside::egress::Egress;
@@ -150,8 +151,7 @@ impl World {
             revision_contents: Arc::default(),
             trackers: Arc::default(),
             definitions: Arc::new(definitions),
-            renderer: Arc::clone(&self.renderer),
-            pool: Arc::clone(&self.pool),
+            cue: Evaluator::new(Arc::clone(&self.pool), Arc::clone(&self.renderer)),
             workflow: application::workflow::shared::Shared::new(Egress::default()),
             events: Recorder::new("Application").0,
             metrics: Metrics::new(&registry).unwrap(),

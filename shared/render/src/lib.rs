@@ -46,6 +46,7 @@ use cache::Programs;
 use cue::Limits;
 use input::Input;
 use std::num::NonZeroUsize;
+use std::sync::Arc;
 
 /// How to render.
 #[derive(Clone, Debug)]
@@ -83,7 +84,7 @@ impl Default for Options {
 /// Renders components. Shared by all threads.
 #[derive(Debug)]
 pub struct Renderer {
-    programs: Programs,
+    programs: Arc<Programs>,
     limits: Limits,
 }
 
@@ -98,13 +99,25 @@ impl Renderer {
     #[must_use]
     pub fn new(options: Options) -> Self {
         Self {
-            programs: Programs::new(
+            programs: Arc::new(Programs::new(
                 options.cache,
                 options.cache_bytes,
                 options.rewrite_legacy_syntax,
-            ),
+            )),
             limits: options.limits,
         }
+    }
+
+    /// The same renderer, with other limits.
+    #[must_use]
+    pub fn within(&self, limits: Limits) -> Self {
+        Self { programs: Arc::clone(&self.programs), limits }
+    }
+
+    /// What each of its evaluations may cost.
+    #[must_use]
+    pub const fn limits(&self) -> &Limits {
+        &self.limits
     }
 
     /// Compiles a definition, or tells what is wrong with its text: line, column and reason. What

@@ -5,6 +5,7 @@
 //! controller-runtime that serve probes, metrics and certificates. Knows nothing of Applications.
 
 pub mod debug;
+mod fair;
 pub mod flags;
 pub mod gates;
 pub mod health;
@@ -16,5 +17,6 @@ pub mod pool;
 pub mod process;
 pub mod shutdown;
 pub mod tls;
+pub mod vital;
 
 pub use vela_gocompat::nearest;

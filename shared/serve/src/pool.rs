@@ -3,19 +3,21 @@
 //! Evaluation recurses, takes milliseconds to a second of pure CPU, and must not run on the async
 //! workers. The pool has a fixed number of threads and a bounded queue; a job has a deadline, and
 //! a job whose caller has gone (the client hung up) is dropped from the queue unevaluated, or told
-//! to stop if it already runs.
+//! to stop if it already runs. Whose job is next: `fair.rs`.
 
 use std::any::Any;
-use std::collections::VecDeque;
 use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Arc, OnceLock};
 use std::thread::JoinHandle;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use parking_lot::{Condvar, Mutex};
 use tokio::sync::{Semaphore, oneshot};
+
+use crate::fair::Fair;
+pub use crate::fair::Group;
 
 /// Stack of one thread: deep enough for the evaluator's own depth limit with room to spare. Only
 /// touched pages cost memory.
@@ -24,7 +26,10 @@ pub const STACK: usize = 16 << 20;
 /// Why there is no result.
 #[derive(Debug, thiserror::Error)]
 pub enum PoolError {
-    /// The deadline passed, in the queue or while the job ran.
+    /// No thread was free before the deadline: nothing ran.
+    #[error("no thread was free in time")]
+    Busy,
+    /// The deadline passed while the job ran.
     #[error("deadline exceeded")]
     Deadline,
     /// The job panicked; the text is the panic's.
@@ -53,17 +58,33 @@ impl Budget {
         self.deadline
     }
 
+    /// Becomes true when the caller has gone: for work that looks at a flag.
+    pub fn cancelled(&self) -> Arc<AtomicBool> {
+        Arc::clone(&self.gone)
+    }
+
     /// True once the result is of no use: the caller has gone or the deadline has passed.
     pub fn is_spent(&self) -> bool {
         self.gone.load(Ordering::Relaxed) || Instant::now() >= self.deadline
     }
 }
 
-type Job = Box<dyn FnOnce() + Send>;
+/// Whose a job is, how long it waits for a thread, and how long it runs.
+#[derive(Debug, Clone)]
+pub struct Terms {
+    /// Who shares the threads fairly with the others.
+    pub group: Group,
+    /// How long it waits.
+    pub patience: Duration,
+    /// How long it runs, from the moment it has a thread.
+    pub limit: Duration,
+}
 
-#[derive(Default)]
+/// Called with the moment it began.
+type Job = Box<dyn FnOnce(Instant) + Send>;
+
 struct Queue {
-    jobs: VecDeque<Job>,
+    jobs: Fair<Job>,
     closed: bool,
 }
 
@@ -97,7 +118,7 @@ impl Pool {
     pub fn new(name: &str, threads: usize, queue: usize) -> io::Result<Self> {
         let threads = threads.max(1);
         let shared = Arc::new(Shared {
-            queue: Mutex::default(),
+            queue: Mutex::new(Queue { jobs: Fair::new(threads), closed: false }),
             work: Condvar::new(),
             running: AtomicUsize::new(0),
             waiting: AtomicUsize::new(0),
@@ -124,31 +145,62 @@ impl Pool {
         self.shared.waiting.load(Ordering::Relaxed)
     }
 
-    /// Runs `job` on the pool. Dropping the future withdraws the job.
+    /// Runs `job` on the pool until a deadline. Dropping the future withdraws the job.
+    ///
+    /// # Errors
+    /// No thread, no time, a panic, or the end of the pool.
     pub async fn run<T: Send + 'static>(
         &self,
         deadline: Instant,
         job: impl FnOnce(&Budget) -> T + Send + 'static,
     ) -> Result<T, PoolError> {
+        self.submit(&Group::from(""), deadline, move |_| deadline, job).await
+    }
+
+    /// Runs `job` for a group: it waits for its turn, and its time counts from then on.
+    ///
+    /// # Errors
+    /// As [`Pool::run`].
+    pub async fn run_for<T: Send + 'static>(
+        &self,
+        terms: Terms,
+        job: impl FnOnce(&Budget) -> T + Send + 'static,
+    ) -> Result<T, PoolError> {
+        let Terms { group, patience, limit } = terms;
+        let begin_by = Instant::now() + patience;
+        self.submit(&group, begin_by, move |begun| begun + limit, job).await
+    }
+
+    async fn submit<T: Send + 'static>(
+        &self,
+        group: &Group,
+        begin_by: Instant,
+        ends: impl Fn(Instant) -> Instant + Copy + Send + 'static,
+        job: impl FnOnce(&Budget) -> T + Send + 'static,
+    ) -> Result<T, PoolError> {
         let waiting = Count::up(&self.shared, |shared| &shared.waiting);
         let place =
-            tokio::time::timeout_at(deadline.into(), Arc::clone(&self.slots).acquire_owned());
+            tokio::time::timeout_at(begin_by.into(), Arc::clone(&self.slots).acquire_owned());
         let place = match place.await {
             Ok(Ok(place)) => place,
             Ok(Err(_)) => return Err(PoolError::Closed),
-            Err(_) => return Err(PoolError::Deadline),
+            Err(_) => return Err(PoolError::Busy),
         };
-        let budget = Budget::until(deadline);
-        let _withdraw = Withdraw(Arc::clone(&budget.gone));
-        let (answer, result) = oneshot::channel();
+        let gone = Arc::new(AtomicBool::new(false));
+        let _withdraw = Withdraw(Arc::clone(&gone));
+        let (answer, mut result) = oneshot::channel();
         let shared = Arc::clone(&self.shared);
-        let boxed: Job = Box::new(move || {
+        let began: Arc<OnceLock<Instant>> = Arc::default();
+        let begins = Arc::clone(&began);
+        let boxed: Job = Box::new(move |begun| {
             let _place = place;
             drop(waiting);
-            if budget.is_spent() {
-                let _ = answer.send(Err(PoolError::Deadline));
+            if gone.load(Ordering::Relaxed) || begun >= begin_by {
+                let _ = answer.send(Err(PoolError::Busy));
                 return;
             }
+            let _ = begins.set(begun);
+            let budget = Budget { deadline: ends(begun), gone };
             let running = Count::up(&shared, |shared| &shared.running);
             let outcome = catch_unwind(AssertUnwindSafe(|| job(&budget)));
             // before the answer: who has it may look at the gauges
@@ -160,13 +212,27 @@ impl Pool {
             if queue.closed {
                 return Err(PoolError::Closed);
             }
-            queue.jobs.push_back(boxed);
+            queue.jobs.push(group, boxed, Instant::now());
         }
         self.shared.work.notify_one();
-        match tokio::time::timeout_at(deadline.into(), result).await {
-            Ok(Ok(outcome)) => outcome,
-            Ok(Err(_)) => Err(PoolError::Closed),
-            Err(_) => Err(PoolError::Deadline),
+        loop {
+            // When it begins is only known then: who waits looks up as often as a job may last.
+            let now = Instant::now();
+            let until = match began.get() {
+                Some(begun) => ends(*begun),
+                None => begin_by.min(ends(now)),
+            };
+            match tokio::time::timeout_at(until.into(), &mut result).await {
+                Ok(Ok(outcome)) => return outcome,
+                Ok(Err(_)) => return Err(PoolError::Closed),
+                Err(_) => match began.get() {
+                    Some(begun) if Instant::now() >= ends(*begun) => {
+                        return Err(PoolError::Deadline);
+                    }
+                    None if Instant::now() >= begin_by => return Err(PoolError::Busy),
+                    _ => {}
+                },
+            }
         }
     }
 }
@@ -186,11 +252,12 @@ impl Drop for Pool {
 
 fn work(shared: &Shared) {
     loop {
-        let job = {
+        let (group, job, begun) = {
             let mut queue = shared.queue.lock();
             loop {
-                if let Some(job) = queue.jobs.pop_front() {
-                    break job;
+                let now = Instant::now();
+                if let Some((group, job)) = queue.jobs.take(now) {
+                    break (group, job, now);
                 }
                 if queue.closed {
                     return;
@@ -198,7 +265,12 @@ fn work(shared: &Shared) {
                 shared.work.wait(&mut queue);
             }
         };
-        job();
+        job(begun);
+        let mut queue = shared.queue.lock();
+        queue.jobs.done(&group, begun, Instant::now());
+        // What had to wait for this one may be for another thread.
+        drop(queue);
+        shared.work.notify_one();
     }
 }
 
@@ -308,5 +380,36 @@ mod tests {
         // the thread is free again only after it has looked at the second job
         pool.run(soon(), |_| ()).await.unwrap();
         assert!(!evaluated.load(Ordering::SeqCst));
+    }
+
+    fn terms(group: &str, patience: u64, limit: u64) -> Terms {
+        let millis = Duration::from_millis;
+        Terms { group: group.into(), patience: millis(patience), limit: millis(limit) }
+    }
+
+    #[tokio::test]
+    async fn waiting_for_a_thread_is_told_from_running_too_long() {
+        let pool = Arc::new(Pool::new("test", 1, 8).unwrap());
+        let (release, held) = mpsc::channel::<()>();
+        let (started, start) = oneshot::channel();
+        let first = tokio::spawn({
+            let pool = Arc::clone(&pool);
+            async move {
+                let job = move |_: &Budget| {
+                    let _ = started.send(());
+                    held.recv().unwrap();
+                };
+                pool.run_for(terms("a", 20_000, 50), job).await
+            }
+        });
+        start.await.unwrap();
+        let second = pool.run_for(terms("b", 30, 20_000), |_| ()).await;
+        assert!(matches!(second, Err(PoolError::Busy)), "{second:?}");
+        // The first one has no time left although its thread is still held; what it leaves is dropped.
+        assert!(matches!(first.await.unwrap(), Err(PoolError::Deadline)));
+        release.send(()).unwrap();
+        // Its own time counts from its begin.
+        let third = pool.run_for(terms("b", 20_000, 20_000), |budget| !budget.is_spent()).await;
+        assert!(third.unwrap());
     }
 }

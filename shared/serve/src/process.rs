@@ -4,6 +4,7 @@
 use std::error::Error;
 use std::fmt;
 use std::future::Future;
+use std::io;
 use std::process::ExitCode;
 
 use tokio::net::TcpListener;
@@ -16,6 +17,7 @@ use crate::gates::Gates;
 use crate::health::Health;
 use crate::listen::ListenAddr;
 use crate::metrics::Registry;
+use crate::vital::Vital;
 use crate::{log, shutdown};
 
 /// A program's configuration, made of its flags by `TryFrom`, whose error is one line for the operator.
@@ -70,7 +72,7 @@ where
     for warning in &parsed.warnings {
         tracing::warn!("{warning}");
     }
-    let signals = |error: std::io::Error| format!("cannot listen to signals: {error}");
+    let signals = |error: io::Error| format!("cannot listen to signals: {error}");
     log.toggle_on_signal().map_err(signals)?;
     let stop = shutdown::on_signal().map_err(signals)?;
     let config = config?;
@@ -102,10 +104,10 @@ fn told(error: &FlagError) -> ExitCode {
 pub struct Occupied {
     flag: &'static str,
     address: ListenAddr,
-    error: std::io::Error,
+    error: io::Error,
 }
 
-/// Serves probes and metrics until `end`. To be called first: a program that waits for its
+/// Serves probes and metrics until `end`, on threads of their own. To be called first: a program that waits for its
 /// certificate or its API server is alive.
 ///
 /// # Errors
@@ -114,14 +116,35 @@ pub async fn observe(
     flags: &ProcessFlags,
     health: &Health,
     registry: &Registry,
-    tasks: &TaskTracker,
+    (tasks, vital): (&TaskTracker, &Vital),
     end: &CancellationToken,
 ) -> Result<(), Occupied> {
-    if let Some(listener) = bind("health-addr", &flags.health_addr).await? {
-        tasks.spawn(health.clone().serve(listener, end.clone()));
-    }
-    if let Some(listener) = bind("metrics-addr", &flags.metrics_addr).await? {
-        tasks.spawn(registry.clone().serve(listener, end.clone()));
+    // Who binds serves: a listener belongs to the runtime that made it.
+    let (health_addr, metrics_addr) = (flags.health_addr.clone(), flags.metrics_addr.clone());
+    let probes = health.clone();
+    let serve = move |listener, end| probes.serve(listener, end);
+    listen(("health-addr", health_addr), (tasks, vital), end, serve).await?;
+    let registry = registry.clone();
+    let serve = move |listener, end| registry.serve(listener, end);
+    listen(("metrics-addr", metrics_addr), (tasks, vital), end, serve).await
+}
+
+/// Listens on the vital threads.
+async fn listen<S: Future<Output = io::Result<()>> + Send + 'static>(
+    (flag, address): (&'static str, ListenAddr),
+    (tasks, vital): (&TaskTracker, &Vital),
+    end: &CancellationToken,
+    serve: impl FnOnce(TcpListener, CancellationToken) -> S + Send + 'static,
+) -> Result<(), Occupied> {
+    let shown = address.clone();
+    let bound = vital.spawn(async move { bind(flag, &address).await }).await;
+    let lost = |error: tokio::task::JoinError| Occupied {
+        flag,
+        address: shown,
+        error: io::Error::other(error),
+    };
+    if let Some(listener) = bound.map_err(lost)?? {
+        tasks.spawn_on(serve(listener, end.clone()), vital.handle());
     }
     Ok(())
 }

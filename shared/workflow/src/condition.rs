@@ -1,15 +1,48 @@
 //! The `if` of a step: a CUE expression over what is known so far.
 
+use std::sync::Arc;
+
 use cue::{Kind, Limits, Packages, Program, Value};
 use serde_json::{Map, Value as Json, json};
 
 use crate::messages;
+use crate::pass::Place;
 use crate::status::{Phase, Reason, Status, StepStatus};
 
 /// A condition that gives neither true nor false.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
 pub struct ConditionError(String);
+
+/// The condition of a step, to be evaluated with what was known when the pass came to it.
+#[derive(Debug)]
+pub struct Question {
+    pub(crate) place: Place,
+    pub(crate) step: String,
+    pub(crate) text: String,
+    pub(crate) status: Arc<Status>,
+    /// The step's inputs that could be resolved.
+    pub(crate) inputs: Map<String, Json>,
+    pub(crate) context: Arc<Json>,
+    pub(crate) parameter: Json,
+}
+
+impl Question {
+    /// The step's name.
+    #[must_use]
+    pub fn step(&self) -> &str {
+        &self.step
+    }
+
+    /// Evaluates it. This is work of unknown length.
+    ///
+    /// # Errors
+    /// Text that is no CUE, a reference to something unknown, or a value that is no truth value.
+    pub fn evaluate(&self, limits: &Limits) -> Result<bool, ConditionError> {
+        let Self { text, status, inputs, context, parameter, .. } = self;
+        evaluate(text, status, inputs, context, parameter, limits)
+    }
+}
 
 /// Whether a text can be a condition at all: CUE that refers only to what a condition may refer to.
 ///
@@ -29,11 +62,7 @@ fn compile(expression: &str) -> Result<Program, ConditionError> {
     Program::compile("if", &text, &Packages::std()).map_err(|errors| invalid(&errors))
 }
 
-/// Evaluates a condition. `inputs` are the step's inputs that could be resolved.
-///
-/// # Errors
-/// Text that is no CUE, a reference to something unknown, or a value that is no truth value.
-pub fn evaluate(
+fn evaluate(
     expression: &str,
     status: &Status,
     inputs: &Map<String, Json>,

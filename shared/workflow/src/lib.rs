@@ -1,18 +1,18 @@
 //! The workflow engine: a pure state machine over steps.
 //!
 //! The engine is *sans IO*. A [`Pass`] is one look at a workflow: it hands out [`Attempt`]s (steps
-//! to run now), takes back what each did ([`Outcome`]) and ends with a new [`Status`] and the time
+//! to run now) and [`Question`]s (conditions to evaluate), takes back what each came to ([`Outcome`]) and ends with a new [`Status`] and the time
 //! until the next look ([`Progress`]). Templates, API servers and clocks belong to the caller, so
 //! every rule is tested with tables and random event sequences.
 //!
 //! ```
-//! use vela_workflow::{Facts, Mode, Options, Outcome, Pass, Status, Step, Workflow};
+//! use vela_workflow::{Facts, Mode, Next, Options, Outcome, Pass, Status, Step, Workflow};
 //!
 //! let workflow = Workflow::new(Mode::StepByStep, vec![Step::new("build", "print"), Step::new("ship", "print")]);
 //! let now = "2026-01-01T00:00:00Z".parse().unwrap();
 //! let mut pass = Pass::begin(&workflow, Status::default(), Default::default(), Facts::at(now), Options::default());
 //! let mut order = Vec::new();
-//! while let Some(attempt) = pass.next(&mut |_| "id".to_owned()) {
+//! while let Next::Run(attempt) = pass.next(&mut |_| "id".to_owned()) {
 //!     order.push(attempt.name.clone());
 //!     pass.complete(&attempt, Outcome::succeeded(), now);
 //! }
@@ -41,7 +41,7 @@ mod step;
 pub mod store;
 
 pub use backoff::{Counters, Memory};
-pub use condition::{ConditionError, check as check_if, evaluate as evaluate_if};
+pub use condition::{ConditionError, Question, check as check_if};
 /// Budget of an evaluation.
 pub use cue::Limits;
 /// The compiled template of a step.
@@ -49,7 +49,7 @@ pub use cue::Program as Template;
 pub use graph::{GraphProblem, check as check_graph};
 pub use model::{If, Input, Mode, Output, Step, Workflow};
 pub use packages::{SUSPEND, missing, packages};
-pub use pass::{Attempt, Facts, Options, Outcome, Pass, Progress, Verdict};
+pub use pass::{Attempt, Facts, Next, Options, Outcome, Pass, Progress, Verdict};
 pub use status::{Phase, Reason, Status, StepStatus, WorkflowPhase};
 pub use step::{Notes, ProviderCall, Providers, Reply, StepResult, StepRun, Traced, compile, run};
 pub use store::Saved;

@@ -12,6 +12,12 @@ pub fn pending_on_input(from: &str) -> String {
     format!("Pending on Input: {from}")
 }
 
+/// A step whose condition could not be evaluated in this pass.
+#[must_use]
+pub fn condition_waits(step: &str, why: &str) -> String {
+    format!("the condition of step {step} is not evaluated yet: {why}")
+}
+
 /// A step whose condition or timeout could not be evaluated.
 #[must_use]
 pub fn pre_check(error: &str) -> String {

@@ -12,8 +12,8 @@ use std::time::Duration;
 use jiff::Timestamp;
 use serde_json::{Map, Value};
 use vela_workflow::{
-    Facts, If, Input, Memory, Mode, Options, Outcome, Output, Pass, Phase, Reason, Status, Step,
-    StepStatus, Verdict, Workflow, WorkflowPhase, operation,
+    Facts, If, Input, Memory, Mode, Next, Options, Outcome, Output, Pass, Phase, Reason, Status,
+    Step, StepStatus, Verdict, Workflow, WorkflowPhase, operation,
 };
 
 /// SplitMix64.
@@ -238,7 +238,7 @@ impl<'c> World<'c> {
         let mut pass = Pass::begin(&self.case.workflow, status, memory, facts, Options::default());
         let (mut looks, mut ended) = (self.looks.clone(), self.ended.clone());
         for attempts in 0.. {
-            let Some(attempt) = pass.next(&mut |name| format!("id-{name}")) else { break };
+            let Next::Run(attempt) = pass.next(&mut |name| format!("id-{name}")) else { break };
             let name = attempt.name.clone();
             if attempts > 500 {
                 self.fail("a pass without end");

@@ -218,7 +218,7 @@ async fn decide(
 
 fn failed(server: &Server, endpoint: Endpoint, failure: &PoolError) -> Decision {
     match failure {
-        PoolError::Deadline => {
+        PoolError::Deadline | PoolError::Busy => {
             Decision { rule: "deadline", ..Decision::errored(504, messages::DEADLINE) }
         }
         PoolError::Closed => {

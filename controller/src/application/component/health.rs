@@ -4,7 +4,6 @@
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use std::time::Instant;
 
 use serde_json::Value;
 use vela_api::reference::WorkloadGvk;
@@ -17,7 +16,7 @@ use crate::messages;
 
 use super::super::dispatch::Session;
 use super::super::parse::{Part, properties};
-use super::{BUDGET, Frame, Place, Rendered};
+use super::{Frame, Place, Rendered};
 
 /// The live form of a manifest, `None` if it is not there.
 pub async fn live(session: &Session<'_>, manifest: &Value, place: &Place) -> Option<Arc<Value>> {
@@ -55,7 +54,6 @@ pub async fn health(
             live: live(session, &object.manifest, place).await,
         });
     }
-    let renderer = Arc::clone(&session.ctx.renderer);
     let inputs = Inputs {
         app: Arc::clone(&frame.app),
         part: part.clone(),
@@ -67,8 +65,8 @@ pub async fn health(
         if place.namespace.is_empty() { &session.owner.namespace } else { &place.namespace };
     let mut status = session
         .ctx
-        .pool
-        .run(Instant::now() + BUDGET, move |_| inputs.judge(&renderer))
+        .cue
+        .run(move |lent| inputs.judge(&lent.renderer))
         .await
         .map_err(|error| error.to_string())?;
     namespace.clone_into(&mut status.namespace);

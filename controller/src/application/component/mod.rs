@@ -20,6 +20,7 @@ use vela_cluster::packed;
 use vela_render::{App, Definition, NoHost, Stage, Target, contract};
 
 use crate::context::Context;
+use crate::evaluation::Lent;
 use crate::messages;
 use crate::queue::Key;
 
@@ -27,9 +28,6 @@ use super::parse::{Part, properties};
 
 pub use health::{health, live};
 pub use rendering::Rendering;
-
-/// Budget of one rendering or health evaluation, waiting for a thread included.
-const BUDGET: std::time::Duration = std::time::Duration::from_secs(60);
 
 /// Where a component goes.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Hash)]
@@ -99,13 +97,13 @@ pub async fn render(
     if let Some(Ok(rendered)) = known.map(|packed| packed::unpack(&packed)) {
         return Ok(rendered);
     }
-    let renderer = Arc::clone(&ctx.renderer);
     let disable_revision = ctx.settings.disable_component_revision;
     let staged = ctx.settings.gates.multi_stage_component_apply;
     let cluster_version = ctx.settings.cluster_version.clone();
     let job = {
         let (frame, part, place) = (frame.clone(), part.clone(), place.clone());
-        move |_: &vela_serve::pool::Budget| {
+        move |lent: &Lent| {
+            let renderer = &lent.renderer;
             let target = Target {
                 revision: part.component.hash_text(),
                 cluster: cluster_of(&place.cluster).to_owned(),
@@ -157,7 +155,7 @@ pub async fn render(
         }
     };
     let since = Instant::now();
-    let ran = ctx.pool.run(since + BUDGET, job).await;
+    let ran = ctx.cue.run(job).await;
     ctx.metrics.rendered("component", matches!(ran, Ok(Ok(_))), since.elapsed());
     let (rendered, is_self_contained) =
         ran.map_err(|error| messages::render_failed(&error.to_string()))??;
@@ -181,10 +179,10 @@ pub async fn render_policy(
     definition: Arc<Definition>,
     artifacts: Option<Value>,
 ) -> Result<Vec<Value>, String> {
-    let renderer = Arc::clone(&ctx.renderer);
     let (frame, policy) = (frame.clone(), policy.clone());
     let cluster_version = ctx.settings.cluster_version.clone();
-    let job = move |_: &vela_serve::pool::Budget| {
+    let job = move |lent: &Lent| {
+        let renderer = &lent.renderer;
         let value = properties(policy.properties.as_ref());
         let component = vela_render::Component {
             name: &policy.name,
@@ -224,7 +222,7 @@ pub async fn render_policy(
         Ok::<_, String>(out)
     };
     let since = Instant::now();
-    let ran = ctx.pool.run(since + BUDGET, job).await;
+    let ran = ctx.cue.run(job).await;
     ctx.metrics.rendered("policy", matches!(ran, Ok(Ok(_))), since.elapsed());
     ran.map_err(|error| messages::render_failed(&error.to_string()))?
 }

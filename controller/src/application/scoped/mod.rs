@@ -11,7 +11,7 @@ mod record;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use serde_json::{Map, Value, json};
 use tracing::warn;
@@ -24,6 +24,7 @@ use vela_render::NoHost;
 use vela_render::transform::{Applied, View};
 
 use crate::context::Context;
+use crate::evaluation::Lent;
 use crate::messages;
 use crate::queue::Key;
 
@@ -32,9 +33,6 @@ use super::{finalize, history, revision};
 use candidates::Candidate;
 pub(super) use candidates::seen;
 pub(crate) use candidates::wake;
-
-/// Budget of all policies of one Application.
-const BUDGET: Duration = Duration::from_secs(60);
 
 /// What policies made of an Application.
 #[derive(Debug, Default)]
@@ -239,13 +237,12 @@ async fn evaluate(
     app: Application,
     candidates: Vec<Candidate>,
 ) -> Result<Made, Failed> {
-    let renderer = Arc::clone(&ctx.renderer);
-    let job = move |_: &vela_serve::pool::Budget| {
+    let job = move |lent: &Lent| {
         let before = view(&app);
         let mut after = before.clone();
         let run = |view: &mut View| {
             let policies = candidates.iter().map(Candidate::policy).collect();
-            renderer.transform(view, policies, &mut NoHost)
+            lent.renderer.transform(view, policies, &mut NoHost)
         };
         let told = run(&mut after)?;
         let mut restless = Vec::new();
@@ -275,7 +272,7 @@ async fn evaluate(
         Ok::<_, String>(Made { spec, labels, annotations, custom, told, candidates, restless })
     };
     let since = Instant::now();
-    let ran = ctx.pool.run(since + BUDGET, job).await;
+    let ran = ctx.cue.run(job).await;
     ctx.metrics.rendered("policy", matches!(ran, Ok(Ok(_))), since.elapsed());
     ran.map_err(|error| error.to_string())
         .and_then(|made| made)

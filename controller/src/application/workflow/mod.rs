@@ -27,10 +27,12 @@ use vela_api::{Application, ClusterObjectReference};
 use vela_apply::object::{api_version, kind, name, namespace};
 use vela_workflow::generate::BUILTIN_APPLY_COMPONENT;
 use vela_workflow::{
-    Attempt, Facts, Options, Outcome, Pass, Phase, Progress, Reason, Status, Step, Verdict,
-    Workflow, WorkflowPhase, data,
+    Attempt, Facts, Next, Options, Outcome, Output, Pass, Phase, Progress, Question, Reason,
+    Status, Step, Verdict, Workflow, WorkflowPhase, data,
 };
 
+use crate::context::Context;
+use crate::evaluation::{self, Lent};
 use crate::messages;
 
 use super::component::{self, Frame, Place};
@@ -91,7 +93,7 @@ pub async fn pass(
     let saved = store.saved();
     let facts = Facts {
         now,
-        context: context(run),
+        context: Arc::new(context(run)),
         variables: saved.variables.clone(),
         resume_at: saved.resume_at(),
     };
@@ -100,8 +102,14 @@ pub async fn pass(
     let mut watched = can_watch(session, run);
     let mut pass = Pass::begin(run.workflow, status, saved.memory.clone(), facts, options);
     loop {
-        let next = pass.next(&mut |name: &str| store.id(name));
-        let Some(attempt) = next else { break };
+        let attempt = match pass.next(&mut |name: &str| store.id(name)) {
+            Next::Run(attempt) => attempt,
+            Next::Ask(question) => {
+                decide(session.ctx, &mut pass, question, store).await;
+                continue;
+            }
+            Next::Over => break,
+        };
         ran = true;
         let inputs = pass.inputs(&attempt);
         let outcome = match pass.definition(&attempt) {
@@ -138,6 +146,19 @@ pub async fn pass(
     saved.variables.clone_from(&progress.variables);
     let Seen { services, applied, decisions, restart_at, dump: _ } = seen;
     Ran { progress, services, applied, ran, decisions, restart_at }
+}
+
+/// Has a condition evaluated. One that cannot be now ends the pass: its step waits, and what is done stays done.
+async fn decide(ctx: &Context, pass: &mut Pass<'_>, question: Question, store: &Store<'_>) {
+    let question = Arc::new(question);
+    let asked = Arc::clone(&question);
+    match ctx.cue.run(move |lent| asked.evaluate(&lent.limits)).await {
+        Ok(answer) => pass.answer(&question, answer.map_err(|error| error.to_string())),
+        Err(error) if error.is_temporary() => {
+            pass.cut(&question, &error.to_string(), &mut |name: &str| store.id(name));
+        }
+        Err(error) => pass.answer(&question, Err(error.to_string())),
+    }
 }
 
 /// How long a workflow rests that waits for nothing but objects that are watched: as long as its newest step has waited. Their
@@ -214,8 +235,10 @@ async fn attempt_step(
     };
     session.ctx.metrics.step_ran(kind, since.elapsed());
     let going = session.going.swap(false, Ordering::Relaxed);
-    if going && outcome.verdict == Verdict::Error {
-        // What has to go first goes in its own time: that uses up no attempts.
+    let put_off = evaluation::take_put_off();
+    if (going || put_off) && outcome.verdict == Verdict::Error {
+        // What has to go first goes in its own time, and that there was no time to evaluate says nothing about the step: that
+        // uses up no attempts.
         return Outcome::of(Verdict::Wait, outcome.message);
     }
     outcome
@@ -261,14 +284,24 @@ async fn apply_component(
             if step.outputs.is_empty() {
                 return outcome;
             }
-            let limits = &session.ctx.settings.workflow.limits;
-            for output in &step.outputs {
-                let value = data::output_of(&fields, &output.value_from, limits);
+            let wanted = step.outputs.clone();
+            let job = move |lent: &Lent| {
+                let value_of = |output: &Output| {
+                    let value = data::output_of(&fields, &output.value_from, &lent.limits);
+                    (output.name.clone(), value)
+                };
+                wanted.iter().map(value_of).collect::<Vec<_>>()
+            };
+            let values = match session.ctx.cue.run(job).await {
+                Ok(values) => values,
+                Err(error) => return Outcome::of(Verdict::Error, error.to_string()),
+            };
+            for (name, value) in values {
                 let value = value.unwrap_or_else(|text| {
                     outcome.message = text;
                     Value::Null
                 });
-                outcome.variables.push((output.name.clone(), value));
+                outcome.variables.push((name, value));
             }
             outcome
         }

@@ -5,7 +5,6 @@
 //! far cheaper than any call, and each call is made once a look.
 
 use std::sync::Arc;
-use std::time::{Duration, Instant};
 
 use jiff::Timestamp;
 use serde_json::{Map, Value, json};
@@ -15,6 +14,7 @@ use vela_workflow::{
 };
 
 use crate::application::dispatch::Session;
+use crate::evaluation::Lent;
 use crate::messages;
 
 use super::calls::{Answer, Calling, Pending, Seen};
@@ -23,8 +23,6 @@ use super::{Run, debug, why};
 
 /// Calls one step may make in one look; real templates make a handful.
 const MOST_CALLS: usize = 200;
-/// Budget of one evaluation, waiting for a thread included.
-const BUDGET: Duration = Duration::from_secs(60);
 
 /// Answers that are known, in the order of the calls.
 struct Known {
@@ -60,7 +58,6 @@ struct Attempted {
     outputs: Vec<vela_workflow::Output>,
     variables: Map<String, Value>,
     notes: Notes,
-    limits: vela_workflow::Limits,
     dump: bool,
 }
 
@@ -107,7 +104,6 @@ pub(super) async fn run(
         outputs: step.outputs.clone(),
         variables,
         notes: store.saved().notes.clone(),
-        limits: session.ctx.settings.workflow.limits.clone(),
         dump: step.kind != "suspend" && debug::is_on(run.app),
     };
     let mut attempted = Arc::new(attempted);
@@ -157,7 +153,6 @@ pub(super) async fn run(
                 parameter: attempted.parameter.clone(),
                 outputs: attempted.outputs.clone(),
                 variables: attempted.variables.clone(),
-                limits: attempted.limits.clone(),
                 dump: attempted.dump,
             });
         }
@@ -185,19 +180,20 @@ async fn program(
     if let Some(program) = shared.compiled(text) {
         return Ok(program);
     }
-    if let Some(missing) = vela_workflow::missing(text).into_iter().next() {
-        return Err(Outcome::of(Verdict::Fail(Reason::Rendering), missing));
-    }
     let text: Arc<str> = text.into();
     let template = Arc::clone(&text);
-    let job = move |_: &vela_serve::pool::Budget| vela_workflow::compile(&template);
-    match session.ctx.pool.run(Instant::now() + BUDGET, job).await {
+    let job = move |_: &Lent| match vela_workflow::missing(&template).into_iter().next() {
+        Some(missing) => Err(Outcome::of(Verdict::Fail(Reason::Rendering), missing)),
+        None => vela_workflow::compile(&template)
+            .map_err(|errors| Outcome::of(Verdict::Error, errors.to_string().trim_end())),
+    };
+    match session.ctx.cue.run(job).await {
         Ok(Ok(program)) => {
             let program = Arc::new(program);
             shared.keep(text, Arc::clone(&program));
             Ok(program)
         }
-        Ok(Err(errors)) => Err(Outcome::of(Verdict::Error, errors.to_string().trim_end())),
+        Ok(Err(outcome)) => Err(outcome),
         Err(error) => Err(Outcome::of(Verdict::Error, error.to_string())),
     }
 }
@@ -219,7 +215,7 @@ async fn evaluate(
 ) -> Result<Evaluated, String> {
     let attempted = Arc::clone(attempted);
     let replies = replies.to_vec();
-    let job = move |_: &vela_serve::pool::Budget| {
+    let job = move |lent: &Lent| {
         let mut notes = attempted.notes.clone();
         let mut known = Known { replies, next: 0, pending: None };
         let step = StepRun {
@@ -229,7 +225,7 @@ async fn evaluate(
             parameter: &attempted.parameter,
             outputs: &attempted.outputs,
             now: Timestamp::now(),
-            limits: &attempted.limits,
+            limits: &lent.limits,
             dump: attempted.dump,
         };
         let variables = &attempted.variables;
@@ -238,5 +234,5 @@ async fn evaluate(
         let (outcome, dump) = (result.outcome, result.dump);
         Evaluated { outcome, pending: known.pending, notes, dump }
     };
-    session.ctx.pool.run(Instant::now() + BUDGET, job).await.map_err(|error| error.to_string())
+    session.ctx.cue.run(job).await.map_err(|error| error.to_string())
 }

@@ -158,8 +158,11 @@ impl<'a> Store<'a> {
         };
         if self.is_ours(&found) {
             let data = self.took(&found);
-            let limits = &self.ctx.settings.workflow.limits;
-            let read = Saved::read(&data, limits).map_err(|e| messages::context_unreadable(&e))?;
+            let read = self.ctx.cue.run(move |lent| Saved::read(&data, &lent.limits)).await;
+            let read = read
+                .map_err(|error| error.to_string())
+                .and_then(|read| read)
+                .map_err(|e| messages::context_unreadable(&e))?;
             let mine = std::mem::replace(&mut self.kept.saved, read);
             self.kept.saved.variables.extend(mine.variables);
             self.kept.saved.notes.extend(mine.notes);

@@ -1,5 +1,6 @@
 //! The end of a pass: the workflow's phase, what it waits for, and when to look again.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use jiff::Timestamp;
@@ -17,27 +18,28 @@ impl Pass<'_> {
     pub fn end(mut self, now: Timestamp) -> Progress {
         self.facts.now = now;
         if self.failed_after_retries && self.options.suspend_on_failure && !self.waiting {
-            self.status.suspend = true;
-            messages::SUSPENDED_AFTER_RETRIES.clone_into(&mut self.status.message);
+            self.status_mut().suspend = true;
+            messages::SUSPENDED_AFTER_RETRIES.clone_into(&mut self.status_mut().message);
         } else {
-            self.status.message.clear();
+            self.status_mut().message.clear();
         }
         if !self.status.suspend && self.all_done() && !self.all_succeeded() {
             // a restart from one step leaves the failure of another: nothing is left to run
-            self.status.terminated = true;
+            self.status_mut().terminated = true;
         }
         let phase = self.phase();
-        self.status.phase = phase;
+        self.status_mut().phase = phase;
         let again = self.again(phase);
         if self.status.message.is_empty() {
-            self.status.message = self.explained(phase, again).unwrap_or_default();
+            let message = self.explained(phase, again).unwrap_or_default();
+            self.status_mut().message = message;
         }
         if phase == WorkflowPhase::Suspending && self.failed_after_retries {
             self.memory.forget_all();
         }
         Progress {
             phase,
-            status: self.status,
+            status: Arc::unwrap_or_clone(self.status),
             memory: self.memory,
             variables: self.facts.variables,
             again,
@@ -50,6 +52,9 @@ impl Pass<'_> {
         phase: WorkflowPhase,
         again: Option<Duration>,
     ) -> Option<String> {
+        if self.cut.is_some() {
+            return self.cut.clone();
+        }
         let leaves = || self.status.all().filter(|s| s.sub_steps.is_empty());
         if phase == WorkflowPhase::Suspending {
             let timed = leaves()
@@ -118,6 +123,10 @@ impl Pass<'_> {
                 });
                 let delay = backoff::delay(&self.memory, &self.status, self.caps());
                 Some(timeouts.chain(deadlines).fold(delay, Duration::min))
+            }
+            WorkflowPhase::Suspending if self.cut.is_some() => {
+                let delay = backoff::delay(&self.memory, &self.status, self.caps());
+                Some(timeouts.chain(resumes).fold(delay, Duration::min))
             }
             WorkflowPhase::Suspending if self.cut_short => Some(Duration::ZERO),
             WorkflowPhase::Suspending => timeouts.chain(resumes).min(),

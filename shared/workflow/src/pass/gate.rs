@@ -1,11 +1,12 @@
 //! Whether a step runs now: its condition, its time, and what it waits for.
 
 use std::collections::HashSet;
+use std::sync::Arc;
 
 use serde_json::{Map, Value};
 use vela_gocompat::duration::Duration as GoDuration;
 
-use crate::condition;
+use crate::condition::Question;
 use crate::data::at_path;
 use crate::messages;
 use crate::model::{If, Mode, Step};
@@ -25,9 +26,10 @@ impl<'a> Pass<'a> {
         if let Some((true, _)) = parent {
             return skip(String::new());
         }
-        match self.should_skip(place, step, mode) {
-            Ok(false) => {}
-            Ok(true) => return skip(String::new()),
+        match self.should_run(place, step, mode) {
+            Ok(Some(true)) => {}
+            Ok(Some(false)) => return skip(String::new()),
+            Ok(None) => return Gate::Ask(self.question(place, step)),
             Err(error) => return skip(messages::pre_check(&error)),
         }
         let inherited = parent.is_some_and(|(_, timed_out)| timed_out);
@@ -37,39 +39,41 @@ impl<'a> Pass<'a> {
         }
     }
 
-    pub(super) fn should_skip(
-        &self,
-        place: Place,
-        step: &'a Step,
-        mode: Mode,
-    ) -> Result<bool, String> {
+    /// Whether a step runs by its condition; `None` while that is not evaluated.
+    fn should_run(&self, place: Place, step: &'a Step, mode: Mode) -> Result<Option<bool>, String> {
         match &step.condition {
-            If::Always => Ok(false),
+            If::Always => Ok(Some(true)),
             If::Unless => {
                 if self.options.suspend_on_failure {
-                    return Ok(false);
+                    return Ok(Some(true));
                 }
                 let before = self.before(place, step, mode);
                 let fine = before == Phase::Succeeded
                     || (before == Phase::Skipped && step.depends_on.is_empty());
                 let broken = self.is_broken() && mode == Mode::StepByStep;
-                Ok(!fine || broken)
+                Ok(Some(fine && !broken))
             }
-            If::Expression(text) => {
-                let inputs = self.resolved_inputs(step);
-                let parameter = Value::Object(step.properties.clone());
-                let limits = &self.options.limits;
-                condition::evaluate(
-                    text,
-                    &self.status,
-                    &inputs,
-                    &self.facts.context,
-                    &parameter,
-                    limits,
-                )
-                .map(|run| !run)
-                .map_err(|error| error.to_string())
-            }
+            If::Expression(_) => match &self.answered {
+                Some((of, answer)) if *of == place => answer.clone().map(Some),
+                _ => Ok(None),
+            },
+        }
+    }
+
+    /// The condition of a step, with all that it may look at.
+    fn question(&self, place: Place, step: &'a Step) -> Question {
+        let text = match &step.condition {
+            If::Expression(text) => text.clone(),
+            If::Always | If::Unless => String::new(),
+        };
+        Question {
+            place,
+            step: step.name.clone(),
+            text,
+            status: Arc::clone(&self.status),
+            inputs: self.resolved_inputs(step),
+            context: Arc::clone(&self.facts.context),
+            parameter: Value::Object(step.properties.clone()),
         }
     }
 

@@ -27,7 +27,7 @@ impl Pass<'_> {
         }
         // a step that suspends halts the workflow; one that no longer does releases it
         let suspends = self.status.all().any(|s| s.phase == Phase::Suspending);
-        self.status.suspend = suspends;
+        self.status_mut().suspend = suspends;
         let blocks = !finished && phase != Phase::Suspending;
         if blocks {
             self.memory.look(&attempt.id, &message);
@@ -55,7 +55,7 @@ impl Pass<'_> {
             }
         };
         if attempt.timed_out && !matches!(verdict, Verdict::Fail(_)) {
-            self.status.terminated = true;
+            self.status_mut().terminated = true;
             return (Phase::Failed, Reason::Timeout, message);
         }
         match verdict {
@@ -63,7 +63,7 @@ impl Pass<'_> {
             Verdict::Wait => {
                 let message = kept(message);
                 if let Some(text) = self.without_progress(attempt, &message) {
-                    self.status.terminated = true;
+                    self.status_mut().terminated = true;
                     return (Phase::Failed, Reason::Timeout, text);
                 }
                 self.waiting = true;
@@ -71,18 +71,18 @@ impl Pass<'_> {
             }
             Verdict::Suspend => (Phase::Suspending, Reason::Suspend, kept(message)),
             Verdict::Fail(reason) => {
-                self.status.terminated = true;
+                self.status_mut().terminated = true;
                 (Phase::Failed, *reason, message)
             }
             Verdict::Break => {
-                self.status.terminated = true;
+                self.status_mut().terminated = true;
                 (Phase::Succeeded, Reason::Terminate, message)
             }
             Verdict::Error => {
                 if self.memory.fail(&attempt.id) > self.options.max_error_retries {
                     self.failed_after_retries = true;
                     if !self.options.suspend_on_failure {
-                        self.status.terminated = true;
+                        self.status_mut().terminated = true;
                     }
                     (Phase::Failed, Reason::FailedAfterRetries, message)
                 } else {
@@ -128,7 +128,7 @@ impl Pass<'_> {
         };
         let message = self.known(&step.name).map(|s| s.message.clone()).unwrap_or_default();
         if group.timed_out {
-            self.status.terminated = true;
+            self.status_mut().terminated = true;
         }
         let id = self.record(place, phase, reason, &message, new_id);
         if phase != Phase::Pending {

@@ -1,7 +1,8 @@
 //! One look at a workflow: which steps run now, and what follows from what they did.
 //!
 //! Here: the order in which steps are looked at. Whether one runs is decided in `gate.rs`, what follows from an attempt
-//! in `judge.rs`, the end of the look in `end.rs`; `record.rs` keeps the status.
+//! in `judge.rs`, the end of the look in `end.rs`; `record.rs` keeps the status. No CUE is evaluated here: a condition is
+//! a [`Question`] to the caller, who has the threads and the budget for it.
 
 mod end;
 mod gate;
@@ -9,6 +10,7 @@ mod judge;
 mod record;
 
 use std::collections::{BTreeMap, HashMap, VecDeque};
+use std::sync::Arc;
 use std::time::Duration;
 
 use jiff::Timestamp;
@@ -16,6 +18,8 @@ use serde_json::{Map, Value};
 use vela_gocompat::duration::Duration as GoDuration;
 
 use crate::backoff::Memory;
+use crate::condition::Question;
+use crate::messages;
 use crate::model::{Mode, Step, Workflow};
 use crate::status::{Phase, Reason, Status, StepStatus, WorkflowPhase};
 
@@ -32,8 +36,6 @@ pub struct Options {
     pub max_failed_wait: Duration,
     /// Suspend, instead of ending, when a step failed too often.
     pub suspend_on_failure: bool,
-    /// Budget of a condition.
-    pub limits: cue::Limits,
 }
 
 impl Default for Options {
@@ -43,7 +45,6 @@ impl Default for Options {
             max_wait: Duration::from_secs(60),
             max_failed_wait: Duration::from_secs(300),
             suspend_on_failure: false,
-            limits: cue::Limits::default(),
         }
     }
 }
@@ -54,7 +55,7 @@ pub struct Facts {
     /// The time.
     pub now: Timestamp,
     /// `context` as conditions and inputs see it.
-    pub context: Value,
+    pub context: Arc<Value>,
     /// Variables that steps left.
     pub variables: Map<String, Value>,
     /// When suspended steps go on by themselves, by step id.
@@ -67,7 +68,7 @@ impl Facts {
     pub fn at(now: Timestamp) -> Self {
         Self {
             now,
-            context: Value::Object(Map::new()),
+            context: Arc::new(Value::Object(Map::new())),
             variables: Map::new(),
             resume_at: BTreeMap::new(),
         }
@@ -76,9 +77,20 @@ impl Facts {
 
 /// Where a step stands in the workflow.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-struct Place {
+pub(crate) struct Place {
     step: usize,
     sub: Option<usize>,
+}
+
+/// What a pass wants next.
+#[derive(Debug)]
+pub enum Next {
+    /// A step is to be run; [`Pass::complete`] follows.
+    Run(Attempt),
+    /// A condition is to be evaluated; [`Pass::answer`] or [`Pass::cut`] follows.
+    Ask(Question),
+    /// Nothing: the pass is over.
+    Over,
 }
 
 /// A step to run now.
@@ -192,6 +204,7 @@ struct Group {
 enum Gate {
     Run { timed_out: bool },
     Skip { message: String },
+    Ask(Question),
 }
 
 /// One look at a workflow.
@@ -200,7 +213,8 @@ pub struct Pass<'a> {
     workflow: &'a Workflow,
     options: Options,
     facts: Facts,
-    status: Status,
+    /// Shared with the questions that are asked about it.
+    status: Arc<Status>,
     memory: Memory,
     top: Level,
     group: Option<Group>,
@@ -216,6 +230,10 @@ pub struct Pass<'a> {
     finished_any: bool,
     /// Steps that may go on were not looked at.
     cut_short: bool,
+    /// The answer to the question of a step, until the step is entered.
+    answered: Option<(Place, Result<bool, String>)>,
+    /// Why the pass ended before its end.
+    cut: Option<String>,
 }
 
 impl<'a> Pass<'a> {
@@ -243,7 +261,7 @@ impl<'a> Pass<'a> {
             workflow,
             options,
             facts,
-            status,
+            status: Arc::new(status),
             memory,
             top,
             group: None,
@@ -252,6 +270,8 @@ impl<'a> Pass<'a> {
             stopped: false,
             finished_any: false,
             cut_short: false,
+            answered: None,
+            cut: None,
         };
         pass.stopped = pass.has_nothing_to_run();
         // what a person ended left nothing: nobody waits for it
@@ -275,14 +295,13 @@ impl<'a> Pass<'a> {
             || self.all_succeeded()
     }
 
-    /// The next step to run, or `None` when the pass is over. `new_id` makes the identity of a
-    /// step that has none, from its name.
-    pub fn next(&mut self, new_id: &mut dyn FnMut(&str) -> String) -> Option<Attempt> {
+    /// What the pass wants next. `new_id` makes the identity of a step that has none, from its name.
+    pub fn next(&mut self, new_id: &mut dyn FnMut(&str) -> String) -> Next {
         while !self.stopped {
             if let Some(mut group) = self.group.take() {
                 let found =
                     self.advance(&mut group.level, Some((group.skipped, group.timed_out)), new_id);
-                if found.is_some() {
+                if let Some(found) = found {
                     self.group = Some(group);
                     return found;
                 }
@@ -292,16 +311,27 @@ impl<'a> Pass<'a> {
             let mut top =
                 std::mem::replace(&mut self.top, Level::new(Mode::Dag, std::iter::empty()));
             let found = self.advance(&mut top, None, new_id);
-            let over = found.is_none() && self.group.is_none();
             self.top = top;
-            if found.is_some() {
-                return found;
-            }
-            if over {
-                self.stopped = true;
+            match found {
+                Some(found) => return found,
+                None if self.group.is_none() => self.stopped = true,
+                None => {}
             }
         }
-        None
+        Next::Over
+    }
+
+    /// Takes the answer to a question: whether the step runs, or what is wrong with its condition.
+    pub fn answer(&mut self, question: &Question, answer: Result<bool, String>) {
+        self.answered = Some((question.place, answer));
+    }
+
+    /// Ends the pass at a question that cannot be answered now: its step waits, and so does all that is behind it.
+    pub fn cut(&mut self, question: &Question, why: &str, new_id: &mut dyn FnMut(&str) -> String) {
+        let message = messages::condition_waits(question.step(), why);
+        self.record_pending(question.place, &message, new_id);
+        self.cut = Some(message);
+        self.stopped = true;
     }
 
     /// Looks at the steps of a level until one is to be run or a group is entered.
@@ -310,7 +340,7 @@ impl<'a> Pass<'a> {
         level: &mut Level,
         parent: Option<(bool, bool)>,
         new_id: &mut dyn FnMut(&str) -> String,
-    ) -> Option<Attempt> {
+    ) -> Option<Next> {
         loop {
             if level.mode == Mode::Dag && !level.partitioned {
                 self.partition(level, new_id);
@@ -348,8 +378,12 @@ impl<'a> Pass<'a> {
                 level.todo.clear();
                 return None;
             }
-            if let Some(attempt) = self.enter(place, level.mode, parent, new_id) {
-                return Some(attempt);
+            if let Some(next) = self.enter(place, level.mode, parent, new_id) {
+                if matches!(next, Next::Ask(_)) {
+                    // It is entered again with the answer.
+                    level.todo.push_front(place);
+                }
+                return Some(next);
             }
             if self.group.is_some() {
                 return None;
@@ -440,15 +474,16 @@ impl<'a> Pass<'a> {
         mode: Mode,
         parent: Option<(bool, bool)>,
         new_id: &mut dyn FnMut(&str) -> String,
-    ) -> Option<Attempt> {
+    ) -> Option<Next> {
         let step = self.step(place)?;
         let gate = self.gate(place, step, mode, parent);
+        self.answered = None;
         if step.is_group() && place.sub.is_none() {
-            let (skipped, timed_out) = match &gate {
-                Gate::Skip { .. } => (true, false),
-                Gate::Run { timed_out } => (false, *timed_out),
+            let (skipped, timed_out, message) = match gate {
+                Gate::Ask(question) => return Some(Next::Ask(question)),
+                Gate::Skip { message } => (true, false, message),
+                Gate::Run { timed_out } => (false, timed_out, String::new()),
             };
-            let message = if let Gate::Skip { message } = gate { message } else { String::new() };
             if self.known(&step.name).is_none() || !message.is_empty() {
                 self.record(place, Phase::Running, Reason::None, &message, new_id);
             }
@@ -459,6 +494,7 @@ impl<'a> Pass<'a> {
             return None;
         }
         match gate {
+            Gate::Ask(question) => Some(Next::Ask(question)),
             Gate::Skip { message } => {
                 let id = self.record(place, Phase::Skipped, Reason::Skip, &message, new_id);
                 self.memory.forget(&id);
@@ -467,7 +503,7 @@ impl<'a> Pass<'a> {
             }
             Gate::Run { timed_out } => {
                 let previous = self.known(&step.name).cloned();
-                Some(Attempt {
+                Some(Next::Run(Attempt {
                     place,
                     id: previous.as_ref().map_or_else(|| new_id(&step.name), |p| p.id.clone()),
                     name: step.name.clone(),
@@ -477,7 +513,7 @@ impl<'a> Pass<'a> {
                         .and_then(|_| Some(self.workflow.steps.get(place.step)?.name.clone())),
                     timed_out,
                     previous,
-                })
+                }))
             }
         }
     }
@@ -492,6 +528,11 @@ impl<'a> Pass<'a> {
     #[must_use]
     pub fn status(&self) -> &Status {
         &self.status
+    }
+
+    /// Nobody shares it any more once a question is answered.
+    fn status_mut(&mut self) -> &mut Status {
+        Arc::make_mut(&mut self.status)
     }
 
     /// Variables, with those that steps left in this pass.

@@ -1,6 +1,7 @@
 //! What is recorded of steps, and where they stand.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
+use std::sync::Arc;
 
 use crate::model::{Step, Workflow};
 use crate::status::{Phase, Reason, Status, StepStatus};
@@ -37,9 +38,10 @@ impl<'a> Pass<'a> {
             },
         };
         let known = self.index.get(&step.name).copied();
+        let status = Arc::make_mut(&mut self.status);
         let list = match parent {
-            None => &mut self.status.steps,
-            Some(at) => match self.status.steps.get_mut(at) {
+            None => &mut status.steps,
+            Some(at) => match status.steps.get_mut(at) {
                 Some(parent) => &mut parent.sub_steps,
                 None => return String::new(),
             },

@@ -18,6 +18,8 @@ struct World {
     status: Status,
     variables: Map<String, Value>,
     options: Options,
+    /// Conditions that are evaluated in one look; `None`: all.
+    most_conditions: Option<usize>,
 }
 
 impl World {
@@ -32,7 +34,23 @@ impl World {
         let status = std::mem::take(&mut self.status);
         let memory = std::mem::take(&mut self.memory);
         let mut pass = Pass::begin(workflow, status, memory, facts, self.options.clone());
-        while let Some(attempt) = pass.next(&mut |name| format!("id-{name}")) {
+        let mut conditions = 0;
+        loop {
+            let mut id = |name: &str| format!("id-{name}");
+            let attempt = match pass.next(&mut id) {
+                Next::Run(attempt) => attempt,
+                Next::Ask(question) if self.most_conditions == Some(conditions) => {
+                    pass.cut(&question, "no time", &mut id);
+                    continue;
+                }
+                Next::Ask(question) => {
+                    conditions += 1;
+                    let answer = question.evaluate(&cue::Limits::default());
+                    pass.answer(&question, answer.map_err(|error| error.to_string()));
+                    continue;
+                }
+                Next::Over => break,
+            };
             self.ran.push(attempt.name.clone());
             let outcome = self.answers.get(attempt.name.as_str()).cloned();
             pass.complete(&attempt, outcome.unwrap_or_else(Outcome::succeeded), now);
@@ -353,4 +371,58 @@ fn a_running_workflow_says_what_it_waits_for() {
     }
     let said = "waiting for step a since 2023-11-14T22:13:20Z, looked at again within 60s";
     assert_eq!(messages.into_iter().collect::<Vec<_>>(), [said]);
+}
+
+/// Steps whose conditions are not evaluated in a look wait, in words; each look goes on where the last one ended, and not at
+/// once.
+#[test]
+fn a_pass_is_cut_where_its_budget_ends() {
+    let asks = |name: &str, text: &str| Step {
+        condition: If::Expression(text.to_owned()),
+        ..Step::new(name, "k")
+    };
+    let sub = group("g", vec![asks("g1", "1 == 1"), asks("g2", "1 == 2")]);
+    let list = vec![asks("a", "1 == 1"), asks("b", "status.a.failed"), sub, asks("c", "1 +")];
+    for mode in [Mode::StepByStep, Mode::Dag] {
+        let workflow = Workflow::new(mode, list.clone());
+        let mut world = World { most_conditions: Some(1), ..World::default() };
+        let mut waited = Vec::new();
+        for look in 0.. {
+            assert!(look < 10, "it does not end: {}", world.steps());
+            let (phase, again) = world.look(&workflow);
+            if phase == WorkflowPhase::Succeeded {
+                break;
+            }
+            assert_eq!(phase, WorkflowPhase::Executing);
+            assert!(again.is_some_and(|again| again >= Duration::from_secs(1)), "{again:?}");
+            let waits = world.status.all().filter(|step| step.phase == Phase::Pending);
+            let waits: Vec<&StepStatus> = waits.filter(|step| step.sub_steps.is_empty()).collect();
+            let [waits] = waits.as_slice() else { panic!("{}", world.steps()) };
+            assert_eq!(waits.message, messages::condition_waits(&waits.name, "no time"));
+            assert_eq!(world.status.message, waits.message);
+            waited.push(waits.name.clone());
+            world.clock += 1;
+        }
+        assert_eq!(waited, ["b", "g1", "g2", "c"], "{mode:?}");
+        assert_eq!(world.ran, ["a", "g1"], "{mode:?}");
+        let ends =
+            "a=succeeded b=skipped/Skip g=succeeded[g1=succeeded g2=skipped/Skip] c=skipped/Skip";
+        assert_eq!(world.steps(), ends, "{mode:?}");
+    }
+}
+
+#[test]
+fn a_suspended_workflow_comes_back_to_a_condition_that_waits() {
+    let mut stops = Step::new("stops", "k");
+    stops.condition = If::Always;
+    let asks = Step { condition: If::Expression("1 == 1".to_owned()), ..Step::new("asks", "k") };
+    let workflow = Workflow::new(Mode::Dag, vec![stops, asks]);
+    let mut world = World::answering(&[("stops", Verdict::Suspend)]);
+    world.most_conditions = Some(0);
+    let (phase, again) = world.look(&workflow);
+    assert_eq!(phase, WorkflowPhase::Suspending);
+    assert!(again.is_some_and(|again| !again.is_zero()), "{again:?}");
+    world.most_conditions = None;
+    world.look(&workflow);
+    assert_eq!(world.ran, ["stops", "stops", "asks"]);
 }

@@ -7,6 +7,7 @@ use vela_apply::plan::PatchKind;
 use vela_cluster::Target;
 use vela_workflow::config;
 
+use crate::evaluation::Lent;
 use crate::messages;
 
 use super::{Calling, kube, text};
@@ -33,16 +34,19 @@ impl Calling<'_, '_, '_> {
                 messages::config_template_missing(&template_name, &error.to_string())
             })?)
         };
-        let template = found.as_ref().map(|map| config::Template {
-            name: &template_name,
-            namespace: &within,
-            text: str_at(map, &["data", "template"]),
-            scope: str_at(map, &["metadata", "labels", "config.oam.dev/scope"]),
-            sensitive: str_at(map, &["metadata", "annotations", "config.oam.dev/sensitive"])
-                == "true",
-        });
-        let limits = &session.ctx.settings.workflow.limits;
-        let made = config::make((namespace, name), template, &properties, limits)?;
+        let of = (namespace.to_owned(), name.to_owned());
+        let job = move |lent: &Lent| {
+            let template = found.as_ref().map(|map| config::Template {
+                name: &template_name,
+                namespace: &within,
+                text: str_at(map, &["data", "template"]),
+                scope: str_at(map, &["metadata", "labels", "config.oam.dev/scope"]),
+                sensitive: str_at(map, &["metadata", "annotations", "config.oam.dev/sensitive"])
+                    == "true",
+            });
+            config::make((&of.0, &of.1), template, &properties, &lent.limits)
+        };
+        let made = session.ctx.cue.run(job).await.map_err(|error| error.to_string())??;
         let old = match session.io().get(&Target::of(&made.secret)).await {
             Err(error) if error.is_gone() => None,
             Err(error) => return Err(error.to_string()),

@@ -5,10 +5,12 @@ use std::collections::BTreeSet;
 use serde_json::{Map, Value, json};
 use vela_api::RawExtension;
 use vela_api::application::ApplicationComponent;
+use vela_api::workflow::OutputItem;
 use vela_workflow::{Reply, data};
 
 use crate::application::component::Place;
 use crate::application::workflow;
+use crate::evaluation::Lent;
 use crate::messages;
 
 use super::super::placement::{self, Named, Placed};
@@ -140,11 +142,16 @@ impl Calling<'_, '_, '_> {
             return Ok(());
         }
         let fields = workflow::outputs(self.session, done, &task.place).await;
-        for output in &task.component.outputs {
-            let limits = &self.session.ctx.settings.workflow.limits;
-            let value = data::output_of(&fields, &output.value_from, limits)?;
-            values.insert(output.name.clone(), value);
-        }
+        let wanted = task.component.outputs.clone();
+        let job = move |lent: &Lent| {
+            let value_of = |output: &OutputItem| {
+                let value = data::output_of(&fields, &output.value_from, &lent.limits)?;
+                Ok((output.name.clone(), value))
+            };
+            wanted.iter().map(value_of).collect::<Result<Vec<_>, String>>()
+        };
+        let found = self.session.ctx.cue.run(job).await.map_err(|error| error.to_string())??;
+        values.extend(found);
         Ok(())
     }
 }

@@ -9,6 +9,7 @@ use vela_render::patch;
 use vela_render::term::Term;
 use vela_workflow::Reply;
 
+use crate::evaluation::Lent;
 use crate::messages;
 
 use super::super::reference;
@@ -203,25 +204,29 @@ impl Calling<'_, '_, '_> {
                 }
             }
         }
-        let patched = self.patched(&live, call)?;
+        let patched = self.patched(&live, call).await?;
         let mut live = self.dispatch(vec![patched], text(&call.params, "cluster")).await?;
         Ok(json!({ "result": live.pop() }))
     }
 
     /// Merges the patch of a call into an object, with the strategies that its comments name.
-    fn patched(&self, base: &Value, call: &Pending) -> Result<Value, String> {
-        let text = call.patch.as_deref().unwrap_or("{}");
-        let (patch, _) = self.session.ctx.renderer.term(text, None).map_err(|e| e.to_string())?;
-        let mut term = Term::from_value(&vela_render::json::to_cue(base));
-        term.open_lists();
-        let merged = patch::strategic(term, patch).map_err(|error| error.to_string())?;
-        let merged = merged.export().map_err(|_| messages::PATCH_NOT_CONCRETE.to_owned())?;
-        Ok(vela_render::json::from_cue(&merged))
+    async fn patched(&self, base: &Value, call: &Pending) -> Result<Value, String> {
+        let text = call.patch.clone().unwrap_or_else(|| "{}".to_owned());
+        let base = base.clone();
+        let job = move |lent: &Lent| {
+            let (patch, _) = lent.renderer.term(&text, None).map_err(|e| e.to_string())?;
+            let mut term = Term::from_value(&vela_render::json::to_cue(&base));
+            term.open_lists();
+            let merged = patch::strategic(term, patch).map_err(|error| error.to_string())?;
+            let merged = merged.export().map_err(|_| messages::PATCH_NOT_CONCRETE.to_owned())?;
+            Ok(vela_render::json::from_cue(&merged))
+        };
+        self.session.ctx.cue.run(job).await.map_err(|error| error.to_string())?
     }
 
-    pub(super) fn patch_object(&self, call: &Pending) -> Reply {
+    pub(super) async fn patch_object(&self, call: &Pending) -> Reply {
         let base = call.params.get("value").cloned().unwrap_or_default();
-        Reply::Returns(match self.patched(&base, call) {
+        Reply::Returns(match self.patched(&base, call).await {
             Ok(result) => json!({ "result": result }),
             Err(error) => json!({ "err": error }),
         })

@@ -7,6 +7,7 @@ use jiff::Timestamp;
 use serde_json::Value;
 use vela_workflow::metrics;
 
+use crate::evaluation::Lent;
 use crate::messages;
 use crate::outside::http::{Ask, reach, send};
 
@@ -34,14 +35,20 @@ impl Calling<'_, '_, '_> {
         let answer: Value = serde_json::from_str(&told.body)
             .map_err(|_| messages::prometheus_unreadable(told.status))?;
         let value = metrics::value(&answer)?;
-        let check = metrics::Check {
-            condition: text(params, "condition"),
-            duration: text(params, "duration"),
-            fail_duration: text(params, "failDuration"),
+        let [condition, duration, fail_duration] =
+            ["condition", "duration", "failDuration"].map(|key| text(params, key).to_owned());
+        let (id, mut notes) = (self.id.to_owned(), self.store.saved().notes.clone());
+        let job = move |lent: &Lent| {
+            let (duration, fail_duration) = (&*duration, &*fail_duration);
+            let check = metrics::Check { condition: &condition, duration, fail_duration };
+            let now = Timestamp::now();
+            let result = metrics::judge(check, &value, &id, &mut notes, now, &lent.limits);
+            (result, notes)
         };
-        let limits = self.session.ctx.settings.workflow.limits.clone();
-        let notes = &mut self.store.saved_mut().notes;
-        metrics::judge(check, &value, self.id, notes, Timestamp::now(), &limits)
+        let judged = self.session.ctx.cue.run(job).await.map_err(|error| error.to_string());
+        let (result, notes) = judged?;
+        self.store.saved_mut().notes = notes;
+        result
     }
 }
 

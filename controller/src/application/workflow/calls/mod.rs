@@ -117,7 +117,7 @@ impl Calling<'_, '_, '_> {
             ("kube" | "op", "read") => self.read(&call.params).await.into(),
             ("kube" | "op", "list") => self.list(&call.params, legacy).await.into(),
             ("kube" | "op", "delete") => self.delete(&call.params).await.into(),
-            ("util" | "op", "patch-k8s-object") => self.patch_object(call).into(),
+            ("util" | "op", "patch-k8s-object") => self.patch_object(call).await.into(),
             ("util" | "op", "log") => self.log(&call.params).into(),
             ("http" | "op", "do") => self.request(call).await,
             ("email" | "op", "send") => self.mail(call).await,

@@ -1,0 +1,317 @@
+//! Evaluation of users' CUE: on the threads of the pool only, and within the budget of one reconcile.
+//!
+//! The renderer and the limits of an evaluation are lent to a job that runs on such a thread and can be had nowhere else, so
+//! nothing is evaluated on the threads that answer probes and renew the Lease. All jobs of a reconcile share one budget; an
+//! Application that spent it is looked at again after a pause that grows each time in a row. Threads are shared fairly between
+//! namespaces.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use parking_lot::Mutex;
+use vela_render::Renderer;
+use vela_serve::pool::{Group, Pool, PoolError, Terms};
+use vela_workflow::Limits;
+
+use crate::messages;
+use crate::queue::Next;
+
+/// What one reconcile may evaluate in all: as long as one evaluation may take.
+pub const BUDGET: Duration = Duration::from_secs(10);
+/// How long a job waits for a thread.
+const PATIENCE: Duration = Duration::from_secs(60);
+/// First pause of an Application that spent its budget.
+const FIRST_PAUSE: Duration = Duration::from_secs(1);
+/// Longest pause of one that spends it each time.
+const LONGEST_PAUSE: Duration = Duration::from_secs(60);
+
+tokio::task_local! {
+    static ACCOUNT: Arc<Account>;
+}
+
+/// Why something was not evaluated. None of these says anything about the template.
+#[derive(Debug, thiserror::Error)]
+pub enum NotEvaluated {
+    /// The reconcile has spent its budget.
+    #[error("{}", messages::budget_spent(*.0))]
+    Spent(Duration),
+    /// No thread was free in time.
+    #[error("{}", messages::no_thread(*.0))]
+    Busy(Duration),
+    /// The evaluator failed.
+    #[error("panic: {0}")]
+    Panicked(String),
+    /// The process ends.
+    #[error("shutting down")]
+    Closed,
+}
+
+impl NotEvaluated {
+    /// Whether it helps to wait.
+    #[must_use]
+    pub const fn is_temporary(&self) -> bool {
+        !matches!(self, Self::Panicked(_))
+    }
+}
+
+/// What an Application has left, and how it did before.
+#[derive(Debug)]
+pub struct Account {
+    group: Group,
+    state: Mutex<State>,
+}
+
+#[derive(Debug)]
+struct State {
+    /// Left in this reconcile.
+    left: Duration,
+    /// Something was not evaluated for want of budget or thread, and nobody asked yet.
+    put_off: bool,
+    /// Reconciles in a row that spent their budget.
+    times: u32,
+    /// Until when it pauses, and at which generation.
+    pause: Option<(Instant, i64)>,
+}
+
+impl Account {
+    /// The account of something in a namespace.
+    #[must_use]
+    pub fn of(namespace: &str) -> Arc<Self> {
+        let state = State { left: BUDGET, put_off: false, times: 0, pause: None };
+        Arc::new(Self { group: namespace.into(), state: Mutex::new(state) })
+    }
+
+    /// How long it still pauses; an edit ends that.
+    pub(crate) fn pauses(&self, generation: i64) -> Option<Duration> {
+        let (until, of) = self.state.lock().pause?;
+        let left = until.saturating_duration_since(Instant::now());
+        (of == generation && !left.is_zero()).then_some(left)
+    }
+
+    /// Whether something was put off since this was asked last.
+    pub(crate) fn take_put_off(&self) -> bool {
+        std::mem::take(&mut self.state.lock().put_off)
+    }
+
+    fn left(&self) -> Option<Duration> {
+        Some(self.state.lock().left).filter(|left| !left.is_zero())
+    }
+
+    fn charge(&self, took: Duration) {
+        let mut state = self.state.lock();
+        state.left = state.left.saturating_sub(took);
+    }
+
+    fn put_off(&self) {
+        self.state.lock().put_off = true;
+    }
+
+    fn renew(&self) {
+        let mut state = self.state.lock();
+        (state.left, state.put_off) = (BUDGET, false);
+    }
+
+    /// Ends a reconcile: one that spent its budget is followed by a pause.
+    fn end(&self, next: Next, generation: i64) -> Next {
+        let mut state = self.state.lock();
+        if !state.left.is_zero() {
+            (state.times, state.pause) = (0, None);
+            return next;
+        }
+        let pause = pause(state.times);
+        state.times = state.times.saturating_add(1);
+        state.pause = Some((Instant::now() + pause, generation));
+        match next {
+            Next::After(delay) => Next::After(delay.max(pause)),
+            Next::Done | Next::Failed => Next::After(pause),
+        }
+    }
+}
+
+fn pause(times: u32) -> Duration {
+    let factor = 1_u32.checked_shl(times).unwrap_or(u32::MAX);
+    FIRST_PAUSE.saturating_mul(factor).min(LONGEST_PAUSE)
+}
+
+/// Carries out a reconcile on an account.
+///
+/// # Errors
+/// Those of the reconcile.
+pub(crate) async fn within<E>(
+    account: Arc<Account>,
+    generation: i64,
+    work: impl Future<Output = Result<Next, E>>,
+) -> Result<Next, E> {
+    account.renew();
+    let done = ACCOUNT.scope(Arc::clone(&account), work).await;
+    match done {
+        Ok(next) => Ok(account.end(next, generation)),
+        Err(error) => {
+            account.end(Next::Failed, generation);
+            Err(error)
+        }
+    }
+}
+
+/// Whether something of this reconcile was put off since this was asked last.
+pub(crate) fn take_put_off() -> bool {
+    ACCOUNT.try_with(|account| account.take_put_off()).unwrap_or(false)
+}
+
+/// What a job evaluates with.
+#[derive(Debug)]
+pub struct Lent {
+    /// The renderer.
+    pub renderer: Renderer,
+    /// For evaluations that are not its own.
+    pub limits: Limits,
+}
+
+/// The way to the pool.
+#[derive(Debug)]
+pub struct Evaluator {
+    pool: Arc<Pool>,
+    renderer: Arc<Renderer>,
+}
+
+impl Evaluator {
+    /// Evaluates with this renderer, in its limits, on this pool.
+    #[must_use]
+    pub const fn new(pool: Arc<Pool>, renderer: Arc<Renderer>) -> Self {
+        Self { pool, renderer }
+    }
+
+    /// Runs a job on the pool, at the expense of the reconcile that asks.
+    ///
+    /// # Errors
+    /// There was no time or no thread for it, or it panicked.
+    pub async fn run<T: Send + 'static>(
+        &self,
+        job: impl FnOnce(&Lent) -> T + Send + 'static,
+    ) -> Result<T, NotEvaluated> {
+        let account = ACCOUNT.try_with(Arc::clone).unwrap_or_else(|_| Account::of(""));
+        let result = self.run_for(&account, job).await;
+        if result.as_ref().is_err_and(NotEvaluated::is_temporary) {
+            account.put_off();
+        }
+        result
+    }
+
+    async fn run_for<T: Send + 'static>(
+        &self,
+        account: &Arc<Account>,
+        job: impl FnOnce(&Lent) -> T + Send + 'static,
+    ) -> Result<T, NotEvaluated> {
+        let Some(limit) = account.left() else { return Err(NotEvaluated::Spent(BUDGET)) };
+        let (renderer, pays) = (Arc::clone(&self.renderer), Arc::clone(account));
+        let terms = Terms { group: Arc::clone(&account.group), patience: PATIENCE, limit };
+        let ran = self.pool.run_for(terms, move |budget| {
+            // Others of the same reconcile may have run while this one waited.
+            let left = pays.left()?;
+            let begun = Instant::now();
+            let limits = Limits {
+                time: Some(left),
+                cancel: Some(budget.cancelled()),
+                ..renderer.limits().clone()
+            };
+            let result = job(&Lent { renderer: renderer.within(limits.clone()), limits });
+            let took = begun.elapsed();
+            pays.charge(took);
+            // What ended because its time did is no result.
+            (took < left && !budget.is_spent()).then_some(result)
+        });
+        match ran.await {
+            Ok(Some(result)) => Ok(result),
+            Ok(None) => Err(NotEvaluated::Spent(BUDGET)),
+            Err(PoolError::Deadline) => {
+                account.charge(limit);
+                Err(NotEvaluated::Spent(BUDGET))
+            }
+            Err(PoolError::Busy) => Err(NotEvaluated::Busy(PATIENCE)),
+            Err(PoolError::Panic(text)) => Err(NotEvaluated::Panicked(text)),
+            Err(PoolError::Closed) => Err(NotEvaluated::Closed),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn evaluator() -> Evaluator {
+        let pool = Pool::new("test", 2, 4).unwrap();
+        Evaluator::new(Arc::new(pool), Arc::default())
+    }
+
+    /// Two evaluations that each take all the time they get.
+    const LONG: &str =
+        "len([for a in l for b in l for c in l for d in l if a/(b+7)/(c+7)/(d+7) > 9 {a}])";
+
+    async fn spend(evaluator: &Evaluator) -> Result<(), NotEvaluated> {
+        let text = format!("import \"list\"\nl: list.Range(0, 200, 1)\nx: {LONG}\n");
+        let job = move |lent: &Lent| {
+            let limits = Limits { steps: u64::MAX, ..lent.limits.clone() };
+            lent.renderer.within(limits).term(&text, None).map(drop)
+        };
+        evaluator.run(job).await.map(drop)
+    }
+
+    #[tokio::test]
+    async fn a_reconcile_has_one_budget_and_pauses_when_it_is_spent() {
+        let evaluator = evaluator();
+        let account = Account::of("team");
+        let work = async {
+            account.charge(BUDGET.saturating_sub(Duration::from_millis(50)));
+            assert!(evaluator.run(|_| ()).await.is_ok());
+            let spent = spend(&evaluator).await;
+            assert!(matches!(spent, Err(NotEvaluated::Spent(_))), "{spent:?}");
+            assert!(take_put_off() && !take_put_off());
+            // Nothing more, be it ever so small.
+            let more = evaluator.run(|_| ()).await;
+            assert!(matches!(more, Err(NotEvaluated::Spent(_))));
+            Ok::<_, ()>(Next::Done)
+        };
+        let next = within(Arc::clone(&account), 1, work).await;
+        assert_eq!(next, Ok(Next::After(FIRST_PAUSE)));
+        assert!(account.pauses(1).is_some());
+        assert_eq!(account.pauses(2), None, "an edit is not held up");
+        // The next one has a budget of its own, and forgives.
+        let work = async { evaluator.run(|_| Next::Done).await };
+        assert!(matches!(within(Arc::clone(&account), 1, work).await, Ok(Next::Done)));
+        assert_eq!(account.pauses(1), None);
+    }
+
+    #[tokio::test]
+    async fn a_panic_is_no_want_of_time() {
+        let evaluator = evaluator();
+        let work = async {
+            let result = evaluator
+                .run(|_| {
+                    if true {
+                        panic!("boom")
+                    }
+                })
+                .await;
+            assert!(matches!(result, Err(NotEvaluated::Panicked(text)) if text == "boom"));
+            assert!(!take_put_off());
+            Ok::<_, ()>(Next::Failed)
+        };
+        assert_eq!(within(Account::of("team"), 1, work).await, Ok(Next::Failed));
+    }
+
+    #[test]
+    fn pauses_grow_up_to_a_minute() {
+        let account = Account::of("team");
+        let mut pauses = Vec::new();
+        for _ in 0..8 {
+            account.renew();
+            account.charge(BUDGET);
+            let Next::After(pause) = account.end(Next::Done, 1) else { panic!("it pauses") };
+            pauses.push(pause.as_secs());
+        }
+        assert_eq!(pauses, [1, 2, 4, 8, 16, 32, 60, 60]);
+        account.charge(BUDGET);
+        let long = Next::After(Duration::from_secs(300));
+        assert_eq!(account.end(long, 1), long, "what is later anyway stays");
+    }
+}
