@@ -8,6 +8,7 @@ use parking_lot::Mutex;
 use vela_api::{Application, ResourceTracker};
 use vela_apply::ResourceKey;
 use vela_render::ClusterVersion;
+use vela_seal::KeyHolder;
 use vela_serve::gates::Gates;
 
 use crate::application::component::{Place, Rendering};
@@ -217,6 +218,8 @@ pub struct Context {
     pub events: Recorder,
     /// Metrics.
     pub metrics: Metrics,
+    /// What proves who wrote what.
+    pub keys: KeyHolder,
     /// Flags and gates.
     pub settings: Settings,
     /// Work of the Application controller.

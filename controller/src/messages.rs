@@ -677,3 +677,24 @@ pub(crate) fn co_author_refused(
         "cannot {request}: {object} decides about it, and {user:?}, who wrote that, may not do it{remedy}: {error}"
     )
 }
+
+/// Entries of the context that somebody else wrote.
+pub(crate) fn context_not_ours(name: &str, keys: &[String]) -> String {
+    /// More names would fill the event.
+    const MOST: usize = 10;
+    let told: Vec<&str> = keys.iter().take(MOST).map(String::as_str).collect();
+    let more = if keys.len() > MOST { ", ..." } else { "" };
+    format!(
+        "entries of ConfigMap {name} were not written by the controller and count as absent: {}{more}",
+        told.join(", ")
+    )
+}
+
+/// A pinned Application whose revision nobody is known to have written.
+pub(crate) fn revision_not_believed(name: &str, version: &str) -> String {
+    format!(
+        "publishVersion {version} means ApplicationRevision {name}, but nobody is known to have written that (it was changed \
+         by hand, or made before revisions had stamps), so it is not deployed; what is deployed stays: publish the \
+         Application anew under another publishVersion"
+    )
+}

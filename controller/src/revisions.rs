@@ -8,7 +8,7 @@
 use std::collections::hash_map::RandomState;
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::hash::BuildHasher;
-use std::sync::{Arc, Weak};
+use std::sync::{Arc, OnceLock, Weak};
 
 use parking_lot::Mutex;
 use serde::Serialize;
@@ -19,6 +19,7 @@ use vela_api::{
 };
 use vela_cluster::packed::{pack, unpack};
 use vela_cluster::{Key, Stored};
+use vela_seal::{Content as _, Keys, Stamp};
 
 /// A definition of a revision.
 #[derive(Debug)]
@@ -158,6 +159,8 @@ pub struct Revision {
     pub deleting: bool,
     /// A finalizer holds it.
     pub held: bool,
+    /// A hash of what it says in the form in which it is stored; `None` if it has none.
+    stored: OnceLock<Option<[u8; 32]>>,
     /// All of it, or why it cannot be read.
     whole: Result<Whole, Box<str>>,
 }
@@ -173,6 +176,9 @@ impl Revision {
     /// Takes a revision apart, compressed or not.
     #[must_use]
     pub fn of(mut revision: ApplicationRevision, contents: &Contents) -> Self {
+        // What is compressed is not kept as it is. Of the others this is as much work as reading them, and seldom needed.
+        let is_compressed = !revision.spec.compression.data.is_empty();
+        let stored = if is_compressed { revision.content().ok().into() } else { OnceLock::new() };
         let content = contents.of(&mut revision);
         revision.spec = ApplicationRevisionSpec::default();
         let whole = content.and_then(|content| Ok(Whole { head: pack(&revision)?, content }));
@@ -182,6 +188,7 @@ impl Revision {
             version: revision.version().into(),
             app: revision.index(),
             deleting: metadata.deletion_timestamp.is_some(),
+            stored,
             held: metadata.finalizers.as_ref().is_some_and(|holders| !holders.is_empty()),
             whole: whole.map_err(Into::into),
         }
@@ -191,6 +198,13 @@ impl Revision {
     #[must_use]
     pub fn name(&self) -> &str {
         &self.key.name
+    }
+
+    /// Who wrote it, if that is known: `whole` is what [`open`](Self::open) gave.
+    #[must_use]
+    pub fn author(&self, whole: &ApplicationRevision, keys: &Keys) -> Option<Stamp> {
+        let content = *self.stored.get_or_init(|| whole.content().ok());
+        vela_seal::author::<ApplicationRevision>(&whole.metadata, content?, keys)
     }
 
     /// The whole revision, not compressed.

@@ -23,6 +23,7 @@ use vela_cluster::client::{ClientOptions, Timeouts, connect, wait_for_api_server
 use vela_cluster::lease::{self, Elector, LeaseOptions, Outcome};
 use vela_cluster::{Discovery, Io, LiveObjects};
 use vela_render::{ClusterVersion, Options, Renderer};
+use vela_seal::KeyHolder;
 use vela_serve::health::Health;
 use vela_serve::metrics::Registry;
 use vela_serve::pool::Pool;
@@ -133,6 +134,7 @@ pub async fn run(config: Config, stop: CancellationToken) -> anyhow::Result<()> 
         workflow: application::workflow::shared::Shared::new(config.egress.clone()),
         events: recorder,
         metrics,
+        keys: KeyHolder::default(),
         settings: settings(&config, &version),
         queue: Arc::clone(&queue),
         definition_queues: DefinitionQueues::default(),

@@ -25,6 +25,7 @@ use crate::context::Context;
 use crate::events::About;
 use crate::messages;
 use vela_cluster::{IoError, Stored, Target};
+use vela_seal::Stamp;
 
 use super::actors::{Actors, Requests};
 use super::apply::Prospect;
@@ -54,6 +55,8 @@ pub struct Session<'a> {
     pub owner: Owner,
     /// The same, for events.
     pub about: About,
+    /// Who wrote the Application, if that is known.
+    pub stamp: Option<Stamp>,
     /// As whom requests are made.
     pub actors: Actors,
     /// Its resource policies.

@@ -1,12 +1,17 @@
 //! The stored ApplicationRevisions of one Application: read, and a new one made.
+//!
+//! Whoever may write them could have the Application deploy anything, so each has a stamp: of the author of the Application as
+//! which the controller made it, or of the user who wrote it. What one without a valid stamp says is compared, but not used.
 
 use std::sync::Arc;
 
 use serde_json::Value;
 use tracing::warn;
+use vela_api::names::annotation;
 use vela_api::{AppStatus, Application, ApplicationRevision};
 use vela_apply::plan::PatchKind;
 use vela_cluster::{Answer, Identity, IoError, Stored, Target};
+use vela_seal::{Content, Keys, Stamp, Subject};
 
 use crate::context::Context;
 use crate::queue::Key;
@@ -16,25 +21,63 @@ use super::dispatch::Session;
 use super::revision;
 
 /// The revisions of an Application, as they are kept.
-pub(super) struct History(Vec<Arc<Revision>>);
+pub(super) struct History {
+    all: Vec<Arc<Revision>>,
+    keys: Option<Arc<Keys>>,
+    /// What has no stamp at all is not believed either.
+    strict: bool,
+}
+
+/// A revision that was read.
+#[derive(Debug, Clone)]
+pub(super) struct Former {
+    pub(super) revision: ApplicationRevision,
+    /// What it says may be deployed.
+    pub(super) believed: bool,
+}
 
 impl History {
     pub(super) fn of(ctx: &Context, key: &Key) -> Self {
-        Self(ctx.revisions.indexed(key))
+        Self {
+            all: ctx.revisions.indexed(key),
+            keys: ctx.keys.get(),
+            strict: ctx.settings.gates.authenticate_application,
+        }
     }
 
     /// One of them.
-    pub(super) fn open(&self, name: &str) -> Result<Option<ApplicationRevision>, String> {
-        self.0.iter().find(|kept| kept.name() == name).map(|kept| kept.open()).transpose()
+    pub(super) fn open(&self, name: &str) -> Result<Option<Former>, String> {
+        self.all.iter().find(|kept| kept.name() == name).map(|kept| self.read(kept)).transpose()
     }
 
-    /// All of them.
-    pub(super) fn open_all(&self) -> Result<Vec<ApplicationRevision>, String> {
-        self.0.iter().map(|kept| kept.open()).collect()
+    /// Those that the Application may go back to, and the present one.
+    pub(super) fn open_all(&self, present: &str) -> Result<Vec<ApplicationRevision>, String> {
+        let all = self.all.iter().map(|kept| self.read(kept));
+        let counts = |former: &Result<Former, String>| {
+            former.as_ref().map_or(true, |former| {
+                former.believed || former.revision.metadata.name.as_deref() == Some(present)
+            })
+        };
+        all.filter(counts).map(|former| former.map(|former| former.revision)).collect()
+    }
+
+    fn read(&self, kept: &Revision) -> Result<Former, String> {
+        let revision = kept.open()?;
+        let author = self.keys.as_ref().and_then(|keys| kept.author(&revision, keys));
+        let is_bare = revision::annotation(&revision.metadata, annotation::STAMP).is_empty();
+        let believed = self.keys.is_none() || author.is_some() || (is_bare && !self.strict);
+        Ok(Former { revision, believed })
     }
 
     fn names(&self) -> impl Iterator<Item = &str> {
-        self.0.iter().map(|kept| kept.name())
+        self.all.iter().map(|kept| kept.name())
+    }
+}
+
+impl Former {
+    /// Whether it says nothing but what an Application says itself.
+    pub(super) fn says(&self, app: &Application) -> bool {
+        self.revision.spec.application.spec == revision::with_policy_names(&app.spec)
     }
 }
 
@@ -46,6 +89,8 @@ pub struct Unstored {
     /// The hash of its content.
     pub hash: String,
     pub(super) object: ApplicationRevision,
+    /// The author of the Application; nobody in particular if he is not known.
+    author: Stamp,
 }
 
 /// Makes a new revision under a number nobody had, as far as is known.
@@ -75,16 +120,20 @@ pub(super) fn prepare(
     } else if gates.gzip_application_revision {
         "gzip".clone_into(&mut object.spec.compression.type_);
     }
-    Unstored { name, hash, object }
+    let author = session.stamp.clone().unwrap_or_default();
+    Unstored { name, hash, object, author }
 }
 
 /// Stores a revision. That the name is taken, by somebody else's object or because the cache is behind, is remembered: the
 /// next look takes another number.
 pub(super) async fn store(ctx: &Context, unstored: Option<Unstored>) -> Result<(), IoError> {
-    let Some(Unstored { name, object, .. }) = unstored else { return Ok(()) };
+    let Some(Unstored { name, object, author, .. }) = unstored else { return Ok(()) };
     let _time = ctx.metrics.stage("apply-apprev");
     let app = object.index();
-    let stored = object.to_stored().map_err(|e| IoError::Transport(e.to_string()))?;
+    let mut stored = object.to_stored().map_err(|e| IoError::Transport(e.to_string()))?;
+    if let Some(keys) = ctx.keys.get() {
+        stamp(&mut stored, &author, &keys).map_err(|e| IoError::Transport(e.to_string()))?;
+    }
     // What was made small here need not be opened to be kept.
     let _content = ctx.revision_contents.keep(&stored, object.spec);
     let value = serde_json::to_value(stored).map_err(|e| IoError::Transport(e.to_string()))?;
@@ -102,6 +151,32 @@ pub(super) async fn store(ctx: &Context, unstored: Option<Unstored>) -> Result<(
             Err(error)
         }
     }
+}
+
+/// Says on a revision, in the form in which it is stored, whose work it is. What it says of that otherwise comes from the
+/// Application and is not about the revision.
+fn stamp(
+    revision: &mut ApplicationRevision,
+    author: &Stamp,
+    keys: &Keys,
+) -> Result<(), serde_json::Error> {
+    let content = revision.content()?;
+    let metadata = &mut revision.metadata;
+    let subject = Subject {
+        kind: ApplicationRevision::KIND,
+        namespace: metadata.namespace.as_deref().unwrap_or_default(),
+        name: metadata.name.as_deref().unwrap_or_default(),
+        content,
+    };
+    let written = author.annotations(keys, &subject);
+    let annotations = metadata.annotations.get_or_insert_default();
+    for (key, value) in written {
+        match value {
+            Some(value) => annotations.insert(key.to_owned(), value),
+            None => annotations.remove(key),
+        };
+    }
+    Ok(())
 }
 
 /// Notes something on a stored revision; that it could not be is told, and found out by the next look.

@@ -3,9 +3,12 @@
 //! Answers for `pkg/auth/userinfo.go`; [`Identity::acting`] tells the one difference.
 
 use vela_api::Application;
+use vela_api::names::annotation;
 use vela_cluster::Identity;
+use vela_seal::{Stamp, Subject};
 
 use super::revision;
+use crate::context::Context;
 
 /// The identity of an Application's requests.
 #[must_use]
@@ -13,6 +16,22 @@ pub fn of(app: &Application, authenticate: bool, default_user: &str) -> Identity
     let annotation = |key: &str| revision::annotation(&app.metadata, key);
     let namespace = app.metadata.namespace.as_deref().unwrap_or_default();
     Identity::acting(annotation, namespace, authenticate, default_user)
+}
+
+/// Who wrote an Application, if that is known.
+#[must_use]
+pub fn stamp(ctx: &Context, app: &Application) -> Option<Stamp> {
+    let keys = ctx.keys.get()?;
+    let annotation = |key: &str| revision::annotation(&app.metadata, key);
+    let published = annotation(annotation::PUBLISH_VERSION);
+    let updated = annotation(annotation::AUTO_UPDATE);
+    let subject = Subject {
+        kind: Application::KIND,
+        namespace: app.metadata.namespace.as_deref().unwrap_or_default(),
+        name: app.metadata.name.as_deref().unwrap_or_default(),
+        content: vela_seal::application(&app.spec, published, updated).ok()?,
+    };
+    Stamp::verified(annotation, &keys, &subject)
 }
 
 #[cfg(test)]

@@ -172,6 +172,7 @@ fn session<'c>(
         ctx,
         about: about(app),
         owner,
+        stamp: None,
         actors: identity::of(app, gates.authenticate_application, &ctx.settings.default_user)
             .into(),
         policies,

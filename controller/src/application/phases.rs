@@ -19,12 +19,12 @@ use super::component::{self, Frame};
 use super::dispatch::Session;
 use super::end::{self, End};
 use super::failure::Failed;
-use super::history::History;
+use super::history::{Former, History};
 use super::parse::{self, Used};
 use super::resolve;
 use super::revise::{self, Revised};
 use super::scoped::Transformed;
-use super::{about, revision, status, workflow};
+use super::{about, identity, revision, status, workflow};
 use workflow::store::Store;
 
 /// Why a look ends before its last phase.
@@ -46,21 +46,33 @@ pub(super) async fn run(
     now: Timestamp,
 ) -> Result<End, (AppStatus, Failed)> {
     let key = Key::new(&*session.owner.namespace, &*session.owner.name);
+    session.stamp = identity::stamp(ctx, app);
     let history = History::of(ctx, &key);
     let latest_name = status.latest_revision.as_ref().map(|r| r.name.clone()).unwrap_or_default();
     let latest = match history.open(&latest_name) {
         Ok(latest) => latest,
         Err(text) => return Err((status, Failed::revision(text))),
     };
-    // A pinned Application is what its revision says, whatever its spec says now.
-    let is_pinned = latest.as_ref().is_some_and(|revision| {
-        !session.publish_version.is_empty()
-            && revision::publish_version(&revision.metadata) == session.publish_version
-    });
     let mut subject = app.clone();
     if let Some(made) = made {
         made.apply(&mut subject);
     }
+    // A pinned Application is what its revision says, whatever its spec says now.
+    let published = |former: &&Former| {
+        !session.publish_version.is_empty()
+            && revision::publish_version(&former.revision.metadata) == session.publish_version
+    };
+    let pinned = latest.as_ref().filter(published);
+    if pinned.is_some_and(|former| !former.believed && !former.says(&subject)) {
+        // Nobody knows what it is to be. What it was stays as it was.
+        let mut end = End { status, again: None, settled: false };
+        end::keep_state(session, app, &mut end, now).await;
+        let text = messages::revision_not_believed(&latest_name, &session.publish_version);
+        return Err((end.status, Failed::revision(text)));
+    }
+    let is_pinned = pinned.is_some_and(|former| former.believed);
+    let believed = latest.as_ref().is_some_and(|former| former.believed);
+    let latest = latest.map(|former| former.revision);
     if let Some(pinned) = latest.as_ref().filter(|_| is_pinned) {
         subject.spec = pinned.spec.application.spec.clone();
         session.components = subject.spec.components.iter().map(|c| c.name.clone()).collect();
@@ -68,7 +80,7 @@ pub(super) async fn run(
     let time = ctx.metrics.stage("generate-appfile");
     let found = match latest.as_ref().filter(|_| is_pinned) {
         Some(pinned) => Ok(resolve::from_revision(pinned)),
-        None => resolve::collect(ctx, &subject, latest.as_ref()),
+        None => resolve::collect(ctx, &subject, latest.as_ref().filter(|_| believed)),
     };
     let found = match found {
         Ok(found) => found,
@@ -78,7 +90,7 @@ pub(super) async fn run(
     drop(time);
     let before = status.clone();
     let auto_update = resolve::follows_definitions(app);
-    let known = revise::Known { history, latest, latest_name, is_pinned, auto_update };
+    let known = revise::Known { history, latest, believed, latest_name, is_pinned, auto_update };
     let done = match revise::run(session, known, &subject, made, found, &status).await {
         Ok(revised) => advance(session, app, &subject, &revised, &mut status, now).await,
         Err(stop) => Err(stop),

@@ -28,6 +28,8 @@ pub(super) struct Known {
     pub(super) history: History,
     /// The one that the status names, as far as it is there.
     pub(super) latest: Option<ApplicationRevision>,
+    /// What it says may be deployed; else it only tells whether anything is new.
+    pub(super) believed: bool,
     pub(super) latest_name: String,
     /// The latest revision says what the Application is, not its spec.
     pub(super) is_pinned: bool,
@@ -75,7 +77,10 @@ pub(super) async fn run(
     );
     spec.referred_objects = match known.latest.as_ref() {
         Some(pinned) if known.is_pinned => pinned.spec.referred_objects.clone(),
-        latest => referred::collect(session, subject, latest).await.map_err(parsed)?,
+        latest => {
+            let latest = latest.filter(|_| known.believed);
+            referred::collect(session, subject, latest).await.map_err(parsed)?
+        }
     };
     if known.latest.as_ref().is_some_and(|latest| !latest.status.succeeded) {
         known.auto_update |= resolve::is_undeployed(subject, status, &known.latest_name);
@@ -97,7 +102,7 @@ pub(super) async fn run(
             (
                 known.latest_name,
                 hash_of(latest),
-                resolve::renewed(latest, used),
+                if known.believed { resolve::renewed(latest, used) } else { used },
                 spec.referred_objects,
             )
         }
@@ -155,7 +160,7 @@ fn choose(
         return Ok((Choice::Latest, Vec::new()));
     }
     complete(spec);
-    let all = known.history.open_all().map_err(|text| gone(&text))?;
+    let all = known.history.open_all(&known.latest_name).map_err(|text| gone(&text))?;
     Ok((choose(spec, &all), all))
 }
 

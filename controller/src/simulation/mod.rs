@@ -6,6 +6,7 @@ mod beside;
 mod broken;
 mod crash;
 mod cut;
+mod deputy;
 mod edits;
 mod elsewhere;
 mod follow;
@@ -42,6 +43,7 @@ use tokio_util::task::TaskTracker;
 use vela_api::Application;
 use vela_cluster::{Io, LiveObjects, Packed, Store, Stored};
 use vela_render::{ClusterVersion, Options, Renderer};
+use vela_seal::KeyHolder;
 use vela_serve::metrics::Registry;
 use vela_serve::pool::Pool;
 
@@ -75,6 +77,8 @@ parameter: {names: [...string], value: string}
 pub(super) struct World {
     server: Server,
     gates: vela_serve::gates::Gates,
+    /// What proves who wrote what.
+    keys: Option<vela_seal::Keys>,
     /// What Applications may have.
     allowed: (bool, AllowedTypes),
     renderer: Arc<Renderer>,
@@ -112,6 +116,7 @@ impl World {
         Self {
             server,
             gates: vela_serve::gates::Gates::default(),
+            keys: None,
             allowed: (true, AllowedTypes::All),
             renderer: Arc::new(Renderer::new(Options::default())),
             pool: Arc::new(Pool::new("cue", 1, 8).unwrap()),
@@ -155,6 +160,7 @@ impl World {
             workflow: application::workflow::shared::Shared::new(Egress::default()),
             events: Recorder::new("Application").0,
             metrics: Metrics::new(&registry).unwrap(),
+            keys: KeyHolder::default(),
             settings: Settings {
                 gates: self.gates.clone(),
                 system_namespace: "vela-system".to_owned(),
@@ -181,6 +187,9 @@ impl World {
             memories: Mutex::new(HashMap::new()),
             seen_definitions: Mutex::new(HashMap::new()),
         };
+        if let Some(keys) = &self.keys {
+            context.keys.set(keys.clone());
+        }
         self.server.state.lock().apps = Some(Arc::clone(&context.apps));
         Process { number, context, stop }
     }

@@ -1,8 +1,11 @@
 //! The keys, and the seals made with them.
 
+use std::sync::Arc;
+
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD as BASE64;
 use hmac::{Hmac, KeyInit, Mac};
+use parking_lot::RwLock;
 use sha2::{Digest, Sha256};
 
 /// The least number of bytes of a key: as many as the hash has, so that guessing the key is no easier than guessing a seal.
@@ -57,6 +60,12 @@ impl Keys {
         Ok(Self { current: Key::new(current)?, previous: previous.map(Key::new).transpose()? })
     }
 
+    /// The bytes of both, to be stored again where they were lost.
+    #[must_use]
+    pub fn bytes(&self) -> (&[u8], Option<&[u8]>) {
+        (&self.current.bytes, self.previous.as_ref().map(|key| key.bytes.as_slice()))
+    }
+
     /// The seal over the parts: `v1.<key id>.<hash>`, which is a valid value of annotations and labels.
     #[must_use]
     pub fn sign(&self, domain: Domain, parts: &[&[u8]]) -> String {
@@ -100,6 +109,26 @@ impl std::fmt::Debug for Keys {
             .field("current", &self.current.id)
             .field("previous", &previous)
             .finish()
+    }
+}
+
+/// The keys of a process: read at its start, exchanged when they change, the same for all who hold a clone.
+#[derive(Debug, Clone, Default)]
+pub struct KeyHolder(Arc<RwLock<Option<Arc<Keys>>>>);
+
+impl KeyHolder {
+    /// The keys, if they were read already.
+    #[must_use]
+    pub fn get(&self) -> Option<Arc<Keys>> {
+        self.0.read().clone()
+    }
+
+    /// Exchanges the keys. Whether they are others than before.
+    pub fn set(&self, keys: Keys) -> bool {
+        let mut held = self.0.write();
+        let is_other = held.as_deref() != Some(&keys);
+        *held = Some(Arc::new(keys));
+        is_other
     }
 }
 
@@ -196,6 +225,17 @@ mod tests {
     fn short_keys_are_refused() {
         assert_eq!(Keys::new(&[7; 31], None), Err(KeyError::Short(31)));
         assert_eq!(Keys::new(A, Some(b"")), Err(KeyError::Short(0)));
+    }
+
+    #[test]
+    fn all_who_hold_a_clone_see_the_keys_change() {
+        let holder = KeyHolder::default();
+        let other = holder.clone();
+        assert!(other.get().is_none());
+        assert!(holder.set(keys(A, None)));
+        assert_eq!(other.get().as_deref(), Some(&keys(A, None)));
+        assert!(!holder.set(keys(A, None)) && holder.set(keys(B, Some(A))));
+        assert_eq!(other.get().as_deref(), Some(&keys(B, Some(A))));
     }
 
     #[test]

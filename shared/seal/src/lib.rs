@@ -4,10 +4,12 @@
 //! [`Keys::sign`]. What a seal vouches for is named by [`digest`] where it is a tree of JSON. A [`Stamp`] is the seal that
 //! says who wrote an object.
 
+mod content;
 mod digest;
 mod keys;
 mod stamp;
 
+pub use content::{Content, author};
 pub use digest::digest;
-pub use keys::{Domain, KeyError, Keys, MIN_KEY};
+pub use keys::{Domain, KeyError, KeyHolder, Keys, MIN_KEY};
 pub use stamp::{Evidence, Stamp, Subject, application};

@@ -38,22 +38,30 @@ pub struct Saved {
 }
 
 impl Saved {
-    /// Reads the data of a context ConfigMap.
-    ///
-    /// # Errors
-    /// Variables that are no concrete CUE.
-    pub fn read(data: &BTreeMap<String, String>, limits: &cue::Limits) -> Result<Self, String> {
+    /// Reads the data of a context ConfigMap but for the variables.
+    #[must_use]
+    pub fn without_variables(data: &BTreeMap<String, String>) -> Self {
         let mut saved = Self::default();
-        for (key, text) in data {
-            if key == VARS {
-                saved.variables = read_variables(text, limits)?;
-            } else if let Some(id) = key.strip_suffix(FAILED_TIMES) {
+        for (key, text) in data.iter().filter(|(key, _)| *key != VARS) {
+            if let Some(id) = key.strip_suffix(FAILED_TIMES) {
                 saved.memory.of(id).failures = text.trim().parse().unwrap_or(0);
             } else if let Some(id) = key.strip_suffix(PROGRESS_TIME) {
                 saved.memory.of(id).progress = text.trim().parse().ok();
             } else {
                 saved.notes.insert(key.clone(), text.clone());
             }
+        }
+        saved
+    }
+
+    /// Reads the data of a context ConfigMap.
+    ///
+    /// # Errors
+    /// Variables that are no concrete CUE.
+    pub fn read(data: &BTreeMap<String, String>, limits: &cue::Limits) -> Result<Self, String> {
+        let mut saved = Self::without_variables(data);
+        if let Some(text) = data.get(VARS) {
+            saved.variables = read_variables(text, limits)?;
         }
         Ok(saved)
     }

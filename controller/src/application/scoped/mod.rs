@@ -176,11 +176,14 @@ pub(super) fn deployed(ctx: &Context, app: &Application) -> Option<ApplicationSp
     (!noted(&latest).is_empty()).then_some(latest.spec.application.spec)
 }
 
+/// The latest revision, if what it says may be deployed.
 fn latest(ctx: &Context, app: &Application) -> Result<Option<ApplicationRevision>, String> {
     let Some(latest) = &app.status.latest_revision else { return Ok(None) };
     let namespace = app.metadata.namespace.as_deref().unwrap_or_default();
-    let found = ctx.revisions.get(&Key::new(namespace, &*latest.name));
-    found.map(|kept| kept.open()).transpose()
+    let name = app.metadata.name.as_deref().unwrap_or_default();
+    let history = history::History::of(ctx, &Key::new(namespace, name));
+    let found = history.open(&latest.name)?;
+    Ok(found.filter(|former| former.believed).map(|former| former.revision))
 }
 
 fn noted(revision: &ApplicationRevision) -> String {

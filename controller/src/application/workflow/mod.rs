@@ -7,6 +7,7 @@ mod calls;
 pub mod components;
 mod debug;
 pub mod placement;
+mod sealed;
 pub mod shared;
 mod steps;
 pub mod store;

@@ -1,7 +1,8 @@
 //! The context ConfigMap of a workflow: `workflow-<name>-context`, owned by the Application.
 //!
 //! It is read once by a process that did not write it, and written at most once a look; once more before each effect that
-//! must not be repeated. Until something is written there is none. One that somebody deleted is made again.
+//! must not be repeated. Until something is written there is none. One that somebody deleted is made again. What somebody
+//! else wrote into it counts as absent ([`sealed`](super::sealed)).
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -18,7 +19,10 @@ use vela_workflow::{Saved, Status, Workflow, store::step_id};
 
 use crate::application::revision;
 use crate::context::Context;
+use crate::events::Severity;
 use crate::messages;
+
+use super::sealed;
 
 /// What a process remembers of a ConfigMap.
 #[derive(Debug, Clone, Default)]
@@ -32,6 +36,9 @@ pub struct Kept {
     shown: BTreeMap<String, u64>,
 }
 
+/// The event that tells of entries that we did not write.
+const FOREIGN_CONTEXT: &str = "ForeignContext";
+
 /// What a run keeps.
 #[derive(Debug)]
 pub struct Store<'a> {
@@ -40,6 +47,8 @@ pub struct Store<'a> {
     kept: Kept,
     /// What the identities of this look's new steps follow from.
     seed: String,
+    /// The run, as the status names it.
+    run: String,
 }
 
 /// Names the run that is stored: a look that is made again begins from the same one.
@@ -74,7 +83,8 @@ impl<'a> Store<'a> {
         let named = workflow.context_backend.as_ref().map(|backend| backend.name.clone());
         let earlier = app.status.workflow.as_ref().and_then(|w| w.context_backend.as_ref());
         let name = named.or_else(|| earlier.map(|e| e.name.clone())).unwrap_or_default();
-        let mut store = Self { ctx, app, kept: Kept::default(), seed: seed(app) };
+        let run = workflow.app_revision.clone();
+        let mut store = Self { ctx, app, kept: Kept::default(), seed: seed(app), run };
         match known.filter(|kept| name.is_empty() || kept.name == name) {
             Some(kept) => store.kept = kept,
             None if name.is_empty() => store.kept.name = usual,
@@ -158,16 +168,44 @@ impl<'a> Store<'a> {
         };
         if self.is_ours(&found) {
             let data = self.took(&found);
-            let read = self.ctx.cue.run(move |lent| Saved::read(&data, &lent.limits)).await;
-            let read = read
-                .map_err(|error| error.to_string())
-                .and_then(|read| read)
-                .map_err(|e| messages::context_unreadable(&e))?;
+            let read = self.believed(data).await?;
             let mine = std::mem::replace(&mut self.kept.saved, read);
             self.kept.saved.variables.extend(mine.variables);
             self.kept.saved.notes.extend(mine.notes);
         }
         Ok(())
+    }
+
+    /// What of the data we wrote ourselves.
+    async fn believed(&self, data: BTreeMap<String, String>) -> Result<Saved, String> {
+        let keys = self.ctx.keys.get();
+        let strict = self.ctx.settings.gates.authenticate_application;
+        let mut read = sealed::read(data, self.place(), keys.as_deref(), strict);
+        let believed = read.data.clone();
+        let saved = self.ctx.cue.run(move |lent| Saved::read(&believed, &lent.limits)).await;
+        let mut saved = match saved.map_err(|error| error.to_string()).and_then(|read| read) {
+            Ok(saved) => saved,
+            // Not our text: whoever wrote it cannot hold up the run with it.
+            Err(_) if read.variables_changed => Saved::without_variables(&read.data),
+            Err(error) => return Err(messages::context_unreadable(&error)),
+        };
+        read.check(&mut saved.variables);
+        if !read.refused.is_empty() {
+            let about = crate::application::about(self.app);
+            let text = messages::context_not_ours(&self.kept.name, &read.refused);
+            self.ctx.events.tell(&about, Severity::Warning, FOREIGN_CONTEXT, &text, "");
+        }
+        Ok(saved)
+    }
+
+    fn place(&self) -> sealed::Place<'_> {
+        let metadata = &self.app.metadata;
+        sealed::Place {
+            namespace: metadata.namespace.as_deref().unwrap_or_default(),
+            app: metadata.name.as_deref().unwrap_or_default(),
+            uid: metadata.uid.as_deref().unwrap_or_default(),
+            run: &self.run,
+        }
     }
 
     fn is_ours(&self, found: &Value) -> bool {
@@ -210,6 +248,9 @@ impl<'a> Store<'a> {
         let mut data = self.kept.saved.data();
         if !ran && self.kept.stored.is_none() {
             data.insert("vars".to_owned(), String::new());
+        }
+        if let Some(keys) = self.ctx.keys.get() {
+            sealed::seal(&mut data, &self.kept.saved.variables, &self.place(), &keys);
         }
         if self.kept.stored.as_ref() == Some(&data) || (!ran && self.kept.stored.is_some()) {
             return Ok(());
