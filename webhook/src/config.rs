@@ -37,6 +37,14 @@ pub struct Flags {
     /// replica is not ready any more.
     #[arg(long, default_value = "0s", value_parser = duration)]
     shutdown_delay_duration: Duration,
+    /// The longest that a review may take, whatever time it asks for: the timeout of the webhook
+    /// configurations.
+    #[arg(long, default_value = "10s", value_parser = duration)]
+    webhook_max_timeout: Duration,
+    /// File with the authority of client certificates: only clients with a certificate of it may
+    /// ask. Without it anybody may.
+    #[arg(long)]
+    client_ca_file: Option<PathBuf>,
     /// Accepted and without effect: this program is the webhook.
     #[arg(long, default_value_t = true)]
     use_webhook: bool,
@@ -146,6 +154,10 @@ pub struct Config {
     pub cert_wait: Duration,
     /// How often to look.
     pub cert_interval: Duration,
+    /// The longest that a review may take.
+    pub max_timeout: Duration,
+    /// The authority of client certificates, if they are asked for.
+    pub client_ca: Option<PathBuf>,
     /// How long to go on after the signal.
     pub shutdown_delay: Duration,
     /// Rewrite old CUE syntax.
@@ -160,6 +172,9 @@ pub enum ConfigError {
     /// A gate.
     #[error("--feature-gates: {0}")]
     Gate(#[from] GateError),
+    /// The time for reviews.
+    #[error("--webhook-max-timeout must be positive")]
+    MaxTimeout,
     /// The scope.
     #[error("--ref-objects-available-scope: {0:?} is none of namespace, cluster, global")]
     Scope(String),
@@ -187,6 +202,9 @@ impl TryFrom<Flags> for Config {
             "global" => Scope::Global,
             other => return Err(ConfigError::Scope(other.to_owned())),
         };
+        if flags.webhook_max_timeout.is_zero() {
+            return Err(ConfigError::MaxTimeout);
+        }
         let processors = std::thread::available_parallelism().map_or(2, usize::from);
         Ok(Self {
             settings: Settings {
@@ -207,6 +225,8 @@ impl TryFrom<Flags> for Config {
             cert_dir: flags.webhook_cert_dir,
             cert_wait: flags.webhook_cert_wait_timeout,
             cert_interval: flags.webhook_cert_wait_interval,
+            max_timeout: flags.webhook_max_timeout,
+            client_ca: flags.client_ca_file,
             shutdown_delay: flags.shutdown_delay_duration,
             legacy_cue: flags.enable_cue_version_compatibility,
             concurrency: match flags.webhook_concurrency {

@@ -33,8 +33,9 @@ use vela_serve::health::Health;
 use vela_serve::listen::ListenAddr;
 use vela_serve::metrics::Registry;
 use vela_serve::pool::Pool;
+use vela_serve::server::{self, Limits};
 use vela_serve::vital::Vital;
-use vela_serve::{https, process, tls};
+use vela_serve::{process, tls};
 
 pub use admit::{Admit, Cause, Decision};
 pub use config::{Config, ConfigError, Flags, Scope, Settings};
@@ -99,18 +100,27 @@ pub async fn run(config: Config, stop: CancellationToken) -> anyhow::Result<()> 
         move |look: &tls::Look<'_>| looked(look, &certificate, &metrics)
     };
     tasks.spawn(tls::follow(config.cert_dir.clone(), Arc::clone(&resolver), end.clone(), watch));
+    let clients = config.client_ca.as_deref().map(tls::Clients::load).transpose()?;
+    let tls_config = tls::serving(Arc::clone(&resolver), clients.as_ref())?;
+    if let Some(clients) = clients {
+        let (config, metrics) = (tls_config.clone(), metrics.clone());
+        let seen = move |read: Result<(), &tls::TlsError>| {
+            metrics.certificate_reads.inc();
+            metrics.certificate_errors.inc_by(u64::from(read.is_err()));
+        };
+        tasks.spawn(clients.follow(resolver, config, end.clone(), seen));
+    }
 
     let engine = Engine::new(config.settings.clone(), config.legacy_cue);
     let pool = Pool::new("cue", config.concurrency, QUEUE).context("cannot start threads")?;
     let live = Live::new(client, metrics.clone());
-    let server = Server::new(engine, published, pool, Some(live), metrics);
+    let server = Server::new(engine, published, pool, Some(live), metrics, config.max_timeout);
     let address = ListenAddr::any(config.port);
     let listener = address
         .bind()
         .await
         .with_context(|| format!("--webhook-port: cannot listen on {address}"))?
         .context("--webhook-port must not be 0")?;
-    let tls_config = tls::server_config(resolver)?;
     info!(port = config.port, version = env!("CARGO_PKG_VERSION"), "serving admission");
 
     // Not ready first, then, when clients have noticed, no new connections.
@@ -125,9 +135,9 @@ pub async fn run(config: Config, stop: CancellationToken) -> anyhow::Result<()> 
             close.cancel();
         }
     };
-    let served =
-        https::serve(listener, tls_config, routes, https::Limits::default(), close.clone());
-    tokio::join!(closing, served);
+    let served = server::serve(listener, Some(tls_config), routes, Limits::REVIEWS, close.clone());
+    let ((), served) = tokio::join!(closing, served);
+    served?;
     info!("all requests answered");
     end.cancel();
     tasks.close();

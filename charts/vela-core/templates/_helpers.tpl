@@ -115,6 +115,7 @@ app.kubernetes.io/component: webhook
   "logFormat" "json"
   "certWaitTimeout" "90s"
   "certWaitInterval" "2s"
+  "clientCA" (dict "configMapName" "" "key" "ca.crt")
   "priorityClassName" ""
   "podDisruptionBudget" (dict "enabled" true)
   "autoscaling" (dict "enabled" false "minReplicas" 2 "maxReplicas" 5 "targetCPUUtilizationPercentage" 70)

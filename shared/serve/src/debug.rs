@@ -26,7 +26,8 @@ use serde_json::{Value, json};
 use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
 
-use crate::{log, shutdown};
+use crate::log;
+use crate::server::{self, Limits};
 
 /// Samples a second: seldom enough that nobody waits for it, and not in step with anything.
 const FREQUENCY: i32 = 99;
@@ -66,7 +67,7 @@ impl Debug {
     /// The listener's.
     pub async fn serve(self, listener: TcpListener) -> io::Result<()> {
         let stop = self.stop.clone();
-        shutdown::serve(listener, self.router(), stop).await
+        server::serve(listener, None, self.router(), Limits::OBSERVERS, stop).await
     }
 
     fn router(self) -> Router {

@@ -19,6 +19,8 @@ use parking_lot::RwLock;
 use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
 
+use crate::server::{self, Limits};
+
 type States = BTreeMap<&'static str, Result<(), String>>;
 type Check = Box<dyn Fn() -> Result<(), String> + Send + Sync>;
 
@@ -117,7 +119,7 @@ impl Health {
 
     /// Serves the probes until the token is cancelled.
     pub async fn serve(self, listener: TcpListener, stop: CancellationToken) -> io::Result<()> {
-        crate::shutdown::serve(listener, self.router(), stop).await
+        server::serve(listener, None, self.router(), Limits::OBSERVERS, stop).await
     }
 }
 

@@ -12,6 +12,8 @@ use prometheus::{Encoder as _, Opts, TextEncoder};
 use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
 
+use crate::server::{self, Limits};
+
 pub use prometheus::{
     Gauge, GaugeVec, Histogram, HistogramOpts, HistogramVec, IntCounter, IntCounterVec, IntGauge,
     IntGaugeVec,
@@ -142,7 +144,7 @@ impl Registry {
 
     /// Serves `/metrics` until the token is cancelled.
     pub async fn serve(self, listener: TcpListener, stop: CancellationToken) -> io::Result<()> {
-        crate::shutdown::serve(listener, self.router(), stop).await
+        server::serve(listener, None, self.router(), Limits::OBSERVERS, stop).await
     }
 }
 

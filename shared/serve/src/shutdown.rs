@@ -2,8 +2,6 @@
 
 use std::io;
 
-use axum::Router;
-use tokio::net::TcpListener;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio_util::sync::CancellationToken;
 use tracing::{info, warn};
@@ -33,16 +31,4 @@ pub fn on_signal() -> io::Result<CancellationToken> {
         std::process::exit(1);
     });
     Ok(token)
-}
-
-/// Serves plain HTTP until the token is cancelled; requests under way are answered.
-///
-/// # Errors
-/// The listener's.
-pub async fn serve(
-    listener: TcpListener,
-    router: Router,
-    stop: CancellationToken,
-) -> io::Result<()> {
-    axum::serve(listener, router).with_graceful_shutdown(stop.cancelled_owned()).await
 }

@@ -46,6 +46,58 @@ async fn slow_and_half_open_clients_hold_nobody_up() {
     own.assert_well().await;
 }
 
+/// Who promises large bodies, sends a little of them, or opens connections only, holds nobody up: not
+/// with as many as a listener takes, and without memory for what was only promised.
+#[tokio::test]
+async fn promises_take_nothing_from_others() {
+    let own = Own::start("webhook-promise", &[]).await;
+    let memory = || vela_tests::proc::usage(own.program.pid().unwrap()).unwrap().rss_mib;
+    let before = memory();
+    let promise = |path: &str, header: &str| {
+        format!(
+            "POST {path}?timeout=30s HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\n{header}\r\n"
+        )
+    };
+    let large = "Content-Length: 7340032\r\n";
+    let variants = [
+        promise(VALIDATE, large),
+        promise(VALIDATE, large) + "{",
+        promise(VALIDATE, "Transfer-Encoding: chunked\r\n"),
+        promise("/convert", large),
+        promise(VALIDATE, "A: b")[..100].to_owned(),
+        String::new(),
+    ];
+    let mut kept = own.target.connect().await.unwrap();
+    let mut held = Vec::new();
+    for text in &variants {
+        for _ in 0..80 {
+            // one that was let in may be closed again for another
+            if let Ok(mut connection) = own.target.connect().await {
+                let _ = connection.send(text.as_bytes()).await;
+                held.push(connection);
+            }
+        }
+        let start = Instant::now();
+        assert!(kept.post(VALIDATE, &good()).await.unwrap().is_admitted());
+        assert!(own.target.post(VALIDATE, &good()).await.unwrap().is_admitted());
+        assert!(start.elapsed() < PROMPT, "{:?} with {text:?}", start.elapsed());
+    }
+    let grown = memory() - before;
+    assert!(grown < 64.0, "{grown} MiB for promises");
+    own.assert_well().await;
+}
+
+#[tokio::test]
+async fn a_body_that_stops_is_answered_soon_whatever_time_is_asked_for() {
+    let own = Own::start("webhook-stalled", &[]).await;
+    let request = load::request(&format!("{VALIDATE}?timeout=30s"), &good());
+    let mut stalled = own.target.connect().await.unwrap();
+    stalled.send(&request[..request.len() - 1]).await.unwrap();
+    let answer = tokio::time::timeout(PROMPT, stalled.receive()).await.unwrap().unwrap();
+    assert_eq!((answer.status, &answer.response()["status"]["code"]), (200, &json!(408)));
+    own.assert_well().await;
+}
+
 #[tokio::test]
 async fn clients_that_leave_leave_nothing_behind() {
     let own = Own::start("webhook-gone", &[]).await;

@@ -27,6 +27,8 @@ pub(crate) const TOO_MANY_QUESTIONS: &str =
     "the references of this object lead from one to the next too often";
 pub(crate) const NO_ANSWER_IN_TIME: &str = "the API server did not answer in time";
 pub(crate) const BODY_TIMEOUT: &str = "the request body did not arrive in time";
+pub(crate) const BODIES_BUSY: &str =
+    "the webhook has no memory left for further request bodies, try again";
 
 /// The list of problems, numbered.
 pub(crate) fn numbered(problems: &[Problem], uid: &str) -> String {

@@ -1,16 +1,15 @@
 //! The routes: admission paths, `/convert`. Bodies in, answers out; nothing is decided here.
 
+mod body;
+
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use axum::Router;
-use axum::body::Body;
 use axum::extract::{RawQuery, Request as HttpRequest, State};
 use axum::http::{HeaderMap, StatusCode, header};
 use axum::response::{IntoResponse as _, Response};
 use axum::routing::any;
-use futures::StreamExt as _;
-use tokio::sync::Semaphore;
 use tracing::{debug, error, info};
 use vela_serve::pool::{Pool, PoolError};
 
@@ -20,22 +19,16 @@ use crate::engine::{Endpoint, Engine, ROUNDS, Step, endpoints};
 use crate::live::Live;
 use crate::messages;
 use crate::metrics::{Meters, Metrics};
-use crate::review::{self, BODY_LIMIT, Envelope, Request};
+use crate::review::{self, Envelope, Request};
 use crate::snapshot::Published;
 use crate::world::Facts;
+
+use body::{Held, Room};
 
 /// An API server that names no timeout gets the default of webhook configurations.
 const TIMEOUT: Duration = Duration::from_secs(10);
 /// What is kept back of it for the way.
 const MARGIN: Duration = Duration::from_millis(500);
-/// Memory that bodies under way may take together, in units of [`UNIT`].
-const BODIES: usize = 1024;
-const UNIT: usize = 64 << 10;
-/// A body whose length is not told counts as this many units.
-const UNTOLD: u32 = 16;
-
-/// How much of a body that is too large is read only to be dropped.
-const READ_AND_DROPPED: usize = 16 << 20;
 
 /// What handlers share.
 #[derive(Debug)]
@@ -45,18 +38,21 @@ pub(crate) struct Server {
     pub(crate) pool: Pool,
     pub(crate) live: Option<Live>,
     pub(crate) metrics: Metrics,
-    bodies: Arc<Semaphore>,
+    bodies: Room,
+    longest: Duration,
 }
 
 impl Server {
+    /// No review takes more than `longest`, whatever time it asks for.
     pub(crate) fn new(
         engine: Engine,
         published: Arc<Published>,
         pool: Pool,
         live: Option<Live>,
         metrics: Metrics,
+        longest: Duration,
     ) -> Self {
-        Self { engine, published, pool, live, metrics, bodies: Arc::new(Semaphore::new(BODIES)) }
+        Self { engine, published, pool, live, metrics, bodies: Room::new(), longest }
     }
 }
 
@@ -75,9 +71,10 @@ pub(crate) fn router(server: Arc<Server>) -> Router {
 }
 
 async fn conversion(State(server): State<Arc<Server>>, request: HttpRequest) -> Response {
-    let deadline = Instant::now() + TIMEOUT;
-    match body(&server, length(request.headers()), request.into_body(), deadline).await {
-        Ok((body, _place)) => convert::convert(&body),
+    let deadline = Instant::now() + TIMEOUT.min(server.longest);
+    let length = body::length(request.headers());
+    match server.bodies.read(length, request.into_body(), deadline).await {
+        Ok(body) => convert::convert(body.bytes()),
         Err(decision) => (StatusCode::BAD_REQUEST, decision.message).into_response(),
     }
 }
@@ -90,20 +87,19 @@ async fn admission(
     request: HttpRequest,
 ) -> Response {
     let start = Instant::now();
-    let deadline = start + allowance(query.as_deref());
+    let deadline = start + allowance(query.as_deref(), server.longest);
     let metrics = &server.metrics;
     let Meters { in_flight, latency, answered } = meters;
     in_flight.inc();
     // also when the client leaves and this future is dropped
     let _in_flight = Guard(Some(move || in_flight.dec()));
 
-    let headers = request.headers();
-    let content_type =
-        headers.get(header::CONTENT_TYPE).and_then(|v| v.to_str().ok()).map(str::to_owned);
+    // Headers go before the body is waited for: many requests wait.
+    let (length, content_type) = (body::length(request.headers()), content_type(request.headers()));
     let (envelope, decision, request) =
-        match body(&server, length(headers), request.into_body(), deadline).await {
+        match server.bodies.read(length, request.into_body(), deadline).await {
             Err(decision) => (None, decision, None),
-            Ok((body, _place)) => decide(&server, endpoint, content_type, body, deadline).await,
+            Ok(body) => decide(&server, endpoint, content_type, body, deadline).await,
         };
     let elapsed = start.elapsed();
     latency.observe(elapsed.as_secs_f64());
@@ -135,8 +131,12 @@ async fn admission(
     (StatusCode::OK, [(header::CONTENT_TYPE, "application/json")], answer).into_response()
 }
 
-/// The time for a review: what the API server waits, less a margin for the way.
-fn allowance(query: Option<&str>) -> Duration {
+fn content_type(headers: &HeaderMap) -> Option<String> {
+    headers.get(header::CONTENT_TYPE).and_then(|value| value.to_str().ok()).map(str::to_owned)
+}
+
+/// The time for a review: what the API server waits, at most the longest, less a margin for the way.
+fn allowance(query: Option<&str>, longest: Duration) -> Duration {
     let timeout = query
         .into_iter()
         .flat_map(|query| query.split('&'))
@@ -144,7 +144,7 @@ fn allowance(query: Option<&str>) -> Duration {
         .and_then(|text| vela_serve::flags::duration(text).ok())
         .filter(|timeout| !timeout.is_zero())
         .unwrap_or(TIMEOUT)
-        .min(Duration::from_secs(30));
+        .min(longest);
     timeout.saturating_sub(MARGIN).max(timeout / 2)
 }
 
@@ -155,13 +155,13 @@ async fn decide(
     server: &Arc<Server>,
     endpoint: Endpoint,
     content_type: Option<String>,
-    body: Vec<u8>,
+    body: Held,
     deadline: Instant,
 ) -> Decided {
     let first = {
         let server = Arc::clone(server);
         move |budget: &vela_serve::pool::Budget| {
-            let (envelope, request) = review::decode(content_type.as_deref(), &body)?;
+            let (envelope, request) = review::decode(content_type.as_deref(), body.bytes())?;
             drop(body);
             let snapshot = server.published.load();
             let is_spent = || budget.is_spent();
@@ -229,64 +229,6 @@ fn failed(server: &Server, endpoint: Endpoint, failure: &PoolError) -> Decision 
             error!(path = endpoint.path, panic = %text, "a rule panicked");
             Decision { rule: "panic", ..Decision::errored(500, messages::panicked(text)) }
         }
-    }
-}
-
-type Place = tokio::sync::OwnedSemaphorePermit;
-
-/// The length of the body, if the client tells it.
-fn length(headers: &HeaderMap) -> Option<usize> {
-    headers.get(header::CONTENT_LENGTH)?.to_str().ok()?.parse().ok()
-}
-
-/// Reads a body, up to the limit, within the deadline, and within the memory for bodies.
-async fn body(
-    server: &Server,
-    length: Option<usize>,
-    body: Body,
-    deadline: Instant,
-) -> Result<(Vec<u8>, Place), Decision> {
-    let is_told_too_large = length.is_some_and(|length| length > BODY_LIMIT);
-    let units = match length {
-        Some(_) if is_told_too_large => 1,
-        Some(length) => u32::try_from(length.div_ceil(UNIT)).unwrap_or(UNTOLD).max(1),
-        None => UNTOLD,
-    };
-    let read = async {
-        let place = Arc::clone(&server.bodies)
-            .acquire_many_owned(units)
-            .await
-            .map_err(|_| Decision::errored(503, messages::SHUTTING_DOWN))?;
-        let mut bytes = Vec::new();
-        if !is_told_too_large {
-            bytes.reserve_exact(length.unwrap_or_default());
-        }
-        let mut dropped = 0;
-        let mut chunks = body.into_data_stream();
-        while let Some(chunk) = chunks.next().await {
-            let chunk = chunk.map_err(|error| {
-                Decision::errored(400, messages::undecodable(&error.to_string()))
-            })?;
-            if !is_told_too_large && bytes.len() + chunk.len() <= BODY_LIMIT && dropped == 0 {
-                bytes.extend_from_slice(&chunk);
-                continue;
-            }
-            // A client reads the answer when it has written: an end in the middle of its writing
-            // is an error to it, and the answer is lost. So the rest is read, within bounds.
-            bytes = Vec::new();
-            dropped += chunk.len();
-            if dropped > READ_AND_DROPPED {
-                break;
-            }
-        }
-        if is_told_too_large || dropped > 0 {
-            return Err(Decision::errored(413, messages::too_large(BODY_LIMIT)));
-        }
-        Ok((bytes, place))
-    };
-    match tokio::time::timeout_at(deadline.into(), read).await {
-        Ok(read) => read,
-        Err(_) => Err(Decision::errored(408, messages::BODY_TIMEOUT)),
     }
 }
 

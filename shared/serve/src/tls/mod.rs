@@ -6,7 +6,9 @@
 //! case (an inotify watch can be lost with the directory itself). A pair that cannot be used never
 //! replaces one that can. New handshakes see the new certificate, open connections go on.
 
+mod clients;
 mod validity;
+mod watch;
 
 use std::fmt;
 use std::fs;
@@ -17,28 +19,25 @@ use std::time::Duration;
 
 use arc_swap::ArcSwap;
 use jiff::Timestamp;
-use notify::{RecommendedWatcher, RecursiveMode, Watcher as _};
 use rustls::ServerConfig;
 use rustls::crypto::CryptoProvider;
 use rustls::server::{ClientHello, ResolvesServerCert};
 use rustls::sign::CertifiedKey;
 use rustls_pki_types::pem::PemObject as _;
 use rustls_pki_types::{CertificateDer, PrivateKeyDer};
-use tokio::sync::mpsc;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 use tracing::{info, warn};
 
+pub use axum_server::tls_rustls::RustlsConfig;
+pub use clients::Clients;
 pub use validity::Validity;
+
+use watch::Watch;
 
 /// File names of a `kubernetes.io/tls` Secret.
 const CERT: &str = "tls.crt";
 const KEY: &str = "tls.key";
-
-/// Events of one rotation arrive in a burst.
-const SETTLE: Duration = Duration::from_millis(100);
-/// The files are read again this often even without an event.
-const POLL: Duration = Duration::from_secs(10);
 
 /// Why the certificate cannot be used. One line each, naming the file.
 #[derive(Debug, thiserror::Error)]
@@ -69,6 +68,15 @@ pub enum TlsError {
     /// The certificate is outside its validity.
     #[error("{cert} is not valid now: {validity}", cert = .0.display(), validity = .1)]
     Expired(PathBuf, Validity),
+    /// The file with the authority of clients is not there.
+    #[error("file {0} with the authority of client certificates does not exist")]
+    NoClientAuthority(PathBuf),
+    /// A certificate in it is of no use.
+    #[error("{file} holds a certificate that is no authority of clients", file = .0.display())]
+    ClientAuthority(PathBuf, #[source] rustls::Error),
+    /// The cryptography of the process lacks what the protocol needs.
+    #[error("TLS 1.2 and 1.3 are not both available")]
+    Versions(#[source] rustls::Error),
     /// It did not become usable in time.
     #[error("no usable serving certificate after {waited:?}")]
     Timeout {
@@ -208,14 +216,29 @@ impl ResolvesServerCert for Resolver {
     }
 }
 
-/// TLS 1.2 and 1.3, HTTP/2 before HTTP/1.1, no client certificates.
-pub fn server_config(resolver: Arc<Resolver>) -> Result<ServerConfig, rustls::Error> {
-    let mut config = ServerConfig::builder_with_provider(provider())
-        .with_safe_default_protocol_versions()?
-        .with_no_client_auth()
-        .with_cert_resolver(resolver);
+/// TLS 1.2 and 1.3, HTTP/2 before HTTP/1.1. With an authority of clients a handshake without a
+/// certificate of it fails.
+pub fn serving(
+    resolver: Arc<Resolver>,
+    clients: Option<&Clients>,
+) -> Result<RustlsConfig, TlsError> {
+    server_config(resolver, clients).map(RustlsConfig::from_config)
+}
+
+fn server_config(
+    resolver: Arc<Resolver>,
+    clients: Option<&Clients>,
+) -> Result<Arc<ServerConfig>, TlsError> {
+    let builder = ServerConfig::builder_with_provider(provider())
+        .with_safe_default_protocol_versions()
+        .map_err(TlsError::Versions)?;
+    let builder = match clients {
+        Some(clients) => builder.with_client_cert_verifier(clients.verifier()),
+        None => builder.with_no_client_auth(),
+    };
+    let mut config = builder.with_cert_resolver(resolver);
     config.alpn_protocols = vec![b"h2".to_vec(), b"http/1.1".to_vec()];
-    Ok(config)
+    Ok(Arc::new(config))
 }
 
 /// What following the directory found at one look.
@@ -237,17 +260,10 @@ pub async fn follow(
     stop: CancellationToken,
     mut seen: impl FnMut(&Look<'_>) + Send,
 ) {
-    let (wake, mut woken) = mpsc::channel::<()>(1);
-    let mut watcher = watcher(wake);
+    let mut watch = Watch::new(dir.clone());
     let mut complained = String::new();
     loop {
-        // Watching again costs one system call and survives a directory that was replaced.
-        if let Some(watcher) = &mut watcher {
-            let _ = watcher.unwatch(&dir);
-            if let Err(error) = watcher.watch(&dir, RecursiveMode::NonRecursive) {
-                warn!(dir = %dir.display(), %error, "certificate directory is not watched, polling");
-            }
-        }
+        watch.renew();
         match load_valid(&dir, Timestamp::now()) {
             Ok(pair) if pair.leaf() == resolver.current().leaf() => {
                 complained.clear();
@@ -271,27 +287,7 @@ pub async fn follow(
         }
         tokio::select! {
             () = stop.cancelled() => return,
-            () = tokio::time::sleep(POLL) => {}
-            Some(()) = woken.recv() => {
-                tokio::time::sleep(SETTLE).await;
-                let _ = woken.try_recv();
-            }
-        }
-    }
-}
-
-fn watcher(wake: mpsc::Sender<()>) -> Option<RecommendedWatcher> {
-    // The callback runs on notify's own thread and must not block; one token is enough.
-    let made = notify::recommended_watcher(move |event: notify::Result<notify::Event>| {
-        if event.is_ok_and(|event| !event.kind.is_access()) {
-            let _ = wake.try_send(());
-        }
-    });
-    match made {
-        Ok(watcher) => Some(watcher),
-        Err(error) => {
-            warn!(%error, "no file notifications on this machine, polling");
-            None
+            () = watch.changed() => {}
         }
     }
 }

@@ -186,7 +186,7 @@ async fn rotation_by_symlink_swap_is_seen_by_real_clients() {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let port = listener.local_addr().unwrap().port();
     let acceptor =
-        tokio_rustls::TlsAcceptor::from(Arc::new(server_config(Arc::clone(&resolver)).unwrap()));
+        tokio_rustls::TlsAcceptor::from(server_config(Arc::clone(&resolver), None).unwrap());
     let server = tokio::spawn(async move {
         loop {
             let (stream, _) = listener.accept().await.unwrap();
@@ -219,4 +219,97 @@ async fn rotation_by_symlink_swap_is_seen_by_real_clients() {
     stop.cancel();
     following.await.unwrap();
     server.abort();
+}
+
+/// An authority, and a client's certificate and key signed by it.
+fn authority() -> (String, Vec<CertificateDer<'static>>, PrivateKeyDer<'static>) {
+    let mut params = CertificateParams::new(Vec::new()).unwrap();
+    params.is_ca = rcgen::IsCa::Ca(rcgen::BasicConstraints::Unconstrained);
+    let key = KeyPair::generate().unwrap();
+    let pem = params.self_signed(&key).unwrap().pem();
+    let issuer = rcgen::Issuer::new(params, key);
+    let key = KeyPair::generate().unwrap();
+    let mut params = CertificateParams::new(Vec::new()).unwrap();
+    params.extended_key_usages = vec![rcgen::ExtendedKeyUsagePurpose::ClientAuth];
+    let certificate = params.signed_by(&key, &issuer).unwrap();
+    let key = PrivateKeyDer::try_from(key.serialize_der()).unwrap();
+    (pem, vec![certificate.der().clone()], key)
+}
+
+#[tokio::test]
+async fn only_clients_of_the_authority_are_answered() {
+    install_crypto();
+    let dir = TempDir::new().unwrap();
+    let file = dir.path().join("ca.crt");
+    let error = |file: &Path| Clients::load(file).unwrap_err().to_string();
+    assert!(error(&file).ends_with("with the authority of client certificates does not exist"));
+    fs::write(&file, "rubbish").unwrap();
+    assert!(error(&file).ends_with("holds no PEM certificate"));
+
+    let (first, second) = (authority(), authority());
+    fs::write(&file, &first.0).unwrap();
+    let serving_pair = made();
+    write(dir.path(), &serving_pair);
+    let resolver = Resolver::new(load(dir.path()).unwrap());
+    let clients = Clients::load(&file).unwrap();
+    let config = serving(Arc::clone(&resolver), Some(&clients)).unwrap();
+    let stop = CancellationToken::new();
+    let (told, mut looks) = unbounded_channel();
+    let seen = move |read: Result<(), &TlsError>| {
+        let _ = told.send(read.is_ok());
+    };
+    let following = tokio::spawn(clients.follow(resolver, config.clone(), stop.clone(), seen));
+
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let port = listener.local_addr().unwrap().port();
+    let router = axum::Router::new().route("/", axum::routing::get(async || "yes"));
+    let limits = crate::server::Limits::REVIEWS;
+    let server = crate::server::serve(listener, Some(config), router, limits, stop.clone());
+    let server = tokio::spawn(server);
+    let root = serving_pair.der.clone();
+    let connect =
+        async |who: Option<&(String, Vec<CertificateDer<'static>>, PrivateKeyDer<'static>)>| {
+            let mut roots = RootCertStore::empty();
+            roots.add(root.clone()).unwrap();
+            let config = ClientConfig::builder().with_root_certificates(roots);
+            let config = match who {
+                None => config.with_no_client_auth(),
+                Some((_, chain, key)) => {
+                    config.with_client_auth_cert(chain.clone(), key.clone_key()).unwrap()
+                }
+            };
+            let stream = TcpStream::connect(("127.0.0.1", port)).await?;
+            let name = ServerName::try_from("localhost").unwrap();
+            TlsConnector::from(Arc::new(config)).connect(name, stream).await
+        };
+    let ask = async |client: &mut tokio_rustls::client::TlsStream<TcpStream>| {
+        client.write_all(b"GET / HTTP/1.1\r\nHost: localhost\r\n\r\n").await?;
+        client.flush().await?;
+        let mut answer = [0; 12];
+        client.read_exact(&mut answer).await?;
+        Ok::<_, io::Error>(answer.starts_with(b"HTTP/1.1 200"))
+    };
+    let is_answered = async |who| match connect(who).await {
+        Ok(mut client) => ask(&mut client).await.unwrap_or(false),
+        Err(_) => false,
+    };
+    assert!(is_answered(Some(&first)).await);
+    assert!(!is_answered(Some(&second)).await, "of another authority");
+    assert!(!is_answered(None).await, "without a certificate");
+
+    let mut kept = connect(Some(&first)).await.unwrap();
+    fs::write(&file, &second.0).unwrap();
+    while !is_answered(Some(&second)).await {
+        assert_eq!(looks.recv().await, Some(true));
+    }
+    assert!(!is_answered(Some(&first)).await, "the old authority is no longer believed");
+    assert!(ask(&mut kept).await.unwrap(), "open connections go on");
+
+    fs::write(&file, "rubbish").unwrap();
+    while looks.recv().await.unwrap() {}
+    assert!(is_answered(Some(&second)).await, "what cannot be read replaces nothing");
+    drop(kept);
+    stop.cancel();
+    following.await.unwrap();
+    server.await.unwrap().unwrap();
 }

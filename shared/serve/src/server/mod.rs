@@ -1,0 +1,139 @@
+//! The listeners of a process, with TLS or without: accept, negotiate, serve, drain.
+//!
+//! `axum-server` does that; what it lacks is ours, because whoever reaches the port is trusted with
+//! nothing. A client that says nothing, or says it slowly, holds a connection only as long as nobody
+//! else needs it (`seats`) and never for longer than its limits (`connection`). What a body may take
+//! is decided by whoever reads it.
+
+mod connection;
+mod door;
+mod seats;
+
+use std::io;
+use std::sync::Arc;
+use std::time::Duration;
+
+use axum::Router;
+use axum_server::{Handle, Server};
+use tokio::net::TcpListener;
+use tokio_util::sync::CancellationToken;
+use tracing::{debug, warn};
+
+use crate::tls::RustlsConfig;
+use connection::Acceptor;
+use door::{Door, Peer};
+use seats::Seats;
+
+/// What a listener allows.
+#[derive(Debug, Clone, Copy)]
+pub struct Limits {
+    /// Open connections.
+    pub connections: usize,
+    /// Open connections of one address.
+    pub per_peer: usize,
+    /// From accept to the end of the TLS handshake.
+    pub handshake: Duration,
+    /// From the first byte of an HTTP/1.1 header to its end.
+    pub header: Duration,
+    /// Without a request.
+    pub idle: Duration,
+    /// After the stop: how long requests under way may take.
+    pub drain: Duration,
+    /// After the stop: how long HTTP/1.1 connections must be idle before they are closed.
+    pub quiet: Duration,
+}
+
+/// Bytes of a header of HTTP/1.1; a client that is slow with it makes us keep that much.
+const HEADER: usize = 32 << 10;
+/// Bytes of a header of HTTP/2, unpacked.
+const HEADER_LIST: u32 = 16 << 10;
+/// Requests at a time on one connection of HTTP/2.
+const STREAMS: u32 = 64;
+/// Bytes that a client of HTTP/2 may send ahead of whoever reads them: the least the protocol allows
+/// for a connection.
+const WINDOW: u32 = (64 << 10) - 1;
+/// Bytes of answers kept for a stream whose client does not read.
+const UNREAD: usize = 64 << 10;
+
+impl Limits {
+    /// Of the port that API servers ask. One opens a connection for each review under way and keeps
+    /// some for the next.
+    pub const REVIEWS: Self = Self {
+        // Below the 1024 file descriptors of a process whose limit nobody raised.
+        connections: 900,
+        per_peer: 450,
+        handshake: Duration::from_secs(10),
+        header: Duration::from_secs(10),
+        // An API server keeps idle HTTP/1.1 connections for 90 s, and should be the one who closes.
+        idle: Duration::from_secs(120),
+        drain: Duration::from_secs(30),
+        quiet: Duration::from_millis(500),
+    };
+
+    /// Of probes, metrics and the like: few clients, small answers.
+    pub const OBSERVERS: Self = Self {
+        connections: 64,
+        per_peer: 32,
+        handshake: Duration::from_secs(10),
+        header: Duration::from_secs(10),
+        idle: Duration::from_secs(120),
+        drain: Duration::from_secs(10),
+        quiet: Duration::ZERO,
+    };
+}
+
+/// Serves until `stop`, then lets requests under way end.
+///
+/// # Errors
+/// The listener's.
+pub async fn serve(
+    listener: TcpListener,
+    tls: Option<RustlsConfig>,
+    router: Router,
+    limits: Limits,
+    stop: CancellationToken,
+) -> io::Result<()> {
+    let seats = Arc::new(Seats::new(limits));
+    let handle = Handle::new();
+    let door = Door::new(listener, Arc::clone(&seats), stop.clone());
+    let acceptor = Acceptor::new(tls, limits);
+    let mut server = Server::<Peer>::from_listener(door)
+        .handle(handle.clone())
+        .accept_error_handler(|peer, error| match peer {
+            Some(peer) => debug!(peer = %peer.ip(), %error, "handshake failed"),
+            // Out of file descriptors or the like.
+            None => warn!(%error, "accept failed"),
+        });
+    if !acceptor.is_encrypted() {
+        server = server.http1_only();
+    }
+    let builder = server.http_builder();
+    builder.http1().max_buf_size(HEADER);
+    builder
+        .http2()
+        .max_concurrent_streams(STREAMS)
+        .max_header_list_size(HEADER_LIST)
+        .initial_stream_window_size(WINDOW)
+        .initial_connection_window_size(WINDOW)
+        .max_send_buf_size(UNREAD)
+        .keep_alive_interval(Some(Duration::from_secs(30)))
+        .keep_alive_timeout(Duration::from_secs(15));
+    let closing = async {
+        stop.cancelled().await;
+        // Over HTTP/1.1 a connection that is closed while the client sends its next request loses
+        // that request: so those in use go on for a while, and only silence ends them.
+        let half = limits.drain / 2;
+        let _ = tokio::time::timeout(half, seats.quiet(limits.quiet)).await;
+        handle.graceful_shutdown(Some(half));
+    };
+    let served = server.acceptor(acceptor).serve(router.into_make_service());
+    let ((), served) = tokio::join!(closing, served);
+    let left = handle.connection_count();
+    if left > 0 {
+        warn!(left, "requests cut at the end of the drain");
+    }
+    served
+}
+
+#[cfg(test)]
+mod tests;
