@@ -98,6 +98,12 @@ pub struct Flags {
     /// Leave definitions alone that require no controller version.
     #[arg(long)]
     ignore_definition_without_controller_version: bool,
+    /// Handle the Applications of one shard only.
+    #[arg(long)]
+    enable_sharding: bool,
+    /// Which shard that is. All but `master` handle Applications and nothing else.
+    #[arg(long, default_value = MASTER)]
+    shard_id: String,
     /// Version written to new Applications and compared with the version they require.
     #[arg(long, default_value = concat!("v", env!("CARGO_PKG_VERSION")))]
     advertised_version: String,
@@ -185,6 +191,8 @@ pub struct Config {
     pub ignore_without_version: bool,
     /// Only definitions that require our version.
     pub ignore_definitions_without_version: bool,
+    /// The shard whose Applications are handled; `None`: all Applications are.
+    pub shard: Option<String>,
     /// Our version, as Applications see it.
     pub version: String,
     /// Controllers to run.
@@ -217,9 +225,27 @@ pub enum ConfigError {
     /// The list of kinds.
     #[error("--allow-resource-types: {0}")]
     AllowedTypes(&'static str),
+    /// The name of the shard.
+    #[error(
+        "--shard-id: {0:?} is no name of a Lease and of a label: lower case letters, digits, `-` and `.`, at most 63"
+    )]
+    Shard(String),
     /// The list of controllers.
     #[error("--controllers: {0}")]
     Controllers(#[from] registry::SelectionError),
+}
+
+/// The shard that does everything that is done once for all of them.
+const MASTER: &str = "master";
+
+/// Whether a shard can have a name: it is part of that of a Lease, and the value of a label.
+fn is_shard(name: &str) -> bool {
+    let is_plain = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit();
+    let bytes = name.as_bytes();
+    name.len() <= 63
+        && bytes.first().copied().is_some_and(is_plain)
+        && bytes.last().copied().is_some_and(is_plain)
+        && bytes.iter().all(|byte| is_plain(*byte) || matches!(*byte, b'-' | b'.'))
 }
 
 impl Configuration for Config {
@@ -275,6 +301,8 @@ impl TryFrom<Flags> for Config {
             authentication_default_user,
             ignore_app_without_controller_version,
             ignore_definition_without_controller_version,
+            enable_sharding,
+            shard_id,
             advertised_version,
             use_webhook,
             webhook_service,
@@ -288,7 +316,14 @@ impl TryFrom<Flags> for Config {
             render_concurrency,
         } = flags;
         let gates = gates.gates()?;
-        let controllers = Selection::parse(&controllers, &gates)?;
+        let mut controllers = Selection::parse(&controllers, &gates)?;
+        if enable_sharding && !is_shard(&shard_id) {
+            return Err(ConfigError::Shard(shard_id));
+        }
+        let shard = enable_sharding.then_some(shard_id);
+        if shard.as_ref().is_some_and(|shard| shard != MASTER) {
+            controllers = controllers.of_applications();
+        }
         let managed = use_webhook
             && webhook_certificates == "managed"
             && controllers.has(registry::CERTIFICATES);
@@ -339,6 +374,7 @@ impl TryFrom<Flags> for Config {
             default_user: authentication_default_user,
             ignore_without_version: ignore_app_without_controller_version,
             ignore_definitions_without_version: ignore_definition_without_controller_version,
+            shard,
             version: advertised_version,
             controllers,
             own_accounts: use_service_account_credentials,
@@ -379,6 +415,25 @@ mod tests {
         assert!(error.starts_with("--allow-resource-types:"), "{error}");
         let error = config(&["--controllers=*,-aplication"]).unwrap_err();
         assert!(error.contains("application"), "{error}");
+    }
+
+    #[test]
+    fn a_shard_has_a_name_and_all_but_the_master_handle_nothing_but_applications() {
+        let shard = |args: &[&str]| config(args).map(|config| (config.shard.clone(), config));
+        assert_eq!(shard(&["--shard-id=a"]).unwrap().0, None);
+        let (master, config) = shard(&["--enable-sharding"]).unwrap();
+        assert_eq!(master.as_deref(), Some("master"));
+        assert_eq!(config.requesting().len(), 5);
+        let managed = ["--use-webhook=true", "--webhook-certificates=managed"];
+        let other = [managed.as_slice(), &["--enable-sharding", "--shard-id=shard-1"]].concat();
+        let (other, config) = shard(&other).unwrap();
+        assert_eq!(other.as_deref(), Some("shard-1"));
+        assert_eq!(config.requesting(), ["application"]);
+        assert!(config.certificates.is_none());
+        for bad in ["", "A", "a_b", "-a", "a-", "a,b", &"a".repeat(64)] {
+            let error = shard(&["--enable-sharding", &format!("--shard-id={bad}")]).unwrap_err();
+            assert!(error.starts_with("--shard-id: "), "{error}");
+        }
     }
 
     #[test]

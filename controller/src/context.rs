@@ -52,6 +52,8 @@ pub struct Settings {
     pub disable_component_revision: bool,
     /// Version written to `oam.dev/kubevela-version` and compared with `controller-version-require`.
     pub version: String,
+    /// The shard whose Applications are handled; `None`: all Applications are.
+    pub shard: Option<String>,
     /// Applications without a version requirement are left alone.
     pub ignore_without_version: bool,
     /// Definitions without a version requirement are left alone.

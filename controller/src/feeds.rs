@@ -33,15 +33,17 @@ macro_rules! watch_kind {
     ($tasks:expr, $end:expr, $client:expr, $store:expr, $kind:ty, $tell:expr) => {
         watch_kind!($tasks, $end, $client, $store, $kind, |object| object, $tell)
     };
-    ($tasks:expr, $end:expr, $client:expr, $store:expr, $kind:ty, $keep:expr, $tell:expr) => {{
+    ($tasks:expr, $end:expr, $client:expr, $store:expr, $kind:ty, $keep:expr, $tell:expr) => {
+        watch_kind!($tasks, $end, $client, $store, $kind, watcher::Config::default(), $keep, $tell)
+    };
+    ($tasks:expr, $end:expr, $client:expr, $store:expr, $kind:ty, $which:expr, $keep:expr, $tell:expr) => {{
         let (client, store, end) = ($client.clone(), Arc::clone(&$store), $end.clone());
-        let (keep, tell) = ($keep, $tell);
+        let (keep, tell, config) = ($keep, $tell, $which.page_size(PAGE));
         $tasks.spawn(async move {
             let trimmed = |mut object: $kind| {
                 trim(&mut object.metadata);
                 keep(object)
             };
-            let config = watcher::Config::default().page_size(PAGE);
             let feed = feed::<$kind, _>(client, config, store, trimmed, tell);
             tokio::select! {
                 () = feed => {}
@@ -60,7 +62,13 @@ pub(crate) fn start(
 ) {
     let queue = Arc::clone(&context.queue);
     let definitions = &context.definitions;
-    watch_kind!(tasks, end, client, context.apps, Application, {
+    // Revisions and trackers of all shards are kept: one that takes an Application over finds what belongs to it.
+    let own = match &context.settings.shard {
+        Some(shard) => watcher::Config::default()
+            .labels(&format!("{}={shard}", names::label::SCHEDULED_SHARD_ID)),
+        None => watcher::Config::default(),
+    };
+    watch_kind!(tasks, end, client, context.apps, Application, own, |app| app, {
         let queue = Arc::clone(&queue);
         move |change: Change<Application>| {
             if is_edit(&change) { queue.add_edited(change.key) } else { queue.add(change.key) }

@@ -98,6 +98,13 @@ impl Selection {
         Ok(Self(all.iter().filter(runs).map(|controller| controller.name).collect()))
     }
 
+    /// Those of them that are about Applications: the others do what is done once for all shards.
+    #[must_use]
+    pub fn of_applications(mut self) -> Self {
+        self.0.retain(|name| matches!(*name, APPLICATION | MONITOR));
+        self
+    }
+
     /// Those that send requests, in the order they start.
     pub(crate) fn requesting(&self) -> impl Iterator<Item = &'static str> {
         let all = ALL.iter().filter(|controller| controller.requests);

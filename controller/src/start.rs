@@ -219,6 +219,7 @@ fn settings(config: &Config, version: &k8s_openapi::apimachinery::pkg::version::
         allow_cross_namespace: config.allow_cross_namespace,
         allowed_types: config.allowed_types.clone(),
         refers_to_namespace: config.refers_to_namespace,
+        shard: config.shard.clone(),
         disable_component_revision: config.disable_component_revision,
         version: config.version.clone(),
         ignore_without_version: config.ignore_without_version,
@@ -361,6 +362,7 @@ fn own_namespace(given: &str) -> anyhow::Result<String> {
 fn lease_options(config: &Config, election: &Election) -> anyhow::Result<LeaseOptions> {
     let namespace = own_namespace(&config.namespace)?;
     let version = config.ignore_without_version.then_some(config.version.as_str());
+    let shard = config.shard.as_deref().unwrap_or_default();
     let host = std::env::var("POD_NAME")
         .or_else(|_| std::env::var("HOSTNAME"))
         .unwrap_or_else(|_| "vela-controller".to_owned());
@@ -368,7 +370,7 @@ fn lease_options(config: &Config, election: &Election) -> anyhow::Result<LeaseOp
         lease_duration: election.lease_duration,
         renew_deadline: election.renew_deadline,
         retry_period: election.retry_period,
-        ..LeaseOptions::new(namespace, lease::lease_name(version, ""), lease::identity(&host))
+        ..LeaseOptions::new(namespace, lease::lease_name(version, shard), lease::identity(&host))
     })
 }
 

@@ -38,6 +38,12 @@ impl From<Identity> for Actors {
 }
 
 impl Actors {
+    /// Whether anything is done as somebody else than the controller itself.
+    #[must_use]
+    pub fn are_others(&self) -> bool {
+        self.author.is_other() || !self.co_authors.is_empty()
+    }
+
     /// Adds who wrote an object; the author and whoever is known already add nothing.
     pub fn add(&mut self, co_author: CoAuthor) {
         let is_same = |other: &CoAuthor| other.identity == co_author.identity;

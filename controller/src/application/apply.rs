@@ -74,9 +74,7 @@ impl Session<'_> {
             return Err(Failure::Elsewhere(key.cluster));
         }
         let mut live = self.cached(&target, &key).await?;
-        // An identity sees no more of an object that is only looked at than the API server shows it.
-        let asks = self.actors.author.is_other() && self.policies.is_read_only(manifest);
-        if asks || (live.is_none() && self.looks_first(manifest)) {
+        if self.asks(manifest) || (live.is_none() && self.looks_first(manifest)) {
             live = self.look(&target).await?;
         }
         let mut left = DECISIONS;
@@ -101,6 +99,9 @@ impl Session<'_> {
     pub(super) async fn prospect(&self, manifest: &Value, cluster: &str) -> Prospect {
         let target = Target::of(manifest);
         let key = ResourceKey::of(manifest, cluster);
+        if self.asks(manifest) {
+            return Prospect::Unclear;
+        }
         let Ok(live) = self.cached(&target, &key).await else { return Prospect::Unclear };
         if live.is_none() && self.looks_first(manifest) {
             return Prospect::Unclear;
@@ -116,6 +117,17 @@ impl Session<'_> {
             Ok(Write::Create(_) | Write::Patch { .. } | Write::Replace(_)) => Prospect::Whole,
             Ok(Write::Recreate { .. }) | Err(_) => Prospect::Unclear,
         }
+    }
+
+    /// Whether the API server says what may be known of an object: an identity sees no more of one that is only looked at than
+    /// it is shown.
+    pub(super) fn asks(&self, manifest: &Value) -> bool {
+        self.actors.are_others() && self.policies.is_read_only(manifest)
+    }
+
+    /// Whether that identity is shown the object now.
+    pub(super) async fn is_shown(&self, manifest: &Value) -> bool {
+        matches!(self.look(&Target::of(manifest)).await, Ok(Some(_)))
     }
 
     fn looks_first(&self, manifest: &Value) -> bool {

@@ -3,7 +3,7 @@
 //! Answers for `pkg/resourcekeeper/{dispatch,admission,options}.go`. Order: nothing is applied before it is recorded, and
 //! nothing stays recorded or is applied if the API server refuses an object of the dispatch. It is asked by a dry run, with
 //! two exceptions: a patch of our own marks is not asked about, and the write of one object, the first, is its own answer
-//! (what was recorded for it is taken back). An object that an earlier run recorded is recorded: its write, an edit, goes out
+//! (what was recorded for it is taken back). What is only looked at is read as the author first. An object that an earlier run recorded is recorded: its write, an edit, goes out
 //! beside the new record.
 
 use std::collections::HashMap;
@@ -216,6 +216,7 @@ impl Session<'_> {
         let mut trials = Trials { first: None, rest: Vec::new(), tried: Vec::new(), all };
         if !self.ctx.settings.gates.pre_dispatch_dry_run {
             trials.rest.clone_from(&trials.all);
+            trials.tried = self.asked(&trials.all);
             return trials;
         }
         // What was refused once is asked about before anything is written for it again.
@@ -344,11 +345,17 @@ impl Session<'_> {
 
     /// Asks the API server whether it would take them, where that is wanted.
     async fn try_out(&self, todo: &[Value], cluster: &str) -> Result<(), String> {
-        if !self.ctx.settings.gates.pre_dispatch_dry_run {
-            return Ok(());
-        }
-        let done = self.ask(todo, cluster).await;
+        let done = if self.ctx.settings.gates.pre_dispatch_dry_run {
+            self.ask(todo, cluster).await
+        } else {
+            self.ask(&self.asked(todo), cluster).await
+        };
         done.map_err(|errors| messages::dry_run_failed(&messages::errors(&errors)))
+    }
+
+    /// Those of which the API server is asked before they are recorded, whatever is said of dry runs.
+    fn asked(&self, todo: &[Value]) -> Vec<Value> {
+        todo.iter().filter(|manifest| self.asks(manifest)).cloned().collect()
     }
 
     async fn ask(&self, tried: &[Value], cluster: &str) -> Result<(), Vec<String>> {
@@ -366,9 +373,8 @@ impl Session<'_> {
     /// The Application may not have it, or the API server's answer.
     pub async fn delete(&mut self, manifest: &Value) -> Result<(), String> {
         let mut manifest = manifest.clone();
-        self.place(&mut manifest).await;
+        self.permit(&mut manifest).await?;
         let manifest = &manifest;
-        self.allow(manifest)?;
         let current = self.trackers.current(self.run());
         let key = ResourceKey::of(manifest, "");
         let (io, store) = (&*self.ctx.io, &*self.ctx.trackers);
@@ -376,6 +382,15 @@ impl Session<'_> {
         recorded.map_err(|error| error.to_string())?;
         let done = self.io().delete(&Target::of(manifest), "", None).await;
         done.map(|_| ()).map_err(|error| error.to_string())
+    }
+
+    /// Whether the Application may touch such an object at all; kinds that have no namespace get none.
+    ///
+    /// # Errors
+    /// In words.
+    pub async fn permit(&self, manifest: &mut Value) -> Result<(), String> {
+        self.place(manifest).await;
+        self.allow(manifest)
     }
 
     /// Kinds that have no namespace get none.
@@ -432,7 +447,7 @@ impl Session<'_> {
                 && !other.deleted
         });
         if !recorded || self.policies.is_read_only(manifest) {
-            return recorded;
+            return recorded && (!self.asks(manifest) || self.is_shown(manifest).await);
         }
         let key = ResourceKey::of(manifest, cluster);
         let Ok(Some(live)) = self.ctx.live.get(api_version(manifest), &key).await else {

@@ -46,8 +46,9 @@ pub(super) async fn let_go(session: &Session<'_>, going: &[String]) -> Result<()
     }
     let current = session.trackers.current(session.run());
     for record in session.trackers.desired(&current) {
-        let live = session.live(&record.api_version, &tracker::key_of(record)).await?;
-        let Some(left) = live.and_then(|live| without_owners(&live, &uids)) else {
+        // All that is looked at is who owns it.
+        let live = session.ctx.live.get(&record.api_version, &tracker::key_of(record)).await?;
+        let Some(left) = live.and_then(|live| without_owners(&live.value(), &uids)) else {
             continue;
         };
         let target = Target {

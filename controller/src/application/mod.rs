@@ -129,8 +129,12 @@ async fn reconcile_within(
     }
 }
 
-/// Whether this version of the controller handles the Application.
+/// Whether this shard, and this version of the controller, handles the Application. One that is in no shard nobody handles.
 fn is_ours(ctx: &Context, app: &Application) -> bool {
+    let shard = revision::label(&app.metadata, label::SCHEDULED_SHARD_ID);
+    if ctx.settings.shard.as_deref().is_some_and(|ours| ours != shard) {
+        return false;
+    }
     let required = revision::annotation(&app.metadata, annotation::CONTROLLER_VERSION_REQUIRE);
     if required.is_empty() {
         !ctx.settings.ignore_without_version

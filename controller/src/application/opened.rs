@@ -7,7 +7,7 @@ use std::sync::Arc;
 use parking_lot::Mutex;
 use serde_json::Value;
 use vela_apply::ResourceKey;
-use vela_cluster::{IoError, Live};
+use vela_cluster::{IoError, Live, Target};
 
 use super::dispatch::Session;
 
@@ -40,17 +40,28 @@ impl Opened {
 }
 
 impl Session<'_> {
-    /// The live object of a key, `None` if there is none or its kind is not served.
+    /// The live object of a key, `None` if there is none or its kind is not served. The cache holds what Applications of all
+    /// namespaces own, as the controller sees it: one that acts as somebody else gets from it what it owns or shares, and of
+    /// the rest what the API server shows to that somebody.
     ///
     /// # Errors
-    /// The API server does not answer.
+    /// The API server does not answer, or does not show it.
     pub(super) async fn live(
         &self,
         api_version: &str,
         key: &ResourceKey,
     ) -> Result<Option<Arc<Value>>, IoError> {
-        let live = self.ctx.live.get(api_version, key).await?;
-        Ok(live.map(|live| self.opened.open(key, &live)))
+        let Some(live) = self.ctx.live.get(api_version, key).await? else { return Ok(None) };
+        if !self.actors.are_others() || live.is_of(&self.owner) {
+            return Ok(Some(self.opened.open(key, &live)));
+        }
+        let ResourceKey { kind, namespace, name, .. } = key;
+        let target = Target { api_version, kind, namespace, name };
+        match self.io().get(&target).await {
+            Ok(object) => Ok(Some(Arc::new(object))),
+            Err(error) if error.is_gone() => Ok(None),
+            Err(error) => Err(error),
+        }
     }
 }
 

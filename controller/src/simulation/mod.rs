@@ -19,15 +19,18 @@ mod pinned;
 mod placed;
 mod policies;
 mod query;
+mod reach;
 mod refusal;
 mod rest;
 mod restart;
 mod rollout;
 mod scoped;
 mod server;
+mod shards;
 mod shared;
 mod twins;
 mod unreached;
+mod unread;
 mod unseen;
 mod words;
 
@@ -81,6 +84,8 @@ pub(super) struct World {
     keys: Option<vela_seal::Keys>,
     /// What Applications may have.
     allowed: (bool, AllowedTypes),
+    /// Whose Applications are handled.
+    shard: Option<String>,
     renderer: Arc<Renderer>,
     pool: Arc<Pool>,
     started: AtomicUsize,
@@ -118,6 +123,7 @@ impl World {
             gates: vela_serve::gates::Gates::default(),
             keys: None,
             allowed: (true, AllowedTypes::All),
+            shard: None,
             renderer: Arc::new(Renderer::new(Options::default())),
             pool: Arc::new(Pool::new("cue", 1, 8).unwrap()),
             started: AtomicUsize::new(0),
@@ -176,6 +182,7 @@ impl World {
                 refers_to_namespace: false,
                 disable_component_revision: true,
                 version: "simulation".to_owned(),
+                shard: self.shard.clone(),
                 ignore_without_version: false,
                 ignore_definitions_without_version: false,
                 default_user: String::new(),

@@ -28,7 +28,7 @@ deploy: op.#Deploy & {
 parameter: policies: [...string]
 "#;
 
-fn define(world: &World) {
+pub(super) fn define(world: &World) {
     world.server.outside(|state| {
         let mut definition =
             state.get("componentdefinitions", "vela-system", "maps").cloned().unwrap();

@@ -15,7 +15,8 @@ use vela_api::Application;
 use vela_cluster::Store;
 
 /// Group version, plural, kind, namespaced.
-const KINDS: [(&str, &str, &str, bool); 12] = [
+const KINDS: [(&str, &str, &str, bool); 13] = [
+    ("v1", "secrets", "Secret", true),
     ("v1", "configmaps", "ConfigMap", true),
     ("v1", "namespaces", "Namespace", false),
     ("v1", "events", "Event", true),

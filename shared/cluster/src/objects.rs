@@ -111,6 +111,12 @@ impl Live {
         self.text.value()
     }
 
+    /// Whether an Application owns it, or shares it.
+    #[must_use]
+    pub fn is_of(&self, app: &Owner) -> bool {
+        self.owner.as_ref() == Some(app) || self.sharers.contains(app)
+    }
+
     /// The Applications that a change of it concerns: whoever shares it has to see when it is gone, or made again by the
     /// owner, who knows of nobody then.
     fn concerned(&self) -> impl Iterator<Item = &Owner> {
@@ -483,7 +489,11 @@ mod tests {
             let object = serde_json::json!({"metadata": {"name": "x", "namespace": "n",
                 "labels": labels, "annotations": {"app.oam.dev/shared-by": list}}});
             let live = Live::of(object);
-            live.concerned().map(Owner::sharer).collect::<Vec<_>>()
+            let all: Vec<Owner> = live.concerned().cloned().collect();
+            assert!(all.iter().all(|one| live.is_of(one)));
+            let other = Owner { namespace: "n".to_owned(), name: "other".to_owned() };
+            assert!(!live.is_of(&other));
+            all.iter().map(Owner::sharer).collect::<Vec<_>>()
         };
         let owned = || serde_json::json!({"app.oam.dev/name": "a", "app.oam.dev/namespace": "n"});
         assert_eq!(concerned(owned(), ""), ["n/a"]);

@@ -8,6 +8,7 @@ use tracing::warn;
 use vela_api::names::{event, label};
 use vela_api::status::AppliedApplicationPolicy;
 use vela_api::{AppStatus, Application};
+use vela_apply::object::str_at;
 use vela_cluster::{Identity, IoError, Target};
 use vela_gocompat::fnv::fnv1a_64;
 use vela_render::transform::Applied;
@@ -72,16 +73,42 @@ pub(super) async fn keep(
     }
 }
 
-/// No policy applies any more.
+/// No policy applies any more. Which ConfigMap goes is not for the status to say: others than we write it.
 pub(super) async fn forget(ctx: &Context, app: &Application, status: &mut AppStatus) {
     status.applied_application_policies.clear();
-    let name = std::mem::take(&mut status.application_policies_config_map);
-    let target = target(app, &name);
-    match ctx.io.delete(&target, "", None, &Identity::default()).await {
-        Ok(_) => {}
-        Err(error) if error.is_gone() => {}
-        Err(error) => warn!(%error, name, "what policies did is still noted"),
+    status.application_policies_config_map.clear();
+    let part = |text: &Option<String>| text.clone().unwrap_or_default();
+    let key = Key::new(part(&app.metadata.namespace), part(&app.metadata.name));
+    ctx.memory(&key).lock().policies_noted = None;
+    let name = name_of(app);
+    if let Err(error) = remove(ctx, app, &name).await {
+        warn!(%error, name, "what policies did is still noted");
     }
+}
+
+/// Deletes the ConfigMap of an Application, if it is one of ours.
+async fn remove(ctx: &Context, app: &Application, name: &str) -> Result<(), IoError> {
+    let (target, own) = (target(app, name), Identity::default());
+    let stored = match ctx.io.get(&target, &own).await {
+        Err(error) if error.is_gone() => return Ok(()),
+        other => other?,
+    };
+    if !is_ours(&stored, app) {
+        return Err(IoError::Transport(messages::not_ours(name)));
+    }
+    let seen = |key: &str| str_at(&stored, &["metadata", key]);
+    let seen = (seen("uid"), seen("resourceVersion"));
+    ctx.io.delete_as_seen(&target, seen, None, &own).await.map(|_| ())
+}
+
+/// Whether a ConfigMap says that it is what policies did to the Application.
+fn is_ours(stored: &Value, app: &Application) -> bool {
+    let says = |key: &str, value: Option<&str>| {
+        value.is_some() && vela_apply::object::label(stored, key) == value
+    };
+    says(label::APPLICATION_POLICIES, Some("true"))
+        && says(label::APP_NAME, app.metadata.name.as_deref())
+        && says(label::APP_NAMESPACE, app.metadata.namespace.as_deref())
 }
 
 fn entry(made: &Made, told: &Applied) -> AppliedApplicationPolicy {
@@ -241,11 +268,7 @@ async fn write(ctx: &Context, app: &Application, data: &Map<String, Value>) -> R
     let now = crate::application::seconds(Timestamp::now());
     match ctx.io.get(&target(app, &name), &own).await {
         Ok(stored) => {
-            let is_marked = |labels: &Value| {
-                labels.get(label::APPLICATION_POLICIES) == Some(&Value::String("true".to_owned()))
-            };
-            let labels = stored.pointer("/metadata/labels").unwrap_or(&Value::Null);
-            if !is_marked(labels) {
+            if !is_ours(&stored, app) {
                 return Err(IoError::Transport(messages::not_ours(&name)));
             }
             let unchanged = object(&rendered_at(&stored));

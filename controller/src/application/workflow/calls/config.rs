@@ -28,8 +28,16 @@ impl Calling<'_, '_, '_> {
             let name = format!("config-template-{template_name}");
             let target =
                 Target { api_version: "v1", kind: "ConfigMap", namespace: &within, name: &name };
-            // the template belongs to the installation, not to whoever uses it
-            let found = session.ctx.io.get(&target, &vela_cluster::Identity::default()).await;
+            let settings = &session.ctx.settings;
+            let found = if within == settings.system_namespace {
+                // It belongs to the installation, not to whoever uses it.
+                session.ctx.io.get(&target, &vela_cluster::Identity::default()).await
+            } else if !settings.allow_cross_namespace && within != session.owner.namespace {
+                let at = format!("{within}/{name}");
+                return Err(messages::forbidden_namespace("ConfigMap", &at));
+            } else {
+                session.io().get(&target).await
+            };
             Some(found.map_err(|error| {
                 messages::config_template_missing(&template_name, &error.to_string())
             })?)
@@ -59,17 +67,20 @@ impl Calling<'_, '_, '_> {
         all.insert(0, made.secret);
         // one that somebody else made stays theirs; what a step makes goes with the Application
         match old.filter(|old| vela_apply::object::label(old, label::APP_NAME).is_none()) {
-            Some(_) => self.change_config(&all).await?,
+            Some(_) => self.change_config(&mut all).await?,
             None => self.own(&mut all, "").await?,
         }
         Ok(Value::Null)
     }
 
     /// Writes over a config that does not belong to an Application.
-    async fn change_config(&self, objects: &[Value]) -> Result<(), String> {
+    async fn change_config(&self, objects: &mut [Value]) -> Result<(), String> {
         let session = &*self.session;
         let io = session.io();
-        for object in objects {
+        for object in &mut *objects {
+            session.permit(object).await?;
+        }
+        for object in &*objects {
             let body = (PatchKind::Merge, object);
             match io.patch(&Target::of(object), body, false).await {
                 Err(error) if error.is_gone() => {

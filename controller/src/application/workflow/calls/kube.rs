@@ -169,9 +169,13 @@ impl Calling<'_, '_, '_> {
                 let (api_version, kind) = (text(&value, "apiVersion"), text(&value, "kind"));
                 let within = text(filter, "namespace");
                 let within = if within.is_empty() { namespace(&value) } else { within };
+                let mut any = json!({"apiVersion": api_version, "kind": kind,
+                    "metadata": {"namespace": within, "name": "*"}});
                 // without a selector this would be everything in the namespace
                 if selector.is_empty() {
                     Err(messages::DELETE_WITHOUT_SELECTOR.to_owned())
+                } else if let Err(text) = session.permit(&mut any).await {
+                    Err(text)
                 } else {
                     let done = session.io().delete_all(api_version, kind, within, &selector).await;
                     done.map_err(|error| error.to_string())
