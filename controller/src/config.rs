@@ -105,7 +105,7 @@ pub struct Flags {
     #[arg(long, default_value = MASTER)]
     shard_id: String,
     /// Version written to new Applications and compared with the version they require.
-    #[arg(long, default_value = concat!("v", env!("CARGO_PKG_VERSION")))]
+    #[arg(long, default_value = vela_api::KUBEVELA_VERSION)]
     advertised_version: String,
     /// There is an admission webhook: its certificate is kept by this program.
     #[arg(long)]
@@ -392,6 +392,18 @@ mod tests {
         let args = args.iter().map(std::ffi::OsString::from);
         let parsed = vela_serve::flags::parse::<Flags>(args).map_err(|e| e.to_string())?;
         Config::try_from(parsed.flags).map_err(|error| error.to_string())
+    }
+
+    /// The chart takes the version from its `appVersion`, whose first part is that of KubeVela.
+    #[test]
+    fn the_chart_and_the_default_advertise_one_version() {
+        let chart = include_str!("../../charts/vela-core/Chart.yaml");
+        let mut lines = chart.lines();
+        let version = lines.find_map(|line| line.strip_prefix("appVersion: ")).unwrap();
+        let (version, _) = version.trim_matches('"').split_once('-').unwrap();
+        assert_eq!(version, vela_api::KUBEVELA_VERSION);
+        assert_eq!(config(&[]).unwrap().version, vela_api::KUBEVELA_VERSION);
+        assert_eq!(config(&["--advertised-version=v1.12.0"]).unwrap().version, "v1.12.0");
     }
 
     #[test]

@@ -21,7 +21,7 @@ use crate::messages;
 use crate::queue::{Key, Next};
 
 use super::dispatch::Session;
-use super::{about, gc, revision, status};
+use super::{about, gc, legacy, revision, status};
 
 /// How long after the last event a deletion is looked at again; watches are faster.
 const LOOK_AGAIN: Duration = Duration::from_secs(3);
@@ -67,7 +67,8 @@ pub async fn put_on(ctx: &Context, app: &Application) -> Result<Application, IoE
     finalizers.push(finalizer::APPLICATION.to_owned());
     let version = app.metadata.resource_version.as_deref();
     let known = revision::annotation(&app.metadata, annotation::KUBEVELA_VERSION);
-    let stamp = if known.is_empty() { ctx.settings.version.as_str() } else { known };
+    let keeps = !known.is_empty() && !legacy::has_early_stamp(app);
+    let stamp = if keeps { known } else { ctx.settings.version.as_str() };
     let metadata = json!({
         "finalizers": finalizers,
         "resourceVersion": version,

@@ -19,6 +19,14 @@ use super::{finalize, revision};
 /// Releases below this one wrote trackers without a type.
 const FIRST_WITH_TYPES: semver::Version = semver::Version::new(1, 2, 0);
 
+/// What the first releases of this control plane stamped: their own version, which clients took for a KubeVela before 1.2.
+const EARLY_STAMP: &str = "v0.1.0";
+
+/// Whether an Application carries that stamp, and is to get another one.
+pub(super) fn has_early_stamp(app: &Application) -> bool {
+    revision::annotation(&app.metadata, annotation::KUBEVELA_VERSION) == EARLY_STAMP
+}
+
 /// Whether a release before 1.2 was the last to handle the Application.
 fn is_of_old_release(app: &Application) -> bool {
     let version = revision::annotation(&app.metadata, annotation::KUBEVELA_VERSION);

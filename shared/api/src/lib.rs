@@ -58,6 +58,10 @@ pub const V1BETA1: &str = "core.oam.dev/v1beta1";
 /// `core.oam.dev/v1alpha1`.
 pub const V1ALPHA1: &str = "core.oam.dev/v1alpha1";
 
+/// The version of KubeVela whose behaviour and clients this control plane is compatible with: what Applications are stamped
+/// with, and what their `controller-version-require` is compared with.
+pub const KUBEVELA_VERSION: &str = "v1.11.0";
+
 /// Serde helpers that follow Go's `omitempty`.
 pub(crate) mod omit {
     use serde::{Deserialize, Deserializer};
