@@ -228,6 +228,8 @@ pub struct Context {
     pub queue: Arc<Queue>,
     /// Work of the definition controllers.
     pub definition_queues: DefinitionQueues,
+    /// Which Applications name a version of a definition.
+    pub users: crate::definition::users::Users,
     /// What the last look at a definition saw, by kind and key: hashes of labels, annotations and spec.
     pub seen_definitions: Mutex<HashMap<(&'static str, Key), u64>>,
     /// See [`AppMemory`]; an entry goes with its Application.

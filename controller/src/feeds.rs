@@ -1,6 +1,5 @@
 //! What fills the caches of our own kinds, and what a change of an object wakes.
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use kube::runtime::watcher;
@@ -14,7 +13,7 @@ use vela_api::{
 use vela_cluster::watch::{Change, feed};
 use vela_cluster::{Packed, Stored};
 
-use crate::application::scoped;
+use crate::application::{follows_definitions, scoped};
 use crate::context::Context;
 use crate::revisions::Revision;
 
@@ -70,7 +69,11 @@ pub(crate) fn start(
     };
     watch_kind!(tasks, end, client, context.apps, Application, own, |app| app, {
         let queue = Arc::clone(&queue);
+        let context = Arc::downgrade(context);
         move |change: Change<Application>| {
+            if let Some(context) = context.upgrade() {
+                context.users.note(change.old.as_deref(), change.new.as_deref());
+            }
             if is_edit(&change) { queue.add_edited(change.key) } else { queue.add(change.key) }
         }
     });
@@ -121,7 +124,12 @@ pub(crate) fn start(
     definition!(workloads, WorkloadDefinition);
     watch_kind!(tasks, end, client, definitions.revisions, DefinitionRevision, {
         let queues = context.definition_queues.clone();
+        let context = Arc::downgrade(context);
         move |change: Change<DefinitionRevision>| {
+            if let (None, Some(new), Some(context)) = (&change.old, &change.new, context.upgrade())
+            {
+                wake_users(&context, new);
+            }
             // A revision that somebody deleted is made again.
             if let (Some(old), None) = (change.old, change.new)
                 && let Some(definition) = old.index()
@@ -163,14 +171,26 @@ fn is_edit(change: &Change<Application>) -> bool {
 
 /// Looks again at Applications that definitions may have held up, and at those that follow their definitions.
 fn wake_waiting(context: &Context) {
+    if !context.apps.is_synced() {
+        // All of them are looked at anyway.
+        return;
+    }
     use names::phase::{GENERATING_POLICY, RENDERING, STARTING, WORKFLOW_FAILED};
     let held_up = [STARTING, RENDERING, GENERATING_POLICY, WORKFLOW_FAILED];
     for app in context.apps.all() {
-        let follows = |map: &BTreeMap<_, _>| map.contains_key(names::annotation::AUTO_UPDATE);
-        if held_up.contains(&app.status.phase.as_str())
-            || app.metadata.annotations.as_ref().is_some_and(follows)
-        {
+        if held_up.contains(&app.status.phase.as_str()) || follows_definitions(&app) {
             context.queue.add(app.key());
+        }
+    }
+}
+
+/// Looks again at Applications that may mean a version that came.
+fn wake_users(context: &Context, revision: &DefinitionRevision) {
+    let Some(definition) = revision.index().filter(|_| context.apps.is_synced()) else { return };
+    let system = definition.namespace == *context.settings.system_namespace;
+    for app in context.users.of(&definition.name) {
+        if system || app.namespace == definition.namespace {
+            context.queue.add(app);
         }
     }
 }

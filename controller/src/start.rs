@@ -35,6 +35,7 @@ use crate::application;
 use crate::config::{Config, Election};
 use crate::connections::{Accounts, Connections};
 use crate::context::{Context, DefinitionQueues, Settings};
+use crate::definition::users::Users;
 use crate::definition::{self, Kind};
 use crate::definitions::Definitions;
 use crate::evaluation::{self, Account, Evaluator};
@@ -138,6 +139,7 @@ pub async fn run(config: Config, stop: CancellationToken) -> anyhow::Result<()> 
         settings: settings(&config, &version),
         queue: Arc::clone(&queue),
         definition_queues: DefinitionQueues::default(),
+        users: Users::default(),
         memories: Mutex::new(HashMap::new()),
         seen_definitions: Mutex::new(HashMap::new()),
     });

@@ -60,27 +60,22 @@ impl<'c> Look<'c> {
         Ok(Self { ctx, session, app, fresh, objects, memory, now: Timestamp::now() })
     }
 
-    /// When to look again if there is nothing to do now. `told`: something happened since the last look.
+    /// When to look again if there is nothing to do now.
     ///
     /// # Errors
     /// A status that was held back cannot be written.
-    pub(super) async fn rest(&self, told: bool) -> Result<Option<Next>, IoError> {
+    pub(super) async fn rest(&self) -> Result<Option<Next>, IoError> {
         let Some(rest) = self.memory.lock().settled else { return Ok(None) };
         if resolve::follows_definitions(&self.app) {
             return Ok(None);
         }
         let Some(objects) = self.objects else { return Ok(None) };
         let seen = fingerprint(&self.app, objects);
-        // What happened while the last look was under way is not part of what that look saw.
-        let told = rest.told || (told && !rest.alone);
-        if rest.seen != seen || told {
+        if rest.seen != seen || rest.told {
             // A rollout is many changes in a row.
             let since = rest.waits_since.filter(|_| rest.seen.app == seen.app);
             let left = since.map(|since| self.ctx.settings.pause.saturating_sub(since.elapsed()));
             let left = left.filter(|left| !left.is_zero());
-            if left.is_some() {
-                self.memory.lock().settled = Some(Settled { told, ..rest });
-            }
             return Ok(left.map(Next::After));
         }
         match rest.due.map(|due| due.saturating_duration_since(Instant::now())) {
@@ -149,7 +144,7 @@ impl<'c> Look<'c> {
         match Box::pin(phases).await {
             Ok(end) => self.conclude(end, schedule, held).await,
             Err((status, failed)) => match self.fail(status, failed).await {
-                Err(error) if error.is_gone() => self.gone().await,
+                Err(error) if error.is_gone() && !error.is_unserved() => self.gone().await,
                 other => other,
             },
         }
@@ -187,7 +182,7 @@ impl<'c> Look<'c> {
             Err(error) if error.is_conflict() => {
                 return newest::met(self.ctx, &self.app).await;
             }
-            Err(error) if error.is_gone() => return self.gone().await,
+            Err(error) if error.is_gone() && !error.is_unserved() => return self.gone().await,
             Err(error) => return Err(error),
         }
         self.memory.lock().settled = None;

@@ -54,6 +54,7 @@ use dispatch::Session;
 pub(crate) use failure::tell_broken;
 use failure::{Failed, give_up};
 use look::Look;
+pub(crate) use resolve::follows_definitions;
 
 /// Looks at an Application.
 ///
@@ -84,6 +85,14 @@ async fn reconcile_within(
     let told = ctx.queue.take_told(key);
     if revision::label(&app.metadata, label::PAUSE) == "true" || !is_ours(ctx, &app) {
         return Ok(Next::Done);
+    }
+    if told {
+        // Not forgotten before a look came to its end.
+        let memory = ctx.memory(key);
+        if let Some(settled) = &mut memory.lock().settled {
+            // What happened while the last look was under way is not part of what that look saw.
+            settled.told |= !settled.alone;
+        }
     }
     let deleting = app.metadata.deletion_timestamp.is_some();
     if !deleting && let Some(left) = finalize::stays_off(ctx, key, &app) {
@@ -116,14 +125,14 @@ async fn reconcile_within(
         let failed = Failed::synced(messages::bad_policy(&text));
         return give_up(ctx, &app, app.status.clone(), failed).await;
     }
-    if legacy::is_over(&session, &app) {
+    if legacy::is_over(&session, &app) || legacy::has_early_stamp(&app) {
         app = match legacy::stamp(ctx, &app).await {
             Err(error) if error.is_conflict() => return newest::met(ctx, &app).await,
             other => other?,
         };
     }
     let mut look = Look::begin(ctx, session, app, fresh).await?;
-    match look.rest(told).await? {
+    match look.rest().await? {
         Some(next) => Ok(next),
         None => look.run().await,
     }

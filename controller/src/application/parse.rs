@@ -9,7 +9,7 @@ use serde_json::Value;
 use vela_api::application::{AppPolicy, Application, ApplicationComponent};
 use vela_api::workflow::WorkflowStep;
 use vela_api::{
-    ApplicationRevision, ComponentDefinition, PolicyDefinition, TraitDefinition,
+    ApplicationRevision, ComponentDefinition, Policy, PolicyDefinition, TraitDefinition,
     WorkflowStepDefinition, WorkloadDefinition,
 };
 use vela_render::Definition;
@@ -146,13 +146,14 @@ pub fn stored<'r, T>(map: &'r BTreeMap<String, T>, type_name: &str) -> Option<&'
     map.get(type_name).or_else(|| map.get(type_name.split('@').next().unwrap_or(type_name)))
 }
 
-/// Collects every definition the Application uses.
+/// Collects every definition the Application uses; `external` are the policies beside it that its steps name.
 ///
 /// # Errors
 /// A definition does not exist; two components have one name.
 pub fn collect(
     app: &Application,
     steps: &[WorkflowStep],
+    external: &BTreeMap<String, Policy>,
     source: Source<'_>,
 ) -> Result<Used, ParseError> {
     let mut used = Used::default();
@@ -179,7 +180,7 @@ pub fn collect(
             used.traits.insert(ty.to_owned(), found);
         }
     }
-    collect_overrides(app, source, &mut used);
+    collect_overrides(app, external, source, &mut used);
     for policy in rendered_policies(&app.spec.policies) {
         let ty = policy.type_.as_str();
         let found = source.policy(ty).ok_or_else(|| {
@@ -201,9 +202,16 @@ pub fn collect(
 }
 
 /// Override policies may bring component and trait types that no component of the spec has.
-fn collect_overrides(app: &Application, source: Source<'_>, used: &mut Used) {
-    let overrides = app.spec.policies.iter().filter(|policy| policy.type_ == "override");
-    for value in overrides.filter_map(|policy| properties(policy.properties.as_ref())) {
+fn collect_overrides(
+    app: &Application,
+    external: &BTreeMap<String, Policy>,
+    source: Source<'_>,
+    used: &mut Used,
+) {
+    let own = app.spec.policies.iter().map(|policy| (&policy.type_, &policy.properties));
+    let beside = external.values().map(|policy| (&policy.type_, &policy.properties));
+    let overrides = own.chain(beside).filter(|(type_, _)| *type_ == "override");
+    for value in overrides.filter_map(|(_, written)| properties(written.as_ref())) {
         let text = |value: &Value| value.get("type").and_then(Value::as_str).map(str::to_owned);
         let components = value.get("components").and_then(Value::as_array);
         for component in components.into_iter().flatten() {

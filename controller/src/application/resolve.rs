@@ -22,8 +22,8 @@ use super::parse::{self, Used};
 use super::revision;
 
 /// Whether a new content of a definition makes a new revision.
-pub(super) fn follows_definitions(app: &Application) -> bool {
-    app.metadata.annotations.as_ref().is_some_and(|map| map.contains_key(annotation::AUTO_UPDATE))
+pub(crate) fn follows_definitions(app: &Application) -> bool {
+    revision::annotation(&app.metadata, annotation::AUTO_UPDATE) == "true"
 }
 
 /// What parsing found.
@@ -51,11 +51,11 @@ pub(super) fn collect(
     let source = parse::Source {
         definitions: &ctx.definitions,
         namespace,
-        auto_update: revision::annotation(&app.metadata, annotation::AUTO_UPDATE) == "true",
+        auto_update: follows_definitions(app),
         fallback: latest,
     };
-    let used = parse::collect(app, &steps, source).map_err(|error| error.to_string())?;
     let policies = external_policies(ctx, app, &steps)?;
+    let used = parse::collect(app, &steps, &policies, source).map_err(|error| error.to_string())?;
     Ok(Found { used, policies, workflow })
 }
 

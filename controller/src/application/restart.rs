@@ -8,6 +8,7 @@ use serde_json::json;
 use tracing::warn;
 use vela_api::condition::seconds;
 use vela_api::names::annotation;
+use vela_api::workflow::WorkflowStatus;
 use vela_api::{AppStatus, Application};
 use vela_cluster::IoError;
 
@@ -51,7 +52,8 @@ pub async fn schedule(
         *app = finalize::patch(ctx, app, &body).await?;
         let noted = &app.status.workflow_restart_scheduled_at;
         status.workflow_restart_scheduled_at.clone_from(noted);
-    } else if status.workflow_restart_scheduled_at.is_none() {
+    } else if status.workflow_restart_scheduled_at.is_none() || has_ended(status) {
+        // The pause begins at the end of the last run: another one means another time.
         status.workflow_restart_scheduled_at = Some(seconds(at));
     }
     Ok(due_in_future(status, now))
@@ -66,12 +68,15 @@ fn is_noted(status: &AppStatus, at: Timestamp, now: Timestamp) -> bool {
     noted == at || (asks_now && is_due(&mut status.clone(), now))
 }
 
+fn has_ended(status: &AppStatus) -> bool {
+    let ended = |run: &&WorkflowStatus| run.finished && run.end_time.is_some();
+    status.workflow.as_ref().filter(ended).is_some()
+}
+
 /// A run that ended plans the next one, where the annotation asks for runs again and again.
 pub fn plan_next(app: &Application, status: &mut AppStatus, now: Timestamp) {
     let text = revision::annotation(&app.metadata, annotation::RESTART_WORKFLOW);
-    let ended = status.workflow.as_ref().is_some_and(|workflow| workflow.finished);
-    if ended
-        && status.workflow_restart_scheduled_at.is_none()
+    if has_ended(status)
         && let Some((at, false)) = read(text, status, now)
     {
         status.workflow_restart_scheduled_at = Some(seconds(at));
@@ -123,7 +128,6 @@ pub fn is_due(status: &mut AppStatus, now: Timestamp) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use vela_api::workflow::WorkflowStatus;
 
     fn at(second: i64) -> Timestamp {
         Timestamp::from_second(second).unwrap()
@@ -162,7 +166,8 @@ mod tests {
         let value = (annotation::RESTART_WORKFLOW.to_owned(), "1m".to_owned());
         app.metadata.annotations = Some(std::collections::BTreeMap::from([value]));
         assert_eq!(planned(&app, finished(100, None)), Some(at(160)));
-        assert_eq!(planned(&app, finished(100, Some(700))), Some(at(700)));
+        // What was planned with another pause, or while the run was under way.
+        assert_eq!(planned(&app, finished(100, Some(700))), Some(at(160)));
         assert_eq!(planned(&app, AppStatus::default()), None);
     }
 

@@ -6,6 +6,7 @@
 
 mod kinds;
 mod revision;
+pub mod users;
 mod workload;
 
 use jiff::Timestamp;

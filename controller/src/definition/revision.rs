@@ -2,18 +2,14 @@
 
 use std::sync::Arc;
 
-use serde_json::Value;
-use vela_api::application::ApplicationSpec;
 use vela_api::names::annotation;
 use vela_api::reference::Revision;
-use vela_api::workflow::WorkflowStep;
-use vela_api::{DefinitionRevision, ObjectMeta, OwnerReference, RawExtension};
+use vela_api::{DefinitionRevision, ObjectMeta, OwnerReference};
 use vela_cluster::{Identity, IoError, Key, Target};
 
-use crate::application::parse;
 use crate::context::Context;
 
-use super::{Kind, annotation_of};
+use super::{Kind, annotation_of, users};
 
 /// The revision of a definition as it is now.
 #[derive(Debug, Clone)]
@@ -226,55 +222,52 @@ pub(super) async fn collect<T: Kind>(
 /// Whether something means this revision: an Application, or a Workflow or Policy beside it that it may refer to at any time.
 /// They look in their own namespace, and in the system namespace for what is not there.
 fn is_pinned(ctx: &Context, namespace: &str, definition: &str, revision: &str) -> bool {
-    let Some(version) = revision.strip_prefix(definition).and_then(|rest| rest.strip_prefix('-'))
-    else {
-        return false;
-    };
-    let pinned = format!("{definition}@{version}");
+    let pins = pins(ctx, namespace, definition, revision);
     let looks_here = |metadata: &ObjectMeta| {
         let own = metadata.namespace.as_deref().unwrap_or_default();
         own == namespace
             || (namespace == ctx.settings.system_namespace
                 && ctx.definitions.revisions.get(&Key::new(own, revision)).is_none())
     };
+    let pinned = |walk: &dyn Fn(&mut dyn FnMut(&str))| {
+        let mut found = false;
+        walk(&mut |type_| found |= pins.iter().any(|pin| pin == type_));
+        found
+    };
     let definitions = &ctx.definitions;
-    let mut apps = ctx.apps.all().into_iter().filter(|app| looks_here(&app.metadata));
+    let mut apps = ctx.users.of(definition).into_iter().filter_map(|key| ctx.apps.get(&key));
     let mut workflows = definitions.workflows.all().into_iter();
     let mut policies = definitions.external_policies.all().into_iter();
-    apps.any(|app| app_names(&app.spec, &pinned))
-        || workflows.any(|flow| looks_here(&flow.metadata) && steps_name(&flow.steps, &pinned))
+    apps.any(|app| looks_here(&app.metadata) && pinned(&|seen| users::types(&app.spec, seen)))
+        || workflows.any(|flow| {
+            looks_here(&flow.metadata) && pinned(&|seen| users::types_of_steps(&flow.steps, seen))
+        })
         || policies.any(|policy| {
+            let properties = policy.properties.as_ref();
             looks_here(&policy.metadata)
-                && override_names(&policy.type_, policy.properties.as_ref(), &pinned)
+                && pinned(&|seen| users::types_of_override(&policy.type_, properties, seen))
         })
 }
 
-/// Whether a type stands where an Application may have one: the places are those that parsing it looks at.
-fn app_names(spec: &ApplicationSpec, type_name: &str) -> bool {
-    spec.components.iter().any(|component| {
-        component.type_ == type_name || component.traits.iter().any(|t| t.type_ == type_name)
-    }) || spec.policies.iter().any(|policy| {
-        policy.type_ == type_name
-            || override_names(&policy.type_, policy.properties.as_ref(), type_name)
-    }) || spec.workflow.as_ref().is_some_and(|workflow| steps_name(&workflow.steps, type_name))
-}
-
-fn steps_name(steps: &[WorkflowStep], type_name: &str) -> bool {
-    steps.iter().any(|step| {
-        step.type_ == type_name || step.sub_steps.iter().any(|sub| sub.type_ == type_name)
-    })
-}
-
-/// Whether an override policy brings a component or trait of this type.
-fn override_names(policy: &str, properties: Option<&RawExtension>, type_name: &str) -> bool {
-    let Some(value) = parse::properties(properties).filter(|_| policy == "override") else {
-        return false;
+/// The type names that mean a revision: that of its version, and those of the ranges in which it is the newest.
+fn pins(ctx: &Context, namespace: &str, definition: &str, revision: &str) -> Vec<String> {
+    let of = |name: &str| -> Option<String> {
+        Some(name.strip_prefix(definition)?.strip_prefix("-v")?.to_owned())
     };
-    let names = |value: &Value| value.get("type").and_then(Value::as_str) == Some(type_name);
-    list(&value, "components")
-        .any(|component| names(component) || list(component, "traits").any(names))
-}
-
-fn list<'v>(value: &'v Value, key: &str) -> impl Iterator<Item = &'v Value> {
-    value.get(key).and_then(Value::as_array).into_iter().flatten()
+    let Some(version) = of(revision) else { return Vec::new() };
+    let mut pins = vec![format!("{definition}@v{version}")];
+    let Ok(number) = semver::Version::parse(&version) else { return pins };
+    let all = ctx.definitions.revisions.indexed(&Key::new(namespace, definition));
+    let names = all.iter().filter_map(|one| of(one.metadata.name.as_deref()?));
+    let others: Vec<_> =
+        names.filter_map(|name| semver::Version::parse(&name).ok().map(|v| (name, v))).collect();
+    for (end, _) in version.match_indices('.') {
+        let Some(range) = version.get(..end) else { continue };
+        let prefix = format!("{range}.");
+        let is_newer = |(name, other): &(String, _)| name.starts_with(&prefix) && *other > number;
+        if !others.iter().any(is_newer) {
+            pins.push(format!("{definition}@v{range}"));
+        }
+    }
+    pins
 }

@@ -106,3 +106,60 @@ async fn a_definition_with_an_error_leaves_what_runs_alone() {
         }
     }
 }
+
+/// Only `"true"` rolls a new content of a definition out.
+#[tokio::test]
+async fn another_value_than_true_follows_nothing() {
+    for value in ["true", "false", "", "no", "True"] {
+        let world = World::new();
+        let mut process = world.start();
+        let mut app = application("a", &[("c", &["x"], "1")]);
+        app["metadata"]["annotations"] = json!({"app.oam.dev/autoUpdate": value});
+        world.server.outside(|state| {
+            state.put("applications", app);
+        });
+        world.settle(&mut process, "a").await;
+        redefine(&world, &TEMPLATE.replace("v: parameter.value", "v: parameter.value + \"!\""));
+        process = world.start();
+        world.settle(&mut process, "a").await;
+        let expected = if value == "true" { ("1!", "a-v2") } else { ("1", "a-v1") };
+        let revision = world.app("a")["status"]["latestRevision"]["name"].clone();
+        assert_eq!(named_maps(&world), [("x".to_owned(), expected.0.to_owned())], "{value:?}");
+        assert_eq!(revision, expected.1, "{value:?}");
+    }
+}
+
+/// What the first releases stamped is another stamp now, and nothing else.
+#[tokio::test]
+async fn an_early_stamp_is_replaced_once() {
+    let world = World::new();
+    let mut process = world.start();
+    world.server.outside(|state| {
+        state.put("applications", application("a", &[("c", &["x"], "1")]));
+    });
+    world.settle(&mut process, "a").await;
+    let stamp = || world.app("a")["metadata"]["annotations"]["oam.dev/kubevela-version"].clone();
+    assert_eq!(stamp(), "simulation");
+    world.server.outside(|state| {
+        let mut app = state.get("applications", NAMESPACE, "a").cloned().unwrap();
+        app["metadata"]["annotations"]["oam.dev/kubevela-version"] = json!("v0.1.0");
+        state.put("applications", app);
+    });
+    process = world.start();
+    world.settle(&mut process, "a").await;
+    assert_eq!(stamp(), "simulation");
+    assert_eq!(world.app("a")["status"]["latestRevision"]["name"], "a-v1");
+    assert_eq!(world.faults("a"), Vec::<String>::new());
+    let writes = world.server.state.lock().writes;
+    process = world.start();
+    world.settle(&mut process, "a").await;
+    assert_eq!(world.server.state.lock().writes, writes);
+    // One of another release stays.
+    world.server.outside(|state| {
+        let mut app = state.get("applications", NAMESPACE, "a").cloned().unwrap();
+        app["metadata"]["annotations"]["oam.dev/kubevela-version"] = json!("v1.10.0");
+        state.put("applications", app);
+    });
+    world.settle(&mut process, "a").await;
+    assert_eq!(stamp(), "v1.10.0");
+}

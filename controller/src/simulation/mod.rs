@@ -53,6 +53,7 @@ use vela_serve::pool::Pool;
 use crate::application;
 use crate::connections::Connections;
 use crate::context::{AllowedTypes, Context, DefinitionQueues, Settings};
+use crate::definition::users::Users;
 use crate::definitions::Definitions;
 use crate::evaluation::Evaluator;
 use crate::events::Recorder;
@@ -191,6 +192,7 @@ impl World {
             },
             queue,
             definition_queues: DefinitionQueues::default(),
+            users: Users::default(),
             memories: Mutex::new(HashMap::new()),
             seen_definitions: Mutex::new(HashMap::new()),
         };
@@ -206,6 +208,9 @@ impl World {
         let state = self.server.state.lock();
         let context = &process.context;
         refill(&context.apps, &state, "applications", |app: Application| app);
+        for app in context.apps.all() {
+            context.users.note(None, Some(&app));
+        }
         refill(&context.revisions, &state, "applicationrevisions", |revision| {
             Revision::of(revision, &context.revision_contents)
         });

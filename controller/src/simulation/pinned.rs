@@ -7,8 +7,13 @@ use super::{NAMESPACE, World, application, refill};
 use crate::definition::{self, Kind};
 use crate::queue::Key;
 
-/// Edits the definition `d` of the system namespace, looked at after each edit. Returns which revisions are left.
-async fn edit_often<T: Kind>(world: &World, plural: &str, edits: usize) -> Vec<String> {
+/// Edits the definition `d` of the system namespace, looked at after each edit, with `versions` as far as they go. Returns which revisions are left.
+async fn edit_often<T: Kind>(
+    world: &World,
+    plural: &str,
+    edits: usize,
+    versions: &[&str],
+) -> Vec<String> {
     let process = world.start();
     let context = &process.context;
     for edit in 0..edits {
@@ -20,6 +25,9 @@ async fn edit_often<T: Kind>(world: &World, plural: &str, edits: usize) -> Vec<S
             }
             let template = format!("parameter: {{v: \"{edit}\"}}");
             definition["spec"] = json!({"schematic": {"cue": {"template": template}}});
+            if let Some(version) = versions.get(edit) {
+                definition["spec"]["version"] = json!(version);
+            }
             state.put(plural, definition);
         });
         {
@@ -74,12 +82,29 @@ async fn what_is_pinned_anywhere_stays() {
             state.put(plural, object);
         });
         let left = if what.contains("step") || what.contains("Workflow") {
-            edit_often::<WorkflowStepDefinition>(&world, "workflowstepdefinitions", 6).await
+            edit_often::<WorkflowStepDefinition>(&world, "workflowstepdefinitions", 6, &[]).await
         } else {
-            edit_often::<TraitDefinition>(&world, "traitdefinitions", 6).await
+            edit_often::<TraitDefinition>(&world, "traitdefinitions", 6, &[]).await
         };
         let kept = left.iter().any(|name| name == "d-v1");
         assert_eq!(kept, what != "nothing", "{what}: {left:?}");
         assert!(left.iter().all(|name| name != "d-v2"), "{what}: {left:?}");
+    }
+}
+
+/// A range of versions means the newest in it, which stays; the others of the range go.
+#[tokio::test]
+async fn what_a_range_means_stays() {
+    let versions = ["1.0.0", "1.1.0", "1.10.0", "1.2.0", "2.0.0", "2.1.0", "2.2.0", "2.3.0"];
+    for (range, kept) in [("d@v1", "d-v1.10.0"), ("d@v1.1", "d-v1.1.0"), ("d@v1.0.0", "d-v1.0.0")] {
+        let world = World::new();
+        world.server.outside(|state| {
+            let mut app = application("a", &[("c", &["x"], "1")]);
+            app["spec"]["components"][0]["traits"] = json!([{"type": range}]);
+            state.put("applications", app);
+        });
+        let left = edit_often::<TraitDefinition>(&world, "traitdefinitions", 8, &versions).await;
+        let first: Vec<_> = left.iter().filter(|name| name.starts_with("d-v1")).collect();
+        assert_eq!(first, [kept], "{range}: {left:?}");
     }
 }

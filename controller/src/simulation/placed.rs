@@ -255,3 +255,31 @@ async fn an_object_without_a_name_gets_one_for_each_run() {
     world.settle(&mut process, "a").await;
     assert_eq!(maps(&world), BTreeMap::new());
 }
+
+/// A trait that only a Policy beside the Application brings is in the revision, and found there.
+#[tokio::test]
+async fn a_trait_of_a_policy_beside_is_in_the_revision() {
+    let world = World::new();
+    define(&world);
+    let mut process = world.start();
+    world.server.outside(|state| {
+        let mut app = application("a", &[("c", &[], "1")]);
+        app["spec"]["workflow"] = json!({"steps": [
+            {"name": "deploy", "type": "deploy", "properties": {"policies": ["beside"]}}]});
+        state.put("applications", app);
+    });
+    let policy = serde_json::from_value(
+        json!({"apiVersion": "core.oam.dev/v1alpha1", "kind": "Policy",
+        "metadata": {"name": "beside", "namespace": "n", "resourceVersion": "1"}, "type": "override",
+        "properties": {"components": [{"name": "c", "traits": [{"type": "late"}]}]}}),
+    );
+    let _ = process.context.definitions.external_policies.put(policy.unwrap());
+    world.settle(&mut process, "a").await;
+    assert_eq!(world.app("a")["status"]["status"], "running", "{:#}", world.app("a")["status"]);
+    let made: Vec<String> = maps(&world).into_keys().collect();
+    assert_eq!(made, ["n/late", "n/w"]);
+    let state = world.server.state.lock();
+    let revision = state.all("applicationrevisions")[0].clone();
+    let revision: vela_api::ApplicationRevision = serde_json::from_value(revision).unwrap();
+    assert!(revision.spec.trait_definitions.contains_key("late"), "{:?}", revision.spec);
+}

@@ -137,3 +137,27 @@ async fn a_run_goes_on_whatever_its_name() {
         assert_eq!(id(), first, "{version}{stored}");
     }
 }
+
+/// The time of the next run follows the pause that the annotation says now.
+#[tokio::test]
+async fn another_pause_means_another_time() {
+    let world = World::new();
+    let mut process = world.start();
+    world.server.outside(|state| {
+        state.put("applications", application("a", &[("c", &["x"], "1")]));
+    });
+    world.settle(&mut process, "a").await;
+    let time = |value: &Value| value.as_str().and_then(|text| text.parse().ok());
+    for (pause, hours) in [("720h", 720), ("2h", 2), ("48h", 48)] {
+        world.server.outside(|state| annotate(state, pause));
+        world.settle(&mut process, "a").await;
+        let status = &world.app("a")["status"];
+        let ended: Option<jiff::Timestamp> = time(&status["workflow"]["endTime"]);
+        let planned = time(&status["workflowRestartScheduledAt"]);
+        let expected = ended.map(|at| at + jiff::SignedDuration::from_hours(hours));
+        assert!(planned.is_some() && planned == expected, "{pause}: {status:#}");
+        let writes = world.server.state.lock().writes;
+        world.look(&process, "a").await;
+        assert_eq!(world.server.state.lock().writes, writes, "{pause}: nothing is to be written");
+    }
+}

@@ -28,6 +28,20 @@ pub fn pre_check(error: &str) -> String {
 pub const SUSPENDED_AFTER_RETRIES: &str = "The workflow suspends automatically because the failed \
      times of steps have reached the limit";
 
+/// A pattern of names that is longer than names are.
+#[must_use]
+pub fn pattern_too_long(most: usize) -> String {
+    format!("the pattern is longer than {most} bytes")
+}
+
+/// More patterns in an override policy than are tried.
+#[must_use]
+pub fn too_many_patterns(most: usize) -> String {
+    format!(
+        "more than {most} names of this policy are patterns; with its components that is too many"
+    )
+}
+
 /// A timeout that is no duration.
 #[must_use]
 pub fn invalid_timeout(text: &str) -> String {

@@ -5,14 +5,13 @@ use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::Arc;
 
 use serde_json::Value;
-use vela_api::names::annotation;
 use vela_api::revision::PolicyVersion;
 use vela_api::{Application, ApplicationRevision, PolicyDefinition};
 use vela_render::{Definition, transform};
 use vela_workflow::generate::policy_name;
 
 use crate::application::parse::{self, APPLICATION_SCOPE};
-use crate::application::revision;
+use crate::application::resolve;
 use crate::context::Context;
 use crate::definitions::Definitions;
 
@@ -102,7 +101,7 @@ pub(super) fn of(
     latest: Option<&ApplicationRevision>,
 ) -> Vec<Candidate> {
     let namespace = app.metadata.namespace.as_deref().unwrap_or_default();
-    let auto_update = revision::annotation(&app.metadata, annotation::AUTO_UPDATE) == "true";
+    let auto_update = resolve::follows_definitions(app);
     let definitions = &ctx.definitions;
     let source = parse::Source { definitions, namespace, auto_update, fallback: latest };
     let mut out: Vec<_> = globals(ctx, app)

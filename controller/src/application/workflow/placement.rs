@@ -1,7 +1,6 @@
 //! What a `deploy` step deploys, and where: the policies it names, merged into the components.
 //!
-//! Answers for `pkg/policy/{topology,override}.go` and `pkg/policy/envbinding/patch.go`. Names with `*` are matched as a
-//! whole, not anywhere inside (compatibility note vela-controller 16).
+//! Answers for `pkg/policy/{topology,override}.go` and `pkg/policy/envbinding/patch.go`.
 
 use std::collections::BTreeMap;
 
@@ -11,6 +10,7 @@ use vela_api::application::{AppPolicy, ApplicationComponent, ApplicationTrait};
 use vela_api::cluster::selects_local;
 use vela_api::{Application, Policy, RawExtension};
 use vela_apply::object::LOCAL_CLUSTER;
+use vela_workflow::Pattern;
 use vela_workflow::generate::policy_name;
 
 use crate::messages;
@@ -39,7 +39,8 @@ struct Topology {
 #[serde(rename_all = "camelCase", deny_unknown_fields, default)]
 struct Override {
     components: Vec<Patch>,
-    selector: Vec<String>,
+    /// An empty one selects nothing.
+    selector: Option<Vec<String>>,
 }
 
 #[derive(Debug, Default, Deserialize)]
@@ -148,7 +149,8 @@ pub fn place(named: &Named<'_>, names: &[String]) -> Result<Placed, String> {
                 }
             }
             "override" => {
-                components = overridden(components, read(properties, "override", wanted)?);
+                let policy = read(properties, "override", wanted)?;
+                components = overridden(components, policy, ("override", wanted))?;
             }
             "replication" => replications.push((wanted, read(properties, "replicate", wanted)?)),
             _ => {}
@@ -172,8 +174,8 @@ pub fn of_environment(
 ) -> Result<Vec<ApplicationComponent>, String> {
     let mut policy: Override = read(patch.cloned(), "env-binding", environment)?;
     let selector: Selector = read(selector.cloned(), "env-binding", environment)?;
-    policy.selector = selector.components;
-    Ok(overridden(app.spec.components.clone(), policy))
+    policy.selector = Some(selector.components).filter(|names| !names.is_empty());
+    overridden(app.spec.components.clone(), policy, ("env-binding", environment))
 }
 
 /// Selected components are made once for each key, of whichever policy; they come last.
@@ -240,15 +242,21 @@ fn topology_places(topology: Topology) -> Result<Vec<(String, String)>, String> 
 fn overridden(
     mut components: Vec<ApplicationComponent>,
     policy: Override,
-) -> Vec<ApplicationComponent> {
+    (type_, name): (&str, &str),
+) -> Result<Vec<ApplicationComponent>, String> {
+    let names = policy.components.iter().map(|patch| &*patch.name).filter(|name| !name.is_empty());
+    let patterns = vela_workflow::read_patterns(names, components.len())
+        .map_err(|(_, error)| messages::policy_unreadable(type_, name, &error))?;
+    let mut patterns = patterns.into_iter();
     for patch in policy.components {
+        let pattern = if patch.name.is_empty() { None } else { patterns.next() };
         let mut matched = false;
         for component in &mut components {
-            if !patch.name.is_empty() && !matches(&patch.name, &component.name)
-                || patch.name.is_empty()
-                    && !patch.type_.is_empty()
-                    && patch.type_ != component.type_
-            {
+            let is_meant = match &pattern {
+                Some(pattern) => pattern.matches(&component.name),
+                None => patch.type_.is_empty() || patch.type_ == component.type_,
+            };
+            if !is_meant {
                 continue;
             }
             matched = true;
@@ -258,28 +266,14 @@ fn overridden(
                 merge(component, &patch);
             }
         }
-        if !matched && !patch.name.is_empty() && !patch.name.contains('*') {
-            components.push(fresh(&patch, &patch.name));
+        if !matched && let Some(name) = pattern.as_ref().and_then(Pattern::name) {
+            components.push(fresh(&patch, name));
         }
     }
-    if !policy.selector.is_empty() {
-        components.retain(|component| policy.selector.contains(&component.name));
+    if let Some(selector) = policy.selector {
+        components.retain(|component| selector.contains(&component.name));
     }
-    components
-}
-
-/// Whether a name fits a pattern in which `*` stands for anything.
-fn matches(pattern: &str, name: &str) -> bool {
-    let mut parts = pattern.split('*');
-    let Some(rest) = parts.next().and_then(|first| name.strip_prefix(first)) else { return false };
-    let mut parts: Vec<&str> = parts.collect();
-    let Some(last) = parts.pop() else { return rest.is_empty() };
-    let mut rest = rest;
-    for part in parts {
-        let Some(at) = rest.find(part) else { return false };
-        rest = rest.get(at + part.len()..).unwrap_or_default();
-    }
-    rest.ends_with(last)
+    Ok(components)
 }
 
 fn fresh(patch: &Patch, name: &str) -> ApplicationComponent {
@@ -467,17 +461,31 @@ mod tests {
     }
 
     #[test]
-    fn patterns() {
-        for (pattern, name, fits) in [
-            ("web", "web", true),
-            ("web", "my-web-2", false),
-            ("*web*", "my-web-2", true),
-            ("web*", "web-2", true),
-            ("*-2", "my-web-2", true),
-            ("*", "x", true),
-            ("a*a", "a", false),
+    fn patterns_and_selectors() {
+        let over = |properties: &Value| {
+            let policies = json!([{"name": "o", "type": "override", "properties": properties}]);
+            placed(&policies, &["o"]).map(|placed| {
+                let all = placed["components"].as_array().cloned().unwrap_or_default();
+                let of =
+                    |c: &Value| format!("{}:{}", c["name"].as_str().unwrap(), c["properties"]["n"]);
+                all.iter().map(of).collect::<Vec<_>>()
+            })
+        };
+        let named =
+            |name: &str| over(&json!({"components": [{"name": name, "properties": {"n": 1}}]}));
+        for (name, expected) in [
+            ("*web*", ["web:1", "my-web-2:1"]),
+            ("(my-)?web(-[0-9])?", ["web:1", "my-web-2:1"]),
+            ("^web$", ["web:1", "my-web-2:null"]),
+            // A pattern that means nothing adds nothing.
+            ("db-.*", ["web:null", "my-web-2:null"]),
         ] {
-            assert_eq!(matches(pattern, name), fits, "{pattern} {name}");
+            assert_eq!(named(name).unwrap(), expected, "{name}");
         }
+        assert_eq!(named("db").unwrap(), ["web:null", "my-web-2:null", "db:1"]);
+        assert!(named("web-(").unwrap_err().contains("missing closing )"));
+        assert_eq!(over(&json!({"selector": []})).unwrap(), Vec::<String>::new());
+        assert_eq!(over(&json!({"selector": null})).unwrap().len(), 2);
+        assert_eq!(over(&json!({"selector": ["web"]})).unwrap(), ["web:null"]);
     }
 }

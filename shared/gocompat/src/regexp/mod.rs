@@ -10,7 +10,8 @@ mod places;
 use std::fmt;
 use std::sync::OnceLock;
 
-use regex::{Regex, RegexBuilder};
+pub use regex::Regex;
+use regex::RegexBuilder;
 use regex_automata::meta;
 use regex_automata::nfa::thompson::WhichCaptures;
 use regex_automata::util::syntax;
@@ -109,7 +110,15 @@ type Result<T> = std::result::Result<T, RegexpError>;
 /// # Errors
 /// If the pattern is none in Go, or compiles to more than [`SIZE_LIMIT`].
 pub fn compile(pattern: &str) -> Result<Regex> {
-    build(&translate(pattern)?).map_err(|e| {
+    compile_within(pattern, SIZE_LIMIT)
+}
+
+/// The same with another limit of the compiled size.
+///
+/// # Errors
+/// If the pattern is none in Go, or compiles to more than `size`.
+pub fn compile_within(pattern: &str, size: usize) -> Result<Regex> {
+    build(&translate(pattern)?, size).map_err(|e| {
         let code = match e {
             regex::Error::CompiledTooBig(_) => ErrorCode::Large,
             _ => ErrorCode::InvalidCharRange,
@@ -118,9 +127,9 @@ pub fn compile(pattern: &str) -> Result<Regex> {
     })
 }
 
-fn build(translated: &str) -> std::result::Result<Regex, regex::Error> {
+fn build(translated: &str, size: usize) -> std::result::Result<Regex, regex::Error> {
     RegexBuilder::new(translated)
-        .size_limit(SIZE_LIMIT)
+        .size_limit(size)
         .dfa_size_limit(CACHE_LIMIT)
         .nest_limit(NEST_LIMIT)
         .build()
@@ -171,7 +180,7 @@ impl Matcher {
     /// Whether the pattern matches somewhere in the text.
     #[must_use]
     pub fn is_match(&self, text: &str) -> bool {
-        let long = || self.long.get_or_init(|| build(&self.translated).ok());
+        let long = || self.long.get_or_init(|| build(&self.translated, SIZE_LIMIT).ok());
         match &self.short {
             Short::Places(places) => {
                 let short = if text.len() <= SHORT { places.is_match(text) } else { None };
