@@ -219,6 +219,9 @@ pub(super) async fn collect<T: Kind>(
     Ok(())
 }
 
+/// Names the types of something, one after the other.
+type Walk<'w> = dyn Fn(&mut dyn FnMut(&str)) + 'w;
+
 /// Whether something means this revision: an Application, or a Workflow or Policy beside it that it may refer to at any time.
 /// They look in their own namespace, and in the system namespace for what is not there.
 fn is_pinned(ctx: &Context, namespace: &str, definition: &str, revision: &str) -> bool {
@@ -229,7 +232,7 @@ fn is_pinned(ctx: &Context, namespace: &str, definition: &str, revision: &str) -
             || (namespace == ctx.settings.system_namespace
                 && ctx.definitions.revisions.get(&Key::new(own, revision)).is_none())
     };
-    let pinned = |walk: &dyn Fn(&mut dyn FnMut(&str))| {
+    let pinned = |walk: &Walk<'_>| {
         let mut found = false;
         walk(&mut |type_| found |= pins.iter().any(|pin| pin == type_));
         found
