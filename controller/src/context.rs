@@ -19,6 +19,7 @@ use crate::events::Recorder;
 use crate::metrics::Metrics;
 use crate::queue::{Key, Queue};
 use crate::revisions::{self, Revision};
+use crate::under_way::UnderWay;
 use vela_cluster::{Io, LiveObjects, Packed, Store};
 
 /// What flags and gates say, as the reconciles need it.
@@ -232,6 +233,8 @@ pub struct Context {
     pub users: crate::definition::users::Users,
     /// What the last look at a definition saw, by kind and key: hashes of labels, annotations and spec.
     pub seen_definitions: Mutex<HashMap<(&'static str, Key), u64>>,
+    /// Which Applications are set aside.
+    pub(crate) under_way: Arc<UnderWay>,
     /// See [`AppMemory`]; an entry goes with its Application.
     pub memories: Mutex<HashMap<Key, Arc<Mutex<AppMemory>>>>,
 }

@@ -16,6 +16,15 @@ pub(crate) fn budget_spent(budget: Duration) -> String {
     )
 }
 
+/// An Application over which processes died.
+#[must_use]
+pub(crate) fn set_aside(deaths: u32) -> String {
+    format!(
+        "set aside: {deaths} processes of the controller ended while this application was under way; it is tried again \
+         when its spec is edited, or after an hour"
+    )
+}
+
 /// An evaluation that got no thread.
 #[must_use]
 pub(crate) fn no_thread(waited: Duration) -> String {

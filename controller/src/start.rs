@@ -9,7 +9,7 @@ use futures::FutureExt;
 use jiff::Timestamp;
 use parking_lot::Mutex;
 use tokio::runtime::Handle;
-use tokio::task::JoinSet;
+use tokio::task::{JoinHandle, JoinSet};
 use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
@@ -43,9 +43,9 @@ use crate::events::{self, Recorder};
 use crate::feeds;
 use crate::guard;
 use crate::metrics::{AttemptMeter, Metrics};
-use crate::queue::{Key, Lane, Queue};
+use crate::queue::{Key, Lane, Next, Queue};
 use crate::registry;
-use crate::under_way::{self, Queues};
+use crate::under_way::{self, Notes, Queues};
 
 /// Rendering jobs handed to the pool beyond those that run; more wait outside at no cost.
 const QUEUE: usize = 64;
@@ -140,6 +140,7 @@ pub async fn run(config: Config, stop: CancellationToken) -> anyhow::Result<()> 
         queue: Arc::clone(&queue),
         definition_queues: DefinitionQueues::default(),
         users: Users::default(),
+        under_way: Arc::default(),
         memories: Mutex::new(HashMap::new()),
         seen_definitions: Mutex::new(HashMap::new()),
     });
@@ -257,6 +258,8 @@ async fn lead(
             // A connection belongs to the threads that made it.
             let of_lease = options.for_lease(election.renew_deadline);
             let client = seat.vital.spawn(async move { connect(&of_lease).await }).await??;
+            let of = (lease.namespace.clone(), lease.name.clone(), lease.identity.clone());
+            let notes_of = (client.clone(), of);
             let (elector, leadership) = Elector::new(client, lease, Timestamp::now)?;
             // From here on nothing is written without the lease, over whatever client of the process.
             options.fence.guard(leadership.clone());
@@ -270,6 +273,7 @@ async fn lead(
                     return Ok(());
                 }
             }
+            seat.take_notes(&context, notes_of).await?;
             Some(running)
         }
     };
@@ -307,9 +311,11 @@ async fn lead(
     let drained = async { while workers.join_next().await.is_some() {} };
     if timeout(DRAIN, drained).await.is_err() {
         tracing::warn!("some reconciles did not end in time");
+        seat.forget_notes();
         // Who holds its thread does not end: the lease is not kept for that.
         let _ = timeout(LAST, workers.shutdown()).await;
     }
+    seat.close_notes().await;
     // Without the lease nothing is written, events included.
     let _ = timeout(LAST, context.events.written()).await;
     release.cancel();
@@ -330,12 +336,57 @@ struct Seat {
     release: CancellationToken,
     /// The election.
     electing: TaskTracker,
+    /// Ends the notes of what is under way, in order.
+    noted: CancellationToken,
+    /// Who takes them.
+    noting: Arc<Mutex<Option<JoinHandle<()>>>>,
 }
 
 impl Seat {
     fn new(vital: &Vital) -> Self {
-        let (release, electing) = (CancellationToken::new(), TaskTracker::new());
-        Self { vital: vital.handle().clone(), release, electing }
+        Self {
+            vital: vital.handle().clone(),
+            release: CancellationToken::new(),
+            electing: TaskTracker::new(),
+            noted: CancellationToken::new(),
+            noting: Arc::default(),
+        }
+    }
+
+    /// Finds out what the last leader died over, and notes what is under way from now on.
+    async fn take_notes(
+        &self,
+        context: &Arc<Context>,
+        (client, (namespace, lease, leader)): (kube::Client, (String, String, String)),
+    ) -> anyhow::Result<()> {
+        let under_way = Arc::clone(&context.under_way);
+        let begin =
+            async move { Notes::begin(client, (&namespace, &lease), &leader, under_way).await };
+        match self.vital.spawn(begin).await? {
+            Ok(notes) => {
+                let keep = notes.keep(Arc::clone(context), self.noted.clone());
+                *self.noting.lock() = Some(self.vital.spawn(keep));
+            }
+            // What is not known is not held against anybody.
+            Err(error) => tracing::warn!(%error, "what the last leader was at is not known"),
+        }
+        Ok(())
+    }
+
+    /// What is under way does not end: that stays on record.
+    fn forget_notes(&self) {
+        if let Some(noting) = self.noting.lock().take() {
+            noting.abort();
+        }
+    }
+
+    /// Nothing is under way any more.
+    async fn close_notes(&self) {
+        let noting = self.noting.lock().take();
+        self.noted.cancel();
+        if let Some(noting) = noting {
+            let _ = timeout(LAST, noting).await;
+        }
     }
 
     /// The workers do not get on: somebody else shall lead. Nothing more is written from here, whatever still moves.
@@ -475,6 +526,10 @@ fn work(
 
 async fn applications(context: Arc<Context>, lane: Lane, meter: AttemptMeter) {
     while let Some(key) = context.queue.next(lane).await {
+        if let Some(left) = application::set_aside(&context, &key).await {
+            context.queue.done(key, Next::After(left));
+            continue;
+        }
         let started = Instant::now();
         let known = || context.apps.get(&key);
         let before = known();
@@ -483,6 +538,7 @@ async fn applications(context: Arc<Context>, lane: Lane, meter: AttemptMeter) {
         let work = application::reconcile(&context, &key).boxed();
         let (next, ended) = guard::run(registry::APPLICATION, &key, limit, work).await;
         attempt.end(next, &ended);
+        context.under_way.survived(&key);
         application::tell_broken(&context, &key, &ended).await;
         let (begin, end) = (phase(before.as_deref()), known());
         let labels = [begin, phase(end.as_deref())];

@@ -1,9 +1,11 @@
 //! Negative ends of a reconcile: the condition, the phase and the event that say what went wrong.
 
+use std::time::Duration;
+
 use jiff::Timestamp;
-use tracing::{debug, warn};
-use vela_api::names::{condition as types, event, phase};
-use vela_api::{AppStatus, Application};
+use tracing::{debug, error, warn};
+use vela_api::names::{condition as types, event, phase, reason};
+use vela_api::{AppStatus, Application, Condition, condition};
 use vela_cluster::IoError;
 
 use crate::context::Context;
@@ -12,7 +14,7 @@ use crate::guard::Ended;
 use crate::messages;
 use crate::queue::{Key, Next};
 
-use super::{about, finalize, newest, status};
+use super::{about, finalize, is_ours, newest, status};
 
 /// A phase that ended badly: which condition says so, in which phase the Application stays, and which event tells.
 #[derive(Debug)]
@@ -93,6 +95,27 @@ pub(super) async fn give_up(
         Err(error) if error.is_conflict() => newest::met(ctx, app).await,
         Err(error) => Err(error),
     }
+}
+
+/// Processes died over the Application: it is left as it is, and says so. How long.
+pub(crate) async fn set_aside(ctx: &Context, key: &Key) -> Option<Duration> {
+    let app = ctx.apps.get(key).filter(|app| is_ours(ctx, app))?;
+    let generation = app.metadata.generation.unwrap_or_default();
+    let (left, deaths) = ctx.under_way.set_aside(key, generation)?;
+    let message = messages::set_aside(deaths);
+    let mut wanted = app.status.clone();
+    let conditions = [types::SYNCED, types::READY].map(|type_| {
+        Condition::new(type_, "False", reason::SET_ASIDE, &*message, Timestamp::now())
+    });
+    condition::set(&mut wanted.conditions, conditions);
+    if wanted.conditions != app.status.conditions {
+        error!(key = %key, deaths, "the application is set aside");
+        ctx.events.tell(&about(&app), Severity::Warning, event::SET_ASIDE, &message, "");
+        if let Err(error) = finalize::write_status(ctx, &app, &wanted).await {
+            warn!(%error, "the condition could not be written");
+        }
+    }
+    Some(left)
 }
 
 /// A reconcile of the Application panicked or took too long: its owner hears of it, the others do not.

@@ -51,8 +51,8 @@ use crate::messages;
 use crate::queue::{Key, Next};
 
 use dispatch::Session;
-pub(crate) use failure::tell_broken;
 use failure::{Failed, give_up};
+pub(crate) use failure::{set_aside, tell_broken};
 use look::Look;
 pub(crate) use resolve::follows_definitions;
 

@@ -7,7 +7,7 @@ mod queues;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use prometheus::{HistogramVec, IntCounter, IntCounterVec, IntGaugeVec};
+use prometheus::{HistogramVec, IntCounter, IntCounterVec, IntGauge, IntGaugeVec};
 use vela_api::Application;
 use vela_cluster::Store;
 use vela_cluster::answers::Answer;
@@ -52,6 +52,8 @@ pub struct Metrics {
     pub queues: QueueMetrics,
     /// `leader_election_master_status{name}`
     pub leading: IntGaugeVec,
+    /// `vela_applications_set_aside`
+    pub set_aside: IntGauge,
     registry: Registry,
 }
 
@@ -147,6 +149,10 @@ impl Metrics {
                 .int_counter("workflowrun_initialized_num", "Runs of a workflow that began.")?,
             attempts: AttemptMetrics::new(registry)?,
             queues: QueueMetrics::new(registry)?,
+            set_aside: registry.int_gauge(
+                "vela_applications_set_aside",
+                "Applications that are not reconciled because processes died over them.",
+            )?,
             leading: gauge(
                 "leader_election_master_status",
                 "1 while this process holds the lease.",

@@ -2,6 +2,7 @@
 //! death of the process at every write. The oracle is the server: nothing the newest spec wants is ever deleted, nothing is
 //! leaked, and the end is what a fresh apply would have made.
 
+mod aside;
 mod beside;
 mod broken;
 mod crash;
@@ -193,6 +194,7 @@ impl World {
             queue,
             definition_queues: DefinitionQueues::default(),
             users: Users::default(),
+            under_way: Arc::default(),
             memories: Mutex::new(HashMap::new()),
             seen_definitions: Mutex::new(HashMap::new()),
         };

@@ -117,6 +117,8 @@ pub mod label {
 
 /// Annotations.
 pub mod annotation {
+    /// On the Lease of the controller: what takes long, and over which Applications its processes died.
+    pub const UNDER_WAY: &str = "controller.core.oam.dev/under-way";
     /// Last applied manifest: base of the three-way merge.
     pub const LAST_APPLIED_CONFIG: &str = "app.oam.dev/last-applied-configuration";
     /// When it was created.
@@ -271,6 +273,8 @@ pub mod reason {
     pub const RECONCILE_ERROR: &str = "ReconcileError";
     /// Something is going away.
     pub const DELETING: &str = "Deleting";
+    /// Processes of the controller died over it.
+    pub const SET_ASIDE: &str = "SetAside";
     /// Something is left as it is.
     pub const NOT_MANAGED: &str = "NotManaged";
 }
@@ -315,6 +319,8 @@ pub mod event {
     pub const GLOBAL_POLICY_FAILED: &str = "GlobalPolicyFailed";
     /// An explicit policy failed.
     pub const POLICY_FAILED: &str = "PolicyFailed";
+    /// Processes of the controller died over it.
+    pub const SET_ASIDE: &str = "SetAside";
 }
 
 /// Phases of an Application (`status.status`).

@@ -269,8 +269,11 @@ fn work(shared: &Shared) {
         let mut queue = shared.queue.lock();
         queue.jobs.done(&group, begun, Instant::now());
         // What had to wait for this one may be for another thread.
+        let is_empty = queue.jobs.is_empty();
         drop(queue);
-        shared.work.notify_one();
+        if !is_empty {
+            shared.work.notify_one();
+        }
     }
 }
 

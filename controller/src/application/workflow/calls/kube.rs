@@ -9,7 +9,7 @@ use vela_render::patch;
 use vela_render::term::Term;
 use vela_workflow::Reply;
 
-use crate::evaluation::Lent;
+use crate::evaluation::{Lent, NotEvaluated};
 use crate::messages;
 
 use super::super::reference;
@@ -208,13 +208,17 @@ impl Calling<'_, '_, '_> {
                 }
             }
         }
-        let patched = self.patched(&live, call).await?;
+        let patched = self.patched(&live, call).await.map_err(|error| error.to_string())??;
         let mut live = self.dispatch(vec![patched], text(&call.params, "cluster")).await?;
         Ok(json!({ "result": live.pop() }))
     }
 
     /// Merges the patch of a call into an object, with the strategies that its comments name.
-    async fn patched(&self, base: &Value, call: &Pending) -> Result<Value, String> {
+    async fn patched(
+        &self,
+        base: &Value,
+        call: &Pending,
+    ) -> Result<Result<Value, String>, NotEvaluated> {
         let text = call.patch.clone().unwrap_or_else(|| "{}".to_owned());
         let base = base.clone();
         let job = move |lent: &Lent| {
@@ -225,15 +229,17 @@ impl Calling<'_, '_, '_> {
             let merged = merged.export().map_err(|_| messages::PATCH_NOT_CONCRETE.to_owned())?;
             Ok(vela_render::json::from_cue(&merged))
         };
-        self.session.ctx.cue.run(job).await.map_err(|error| error.to_string())?
+        self.session.ctx.cue.run(job).await
     }
 
     pub(super) async fn patch_object(&self, call: &Pending) -> Reply {
         let base = call.params.get("value").cloned().unwrap_or_default();
-        Reply::Returns(match self.patched(&base, call).await {
-            Ok(result) => json!({ "result": result }),
-            Err(error) => json!({ "err": error }),
-        })
+        match self.patched(&base, call).await {
+            Ok(Ok(result)) => Reply::Returns(json!({ "result": result })),
+            Ok(Err(error)) => Reply::Returns(json!({ "err": error })),
+            // No matter of the template: the attempt is made again.
+            Err(error) => Reply::Error(error.to_string()),
+        }
     }
 }
 

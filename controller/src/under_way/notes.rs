@@ -1,0 +1,110 @@
+//! The record of what is under way, as an annotation of the Lease: read when the lead begins, and written only while
+//! something takes long, or when somebody survived a death.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use jiff::Timestamp;
+use k8s_openapi::api::coordination::v1::Lease;
+use kube::api::{Api, Patch, PatchParams};
+use serde_json::json;
+use tokio_util::sync::CancellationToken;
+use tracing::{debug, error, warn};
+use vela_api::names::annotation;
+
+use crate::context::Context;
+
+use super::record::Record;
+use super::{LOOK, UnderWay};
+
+/// What runs longer is noted: a process that dies later died over it, perhaps.
+const NOTED: Duration = Duration::from_secs(3);
+/// Where the API server is slow, everything runs long: so many times the time of a write is no sign of anything.
+const SLOWER: u32 = 10;
+
+/// Reads and writes the record.
+#[derive(Debug)]
+pub(crate) struct Notes {
+    api: Api<Lease>,
+    lease: String,
+    under_way: Arc<UnderWay>,
+}
+
+impl Notes {
+    /// Takes over the record that the predecessor left.
+    ///
+    /// # Errors
+    /// The API server's answer.
+    pub(crate) async fn begin(
+        client: kube::Client,
+        (namespace, lease): (&str, &str),
+        leader: &str,
+        under_way: Arc<UnderWay>,
+    ) -> kube::Result<Self> {
+        let api: Api<Lease> = Api::namespaced(client, namespace);
+        let found = api.get(lease).await?;
+        let text =
+            found.metadata.annotations.as_ref().and_then(|all| all.get(annotation::UNDER_WAY));
+        let mut record: Record = match text.map(|text| serde_json::from_str(text)) {
+            None => Record::default(),
+            Some(Ok(record)) => record,
+            Some(Err(error)) => {
+                warn!(%error, "what the last leader was at cannot be read");
+                Record::default()
+            }
+        };
+        let notes = Self { api, lease: lease.to_owned(), under_way };
+        let found = record.begin(leader, Timestamp::now());
+        for key in &found {
+            let deaths = record.deaths_of(key);
+            error!(key, deaths, "the last leader died while this application was under way");
+        }
+        if !found.is_empty() {
+            notes.write(&record).await?;
+        }
+        notes.under_way.put(record);
+        Ok(notes)
+    }
+
+    async fn write(&self, record: &Record) -> kube::Result<()> {
+        let text = serde_json::to_string(record).map_err(kube::Error::SerdeError)?;
+        let body = json!({"metadata": {"annotations": {annotation::UNDER_WAY: text}}});
+        self.api.patch(&self.lease, &PatchParams::default(), &Patch::Merge(body)).await.map(drop)
+    }
+
+    /// Keeps the record until `end`, which is an end in order: then nothing is under way.
+    pub(crate) async fn keep(self, context: Arc<Context>, end: CancellationToken) {
+        let mut noted = NOTED;
+        loop {
+            let over = tokio::time::timeout(LOOK, end.cancelled()).await.is_ok();
+            let under_way = if over { BTreeMap::new() } else { long(&context, noted) };
+            let now = Timestamp::now();
+            let set_aside = self.under_way.count_set_aside(now);
+            context.metrics.set_aside.set(i64::try_from(set_aside).unwrap_or(i64::MAX));
+            if let Some(record) = self.under_way.note(under_way) {
+                let since = Instant::now();
+                match self.write(&record).await {
+                    Ok(()) => noted = NOTED.max(since.elapsed().saturating_mul(SLOWER)),
+                    Err(error) => {
+                        debug!(%error, "what is under way cannot be noted");
+                        self.under_way.again();
+                    }
+                }
+            }
+            if over {
+                return;
+            }
+        }
+    }
+}
+
+/// The Applications that have been under way for longer, with their generations.
+fn long(context: &Context, than: Duration) -> BTreeMap<String, i64> {
+    let running = context.queue.running().into_iter().filter(|(_, time)| *time >= than);
+    let named = running.filter_map(|(key, _)| {
+        let app = context.apps.get(&key)?;
+        Some((key.to_string(), app.metadata.generation.unwrap_or_default()))
+    });
+    named.collect()
+}
