@@ -14,7 +14,7 @@ pub const AUTHORITY_DAYS: u32 = 5 * 365;
 /// How long a leaf lasts. It is replaced at two thirds.
 pub const LEAF_DAYS: u32 = 365;
 /// Clocks differ.
-const SKEW: Duration = Duration::from_secs(300);
+const SKEW: Duration = Duration::from_secs(3600);
 
 /// A certificate and its key, both PEM.
 #[derive(Debug, Clone, PartialEq, Eq)]
