@@ -80,6 +80,7 @@ pub async fn run(config: Config, stop: CancellationToken) -> anyhow::Result<()> 
     let registry = Registry::new("vela-controller", env!("CARGO_PKG_VERSION"))?;
     let metrics = Metrics::new(&registry)?;
     let health = Health::new();
+    registry.readiness("vela-controller", health.clone())?;
     let (connected, synced) = (health.readiness("api-server"), health.readiness("caches"));
     let accounts = config.own_accounts.then(|| health.readiness("accounts"));
     let tasks = TaskTracker::new();

@@ -3,6 +3,7 @@
 use std::fs;
 
 use vela_tests::material::workspace;
+use vela_tests::release::readme;
 
 use crate::none;
 
@@ -25,4 +26,12 @@ fn the_charts_crds_are_those_of_the_api_types() {
         }
     }
     none("run `cargo xtask crds`", &wrong);
+}
+
+#[test]
+fn the_charts_readme_lists_the_values_there_are() {
+    let (is, wanted) = readme().unwrap();
+    assert!(wanted.lines().count() > 150, "hardly a value: {wanted}");
+    let wrong = if is == wanted { vec![] } else { vec!["charts/vela-core/README.md".to_owned()] };
+    none("run `cargo xtask charts --only readme`", &wrong);
 }

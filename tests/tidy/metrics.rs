@@ -99,3 +99,26 @@ fn the_chart_asks_for_metrics_that_exist() {
     assert!(asked > 15, "only {asked} were found");
     none("the chart asks for what is no metric", &wrong);
 }
+
+#[test]
+fn every_alarm_has_its_place_in_the_runbook() {
+    let file = workspace().join("charts/vela-core/templates/monitoring.yaml");
+    let (docs, chart) = (docs(), fs::read_to_string(file).unwrap());
+    let headings: BTreeSet<String> = docs
+        .lines()
+        .filter_map(|line| line.strip_prefix("### "))
+        .map(|heading| heading.to_lowercase().replace(' ', "-").replace(',', ""))
+        .collect();
+    let mut wrong = Vec::new();
+    let alarms: Vec<&str> = chart.split("- alert: ").skip(1).collect();
+    assert!(alarms.len() > 10, "{alarms:?}");
+    for alarm in alarms {
+        let name = alarm.lines().next().unwrap_or_default();
+        let link = alarm.split("runbook_url: {{ $runbook }}").nth(1);
+        let link = link.and_then(|rest| rest.lines().next()).unwrap_or_default();
+        if !headings.contains(link) || !link.contains(&name.to_lowercase()) {
+            wrong.push(format!("{name}: {link:?}"));
+        }
+    }
+    none("alarms without a section of docs/operations.md", &wrong);
+}

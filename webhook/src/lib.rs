@@ -63,6 +63,7 @@ pub async fn run(config: Config, stop: CancellationToken) -> anyhow::Result<()> 
     let registry = Registry::new("vela-webhook", env!("CARGO_PKG_VERSION"))?;
     let metrics = Metrics::new(&registry)?;
     let health = Health::new();
+    registry.readiness("vela-webhook", health.clone())?;
     let certificate = health.readiness("certificate");
     let caches = Kind::ALL.map(|kind| health.readiness(kind.resource()));
     let tasks = TaskTracker::new();

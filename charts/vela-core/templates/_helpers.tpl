@@ -110,7 +110,7 @@ app.kubernetes.io/component: webhook
 {{- define "kubevela.webhook.values" -}}
 {{- $defaults := dict
   "replicaCount" 2
-  "image" (dict "repository" "vela-rs/vela-webhook" "tag" "" "pullPolicy" "IfNotPresent")
+  "image" (dict "repository" "vela-webhook" "tag" "" "digest" "" "pullPolicy" "IfNotPresent" "pullSecrets" list)
   "resources" (dict "requests" (dict "cpu" "50m" "memory" "64Mi") "limits" (dict "memory" "256Mi"))
   "logFormat" "json"
   "certWaitTimeout" "90s"
@@ -120,6 +120,16 @@ app.kubernetes.io/component: webhook
   "podDisruptionBudget" (dict "enabled" true)
   "autoscaling" (dict "enabled" false "minReplicas" 2 "maxReplicas" 5 "targetCPUUtilizationPercentage" 70)
   "topologySpread" true
+  "topologySpreadConstraints" list
+  "hostNetwork" false
+  "dnsPolicy" ""
+  "healthPort" 0
+  "metricsPort" 8080
+  "strategy" dict
+  "revisionHistoryLimit" 10
+  "serviceAccount" (dict "create" true "name" "" "annotations" dict)
+  "podLabels" dict
+  "extraEnv" list "extraVolumes" list "extraVolumeMounts" list
   "terminationGracePeriodSeconds" 60
   "shutdownDelaySeconds" 8
   "nodeSelector" dict "tolerations" list "affinity" dict
@@ -139,21 +149,116 @@ app.kubernetes.io/component: webhook
 
 {{- define "kubevela.controller.values" -}}
 {{- $defaults := dict
-  "image" (dict "repository" "vela-rs/vela-controller" "tag" "" "pullPolicy" "IfNotPresent")
+  "image" (dict "repository" "vela-controller" "tag" "" "digest" "" "pullPolicy" "IfNotPresent" "pullSecrets" list)
   "logFormat" "json"
   "priorityClassName" ""
   "podDisruptionBudget" (dict "enabled" false)
   "podAnnotations" dict
   "terminationGracePeriodSeconds" 30
+  "topologySpreadConstraints" list
+  "dnsPolicy" ""
+  "strategy" dict
+  "revisionHistoryLimit" 10
+  "podLabels" dict
+  "extraEnv" list "extraVolumes" list "extraVolumeMounts" list
   "serviceAccountCredentials" false
   "extraArgs" list
 -}}
 {{- mergeOverwrite $defaults (deepCopy (.Values.controller | default dict)) | toYaml -}}
 {{- end -}}
 
-{{/* Image of a block: registry prefix, repository, tag or the chart's version. */}}
+{{/* Image of a block: registry prefix, repository, and digest, tag or the chart's version. dict: root, image */}}
 {{- define "kubevela.image" -}}
-{{- printf "%s%s:%s" (.root.Values.imageRegistry | default "") .image.repository (.image.tag | default .root.Chart.AppVersion) -}}
+{{- $name := printf "%s%s" (.root.Values.imageRegistry | default "") .image.repository -}}
+{{- if .image.digest -}}
+{{- printf "%s@%s" $name .image.digest -}}
+{{- else -}}
+{{- printf "%s:%s" $name (.image.tag | default .root.Chart.AppVersion) -}}
+{{- end -}}
+{{- end -}}
+
+{{/* Secrets to pull an image with: its own, else everybody's. dict: root, image */}}
+{{- define "kubevela.imagePullSecrets" -}}
+{{- with .image.pullSecrets | default .root.Values.imagePullSecrets -}}
+imagePullSecrets:
+  {{- toYaml . | nindent 2 }}
+{{- end -}}
+{{- end -}}
+
+{{/* Where Prometheus finds the metrics without a ServiceMonitor. dict: root, port */}}
+{{- define "kubevela.scrapeAnnotations" -}}
+{{- if dig "scrapeAnnotations" true .root.Values.core.metrics -}}
+prometheus.io/path: /metrics
+prometheus.io/port: {{ .port | quote }}
+prometheus.io/scrape: "true"
+{{- end -}}
+{{- end -}}
+
+{{/* What comes between a Pod and its node and zone. dict: constraints, spread, labels */}}
+{{- define "kubevela.topologySpread" -}}
+{{- if .constraints -}}
+topologySpreadConstraints:
+  {{- toYaml .constraints | nindent 2 }}
+{{- else if .spread -}}
+topologySpreadConstraints:
+  {{- $labels := .labels }}
+  {{- range list "topology.kubernetes.io/zone" "kubernetes.io/hostname" }}
+  - maxSkew: 1
+    topologyKey: {{ . }}
+    whenUnsatisfiable: ScheduleAnyway
+    matchLabelKeys: ["pod-template-hash"]
+    labelSelector:
+      matchLabels:
+        {{- $labels | nindent 8 }}
+  {{- end }}
+{{- end -}}
+{{- end -}}
+
+{{- define "kubevela.webhook.serviceAccountName" -}}
+{{- $account := (include "kubevela.webhook.values" . | fromYaml).serviceAccount -}}
+{{- $account.name | default (ternary (include "kubevela.webhook.fullname" .) "default" $account.create) -}}
+{{- end -}}
+
+{{/*
+Values of the chart this one replaces that are accepted and mean nothing here, as far as they are set to something else than
+its default: "path", one a line.
+*/}}
+{{- define "kubevela.ignoredValues" -}}
+{{- range $path, $default := dict
+    "image.repository" "oamdev/vela-core"
+    "image.pullPolicy" "Always"
+    "logFilePath" ""
+    "logFileMaxSize" "1024"
+    "rbac.create" "true"
+    "readinessProbe.initialDelaySeconds" "30"
+    "livenessProbe.initialDelaySeconds" "90"
+    "multicluster.enabled" "false"
+    "multicluster.metrics.enabled" "false"
+    "multicluster.clusterGateway.direct" "true"
+    "multicluster.clusterGateway.image.repository" "oamdev/cluster-gateway"
+    "multicluster.clusterGateway.secureTLS.enabled" "true"
+    "multicluster.clusterGateway.serviceMonitor.enabled" "false"
+    "admissionWebhooks.patch.enabled" "true"
+    "admissionWebhooks.patch.image.repository" "oamdev/kube-webhook-certgen"
+    "admissionWebhooks.appConversion.enabled" "false"
+    "workflow.enableExternalPackageForDefaultCompiler" "true"
+    "workflow.enableExternalPackageWatchForDefaultCompiler" "false"
+    "optimize.cachedGvks" ""
+    "optimize.markWithProb" "0.1"
+    "optimize.disableComponentRevision" "true"
+    "optimize.disableApplicationRevision" "false"
+    "optimize.enableInMemoryWorkflowContext" "false"
+    "optimize.disableResourceApplyDoubleCheck" "false"
+    "optimize.enableResourceTrackerDeleteOnlyTrigger" "true" }}
+{{- $value := $.Values }}
+{{- range splitList "." $path }}
+{{- $value = ternary (get (ternary $value dict (kindIs "map" $value)) .) nil (kindIs "map" $value) }}
+{{- end }}
+{{- $text := ternary "" (toString $value) (kindIs "invalid" $value) }}
+{{- if and $text (ne $text $default) }}
+{{ $path }}
+{{- end }}
+{{- end }}
 {{- end -}}
 
 {{/*

@@ -106,6 +106,11 @@ impl Health {
         self.inner.ready.read().values().all(Result::is_ok)
     }
 
+    /// The conditions of readiness, and whether each holds.
+    pub fn conditions(&self) -> Vec<(&'static str, bool)> {
+        self.inner.ready.read().iter().map(|(name, state)| (*name, state.is_ok())).collect()
+    }
+
     /// The routes, for a server of one's own.
     pub fn router(&self) -> Router {
         Router::new()

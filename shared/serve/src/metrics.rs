@@ -7,11 +7,13 @@ use axum::extract::State;
 use axum::http::{StatusCode, header};
 use axum::response::IntoResponse;
 use axum::routing::get;
-use prometheus::core::Collector;
+use prometheus::core::{Collector, Desc};
+use prometheus::proto::MetricFamily;
 use prometheus::{Encoder as _, Opts, TextEncoder};
 use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
 
+use crate::health::Health;
 use crate::server::{self, Limits};
 
 pub use prometheus::{
@@ -130,6 +132,19 @@ impl Registry {
         self.add(HistogramVec::new(opts, labels)?)
     }
 
+    /// Whether the process is ready, and each condition of it: asked when metrics are.
+    pub fn readiness(&self, component: &str, health: Health) -> Result<(), Error> {
+        let gauge = IntGaugeVec::new(
+            Opts::new(
+                "vela_ready",
+                "1 if the condition of readiness holds; condition all: if every one does.",
+            )
+            .const_label("component", component),
+            &["condition"],
+        )?;
+        self.register(Readiness { gauge, health })
+    }
+
     /// Everything in Prometheus' text format.
     pub fn text(&self) -> Result<String, Error> {
         let mut out = Vec::new();
@@ -148,6 +163,28 @@ impl Registry {
     }
 }
 
+/// Names of conditions are constants of the programs: there are never many.
+struct Readiness {
+    gauge: IntGaugeVec,
+    health: Health,
+}
+
+impl Collector for Readiness {
+    fn desc(&self) -> Vec<&Desc> {
+        self.gauge.desc()
+    }
+
+    fn collect(&self) -> Vec<MetricFamily> {
+        self.gauge.reset();
+        let conditions = self.health.conditions();
+        let all = ("all", conditions.iter().all(|(_, holds)| *holds));
+        for (condition, holds) in conditions.into_iter().chain([all]) {
+            self.gauge.with_label_values(&[condition]).set(i64::from(holds));
+        }
+        self.gauge.collect()
+    }
+}
+
 async fn metrics(State(registry): State<Registry>) -> impl IntoResponse {
     match registry.text() {
         Ok(text) => (StatusCode::OK, [(header::CONTENT_TYPE, prometheus::TEXT_FORMAT)], text),
@@ -162,6 +199,29 @@ async fn metrics(State(registry): State<Registry>) -> impl IntoResponse {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn readiness_is_told_as_it_is() {
+        let registry = Registry::new("vela-test", "0.0.0").unwrap();
+        let health = Health::new();
+        registry.readiness("vela-test", health.clone()).unwrap();
+        let says = |condition: &str, holds: u8| {
+            let line = format!(
+                "vela_ready{{component=\"vela-test\",condition=\"{condition}\"}} {holds}\n"
+            );
+            let text = registry.text().unwrap();
+            assert!(text.contains(&line), "{line}{text}");
+        };
+        says("all", 1);
+        let certificate = health.readiness("certificate");
+        says("certificate", 0);
+        says("all", 0);
+        certificate.pass();
+        says("certificate", 1);
+        says("all", 1);
+        health.stopping();
+        says("all", 0);
+    }
 
     #[test]
     fn text_has_exact_names() {

@@ -16,7 +16,7 @@ use kube::discovery::pinned_kind;
 use parking_lot::Mutex;
 use serde_json::{Value, json};
 
-use super::{NAMESPACE, RELEASE, text};
+use super::{KUBERNETES, NAMESPACE, RELEASE, text};
 use crate::controlplane::Programs;
 use crate::material;
 
@@ -65,6 +65,7 @@ impl Manifests {
         let mut helm = Command::new(programs.path("helm"));
         helm.args(["template", RELEASE]).arg(&chart).args(["--namespace", NAMESPACE]);
         helm.args(["--include-crds", "--no-hooks", "--set", "multicluster.enabled=false"]);
+        helm.args(["--kube-version", KUBERNETES]);
         for value in values {
             helm.args(["--set", value]);
         }

@@ -31,6 +31,8 @@ use crate::progress::Step;
 
 /// The namespace of the control plane and of the built-in definitions.
 pub const NAMESPACE: &str = "vela-system";
+/// What the chart is rendered for: the version of the control plane (tests/controlplane/go.mod).
+pub const KUBERNETES: &str = "v1.34.4";
 /// The name of the helm release.
 pub const RELEASE: &str = "kubevela";
 

@@ -6,7 +6,7 @@ use std::process::{Command, Stdio};
 use anyhow::{Context, Result, bail};
 
 use crate::controlplane::Programs;
-use crate::deploy::{NAMESPACE, RELEASE};
+use crate::deploy::{KUBERNETES, NAMESPACE, RELEASE};
 use crate::material;
 
 /// Helm, on a cluster or on none.
@@ -64,6 +64,10 @@ impl Helm {
             && matches!(args.first(), Some(&"install" | &"upgrade" | &"template"))
         {
             command.arg("--post-renderer").arg(renderer);
+        }
+        // this helm is built without a version of Kubernetes, and takes itself for a very old one
+        if args.first() == Some(&"template") {
+            command.args(["--kube-version", KUBERNETES]);
         }
         let output = command.stdin(Stdio::null()).output().context("cannot run helm")?;
         let text = String::from_utf8_lossy(&output.stdout).into_owned();

@@ -8,7 +8,10 @@
 
 mod helm;
 mod mount;
+mod readme;
 mod service;
+
+pub use readme::readme;
 
 use std::collections::BTreeMap;
 use std::fs;

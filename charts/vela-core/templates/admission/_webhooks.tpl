@@ -52,6 +52,14 @@
     {{- with $bundle }}
     caBundle: {{ . }}
     {{- end }}
+  {{- with $root.Values.admissionWebhooks.namespaceSelector }}
+  namespaceSelector:
+    {{- toYaml . | nindent 4 }}
+  {{- end }}
+  {{- with $root.Values.admissionWebhooks.objectSelector }}
+  objectSelector:
+    {{- toYaml . | nindent 4 }}
+  {{- end }}
   rules:
     - apiGroups: ["core.oam.dev"]
       apiVersions: ["v1beta1"]

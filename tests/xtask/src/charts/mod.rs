@@ -3,6 +3,7 @@
 //! | part | what |
 //! |---|---|
 //! | `render` | lint, and rendering with several sets of values; also part of `cargo xtask test` |
+//! | `readme` | writes the table of values into the chart's README |
 //! | `lifecycle` | the real helm on a real API server, both programs as processes: upgrade over a Go installation, upgrades, rollbacks, removal |
 //! | `node` | the same on a node that runs containers: containerd, kubelet and kube-proxy in namespaces of their own |
 
@@ -18,13 +19,15 @@ use std::sync::Arc;
 use anyhow::{Result, bail};
 use vela_tests::cluster::Cluster;
 use vela_tests::deploy::{Binaries, Profile};
+use vela_tests::material::workspace;
+use vela_tests::release::readme;
 
 pub(crate) use self::render::check;
 
 #[derive(clap::Args)]
 pub(crate) struct Args {
     /// Only these parts; may repeat
-    #[arg(long, value_name = "render|lifecycle|node")]
+    #[arg(long, value_name = "render|readme|lifecycle|node")]
     only: Vec<String>,
     /// Build the programs in the dev profile: quicker to build, slower to run
     #[arg(long)]
@@ -34,7 +37,7 @@ pub(crate) struct Args {
     inside: Option<PathBuf>,
 }
 
-const PARTS: [&str; 3] = ["render", "lifecycle", "node"];
+const PARTS: [&str; 4] = ["render", "readme", "lifecycle", "node"];
 
 pub(crate) fn run(args: &Args) -> Result<ExitCode> {
     if let Some(odd) = args.only.iter().find(|part| !PARTS.contains(&part.as_str())) {
@@ -51,6 +54,12 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
     let wanted = |part: &str| args.only.is_empty() || args.only.iter().any(|one| one == part);
     if wanted("render") {
         check()?;
+    }
+    if wanted("readme") {
+        let (is, wanted) = readme()?;
+        if is != wanted {
+            std::fs::write(workspace().join("charts/vela-core/README.md"), wanted)?;
+        }
     }
     if wanted("lifecycle") {
         let binaries = Binaries::build(profile)?;

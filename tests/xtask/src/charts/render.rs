@@ -46,8 +46,238 @@ const VARIANTS: [&[&str]; 16] = [
     ],
 ];
 
+/// Values, and what becomes of them: the name of an object, a place in it, the JSON there.
+type Rendered = (&'static [&'static str], &'static str, &'static str, &'static str);
+
+const WEBHOOK: &str = "Deployment kubevela-vela-core-webhook";
+const CONTROLLER: &str = "Deployment kubevela-vela-core";
+const POLICY: &str = "NetworkPolicy kubevela-vela-core";
+const MONITOR: &str = "ServiceMonitor kubevela-vela-core";
+const VALIDATING: &str = "ValidatingWebhookConfiguration kubevela-vela-core-admission";
+
+const RENDERED: &[Rendered] = &[
+    (&[], WEBHOOK, "/spec/template/spec/containers/0/image", r#""vela-webhook:v1.11.0-rs.1""#),
+    (
+        &["imageRegistry=r.example/", "webhook.image.digest=sha256:%"],
+        WEBHOOK,
+        "/spec/template/spec/containers/0/image",
+        r#""r.example/vela-webhook@sha256:%""#,
+    ),
+    (
+        &["controller.image.digest=sha256:%", "controller.image.tag=x"],
+        CONTROLLER,
+        "/spec/template/spec/containers/0/image",
+        r#""vela-controller@sha256:%""#,
+    ),
+    (
+        &["test.k8s.digest=sha256:%"],
+        "Pod kubevela-application-test",
+        "/spec/containers/0/image",
+        r#""oamdev/alpine-k8s@sha256:%""#,
+    ),
+    (
+        &["test.app.digest=sha256:%"],
+        "Application helm-test-vela-app",
+        "/spec/components/0/properties/image",
+        r#""oamdev/hello-world@sha256:%""#,
+    ),
+    (
+        &["imagePullSecrets[0].name=all"],
+        "Pod kubevela-application-test",
+        "/spec/imagePullSecrets",
+        r#"[{"name":"all"}]"#,
+    ),
+    (
+        &["imagePullSecrets[0].name=all", "webhook.image.pullSecrets[0].name=own"],
+        WEBHOOK,
+        "/spec/template/spec/imagePullSecrets",
+        r#"[{"name":"own"}]"#,
+    ),
+    (
+        &["imagePullSecrets[0].name=all", "webhook.image.pullSecrets[0].name=own"],
+        CONTROLLER,
+        "/spec/template/spec/imagePullSecrets",
+        r#"[{"name":"all"}]"#,
+    ),
+    (&["webhook.podLabels.a=b"], WEBHOOK, "/spec/template/metadata/labels/a", r#""b""#),
+    (&["webhook.podLabels.a=b"], WEBHOOK, "/spec/selector/matchLabels/a", "null"),
+    (&["controller.podLabels.a=b"], CONTROLLER, "/spec/template/metadata/labels/a", r#""b""#),
+    (
+        &["core.metrics.scrapeAnnotations=false", "controller.podAnnotations.a=b"],
+        CONTROLLER,
+        "/spec/template/metadata/annotations",
+        r#"{"a":"b"}"#,
+    ),
+    (
+        &["webhook.serviceAccount.name=own", "webhook.serviceAccount.annotations.a=b"],
+        "ServiceAccount own",
+        "/metadata/annotations",
+        r#"{"a":"b"}"#,
+    ),
+    (
+        &["webhook.serviceAccount.name=own", "webhook.serviceAccount.create=false"],
+        WEBHOOK,
+        "/spec/template/spec/serviceAccountName",
+        r#""own""#,
+    ),
+    (
+        &["webhook.serviceAccount.name=own"],
+        "ClusterRoleBinding kubevela-vela-core-webhook",
+        "/subjects/0/name",
+        r#""own""#,
+    ),
+    (
+        &["webhook.hostNetwork=true", "webhook.healthPort=19440", "webhook.metricsPort=18080"],
+        WEBHOOK,
+        "/spec/template/spec/containers/0/ports",
+        r#"[{"containerPort":9443,"name":"webhook"},{"containerPort":19440,"name":"healthz"},{"containerPort":18080,"name":"metrics"}]"#,
+    ),
+    (
+        &["webhook.hostNetwork=true"],
+        WEBHOOK,
+        "/spec/template/spec/dnsPolicy",
+        r#""ClusterFirstWithHostNet""#,
+    ),
+    (
+        &["webhook.hostNetwork=true"],
+        WEBHOOK,
+        "/spec/strategy/rollingUpdate",
+        r#"{"maxSurge":0,"maxUnavailable":1}"#,
+    ),
+    (&["webhook.strategy.type=Recreate"], WEBHOOK, "/spec/strategy", r#"{"type":"Recreate"}"#),
+    (
+        &["controller.strategy.type=Recreate"],
+        CONTROLLER,
+        "/spec/strategy",
+        r#"{"type":"Recreate"}"#,
+    ),
+    (
+        &["controller.dnsPolicy=Default"],
+        CONTROLLER,
+        "/spec/template/spec/dnsPolicy",
+        r#""Default""#,
+    ),
+    (&["controller.revisionHistoryLimit=3"], CONTROLLER, "/spec/revisionHistoryLimit", "3"),
+    (
+        &["webhook.topologySpreadConstraints[0].maxSkew=2"],
+        WEBHOOK,
+        "/spec/template/spec/topologySpreadConstraints",
+        r#"[{"maxSkew":2}]"#,
+    ),
+    (
+        &["controller.topologySpreadConstraints[0].maxSkew=2"],
+        CONTROLLER,
+        "/spec/template/spec/topologySpreadConstraints",
+        r#"[{"maxSkew":2}]"#,
+    ),
+    (
+        &["controller.extraVolumes[0].name=ca", "controller.extraVolumeMounts[0].name=ca"],
+        CONTROLLER,
+        "/spec/template/spec/volumes",
+        r#"[{"name":"ca"}]"#,
+    ),
+    (
+        &["controller.extraEnv[0].name=SSL_CERT_FILE"],
+        CONTROLLER,
+        "/spec/template/spec/containers/0/env/3",
+        r#"{"name":"SSL_CERT_FILE"}"#,
+    ),
+    (
+        &["webhook.clientCA.configMapName=front"],
+        WEBHOOK,
+        "/spec/template/spec/volumes/1",
+        r#"{"configMap":{"name":"front"},"name":"client-ca"}"#,
+    ),
+    (
+        &["admissionWebhooks.namespaceSelector.matchLabels.a=b"],
+        VALIDATING,
+        "/webhooks/0/namespaceSelector",
+        r#"{"matchLabels":{"a":"b"}}"#,
+    ),
+    (
+        &["admissionWebhooks.objectSelector.matchLabels.a=b"],
+        VALIDATING,
+        "/webhooks/0/objectSelector",
+        r#"{"matchLabels":{"a":"b"}}"#,
+    ),
+    (
+        &["admissionWebhooks.certManager.enabled=true"],
+        VALIDATING,
+        "/metadata/annotations",
+        r#"{"cert-manager.io/inject-ca-from":"vela-system/kubevela-vela-core-admission"}"#,
+    ),
+    (
+        &["admissionWebhooks.certManager.enabled=true"],
+        "Certificate kubevela-vela-core-root-cert",
+        "/spec/privateKey/rotationPolicy",
+        r#""Never""#,
+    ),
+    (
+        &["networkPolicy.enabled=true", "networkPolicy.apiServers[0]=192.0.2.1/32"],
+        "NetworkPolicy kubevela-vela-core-webhook",
+        "/spec/ingress/0/from",
+        r#"[{"ipBlock":{"cidr":"192.0.2.1/32"}}]"#,
+    ),
+    (
+        &["networkPolicy.controller.enabled=true"],
+        POLICY,
+        "/spec/egress/0/to/1/ipBlock/except/0",
+        r#""169.254.0.0/16""#,
+    ),
+    (
+        &[
+            "networkPolicy.controller.enabled=true",
+            "networkPolicy.controller.egress[0].ports[0].port=8443",
+        ],
+        POLICY,
+        "/spec/egress/1",
+        r#"{"ports":[{"port":8443}]}"#,
+    ),
+    (
+        &[
+            "core.metrics.enabled=true",
+            "core.metrics.serviceMonitor.enabled=true",
+            "core.metrics.serviceMonitor.interval=15s",
+            "core.metrics.serviceMonitor.honorLabels=true",
+        ],
+        MONITOR,
+        "/spec/endpoints/0",
+        r#"{"honorLabels":true,"interval":"15s","port":"metrics"}"#,
+    ),
+    (
+        &[
+            "core.metrics.enabled=true",
+            "core.metrics.serviceMonitor.enabled=true",
+            "core.metrics.serviceMonitor.namespace=monitoring",
+        ],
+        MONITOR,
+        "/metadata/namespace",
+        r#""monitoring""#,
+    ),
+    (
+        &[
+            "core.metrics.enabled=true",
+            "core.metrics.rules.enabled=true",
+            "core.metrics.rules.runbookUrl=https://docs.example/#",
+        ],
+        "PrometheusRule kubevela-vela-core",
+        "/spec/groups/0/rules/0/annotations/runbook_url",
+        r#""https://docs.example/#velaadmissiondown""#,
+    ),
+];
+
+/// A digest, for `%`.
+const DIGEST: &str = "aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa";
+
 /// What the schema must not let pass.
-const REFUSED: [&str; 8] = [
+const REFUSED: [&str; 15] = [
+    "authentication.enable=true",
+    "authentication.defaultUser=",
+    "admissionWebhooks.timeout=3",
+    "featureGates.enableEverything=true",
+    "replicas=2",
+    "webhook.image.digest=latest",
+    "networkPolicy.apiServers[0]=everywhere",
     "webhook.replicaCount=0",
     "webhook.replicas=3",
     "webhook.logFormat=xml",
@@ -157,6 +387,23 @@ pub(crate) fn check() -> Result<()> {
     for (value, flag) in TEXTS {
         let wanted = format!("{flag}={value}\"b: c");
         ensure!(given.contains(&wanted), "{value} does not become {wanted}");
+    }
+    step.done();
+
+    let step = Step::start("what becomes of values");
+    for (values, name, place, wanted) in RENDERED {
+        let values: Vec<String> = values.iter().map(|one| one.replace('%', DIGEST)).collect();
+        let values: Vec<&str> = values.iter().map(String::as_str).collect();
+        let objects = objects(&helm, &values)?;
+        let named = |object: &&Value| {
+            let (kind, name) = (&object["kind"], &object["metadata"]["name"]);
+            format!("{} {}", kind.as_str().unwrap_or_default(), name.as_str().unwrap_or_default())
+        };
+        let object = objects.iter().find(|object| named(object) == *name);
+        let object = object.with_context(|| format!("there is no {name} with {values:?}"))?;
+        let wanted: Value = serde_json::from_str(&wanted.replace('%', DIGEST))?;
+        let found = object.pointer(place).cloned().unwrap_or_default();
+        ensure!(found == wanted, "{name} has {found} at {place} with {values:?}");
     }
     step.done();
 
