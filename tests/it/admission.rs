@@ -56,3 +56,33 @@ async fn a_bad_edit_is_refused_and_the_application_goes_on() {
     let application = space.running("good").await;
     assert_eq!(application.metadata.generation, Some(1));
 }
+
+/// Fields that the CRD does not have are gone before a webhook sees them. The API server itself tells of each, or refuses
+/// them, as the client asks: `kubectl` asks for the latter, and who asks for nothing is told.
+#[tokio::test]
+async fn fields_that_are_dropped_are_told() {
+    let space = Space::with_programs("admission").await;
+    let path = format!("/apis/core.oam.dev/v1beta1/namespaces/{}/applications", space.name());
+    let mut component = web("front");
+    component["forEach"] = json!("parameter.list");
+    component["extends"] = json!("other");
+    let app = json!({ "apiVersion": "core.oam.dev/v1beta1", "kind": "Application",
+        "metadata": { "name": "dropped" },
+        "spec": { "sources": [], "components": [component] } });
+    let post = async |query: &str| {
+        let request = http::Request::post(format!("{path}?dryRun=All{query}"))
+            .header(http::header::CONTENT_TYPE, "application/json")
+            .body(kube::client::Body::from(app.to_string().into_bytes()))
+            .unwrap();
+        let answer = space.client().send(request).await.unwrap();
+        let warnings = answer.headers().get_all(http::header::WARNING).iter();
+        let told: Vec<_> = warnings.map(|one| one.to_str().unwrap().to_owned()).collect();
+        (answer.status().as_u16(), told.join("\n"))
+    };
+    let (code, told) = post("").await;
+    assert_eq!(code, 201, "{told}");
+    for field in ["spec.sources", "spec.components[0].forEach", "spec.components[0].extends"] {
+        assert!(told.contains(field), "{field}: {told}");
+    }
+    assert_eq!(post("&fieldValidation=Strict").await.0, 400);
+}

@@ -239,7 +239,7 @@ impl Parameters<'_> {
         let mut missing: Vec<String> = Vec::new();
         for path in required {
             let dotted = path.join(".");
-            if value_at(given, &path).is_none() && !later.contains(&dotted) {
+            if value_at(given, &path).is_none() && !comes_later(later, &dotted) {
                 missing.push(dotted);
             }
         }
@@ -262,8 +262,11 @@ impl Parameters<'_> {
         let Some((mut evaluation, parameter)) = self.evaluate(self.component.properties) else {
             return;
         };
-        if matches!(evaluation.shape(parameter), Shape::Any(_)) {
-            return;
+        match evaluation.shape(parameter) {
+            Shape::Any(_) => return,
+            // The definition declares none, and none is given.
+            Shape::Kinds(_) if self.component.properties.is_none() => return,
+            _ => {}
         }
         // What is missing inside lists is found when the objects are made.
         let errors = evaluation.validate(parameter, true).err().and_then(|errors| {
@@ -321,6 +324,14 @@ impl Parameters<'_> {
             });
         }
     }
+}
+
+/// Whether a parameter, or one above it, comes later.
+fn comes_later(later: &[String], dotted: &str) -> bool {
+    let covers = |path: &String| {
+        dotted.strip_prefix(path).is_some_and(|rest| rest.is_empty() || rest.starts_with('.'))
+    };
+    later.iter().any(covers)
 }
 
 /// The texts among the alternatives of a term: the words of an enumeration.

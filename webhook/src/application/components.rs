@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use serde_json::Value;
 
 use super::lookup::Types;
-use super::{Findings, Subject, parameters, policies, traits};
+use super::{Findings, Subject, parameters, supplied, traits};
 use crate::field::{Field, Reason, Rule};
 use crate::messages;
 use crate::snapshot::Definition;
@@ -126,6 +126,7 @@ pub(crate) fn parameters(subject: &Subject<'_>, types: &Types, findings: &mut Fi
             .unwrap_or_default(),
     };
     let gates = &subject.world.settings.gates;
+    let elsewhere = supplied::Supplied::of(subject);
     for (i, (component, (definition, trait_definitions))) in
         subject.app.components.iter().zip(&types.components).enumerate()
     {
@@ -143,7 +144,7 @@ pub(crate) fn parameters(subject: &Subject<'_>, types: &Types, findings: &mut Fi
         if !is_sound || !definition.is_cue || definition.render.name == "ref-objects" {
             continue;
         }
-        let supplied = policies::supplied_later(subject, component);
+        let supplied = elsewhere.to(component);
         declared(
             subject,
             &Declared { definition, name: component.name, properties: component.properties },

@@ -13,6 +13,7 @@ mod mutate;
 mod parameters;
 mod policies;
 mod references;
+mod supplied;
 mod traits;
 mod workflow;
 

@@ -128,12 +128,14 @@ impl Comparison<'_> {
         if self.supplied.is_empty() {
             return false;
         }
+        // What is supplied is in it, or it is in what is supplied.
         let path = at.path();
-        self.supplied.iter().any(|other| {
-            other.strip_prefix(&path).is_some_and(|rest| {
+        let holds = |whole: &str, part: &str| {
+            part.strip_prefix(whole).is_some_and(|rest| {
                 rest.is_empty() || rest.starts_with('.') || rest.starts_with('[')
             })
-        })
+        };
+        self.supplied.iter().any(|other| holds(&path, other) || holds(other, &path))
     }
 
     fn nested(&mut self, schema: &Value, value: &Value, at: At<'_>) {
@@ -267,7 +269,8 @@ pub(crate) fn placeholders(
         let is_later = supplied
             .iter()
             .any(|path| path.split(['.', '[']).next().is_some_and(|first| first == key));
-        if !is_later || filled.get(key).is_some_and(|value| !value.is_null()) {
+        // A null is a value, and none that fits.
+        if !is_later || filled.contains_key(key) {
             continue;
         }
         let schema = declared.get(key)?;
@@ -353,5 +356,11 @@ mod tests {
         let filled = placeholders(&schema(), None, &supplied).unwrap();
         assert_eq!(filled, json!({ "image": "__workflow_supplied__", "ports": [], "deep": {} }));
         assert_eq!(placeholders(&schema(), None, &[]), None);
+        // What is given stays: a null is for the template to refuse.
+        let given = json!({ "image": null, "ports": [], "deep": {} });
+        assert_eq!(placeholders(&schema(), Some(&given), &supplied), None);
+        // An input may be a whole struct.
+        let supplied = ["image", "deep"].map(str::to_owned);
+        assert!(compare(&schema(), None, &supplied, &Field::new("p")).missing.is_empty());
     }
 }

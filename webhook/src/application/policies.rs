@@ -4,7 +4,7 @@ use serde_json::{Map, Value};
 
 use vela_api::cluster::{LOCAL, selects_local};
 
-use super::model::{Component, Policy, Step};
+use super::model::Policy;
 use super::{Findings, Subject, lookup};
 use crate::field::{Field, Reason, Rule};
 use crate::messages;
@@ -266,14 +266,24 @@ fn fits(value: &Value, shape: Shape, of: &str, field: &Field, findings: &mut Fin
     }
 }
 
-/// The component and trait types that an override brings in.
+/// The names an override goes by, and the component and trait types that it brings in.
 fn overridden(
     subject: &Subject<'_>,
     map: &Map<String, Value>,
     field: &Field,
     findings: &mut Findings,
 ) {
-    for (i, component) in items(map.get("components")).enumerate() {
+    let components = || items(map.get("components")).enumerate();
+    let named = || components().filter_map(|(i, part)| Some((i, text(part, "name")?)));
+    let names = named().map(|(_, name)| name);
+    if let Err((index, error)) =
+        vela_workflow::read_patterns(names, subject.app.components.len())
+        && let Some((i, name)) = named().nth(index)
+    {
+        let at = field.at("components").index(i).at("name");
+        findings.push(Rule::Policies, Reason::Invalid, at, messages::bad_pattern(name, &error));
+    }
+    for (i, component) in components() {
         let field = field.at("components").index(i);
         if let Some(type_) = text(component, "type") {
             let at = field.at("type");
@@ -287,11 +297,11 @@ fn overridden(
     }
 }
 
-fn items(value: Option<&Value>) -> impl Iterator<Item = &Value> {
+pub(super) fn items(value: Option<&Value>) -> impl Iterator<Item = &Value> {
     value.and_then(Value::as_array).into_iter().flatten()
 }
 
-fn text<'a>(value: &'a Value, key: &str) -> Option<&'a str> {
+pub(super) fn text<'a>(value: &'a Value, key: &str) -> Option<&'a str> {
     value.get(key).and_then(Value::as_str).filter(|text| !text.is_empty())
 }
 
@@ -319,57 +329,6 @@ pub(crate) fn require(subject: &Subject<'_>, name: &str, field: &Field, findings
             field.clone(),
             messages::external_policy(name, subject.namespace, nearest),
         );
-    }
-}
-
-/// Parameters of a component that come from elsewhere, so that their absence is no mistake:
-/// inputs of the component, inputs of workflow steps, overrides.
-pub(crate) fn supplied_later(subject: &Subject<'_>, component: &Component<'_>) -> Vec<String> {
-    let mut paths: Vec<String> = Vec::new();
-    let mut add = |key: &str| {
-        let key = key.strip_prefix("properties.").unwrap_or(key);
-        if !key.is_empty() {
-            paths.push(key.to_owned());
-        }
-    };
-    for input in &component.inputs {
-        add(input.parameter_key);
-    }
-    let steps: &[Step<'_>] = subject.app.workflow.as_ref().map_or(&[], |w| w.steps.as_slice());
-    for step in steps.iter().flat_map(|step| std::iter::once(step).chain(&step.sub_steps)) {
-        for input in &step.inputs {
-            add(input.parameter_key);
-        }
-    }
-    for policy in subject.app.policies.iter().filter(|policy| policy.type_ == "override") {
-        for part in items(policy.properties.and_then(|p| p.get("components"))) {
-            let is_ours = text(part, "name").is_none_or(|name| name == component.name)
-                && text(part, "type").is_none_or(|type_| type_ == component.type_);
-            if is_ours && let Some(properties) = part.get("properties") {
-                flatten(properties, String::new(), &mut paths);
-            }
-        }
-    }
-    paths.sort();
-    paths.dedup();
-    paths
-}
-
-fn flatten(value: &Value, at: String, paths: &mut Vec<String>) {
-    match value {
-        Value::Object(map) if !map.is_empty() => {
-            for (key, value) in map {
-                let below = if at.is_empty() { key.clone() } else { format!("{at}.{key}") };
-                flatten(value, below, paths);
-            }
-        }
-        Value::Array(items) if !items.is_empty() => {
-            for (n, item) in items.iter().enumerate() {
-                flatten(item, format!("{at}[{n}]"), paths);
-            }
-        }
-        _ if at.is_empty() => {}
-        _ => paths.push(at),
     }
 }
 
@@ -438,16 +397,5 @@ mod tests {
                 "p.clusterLabelSelector: no cluster has these labels, this control plane deploys to \"local\" only; the deployment will fail"
             ]
         );
-    }
-
-    #[test]
-    fn overrides_flatten_to_parameter_paths() {
-        let mut paths = Vec::new();
-        flatten(
-            &json!({ "image": "x", "ports": [{ "port": 1 }], "e": {} }),
-            String::new(),
-            &mut paths,
-        );
-        assert_eq!(paths, ["e", "image", "ports[0].port"]);
     }
 }

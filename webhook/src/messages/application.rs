@@ -56,6 +56,10 @@ pub(crate) fn empty_policy(type_: &str, name: &str) -> String {
     format!("policy {type_} named {name} must not have empty properties")
 }
 
+pub(crate) fn bad_pattern(name: &str, error: &str) -> String {
+    format!("{name:?} is no pattern of component names: {error}")
+}
+
 pub(crate) fn cyclic(names: &[&str]) -> String {
     format!("these wait for each other and would never start: {}", names.join(" -> "))
 }
