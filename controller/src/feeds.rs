@@ -15,6 +15,7 @@ use vela_cluster::{Packed, Stored};
 
 use crate::application::{follows_definitions, scoped};
 use crate::context::Context;
+use crate::definition::users;
 use crate::revisions::Revision;
 
 /// Objects in an answer to a list: a page is in memory beside what stays.
@@ -128,7 +129,7 @@ pub(crate) fn start(
         move |change: Change<DefinitionRevision>| {
             if let (None, Some(new), Some(context)) = (&change.old, &change.new, context.upgrade())
             {
-                wake_users(&context, new);
+                users::wake(&context, new);
             }
             // A revision that somebody deleted is made again.
             if let (Some(old), None) = (change.old, change.new)
@@ -180,17 +181,6 @@ fn wake_waiting(context: &Context) {
     for app in context.apps.all() {
         if held_up.contains(&app.status.phase.as_str()) || follows_definitions(&app) {
             context.queue.add(app.key());
-        }
-    }
-}
-
-/// Looks again at Applications that may mean a version that came.
-fn wake_users(context: &Context, revision: &DefinitionRevision) {
-    let Some(definition) = revision.index().filter(|_| context.apps.is_synced()) else { return };
-    let system = definition.namespace == *context.settings.system_namespace;
-    for app in context.users.of(&definition.name) {
-        if system || app.namespace == definition.namespace {
-            context.queue.add(app);
         }
     }
 }

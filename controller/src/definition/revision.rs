@@ -164,7 +164,9 @@ async fn create<T: Kind>(
         ctx.connections.of(T::CONTROLLER).create(&value, false, &Identity::default()).await?;
     let stored: DefinitionRevision = answer.read()?;
     let uid = stored.metadata.uid.clone();
-    let _ = ctx.definitions.revisions.put(stored);
+    // The watch has nothing new to tell of what is in the cache already.
+    let _ = ctx.definitions.revisions.put(stored.clone());
+    users::wake(ctx, &stored);
     Ok(Found {
         name: name.to_owned(),
         uid,

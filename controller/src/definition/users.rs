@@ -7,10 +7,11 @@ use parking_lot::Mutex;
 use serde_json::Value;
 use vela_api::application::ApplicationSpec;
 use vela_api::workflow::WorkflowStep;
-use vela_api::{Application, RawExtension};
+use vela_api::{Application, DefinitionRevision, RawExtension};
 use vela_cluster::{Key, Stored};
 
 use crate::application::parse;
+use crate::context::Context;
 
 /// Keys of Applications by the names of definitions. It holds what the cache of Applications holds, and no more.
 #[derive(Debug, Default)]
@@ -40,6 +41,18 @@ impl Users {
     #[must_use]
     pub fn of(&self, definition: &str) -> Vec<Key> {
         self.0.lock().get(definition).into_iter().flatten().cloned().collect()
+    }
+}
+
+/// Looks again at Applications that may mean a version that came.
+pub fn wake(context: &Context, revision: &DefinitionRevision) {
+    // All of them are looked at anyway while they are being listed.
+    let Some(definition) = revision.index().filter(|_| context.apps.is_synced()) else { return };
+    let is_system = definition.namespace == context.settings.system_namespace;
+    for app in context.users.of(&definition.name) {
+        if is_system || app.namespace == definition.namespace {
+            context.queue.add(app);
+        }
     }
 }
 

@@ -108,3 +108,28 @@ async fn what_a_range_means_stays() {
         assert_eq!(first, [kept], "{range}: {left:?}");
     }
 }
+
+/// A version that comes wakes the Applications that name a version of its definition, and nobody else.
+#[tokio::test]
+async fn a_version_that_comes_wakes_who_may_mean_it() {
+    let world = World::new();
+    world.server.outside(|state| {
+        for (name, type_) in [("a", "d@v1"), ("b", "d"), ("c", "e@v1")] {
+            let mut app = application(name, &[("c", &["x"], "1")]);
+            app["spec"]["components"][0]["traits"] = json!([{"type": type_}]);
+            state.put("applications", app);
+        }
+        state.put(
+            "traitdefinitions",
+            json!({"apiVersion": "core.oam.dev/v1beta1", "kind": "TraitDefinition",
+                "metadata": {"name": "d", "namespace": "vela-system"},
+                "spec": {"version": "1.2.0", "schematic": {"cue": {"template": "parameter: {}"}}}}),
+        );
+    });
+    let process = world.start();
+    world.sync(&process);
+    let context = &process.context;
+    assert_eq!(context.queue.load().depth, 0);
+    definition::reconcile::<TraitDefinition>(context, &Key::new("vela-system", "d")).await.unwrap();
+    assert_eq!(context.queue.load().depth, 1);
+}

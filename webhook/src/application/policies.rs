@@ -276,8 +276,7 @@ fn overridden(
     let components = || items(map.get("components")).enumerate();
     let named = || components().filter_map(|(i, part)| Some((i, text(part, "name")?)));
     let names = named().map(|(_, name)| name);
-    if let Err((index, error)) =
-        vela_workflow::read_patterns(names, subject.app.components.len())
+    if let Err((index, error)) = vela_workflow::read_patterns(names, subject.app.components.len())
         && let Some((i, name)) = named().nth(index)
     {
         let at = field.at("components").index(i).at("name");

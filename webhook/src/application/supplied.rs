@@ -143,7 +143,12 @@ parameter: {image: string, deep: {a: {b: string}, o?: string}}
         ] {
             let object = json!({ "metadata": { "name": name },
                 "spec": { "schematic": { "cue": { "template": template } } } });
-            snapshot.insert(kind, "vela-system", name, Definition::new(kind, &object).unwrap().into());
+            snapshot.insert(
+                kind,
+                "vela-system",
+                name,
+                Definition::new(kind, &object).unwrap().into(),
+            );
         }
         let mut app = json!({ "apiVersion": "core.oam.dev/v1beta1", "kind": "Application",
             "metadata": { "name": "a", "namespace": "default" }, "spec": spec });
@@ -200,7 +205,9 @@ parameter: {image: string, deep: {a: {b: string}, o?: string}}
             assert_eq!(ok(&inline(&over(name, &all))), Ok(()), "{name}");
         }
         assert!(ok(&inline(&over("db", &all))).is_err());
-        assert!(ok(&inline(&over("web", &json!({ "image": "x" })))).unwrap_err().contains("deep.a.b"));
+        assert!(
+            ok(&inline(&over("web", &json!({ "image": "x" })))).unwrap_err().contains("deep.a.b")
+        );
         // A Policy beside the Application counts where a step names it.
         let beside = json!({ "type": "override", "properties": over("web", &all) });
         let named = json!({ "workflow": { "steps": [
