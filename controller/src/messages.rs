@@ -185,6 +185,10 @@ fn in_clusters(clusters: &BTreeMap<String, usize>) -> String {
     format!("{}{more}", named.join(", "))
 }
 
+/// What is said instead of a message that cannot be searched for what Secrets hold.
+pub(crate) const TOO_MANY_SECRETS: &str =
+    "not shown: the step was given more values from Secrets than a message is searched for";
+
 /// Collection failed.
 #[must_use]
 pub(crate) fn gc_failed(error: &str) -> String {

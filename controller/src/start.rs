@@ -42,7 +42,7 @@ use crate::evaluation::{self, Account, Evaluator};
 use crate::events::{self, Recorder};
 use crate::feeds;
 use crate::guard;
-use crate::metrics::{AttemptMeter, Metrics};
+use crate::metrics::{AttemptMeter, Metrics, words};
 use crate::queue::{Key, Lane, Next, Queue};
 use crate::registry;
 use crate::under_way::{self, Notes, Queues};
@@ -520,7 +520,8 @@ fn work(
     context.metrics.tell_loads(measured)?;
     if config.controllers.has(registry::MONITOR) {
         let each = context.settings.gates.enable_application_status_metrics;
-        context.metrics.tell_phases(Arc::clone(&context.apps), each)?;
+        let (apps, definitions) = (Arc::clone(&context.apps), Arc::clone(&context.definitions));
+        context.metrics.tell_phases(apps, definitions, each)?;
     }
     Ok(workers)
 }
@@ -550,8 +551,8 @@ async fn applications(context: Arc<Context>, lane: Lane, meter: AttemptMeter) {
 }
 
 /// An Application's phase as metrics name it.
-fn phase(app: Option<&Application>) -> &str {
-    app.map(|app| app.status.phase.as_str()).filter(|phase| !phase.is_empty()).unwrap_or("-")
+fn phase(app: Option<&Application>) -> &'static str {
+    words::phase(app.map_or("", |app| app.status.phase.as_str()))
 }
 
 async fn definitions<T: Kind>(context: Arc<Context>, queue: Arc<Queue>, meter: AttemptMeter) {

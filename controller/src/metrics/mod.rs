@@ -3,6 +3,7 @@
 mod attempts;
 mod phases;
 mod queues;
+pub(crate) mod words;
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -14,6 +15,7 @@ use vela_cluster::answers::Answer;
 use vela_cluster::request::Observation;
 use vela_serve::metrics::{Error, FINE_BUCKETS, REQUEST_BUCKETS, Registry};
 
+use crate::definitions::Definitions;
 use crate::queue::Queue;
 
 pub(crate) use attempts::{AttemptMeter, AttemptMetrics};
@@ -167,8 +169,13 @@ impl Metrics {
     ///
     /// # Errors
     /// They are told already.
-    pub fn tell_phases(&self, apps: Arc<Store<Application>>, each: bool) -> Result<(), Error> {
-        self.registry.register(phases::Phases::new(apps, each)?)
+    pub fn tell_phases(
+        &self,
+        apps: Arc<Store<Application>>,
+        definitions: Arc<Definitions>,
+        each: bool,
+    ) -> Result<(), Error> {
+        self.registry.register(phases::Phases::new(apps, definitions, each)?)
     }
 
     /// From now on whoever reads the metrics learns what the queues have to do.
@@ -197,7 +204,7 @@ impl Metrics {
         Timer { histogram: &self.step_makings, label: ENGINE, since: Instant::now() }
     }
 
-    /// An attempt at a workflow step ended.
+    /// An attempt at a workflow step of a type ended: a word that [`words::step_type`] gives.
     pub fn step_ran(&self, kind: &str, time: Duration) {
         self.step_times.with_label_values(&[ENGINE, kind]).observe(time.as_secs_f64());
     }

@@ -12,10 +12,15 @@ use vela_cluster::Store;
 use vela_serve::metrics::Error;
 
 use crate::application;
+use crate::definitions::Definitions;
+
+use super::words;
 
 /// The Applications that are counted.
 pub(super) struct Phases {
     apps: Arc<Store<Application>>,
+    /// Which types of steps there are.
+    definitions: Arc<Definitions>,
     /// With the gate EnableApplicationStatusMetrics: gauges of each Application.
     each: bool,
     /// The metrics without values; those are made for each reader.
@@ -70,22 +75,22 @@ impl Gauges {
         [&self.phases, &self.steps, &self.health, &self.phase, &self.workflow]
     }
 
-    fn count(&self, apps: &[Arc<Application>]) {
+    fn count(&self, apps: &[Arc<Application>], definitions: &Definitions) {
         let mut phases: BTreeMap<&str, i64> =
             names::phase::ALL.iter().map(|phase| (*phase, 0)).collect();
-        let mut steps: BTreeMap<(&str, &str, &str), i64> = BTreeMap::new();
+        let mut steps: BTreeMap<(&str, String), i64> = BTreeMap::new();
         for app in apps {
-            let phase = if app.status.phase.is_empty() { "-" } else { &app.status.phase };
-            *phases.entry(phase).or_default() += 1;
+            *phases.entry(words::phase(&app.status.phase)).or_default() += 1;
             for step in app.status.workflow.iter().flat_map(|workflow| &workflow.steps) {
-                *steps.entry((&step.type_, &step.phase, &step.reason)).or_default() += 1;
+                let kind = words::step_type(&step.type_, definitions);
+                let phase = words::step_phase(&step.phase, &step.reason);
+                *steps.entry((kind, phase)).or_default() += 1;
             }
         }
         for (phase, count) in phases {
             self.phases.with_label_values(&[phase]).set(count);
         }
-        for ((kind, phase, reason), count) in steps {
-            let phase = format!("{phase}#{reason}");
+        for ((kind, phase), count) in steps {
             self.steps.with_label_values(&[kind, &phase]).set(count);
         }
     }
@@ -104,8 +109,12 @@ impl Gauges {
 }
 
 impl Phases {
-    pub(super) fn new(apps: Arc<Store<Application>>, each: bool) -> Result<Self, Error> {
-        Ok(Self { apps, each, empty: Gauges::new()? })
+    pub(super) fn new(
+        apps: Arc<Store<Application>>,
+        definitions: Arc<Definitions>,
+        each: bool,
+    ) -> Result<Self, Error> {
+        Ok(Self { apps, definitions, each, empty: Gauges::new()? })
     }
 }
 
@@ -118,7 +127,7 @@ impl Collector for Phases {
         // Anew for each reader: what no Application has any more is not there any more.
         let Ok(gauges) = Gauges::new() else { return Vec::new() };
         let apps = self.apps.all();
-        gauges.count(&apps);
+        gauges.count(&apps, &self.definitions);
         if self.each {
             apps.iter().for_each(|app| gauges.tell(app));
         }
@@ -176,7 +185,13 @@ mod tests {
     fn a_reader_learns_what_is_there_now() {
         let apps: Arc<Store<Application>> = Arc::default();
         let registry = Registry::new("test", "0").unwrap();
-        registry.register(Phases::new(Arc::clone(&apps), true).unwrap()).unwrap();
+        let definitions =
+            Definitions { system_namespace: "vela-system".to_owned(), ..Definitions::default() };
+        let deploy = serde_json::json!({"metadata": {"name": "deploy", "namespace": "vela-system"},
+            "spec": {}});
+        definitions.steps.put(serde_json::from_value(deploy).unwrap()).unwrap();
+        let phases = Phases::new(Arc::clone(&apps), Arc::new(definitions), true).unwrap();
+        registry.register(phases).unwrap();
         let lines = || -> Vec<String> {
             let text = registry.text().unwrap();
             let of_ours = |line: &&str| {

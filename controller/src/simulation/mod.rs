@@ -29,6 +29,7 @@ mod scoped;
 mod server;
 mod shards;
 mod shared;
+mod shown;
 mod twins;
 mod unreached;
 mod unread;

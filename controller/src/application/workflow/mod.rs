@@ -8,6 +8,7 @@ pub mod components;
 mod debug;
 pub mod placement;
 mod sealed;
+mod secrets;
 pub mod shared;
 mod steps;
 pub mod store;
@@ -35,12 +36,14 @@ use vela_workflow::{
 use crate::context::Context;
 use crate::evaluation::{self, Lent};
 use crate::messages;
+use crate::metrics::words;
 
 use super::component::{self, Frame, Place};
 use super::dispatch::Session;
 use super::parse::Used;
 use calls::Seen;
 use components::Done;
+use secrets::Secrets;
 use steps::Given;
 use store::Store;
 
@@ -225,16 +228,21 @@ async fn attempt_step(
         }
     }
     let kind = given.step.kind.as_str();
+    let mut secrets = Secrets::handed_on(&store.saved().notes, &given.variables);
     let since = Instant::now();
-    let outcome = match kind {
-        BUILTIN_APPLY_COMPONENT => apply_component(session, run, &given, seen).await,
+    let mut outcome = match kind {
+        BUILTIN_APPLY_COMPONENT => apply_component(session, run, &given, seen, &mut secrets).await,
         kind if kind == "suspend" || run.used.steps.contains_key(kind) => {
-            steps::run(session, run, given, store, seen).await
+            steps::run(session, run, given, store, seen, &mut secrets).await
         }
         // Not measured: every word that somebody makes up would be a series of its own.
         kind => return Outcome::of(Verdict::Fail(Reason::None), messages::unknown_step_kind(kind)),
     };
-    session.ctx.metrics.step_ran(kind, since.elapsed());
+    let told = words::step_type(kind, &session.ctx.definitions);
+    session.ctx.metrics.step_ran(told, since.elapsed());
+    outcome.message = secrets.redacted(&outcome.message);
+    seen.dump = seen.dump.take().map(|text| secrets.redacted(&text));
+    secrets.note(&outcome.variables, &mut store.saved_mut().notes);
     let going = session.going.swap(false, Ordering::Relaxed);
     let put_off = evaluation::take_put_off();
     if (going || put_off) && outcome.verdict == Verdict::Error {
@@ -250,6 +258,7 @@ async fn apply_component(
     run: &Run<'_>,
     given: &Given<'_>,
     seen: &mut Seen,
+    secrets: &mut Secrets,
 ) -> Outcome {
     let step = given.step;
     let (component, place) = match component_and_place(&given.parameter) {
@@ -265,6 +274,9 @@ async fn apply_component(
             let mut fields = Map::new();
             if wants_outputs || debugged {
                 fields = outputs(session, &done, &place).await;
+                let others = fields.get("outputs").and_then(Value::as_object).into_iter().flatten();
+                let all = fields.get("output").into_iter().chain(others.map(|(_, object)| object));
+                all.for_each(|object| secrets.keep_object(object));
                 fields.insert("context".to_owned(), context(run));
             }
             if debugged {

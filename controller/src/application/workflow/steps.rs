@@ -18,6 +18,7 @@ use crate::evaluation::Lent;
 use crate::messages;
 
 use super::calls::{Answer, Calling, Pending, Seen};
+use super::secrets::Secrets;
 use super::store::Store;
 use super::{Run, debug, why};
 
@@ -78,6 +79,7 @@ pub(super) async fn run(
     given: Given<'_>,
     store: &mut Store<'_>,
     seen: &mut Seen,
+    secrets: &mut Secrets,
 ) -> Outcome {
     let Given { step, attempt, parameter, variables } = given;
     if let Some(outcome) = effects::finished(&store.saved().notes, &attempt.id) {
@@ -115,7 +117,7 @@ pub(super) async fn run(
         seen,
         id: &attempt.id,
         step: &attempt.name,
-        secrets: Vec::new(),
+        secrets,
         touched: Vec::new(),
         long: super::takes_long(attempt),
     };
@@ -131,7 +133,7 @@ pub(super) async fn run(
                 outcome.message = messages::because(&outcome.message, &reason);
             }
             outcome.message = calling.redacted(&outcome.message);
-            calling.seen.dump = dump.map(|text| calling.redacted(&text));
+            calling.seen.dump = dump;
             let saved = &mut calling.store.saved_mut().notes;
             saved.extend(notes);
             effects::finish(saved, &attempt.id, &outcome);

@@ -99,7 +99,10 @@ impl Calling<'_, '_, '_> {
         let target = Target { api_version: "v1", kind: "Secret", namespace, name };
         let session = &*self.session;
         match session.io().get(&target).await {
-            Ok(secret) => Ok(secret),
+            Ok(secret) => {
+                self.keep_secret(&secret);
+                Ok(secret)
+            }
             Err(error) if error.is_gone() => Err(messages::config_missing(name)),
             Err(error) => Err(error.to_string()),
         }
@@ -121,7 +124,9 @@ impl Calling<'_, '_, '_> {
         let session = &*self.session;
         let all = session.io().list("v1", "Secret", namespace, &selector);
         let all = all.await.map_err(|error| error.to_string())?;
-        let items = all.get("items").and_then(Value::as_array).into_iter().flatten();
+        let items = || all.get("items").and_then(Value::as_array).into_iter().flatten();
+        items().for_each(|item| self.keep_secret(&kube::named(item, "Secret")));
+        let items = items();
         Ok(json!({ "configs": items.map(config::item).collect::<Vec<_>>() }))
     }
 

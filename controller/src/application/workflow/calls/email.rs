@@ -29,9 +29,7 @@ impl Calling<'_, '_, '_> {
             id: format!("{}.{}@{domain}", self.id, now.timestamp().as_millisecond()),
             from: address,
         };
-        if mail.password.len() >= 4 {
-            self.secrets.push(mail.password.clone());
-        }
+        self.secrets.keep(&mail.password);
         let named = messages::mail_named(&mail.to.join(", "), &mail.host);
         match self.effect(&call.path, &named).await {
             Ok(Some(done)) => return done,

@@ -11,8 +11,6 @@ mod oam;
 mod query;
 mod terraform;
 
-use base64::Engine as _;
-use base64::engine::general_purpose::STANDARD as BASE64;
 use serde_json::{Map, Value, json};
 use tracing::info;
 use vela_api::ClusterObjectReference;
@@ -27,6 +25,7 @@ pub(in crate::application) use environment::Decision;
 pub(super) use kube::selector;
 
 use super::components::Done;
+use super::secrets::Secrets;
 use super::store::Store;
 use super::{Run, why};
 
@@ -75,7 +74,7 @@ pub(super) struct Calling<'a, 's, 'c> {
     /// Its name.
     pub(super) step: &'a str,
     /// What was read from Secrets: must not be shown.
-    pub(super) secrets: Vec<String>,
+    pub(super) secrets: &'a mut Secrets,
     /// Objects it made and read, as they are in the cluster.
     pub(super) touched: Vec<Value>,
     /// It takes so long that what it waits for is asked why.
@@ -174,29 +173,12 @@ impl Calling<'_, '_, '_> {
 
     /// Takes what was read from Secrets out of a text.
     pub(super) fn redacted(&self, text: &str) -> String {
-        let replace = |text: String, secret: &String| text.replace(secret.as_str(), "***");
-        self.secrets.iter().fold(text.to_owned(), replace)
+        self.secrets.redacted(text)
     }
 
     /// Remembers what a Secret holds, so that it is never shown.
     fn keep_secret(&mut self, object: &Value) {
-        if object.get("kind").and_then(Value::as_str) != Some("Secret") {
-            return;
-        }
-        for value in object.get("data").and_then(Value::as_object).into_iter().flatten() {
-            let Some(encoded) = value.1.as_str() else { continue };
-            let decoded = BASE64.decode(encoded).ok().and_then(|b| String::from_utf8(b).ok());
-            for text in decoded.into_iter().chain([encoded.to_owned()]) {
-                let text = text.trim();
-                if text.len() >= 4 {
-                    self.secrets.push(text.to_owned());
-                    // errors name addresses without what is behind the host
-                    self.secrets.extend(text.split_once("://").map(|(_, rest)| rest.to_owned()));
-                }
-            }
-        }
-        // the longest first: one may be part of another
-        self.secrets.sort_by_key(|text| std::cmp::Reverse(text.len()));
+        self.secrets.keep_object(object);
     }
 
     fn log(&mut self, params: &Value) -> Reply {
