@@ -3,6 +3,18 @@
 //! Upstream: `pkg/oam/labels.go`, `apis/types/{types,multicluster}.go`, `pkg/appfile/appfile.go`,
 //! `controller/sharding` and `controller/reconciler` of kubevela/pkg.
 
+/// Keys below `oam.dev` that application-scoped policies may set: they tell people something and decide nothing.
+pub const SETTABLE: [&str; 4] =
+    [label::PROJECT, label::SOURCE_OF_TRUTH, annotation::APP_NAME, annotation::APP_ALIAS];
+
+/// Whether a key of labels or annotations means something to the control plane, so that only people set it on an Application.
+#[must_use]
+pub fn is_reserved(key: &str) -> bool {
+    let domain = key.split_once('/').map_or("", |(domain, _)| domain);
+    let is_ours = domain == "oam.dev" || domain.ends_with(".oam.dev");
+    is_ours && !SETTABLE.contains(&key)
+}
+
 /// Labels.
 pub mod label {
     /// Owner: name of the Application. With [`APP_NAMESPACE`] this is the record of ownership.

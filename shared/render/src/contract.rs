@@ -5,6 +5,7 @@ use crate::definition::{Stage, converted_type};
 use crate::render::{Auxiliary, Rendered};
 use serde_json::{Map, Value as Json, json};
 use std::collections::BTreeMap;
+use vela_api::names::annotation;
 
 const NAME: &str = "app.oam.dev/name";
 const COMPONENT: &str = "app.oam.dev/component";
@@ -186,7 +187,9 @@ fn annotate(object: &mut Json, app: &App) {
         return;
     }
     let none_left = with_metadata_map(object, "annotations", |target| {
-        for (key, value) in &app.annotations {
+        // Who acts for the Application says nothing about its objects.
+        let passed = |(key, _): &(&String, &String)| !annotation::IDENTITY.contains(&key.as_str());
+        for (key, value) in app.annotations.iter().filter(passed) {
             target.insert(key.clone(), value.clone().into());
         }
         for key in NEVER {
@@ -250,6 +253,18 @@ fn with_map<R>(value: &mut Json, change: impl FnOnce(&mut Map<String, Json>) -> 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn who_acts_is_not_inherited() {
+        let texts = |key: &&str| ((*key).to_owned(), "x".to_owned());
+        let mut all: BTreeMap<String, String> = annotation::IDENTITY.iter().map(texts).collect();
+        all.insert("example.com/tier".to_owned(), "gold".to_owned());
+        let app = App { annotations: all, ..App::default() };
+        let mut object = json!({"metadata": {"annotations": {annotation::USERNAME: "own"}}});
+        annotate(&mut object, &app);
+        let wanted = json!({"example.com/tier": "gold", annotation::USERNAME: "own"});
+        assert_eq!(object["metadata"]["annotations"], wanted);
+    }
 
     #[test]
     fn what_comes_last_has_less_on_it() {

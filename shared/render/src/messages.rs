@@ -414,6 +414,13 @@ pub(crate) fn output_not_allowed(key: &str, permitted: &[&str]) -> String {
     format!("output.{key} is not allowed; permitted fields: {}", permitted.join(", "))
 }
 
+pub(crate) fn key_not_allowed(path: &str, key: &str, settable: &[&str]) -> String {
+    format!(
+        "{path} must not have the key {key}: keys of oam.dev and below it are the control plane's; permitted are {}",
+        settable.join(", ")
+    )
+}
+
 pub(crate) fn output_of_policy(path: &str, expected: &str) -> String {
     let article = if expected == "object" { "an" } else { "a" };
     format!("{path} must be {article} {expected}")

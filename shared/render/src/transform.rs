@@ -15,7 +15,7 @@ use crate::{Renderer, json};
 use cue::{Evaluation, Node, Value};
 use serde_json::{Map, Value as Json};
 use std::collections::BTreeMap;
-use vela_api::names::annotation;
+use vela_api::names::{SETTABLE, annotation, is_reserved};
 
 /// The Application as policies see and change it.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -257,9 +257,13 @@ impl Change {
                 ("workflow", workflow @ (Json::Object(_) | Json::Null)) => {
                     change.workflow = Some(workflow);
                 }
-                ("labels", labels) => change.labels = texts("output.labels", labels)?,
+                ("labels", labels) => {
+                    change.labels = texts("output.labels", labels)?;
+                    settable("output.labels", &change.labels)?;
+                }
                 ("annotations", annotations) => {
                     change.annotations = texts("output.annotations", annotations)?;
+                    settable("output.annotations", &change.annotations)?;
                 }
                 ("ctx", Json::Object(custom)) => change.custom = custom,
                 (key, _) if !PERMITTED.contains(&key) => {
@@ -293,6 +297,14 @@ impl Change {
         view.annotations.extend(self.annotations.clone());
         view.custom.extend(self.custom.clone());
         (told.labels, told.annotations, told.custom) = (self.labels, self.annotations, self.custom);
+    }
+}
+
+/// The control plane's own keys decide who acts for an Application and what is deployed: they are for people to set.
+fn settable(path: &str, all: &BTreeMap<String, String>) -> Result<(), String> {
+    match all.keys().find(|key| is_reserved(key)) {
+        Some(key) => Err(messages::key_not_allowed(path, key, &SETTABLE)),
+        None => Ok(()),
     }
 }
 
@@ -342,6 +354,43 @@ mod tests {
             components: json!([{"name": "web", "type": "webservice", "properties": {"image": "a"}}]),
             policies: json!([]),
             ..View::default()
+        }
+    }
+
+    #[test]
+    fn keys_of_the_control_plane_are_for_people_to_set() {
+        for key in [
+            "app.oam.dev/username",
+            "app.oam.dev/group",
+            "app.oam.dev/stamp",
+            "app.oam.dev/administrator",
+            "app.oam.dev/service-account-name",
+            "app.oam.dev/publishVersion",
+            "app.oam.dev/autoUpdate",
+            "oam.dev/kubevela-version",
+            "controller.core.oam.dev/pause",
+            "addons.oam.dev/name",
+            "policy.oam.dev/skip-global",
+        ] {
+            for part in ["annotations", "labels"] {
+                let template = format!("parameter: {{}}\noutput: {part}: \"{key}\": \"x\"");
+                let error = run(&template, None).unwrap_err();
+                let wanted = format!("output.{part} must not have the key {key}");
+                assert!(error.contains(&wanted), "{error}");
+            }
+        }
+        let copies = "parameter: key: string\noutput: annotations: \"\\(parameter.key)\": \"x\"";
+        let key = json!({"key": "app.oam.dev/username"});
+        assert!(run(copies, Some(&key)).is_err());
+        for key in [
+            "example.com/tier",
+            "tier",
+            "oam.dev.example.com/a",
+            "myoam.dev/a",
+            "core.oam.dev/project",
+        ] {
+            let template = format!("parameter: {{}}\noutput: labels: \"{key}\": \"x\"");
+            assert!(run(&template, None).unwrap().labels.contains_key(key), "{key}");
         }
     }
 

@@ -16,7 +16,7 @@ use std::time::Instant;
 use serde_json::{Map, Value, json};
 use tracing::warn;
 use vela_api::application::ApplicationSpec;
-use vela_api::names::{annotation, event};
+use vela_api::names::{annotation, event, is_reserved};
 use vela_api::revision::{ApplicationRevisionSpec, PolicyVersion};
 use vela_api::{AppStatus, Application, ApplicationRevision, PolicyDefinition};
 use vela_gocompat::fnv::fnv1a_64;
@@ -317,7 +317,8 @@ fn changes(
 async fn store_metadata(ctx: &Context, app: &Application, made: &Made) -> bool {
     let rests = |of: &Option<BTreeMap<String, String>>, to: &BTreeMap<String, String>| {
         let mut news = changes(of.as_ref().unwrap_or(&BTreeMap::new()), to);
-        news.retain(|key, _| !made.restless.contains(key));
+        // Rendering refuses reserved keys; what a record from before says must not bring them back.
+        news.retain(|key, _| !made.restless.contains(key) && !is_reserved(key));
         news
     };
     let labels = rests(&app.metadata.labels, &made.labels);
