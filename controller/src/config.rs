@@ -4,6 +4,7 @@
 use std::time::Duration;
 
 use clap::Parser;
+use vela_cluster::Acting;
 use vela_serve::flags::{GateFlags, KubeFlags, ProcessFlags, duration};
 use vela_serve::gates::{GateError, Gates};
 use vela_serve::process::Configuration;
@@ -92,6 +93,15 @@ pub struct Flags {
     /// Identity of Applications that name none, with the gate AuthenticateApplication.
     #[arg(long, default_value = "kubevela:vela-core")]
     authentication_default_user: String,
+    /// Group that Applications of cluster administrators act in, bound to cluster-admin; empty for none.
+    #[arg(long, default_value = "")]
+    authentication_admin_group: String,
+    /// Usernames that are never impersonated: those of the control plane. May repeat.
+    #[arg(long)]
+    protected_identity: Vec<String>,
+    /// Secret with the key that stamps are sealed with, in the namespace of the lease; made if it is not there.
+    #[arg(long, default_value = "")]
+    stamp_key_secret: String,
     /// Leave Applications alone that require no controller version.
     #[arg(long)]
     ignore_app_without_controller_version: bool,
@@ -185,8 +195,10 @@ pub struct Config {
     pub refers_to_namespace: bool,
     /// No component revision label.
     pub disable_component_revision: bool,
-    /// Identity of Applications without one.
-    pub default_user: String,
+    /// As whom Applications are applied.
+    pub acting: Acting,
+    /// The Secret with the key of stamps; empty for none.
+    pub stamp_key_secret: String,
     /// Only Applications that require our version.
     pub ignore_without_version: bool,
     /// Only definitions that require our version.
@@ -233,6 +245,12 @@ pub enum ConfigError {
     /// The list of controllers.
     #[error("--controllers: {0}")]
     Controllers(#[from] registry::SelectionError),
+    /// Nobody to act as: Applications would be applied with all rights of this program.
+    #[error("--authentication-default-user must not be empty")]
+    DefaultUser,
+    /// No stamp could be told from a forged one.
+    #[error("--stamp-key-secret is needed with the gate AuthenticateApplication")]
+    StampKey,
 }
 
 /// The shard that does everything that is done once for all of them.
@@ -299,6 +317,9 @@ impl TryFrom<Flags> for Config {
             ref_objects_available_scope,
             optimize_disable_component_revision,
             authentication_default_user,
+            authentication_admin_group,
+            protected_identity,
+            stamp_key_secret,
             ignore_app_without_controller_version,
             ignore_definition_without_controller_version,
             enable_sharding,
@@ -316,6 +337,18 @@ impl TryFrom<Flags> for Config {
             render_concurrency,
         } = flags;
         let gates = gates.gates()?;
+        if authentication_default_user.trim().is_empty() {
+            return Err(ConfigError::DefaultUser);
+        }
+        if gates.authenticate_application && stamp_key_secret.is_empty() {
+            return Err(ConfigError::StampKey);
+        }
+        let acting = Acting {
+            authenticate: gates.authenticate_application,
+            default_user: authentication_default_user,
+            admin_group: authentication_admin_group,
+            protected: protected_identity,
+        };
         let mut controllers = Selection::parse(&controllers, &gates)?;
         if enable_sharding && !is_shard(&shard_id) {
             return Err(ConfigError::Shard(shard_id));
@@ -371,7 +404,8 @@ impl TryFrom<Flags> for Config {
                 .map_err(ConfigError::AllowedTypes)?,
             refers_to_namespace: ref_objects_available_scope == "namespace",
             disable_component_revision: optimize_disable_component_revision,
-            default_user: authentication_default_user,
+            acting,
+            stamp_key_secret,
             ignore_without_version: ignore_app_without_controller_version,
             ignore_definitions_without_version: ignore_definition_without_controller_version,
             shard,
@@ -446,6 +480,18 @@ mod tests {
             let error = shard(&["--enable-sharding", &format!("--shard-id={bad}")]).unwrap_err();
             assert!(error.starts_with("--shard-id: "), "{error}");
         }
+    }
+
+    #[test]
+    fn settings_that_would_open_everything_are_refused() {
+        const ON: &str = "--feature-gates=AuthenticateApplication=true";
+        assert!(config(&[ON, "--stamp-key-secret=k"]).unwrap().acting.authenticate);
+        for user in ["", " "] {
+            let flag = format!("--authentication-default-user={user}");
+            let error = config(&[ON, "--stamp-key-secret=k", &flag]).unwrap_err();
+            assert!(error.contains("--authentication-default-user"), "{error}");
+        }
+        assert!(config(&[ON]).unwrap_err().contains("--stamp-key-secret"));
     }
 
     #[test]

@@ -8,7 +8,6 @@ use parking_lot::Mutex;
 use vela_api::{Application, ResourceTracker};
 use vela_apply::ResourceKey;
 use vela_render::ClusterVersion;
-use vela_seal::KeyHolder;
 use vela_serve::gates::Gates;
 
 use crate::application::component::{Place, Rendering};
@@ -20,7 +19,8 @@ use crate::metrics::Metrics;
 use crate::queue::{Key, Queue};
 use crate::revisions::{self, Revision};
 use crate::under_way::UnderWay;
-use vela_cluster::{Io, LiveObjects, Packed, Store};
+use vela_cluster::{Acting, Administrators, Io, LiveObjects, Packed, Store};
+use vela_seal::{KeyHolder, Stamp};
 
 /// What flags and gates say, as the reconciles need it.
 #[derive(Debug, Clone)]
@@ -59,8 +59,8 @@ pub struct Settings {
     pub ignore_without_version: bool,
     /// Definitions without a version requirement are left alone.
     pub ignore_definitions_without_version: bool,
-    /// Identity of Applications that name none, with the gate AuthenticateApplication.
-    pub default_user: String,
+    /// As whom Applications are applied.
+    pub acting: Acting,
     /// Bounds of the workflow engine.
     pub workflow: vela_workflow::Options,
     /// The version of the local cluster.
@@ -156,6 +156,8 @@ pub struct AppMemory {
     /// Objects that a step waits for and that are as it dispatched them, by a hash of everything that was compared: not
     /// compared again.
     pub as_dispatched: HashMap<ResourceKey, u64>,
+    /// Its stamp, if that is valid, beside a hash of what was looked at.
+    pub stamp: Option<(u64, Option<Stamp>)>,
     /// A hash of what was noted of application-scoped policies.
     pub policies_noted: Option<u64>,
     /// The highest number of a revision that turned out to be taken.
@@ -217,12 +219,14 @@ pub struct Context {
     pub cue: Evaluator,
     /// What all workflows share.
     pub workflow: crate::application::workflow::shared::Shared,
+    /// What our seals are made with; none as long as no key is configured.
+    pub keys: KeyHolder,
+    /// Who may do everything.
+    pub administrators: Administrators,
     /// Events.
     pub events: Recorder,
     /// Metrics.
     pub metrics: Metrics,
-    /// What proves who wrote what.
-    pub keys: KeyHolder,
     /// Flags and gates.
     pub settings: Settings,
     /// Work of the Application controller.

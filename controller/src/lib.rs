@@ -22,6 +22,7 @@ mod registry;
 pub mod revisions;
 #[cfg(test)]
 mod simulation;
+mod stamp_key;
 mod start;
 mod under_way;
 

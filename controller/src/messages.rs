@@ -64,6 +64,22 @@ pub(crate) const REFERENCE_OUTSIDE_NAMESPACE: &str =
 /// `ref-objects`: by address.
 pub(crate) const NO_REFERENCE_BY_URL: &str = "referring objects from url is not supported";
 
+/// Nobody knows who wrote an Application.
+#[must_use]
+pub(crate) fn not_stamped(default_user: &str, namespace: &str, name: &str) -> String {
+    format!(
+        "the author of this Application is not known (it has no valid stamp), so it is applied as the default user {default_user:?}; whoever means to be its author applies it again: kubectl annotate application -n {namespace} {name} --overwrite app.oam.dev/stamp=renew; a cluster administrator can confirm the author that is named in its annotations with the value confirm"
+    )
+}
+
+/// The author was an administrator.
+#[must_use]
+pub(crate) fn no_administrator(evidence: &str, group: &str) -> String {
+    format!(
+        "the author of this Application was a cluster administrator as {evidence} when it was applied and is none any more, so it is applied without the group {group:?}"
+    )
+}
+
 /// `ref-objects`: properties that cannot be read.
 #[must_use]
 pub(crate) fn bad_reference(component: &str, error: &str) -> String {

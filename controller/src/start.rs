@@ -21,7 +21,7 @@ use vela_api::{
 use vela_cluster::answers::AnswerObserver;
 use vela_cluster::client::{ClientOptions, Timeouts, connect, wait_for_api_server, wait_for_kinds};
 use vela_cluster::lease::{self, Elector, LeaseOptions, Outcome};
-use vela_cluster::{Discovery, Io, LiveObjects};
+use vela_cluster::{Administrators, Discovery, Io, LiveObjects};
 use vela_render::{ClusterVersion, Options, Renderer};
 use vela_seal::KeyHolder;
 use vela_serve::health::Health;
@@ -45,6 +45,7 @@ use crate::guard;
 use crate::metrics::{AttemptMeter, Metrics, words};
 use crate::queue::{Key, Lane, Next, Queue};
 use crate::registry;
+use crate::stamp_key::{self, StampKey};
 use crate::under_way::{self, Notes, Queues};
 
 /// Rendering jobs handed to the pool beyond those that run; more wait outside at no cost.
@@ -108,6 +109,18 @@ pub async fn run(config: Config, stop: CancellationToken) -> anyhow::Result<()> 
         accounts.pass();
     }
     let io = Arc::clone(connections.of(registry::APPLICATION));
+    let keys = KeyHolder::default();
+    if !config.stamp_key_secret.is_empty() {
+        let namespace = own_namespace(&config.namespace)?;
+        let name = config.stamp_key_secret.clone();
+        let key = StampKey::new(io.client().clone(), &namespace, name, keys.clone());
+        let ready = health.readiness("stamp-key");
+        tasks.spawn(key.follow(ready.clone(), end.clone()));
+        // Whoever works without it would take every stamp for forged.
+        if config.acting.authenticate && !stamp_key::met(&ready, &stop).await {
+            return Ok(());
+        }
+    }
     let notify = {
         let queue = Arc::clone(&queue);
         Arc::new(move |owner: &vela_apply::Owner| {
@@ -121,6 +134,8 @@ pub async fn run(config: Config, stop: CancellationToken) -> anyhow::Result<()> 
     let threads = config.render_threads.saturating_add(1);
     let pool = Pool::new("cue", threads, QUEUE).context("cannot start threads")?;
     let context = Arc::new(Context {
+        administrators: Administrators::new(io.client().clone()),
+        keys,
         io,
         connections,
         live,
@@ -136,7 +151,6 @@ pub async fn run(config: Config, stop: CancellationToken) -> anyhow::Result<()> 
         workflow: application::workflow::shared::Shared::new(config.egress.clone()),
         events: recorder,
         metrics,
-        keys: KeyHolder::default(),
         settings: settings(&config, &version),
         queue: Arc::clone(&queue),
         definition_queues: DefinitionQueues::default(),
@@ -228,7 +242,7 @@ fn settings(config: &Config, version: &k8s_openapi::apimachinery::pkg::version::
         version: config.version.clone(),
         ignore_without_version: config.ignore_without_version,
         ignore_definitions_without_version: config.ignore_definitions_without_version,
-        default_user: config.default_user.clone(),
+        acting: config.acting.clone(),
         workflow: config.workflow.clone(),
         cluster_version: ClusterVersion {
             major: version.major.clone(),

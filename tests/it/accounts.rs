@@ -14,7 +14,7 @@ use kube::{Client, ResourceExt};
 use serde_json::json;
 use vela_tests::audit::{self, Entry};
 use vela_tests::cluster::Cluster;
-use vela_tests::deploy::{Manifests, NAMESPACE, Options, Program, RELEASE, Role};
+use vela_tests::deploy::{Manifests, NAMESPACE, Options, Program, RELEASE, Role, STAMP_KEY};
 use vela_tests::fixtures::{binaries, until};
 use vela_tests::release::{Release, admits, application, applications};
 
@@ -84,6 +84,7 @@ fn responsible(entry: &Entry) -> Option<&'static str> {
     };
     match resource {
         "leases" | "events" | "serviceaccounts" => None,
+        "secrets" if entry.name == STAMP_KEY => Some("application"),
         "secrets" | "mutatingwebhookconfigurations" | "validatingwebhookconfigurations" => {
             Some("certificates")
         }

@@ -26,6 +26,7 @@ mod processes;
 mod rbac;
 mod reviews;
 mod scoped;
+mod stamps;
 mod steps;
 mod upgrade;
 mod versions;

@@ -85,7 +85,9 @@ async fn wrong(client: &Client, account: &str, expected: bool, lines: &[&str]) -
         .await
 }
 
-const CONTROLLER_NEEDS: [&str; 24] = [
+const CONTROLLER_NEEDS: [&str; 26] = [
+    "create authorization.k8s.io/subjectaccessreviews",
+    "watch -/secrets vela-system/{name}-stamp-key",
     "update core.oam.dev/applications/status default/a",
     "update core.oam.dev/applications/finalizers default/a",
     "patch core.oam.dev/applications default/a",
@@ -113,7 +115,8 @@ const CONTROLLER_NEEDS: [&str; 24] = [
 ];
 
 /// What whoever holds the controller's token must not do directly in the safe mode.
-const CONTROLLER_REFUSED: [&str; 26] = [
+const CONTROLLER_REFUSED: [&str; 27] = [
+    "update -/secrets vela-system/{name}-stamp-key",
     "create apps/deployments default",
     "patch apps/deployments kube-system/coredns",
     "delete apps/daemonsets kube-system/kube-proxy",
@@ -160,7 +163,8 @@ const WEBHOOK_NEEDS: [&str; 14] = [
     "get apps/deployments default/a",
 ];
 
-const WEBHOOK_REFUSED: [&str; 27] = [
+const WEBHOOK_REFUSED: [&str; 28] = [
+    "get -/secrets vela-system/{name}-stamp-key",
     "get -/secrets vela-system/{name}-admission",
     "list -/secrets vela-system",
     "get -/secrets vela-system/{name}-admission-ca",
@@ -291,10 +295,14 @@ const ACCOUNTS: [(&str, &[&str], &[&str]); 5] = [
             "impersonate -/users */jane",
             "impersonate -/groups */kubevela:team",
             "create -/configmaps default",
+            "create authorization.k8s.io/subjectaccessreviews",
+            "create -/secrets vela-system",
+            "watch -/secrets vela-system/{name}-stamp-key",
         ],
         &[
             "create apps/deployments default",
-            "create -/secrets vela-system",
+            "create -/secrets default",
+            "update -/secrets vela-system/{name}-stamp-key",
             "update coordination.k8s.io/leases vela-system/kubevela",
             "create -/serviceaccounts/token vela-system/vela-certificates-controller",
             "update admissionregistration.k8s.io/mutatingwebhookconfigurations */{name}-admission",

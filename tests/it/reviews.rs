@@ -113,7 +113,7 @@ const USERS: &str = r#"[
 ]"#;
 
 #[tokio::test(flavor = "multi_thread")]
-async fn with_authentication_an_edit_of_the_same_author_needs_no_patch() {
+async fn with_authentication_an_edit_that_decides_nothing_needs_no_patch() {
     let cluster = Cluster::start("authors").await.unwrap();
     let deployed = deployed(&cluster, "authentication.enabled=true").await;
     let own = cluster.client().await.unwrap();
@@ -129,6 +129,7 @@ async fn with_authentication_an_edit_of_the_same_author_needs_no_patch() {
     }
     let image = |image: &str| json!({"spec": {"components": components(image)}});
     let label = |value: &str| json!({"metadata": {"labels": {"a": value}}});
+    let annotation = |key: &str, value: &str| json!({"metadata": {"annotations": {format!("app.oam.dev/{key}"): value}}});
     let forged = |user: &str, group: &str, image: &str| {
         let stamps = json!({"app.oam.dev/username": user, "app.oam.dev/group": group});
         json!({"metadata": {"annotations": stamps}, "spec": {"components": components(image)}})
@@ -139,24 +140,30 @@ async fn with_authentication_an_edit_of_the_same_author_needs_no_patch() {
     let step = json!({"spec": {"workflow": {"steps": [{"type": "suspend"}]}}});
     // Who, what, whether a patch is asked for, whose it is then.
     let edits = [
-        (&own, image("nginx:1"), false, by_admin),
+        (&own, image("nginx:1"), true, by_admin),
         (&own, label("1"), false, by_admin),
-        (&jane, label("2"), true, by_admin),
+        (&jane, label("2"), false, by_admin),
         (&jane, forged("jane", by_jane.1, "nginx:1"), true, by_admin),
         (&jane, image("nginx:2"), true, by_jane),
-        (&jane, image("nginx:3"), false, by_jane),
+        (&jane, image("nginx:3"), true, by_jane),
         (&jane, label("3"), false, by_jane),
         (&jane, forged("jane", admins, "nginx:4"), true, by_jane),
         (&jane, forged("admin", admins, "nginx:5"), true, by_jane),
-        (&left, label("4"), true, by_jane),
+        (&left, label("4"), false, by_jane),
         (&left, image("nginx:6"), true, by_left),
-        (&left, image("nginx:7"), false, by_left),
+        (&left, image("nginx:7"), true, by_left),
         (&alone, image("nginx:8"), true, ("jane", "")),
-        (&alone, image("nginx:9"), false, ("jane", "")),
+        (&alone, image("nginx:9"), true, ("jane", "")),
         (&root, image("nginx:10"), true, by_root),
-        (&root, image("nginx:11"), false, by_root),
+        (&root, image("nginx:11"), true, by_root),
         (&root, json!({"metadata": {"annotations": {"app.oam.dev/group": null}}}), true, by_root),
         (&root, step, true, by_root),
+        (&left, annotation("publishVersion", "v1"), true, by_left),
+        (&alone, annotation("autoUpdate", "false"), true, ("jane", "")),
+        (&left, annotation("appAlias", "x"), false, ("jane", "")),
+        (&left, annotation("stamp", "renew"), true, by_left),
+        (&jane, annotation("stamp", "confirm"), true, by_left),
+        (&root, annotation("stamp", "confirm"), true, by_left),
     ];
     for (client, edit, is_asked, (user, group)) in edits {
         let (asked, object) = edited(&deployed.webhook, client, &edit).await;

@@ -18,6 +18,8 @@ pub struct Entry {
     pub user: String,
     /// As whom it was made; empty for the user's own.
     pub acting_as: String,
+    /// In which groups, separated by commas.
+    pub acting_in: String,
     /// `create`, `get`, `patch` ...
     pub verb: String,
     /// The plural name of the kind, with `/SUBRESOURCE` where there is one.
@@ -49,6 +51,11 @@ impl Entry {
             agent: text("/userAgent"),
             user: text("/user/username"),
             acting_as: text("/impersonatedUser/username"),
+            acting_in: {
+                let groups = value.pointer("/impersonatedUser/groups").and_then(Value::as_array);
+                let groups = groups.into_iter().flatten().filter_map(Value::as_str);
+                groups.collect::<Vec<_>>().join(",")
+            },
             verb: text("/verb"),
             resource,
             namespace: text("/objectRef/namespace"),

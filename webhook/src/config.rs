@@ -4,6 +4,8 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::Parser;
+use vela_cluster::Acting;
+use vela_seal::KeyHolder;
 use vela_serve::flags::{GateFlags, KubeFlags, ProcessFlags, duration};
 use vela_serve::gates::{GateError, Gates};
 use vela_serve::process::Configuration;
@@ -66,6 +68,12 @@ pub struct Flags {
     /// Usernames whose writes are not stamped: the controller's own. May repeat.
     #[arg(long)]
     controller_identity: Vec<String>,
+    /// Usernames that are never impersonated: those of the control plane. May repeat.
+    #[arg(long)]
+    protected_identity: Vec<String>,
+    /// Directory with the key that stamps are sealed with: files current and, while it is exchanged, previous.
+    #[arg(long)]
+    stamp_key_dir: Option<PathBuf>,
     /// Assign new Applications to shards.
     #[arg(long)]
     enable_sharding: bool,
@@ -112,6 +120,10 @@ pub struct Settings {
     pub admin_group: String,
     /// Not stamped.
     pub exempt_users: Vec<String>,
+    /// Never impersonated.
+    pub protected_users: Vec<String>,
+    /// What stamps are sealed with.
+    pub keys: KeyHolder,
     /// Sharding is on.
     pub sharding: bool,
     /// Shards to choose from.
@@ -130,9 +142,23 @@ impl Default for Settings {
             group_pattern: "kubevela:*".to_owned(),
             admin_group: String::new(),
             exempt_users: Vec::new(),
+            protected_users: Vec::new(),
+            keys: KeyHolder::default(),
             sharding: false,
             shards: Vec::new(),
             ref_scope: Scope::Global,
+        }
+    }
+}
+
+impl Settings {
+    /// As whom the controller acts, which has the same flags.
+    pub fn acting(&self) -> Acting {
+        Acting {
+            authenticate: self.gates.authenticate_application,
+            default_user: self.default_user.clone(),
+            admin_group: self.admin_group.clone(),
+            protected: self.protected_users.clone(),
         }
     }
 }
@@ -158,6 +184,8 @@ pub struct Config {
     pub max_timeout: Duration,
     /// The authority of client certificates, if they are asked for.
     pub client_ca: Option<PathBuf>,
+    /// Directory of the stamp key.
+    pub stamp_key_dir: Option<PathBuf>,
     /// How long to go on after the signal.
     pub shutdown_delay: Duration,
     /// Rewrite old CUE syntax.
@@ -178,6 +206,12 @@ pub enum ConfigError {
     /// The scope.
     #[error("--ref-objects-available-scope: {0:?} is none of namespace, cluster, global")]
     Scope(String),
+    /// Nobody to act as: the controller would act as itself, which may read everything.
+    #[error("--authentication-default-user must not be empty")]
+    DefaultUser,
+    /// Applications would be stamped with nothing.
+    #[error("--stamp-key-dir is needed with the gate AuthenticateApplication")]
+    StampKey,
 }
 
 impl Configuration for Config {
@@ -206,15 +240,24 @@ impl TryFrom<Flags> for Config {
             return Err(ConfigError::MaxTimeout);
         }
         let processors = std::thread::available_parallelism().map_or(2, usize::from);
+        let gates = flags.gates.gates()?;
+        if flags.authentication_default_user.trim().is_empty() {
+            return Err(ConfigError::DefaultUser);
+        }
+        if gates.authenticate_application && flags.stamp_key_dir.is_none() {
+            return Err(ConfigError::StampKey);
+        }
         Ok(Self {
             settings: Settings {
-                gates: flags.gates.gates()?,
+                gates,
                 system_namespace: flags.system_definition_namespace,
                 with_user: flags.authentication_with_user,
                 default_user: flags.authentication_default_user,
                 group_pattern: flags.authentication_group_pattern,
                 admin_group: flags.authentication_admin_group,
                 exempt_users: flags.controller_identity,
+                protected_users: flags.protected_identity,
+                keys: KeyHolder::default(),
                 sharding: flags.enable_sharding,
                 shards: flags.schedulable_shards.into_iter().filter(|s| !s.is_empty()).collect(),
                 ref_scope,
@@ -227,6 +270,7 @@ impl TryFrom<Flags> for Config {
             cert_interval: flags.webhook_cert_wait_interval,
             max_timeout: flags.webhook_max_timeout,
             client_ca: flags.client_ca_file,
+            stamp_key_dir: flags.stamp_key_dir,
             shutdown_delay: flags.shutdown_delay_duration,
             legacy_cue: flags.enable_cue_version_compatibility,
             concurrency: match flags.webhook_concurrency {
@@ -234,5 +278,28 @@ impl TryFrom<Flags> for Config {
                 n => n,
             },
         })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn config(args: &[&str]) -> Result<Config, String> {
+        let args = args.iter().map(std::ffi::OsString::from);
+        let parsed = vela_serve::flags::parse::<Flags>(args).map_err(|e| e.to_string())?;
+        Config::try_from(parsed.flags).map_err(|error| error.to_string())
+    }
+
+    #[test]
+    fn settings_that_would_open_everything_are_refused() {
+        const ON: &str = "--feature-gates=AuthenticateApplication=true";
+        assert!(config(&[]).is_ok() && config(&[ON, "--stamp-key-dir=/k"]).is_ok());
+        for user in ["", " "] {
+            let flag = format!("--authentication-default-user={user}");
+            let error = config(&[ON, "--stamp-key-dir=/k", &flag]).unwrap_err();
+            assert!(error.contains("--authentication-default-user"), "{error}");
+        }
+        assert!(config(&[ON]).unwrap_err().contains("--stamp-key-dir"));
     }
 }

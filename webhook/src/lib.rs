@@ -19,6 +19,8 @@ mod review;
 mod router;
 mod shards;
 mod snapshot;
+mod stamp;
+mod stamp_key;
 mod watch;
 mod world;
 
@@ -87,6 +89,12 @@ pub async fn run(config: Config, stop: CancellationToken) -> anyhow::Result<()> 
             .unwrap_or_else(|_| client.default_namespace().to_owned());
         let (client, published) = (client.clone(), Arc::clone(&published));
         tasks.spawn(shards::follow(client, namespace, published, end.clone()));
+    }
+
+    if let Some(dir) = config.stamp_key_dir.clone() {
+        let is_needed = config.settings.gates.authenticate_application;
+        let ready = is_needed.then(|| health.readiness("stamp-key"));
+        tasks.spawn(stamp_key::follow(dir, config.settings.keys.clone(), ready, end.clone()));
     }
 
     let waited = tls::wait(&config.cert_dir, config.cert_wait, config.cert_interval, &stop).await;

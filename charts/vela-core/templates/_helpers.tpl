@@ -291,6 +291,26 @@ patch must agree. */}}
 {{- default "kubevela:cluster-admins" (.Values.authentication | default dict).adminGroup -}}
 {{- end -}}
 
+{{/* The Secret with the key that stamps are sealed with. */}}
+{{- define "kubevela.stampKey" -}}
+{{- printf "%s-stamp-key" (include "kubevela.fullname" . | trunc 53 | trimSuffix "-") -}}
+{{- end -}}
+
+{{/* Who is never impersonated: the accounts of this release, as a JSON list. */}}
+{{- define "kubevela.protectedIdentities" -}}
+{{- $accounts := list (include "kubevela.serviceAccountName" .) (include "kubevela.webhook.fullname" .) -}}
+{{- if eq (include "kubevela.ownAccounts" .) "true" -}}
+{{- range include "kubevela.controllersWithAccounts" . | fromJsonArray -}}
+{{- $accounts = append $accounts (printf "vela-%s-controller" .) -}}
+{{- end -}}
+{{- end -}}
+{{- $identities := list -}}
+{{- range $accounts -}}
+{{- $identities = append $identities (printf "system:serviceaccount:%s:%s" $.Release.Namespace .) -}}
+{{- end -}}
+{{- toJson $identities -}}
+{{- end -}}
+
 {{/* Arguments that both deployables must agree on. */}}
 {{- define "kubevela.sharedArgs" -}}
 - "--system-definition-namespace={{ include "systemDefinitionNamespace" . }}"
@@ -299,6 +319,10 @@ patch must agree. */}}
 - "--authentication-with-user={{ include "kubevela.authentication.withUser" . }}"
 - {{ dig "defaultUser" "kubevela:vela-core" (.Values.authentication | default dict) | printf "--authentication-default-user=%s" | quote }}
 - {{ include "kubevela.authentication.groupPattern" . | printf "--authentication-group-pattern=%s" | quote }}
+- {{ include "kubevela.adminGroup" . | printf "--authentication-admin-group=%s" | quote }}
+{{- end }}
+{{- range include "kubevela.protectedIdentities" . | fromJsonArray }}
+- "--protected-identity={{ . }}"
 {{- end }}
 - "--feature-gates=EnableCueValidation={{ dig "enableCueValidation" false .Values.featureGates }}"
 - "--feature-gates=ValidateResourcesExist={{ dig "validateResourcesExist" false .Values.featureGates }}"

@@ -18,7 +18,8 @@ use super::dispatch::Session;
 use super::end::End;
 use super::failure::{Failed, give_up};
 use super::{
-    finalize, newest, phases, resolve, resource_policies, restart, revision, scoped, status,
+    finalize, identity, newest, phases, resolve, resource_policies, restart, revision, scoped,
+    status,
 };
 use crate::context::{AppMemory, Context, Fingerprint, Held, Settled};
 use crate::messages;
@@ -40,6 +41,8 @@ pub(super) struct Look<'c> {
     /// The state of what belongs to it, as the look began; `None` if some of it cannot be seen.
     objects: Option<u64>,
     memory: Arc<Mutex<AppMemory>>,
+    /// Why it does not act as the author with all his rights.
+    doubt: Option<String>,
     /// When it began.
     now: Timestamp,
 }
@@ -57,7 +60,8 @@ impl<'c> Look<'c> {
     ) -> Result<Self, IoError> {
         let memory = ctx.memory(&Key::new(&*session.owner.namespace, &*session.owner.name));
         let objects = objects(ctx, &session, &app).await?;
-        Ok(Self { ctx, session, app, fresh, objects, memory, now: Timestamp::now() })
+        let now = Timestamp::now();
+        Ok(Self { ctx, session, app, fresh, objects, memory, doubt: None, now })
     }
 
     /// When to look again if there is nothing to do now.
@@ -114,6 +118,8 @@ impl<'c> Look<'c> {
     /// # Errors
     /// Requests about the Application itself failed.
     pub(super) async fn run(&mut self) -> Result<Next, IoError> {
+        let actor = identity::of(self.ctx, &self.app).await?;
+        (self.session.actors, self.doubt) = (actor.identity.into(), actor.doubt);
         let mut wanted = self.app.status.clone();
         let made = match Box::pin(scoped::run(self.ctx, &self.app, &mut wanted)).await {
             Ok(scoped::Came::None) => None,
@@ -152,6 +158,7 @@ impl<'c> Look<'c> {
 
     async fn fail(&self, mut status: AppStatus, failed: Failed) -> Result<Next, IoError> {
         status::set_elsewhere(&mut status, &self.session.trackers.elsewhere(), self.now);
+        status::set_author(&mut status, self.doubt.as_deref(), self.now);
         Box::pin(give_up(self.ctx, &self.app, status, failed)).await
     }
 
@@ -169,6 +176,7 @@ impl<'c> Look<'c> {
     ) -> Result<Next, IoError> {
         restart::plan_next(&self.app, &mut end.status, self.now);
         status::set_elsewhere(&mut end.status, &self.session.trackers.elsewhere(), self.now);
+        status::set_author(&mut end.status, self.doubt.as_deref(), self.now);
         if status::differ_in_times(&self.app.status, &end.status) {
             self.app.status.clone_into(&mut end.status);
         }

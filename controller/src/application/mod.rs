@@ -42,7 +42,7 @@ use vela_api::names::{annotation, label};
 use vela_api::{Application, ObjectMeta};
 use vela_apply::policy::{APPLY_ONCE, ApplyOnce};
 use vela_apply::{Owner, ResourcePolicies};
-use vela_cluster::IoError;
+use vela_cluster::{Identity, IoError};
 
 use crate::context::Context;
 use crate::evaluation;
@@ -115,6 +115,7 @@ async fn reconcile_within(
         session.trackers.relabel(io, store, &name, None).await?;
     }
     if deleting {
+        session.actors = identity::of(ctx, &app).await?.identity.into();
         if let Some(spec) = scoped::deployed(ctx, &app) {
             (session.policies, _) = resource_policies(&app.metadata, &spec);
             app.spec = spec;
@@ -186,8 +187,8 @@ fn session<'c>(
         about: about(app),
         owner,
         stamp: None,
-        actors: identity::of(app, gates.authenticate_application, &ctx.settings.default_user)
-            .into(),
+        // Known when there is something to do: `identity::of`.
+        actors: Identity::nobody().into(),
         policies,
         trackers,
         generation: metadata.generation.unwrap_or_default(),

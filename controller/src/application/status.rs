@@ -23,6 +23,17 @@ pub fn set_true(status: &mut AppStatus, type_: &str, now: Timestamp) {
     condition::set(&mut status.conditions, [Condition::available(type_, now)]);
 }
 
+/// Whether it acts as its author with all his rights; a condition that only is there if not.
+pub fn set_author(status: &mut AppStatus, doubt: Option<&str>, now: Timestamp) {
+    match doubt {
+        Some(doubt) => {
+            let failed = Condition::reconcile_error(types::STAMPED, doubt, now);
+            condition::set(&mut status.conditions, [failed]);
+        }
+        None => status.conditions.retain(|condition| condition.type_ != types::STAMPED),
+    }
+}
+
 /// A negative end: the condition of the failing phase and `Ready`.
 pub fn set_failed(status: &mut AppStatus, type_: &str, message: &str, now: Timestamp) {
     condition::set(

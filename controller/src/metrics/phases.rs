@@ -7,7 +7,7 @@ use std::sync::Arc;
 use prometheus::core::{Collector, Desc};
 use prometheus::proto::MetricFamily;
 use prometheus::{IntGaugeVec, Opts};
-use vela_api::{Application, names};
+use vela_api::{Application, condition, names};
 use vela_cluster::Store;
 use vela_serve::metrics::Error;
 
@@ -32,6 +32,8 @@ struct Gauges {
     phases: IntGaugeVec,
     /// `workflow_step_phase_number{step_type,phase}`
     steps: IntGaugeVec,
+    /// `application_not_stamped_number`
+    unstamped: IntGaugeVec,
     /// `kubevela_application_health_status{app_name,namespace}`
     health: IntGaugeVec,
     /// `kubevela_application_phase{app_name,namespace}`
@@ -53,6 +55,11 @@ impl Gauges {
                 "Workflow steps by type and phase.",
                 &["step_type", "phase"],
             )?,
+            unstamped: gauge(
+                "application_not_stamped_number",
+                "Applications that are not applied with all rights of their author.",
+                &[],
+            )?,
             health: gauge(
                 "kubevela_application_health_status",
                 "1 if all services of the Application are healthy.",
@@ -71,8 +78,8 @@ impl Gauges {
         })
     }
 
-    fn all(&self) -> [&IntGaugeVec; 5] {
-        [&self.phases, &self.steps, &self.health, &self.phase, &self.workflow]
+    fn all(&self) -> [&IntGaugeVec; 6] {
+        [&self.phases, &self.steps, &self.unstamped, &self.health, &self.phase, &self.workflow]
     }
 
     fn count(&self, apps: &[Arc<Application>], definitions: &Definitions) {
@@ -87,6 +94,13 @@ impl Gauges {
                 *steps.entry((kind, phase)).or_default() += 1;
             }
         }
+        let is_unstamped = |app: &&Arc<Application>| {
+            condition::get(&app.status.conditions, names::condition::STAMPED).is_some()
+        };
+        let unstamped = apps.iter().filter(is_unstamped).count();
+        self.unstamped
+            .with_label_values::<&str>(&[])
+            .set(i64::try_from(unstamped).unwrap_or(i64::MAX));
         for (phase, count) in phases {
             self.phases.with_label_values(&[phase]).set(count);
         }

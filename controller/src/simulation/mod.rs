@@ -157,6 +157,7 @@ impl World {
             let _ = definitions.steps.put(serde_json::from_value(object.clone()).unwrap());
         }
         let context = Context {
+            administrators: vela_cluster::Administrators::new(io.client().clone()),
             connections: Connections::shared(Arc::clone(&io)),
             io,
             live,
@@ -188,7 +189,7 @@ impl World {
                 shard: self.shard.clone(),
                 ignore_without_version: false,
                 ignore_definitions_without_version: false,
-                default_user: String::new(),
+                acting: vela_cluster::Acting::default(),
                 workflow: vela_workflow::Options::default(),
                 cluster_version: ClusterVersion::default(),
             },

@@ -2,13 +2,15 @@
 //!
 //! - [`client`]: from a kubeconfig or the Pod's credentials to a client with rate limit, timeouts
 //!   and user agent; waiting until the API server and our kinds are there; [`transport`]: the connections below;
-//!   [`account`]: credentials of a ServiceAccount; [`answers`]: what metrics hear of requests;
+//!   [`account`]: credentials of a ServiceAccount; [`impersonate`]: as whom a request is made;
+//!   [`administrators`]: who may do everything; [`answers`]: what metrics hear of requests;
 //! - [`discovery`]: which path a kind has; [`request`]: the verbs, for objects of any kind as JSON, with discovery and impersonation; [`removal`]: what came of a DELETE;
 //! - [`store`]: caches that our own writes reach at once, [`packed`]: objects kept small in them; [`watch`]: what fills them;
 //! - [`objects`]: the live objects that Applications own, one watch per kind;
 //! - [`lease`]: who leads, and the fence that stops the writes of everybody else; [`events`]: what people are told.
 
 pub mod account;
+pub mod administrators;
 pub mod answers;
 pub mod client;
 pub mod discovery;
@@ -30,11 +32,12 @@ pub mod transport;
 pub mod watch;
 
 pub use account::ServiceAccount;
+pub use administrators::Administrators;
 pub use client::{ClientOptions, Timeouts, connect};
 pub use discovery::{Discovery, Resource};
 pub use error::{Error, Retry};
 pub use events::{About, Recorder, Severity};
-pub use impersonate::Identity;
+pub use impersonate::{Acting, Identity};
 pub use lease::{Leadership, LeaseOptions};
 pub use objects::{Live, LiveObjects};
 pub use packed::Packed;

@@ -13,7 +13,7 @@ use crate::{Domain, Keys, digest};
 pub struct Stamp {
     /// His name; empty if names are not stamped.
     pub user: String,
-    /// Those of his groups that are passed on, without the administrators' group.
+    /// Those of his groups that are passed on; the administrators' group among them if he was an administrator.
     pub groups: Vec<String>,
     /// Why he is an administrator, if he was one.
     pub administrator: Option<Evidence>,

@@ -8,7 +8,9 @@ use kube::Api;
 use kube::api::PostParams;
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
+use vela_seal::{Evidence, Stamp, Subject};
 use vela_tests::cluster;
+use vela_tests::deploy::stamp_keys;
 use vela_tests::fixtures::{Space, until};
 use vela_tests::load::{self, VALIDATE};
 
@@ -16,6 +18,25 @@ use super::Own;
 
 fn component(selector: &Value) -> Value {
     json!({ "name": "shared", "type": "ref-objects", "properties": { "objects": [selector] } })
+}
+
+/// The administrator as the author of what is reviewed.
+fn stamp(review: &mut Value) {
+    let object = &mut review["request"]["object"];
+    let spec = serde_json::from_value(object["spec"].clone()).unwrap();
+    let subject = Subject {
+        kind: "Application",
+        namespace: object["metadata"]["namespace"].as_str().unwrap(),
+        name: object["metadata"]["name"].as_str().unwrap(),
+        content: vela_seal::application(&spec, "", "").unwrap(),
+    };
+    let author = Stamp {
+        user: "kubernetes-admin".to_owned(),
+        groups: vec!["kubevela:cluster-admins".to_owned()],
+        administrator: Some(Evidence::Group("system:masters".to_owned())),
+    };
+    let annotations = author.annotations(&stamp_keys().unwrap(), &subject);
+    object["metadata"]["annotations"] = annotations.into_iter().collect();
 }
 
 async fn create<K>(space: &Space, object: Value)
@@ -106,7 +127,7 @@ async fn what_the_webhook_may_not_read_is_told_and_the_rest_of_an_edit_passes() 
         space.name(),
         &json!([component(&json!({ "resource": "secret", "name": "here" }))]),
     );
-    review["request"]["object"]["metadata"]["annotations"] = json!({ "app.oam.dev/username": "kubernetes-admin", "app.oam.dev/group": "system:masters" });
+    stamp(&mut review);
     let answer = own.target.post(VALIDATE, review.to_string().as_bytes()).await.unwrap();
     assert!(answer.is_admitted(), "{:?}", answer.response());
     let warnings = answer.response()["warnings"].to_string();
@@ -116,8 +137,7 @@ async fn what_the_webhook_may_not_read_is_told_and_the_rest_of_an_edit_passes() 
     let gone = component(&json!({ "resource": "configmap", "name": "gone" }));
     let web = load::components(1)[0].clone();
     let mut edit = load::review(space.name(), &json!([gone, web]));
-    let annotations = review["request"]["object"]["metadata"]["annotations"].clone();
-    edit["request"]["object"]["metadata"]["annotations"] = annotations;
+    stamp(&mut edit);
     edit["request"]["operation"] = json!("UPDATE");
     let mut old = edit["request"]["object"].clone();
     edit["request"]["oldObject"] = old.clone();

@@ -7,6 +7,8 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, OnceLock};
 
 use serde_json::{Value, json};
+use vela_api::names::annotation;
+use vela_seal::{KeyHolder, Keys};
 use vela_serve::gates::Gates;
 use vela_webhook::{
     Definition, Engine, Fact, Kind, Need, ObjectKind, Resource, Settings, Snapshot, convert,
@@ -59,7 +61,12 @@ type Objects = BTreeMap<(String, String, String), Arc<Value>>;
 
 impl Server {
     fn new(gates: &[&str], with_user: bool) -> Self {
+        let keys = KeyHolder::default();
+        if let Ok(key) = Keys::new(&[7; 32], None) {
+            keys.set(key);
+        }
         let settings = Settings {
+            keys,
             gates: Gates::parse(gates).unwrap_or_default(),
             with_user,
             // the recorded server ran as this user
@@ -123,9 +130,24 @@ impl Server {
             "code": decision.code,
             "message": decision.message,
             "warnings": decision.warnings,
-            "patch": decision.patch,
+            "patch": decision.patch.as_ref().map(without_seal),
         })
     }
+}
+
+/// The patch without the seal, which the reference does not have.
+fn without_seal(patch: &json_patch::Patch) -> Value {
+    let key = annotation::STAMP;
+    let path = format!("/metadata/annotations/{}", key.replace('/', "~1"));
+    let operations = patch.iter().filter(|operation| operation.path().as_str() != path);
+    let mut operations: Vec<Value> = operations.map(|operation| json!(operation)).collect();
+    for operation in &mut operations {
+        // The whole map, where there was none.
+        if let Some(map) = operation.get_mut("value").and_then(Value::as_object_mut) {
+            map.remove(key);
+        }
+    }
+    Value::Array(operations)
 }
 
 /// The material says of a spec that it is that of a definition instead of repeating it.

@@ -35,7 +35,7 @@ const DEFINITIONS: [&str; 5] = [
 
 /// What an installation needs before the programs start, in this order. Deployments, Services and
 /// hooks are left out: the programs run as processes.
-const FOUNDATION: [&str; 10] = [
+const FOUNDATION: [&str; 12] = [
     "CustomResourceDefinition",
     "Namespace",
     "PriorityClass",
@@ -46,6 +46,8 @@ const FOUNDATION: [&str; 10] = [
     "RoleBinding",
     "ConfigMap",
     "Secret",
+    "ValidatingAdmissionPolicy",
+    "ValidatingAdmissionPolicyBinding",
 ];
 
 /// The rendered chart.

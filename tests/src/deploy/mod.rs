@@ -19,7 +19,8 @@ use k8s_openapi::api::admissionregistration::v1::{
 };
 use kube::Api;
 use kube::api::DeleteParams;
-use serde_json::Value;
+use serde_json::{Value, json};
+use vela_seal::Keys;
 
 pub use self::binaries::{Binaries, Profile};
 pub use self::manifests::{Manifests, apply, apply_all, from_jsonl};
@@ -71,6 +72,7 @@ impl Deployed {
         let client = cluster.client().await?;
         let manifests = Manifests::render(cluster.programs(), &options.values)?;
         apply_all(&client, manifests.foundation()).await?;
+        apply(&client, &stamp_key()).await?;
         step.done();
 
         let definitions = match &options.definitions {
@@ -150,6 +152,36 @@ impl Admission {
         }
         Ok(())
     }
+}
+
+/// The Secret with the key that stamps are sealed with. The controller would make one.
+pub const STAMP_KEY: &str = "kubevela-vela-core-stamp-key";
+
+/// What is in it here: anybody may read it.
+const KEY: &str = "the stamp key of control planes that nobody but tests uses";
+
+/// The key that stamps are sealed with, for who writes one.
+///
+/// # Errors
+/// When it is no key.
+pub fn stamp_keys() -> Result<Keys> {
+    Ok(Keys::new(KEY.as_bytes(), None)?)
+}
+
+fn stamp_key() -> Value {
+    json!({
+        "apiVersion": "v1", "kind": "Secret",
+        "metadata": {"name": STAMP_KEY, "namespace": NAMESPACE},
+        "stringData": {"current": KEY},
+    })
+}
+
+/// The key in a folder, as the kubelet would bring it.
+fn stamp_key_dir(cluster: &Cluster) -> Result<PathBuf> {
+    let dir = cluster.dir().join("stamp-key");
+    fs::create_dir_all(&dir)?;
+    fs::write(dir.join("current"), KEY)?;
+    Ok(dir)
 }
 
 /// The kubeconfig and the certificate folder of a program.

@@ -7,7 +7,7 @@ use anyhow::{Context, Result, bail};
 use parking_lot::Mutex;
 use serde_json::Value;
 
-use super::{Binaries, Manifests, NAMESPACE, Options, identity, port, spawn, text};
+use super::{Binaries, Manifests, NAMESPACE, Options, identity, port, spawn, stamp_key_dir, text};
 use crate::cluster::Cluster;
 use crate::http::request;
 use crate::process::{Invocation, Process, tail};
@@ -16,11 +16,12 @@ use crate::process::{Invocation, Process, tail};
 const READY: Duration = Duration::from_secs(60);
 
 /// Flags of the chart that name addresses, folders and identities of a Pod.
-const OURS: [&str; 8] = [
+const OURS: [&str; 9] = [
     "--health-addr",
     "--metrics-addr",
     "--webhook-port",
     "--webhook-cert-dir",
+    "--stamp-key-dir",
     "--kubeconfig",
     "--leader-election-namespace",
     "--webhook-certificates",
@@ -104,6 +105,7 @@ impl Program {
             Role::Webhook => {
                 flags.push(format!("--webhook-port={webhook}"));
                 flags.push(format!("--webhook-cert-dir={}", certificates.display()));
+                flags.push(format!("--stamp-key-dir={}", stamp_key_dir(cluster)?.display()));
                 // There are no endpoints that would have to forget it.
                 flags.push("--shutdown-delay-duration=0s".into());
                 (&binaries.webhook, &options.webhook_flags)

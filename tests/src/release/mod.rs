@@ -35,7 +35,7 @@ pub use self::helm::{Helm, chart};
 pub use self::mount::Mount;
 pub use self::service::Service;
 use crate::cluster::Cluster;
-use crate::deploy::{Binaries, Manifests, NAMESPACE, Options, Program, RELEASE, Role};
+use crate::deploy::{Binaries, Manifests, NAMESPACE, Options, Program, RELEASE, Role, STAMP_KEY};
 
 /// Name of the webhook configurations and of the serving Secret.
 pub const ADMISSION: &str = "kubevela-vela-core-admission";
@@ -102,13 +102,20 @@ impl Release {
             wanted: BTreeMap::new(),
             held: false,
         }));
-        // The client lives in the runtime that uses it.
-        let (kubeconfig, pod) = (cluster.kubeconfig(), Arc::clone(&kubelet));
-        runtime.spawn(async move {
-            if let Ok(client) = crate::cluster::client(&kubeconfig).await {
-                follow(client, &pod).await;
-            }
-        });
+        let key = Arc::new(Mutex::new(Kubelet {
+            mount: Mount::new(&cluster.dir().join("mounted-key"))?,
+            wanted: BTreeMap::new(),
+            held: false,
+        }));
+        for (name, pod) in [(ADMISSION, Arc::clone(&kubelet)), (STAMP_KEY, key)] {
+            // The client lives in the runtime that uses it.
+            let kubeconfig = cluster.kubeconfig();
+            runtime.spawn(async move {
+                if let Ok(client) = crate::cluster::client(&kubeconfig).await {
+                    follow(client, name, &pod).await;
+                }
+            });
+        }
         Ok(Self {
             cluster,
             binaries,
@@ -157,6 +164,7 @@ impl Release {
         let options = Options {
             webhook_flags: vec![
                 format!("--webhook-cert-dir={}", self.cluster.dir().join("mounted").display()),
+                format!("--stamp-key-dir={}", self.cluster.dir().join("mounted-key").display()),
                 // Until the Service sends nobody here any more; 8 s in a cluster.
                 "--shutdown-delay-duration=1s".to_owned(),
             ],
@@ -233,9 +241,9 @@ impl Release {
     }
 }
 
-async fn follow(client: Client, kubelet: &Mutex<Kubelet>) {
+async fn follow(client: Client, name: &str, kubelet: &Mutex<Kubelet>) {
     let secrets: Api<Secret> = Api::namespaced(client, NAMESPACE);
-    let named = watcher::Config::default().fields(&format!("metadata.name={ADMISSION}"));
+    let named = watcher::Config::default().fields(&format!("metadata.name={name}"));
     let mut events = watcher(secrets, named).boxed();
     while let Some(event) = events.next().await {
         let wanted = match event {

@@ -2,19 +2,15 @@
 
 use std::collections::BTreeSet;
 
-use vela_api::names::annotation;
+use serde_json::Value;
 use vela_cluster::Identity;
+use vela_seal::Stamp;
 
 use super::model::Step;
 use super::{Findings, Subject};
-use crate::config::Settings;
 use crate::field::{Field, Reason, Rule};
 use crate::messages;
-use crate::review::User;
-use crate::world::{Kind, World};
-
-/// The annotations that carry an identity. Nobody but this webhook writes them.
-pub(crate) const IDENTITY: [&str; 2] = [annotation::USERNAME, annotation::GROUP];
+use crate::world::Kind;
 
 /// Names that need no definition, and therefore no permission.
 const NO_DEFINITION: [&str; 5] =
@@ -75,50 +71,19 @@ fn refused(subject: &Subject<'_>, kind: Kind, name: &str) -> Option<String> {
     Some(messages::cannot_get(&user.username, kind, name, subject.namespace, system))
 }
 
-/// The identity annotations an Application gets from who asks. The chart says the same as a condition, so that an edit by whose
-/// annotations these are need not come here: `kubevela.admission.groups`.
-pub(crate) fn identity(
-    user: &User,
-    settings: &Settings,
-    world: &World<'_>,
-) -> Vec<(&'static str, String)> {
-    let mut groups: Vec<&str> = user
-        .groups
-        .iter()
-        .map(String::as_str)
-        .filter(|group| is_stampable(group) && matches(&settings.group_pattern, group))
-        // only the webhook decides who is an administrator
-        .filter(|group| *group != settings.admin_group)
-        .collect();
-    groups.dedup();
-    if !settings.admin_group.is_empty() && is_administrator(user, world) {
-        groups.push(&settings.admin_group);
-    }
-    let mut stamps = Vec::new();
-    if settings.with_user {
-        stamps.push((annotation::USERNAME, user.username.clone()));
-    }
-    stamps.push((annotation::GROUP, groups.join(",")));
-    stamps
-}
-
 /// Under which identity the controller acts for an Application.
 pub(crate) fn acting(subject: &Subject<'_>) -> Identity {
     let settings = subject.world.settings;
     let annotation = |key: &str| subject.app.annotation(key).unwrap_or_default();
-    let authenticate = settings.gates.authenticate_application;
-    Identity::acting(annotation, subject.namespace, authenticate, &settings.default_user)
-}
-
-/// Groups of Kubernetes itself are never passed on, and a comma would make two of one.
-fn is_stampable(group: &str) -> bool {
-    !group.is_empty() && !group.starts_with("system:") && !group.contains(',')
-}
-
-fn is_administrator(user: &User, world: &World<'_>) -> bool {
-    // The API server authorizes this group for everything without looking further.
-    user.groups.iter().any(|group| group == "system:masters")
-        || world.is_administrator(&user.username, &user.groups)
+    let name = subject.object.pointer("/metadata/name").and_then(Value::as_str);
+    let stamp = super::content(subject.object).ok().and_then(|content| {
+        let (namespace, name) = (subject.namespace, name.unwrap_or_default());
+        let object = vela_seal::Subject { kind: "Application", namespace, name, content };
+        Stamp::verified(annotation, &*settings.keys.get()?, &object)
+    });
+    let is_administrator = stamp.as_ref().is_some_and(|stamp| stamp.administrator.is_some());
+    let acting = settings.acting();
+    acting.identity(annotation, subject.namespace, stamp.as_ref(), is_administrator)
 }
 
 /// `*` stands for any text; the whole group must fit. Upstream's pattern is an unanchored regular
@@ -157,15 +122,6 @@ mod tests {
             ("exact", "exactly", false),
         ] {
             assert_eq!(matches(pattern, text), fits, "{pattern} {text}");
-        }
-    }
-
-    #[test]
-    fn groups_of_kubernetes_are_never_stamped() {
-        for (group, fits) in
-            [("system:masters", false), ("a,system:masters", false), ("", false), ("dev", true)]
-        {
-            assert_eq!(is_stampable(group), fits, "{group}");
         }
     }
 }

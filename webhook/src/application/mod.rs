@@ -98,6 +98,20 @@ pub(crate) fn parse(raw: Option<&RawValue>) -> Result<Value, String> {
     if value.is_object() { Ok(value) } else { Err(messages::wrong_type("an object", &value)) }
 }
 
+/// A hash of what of an Application decides what is deployed, as the controller reads it.
+pub(crate) fn content(object: &Value) -> Result<[u8; 32], serde_json::Error> {
+    let spec = object.get("spec").cloned().map(serde_json::from_value).transpose()?;
+    let annotations = object.pointer("/metadata/annotations");
+    let annotation = |key: &str| {
+        annotations.and_then(|all| all.get(key)).and_then(Value::as_str).unwrap_or_default()
+    };
+    vela_seal::application(
+        &spec.unwrap_or_default(),
+        annotation(annotation::PUBLISH_VERSION),
+        annotation(annotation::AUTO_UPDATE),
+    )
+}
+
 /// The path is for one kind only.
 pub(crate) fn is_kind(object: &Value, kind: &str) -> Result<(), String> {
     let text = |key: &str| object.get(key).and_then(Value::as_str).unwrap_or_default();
@@ -194,7 +208,7 @@ fn changed(app: &App<'_>, old: Option<&App<'_>>, key: &str) -> bool {
     old.and_then(|old| old.annotation(key)) != app.annotation(key)
 }
 
-fn namespace<'a>(request: &'a Request, object: &'a Value) -> &'a str {
+pub(crate) fn namespace<'a>(request: &'a Request, object: &'a Value) -> &'a str {
     if !request.namespace.is_empty() {
         return &request.namespace;
     }

@@ -3,18 +3,22 @@
 //! Patches touch exactly the fields that change. Upstream serialises its whole Go type and thereby
 //! adds empty fields and would drop unknown ones.
 
+use std::borrow::Cow;
+
 use json_patch::jsonptr::PointerBuf;
 use json_patch::{AddOperation, PatchOperation, RemoveOperation, ReplaceOperation};
 use serde_json::{Map, Value};
+use sha2::{Digest as _, Sha256};
 use vela_api::names::{annotation, label};
+use vela_seal::{Stamp, Subject};
 
-use super::auth::{self, IDENTITY};
 use super::model::{self, App};
 use super::{is_kind, parse};
 use crate::admit::{Admit, Decision};
 use crate::field::{Field, Problem, Reason, Rule};
 use crate::messages;
 use crate::review::Request;
+use crate::stamp;
 use crate::world::World;
 
 /// The mutating rules.
@@ -41,13 +45,23 @@ impl Admit for Mutate {
             .filter(Value::is_object);
         let mut change = Change::new(&object);
         let mut warnings = Vec::new();
-        if let Err(problem) =
-            identity(&app, &object, old.as_ref(), request, world, &mut change, &mut warnings)
+        if world.settings.gates.authenticate_application
+            && let Some(name) = name_for(request, &object)
         {
+            let path = PointerBuf::from_tokens(["metadata", "name"]);
+            change.fields.push(PatchOperation::Add(AddOperation { path, value: name.into() }));
+        }
+        step_names(&object, &mut change);
+        // What is sealed is what will be stored.
+        let stored = match change.stored() {
+            Ok(stored) => stored,
+            Err(error) => return Decision::errored(400, error),
+        };
+        let edit = Edit { app: &app, object: &stored, old: old.as_ref(), request, world };
+        if let Err(problem) = identity(&edit, &mut change, &mut warnings) {
             return Decision::of(vec![problem], warnings, &request.uid);
         }
         shard(old.as_ref(), request, world, &mut change, &mut warnings);
-        step_names(&object, &mut change);
         Decision::patched(change.operations()).warn(warnings)
     }
 }
@@ -57,7 +71,7 @@ struct Change<'a> {
     object: &'a Value,
     annotations: Map<String, Value>,
     labels: Map<String, Value>,
-    names: Vec<PatchOperation>,
+    fields: Vec<PatchOperation>,
 }
 
 impl<'a> Change<'a> {
@@ -70,14 +84,25 @@ impl<'a> Change<'a> {
                 .cloned()
                 .unwrap_or_default()
         };
-        Self { object, annotations: map("annotations"), labels: map("labels"), names: Vec::new() }
+        Self { object, annotations: map("annotations"), labels: map("labels"), fields: Vec::new() }
+    }
+
+    /// The object with the fields that are set.
+    fn stored(&self) -> Result<Cow<'a, Value>, String> {
+        if self.fields.is_empty() {
+            return Ok(Cow::Borrowed(self.object));
+        }
+        let mut stored = self.object.clone();
+        let fields = self.fields.as_slice();
+        json_patch::patch(&mut stored, fields).map_err(|error| error.to_string())?;
+        Ok(Cow::Owned(stored))
     }
 
     fn operations(self) -> Vec<PatchOperation> {
         let mut operations = Vec::new();
         map_operations(self.object, "annotations", &self.annotations, &mut operations);
         map_operations(self.object, "labels", &self.labels, &mut operations);
-        operations.extend(self.names);
+        operations.extend(self.fields);
         operations
     }
 }
@@ -115,65 +140,93 @@ fn map_operations(
     }
 }
 
+/// What is decided about: an Application as it will be stored, and as it is.
+struct Edit<'a> {
+    app: &'a App<'a>,
+    object: &'a Value,
+    old: Option<&'a Value>,
+    request: &'a Request,
+    world: &'a World<'a>,
+}
+
+impl Edit<'_> {
+    fn old_annotation(&self, key: &str) -> Option<&Value> {
+        self.old?.pointer("/metadata/annotations")?.get(key)
+    }
+
+    fn old_text(&self, key: &str) -> &str {
+        self.old_annotation(key).and_then(Value::as_str).unwrap_or_default()
+    }
+
+    /// Whether what is deployed is decided by somebody else: the spec, or which revision and which definitions count.
+    fn decides(&self) -> bool {
+        let same = |key: &str| self.app.annotation(key).unwrap_or_default() == self.old_text(key);
+        !self.old.is_some_and(|old| old.get("spec") == self.object.get("spec"))
+            || !same(annotation::PUBLISH_VERSION)
+            || !same(annotation::AUTO_UPDATE)
+    }
+
+    fn is_administrator(&self) -> bool {
+        stamp::is_administrator(&self.request.user_info, self.world)
+    }
+
+    fn author(&self, warnings: &mut Vec<String>) -> Stamp {
+        let (stamp, warning) = stamp::author(&self.request.user_info, self.world);
+        warnings.extend(warning);
+        stamp
+    }
+
+    /// What of it is sealed. The error is a spec that the controller could not read either.
+    fn subject(&self) -> Result<Subject<'_>, Problem> {
+        let content = super::content(self.object).map_err(|error| {
+            let detail = messages::unreadable(&error);
+            Problem::new(Rule::Shape, Reason::Invalid, Field::new("spec"), detail)
+        })?;
+        let name = self.object.pointer("/metadata/name").and_then(Value::as_str);
+        Ok(Subject {
+            kind: "Application",
+            namespace: super::namespace(self.request, self.object),
+            name: name.unwrap_or_default(),
+            content,
+        })
+    }
+
+    /// The stamp that the object carries, if it is valid.
+    fn carried(&self, subject: &Subject<'_>) -> Option<Stamp> {
+        let keys = self.world.settings.keys.get()?;
+        Stamp::verified(|key| self.app.annotation(key).unwrap_or_default(), &keys, subject)
+    }
+}
+
 /// Identity annotations are the webhook's alone.
 ///
-/// With authentication on, whoever creates an Application or changes its spec is stamped; an edit
-/// of metadata keeps the stamp of the one whose spec it is. With authentication off, what a user
-/// writes is taken out, and what the object has had all along stays.
+/// With authentication on, whoever creates an Application or changes what it deploys is stamped; an edit of other metadata
+/// keeps the stamp of the author. With authentication off, what a user writes is taken out, unless he is an administrator, and
+/// what the object has had all along stays.
 fn identity(
-    app: &App<'_>,
-    object: &Value,
-    old: Option<&Value>,
-    request: &Request,
-    world: &World<'_>,
+    edit: &Edit<'_>,
     change: &mut Change<'_>,
     warnings: &mut Vec<String>,
 ) -> Result<(), Problem> {
-    let settings = world.settings;
-    if settings.exempt_users.contains(&request.user_info.username) {
+    let settings = edit.world.settings;
+    if settings.exempt_users.contains(&edit.request.user_info.username) {
         return Ok(());
     }
-    if !settings.gates.authenticate_application && old.is_none() {
-        warnings.push(messages::AUTHENTICATION_OFF.to_owned());
-    }
-    let old_annotation = |key: &str| {
-        old.and_then(|old| old.pointer("/metadata/annotations"))
-            .and_then(|annotations| annotations.get(key))
-            .cloned()
+    let wanted = if settings.gates.authenticate_application {
+        service_account(edit)?;
+        stamped(edit, change, warnings)?
+    } else {
+        if edit.old.is_none() {
+            warnings.push(messages::AUTHENTICATION_OFF.to_owned());
+        }
+        let names = [annotation::USERNAME, annotation::GROUP];
+        let writes =
+            names.iter().any(|key| change.annotations.get(*key) != edit.old_annotation(key));
+        if writes && edit.is_administrator() { None } else { Some(kept(edit)) }
     };
-    let account = app.annotation(annotation::SERVICE_ACCOUNT);
-    let is_kept_account = account.is_some()
-        && old_annotation(annotation::SERVICE_ACCOUNT).as_ref().and_then(Value::as_str) == account;
-    let is_same_spec = old.is_some_and(|old| old.get("spec") == object.get("spec"));
-    // Without authentication an account of the Application's own namespace is less than the
-    // controller's rights. With it, one that is still there from before hinders no metadata edit.
-    if settings.gates.authenticate_application
-        && account.is_some()
-        && !(is_kept_account && is_same_spec)
-    {
-        return Err(Problem::new(
-            Rule::Identity,
-            Reason::Forbidden,
-            Field::new("metadata.annotations").key(annotation::SERVICE_ACCOUNT),
-            messages::SERVICE_ACCOUNT,
-        ));
-    }
-    let wanted: Vec<(&str, Option<Value>)> =
-        if settings.gates.authenticate_application && !is_same_spec {
-            let stamps = auth::identity(&request.user_info, settings, world);
-            IDENTITY
-                .iter()
-                .map(|key| {
-                    let stamp = stamps.iter().find(|(name, _)| name == key);
-                    (*key, stamp.map(|(_, value)| Value::String(value.clone())))
-                })
-                .collect()
-        } else {
-            IDENTITY.iter().map(|key| (*key, old_annotation(key))).collect()
-        };
-    for (key, value) in wanted {
+    for (key, value) in wanted.into_iter().flatten() {
         let is_users =
-            change.annotations.get(key).is_some_and(|v| old_annotation(key).as_ref() != Some(v));
+            change.annotations.get(key).is_some_and(|v| edit.old_annotation(key) != Some(v));
         match value {
             Some(value) => {
                 change.annotations.insert(key.to_owned(), value);
@@ -187,6 +240,85 @@ fn identity(
         }
     }
     Ok(())
+}
+
+/// With authentication nobody acts as an account of the Application's namespace. One that is still there from before hinders no
+/// edit of metadata.
+fn service_account(edit: &Edit<'_>) -> Result<(), Problem> {
+    let account = edit.app.annotation(annotation::SERVICE_ACCOUNT);
+    let is_kept = account == Some(edit.old_text(annotation::SERVICE_ACCOUNT)) && !edit.decides();
+    if account.is_none() || is_kept {
+        return Ok(());
+    }
+    Err(Problem::new(
+        Rule::Identity,
+        Reason::Forbidden,
+        Field::new("metadata.annotations").key(annotation::SERVICE_ACCOUNT),
+        messages::SERVICE_ACCOUNT,
+    ))
+}
+
+/// The values of the identity annotations; `None` for one that must not be there.
+type Wanted = [(&'static str, Option<Value>); 4];
+
+fn kept(edit: &Edit<'_>) -> Wanted {
+    annotation::IDENTITY.map(|key| (key, edit.old_annotation(key).cloned()))
+}
+
+/// The stamp with authentication on. Nothing means that the annotations are right as they are.
+fn stamped(
+    edit: &Edit<'_>,
+    change: &Change<'_>,
+    warnings: &mut Vec<String>,
+) -> Result<Option<Wanted>, Problem> {
+    let stamp = if edit.old.is_none() {
+        let subject = edit.subject()?;
+        // An object that an administrator restores keeps its author. Anybody else could bring back what an administrator
+        // took away.
+        if edit.carried(&subject).is_some() && edit.is_administrator() {
+            return Ok(None);
+        }
+        edit.author(warnings)
+    } else if edit.decides() {
+        edit.author(warnings)
+    } else {
+        let written = change.annotations.get(annotation::STAMP);
+        let wish = written.filter(|value| edit.old_annotation(annotation::STAMP) != Some(*value));
+        match wish.and_then(Value::as_str) {
+            Some(stamp::RENEW) => edit.author(warnings),
+            Some(stamp::CONFIRM) if edit.is_administrator() => {
+                let subject = edit.subject()?;
+                let keys = edit.world.settings.keys.get();
+                let old = |key: &str| edit.old_text(key);
+                let valid = keys.and_then(|keys| Stamp::verified(old, &keys, &subject));
+                valid.unwrap_or_else(|| stamp::confirmed(Stamp::read(old), edit.world))
+            }
+            Some(stamp::CONFIRM) => {
+                warnings.push(messages::NOT_CONFIRMED.to_owned());
+                return Ok(Some(kept(edit)));
+            }
+            _ => return Ok(Some(kept(edit))),
+        }
+    };
+    let annotations = stamp::annotations(edit.world.settings, &stamp, &edit.subject()?)?;
+    Ok(Some(annotations.map(|(key, value)| (key, value.map(Value::String)))))
+}
+
+/// A stamp is for a name, which the API server would choose too late: it is chosen here, from the id of the request, which is
+/// random.
+fn name_for(request: &Request, object: &Value) -> Option<String> {
+    /// As the API server's own: no vowels, so that no words come out.
+    const LETTERS: &[u8; 27] = b"bcdfghjklmnpqrstvwxz2456789";
+    /// Of 63, without the letters that come behind.
+    const LONGEST: usize = 58;
+    let text =
+        |key: &str| object.pointer("/metadata")?.get(key)?.as_str().filter(|text| !text.is_empty());
+    let prefix = text("generateName").filter(|_| text("name").is_none())?;
+    let prefix: String = prefix.chars().take(LONGEST).collect();
+    let letter =
+        |byte: &u8| LETTERS.get(usize::from(*byte) % LETTERS.len()).map(|l| char::from(*l));
+    let chosen = Sha256::digest(&request.uid);
+    Some(prefix + &chosen.iter().take(5).filter_map(letter).collect::<String>())
 }
 
 /// A new Application is given to a shard; one that has a shard keeps it.
@@ -244,7 +376,7 @@ fn name(step: &Value, path: &[&str], name: String, change: &mut Change<'_>) {
         let Some((_, above)) = path.split_last() else { return };
         let path = PointerBuf::from_tokens(above.iter().copied());
         let value = serde_json::json!({ "name": name });
-        change.names.push(PatchOperation::Replace(ReplaceOperation { path, value }));
+        change.fields.push(PatchOperation::Replace(ReplaceOperation { path, value }));
         return;
     }
     let Some(step) = step.as_object() else { return };
@@ -254,7 +386,7 @@ fn name(step: &Value, path: &[&str], name: String, change: &mut Change<'_>) {
     }
     let path = PointerBuf::from_tokens(path.iter().copied());
     let value = Value::String(name);
-    change.names.push(match current {
+    change.fields.push(match current {
         None => PatchOperation::Add(AddOperation { path, value }),
         Some(_) => PatchOperation::Replace(ReplaceOperation { path, value }),
     });

@@ -12,6 +12,10 @@ pub(crate) const SPEC_REMOVED: &str = "an Application that loses its spec would 
 pub(crate) const SERVICE_ACCOUNT: &str =
     "service-account annotation is not permitted when authentication enabled";
 pub(crate) const AUTHENTICATION_OFF: &str = "authentication is off: this Application is deployed with the rights of the controller, whoever wrote it; the chart's value authentication.enabled=true deploys every Application with the rights of its author";
+pub(crate) const NO_STAMP_KEY: &str =
+    "the key that stamps are sealed with is not there yet; the controller makes it when it starts";
+pub(crate) const NO_EVIDENCE: &str = "you are a cluster administrator, but neither your user nor one of your first 32 groups is one by itself: this Application is deployed without the rights of administrators";
+pub(crate) const NOT_CONFIRMED: &str = "metadata.annotations[app.oam.dev/stamp]: only a cluster administrator can confirm the author of an Application; the value renew makes you its author";
 pub(crate) const NO_SHARD: &str = "no shard takes Applications now; nothing happens until the label controller.core.oam.dev/scheduled-shard-id names one";
 
 pub(crate) fn unknown_type(
@@ -167,6 +171,10 @@ pub(crate) fn cannot_get(
 
 pub(crate) fn cannot_verify(kind: Kind, name: &str, error: &str) -> String {
     format!("unable to verify permissions for {} \"{name}\": {error}", kind.kind())
+}
+
+pub(crate) fn unreadable(error: &serde_json::Error) -> String {
+    format!("the control plane cannot read it: {error}")
 }
 
 pub(crate) fn identity_stripped(key: &str) -> String {

@@ -116,28 +116,32 @@ async fn admits_and_denies_with_all_reasons() {
     assert_eq!(answer["response"]["status"]["code"], 400);
 }
 
-#[tokio::test]
-async fn identity_of_users_is_taken_out() {
+#[test]
+fn identity_is_taken_out_unless_an_administrator_wrote_it() {
     let server = server();
     let mut body = review(&json!([{ "name": "a", "type": "worker" }]));
+    body["request"]["userInfo"] = json!({ "username": "dev", "groups": ["a"] });
     body["request"]["object"]["metadata"]["annotations"] =
         json!({ "app.oam.dev/username": "admin", "app.oam.dev/group": "system:masters", "x": "y" });
-    let answer = send(&server, MUTATE, body.to_string().into()).await;
-    use base64::Engine as _;
-    let patch = base64::engine::general_purpose::STANDARD
-        .decode(answer["response"]["patch"].as_str().unwrap())
-        .unwrap();
-    let patch: Value = serde_json::from_slice(&patch).unwrap();
+    let endpoint = endpoints().find(|endpoint| endpoint.path == MUTATE).unwrap();
+    let decide = |is_administrator: bool| {
+        let (body, published) = (body.to_string(), server.published.load());
+        let know = |_: &crate::world::Need| crate::world::Fact::Allowed(is_administrator);
+        let json = Some("application/json");
+        server.engine.review(endpoint, json, body.as_bytes(), &published, know).1
+    };
+    let decision = decide(false);
     assert_eq!(
-        patch,
+        json!(decision.patch),
         json!([
             { "op": "remove", "path": "/metadata/annotations/app.oam.dev~1group" },
             { "op": "remove", "path": "/metadata/annotations/app.oam.dev~1username" },
         ])
     );
-    let warnings = answer["response"]["warnings"].as_array().unwrap();
-    assert_eq!(warnings.len(), 3, "{warnings:?}");
-    assert!(warnings[0].to_string().contains("authentication is off"), "{warnings:?}");
+    assert_eq!(decision.warnings.len(), 3, "{:?}", decision.warnings);
+    assert!(decision.warnings[0].contains("authentication is off"), "{:?}", decision.warnings);
+    let decision = decide(true);
+    assert_eq!((json!(decision.patch), decision.warnings.len()), (Value::Null, 1));
 }
 
 #[tokio::test]

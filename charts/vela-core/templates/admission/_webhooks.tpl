@@ -13,24 +13,15 @@
 {{- end -}}
 {{- end -}}
 
-{{/* Whether any edit of an Application may need a patch: a shard, or an author that cannot be told here. Arguments by hand
-     may say more than the values do. */}}
+{{/* Whether any edit of an Application may need a patch: a shard. Arguments by hand may say more than the values do. */}}
 {{- define "kubevela.admission.patchesAny" -}}
 {{- $byHand := join " " (include "kubevela.webhook.values" . | fromYaml).extraArgs -}}
-{{- $named := eq (include "kubevela.authentication.withUser" .) "true" -}}
-{{- $nameless := and (eq (include "kubevela.authentication" .) "true") (not $named) -}}
-{{- or $nameless .Values.sharding.enabled (regexMatch "feature-gates|sharding|authentication" $byHand) -}}
+{{- or .Values.sharding.enabled (regexMatch "feature-gates|sharding|authentication" $byHand) -}}
 {{- end -}}
 
-{{/* The groups that the webhook stamps for whoever asks, as an expression; to be kept in step with it. */}}
-{{- define "kubevela.admission.groups" -}}
-{{- $pattern := include "kubevela.authentication.groupPattern" . -}}
-{{- $fits := printf "(?s)^%s$" (regexQuoteMeta $pattern | replace "\\*" ".*") -}}
-{{- $admins := include "kubevela.adminGroup" . -}}
-((has(request.userInfo.groups) ? request.userInfo.groups : [])
-  .filter(g, g.matches({{ toJson $fits }}) && !g.startsWith("system:") && !g.contains(",") && g != {{ toJson $admins }})
-+ ((has(request.userInfo.groups) && "system:masters" in request.userInfo.groups)
-  || authorizer.group("*").resource("*").check("*").allowed() ? [{{ toJson $admins }}] : [])).join(",")
+{{/* An annotation of an object or "", as an expression. dict: object, key */}}
+{{- define "kubevela.admission.annotation" -}}
+(has({{ .object }}.metadata.annotations) && {{ .key }} in {{ .object }}.metadata.annotations ? {{ .object }}.metadata.annotations[{{ .key }}] : "")
 {{- end -}}
 
 {{/* One webhook. dict: root, kind, name, path, resource */}}
@@ -60,6 +51,10 @@
   objectSelector:
     {{- toYaml . | nindent 4 }}
   {{- end }}
+  {{- if and (eq .resource "applications") (eq .kind "MutatingWebhookConfiguration") }}
+  # What is sealed is what will be stored: who changes an Application behind us makes us look again.
+  reinvocationPolicy: IfNeeded
+  {{- end }}
   rules:
     - apiGroups: ["core.oam.dev"]
       apiVersions: ["v1beta1"]
@@ -82,24 +77,26 @@
         || has(object.metadata.labels) != has(oldObject.metadata.labels)
         || (has(object.metadata.labels) && object.metadata.labels != oldObject.metadata.labels)
     {{- if and (eq .kind "MutatingWebhookConfiguration") (ne (include "kubevela.admission.patchesAny" $root) "true") }}
-    # An edit without a workflow, whose steps may need names, would be let through as it is if its author has the stamp
-    # already, or, where nobody is stamped, if there is no word on identity, which is nobody's to write.
+    {{- if eq (include "kubevela.authentication" $root) "true" }}
+    # An edit of metadata that decides nothing of what is deployed, and says nothing of who decides, is let through as it is.
+    - name: may-need-a-patch
+      expression: >-
+        request.operation == "CREATE"
+        || has(object.spec) != has(oldObject.spec) || (has(object.spec) && object.spec != oldObject.spec)
+        || ["app.oam.dev/username", "app.oam.dev/group", "app.oam.dev/administrator", "app.oam.dev/stamp",
+        "app.oam.dev/service-account-name", "app.oam.dev/publishVersion", "app.oam.dev/autoUpdate"].exists(k,
+        {{ include "kubevela.admission.annotation" (dict "object" "object" "key" "k") }}
+        != {{ include "kubevela.admission.annotation" (dict "object" "oldObject" "key" "k") }})
+    {{- else }}
+    # An edit without a workflow, whose steps may need names, would be let through as it is if there is no word on identity,
+    # which is not everybody's to write.
     - name: may-need-a-patch
       expression: >-
         request.operation == "CREATE"
         || !has(object.spec) || type(object.spec) != map || has(object.spec.workflow)
-        {{- if eq (include "kubevela.authentication" $root) "true" }}
-        || [object, oldObject].exists(o, !has(o.metadata.annotations)
-        || !("app.oam.dev/username" in o.metadata.annotations)
-        || o.metadata.annotations["app.oam.dev/username"] != request.userInfo.username
-        || !("app.oam.dev/group" in o.metadata.annotations)
-        || o.metadata.annotations["app.oam.dev/group"] != object.metadata.annotations["app.oam.dev/group"])
-        || "app.oam.dev/service-account-name" in object.metadata.annotations
-        || object.metadata.annotations["app.oam.dev/group"] != {{ include "kubevela.admission.groups" $root | nindent 8 }}
-        {{- else }}
         || [object, oldObject].exists(o, has(o.metadata.annotations)
         && ("app.oam.dev/username" in o.metadata.annotations || "app.oam.dev/group" in o.metadata.annotations))
-        {{- end }}
+    {{- end }}
     {{- end }}
     {{- else }}
     - name: not-being-deleted

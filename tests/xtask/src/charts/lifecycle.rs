@@ -26,11 +26,12 @@ use vela_tests::release::{Helm, Release, admits, application, applications};
 
 use super::predecessor;
 
-/// What `helm uninstall` leaves in the release's namespace, on purpose: the certificate, so that a
-/// new installation goes on with it, and the lock. The README says how to remove them.
-const KEPT: [&str; 3] = [
+/// What `helm uninstall` leaves in the release's namespace, on purpose: the certificate and the key of
+/// stamps, so that a new installation goes on with them, and the lock. The README says how to remove them.
+const KEPT: [&str; 4] = [
     "Secret vela-system/kubevela-vela-core-admission",
     "Secret vela-system/kubevela-vela-core-admission-ca",
+    "Secret vela-system/kubevela-vela-core-stamp-key",
     "Lease vela-system/kubevela",
 ];
 

@@ -323,10 +323,10 @@ const IDENTITIES: [(&[&str], &str, &[&str]); 5] = [
     ),
 ];
 
-/// Settings, and whether any edit may need a patch: with shards, or if it cannot be told from an edit who its author is.
+/// Settings, and whether any edit may need a patch: with shards.
 const PATCHED: [(&[&str], bool); 8] = [
     (&[], false),
-    (&["authentication.withUser=false"], true),
+    (&["authentication.withUser=false"], false),
     (&["webhook.extraArgs[0]=--authentication-group-pattern=*"], true),
     (&["authentication.enabled=false", "authentication.withUser=false"], false),
     (&["authentication.enabled=false", "webhook=null"], false),
@@ -506,6 +506,7 @@ fn template(helm: &Helm, values: &[&str]) -> Result<String> {
     let chart = chart.to_string_lossy();
     let mut args = vec!["template", RELEASE, &chart, "--include-crds"];
     args.extend(["--api-versions", "monitoring.coreos.com/v1"]);
+    args.extend(["--api-versions", "admissionregistration.k8s.io/v1/ValidatingAdmissionPolicy"]);
     for value in values {
         args.extend(["--set", value]);
     }

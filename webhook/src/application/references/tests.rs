@@ -15,6 +15,16 @@ use crate::world::{Kind, Need};
 
 const VALIDATE: &str = "/validating-core-oam-dev-v1beta1-applications";
 
+fn app(selectors: &[Value], policies: &Value, annotations: &Value) -> Value {
+    json!({
+        "apiVersion": "core.oam.dev/v1beta1", "kind": "Application",
+        "metadata": { "name": "a", "namespace": "default", "annotations": annotations },
+        "spec": { "components": [
+            { "name": "here", "type": "ref-objects", "properties": { "objects": selectors } },
+        ], "policies": policies },
+    })
+}
+
 /// A cluster with a ConfigMap `default/here`, of which dev may read everything but `secret`.
 struct Cluster {
     settings: Settings,
@@ -28,7 +38,23 @@ impl Cluster {
     fn new(gates: &[&str]) -> Self {
         let gates = Gates::parse(gates).unwrap();
         let settings = Settings { gates, ..Settings::default() };
+        settings.keys.set(vela_seal::Keys::new(&[7; 32], None).unwrap());
         Self { settings, unreadable: "", is_slow: false, asked: RefCell::default() }
+    }
+
+    /// The annotations of an Application by dev that refers to this.
+    fn stamp(&self, selector: &Value) -> Value {
+        let object = app(std::slice::from_ref(selector), &json!([]), &json!({}));
+        let object = vela_seal::Subject {
+            kind: "Application",
+            namespace: "default",
+            name: "a",
+            content: crate::application::content(&object).unwrap(),
+        };
+        let groups = vec!["kubevela:a".to_owned()];
+        let dev = vela_seal::Stamp { user: "dev".to_owned(), groups, administrator: None };
+        let annotations = dev.annotations(&self.settings.keys.get().unwrap(), &object);
+        annotations.into_iter().filter(|(_, value)| value.is_some()).collect()
     }
 
     fn resource(plural: &str, kind: &str) -> Resource {
@@ -86,15 +112,7 @@ impl Cluster {
         let definition = Definition::new(Kind::Component, &definition).unwrap();
         let mut snapshot = Snapshot::default();
         snapshot.insert(Kind::Component, "vela-system", "ref-objects", definition.into());
-        let app = |selectors: &[Value], policies: &Value| {
-            json!({
-                "apiVersion": "core.oam.dev/v1beta1", "kind": "Application",
-                "metadata": { "name": "a", "namespace": "default", "annotations": annotations },
-                "spec": { "components": [
-                    { "name": "here", "type": "ref-objects", "properties": { "objects": selectors } },
-                ], "policies": policies },
-            })
-        };
+        let app = |selectors: &[Value], policies: &Value| app(selectors, policies, annotations);
         let review = json!({
             "apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview",
             "request": {
@@ -217,23 +235,25 @@ fn what_cannot_be_looked_at_is_a_warning() {
 #[test]
 fn nobody_learns_of_what_he_may_not_read() {
     let cluster = Cluster::new(&["AuthenticateApplication=true"]);
-    let stamp = json!({ "app.oam.dev/username": "dev", "app.oam.dev/group": "kubevela:a" });
-    let told = |name: &str, annotations: &Value| {
-        told(&cluster.decide(&json!({ "resource": "configmap", "name": name }), None, annotations))
+    let told = |name: &str, stamped: bool| {
+        let selector = json!({ "resource": "configmap", "name": name });
+        let forged = json!({ "app.oam.dev/username": "dev", "app.oam.dev/group": "kubevela:a" });
+        let annotations = if stamped { cluster.stamp(&selector) } else { forged };
+        told(&cluster.decide(&selector, None, &annotations))
     };
-    assert_eq!(told("here", &stamp), "admitted");
-    assert!(told("gone", &stamp).ends_with("\"gone\" not found"));
+    assert_eq!(told("here", true), "admitted");
+    assert!(told("gone", true).ends_with("\"gone\" not found"));
     cluster.asked.borrow_mut().clear();
     assert!(
-        told("secret", &stamp).ends_with(
+        told("secret", true).ends_with(
             "user \"dev\", under whom this Application is deployed, cannot get configmaps in namespace \"default\""
         )
     );
     let asked = cluster.asked.borrow();
     assert!(!asked.iter().any(|need| matches!(need, Need::Exists { .. })), "{asked:?}");
-    // Nobody wrote it: it is deployed as the default user, who may not read this one either.
+    // His name was written by somebody else: it is deployed as the default user, who may not read this one either.
     drop(asked);
-    assert!(told("here", &json!({})).contains("user \"kubevela:vela-core\""));
+    assert!(told("here", false).contains("user \"kubevela:vela-core\""));
 }
 
 #[test]

@@ -1,0 +1,182 @@
+//! The key that stamps are sealed with, kept in a Secret: made where there is none, read when it changes. Whoever has it can say
+//! who wrote an Application, so nothing else is in that Secret.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use futures::StreamExt as _;
+use k8s_openapi::ByteString;
+use k8s_openapi::api::core::v1::Secret;
+use kube::api::{ObjectMeta, PostParams};
+use kube::runtime::watcher;
+use kube::{Api, Client};
+use rustls::crypto::CryptoProvider;
+use tokio_util::sync::CancellationToken;
+use tracing::{info, warn};
+use vela_seal::{KeyHolder, Keys};
+use vela_serve::health::Condition;
+
+/// What is in the Secret: the key that signs, and the one before it, whose seals still count.
+const CURRENT: &str = "current";
+const PREVIOUS: &str = "previous";
+/// The bytes of a new key: as many as SHA-256 takes without hashing them first.
+const LENGTH: usize = 64;
+/// Looked at this often even if no watch says anything.
+const PERIOD: Duration = Duration::from_secs(60);
+/// Pause after an error, doubled up to the period.
+const PAUSE: Duration = Duration::from_millis(500);
+/// Between two looks at whether a key was read at the start.
+const START: Duration = Duration::from_millis(50);
+
+/// The Secret and who waits for it.
+pub(crate) struct StampKey {
+    secrets: Api<Secret>,
+    name: String,
+    keys: KeyHolder,
+}
+
+/// Waits for the key. False if the process ends before.
+pub(crate) async fn met(ready: &Condition, stop: &CancellationToken) -> bool {
+    while !ready.is_met() {
+        tokio::select! {
+            () = stop.cancelled() => return false,
+            () = tokio::time::sleep(START) => {}
+        }
+    }
+    true
+}
+
+impl StampKey {
+    pub(crate) fn new(client: Client, namespace: &str, name: String, keys: KeyHolder) -> Self {
+        Self { secrets: Api::namespaced(client, namespace), name, keys }
+    }
+
+    /// Reads the key, and again whenever the Secret changes, until the token is cancelled. A Secret that cannot be used never
+    /// replaces the key that could, and is never written over. `ready` holds once a key was read.
+    pub(crate) async fn follow(self, ready: Condition, stop: CancellationToken) {
+        let only = watcher::Config::default().fields(&format!("metadata.name={}", self.name));
+        // What is said does not matter, only that something happened.
+        let mut events = watcher(self.secrets.clone(), only).map(|event| event.is_ok()).boxed();
+        let mut pause = PAUSE;
+        loop {
+            let wait = match self.round().await {
+                Ok(()) => {
+                    ready.pass();
+                    pause = PAUSE;
+                    PERIOD
+                }
+                Err(error) => {
+                    warn!(secret = self.name, error, "no stamp key, trying again");
+                    if self.keys.get().is_none() {
+                        ready.fail(error);
+                    }
+                    pause = (pause * 2).min(PERIOD);
+                    pause
+                }
+            };
+            let deadline = tokio::time::Instant::now() + wait;
+            loop {
+                tokio::select! {
+                    () = stop.cancelled() => return,
+                    () = tokio::time::sleep_until(deadline) => break,
+                    event = events.next() => match event {
+                        Some(false) => tokio::time::sleep(PAUSE).await,
+                        _ => {
+                            // A burst is one reason.
+                            tokio::time::sleep(PAUSE / 10).await;
+                            break;
+                        }
+                    },
+                }
+            }
+        }
+    }
+
+    async fn round(&self) -> Result<(), String> {
+        let found = self.secrets.get_opt(&self.name).await.map_err(|error| error.to_string())?;
+        let secret = match found {
+            Some(secret) => secret,
+            None => self.make().await?,
+        };
+        let keys = read(&secret)?;
+        let id = keys.id().to_owned();
+        if self.keys.set(keys) {
+            info!(secret = self.name, key = id, "stamp key read");
+        }
+        Ok(())
+    }
+
+    /// A Secret with a new key, or, if it is gone while the process runs, with the key that it had.
+    async fn make(&self) -> Result<Secret, String> {
+        let held = self.keys.get();
+        let data = match held.as_deref().map(Keys::bytes) {
+            Some((current, previous)) => data(current, previous),
+            None => data(&random()?, None),
+        };
+        let labels = [
+            ("app.kubernetes.io/managed-by", "vela-controller"),
+            ("app.kubernetes.io/part-of", "vela-core"),
+        ];
+        let labels = labels.map(|(key, value)| (key.to_owned(), value.to_owned()));
+        let secret = Secret {
+            metadata: ObjectMeta {
+                name: Some(self.name.clone()),
+                labels: Some(labels.into()),
+                ..ObjectMeta::default()
+            },
+            data: Some(data),
+            ..Secret::default()
+        };
+        match self.secrets.create(&PostParams::default(), &secret).await {
+            Ok(made) => {
+                info!(secret = self.name, "stamp key stored");
+                Ok(made)
+            }
+            // Another replica was first.
+            Err(kube::Error::Api(status)) if status.code == 409 => {
+                self.secrets.get(&self.name).await.map_err(|error| error.to_string())
+            }
+            Err(error) => Err(error.to_string()),
+        }
+    }
+}
+
+fn data(current: &[u8], previous: Option<&[u8]>) -> BTreeMap<String, ByteString> {
+    let previous = previous.map(|key| (PREVIOUS, key));
+    let all = [(CURRENT, current)].into_iter().chain(previous);
+    all.map(|(name, key)| (name.to_owned(), ByteString(key.to_vec()))).collect()
+}
+
+fn read(secret: &Secret) -> Result<Keys, String> {
+    let entry = |name: &str| {
+        let bytes = secret.data.as_ref()?.get(name).map(|bytes| bytes.0.as_slice());
+        bytes.filter(|bytes| !bytes.is_empty())
+    };
+    let current = entry(CURRENT).ok_or_else(|| format!("the Secret has no entry {CURRENT}"))?;
+    Keys::new(current, entry(PREVIOUS)).map_err(|error| error.to_string())
+}
+
+fn random() -> Result<[u8; LENGTH], String> {
+    let provider = CryptoProvider::get_default().ok_or("no cryptography is installed")?;
+    let mut bytes = [0; LENGTH];
+    provider.secure_random.fill(&mut bytes).map_err(|_| "no random bytes".to_owned())?;
+    Ok(bytes)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_key_is_read_as_it_was_stored_and_no_two_are_alike() {
+        vela_serve::tls::install_crypto();
+        let (one, other) = (random().unwrap(), random().unwrap());
+        assert_ne!(one, other);
+        let secret = |data| Secret { data: Some(data), ..Secret::default() };
+        let keys = read(&secret(data(&one, Some(&other)))).unwrap();
+        assert_eq!(keys.bytes(), (one.as_slice(), Some(other.as_slice())));
+        assert!(read(&secret(data(&one[..31], None))).unwrap_err().contains("32 bytes"));
+        assert!(read(&secret(BTreeMap::new())).unwrap_err().contains("current"));
+        assert!(read(&Secret::default()).is_err());
+    }
+}
