@@ -9,14 +9,15 @@ use std::sync::Arc;
 use serde::Serialize;
 use serde_json::Value;
 use vela_api::{
-    ComponentDefinition, DefinitionRevision, Policy, PolicyDefinition, TraitDefinition, Workflow,
-    WorkflowStepDefinition, WorkloadDefinition,
+    ComponentDefinition, DefinitionRevision, ObjectMeta, Policy, PolicyDefinition, TraitDefinition,
+    Workflow, WorkflowStepDefinition, WorkloadDefinition,
 };
 use vela_render::{Definition, Kind};
 
 use crate::by_place::ByPlace;
 use crate::messages;
 use vela_cluster::{Key, Store, Stored};
+use vela_seal::{Content, Keys, Stamp};
 
 /// The caches of everything an Application refers to by name.
 #[derive(Debug, Default)]
@@ -41,6 +42,8 @@ pub struct Definitions {
     pub(crate) renderable: ByPlace<Arc<Definition>>,
     /// Those in use, as revisions embed them.
     pub(crate) embedded: ByPlace<Arc<dyn Any + Send + Sync>>,
+    /// Who wrote those in use, if that is known.
+    pub(crate) authors: ByPlace<Option<Arc<Stamp>>>,
     /// Where built-in definitions live.
     pub system_namespace: String,
 }
@@ -55,6 +58,8 @@ pub trait Lookup: Stored + Clone + Serialize + Default {
     fn of_revision(revision: &DefinitionRevision) -> Option<&Self>;
     /// `metadata.name`.
     fn name(&self) -> &str;
+    /// `metadata`.
+    fn metadata_mut(&mut self) -> &mut ObjectMeta;
 }
 
 macro_rules! lookup {
@@ -70,6 +75,9 @@ macro_rules! lookup {
             }
             fn name(&self) -> &str {
                 self.metadata.name.as_deref().unwrap_or_default()
+            }
+            fn metadata_mut(&mut self) -> &mut ObjectMeta {
+                &mut self.metadata
             }
         }
     };
@@ -90,8 +98,7 @@ impl Definitions {
             let key = format!("{name}-{revision}");
             return namespaces.iter().find_map(|ns| {
                 let revision = self.revisions.get(&Key::new(*ns, &key))?;
-                let definition = T::of_revision(&revision)?;
-                (definition.name() == name).then(|| Arc::new(definition.clone()))
+                embedded::<T>(&revision, ns, name)
             });
         }
         namespaces.iter().find_map(|ns| T::store(self).get(&Key::new(*ns, type_name)))
@@ -119,8 +126,7 @@ impl Definitions {
                     Some((semver::Version::parse(version).ok()?, revision))
                 })
                 .max_by(|(a, _), (b, _)| a.cmp(b))?;
-            let definition = T::of_revision(newest.1)?;
-            (definition.name() == name).then(|| Arc::new(definition.clone()))
+            embedded::<T>(newest.1, ns, name)
         })
     }
 
@@ -141,11 +147,29 @@ impl Definitions {
         Arc::downcast(kept).unwrap_or_else(|_| Arc::new(copy(definition)))
     }
 
+    /// Who wrote a definition, if that is known.
+    pub(crate) fn author<T: Content + Send + Sync + 'static>(
+        &self,
+        definition: &Arc<T>,
+        keys: Option<&Keys>,
+    ) -> Option<Stamp> {
+        let author = self.authors.get(definition, || definition.author(keys?).map(Arc::new));
+        author.map(Arc::unwrap_or_clone)
+    }
+
     /// What is missing, for people.
     #[must_use]
     pub fn missing<T: Lookup>(&self, namespace: &str, type_name: &str) -> String {
         messages::definition_not_found(T::KIND.kind(), type_name, namespace, &self.system_namespace)
     }
+}
+
+/// The definition of this name in a DefinitionRevision: of the namespace where that is, whatever it says of itself.
+fn embedded<T: Lookup>(revision: &DefinitionRevision, ns: &str, name: &str) -> Option<Arc<T>> {
+    let definition = T::of_revision(revision).filter(|definition| definition.name() == name)?;
+    let mut definition = definition.clone();
+    definition.metadata_mut().namespace = Some(ns.to_owned());
+    Some(Arc::new(definition))
 }
 
 /// A definition in the form rendering wants.

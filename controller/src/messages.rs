@@ -727,3 +727,12 @@ pub(crate) fn revision_not_believed(name: &str, version: &str) -> String {
          Application anew under another publishVersion"
     )
 }
+
+/// Somebody else changed what an Application refers to.
+pub(crate) fn changed_by_others(object: &str, user: &str) -> String {
+    format!(
+        "{object} was changed by {user:?}, who is not the author of this Application, after it was deployed; it is used as it was \
+         then until the Application is edited or published under another publishVersion (annotation app.oam.dev/autoUpdate: \
+         \"true\" follows such changes)"
+    )
+}

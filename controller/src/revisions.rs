@@ -200,11 +200,11 @@ impl Revision {
         &self.key.name
     }
 
-    /// Who wrote it, if that is known: `whole` is what [`open`](Self::open) gave.
+    /// Whom a stamp for an object of this kind names: `whole` is what [`open`](Self::open) gave.
     #[must_use]
-    pub fn author(&self, whole: &ApplicationRevision, keys: &Keys) -> Option<Stamp> {
+    pub fn author(&self, kind: &str, whole: &ApplicationRevision, keys: &Keys) -> Option<Stamp> {
         let content = *self.stored.get_or_init(|| whole.content().ok());
-        vela_seal::author::<ApplicationRevision>(&whole.metadata, content?, keys)
+        vela_seal::author(kind, &whole.metadata, content?, keys)
     }
 
     /// The whole revision, not compressed.

@@ -17,6 +17,7 @@ mod charts;
 mod control_plane;
 mod crash;
 mod definitions;
+mod deputy;
 mod edits;
 mod home;
 mod lease;

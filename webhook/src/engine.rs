@@ -6,6 +6,7 @@ use std::num::NonZeroUsize;
 
 use crate::admit::{Admit, Decision};
 use crate::application;
+use crate::beside::Beside;
 use crate::config::Settings;
 use crate::definition;
 use crate::messages;
@@ -23,11 +24,18 @@ const PROGRAMS: NonZeroUsize = match NonZeroUsize::new(500) {
     None => NonZeroUsize::MIN,
 };
 
-/// The rules behind each path. Paths are those of upstream's server.
-const PATHS: [(&str, &dyn Admit); 7] = [
+/// The rules behind each path. Paths are those of upstream's server, and those of what it does not ask about.
+const PATHS: [(&str, &dyn Admit); 14] = [
     ("/mutating-core-oam-dev-v1beta1-applications", &application::Mutate),
     ("/validating-core-oam-dev-v1beta1-applications", &application::Validate),
-    ("/mutating-core-oam-dev-v1beta1-componentdefinitions", &definition::Mutate),
+    ("/mutating-core-oam-dev-v1beta1-componentdefinitions", &Beside::Component),
+    ("/mutating-core-oam-dev-v1beta1-traitdefinitions", &Beside::Trait),
+    ("/mutating-core-oam-dev-v1beta1-policydefinitions", &Beside::Policy),
+    ("/mutating-core-oam-dev-v1beta1-workflowstepdefinitions", &Beside::Step),
+    ("/mutating-core-oam-dev-v1beta1-workloaddefinitions", &Beside::Workload),
+    ("/mutating-core-oam-dev-v1beta1-applicationrevisions", &Beside::Revision),
+    ("/mutating-core-oam-dev-v1alpha1-workflows", &Beside::Workflow),
+    ("/mutating-core-oam-dev-v1alpha1-policies", &Beside::ExternalPolicy),
     (
         "/validating-core-oam-dev-v1beta1-componentdefinitions",
         &definition::Validate(Kind::Component),

@@ -5,6 +5,7 @@
 
 mod admit;
 mod application;
+mod beside;
 mod config;
 mod convert;
 mod definition;

@@ -20,6 +20,9 @@ use crate::revisions::Revision;
 use super::dispatch::Session;
 use super::revision;
 
+/// For what the controller stamps a revision that it makes: for another kind than the webhook does for users.
+const MADE: &str = "ApplicationRevision of the controller";
+
 /// The revisions of an Application, as they are kept.
 pub(super) struct History {
     all: Vec<Arc<Revision>>,
@@ -32,6 +35,10 @@ pub(super) struct History {
 #[derive(Debug, Clone)]
 pub(super) struct Former {
     pub(super) revision: ApplicationRevision,
+    /// Whose work it is, if that is known.
+    pub(super) author: Option<Stamp>,
+    /// The controller made it: what it holds of the cluster was there.
+    pub(super) made: bool,
     /// What it says may be deployed.
     pub(super) believed: bool,
 }
@@ -55,7 +62,8 @@ impl History {
         let all = self.all.iter().map(|kept| self.read(kept));
         let counts = |former: &Result<Former, String>| {
             former.as_ref().map_or(true, |former| {
-                former.believed || former.revision.metadata.name.as_deref() == Some(present)
+                let is_present = former.revision.metadata.name.as_deref() == Some(present);
+                is_present || (former.believed && (former.made || !self.strict))
             })
         };
         all.filter(counts).map(|former| former.map(|former| former.revision)).collect()
@@ -63,10 +71,15 @@ impl History {
 
     fn read(&self, kept: &Revision) -> Result<Former, String> {
         let revision = kept.open()?;
-        let author = self.keys.as_ref().and_then(|keys| kept.author(&revision, keys));
+        let stamp = |kind| self.keys.as_ref().and_then(|keys| kept.author(kind, &revision, keys));
+        let made = stamp(MADE);
+        let (made, author) = match made {
+            Some(author) => (true, Some(author)),
+            None => (false, stamp(ApplicationRevision::KIND)),
+        };
         let is_bare = revision::annotation(&revision.metadata, annotation::STAMP).is_empty();
         let believed = self.keys.is_none() || author.is_some() || (is_bare && !self.strict);
-        Ok(Former { revision, believed })
+        Ok(Former { revision, author, made, believed })
     }
 
     fn names(&self) -> impl Iterator<Item = &str> {
@@ -163,7 +176,7 @@ fn stamp(
     let content = revision.content()?;
     let metadata = &mut revision.metadata;
     let subject = Subject {
-        kind: ApplicationRevision::KIND,
+        kind: MADE,
         namespace: metadata.namespace.as_deref().unwrap_or_default(),
         name: metadata.name.as_deref().unwrap_or_default(),
         content,

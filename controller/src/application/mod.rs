@@ -7,6 +7,7 @@
 
 pub mod actors;
 pub mod apply;
+mod authors;
 mod begin;
 pub mod component;
 pub mod dispatch;

@@ -14,6 +14,7 @@ use crate::events::Severity;
 use crate::messages;
 use crate::queue::Key;
 
+use super::authors::{self, Work};
 use super::begin::{self, Begun};
 use super::component::{self, Frame};
 use super::dispatch::Session;
@@ -21,7 +22,7 @@ use super::end::{self, End};
 use super::failure::Failed;
 use super::history::{Former, History};
 use super::parse::{self, Used};
-use super::resolve;
+use super::resolve::{self, Found};
 use super::revise::{self, Revised};
 use super::scoped::Transformed;
 use super::{about, identity, revision, status, workflow};
@@ -71,7 +72,11 @@ pub(super) async fn run(
         return Err((end.status, Failed::revision(text)));
     }
     let is_pinned = pinned.is_some_and(|former| former.believed);
+    let author = pinned.and_then(|former| former.author.clone()).filter(|_| is_pinned);
     let believed = latest.as_ref().is_some_and(|former| former.believed);
+    // What the controller did not make is somebody's work, also where the Application says the same.
+    let foreign = latest.as_ref().filter(|former| former.believed && !former.made && !is_pinned);
+    let foreign = foreign.map(|former| (latest_name.clone(), former.author.clone()));
     let latest = latest.map(|former| former.revision);
     if let Some(pinned) = latest.as_ref().filter(|_| is_pinned) {
         subject.spec = pinned.spec.application.spec.clone();
@@ -80,7 +85,13 @@ pub(super) async fn run(
     let time = ctx.metrics.stage("generate-appfile");
     let found = match latest.as_ref().filter(|_| is_pinned) {
         Some(pinned) => Ok(resolve::from_revision(pinned)),
-        None => resolve::collect(ctx, &subject, latest.as_ref().filter(|_| believed)),
+        None => {
+            let latest = latest.as_ref().filter(|_| believed);
+            match authors::kept(session, &subject, latest).await {
+                Ok(kept) => resolve::collect(ctx, &subject, latest, kept),
+                Err(error) => Err(error.to_string()),
+            }
+        }
     };
     let found = match found {
         Ok(found) => found,
@@ -91,10 +102,24 @@ pub(super) async fn run(
     let before = status.clone();
     let auto_update = resolve::follows_definitions(app);
     let known = revise::Known { history, latest, believed, latest_name, is_pinned, auto_update };
-    let done = match revise::run(session, known, &subject, made, found, &status).await {
-        Ok(revised) => advance(session, app, &subject, &revised, &mut status, now).await,
-        Err(stop) => Err(stop),
-    };
+    let own = session.actors.author.clone();
+    let done = Box::pin(async {
+        let Found { used, policies, workflow } = &found;
+        let revision = foreign.as_ref().map(|(name, author)| (name.as_str(), author));
+        let work = Work { used, policies, workflow: workflow.as_ref(), made, revision };
+        let unknown = |error: IoError| Stop::Failed(Failed::parsed(error.to_string()));
+        session.actors =
+            authors::of(session, &own, author.as_ref(), &work).await.map_err(unknown)?;
+        let revised = revise::run(session, known, &subject, made, found, &status).await?;
+        // Some of what was found may not be what the revision says.
+        let Revised { used, policies, workflow, name, .. } = &revised;
+        let revision = revision.filter(|(latest, _)| latest == name);
+        let work = Work { used, policies, workflow: workflow.as_ref(), made, revision };
+        session.actors =
+            authors::of(session, &own, author.as_ref(), &work).await.map_err(unknown)?;
+        advance(session, app, &subject, &revised, &mut status, now).await
+    })
+    .await;
     match done {
         Ok(end) => Ok(end),
         Err(Stop::Failed(failed)) => Err((status, failed)),

@@ -18,6 +18,7 @@ use crate::definitions::Lookup;
 use crate::messages;
 use crate::queue::Key;
 
+use super::authors::Kept;
 use super::parse::{self, Used};
 use super::revision;
 
@@ -38,11 +39,14 @@ pub(super) fn collect(
     ctx: &Context,
     app: &Application,
     latest: Option<&ApplicationRevision>,
+    kept: Kept,
 ) -> Result<Found, String> {
     let namespace = app.metadata.namespace.as_deref().unwrap_or_default();
     let reference = app.spec.workflow.as_ref().map(|w| w.reference.as_str()).unwrap_or_default();
     let workflow = if reference.is_empty() {
         None
+    } else if kept.workflow.is_some() {
+        kept.workflow
     } else {
         let found = ctx.definitions.workflows.get(&Key::new(namespace, reference));
         Some(Workflow::clone(&*found.ok_or_else(|| messages::no_such_workflow(reference))?))
@@ -54,7 +58,7 @@ pub(super) fn collect(
         auto_update: follows_definitions(app),
         fallback: latest,
     };
-    let policies = external_policies(ctx, app, &steps)?;
+    let policies = external_policies(ctx, app, &steps, kept.policies)?;
     let used = parse::collect(app, &steps, &policies, source).map_err(|error| error.to_string())?;
     Ok(Found { used, policies, workflow })
 }
@@ -95,10 +99,15 @@ fn external_policies(
     ctx: &Context,
     app: &Application,
     steps: &[vela_api::workflow::WorkflowStep],
+    mut kept: BTreeMap<String, Policy>,
 ) -> Result<BTreeMap<String, Policy>, String> {
     let namespace = app.metadata.namespace.as_deref().unwrap_or_default();
     let mut found = BTreeMap::new();
     for wanted in named_policies(app, steps)? {
+        if let Some(policy) = kept.remove(&wanted) {
+            found.insert(wanted, policy);
+            continue;
+        }
         let policy = ctx.definitions.external_policies.get(&Key::new(namespace, &*wanted));
         let policy = policy.ok_or_else(|| messages::external_policy_missing(&wanted))?;
         found.insert(wanted, Policy::clone(&*policy));
@@ -133,7 +142,7 @@ fn named_policies(
     Ok(named)
 }
 
-/// External policies as a revision holds them: by namespace and name, without what the server added.
+/// External policies as a revision holds them: by namespace and name, without what the server added, but for who wrote them.
 pub(super) fn stored_policies(
     namespace: &str,
     policies: &BTreeMap<String, Policy>,
@@ -142,11 +151,21 @@ pub(super) fn stored_policies(
         let metadata = vela_api::ObjectMeta {
             name: policy.metadata.name.clone(),
             namespace: policy.metadata.namespace.clone(),
+            annotations: stamp_of(&policy.metadata),
             ..vela_api::ObjectMeta::default()
         };
         (format!("{namespace}/{name}"), Policy { metadata, ..policy.clone() })
     };
     policies.iter().map(stored).collect()
+}
+
+/// The annotations that say who wrote an object.
+fn stamp_of(metadata: &vela_api::ObjectMeta) -> Option<BTreeMap<String, String>> {
+    let written = |key: &&str| revision::annotation(metadata, key);
+    let noted = annotation::IDENTITY.iter().filter(|key| !written(key).is_empty());
+    let noted: BTreeMap<_, _> =
+        noted.map(|key| ((*key).to_owned(), written(key).to_owned())).collect();
+    (!noted.is_empty()).then_some(noted)
 }
 
 /// Everything as a revision holds it.

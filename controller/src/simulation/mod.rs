@@ -189,7 +189,11 @@ impl World {
                 shard: self.shard.clone(),
                 ignore_without_version: false,
                 ignore_definitions_without_version: false,
-                acting: vela_cluster::Acting::default(),
+                acting: vela_cluster::Acting {
+                    authenticate: self.gates.authenticate_application,
+                    default_user: "default".to_owned(),
+                    ..vela_cluster::Acting::default()
+                },
                 workflow: vela_workflow::Options::default(),
                 cluster_version: ClusterVersion::default(),
             },

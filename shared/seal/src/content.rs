@@ -37,7 +37,7 @@ pub trait Content: Sized {
 
     /// Who wrote it, if that is known.
     fn author(&self, keys: &Keys) -> Option<Stamp> {
-        author::<Self>(self.metadata(), self.content().ok()?, keys)
+        author(Self::KIND, self.metadata(), self.content().ok()?, keys)
     }
 }
 
@@ -128,11 +128,11 @@ impl Content for ApplicationRevision {
     }
 }
 
-/// Who wrote an object of this content, if that is known.
+/// Who wrote an object of this kind and content, if that is known.
 #[must_use]
-pub fn author<T: Content>(metadata: &ObjectMeta, content: [u8; 32], keys: &Keys) -> Option<Stamp> {
+pub fn author(kind: &str, metadata: &ObjectMeta, content: [u8; 32], keys: &Keys) -> Option<Stamp> {
     let subject = Subject {
-        kind: T::KIND,
+        kind,
         namespace: metadata.namespace.as_deref().unwrap_or_default(),
         name: metadata.name.as_deref().unwrap_or_default(),
         content,

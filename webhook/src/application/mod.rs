@@ -28,7 +28,7 @@ use crate::review::Request;
 use crate::world::World;
 use model::App;
 
-pub(crate) use mutate::Mutate;
+pub(crate) use mutate::{Mutate, map_operations};
 
 /// The validating rules.
 #[derive(Debug, Clone, Copy)]

@@ -107,7 +107,7 @@ impl<'a> Change<'a> {
     }
 }
 
-fn map_operations(
+pub(crate) fn map_operations(
     object: &Value,
     name: &str,
     wanted: &Map<String, Value>,

@@ -24,7 +24,8 @@
 (has({{ .object }}.metadata.annotations) && {{ .key }} in {{ .object }}.metadata.annotations ? {{ .object }}.metadata.annotations[{{ .key }}] : "")
 {{- end -}}
 
-{{/* One webhook. dict: root, kind, name, path, resource */}}
+{{/* One webhook. dict: root, kind, name, path, resource; version, if it is not v1beta1; stamped: its objects say who wrote them,
+     and that is all that is asked */}}
 {{- define "kubevela.admission.webhook" -}}
 {{- $root := .root -}}
 - name: {{ .name }}
@@ -57,7 +58,7 @@
   {{- end }}
   rules:
     - apiGroups: ["core.oam.dev"]
-      apiVersions: ["v1beta1"]
+      apiVersions: [{{ .version | default "v1beta1" | quote }}]
       resources: [{{ .resource | quote }}]
       operations: ["CREATE", "UPDATE"]
       scope: Namespaced
@@ -98,6 +99,14 @@
         && ("app.oam.dev/username" in o.metadata.annotations || "app.oam.dev/group" in o.metadata.annotations))
     {{- end }}
     {{- end }}
+    {{- else if .stamped }}
+    # What is there is the administrators', and what the controller writes it stamps itself.
+    - name: not-the-system
+      expression: >-
+        request.namespace != "{{ include "systemDefinitionNamespace" $root }}"
+        && request.userInfo.username != "{{ include "kubevela.controllerIdentity" $root }}"
+    - name: not-being-deleted
+      expression: '!has(object.metadata.deletionTimestamp)'
     {{- else }}
     - name: not-being-deleted
       expression: '!has(object.metadata.deletionTimestamp)'

@@ -58,6 +58,11 @@ impl Transformed {
         metadata.annotations.get_or_insert_default().extend(self.annotations.clone());
     }
 
+    /// The definitions of the policies.
+    pub(super) fn definitions(&self) -> &BTreeMap<String, Arc<PolicyDefinition>> {
+        &self.definitions
+    }
+
     /// The policies belong to the content of a revision.
     pub(super) fn join(&self, content: &mut ApplicationRevisionSpec) {
         content.policy_definitions.extend(self.definitions.clone());

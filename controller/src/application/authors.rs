@@ -1,0 +1,207 @@
+//! Whose work an Application deploys: its author's, and that of whoever wrote what it uses of its own namespace.
+//!
+//! What is in the system namespace is the administrators'. Elsewhere the stamp of an object says who wrote it; the default user
+//! answers for one without a valid stamp. The author himself adds nothing, and neither does who is an administrator now. Without
+//! authentication nobody's stamp decides.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use vela_api::{Application, ApplicationRevision, Policy, Workflow};
+use vela_cluster::{Identity, IoError};
+use vela_seal::{Content, Keys, Stamp};
+
+use crate::context::Context;
+use crate::events::Severity;
+use crate::messages;
+use crate::queue::Key;
+
+use super::actors::{Actors, CoAuthor};
+use super::dispatch::Session;
+use super::parse::Used;
+use super::resolve;
+use super::revision;
+use super::scoped::Transformed;
+
+/// The event that tells of an object that is not used as it is now.
+const CHANGED_BY_OTHERS: &str = "ChangedByOthers";
+
+/// What a run uses besides the Application.
+pub(super) struct Work<'a> {
+    pub(super) used: &'a Used,
+    pub(super) policies: &'a BTreeMap<String, Policy>,
+    pub(super) workflow: Option<&'a Workflow>,
+    pub(super) made: Option<&'a Transformed>,
+    /// A revision that a user wrote, and its author.
+    pub(super) revision: Option<(&'a str, &'a Option<Stamp>)>,
+}
+
+/// An object beside the Application.
+struct Written {
+    /// Kind, namespace and name.
+    object: String,
+    /// Who wrote it, if that is known.
+    stamp: Option<Stamp>,
+}
+
+/// Somebody who decides what is deployed.
+struct Author {
+    identity: Identity,
+    is_administrator: bool,
+}
+
+/// Who a stamp names, as of now; the default user without one.
+async fn author(session: &Session<'_>, stamp: Option<&Stamp>) -> Result<Author, IoError> {
+    let ctx = session.ctx;
+    let is_administrator = match stamp.and_then(|stamp| stamp.administrator.as_ref()) {
+        Some(evidence) => ctx.administrators.is_one(evidence).await?,
+        None => false,
+    };
+    let namespace = &session.owner.namespace;
+    let identity = ctx.settings.acting.identity(|_| "", namespace, stamp, is_administrator);
+    Ok(Author { identity, is_administrator })
+}
+
+/// Everybody who decides what a run deploys. `own`: as whom the Application acts by itself; `pinned`: the author of the revision
+/// that says what is deployed, where that is not the Application.
+///
+/// # Errors
+/// The API server does not say who is an administrator.
+pub(super) async fn of(
+    session: &Session<'_>,
+    own: &Identity,
+    pinned: Option<&Stamp>,
+    work: &Work<'_>,
+) -> Result<Actors, IoError> {
+    let mut actors = Actors::from(own.clone());
+    if !session.ctx.settings.acting.authenticate {
+        return Ok(actors);
+    }
+    let mut all = foreign(session.ctx, &session.owner.namespace, work);
+    if let Some(stamp) = pinned {
+        actors = author(session, Some(stamp)).await?.identity.into();
+        let object = format!("Application {}/{}", session.owner.namespace, session.owner.name);
+        all.insert(0, Written { object, stamp: session.stamp.clone() });
+    }
+    if let Some((name, stamp)) = work.revision {
+        let object = format!("ApplicationRevision {}/{name}", session.owner.namespace);
+        all.push(Written { object, stamp: stamp.clone() });
+    }
+    for Written { object, stamp } in all {
+        let wrote = author(session, stamp.as_ref()).await?;
+        if !wrote.is_administrator {
+            actors.add(CoAuthor { identity: wrote.identity, object, known: stamp.is_some() });
+        }
+    }
+    Ok(actors)
+}
+
+/// What is used and is not the administrators'.
+fn foreign(ctx: &Context, namespace: &str, work: &Work<'_>) -> Vec<Written> {
+    let mut out = Vec::new();
+    if namespace == ctx.settings.system_namespace {
+        return out;
+    }
+    let keys = ctx.keys.get();
+    let keys = keys.as_deref();
+    macro_rules! definitions {
+        ($($map:expr),*) => {$(
+            for definition in $map.values() {
+                if is_foreign(ctx, definition.as_ref()) {
+                    let stamp = ctx.definitions.author(definition, keys);
+                    out.push(Written { object: named(definition.as_ref()), stamp });
+                }
+            }
+        )*};
+    }
+    let used = work.used;
+    definitions!(used.components, used.workloads, used.traits, used.policies, used.steps);
+    if let Some(made) = work.made {
+        definitions!(made.definitions());
+    }
+    out.extend(work.workflow.map(|workflow| written(workflow, keys)));
+    out.extend(work.policies.values().map(|policy| written(policy, keys)));
+    out
+}
+
+fn is_foreign<T: Content>(ctx: &Context, object: &T) -> bool {
+    object.metadata().namespace.as_deref() != Some(ctx.settings.system_namespace.as_str())
+}
+
+fn named<T: Content>(object: &T) -> String {
+    let metadata = object.metadata();
+    let [namespace, name] =
+        [&metadata.namespace, &metadata.name].map(|text| text.as_deref().unwrap_or_default());
+    format!("{} {namespace}/{name}", T::KIND)
+}
+
+fn written<T: Content>(object: &T, keys: Option<&Keys>) -> Written {
+    Written { object: named(object), stamp: keys.and_then(|keys| object.author(keys)) }
+}
+
+/// Workflow and Policies as they were deployed.
+#[derive(Debug, Default)]
+pub(super) struct Kept {
+    pub(super) workflow: Option<Workflow>,
+    pub(super) policies: BTreeMap<String, Policy>,
+}
+
+/// What others than the author of the Application changed since it was deployed: an edit of theirs is none of the Application,
+/// which goes on with what it was deployed with until its author says something, or follows (`autoUpdate`). So nobody takes
+/// an approval away from a run that waits for it.
+///
+/// # Errors
+/// The API server does not say who is an administrator.
+pub(super) async fn kept(
+    session: &Session<'_>,
+    app: &Application,
+    latest: Option<&ApplicationRevision>,
+) -> Result<Kept, IoError> {
+    let mut kept = Kept::default();
+    let ctx = session.ctx;
+    let is_deployed = |latest: &&ApplicationRevision| {
+        revision::publish_version(&latest.metadata) == session.publish_version
+            && latest.spec.application.spec == revision::with_policy_names(&app.spec)
+    };
+    let Some(latest) = latest.filter(is_deployed) else { return Ok(kept) };
+    if !ctx.settings.acting.authenticate || resolve::follows_definitions(app) {
+        return Ok(kept);
+    }
+    let key = |name: &str| Key::new(&*session.owner.namespace, name);
+    if let Some(then) = &latest.spec.workflow {
+        let name = then.metadata.name.as_deref().unwrap_or_default();
+        let now = ctx.definitions.workflows.get(&key(name));
+        if others_changed(session, then, now.as_ref()).await? {
+            kept.workflow = Some(then.clone());
+        }
+    }
+    for (path, then) in &latest.spec.policies {
+        let name = path.rsplit('/').next().unwrap_or(path);
+        let now = ctx.definitions.external_policies.get(&key(name));
+        if others_changed(session, then, now.as_ref()).await? {
+            kept.policies.insert(name.to_owned(), then.clone());
+        }
+    }
+    Ok(kept)
+}
+
+/// Whether an object is another one than it was, by somebody who is neither the author nor an administrator.
+async fn others_changed<T: Content>(
+    session: &Session<'_>,
+    then: &T,
+    now: Option<&Arc<T>>,
+) -> Result<bool, IoError> {
+    let Some(now) = now.filter(|now| now.content().ok() != then.content().ok()) else {
+        return Ok(false);
+    };
+    let keys = session.ctx.keys.get();
+    let Written { object, stamp } = written(now.as_ref(), keys.as_deref());
+    let wrote = author(session, stamp.as_ref()).await?;
+    if wrote.is_administrator || wrote.identity == session.actors.author {
+        return Ok(false);
+    }
+    let text = messages::changed_by_others(&object, &wrote.identity.user);
+    let once = now.metadata().resource_version.clone().unwrap_or_default();
+    session.ctx.events.tell(&session.about, Severity::Warning, CHANGED_BY_OTHERS, &text, &once);
+    Ok(true)
+}

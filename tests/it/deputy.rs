@@ -1,0 +1,246 @@
+//! Nobody borrows another's identity: whoever writes what an Application uses has its requests made only if he may make them
+//! himself. The audit log tells as whom they were made. The table is that of docs/security-model.md.
+
+use std::time::Duration;
+
+use k8s_openapi::api::core::v1::Namespace;
+use k8s_openapi::api::rbac::v1::{ClusterRole, Role, RoleBinding};
+use kube::api::{Api, ApiResource, DynamicObject, Patch, PatchParams, PostParams};
+use kube::core::GroupVersionKind;
+use kube::{Client, ResourceExt};
+use serde_json::{Value, json};
+use vela_tests::audit;
+use vela_tests::cluster::Cluster;
+use vela_tests::deploy::{Deployed, NAMESPACE, Options};
+use vela_tests::fixtures::{binaries, until};
+use vela_tests::release::admits;
+
+const LIMIT: Duration = Duration::from_secs(60);
+const TEAM: &str = "team";
+const TENANT: &str = "tenant";
+
+/// Who writes an object.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Who {
+    Administrator,
+    Tenant,
+}
+
+struct Actors {
+    administrator: Client,
+    tenant: Client,
+}
+
+impl Actors {
+    fn of(&self, who: Who) -> &Client {
+        match who {
+            Who::Tenant => &self.tenant,
+            Who::Administrator => &self.administrator,
+        }
+    }
+
+    fn objects(&self, who: Who, version: &str, kind: &str, namespace: &str) -> Api<DynamicObject> {
+        let kind = GroupVersionKind::gvk("core.oam.dev", version, kind);
+        Api::namespaced_with(self.of(who).clone(), namespace, &ApiResource::from_gvk(&kind))
+    }
+
+    async fn create(&self, who: Who, version: &str, object: &Value) -> kube::Result<()> {
+        let kind = object["kind"].as_str().unwrap();
+        let namespace = object["metadata"]["namespace"].as_str().unwrap();
+        let mut object = object.clone();
+        object["apiVersion"] = json!(format!("core.oam.dev/{version}"));
+        let object = serde_json::from_value(object).unwrap();
+        let api = self.objects(who, version, kind, namespace);
+        api.create(&PostParams::default(), &object).await.map(|_| ())
+    }
+}
+
+/// A template that makes a ClusterRole, which the tenant may not.
+fn template(name: &str) -> String {
+    format!(
+        r#"output: {{apiVersion: "rbac.authorization.k8s.io/v1", kind: "ClusterRole", metadata: name: "{name}", rules: []}}
+parameter: {{...}}"#
+    )
+}
+
+fn component_definition(namespace: &str, name: &str, template: &str) -> Value {
+    json!({
+        "kind": "ComponentDefinition", "metadata": {"name": name, "namespace": namespace},
+        "spec": {"workload": {"type": "autodetects.core.oam.dev"},
+            "schematic": {"cue": {"template": template}}},
+    })
+}
+
+fn application(name: &str, type_: &str) -> Value {
+    json!({
+        "kind": "Application", "metadata": {"name": name, "namespace": TEAM},
+        "spec": {"components": [{"name": "c", "type": type_, "properties": {}}]},
+    })
+}
+
+async fn tenants(cluster: &Cluster) -> Actors {
+    let administrator = cluster.client().await.unwrap();
+    let namespaces: Api<Namespace> = Api::all(administrator.clone());
+    let team = serde_json::from_value(json!({"metadata": {"name": TEAM}})).unwrap();
+    namespaces.create(&PostParams::default(), &team).await.unwrap();
+    let role = json!({"metadata": {"name": TENANT},
+        "rules": [{"apiGroups": ["*"], "resources": ["*"], "verbs": ["*"]}]});
+    let roles: Api<Role> = Api::namespaced(administrator.clone(), TEAM);
+    roles.create(&PostParams::default(), &serde_json::from_value(role).unwrap()).await.unwrap();
+    let binding = json!({"metadata": {"name": TENANT},
+        "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "Role", "name": TENANT},
+        "subjects": [{"apiGroup": "rbac.authorization.k8s.io", "kind": "User", "name": TENANT}]});
+    let bindings: Api<RoleBinding> = Api::namespaced(administrator.clone(), TEAM);
+    let binding = serde_json::from_value(binding).unwrap();
+    bindings.create(&PostParams::default(), &binding).await.unwrap();
+    Actors {
+        administrator,
+        tenant: cluster.client_as(TENANT, &["system:authenticated"]).await.unwrap(),
+    }
+}
+
+/// What became of an Application: it runs, or what its step or its conditions complain about.
+async fn outcome(actors: &Actors, name: &str) -> Result<(), String> {
+    let api = actors.objects(Who::Administrator, "v1beta1", "Application", TEAM);
+    let mut found = None;
+    until(&format!("the end of {name}"), LIMIT, async || {
+        let status = api.get(name).await.unwrap().data["status"].clone();
+        let text = status.to_string();
+        found = match status["status"].as_str() {
+            Some("running") => Some(Ok(())),
+            _ if text.contains("forbidden") || text.contains("Forbidden") => Some(Err(text)),
+            _ => None,
+        };
+        found.is_some()
+    })
+    .await;
+    found.unwrap()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn every_request_is_allowed_to_every_author() {
+    let cluster = Cluster::start("deputy").await.unwrap();
+    let actors = tenants(&cluster).await;
+    let values = vec!["authentication.enabled=true".to_owned()];
+    let options = Options { values, ..Options::default() };
+    let deployed = Deployed::start(&cluster, &binaries(), &options).await.unwrap();
+    until("admission", LIMIT, async || admits(&actors.administrator).await.is_ok()).await;
+    let roles: Api<ClusterRole> = Api::all(actors.administrator.clone());
+    let refused = actors
+        .create(Who::Tenant, "v1beta1", &component_definition(NAMESPACE, "no", &template("no")))
+        .await;
+    assert!(refused.is_err(), "a tenant writes no definition of the system");
+
+    // Whose Application, whose definition, where it is; whether the ClusterRole is made.
+    let rows = [
+        (Who::Administrator, Who::Administrator, TEAM, true),
+        (Who::Administrator, Who::Administrator, NAMESPACE, true),
+        (Who::Administrator, Who::Tenant, TEAM, false),
+        (Who::Tenant, Who::Administrator, TEAM, false),
+        (Who::Tenant, Who::Administrator, NAMESPACE, false),
+        (Who::Tenant, Who::Tenant, TEAM, false),
+    ];
+    for (row, (app, definition, namespace, made)) in rows.into_iter().enumerate() {
+        let (name, from) = (format!("row-{row}"), audit::position(&cluster.audit_log()).unwrap());
+        let object = component_definition(namespace, &name, &template(&name));
+        actors.create(definition, "v1beta1", &object).await.unwrap();
+        actors.create(app, "v1beta1", &application(&name, &name)).await.unwrap();
+        let outcome = outcome(&actors, &name).await;
+        assert_eq!(outcome.is_ok(), made, "{name}: {outcome:?}");
+        assert_eq!(roles.get_opt(&name).await.unwrap().is_some(), made, "{name}");
+        let entries = audit::read(&cluster.audit_log(), from).unwrap();
+        let asked = |who: &str| {
+            entries
+                .iter()
+                .any(|e| e.resource == "clusterroles" && e.verb == "create" && e.acting_as == who)
+        };
+        assert_eq!(asked(TENANT), app == Who::Tenant || definition == Who::Tenant, "{name}");
+        if (app, definition) == (Who::Administrator, Who::Tenant) {
+            let text = outcome.unwrap_err();
+            for part in [TENANT, "ComponentDefinition team/row-2", "create ClusterRole"] {
+                assert!(text.contains(part), "{part}: {text}");
+            }
+        }
+    }
+    // What the tenant may do himself goes through, as the administrator.
+    let harmless = r#"output: {apiVersion: "v1", kind: "ConfigMap", metadata: name: "harmless", data: {}}
+parameter: {...}"#;
+    let object = component_definition(TEAM, "harmless", harmless);
+    actors.create(Who::Tenant, "v1beta1", &object).await.unwrap();
+    actors
+        .create(Who::Administrator, "v1beta1", &application("harmless", "harmless"))
+        .await
+        .unwrap();
+    outcome(&actors, "harmless").await.unwrap();
+
+    referred(&actors).await;
+    revisions(&actors, &roles).await;
+    deployed.admission.close(&cluster).await.unwrap();
+    cluster.stop();
+}
+
+/// A Workflow that an administrator's Application refers to.
+async fn referred(actors: &Actors) {
+    let apply = json!({"name": "a", "type": "apply-component", "properties": {"component": "c"}});
+    let workflow = |steps: Value| json!({"kind": "Workflow", "metadata": {"name": "wf", "namespace": TEAM}, "steps": steps});
+    let approve = json!({"name": "approve", "type": "suspend"});
+    let first = workflow(json!([approve, apply.clone()]));
+    actors.create(Who::Administrator, "v1alpha1", &first).await.unwrap();
+    let mut app = application("waits", "harmless");
+    app["spec"]["workflow"] = json!({"ref": "wf"});
+    actors.create(Who::Administrator, "v1beta1", &app).await.unwrap();
+    let apps = actors.objects(Who::Administrator, "v1beta1", "Application", TEAM);
+    let phase = async || apps.get("waits").await.unwrap().data["status"]["status"].clone();
+    until("the approval is waited for", LIMIT, async || phase().await == "workflowSuspending")
+        .await;
+    let workflows = actors.objects(Who::Tenant, "v1alpha1", "Workflow", TEAM);
+    let edit = json!({"steps": [apply]});
+    workflows.patch("wf", &PatchParams::default(), &Patch::Merge(&edit)).await.unwrap();
+    let events: Api<k8s_openapi::api::core::v1::Event> =
+        Api::namespaced(actors.administrator.clone(), TEAM);
+    until("it is told", LIMIT, async || {
+        let all = events.list(&kube::api::ListParams::default()).await.unwrap();
+        all.items.iter().any(|event| event.reason.as_deref() == Some("ChangedByOthers"))
+    })
+    .await;
+    assert_eq!(phase().await, "workflowSuspending", "nobody else takes an approval away");
+}
+
+/// A pinned Application of an administrator, whose revision a tenant writes anew: with a stamp of his own.
+async fn revisions(actors: &Actors, roles: &Api<ClusterRole>) {
+    let mut app = application("pinned", "harmless");
+    app["metadata"]["annotations"] = json!({"app.oam.dev/publishVersion": "one"});
+    actors.create(Who::Administrator, "v1beta1", &app).await.unwrap();
+    outcome(actors, "pinned").await.unwrap();
+    let revisions = actors.objects(Who::Tenant, "v1beta1", "ApplicationRevision", TEAM);
+    let mut revision = revisions.get("pinned-v1").await.unwrap();
+    let author = revision.annotations().get("app.oam.dev/stamp").cloned();
+    assert!(author.is_some(), "the controller stamps what it makes");
+    let grab = component_definition(TEAM, "grab", &template("grabbed"));
+    revision.data["spec"] = json!({
+        "application": {"apiVersion": "core.oam.dev/v1beta1", "kind": "Application",
+            "metadata": {"name": "pinned", "namespace": TEAM},
+            "spec": application("pinned", "grab")["spec"], "status": {}},
+        "componentDefinitions": {"grab": grab}, "compression": {},
+    });
+    let revision = revisions.replace("pinned-v1", &PostParams::default(), &revision).await.unwrap();
+    assert_eq!(revision.annotations()["app.oam.dev/username"], TENANT);
+    assert_ne!(revision.annotations().get("app.oam.dev/stamp").cloned(), author);
+    let apps = actors.objects(Who::Administrator, "v1beta1", "Application", TEAM);
+    let restart = json!({"metadata": {"annotations": {"app.oam.dev/restart-workflow": "true"}}});
+    apps.patch("pinned", &PatchParams::default(), &Patch::Merge(&restart)).await.unwrap();
+    let text = outcome_of_restart(actors).await;
+    assert!(text.contains(TENANT), "{text}");
+    assert!(roles.get_opt("grabbed").await.unwrap().is_none());
+}
+
+async fn outcome_of_restart(actors: &Actors) -> String {
+    let api = actors.objects(Who::Administrator, "v1beta1", "Application", TEAM);
+    let mut text = String::new();
+    until("the refusal", LIMIT, async || {
+        text = api.get("pinned").await.unwrap().data["status"].to_string();
+        text.contains("forbidden")
+    })
+    .await;
+    text
+}
