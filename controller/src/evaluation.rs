@@ -2,7 +2,7 @@
 //!
 //! The renderer and the limits of an evaluation are lent to a job that runs on such a thread and can be had nowhere else, so
 //! nothing is evaluated on the threads that answer probes and renew the Lease. All jobs of a reconcile share one budget; an
-//! Application that spent it is looked at again after a pause that grows each time in a row. Threads are shared fairly between
+//! Application that spent it, or got no thread, is looked at again after a pause that grows each time in a row. Threads are shared fairly between
 //! namespaces.
 
 use std::sync::Arc;
@@ -18,8 +18,8 @@ use crate::queue::Next;
 
 /// What one reconcile may evaluate in all: as long as one evaluation may take.
 pub const BUDGET: Duration = Duration::from_secs(10);
-/// How long a job waits for a thread.
-const PATIENCE: Duration = Duration::from_secs(60);
+/// How long a job waits for a thread. Who waits holds a worker: it comes back later, rather than others having none.
+const PATIENCE: Duration = Duration::from_secs(3);
 /// First pause of an Application that spent its budget.
 const FIRST_PAUSE: Duration = Duration::from_secs(1);
 /// Longest pause of one that spends it each time.
@@ -67,7 +67,9 @@ struct State {
     left: Duration,
     /// Something was not evaluated for want of budget or thread, and nobody asked yet.
     put_off: bool,
-    /// Reconciles in a row that spent their budget.
+    /// Something was, in this reconcile.
+    wants_more: bool,
+    /// Reconciles in a row that wanted more.
     times: u32,
     /// Until when it pauses, and at which generation.
     pause: Option<(Instant, i64)>,
@@ -77,7 +79,8 @@ impl Account {
     /// The account of something in a namespace.
     #[must_use]
     pub fn of(namespace: &str) -> Arc<Self> {
-        let state = State { left: BUDGET, put_off: false, times: 0, pause: None };
+        let state =
+            State { left: BUDGET, put_off: false, wants_more: false, times: 0, pause: None };
         Arc::new(Self { group: namespace.into(), state: Mutex::new(state) })
     }
 
@@ -103,18 +106,19 @@ impl Account {
     }
 
     fn put_off(&self) {
-        self.state.lock().put_off = true;
+        let mut state = self.state.lock();
+        (state.put_off, state.wants_more) = (true, true);
     }
 
     fn renew(&self) {
         let mut state = self.state.lock();
-        (state.left, state.put_off) = (BUDGET, false);
+        (state.left, state.put_off, state.wants_more) = (BUDGET, false, false);
     }
 
-    /// Ends a reconcile: one that spent its budget is followed by a pause.
+    /// Ends a reconcile: one that spent its budget, or got no thread, is followed by a pause.
     fn end(&self, next: Next, generation: i64) -> Next {
         let mut state = self.state.lock();
-        if !state.left.is_zero() {
+        if !state.left.is_zero() && !state.wants_more {
             (state.times, state.pause) = (0, None);
             return next;
         }
@@ -297,6 +301,16 @@ mod tests {
             Ok::<_, ()>(Next::Failed)
         };
         assert_eq!(within(Account::of("team"), 1, work).await, Ok(Next::Failed));
+    }
+
+    #[test]
+    fn who_got_no_thread_pauses_and_is_forgiven() {
+        let account = Account::of("team");
+        account.put_off();
+        assert_eq!(account.end(Next::Failed, 1), Next::After(FIRST_PAUSE));
+        account.renew();
+        assert_eq!(account.end(Next::Failed, 1), Next::Failed);
+        assert_eq!(account.pauses(1), None);
     }
 
     #[test]

@@ -130,8 +130,8 @@ pub async fn run(config: Config, stop: CancellationToken) -> anyhow::Result<()> 
     let live = LiveObjects::new(Arc::clone(&io), notify, tasks.clone(), end.clone());
     let renderer =
         Renderer::new(Options { rewrite_legacy_syntax: config.legacy_cue, ..Options::default() });
-    // One more than was asked for: no namespace has all of them.
-    let threads = config.render_threads.saturating_add(1);
+    // Two more than were asked for: a namespace never has the last one, nor one Application of it all that its namespace has.
+    let threads = config.render_threads.saturating_add(2);
     let pool = Pool::new("cue", threads, QUEUE).context("cannot start threads")?;
     let context = Arc::new(Context {
         administrators: Administrators::new(io.client().clone()),
