@@ -136,6 +136,83 @@ fn limits_are_errors_of_their_own() {
     assert_eq!(errors.class(), crate::Class::Limit);
 }
 
+/// What an expression came to, without a limit of time: what ends it is what it is charged for.
+fn ends(text: &str) -> Result<(Value, u64), crate::Errors> {
+    let program = Program::compile("in.cue", text, &Packages::std())?;
+    let limits = Limits { time: None, ..Limits::default() };
+    let mut evaluation = program.evaluate(&[], &limits);
+    let root = evaluation.root();
+    let value = evaluation.export(root)?;
+    Ok((value, evaluation.steps()))
+}
+
+#[test]
+fn a_search_that_cannot_be_paid_for_is_an_error_and_no_answer() {
+    let large = format!("a{}[^ab]", "[ab]{300}".repeat(100));
+    let too_large = format!("a{}[^ab]", "[ab]{1000}".repeat(100));
+    let unicode = r"(\\pL{100}){5}";
+    for (text, error) in [
+        (format!("x: 51000*\"ab\" =~ \"{large}\""), "more steps"),
+        (format!("x: 51000*\"ab\" !~ \"{large}\""), "more steps"),
+        (format!("x: 51000*\"ab\", x: !~\"{large}\""), "more steps"),
+        (
+            format!("x: *\"none\" | string, x: 51000*\"ab\" & =~\"{large}\" | *\"none\""),
+            "more steps",
+        ),
+        (format!("if 51000*\"ab\" !~ \"{large}\" {{x: 1}}"), "more steps"),
+        (format!("x: 51000*\"ab\" =~ \"{too_large}\""), "expression is larger"),
+        (format!("x: \"a\" !~ \"{too_large}\""), "expression is larger"),
+        (format!("x: [for i in [1, 2] {{\"x\" =~ \"\\(i){unicode}\"}}]"), "expression is larger"),
+        (format!("import \"regexp\"\nx: regexp.Match(\"{large}\", 51000*\"ab\")"), "more steps"),
+        (format!("import \"regexp\"\nx: regexp.Find(\"{large}\", 51000*\"ab\")"), "more steps"),
+        (
+            format!("import \"regexp\"\nx: regexp.FindAll(\"{large}\", 51000*\"ab\", -1)"),
+            "more steps",
+        ),
+        (
+            format!("import \"regexp\"\nx: regexp.FindSubmatch(\"{large}\", 51000*\"ab\")"),
+            "more steps",
+        ),
+        (
+            format!("import \"regexp\"\nx: regexp.ReplaceAll(\"{large}\", 51000*\"ab\", \"\")"),
+            "more steps",
+        ),
+        (format!("import \"regexp\"\nx: regexp.Valid(\"{too_large}\")"), "expression is larger"),
+        // For every match the rest is searched for a better one.
+        (
+            "import \"regexp\"\nx: regexp.FindAll(\"[a-z]*[0-9]|[a-z]\", 20000*\"a\", -1)"
+                .to_owned(),
+            "more steps",
+        ),
+        (
+            "import \"regexp\"\nx: regexp.ReplaceAll(\".*\", 1000000*\"a\", 10000*\"$0\")"
+                .to_owned(),
+            "longer",
+        ),
+    ] {
+        let errors = ends(&text).unwrap_err();
+        assert_eq!(errors.class(), crate::Class::Limit, "{text}: {errors}");
+        assert!(errors.to_string().contains(error), "{text}: {errors}");
+    }
+}
+
+#[test]
+fn what_templates_search_for_costs_little() {
+    for (text, most) in [
+        (r#"x: "8Gi" =~ "^[1-9][0-9]{0,63}(Ki|Mi|Gi)$""#, 500),
+        (r#"x: "my-app-1" =~ "^[a-z0-9]([-a-z0-9]*[a-z0-9])?$""#, 500),
+        (r#"x: "my-app-1" =~ "(?i)^[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?$""#, 2_000),
+        (
+            r#"x: "-----BEGIN CERTIFICATE-----\n" + 20000*"QUJDREVGR0g=" =~ "^-----BEGIN [A-Z ]+-----""#,
+            20_000,
+        ),
+        (r#"import "regexp", x: len(regexp.FindAll("[^,]+", 20000*"some-name,", -1))"#, 1_000_000),
+    ] {
+        let (_, steps) = ends(text).unwrap();
+        assert!(steps < most, "{text}: {steps}");
+    }
+}
+
 /// Found by fuzzing: products of alternatives that are structs. A limit ends
 /// them, also where one disjunction stands twice.
 #[test]

@@ -9,6 +9,8 @@ use vela_gocompat::regexp;
 const LENGTH: usize = 512;
 /// Compiled size: hundreds of alternatives, but a pattern costs no more than a name is worth.
 const SIZE: usize = 64 << 10;
+/// States times bytes that a name is worth.
+const WORK: u64 = 1 << 21;
 
 /// Which components a name in an override policy means.
 #[derive(Debug, Clone)]
@@ -16,7 +18,7 @@ pub enum Pattern {
     /// The component of this name.
     Name(String),
     /// Those whose whole name matches.
-    Expression(regexp::Regex),
+    Expression(regexp::Regexp),
 }
 
 /// Patterns of one override policy, and how often they are tried in all: nobody has as many, and a look waits for them.
@@ -69,7 +71,10 @@ impl Pattern {
     pub fn matches(&self, name: &str) -> bool {
         match self {
             Self::Name(own) => own == name,
-            Self::Expression(expression) => expression.is_match(name),
+            // Enough for every name that Kubernetes takes; no longer one is meant by a pattern.
+            Self::Expression(expression) => {
+                expression.is_match(name, &mut regexp::Allowance(WORK)).is_ok_and(|matched| matched)
+            }
         }
     }
 

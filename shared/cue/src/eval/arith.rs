@@ -12,6 +12,7 @@ use cue_syntax::ast::{BinaryOp, UnaryOp};
 use ecow::EcoString;
 use std::cmp::Ordering;
 use std::sync::Arc;
+use vela_gocompat::regexp::Matcher;
 
 /// Compiled regular expressions kept during one evaluation.
 const MOST_REGEXPS: usize = 64;
@@ -287,38 +288,41 @@ impl Machine<'_> {
     }
 
     fn regexp_match(&mut self, re: &EcoString, text: &str, at: ExprId) -> Res<bool> {
-        if !self.s.regexps.contains_key(re) {
-            if let Err(limit) = self.s.budget.steps((re.len() as u64).saturating_mul(8)) {
-                return Err(self.limit(limit));
-            }
-            // Compiled expressions can be large: patterns computed in a loop do not pile up.
-            if self.s.regexps.len() >= MOST_REGEXPS {
-                self.s.regexps.clear();
-            }
-            if let Some(compiled) = self.ir.regexps.get(re) {
-                self.s.regexps.insert(re.clone(), compiled);
-                return Ok(self.s.regexps.get(re).is_some_and(|re| re.is_match(text)));
-            }
-            match vela_gocompat::regexp::Matcher::new(re) {
-                Ok(compiled) => {
-                    let compiled = Arc::new(compiled);
-                    if self.ir.texts.contains(re) {
-                        self.ir.regexps.keep(re, &compiled);
-                    }
-                    self.s.regexps.insert(re.clone(), compiled);
-                }
+        let compiled = self.regexp(re, at)?;
+        compiled.is_match(text, &mut self.s.budget).map_err(|limit| self.limit(limit))
+    }
+
+    fn regexp(&mut self, re: &EcoString, at: ExprId) -> Res<Arc<Matcher>> {
+        if let Some(compiled) = self.s.regexps.get(re) {
+            return Ok(Arc::clone(compiled));
+        }
+        if let Err(limit) = self.s.budget.steps((re.len() as u64).saturating_mul(8)) {
+            return Err(self.limit(limit));
+        }
+        // Compiled expressions can be large: patterns computed in a loop do not pile up.
+        if self.s.regexps.len() >= MOST_REGEXPS {
+            self.s.regexps.clear();
+        }
+        let compiled = match self.ir.regexps.get(re) {
+            Some(compiled) => compiled,
+            None => match Matcher::new(re) {
+                Ok(compiled) => Arc::new(compiled),
                 Err(error) if error.code.is_limit() => {
                     return Err(self.limit(LimitError::Regexp));
                 }
                 Err(error) => {
                     return Err(self.text_err(Class::Eval, format!("invalid regexp: {error}"), at));
                 }
-            }
-        }
-        if let Err(limit) = self.s.budget.steps(text.len() as u64 >> 4) {
+            },
+        };
+        if let Err(limit) = self.s.budget.steps(compiled.memory() / 64) {
             return Err(self.limit(limit));
         }
-        Ok(self.s.regexps.get(re).is_some_and(|re| re.is_match(text)))
+        if self.ir.texts.contains(re) {
+            self.ir.regexps.keep(re, &compiled);
+        }
+        self.s.regexps.insert(re.clone(), Arc::clone(&compiled));
+        Ok(compiled)
     }
 
     /// `==` on concrete values; `None` if they cannot be compared.

@@ -1,9 +1,8 @@
 //! Package `regexp`: RE2 syntax, unanchored.
 
-use regex::{Captures, Regex};
-use vela_gocompat::regexp as go;
+use vela_gocompat::regexp::{self as go, Found, Meter, Regexp};
 
-use super::args::{Out, fail, func, int, string, string_list, text};
+use super::args::{Out, fail, func, int, string, text};
 use super::{BuiltinError, Member, Param};
 use crate::kind::Kind;
 use crate::limits::{Budget, LimitError};
@@ -15,114 +14,131 @@ const ALL: &[Param] = &[S, S, Param::INT];
 const THREE: &[Param] = &[S, S, S];
 
 pub(super) static PACKAGE: &[Member] = &[
-    func("Find", TWO, Kind::STRING, |a, b| match compiled(a, b)?.find(text(a, 1)?) {
-        Some(found) => string(found.as_str(), b),
-        None => no_match(),
-    }),
-    func("FindAll", ALL, Kind::LIST, |a, b| {
-        let regex = compiled(a, b)?;
-        let found =
-            string_list(regex.find_iter(text(a, 1)?).map(|m| m.as_str()).take(most(a)?), b)?;
-        non_empty(found)
-    }),
+    func("Find", TWO, Kind::STRING, |a, b| first(a, b, whole)),
+    func("FindAll", ALL, Kind::LIST, |a, b| all(a, b, whole)),
     func("FindAllNamedSubmatch", ALL, Kind::LIST, |a, b| all(a, b, named)),
     func("FindAllSubmatch", ALL, Kind::LIST, |a, b| all(a, b, numbered)),
-    func("FindNamedSubmatch", TWO, Kind::STRUCT, |a, b| one(a, b, named)),
-    func("FindSubmatch", TWO, Kind::LIST, |a, b| one(a, b, numbered)),
+    func("FindNamedSubmatch", TWO, Kind::STRUCT, |a, b| first(a, b, named)),
+    func("FindSubmatch", TWO, Kind::LIST, |a, b| first(a, b, numbered)),
     func("ReplaceAll", THREE, Kind::STRING, |a, b| replace_all(a, b, true)),
     func("ReplaceAllLiteral", THREE, Kind::STRING, |a, b| replace_all(a, b, false)),
     func("Valid", &[S], Kind::BOOL, |a, b| compiled(a, b).map(|_| true.into())),
-    func("Match", TWO, Kind::BOOL, |a, b| Ok(compiled(a, b)?.is_match(text(a, 1)?).into())),
+    func("Match", TWO, Kind::BOOL, |a, b| {
+        Ok(compiled(a, b)?.is_match(text(a, 1)?, &mut Paid(b))?.into())
+    }),
     func("QuoteMeta", &[S], Kind::STRING, |a, b| string(go::quote_meta(text(a, 0)?), b)),
 ];
+
+/// Work of a search that costs one step: at some ten nanoseconds each, all steps of an evaluation
+/// are then used up by a third of a second of searching.
+const WORK_A_STEP: u64 = 8;
+
+impl Meter for Budget {
+    type Error = LimitError;
+
+    fn work(&mut self, amount: u64) -> Result<(), LimitError> {
+        self.steps(amount / WORK_A_STEP)
+    }
+}
+
+/// A budget, for functions that also fail for other reasons.
+struct Paid<'a>(&'a mut Budget);
+
+impl Meter for Paid<'_> {
+    type Error = BuiltinError;
+
+    fn work(&mut self, amount: u64) -> Result<(), BuiltinError> {
+        Ok(self.0.work(amount)?)
+    }
+}
 
 fn no_match() -> Out {
     fail("no match")
 }
 
 /// The pattern of the first argument, its cost counted.
-fn compiled(args: &[Value], budget: &mut Budget) -> Result<Regex, BuiltinError> {
+fn compiled(args: &[Value], budget: &mut Budget) -> Result<Regexp, BuiltinError> {
     let pattern = text(args, 0)?;
-    let subject = args.get(1).and_then(Value::as_str).map_or(0, str::len);
-    budget.steps((pattern.len() as u64).saturating_mul(8) + (subject as u64 >> 3))?;
-    go::compile(pattern).map_err(|e| {
-        if e.code.is_limit() {
-            BuiltinError::Limit(budget.cross(LimitError::Regexp))
-        } else {
-            BuiltinError::new(e.to_string())
+    budget.steps((pattern.len() as u64).saturating_mul(8))?;
+    match go::compile(pattern) {
+        Ok(compiled) => {
+            budget.work(compiled.made())?;
+            Ok(compiled)
         }
-    })
-}
-
-/// The bound of the third argument: all if negative.
-fn most(args: &[Value]) -> Result<usize, BuiltinError> {
-    Ok(usize::try_from(int(args, 2)?).unwrap_or(usize::MAX))
-}
-
-fn non_empty(found: Value) -> Out {
-    match found.as_list() {
-        Some([]) => no_match(),
-        _ => Ok(found),
+        Err(e) if e.code.is_limit() => Err(budget.cross(LimitError::Regexp).into()),
+        Err(e) => fail(e.to_string()),
     }
 }
 
-type Shape = fn(&Regex, &Captures<'_>, &mut Budget) -> Out;
+type Shape = fn(&Regexp, &Found<'_>, &mut Budget) -> Out;
+
+fn whole(_: &Regexp, found: &Found<'_>, budget: &mut Budget) -> Out {
+    string(found.group(0).unwrap_or_default(), budget)
+}
 
 /// The match and its groups; a group that took no part is empty.
-fn numbered(_: &Regex, captures: &Captures<'_>, budget: &mut Budget) -> Out {
-    string_list(captures.iter().map(|m| m.map_or("", |m| m.as_str())), budget)
+fn numbered(_: &Regexp, found: &Found<'_>, budget: &mut Budget) -> Out {
+    budget.list(found.groups() as u64)?;
+    let group = |i| string(found.group(i).unwrap_or_default(), budget);
+    Ok(Value::List((0..found.groups()).map(group).collect::<Result<_, _>>()?))
 }
 
 /// The named groups, sorted by name as Go's maps are.
-fn named(regex: &Regex, captures: &Captures<'_>, budget: &mut Budget) -> Out {
-    let mut names: Vec<&str> = regex.capture_names().flatten().collect();
+fn named(regexp: &Regexp, found: &Found<'_>, budget: &mut Budget) -> Out {
+    let mut names: Vec<&str> = regexp.names().collect();
     names.sort_unstable();
+    budget.list(names.len() as u64)?;
     let mut fields = Fields::default();
     for name in names {
-        let value = captures.name(name).map_or("", |m| m.as_str());
+        let value = found.named(name).unwrap_or_default();
         fields.insert(name.into(), string(value, budget)?);
     }
     Ok(Value::Struct(fields))
 }
 
-fn one(args: &[Value], budget: &mut Budget, shape: Shape) -> Out {
-    let regex = compiled(args, budget)?;
-    match regex.captures(text(args, 1)?) {
-        Some(captures) => shape(&regex, &captures, budget),
-        None => no_match(),
-    }
+fn first(args: &[Value], budget: &mut Budget, shape: Shape) -> Out {
+    let regexp = compiled(args, budget)?;
+    let shaped = |paid: &mut Paid<'_>, found: Found<'_>| shape(&regexp, &found, paid.0);
+    regexp.first(text(args, 1)?, &mut Paid(budget), shaped)?.map_or_else(no_match, Ok)
 }
 
+/// The matches, as many as the third argument says; all if that is negative.
 fn all(args: &[Value], budget: &mut Budget, shape: Shape) -> Out {
-    let regex = compiled(args, budget)?;
-    let mut found = Vec::new();
-    for captures in regex.captures_iter(text(args, 1)?).take(most(args)?) {
-        budget.list(captures.len() as u64)?;
-        found.push(shape(&regex, &captures, budget)?);
-    }
-    budget.list(found.len() as u64)?;
-    non_empty(Value::List(found))
+    let regexp = compiled(args, budget)?;
+    let most = usize::try_from(int(args, 2)?).unwrap_or(usize::MAX);
+    let mut all = Vec::new();
+    regexp.each(text(args, 1)?, most, &mut Paid(budget), |paid, found| {
+        paid.0.list(1)?;
+        all.push(shape(&regexp, found, paid.0)?);
+        if all.len() as u64 > paid.0.limits().list {
+            return Err(paid.0.cross(LimitError::List).into());
+        }
+        Ok(())
+    })?;
+    if all.is_empty() { no_match() } else { Ok(Value::List(all)) }
 }
 
 fn replace_all(args: &[Value], budget: &mut Budget, expand: bool) -> Out {
-    let regex = compiled(args, budget)?;
+    let regexp = compiled(args, budget)?;
     let (subject, template) = (text(args, 1)?, text(args, 2)?);
+    let most = usize::try_from(budget.limits().string).unwrap_or(usize::MAX);
     let mut out = String::new();
     let mut done = 0;
-    for captures in regex.captures_iter(subject) {
-        let Some(whole) = captures.get(0) else { continue };
-        out.push_str(subject.get(done..whole.start()).unwrap_or_default());
+    regexp.each(subject, usize::MAX, &mut Paid(budget), |paid, found| {
+        let (start, end) = found.span();
+        out.push_str(subject.get(done..start).unwrap_or_default());
         if expand {
-            captures.expand(template, &mut out);
+            found.expand(template, most, &mut out);
         } else {
             out.push_str(template);
         }
-        done = whole.end();
-        budget.steps(captures.len() as u64 + (template.len() as u64 >> 6))?;
-        if out.len() as u64 > budget.limits().string {
-            return Err(budget.cross(LimitError::String).into());
+        done = end;
+        paid.0.steps(1 + (template.len() as u64 >> 4))?;
+        if out.len() > most {
+            return Err(paid.0.cross(LimitError::String).into());
         }
-    }
+        Ok(())
+    })?;
     out.push_str(subject.get(done..).unwrap_or_default());
     string(out, budget)
 }

@@ -3,29 +3,33 @@
 //! Both engines are linear and leftmost-first; their syntaxes differ in details that silently
 //! change meaning: `\d \w \s \b` are ASCII in Go, `a{` and `a{,2}` are literals, `[[a]&&b]` is no
 //! set operation, `\Q..\E` exists, `a**` does not. [`translate`] reads Go's grammar and writes the
-//! crate's; [`compile`] adds the limits that an untrusted pattern needs.
+//! crate's; [`compile`] adds the limits that an untrusted pattern needs, and every search is paid
+//! for ([`Meter`]).
 
+mod engine;
 mod places;
 
+use std::collections::HashSet;
 use std::fmt;
 use std::sync::OnceLock;
 
-pub use regex::Regex;
-use regex::RegexBuilder;
-use regex_automata::meta;
-use regex_automata::nfa::thompson::WhichCaptures;
+use regex_automata::nfa::thompson::backtrack::{self, BoundedBacktracker};
+use regex_automata::nfa::thompson::{BuildError, WhichCaptures};
 use regex_automata::util::syntax;
 
+pub use engine::{Allowance, Found, Meter, Regexp, Spent};
 use places::{Places, SHORT};
 
 /// Compiled size beyond which a pattern is refused.
-pub const SIZE_LIMIT: usize = 10 << 20;
+pub const SIZE_LIMIT: usize = 4 << 20;
 /// Cache of states built while matching; when full it is emptied, which costs time only.
-pub const CACHE_LIMIT: usize = 1 << 20;
+pub const CACHE_LIMIT: usize = 256 << 10;
 /// Nesting beyond which a pattern is refused.
 pub const NEST_LIMIT: u32 = 250;
-/// Bytes beyond which a pattern is refused.
-pub const LENGTH_LIMIT: usize = 1 << 20;
+/// Bytes beyond which a pattern is refused: its syntax tree takes some hundred times as many.
+pub const LENGTH_LIMIT: usize = 64 << 10;
+/// Mentions of Unicode classes beyond which a pattern is refused: each takes kilobytes.
+const MOST_UNICODE_CLASSES: usize = 256;
 /// Largest count in a repetition, as in Go.
 const MAX_REPEAT: u32 = 1000;
 
@@ -109,7 +113,7 @@ type Result<T> = std::result::Result<T, RegexpError>;
 ///
 /// # Errors
 /// If the pattern is none in Go, or compiles to more than [`SIZE_LIMIT`].
-pub fn compile(pattern: &str) -> Result<Regex> {
+pub fn compile(pattern: &str) -> Result<Regexp> {
     compile_within(pattern, SIZE_LIMIT)
 }
 
@@ -117,41 +121,41 @@ pub fn compile(pattern: &str) -> Result<Regex> {
 ///
 /// # Errors
 /// If the pattern is none in Go, or compiles to more than `size`.
-pub fn compile_within(pattern: &str, size: usize) -> Result<Regex> {
-    build(&translate(pattern)?, size).map_err(|e| {
-        let code = match e {
-            regex::Error::CompiledTooBig(_) => ErrorCode::Large,
-            _ => ErrorCode::InvalidCharRange,
-        };
-        RegexpError { code, part: shorten(pattern) }
-    })
+pub fn compile_within(pattern: &str, size: usize) -> Result<Regexp> {
+    build(pattern, &translate(pattern)?, WhichCaptures::All, size)
 }
 
-fn build(translated: &str, size: usize) -> std::result::Result<Regex, regex::Error> {
-    RegexBuilder::new(translated)
-        .size_limit(size)
-        .dfa_size_limit(CACHE_LIMIT)
-        .nest_limit(NEST_LIMIT)
-        .build()
+fn build(pattern: &str, translated: &str, captures: WhichCaptures, size: usize) -> Result<Regexp> {
+    let refused = |code| RegexpError { code, part: shorten(pattern) };
+    let nfa = engine::automaton(translated, captures, size).map_err(|e| refused(why(&e)))?;
+    Regexp::new(&nfa).ok_or_else(|| refused(ErrorCode::Large))
+}
+
+fn why(error: &BuildError) -> ErrorCode {
+    match error.size_limit() {
+        Some(_) => ErrorCode::Large,
+        None => ErrorCode::InvalidCharRange,
+    }
 }
 
 /// A pattern that only says whether it matches.
 ///
-/// Building all the engines of a [`Regex`] takes longer than matching a short text does in the
+/// Building all the engines of a [`Regexp`] takes longer than matching a short text does in the
 /// simplest way. So they are built when the first long text comes.
 ///
 /// ```
-/// use vela_gocompat::regexp::Matcher;
+/// use vela_gocompat::regexp::{Allowance, Matcher};
 ///
-/// let quantity = Matcher::new("^[1-9][0-9]{0,63}(Ki|Mi|Gi)$")?;
-/// assert!(quantity.is_match("8Gi") && !quantity.is_match("8 Gi"));
-/// # Ok::<(), vela_gocompat::regexp::RegexpError>(())
+/// let quantity = Matcher::new("^[1-9][0-9]{0,63}(Ki|Mi|Gi)$").unwrap();
+/// let mut allowance = Allowance(10_000);
+/// assert_eq!(quantity.is_match("8Gi", &mut allowance), Ok(true));
+/// assert_eq!(quantity.is_match("8 Gi", &mut allowance), Ok(false));
 /// ```
 #[derive(Debug)]
 pub struct Matcher {
     translated: String,
     short: Short,
-    long: OnceLock<Option<Regex>>,
+    long: OnceLock<Option<Regexp>>,
 }
 
 /// What matches short texts.
@@ -160,7 +164,7 @@ enum Short {
     /// A plain pattern.
     Places(Places),
     /// Any other: backtracking over the crate's automaton, in linear time.
-    Automaton(meta::Regex),
+    Automaton(BoundedBacktracker),
 }
 
 impl Matcher {
@@ -178,44 +182,76 @@ impl Matcher {
     }
 
     /// Whether the pattern matches somewhere in the text.
-    #[must_use]
-    pub fn is_match(&self, text: &str) -> bool {
-        let long = || self.long.get_or_init(|| build(&self.translated, SIZE_LIMIT).ok());
+    ///
+    /// # Errors
+    /// When the search cannot be paid for.
+    pub fn is_match<M: Meter>(
+        &self,
+        text: &str,
+        meter: &mut M,
+    ) -> std::result::Result<bool, M::Error> {
         match &self.short {
-            Short::Places(places) => {
-                let short = if text.len() <= SHORT { places.is_match(text) } else { None };
-                // A plain pattern is small enough for all engines.
-                short.unwrap_or_else(|| long().as_ref().is_some_and(|long| long.is_match(text)))
+            Short::Places(places) if text.len() <= SHORT => {
+                let (matched, work) = places.is_match(text);
+                meter.work(work)?;
+                if let Some(matched) = matched {
+                    return Ok(matched);
+                }
             }
-            Short::Automaton(automaton) if text.len() <= SHORT => automaton.is_match(text),
-            Short::Automaton(automaton) => match long() {
-                Some(long) => long.is_match(text),
-                // Too large with all engines.
-                None => automaton.is_match(text),
-            },
+            Short::Automaton(automaton)
+                if text.len() <= automaton.max_haystack_len().min(SHORT) =>
+            {
+                let states = automaton.get_nfa().states().len() as u64;
+                meter.work(states.saturating_mul(text.len() as u64 + 1))?;
+                if let Ok(matched) = automaton.try_is_match(&mut automaton.create_cache(), text) {
+                    return Ok(matched);
+                }
+            }
+            Short::Places(_) | Short::Automaton(_) => {}
         }
+        if self.long.get().is_none() {
+            // What a plain pattern compiles to is not known before; it is not much.
+            meter.work(self.translated.len() as u64 * 64)?;
+        }
+        match self.long.get_or_init(|| self.engines()) {
+            Some(long) => long.is_match(text, meter),
+            // A pattern that was read compiles; to say that it does not match would let pass what
+            // `!~` forbids.
+            None => meter.work(u64::MAX).map(|()| false),
+        }
+    }
+
+    fn engines(&self) -> Option<Regexp> {
+        match &self.short {
+            Short::Automaton(automaton) => Regexp::new(automaton.get_nfa()),
+            Short::Places(_) => {
+                build(&self.translated, &self.translated, WhichCaptures::None, SIZE_LIMIT).ok()
+            }
+        }
+    }
+
+    /// Bytes that it takes, with the engines for long texts.
+    #[must_use]
+    pub fn memory(&self) -> u64 {
+        let short = match &self.short {
+            Short::Places(places) => places.memory(),
+            Short::Automaton(automaton) => automaton.get_nfa().memory_usage() as u64,
+        };
+        let long = self.long.get().and_then(Option::as_ref).map_or(0, Regexp::memory);
+        self.translated.len() as u64 + short + long
     }
 }
 
-fn automaton(pattern: &str, translated: &str) -> Result<meta::Regex> {
-    let engines = meta::Config::new()
-        .hybrid(false)
-        // Without either it searches from the start only; with one of them it may want the other.
-        .dfa(false)
-        .onepass(false)
-        .which_captures(WhichCaptures::Implicit)
-        .nfa_size_limit(Some(SIZE_LIMIT));
-    let built = meta::Builder::new()
-        .configure(engines)
-        .syntax(syntax::Config::new().nest_limit(NEST_LIMIT))
-        .build(translated);
-    built.map_err(|e| {
-        let code = match e.size_limit() {
-            Some(_) => ErrorCode::Large,
-            None => ErrorCode::InvalidCharRange,
-        };
-        RegexpError { code, part: shorten(pattern) }
-    })
+fn automaton(pattern: &str, translated: &str) -> Result<BoundedBacktracker> {
+    let refused = |code| RegexpError { code, part: shorten(pattern) };
+    let nfa = engine::automaton(translated, WhichCaptures::None, SIZE_LIMIT)
+        .map_err(|e| refused(why(&e)))?;
+    // Bits for each state at each place of a short text.
+    let visited = nfa.states().len().saturating_mul(SHORT + 1).div_ceil(8).min(CACHE_LIMIT);
+    backtrack::Builder::new()
+        .configure(backtrack::Config::new().visited_capacity(visited))
+        .build_from_nfa(nfa)
+        .map_err(|e| refused(why(&e)))
 }
 
 /// Rewrites a pattern of Go into the syntax of the `regex` crate.
@@ -226,7 +262,14 @@ pub fn translate(pattern: &str) -> Result<String> {
     if pattern.len() > LENGTH_LIMIT {
         return Err(RegexpError { code: ErrorCode::Large, part: shorten(pattern) });
     }
-    let mut parser = Parser { pattern, at: 0, out: String::with_capacity(pattern.len() + 16) };
+    let mut parser = Parser {
+        pattern,
+        at: 0,
+        out: String::with_capacity(pattern.len() + 16),
+        names: HashSet::new(),
+        unicode_classes: 0,
+        last_posix_end: pattern.rfind(":]"),
+    };
     parser.pattern()?;
     Ok(parser.out)
 }
@@ -274,6 +317,10 @@ struct Parser<'a> {
     pattern: &'a str,
     at: usize,
     out: String,
+    names: HashSet<&'a str>,
+    unicode_classes: usize,
+    /// The last place where a POSIX class could end: to look for it once.
+    last_posix_end: Option<usize>,
 }
 
 /// What stands before the current position, for repetition operators.
@@ -402,7 +449,12 @@ impl<'a> Parser<'a> {
 
     /// `{n}`, `{n,}` or `{n,m}` at the current position: its length. Anything else is literal.
     fn repeat_counts(&self) -> Result<Option<usize>> {
-        let Some(end) = self.rest().find('}') else { return Ok(None) };
+        let counts = |b: u8| b.is_ascii_digit() || b == b',';
+        let digits = self.rest().bytes().skip(1).take_while(|&b| counts(b)).count();
+        let end = digits + 1;
+        if self.rest().as_bytes().get(end) != Some(&b'}') {
+            return Ok(None);
+        }
         let Some(body) = self.rest().get(1..end) else { return Ok(None) };
         let (low, high) = match body.split_once(',') {
             Some((low, high)) => (low, Some(high)),
@@ -447,7 +499,7 @@ impl<'a> Parser<'a> {
                 && name.chars().all(|c| c.is_ascii_alphanumeric() || c == '_')
                 // The crate wants a letter first; Go does not.
                 && !name.starts_with(|c: char| c.is_ascii_digit());
-            if !valid || self.out.contains(&format!("(?P<{name}>")) {
+            if !valid || !self.names.insert(name) {
                 return self.error(ErrorCode::InvalidNamedCapture, start, start + end + 1);
             }
             self.out.push_str(&format!("(?P<{name}>"));
@@ -556,6 +608,10 @@ impl<'a> Parser<'a> {
         // Go's tables have general categories and scripts under their exact names only.
         let plausible = name.starts_with(|c: char| c.is_ascii_uppercase())
             && name.chars().all(|c| c.is_ascii_alphabetic() || c == '_');
+        self.unicode_classes += 1;
+        if self.unicode_classes > MOST_UNICODE_CLASSES {
+            return self.whole(ErrorCode::Large);
+        }
         let class = format!("\\{}{{{name}}}", if negative { 'P' } else { 'p' });
         if !plausible || regex_syntax_refuses(&class) {
             return self.error(ErrorCode::InvalidCharRange, start, self.at);
@@ -630,6 +686,7 @@ impl<'a> Parser<'a> {
             }
             first = false;
             if self.rest().starts_with("[:")
+                && self.last_posix_end.is_some_and(|end| end > self.at)
                 && let Some(end) = self.rest().find(":]")
             {
                 self.posix_class(end + 2)?;
@@ -720,7 +777,7 @@ fn push_literal(out: &mut String, c: char) {
 
 /// Whether the crate does not know a class: it is asked, once per mention.
 fn regex_syntax_refuses(class: &str) -> bool {
-    RegexBuilder::new(class).size_limit(SIZE_LIMIT).build().is_err()
+    syntax::parse(class).is_err()
 }
 
 #[cfg(test)]
@@ -729,6 +786,34 @@ mod tests {
     use proptest::sample::select;
 
     use super::*;
+
+    const FREE: Allowance = Allowance(u64::MAX);
+
+    fn matches(matcher: &Matcher, text: &str) -> bool {
+        matcher.is_match(text, &mut FREE.clone()).unwrap()
+    }
+
+    fn find(regexp: &Regexp, text: &str) -> Option<String> {
+        let whole = |_: &mut Allowance, found: Found<'_>| Ok(found.group(0).unwrap().to_owned());
+        regexp.first(text, &mut FREE.clone(), whole).unwrap()
+    }
+
+    /// All matches with their groups.
+    fn all(regexp: &Regexp, text: &str) -> Vec<Vec<Option<String>>> {
+        let mut all = Vec::new();
+        let each = |_: &mut Allowance, found: &Found<'_>| {
+            all.push((0..found.groups()).map(|i| found.group(i).map(str::to_owned)).collect());
+            Ok(())
+        };
+        regexp.each(text, usize::MAX, &mut FREE.clone(), each).unwrap();
+        all
+    }
+
+    fn all_of_the_crate(translated: &str, text: &str) -> Vec<Vec<Option<String>>> {
+        let group = |m: Option<regex::Match<'_>>| m.map(|m| m.as_str().to_owned());
+        let regex = regex::Regex::new(translated).unwrap();
+        regex.captures_iter(text).map(|found| found.iter().map(group).collect()).collect()
+    }
 
     #[test]
     fn meaning_is_that_of_go() {
@@ -783,10 +868,13 @@ mod tests {
             (r"(?:b|[^[:word:]])a.", "xbaé", Some("baé")),
         ] {
             let regex = compile(pattern).unwrap_or_else(|e| panic!("{pattern}: {e}"));
-            assert_eq!(regex.find(text).map(|m| m.as_str()), want, "{pattern} on {text:?}");
+            assert_eq!(find(&regex, text).as_deref(), want, "{pattern} on {text:?}");
+            let theirs = all_of_the_crate(&translate(pattern).unwrap(), text);
+            assert_eq!(all(&regex, text), theirs, "{pattern} on {text:?}");
             let matcher = Matcher::new(pattern).unwrap();
             for text in [text.to_owned(), format!("{text}{}", "é\n".repeat(SHORT))] {
-                assert_eq!(matcher.is_match(&text), regex.is_match(&text), "{pattern} on {text:?}");
+                let matched = regex.is_match(&text, &mut FREE.clone()).unwrap();
+                assert_eq!(matches(&matcher, &text), matched, "{pattern} on {text:?}");
             }
         }
     }
@@ -899,7 +987,15 @@ mod tests {
         #[test]
         fn short_texts_match_as_long_ones(pattern in pattern(), text in "[abcé1 .\n-]{0,16}") {
             if let (Ok(regex), Ok(matcher)) = (compile(&pattern), Matcher::new(&pattern)) {
-                prop_assert_eq!(matcher.is_match(&text), regex.is_match(&text), "{}", pattern);
+                let matched = regex.is_match(&text, &mut FREE.clone()).unwrap();
+                prop_assert_eq!(matches(&matcher, &text), matched, "{}", pattern);
+            }
+        }
+
+        #[test]
+        fn all_matches_are_those_of_the_crate(pattern in pattern(), text in "[abcé1 .\n-]{0,40}") {
+            if let (Ok(regex), Ok(translated)) = (compile(&pattern), translate(&pattern)) {
+                prop_assert_eq!(all(&regex, &text), all_of_the_crate(&translated, &text), "{}", pattern);
             }
         }
     }
@@ -907,19 +1003,19 @@ mod tests {
     #[test]
     fn what_takes_long_by_places_is_left_to_the_automaton() {
         let (nested, text) = ("^((a*x)?(a*y)?(a*z)?a)*$", "a".repeat(SHORT));
-        assert_eq!(Places::new(&translate(nested).unwrap()).unwrap().is_match(&text), None);
+        assert_eq!(Places::new(&translate(nested).unwrap()).unwrap().is_match(&text).0, None);
         for (text, want) in [
             (text.replacen("aa", "ax", 1), true),
             (text.replacen("aa", "ab", 1), false),
             (text, true),
         ] {
-            assert_eq!(Matcher::new(nested).unwrap().is_match(&text), want, "{text}");
+            assert_eq!(matches(&Matcher::new(nested).unwrap(), &text), want, "{text}");
         }
         // The largest plain pattern is small enough for all engines.
         let large = "([^é-ü]{24}){39}";
         let matcher = Matcher::new(large).unwrap();
         assert!(matches!(matcher.short, Short::Places(_)));
-        assert!(matcher.is_match(&"a".repeat(936)) && !matcher.is_match(&"a".repeat(935)));
+        assert!(matches(&matcher, &"a".repeat(936)) && !matches(&matcher, &"a".repeat(935)));
         assert!(!matches!(
             Matcher::new(&large.replace("39", "50")).unwrap().short,
             Short::Places(_)
@@ -934,9 +1030,69 @@ mod tests {
             "(a".repeat(5000) + &")".repeat(5000),
             "a".repeat(LENGTH_LIMIT + 1),
             "[[:alpha:]]{1000}".repeat(1000),
+            r"\pL{1000}".to_owned(),
+            r"\pL".repeat(10_000),
+            "a[ab]{1000}".repeat(100),
         ] {
-            assert_eq!(Matcher::new(&pattern).unwrap_err(), compile(&pattern).unwrap_err());
+            let refused = Matcher::new(&pattern).unwrap_err();
+            assert_eq!(refused, compile(&pattern).unwrap_err());
+            assert!(refused.code.is_limit(), "{refused}");
         }
+        // Each of these looked for the end of something at every character.
+        for part in ["{", "[[:", "(?P<n", "[[:a"] {
+            let pattern = part.repeat(LENGTH_LIMIT / part.len());
+            assert!(Matcher::new(&pattern).is_ok() || compile(&pattern).is_err(), "{part}");
+        }
+        let groups: String = (0..5000).map(|i| format!("(?P<n{i}>)")).collect();
+        assert!(compile(&groups).unwrap_err().code.is_limit(), "groups of many states");
+    }
+
+    /// A kilobyte of pattern that compiles to tens of thousands of states.
+    fn large() -> String {
+        format!("a{}[^ab]", "[ab]{300}".repeat(100))
+    }
+
+    #[test]
+    fn a_search_is_paid_for_by_states_and_bytes() {
+        let text = "ab".repeat(51_000);
+        let mut allowance = Allowance(1 << 30);
+        let matcher = Matcher::new(&large()).unwrap();
+        assert_eq!(matcher.is_match(&text, &mut allowance), Err(Spent));
+        assert!(allowance.0 > 1 << 29, "refused before it is searched: {allowance:?}");
+        let regexp = compile(&large()).unwrap();
+        assert_eq!(regexp.is_match(&text, &mut allowance), Err(Spent));
+        assert_eq!(regexp.first(&text, &mut allowance, |_, _| Ok(())), Err(Spent));
+        assert_eq!(regexp.each(&text, 1, &mut allowance, |_, _| Ok(())), Err(Spent));
+
+        // What a search costs grows with both.
+        let cost = |pattern: &str, text: &str| {
+            let mut allowance = FREE.clone();
+            compile(pattern).unwrap().is_match(text, &mut allowance).unwrap();
+            FREE.0 - allowance.0
+        };
+        let small = cost("(?:ab){10}c", &"ab".repeat(1000));
+        assert!(cost("(?:ab){10}c", &"ab".repeat(2000)) > small * 3 / 2);
+        assert!(cost("(?:ab){20}c", &"ab".repeat(1000)) > small * 3 / 2);
+        // An early end is not paid for as if all had been searched.
+        assert!(cost("ab", &"ab".repeat(100_000)) < small);
+        assert!(cost("^b", &"ab".repeat(100_000)) < small);
+    }
+
+    #[test]
+    fn many_matches_are_paid_for_by_what_is_searched() {
+        let work = |pattern: &str, text: &str| {
+            let mut allowance = FREE.clone();
+            compile(pattern)
+                .unwrap()
+                .each(text, usize::MAX, &mut allowance, |_, _| Ok(()))
+                .unwrap();
+            FREE.0 - allowance.0
+        };
+        let linear = |n: usize| work(r"\d+", &"12 ".repeat(n));
+        assert!(linear(4000) < linear(2000) * 3, "{} {}", linear(2000), linear(4000));
+        // For each match the rest of the text is searched for a better one.
+        let quadratic = |n: usize| work("[a-z]*[0-9]|[a-z]", &"a".repeat(n));
+        assert!(quadratic(400) > quadratic(200) * 3, "{} {}", quadratic(200), quadratic(400));
     }
 
     #[test]

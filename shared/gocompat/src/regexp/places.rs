@@ -10,6 +10,8 @@ pub(super) const SHORT: usize = 127;
 const MOST_PARTS: u64 = 1000;
 /// Places looked at before a text is left to the automaton, whose time is linear.
 const MOST_STEPS: u32 = 1 << 14;
+/// Ranges of a class that a character is compared with for one more step.
+const RANGES_A_STEP: u32 = 8;
 
 /// An index of the parts.
 type Id = u32;
@@ -55,12 +57,19 @@ impl Places {
         reader.rest.is_empty().then_some(reader.read)
     }
 
-    /// Whether it matches somewhere in a text of up to [`SHORT`] bytes; `None` if that takes long.
-    pub(super) fn is_match(&self, text: &str) -> Option<bool> {
-        let end = 1_u128.checked_shl(u32::try_from(text.len()).ok()?)?;
+    /// Whether it matches somewhere in a text of up to [`SHORT`] bytes, `None` if that takes long;
+    /// and the places looked at for that.
+    pub(super) fn is_match(&self, text: &str) -> (Option<bool>, u64) {
+        let end = u32::try_from(text.len()).ok().and_then(|len| 1_u128.checked_shl(len));
+        let Some(end) = end else { return (None, 0) };
         let starts = text.char_indices().fold(end, |starts, (at, _)| starts | 1 << at);
         let mut search = Search { pattern: self, text, end, steps: MOST_STEPS };
-        Some(search.ends(self.root, starts)? != 0)
+        let ends = search.ends(self.root, starts);
+        (ends.map(|ends| ends != 0), u64::from(MOST_STEPS - search.steps))
+    }
+
+    pub(super) fn memory(&self) -> u64 {
+        (size_of_val(self.parts.as_slice()) + size_of_val(self.ranges.as_slice())) as u64
     }
 
     fn chain(&self, first: Id) -> impl Iterator<Item = Id> + use<'_> {
@@ -81,7 +90,7 @@ impl Search<'_> {
     /// Where a part may end that begins at one of some places. Recurses as deep as groups nest,
     /// which is limited.
     fn ends(&mut self, part: Id, starts: u128) -> Option<u128> {
-        self.steps = self.steps.checked_sub(starts.count_ones().max(1))?;
+        self.pay(starts.count_ones().max(1))?;
         let pattern = self.pattern;
         Some(match pattern.parts.get(part as usize)?.0 {
             Part::Start => starts & 1,
@@ -89,6 +98,7 @@ impl Search<'_> {
             Part::Char(wanted) => self.behind(starts, |c| c == wanted),
             Part::Class { from, to, negated } => {
                 let ranges = pattern.ranges.get(from as usize..to as usize)?;
+                self.pay(starts.count_ones().saturating_mul((to - from) / RANGES_A_STEP))?;
                 let within = |c| ranges.iter().any(|&(low, high)| (low..=high).contains(&c));
                 self.behind(starts, |c| within(c) != negated)
             }
@@ -127,6 +137,12 @@ impl Search<'_> {
                 places
             }
         })
+    }
+
+    fn pay(&mut self, steps: u32) -> Option<()> {
+        let left = self.steps.checked_sub(steps);
+        self.steps = left.unwrap_or(0);
+        left.map(|_| ())
     }
 
     /// The places behind those characters at some places that are wanted.

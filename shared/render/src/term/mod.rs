@@ -14,6 +14,11 @@ use crate::patch::Markers;
 use cue::{Kind, Number, Value};
 use ecow::EcoString;
 use indexmap::IndexMap;
+use vela_gocompat::regexp::{Allowance, Matcher};
+
+/// What a pattern in a patch or a schema may cost on one text: states times bytes, a fraction of a
+/// second at most.
+const MOST_WORK: u64 = 1 << 24;
 
 /// An evaluated value without references.
 #[derive(Clone, Debug)]
@@ -282,7 +287,10 @@ impl Test {
             },
             Self::Match(wanted, pattern) => match value {
                 Value::String(text) => {
-                    regex::Regex::new(pattern).is_ok_and(|re| re.is_match(text) == *wanted)
+                    let mut allowance = Allowance(MOST_WORK);
+                    let matched = Matcher::new(pattern).map(|re| re.is_match(text, &mut allowance));
+                    // What cannot be decided is not accepted, whichever was wanted.
+                    matched.is_ok_and(|matched| matched == Ok(*wanted))
                 }
                 _ => false,
             },
