@@ -127,6 +127,8 @@ struct Room {
     depth: u32,
     /// Vertices.
     left: u32,
+    /// Bytes of strings and digits of numbers.
+    text: usize,
 }
 
 impl Room {
@@ -134,13 +136,30 @@ impl Room {
     const DEPTH: u32 = 4;
     /// Nothing is shown beyond.
     const DEEPEST: u32 = 16;
+    /// What is longer is cut: nobody reads it, and an error per element of a list may show it.
+    const TEXT: usize = 64 << 10;
+
+    /// As much of a text as there is room for.
+    fn cut<'a>(&mut self, text: &'a str) -> (&'a str, &'static str) {
+        if text.len() <= self.text {
+            self.text -= text.len();
+            return (text, "");
+        }
+        let end = text.floor_char_boundary(self.text);
+        self.text = 0;
+        (text.get(..end).unwrap_or_default(), "...")
+    }
 }
 
 impl Default for Room {
     fn default() -> Self {
-        Self { depth: 0, left: 10_000 }
+        Self { depth: 0, left: 10_000, text: Self::TEXT }
     }
 }
+
+/// Bytes of a field beside its name: an entry, its hash, its place in a table, and its share of
+/// the least that a struct takes.
+const FIELD: usize = 160;
 
 impl Machine<'_> {
     /// The concrete value of a vertex and everything below; all errors otherwise.
@@ -308,6 +327,7 @@ impl Machine<'_> {
                 }
             }
             self.charge_output(16)?;
+            self.hold_made(out.capacity() * size_of::<M>())?;
             return Ok(M::list(out));
         }
         if vertex.is_struct {
@@ -340,6 +360,7 @@ impl Machine<'_> {
                 }
                 let value = self.make(w)?;
                 let name = self.name(label).clone();
+                self.hold_made(FIELD + name.len())?;
                 self.charge_output(name.len() as u64 + 4)?;
                 M::insert(&mut out, name, value);
             }
@@ -366,18 +387,31 @@ impl Machine<'_> {
         Ok(())
     }
 
+    /// Counts what an exported value takes: it is built beside everything else.
+    fn hold_made(&mut self, bytes: usize) -> Result<(), ErrId> {
+        self.s.budget.bytes(bytes as u64).map_err(|limit| self.limit(limit))
+    }
+
     pub(crate) fn value_of_val(&mut self, val: &Val, at: Vid) -> Result<Value, ErrId> {
         self.charge_output(8)?;
         Ok(match val {
             Val::Null => Value::Null,
             Val::Bool(b) => Value::Bool(*b),
             Val::Int(i) => Value::Number(Number::from(*i)),
-            Val::Num(n) => Value::Number(n.clone()),
+            Val::Num(n) => {
+                // Who writes it needs time by the square of its digits.
+                self.pay_digits(val)?;
+                self.charge_output(n.whole_words() * 19)?;
+                Value::Number(n.clone())
+            }
             Val::Str(s) => {
                 self.charge_output(s.len() as u64)?;
                 Value::String(s.clone())
             }
-            Val::Bytes(b) => Value::Bytes(std::sync::Arc::clone(b)),
+            Val::Bytes(b) => {
+                self.charge_output(b.len() as u64)?;
+                Value::Bytes(std::sync::Arc::clone(b))
+            }
             Val::Node(w) => return self.value_of(*w),
             Val::All(list) => match crate::eval::pinned(self.val_kind(val), list) {
                 Some(atom) => return self.value_of_val(&atom, at),
@@ -403,9 +437,24 @@ impl Machine<'_> {
             Val::Null => "null".into(),
             Val::Bool(b) => b.to_string(),
             Val::Int(i) => i.to_string(),
-            Val::Num(n) => n.to_string(),
-            Val::Str(s) => quoted(s).into(),
-            Val::Bytes(b) => quoted_bytes(b),
+            Val::Num(n) => {
+                let digits = usize::try_from(n.whole_words() * 19).unwrap_or(usize::MAX);
+                if digits > room.text {
+                    return "...".into();
+                }
+                room.text -= digits;
+                n.to_string()
+            }
+            Val::Str(s) => {
+                let (text, more) = room.cut(s);
+                format!("{}{more}", quoted(text))
+            }
+            Val::Bytes(b) => {
+                let shown = b.len().min(room.text);
+                room.text -= shown;
+                let more = if shown < b.len() { "..." } else { "" };
+                format!("{}{more}", quoted_bytes(b.get(..shown).unwrap_or_default()))
+            }
             Val::Kind(k) => k.to_string(),
             Val::Bound(op, x) => format!("{}{}", op.text(), self.val_shown(x, room)),
             Val::Validator(x) => self.ir.text(x.expr).to_owned(),

@@ -316,6 +316,21 @@ pub(crate) struct Ir {
 }
 
 impl Ir {
+    /// Bytes that it takes, about; what is compiled for one evaluation only is held by it.
+    pub(crate) fn size(&self) -> u64 {
+        fn of<T>(list: &Vec<T>) -> usize {
+            list.capacity() * size_of::<T>()
+        }
+        let sources: usize = self.sources.iter().map(|source| source.text.len()).sum();
+        let texts: usize = self.texts.iter().map(EcoString::len).sum();
+        // Structs and lists have lists of their own, about as large as they are.
+        let own =
+            of(&self.structs) * 2 + of(&self.lists) + of(&self.comps) * 2 + of(&self.calls) * 2;
+        let plain = of(&self.exprs) + of(&self.pos) + of(&self.texts) + of(&self.nums);
+        let elements: usize = self.lists.iter().map(|list| of(&list.elems)).sum();
+        (sources + texts + own + plain + elements) as u64 + self.names.held()
+    }
+
     pub(crate) fn expr(&self, id: ExprId) -> Expr {
         self.exprs[id.idx()]
     }

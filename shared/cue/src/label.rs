@@ -117,11 +117,6 @@ impl Interner {
         Self { base: self.base, ..other }
     }
 
-    /// How many names it has room for.
-    pub(crate) fn capacity(&self) -> usize {
-        self.names.capacity()
-    }
-
     fn end(&self) -> u32 {
         self.base + u32::try_from(self.names.len()).unwrap_or(u32::MAX)
     }
@@ -150,6 +145,18 @@ impl Interner {
         let (names, hasher) = (&self.names, &self.hasher);
         self.table.insert_unique(hash, i, |&i| hasher.hash_one(names[i as usize].as_str()));
         i + self.base
+    }
+
+    /// As [`intern`](Self::intern); also how many bytes it holds more for that beside its lists.
+    pub(crate) fn intern_held(&mut self, name: &str) -> (u32, u64) {
+        let names = self.names.len();
+        let index = self.intern(name);
+        (index, if self.names.len() > names { name.len() as u64 } else { 0 })
+    }
+
+    /// Bytes of its lists.
+    pub(crate) fn held(&self) -> u64 {
+        (self.names.capacity() * size_of::<EcoString>() + self.table.capacity() * 8) as u64
     }
 
     pub(crate) fn name(&self, index: u32) -> &EcoString {

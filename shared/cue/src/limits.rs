@@ -34,7 +34,8 @@ pub struct Limits {
     pub steps: u64,
     /// Depth of nested evaluation.
     pub depth: u32,
-    /// Bytes of arena and strings held by the evaluation.
+    /// Bytes by which the process may grow for the evaluation: arenas, texts, values that come
+    /// out of it, and what is needed for a moment only.
     pub bytes: u64,
     /// Bytes of exported output (shared structure can expand exponentially).
     pub output: u64,
@@ -55,7 +56,7 @@ impl Default for Limits {
         Self {
             steps: 4_000_000,
             depth: 500,
-            bytes: 128 << 20,
+            bytes: 64 << 20,
             output: 32 << 20,
             string: 16 << 20,
             list: 500_000,
@@ -107,6 +108,12 @@ pub enum LimitError {
 /// How often (in steps) the clock and the cancel flag are looked at.
 const CLOCK_EVERY: u64 = 1024;
 
+/// Products of words that cost a step: each takes about a nanosecond.
+const WORDS_A_STEP: u64 = 128;
+
+/// Bytes of a struct with a field: places for four entries, and their table.
+const COLLECTION: u64 = 320;
+
 /// Counts one evaluation's work against its [`Limits`].
 ///
 /// Shared by the evaluator and the standard packages: a function that does work in proportion to
@@ -115,7 +122,10 @@ const CLOCK_EVERY: u64 = 1024;
 pub struct Budget {
     limits: Limits,
     steps: u64,
+    /// Bytes held beside the arenas.
     bytes: u64,
+    /// Bytes of the arenas when they were measured last.
+    arenas: u64,
     next_clock: u64,
     started: Instant,
     crossed: Option<LimitError>,
@@ -129,6 +139,7 @@ impl Budget {
             limits: limits.clone(),
             steps: 0,
             bytes: 0,
+            arenas: 0,
             next_clock: CLOCK_EVERY,
             started: Instant::now(),
             crossed: None,
@@ -200,6 +211,58 @@ impl Budget {
         Err(self.cross(limit))
     }
 
+    /// Counts arithmetic on numbers that take so many words together: as for a product or a
+    /// quotient, which cost what the lengths of both multiplied are. Small numbers cost nothing
+    /// beside the step of their expression.
+    ///
+    /// # Errors
+    /// When the steps are used up.
+    #[inline]
+    pub fn arithmetic(&mut self, words: u64) -> Result<(), LimitError> {
+        self.steps(words.saturating_mul(words) / WORDS_A_STEP)
+    }
+
+    /// Bytes held now, to be given to [`release`](Self::release).
+    #[must_use]
+    pub const fn held(&self) -> u64 {
+        self.bytes
+    }
+
+    /// What was counted since then has been freed.
+    pub fn release(&mut self, held: u64) {
+        self.bytes = self.bytes.min(held);
+    }
+
+    /// Checks that there is room for `n` bytes more, which are freed soon.
+    ///
+    /// # Errors
+    /// When there is not.
+    pub fn room(&mut self, n: u64) -> Result<(), LimitError> {
+        let growing = self.arenas.saturating_add(self.bytes).saturating_add(n);
+        if growing > self.limits.bytes {
+            return Err(self.cross(LimitError::Bytes));
+        }
+        Ok(())
+    }
+
+    /// Counts steps if neither the clock nor anything else has to be looked at for them.
+    #[inline]
+    pub(crate) fn passes(&mut self, n: u64) -> bool {
+        let steps = self.steps.saturating_add(n);
+        if steps < self.next_clock {
+            self.steps = steps;
+            return true;
+        }
+        false
+    }
+
+    /// Takes note of what the arenas take together, and of the largest of them: one that is full
+    /// moves to a place twice as large.
+    pub(crate) fn measured(&mut self, arenas: u64, largest: u64) -> Result<(), LimitError> {
+        self.arenas = arenas;
+        self.room(largest.saturating_mul(2))
+    }
+
     /// Counts `n` bytes of memory.
     ///
     /// # Errors
@@ -207,10 +270,7 @@ impl Budget {
     #[inline]
     pub fn bytes(&mut self, n: u64) -> Result<(), LimitError> {
         self.bytes = self.bytes.saturating_add(n);
-        if self.bytes > self.limits.bytes {
-            return Err(self.cross(LimitError::Bytes));
-        }
-        Ok(())
+        self.room(0)
     }
 
     /// Checks the length of a string before it is built, and counts its bytes.
@@ -234,7 +294,16 @@ impl Budget {
             return Err(self.cross(LimitError::List));
         }
         self.steps(len)?;
-        self.bytes(len.saturating_mul(size_of::<crate::Value>() as u64))
+        // Most grow element by element, into places twice as large.
+        self.bytes(len.saturating_mul(2 * size_of::<crate::Value>() as u64))
+    }
+
+    /// Counts a list or struct beside its elements: the least that its first element makes room for.
+    ///
+    /// # Errors
+    /// When memory is used up.
+    pub fn collection(&mut self) -> Result<(), LimitError> {
+        self.bytes(COLLECTION)
     }
 }
 

@@ -104,6 +104,24 @@ impl Number {
         }
     }
 
+    /// Words of 64 bits that its digits take.
+    #[must_use]
+    pub fn words(&self) -> u64 {
+        match &self.0 {
+            Repr::Int(_) => 1,
+            Repr::Decimal { value, .. } => value.words(),
+        }
+    }
+
+    /// As [`words`](Self::words), with the zeros that an exponent stands for written out.
+    #[must_use]
+    pub fn whole_words(&self) -> u64 {
+        match &self.0 {
+            Repr::Int(_) => 1,
+            Repr::Decimal { value, .. } => value.whole_words(),
+        }
+    }
+
     /// The nearest binary float.
     #[must_use]
     pub fn to_f64(&self) -> f64 {
@@ -226,6 +244,26 @@ impl Value {
         match self {
             Self::Number(n) => Some(n),
             _ => None,
+        }
+    }
+
+    /// Bytes that the value takes, also those of text that it shares with others.
+    #[must_use]
+    pub fn size(&self) -> u64 {
+        let own = size_of::<Self>() as u64;
+        own + match self {
+            Self::Null | Self::Bool(_) => 0,
+            Self::Number(n) => match n.words() {
+                1 => 0,
+                words => words * 8 + 64,
+            },
+            Self::String(s) => s.len() as u64,
+            Self::Bytes(b) => b.len() as u64,
+            Self::List(l) => l.iter().map(Self::size).sum(),
+            // Besides key and value an entry takes its hash and a place in a table.
+            Self::Struct(s) => {
+                s.iter().map(|(k, v)| k.len() as u64 + v.size() + 48).sum::<u64>() + 64
+            }
         }
     }
 

@@ -33,7 +33,7 @@ pub struct ParseLimits {
 
 impl Default for ParseLimits {
     fn default() -> Self {
-        Self { size: 1 << 20, depth: 1_000, tokens: 500_000 }
+        Self { size: 1 << 20, depth: 1_000, tokens: 300_000 }
     }
 }
 

@@ -319,6 +319,20 @@ impl Decimal {
         }
     }
 
+    /// Words of 64 bits that the coefficient takes: what arithmetic costs goes by these.
+    pub fn words(&self) -> u64 {
+        match &self.0 {
+            Repr::Small(..) => 1,
+            Repr::Big(b) => b.0.bits() / 64 + 1,
+        }
+    }
+
+    /// As [`words`](Self::words), with the zeros that the exponent stands for written out.
+    pub fn whole_words(&self) -> u64 {
+        // 19 digits fit one.
+        self.words() + u64::from(self.exponent().max(0).unsigned_abs()) / 19
+    }
+
     /// Exponent of the first digit.
     fn adjusted(&self) -> i64 {
         i64::from(self.exponent()) + i64::from(self.digits()) - 1

@@ -121,8 +121,16 @@ pub(super) fn check_exponent(digits: u32, exponent: i64, zero: bool) -> Result<i
 
 pub(super) fn strip_zeros(mut coefficient: BigInt) -> (BigInt, u32) {
     let mut dropped = 0;
+    // Most are a quotient of the precision: no big numbers for those.
+    if let Ok(mut short) = i128::try_from(&coefficient) {
+        while short != 0 && short % 10 == 0 {
+            short /= 10;
+            dropped += 1;
+        }
+        return (if dropped > 0 { BigInt::from(short) } else { coefficient }, dropped);
+    }
     // Halving steps keep this linear in the number of digits for long runs of zeros.
-    let mut step = 1_u32 << 13;
+    let mut step = 1_u32 << digits_big(&coefficient).ilog2();
     while step > 0 {
         let unit = pow10(step);
         if *coefficient.magnitude() >= *unit.magnitude() {

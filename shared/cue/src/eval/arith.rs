@@ -16,6 +16,13 @@ use vela_gocompat::regexp::Matcher;
 
 /// Compiled regular expressions kept during one evaluation.
 const MOST_REGEXPS: usize = 64;
+/// Bytes that they may take together before they are dropped.
+const MOST_OF_REGEXPS: u64 = 8 << 20;
+/// Bytes of one that stays with the program for other evaluations.
+const MOST_SHARED: u64 = 64 << 10;
+/// Room that compiling an expression and searching with it may take for a moment: some times
+/// [`vela_gocompat::regexp::SIZE_LIMIT`].
+const REGEXP_AT_WORK: u64 = 3 * vela_gocompat::regexp::SIZE_LIMIT as u64;
 
 impl Machine<'_> {
     /// A type as an operand never becomes a value.
@@ -108,6 +115,7 @@ impl Machine<'_> {
                 }
             }
             B::Less | B::LessEqual | B::Greater | B::GreaterEqual => {
+                self.pay_comparison(a, b)?;
                 if let Some(ord) = ordering(a, b) {
                     return Ok(Val::Bool(match op {
                         B::Less => ord == Ordering::Less,
@@ -167,6 +175,7 @@ impl Machine<'_> {
             }
         }
         if let (Some(x), Some(y)) = (a.number(), b.number()) {
+            self.arithmetic_of(x.words() + y.words())?;
             let (dx, dy) = (x.to_decimal(), y.to_decimal());
             let result = match op {
                 BinaryOp::Add => dx.add(&dy),
@@ -238,6 +247,36 @@ impl Machine<'_> {
         }
     }
 
+    fn arithmetic_of(&mut self, words: u64) -> Res<()> {
+        self.s.budget.arithmetic(words).map_err(|limit| self.limit(limit))
+    }
+
+    /// Writing a number takes time by the square of its digits.
+    pub(crate) fn pay_digits(&mut self, val: &Val) -> Res<()> {
+        match val {
+            Val::Num(n) => self.arithmetic_of(n.whole_words()),
+            _ => Ok(()),
+        }
+    }
+
+    fn pay_comparison(&mut self, a: &Val, b: &Val) -> Res<()> {
+        match (a, b) {
+            (Val::Num(a), b) | (b, Val::Num(a)) => {
+                let b = if let Val::Num(b) = b { b.words() } else { 1 };
+                self.arithmetic_of(a.words() + b)
+            }
+            (Val::Str(_) | Val::Bytes(_), Val::Str(_) | Val::Bytes(_)) => {
+                self.steps(bytes_of(a).len().min(bytes_of(b).len()) >> 8)
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// Counts bytes that stay.
+    pub(crate) fn hold(&mut self, bytes: u64) -> Res<()> {
+        self.s.budget.bytes(bytes).map_err(|limit| self.limit(limit))
+    }
+
     pub(crate) fn charge_string(&mut self, len: u64) -> Res<()> {
         self.s.budget.string(len).map_err(|limit| self.limit(limit))
     }
@@ -252,6 +291,7 @@ impl Machine<'_> {
                 return Err(self.arg_error(core.name(), val, i, "int", at));
             }
         }
+        self.arithmetic_of(x.whole_words() + y.whole_words())?;
         let (x, y) = (x.to_decimal(), y.to_decimal());
         let result = match core {
             Core::Div => x.int_div(&y),
@@ -260,7 +300,11 @@ impl Machine<'_> {
             _ => x.int_rem(&y),
         };
         match result {
-            Ok(d) => Ok(Val::from_number(Number::int(d))),
+            Ok(d) => {
+                let number = Number::int(d);
+                self.hold(number.words() * 8)?;
+                Ok(Val::from_number(number))
+            }
             Err(error) => Err(self.decimal_error(&error, at)),
         }
     }
@@ -275,7 +319,7 @@ impl Machine<'_> {
                 self.regexp_match(&re, &text, ExprId(u32::MAX))? == (op == UnaryOp::Match)
             }
             UnaryOp::NotEqual => !self.equal_vals(val, bound)?.unwrap_or(false),
-            _ => match ordering(val, bound) {
+            _ => match self.pay_comparison(val, bound).map(|()| ordering(val, bound))? {
                 None => false,
                 Some(ord) => match op {
                     UnaryOp::Less => ord == Ordering::Less,
@@ -300,8 +344,14 @@ impl Machine<'_> {
             return Err(self.limit(limit));
         }
         // Compiled expressions can be large: patterns computed in a loop do not pile up.
-        if self.s.regexps.len() >= MOST_REGEXPS {
+        if self.s.regexps.len() >= MOST_REGEXPS || self.s.of_regexps > MOST_OF_REGEXPS {
             self.s.regexps.clear();
+            let held = self.s.budget.held().saturating_sub(self.s.of_regexps);
+            self.s.budget.release(held);
+            self.s.of_regexps = 0;
+        }
+        if let Err(limit) = self.s.budget.room(REGEXP_AT_WORK) {
+            return Err(self.limit(limit));
         }
         let compiled = match self.ir.regexps.get(re) {
             Some(compiled) => compiled,
@@ -315,10 +365,13 @@ impl Machine<'_> {
                 }
             },
         };
-        if let Err(limit) = self.s.budget.steps(compiled.memory() / 64) {
+        let memory = compiled.memory();
+        if let Err(limit) = self.s.budget.steps(memory / 64) {
             return Err(self.limit(limit));
         }
-        if self.ir.texts.contains(re) {
+        self.hold(memory)?;
+        self.s.of_regexps += memory;
+        if memory <= MOST_SHARED && self.ir.texts.contains(re) {
             self.ir.regexps.keep(re, &compiled);
         }
         self.s.regexps.insert(re.clone(), Arc::clone(&compiled));
@@ -341,7 +394,10 @@ impl Machine<'_> {
                     false => None,
                 }
             }
-            _ => ordering(a, b).map(|ord| ord == Ordering::Equal),
+            _ => {
+                self.pay_comparison(a, b)?;
+                ordering(a, b).map(|ord| ord == Ordering::Equal)
+            }
         })
     }
 

@@ -7,8 +7,9 @@ use crate::error::Class;
 use crate::ir::{BuiltinId, CallId, Callee, Core, Expr, ExprId};
 use crate::kind::Kind;
 use crate::label::Label;
+use crate::limits::{Budget, LimitError};
 use crate::std::{BuiltinError, Lazy, Run};
-use crate::value::Value;
+use crate::value::{Number, Value};
 use std::sync::Arc;
 
 /// How often a validator may run inside itself: as deep as data that it describes may nest.
@@ -371,6 +372,8 @@ impl Machine<'_> {
         let outcome = match &builtin.run {
             Run::Lazy(lazy) => return self.run_lazy(*lazy, vals, validating, &name, e),
             Run::Pure(f) => {
+                // The arguments are freed when the function has run.
+                let held = self.s.budget.held();
                 let mut args = Vec::with_capacity(vals.len());
                 for (i, val) in vals.iter().enumerate() {
                     let value = match val {
@@ -403,11 +406,20 @@ impl Machine<'_> {
                     }
                     args.push(value);
                 }
-                f(&args, &mut self.s.budget)
+                let budget = &mut self.s.budget;
+                let outcome = pay_for(&args, budget).map_err(BuiltinError::from);
+                let outcome = outcome.and_then(|()| f(&args, budget));
+                budget.release(held);
+                outcome
             }
         };
         match outcome {
-            Ok(value) => Ok(self.adopt(&value)),
+            Ok(value) => {
+                let size = value.size();
+                self.hold(size)?;
+                self.steps(usize::try_from(size >> 5).unwrap_or(usize::MAX))?;
+                Ok(self.adopt(&value))
+            }
             Err(BuiltinError::Limit(limit)) => Err(self.limit(limit)),
             Err(BuiltinError::Invalid(_)) if !validating => Ok(Val::Bool(false)),
             Err(BuiltinError::Invalid(text)) => Err(self.text_err(Class::Eval, text, e)),
@@ -583,6 +595,22 @@ impl Machine<'_> {
         }
         Ok(Val::Bool(true))
     }
+}
+
+/// Every function looks at all of its arguments, may copy them, and may calculate with the digits
+/// of numbers; what takes more than that is counted by the function itself.
+fn pay_for(args: &[Value], budget: &mut Budget) -> Result<(), LimitError> {
+    let size: u64 = args.iter().map(Value::size).sum();
+    budget.steps(size >> 5)?;
+    budget.room(size.saturating_mul(2))?;
+    let words = args.iter().filter_map(Value::as_number).map(Number::whole_words).sum();
+    budget.arithmetic(words)?;
+    for list in args.iter().filter_map(Value::as_list) {
+        for number in list.iter().filter_map(Value::as_number) {
+            budget.arithmetic(number.whole_words())?;
+        }
+    }
+    Ok(())
 }
 
 /// The strings that stand for arguments left out at the end, if all of them have one.

@@ -18,6 +18,11 @@ impl Machine<'_> {
         if extra.tasks.is_empty() {
             return;
         }
+        // To look through them is work also where none is to be run.
+        let many = extra.tasks.len() >> 4;
+        if many > 0 && self.steps(many).is_err() {
+            return;
+        }
         loop {
             let mut progress = false;
             let mut failed = false;

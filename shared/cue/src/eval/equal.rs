@@ -12,6 +12,7 @@ impl Machine<'_> {
         if let Some(e) = self.v(v).error.or(self.v(v).incomplete) {
             return Err(e);
         }
+        self.steps(self.v(v).arcs.len() >> 4)?;
         Ok(self.v(v).arcs.iter().filter(|(l, _)| l.is_int()).map(|(_, w)| *w).collect())
     }
 

@@ -49,7 +49,9 @@ impl Machine<'_> {
     }
 
     pub(crate) fn err_at(&mut self, class: Class, msg: Msg, vertex: Vid, at: &[ExprId]) -> ErrId {
-        let _ = self.s.budget.bytes(96);
+        // The text is copied when the error is told.
+        let text = if let Msg::Text(text) = &msg { text.len() as u64 * 2 } else { 0 };
+        let _ = self.s.budget.bytes(96 + text);
         self.s.errs.push(Err { class, msg, vertex, at: at.into(), causes: Vec::new() });
         ErrId(u32::try_from(self.s.errs.len() - 1).unwrap_or(u32::MAX))
     }
@@ -67,12 +69,25 @@ impl Machine<'_> {
     /// Counts a step.
     #[inline]
     pub(crate) fn step(&mut self) -> Res<()> {
-        self.s.budget.steps(1).map_err(|limit| self.limit(limit))
+        self.steps(1)
     }
 
     /// Counts so many steps at once.
+    #[inline]
     pub(crate) fn steps(&mut self, n: usize) -> Res<()> {
-        self.s.budget.steps(n as u64).map_err(|limit| self.limit(limit))
+        if self.s.budget.passes(n as u64) { Ok(()) } else { self.slow_steps(n as u64) }
+    }
+
+    #[cold]
+    fn slow_steps(&mut self, n: u64) -> Res<()> {
+        self.measure();
+        self.s.budget.steps(n).map_err(|limit| self.limit(limit))
+    }
+
+    /// Whether a limit has been crossed that ends the evaluation: what is made in one go, without
+    /// counting steps, stops there.
+    pub(crate) fn is_over(&self) -> bool {
+        self.s.budget.crossed().is_some_and(|limit| limit != LimitError::Depth)
     }
 
     /// Enters one level of nested evaluation.

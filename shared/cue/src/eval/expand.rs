@@ -63,6 +63,11 @@ impl Machine<'_> {
         {
             return;
         }
+        if vertex.conjs.len() >= 2 {
+            // They leave the vertex and grow by doubling.
+            let _ = self.s.budget.bytes(size_of::<Conj>() as u64 * 2);
+        }
+        let vertex = self.vm(v);
         vertex.conjs.push(conj);
         match vertex.phase {
             Phase::New | Phase::Expanding => {}

@@ -217,12 +217,18 @@ impl Machine<'_> {
                 self.vm(v).is_struct = true;
                 self.narrow(v, Kind::STRUCT, c);
                 for i in start..start + len {
+                    if self.is_over() {
+                        return;
+                    }
                     let (label, item) = self.s.items[i as usize];
                     self.insert_arc(v, label, ArcKind::Member, c.field(Src::Data(item), c.env));
                 }
             }
             data @ (Data::List(start, len) | Data::OpenList(start, len)) => {
                 self.note_structure(v, c);
+                if self.s.budget.room(u64::from(len) * size_of::<Conj>() as u64).is_err() {
+                    return;
+                }
                 let elems: Vec<_> = (start..start + len)
                     .map(|i| c.field(Src::Data(self.s.items[i as usize].1), c.env))
                     .collect();

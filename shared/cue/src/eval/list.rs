@@ -28,6 +28,9 @@ impl Machine<'_> {
             for env in self.run_clauses(comp, c.env)? {
                 elems.push(c.field(Src::Expr(body), env));
             }
+            if let Err(limit) = self.s.budget.room((elems.capacity() * size_of::<Conj>()) as u64) {
+                return Err(self.limit(limit));
+            }
             if elems.len() as u64 > self.s.budget.limits().list {
                 return Err(self.limit(crate::limits::LimitError::List));
             }
@@ -81,6 +84,9 @@ impl Machine<'_> {
             vertex.list_closed = closed || rest.is_none();
         }
         for (i, conj) in elems.iter().enumerate() {
+            if self.is_over() {
+                return;
+            }
             self.insert_arc(v, Label::int(i), ArcKind::Member, *conj);
         }
         if let Some(conj) = rest {

@@ -111,10 +111,13 @@ impl Machine<'_> {
                 let wanted = self.anon(Conj::new(src, EnvId::NONE));
                 let key = self.data_key(wanted)?;
                 for w in elems {
+                    let held = self.s.budget.held();
                     let same = match (&key, self.data_key(w)?) {
                         (Some(wanted), Some(key)) => *wanted == key,
                         _ => self.equal_nodes(wanted, w),
                     };
+                    // The key is gone, if not what was computed for it.
+                    self.s.budget.release(held);
                     if same {
                         return Ok(Val::Bool(true));
                     }
@@ -211,6 +214,7 @@ impl Machine<'_> {
         if let Some(err) = self.final_error(w) {
             return Err(err);
         }
+        let held = self.s.budget.held();
         let value = match self.value_of(w) {
             Ok(value) => value,
             Err(err) if self.is_incomplete(err) => return Ok(None),
@@ -218,8 +222,9 @@ impl Machine<'_> {
         };
         let mut key = String::new();
         let budget = &mut self.s.budget;
-        let written = crate::std::list::canonical(&value, &mut key, budget)
-            .and_then(|()| budget.bytes(key.len() as u64));
+        let written = crate::std::list::canonical(&value, &mut key, budget);
+        budget.release(held);
+        let written = written.and_then(|()| budget.bytes(key.len() as u64));
         match written {
             Ok(()) => Ok(Some(key)),
             Err(limit) => Err(self.limit(limit)),

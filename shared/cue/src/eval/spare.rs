@@ -12,10 +12,10 @@ thread_local! {
     static SPARE: Cell<Option<Box<Arenas>>> = const { Cell::new(None) };
 }
 
-/// An evaluation with more vertices than this gives its memory back: it was no template.
+/// Small parts of so many vertices are kept.
 const MOST_VERTICES: usize = 4096;
-/// So does one with more names.
-const MOST_NAMES: usize = 4096;
+/// An evaluation whose arenas take more than this gives its memory back: it was no template.
+const MOST_BYTES: u64 = 2 << 20;
 /// So does a field list or a collection of a vertex that has grown beyond this.
 const MOST_FIELDS: usize = 256;
 
@@ -107,7 +107,7 @@ impl State {
 
 impl Drop for State {
     fn drop(&mut self) {
-        if self.vertices.len() > MOST_VERTICES || self.names.capacity() > MOST_NAMES {
+        if self.vertices.len() > MOST_VERTICES || self.held().0 > MOST_BYTES {
             return;
         }
         let spare = Box::new(Arenas::take_from(self));

@@ -405,6 +405,8 @@ pub(crate) struct State {
     /// References behind the conjunct being evaluated.
     pub(crate) cur_refs: RefsId,
     pub(crate) regexps: FxHashMap<EcoString, Arc<vela_gocompat::regexp::Matcher>>,
+    /// Bytes that they take.
+    pub(crate) of_regexps: u64,
     /// Validators at work: the value they look at must not be validated by them once more.
     pub(crate) validating: Vec<(ExprId, Val)>,
     /// Bytes exported so far.
@@ -435,13 +437,40 @@ impl State {
             ordered: false,
             cur_refs: RefsId::NONE,
             regexps: FxHashMap::default(),
+            of_regexps: 0,
             validating: Vec::new(),
             output: 0,
         };
         state.reuse();
         state
     }
+
+    /// Bytes of the arenas, and of the largest.
+    pub(crate) fn held(&self) -> (u64, u64) {
+        fn of<T>(arena: &Vec<T>) -> u64 {
+            (arena.capacity() * size_of::<T>()) as u64
+        }
+        // A table has more places than entries.
+        let lets = (self.lets.capacity() * size_of::<((EnvId, Label), Vid)>() * 2) as u64;
+        let arenas = [
+            of(&self.vertices),
+            of(&self.envs),
+            of(&self.refs),
+            of(&self.data),
+            of(&self.items),
+            of(&self.open_items),
+            of(&self.vals),
+            of(&self.errs),
+            of(&self.close),
+            self.names.held(),
+            lets,
+        ];
+        (arenas.into_iter().sum(), arenas.into_iter().max().unwrap_or(0))
+    }
 }
+
+/// How often (in elements) an arena that grows has all of them measured.
+const MEASURE_EVERY: usize = 1024;
 
 /// An evaluation at work: the program and its state.
 pub(crate) struct Machine<'a> {
@@ -465,14 +494,29 @@ impl<'a> Machine<'a> {
     }
 
     pub(crate) fn extra(&mut self, v: Vid) -> &mut Extra {
-        let State { vertices, parts, .. } = &mut *self.s;
-        vertices[v.idx()].extra.get_or_insert_with(|| parts.extra())
+        let State { vertices, parts, budget, .. } = &mut *self.s;
+        let extra = &mut vertices[v.idx()].extra;
+        if extra.is_none() {
+            // A crossed limit is noticed at the next step.
+            let _ = budget.bytes(size_of::<Extra>() as u64 + 256);
+        }
+        extra.get_or_insert_with(|| parts.extra())
+    }
+
+    /// Takes note of what the arenas take; a crossed limit is noticed at the next step.
+    pub(crate) fn measure(&mut self) {
+        let (arenas, largest) = self.s.held();
+        let _ = self.s.budget.measured(arenas, largest);
     }
 
     pub(crate) fn new_vertex(&mut self, parent: Vid, label: Label) -> Vid {
         let id = Vid(u32::try_from(self.s.vertices.len()).unwrap_or(u32::MAX - 1));
-        // A crossed limit is noticed at the next step.
-        let _ = self.s.budget.bytes(size_of::<Vertex>() as u64 + 64);
+        // Its place in the list of fields, which grows by doubling; the arena is measured. A
+        // crossed limit is noticed at the next step.
+        let _ = self.s.budget.bytes(64);
+        if self.s.vertices.len() % MEASURE_EVERY == 0 {
+            self.measure();
+        }
         self.s.vertices.push(Vertex {
             parent,
             label,
@@ -548,7 +592,11 @@ impl<'a> Machine<'a> {
     pub(crate) fn string_label(&mut self, name: &str) -> Label {
         let index = match self.ir.names.find(name) {
             Some(index) => index,
-            None => self.s.names.intern(name),
+            None => {
+                let (index, held) = self.s.names.intern_held(name);
+                let _ = self.s.budget.bytes(held);
+                index
+            }
         };
         Label::new(index, LabelKind::String)
     }
@@ -604,8 +652,14 @@ impl<'a> Machine<'a> {
     }
 
     pub(crate) fn push_data(&mut self, data: Data) -> DataId {
-        // A crossed limit is noticed at the next step.
-        let _ = self.s.budget.bytes(64);
+        // The arena is measured; a long text is held besides. A crossed limit is noticed at the
+        // next step.
+        if let Data::Val(Val::Str(text)) = &data {
+            let _ = self.s.budget.bytes(text.len() as u64);
+        }
+        if self.s.data.len() % MEASURE_EVERY == 0 {
+            self.measure();
+        }
         self.s.data.push(data);
         DataId(u32::try_from(self.s.data.len() - 1).unwrap_or(u32::MAX))
     }
@@ -693,7 +747,7 @@ impl<'a> Machine<'a> {
 
     pub(crate) fn push_arc(&mut self, v: Vid, label: Label, w: Vid) {
         const INDEX_FROM: usize = 16;
-        let State { vertices, parts, .. } = &mut *self.s;
+        let State { vertices, parts, budget, .. } = &mut *self.s;
         let vertex = &mut vertices[v.idx()];
         if vertex.arcs.capacity() == 0 {
             vertex.arcs = parts.fields();
@@ -703,6 +757,7 @@ impl<'a> Machine<'a> {
         if n < INDEX_FROM || label.is_int() {
             return;
         }
+        let _ = budget.bytes(48);
         let extra = vertex.extra.get_or_insert_with(|| parts.extra());
         let index = extra.index.get_or_insert_default();
         let from = if index.is_empty() { 0 } else { n - 1 };

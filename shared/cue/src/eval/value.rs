@@ -266,6 +266,7 @@ impl Machine<'_> {
                             out.extend_from_slice(String::from_utf8_lossy(b).as_bytes());
                         }
                         Val::Bool(_) | Val::Int(_) | Val::Num(_) => {
+                            self.pay_digits(&val)?;
                             out.extend_from_slice(self.val_text(&val).as_bytes());
                         }
                         other => {

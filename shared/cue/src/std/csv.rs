@@ -163,6 +163,7 @@ fn decode(args: &[Value], budget: &mut Budget) -> Out {
             continue;
         }
         let start = reader.line;
+        budget.collection()?;
         let mut fields = Vec::new();
         loop {
             let (field, more) = reader.field(start)?;

@@ -83,8 +83,14 @@ pub(crate) fn write(
     match value {
         Value::Null => out.push_str("null"),
         Value::Bool(b) => out.push_str(if *b { "true" } else { "false" }),
-        Value::Number(n) => out.push_str(&n.to_json()),
-        Value::String(s) => write_string(s, out),
+        Value::Number(n) => {
+            budget.arithmetic(n.whole_words())?;
+            out.push_str(&n.to_json());
+        }
+        Value::String(s) => {
+            pay_for_quoted(s, out, budget)?;
+            write_string(s, out);
+        }
         Value::Bytes(b) => {
             use base64::Engine as _;
             out.push('"');
@@ -107,6 +113,7 @@ pub(crate) fn write(
                 if i > 0 {
                     out.push(',');
                 }
+                pay_for_quoted(key, out, budget)?;
                 write_string(key, out);
                 out.push(':');
                 write(value, out, budget)?;
@@ -115,6 +122,12 @@ pub(crate) fn write(
         }
     }
     Ok(())
+}
+
+/// All of it may have to be escaped, and the text that is written may have to move.
+fn pay_for_quoted(text: &str, out: &str, budget: &mut Budget) -> Result<(), LimitError> {
+    budget.steps(text.len() as u64 >> 5)?;
+    if text.len() > 1024 { budget.room((text.len() as u64 + out.len() as u64) * 6) } else { Ok(()) }
 }
 
 /// A string as Go's encoder writes it without HTML escaping.
@@ -254,6 +267,7 @@ impl<'a> Reader<'a> {
         self.space();
         match self.peek() {
             Some(b'{') => {
+                budget.collection()?;
                 let mut fields = Fields::default();
                 let mut more = self.open(b'}')?;
                 while more {
@@ -266,6 +280,7 @@ impl<'a> Reader<'a> {
                 Ok(Value::Struct(fields))
             }
             Some(b'[') => {
+                budget.collection()?;
                 let mut elements = Vec::new();
                 let mut more = self.open(b']')?;
                 while more {

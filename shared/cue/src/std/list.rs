@@ -49,7 +49,9 @@ pub(super) static PACKAGE: &[Member] = &[
     lazy("SortStable", &[L, A], Kind::LIST, Lazy::ListSortStable),
     func("SortStrings", &[Param::STRINGS], Kind::LIST, |a, b| {
         let mut texts = strings(a, 0)?;
-        b.steps(texts.len() as u64 * u64::from(texts.len().max(2).ilog2()))?;
+        // A comparison may look at all of the shorter text.
+        let of_texts: u64 = texts.iter().map(|text| 1 + (text.len() as u64 >> 6)).sum();
+        b.steps(of_texts * u64::from(texts.len().max(2).ilog2() + 1))?;
         texts.sort_unstable();
         string_list(texts.into_iter(), b)
     }),
@@ -148,12 +150,20 @@ pub(crate) fn canonical(
     budget: &mut Budget,
 ) -> Result<(), LimitError> {
     budget.steps(1)?;
+    if out.len() as u64 > budget.limits().string {
+        return Err(budget.cross(LimitError::String));
+    }
+    if let Some(text) = value.as_bytes() {
+        budget.steps(text.len() as u64 >> 5)?;
+        budget.room(text.len() as u64 * 6)?;
+    }
     match value {
         Value::String(s) => super::json::write_string(s, out),
         Value::Number(n) => match n.as_i64() {
             // `1` and `1.0` are different values.
             Some(i) if n.is_int() => out.push_str(&i.to_string()),
             _ => {
+                budget.arithmetic(n.whole_words())?;
                 out.push(if n.is_int() { 'i' } else { 'f' });
                 out.push_str(&n.to_decimal().reduced().to_string());
             }

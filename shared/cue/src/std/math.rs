@@ -153,6 +153,10 @@ fn multiple_of(args: &[Value], budget: &mut Budget) -> Out {
     let (mut dividend, mut divisor) = (x.coefficient(), y.coefficient());
     let gap = i64::from(x.exponent()) - i64::from(y.exponent());
     budget.steps(gap.unsigned_abs() >> 4)?;
+    // A modular power multiplies for every bit of the exponent.
+    for _ in 0..gap.unsigned_abs().checked_ilog2().unwrap_or(0) {
+        budget.arithmetic(y.words() * 2)?;
+    }
     if gap >= 0 {
         let modulus = BigInt::from(divisor.magnitude().clone());
         dividend *= BigInt::from(10_u8).modpow(&BigInt::from(gap), &modulus);

@@ -30,8 +30,8 @@ pub(super) static PACKAGE: &[Member] = &[
 ];
 
 /// Work of a search that costs one step: at some ten nanoseconds each, all steps of an evaluation
-/// are then used up by a third of a second of searching.
-const WORK_A_STEP: u64 = 8;
+/// are used up by two thirds of a second of searching.
+const WORK_A_STEP: u64 = 16;
 
 impl Meter for Budget {
     type Error = LimitError;
@@ -109,6 +109,7 @@ fn all(args: &[Value], budget: &mut Budget, shape: Shape) -> Out {
     let mut all = Vec::new();
     regexp.each(text(args, 1)?, most, &mut Paid(budget), |paid, found| {
         paid.0.list(1)?;
+        paid.0.collection()?;
         all.push(shape(&regexp, found, paid.0)?);
         if all.len() as u64 > paid.0.limits().list {
             return Err(paid.0.cross(LimitError::List).into());

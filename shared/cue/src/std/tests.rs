@@ -1,7 +1,8 @@
 //! Calls of the pure functions, as tables: package, name, arguments as JSON, result as JSON or
 //! the error after `error in call to`.
 
-use super::{BuiltinError, Item, Run};
+use super::{BuiltinError, Item, Param, Run};
+use crate::kind::Kind;
 use crate::limits::{Budget, Limits};
 use crate::value::Value;
 
@@ -692,4 +693,110 @@ fn any_argument_is_survived() {
             let _ = run(&[], &mut Budget::new(&limits));
         }
     }
+}
+
+/// Every function pays for what it is given, whatever it does with it and whether it fails.
+#[test]
+fn work_is_counted_by_the_size_of_the_arguments() {
+    const SIZE: u64 = 100_000;
+    let digits = "7".repeat(5000);
+    let prelude = format!(
+        "import \"list\"\n_s: 50000*\"ab\", _n: {digits}, _m: {{a: _s}}\n_l: [for i in list.Range(0, 100, 1) {{1000*\"a\"}}]\n_d: [for i in list.Range(0, 100, 1) {{_n}}]\n"
+    );
+    let spent = |package: &str, expr: &str| {
+        let import = if package.is_empty() || package == "list" {
+            String::new()
+        } else {
+            format!("import \"{package}\"\n")
+        };
+        let text = format!("{import}{prelude}x: {expr}\n");
+        let program = crate::Program::compile("in.cue", &text, &crate::Packages::std());
+        let program = program.unwrap_or_else(|errors| panic!("{text}: {errors}"));
+        let limits = Limits { time: None, bytes: 1 << 30, ..Limits::default() };
+        let mut evaluation = program.evaluate(&[], &limits);
+        let root = evaluation.root();
+        if let Some(x) = evaluation.field(root, "x") {
+            let _ = evaluation.export(x);
+        }
+        evaluation.steps()
+    };
+    let mut seen = 0;
+    for (path, members) in super::TABLE {
+        let short = path.rsplit('/').next().unwrap();
+        for member in *members {
+            let Item::Func(builtin) = &member.item else { continue };
+            let arg = |param: &Param| {
+                if param.kind.intersects(Kind::STRING) {
+                    ("_s", SIZE / 64)
+                } else if param.kind.intersects(Kind::NUMBER) {
+                    // The square of the words: digits are converted and multiplied.
+                    ("_n", 400)
+                } else if param.kind.intersects(Kind::LIST) {
+                    (if param.elem == Kind::NUMBER { "_d" } else { "_l" }, SIZE / 64)
+                } else if param.kind.intersects(Kind::STRUCT) {
+                    ("_m", SIZE / 64)
+                } else {
+                    ("true", 0)
+                }
+            };
+            let args: Vec<_> = builtin.params.iter().map(arg).collect();
+            let names: Vec<_> = args.iter().map(|(name, _)| *name).collect();
+            // The others count what they look at, element by element.
+            if !matches!(builtin.run, Run::Pure(_)) {
+                continue;
+            }
+            let least = args.iter().map(|(_, steps)| *steps).max().unwrap_or(0);
+            if least == 0 {
+                continue;
+            }
+            let there: Vec<_> = names.iter().map(|name| format!("{name} != _|_")).collect();
+            let without = spent("", &format!("[{}]", there.join(", ")));
+            let with = spent(path, &format!("{short}.{}({})", member.name, names.join(", ")));
+            assert!(
+                with >= without + least,
+                "{path}.{}: {with} steps, {without} for the arguments alone",
+                member.name
+            );
+            seen += 1;
+        }
+    }
+    assert!(seen > 150, "{seen}");
+}
+
+#[test]
+fn numbers_are_paid_for_by_their_digits() {
+    let spent = |text: &str| {
+        let program = crate::Program::compile("in.cue", text, &crate::Packages::std()).unwrap();
+        let limits = Limits { time: None, ..Limits::default() };
+        let mut evaluation = program.evaluate(&[], &limits);
+        let root = evaluation.root();
+        let _ = evaluation.export(root);
+        evaluation.steps()
+    };
+    let (short, long) = ("7".repeat(30), "7".repeat(9000));
+    for expr in [
+        "_n * _n",
+        "_n / 3",
+        "3 / _n",
+        "_n + 1",
+        "_n - 0.5",
+        "_n div 3",
+        "_n mod 7",
+        "quo(_n, 3)",
+        "rem(_n, 3)",
+        "_n < _m",
+        "_n == _m",
+        "\"\\(_n)\"",
+        "_n",
+        "[_n]",
+        "<_m & _n",
+    ] {
+        let [cheap, dear] =
+            [&short, &long].map(|digits| spent(&format!("_n: {digits}, _m: {digits}1\nx: {expr}")));
+        assert!(cheap < 60, "{expr}: {cheap}");
+        assert!(dear > cheap + 400, "{expr}: {cheap} {dear}");
+    }
+    // An exponent stands for zeros where they are written out.
+    assert!(spent("x: (1e30 * 1e30 * 1e9000 + 0) div 7") < 60, "a float is refused first");
+    assert!(spent("import \"math\"\nx: math.Floor(1e90000) div 7") > 100_000);
 }

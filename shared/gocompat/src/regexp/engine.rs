@@ -20,7 +20,7 @@ use super::{CACHE_LIMIT, NEST_LIMIT};
 const MOST_SLOTS: usize = 1 << 20;
 /// How often the lazy DFA may empty its cache before it gives up.
 const MOST_CLEARS: usize = 3;
-/// Bytes that the lazy DFA goes between payments.
+/// Bytes that the lazy DFA goes at most before it pays for them.
 const CHUNK: usize = 256;
 
 /// Pays for searches.
@@ -282,7 +282,10 @@ impl Regexp {
         let mut at = input.start();
         let rest = input.haystack().get(at..).unwrap_or_default();
         for chunk in rest.chunks(CHUNK) {
-            meter.work(self.states.saturating_mul(chunk.len() as u64))?;
+            let gone = at;
+            let pay = |meter: &mut M, to: usize| {
+                meter.work(self.states.saturating_mul((to - gone) as u64))
+            };
             for &byte in chunk {
                 let Ok(next) = dfa.next_state(cache, state, byte) else {
                     return Ok(End::Unknown);
@@ -292,17 +295,18 @@ impl Regexp {
                     if state.is_match() {
                         // A state says so one byte behind the end of the match.
                         end = End::At(at);
-                        if input.get_earliest() {
-                            return Ok(end);
-                        }
-                    } else if state.is_dead() {
+                    }
+                    if state.is_dead() || state.is_match() && input.get_earliest() {
+                        pay(meter, at + 1)?;
                         return Ok(end);
-                    } else if state.is_quit() {
+                    }
+                    if state.is_quit() {
                         return Ok(End::Unknown);
                     }
                 }
                 at += 1;
             }
+            pay(meter, at)?;
         }
         let Ok(state) = dfa.next_eoi_state(cache, state) else { return Ok(End::Unknown) };
         Ok(if state.is_match() { End::At(at) } else { end })

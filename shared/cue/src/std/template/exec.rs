@@ -99,7 +99,10 @@ impl Run<'_, '_> {
                 if pipeline.variables.is_empty() {
                     match value {
                         None => self.out.push_str("<no value>"),
-                        Some(value) => print(&value, &mut self.out),
+                        Some(value) => {
+                            self.pay(Some(&value))?;
+                            print(&value, &mut self.out);
+                        }
                     }
                 }
             }
@@ -191,6 +194,13 @@ impl Run<'_, '_> {
         Ok(Flow::Next)
     }
 
+    /// A value is copied where it is used.
+    fn pay(&mut self, value: Option<&Value>) -> Result<(), BuiltinError> {
+        let size = value.map_or(0, Value::size);
+        self.budget.steps(size >> 5)?;
+        Ok(self.budget.room(size)?)
+    }
+
     fn set(&mut self, name: &str, value: Val, assign: bool) -> Result<(), BuiltinError> {
         if !assign {
             self.variables.push((name.to_owned(), value));
@@ -266,11 +276,18 @@ impl Run<'_, '_> {
 
     fn operand(&mut self, operand: &Operand, dot: &Val) -> Result<Val, BuiltinError> {
         Ok(match operand {
-            Operand::Dot => dot.clone().filter(|v| !matches!(v, Value::Null)),
+            Operand::Dot => {
+                self.pay(dot.as_ref())?;
+                dot.clone().filter(|v| !matches!(v, Value::Null))
+            }
             Operand::Nil => None,
             Operand::Literal(value) => Some(value.clone()),
             Operand::Variable(name) => match self.variables.iter().rev().find(|(n, _)| n == name) {
-                Some((_, value)) => value.clone(),
+                Some((_, value)) => {
+                    let value = value.clone();
+                    self.pay(value.as_ref())?;
+                    value
+                }
                 None => return fail(format!("template: undefined variable {name:?}")),
             },
             Operand::Function(name) => self.call(name, &[])?,
@@ -298,6 +315,13 @@ impl Run<'_, '_> {
 
     fn call(&mut self, name: &str, args: &[Val]) -> Result<Val, BuiltinError> {
         let values: Vec<Value> = args.iter().map(|a| a.clone().unwrap_or_default()).collect();
+        // Each may be printed once, and escaped.
+        let size: u64 = values.iter().map(Value::size).sum();
+        self.budget.steps(size >> 5)?;
+        self.budget.room(size.saturating_mul(6))?;
+        for number in values.iter().filter_map(Value::as_number) {
+            self.budget.arithmetic(number.whole_words())?;
+        }
         let text = |sep: &str| {
             let mut out = String::new();
             for (i, value) in values.iter().enumerate() {

@@ -279,6 +279,9 @@ impl<'a> Reader<'a, '_> {
         let mut parts = Vec::new();
         loop {
             self.space();
+            // It may stand for a table of its own.
+            self.budget.steps(1)?;
+            self.budget.collection()?;
             let part = match self.peek() {
                 Some('"') => {
                     self.at += 1;
@@ -335,6 +338,7 @@ impl<'a> Reader<'a, '_> {
 
     fn array(&mut self, depth: usize) -> Result<Value> {
         self.at += 1;
+        self.budget.collection()?;
         let mut elements = Vec::new();
         loop {
             self.blank_lines();
@@ -352,6 +356,7 @@ impl<'a> Reader<'a, '_> {
 
     fn inline_table(&mut self, depth: usize) -> Result<Value> {
         self.at += 1;
+        self.budget.collection()?;
         let mut tables = Tables { all: vec![Table::default()] };
         self.space();
         if self.take("}") {

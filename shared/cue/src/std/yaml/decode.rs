@@ -167,10 +167,12 @@ impl<'a> Reader<'a, '_> {
                 }
                 (Event::Alias(id), _) => Some((0, self.alias(id)?)),
                 (Event::SequenceStart(_, anchor, _), _) => {
+                    self.budget.collection()?;
                     open.push(Open::Sequence(anchor, Vec::new()));
                     None
                 }
                 (Event::MappingStart(_, anchor, _), _) => {
+                    self.budget.collection()?;
                     open.push(Open::Mapping(Mapping { anchor, ..Mapping::default() }));
                     None
                 }
@@ -190,6 +192,7 @@ impl<'a> Reader<'a, '_> {
                 if anchor != 0 {
                     let nodes = count(&value);
                     self.budget.steps(nodes)?;
+                    self.budget.bytes(value.size())?;
                     self.anchors.insert(anchor, (value.clone(), nodes));
                 }
                 self.budget.list(1)?;
@@ -244,7 +247,7 @@ impl<'a> Reader<'a, '_> {
                 }
                 self.budget.steps(*nodes)?;
                 // Copies cost memory even though nothing is parsed.
-                self.budget.bytes(nodes.saturating_mul(size_of::<Value>() as u64))?;
+                self.budget.bytes(value.size())?;
                 Ok(value.clone())
             }
             // The anchor's own node is not finished: the value would contain itself.
