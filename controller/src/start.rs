@@ -22,13 +22,13 @@ use vela_cluster::answers::AnswerObserver;
 use vela_cluster::client::{ClientOptions, Timeouts, connect, wait_for_api_server, wait_for_kinds};
 use vela_cluster::lease::{self, Elector, LeaseOptions, Outcome};
 use vela_cluster::{Administrators, Discovery, Io, LiveObjects};
-use vela_render::{ClusterVersion, Options, Renderer};
+use vela_render::{ClusterVersion, Limits, Options, Renderer};
 use vela_seal::KeyHolder;
 use vela_serve::health::Health;
 use vela_serve::metrics::Registry;
 use vela_serve::pool::Pool;
 use vela_serve::vital::Vital;
-use vela_serve::{process, tls};
+use vela_serve::{memory, process, tls};
 
 use crate::alive;
 use crate::application;
@@ -128,11 +128,14 @@ pub async fn run(config: Config, stop: CancellationToken) -> anyhow::Result<()> 
         })
     };
     let live = LiveObjects::new(Arc::clone(&io), notify, tasks.clone(), end.clone());
-    let renderer =
-        Renderer::new(Options { rewrite_legacy_syntax: config.legacy_cue, ..Options::default() });
     // Two more than were asked for: a namespace never has the last one, nor one Application of it all that its namespace has.
-    let threads = config.render_threads.saturating_add(2);
-    let pool = Pool::new("cue", threads, QUEUE).context("cannot start threads")?;
+    let evaluations = memory::evaluations(config.render_threads.saturating_add(2));
+    let pool = Pool::new("cue", evaluations.threads, QUEUE).context("cannot start threads")?;
+    let renderer = Renderer::new(Options {
+        limits: Limits { bytes: evaluations.bytes, ..Limits::default() },
+        rewrite_legacy_syntax: config.legacy_cue,
+        ..Options::default()
+    });
     let context = Arc::new(Context {
         administrators: Administrators::new(io.client().clone()),
         keys,

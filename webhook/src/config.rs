@@ -130,6 +130,8 @@ pub struct Settings {
     pub shards: Vec<String>,
     /// How far ref-objects may reach.
     pub ref_scope: Scope,
+    /// What one evaluation may take.
+    pub evaluation_bytes: u64,
 }
 
 impl Default for Settings {
@@ -147,6 +149,7 @@ impl Default for Settings {
             sharding: false,
             shards: Vec::new(),
             ref_scope: Scope::Global,
+            evaluation_bytes: vela_render::Limits::default().bytes,
         }
     }
 }
@@ -261,6 +264,7 @@ impl TryFrom<Flags> for Config {
                 sharding: flags.enable_sharding,
                 shards: flags.schedulable_shards.into_iter().filter(|s| !s.is_empty()).collect(),
                 ref_scope,
+                evaluation_bytes: vela_render::Limits::default().bytes,
             },
             process: flags.process,
             kube: flags.kube,

@@ -24,6 +24,10 @@ const PROGRAMS: NonZeroUsize = match NonZeroUsize::new(500) {
     None => NonZeroUsize::MIN,
 };
 
+/// What they take together, about: the built-in ones need less than half of it, and the chart gives
+/// the process 256 MiB.
+const PROGRAM_BYTES: usize = 16 << 20;
+
 /// The rules behind each path. Paths are those of upstream's server, and those of what it does not ask about.
 const PATHS: [(&str, &dyn Admit); 14] = [
     ("/mutating-core-oam-dev-v1beta1-applications", &application::Mutate),
@@ -77,10 +81,12 @@ pub struct Engine {
 impl Engine {
     /// An engine with an empty cache.
     pub fn new(settings: Settings, rewrite_legacy_syntax: bool) -> Self {
+        let bytes = settings.evaluation_bytes;
         let renderer = vela_render::Renderer::new(vela_render::Options {
+            limits: vela_render::Limits { bytes, ..vela_render::Limits::default() },
             cache: PROGRAMS,
+            cache_bytes: PROGRAM_BYTES,
             rewrite_legacy_syntax,
-            ..vela_render::Options::default()
         });
         Self { settings, renderer }
     }

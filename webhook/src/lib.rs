@@ -19,6 +19,7 @@ mod retire;
 mod review;
 mod router;
 mod shards;
+mod size;
 mod snapshot;
 mod stamp;
 mod stamp_key;
@@ -38,7 +39,7 @@ use vela_serve::metrics::Registry;
 use vela_serve::pool::Pool;
 use vela_serve::server::{self, Limits};
 use vela_serve::vital::Vital;
-use vela_serve::{process, tls};
+use vela_serve::{memory, process, tls};
 
 pub use admit::{Admit, Cause, Decision};
 pub use config::{Config, ConfigError, Flags, Scope, Settings};
@@ -121,8 +122,10 @@ pub async fn run(config: Config, stop: CancellationToken) -> anyhow::Result<()> 
         tasks.spawn(clients.follow(resolver, config, end.clone(), seen));
     }
 
-    let engine = Engine::new(config.settings.clone(), config.legacy_cue);
-    let pool = Pool::new("cue", config.concurrency, QUEUE).context("cannot start threads")?;
+    let evaluations = memory::evaluations(config.concurrency);
+    let settings = Settings { evaluation_bytes: evaluations.bytes, ..config.settings.clone() };
+    let engine = Engine::new(settings, config.legacy_cue);
+    let pool = Pool::new("cue", evaluations.threads, QUEUE).context("cannot start threads")?;
     let live = Live::new(client, metrics.clone());
     let server = Server::new(engine, published, pool, Some(live), metrics, config.max_timeout);
     let address = ListenAddr::any(config.port);

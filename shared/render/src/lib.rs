@@ -43,7 +43,7 @@ pub use examine::Vetted;
 pub use vet::vet;
 
 use cache::Programs;
-use cue::Limits;
+pub use cue::Limits;
 use input::Input;
 use std::num::NonZeroUsize;
 use std::sync::Arc;

@@ -11,6 +11,7 @@ pub mod gates;
 pub mod health;
 pub mod listen;
 pub mod log;
+pub mod memory;
 pub mod metrics;
 pub mod pool;
 pub mod process;
