@@ -68,6 +68,11 @@ impl Decision {
         Self { code, message: message.into(), rule: "decode", ..Self::default() }
     }
 
+    /// Not admitted: larger than allowed.
+    pub fn oversized(message: &str) -> Self {
+        Self { rule: "size", reason: Some("RequestEntityTooLarge"), ..Self::errored(413, message) }
+    }
+
     /// Not admitted, forbidden: how rules of definitions answer.
     pub fn denied(message: impl Into<String>) -> Self {
         Self {

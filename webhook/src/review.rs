@@ -141,6 +141,29 @@ pub fn decode(
     Ok((envelope, request))
 }
 
+/// Version and uid of a review, for an answer that does not depend on the rest; nothing else is
+/// built of it.
+pub(crate) fn envelope(body: &[u8]) -> Option<Envelope> {
+    #[derive(Deserialize)]
+    #[serde(rename_all = "camelCase")]
+    struct Outline {
+        #[serde(default)]
+        api_version: Option<String>,
+        #[serde(default)]
+        kind: Option<String>,
+        #[serde(default)]
+        request: Option<Asked>,
+    }
+    #[derive(Default, Deserialize)]
+    struct Asked {
+        #[serde(default, deserialize_with = "nullable")]
+        uid: String,
+    }
+    let outline: Outline = serde_json::from_slice(body).ok()?;
+    let uid = outline.request.unwrap_or_default().uid;
+    Some(Envelope { api_version: outline.api_version, kind: outline.kind, uid })
+}
+
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
 struct Outgoing<'a> {
@@ -234,6 +257,18 @@ mod tests {
                 json!({ "apiVersion": version, "kind": "AdmissionReview", "response": { "uid": "u", "allowed": true, "status": { "code": 200 } } })
             );
         }
+    }
+
+    #[test]
+    fn an_outline_has_the_version_and_the_uid() {
+        let body = json!({ "apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview", "request": { "uid": "u", "object": { "uid": "x" } } });
+        let envelope = envelope(body.to_string().as_bytes()).unwrap();
+        let answer = answered(Some(&envelope), &Decision::errored(504, "late"));
+        assert_eq!(
+            answer,
+            json!({ "apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview", "response": { "uid": "u", "allowed": false, "status": { "code": 504, "message": "late" } } })
+        );
+        assert!(super::envelope(b"{").is_none() && super::envelope(b"[1]").is_none());
     }
 
     #[test]

@@ -25,6 +25,7 @@ use crate::admit::{Admit, Decision};
 use crate::field::{Field, Problem, Reason, Rule};
 use crate::messages;
 use crate::review::Request;
+use crate::size;
 use crate::world::World;
 use model::App;
 
@@ -136,7 +137,11 @@ impl Admit for Validate {
             let text = messages::failed_to_decode(error);
             Decision::errored(400, messages::with_uid(&text, &request.uid))
         };
-        let object = match application(request.object.as_deref()) {
+        let (raw, old) = (request.object.as_deref(), request.old_object.as_deref());
+        if let Some(error) = size::check_object("Application", raw, old, size::APPLICATION) {
+            return Decision::oversized(&messages::with_uid(&error, &request.uid));
+        }
+        let object = match application(raw) {
             Ok(object) => object,
             Err(error) => return refused(&error),
         };

@@ -9,6 +9,7 @@ mod policy;
 mod trait_;
 mod workflow_step;
 
+use serde_json::value::RawValue;
 use serde_json::{Map, Value};
 use vela_api::names::annotation;
 
@@ -16,6 +17,7 @@ use crate::admit::{Admit, Decision};
 use crate::application::{is_kind, parse};
 use crate::messages;
 use crate::review::Request;
+use crate::size;
 use crate::world::{Kind, ObjectKind, World};
 
 pub(crate) use component::Mutate;
@@ -64,12 +66,15 @@ impl Admit for Validate {
                 _ => Decision::allowed(),
             };
         }
-        let object = match parse(request.object.as_deref())
-            .and_then(|object| is_kind(&object, kind.kind()).map(|()| object))
-        {
-            Ok(object) => object,
-            Err(error) => return errored(&messages::failed_to_decode(&error)),
-        };
+        let (raw, old) = (request.object.as_deref(), request.old_object.as_deref());
+        if let Some(error) = size::check_object(kind.kind(), raw, old, size::DEFINITION) {
+            return Decision::oversized(&messages::with_uid(&error, uid));
+        }
+        let object =
+            match parse(raw).and_then(|object| is_kind(&object, kind.kind()).map(|()| object)) {
+                Ok(object) => object,
+                Err(error) => return errored(&messages::failed_to_decode(&error)),
+            };
         let mistyped = mistyped(kind, &object);
         if !mistyped.is_empty() {
             return errored(&messages::failed_to_decode(&mistyped.join("; ")));
@@ -82,6 +87,9 @@ impl Admit for Validate {
             namespace: &request.namespace,
             world,
         };
+        if let Some(error) = template_size(&object, old) {
+            return Decision::oversized(&messages::with_uid(&error, uid));
+        }
         let mut problems = Vec::new();
         let mut warnings = Vec::new();
         match kind {
@@ -100,6 +108,19 @@ impl Admit for Validate {
         }
         Decision::denied(messages::with_uid(&problems.join("\n"), uid)).warn(warnings)
     }
+}
+
+/// What is wrong with the length of the template. Read before it is evaluated; the stored object
+/// only if that is needed.
+fn template_size(object: &Value, old: Option<&RawValue>) -> Option<String> {
+    const FIELD: &str = "/spec/schematic/cue/template";
+    let size = |object: &Value| object.pointer(FIELD).and_then(Value::as_str).map_or(0, str::len);
+    let new = size(object);
+    if new <= size::TEMPLATE {
+        return None;
+    }
+    let old = parse(old).map_or(0, |old| size(&old));
+    size::check("spec.schematic.cue.template", new, old, size::TEMPLATE)
 }
 
 /// What must be of which type to be read at all.

@@ -53,6 +53,11 @@ pub(crate) fn too_large(limit: usize) -> String {
     format!("request entity is too large; limit is {limit} bytes")
 }
 
+/// An object or a part of it is larger than what is admitted.
+pub(crate) fn oversized(field: &str, size: usize, limit: usize) -> String {
+    format!("{field} is {size} bytes long, at most {limit} are admitted")
+}
+
 pub(crate) fn undecodable(error: &str) -> String {
     format!("the review cannot be decoded: {error}")
 }

@@ -180,8 +180,9 @@ async fn decide(
     body: Held,
     deadline: Instant,
 ) -> Decided {
+    let body = Arc::new(body);
     let first = {
-        let server = Arc::clone(server);
+        let (server, body) = (Arc::clone(server), Arc::clone(&body));
         move |budget: &vela_serve::pool::Budget| {
             let (envelope, request) = review::decode(content_type.as_deref(), body.bytes())?;
             drop(body);
@@ -194,8 +195,12 @@ async fn decide(
     let (envelope, request, mut step) = match server.pool.run(deadline, first).await {
         Ok(Ok(decoded)) => decoded,
         Ok(Err(decision)) => return (None, *decision, None),
-        Err(error) => return (None, failed(server, endpoint, &error), None),
+        // Nobody has read the review, or who did has not answered: the API server wants its uid.
+        Err(error) => {
+            return (review::envelope(&body), failed(server, endpoint, &error), None);
+        }
     };
+    drop(body);
     let mut facts = Facts::new();
     // Half of the time is for questions that can stay open; the rest is for the rules.
     let now = Instant::now();

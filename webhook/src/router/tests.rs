@@ -302,6 +302,92 @@ async fn fuzzed_reviews_never_panic() {
     assert_eq!(server.metrics.panics.get(), 0);
 }
 
+#[tokio::test]
+async fn a_review_that_meets_its_deadline_is_answered_with_its_uid() {
+    let server = server();
+    // Both threads and all places of the queue are taken: the review is not even read.
+    let busy = Arc::new(std::sync::Barrier::new(3));
+    let jobs: Vec<_> = (0..2)
+        .map(|_| {
+            let (server, busy) = (Arc::clone(&server), Arc::clone(&busy));
+            tokio::spawn(async move {
+                let end = Instant::now() + Duration::from_secs(60);
+                server.pool.run(end, move |_| (busy.wait(), busy.wait())).await
+            })
+        })
+        .collect();
+    tokio::task::spawn_blocking({
+        let busy = Arc::clone(&busy);
+        move || busy.wait()
+    })
+    .await
+    .unwrap();
+    let body = review(&json!([{ "name": "a", "type": "worker", "properties": { "image": "x" } }]));
+    let answer = send(&server, &format!("{VALIDATE}?timeout=20ms"), body.to_string().into()).await;
+    let response = &answer["response"];
+    assert_eq!(answer["apiVersion"], "admission.k8s.io/v1", "{answer}");
+    assert_eq!((&response["uid"], &response["allowed"]), (&json!("u-1"), &json!(false)));
+    assert_eq!(response["status"]["code"], 504);
+    assert_eq!(response["status"]["message"], messages::DEADLINE);
+    tokio::task::spawn_blocking(move || busy.wait()).await.unwrap();
+    for job in jobs {
+        assert!(job.await.unwrap().is_ok());
+    }
+}
+
+#[tokio::test]
+async fn what_is_too_large_is_refused_with_its_size_and_its_limit() {
+    let server = server();
+    let definition = |template: &str, more: usize| {
+        json!({
+            "apiVersion": "core.oam.dev/v1beta1", "kind": "TraitDefinition",
+            "metadata": { "name": "t", "annotations": { "more": "x".repeat(more) } },
+            "spec": { "schematic": { "cue": { "template": template } } },
+        })
+    };
+    let template = |len: usize| format!("patch: {{}}\nparameter: {{}}\n//{}", "x".repeat(len));
+    let large = definition(&template(300_000), 0);
+    let trait_ = async |object: &Value, old: Option<&Value>| {
+        let body = json!({ "request": {
+            "uid": "u-1", "operation": if old.is_some() { "UPDATE" } else { "CREATE" },
+            "resource": { "group": "core.oam.dev", "version": "v1beta1", "resource": "traitdefinitions" },
+            "object": object, "oldObject": old,
+        } });
+        send(&server, "/validating-core-oam-dev-v1beta1-traitdefinitions", body.to_string().into())
+            .await["response"]
+            .clone()
+    };
+    for (object, old, told) in [
+        (definition(&template(200_000), 0), None, None),
+        (
+            large.clone(),
+            None,
+            Some("spec.schematic.cue.template is 300026 bytes long, at most 262144 are admitted"),
+        ),
+        (definition("patch: {}", 600_000), None, Some("at most 524288 are admitted")),
+        (large.clone(), Some(large.clone()), None),
+        (definition(&template(299_999), 0), Some(large.clone()), None),
+        (definition(&template(300_001), 0), Some(large), Some("at most 262144 are admitted")),
+    ] {
+        let response = trait_(&object, old.as_ref()).await;
+        assert_eq!(response["allowed"], told.is_none(), "{response}");
+        if let Some(told) = told {
+            assert_eq!(response["status"]["code"], 413);
+            assert!(response["status"]["message"].to_string().contains(told), "{response}");
+        }
+    }
+    let app = |len: usize| {
+        let image = "x".repeat(len);
+        review(&json!([{ "name": "a", "type": "worker", "properties": { "image": image } }]))
+    };
+    for (len, allowed) in [(1_000_000, true), (1_100_000, false)] {
+        let answer = send(&server, VALIDATE, app(len).to_string().into()).await;
+        assert_eq!(answer["response"]["allowed"], allowed, "{len}");
+        let message = answer["response"]["status"]["message"].to_string();
+        assert_eq!(message.contains("Application is"), !allowed, "{message}");
+    }
+}
+
 #[test]
 fn the_allowance_leaves_time_for_the_way() {
     for (query, longest, milliseconds) in [
