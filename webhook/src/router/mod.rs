@@ -197,7 +197,7 @@ async fn decide(
         Ok(Err(decision)) => return (None, *decision, None),
         // Nobody has read the review, or who did has not answered: the API server wants its uid.
         Err(error) => {
-            return (review::envelope(&body), failed(server, endpoint, &error), None);
+            return (review::envelope(body.bytes()), failed(server, endpoint, &error), None);
         }
     };
     drop(body);
