@@ -304,7 +304,7 @@ impl Evaluation {
     fn new(ir: Arc<Ir>, limits: &Limits) -> Self {
         let mut state = State::new(&ir, limits);
         // A crossed limit is noticed at the first step.
-        let _ = state.budget.bytes(ir.size());
+        let _ = state.budget.bytes(ir.memory);
         let mut m = Machine::new(&ir, &mut state);
         let root = m.new_vertex(Vid::NONE, Label::NONE);
         for &file in ir.packages.first().map_or(&[][..], Vec::as_slice) {

@@ -311,6 +311,8 @@ pub(crate) struct Ir {
     pub(crate) regexps: Regexps,
     /// Where the comments stand of the field whose value an expression is, by that expression.
     pub(crate) docs: Vec<(ExprId, FileId, Span)>,
+    /// What [`Ir::size`] says when all is compiled.
+    pub(crate) memory: u64,
     /// Whether `+` and `*` work on lists.
     pub(crate) list_arithmetic: bool,
 }

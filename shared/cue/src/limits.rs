@@ -124,8 +124,8 @@ pub struct Budget {
     steps: u64,
     /// Bytes held beside the arenas.
     bytes: u64,
-    /// Bytes of the arenas when they were measured last.
-    arenas: u64,
+    /// What those may be: the limit less the arenas, as they were measured last.
+    ceiling: u64,
     next_clock: u64,
     started: Instant,
     crossed: Option<LimitError>,
@@ -139,7 +139,7 @@ impl Budget {
             limits: limits.clone(),
             steps: 0,
             bytes: 0,
-            arenas: 0,
+            ceiling: limits.bytes,
             next_clock: CLOCK_EVERY,
             started: Instant::now(),
             crossed: None,
@@ -238,8 +238,7 @@ impl Budget {
     /// # Errors
     /// When there is not.
     pub fn room(&mut self, n: u64) -> Result<(), LimitError> {
-        let growing = self.arenas.saturating_add(self.bytes).saturating_add(n);
-        if growing > self.limits.bytes {
+        if self.bytes.saturating_add(n) > self.ceiling {
             return Err(self.cross(LimitError::Bytes));
         }
         Ok(())
@@ -259,7 +258,7 @@ impl Budget {
     /// Takes note of what the arenas take together, and of the largest of them: one that is full
     /// moves to a place twice as large.
     pub(crate) fn measured(&mut self, arenas: u64, largest: u64) -> Result<(), LimitError> {
-        self.arenas = arenas;
+        self.ceiling = self.limits.bytes.saturating_sub(arenas);
         self.room(largest.saturating_mul(2))
     }
 

@@ -1,6 +1,14 @@
 //! How far a process grows for one evaluation: by what its limit says and little more, whatever
 //! the text is. Each text is evaluated in a process of its own, whose peak the kernel knows.
 
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    clippy::print_stdout,
+    reason = "helpers of tests fail by panicking; the child tells its numbers"
+)]
+
 use cue::{Limits, Packages, Program};
 use std::io::Write as _;
 use std::process::{Command, Stdio};

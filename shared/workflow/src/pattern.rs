@@ -18,7 +18,7 @@ pub enum Pattern {
     /// The component of this name.
     Name(String),
     /// Those whose whole name matches.
-    Expression(regexp::Regexp),
+    Expression(Box<regexp::Regexp>),
 }
 
 /// Patterns of one override policy, and how often they are tried in all: nobody has as many, and a look waits for them.
@@ -63,7 +63,7 @@ impl Pattern {
         let inner = text.replace('*', ".*");
         regexp::compile_within(&inner, SIZE).map_err(|error| error.to_string())?;
         let whole = regexp::compile_within(&format!("^(?:{inner})$"), SIZE);
-        whole.map(Self::Expression).map_err(|error| error.to_string())
+        whole.map(|whole| Self::Expression(Box::new(whole))).map_err(|error| error.to_string())
     }
 
     /// Whether a component is meant.

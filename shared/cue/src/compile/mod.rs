@@ -44,6 +44,7 @@ pub(crate) fn compile(files: &[(&str, &str)], host: &HostPackages) -> Result<Ir,
         None => {
             // They come in this order but for values that several fields share.
             c.ir.docs.sort_by_key(|(value, ..)| *value);
+            c.ir.memory = c.ir.size();
             Ok(c.ir)
         }
     }

@@ -514,7 +514,7 @@ impl<'a> Machine<'a> {
         // Its place in the list of fields, which grows by doubling; the arena is measured. A
         // crossed limit is noticed at the next step.
         let _ = self.s.budget.bytes(64);
-        if self.s.vertices.len().is_multiple_of(MEASURE_EVERY) {
+        if self.s.vertices.len() % MEASURE_EVERY == MEASURE_EVERY - 1 {
             self.measure();
         }
         self.s.vertices.push(Vertex {
@@ -657,7 +657,7 @@ impl<'a> Machine<'a> {
         if let Data::Val(Val::Str(text)) = &data {
             let _ = self.s.budget.bytes(text.len() as u64);
         }
-        if self.s.data.len().is_multiple_of(MEASURE_EVERY) {
+        if self.s.data.len() % MEASURE_EVERY == MEASURE_EVERY - 1 {
             self.measure();
         }
         self.s.data.push(data);

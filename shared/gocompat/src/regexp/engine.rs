@@ -124,7 +124,11 @@ impl<'a> Found<'a> {
     }
 }
 
-pub(super) fn automaton(translated: &str, captures: WhichCaptures) -> Result<NFA, Box<BuildError>> {
+pub(super) fn automaton(
+    translated: &str,
+    captures: WhichCaptures,
+    size: usize,
+) -> Result<NFA, Box<BuildError>> {
     let config = thompson::Config::new().which_captures(captures).nfa_size_limit(Some(size));
     thompson::Compiler::new()
         .configure(config)

@@ -155,7 +155,7 @@ fn why(error: &BuildError) -> ErrorCode {
 pub struct Matcher {
     translated: String,
     short: Short,
-    long: OnceLock<Option<Regexp>>,
+    long: OnceLock<Option<Box<Regexp>>>,
 }
 
 /// What matches short texts.
@@ -221,11 +221,13 @@ impl Matcher {
         }
     }
 
-    fn engines(&self) -> Option<Regexp> {
+    fn engines(&self) -> Option<Box<Regexp>> {
         match &self.short {
-            Short::Automaton(automaton) => Regexp::new(automaton.get_nfa()),
+            Short::Automaton(automaton) => Regexp::new(automaton.get_nfa()).map(Box::new),
             Short::Places(_) => {
-                build(&self.translated, &self.translated, WhichCaptures::None, SIZE_LIMIT).ok()
+                build(&self.translated, &self.translated, WhichCaptures::None, SIZE_LIMIT)
+                    .ok()
+                    .map(Box::new)
             }
         }
     }
@@ -237,7 +239,7 @@ impl Matcher {
             Short::Places(places) => places.memory(),
             Short::Automaton(automaton) => automaton.get_nfa().memory_usage() as u64,
         };
-        let long = self.long.get().and_then(Option::as_ref).map_or(0, Regexp::memory);
+        let long = self.long.get().and_then(Option::as_ref).map_or(0, |long| long.memory());
         self.translated.len() as u64 + short + long
     }
 }
