@@ -792,12 +792,12 @@ mod tests {
     const FREE: Allowance = Allowance(u64::MAX);
 
     fn matches(matcher: &Matcher, text: &str) -> bool {
-        matcher.is_match(text, &mut FREE.clone()).unwrap()
+        matcher.is_match(text, &mut { FREE }).unwrap()
     }
 
     fn find(regexp: &Regexp, text: &str) -> Option<String> {
         let whole = |_: &mut Allowance, found: Found<'_>| Ok(found.group(0).unwrap().to_owned());
-        regexp.first(text, &mut FREE.clone(), whole).unwrap()
+        regexp.first(text, &mut { FREE }, whole).unwrap()
     }
 
     /// All matches with their groups.
@@ -807,7 +807,7 @@ mod tests {
             all.push((0..found.groups()).map(|i| found.group(i).map(str::to_owned)).collect());
             Ok(())
         };
-        regexp.each(text, usize::MAX, &mut FREE.clone(), each).unwrap();
+        regexp.each(text, usize::MAX, &mut { FREE }, each).unwrap();
         all
     }
 
@@ -875,7 +875,7 @@ mod tests {
             assert_eq!(all(&regex, text), theirs, "{pattern} on {text:?}");
             let matcher = Matcher::new(pattern).unwrap();
             for text in [text.to_owned(), format!("{text}{}", "é\n".repeat(SHORT))] {
-                let matched = regex.is_match(&text, &mut FREE.clone()).unwrap();
+                let matched = regex.is_match(&text, &mut { FREE }).unwrap();
                 assert_eq!(matches(&matcher, &text), matched, "{pattern} on {text:?}");
             }
         }
@@ -989,7 +989,7 @@ mod tests {
         #[test]
         fn short_texts_match_as_long_ones(pattern in pattern(), text in "[abcé1 .\n-]{0,16}") {
             if let (Ok(regex), Ok(matcher)) = (compile(&pattern), Matcher::new(&pattern)) {
-                let matched = regex.is_match(&text, &mut FREE.clone()).unwrap();
+                let matched = regex.is_match(&text, &mut { FREE }).unwrap();
                 prop_assert_eq!(matches(&matcher, &text), matched, "{}", pattern);
             }
         }
@@ -1068,7 +1068,7 @@ mod tests {
 
         // What a search costs grows with both.
         let cost = |pattern: &str, text: &str| {
-            let mut allowance = FREE.clone();
+            let mut allowance = FREE;
             compile(pattern).unwrap().is_match(text, &mut allowance).unwrap();
             FREE.0 - allowance.0
         };
@@ -1083,7 +1083,7 @@ mod tests {
     #[test]
     fn many_matches_are_paid_for_by_what_is_searched() {
         let work = |pattern: &str, text: &str| {
-            let mut allowance = FREE.clone();
+            let mut allowance = FREE;
             compile(pattern)
                 .unwrap()
                 .each(text, usize::MAX, &mut allowance, |_, _| Ok(()))
