@@ -10,7 +10,7 @@ use vela_serve::gates::{GateError, Gates};
 use vela_serve::process::Configuration;
 
 use crate::context::AllowedTypes;
-use crate::outside::Egress;
+use crate::outside::egress::{self, Egress};
 use crate::registry::{self, Selection};
 
 /// The controller of KubeVela's control plane.
@@ -67,8 +67,11 @@ pub struct Flags {
     #[arg(long, default_value_t = 10)]
     max_dispatch_concurrent: usize,
     /// Networks that steps may not send requests or mails to, separated by commas; `none` for no rule.
-    #[arg(long, default_value = crate::outside::egress::USUAL, value_parser = Egress::parse)]
-    workflow_egress_deny: Egress,
+    #[arg(long, default_value = egress::USUAL, value_parser = egress::parse)]
+    workflow_egress_deny: egress::Networks,
+    /// Networks that steps may reach even if they are part of those, separated by commas.
+    #[arg(long, default_value = "", value_parser = egress::parse)]
+    workflow_egress_allow: egress::Networks,
     /// Longest pause of a waiting workflow, in seconds.
     #[arg(long, default_value_t = 60)]
     max_workflow_wait_backoff_time: u64,
@@ -309,6 +312,7 @@ impl TryFrom<Flags> for Config {
             autogen_workload_definition,
             max_dispatch_concurrent,
             workflow_egress_deny,
+            workflow_egress_allow,
             max_workflow_wait_backoff_time,
             max_workflow_failed_backoff_time,
             max_workflow_step_error_retry_times,
@@ -380,7 +384,7 @@ impl TryFrom<Flags> for Config {
             } else {
                 application_re_sync_period
             },
-            egress: workflow_egress_deny,
+            egress: Egress::new(workflow_egress_deny, workflow_egress_allow),
             workflow: vela_workflow::Options {
                 max_error_retries: max_workflow_step_error_retry_times,
                 max_wait: Duration::from_secs(max_workflow_wait_backoff_time.max(1)),

@@ -1,21 +1,24 @@
 //! What every reconcile works with: the connection, the caches, the renderer and the settings.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 use std::time::Duration;
 
+use jiff::Timestamp;
 use parking_lot::Mutex;
 use vela_api::{Application, ResourceTracker};
 use vela_apply::ResourceKey;
 use vela_render::ClusterVersion;
 use vela_serve::gates::Gates;
 
+use crate::application::brake::Brake;
 use crate::application::component::{Place, Rendering};
 use crate::connections::Connections;
 use crate::definitions::Definitions;
 use crate::evaluation::{Account, Evaluator};
 use crate::events::Recorder;
 use crate::metrics::Metrics;
+use crate::outside::beside::Beside;
 use crate::queue::{Key, Queue};
 use crate::revisions::{self, Revision};
 use crate::under_way::UnderWay;
@@ -109,6 +112,35 @@ impl AllowedTypes {
     }
 }
 
+/// What time it is.
+#[derive(Clone)]
+pub struct Clock(Arc<dyn Fn() -> Timestamp + Send + Sync>);
+
+impl Clock {
+    /// A clock of one's own.
+    pub fn new(now: impl Fn() -> Timestamp + Send + Sync + 'static) -> Self {
+        Self(Arc::new(now))
+    }
+
+    /// The time.
+    #[must_use]
+    pub fn now(&self) -> Timestamp {
+        (self.0)()
+    }
+}
+
+impl Default for Clock {
+    fn default() -> Self {
+        Self::new(Timestamp::now)
+    }
+}
+
+impl std::fmt::Debug for Clock {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_tuple("Clock").field(&self.now()).finish()
+    }
+}
+
 /// Everything a look at an Application depends on, as hashes; equal means nothing to do.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Fingerprint {
@@ -116,6 +148,16 @@ pub struct Fingerprint {
     pub app: u64,
     /// The state of what belongs to it.
     pub objects: u64,
+    /// The same without the statuses of its objects.
+    pub content: u64,
+}
+
+impl Fingerprint {
+    /// Whether all that differs is how objects are, and not what they should be.
+    #[must_use]
+    pub fn is_like(self, other: Self) -> bool {
+        self.app == other.app && self.content == other.content
+    }
 }
 
 /// What a complete look at an Application left.
@@ -129,8 +171,12 @@ pub struct Settled {
     pub alone: bool,
     /// It was heard since that something may have changed unseen.
     pub told: bool,
-    /// When it ended, if its workflow waits.
-    pub waits_since: Option<tokio::time::Instant>,
+    /// When it ended.
+    pub since: tokio::time::Instant,
+    /// Its workflow waits.
+    pub waits: bool,
+    /// How long the next one waits if all that changed is how objects are.
+    pub pause: Duration,
 }
 
 /// A status that says the same as the stored one in other words, and waits for what comes next.
@@ -158,6 +204,10 @@ pub struct AppMemory {
     pub as_dispatched: HashMap<ResourceKey, u64>,
     /// Its stamp, if that is valid, beside a hash of what was looked at.
     pub stamp: Option<(u64, Option<Stamp>)>,
+    /// Repairs of drift, by object.
+    pub brakes: HashMap<ResourceKey, Brake>,
+    /// Objects that differ and are left so, with who changed them: as the last look at all of them found.
+    pub left: BTreeMap<String, String>,
     /// A hash of what was noted of application-scoped policies.
     pub policies_noted: Option<u64>,
     /// The highest number of a revision that turned out to be taken.
@@ -223,10 +273,14 @@ pub struct Context {
     pub keys: KeyHolder,
     /// Who may do everything.
     pub administrators: Administrators,
+    /// Calls of steps to the outside.
+    pub beside: Beside,
     /// Events.
     pub events: Recorder,
     /// Metrics.
     pub metrics: Metrics,
+    /// The time of steps.
+    pub clock: Clock,
     /// Flags and gates.
     pub settings: Settings,
     /// Work of the Application controller.
@@ -261,5 +315,6 @@ impl Context {
     /// The Application is gone.
     pub fn forget(&self, key: &Key) {
         self.memories.lock().remove(key);
+        self.beside.keep(key, |_| false);
     }
 }

@@ -126,7 +126,7 @@ impl Account {
         state.times = state.times.saturating_add(1);
         state.pause = Some((Instant::now() + pause, generation));
         match next {
-            Next::After(delay) => Next::After(delay.max(pause)),
+            Next::After(delay) | Next::PutOff(delay) => Next::After(delay.max(pause)),
             Next::Done | Next::Failed => Next::After(pause),
         }
     }

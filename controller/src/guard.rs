@@ -7,6 +7,8 @@ use std::time::Duration;
 use futures::FutureExt;
 use tracing::{Instrument, error, info_span, warn};
 
+use vela_cluster::put_off;
+
 use crate::queue::{Key, Next};
 
 /// How an attempt ended.
@@ -30,19 +32,24 @@ pub(crate) async fn run<E: std::fmt::Display>(
     attempt: impl Future<Output = Result<Next, E>>,
 ) -> (Next, Ended) {
     let span = info_span!("reconcile", controller, key = %key);
-    let guarded = AssertUnwindSafe(attempt).catch_unwind();
-    match tokio::time::timeout(limit, guarded).instrument(span).await {
+    let guarded = put_off::noting(AssertUnwindSafe(attempt).catch_unwind());
+    let ended = tokio::time::timeout(limit, guarded).instrument(span).await;
+    let (ended, put_off) = ended.map_or((Err(()), None), |(ended, put_off)| (Ok(ended), put_off));
+    // An attempt that failed while the API server was overloaded or away says nothing about its object.
+    let failed = put_off.map_or(Next::Failed, |it| Next::PutOff(it.after.unwrap_or_default()));
+    match ended {
+        Ok(Ok(Ok(Next::Failed))) => (failed, Ended::Normally),
         Ok(Ok(Ok(next))) => (next, Ended::Normally),
         Ok(Ok(Err(failure))) => {
             warn!(controller, key = %key, error = %failure, "reconcile failed");
-            (Next::Failed, Ended::Failed(failure.to_string()))
+            (failed, Ended::Failed(failure.to_string()))
         }
         Ok(Err(panic)) => {
             let text = vela_serve::pool::panic_text(&*panic);
             error!(controller, key = %key, panic = text, "reconcile panicked");
             (Next::Failed, Ended::Panicked(text))
         }
-        Err(_) => {
+        Err(()) => {
             error!(controller, key = %key, ?limit, "reconcile timed out");
             (Next::Failed, Ended::TimedOut)
         }
@@ -69,6 +76,12 @@ mod tests {
             ended(async { Err::<Next, _>("no") }).await,
             (Next::Failed, Ended::Failed("no".into()))
         );
+        let busy = async {
+            put_off::put_off(Some(Duration::from_secs(3)));
+            Err::<Next, _>("busy")
+        };
+        let waits = Next::PutOff(Duration::from_secs(3));
+        assert_eq!(ended(busy).await, (waits, Ended::Failed("busy".into())));
         let panics = async {
             if true {
                 std::panic::panic_any("boom".to_owned());

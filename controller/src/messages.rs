@@ -251,6 +251,12 @@ pub(crate) fn still_going(object: &str) -> String {
     format!("{object} is being deleted, it is made again when it is gone")
 }
 
+/// What an API server that is overloaded or away did not take.
+#[must_use]
+pub(crate) fn put_off(error: &str) -> String {
+    format!("the API server is overloaded or away, the step is tried again: {error}")
+}
+
 /// An object outside the Application's namespace.
 #[must_use]
 pub(crate) fn forbidden_namespace(kind: &str, object: &str) -> String {
@@ -392,6 +398,44 @@ pub(crate) fn drift_repaired(object: &str, manager: &str) -> String {
     }
 }
 
+/// An object that somebody else changes again and again.
+#[must_use]
+pub(crate) fn drift_fight(object: &str, managers: &[String], fields: &[String]) -> String {
+    let by = match managers {
+        [] => "somebody".to_owned(),
+        managers => managers.join(", "),
+    };
+    match fields {
+        [] => format!("{object} is changed or deleted by {by}"),
+        fields => format!("{object} is changed by {by} ({})", fields.join(", ")),
+    }
+}
+
+/// Two writers of the same fields.
+#[must_use]
+pub(crate) fn drift_fights(fights: &str, longest: Duration) -> String {
+    format!(
+        "changed again and again and put back ever more slowly, up to every {}s: {fights}. Leave these fields to the other \
+         writer (policy apply-once), or end what it does",
+        longest.as_secs()
+    )
+}
+
+/// An object that somebody else changed and that is left so.
+#[must_use]
+pub(crate) fn drift_left(object: &str, manager: &str) -> String {
+    match manager {
+        "" => format!("{object} differs from the application and is left as it is"),
+        manager => format!("{object} was changed by {manager} and is left as it is"),
+    }
+}
+
+/// A list that was cut.
+#[must_use]
+pub(crate) fn and_more(list: &str, more: usize) -> String {
+    if more == 0 { list.to_owned() } else { format!("{list}; and {more} more") }
+}
+
 /// An object that was deleted by somebody was made again.
 #[must_use]
 pub(crate) fn recreated(object: &str) -> String {
@@ -491,7 +535,9 @@ pub(crate) fn lookup_failed(host: &str, reason: &str) -> String {
 
 /// An address that the egress rule closes.
 pub(crate) fn egress_denied(host: &str) -> String {
-    format!("steps are not allowed to reach {host} (--workflow-egress-deny)")
+    format!(
+        "steps are not allowed to reach {host} (--workflow-egress-deny, --workflow-egress-allow)"
+    )
 }
 
 /// A server that does not take connections.
@@ -576,9 +622,28 @@ pub(crate) fn mail_failed(reason: &str) -> String {
     format!("failed to send email: {reason}")
 }
 
-/// A mail server that said no.
+/// A step whose request is under way.
+pub(crate) fn waits_for_answer(what: &str) -> String {
+    format!("waiting for the answer: {what}")
+}
+
+/// A step whose request cannot be sent yet.
+pub(crate) const NO_ROOM_OUTSIDE: &str = "as many requests of steps as may be are under way, in the namespace or in all; the step waits for its turn";
+
+/// A mail server that said no: its code and the beginning of its first line. More of what it says is nobody's business who
+/// may not reach it himself.
 pub(crate) fn mail_refused(answer: &str) -> String {
-    format!("the mail server refused: {answer}")
+    format!("the mail server refused: {}", peer_line(answer))
+}
+
+/// Characters of an answer of a peer that a message shows.
+const PEER_LINE: usize = 120;
+
+/// The first line of what a peer said, cut and printable.
+pub(crate) fn peer_line(answer: &str) -> String {
+    let line = answer.lines().next().unwrap_or_default();
+    let plain = line.chars().map(|c| if c.is_ascii_graphic() || c == ' ' { c } else { '?' });
+    plain.take(PEER_LINE).collect()
 }
 
 /// A mail server that says nothing.

@@ -25,6 +25,8 @@ pub enum Next {
     After(Duration),
     /// The attempt failed: look again after a delay that doubles.
     Failed,
+    /// The API server was overloaded or away: look again, not before this time, after a delay that doubles for a while.
+    PutOff(Duration),
 }
 
 /// Which keys a worker takes.
@@ -47,6 +49,8 @@ struct Waiting {
 const FIRST_DELAY: Duration = Duration::from_millis(50);
 /// Longest delay after failures.
 const MAX_DELAY: Duration = Duration::from_secs(60);
+/// Longest delay of what was put off: an overload ends without a word.
+const MAX_PUT_OFF: Duration = Duration::from_secs(15);
 
 #[derive(Default)]
 struct State {
@@ -255,10 +259,9 @@ impl Queue {
                     state.failures.remove(&key);
                     Some(delay)
                 }
-                Next::Failed => {
-                    let count = state.failures.entry(key.clone()).or_insert(0);
-                    *count = count.saturating_add(1);
-                    Some(backoff(*count))
+                Next::Failed => Some(backoff(failed(&mut state, &key))),
+                Next::PutOff(after) => {
+                    Some(backoff(failed(&mut state, &key)).min(MAX_PUT_OFF).max(after))
                 }
             };
             if let Some(waiting) = state.again.remove(&key) {
@@ -300,6 +303,13 @@ impl Queue {
             && state.running.is_empty()
             && !state.due.values().any(|due| *due < soon)
     }
+}
+
+/// Counts a failure of a key.
+fn failed(state: &mut State, key: &Key) -> u32 {
+    let count = state.failures.entry(key.clone()).or_insert(0);
+    *count = count.saturating_add(1);
+    *count
 }
 
 fn push(state: &mut State, key: Key, waiting: Waiting) {
@@ -418,6 +428,27 @@ mod tests {
         let before = Instant::now();
         queue.next(Lane::All).await.unwrap();
         assert_eq!((Instant::now() - before).as_secs(), 5);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn what_is_put_off_waits_as_long_as_it_must() {
+        let queue = Queue::default();
+        queue.add(key("a"));
+        for (after, waits) in [(5, 5), (0, 0), (60, 60)] {
+            let got = queue.next(Lane::All).await.unwrap();
+            queue.done(got, Next::PutOff(Duration::from_secs(after)));
+            let before = Instant::now();
+            let got = queue.next(Lane::All).await.unwrap();
+            assert_eq!((Instant::now() - before).as_secs(), waits);
+            queue.done(got, Next::After(Duration::ZERO));
+        }
+        for _ in 0..20 {
+            let got = queue.next(Lane::All).await.unwrap();
+            queue.done(got, Next::PutOff(Duration::ZERO));
+        }
+        let before = Instant::now();
+        queue.next(Lane::All).await.unwrap();
+        assert_eq!(Instant::now() - before, MAX_PUT_OFF);
     }
 
     #[tokio::test(start_paused = true)]

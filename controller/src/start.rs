@@ -34,7 +34,7 @@ use crate::alive;
 use crate::application;
 use crate::config::{Config, Election};
 use crate::connections::{Accounts, Connections};
-use crate::context::{Context, DefinitionQueues, Settings};
+use crate::context::{Clock, Context, DefinitionQueues, Settings};
 use crate::definition::users::Users;
 use crate::definition::{self, Kind};
 use crate::definitions::Definitions;
@@ -43,6 +43,7 @@ use crate::events::{self, Recorder};
 use crate::feeds;
 use crate::guard;
 use crate::metrics::{AttemptMeter, Metrics, words};
+use crate::outside::beside::Beside;
 use crate::queue::{Key, Lane, Next, Queue};
 use crate::registry;
 use crate::stamp_key::{self, StampKey};
@@ -155,11 +156,13 @@ pub async fn run(config: Config, stop: CancellationToken) -> anyhow::Result<()> 
         events: recorder,
         metrics,
         settings: settings(&config, &version),
+        beside: Beside::new(Arc::clone(&queue)),
         queue: Arc::clone(&queue),
         definition_queues: DefinitionQueues::default(),
         users: Users::default(),
         under_way: Arc::default(),
         memories: Mutex::new(HashMap::new()),
+        clock: Clock::default(),
         seen_definitions: Mutex::new(HashMap::new()),
     });
     let queues = Queues::of(&context);
@@ -320,6 +323,11 @@ async fn lead(
         gauge.set(0);
     }
     ending.cancel();
+    // The workers still note how calls ended that must not be repeated.
+    let until = tokio::time::Instant::now() + DRAIN;
+    if !lost && tokio::time::timeout_at(until, context.beside.close()).await.is_err() {
+        tracing::warn!("some calls of steps did not end in time");
+    }
     context.queue.close();
     context.definition_queues.close();
     if lost {
@@ -327,7 +335,7 @@ async fn lead(
         anyhow::bail!("the lease was lost");
     }
     let drained = async { while workers.join_next().await.is_some() {} };
-    if timeout(DRAIN, drained).await.is_err() {
+    if tokio::time::timeout_at(until, drained).await.is_err() {
         tracing::warn!("some reconciles did not end in time");
         seat.forget_notes();
         // Who holds its thread does not end: the lease is not kept for that.

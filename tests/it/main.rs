@@ -34,3 +34,4 @@ mod versions;
 mod views;
 mod webhook;
 mod workflow;
+mod writers;

@@ -37,7 +37,10 @@ pub async fn deployed() -> Arc<Deployed> {
     let start = async || {
         let cluster = shared().await;
         let binaries = binaries();
-        let deployed = Deployed::start(&cluster, &binaries, &Options::default()).await;
+        // Servers of tests are on loopback.
+        let values = vec!["workflow.egress.allow=127.0.0.0/8".to_owned()];
+        let options = Options { values, ..Options::default() };
+        let deployed = Deployed::start(&cluster, &binaries, &options).await;
         Arc::new(deployed.expect("the programs start"))
     };
     Arc::clone(DEPLOYED.get_or_init(start).await)

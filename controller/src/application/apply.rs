@@ -2,6 +2,7 @@
 //!
 //! Answers for `pkg/utils/apply/apply.go`.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use serde_json::{Map, Value};
@@ -9,7 +10,7 @@ use vela_apply::object::is_local;
 use vela_apply::plan::{self, Options, PlanError, Write};
 use vela_apply::policy::Stage;
 use vela_apply::{Owner, ResourceKey, object};
-use vela_cluster::{Answer, IoError, Target};
+use vela_cluster::{Answer, Class, IoError, Target};
 
 use crate::messages;
 
@@ -31,6 +32,8 @@ pub enum Applied {
     Created,
     /// It was changed.
     Changed,
+    /// It differs and is left as it is for now.
+    Left,
 }
 
 /// What has to be known of a write before it is sent.
@@ -177,12 +180,26 @@ impl Session<'_> {
         dry_run: bool,
     ) -> Result<Applied, Failure> {
         let write = self.plan(manifest, live, key, stage)?;
+        let repairs = stage.repairs() && !dry_run;
+        let is_known = matches!(&write, Write::Patch { body, .. }
+            if self.is_known_no_op(key, manifest, body, live));
+        let fields = if repairs && !is_known && write != Write::Skip {
+            match self.may_repair(manifest, key, &write).await {
+                Some(fields) => fields,
+                None => return Ok(Applied::Left),
+            }
+        } else {
+            BTreeSet::new()
+        };
         let io = self.io();
         let target = Target::of(manifest);
         // What cannot be read the watch tells.
         let now = |answer: &Answer| if dry_run { None } else { answer.object().ok() };
         let (object, applied) = match write {
-            Write::Skip => return Ok(Applied::Unchanged),
+            Write::Skip => {
+                self.is_in_place(key);
+                return Ok(Applied::Unchanged);
+            }
             Write::Create(object) => (
                 io.create(&object, dry_run)
                     .await
@@ -191,7 +208,8 @@ impl Session<'_> {
                 Applied::Created,
             ),
             Write::Patch { kind, body } => {
-                if !dry_run && self.is_known_no_op(key, manifest, &body, live) {
+                if !dry_run && is_known {
+                    self.is_in_place(key);
                     return Ok(Applied::Unchanged);
                 }
                 let joins = live.and_then(Owner::of).is_some_and(|owner| owner != self.owner);
@@ -226,6 +244,7 @@ impl Session<'_> {
                 (now(&self.recreate(&target, &uid, delete, &object).await?), Applied::Changed)
             }
         };
+        self.repaired(key, &fields);
         if let Some(object) = object {
             self.ctx.live.wrote(target.api_version, target.kind, object);
         }
@@ -237,9 +256,7 @@ impl Session<'_> {
     async fn can_be_made(&self, object: &Value) -> Result<(), Failure> {
         match self.io().create(object, true).await {
             Err(error) if is_held_by_present(&error) => Ok(()),
-            Err(error) if error.code().is_some_and(|code| (400..500).contains(&code)) => {
-                Err(Failure::Io("recreate", error))
-            }
+            Err(error) if error.class() == Class::Refused => Err(Failure::Io("recreate", error)),
             // What cannot be tried out (no admission webhook answers) fails where it is made, or does not.
             _ => Ok(()),
         }
@@ -381,8 +398,7 @@ impl Failure {
         match self {
             Self::Plan(_) | Self::Io("get", _) | Self::Elsewhere(_) => true,
             Self::Going(_) => false,
-            Self::Io(_, IoError::Api { code, .. }) => (400..500).contains(code),
-            Self::Io(..) => false,
+            Self::Io(_, error) => error.class() == Class::Refused,
         }
     }
 }
@@ -448,6 +464,7 @@ mod tests {
         };
         assert!(api(422).is_refusal() && api(403).is_refusal() && api(409).is_refusal());
         assert!(!api(504).is_refusal() && !api(500).is_refusal());
+        assert!(!api(429).is_refusal() && !api(408).is_refusal());
         assert!(!Failure::Io("create", IoError::Transport(String::new())).is_refusal());
         let absent = PlanError::ReadOnlyAbsent { kind: String::new(), name: String::new() };
         assert!(Failure::Plan(absent).is_refusal());

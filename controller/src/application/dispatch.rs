@@ -12,6 +12,7 @@ use std::sync::atomic::AtomicBool;
 
 use futures::future::{OptionFuture, join, join3};
 use futures::{FutureExt, StreamExt, stream};
+use jiff::Timestamp;
 use serde_json::Value;
 use tracing::debug;
 use vela_api::names;
@@ -77,6 +78,8 @@ pub struct Session<'a> {
     pub unstored: Option<Unstored>,
     /// Why it could not be stored.
     pub refused: Option<IoError>,
+    /// When the present run of the workflow began, if it did before this look.
+    pub run_began: Option<Timestamp>,
     /// An object is to be made again and its predecessor is not gone yet.
     pub going: AtomicBool,
     /// Its live objects, as far as this look has them open.
@@ -450,8 +453,11 @@ impl Session<'_> {
             return recorded && (!self.asks(manifest) || self.is_shown(manifest).await);
         }
         let key = ResourceKey::of(manifest, cluster);
-        let Ok(Some(live)) = self.ctx.live.get(api_version(manifest), &key).await else {
-            return false;
+        let live = match self.ctx.live.get(api_version(manifest), &key).await {
+            Ok(Some(live)) => live,
+            // What ran to its end in this run is not made again.
+            Ok(None) => return self.has_completed_in_run(manifest, &key),
+            Err(_) => return false,
         };
         if live.deleting || live.owner.as_ref() != Some(&self.owner) {
             return false;

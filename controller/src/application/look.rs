@@ -18,8 +18,8 @@ use super::dispatch::Session;
 use super::end::End;
 use super::failure::{Failed, give_up};
 use super::{
-    finalize, identity, newest, phases, resolve, resource_policies, restart, revision, scoped,
-    status,
+    drift, finalize, identity, newest, phases, resolve, resource_policies, restart, revision,
+    scoped, status,
 };
 use crate::context::{AppMemory, Context, Fingerprint, Held, Settled};
 use crate::messages;
@@ -31,6 +31,9 @@ const SHORTEST_INTERVAL: Duration = Duration::from_secs(10);
 /// How long a status is held back that says the same in other words.
 const HELD: Duration = Duration::from_secs(1);
 
+/// The longest pause between complete looks at a settled Application of whose objects nothing but the status changes.
+const LONGEST_PAUSE: Duration = Duration::from_secs(5);
+
 /// A look under way.
 pub(super) struct Look<'c> {
     ctx: &'c Context,
@@ -39,7 +42,7 @@ pub(super) struct Look<'c> {
     /// It got its finalizer in this look.
     fresh: bool,
     /// The state of what belongs to it, as the look began; `None` if some of it cannot be seen.
-    objects: Option<u64>,
+    objects: Option<Objects>,
     memory: Arc<Mutex<AppMemory>>,
     /// Why it does not act as the author with all his rights.
     doubt: Option<String>,
@@ -60,7 +63,7 @@ impl<'c> Look<'c> {
     ) -> Result<Self, IoError> {
         let memory = ctx.memory(&Key::new(&*session.owner.namespace, &*session.owner.name));
         let objects = objects(ctx, &session, &app).await?;
-        let now = Timestamp::now();
+        let now = ctx.clock.now();
         Ok(Self { ctx, session, app, fresh, objects, memory, doubt: None, now })
     }
 
@@ -76,10 +79,10 @@ impl<'c> Look<'c> {
         let Some(objects) = self.objects else { return Ok(None) };
         let seen = fingerprint(&self.app, objects);
         if rest.seen != seen || rest.told {
-            // A rollout is many changes in a row.
-            let since = rest.waits_since.filter(|_| rest.seen.app == seen.app);
-            let left = since.map(|since| self.ctx.settings.pause.saturating_sub(since.elapsed()));
-            let left = left.filter(|left| !left.is_zero());
+            // A rollout is many changes in a row, and so is a status that tells how its object is. What drifted does not wait.
+            let same = if rest.waits { rest.seen.app == seen.app } else { rest.seen.is_like(seen) };
+            let left = rest.pause.saturating_sub(rest.since.elapsed());
+            let left = Some(left).filter(|left| same && !left.is_zero());
             return Ok(left.map(Next::After));
         }
         match rest.due.map(|due| due.saturating_duration_since(Instant::now())) {
@@ -90,7 +93,7 @@ impl<'c> Look<'c> {
     }
 
     /// A look before its time: nothing is done but what was held back. That is no attempt of a step.
-    async fn write_held(&self, left: Duration, objects: u64) -> Result<Next, IoError> {
+    async fn write_held(&self, left: Duration, objects: Objects) -> Result<Next, IoError> {
         let Some(held) = self.memory.lock().held.clone() else { return Ok(Next::After(left)) };
         let wait = HELD.saturating_sub(held.since.elapsed());
         if !wait.is_zero() {
@@ -184,6 +187,11 @@ impl<'c> Look<'c> {
         if held.is_some() {
             self.app.status.clone_into(&mut end.status);
         }
+        let drift = {
+            let mut memory = self.memory.lock();
+            let about = &self.session.about;
+            drift::tell(self.ctx, about, &mut memory, &mut end.status, self.now)
+        };
         match finalize::write_status(self.ctx, &self.app, &end.status).await {
             Ok(Some(stored)) => self.app = stored,
             Ok(None) => {}
@@ -193,9 +201,9 @@ impl<'c> Look<'c> {
             Err(error) if error.is_gone() && !error.is_unserved() => return self.gone().await,
             Err(error) => return Err(error),
         }
-        self.memory.lock().settled = None;
+        let before = self.memory.lock().settled.take();
         let status = &self.app.status;
-        let mut delay = end.again;
+        let mut delay = [end.again, drift].into_iter().flatten().min();
         // a step may have asked for another run
         if let Some(at) = schedule.or_else(|| restart::due_in_future(status, self.now)) {
             let until = at.duration_since(self.now).unsigned_abs().max(Duration::from_millis(100));
@@ -206,11 +214,16 @@ impl<'c> Look<'c> {
         let waits = status.workflow.as_ref().is_some_and(|workflow| !workflow.finished);
         let rests = end.settled || (waits && delay.is_some_and(|delay| !delay.is_zero()));
         if rests && let Some(after) = objects(self.ctx, &self.session, &self.app).await? {
-            let due = delay.and_then(|delay| Instant::now().checked_add(delay));
+            if end.settled && after.unwatched {
+                // Nobody tells what becomes of it.
+                delay = Some(delay.map_or_else(|| self.resync(), |delay| delay.min(self.resync())));
+            }
+            let since = Instant::now();
+            let due = delay.and_then(|delay| since.checked_add(delay));
             let (seen, alone) = (fingerprint(&self.app, after), Some(after) == self.objects);
-            let waits_since = waits.then(Instant::now);
+            let pause = next_pause(before.as_ref().filter(|_| !waits), self.ctx.settings.pause);
             let mut memory = self.memory.lock();
-            memory.settled = Some(Settled { seen, due, alone, told: false, waits_since });
+            memory.settled = Some(Settled { seen, due, alone, told: false, since, waits, pause });
             if end.settled {
                 memory.renderings = HashMap::new();
             }
@@ -253,10 +266,29 @@ impl<'c> Look<'c> {
 }
 
 /// Everything a settled Application depends on.
-fn fingerprint(app: &Application, objects: u64) -> Fingerprint {
+fn fingerprint(app: &Application, objects: Objects) -> Fingerprint {
     let mut hasher = DefaultHasher::new();
     app.version().hash(&mut hasher);
-    Fingerprint { app: hasher.finish(), objects }
+    let Objects { versions, content, .. } = objects;
+    Fingerprint { app: hasher.finish(), objects: versions, content }
+}
+
+/// How long the look after the next change of a status waits: longer each time that such looks follow each other.
+fn next_pause(before: Option<&Settled>, shortest: Duration) -> Duration {
+    let recent = before.filter(|it| !it.waits && it.since.elapsed() < it.pause.saturating_mul(3));
+    recent.map_or(shortest, |it| {
+        it.pause.saturating_mul(2).clamp(shortest, LONGEST_PAUSE.max(shortest))
+    })
+}
+
+/// The state of what belongs to an Application, as hashes.
+#[derive(Clone, Copy, PartialEq, Eq)]
+struct Objects {
+    versions: u64,
+    /// Without the statuses of its objects.
+    content: u64,
+    /// Something of it is not among the objects that are watched: it is only read, or it is gone.
+    unwatched: bool,
 }
 
 /// The state of everything that belongs to an Application; `None` if some of it cannot be seen. That is no failure of the
@@ -268,16 +300,20 @@ async fn objects(
     ctx: &Context,
     session: &Session<'_>,
     app: &Application,
-) -> Result<Option<u64>, IoError> {
+) -> Result<Option<Objects>, IoError> {
     let mut hasher = DefaultHasher::new();
     scoped::seen(ctx, app).hash(&mut hasher);
     resolve::seen(ctx, app).hash(&mut hasher);
+    let key = Key::new(&*session.owner.namespace, &*session.owner.name);
+    ctx.beside.seen(&key).hash(&mut hasher);
     for (name, version) in session.trackers.versions() {
         (name, version).hash(&mut hasher);
     }
     let latest = app.status.latest_revision.as_ref().map(|r| r.name.as_str()).unwrap_or_default();
     let revision = Key::new(&*session.owner.namespace, latest);
     ctx.revisions.get(&revision).is_some().hash(&mut hasher);
+    let mut content = hasher.clone();
+    let mut unwatched = false;
     let current = session.trackers.current(session.run());
     for record in session.trackers.desired(&current) {
         let key = vela_apply::tracker::key_of(record);
@@ -286,7 +322,9 @@ async fn objects(
             Err(_) => return Ok(None),
             Ok(live) => live,
         };
+        unwatched |= live.is_none();
         live.as_deref().map(Stored::version).hash(&mut hasher);
+        live.as_deref().map(|live| live.content).hash(&mut content);
     }
-    Ok(Some(hasher.finish()))
+    Ok(Some(Objects { versions: hasher.finish(), content: content.finish(), unwatched }))
 }

@@ -9,8 +9,10 @@ pub mod actors;
 pub mod apply;
 mod authors;
 mod begin;
+pub mod brake;
 pub mod component;
 pub mod dispatch;
+mod drift;
 mod end;
 mod failure;
 pub mod finalize;
@@ -40,7 +42,7 @@ use std::sync::Arc;
 use jiff::Timestamp;
 use vela_api::application::ApplicationSpec;
 use vela_api::names::{annotation, label};
-use vela_api::{Application, ObjectMeta};
+use vela_api::{Application, Drift, ObjectMeta};
 use vela_apply::policy::{APPLY_ONCE, ApplyOnce};
 use vela_apply::{Owner, ResourcePolicies};
 use vela_cluster::{Identity, IoError};
@@ -199,6 +201,7 @@ fn session<'c>(
         now: seconds(Timestamp::now()),
         unstored: None,
         refused: None,
+        run_began: None,
         going: std::sync::atomic::AtomicBool::new(false),
         opened: opened::Opened::default(),
     };
@@ -216,6 +219,9 @@ fn resource_policies(
         .collect();
     let (mut policies, errors) =
         ResourcePolicies::parse(values.iter().map(|(ty, value)| (*ty, value.as_ref())));
+    let word = revision::annotation(metadata, annotation::DRIFT);
+    // Admission refuses other words; whoever came by it drifts as if nothing was said.
+    policies.drift = Drift::parse(word).unwrap_or_default();
     let is_addon = !revision::label(metadata, label::ADDON_NAME).is_empty();
     if is_addon && !spec.policies.iter().any(|policy| policy.type_ == APPLY_ONCE) {
         policies.apply_once = Some(ApplyOnce { enable: true, rules: Vec::new() });

@@ -224,6 +224,7 @@ async fn execute(
     let known = status.workflow.clone().unwrap_or_default();
     let key = Key::new(&*session.owner.namespace, &*session.owner.name);
     let kept = ctx.memory(&key).lock().context.take();
+    session.run_began = known.start_time.as_ref().map(|time| time.0);
     let mut store = Store::open(ctx, app, kept, &known)
         .await
         .map_err(|text| Stop::Named(Some(Failed::executing(text))))?;
@@ -241,6 +242,7 @@ async fn execute(
         let text = messages::context_not_stored(&error.to_string());
         Stop::Failed(Failed::executing(text))
     })?;
+    ctx.beside.noted(&key);
     if let Some(at) = restart_at {
         status.workflow_restart_scheduled_at = Some(vela_api::condition::seconds(at));
     }

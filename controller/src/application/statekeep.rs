@@ -3,7 +3,7 @@
 //! Answers for `pkg/resourcekeeper/statekeep.go`. It runs when a watched object changed, not only at the resync, and tells
 //! who changed what. While the workflow goes on, it is done for what a step waits for.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 
 use serde_json::Value;
 use vela_api::names::event;
@@ -34,7 +34,11 @@ pub async fn keep(session: &Session<'_>) -> (Vec<Repaired>, Vec<String>) {
     let mut repaired = Vec::new();
     let mut errors = Vec::new();
     // No step waits any more.
-    session.memory().lock().as_dispatched = HashMap::new();
+    {
+        let memory = session.memory();
+        let mut memory = memory.lock();
+        (memory.as_dispatched, memory.left) = (HashMap::new(), BTreeMap::new());
+    }
     if session.is_metadata_only() {
         return (repaired, errors);
     }
@@ -89,6 +93,10 @@ async fn keep_one(session: &Session<'_>, record: &Record) -> Result<Option<Strin
         // Who asked to apply once does not want it back.
         return Ok(None);
     }
+    if live.is_none() && session.completed(&raw, &key).is_some() {
+        // It had its end.
+        return Ok(None);
+    }
     let applied = session.attempt(&raw, &record.cluster, Stage::StateKeep, false).await;
     let applied = applied.map_err(|failure| failed(session, &key, &failure))?;
     let manager = live.map(|live| live.manager.clone()).unwrap_or_default();
@@ -109,7 +117,7 @@ fn failed(session: &Session<'_>, key: &ResourceKey, failure: &Failure) -> String
 /// What is told of an object that was looked at; `manager` is who wrote it last.
 fn told(applied: &Applied, object: &str, manager: &str) -> Option<String> {
     match applied {
-        Applied::Unchanged => None,
+        Applied::Unchanged | Applied::Left => None,
         Applied::Created => Some(messages::recreated(object)),
         Applied::Changed => Some(messages::drift_repaired(object, manager)),
     }
@@ -128,7 +136,7 @@ pub async fn hold(session: &Session<'_>, manifest: &Value, cluster: &str, manage
             if let Some(message) = &told {
                 tell(Severity::Normal, DRIFT_CORRECTED, message);
             }
-            told.is_none()
+            applied == Applied::Unchanged
         }
         // A rule that cannot be followed is told when the state is kept; what is going is made again when it is gone.
         Err(Failure::Plan(_) | Failure::Going(_) | Failure::Elsewhere(_)) => false,

@@ -121,7 +121,7 @@ impl Attempt<'_> {
         match next {
             Next::Done => self.meter.done.inc(),
             Next::After(_) => self.meter.again.inc(),
-            Next::Failed => {
+            Next::Failed | Next::PutOff(_) => {
                 self.meter.failed.inc();
                 self.meter.errors.inc();
             }

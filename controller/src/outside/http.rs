@@ -216,6 +216,7 @@ fn listed(headers: &http::HeaderMap) -> BTreeMap<String, Vec<String>> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::outside::egress::open;
     use tokio::io::{AsyncReadExt, AsyncWriteExt};
     use tokio::net::TcpListener;
 
@@ -254,7 +255,7 @@ mod tests {
         let (address, asked) = server(vec![answer.to_owned()]).await;
         let mut ask = ask(Method::POST, &format!("http://user:pass@{address}/p?q=1"));
         ask.headers.push((HeaderName::from_static("x-a"), HeaderValue::from_static("v")));
-        let told = send(reach(ask, &Egress::default()).await.unwrap()).await.unwrap();
+        let told = send(reach(ask, &open()).await.unwrap()).await.unwrap();
         assert_eq!((told.status, told.body.as_str()), (201, "ok"));
         assert_eq!(told.headers["X-One"], ["a", "b"]);
         let asked = asked.await.unwrap().remove(0);
@@ -272,17 +273,17 @@ mod tests {
         };
         let ok = "HTTP/1.1 200 OK\r\ncontent-length: 4\r\n\r\nhere".to_owned();
         let (address, asked) = server(vec![redirect("/there"), ok]).await;
-        let told = get(ask(Method::GET, &format!("http://{address}/")), &Egress::default()).await;
+        let told = get(ask(Method::GET, &format!("http://{address}/")), &open()).await;
         assert_eq!(told.unwrap().body, "here");
         assert!(asked.await.unwrap()[1].starts_with("GET /there "));
         let (address, _asked) = server(vec![redirect("http://169.254.169.254/latest")]).await;
-        let told = get(ask(Method::GET, &format!("http://{address}/")), &Egress::default()).await;
+        let told = get(ask(Method::GET, &format!("http://{address}/")), &open()).await;
         assert!(told.unwrap_err().contains("not allowed"));
     }
 
     #[tokio::test]
     async fn what_is_refused() {
-        let egress = Egress::default();
+        let egress = open();
         let reach =
             async |url: &str| reach(ask(Method::GET, url), &egress).await.map(|_| ()).unwrap_err();
         assert!(
@@ -303,7 +304,7 @@ mod tests {
             "x".repeat(MOST + 1)
         );
         let (address, _asked) = server(vec![long]).await;
-        let egress = Egress::default();
+        let egress = open();
         let told = get(ask(Method::GET, &format!("http://{address}/")), &egress).await;
         assert!(told.unwrap_err().contains("262144"));
         let (address, _asked) = server(vec![String::new()]).await;

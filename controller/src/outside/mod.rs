@@ -3,6 +3,7 @@
 //! The controller may reach more than the person who writes an Application. So names are resolved here, every address is
 //! held against the egress rule, and the connection goes to exactly the address that was checked.
 
+pub mod beside;
 pub mod egress;
 pub mod http;
 pub mod smtp;

@@ -258,6 +258,7 @@ fn text(mail: &Mail) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::outside::egress::open;
     use tokio::net::TcpListener;
 
     fn mail(port: u16) -> Mail {
@@ -318,7 +319,7 @@ mod tests {
     async fn a_mail_is_sent() {
         let (port, heard) = server("250 taken\r\n").await;
         let mail = mail(port);
-        send(reach(&mail, &Egress::default()).await.unwrap()).await.unwrap();
+        send(reach(&mail, &open()).await.unwrap()).await.unwrap();
         let heard = heard.await.unwrap();
         for line in [
             "MAIL FROM:<a@example.com>\r\n",
@@ -335,10 +336,10 @@ mod tests {
     #[tokio::test]
     async fn whether_a_mail_was_sent() {
         let (port, _heard) = server("554 no\r\n").await;
-        let refused = send(reach(&mail(port), &Egress::default()).await.unwrap()).await;
+        let refused = send(reach(&mail(port), &open()).await.unwrap()).await;
         assert!(matches!(refused, Err(Failure::NotSent(text)) if text.contains("554 no")));
         let (port, _heard) = server("").await;
-        let lost = send(reach(&mail(port), &Egress::default()).await.unwrap()).await;
+        let lost = send(reach(&mail(port), &open()).await.unwrap()).await;
         assert!(matches!(lost, Err(Failure::Unknown(_))));
     }
 
@@ -346,7 +347,7 @@ mod tests {
     async fn addresses_cannot_carry_commands() {
         for (from, to) in [("a@b\r\nRCPT TO:<x@y>", "b@c"), ("a@b", "b@c> X"), ("", "b@c")] {
             let mail = Mail { from: from.into(), to: vec![to.into()], ..mail(1) };
-            assert!(reach(&mail, &Egress::default()).await.unwrap_err().contains("address"));
+            assert!(reach(&mail, &open()).await.unwrap_err().contains("address"));
         }
     }
 }

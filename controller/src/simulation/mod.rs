@@ -8,6 +8,7 @@ mod broken;
 mod crash;
 mod cut;
 mod deputy;
+mod drift;
 mod edits;
 mod elsewhere;
 mod follow;
@@ -16,6 +17,7 @@ mod legacy;
 mod marked;
 mod mended;
 mod order;
+mod overload;
 mod pinned;
 mod placed;
 mod policies;
@@ -38,7 +40,7 @@ mod words;
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicI64, AtomicUsize, Ordering};
 use std::time::Duration;
 
 use parking_lot::Mutex;
@@ -54,12 +56,13 @@ use vela_serve::pool::Pool;
 
 use crate::application;
 use crate::connections::Connections;
-use crate::context::{AllowedTypes, Context, DefinitionQueues, Settings};
+use crate::context::{AllowedTypes, Clock, Context, DefinitionQueues, Settings};
 use crate::definition::users::Users;
 use crate::definitions::Definitions;
 use crate::evaluation::Evaluator;
 use crate::events::Recorder;
 use crate::metrics::Metrics;
+use crate::outside::beside::Beside;
 use crate::outside::egress::Egress;
 use crate::queue::{Key, Next, Queue};
 use crate::revisions::Revision;
@@ -92,6 +95,8 @@ pub(super) struct World {
     renderer: Arc<Renderer>,
     pool: Arc<Pool>,
     started: AtomicUsize,
+    /// Seconds by which the time of steps is ahead: nobody waits for it here.
+    ahead: Arc<AtomicI64>,
 }
 
 /// The process under test.
@@ -130,6 +135,7 @@ impl World {
             renderer: Arc::new(Renderer::new(Options::default())),
             pool: Arc::new(Pool::new("cue", 1, 8).unwrap()),
             started: AtomicUsize::new(0),
+            ahead: Arc::default(),
         }
     }
 
@@ -197,11 +203,19 @@ impl World {
                 workflow: vela_workflow::Options::default(),
                 cluster_version: ClusterVersion::default(),
             },
+            beside: Beside::new(Arc::clone(&queue)),
             queue,
             definition_queues: DefinitionQueues::default(),
             users: Users::default(),
             under_way: Arc::default(),
             memories: Mutex::new(HashMap::new()),
+            clock: {
+                let ahead = Arc::clone(&self.ahead);
+                Clock::new(move || {
+                    let ahead = jiff::SignedDuration::from_secs(ahead.load(Ordering::Relaxed));
+                    jiff::Timestamp::now() + ahead
+                })
+            },
             seen_definitions: Mutex::new(HashMap::new()),
         };
         if let Some(keys) = &self.keys {
@@ -256,7 +270,13 @@ impl World {
                     *process = self.start();
                 }
                 Some(Next::Failed) => {}
-                Some(Next::After(delay)) if delay < Duration::from_secs(60) => {}
+                Some(Next::After(delay)) if delay < Duration::from_secs(60) => {
+                    self.pass(delay);
+                    let memory = process.context.memory(&Key::new(NAMESPACE, name));
+                    if let Some(settled) = &mut memory.lock().settled {
+                        settled.due = Some(tokio::time::Instant::now());
+                    }
+                }
                 // What changed meanwhile asks for another look.
                 Some(_) if self.server.state.lock().last_map() != before => {}
                 Some(_) => return deaths,
@@ -264,6 +284,12 @@ impl World {
             tokio::time::sleep(Duration::from_millis(1)).await;
         }
         panic!("{name} does not settle: {:#}", self.app(name));
+    }
+
+    /// So much time goes by, in whole seconds upwards.
+    fn pass(&self, time: Duration) {
+        let seconds = time.as_secs() + u64::from(time.subsec_nanos() > 0);
+        self.ahead.fetch_add(i64::try_from(seconds).unwrap(), Ordering::Relaxed);
     }
 
     fn app(&self, name: &str) -> Value {

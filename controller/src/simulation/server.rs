@@ -71,6 +71,10 @@ pub(super) struct State {
     pub(super) refused: Option<&'static str>,
     /// Requests that are refused to the process under test: method and plural.
     pub(super) forbidden: Option<(Method, &'static str)>,
+    /// The API server is overloaded: which requests are put off, and by which answer.
+    pub(super) overload: Option<(Method, &'static str, u16)>,
+    /// How often it was asked in vain.
+    pub(super) asked_in_vain: usize,
     /// The process's cache of Applications: its watch is never late.
     pub(super) apps: Option<Arc<Store<Application>>>,
     /// Its watch is late after all: what happens in the middle of a look is seen by the next one only.
@@ -292,6 +296,13 @@ impl State {
         let Parsed { plural, namespace, name, status } = request;
         if self.forbidden.as_ref().is_some_and(|(verb, kind)| verb == method && *kind == plural) {
             return failure(403, "Forbidden");
+        }
+        if let Some((verb, kind, code)) = &self.overload
+            && verb == method
+            && *kind == plural
+        {
+            self.asked_in_vain += 1;
+            return failure(*code, "ServiceUnavailable");
         }
         let about = body["metadata"]["name"].as_str().unwrap_or(&name);
         let writes = *method != Method::GET && *method != Method::DELETE;

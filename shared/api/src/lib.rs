@@ -19,6 +19,7 @@ pub mod compression;
 pub mod condition;
 pub mod crd;
 pub mod definition;
+mod drift;
 
 pub mod hash;
 mod metadata;
@@ -40,6 +41,7 @@ pub use definition::{
     ComponentDefinition, PolicyDefinition, TraitDefinition, WorkflowStepDefinition,
     WorkloadDefinition,
 };
+pub use drift::Drift;
 pub use package::Package;
 pub use policy::Policy;
 pub use raw::RawExtension;

@@ -153,6 +153,8 @@ pub mod annotation {
     pub const RESTART_WORKFLOW: &str = "app.oam.dev/restart-workflow";
     /// How long steps may wait without progress: `10m`, and `10m, step=1h` for single ones. Not in the reference.
     pub const PROGRESS_DEADLINE: &str = "app.oam.dev/progress-deadline";
+    /// What happens to objects that somebody else changed: `heal` (the default), `warn` or `off`. Not in the reference.
+    pub const DRIFT: &str = "app.oam.dev/drift";
     /// Resync period of this Application.
     pub const RECONCILE_INTERVAL: &str = "app.oam.dev/reconcile-interval";
     /// Name for `context.workflowName`.
@@ -271,6 +273,8 @@ pub mod condition {
     pub const STAMPED: &str = "Stamped";
     /// Objects of other clusters are recorded, and nobody manages them; absent where there is none.
     pub const OTHER_CLUSTERS: &str = "OtherClusters";
+    /// Somebody else changes objects again and again, or what they changed is left as it is. Not in the reference.
+    pub const DRIFT: &str = "Drift";
     /// Those of Applications in their internal order; a restart keeps those up to `Render`.
     pub const APPLICATION_ORDER: [&str; 6] = [PARSED, REVISION, POLICY, RENDER, WORKFLOW, READY];
 }
@@ -283,6 +287,10 @@ pub mod reason {
     pub const RECONCILE_SUCCESS: &str = "ReconcileSuccess";
     /// A failed one.
     pub const RECONCILE_ERROR: &str = "ReconcileError";
+    /// Two writers put fields of an object to their values again and again.
+    pub const DRIFT_FIGHT: &str = "DriftFight";
+    /// What somebody else changed is left as it is, as the Application asks.
+    pub const DRIFT_LEFT: &str = "DriftLeft";
     /// Something is going away.
     pub const DELETING: &str = "Deleting";
     /// Processes of the controller died over it.

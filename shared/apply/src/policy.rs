@@ -6,6 +6,7 @@
 //! the deletion of an Application must go on with what could be read.
 
 use serde_json::{Map, Value};
+pub use vela_api::Drift;
 use vela_api::names;
 
 use crate::object::{kind, label, name};
@@ -127,6 +128,8 @@ pub struct ApplyOnceRule {
     pub paths: Vec<String>,
     /// When.
     pub affect: Affect,
+    /// What happens to drift in all other fields, if the rule says so.
+    pub drift: Option<Drift>,
 }
 
 /// `apply-once`.
@@ -210,6 +213,8 @@ pub struct ResourcePolicies {
     pub read_only: Vec<Selector>,
     /// `resource-update` rules.
     pub update: Vec<UpdateRule>,
+    /// What happens to drift where no rule says so.
+    pub drift: Drift,
 }
 
 impl ResourcePolicies {
@@ -261,6 +266,15 @@ impl ResourcePolicies {
             Affect::Never => false,
         };
         applies.then_some(rule.paths.as_slice())
+    }
+
+    /// What happens to an object that somebody else changed: the first rule that says so decides.
+    #[must_use]
+    pub fn drift(&self, object: &Value) -> Drift {
+        let policy = self.apply_once.as_ref().filter(|policy| policy.enable);
+        let mut rules = policy.map(|policy| policy.rules.as_slice()).unwrap_or_default().iter();
+        let of_rule = rules.find_map(|rule| rule.drift.filter(|_| rule.selector.matches(object)));
+        of_rule.unwrap_or(self.drift)
     }
 
     /// The deletion strategy of an object.
@@ -465,7 +479,18 @@ impl Reader<'_> {
                     _ => Affect::Never,
                 };
             }
-            rules.push(ApplyOnceRule { selector, paths, affect });
+            let drift = match self.string(rule, "drift", &path) {
+                "" => None,
+                word => {
+                    let drift = Drift::parse(word);
+                    if drift.is_none() {
+                        let word = Value::from(word);
+                        self.wrong(&join(&path, "drift"), "heal, warn or off", &word);
+                    }
+                    drift
+                }
+            };
+            rules.push(ApplyOnceRule { selector, paths, affect, drift });
         }
         ApplyOnce { enable, rules }
     }
@@ -584,6 +609,29 @@ mod tests {
         );
         assert_eq!(policies.garbage_collect.application_revision_limit, Some(3));
         assert_eq!(policies.gc_propagation(&object("b", "X")), Some(Propagation::Orphan));
+    }
+
+    #[test]
+    fn the_first_rule_that_says_so_decides_about_drift() {
+        let rules = json!({"enable": true, "rules": [
+            {"selector": {"componentNames": ["a"]}, "strategy": {"path": ["spec.replicas"]}},
+            {"selector": {"componentNames": ["a"]}, "drift": "warn"},
+            {"drift": "off"}]});
+        let (mut policies, errors) = parse(&[("apply-once", rules)]);
+        assert!(errors.is_empty());
+        let (a, b) = (object("a", "X"), object("b", "X"));
+        assert_eq!((policies.drift(&a), policies.drift(&b)), (Drift::Warn, Drift::Off));
+        assert!(policies.apply_once_paths(&a, Stage::StateKeep).is_some());
+        policies.apply_once = None;
+        assert_eq!(policies.drift(&a), Drift::Heal);
+        policies.drift = Drift::Warn;
+        assert_eq!(policies.drift(&a), Drift::Warn);
+        let (_, errors) =
+            parse(&[("apply-once", json!({"enable": true, "rules": [{"drift": "hael"}]}))]);
+        assert!(errors[0].to_string().contains("rules[0].drift"), "{errors:?}");
+        for word in Drift::WORDS {
+            assert!(Drift::parse(word).is_some());
+        }
     }
 
     #[test]

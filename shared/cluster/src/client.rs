@@ -321,7 +321,7 @@ mod tests {
         let text = error.to_string();
         assert!(text.starts_with("kubeconfig /does/not/exist: "), "{text}");
         assert!(!text.contains('\n'), "{text}");
-        assert_eq!(error.retry(), crate::Retry::Never);
+        assert_eq!(error.class(), crate::Class::Failed);
     }
 
     #[test]

@@ -1,16 +1,17 @@
-//! Why a request had no result, and whether trying again makes sense.
+//! Why a request had no result, and what that says about what was asked.
 
 use std::time::Duration;
 
-/// Whether and when to try again.
+/// What a request without a result says about what was asked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Retry {
-    /// Never: the same request will fail again.
-    Never,
-    /// Later, with growing pauses.
-    Backoff,
-    /// After the time the API server asked for.
-    After(Duration),
+pub enum Class {
+    /// The API server looked at the request and said no: nothing was written.
+    Refused,
+    /// Nobody looked at it, or the answer was lost: overload, an outage, a cache that is still being filled. It is sent again
+    /// later, not before the time that the API server asked for, and is no failed attempt of whoever asked.
+    Retry(Option<Duration>),
+    /// Something is wrong, and whether something was written is not known.
+    Failed,
 }
 
 /// Why a request had no result.
@@ -34,6 +35,8 @@ pub enum Error {
         kind: String,
         /// The group and version.
         api_version: String,
+        /// What the last error says.
+        class: Class,
     },
     /// The first list of the objects of a kind takes longer than a caller waits.
     #[error("objects of kind {kind} ({api_version}) are still being listed")]
@@ -72,21 +75,23 @@ pub enum Error {
 }
 
 impl Error {
-    /// Whether and when to try again.
+    /// What it says about the request.
     #[must_use]
-    pub fn retry(&self) -> Retry {
+    pub fn class(&self) -> Class {
         match self {
-            Self::Config(_) | Self::NotLeader => Retry::Never,
-            // A CustomResourceDefinition may come; a member of a refused object may be mended by
-            // somebody else (a quota, a webhook, a role): only the form of the request is final.
-            Self::NoSuchKind { .. }
-            | Self::NotListed { .. }
-            | Self::Listing { .. }
-            | Self::Timeout { .. }
-            | Self::Transport(_) => Retry::Backoff,
-            Self::Api { retry_after: Some(after), .. } => Retry::After(*after),
-            Self::Api { code: 400 | 405 | 413 | 415 | 422, .. } => Retry::Never,
-            Self::Api { .. } => Retry::Backoff,
+            Self::NotListed { class, .. } => *class,
+            Self::Listing { .. } | Self::Timeout { .. } | Self::Transport(_) | Self::NotLeader => {
+                Class::Retry(None)
+            }
+            // Of server errors only those that mean overload or an outage; others may be an admission webhook that is wrong
+            // for good.
+            Self::Api { code: 408 | 429 | 502..=504, retry_after, .. } => {
+                Class::Retry(*retry_after)
+            }
+            Self::Api { code: 500.., retry_after: Some(after), .. } => Class::Retry(Some(*after)),
+            Self::Api { code: 400..500, .. } => Class::Refused,
+            // A CustomResourceDefinition may come.
+            Self::NoSuchKind { .. } | Self::Config(_) | Self::Api { .. } => Class::Failed,
         }
     }
 
@@ -179,19 +184,38 @@ mod tests {
 
     #[test]
     fn classification() {
-        for (error, retry) in [
-            (api(422, "Invalid", None), Retry::Never),
-            (api(400, "BadRequest", None), Retry::Never),
-            (api(403, "Forbidden", None), Retry::Backoff),
-            (api(404, "NotFound", None), Retry::Backoff),
-            (api(409, "Conflict", None), Retry::Backoff),
-            (api(429, "TooManyRequests", Some(3)), Retry::After(Duration::from_secs(3))),
-            (api(500, "InternalError", None), Retry::Backoff),
-            (Error::Transport(String::new()), Retry::Backoff),
-            (Error::NotLeader, Retry::Never),
-            (Error::Config(String::new()), Retry::Never),
+        let after = |seconds| Some(Duration::from_secs(seconds));
+        let timeout = Error::Timeout { what: String::new(), after: Duration::ZERO };
+        let (kind, api_version) = ("A".to_owned(), "v1".to_owned());
+        for (error, class) in [
+            (api(422, "Invalid", None), Class::Refused),
+            (api(400, "BadRequest", None), Class::Refused),
+            (api(403, "Forbidden", None), Class::Refused),
+            (api(404, "NotFound", None), Class::Refused),
+            (api(409, "Conflict", None), Class::Refused),
+            (api(408, "Timeout", None), Class::Retry(None)),
+            (api(429, "TooManyRequests", Some(3)), Class::Retry(after(3))),
+            (api(429, "TooManyRequests", None), Class::Retry(None)),
+            (api(500, "InternalError", None), Class::Failed),
+            (api(500, "ServerTimeout", Some(1)), Class::Retry(after(1))),
+            (api(502, "BadGateway", None), Class::Retry(None)),
+            (api(503, "ServiceUnavailable", Some(1)), Class::Retry(after(1))),
+            (api(504, "Timeout", None), Class::Retry(None)),
+            (timeout, Class::Retry(None)),
+            (Error::Transport(String::new()), Class::Retry(None)),
+            (Error::NotLeader, Class::Retry(None)),
+            (Error::Config(String::new()), Class::Failed),
+            (
+                Error::NoSuchKind { kind: kind.clone(), api_version: api_version.clone() },
+                Class::Failed,
+            ),
+            (
+                Error::Listing { kind: kind.clone(), api_version: api_version.clone() },
+                Class::Retry(None),
+            ),
+            (Error::NotListed { kind, api_version, class: Class::Refused }, Class::Refused),
         ] {
-            assert_eq!(error.retry(), retry, "{error:?}");
+            assert_eq!(error.class(), class, "{error:?}");
         }
         assert!(api(404, "NotFound", None).is_gone());
         assert!(api(409, "AlreadyExists", None).is_already_exists());
@@ -213,7 +237,7 @@ mod tests {
             ),
         ] {
             let error = Error::from(error);
-            assert_eq!((error.to_string().as_str(), error.retry()), (text, Retry::Backoff));
+            assert_eq!((error.to_string().as_str(), error.class()), (text, Class::Retry(None)));
         }
     }
 }

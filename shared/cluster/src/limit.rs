@@ -216,7 +216,7 @@ mod tests {
     use tokio::time::sleep;
 
     use super::*;
-    use crate::Retry;
+    use crate::Class;
 
     #[test]
     fn classes() {
@@ -302,7 +302,7 @@ mod tests {
         ] {
             let start = Instant::now();
             let error = get(&slow(head), uri).await.expect_err("late");
-            assert_eq!((error.to_string().as_str(), error.retry()), (text, Retry::Backoff));
+            assert_eq!((error.to_string().as_str(), error.class()), (text, Class::Retry(None)));
             assert!(start.elapsed() <= Duration::from_secs(31), "{uri} {:?}", start.elapsed());
         }
     }
@@ -317,7 +317,7 @@ mod tests {
         let start = Instant::now();
         let error = Error::from(watch(HOUR).await.expect_err("late"));
         assert_eq!(error.to_string(), "GET /api/v1/pods got no answer within 30s");
-        assert_eq!((error.retry(), start.elapsed()), (Retry::Backoff, Duration::from_secs(30)));
+        assert_eq!((error.class(), start.elapsed()), (Class::Retry(None), Duration::from_secs(30)));
         let event = watch(Duration::from_secs(29)).await.expect("an event");
         assert!(matches!(event, WatchEvent::Added(_)), "{event:?}");
         assert!(start.elapsed() > HOUR);

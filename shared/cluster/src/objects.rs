@@ -4,6 +4,7 @@
 //! when it happens. Objects are kept as compressed text without managed fields: a tree would cost fifteen times the memory.
 
 use std::collections::{HashMap, HashSet};
+use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -20,7 +21,10 @@ use vela_api::names;
 use vela_apply::object::{group_of, is_deleting, is_local, name, namespace, str_at};
 use vela_apply::{Owner, ResourceKey, ownership};
 
+use crate::completed::{self, Completed};
+use crate::error::Class;
 use crate::observed::Observed;
+use crate::put_off;
 use crate::request::{Io, IoError};
 use crate::store::{Key, Store, Stored};
 
@@ -45,6 +49,8 @@ pub struct Live {
     pub deleting: bool,
     /// Who wrote it last, from its managed fields.
     pub manager: String,
+    /// A hash of all but its status and what counts its changes.
+    pub content: u64,
     text: Text,
 }
 
@@ -101,6 +107,7 @@ impl Live {
             sharers: ownership::sharers(&object).filter_map(sharer).collect(),
             deleting: is_deleting(&object),
             manager,
+            content: content(&object),
             text: Text::of(&object),
         }
     }
@@ -138,6 +145,19 @@ impl Stored for Live {
 fn sharer(entry: &str) -> Option<Owner> {
     let (namespace, name) = entry.split_once('/')?;
     Some(Owner { namespace: namespace.to_owned(), name: name.to_owned() })
+}
+
+fn content(object: &Value) -> u64 {
+    let mut hasher = DefaultHasher::new();
+    let mut hash = |map: Option<&Value>, without: &[&str]| {
+        let fields = map.and_then(Value::as_object).into_iter().flatten();
+        for (key, value) in fields.filter(|(key, _)| !without.contains(&key.as_str())) {
+            (key, value).hash(&mut hasher);
+        }
+    };
+    hash(Some(object), &["metadata", "status"]);
+    hash(object.get("metadata"), &["resourceVersion", "generation"]);
+    hasher.finish()
 }
 
 /// The manager of the newest entry of `managedFields` that is about the object itself.
@@ -195,6 +215,7 @@ impl Ended {
 struct Watched {
     store: Arc<Store<Live>>,
     ended: Ended,
+    completed: Mutex<Completed>,
     listing: Mutex<Listing>,
 }
 
@@ -202,16 +223,21 @@ struct Watched {
 struct Listing {
     /// When it began, or last brought something.
     since: Instant,
-    /// The last that was heard of it is an error.
-    failed: bool,
+    /// What the error says that is the last that was heard of it.
+    failed: Option<Class>,
     /// The kind is not served any more.
     over: bool,
 }
 
 impl Watched {
     fn begin() -> Self {
-        let listing = Listing { since: Instant::now(), failed: false, over: false };
-        Self { store: Arc::default(), ended: Ended::default(), listing: Mutex::new(listing) }
+        let listing = Listing { since: Instant::now(), failed: None, over: false };
+        Self {
+            store: Arc::default(),
+            ended: Ended::default(),
+            completed: Mutex::default(),
+            listing: Mutex::new(listing),
+        }
     }
 }
 
@@ -242,6 +268,10 @@ impl LiveObjects {
     /// # Errors
     /// The kind is not served, or its first list takes long, or fails.
     pub async fn kind(&self, api_version: &str, kind: &str) -> Result<Arc<Store<Live>>, IoError> {
+        self.listed(api_version, kind).await.inspect_err(put_off::note)
+    }
+
+    async fn listed(&self, api_version: &str, kind: &str) -> Result<Arc<Store<Live>>, IoError> {
         let watched = match self.watched(api_version, kind) {
             Some(watched) => watched,
             None => self.start(api_version, kind).await?,
@@ -254,8 +284,8 @@ impl LiveObjects {
             Err(IoError::NoSuchKind { kind, api_version })
         } else if listed {
             Ok(Arc::clone(&watched.store))
-        } else if listing.failed {
-            Err(IoError::NotListed { kind, api_version })
+        } else if let Some(class) = listing.failed {
+            Err(IoError::NotListed { kind, api_version, class })
         } else {
             Err(IoError::Listing { kind, api_version })
         }
@@ -348,6 +378,16 @@ impl LiveObjects {
         }
     }
 
+    /// How an object was last seen that ran to its end and was removed for that, if there is none of its name since.
+    #[must_use]
+    pub fn completed(&self, api_version: &str, key: &ResourceKey) -> Option<Arc<Live>> {
+        if !completed::may_be_over(&key.kind) {
+            return None;
+        }
+        let watched = self.watched(api_version, &key.kind)?;
+        watched.completed.lock().get(&Key::new(&*key.namespace, &*key.name))
+    }
+
     /// Takes in that the API server confirmed the end of an object, in whichever version it is watched.
     pub fn ended(&self, api_version: &str, key: &ResourceKey, uid: &str) {
         let group = group_of(api_version);
@@ -371,8 +411,8 @@ fn tell(live: &Live, notify: &Notify) {
 
 /// Keeps a store as the cluster is, as long as the kind is served in this version.
 async fn feed(io: &Io, resource: ApiResource, watched: &Watched, notify: &Notify) {
-    let Watched { store, ended, listing } = watched;
-    let failed = || listing.lock().failed = true;
+    let Watched { store, ended, completed, listing } = watched;
+    let failed = |class| listing.lock().failed = Some(class);
     let (mut before, mut listed) = (HashSet::new(), HashSet::new());
     let config = watcher::Config::default().labels(names::label::APP_NAME).page_size(PAGE);
     let api: Api<Observed<Value>> = Api::all_with(io.client().clone(), &resource);
@@ -390,7 +430,7 @@ async fn feed(io: &Io, resource: ApiResource, watched: &Watched, notify: &Notify
             Ok(watcher::Event::InitApply(object)) => {
                 {
                     let mut listing = listing.lock();
-                    (listing.since, listing.failed) = (Instant::now(), false);
+                    (listing.since, listing.failed) = (Instant::now(), None);
                 }
                 let live = Live::of(object.into_value(&resource));
                 if ended.has(&live.uid) {
@@ -402,7 +442,16 @@ async fn feed(io: &Io, resource: ApiResource, watched: &Watched, notify: &Notify
             Ok(watcher::Event::InitDone) => {
                 ended.keep(&before, &listed);
                 for (key, old) in store.end_list() {
-                    if let Some(live) = store.get(&key).or(old) {
+                    let present = store.get(&key);
+                    // It went while nobody watched.
+                    if let Some(old) = old.as_ref().filter(|_| present.is_none())
+                        && completed::may_be_over(&resource.kind)
+                        && !before.contains(&old.uid)
+                        && completed::is_over(&old.value())
+                    {
+                        completed.lock().removed(Arc::clone(old));
+                    }
+                    if let Some(live) = present.or(old) {
                         tell(&live);
                     }
                 }
@@ -421,6 +470,7 @@ async fn feed(io: &Io, resource: ApiResource, watched: &Watched, notify: &Notify
                     }
                     continue;
                 }
+                completed.lock().made(&key);
                 if let Ok(old) = store.put(live) {
                     if let Some(old) = old.filter(|old| old.owner != owner) {
                         tell(&old);
@@ -431,10 +481,16 @@ async fn feed(io: &Io, resource: ApiResource, watched: &Watched, notify: &Notify
                 }
             }
             Ok(watcher::Event::Delete(object)) => {
+                let was_ours = ended.has(object.uid());
                 ended.forget(object.uid());
                 store.remove(&object.key(), object.version());
-                // All that matters of it is whom it concerns.
-                tell(&Live::of(object.into_metadata()));
+                let object = object.into_value(&resource);
+                let is_over = !was_ours && completed::is_over(&object);
+                let live = Arc::new(Live::of(object));
+                if is_over {
+                    completed.lock().removed(Arc::clone(&live));
+                }
+                tell(&live);
             }
             // One of several API servers may be behind: what discovery says is asked, too.
             Err(error) if is_not_served(&error) => {
@@ -443,14 +499,28 @@ async fn feed(io: &Io, resource: ApiResource, watched: &Watched, notify: &Notify
                 if matches!(served, Err(IoError::NoSuchKind { .. })) {
                     return;
                 }
-                failed();
+                failed(Class::Failed);
                 warn!(%error, "what discovery says is served is not there, trying again");
             }
             Err(error) => {
-                failed();
+                failed(class_of(&error));
                 warn!(%error, "watch of dispatched objects failed, trying again");
             }
         }
+    }
+}
+
+fn class_of(error: &watcher::Error) -> Class {
+    let of = |code| {
+        let (reason, message, retry_after) = Default::default();
+        IoError::Api { code, reason, message, retry_after }.class()
+    };
+    match error {
+        watcher::Error::InitialListFailed(kube::Error::Api(status))
+        | watcher::Error::WatchStartFailed(kube::Error::Api(status))
+        | watcher::Error::WatchError(status) => of(status.code),
+        watcher::Error::NoResourceVersion => Class::Failed,
+        _ => Class::Retry(None),
     }
 }
 

@@ -13,8 +13,8 @@ use kube::api::{ApiResource, ObjectMeta};
 use kube::core::DynamicResourceScope;
 use serde::de::{DeserializeOwned, DeserializeSeed, Error as _, MapAccess, Visitor};
 use serde::{Deserialize, Deserializer, Serialize};
+use serde_json::Value;
 use serde_json::value::RawValue;
-use serde_json::{Value, json};
 use tracing::warn;
 use vela_apply::object::{set_type, str_at};
 
@@ -200,11 +200,6 @@ impl Observed<Value> {
         set_type(&mut self.object, &resource.api_version, &resource.kind);
         self.object
     }
-
-    /// Its metadata alone, as part of an object.
-    pub(crate) fn into_metadata(mut self) -> Value {
-        json!({"metadata": self.object.get_mut("metadata").map(Value::take)})
-    }
 }
 
 impl<K> Guarded<K> {
@@ -229,6 +224,8 @@ impl<K> Guarded<K> {
 #[cfg(test)]
 mod tests {
     use kube::api::{ObjectList, WatchEvent};
+
+    use serde_json::json;
 
     use super::*;
 
@@ -276,7 +273,6 @@ mod tests {
         // Of managed fields remains who wrote when.
         let mut kept = sent;
         kept["metadata"]["managedFields"] = json!([{"manager": "kubectl", "time": "2026-01-01T00:00:00Z", "subresource": "status"}]);
-        assert_eq!(seen.clone().into_metadata(), json!({"metadata": kept["metadata"]}));
         assert_eq!(seen.into_value(&resource()), kept);
     }
 }

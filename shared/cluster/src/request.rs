@@ -16,7 +16,7 @@ use vela_apply::object::{api_version, kind, name, namespace};
 use vela_apply::plan::PatchKind;
 
 use crate::observed::Observed;
-use crate::{Discovery, Error, Identity, Removal, Resource};
+use crate::{Discovery, Error, Identity, Removal, Resource, put_off};
 
 /// Why a request had no result.
 pub type IoError = Error;
@@ -148,7 +148,8 @@ impl Io {
     /// # Errors
     /// The kind is not served, or the API server does not answer.
     pub async fn resolve(&self, api_version: &str, kind: &str) -> Result<Resource, IoError> {
-        self.common.discovery.resolve(api_version, kind).await
+        let found = self.common.discovery.resolve(api_version, kind).await;
+        found.inspect_err(put_off::note)
     }
 
     /// Whether objects of a kind have no namespace, whatever manifests and records of old releases say.
@@ -181,7 +182,11 @@ impl Io {
         identity: &Identity,
     ) -> Result<Answer, IoError> {
         let request = request(method, path, body, identity)?;
-        Ok(Answer(self.client.request_text(request).await?))
+        self.ask(request).await.map(Answer)
+    }
+
+    async fn ask(&self, request: Request<Vec<u8>>) -> Result<String, IoError> {
+        self.client.request_text(request).await.map_err(Error::from).inspect_err(put_off::note)
     }
 
     /// Tells the observer how long a request took.
@@ -276,7 +281,7 @@ impl Io {
             .map(|(key, value)| format!("{}={}", escaped(key), escaped(value)))
             .collect();
         let request = request(Method::GET, format!("{path}?{}", query.join("&")), None, identity)?;
-        Ok(self.client.request_text(request).await?)
+        self.ask(request).await
     }
 
     /// POST.
@@ -507,7 +512,7 @@ mod tests {
     use parking_lot::Mutex;
 
     use super::*;
-    use crate::Retry;
+    use crate::Class;
     use crate::fake::{Seen, fake};
 
     fn status(code: u16, reason: &str) -> (u16, Value) {
@@ -614,7 +619,7 @@ mod tests {
         let own = Identity::own();
         for _ in 0..2 {
             let error = io.delete(&config_map("x"), "u1", None, &own).await.expect_err("told");
-            assert!(error.is_unserved() && error.retry() == Retry::Backoff, "{error}");
+            assert!(error.is_unserved() && error.class() == Class::Refused, "{error}");
         }
         let asked = seen.lock().iter().filter(|seen| seen.uri == "/api/v1").count();
         assert_eq!(asked, 2, "how it is served is asked anew");
@@ -630,7 +635,7 @@ mod tests {
             "/api/v1/namespaces/a/configmaps/..%2F..%2Fsecrets%2Fs%3Fx%3Dy"
         );
         let error = io.get(&config_map(""), &own).await.expect_err("refused");
-        assert_eq!(error.retry(), Retry::Never);
+        assert_eq!(error.class(), Class::Refused);
         let other = Identity { user: "a\nb".to_owned(), groups: Vec::new() };
         assert!(io.get(&config_map("x"), &other).await.is_err());
     }

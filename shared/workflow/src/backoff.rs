@@ -8,13 +8,17 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 
-use crate::status::{Phase, Status};
+use crate::status::{Phase, Status, StepStatus};
 
 /// Counters of one step.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Counters {
     /// Failed attempts so far.
     pub failures: u32,
+    /// When the next attempt is due, after one that failed or was put off: nothing else brings it forward.
+    pub next: Option<Timestamp>,
+    /// Attempts in a row that were put off.
+    pub put_off: u32,
     /// Looks that left the step unfinished.
     pub looks: u32,
     /// The message at the last look; a new one starts the count again.
@@ -22,6 +26,11 @@ pub struct Counters {
     /// When what the step waits for changed last; kept for steps with a progress deadline.
     pub progress: Option<Timestamp>,
 }
+
+/// Longest pause between attempts that are put off, unless a longer one is asked for: an overload ends without a word.
+const LONGEST_PUT_OFF: Duration = Duration::from_secs(15);
+/// Longest time that an API server is left alone because it asked for it.
+const LONGEST_ASKED: Duration = Duration::from_secs(300);
 
 /// Counters by step id.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -71,10 +80,40 @@ impl Memory {
         }
     }
 
-    pub(crate) fn fail(&mut self, id: &str) -> u32 {
+    /// Counts a failed attempt and plans the next one; returns how many there are.
+    pub(crate) fn fail(&mut self, id: &str, now: Timestamp, longest: Duration) -> u32 {
         let counters = self.steps.entry(id.to_owned()).or_default();
+        let pause = pause(counters.failures).min(longest);
         counters.failures = counters.failures.saturating_add(1);
+        counters.next = Some(later(now, pause));
         counters.failures
+    }
+
+    /// Plans the next attempt after one that was put off, not before the time that was asked for. That is no failure.
+    pub(crate) fn put_off(&mut self, id: &str, now: Timestamp, after: Option<Duration>) {
+        let counters = self.steps.entry(id.to_owned()).or_default();
+        let asked = after.unwrap_or_default().min(LONGEST_ASKED);
+        let pause = pause(counters.put_off).min(LONGEST_PUT_OFF).max(asked);
+        counters.put_off = counters.put_off.saturating_add(1);
+        counters.next = Some(later(now, pause));
+    }
+
+    /// An attempt got through: what it came to decides when the next one is.
+    pub(crate) fn attempted(&mut self, id: &str) {
+        if let Some(counters) = self.steps.get_mut(id) {
+            (counters.next, counters.put_off) = (None, 0);
+        }
+    }
+
+    /// When the next attempt of a step is due, if it has a time of its own.
+    pub(crate) fn next(&self, id: &str) -> Option<Timestamp> {
+        self.steps.get(id)?.next
+    }
+
+    /// Whether the next attempt of some step has a time of its own.
+    #[must_use]
+    pub fn has_planned(&self) -> bool {
+        self.steps.values().any(|counters| counters.next.is_some())
     }
 
     pub(crate) fn forget(&mut self, id: &str) {
@@ -89,9 +128,10 @@ impl Memory {
         self.steps.clear();
     }
 
-    /// The smallest positive count of looks.
+    /// The smallest positive count of looks of the steps that have no time of their own.
     fn youngest(&self) -> u32 {
-        self.steps.values().map(|c| c.looks).filter(|looks| *looks > 0).min().unwrap_or(0)
+        let free = self.steps.values().filter(|counters| counters.next.is_none());
+        free.map(|counters| counters.looks).filter(|looks| *looks > 0).min().unwrap_or(0)
     }
 }
 
@@ -107,12 +147,28 @@ pub(crate) fn cap(status: &Status, caps: Caps) -> Duration {
     if status.steps.iter().any(|s| s.phase == Phase::Failed) { caps.failed } else { caps.wait }
 }
 
-/// The delay until the next look at a workflow that waits.
-pub(crate) fn delay(memory: &Memory, status: &Status, caps: Caps) -> Duration {
-    let exponent = memory.youngest().min(15);
-    // 0.05 s doubled each time, in whole seconds, never less than one
-    let seconds = (u64::from(2_u32.saturating_pow(exponent)) * 5 / 100).max(1);
-    Duration::from_secs(seconds).min(cap(status, caps))
+/// The delay until the next look at a workflow that waits: the next planned attempt, and the next look at the other steps,
+/// if there are any that wait for more than for one with a plan.
+pub(crate) fn delay(memory: &Memory, status: &Status, caps: Caps, now: Timestamp) -> Duration {
+    let planned = memory.steps.values().filter_map(|counters| counters.next).min();
+    let waits = |step: &StepStatus| {
+        step.phase == Phase::Running && step.sub_steps.is_empty() && memory.next(&step.id).is_none()
+    };
+    let free = pause(memory.youngest()).min(cap(status, caps));
+    match planned {
+        None => free,
+        Some(next) if status.all().any(waits) => free.min(until(now, next)),
+        Some(next) => until(now, next),
+    }
+}
+
+/// 0.05 s doubled each time, in whole seconds, never less than one.
+fn pause(times: u32) -> Duration {
+    Duration::from_secs((u64::from(2_u32.saturating_pow(times.min(15))) * 5 / 100).max(1))
+}
+
+fn later(now: Timestamp, pause: Duration) -> Timestamp {
+    now.saturating_add(pause).unwrap_or(Timestamp::MAX)
 }
 
 /// The time from `now` until `then`, in whole seconds upwards, at least one.
@@ -125,7 +181,7 @@ pub(crate) fn until(now: Timestamp, then: Timestamp) -> Duration {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::status::{Reason, StepStatus};
+    use crate::status::Reason;
 
     fn seconds(looks: u32, phase: Phase) -> u64 {
         let mut memory = Memory::default();
@@ -143,7 +199,7 @@ mod tests {
         };
         let status = Status { steps: vec![step], ..Status::default() };
         let caps = Caps { wait: Duration::from_secs(60), failed: Duration::from_secs(300) };
-        delay(&memory, &status, caps).as_secs()
+        delay(&memory, &status, caps, Timestamp::UNIX_EPOCH).as_secs()
     }
 
     #[test]
@@ -153,6 +209,39 @@ mod tests {
         let waiting: Vec<u64> = (10..=14).map(|n| seconds(n, Phase::Running)).collect();
         assert_eq!(waiting, [51, 60, 60, 60, 60]);
         assert_eq!(seconds(u32::MAX, Phase::Failed), 300);
+    }
+
+    #[test]
+    fn failing_attempts_are_planned_one_by_one() {
+        let mut memory = Memory::default();
+        let longest = Duration::from_secs(300);
+        let mut now = Timestamp::UNIX_EPOCH;
+        let mut pauses = Vec::new();
+        for times in 1..=15 {
+            assert_eq!(memory.fail("a", now, longest), times);
+            let next = memory.next("a").unwrap();
+            pauses.push(next.duration_since(now).as_secs());
+            now = next;
+        }
+        assert_eq!(pauses, [1, 1, 1, 1, 1, 1, 3, 6, 12, 25, 51, 102, 204, 300, 300]);
+    }
+
+    #[test]
+    fn what_is_put_off_is_soon_tried_again_but_not_before_it_may() {
+        let mut memory = Memory::default();
+        let now = Timestamp::UNIX_EPOCH;
+        let mut put_off = |after: Option<u64>| {
+            memory.put_off("a", now, after.map(Duration::from_secs));
+            assert_eq!(memory.failures("a"), 0);
+            memory.next("a").unwrap().as_second()
+        };
+        assert_eq!((put_off(Some(30)), put_off(Some(u64::MAX))), (30, 300));
+        let pauses: Vec<i64> = (0..10).map(|_| put_off(None)).collect();
+        assert_eq!(pauses, [1, 1, 1, 1, 3, 6, 12, 15, 15, 15]);
+        memory.attempted("a");
+        assert_eq!(memory.next("a"), None);
+        memory.put_off("a", now, None);
+        assert_eq!(memory.next("a").unwrap().as_second(), 1);
     }
 
     #[test]

@@ -25,7 +25,7 @@ pub struct Check<'a> {
 pub fn value(answer: &Value) -> Result<String, String> {
     if answer.get("status").and_then(Value::as_str) != Some("success") {
         let text = answer.get("error").and_then(Value::as_str).unwrap_or("no error given");
-        return Err(messages::prometheus_refused(text));
+        return Err(messages::prometheus_refused(&shown(text)));
     }
     let result = answer.pointer("/data/result");
     let sample = match answer.pointer("/data/resultType").and_then(Value::as_str) {
@@ -40,7 +40,14 @@ pub fn value(answer: &Value) -> Result<String, String> {
         _ => return Err(messages::NOT_A_QUERY_VALUE.to_owned()),
     };
     let text = sample.and_then(|sample| sample.get(1)).and_then(Value::as_str);
-    text.map(str::to_owned).ok_or_else(|| messages::NOT_A_QUERY_VALUE.to_owned())
+    text.map(shown).ok_or_else(|| messages::NOT_A_QUERY_VALUE.to_owned())
+}
+
+/// The beginning of what a server said, printable: who asks may not reach it himself, and its answer goes into a message.
+fn shown(text: &str) -> String {
+    const LONGEST: usize = 120;
+    let plain = text.chars().map(|c| if c.is_ascii_graphic() || c == ' ' { c } else { '?' });
+    plain.take(LONGEST).collect()
 }
 
 /// Judges a value; since when it holds or fails is noted for the step.

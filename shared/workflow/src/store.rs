@@ -4,12 +4,13 @@
 //! |---|---|
 //! | `vars` | variables, as CUE text |
 //! | `<step id>.failedTimes` | failed attempts so far, while the step is repeated |
+//! | `<step id>.nextTime` | when the next attempt of a step is due that failed |
 //! | `<step id>.progressTime` | when what the step waits for changed last, where it has a progress deadline |
 //! | `<step id>.<path>.effect` | an outside effect of the step: intended, or done with its outcome |
 //! | `<step id>.outcome` | what a finished step with outside effects came to |
 //! | any other | notes: timestamps of suspensions and checks, `logConfig` |
 //!
-//! The names of the reference's keys are kept; the second to fifth are ours (compatibility note
+//! The names of the reference's keys are kept; those of counters (but the first), effects and outcomes are ours (compatibility note
 //! workflow-6): losing them with a process would repeat what must not be repeated.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -24,6 +25,7 @@ use crate::step::Notes;
 
 const VARS: &str = "vars";
 const FAILED_TIMES: &str = ".failedTimes";
+const NEXT_TIME: &str = ".nextTime";
 const PROGRESS_TIME: &str = ".progressTime";
 
 /// Variables, notes and counters of a run.
@@ -45,6 +47,8 @@ impl Saved {
         for (key, text) in data.iter().filter(|(key, _)| *key != VARS) {
             if let Some(id) = key.strip_suffix(FAILED_TIMES) {
                 saved.memory.of(id).failures = text.trim().parse().unwrap_or(0);
+            } else if let Some(id) = key.strip_suffix(NEXT_TIME) {
+                saved.memory.of(id).next = text.trim().parse().ok();
             } else if let Some(id) = key.strip_suffix(PROGRESS_TIME) {
                 saved.memory.of(id).progress = text.trim().parse().ok();
             } else {
@@ -73,6 +77,10 @@ impl Saved {
         for (id, counters) in self.memory.iter() {
             if counters.failures > 0 {
                 data.insert(format!("{id}{FAILED_TIMES}"), counters.failures.to_string());
+                // What was only put off is tried at once by a process that knows nothing of it.
+                if let Some(time) = counters.next {
+                    data.insert(format!("{id}{NEXT_TIME}"), time.to_string());
+                }
             }
             if let Some(time) = counters.progress {
                 data.insert(format!("{id}{PROGRESS_TIME}"), time.to_string());

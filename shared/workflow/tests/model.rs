@@ -59,7 +59,11 @@ impl Maker {
     fn script(&mut self, may_break: bool) -> Script {
         let mut first = Vec::new();
         for _ in 0..self.random.below(3) {
-            first.push(if self.random.one_in(2) { Verdict::Wait } else { Verdict::Error });
+            first.push(match self.random.below(4) {
+                0 | 1 => Verdict::Error,
+                2 => Verdict::Wait,
+                _ => Verdict::Later(Some(Duration::from_secs(2))),
+            });
         }
         if self.events && self.random.one_in(5) {
             first.push(Verdict::Suspend);

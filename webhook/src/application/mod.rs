@@ -19,6 +19,7 @@ mod workflow;
 
 use serde_json::Value;
 use serde_json::value::RawValue;
+use vela_api::Drift;
 use vela_api::names::annotation;
 
 use crate::admit::{Admit, Decision};
@@ -243,6 +244,14 @@ fn annotations(subject: &Subject<'_>, findings: &mut Findings) {
         {
             findings.warnings.push(messages::bad_restart(value));
         }
+    }
+    if let Some(word) = app.annotation(annotation::DRIFT).filter(|word| !word.is_empty())
+        && Drift::parse(word).is_none()
+    {
+        let field = Field::new("metadata.annotations").key(annotation::DRIFT);
+        let is_new = changed(app, subject.old, annotation::DRIFT);
+        let detail = messages::unknown_word(word, &Drift::WORDS);
+        findings.refuse_if(is_new, Rule::Annotations, Reason::Invalid, field, detail);
     }
     if let Some(Err(error)) =
         app.annotation(annotation::PROGRESS_DEADLINE).map(vela_workflow::progress::read)

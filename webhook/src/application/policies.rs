@@ -1,6 +1,7 @@
 //! Policies: types, properties, and the definitions an `override` mentions.
 
 use serde_json::{Map, Value};
+use vela_api::Drift;
 
 use vela_api::cluster::{LOCAL, selects_local};
 
@@ -16,6 +17,8 @@ enum Shape {
     Bool,
     Int,
     Text,
+    /// One of these.
+    Word(&'static [&'static str]),
     Texts,
     /// Free-form texts by key.
     Labels,
@@ -27,7 +30,7 @@ enum Shape {
     Object(&'static [(&'static str, Self)]),
 }
 
-use Shape::{Any, Bool, Int, Items, Labels, List, Object, Text, Texts};
+use Shape::{Any, Bool, Int, Items, Labels, List, Object, Text, Texts, Word};
 
 const SELECTOR: Shape = Object(&[
     ("componentNames", Texts),
@@ -59,6 +62,7 @@ const BUILTIN: &[(&str, &[(&str, Shape)])] = &[
                 List(&[
                     ("selector", SELECTOR),
                     ("strategy", Object(&[("path", Texts), ("affect", Text)])),
+                    ("drift", Word(&Drift::WORDS)),
                 ]),
             ),
         ],
@@ -226,7 +230,14 @@ fn fits(value: &Value, shape: Shape, of: &str, field: &Field, findings: &mut Fin
         (Items, other) => wrong("a list", other, field.clone()),
         (Bool, other) => wrong("a boolean", other, field.clone()),
         (Int, other) => wrong("a whole number", other, field.clone()),
-        (Text, other) => wrong("a text", other, field.clone()),
+        (Word(words), Value::String(word)) => {
+            // The reconcile takes an empty one for none.
+            if !word.is_empty() && !words.contains(&word.as_str()) {
+                let detail = messages::unknown_word(word, words);
+                findings.push(Rule::Policies, Reason::Invalid, field.clone(), detail);
+            }
+        }
+        (Text | Word(_), other) => wrong("a text", other, field.clone()),
         (Texts, Value::Array(items)) => {
             for (k, item) in items.iter().enumerate() {
                 if !item.is_string() && !item.is_null() {
@@ -396,5 +407,27 @@ mod tests {
                 "p.clusterLabelSelector: no cluster has these labels, this control plane deploys to \"local\" only; the deployment will fail"
             ]
         );
+    }
+
+    #[test]
+    fn a_word_that_is_none_is_refused_with_the_nearest() {
+        let (_, shape) = BUILTIN.iter().find(|(name, _)| *name == "apply-once").unwrap();
+        let told = |drift: Value| {
+            let properties = json!({"enable": true, "rules": [{"drift": drift}]});
+            let mut findings = Findings::default();
+            let map = properties.as_object().unwrap();
+            object(map, shape, "apply-once", &Field::new("p"), &mut findings);
+            let problems = findings.problems.into_iter();
+            problems.map(|p| format!("{}: {}", p.field, p.detail)).collect::<Vec<_>>()
+        };
+        let none: Vec<String> = Vec::new();
+        for fine in ["heal", "warn", "off", ""] {
+            assert_eq!(told(json!(fine)), none);
+        }
+        assert_eq!(
+            told(json!("wran")),
+            ["p.rules[0].drift: \"wran\" is none of heal, warn, off; did you mean \"warn\"?"]
+        );
+        assert_eq!(told(json!(false)), ["p.rules[0].drift: must be a text, not the boolean false"]);
     }
 }

@@ -141,6 +141,11 @@ pub(crate) fn bad_deadline(error: &str) -> String {
     format!("{error}; the workflow will not start")
 }
 
+pub(crate) fn unknown_word(word: &str, words: &[&str]) -> String {
+    let nearest = vela_serve::nearest(word, words.iter().copied());
+    format!("{} is none of {}{}", shortened(word), words.join(", "), hint(nearest))
+}
+
 pub(crate) fn bad_restart(value: &str) -> String {
     format!(
         "metadata.annotations[app.oam.dev/restart-workflow]: {} is neither true, a time nor a duration, it is ignored",

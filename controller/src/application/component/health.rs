@@ -32,7 +32,8 @@ pub async fn live(session: &Session<'_>, manifest: &Value, place: &Place) -> Opt
         let target = vela_cluster::Target::of(manifest);
         return session.io().get(&target).await.ok().map(Arc::new);
     }
-    None
+    // What ran to its end and was removed for that is judged by how it ended.
+    session.completed(manifest, &key)
 }
 
 /// The health of a component, read from its live objects.

@@ -14,7 +14,7 @@ mod steps;
 pub mod store;
 pub mod why;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
@@ -27,6 +27,7 @@ use vela_api::names::{annotation, creator};
 use vela_api::status::ComponentStatus;
 use vela_api::{Application, ClusterObjectReference};
 use vela_apply::object::{api_version, kind, name, namespace};
+use vela_cluster::put_off;
 use vela_workflow::generate::BUILTIN_APPLY_COMPONENT;
 use vela_workflow::{
     Attempt, Facts, Next, Options, Outcome, Output, Pass, Phase, Progress, Question, Reason,
@@ -37,6 +38,7 @@ use crate::context::Context;
 use crate::evaluation::{self, Lent};
 use crate::messages;
 use crate::metrics::words;
+use crate::queue::Key;
 
 use super::component::{self, Frame, Place};
 use super::dispatch::Session;
@@ -137,14 +139,26 @@ pub async fn pass(
             Verdict::Wait => attempt.kind == BUILTIN_APPLY_COMPONENT,
             _ => false,
         };
-        pass.complete(&attempt, outcome, Timestamp::now());
+        pass.complete(&attempt, outcome, session.ctx.clock.now());
         pass.resume_at(store.saved().resume_at());
     }
-    let mut progress = pass.end(Timestamp::now());
-    if watched && ran && progress.phase == WorkflowPhase::Executing {
+    let mut progress = pass.end(session.ctx.clock.now());
+    if watched
+        && ran
+        && progress.phase == WorkflowPhase::Executing
+        && !progress.memory.has_planned()
+    {
         let rest = rest(&progress.status, now, session.ctx.settings.workflow.max_wait);
         progress.again = progress.again.map(|again| again.max(rest));
     }
+    let unfinished: BTreeSet<&str> = progress
+        .status
+        .all()
+        .filter(|step| !step.is_finished())
+        .map(|step| step.id.as_str())
+        .collect();
+    let app = Key::new(&*session.owner.namespace, &*session.owner.name);
+    session.ctx.beside.keep(&app, |step| unfinished.contains(step));
     let saved = store.saved_mut();
     saved.memory = progress.memory.clone();
     saved.variables.clone_from(&progress.variables);
@@ -228,29 +242,39 @@ async fn attempt_step(
         }
     }
     let kind = given.step.kind.as_str();
-    let mut secrets = Secrets::handed_on(&store.saved().notes, &given.variables);
-    let since = Instant::now();
-    let mut outcome = match kind {
-        BUILTIN_APPLY_COMPONENT => apply_component(session, run, &given, seen, &mut secrets).await,
-        kind if kind == "suspend" || run.used.steps.contains_key(kind) => {
-            steps::run(session, run, given, store, seen, &mut secrets).await
-        }
+    if ![BUILTIN_APPLY_COMPONENT, "suspend"].contains(&kind) && !run.used.steps.contains_key(kind) {
         // Not measured: every word that somebody makes up would be a series of its own.
-        kind => return Outcome::of(Verdict::Fail(Reason::None), messages::unknown_step_kind(kind)),
-    };
+        return Outcome::of(Verdict::Fail(Reason::None), messages::unknown_step_kind(kind));
+    }
+    let mut secrets = Secrets::handed_on(&store.saved().notes, &given.variables);
     let told = words::step_type(kind, &session.ctx.definitions);
+    let since = Instant::now();
+    let attempt = Box::pin(async {
+        match kind {
+            BUILTIN_APPLY_COMPONENT => {
+                apply_component(session, run, &given, seen, &mut secrets).await
+            }
+            _ => steps::run(session, run, given, store, seen, &mut secrets).await,
+        }
+    });
+    let (mut outcome, put_off) = put_off::noting(attempt).await;
     session.ctx.metrics.step_ran(told, since.elapsed());
     outcome.message = secrets.redacted(&outcome.message);
     seen.dump = seen.dump.take().map(|text| secrets.redacted(&text));
     secrets.note(&outcome.variables, &mut store.saved_mut().notes);
     let going = session.going.swap(false, Ordering::Relaxed);
-    let put_off = evaluation::take_put_off();
-    if (going || put_off) && outcome.verdict == Verdict::Error {
-        // What has to go first goes in its own time, and that there was no time to evaluate says nothing about the step: that
-        // uses up no attempts.
-        return Outcome::of(Verdict::Wait, outcome.message);
+    let unevaluated = evaluation::take_put_off();
+    match put_off {
+        // What has to go first goes in its own time, and an API server that is overloaded, or that there was no time to
+        // evaluate, says nothing about the step: that uses up no attempts.
+        _ if outcome.verdict != Verdict::Error => outcome,
+        _ if going => Outcome::of(Verdict::Wait, outcome.message),
+        Some(put_off) => {
+            Outcome::of(Verdict::Later(put_off.after), messages::put_off(&outcome.message))
+        }
+        None if unevaluated => Outcome::of(Verdict::Later(None), outcome.message),
+        None => outcome,
     }
-    outcome
 }
 
 async fn apply_component(

@@ -132,6 +132,8 @@ pub(super) async fn run(
                 let reason = why::ask_live(calling.session, &calling.touched).await;
                 outcome.message = messages::because(&outcome.message, &reason);
             }
+            // What this attempt asked is asked anew by the next one.
+            calling.session.ctx.beside.keep(&calling.app(), |step| step != attempt.id);
             outcome.message = calling.redacted(&outcome.message);
             calling.seen.dump = dump;
             let saved = &mut calling.store.saved_mut().notes;
@@ -141,6 +143,12 @@ pub(super) async fn run(
         };
         match calling.answer(&call).await {
             Answer::Finished(outcome) => return outcome,
+            Answer::Waits(what) => {
+                return Outcome::of(Verdict::Wait, messages::waits_for_answer(&what));
+            }
+            Answer::NoRoom => {
+                return Outcome::of(Verdict::Later(None), messages::NO_ROOM_OUTSIDE);
+            }
             Answer::Reply(reply) => replies.push(reply),
         }
         if calling.store.saved().notes != attempted.notes {

@@ -74,6 +74,7 @@ impl Pass<'_> {
             return Some(messages::waits(&step.name, others, &whole_seconds(since), longest));
         }
         let failed = leaves().find(|s| s.phase == Phase::Failed && s.reason == Reason::Execute)?;
+        let again = self.memory.next(&failed.id).map_or(again, whole_seconds);
         let (failures, most) = (self.memory.failures(&failed.id), self.options.max_error_retries);
         Some(messages::tries_again(&failed.name, failures, most.saturating_add(1), &again))
     }
@@ -121,11 +122,11 @@ impl Pass<'_> {
                     let since = self.memory.progress_of(&status.id)?;
                     Some(backoff::until(now, saturating_add(since, deadline)))
                 });
-                let delay = backoff::delay(&self.memory, &self.status, self.caps());
+                let delay = backoff::delay(&self.memory, &self.status, self.caps(), now);
                 Some(timeouts.chain(deadlines).fold(delay, Duration::min))
             }
             WorkflowPhase::Suspending if self.cut.is_some() => {
-                let delay = backoff::delay(&self.memory, &self.status, self.caps());
+                let delay = backoff::delay(&self.memory, &self.status, self.caps(), now);
                 Some(timeouts.chain(resumes).fold(delay, Duration::min))
             }
             WorkflowPhase::Suspending if self.cut_short => Some(Duration::ZERO),

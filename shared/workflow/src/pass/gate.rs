@@ -134,6 +134,20 @@ impl<'a> Pass<'a> {
         Ok(first.is_some_and(|first| self.facts.now > saturating_add(first, timeout)))
     }
 
+    /// Whether the next attempt of a step is still to come: what happens meanwhile does not bring it forward, but the end of
+    /// its time does.
+    pub(super) fn has_time_left(&mut self, step: &Step, parent: Option<(bool, bool)>) -> bool {
+        let Some(known) = self.known(&step.name) else { return false };
+        let planned = self.memory.next(&known.id).is_some_and(|next| next > self.facts.now);
+        let waits = known.phase == Phase::Running;
+        let ends = parent.is_some_and(|(skipped, timed_out)| skipped || timed_out);
+        if !planned || ends || self.is_timed_out(step).unwrap_or(true) {
+            return false;
+        }
+        self.waiting |= waits;
+        true
+    }
+
     /// What a step waits for, in words.
     pub(super) fn pending(&self, step: &Step) -> Option<String> {
         for name in &step.depends_on {

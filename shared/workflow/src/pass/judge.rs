@@ -54,17 +54,23 @@ impl Pass<'_> {
                 message
             }
         };
+        if !matches!(verdict, Verdict::Later(_)) {
+            self.memory.attempted(&attempt.id);
+        }
         if attempt.timed_out && !matches!(verdict, Verdict::Fail(_)) {
             self.status_mut().terminated = true;
             return (Phase::Failed, Reason::Timeout, message);
         }
         match verdict {
             Verdict::Succeeded => (Phase::Succeeded, Reason::None, message),
-            Verdict::Wait => {
+            Verdict::Wait | Verdict::Later(_) => {
                 let message = kept(message);
                 if let Some(text) = self.without_progress(attempt, &message) {
                     self.status_mut().terminated = true;
                     return (Phase::Failed, Reason::Timeout, text);
+                }
+                if let Verdict::Later(after) = verdict {
+                    self.memory.put_off(&attempt.id, self.facts.now, *after);
                 }
                 self.waiting = true;
                 (Phase::Running, Reason::Wait, message)
@@ -79,7 +85,8 @@ impl Pass<'_> {
                 (Phase::Succeeded, Reason::Terminate, message)
             }
             Verdict::Error => {
-                if self.memory.fail(&attempt.id) > self.options.max_error_retries {
+                let (now, longest) = (self.facts.now, self.options.max_failed_wait);
+                if self.memory.fail(&attempt.id, now, longest) > self.options.max_error_retries {
                     self.failed_after_retries = true;
                     if !self.options.suspend_on_failure {
                         self.status_mut().terminated = true;

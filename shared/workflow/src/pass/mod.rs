@@ -126,6 +126,9 @@ pub enum Verdict {
     Break,
     /// The attempt failed; it is repeated.
     Error,
+    /// The attempt was put off by what it asked (overload, an outage): it is made again, not before this time, and does not
+    /// count.
+    Later(Option<Duration>),
 }
 
 /// What an attempt did.
@@ -377,6 +380,12 @@ impl<'a> Pass<'a> {
                 self.record_pending(place, &message, new_id);
                 level.todo.clear();
                 return None;
+            }
+            if self.has_time_left(step, parent) {
+                if level.mode == Mode::StepByStep {
+                    level.todo.clear();
+                }
+                continue;
             }
             if let Some(next) = self.enter(place, level.mode, parent, new_id) {
                 if matches!(next, Next::Ask(_)) {

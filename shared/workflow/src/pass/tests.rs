@@ -92,6 +92,71 @@ fn after(mut step: Step, names: &[&str]) -> Step {
     step
 }
 
+/// A failed attempt has its successor's time: looks before that leave the step alone, and what comes after it too.
+#[test]
+fn attempts_keep_their_distance_whatever_happens_meanwhile() {
+    for mode in [Mode::Dag, Mode::StepByStep] {
+        let workflow = Workflow::new(mode, steps(&["a", "b"]));
+        let mut world = World::answering(&[("a", Verdict::Error), ("b", Verdict::Wait)]);
+        world.options.max_error_retries = 3;
+        let mut attempts = Vec::new();
+        for _ in 0..60 {
+            world.ran.clear();
+            world.look(&workflow);
+            if world.ran.iter().any(|name| name == "a") {
+                attempts.push(world.clock);
+            }
+            // something happens ten times a second
+            let ticks = attempts.len() * 10;
+            for _ in 0..ticks {
+                world.ran.clear();
+                world.look(&workflow);
+                assert!(!world.ran.iter().any(|name| name == "a"), "{:?}", world.steps());
+            }
+            world.clock += 1;
+        }
+        assert_eq!(attempts, [0, 1, 2, 3], "{mode:?}");
+        assert!(world.steps().starts_with("a=failed/FailedAfterRetries"), "{}", world.steps());
+    }
+}
+
+#[test]
+fn what_is_put_off_is_no_attempt_and_has_its_time() {
+    let workflow = Workflow::new(Mode::StepByStep, steps(&["a", "b"]));
+    let asked = Some(Duration::from_secs(7));
+    let mut world = World::answering(&[("a", Verdict::Later(asked))]);
+    let mut attempts = Vec::new();
+    for _ in 0..200 {
+        world.ran.clear();
+        let (phase, again) = world.look(&workflow);
+        assert_eq!((phase, world.steps().as_str()), (WorkflowPhase::Executing, "a=running/Wait"));
+        if !world.ran.is_empty() {
+            attempts.push(world.clock);
+            assert!(again >= asked, "{again:?}");
+        }
+        world.clock += 1;
+    }
+    assert_eq!(attempts.get(..5), Some([0, 7, 14, 21, 28].as_slice()));
+    let longest = attempts.windows(2).map(|pair| pair[1] - pair[0]).max();
+    assert_eq!(longest, Some(15));
+    world.answers.clear();
+    world.clock += 15;
+    world.look(&workflow);
+    assert_eq!(world.steps(), "a=succeeded b=succeeded");
+}
+
+#[test]
+fn the_end_of_its_time_is_not_held_up_by_a_planned_attempt() {
+    let mut workflow = Workflow::new(Mode::Dag, steps(&["a"]));
+    workflow.steps[0].timeout = Some("3s".to_owned());
+    let asked = Some(Duration::from_secs(60));
+    let mut world = World::answering(&[("a", Verdict::Later(asked))]);
+    assert_eq!(world.look(&workflow).1, Some(Duration::from_secs(3)));
+    world.clock += 4;
+    world.look(&workflow);
+    assert_eq!(world.steps(), "a=failed/Timeout");
+}
+
 #[test]
 fn steps_follow_each_other() {
     let workflow = Workflow::new(Mode::StepByStep, steps(&["a", "b", "c"]));
@@ -137,6 +202,7 @@ fn attempts_are_repeated_and_then_final() {
     for _ in 0..10 {
         assert_eq!(world.look(&workflow).0, WorkflowPhase::Executing);
         assert_eq!(world.steps(), "a=failed/Execute");
+        world.clock += 300;
     }
     assert_eq!(world.look(&workflow).0, WorkflowPhase::Failed);
     assert_eq!(world.steps(), "a=failed/FailedAfterRetries b=skipped/Skip");

@@ -1,10 +1,13 @@
 //! `vela/email`: mails. Each is sent once; a server that may have it is not asked again.
 
+use futures::FutureExt;
 use jiff::Timestamp;
 use serde_json::Value;
-use vela_workflow::{Reply, effects};
+use vela_workflow::Reply;
 
 use crate::messages;
+use crate::outside::beside::{Call, Lost, Slot};
+use crate::outside::http::Told;
 use crate::outside::smtp::{Failure, Mail, reach, send};
 
 use super::{Answer, Calling, Pending, names, text};
@@ -31,31 +34,45 @@ impl Calling<'_, '_, '_> {
         };
         self.secrets.keep(&mail.password);
         let named = messages::mail_named(&mail.to.join(", "), &mail.host);
+        let slot = self.slot(call);
+        let ended = match self.session.ctx.beside.find(&slot) {
+            Some(Call::UnderWay) => return Answer::Waits(named),
+            Some(Call::Ended(ended)) => ended,
+            None => return self.post(call, slot, mail, named).await,
+        };
+        self.settle(&call.path, &ended, |_| Value::Null);
+        match ended {
+            Ok(_) => Reply::Returns(Value::Null),
+            Err(Lost::NotSent(error)) => Reply::Error(messages::mail_failed(&error)),
+            Err(Lost::Unknown(error)) => Reply::Fail(messages::effect_lost(&named, &error)),
+        }
+        .into()
+    }
+
+    /// Sends a mail beside, after its intent is noted.
+    async fn post(&mut self, call: &Pending, slot: Slot, mail: Mail, named: String) -> Answer {
         match self.effect(&call.path, &named).await {
             Ok(Some(done)) => return done,
             Ok(None) => {}
             Err(error) => return Reply::Error(error).into(),
         }
-        let egress = self.session.ctx.workflow.egress.clone();
-        let ready = match reach(&mail, &egress).await {
-            Ok(ready) => ready,
-            Err(error) => return Reply::Error(messages::mail_failed(&error)).into(),
-        };
+        let ctx = self.session.ctx;
+        if !ctx.beside.has_room(&slot.app.namespace) {
+            return Answer::NoRoom;
+        }
         if let Err(error) = self.intend(&call.path).await {
             return Reply::Error(error).into();
         }
-        match send(ready).await {
-            Ok(()) => {
-                let notes = &mut self.store.saved_mut().notes;
-                effects::end(notes, self.id, &call.path, &Value::Null);
-                Reply::Returns(Value::Null)
+        let egress = ctx.workflow.egress.clone();
+        let work = async move {
+            let ready = reach(&mail, &egress).await.map_err(Lost::NotSent)?;
+            match send(ready).await {
+                Ok(()) => Ok(Told::default()),
+                Err(Failure::NotSent(error)) => Err(Lost::NotSent(error)),
+                Err(Failure::Unknown(error)) => Err(Lost::Unknown(error)),
             }
-            Err(Failure::NotSent(error)) => {
-                effects::withdraw(&mut self.store.saved_mut().notes, self.id, &call.path);
-                Reply::Error(messages::mail_failed(&error))
-            }
-            Err(Failure::Unknown(error)) => Reply::Fail(messages::effect_lost(&named, &error)),
-        }
-        .into()
+        };
+        ctx.beside.begin(&slot, true, work.boxed());
+        Answer::Waits(named)
     }
 }

@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD as BASE64;
+use futures::FutureExt;
 use http::{HeaderName, HeaderValue, Method, Uri};
 use jiff::Timestamp;
 use rustls::pki_types::pem::PemObject;
@@ -13,7 +14,9 @@ use vela_cluster::Target;
 use vela_workflow::{Reply, effects};
 
 use crate::messages;
+use crate::outside::beside::{Call, Ended, Lost, Slot};
 use crate::outside::http::{Ask, LONGEST, Told, USUAL, get, reach, send};
+use crate::queue::Key;
 
 use super::{Answer, Calling, Pending, text};
 
@@ -21,46 +24,89 @@ impl Calling<'_, '_, '_> {
     pub(super) async fn request(&mut self, call: &Pending) -> Answer {
         let legacy = call.provider == "op";
         let wrap = |value: Value| if legacy { json!({ "response": value }) } else { value };
+        let (method, url) = match (method(&call.params), url(&call.params)) {
+            (Ok(method), Ok(url)) => (method, url),
+            (Err(error), _) | (_, Err(error)) => return Reply::Error(error).into(),
+        };
+        let named = go_method(&method, &shown(&url));
+        let once = method == Method::POST;
+        let slot = self.slot(call);
+        let ended = match self.session.ctx.beside.find(&slot) {
+            Some(Call::UnderWay) => return Answer::Waits(named),
+            Some(Call::Ended(ended)) => ended,
+            None => return self.begin(call, slot, named, once).await,
+        };
+        if once {
+            self.settle(&call.path, &ended, |told| wrap(returned(told)));
+        }
+        // What it was asked with is taken out of what is shown of the answer.
+        if reads_secrets(&call.params) {
+            let _ = self.ask(&call.params).await;
+        }
+        match ended {
+            Ok(told) => Reply::Returns(wrap(returned(&told))),
+            Err(Lost::Unknown(error)) if once => Reply::Fail(messages::effect_lost(&named, &error)),
+            Err(lost) => Reply::Error(format!("{named}: {}", lost.text())),
+        }
+        .into()
+    }
+
+    /// Sends a request beside; the intent is noted before one that must not be repeated.
+    async fn begin(&mut self, call: &Pending, slot: Slot, named: String, once: bool) -> Answer {
+        if once {
+            match self.effect(&call.path, &named).await {
+                Ok(Some(done)) => return done,
+                Ok(None) => {}
+                Err(error) => return Reply::Error(error).into(),
+            }
+        }
+        let ctx = self.session.ctx;
+        if !ctx.beside.has_room(&slot.app.namespace) {
+            return Answer::NoRoom;
+        }
         let ask = match self.ask(&call.params).await {
             Ok(ask) => ask,
             Err(error) => return Reply::Error(error).into(),
         };
-        let egress = self.session.ctx.workflow.egress.clone();
-        let named = go_method(&ask.method, &shown(&ask.url));
-        if ask.method != Method::POST {
-            if let Err(error) = self.admit(&ask, &call.params) {
-                return Reply::Error(error).into();
-            }
-            return match get(ask, &egress).await {
-                Ok(told) => Reply::Returns(wrap(returned(&told))),
-                Err(error) => Reply::Error(format!("{named}: {error}")),
-            }
-            .into();
-        }
-        match self.effect(&call.path, &named).await {
-            Ok(Some(done)) => return done,
-            Ok(None) => {}
-            Err(error) => return Reply::Error(error).into(),
-        }
         if let Err(error) = self.admit(&ask, &call.params) {
             return Reply::Error(error).into();
         }
-        let ready = match reach(ask, &egress).await {
-            Ok(ready) => ready,
-            Err(error) => return Reply::Error(format!("{named}: {error}")).into(),
-        };
+        let egress = ctx.workflow.egress.clone();
+        if !once {
+            let work = async move { get(ask, &egress).await.map_err(Lost::NotSent) };
+            ctx.beside.begin(&slot, false, work.boxed());
+            return Answer::Waits(named);
+        }
         if let Err(error) = self.intend(&call.path).await {
             return Reply::Error(error).into();
         }
-        match send(ready).await {
-            Ok(told) => {
-                let value = wrap(returned(&told));
-                effects::end(&mut self.store.saved_mut().notes, self.id, &call.path, &value);
-                Reply::Returns(value)
-            }
-            Err(error) => Reply::Fail(messages::effect_lost(&named, &error)),
+        let work = async move {
+            let ready = reach(ask, &egress).await.map_err(Lost::NotSent)?;
+            send(ready).await.map_err(Lost::Unknown)
+        };
+        ctx.beside.begin(&slot, true, work.boxed());
+        Answer::Waits(named)
+    }
+
+    /// Where a call is known beside.
+    pub(super) fn slot(&self, call: &Pending) -> Slot {
+        Slot { app: self.app(), step: self.id.to_owned(), path: call.path.clone() }
+    }
+
+    /// The Application.
+    pub(in super::super) fn app(&self) -> Key {
+        let owner = &self.session.owner;
+        Key::new(&*owner.namespace, &*owner.name)
+    }
+
+    /// Notes how an effect ended.
+    pub(super) fn settle(&mut self, path: &str, ended: &Ended, value: impl Fn(&Told) -> Value) {
+        let notes = &mut self.store.saved_mut().notes;
+        match ended {
+            Ok(told) => effects::end(notes, self.id, path, &value(told)),
+            Err(Lost::NotSent(_)) => effects::withdraw(notes, self.id, path),
+            Err(Lost::Unknown(_)) => {}
         }
-        .into()
     }
 
     /// What is known of an effect: how it ended, or that nobody knows. `None`: it was not begun.
@@ -107,13 +153,7 @@ impl Calling<'_, '_, '_> {
 
     async fn ask(&mut self, params: &Value) -> Result<Ask, String> {
         let request = params.get("request").cloned().unwrap_or_default();
-        let method = match text(params, "method") {
-            "" => Method::GET,
-            method => Method::from_bytes(method.as_bytes()).map_err(|error| error.to_string())?,
-        };
-        let url: Uri = text(params, "url")
-            .parse()
-            .map_err(|error: http::uri::InvalidUri| messages::bad_url(&error.to_string()))?;
+        let (method, url) = (method(params)?, url(params)?);
         let mut headers = Vec::new();
         for (name, value) in request.get("header").and_then(Value::as_object).into_iter().flatten()
         {
@@ -196,6 +236,22 @@ impl Calling<'_, '_, '_> {
     }
 }
 
+fn method(params: &Value) -> Result<Method, String> {
+    match text(params, "method") {
+        "" => Ok(Method::GET),
+        method => Method::from_bytes(method.as_bytes()).map_err(|error| error.to_string()),
+    }
+}
+
+fn url(params: &Value) -> Result<Uri, String> {
+    let url = text(params, "url").parse();
+    url.map_err(|error: http::uri::InvalidUri| messages::bad_url(&error.to_string()))
+}
+
+fn reads_secrets(params: &Value) -> bool {
+    params.pointer("/request/headersFromSecret").is_some() || params.get("tls_config").is_some()
+}
+
 fn secret_value(secret: &Value, key: &str) -> Option<Vec<u8>> {
     let encoded = secret.get("data")?.get(key)?.as_str()?;
     BASE64.decode(encoded).ok()
@@ -215,14 +271,14 @@ fn returned(told: &Told) -> Value {
 }
 
 /// An address without user, password and query: those may be secret.
-fn shown(url: &Uri) -> String {
+pub(super) fn shown(url: &Uri) -> String {
     let host = url.authority().map(|a| a.as_str()).unwrap_or_default();
     let host = host.rsplit_once('@').map_or(host, |(_, host)| host);
     format!("{}://{host}{}", url.scheme_str().unwrap_or_default(), url.path())
 }
 
 /// How Go begins the error of a request: `Post "http://..."`.
-fn go_method(method: &Method, url: &str) -> String {
+pub(super) fn go_method(method: &Method, url: &str) -> String {
     let (first, rest) = method.as_str().split_at(method.as_str().len().min(1));
     format!("{first}{} {url:?}", rest.to_lowercase())
 }

@@ -2,24 +2,36 @@
 
 use std::time::Duration;
 
+use futures::FutureExt;
 use http::{HeaderValue, Method, Uri, header::CONTENT_TYPE};
 use jiff::Timestamp;
 use serde_json::Value;
-use vela_workflow::metrics;
+use vela_workflow::{Reply, metrics};
 
 use crate::evaluation::Lent;
 use crate::messages;
+use crate::outside::beside::{Call, Lost};
 use crate::outside::http::{Ask, reach, send};
 
-use super::{Calling, text};
+use super::http::{go_method, shown};
+use super::{Answer, Calling, Pending, text};
 
 impl Calling<'_, '_, '_> {
-    pub(super) async fn prom_check(&mut self, params: &Value) -> Result<Value, String> {
+    pub(super) async fn prom_check(&mut self, call: &Pending) -> Answer {
+        match self.checked(call).await {
+            Ok(answer) => answer,
+            Err(text) => Reply::Error(text).into(),
+        }
+    }
+
+    async fn checked(&mut self, call: &Pending) -> Result<Answer, String> {
+        let params = &call.params;
         let endpoint = text(params, "metricEndpoint").trim_end_matches('/');
         let url = format!("{endpoint}/api/v1/query");
         let parsed: Uri = url
             .parse()
             .map_err(|error: http::uri::InvalidUri| messages::bad_url(&error.to_string()))?;
+        let named = go_method(&Method::POST, &shown(&parsed));
         let form = HeaderValue::from_static("application/x-www-form-urlencoded");
         let ask = Ask {
             method: Method::POST,
@@ -29,9 +41,24 @@ impl Calling<'_, '_, '_> {
             timeout: Duration::from_secs(10),
             tls: None,
         };
-        let egress = self.session.ctx.workflow.egress.clone();
-        let told = async { send(reach(ask, &egress).await?).await };
-        let told = told.await.map_err(|error| format!("Post {url:?}: {error}"))?;
+        let ctx = self.session.ctx;
+        let slot = self.slot(call);
+        let told = match ctx.beside.find(&slot) {
+            Some(Call::UnderWay) => return Ok(Answer::Waits(named)),
+            Some(Call::Ended(ended)) => ended,
+            None if !ctx.beside.has_room(&slot.app.namespace) => return Ok(Answer::NoRoom),
+            None => {
+                let egress = ctx.workflow.egress.clone();
+                let told = async move { send(reach(ask, &egress).await?).await };
+                ctx.beside.begin(
+                    &slot,
+                    false,
+                    told.map(|told| told.map_err(Lost::NotSent)).boxed(),
+                );
+                return Ok(Answer::Waits(named));
+            }
+        };
+        let told = told.map_err(|lost| format!("{named}: {}", lost.text()))?;
         let answer: Value = serde_json::from_str(&told.body)
             .map_err(|_| messages::prometheus_unreadable(told.status))?;
         let value = metrics::value(&answer)?;
@@ -48,7 +75,7 @@ impl Calling<'_, '_, '_> {
         let judged = self.session.ctx.cue.run(job).await.map_err(|error| error.to_string());
         let (result, notes) = judged?;
         self.store.saved_mut().notes = notes;
-        result
+        result.map(|value| Reply::Returns(value).into())
     }
 }
 

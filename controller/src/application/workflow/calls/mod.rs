@@ -88,6 +88,10 @@ pub(super) enum Answer {
     Reply(Reply),
     /// The step was finished before; only its status is missing.
     Finished(Outcome),
+    /// It is under way beside: what this is.
+    Waits(String),
+    /// It was not begun: as many as may be are under way.
+    NoRoom,
 }
 
 impl From<Result<Value, String>> for Answer {
@@ -120,7 +124,7 @@ impl Calling<'_, '_, '_> {
             ("util" | "op", "log") => self.log(&call.params).into(),
             ("http" | "op", "do") => self.request(call).await,
             ("email" | "op", "send") => self.mail(call).await,
-            ("metrics" | "op", "promCheck") => self.prom_check(&call.params).await.into(),
+            ("metrics" | "op", "promCheck") => self.prom_check(call).await,
             ("config", "create") | ("op", "create-config") => {
                 self.create_config(&call.params).await.into()
             }

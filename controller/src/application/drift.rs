@@ -1,0 +1,147 @@
+//! What somebody else changed, and what is done about it: put back, with a [`brake`](super::brake), or left as it is, where the
+//! Application asks for that. Fights and what is left are told in the condition `Drift`, and once as an event.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+use std::time::Duration;
+
+use jiff::Timestamp;
+use serde_json::Value;
+use vela_api::names::{condition as types, reason};
+use vela_api::{AppStatus, Condition, Drift, condition};
+use vela_apply::ResourceKey;
+use vela_apply::object::{api_version, kind, name, str_at};
+use vela_apply::plan::{self, Write};
+use vela_apply::policy::Stage;
+
+use crate::context::{AppMemory, Context};
+use crate::events::{About, Severity};
+use crate::messages;
+
+use super::brake;
+use super::dispatch::Session;
+
+/// Objects that one message names.
+const MOST_TOLD: usize = 5;
+
+impl Session<'_> {
+    /// The fields that a repair is about to put back; `None` if they are left as they are for now.
+    pub(super) async fn may_repair(
+        &self,
+        manifest: &Value,
+        key: &ResourceKey,
+        write: &Write,
+    ) -> Option<BTreeSet<String>> {
+        let fields = brake::fields(write);
+        if fields.is_empty() {
+            return Some(fields);
+        }
+        let live = self.ctx.live.get(api_version(manifest), key).await.ok().flatten();
+        let manager = live.map(|live| live.manager.clone()).unwrap_or_default();
+        let memory = self.memory();
+        let mut memory = memory.lock();
+        match self.policies.drift(manifest) {
+            Drift::Off => return None,
+            Drift::Warn => {
+                let object = format!("{} {}", kind(manifest), name(manifest));
+                memory.left.insert(object, manager);
+                return None;
+            }
+            Drift::Heal => {}
+        }
+        let (now, longest) = (self.ctx.clock.now(), self.ctx.settings.resync);
+        let brake = memory.brakes.entry(key.clone()).or_default();
+        brake.ask(&fields, &manager, now, longest).is_ok().then_some(fields)
+    }
+
+    /// Fields of an object were put back.
+    pub(super) fn repaired(&self, key: &ResourceKey, fields: &BTreeSet<String>) {
+        let now = self.ctx.clock.now();
+        if !fields.is_empty() {
+            self.memory().lock().brakes.entry(key.clone()).or_default().put_back(fields, now);
+        }
+    }
+
+    /// An object is as it was dispatched.
+    pub(super) fn is_in_place(&self, key: &ResourceKey) {
+        if let Some(brake) = self.memory().lock().brakes.get_mut(key) {
+            brake.is_as_dispatched();
+        }
+    }
+
+    /// An object of this manifest that ran to its end and was removed for that, as it was last seen.
+    pub(super) fn completed(&self, manifest: &Value, key: &ResourceKey) -> Option<Arc<Value>> {
+        let live = self.ctx.live.completed(api_version(manifest), key)?;
+        if live.owner.as_ref() != Some(&self.owner) {
+            return None;
+        }
+        let value = live.value();
+        let options = self.options(Stage::Update);
+        let prepared = plan::prepare(manifest, Some(&value), &options).ok()?;
+        plan::has_same_hash(&prepared, &value).then(|| Arc::new(value))
+    }
+
+    /// The same of one that was made in the present run of the workflow: another run makes it again.
+    pub(super) fn has_completed_in_run(&self, manifest: &Value, key: &ResourceKey) -> bool {
+        let Some(began) = self.run_began else { return false };
+        self.completed(manifest, key).is_some_and(|object| {
+            let made = str_at(&object, &["metadata", "creationTimestamp"]).parse::<Timestamp>();
+            made.is_ok_and(|made| made.as_second() >= began.as_second())
+        })
+    }
+}
+
+/// Says in the status what is fought about and what is left; an event tells of what is new. Returns when to look again.
+pub(super) fn tell(
+    ctx: &Context,
+    about: &About,
+    memory: &mut AppMemory,
+    status: &mut AppStatus,
+    now: Timestamp,
+) -> Option<Duration> {
+    let longest = ctx.settings.resync;
+    memory.brakes.retain(|_, brake| brake.keep(now, longest));
+    let due = memory.brakes.values().filter_map(|brake| brake.due(now, longest)).min();
+    let (reason, message) = match (fights(memory, longest), left(memory)) {
+        (Some(fights), _) => (reason::DRIFT_FIGHT, fights),
+        (None, Some(left)) => (reason::DRIFT_LEFT, left),
+        (None, None) => {
+            status.conditions.retain(|condition| condition.type_ != types::DRIFT);
+            return due.map(|due| until(now, due));
+        }
+    };
+    let is_told = |known: &Condition| known.type_ == types::DRIFT && known.message == message;
+    if !status.conditions.iter().any(is_told) {
+        ctx.events.tell(about, Severity::Warning, reason, &message, "");
+    }
+    let told = Condition::new(types::DRIFT, "True", reason, message, now);
+    condition::set(&mut status.conditions, [told]);
+    due.map(|due| until(now, due))
+}
+
+/// At least a moment: a time that has come is not looked at in a loop.
+fn until(now: Timestamp, due: Timestamp) -> Duration {
+    Duration::try_from(due.duration_since(now)).unwrap_or_default().max(Duration::from_millis(100))
+}
+
+fn fights(memory: &AppMemory, longest: Duration) -> Option<String> {
+    let all = memory.brakes.iter().filter_map(|(key, brake)| {
+        let fight = brake.fight()?;
+        let object = format!("{} {}", key.kind, key.name);
+        Some(messages::drift_fight(&object, &fight.managers, &fight.fields))
+    });
+    joined(all.collect()).map(|fights| messages::drift_fights(&fights, longest))
+}
+
+fn left(memory: &AppMemory) -> Option<String> {
+    let left = memory.left.iter();
+    joined(left.map(|(object, manager)| messages::drift_left(object, manager)).collect())
+}
+
+/// The first of them in order, so that the same things are said in the same words.
+fn joined(mut all: Vec<String>) -> Option<String> {
+    all.sort_unstable();
+    let more = all.len().saturating_sub(MOST_TOLD);
+    all.truncate(MOST_TOLD);
+    (!all.is_empty()).then(|| messages::and_more(&all.join("; "), more))
+}

@@ -1,0 +1,145 @@
+//! A second writer of an object that is settled: drift is healed at once, a fight ever more slowly, and what the Application
+//! wants left is left.
+
+use std::time::Duration;
+
+use serde_json::{Value, json};
+
+use crate::queue::{Key, Next};
+
+use super::{NAMESPACE, Process, World, application, uid};
+
+/// A running Application whose component makes the ConfigMap `x`.
+async fn running(change: impl FnOnce(&mut Value)) -> (World, Process) {
+    let world = World::new();
+    let mut process = world.start();
+    world.server.outside(|state| {
+        let mut app = application("a", &[("c", &["x", "y"], "1")]);
+        change(&mut app);
+        state.put("applications", app);
+    });
+    world.settle(&mut process, "a").await;
+    assert_eq!(world.app("a")["status"]["status"], "running");
+    (world, process)
+}
+
+/// Somebody changes `x`; a complete look follows.
+async fn drift(world: &World, process: &Process, data: Value) -> Next {
+    world.server.outside(|state| {
+        let mut map = state.get("configmaps", NAMESPACE, "x").cloned().unwrap();
+        map["data"] = data;
+        map["metadata"]["managedFields"] =
+            json!([{"manager": "other", "operation": "Update", "time": "2026-01-01T00:00:00Z"}]);
+        state.put("configmaps", map);
+    });
+    look(world, process).await
+}
+
+async fn look(world: &World, process: &Process) -> Next {
+    process.context.memory(&Key::new(NAMESPACE, "a")).lock().settled = None;
+    world.look(process, "a").await.unwrap()
+}
+
+fn value(world: &World) -> Value {
+    let state = world.server.state.lock();
+    let map = state.get("configmaps", NAMESPACE, "x");
+    map.map(|map| map["data"]["v"].clone()).unwrap_or_default()
+}
+
+fn told(world: &World) -> Value {
+    let conditions = world.app("a")["status"]["conditions"].as_array().cloned().unwrap();
+    conditions.into_iter().find(|condition| condition["type"] == "Drift").unwrap_or_default()
+}
+
+#[tokio::test]
+async fn a_fight_slows_down_is_told_and_ends() {
+    let (world, process) = running(|_| {}).await;
+    let mut repairs = Vec::new();
+    let mut writes_of_status = Vec::new();
+    for second in 0..60 {
+        let next = drift(&world, &process, json!({"v": "theirs"})).await;
+        if value(&world) == "1" {
+            repairs.push(second);
+        } else {
+            let Next::After(delay) = next else { panic!("{next:?}") };
+            assert!(delay <= Duration::from_secs(32), "{delay:?}");
+        }
+        writes_of_status.push(told(&world));
+        world.pass(Duration::from_secs(1));
+    }
+    assert_eq!(repairs, [0, 1, 3, 7, 15, 31]);
+    let fight = told(&world);
+    assert_eq!((&fight["reason"], &fight["status"]), (&json!("DriftFight"), &json!("True")));
+    let message = fight["message"].as_str().unwrap();
+    assert!(message.contains("ConfigMap x is changed by other (data.v)"), "{message}");
+    // It is told once, in the same words.
+    writes_of_status.retain(|told| !told.is_null());
+    writes_of_status.dedup();
+    assert_eq!(writes_of_status.len(), 1, "{writes_of_status:?}");
+    // Another field, another object: at once.
+    drift(&world, &process, json!({"v": "1", "w": "1"})).await;
+    world.server.outside(|state| {
+        state.delete("configmaps", NAMESPACE, "y");
+    });
+    look(&world, &process).await;
+    assert!(uid(&world, "y").is_string());
+    // The other writer gives up: that is seen when it was quiet for as long as the longest pause.
+    world.pass(Duration::from_secs(301));
+    look(&world, &process).await;
+    assert_eq!((value(&world), told(&world)), (json!("1"), Value::Null));
+    drift(&world, &process, json!({"v": "theirs"})).await;
+    assert_eq!(value(&world), "1");
+}
+
+#[tokio::test]
+async fn what_is_to_be_left_is_left() {
+    let annotated = |word: &'static str| {
+        move |app: &mut Value| app["metadata"]["annotations"] = json!({"app.oam.dev/drift": word})
+    };
+    let rule = |word: &'static str| {
+        move |app: &mut Value| {
+            app["spec"]["policies"] = json!([{"name": "p", "type": "apply-once",
+                "properties": {"enable": true, "rules": [{"drift": word}]}}]);
+        }
+    };
+    type Change = Box<dyn FnOnce(&mut Value)>;
+    let cases: [(Change, &str, bool); 6] = [
+        (Box::new(annotated("heal")), "1", false),
+        (Box::new(annotated("warn")), "theirs", true),
+        (Box::new(annotated("off")), "theirs", false),
+        (Box::new(rule("heal")), "1", false),
+        (Box::new(rule("warn")), "theirs", true),
+        (Box::new(rule("off")), "theirs", false),
+    ];
+    for (index, (change, expected, is_told)) in cases.into_iter().enumerate() {
+        let (world, process) = running(change).await;
+        let next = drift(&world, &process, json!({"v": "theirs"})).await;
+        assert_eq!(value(&world), expected, "{index}");
+        let told = told(&world);
+        assert_eq!(told["reason"] == "DriftLeft", is_told, "{index}: {told}");
+        if is_told {
+            let message = "ConfigMap x was changed by other and is left as it is";
+            assert_eq!(told["message"], message);
+        }
+        // Nothing runs in a loop for that.
+        assert!(matches!(next, Next::After(delay) if delay > Duration::from_secs(60)), "{next:?}");
+        // Whoever puts it right again is not told of.
+        drift(&world, &process, json!({"v": "1"})).await;
+        assert_eq!(super::drift::told(&world), Value::Null, "{index}");
+    }
+}
+
+/// What is left so is part of no edit: a new spec is rolled out over it.
+#[tokio::test]
+async fn an_edit_is_rolled_out_over_what_was_left() {
+    let (world, mut process) =
+        running(|app| app["metadata"]["annotations"] = json!({"app.oam.dev/drift": "off"})).await;
+    drift(&world, &process, json!({"v": "theirs"})).await;
+    let mut app = world.app("a");
+    app["spec"]["components"][0]["properties"]["value"] = json!("2");
+    world.server.outside(|state| {
+        state.put("applications", app);
+    });
+    world.settle(&mut process, "a").await;
+    assert_eq!(value(&world), "2");
+}
