@@ -20,6 +20,7 @@ mod definitions;
 mod deputy;
 mod edits;
 mod home;
+mod hostile;
 mod lease;
 mod metrics;
 mod operations;
