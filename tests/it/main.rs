@@ -19,6 +19,7 @@ mod crash;
 mod definitions;
 mod deputy;
 mod edits;
+mod elsewhere;
 mod home;
 mod hostile;
 mod lease;
