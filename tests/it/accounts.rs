@@ -219,7 +219,6 @@ async fn each_does_its_own(installed: &Installed) {
         ("patch policydefinitions/status", definition("policydefinition")),
         ("patch workflowstepdefinitions/status", definition("workflowstepdefinition")),
         ("create workloaddefinitions", definition("componentdefinition")),
-        ("create secrets", definition("certificates")),
         ("update mutatingwebhookconfigurations", definition("certificates")),
         ("create events", PROCESS.to_owned()),
         ("create leases", PROCESS.to_owned()),
@@ -228,6 +227,8 @@ async fn each_does_its_own(installed: &Installed) {
         assert_eq!(writers.get(what), Some(&vec![&*who]), "{what}: {writers:#?}");
     }
     assert_eq!(writers["create definitionrevisions"].len(), 4, "{writers:#?}");
+    // The certificate, and the key that stamps are sealed with; whose each is was compared above.
+    assert_eq!(writers["create secrets"], [app, &*definition("certificates")], "{writers:#?}");
     // What the Application deploys is deployed as its author.
     let deployed: Vec<_> = entries
         .iter()

@@ -24,6 +24,8 @@ use vela_tests::release::{ADMISSION, Release, admits};
 
 const CA_SECRET: &str = "kubevela-vela-core-admission-ca";
 const HOSTS: [&str; 2] = ["vela-core-webhook", "vela-core-webhook.vela-system.svc"];
+/// Webhooks of the two configurations with authentication.
+const WEBHOOKS: usize = 14;
 /// What the issue promises.
 const HEALED: Duration = Duration::from_secs(5);
 
@@ -166,7 +168,7 @@ async fn is_sound(client: &Client) -> bool {
     let issuer = bundle::Facts::of_pem(&authority["tls.crt"]);
     let (Some(leaf), Some(issuer)) = (leaf, issuer) else { return false };
     let all = bundles(client).await;
-    all.len() == 7
+    all.len() == WEBHOOKS
         && all.iter().all(|bundle| Some(bundle) == serving.get("ca.crt"))
         && all.iter().all(|bundle| bundle::contains(bundle, &authority["tls.crt"]))
         && leaf.signed_by == issuer.key_id
