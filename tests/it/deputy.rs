@@ -163,7 +163,7 @@ async fn every_request_is_allowed_to_every_author() {
         }
     }
     // What the tenant may do himself goes through, as the administrator.
-    let harmless = r#"output: {apiVersion: "v1", kind: "ConfigMap", metadata: name: "harmless", data: {}}
+    let harmless = r#"output: {apiVersion: "v1", kind: "ConfigMap", metadata: name: context.appName, data: {}}
 parameter: {...}"#;
     let object = component_definition(TEAM, "harmless", harmless);
     actors.create(Who::Tenant, "v1beta1", &object).await.unwrap();

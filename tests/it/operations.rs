@@ -15,8 +15,8 @@ use serde_json::{Value, json};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpListener;
 use vela_tests::cluster::Cluster;
-use vela_tests::deploy::{Deployed, Options};
-use vela_tests::fixtures::{Space, binaries, deployed, until};
+use vela_tests::deploy::Deployed;
+use vela_tests::fixtures::{Space, binaries, deployed, reaching_loopback, until};
 use vela_tests::release::applications;
 
 const LIMIT: Duration = Duration::from_secs(90);
@@ -392,7 +392,7 @@ async fn a_request_whose_end_nobody_knows_is_reported_and_not_sent_again() {
     let cluster = Cluster::start("kill").await.unwrap();
     // built once, by whoever needs the programs first
     drop(deployed().await);
-    let deployed = Deployed::start(&cluster, &binaries(), &Options::default()).await.unwrap();
+    let deployed = Deployed::start(&cluster, &binaries(), &reaching_loopback()).await.unwrap();
     let (server, address) = Server::start().await;
     let all = applications(cluster.client().await.unwrap());
     let mut held = post("held", &format!("{address}/hold"));

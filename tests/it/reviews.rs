@@ -67,10 +67,10 @@ async fn without_authentication_only_what_may_need_a_patch_is_asked_for_one() {
         (json!({"status": {}}), [0.0, 0.0], "/spec/components", components.clone()),
         (
             json!({"metadata": {"annotations": {"app.oam.dev/username": "admin"}}}),
-            // Nothing is left to have an opinion on.
-            [1.0, 0.0],
+            // An administrator may name somebody: that takes rights away.
+            [1.0, 1.0],
             "/metadata/annotations/app.oam.dev~1username",
-            Value::Null,
+            json!("admin"),
         ),
         (
             json!({"spec": {"workflow": {"steps": [step]}}}),

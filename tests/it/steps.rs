@@ -385,7 +385,8 @@ async fn check(space: &Space, step: &str, heard: &Heard) {
             );
         }
         "create-config" => assert!(secret(&format!("{name}-made")).await.is_some()),
-        "read-config" => assert_eq!(message, "alice"),
+        // What comes from a Secret is in no message.
+        "read-config" => assert_eq!(message, "***"),
         "list-config" => assert_eq!(message, "0 configs"),
         "delete-config" => assert!(secret(&format!("{name}-gone")).await.is_none()),
         "depends-on-app" => {
@@ -402,7 +403,8 @@ async fn check(space: &Space, step: &str, heard: &Heard) {
             assert_eq!(made["password"].0, b"very-secret");
         }
         "generate-jdbc-connection" => {
-            assert_eq!(message, "jdbc://db:5432/shop?characterEncoding=utf8&useSSL=false");
+            // It is made with a password.
+            assert_eq!(message, "***");
         }
         "notification" => {
             let posted = requests("POST /hook");

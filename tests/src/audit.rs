@@ -81,7 +81,9 @@ impl Entry {
     /// Whether the controller wrote something other than its leases.
     #[must_use]
     pub fn is_controllers_write(&self) -> bool {
-        self.is_controllers() && self.is_write() && self.resource != "leases"
+        // A SubjectAccessReview is a question.
+        let kept = !["leases", "subjectaccessreviews"].contains(&&*self.resource);
+        self.is_controllers() && self.is_write() && kept
     }
 }
 

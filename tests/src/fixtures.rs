@@ -27,6 +27,13 @@ pub async fn shared() -> Arc<Cluster> {
     Arc::clone(SHARED.get_or_init(start).await)
 }
 
+/// Steps may reach loopback, where the servers of tests are.
+#[must_use]
+pub fn reaching_loopback() -> Options {
+    let values = vec!["workflow.egress.allow=127.0.0.0/8".to_owned()];
+    Options { values, ..Options::default() }
+}
+
 /// Both programs on the shared control plane, shared like it.
 ///
 /// # Panics
@@ -37,10 +44,7 @@ pub async fn deployed() -> Arc<Deployed> {
     let start = async || {
         let cluster = shared().await;
         let binaries = binaries();
-        // Servers of tests are on loopback.
-        let values = vec!["workflow.egress.allow=127.0.0.0/8".to_owned()];
-        let options = Options { values, ..Options::default() };
-        let deployed = Deployed::start(&cluster, &binaries, &options).await;
+        let deployed = Deployed::start(&cluster, &binaries, &reaching_loopback()).await;
         Arc::new(deployed.expect("the programs start"))
     };
     Arc::clone(DEPLOYED.get_or_init(start).await)

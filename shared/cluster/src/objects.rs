@@ -160,14 +160,20 @@ fn content(object: &Value) -> u64 {
     hasher.finish()
 }
 
-/// The manager of the newest entry of `managedFields` that is about the object itself.
+/// What the API server calls the controller in `managedFields`: its user agent up to the version.
+const OURSELVES: &str = "vela-controller";
+
+/// The manager of the newest entry of `managedFields` that is about the object itself. Times are in seconds, so two writers who
+/// answer each other wrote at the same time: ourselves only if there is nobody else.
 fn last_manager(object: &Value) -> String {
     let fields = object.pointer("/metadata/managedFields").and_then(Value::as_array);
     fields
         .into_iter()
         .flatten()
         .filter(|entry| entry.get("subresource").is_none())
-        .max_by_key(|entry| str_at(entry, &["time"]).to_owned())
+        .max_by_key(|entry| {
+            (str_at(entry, &["manager"]) != OURSELVES, str_at(entry, &["time"]).to_owned())
+        })
         .map(|entry| str_at(entry, &["manager"]).to_owned())
         .unwrap_or_default()
 }
