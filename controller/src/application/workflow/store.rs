@@ -15,7 +15,7 @@ use vela_api::{Application, ObjectReference, V1BETA1};
 use vela_apply::object::str_at;
 use vela_apply::plan::PatchKind;
 use vela_cluster::{Answer, Identity, IoError, Target};
-use vela_workflow::{Saved, Status, Workflow, store::step_id};
+use vela_workflow::{Saved, Status, Workflow, convert, store::step_id};
 
 use crate::application::revision;
 use crate::context::Context;
@@ -60,7 +60,10 @@ fn seed(app: &Application) -> String {
             let time = |time: &Option<vela_api::Time>| {
                 time.as_ref().map(|t| t.0.to_string()).unwrap_or_default()
             };
-            format!("{uid}/{}/{}/{}", run.app_revision, time(&run.start_time), time(&run.end_time))
+            // A run that was over and goes on: what its steps came to before is not what they come to now.
+            let again = if convert::from_api(run).phase.is_final() { "/again" } else { "" };
+            let (start, end) = (time(&run.start_time), time(&run.end_time));
+            format!("{uid}/{}/{start}/{end}{again}", run.app_revision)
         }
         // nothing of a run is stored: the Application as a whole says which one begins
         _ => format!("{uid}//{}", metadata.resource_version.as_deref().unwrap_or_default()),
