@@ -232,7 +232,6 @@ its default: "path", one a line.
     "rbac.create" "true"
     "readinessProbe.initialDelaySeconds" "30"
     "livenessProbe.initialDelaySeconds" "90"
-    "multicluster.enabled" "false"
     "multicluster.metrics.enabled" "false"
     "multicluster.clusterGateway.direct" "true"
     "multicluster.clusterGateway.image.repository" "oamdev/cluster-gateway"
@@ -264,12 +263,15 @@ its default: "path", one a line.
 {{/*
 Whether Applications are stamped with the identity of their author, and applied under it.
 Set: as set. Not set: on for a new installation; off for an upgrade of one that ran without it,
-recognised by the cluster-admin binding that such an installation has.
+recognised by the cluster-admin binding that such an installation has. A rendering that sees no cluster
+cannot tell the two apart, so it asks for the value: the wrong guess takes the rights of every Application.
 */}}
 {{- define "kubevela.authentication" -}}
 {{- $enabled := (.Values.authentication | default dict).enabled -}}
 {{- if kindIs "bool" $enabled -}}
 {{- $enabled -}}
+{{- else if not (lookup "v1" "Namespace" "" "kube-system") -}}
+{{- fail "authentication.enabled must be set where the chart is rendered without a cluster (helm template, GitOps, --dry-run=client): true for a new installation; false for one that runs without authentication, until its Applications are prepared for it" -}}
 {{- else -}}
 {{- $old := lookup "rbac.authorization.k8s.io/v1" "ClusterRoleBinding" "" (printf "%s:manager-rolebinding" (include "kubevela.fullname" .)) -}}
 {{- not $old -}}
