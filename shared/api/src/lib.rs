@@ -6,9 +6,12 @@
 //!
 //! - kinds: [`Application`], [`ApplicationRevision`], [`ComponentDefinition`], ...
 //! - [`names`]: every label, annotation, finalizer and the like;
-
 //! - [`crd`]: the CustomResourceDefinitions;
 //! - [`hash`]: revision hashes; [`compression`]: how big specs are stored.
+
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;
 
 #[macro_use]
 mod kind;

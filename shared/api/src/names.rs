@@ -153,6 +153,8 @@ pub mod annotation {
     pub const RESTART_WORKFLOW: &str = "app.oam.dev/restart-workflow";
     /// How long steps may wait without progress: `10m`, and `10m, step=1h` for single ones. Not in the reference.
     pub const PROGRESS_DEADLINE: &str = "app.oam.dev/progress-deadline";
+    /// On trackers: objects that ran to their end and are removed for that, and how they ended. Not in the reference.
+    pub const COMPLETED: &str = "app.oam.dev/completed";
     /// What happens to objects that somebody else changed: `heal` (the default), `warn` or `off`. Not in the reference.
     pub const DRIFT: &str = "app.oam.dev/drift";
     /// Resync period of this Application.
@@ -229,6 +231,10 @@ pub mod annotation {
     pub const CLUSTER_VERSION: &str = "cluster.core.oam.dev/cluster-version";
     /// Alias of a cluster.
     pub const CLUSTER_ALIAS: &str = "cluster.core.oam.dev/cluster-alias";
+    /// How the control plane reaches a cluster, where it is not directly.
+    pub const CLUSTER_ROUTE: &str = "cluster.core.oam.dev/route";
+    /// Clusters whose objects an Application does not wait for any more, separated by commas.
+    pub const FORGET_CLUSTERS: &str = "app.oam.dev/forget-clusters";
     /// Annotation prefixes that templates of application-scoped policies do not see.
     pub const INTERNAL_PREFIXES: [&str; 7] = [
         "app.oam.dev/",
@@ -273,6 +279,8 @@ pub mod condition {
     pub const STAMPED: &str = "Stamped";
     /// Objects of other clusters are recorded, and nobody manages them; absent where there is none.
     pub const OTHER_CLUSTERS: &str = "OtherClusters";
+    /// Whether all clusters of an Application can be reached; absent where there is one only.
+    pub const CLUSTERS: &str = "Clusters";
     /// Somebody else changes objects again and again, or what they changed is left as it is. Not in the reference.
     pub const DRIFT: &str = "Drift";
     /// Those of Applications in their internal order; a restart keeps those up to `Render`.
@@ -297,6 +305,10 @@ pub mod reason {
     pub const SET_ASIDE: &str = "SetAside";
     /// Something is left as it is.
     pub const NOT_MANAGED: &str = "NotManaged";
+    /// All clusters can be reached.
+    pub const REACHABLE: &str = "Reachable";
+    /// Some cannot.
+    pub const UNREACHABLE: &str = "Unreachable";
 }
 
 /// Reasons of events.
@@ -323,10 +335,14 @@ pub mod event {
     pub const FAILED_WORKFLOW: &str = "FailedWorkflow";
     /// Policies failed.
     pub const FAILED_APPLY: &str = "FailedApply";
+    /// The annotation asks for runs of the workflow at too short a distance. Not in the reference.
+    pub const RESTART_INTERVAL: &str = "RestartInterval";
     /// Drift could not be corrected.
     pub const FAILED_STATE_KEEP: &str = "FailedStateKeep";
     /// Garbage collection failed.
     pub const FAILED_GC: &str = "FailedGC";
+    /// Objects in a cluster that is gone are not managed any more.
+    pub const LEFT_BEHIND: &str = "LeftBehind";
     /// A global policy ran.
     pub const GLOBAL_POLICY_APPLIED: &str = "GlobalPolicyApplied";
     /// An explicit policy ran.

@@ -165,3 +165,11 @@ pub struct PolicyStatus {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub status: Option<RawExtension>,
 }
+
+/// Whether everything reported is healthy; pending traits do not count.
+#[must_use]
+pub fn is_healthy(services: &[ComponentStatus]) -> bool {
+    services
+        .iter()
+        .all(|service| service.healthy && service.traits.iter().all(|t| t.pending || t.healthy))
+}

@@ -82,7 +82,7 @@ fn add(all: &mut Value, more: &Value) {
 }
 
 /// Whether a record must outlive the one that takes its place: it has fields that the other lacks, and the live object will
-/// not tell whether they were written.
+/// not say whether they were written.
 #[must_use]
 pub fn must_outlive(before: &Value, after: &Value) -> bool {
     is_exempt(after) && has_more(before, after)

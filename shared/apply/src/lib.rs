@@ -5,7 +5,12 @@
 //! - [`object`]: reading and writing Kubernetes objects as JSON, object keys;
 //! - [`json_merge`], [`strategic`]: patches, three-way and plain; [`last_applied`]: what they start from;
 //! - [`ownership`]: owner labels and sharers; [`policy`]: the resource policies and their rules;
+//! - [`release`]: marks of objects that come from charts;
 //! - [`plan`]: one manifest against one live object; [`tracker`]: ResourceTrackers; [`gc`]: garbage collection.
+
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;
 
 pub mod gc;
 pub mod json_merge;
@@ -15,6 +20,7 @@ pub mod ownership;
 pub mod plan;
 pub mod policy;
 mod quantity;
+pub mod release;
 mod secret;
 pub mod strategic;
 pub mod tracker;

@@ -76,11 +76,11 @@ pub enum Claim {
     Refused(Refusal),
 }
 
-/// Why an object must not be touched. The texts are the reference's.
+/// Why an object must not be touched.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum Refusal {
     /// The object exists and carries no owner.
-    #[error("{kind} {object} exists but not managed by any application now")]
+    #[error("{kind} {object} exists and belongs to no Application: a take-over policy adopts it")]
     Unmanaged {
         /// Kind of the object.
         kind: String,
@@ -88,7 +88,7 @@ pub enum Refusal {
         object: String,
     },
     /// The object belongs to somebody else.
-    #[error("existing object {kind} {object} is managed by other application {owner}")]
+    #[error("{kind} {object} belongs to Application {owner}")]
     Foreign {
         /// Kind of the object.
         kind: String,
@@ -98,7 +98,7 @@ pub enum Refusal {
         owner: String,
     },
     /// We want to share, the owner does not.
-    #[error("application is controlled by {owner} but is not sharable")]
+    #[error("the object belongs to Application {owner}, which does not share it")]
     NotSharable {
         /// `<namespace>/<name>` of the owner.
         owner: String,
@@ -181,24 +181,20 @@ mod tests {
             (
                 live(None, None),
                 plain,
-                "ConfigMap n/x exists but not managed by any application now",
+                "ConfigMap n/x exists and belongs to no Application: a take-over policy adopts it",
             ),
             (live(None, None), adopt, "Write"),
-            (
-                live(Some(("n", "you")), None),
-                adopt,
-                "existing object ConfigMap n/x is managed by other application n/you",
-            ),
+            (live(Some(("n", "you")), None), adopt, "ConfigMap n/x belongs to Application n/you"),
             (live(Some(("n", "you")), Some("n/you")), shared, "Share"),
             (
                 live(Some(("n", "you")), None),
                 shared,
-                "application is controlled by n/you but is not sharable",
+                "the object belongs to Application n/you, which does not share it",
             ),
             (
                 live(Some(("", "me")), None),
                 plain,
-                "ConfigMap n/x exists but not managed by any application now",
+                "ConfigMap n/x exists and belongs to no Application: a take-over policy adopts it",
             ),
         ];
         for (object, options, expected) in cases {

@@ -106,7 +106,7 @@ pub enum Stage {
     Update,
     /// Drift is repaired.
     StateKeep,
-    /// A step of the workflow waits for what it dispatched, and drift is repaired meanwhile. This belongs to both of the other
+    /// A step of the workflow waits for what it dispatched, and drift is repaired in the meantime. This belongs to both of the other
     /// moments: what either of them leaves to others is left to them.
     Wait,
 }
@@ -286,7 +286,10 @@ impl ResourcePolicies {
             .filter(|rule| rule.strategy.is_some())
             .find(|rule| rule.selector.matches(object))
             .and_then(|rule| rule.strategy)
-            .unwrap_or(GcStrategy::OnAppUpdate)
+            .unwrap_or_else(|| {
+                let is_kept = crate::release::is_kept(object);
+                if is_kept { GcStrategy::Never } else { GcStrategy::OnAppUpdate }
+            })
     }
 
     /// The propagation of an object's deletion.

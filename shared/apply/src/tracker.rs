@@ -58,39 +58,39 @@ pub fn is_of(record: &Record, key: &ResourceKey) -> bool {
 /// `<Kind> <name>` with cluster and namespace where set: the form of user-visible texts.
 #[must_use]
 pub fn display_name(record: &Record) -> String {
-    let place = match (record.cluster.is_empty(), record.namespace.is_empty()) {
+    let placement = match (record.cluster.is_empty(), record.namespace.is_empty()) {
         (true, true) => return format!("{} {}", record.kind, record.name),
         (false, true) => format!("Cluster: {}", record.cluster),
         (true, false) => format!("Namespace: {}", record.namespace),
         (false, false) => format!("Cluster: {}, Namespace: {}", record.cluster, record.namespace),
     };
-    format!("{} {} ({place})", record.kind, record.name)
+    format!("{} {} ({placement})", record.kind, record.name)
 }
 
 /// Adds a record, replacing every one of the same object: written with another version, or with another name of the same
 /// cluster, it is one object, and only what was dispatched last may be put back. Returns whether the list changed.
 pub fn add_record(records: &mut Vec<Record>, record: Record) -> bool {
-    let (mut twins, mut changed) = (0_usize, false);
+    let (mut duplicates, mut changed) = (0_usize, false);
     records.retain_mut(|other| {
         if identity(other) != identity(&record) {
             return true;
         }
-        twins = twins.saturating_add(1);
-        if twins == 1 && *other != record {
+        duplicates = duplicates.saturating_add(1);
+        if duplicates == 1 && *other != record {
             other.clone_from(&record);
             changed = true;
         }
-        twins == 1
+        duplicates == 1
     });
-    if twins == 0 {
+    if duplicates == 0 {
         records.push(record);
     }
-    changed || twins != 1
+    changed || duplicates != 1
 }
 
 /// Leaves one record of every object: releases that compared versions and cluster names as written left several, of which
 /// the last says what was dispatched.
-pub fn drop_twins(records: &mut Vec<Record>) {
+pub fn drop_duplicates(records: &mut Vec<Record>) {
     let mut seen = HashSet::new();
     let keeps: Vec<bool> = records.iter().rev().map(|one| seen.insert(identity(one))).collect();
     let mut keeps = keeps.into_iter().rev();
@@ -366,7 +366,7 @@ mod tests {
         assert_eq!(records, [newest]);
         let last = hpa("v2", "local", 2);
         let mut records = vec![hpa("v2", "", 1), other.clone(), last.clone()];
-        drop_twins(&mut records);
+        drop_duplicates(&mut records);
         assert_eq!(records, [other, last]);
     }
 }

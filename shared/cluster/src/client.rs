@@ -14,10 +14,10 @@ use tokio_util::sync::CancellationToken;
 use tracing::{info, warn};
 
 use crate::account::{AccountLayer, ServiceAccount};
-use crate::answers::{AnswerObserver, AnswersLayer};
 use crate::error::chain;
 use crate::lease::Fence;
 use crate::limit::{LimitLayer, TimeoutLayer};
+use crate::observe::{ObserveLayer, RequestObserver};
 use crate::transport::{Transport, transport};
 use crate::{Discovery, Error, Identity};
 
@@ -44,7 +44,7 @@ pub struct ClientOptions {
     /// Everything as somebody else.
     pub identity: Identity,
     /// Hears of every answer.
-    pub observer: Option<AnswerObserver>,
+    pub observer: Option<RequestObserver>,
     /// Who may write. Clients of cloned options stand behind the same one.
     pub fence: Fence,
 }
@@ -188,7 +188,7 @@ pub(crate) fn layered(
 ) -> Client {
     let builder = connections
         .with_layer(&TimeoutLayer(options.timeouts))
-        .with_layer(&AnswersLayer { host: host.into(), observer: options.observer.clone() })
+        .with_layer(&ObserveLayer { host: host.into(), observer: options.observer.clone() })
         .with_layer(&options.fence)
         .with_layer(&AccountLayer(options.account.clone()));
     if options.qps > 0.0 {
@@ -217,12 +217,12 @@ impl Pause {
     }
 }
 
-/// Waits; whether it was stopped meanwhile.
+/// Waits; whether it was stopped in the meantime.
 async fn is_stopped_within(wait: Duration, stop: &CancellationToken) -> bool {
     tokio::time::timeout(wait, stop.cancelled()).await.is_ok()
 }
 
-/// Waits until the API server answers, saying so meanwhile. `None` if stopped before.
+/// Waits until the API server answers, saying so in the meantime. `None` if stopped before.
 pub async fn wait_for_api_server(
     client: &Client,
     stop: &CancellationToken,
@@ -249,7 +249,7 @@ pub async fn wait_for_api_server(
     }
 }
 
-/// Waits until a ServiceAccount has a token, saying so meanwhile. `false` if stopped before.
+/// Waits until a ServiceAccount has a token, saying so in the meantime. `false` if stopped before.
 pub async fn wait_for_token(account: &ServiceAccount, stop: &CancellationToken) -> bool {
     let mut pause = Pause::new();
     loop {
@@ -274,7 +274,7 @@ pub async fn wait_for_kinds(
     stop: &CancellationToken,
 ) -> bool {
     let mut pause = Pause::new();
-    let mut told = Vec::new();
+    let mut reported = Vec::new();
     loop {
         let mut missing = Vec::new();
         let mut failure = None;
@@ -282,7 +282,7 @@ pub async fn wait_for_kinds(
             match discovery.resolve(api_version, kind).await {
                 Ok(_) => {}
                 Err(error) => {
-                    if !error.is_gone() {
+                    if !error.is_not_found() {
                         failure = Some(error);
                     }
                     missing.push(format!("{kind}.{api_version}"));
@@ -292,14 +292,14 @@ pub async fn wait_for_kinds(
         if missing.is_empty() {
             return true;
         }
-        if missing != told || failure.is_some() {
+        if missing != reported || failure.is_some() {
             let missing = missing.join(", ");
             match failure {
                 Some(error) => warn!(%missing, %error, "waiting for kinds to be served"),
                 None => warn!(%missing, "waiting for CustomResourceDefinitions to be installed"),
             }
         }
-        told = missing;
+        reported = missing;
         if is_stopped_within(pause.next(), stop).await {
             return false;
         }

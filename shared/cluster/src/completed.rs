@@ -14,12 +14,14 @@ use crate::store::{Key, Stored};
 const MOST: usize = 1000;
 
 /// Whether objects of a kind can be of this sort at all.
-pub(crate) fn may_be_over(kind: &str) -> bool {
+#[must_use]
+pub fn may_be_over(kind: &str) -> bool {
     matches!(kind, "Job" | "Pod")
 }
 
 /// Whether an object ran to its end, and the cluster removes it for that.
-pub(crate) fn is_over(object: &Value) -> bool {
+#[must_use]
+pub fn is_over(object: &Value) -> bool {
     match (group_of(str_at(object, &["apiVersion"])), kind(object)) {
         ("batch", "Job") => {
             let conditions = object.pointer("/status/conditions").and_then(Value::as_array);

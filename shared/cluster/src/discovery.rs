@@ -136,6 +136,8 @@ struct Known {
 /// The kinds an API server serves.
 pub struct Discovery {
     client: Client,
+    /// That nothing is served at a path is believed only of the list of groups.
+    doubts: bool,
     /// By group version. Bounded by what manifests name and the server knows or denies.
     known: Mutex<HashMap<String, Known>>,
     /// The groups, and since when that is known.
@@ -152,7 +154,13 @@ impl Discovery {
     /// Nothing known yet.
     #[must_use]
     pub fn new(client: Client) -> Self {
-        Self { client, known: Mutex::default(), groups: Mutex::default() }
+        Self { client, doubts: false, known: Mutex::default(), groups: Mutex::default() }
+    }
+
+    /// Of a member: a group version counts as not served only if the list of groups says so, too.
+    #[must_use]
+    pub fn of_member(client: Client) -> Self {
+        Self { doubts: true, ..Self::new(client) }
     }
 
     /// How a kind is served.
@@ -231,6 +239,26 @@ impl Discovery {
         Ok(names)
     }
 
+    /// Every group version that is served, and every kind in it as `GROUP/VERSION/KIND`. What an aggregated API server does
+    /// not answer is left out.
+    ///
+    /// # Errors
+    /// Why the API server did not answer.
+    pub async fn served(&self) -> Result<Vec<String>, Error> {
+        let groups = self.groups().await?;
+        let all = groups.iter().flat_map(|group| group.versions.iter().map(String::as_str));
+        let mut out = Vec::new();
+        for version in std::iter::once("v1").chain(all) {
+            let Ok(kinds) = self.kinds(version).await else { continue };
+            let mut kinds: Vec<String> =
+                kinds.keys().map(|kind| format!("{version}/{kind}")).collect();
+            kinds.sort_unstable();
+            out.push(version.to_owned());
+            out.append(&mut kinds);
+        }
+        Ok(out)
+    }
+
     /// The preferred version of a group; without one, those of all groups, the core group first.
     async fn versions(&self, group: &str) -> Result<Vec<String>, Error> {
         let core = group.is_empty().then(|| "v1".to_owned());
@@ -240,7 +268,7 @@ impl Discovery {
         Ok(core.into_iter().chain(preferred).collect())
     }
 
-    /// The groups as they were not long ago: many objects of a kind that is gone are looked for one after the other.
+    /// The groups as they were not long ago: many objects of a kind that is gone are searched for one after the other.
     async fn recent_groups(&self) -> Result<Arc<Vec<Group>>, Error> {
         if let Some((since, groups)) = &*self.groups.lock()
             && since.elapsed() < ABSENT_FOR
@@ -259,6 +287,14 @@ impl Discovery {
         let groups = Arc::new(list.groups.into_iter().map(Group::from).collect());
         *self.groups.lock() = Some((Instant::now(), Arc::clone(&groups)));
         Ok(groups)
+    }
+
+    /// Whether the list of groups has a group version; the core group is always served.
+    async fn is_listed(&self, api_version: &str) -> Result<bool, Error> {
+        let Some((group, _)) = api_version.split_once('/') else { return Ok(true) };
+        let groups = self.groups().await?;
+        let versions = groups.iter().filter(|known| known.name == group);
+        Ok(versions.flat_map(|known| &known.versions).any(|version| version == api_version))
     }
 
     /// All kinds of a group version.
@@ -303,7 +339,12 @@ impl Discovery {
         let list = match self.client.request::<ResourceList>(request).await.map_err(Error::from) {
             Ok(list) => list,
             // The group version is not served at all.
-            Err(error) if error.is_gone() => return Ok(HashMap::new()),
+            Err(error) if error.is_not_found() => {
+                if self.doubts && self.is_listed(api_version).await? {
+                    return Err(error.unproven());
+                }
+                return Ok(HashMap::new());
+            }
             Err(error) => return Err(error),
         };
         Ok(list
@@ -387,8 +428,8 @@ mod tests {
             assert_eq!(error.to_string(), "no matches for kind \"Other\" in version \"x.io/v1\"");
         }
         assert_eq!(requests.lock().len(), 2);
-        assert!(discovery.resolve("y.io/v1", "Thing").await.expect_err("unknown").is_gone());
-        assert!(discovery.resolve("y.io/v1", "Thing").await.expect_err("unknown").is_gone());
+        assert!(discovery.resolve("y.io/v1", "Thing").await.expect_err("unknown").is_not_found());
+        assert!(discovery.resolve("y.io/v1", "Thing").await.expect_err("unknown").is_not_found());
         assert_eq!(requests.lock().len(), 3);
     }
 

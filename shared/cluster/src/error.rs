@@ -69,6 +69,16 @@ pub enum Error {
     /// No answer, or none that can be read.
     #[error("{0}")]
     Transport(String),
+    /// A member is not asked as long as it does not answer its probe.
+    #[error("cluster {cluster} is not reachable since {since}: {why}")]
+    Unreachable {
+        /// Its name.
+        cluster: String,
+        /// Since when, RFC 3339.
+        since: String,
+        /// Why.
+        why: String,
+    },
     /// This process does not lead (any more) and must not write.
     #[error("not the leader: nothing was written")]
     NotLeader,
@@ -80,9 +90,11 @@ impl Error {
     pub fn class(&self) -> Class {
         match self {
             Self::NotListed { class, .. } => *class,
-            Self::Listing { .. } | Self::Timeout { .. } | Self::Transport(_) | Self::NotLeader => {
-                Class::Retry(None)
-            }
+            Self::Listing { .. }
+            | Self::Timeout { .. }
+            | Self::Transport(_)
+            | Self::Unreachable { .. }
+            | Self::NotLeader => Class::Retry(None),
             // Of server errors only those that mean overload or an outage; others may be an admission webhook that is wrong
             // for good.
             Self::Api { code: 408 | 429 | 502..=504, retry_after, .. } => {
@@ -106,8 +118,14 @@ impl Error {
 
     /// The object, or its whole kind, does not exist.
     #[must_use]
-    pub fn is_gone(&self) -> bool {
+    pub fn is_not_found(&self) -> bool {
         matches!(self, Self::Api { code: 404, .. } | Self::NoSuchKind { .. })
+    }
+
+    /// The same error where it proves nothing: the request is made again.
+    #[must_use]
+    pub fn unproven(self) -> Self {
+        Self::Transport(format!("unproven: {self}"))
     }
 
     /// Nothing is served at the path, which says nothing about the object.
@@ -122,7 +140,7 @@ impl Error {
         matches!(self, Self::Api { reason, .. } if reason == "AlreadyExists")
     }
 
-    /// The object changed meanwhile, or a precondition does not hold.
+    /// The object changed in the meantime, or a precondition does not hold.
     #[must_use]
     pub fn is_conflict(&self) -> bool {
         matches!(self, Self::Api { code: 409, reason, .. } if reason != "AlreadyExists")
@@ -217,7 +235,7 @@ mod tests {
         ] {
             assert_eq!(error.class(), class, "{error:?}");
         }
-        assert!(api(404, "NotFound", None).is_gone());
+        assert!(api(404, "NotFound", None).is_not_found());
         assert!(api(409, "AlreadyExists", None).is_already_exists());
         assert!(!api(409, "AlreadyExists", None).is_conflict());
         assert!(api(409, "Conflict", None).is_conflict());

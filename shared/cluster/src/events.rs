@@ -22,7 +22,7 @@ use tokio::time::Instant;
 use tracing::{debug, warn};
 use vela_apply::plan::PatchKind;
 
-use crate::{Error, Identity, Io, Target};
+use crate::{Error, Identity, ObjectClient, Target};
 
 /// Objects about which is remembered what was said. Beyond it the longest silent are forgotten.
 const MOST_OBJECTS: usize = 8192;
@@ -33,7 +33,7 @@ const MOST_EVENTS: usize = 64;
 const MOST_WAITING: usize = 512;
 /// Events that are written at once, those of one object one after the other: beside a slow API server a single writer
 /// falls behind.
-const LANES: usize = 4;
+const WRITERS: usize = 4;
 /// The API server forgets events after an hour; a persisting Warning is renewed before.
 const RENEW_AFTER: Duration = Duration::from_secs(50 * 60);
 /// How long an event lets other requests pass.
@@ -115,7 +115,7 @@ pub struct Write {
     event: Value,
     /// It was written before: only its counter goes up.
     again: bool,
-    /// When it was told.
+    /// When it was reported.
     at: Instant,
     /// The hash of what it is about.
     object: u64,
@@ -123,13 +123,13 @@ pub struct Write {
 
 /// Decides what is said, without writing.
 #[derive(Default)]
-struct Memory {
+struct Correlator {
     hasher: RandomState,
     /// By the hash of what says which object it is.
     objects: HashMap<u64, History>,
 }
 
-impl Memory {
+impl Correlator {
     fn say(&mut self, about: &About, key: Key<'_>, now: Instant, time: Timestamp) -> Option<Write> {
         let object = self.id(about);
         if self.objects.len() >= MOST_OBJECTS && !self.objects.contains_key(&object) {
@@ -224,8 +224,8 @@ fn event(about: &About, key: Key<'_>, said: Said, time: Timestamp) -> Value {
 /// Tells events.
 #[derive(Clone)]
 pub struct Recorder {
-    memory: Arc<Mutex<Memory>>,
-    lanes: Arc<[mpsc::Sender<Write>]>,
+    memory: Arc<Mutex<Correlator>>,
+    senders: Arc<[mpsc::Sender<Write>]>,
     /// Events told and not yet written.
     unwritten: Arc<watch::Sender<usize>>,
     component: &'static str,
@@ -234,7 +234,7 @@ pub struct Recorder {
 /// Events that wait to be written.
 #[derive(Debug)]
 pub struct Waiting {
-    lanes: Vec<mpsc::Receiver<Write>>,
+    senders: Vec<mpsc::Receiver<Write>>,
     unwritten: Arc<watch::Sender<usize>>,
 }
 
@@ -248,11 +248,11 @@ impl Recorder {
     /// A recorder with the source component tools look for, and what [`write`] writes.
     #[must_use]
     pub fn new(component: &'static str) -> (Self, Waiting) {
-        let (lanes, waiting): (Vec<_>, Vec<_>) =
-            std::iter::repeat_with(|| mpsc::channel(MOST_WAITING)).take(LANES).unzip();
+        let (senders, waiting): (Vec<_>, Vec<_>) =
+            std::iter::repeat_with(|| mpsc::channel(MOST_WAITING)).take(WRITERS).unzip();
         let unwritten = Arc::new(watch::Sender::new(0));
-        let waiting = Waiting { lanes: waiting, unwritten: Arc::clone(&unwritten) };
-        (Self { memory: Arc::default(), lanes: lanes.into(), unwritten, component }, waiting)
+        let waiting = Waiting { senders: waiting, unwritten: Arc::clone(&unwritten) };
+        (Self { memory: Arc::default(), senders: senders.into(), unwritten, component }, waiting)
     }
 
     /// The same recorder under another source component.
@@ -263,15 +263,17 @@ impl Recorder {
 
     /// Tells an event, unless it says nothing new. `once` is what makes an event new beside its
     /// reason and text (for example the revision it is about). Never waits.
-    pub fn tell(&self, about: &About, severity: Severity, reason: &str, message: &str, once: &str) {
+    pub fn emit(&self, about: &About, severity: Severity, reason: &str, message: &str, once: &str) {
         let key = Key { component: self.component, severity, reason, message, once };
         let write = self.memory.lock().say(about, key, Instant::now(), Timestamp::now());
         let Some(write) = write else { return };
-        let lanes = u64::try_from(self.lanes.len()).unwrap_or(1).max(1);
-        let lane = usize::try_from(write.object % lanes).ok().and_then(|lane| self.lanes.get(lane));
-        let Some(lane) = lane else { return };
+        let senders = u64::try_from(self.senders.len()).unwrap_or(1).max(1);
+        let sender = usize::try_from(write.object % senders)
+            .ok()
+            .and_then(|sender| self.senders.get(sender));
+        let Some(sender) = sender else { return };
         self.unwritten.send_modify(|count| *count = count.saturating_add(1));
-        if lane.try_send(write).is_err() {
+        if sender.try_send(write).is_err() {
             self.unwritten.send_modify(|count| *count = count.saturating_sub(1));
             warn!(kind = about.kind, name = about.name, reason, "too many events, one is dropped");
         }
@@ -292,13 +294,13 @@ impl Recorder {
 }
 
 /// Writes events until the recorders are gone.
-pub async fn write(io: Arc<Io>, waiting: Waiting) {
-    let Waiting { lanes, unwritten } = waiting;
-    join_all(lanes.into_iter().map(|mut lane| {
+pub async fn write(io: Arc<ObjectClient>, waiting: Waiting) {
+    let Waiting { senders, unwritten } = waiting;
+    join_all(senders.into_iter().map(|mut sender| {
         let (io, unwritten) = (Arc::clone(&io), Arc::clone(&unwritten));
         async move {
             let mut goes_on = false;
-            while let Some(one) = lane.recv().await {
+            while let Some(one) = sender.recv().await {
                 if !goes_on || io.is_busy() {
                     let_others_pass(&io, one.at).await;
                 }
@@ -308,7 +310,7 @@ pub async fn write(io: Arc<Io>, waiting: Waiting) {
                     debug!(%error, "event not written");
                 }
                 unwritten.send_modify(|count| *count = count.saturating_sub(1));
-                goes_on = !lane.is_empty();
+                goes_on = !sender.is_empty();
             }
         }
     }))
@@ -316,7 +318,7 @@ pub async fn write(io: Arc<Io>, waiting: Waiting) {
 }
 
 /// A reconcile has requests one after the other that somebody waits for: events come when it is over, or soon.
-async fn let_others_pass(io: &Io, since: Instant) {
+async fn let_others_pass(io: &ObjectClient, since: Instant) {
     let mut calm = 0;
     while calm < CALM && since.elapsed() < PATIENCE {
         tokio::time::sleep(MOMENT).await;
@@ -324,7 +326,7 @@ async fn let_others_pass(io: &Io, since: Instant) {
     }
 }
 
-async fn write_one(io: &Io, write: &Write) -> Result<(), Error> {
+async fn write_one(io: &ObjectClient, write: &Write) -> Result<(), Error> {
     let own = Identity::own();
     if write.again {
         let patch = json!({
@@ -334,7 +336,7 @@ async fn write_one(io: &Io, write: &Write) -> Result<(), Error> {
         let target = Target::of(&write.event);
         match io.patch(&target, "", (PatchKind::Merge, &patch), false, &own).await {
             // The API server has forgotten the first one.
-            Err(error) if error.is_gone() => {}
+            Err(error) if error.is_not_found() => {}
             other => return other.map(|_| ()),
         }
     }
@@ -365,11 +367,11 @@ mod tests {
         Key { component: "Application", severity, reason, message: "message", once }
     }
 
-    struct Talk(Memory, Instant);
+    struct Talk(Correlator, Instant);
 
     impl Talk {
         fn new() -> Self {
-            Self(Memory::default(), Instant::now())
+            Self(Correlator::default(), Instant::now())
         }
 
         /// The counter that is written for an event, if one is.
@@ -392,7 +394,7 @@ mod tests {
             assert_eq!(talk.say(Normal, "Parsed"), want);
             assert_eq!(talk.say(Normal, "Deployed"), want);
         }
-        // It fails, keeps failing, and recovers: each turn is told once.
+        // It fails, keeps failing, and recovers: each turn is reported once.
         assert_eq!(talk.say(Warning, "FailedParse"), Some(1));
         assert_eq!(talk.say(Warning, "FailedParse"), None);
         assert_eq!(talk.say(Normal, "Parsed"), Some(2));
@@ -451,20 +453,20 @@ mod tests {
         });
         let (recorder, waiting) = Recorder::new("Application");
         let other = recorder.named("TraitDefinition");
-        recorder.tell(&app(), Severity::Normal, "Parsed", "Parsed successfully", "");
-        recorder.tell(&app(), Severity::Warning, "FailedParse", "no such type", "");
-        recorder.tell(&app(), Severity::Normal, "Parsed", "Parsed successfully", "");
-        other.tell(&app(), Severity::Normal, "Parsed", "Parsed successfully", "");
-        let mut writing = Box::pin(write(Arc::new(Io::new(client)), waiting));
+        recorder.emit(&app(), Severity::Normal, "Parsed", "Parsed successfully", "");
+        recorder.emit(&app(), Severity::Warning, "FailedParse", "no such type", "");
+        recorder.emit(&app(), Severity::Normal, "Parsed", "Parsed successfully", "");
+        other.emit(&app(), Severity::Normal, "Parsed", "Parsed successfully", "");
+        let mut writing = Box::pin(write(Arc::new(ObjectClient::new(client)), waiting));
         tokio::select! {
             () = recorder.written() => {}
             () = &mut writing => panic!("there are recorders"),
         }
-        let told = seen.lock().len();
+        let sent = seen.lock().len();
         drop((recorder, other));
         writing.await;
         let seen = seen.lock();
-        assert_eq!(seen.len(), told, "there was nothing left to write");
+        assert_eq!(seen.len(), sent, "there was nothing left to write");
         let lines: Vec<String> = seen
             .iter()
             .skip(1)

@@ -49,6 +49,17 @@ fn by_app_labels(metadata: &ObjectMeta) -> Option<Key> {
     (!name.is_empty()).then(|| Key::new(namespace, name))
 }
 
+/// By its namespace.
+fn by_namespace(metadata: &ObjectMeta) -> Option<Key> {
+    Some(in_namespace(metadata.namespace.as_deref().unwrap_or_default()))
+}
+
+/// The index value of kinds that are looked up by namespace.
+#[must_use]
+pub fn in_namespace(namespace: &str) -> Key {
+    Key::new(namespace, "")
+}
+
 /// By the definition a revision is of.
 fn by_definition(metadata: &ObjectMeta) -> Option<Key> {
     let name = [
@@ -64,7 +75,7 @@ fn by_definition(metadata: &ObjectMeta) -> Option<Key> {
 }
 
 stored! {
-    Application: |_| None;
+    Application: by_namespace;
     ApplicationRevision: by_app;
     ResourceTracker: by_app_labels;
     ComponentDefinition: |_| None;
@@ -73,7 +84,7 @@ stored! {
     WorkflowStepDefinition: |_| None;
     WorkloadDefinition: |_| None;
     DefinitionRevision: by_definition;
-    Policy: |_| None;
-    Workflow: |_| None;
+    Policy: by_namespace;
+    Workflow: by_namespace;
     Package: |_| None;
 }

@@ -8,11 +8,15 @@
 //! - [`put_off`]: whether the requests of an attempt were put off;
 //! - [`store`]: caches that our own writes reach at once, [`packed`]: objects kept small in them; [`watch`]: what fills them;
 //! - [`objects`]: the live objects that Applications own, one watch per kind;
+//! - [`members`]: the clusters beside the control plane's own;
 //! - [`lease`]: who leads, and the fence that stops the writes of everybody else; [`events`]: what people are told.
+
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;
 
 pub mod account;
 pub mod administrators;
-pub mod answers;
 pub mod client;
 mod completed;
 pub mod discovery;
@@ -24,7 +28,9 @@ pub mod impersonate;
 mod kinds;
 pub mod lease;
 mod limit;
+pub mod members;
 pub mod objects;
+pub mod observe;
 mod observed;
 pub mod packed;
 pub mod put_off;
@@ -37,13 +43,16 @@ pub mod watch;
 pub use account::ServiceAccount;
 pub use administrators::Administrators;
 pub use client::{ClientOptions, Timeouts, connect};
+pub use completed::{is_over, may_be_over};
 pub use discovery::{Discovery, Resource};
 pub use error::{Class, Error};
 pub use events::{About, Recorder, Severity};
 pub use impersonate::{Acting, Identity};
+pub use kinds::in_namespace;
 pub use lease::{Leadership, LeaseOptions};
+pub use members::Members;
 pub use objects::{Live, LiveObjects};
 pub use packed::Packed;
 pub use removal::Removal;
-pub use request::{Answer, Io, IoError, Target};
+pub use request::{ApiError, ObjectClient, RawResponse, Target};
 pub use store::{Key, Stale, Store, Stored};

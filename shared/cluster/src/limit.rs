@@ -166,7 +166,7 @@ fn until(end: Instant, late: Error, body: Box<DynBody>) -> Box<DynBody> {
     let mut end = Box::pin(sleep_until(end));
     Box::new(StreamBody::new(stream::poll_fn(move |cx| match frames.poll_next_unpin(cx) {
         Poll::Pending => end.as_mut().poll(cx).map(|()| Some(Err(late.clone().into()))),
-        frame => frame,
+        common => common,
     })))
 }
 

@@ -25,7 +25,7 @@ use crate::completed::{self, Completed};
 use crate::error::Class;
 use crate::observed::Observed;
 use crate::put_off;
-use crate::request::{Io, IoError};
+use crate::request::{ApiError, ObjectClient};
 use crate::store::{Key, Store, Stored};
 
 /// How long reconciles wait for the first list of a kind, from its beginning or its last sign of life on: if it does not come,
@@ -54,7 +54,7 @@ pub struct Live {
     text: Text,
 }
 
-/// An object as JSON. Most are looked at rarely, and there are several for each Application.
+/// An object as JSON. Most are checked rarely, and there are several for each Application.
 enum Text {
     Plain(Box<str>),
     Packed(Box<[u8]>),
@@ -181,7 +181,7 @@ fn last_manager(object: &Value) -> String {
 /// API version and kind. Versions of one kind show the same objects, each in a shape of its own.
 type VersionKind = (String, String);
 
-/// What is told when an object changed that an Application owns.
+/// What is reported when an object changed that an Application owns.
 pub type Notify = Arc<dyn Fn(&Owner) + Send + Sync>;
 
 /// The uids of objects whose end the API server confirmed to us before the watch told of it.
@@ -249,11 +249,13 @@ impl Watched {
 
 /// All watches.
 pub struct LiveObjects {
-    io: Arc<Io>,
+    io: Arc<ObjectClient>,
     kinds: Arc<Mutex<HashMap<VersionKind, Arc<Watched>>>>,
     notify: Notify,
     tasks: TaskTracker,
     stop: CancellationToken,
+    /// Of the cluster of the control plane: keys of other clusters name nothing here.
+    own: bool,
 }
 
 impl std::fmt::Debug for LiveObjects {
@@ -265,19 +267,35 @@ impl std::fmt::Debug for LiveObjects {
 impl LiveObjects {
     /// No watch yet.
     #[must_use]
-    pub fn new(io: Arc<Io>, notify: Notify, tasks: TaskTracker, stop: CancellationToken) -> Self {
-        Self { io, kinds: Arc::default(), notify, tasks, stop }
+    pub fn new(
+        io: Arc<ObjectClient>,
+        notify: Notify,
+        tasks: TaskTracker,
+        stop: CancellationToken,
+    ) -> Self {
+        Self { io, kinds: Arc::default(), notify, tasks, stop, own: true }
+    }
+
+    /// Those of a member. Whoever asks has found the member by the cluster of the key.
+    #[must_use]
+    pub fn of_member(
+        io: Arc<ObjectClient>,
+        notify: Notify,
+        tasks: TaskTracker,
+        stop: CancellationToken,
+    ) -> Self {
+        Self { own: false, ..Self::new(io, notify, tasks, stop) }
     }
 
     /// The objects of a kind, watched from now on; returns when the first list is complete.
     ///
     /// # Errors
     /// The kind is not served, or its first list takes long, or fails.
-    pub async fn kind(&self, api_version: &str, kind: &str) -> Result<Arc<Store<Live>>, IoError> {
+    pub async fn kind(&self, api_version: &str, kind: &str) -> Result<Arc<Store<Live>>, ApiError> {
         self.listed(api_version, kind).await.inspect_err(put_off::note)
     }
 
-    async fn listed(&self, api_version: &str, kind: &str) -> Result<Arc<Store<Live>>, IoError> {
+    async fn listed(&self, api_version: &str, kind: &str) -> Result<Arc<Store<Live>>, ApiError> {
         let watched = match self.watched(api_version, kind) {
             Some(watched) => watched,
             None => self.start(api_version, kind).await?,
@@ -287,13 +305,13 @@ impl LiveObjects {
         let (kind, api_version) = (kind.to_owned(), api_version.to_owned());
         let listing = watched.listing.lock();
         if listing.over {
-            Err(IoError::NoSuchKind { kind, api_version })
+            Err(ApiError::NoSuchKind { kind, api_version })
         } else if listed {
             Ok(Arc::clone(&watched.store))
         } else if let Some(class) = listing.failed {
-            Err(IoError::NotListed { kind, api_version, class })
+            Err(ApiError::NotListed { kind, api_version, class })
         } else {
-            Err(IoError::Listing { kind, api_version })
+            Err(ApiError::Listing { kind, api_version })
         }
     }
 
@@ -301,7 +319,7 @@ impl LiveObjects {
         self.kinds.lock().get(&(api_version.to_owned(), kind.to_owned())).cloned()
     }
 
-    async fn start(&self, api_version: &str, kind: &str) -> Result<Arc<Watched>, IoError> {
+    async fn start(&self, api_version: &str, kind: &str) -> Result<Arc<Watched>, ApiError> {
         let resource = self.io.resolve(api_version, kind).await?.to_api_resource();
         let key = (api_version.to_owned(), kind.to_owned());
         let mut kinds = self.kinds.lock();
@@ -328,7 +346,7 @@ impl LiveObjects {
                 .end_list()
                 .iter()
                 .flat_map(|(_, old)| old)
-                .for_each(|live| tell(live, &notify));
+                .for_each(|live| notify_owners(live, &notify));
         });
         Ok(answer)
     }
@@ -341,9 +359,9 @@ impl LiveObjects {
         &self,
         api_version: &str,
         key: &ResourceKey,
-    ) -> Result<Option<Arc<Live>>, IoError> {
+    ) -> Result<Option<Arc<Live>>, ApiError> {
         match self.get_served(api_version, key).await {
-            Err(IoError::NoSuchKind { .. }) => Ok(None),
+            Err(ApiError::NoSuchKind { .. }) => Ok(None),
             other => other,
         }
     }
@@ -356,8 +374,8 @@ impl LiveObjects {
         &self,
         api_version: &str,
         key: &ResourceKey,
-    ) -> Result<Option<Arc<Live>>, IoError> {
-        if !is_local(&key.cluster) {
+    ) -> Result<Option<Arc<Live>>, ApiError> {
+        if self.own && !is_local(&key.cluster) {
             // An object of the same name here is another one.
             return Ok(None);
         }
@@ -399,31 +417,31 @@ impl LiveObjects {
         let group = group_of(api_version);
         let is_it = |(version, kind): &VersionKind| group_of(version) == group && *kind == key.kind;
         let kinds = self.kinds.lock();
-        let place = Key::new(&*key.namespace, &*key.name);
+        let placement = Key::new(&*key.namespace, &*key.name);
         for (_, watched) in kinds.iter().filter(|(kind, _)| is_it(kind)) {
             let Watched { store, ended, .. } = &**watched;
-            if store.get(&place).is_some_and(|live| live.uid == uid) {
+            if store.get(&placement).is_some_and(|live| live.uid == uid) {
                 ended.add(uid);
-                store.remove(&place, "");
+                store.remove(&placement, "");
             }
         }
     }
 }
 
 /// Tells whom a change of an object concerns.
-fn tell(live: &Live, notify: &Notify) {
+fn notify_owners(live: &Live, notify: &Notify) {
     live.concerned().for_each(|owner| notify(owner));
 }
 
 /// Keeps a store as the cluster is, as long as the kind is served in this version.
-async fn feed(io: &Io, resource: ApiResource, watched: &Watched, notify: &Notify) {
+async fn feed(io: &ObjectClient, resource: ApiResource, watched: &Watched, notify: &Notify) {
     let Watched { store, ended, completed, listing } = watched;
     let failed = |class| listing.lock().failed = Some(class);
     let (mut before, mut listed) = (HashSet::new(), HashSet::new());
     let config = watcher::Config::default().labels(names::label::APP_NAME).page_size(PAGE);
     let api: Api<Observed<Value>> = Api::all_with(io.client().clone(), &resource);
     let mut events = std::pin::pin!(watcher(api, config).default_backoff());
-    let tell = |live: &Live| tell(live, notify);
+    let notify_of = |live: &Live| notify_owners(live, notify);
     let is_known = |object: &Observed<Value>| {
         store.get(&object.key()).is_some_and(|known| known.version() == object.version())
     };
@@ -458,7 +476,7 @@ async fn feed(io: &Io, resource: ApiResource, watched: &Watched, notify: &Notify
                         completed.lock().removed(Arc::clone(old));
                     }
                     if let Some(live) = present.or(old) {
-                        tell(&live);
+                        notify_of(&live);
                     }
                 }
             }
@@ -472,17 +490,17 @@ async fn feed(io: &Io, resource: ApiResource, watched: &Watched, notify: &Notify
                 }
                 if owner.is_none() {
                     if let Some(old) = store.remove(&key, "") {
-                        tell(&old);
+                        notify_of(&old);
                     }
                     continue;
                 }
                 completed.lock().made(&key);
                 if let Ok(old) = store.put(live) {
                     if let Some(old) = old.filter(|old| old.owner != owner) {
-                        tell(&old);
+                        notify_of(&old);
                     }
                     if let Some(new) = store.get(&key) {
-                        tell(&new);
+                        notify_of(&new);
                     }
                 }
             }
@@ -496,13 +514,13 @@ async fn feed(io: &Io, resource: ApiResource, watched: &Watched, notify: &Notify
                 if is_over {
                     completed.lock().removed(Arc::clone(&live));
                 }
-                tell(&live);
+                notify_of(&live);
             }
             // One of several API servers may be behind: what discovery says is asked, too.
             Err(error) if is_not_served(&error) => {
                 io.discovery().forget(&resource.api_version);
                 let served = io.resolve(&resource.api_version, &resource.kind).await;
-                if matches!(served, Err(IoError::NoSuchKind { .. })) {
+                if matches!(served, Err(ApiError::NoSuchKind { .. })) {
                     return;
                 }
                 failed(Class::Failed);
@@ -519,7 +537,7 @@ async fn feed(io: &Io, resource: ApiResource, watched: &Watched, notify: &Notify
 fn class_of(error: &watcher::Error) -> Class {
     let of = |code| {
         let (reason, message, retry_after) = Default::default();
-        IoError::Api { code, reason, message, retry_after }.class()
+        ApiError::Api { code, reason, message, retry_after }.class()
     };
     match error {
         watcher::Error::InitialListFailed(kube::Error::Api(status))
@@ -587,13 +605,13 @@ mod tests {
             }
             _ => (403, serde_json::json!({"kind": "Status", "code": 403, "reason": "Forbidden"})),
         });
-        let io = Arc::new(Io::new(client));
+        let io = Arc::new(ObjectClient::new(client));
         let stop = CancellationToken::new();
         let live = LiveObjects::new(io, Arc::new(|_| {}), TaskTracker::new(), stop.clone());
         let since = Instant::now();
         for _ in 0..5 {
             let error = live.kind("v1", "ConfigMap").await.expect_err("cannot be listed");
-            assert!(matches!(error, IoError::NotListed { .. }), "{error}");
+            assert!(matches!(error, ApiError::NotListed { .. }), "{error}");
         }
         assert!(since.elapsed() < LIST_TIME * 2, "{:?}", since.elapsed());
         stop.cancel();
@@ -610,11 +628,11 @@ mod tests {
             let body = kube::client::Body::from(kinds.to_string().into_bytes());
             Ok::<_, tower::BoxError>(http::Response::new(body))
         });
-        let io = Arc::new(Io::new(kube::Client::new(service, "default")));
+        let io = Arc::new(ObjectClient::new(kube::Client::new(service, "default")));
         let stop = CancellationToken::new();
         let live = LiveObjects::new(io, Arc::new(|_| {}), TaskTracker::new(), stop.clone());
         let error = live.kind("v1", "ConfigMap").await.expect_err("not listed yet");
-        assert!(matches!(error, IoError::Listing { .. }), "{error}");
+        assert!(matches!(error, ApiError::Listing { .. }), "{error}");
         stop.cancel();
     }
 

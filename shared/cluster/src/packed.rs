@@ -1,4 +1,4 @@
-//! Objects that are kept as compressed text: there are several for each Application, and each is looked at rarely. A tree
+//! Objects that are kept as compressed text: there are several for each Application, and each is checked rarely. A tree
 //! of a few hundred values takes five to ten times the memory.
 
 use std::marker::PhantomData;

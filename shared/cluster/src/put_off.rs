@@ -1,7 +1,7 @@
 //! Whether requests of an attempt were put off by an API server that is overloaded or away.
 //!
 //! Who carries out a step or a reconcile makes many requests through many hands, and their errors become words on the way.
-//! That one of them was no refusal is noted here by its type, where it happens, so that the attempt as a whole can be told
+//! That one of them was no refusal is noted here by its type, where it happens, so that the attempt as a whole can be reported
 //! from one that failed. It is noted for the task that asks; what an attempt spawns is not part of it.
 
 use std::cell::Cell;

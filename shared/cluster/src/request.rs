@@ -19,7 +19,7 @@ use crate::observed::Observed;
 use crate::{Discovery, Error, Identity, Removal, Resource, put_off};
 
 /// Why a request had no result.
-pub type IoError = Error;
+pub type ApiError = Error;
 
 /// One object by kind and name.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -49,14 +49,14 @@ impl<'a> Target<'a> {
 
 /// What the API server said to a write: the object as it is now. It is read if somebody asks, as what they ask for.
 #[derive(Debug)]
-pub struct Answer(String);
+pub struct RawResponse(String);
 
-impl Answer {
+impl RawResponse {
     /// The object.
     ///
     /// # Errors
     /// [`Error::Transport`]: it is something else.
-    pub fn read<T: DeserializeOwned>(&self) -> Result<T, IoError> {
+    pub fn read<T: DeserializeOwned>(&self) -> Result<T, ApiError> {
         serde_json::from_str(&self.0).map_err(|error| Error::Transport(error.to_string()))
     }
 
@@ -64,7 +64,7 @@ impl Answer {
     ///
     /// # Errors
     /// [`Error::Transport`]: it is something else.
-    pub fn object(&self) -> Result<Value, IoError> {
+    pub fn object(&self) -> Result<Value, ApiError> {
         self.read::<Observed<Value>>().map(Observed::into_object)
     }
 }
@@ -86,7 +86,7 @@ pub struct Observation<'a> {
 pub type Observer = Arc<dyn Fn(&Observation<'_>) + Send + Sync>;
 
 /// The connection to one API server.
-pub struct Io {
+pub struct ObjectClient {
     client: Client,
     observer: OnceLock<Observer>,
     common: Arc<Common>,
@@ -99,13 +99,13 @@ struct Common {
     pending: AtomicUsize,
 }
 
-impl std::fmt::Debug for Io {
+impl std::fmt::Debug for ObjectClient {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str("Io")
+        f.write_str("ObjectClient")
     }
 }
 
-impl Io {
+impl ObjectClient {
     /// A connection over an existing client.
     #[must_use]
     pub fn new(client: Client) -> Self {
@@ -114,13 +114,20 @@ impl Io {
         Self { client, observer: OnceLock::new(), common: Arc::new(common) }
     }
 
+    /// A connection with a way of its own to find out what is served.
+    #[must_use]
+    pub fn with_discovery(client: Client, discovery: Discovery) -> Self {
+        let common = Common { discovery: Arc::new(discovery), pending: AtomicUsize::new(0) };
+        Self { client, observer: OnceLock::new(), common: Arc::new(common) }
+    }
+
     /// Another connection, of another observer: the same kinds are served.
     #[must_use]
-    pub fn beside(&self, client: Client) -> Self {
+    pub fn with_client(&self, client: Client) -> Self {
         Self { client, observer: OnceLock::new(), common: Arc::clone(&self.common) }
     }
 
-    /// From now on requests are told. Only the first call counts.
+    /// From now on requests are reported. Only the first call counts.
     pub fn observe(&self, observer: Observer) {
         let _ = self.observer.set(observer);
     }
@@ -147,7 +154,7 @@ impl Io {
     ///
     /// # Errors
     /// The kind is not served, or the API server does not answer.
-    pub async fn resolve(&self, api_version: &str, kind: &str) -> Result<Resource, IoError> {
+    pub async fn resolve(&self, api_version: &str, kind: &str) -> Result<Resource, ApiError> {
         let found = self.common.discovery.resolve(api_version, kind).await;
         found.inspect_err(put_off::note)
     }
@@ -157,7 +164,7 @@ impl Io {
         self.resolve(api_version, kind).await.is_ok_and(|resource| !resource.namespaced)
     }
 
-    async fn path(&self, target: &Target<'_>, named: bool) -> Result<String, IoError> {
+    async fn path(&self, target: &Target<'_>, named: bool) -> Result<String, ApiError> {
         let resource = self.resolve(target.api_version, target.kind).await?;
         let namespace = match target.namespace {
             "" => "default",
@@ -180,12 +187,12 @@ impl Io {
         path: String,
         body: Option<(&str, &Value)>,
         identity: &Identity,
-    ) -> Result<Answer, IoError> {
+    ) -> Result<RawResponse, ApiError> {
         let request = request(method, path, body, identity)?;
-        self.ask(request).await.map(Answer)
+        self.ask(request).await.map(RawResponse)
     }
 
-    async fn ask(&self, request: Request<Vec<u8>>) -> Result<String, IoError> {
+    async fn ask(&self, request: Request<Vec<u8>>) -> Result<String, ApiError> {
         self.client.request_text(request).await.map_err(Error::from).inspect_err(put_off::note)
     }
 
@@ -209,7 +216,7 @@ impl Io {
     ///
     /// # Errors
     /// The API server's answer.
-    pub async fn get(&self, target: &Target<'_>, identity: &Identity) -> Result<Value, IoError> {
+    pub async fn get(&self, target: &Target<'_>, identity: &Identity) -> Result<Value, ApiError> {
         let path = self.path(target, true).await?;
         let request = self.send(Method::GET, path, None, identity);
         self.timed("Get", (target.api_version, target.kind), request).await?.read()
@@ -226,7 +233,7 @@ impl Io {
         namespace: &str,
         selector: &str,
         identity: &Identity,
-    ) -> Result<Value, IoError> {
+    ) -> Result<Value, ApiError> {
         let path = self.selected(api_version, kind, namespace, selector).await?;
         let request = self.send(Method::GET, path, None, identity);
         self.timed("List", (api_version, kind), request).await?.read()
@@ -239,7 +246,7 @@ impl Io {
         kind: &str,
         namespace: &str,
         selector: &str,
-    ) -> Result<String, IoError> {
+    ) -> Result<String, ApiError> {
         let resource = self.resolve(api_version, kind).await?;
         Ok(with_selector(resource.collection(&escaped(namespace)), selector))
     }
@@ -256,7 +263,7 @@ impl Io {
         selector: &str,
         dry_run: bool,
         identity: &Identity,
-    ) -> Result<(), IoError> {
+    ) -> Result<(), ApiError> {
         let path = self.selected(api_version, kind, namespace, selector).await?;
         let options = deletion(("", ""), Some("Background"), dry_run);
         let body = Some(("application/json", &options));
@@ -274,7 +281,7 @@ impl Io {
         subresource: &str,
         query: &[(String, String)],
         identity: &Identity,
-    ) -> Result<String, IoError> {
+    ) -> Result<String, ApiError> {
         let path = with_subresource(self.path(target, true).await?, subresource);
         let query: Vec<String> = query
             .iter()
@@ -293,7 +300,7 @@ impl Io {
         object: &Value,
         dry_run: bool,
         identity: &Identity,
-    ) -> Result<Answer, IoError> {
+    ) -> Result<RawResponse, ApiError> {
         let path = self.path(&Target::of(object), false).await?;
         let path = with_dry_run(path, dry_run);
         let body = Some(("application/json", object));
@@ -311,7 +318,7 @@ impl Io {
         subresource: &str,
         dry_run: bool,
         identity: &Identity,
-    ) -> Result<Answer, IoError> {
+    ) -> Result<RawResponse, ApiError> {
         let path = self.path(&Target::of(object), true).await?;
         let path = with_dry_run(with_subresource(path, subresource), dry_run);
         let body = Some(("application/json", object));
@@ -331,7 +338,7 @@ impl Io {
         (patch_kind, body): (PatchKind, &Value),
         dry_run: bool,
         identity: &Identity,
-    ) -> Result<Answer, IoError> {
+    ) -> Result<RawResponse, ApiError> {
         let path = self.path(target, true).await?;
         let path = with_dry_run(with_subresource(path, subresource), dry_run);
         let media = match patch_kind {
@@ -353,7 +360,7 @@ impl Io {
         uid: &str,
         propagation: Option<&str>,
         identity: &Identity,
-    ) -> Result<Removal, IoError> {
+    ) -> Result<Removal, ApiError> {
         self.delete_as_seen(target, (uid, ""), propagation, identity).await
     }
 
@@ -367,7 +374,7 @@ impl Io {
         seen: (&str, &str),
         propagation: Option<&str>,
         identity: &Identity,
-    ) -> Result<Removal, IoError> {
+    ) -> Result<Removal, ApiError> {
         self.remove(target, seen, propagation, false, identity).await
     }
 
@@ -379,7 +386,7 @@ impl Io {
         &self,
         target: &Target<'_>,
         identity: &Identity,
-    ) -> Result<(), IoError> {
+    ) -> Result<(), ApiError> {
         self.remove(target, ("", ""), None, true, identity).await.map(|_| ())
     }
 
@@ -390,10 +397,10 @@ impl Io {
         propagation: Option<&str>,
         dry_run: bool,
         identity: &Identity,
-    ) -> Result<Removal, IoError> {
+    ) -> Result<Removal, ApiError> {
         let path = match self.path(target, true).await {
             Ok(path) => path,
-            Err(error) if error.is_gone() => return Ok(Removal::Done),
+            Err(error) if error.is_not_found() => return Ok(Removal::Done),
             Err(error) => return Err(error),
         };
         let options = deletion((uid, version), propagation, dry_run);
@@ -405,7 +412,7 @@ impl Io {
                 self.discovery().forget(target.api_version);
                 Err(error)
             }
-            Err(error) if error.is_gone() => Ok(Removal::Done),
+            Err(error) if error.is_not_found() => Ok(Removal::Done),
             Err(error) if error.is_conflict() && !uid.is_empty() => Ok(Removal::Replaced),
             other => Ok(Removal::of(other?.read()?)),
         }
@@ -477,12 +484,12 @@ fn request(
     path: String,
     body: Option<(&str, &Value)>,
     identity: &Identity,
-) -> Result<Request<Vec<u8>>, IoError> {
+) -> Result<Request<Vec<u8>>, ApiError> {
     let mut builder = identity.apply(Request::builder().method(method).uri(path));
     let bytes = match body {
         Some((media, value)) => {
             builder = builder.header(http::header::CONTENT_TYPE, media);
-            serde_json::to_vec(value).map_err(|error| IoError::Transport(error.to_string()))?
+            serde_json::to_vec(value).map_err(|error| ApiError::Transport(error.to_string()))?
         }
         None => Vec::new(),
     };
@@ -538,9 +545,9 @@ mod tests {
         }
     }
 
-    fn io() -> (Io, Arc<Mutex<Vec<Seen>>>) {
+    fn io() -> (ObjectClient, Arc<Mutex<Vec<Seen>>>) {
         let (client, seen) = fake(|method, path, _| served(method, path));
-        (Io::new(client), seen)
+        (ObjectClient::new(client), seen)
     }
 
     fn config_map(name: &str) -> Target<'_> {
@@ -615,7 +622,7 @@ mod tests {
             "DELETE" => status(404, "Failed to parse error data"),
             _ => served(method, path),
         });
-        let io = Io::new(client);
+        let io = ObjectClient::new(client);
         let own = Identity::own();
         for _ in 0..2 {
             let error = io.delete(&config_map("x"), "u1", None, &own).await.expect_err("told");

@@ -20,6 +20,8 @@ use tower::{BoxError, ServiceBuilder, ServiceExt as _};
 use tower_http::ServiceExt as _;
 use tower_http::decompression::DecompressionLayer;
 
+use crate::members::{AddressRules, Resolver};
+
 /// What a client is made of, before limits.
 pub type Transport = BoxService<Request<Body>, Response<Box<DynBody>>, BoxError>;
 
@@ -33,11 +35,20 @@ const QUESTIONS: u32 = 3;
 /// # Errors
 /// Unusable certificates, keys or headers, or a proxy.
 pub fn transport(config: Config) -> Result<ClientBuilder<Transport>> {
+    transport_to(config, None)
+}
+
+/// The same to addresses that rules allow.
+pub(crate) fn transport_to(
+    config: Config,
+    rules: Option<AddressRules>,
+) -> Result<ClientBuilder<Transport>> {
     if config.proxy_url.is_some() {
         // Says which proxies this build has, so far none.
         return ClientBuilder::try_from(config);
     }
-    let mut connector = TimeoutConnector::new(config.rustls_https_connector_with_connector(tcp())?);
+    let mut connector =
+        TimeoutConnector::new(config.rustls_https_connector_with_connector(tcp(rules))?);
     // For who accepts a connection and then says nothing. That nothing is read is normal: watches are silent for minutes.
     connector.set_connect_timeout(config.connect_timeout);
     connector.set_write_timeout(config.write_timeout);
@@ -56,8 +67,8 @@ pub fn transport(config: Config) -> Result<ClientBuilder<Transport>> {
     Ok(ClientBuilder::new(service, config.default_namespace))
 }
 
-fn tcp() -> HttpConnector {
-    let mut connector = HttpConnector::new();
+fn tcp(rules: Option<AddressRules>) -> HttpConnector<Resolver> {
+    let mut connector = HttpConnector::new_with_resolver(Resolver::new(rules));
     connector.enforce_http(false);
     connector.set_nodelay(true);
     connector.set_keepalive(Some(SILENCE));
@@ -93,7 +104,7 @@ mod tests {
         use rustix::net::sockopt;
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let uri = format!("https://{}", listener.local_addr().unwrap());
-        let connection = tcp().oneshot(uri.parse().unwrap()).await.unwrap();
+        let connection = tcp(None).oneshot(uri.parse().unwrap()).await.unwrap();
         let socket = connection.inner();
         assert!(sockopt::socket_keepalive(socket).unwrap());
         assert_eq!(sockopt::tcp_keepidle(socket).unwrap(), Duration::from_secs(30));

@@ -32,7 +32,7 @@ pub async fn feed<K, T>(
     config: watcher::Config,
     store: Arc<Store<T>>,
     trim: impl Fn(K) -> T,
-    tell: impl Fn(Change<T>),
+    on_change: impl Fn(Change<T>),
 ) where
     K: Resource<DynamicType = ()> + DeserializeOwned + Clone + Debug + Send + Sync + 'static,
     T: Stored,
@@ -57,7 +57,7 @@ pub async fn feed<K, T>(
             Ok(watcher::Event::InitDone) => {
                 for (key, old) in store.end_list() {
                     let new = store.get(&key);
-                    tell(Change { key, old, new });
+                    on_change(Change { key, old, new });
                 }
             }
             Ok(watcher::Event::Apply(object)) if is_known(&object) => {}
@@ -66,13 +66,13 @@ pub async fn feed<K, T>(
                 let key = object.key();
                 if let Ok(old) = store.put(object) {
                     let new = store.get(&key);
-                    tell(Change { key, old, new });
+                    on_change(Change { key, old, new });
                 }
             }
             Ok(watcher::Event::Delete(object)) => {
                 let key = object.key();
                 let old = store.remove(&key, object.version());
-                tell(Change { key, old, new: None });
+                on_change(Change { key, old, new: None });
             }
             Err(error) => {
                 let error = crate::error::chain(&error);
@@ -138,7 +138,7 @@ mod tests {
         Client::new(service, "default")
     }
 
-    /// A watch that ends with 410 is begun again from a list, and what changed meanwhile is told.
+    /// A watch that ends with 410 is begun again from a list, and what changed in the meantime is reported.
     #[tokio::test(start_paused = true)]
     async fn an_expired_watch_begins_anew() {
         let lists = Arc::new(Mutex::new(0_u32));
@@ -185,11 +185,11 @@ mod tests {
                 let _ = heard.send((change.key.name.to_string(), change.new.is_some()));
             },
         ));
-        let mut told = Vec::new();
-        while told.len() < 4 {
-            told.push(changes.recv().await.expect("a change"));
+        let mut changes_seen = Vec::new();
+        while changes_seen.len() < 4 {
+            changes_seen.push(changes.recv().await.expect("a change"));
         }
-        let (first, second) = told.split_at_mut(2);
+        let (first, second) = changes_seen.split_at_mut(2);
         first.sort();
         second.sort();
         let pair = |name: &str, there| (name.to_owned(), there);
@@ -227,14 +227,14 @@ mod tests {
             },
         );
         let feed = tokio::spawn(feed);
-        let mut told = Vec::new();
+        let mut changes_seen = Vec::new();
         for _ in 0..3 {
-            told.push(changes.recv().await.expect("a change"));
+            changes_seen.push(changes.recv().await.expect("a change"));
         }
         let some = |text: &str| Some(text.to_owned());
         let good = || "good".to_owned();
         assert_eq!(
-            told,
+            changes_seen,
             [(good(), None, some("1")), (good(), some("1"), some("3")), (good(), some("3"), None)]
         );
         assert!(store.is_synced() && store.is_empty());

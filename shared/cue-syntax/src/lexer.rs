@@ -82,6 +82,8 @@ pub enum TokenKind {
     Less,
     /// `<=`
     LessEqual,
+    /// `<-`: no operator means it, so `<-1` needs a blank.
+    Arrow,
     /// `>`
     Greater,
     /// `>=`
@@ -132,6 +134,7 @@ impl TokenKind {
             Self::NotEqual => "!=",
             Self::Less => "<",
             Self::LessEqual => "<=",
+            Self::Arrow => "<-",
             Self::Greater => ">",
             Self::GreaterEqual => ">=",
             Self::Match => "=~",
@@ -469,6 +472,7 @@ impl<'a> Lexer<'a> {
             (b'!', b'~') => (TokenKind::NotMatch, 2),
             (b'!', _) => (TokenKind::Not, 1),
             (b'<', b'=') => (TokenKind::LessEqual, 2),
+            (b'<', b'-') => (TokenKind::Arrow, 2),
             (b'<', _) => (TokenKind::Less, 1),
             (b'>', b'=') => (TokenKind::GreaterEqual, 2),
             (b'>', _) => (TokenKind::Greater, 1),

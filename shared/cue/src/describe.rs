@@ -131,7 +131,7 @@ impl Machine<'_> {
                 // An atom satisfies what else is said about it.
                 let atom = self.v(v).atom.clone();
                 let val = if atom.is_atom() { atom } else { self.scalar_val(v) };
-                Some(self.form(&val))
+                Some(self.form(&val, &mut vec![v]))
             }
         } else {
             kind = Kind::BOTTOM;
@@ -148,7 +148,11 @@ impl Machine<'_> {
                 kind = kind | one.kind;
                 described.push((alt.mode == Mode::Default, one));
             }
-            closed = described.iter().all(|(_, one)| one.closed && one.kind == Kind::STRUCT);
+            closed = match kind {
+                // Lists are closed by their length; what a definition adds shows on the choice.
+                Kind::LIST => self.has_reqs(v),
+                _ => described.iter().all(|(_, one)| one.closed && one.kind == Kind::STRUCT),
+            };
             return Description {
                 kind,
                 closed,
@@ -167,7 +171,7 @@ impl Machine<'_> {
         Description {
             kind: self.val_kind(val),
             closed: false,
-            form: Some(self.form(val)),
+            form: Some(self.form(val, &mut Vec::new())),
             error: None,
             more: 0,
             sources: Vec::new(),
@@ -233,11 +237,12 @@ impl Machine<'_> {
         worst
     }
 
-    fn form(&mut self, val: &Val) -> Form {
+    /// `above` holds the vertices on the way: the arguments of a validator may lead back to them.
+    fn form(&mut self, val: &Val, above: &mut Vec<Vid>) -> Form {
         match val {
             Val::Top => Form::Type(Kind::TOP),
             Val::Kind(kind) => Form::Type(*kind),
-            Val::Bound(op, operand) => Form::Bound(op.text(), Box::new(self.form(operand))),
+            Val::Bound(op, operand) => Form::Bound(op.text(), Box::new(self.form(operand, above))),
             Val::Validator(validator) => {
                 let name = match validator.func {
                     Func::Core(core) => core.name().into(),
@@ -249,23 +254,31 @@ impl Machine<'_> {
                 if matches!(self.ir.expr(validator.expr), Expr::StdFunc(_)) {
                     return Form::Function(name);
                 }
-                Form::Call(name, validator.args.iter().map(|arg| self.form(arg)).collect())
+                Form::Call(name, validator.args.iter().map(|arg| self.form(arg, above)).collect())
             }
-            Val::All(list) => Form::All(list.iter().map(|val| self.form(val)).collect()),
+            Val::All(list) => Form::All(list.iter().map(|val| self.form(val, above)).collect()),
             Val::CoreFunc(core) => Form::Function(core.name().into()),
             Val::Node(w) => {
                 // An argument may not have been looked at yet.
                 self.settle(*w);
                 let w = self.deref(*w);
                 let vertex = self.v(w);
+                let kind = vertex.kind;
                 let scalar = !vertex.is_struct
                     && !vertex.is_list
                     && vertex.error.is_none()
                     && vertex.extra.as_ref().is_none_or(|x| x.alts.is_empty());
                 if scalar {
-                    let atom = vertex.atom.clone();
+                    if above.contains(&w) || self.enter().is_err() {
+                        return Form::Type(kind);
+                    }
+                    let atom = self.v(w).atom.clone();
                     let val = if atom.is_atom() { atom } else { self.scalar_val(w) };
-                    self.form(&val)
+                    above.push(w);
+                    let form = self.form(&val, above);
+                    above.pop();
+                    self.leave();
+                    form
                 } else {
                     Form::Node(Node(w.0))
                 }

@@ -242,7 +242,6 @@ impl Machine<'_> {
             if label.is_let() || self.v(w).arc == ArcKind::Optional {
                 continue;
             }
-            let schema = schema || label.is_def() || label.is_hidden();
             if self.v(w).arc == ArcKind::Required {
                 if concrete && !schema {
                     let text = crate::eval::text("field is required but not present");
@@ -253,6 +252,7 @@ impl Machine<'_> {
                 }
                 continue;
             }
+            let schema = schema || label.is_def() || label.is_hidden();
             self.collect(w, concrete, schema, out);
         }
     }
@@ -347,9 +347,6 @@ impl Machine<'_> {
                 match self.v(w).arc {
                     ArcKind::Optional => continue,
                     ArcKind::Required => {
-                        if !label.is_string() {
-                            continue;
-                        }
                         let text = "field is required but not present";
                         return Err(self.err(Class::Incomplete, crate::eval::text(text), w));
                     }

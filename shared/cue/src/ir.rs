@@ -318,6 +318,26 @@ pub(crate) struct Ir {
 }
 
 impl Ir {
+    /// Whether the value of an expression may have fields; scalars and lists have none.
+    pub(crate) fn may_bring_fields(&self, e: ExprId) -> bool {
+        !matches!(
+            self.expr(e),
+            Expr::Null
+                | Expr::Bool(_)
+                | Expr::Int(_)
+                | Expr::Num(_)
+                | Expr::Str(_)
+                | Expr::Bytes(_)
+                | Expr::Interp(..)
+                | Expr::Kind(_)
+                | Expr::Bound(..)
+                | Expr::Presence(..)
+                | Expr::Unary(..)
+                | Expr::Binary(..)
+                | Expr::List(_)
+        )
+    }
+
     /// Bytes that it takes, about; what is compiled for one evaluation only is held by it.
     pub(crate) fn size(&self) -> u64 {
         fn of<T>(list: &Vec<T>) -> usize {

@@ -31,4 +31,6 @@ pub use value::{Fields, Number, Value};
 #[cfg(test)]
 mod agreement;
 #[cfg(test)]
+mod rules;
+#[cfg(test)]
 mod tests;

@@ -4,7 +4,7 @@ use crate::{Answer, Call, Evaluation, Host, Limits, Packages, Program, Tree, Val
 use expect_test::{Expect, expect};
 
 /// Exports a text, errors as the reference prints them.
-fn eval(text: &str) -> String {
+pub(crate) fn eval(text: &str) -> String {
     let program = match Program::compile("in.cue", text, &Packages::std()) {
         Ok(program) => program,
         Err(errors) => return errors.to_string(),

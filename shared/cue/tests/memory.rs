@@ -19,7 +19,7 @@ const LIMIT: &str = "CUE_MEMORY_LIMIT";
 const MARK: &str = "grown:";
 const MIB: u64 = 1 << 20;
 /// Beyond the limit: the program, pages of the allocator, growth between two measurements.
-const BESIDE: u64 = 12 * MIB;
+const OVERHEAD: u64 = 12 * MIB;
 
 /// Bytes of the largest resident set so far.
 fn peak() -> u64 {
@@ -124,7 +124,7 @@ fn a_process_grows_by_no_more_than_the_limit() {
         let (bytes, outcome) = grown(text, limit);
         let line = format!("{:>3} of {} MiB  {name}: {outcome}", bytes / MIB, limit / MIB);
         println!("{line}");
-        if bytes > limit + BESIDE {
+        if bytes > limit + OVERHEAD {
             wrong.push(line);
         }
     }

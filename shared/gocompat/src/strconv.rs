@@ -162,37 +162,110 @@ fn prefixed(text: &str) -> (u32, &str) {
 
 /// Underscores only between digits or after a base prefix, never doubled or last.
 fn underscores_fit(text: &str) -> bool {
-    let bytes = text.as_bytes();
-    let (mut last, rest) = match bytes {
-        [b'0', b'x' | b'X' | b'b' | b'B' | b'o' | b'O', rest @ ..] => (b'0', rest),
-        _ => (b'^', bytes),
-    };
-    for &byte in rest {
-        if byte == b'_' {
-            if last != b'0' {
-                return false;
-            }
-            last = b'_';
-        } else {
-            last = b'0';
-        }
-    }
-    last != b'_'
+    let prefix = ["0x", "0b", "0o"];
+    let has_prefix =
+        text.get(..2).is_some_and(|p| prefix.contains(&p.to_ascii_lowercase().as_str()));
+    let digits = if has_prefix { text.get(2..).unwrap_or_default() } else { text };
+    let mut groups = digits.split('_');
+    let first = groups.next().unwrap_or_default();
+    (has_prefix || !first.is_empty()) && groups.all(|group| !group.is_empty())
 }
 
-/// `strconv.ParseFloat(text, 64)`, without hexadecimal floats.
+/// `strconv.ParseFloat(text, 64)`.
 ///
 /// # Errors
-/// As Go's; a hexadecimal float is a syntax error here.
+/// As Go's.
 pub fn parse_float(text: &str) -> Result<f64, NumError> {
     const NAME: &str = "ParseFloat";
-    let unsigned = text.trim_start_matches(['+', '-']);
+    let unsigned = text.strip_prefix(['+', '-']).unwrap_or(text);
     let named = matches!(unsigned.to_ascii_lowercase().as_str(), "inf" | "infinity" | "nan");
-    match text.parse::<f64>() {
-        Ok(n) if n.is_infinite() && !named => Err(error(NAME, text, NumReason::Range)),
-        Ok(n) => Ok(n),
-        Err(_) => Err(error(NAME, text, NumReason::Syntax)),
+    let hex = unsigned.starts_with("0x") || unsigned.starts_with("0X");
+    let parsed = if text.contains('_') && !separates_digits(unsigned, hex) {
+        None
+    } else if hex {
+        let digits = unsigned.get(2..).unwrap_or_default().replace('_', "");
+        hex_float(&digits).map(|n| if text.starts_with('-') { -n } else { n })
+    } else {
+        text.replace('_', "").parse::<f64>().ok()
+    };
+    match parsed {
+        Some(n) if n.is_infinite() && !named => Err(error(NAME, text, NumReason::Range)),
+        Some(n) => Ok(n),
+        None => Err(error(NAME, text, NumReason::Syntax)),
     }
+}
+
+/// Whether underscores stand between digits only, or between `0x` and a digit.
+fn separates_digits(unsigned: &str, hex: bool) -> bool {
+    let is_digit = |b: u8| b.is_ascii_digit() || (hex && b.is_ascii_hexdigit());
+    let bytes = unsigned.as_bytes();
+    bytes.iter().enumerate().filter(|(_, b)| **b == b'_').all(|(i, _)| {
+        let before = i.checked_sub(1).and_then(|i| bytes.get(i));
+        let after = bytes.get(i + 1);
+        let prefix = hex && i == 2;
+        before.is_some_and(|b| prefix || is_digit(*b)) && after.is_some_and(|b| is_digit(*b))
+    })
+}
+
+/// `1.8p-3` of base 16: an exponent there must be.
+fn hex_float(text: &str) -> Option<f64> {
+    let (mantissa, power) = text.split_once(['p', 'P'])?;
+    let (whole, fraction) = mantissa.split_once('.').unwrap_or((mantissa, ""));
+    let digits = power.strip_prefix(['+', '-']).unwrap_or(power);
+    let known = digits.bytes().all(|b| b.is_ascii_digit()) && !digits.is_empty();
+    if !known || (whole.is_empty() && fraction.is_empty()) {
+        return None;
+    }
+    // A power out of any float's range stays out of it.
+    let magnitude = digits.trim_start_matches('0').parse::<i64>();
+    let magnitude = magnitude.unwrap_or(if digits.contains(|c| c != '0') { 1 << 40 } else { 0 });
+    let power = if power.starts_with('-') { -magnitude } else { magnitude };
+    let mut exponent = power.clamp(-(1 << 40), 1 << 40) - 4 * fraction.len() as i64;
+    // Digits that do not fit only matter for rounding.
+    let (mut bits, mut rest) = (0_u64, false);
+    for digit in whole.chars().chain(fraction.chars()) {
+        let digit = u64::from(digit.to_digit(16)?);
+        if bits < 1 << 60 {
+            bits = bits << 4 | digit;
+        } else {
+            rest |= digit != 0;
+            exponent += 4;
+        }
+    }
+    Some(scaled(bits, rest, exponent))
+}
+
+/// `bits * 2^exponent`, and a little more with `rest`, rounded to even.
+fn scaled(bits: u64, rest: bool, exponent: i64) -> f64 {
+    if bits == 0 {
+        return 0.0;
+    }
+    let length = i64::from(64 - bits.leading_zeros());
+    let top = exponent + length - 1;
+    if top > 1023 {
+        return f64::INFINITY;
+    }
+    // Small floats have fewer bits.
+    let keep = 53 - (-1022 - top).max(0);
+    if keep < 0 {
+        return 0.0;
+    }
+    let dropped = length - keep;
+    let kept = if dropped <= 0 {
+        bits << -dropped
+    } else {
+        let (low, half) = (u128::from(bits) & ((1 << dropped) - 1), 1_u128 << (dropped - 1));
+        let kept = (u128::from(bits) >> dropped) as u64;
+        let up = low > half || (low == half && (rest || kept & 1 == 1));
+        kept + u64::from(up)
+    };
+    let power = top - keep + 1;
+    let unit = if power < -1022 {
+        f64::from_bits(1 << (power + 1074))
+    } else {
+        f64::from_bits(((power + 1023) as u64) << 52)
+    };
+    kept as f64 * unit
 }
 
 /// `strconv.FormatFloat(value, format, precision, bit_size)`; `format` is one of `b e E f g G x X`,
@@ -488,7 +561,9 @@ pub fn unquote(text: &str) -> Option<Vec<u8>> {
     }
 }
 
-fn unquote_char<'a>(text: &'a str, delimiter: char, out: &mut Vec<u8>) -> Option<&'a str> {
+/// `strconv.UnquoteChar`: appends the first character or escape of a text to `out` and gives the
+/// rest. `None` is Go's `invalid syntax`, which a bare `delimiter` is too.
+pub fn unquote_char<'a>(text: &'a str, delimiter: char, out: &mut Vec<u8>) -> Option<&'a str> {
     let mut chars = text.chars();
     let push = |c: char, out: &mut Vec<u8>| {
         out.extend_from_slice(c.encode_utf8(&mut [0; 4]).as_bytes());
@@ -639,7 +714,28 @@ mod tests {
             parse_float("1e400").unwrap_err().to_string(),
             "strconv.ParseFloat: parsing \"1e400\": value out of range"
         );
-        assert!(parse_float("1_0").is_err());
+        for (text, value) in [
+            ("1_0.5", 10.5),
+            ("1e1_0", 1e10),
+            ("0x_1p4", 16.0),
+            ("-0x1.8p1", -3.0),
+            ("0x.8p1", 1.0),
+            ("0x1p1_0", 1024.0),
+            ("0x1p-1080", 0.0),
+            ("0x1p-1074", 5e-324),
+            ("0x1.fffffffffffff8p0", 2.0),
+            ("0x1.fffffffffffff7p0", 1.999_999_999_999_999_8),
+            ("0x1.00000000000008p0", 1.0),
+            ("0x1.000000000000080001p0", 1.000_000_000_000_000_2),
+            ("0x123456789abcdef0123456789p0", 9.014_404_268_289_631e28),
+        ] {
+            assert_eq!(parse_float(text), Ok(value), "{text}");
+        }
+        for text in ["0x1", "0x1.8", "0xp1", "1_", "0x1_p1", "1__0", "1_e1", "._5", "infi", "++1"] {
+            let error = parse_float(text).unwrap_err();
+            assert!(error.to_string().ends_with("invalid syntax"), "{text}");
+        }
+        assert!(parse_float("0x1p1024").unwrap_err().to_string().ends_with("out of range"));
     }
 
     #[test]

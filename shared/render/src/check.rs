@@ -94,7 +94,7 @@ impl Renderer {
             Ok(outputs) => checked.outputs = outputs,
             Err(error) => {
                 checked.problems.extend(problems(component, &error));
-                // Rendering stops at the first step that fails: the traits behind it are looked at
+                // Rendering stops at the first step that fails: the traits behind it are checked
                 // on their own.
                 for of in &dry.traits {
                     let parameters = Parameters { of: Some(of), ..parameters };

@@ -305,11 +305,11 @@ mod tests {
         all.sort();
         assert_eq!(keys(0, "labels"), all);
         assert_eq!(keys(0, "annotations"), ["mine", "note"]);
-        let place = |index: usize| {
+        let namespace_of = |index: usize| {
             let metadata = &rendered.auxiliaries[index].object["metadata"];
             (metadata["name"].is_string(), metadata["namespace"].clone())
         };
-        assert_eq!(place(1), (true, json!("n")));
-        assert_eq!(place(0), place(1));
+        assert_eq!(namespace_of(1), (true, json!("n")));
+        assert_eq!(namespace_of(0), namespace_of(1));
     }
 }

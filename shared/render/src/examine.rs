@@ -30,7 +30,7 @@ impl Renderer {
         let mut vetted =
             Vetted { is_legacy: *legacy::upgrade(template) != *template, ..Vetted::default() };
         let text = "spec.schematic.cue.template";
-        // Rewriting prints the text anew, with other lines.
+        // Rewriting prints the text again, with other lines.
         let count = if vetted.is_legacy { 0 } else { template.lines().count() };
         let of = match self.programs.text(&Arc::from(template), Flavour::TraitBare) {
             Ok(of) => of,
@@ -68,7 +68,7 @@ impl Renderer {
 pub(crate) fn lines(errors: &cue::Errors, text: &str, count: usize) -> Vec<String> {
     let mut lines: Vec<String> = Vec::new();
     for error in errors.list() {
-        let line = format!("{error}{}", messages::place(error, text, count));
+        let line = format!("{error}{}", messages::position_suffix(error, text, count));
         if !lines.contains(&line) {
             lines.push(line);
         }

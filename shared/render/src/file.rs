@@ -372,17 +372,14 @@ template: {
     #[test]
     fn mistakes_are_told_with_their_place() {
         for (text, message) in [
-            ("a: {type: \"component\"}", "no template found, invalid"),
-            ("template: {}", "no metadata found, invalid"),
+            ("a: {type: \"component\"}", "the file has no template"),
+            ("template: {}", "the file has no metadata of a definition"),
             ("a: {type: \"x\"}\ntemplate: {}", "f.cue:1:1: invalid type x"),
             (
                 "a: {type: \"trait\"}\nb: {}\ntemplate: {}",
-                "f.cue:2:1: duplicated definition name found, a and b",
+                "f.cue:2:1: a file holds one definition, this one holds a and b",
             ),
-            (
-                "a: {type: \"trait\"}\ntemplate: 1",
-                "f.cue:2:11: unexpected decl found in template: it must be a struct",
-            ),
+            ("a: {type: \"trait\"}\ntemplate: 1", "f.cue:2:11: the template must be a struct"),
             (
                 "a: {type: \"trait\", attributes: stages: \"\"}\ntemplate: {}",
                 "f.cue:1:1: invalid definition spec: unknown field \"stages\"",

@@ -60,6 +60,8 @@ fn word(kind: &str, default: Option<&Json>) -> &'static str {
     }
 }
 
+/// Part of the schema that clients read; the descriptions are the reference's, since recorded
+/// schemas are compared with them.
 fn common() -> [(&'static str, Json); 4] {
     let text = |title: &str, description: &str| json!({ "title": title, "description": description, "type": "string" });
     [

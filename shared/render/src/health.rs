@@ -127,6 +127,13 @@ pub(crate) fn health_in<'a>(
     health
 }
 
+/// Whether a text as a whole is free of errors.
+fn check(evaluation: &mut Evaluation) -> Result<(), String> {
+    let root = evaluation.root();
+    evaluation.validate(root, false).map_err(|errors| errors.to_string())?;
+    crate::lets::error(evaluation).map_or(Ok(()), |errors| Err(errors.to_string()))
+}
+
 /// What the texts of a definition are evaluated with.
 struct Texts<'a> {
     programs: &'a Programs,
@@ -137,27 +144,30 @@ struct Texts<'a> {
 
 impl Texts<'_> {
     fn evaluate(&self, text: &Arc<str>, status: Option<&Value>) -> Result<Evaluation, String> {
+        let mut evaluation = self.begin(text, status)?;
+        check(&mut evaluation)?;
+        Ok(evaluation)
+    }
+
+    /// An evaluation that nothing has looked at.
+    fn begin(&self, text: &Arc<str>, status: Option<&Value>) -> Result<Evaluation, String> {
         let of = self.programs.text(text, Flavour::Status).map_err(|errors| errors.to_string())?;
         let mut context = self.context.clone();
         if let Some(status) = status {
             context.set("status", Input::Value(status));
         }
         let inputs = [("context", context.input()), ("parameter", self.parameter)];
-        let evaluation = of.program.evaluate_from(inputs, self.limits);
-        let mut evaluation = evaluation.map_err(|error| error.to_string())?;
-        let root = evaluation.root();
-        evaluation.validate(root, false).map_err(|errors| errors.to_string())?;
-        match crate::lets::error(&mut evaluation) {
-            Some(errors) => Err(errors.to_string()),
-            None => Ok(evaluation),
-        }
+        of.program.evaluate_from(inputs, self.limits).map_err(|error| error.to_string())
     }
 
     fn field(&self, text: &Arc<str>, status: Option<&Value>, name: &str) -> Result<Value, String> {
-        let mut evaluation = self.evaluate(text, status)?;
+        let mut evaluation = self.begin(text, status)?;
         let root = evaluation.root();
-        let node = evaluation.field(root, name).ok_or_else(|| crate::messages::no_field(name))?;
-        evaluation.export(node).map_err(|errors| errors.to_string())
+        // Before the text as a whole: a guard that leads nowhere would take with it what another
+        // has said (render-4).
+        let value = evaluation.field(root, name).map(|node| evaluation.export(node));
+        check(&mut evaluation)?;
+        value.ok_or_else(|| crate::messages::no_field(name))?.map_err(|errors| errors.to_string())
     }
 
     fn details(&self, text: &Arc<str>) -> Result<(IndexMap<String, String>, Fields), String> {

@@ -75,7 +75,7 @@ fn import_name(file: &File) -> Option<String> {
     Some(import.local_name(&file.ast).to_owned())
 }
 
-/// The names of fields that are lists wherever they are defined. A second look finds the fields
+/// The names of fields that are lists wherever they are defined. A second reconcile finds the fields
 /// defined by those of the first.
 fn list_names(ast: &Ast, file: &File) -> HashSet<Symbol> {
     let mut lists = HashSet::new();

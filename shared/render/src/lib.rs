@@ -4,6 +4,10 @@
 //! ([`Renderer::render`]), tells their health ([`Renderer::health`]). All of it is pure: what a
 //! template asks of the world goes through a [`RenderHost`].
 
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;
+
 pub mod context;
 pub mod contract;
 pub mod definition;
@@ -120,7 +124,7 @@ impl Renderer {
         &self.limits
     }
 
-    /// Compiles a definition, or tells what is wrong with its text: line, column and reason. What
+    /// Compiles a definition, or says what is wrong with its text: line, column and reason. What
     /// compiles is kept.
     ///
     /// # Errors

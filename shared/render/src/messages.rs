@@ -80,7 +80,7 @@ pub(crate) fn patch_error(error: &PatchError) -> String {
             format!("failed to marshal patch value: {}", first_of(missing))
         }
         PatchError::Merge(why) => {
-            format!("failed to merge base value and patch value by JsonMergePatch: {why}")
+            format!("the patch and the object do not merge as JSON: {why}")
         }
         PatchError::Operations(why) => format!("failed to decode patch: {why}"),
         PatchError::Apply(why) => format!("failed to apply json patch: {why}"),
@@ -114,10 +114,10 @@ pub(crate) fn compile(what: Subject<'_>, cause: &dyn Display) -> String {
 
 /// Where in a text an error is, to be put behind its message: nothing if nobody knows. `text` names
 /// the text and `lines` is how many it has; what was added behind it is no place in it.
-pub(crate) fn place(error: &cue::Error, text: &str, lines: usize) -> String {
-    let known = |place: &&cue::Position| (1..=lines).contains(&(place.line as usize));
+pub(crate) fn position_suffix(error: &cue::Error, text: &str, lines: usize) -> String {
+    let known = |position: &&cue::Position| (1..=lines).contains(&(position.line as usize));
     match error.positions.iter().find(known) {
-        Some(place) => format!(" ({text}, line {}, column {})", place.line, place.column),
+        Some(position) => format!(" ({text}, line {}, column {})", position.line, position.column),
         None if error.class == cue::Class::Parse && lines > 0 => format!(" ({text}, at its end)"),
         None => String::new(),
     }
@@ -203,7 +203,7 @@ pub(crate) fn no_base(kind: &str) -> String {
 }
 
 pub(crate) fn invalid_patch_outputs(kind: &str, to: &str, cause: &dyn Display) -> String {
-    format!("trait={kind}, to={to}, invalid patch trait into auxiliary workload: {cause}")
+    format!("trait={kind}, to={to}: the patch does not fit this output: {cause}")
 }
 
 pub(crate) fn workflow_patch(cause: &dyn Display) -> String {
@@ -249,7 +249,7 @@ pub(crate) fn invalid_process(kind: &str, cause: &dyn Display) -> String {
 }
 
 pub(crate) fn no_http() -> String {
-    "there is no http in processing".to_owned()
+    "processing has no http request".to_owned()
 }
 
 pub(crate) fn http_task(cause: &dyn Display) -> String {
@@ -301,24 +301,23 @@ pub(crate) fn message_not_string() -> String {
 }
 
 pub(crate) fn unexpected_declaration() -> String {
-    "found unexpected decl when parsing cue: only fields may stand at the top of a definition file"
-        .to_owned()
+    "only fields may stand at the top of a definition file".to_owned()
 }
 
 pub(crate) fn duplicate_definition(first: &str, second: &str) -> String {
-    format!("duplicated definition name found, {first} and {second}")
+    format!("a file holds one definition, this one holds {first} and {second}")
 }
 
 pub(crate) fn no_metadata() -> String {
-    "no metadata found, invalid".to_owned()
+    "the file has no metadata of a definition".to_owned()
 }
 
 pub(crate) fn no_template() -> String {
-    "no template found, invalid".to_owned()
+    "the file has no template".to_owned()
 }
 
 pub(crate) fn template_not_a_struct() -> String {
-    "unexpected decl found in template: it must be a struct".to_owned()
+    "the template must be a struct".to_owned()
 }
 
 pub(crate) fn metadata_not_data() -> String {
@@ -346,13 +345,11 @@ pub(crate) fn no_configuration() -> String {
 }
 
 pub(crate) fn bad_property(key: &str, found: &str) -> String {
-    format!(
-        "failed to convert Terraform component properties: {key} must be an object, found {found}"
-    )
+    format!("Terraform component: property {key} must be an object, found {found}")
 }
 
 pub(crate) fn terraform(component: &str, why: &dyn Display) -> String {
-    format!("failed to generate Terraform Configuration workload for workload {component}: {why}")
+    format!("no Terraform Configuration can be made of component {component}: {why}")
 }
 
 pub(crate) fn incomplete_template(errors: &dyn Display) -> String {
@@ -407,7 +404,7 @@ pub(crate) fn explicit_global(name: &str, kind: &str) -> String {
 }
 
 pub(crate) fn enabled_no_bool() -> String {
-    "'enabled' field must be of type bool, got a non-bool value".to_owned()
+    "the field enabled is neither true nor false".to_owned()
 }
 
 pub(crate) fn output_not_allowed(key: &str, permitted: &[&str]) -> String {

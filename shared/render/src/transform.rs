@@ -122,7 +122,7 @@ struct Change {
 }
 
 impl Renderer {
-    /// Runs policies in their [`order`], each on what those before it have made, and tells what
+    /// Runs policies in their [`order`], each on what those before it have made, and says what
     /// became of each. Components, workflow and policies are replaced; labels, annotations and
     /// `context.custom` are merged key by key, the later value wins.
     ///
@@ -146,7 +146,7 @@ impl Renderer {
             policies.retain(|policy| !policy.global);
         }
         order(&mut policies);
-        let mut told = Vec::with_capacity(policies.len());
+        let mut applied_policies = Vec::with_capacity(policies.len());
         for policy in &policies {
             let change = self.change(view, policy, host);
             let mut applied = Applied {
@@ -161,9 +161,9 @@ impl Renderer {
                 Err(why) if policy.global => applied.error = Some(why),
                 Err(why) => return Err(messages::explicit_policy(policy.name, &why)),
             }
-            told.push(applied);
+            applied_policies.push(applied);
         }
-        Ok(told)
+        Ok(applied_policies)
     }
 
     /// What a policy changes; `None` if it is disabled.
@@ -279,7 +279,7 @@ impl Change {
         Ok(change)
     }
 
-    fn apply(self, view: &mut View, told: &mut Applied) {
+    fn apply(self, view: &mut View, applied_policies: &mut Applied) {
         let before = view.spec();
         let mut modified = false;
         for (part, new) in [
@@ -292,11 +292,12 @@ impl Change {
                 *part = new;
             }
         }
-        told.modified = modified.then(|| Modified { before, after: view.spec() });
+        applied_policies.modified = modified.then(|| Modified { before, after: view.spec() });
         view.labels.extend(self.labels.clone());
         view.annotations.extend(self.annotations.clone());
         view.custom.extend(self.custom.clone());
-        (told.labels, told.annotations, told.custom) = (self.labels, self.annotations, self.custom);
+        (applied_policies.labels, applied_policies.annotations, applied_policies.custom) =
+            (self.labels, self.annotations, self.custom);
     }
 }
 
@@ -431,12 +432,14 @@ mod tests {
             let text = format!("output: labels: a: \"b\"\n{switch}");
             assert_eq!(run(&text, None).unwrap(), view(), "{switch}");
         }
-        assert!(run("config: enabled: \"no\"", None).unwrap_err().contains("must be of type bool"));
+        assert!(
+            run("config: enabled: \"no\"", None).unwrap_err().contains("neither true nor false")
+        );
     }
 
     #[test]
     fn what_an_output_may_hold() {
-        for (template, told) in [
+        for (template, applied_policies) in [
             ("output: spec: {}", "output.spec is not allowed; permitted fields: components, "),
             ("output: components: {}", "output.components must be a list"),
             ("output: labels: a: 1", "output.labels.a must be a string"),
@@ -446,7 +449,7 @@ mod tests {
         ] {
             let error = run(template, None).unwrap_err();
             assert!(error.starts_with("failed to render explicit policy \"p\": "), "{error}");
-            assert!(error.contains(told), "{template}: {error}");
+            assert!(error.contains(applied_policies), "{template}: {error}");
         }
     }
 
@@ -490,14 +493,16 @@ mod tests {
             ]
         };
         let mut view = view();
-        let told = Renderer::default().transform(&mut view, policies(), &mut NoHost).unwrap();
+        let applied_policies =
+            Renderer::default().transform(&mut view, policies(), &mut NoHost).unwrap();
         assert_eq!(view.labels["n"], "12");
         assert_eq!(json!(view.custom), json!({"a": 1, "b": 2}));
-        assert_eq!(told[0].labels.len() + told[0].custom.len(), 3);
-        assert!(told[0].modified.is_none());
-        let names: Vec<_> = told.iter().map(|one| (one.name.as_str(), one.applied)).collect();
+        assert_eq!(applied_policies[0].labels.len() + applied_policies[0].custom.len(), 3);
+        assert!(applied_policies[0].modified.is_none());
+        let names: Vec<_> =
+            applied_policies.iter().map(|one| (one.name.as_str(), one.applied)).collect();
         assert_eq!(names, [("base", true), ("broken", false), ("z", true)]);
-        let error = told[1].error.as_deref().unwrap();
+        let error = applied_policies[1].error.as_deref().unwrap();
         assert!(error.contains("nowhere"), "{error}");
 
         // Without globals the last one lacks what they would have set, and it is an explicit one.
@@ -518,9 +523,10 @@ mod tests {
             .transform(&mut view(), vec![listed, global.clone()], &mut NoHost)
             .unwrap_err();
         assert!(error.contains("mine") && error.contains("global"), "{error}");
-        let told = Renderer::default().transform(&mut view(), vec![global], &mut NoHost).unwrap();
+        let applied_policies =
+            Renderer::default().transform(&mut view(), vec![global], &mut NoHost).unwrap();
         let applied =
             Applied { name: "base".into(), global: true, applied: true, ..Applied::default() };
-        assert_eq!(told, [applied]);
+        assert_eq!(applied_policies, [applied]);
     }
 }

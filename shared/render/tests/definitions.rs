@@ -12,9 +12,11 @@ use vela_render::Renderer;
 fn undescribed(schema: &Value, path: &str, found: &mut Vec<String>) {
     for (name, property) in schema["properties"].as_object().into_iter().flatten() {
         // What alternatives disagree about is described by each of them, below.
-        let is_told_below = schema["oneOf"].is_array()
-            && property.as_object().is_some_and(|told| told.keys().all(|key| key == "title"));
-        if is_told_below {
+        let is_described_below = schema["oneOf"].is_array()
+            && property
+                .as_object()
+                .is_some_and(|described| described.keys().all(|key| key == "title"));
+        if is_described_below {
             continue;
         }
         let path = format!("{path}.{name}");

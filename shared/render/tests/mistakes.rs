@@ -1,4 +1,4 @@
-//! What people get wrong, and what they are told: every problem at once, with the path, the value
+//! What people get wrong, and the answer they get: every problem at once, with the path, the value
 //! given, what is expected there and the name that was probably meant.
 
 #![allow(clippy::expect_used, clippy::unwrap_used, reason = "a test may fail")]
@@ -19,11 +19,11 @@ fn definition(kind: &str, name: &str) -> Definition {
 }
 
 /// Checks a component with its traits and compares what is said.
-fn told(kind: &str, properties: &Value, traits: &[(&str, Value)], expected: &Expect) {
-    told_under(&Gates::default(), kind, properties, traits, expected);
+fn reported(kind: &str, properties: &Value, traits: &[(&str, Value)], expected: &Expect) {
+    reported_under(&Gates::default(), kind, properties, traits, expected);
 }
 
-fn told_under(
+fn reported_under(
     gates: &Gates,
     kind: &str,
     properties: &Value,
@@ -70,7 +70,7 @@ fn told_under(
 
 #[test]
 fn a_text_instead_of_a_number() {
-    told(
+    reported(
         "webservice",
         &json!({"image": "nginx", "ports": [{"port": "80"}]}),
         &[],
@@ -84,7 +84,7 @@ fn a_text_instead_of_a_number() {
 
 #[test]
 fn a_number_instead_of_a_text() {
-    told(
+    reported(
         "webservice",
         &json!({"image": "nginx", "cpu": 1}),
         &[],
@@ -98,7 +98,7 @@ fn a_number_instead_of_a_text() {
 
 #[test]
 fn a_word_that_is_no_member_of_the_enumeration() {
-    told(
+    reported(
         "webservice",
         &json!({"image": "nginx", "imagePullPolicy": "always"}),
         &[],
@@ -125,7 +125,7 @@ fn a_word_that_is_no_member_of_the_enumeration() {
 
 #[test]
 fn a_misspelt_name() {
-    told(
+    reported(
         "webservice",
         &json!({"image": "nginx", "prots": []}),
         &[],
@@ -139,7 +139,7 @@ fn a_misspelt_name() {
 
 #[test]
 fn a_misspelt_name_where_nothing_else_is_allowed() {
-    told(
+    reported(
         "webservice",
         &json!({"image": "nginx", "livenessProbe": {"httpget": {"path": "/", "port": 80}}}),
         &[],
@@ -153,12 +153,12 @@ fn a_misspelt_name_where_nothing_else_is_allowed() {
 
 #[test]
 fn a_struct_instead_of_a_list() {
-    told(
+    reported(
         "webservice",
         &json!({"image": "nginx", "env": {"A": "1"}}),
         &[],
         &expect![[r#"
-            component properties.env: conflicting values [...{ // +usage=Name of the variable name: string // +usage=Value of the variable value?: string // +usage=Where to read the value from valueFrom?: { // +usage=A key of a Secret secretKeyRef?: { // +usage=Name of the Secret in the namespace of the application name: string // +usage=Key inside the Secret key: string } // +usage=A key of a ConfigMap configMapKeyRef?: { // +usage=Name of the ConfigMap in the namespace of the application name: string // +usage=Key inside the ConfigMap key: string } } }] and {...} (mismatched types list and struct)
+            component properties.env: conflicting values [...{ // +usage=Name of the variable name: string // +usage=Value of the variable value?: string // +usage=Where to read the value from valueFrom?: { // +usage=A key of a ConfigMap configMapKeyRef?: { // +usage=Key inside the ConfigMap key: string // +usage=Name of the ConfigMap in the namespace of the application name: string } // +usage=A key of a Secret secretKeyRef?: { // +usage=Key inside the Secret key: string // +usage=Name of the Secret in the namespace of the application name: string } } }] and {...} (mismatched types list and struct)
                 given: {"A":"1"}
                 expected: [...]
         "#]],
@@ -168,7 +168,7 @@ fn a_struct_instead_of_a_list() {
 #[test]
 fn a_missing_value_is_told_behind_the_gate() {
     let gates = Gates { cue_validation: true, ..Gates::default() };
-    told_under(
+    reported_under(
         &gates,
         "webservice",
         &json!({}),
@@ -182,7 +182,7 @@ fn a_missing_value_is_told_behind_the_gate() {
 
 #[test]
 fn several_mistakes_of_component_and_traits() {
-    told(
+    reported(
         "webservice",
         &json!({"image": 5, "ports": [{"port": "x"}, {"port": 1, "protocol": "tcp"}]}),
         &[("scaler", json!({"replicas": "2"})), ("gateway", json!({"http": {"/": "80"}}))],
@@ -227,7 +227,7 @@ fn several_mistakes_of_component_and_traits() {
 
 #[test]
 fn a_trait_that_finds_no_container() {
-    told(
+    reported(
         "webservice",
         &json!({"image": "nginx"}),
         &[("env", json!({"containerName": "sidecar", "env": {"A": "1"}}))],
@@ -235,14 +235,14 @@ fn a_trait_that_finds_no_container() {
             env : evaluate template trait=env app=web: validation failed for trait env:
 
             User Errors:
-              container sidecar not found
+              the workload has no container sidecar
         "#]],
     );
 }
 
 #[test]
 fn a_quantity_out_of_form() {
-    told(
+    reported(
         "webservice",
         &json!({"image": "nginx"}),
         &[("resource", json!({"cpu": 1, "memory": "1 GB"}))],
@@ -262,7 +262,7 @@ fn a_quantity_out_of_form() {
 
 #[test]
 fn two_traits_that_want_different_things() {
-    told(
+    reported(
         "webservice",
         &json!({"image": "nginx"}),
         &[
@@ -327,15 +327,15 @@ fn a_template_that_does_not_compile() {
 
 #[test]
 fn a_definition_at_admission() {
-    let told = |text: &str| Renderer::default().examine(text).errors.join("\n");
+    let examined = |text: &str| Renderer::default().examine(text).errors.join("\n");
     expect![[r#"
         output.data.v: reference "nowhere" not found (spec.schematic.cue.template, line 3, column 11)"#]]
-    .assert_eq(&told("output: {\n\tkind: \"X\"\n\tdata: v: nowhere.v\n}\n"));
+    .assert_eq(&examined("output: {\n\tkind: \"X\"\n\tdata: v: nowhere.v\n}\n"));
     expect![[r#"
         a: conflicting values 3 and 1 (spec.schematic.cue.template, line 1, column 4)
         b: conflicting values 2 and "x" (mismatched types int and string) (spec.schematic.cue.template, line 2, column 4)"#]]
-    .assert_eq(&told("a: 1\nb: 2\nb: \"x\"\na: 3"));
-    let told = |text: &str| Renderer::default().examine_status(text).join("\n");
+    .assert_eq(&examined("a: 1\nb: 2\nb: \"x\"\na: 3"));
+    let examined = |text: &str| Renderer::default().examine_status(text).join("\n");
     expect!["missing ',' in struct literal (text, at its end)"]
-        .assert_eq(&told("isHealth: context.output.x ==\n"));
+        .assert_eq(&examined("isHealth: context.output.x ==\n"));
 }

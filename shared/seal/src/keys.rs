@@ -88,7 +88,7 @@ impl Keys {
         key.is_some_and(|key| key.mac(domain, parts).verify_slice(&sum).is_ok())
     }
 
-    /// Whether the seal names the signing key: one that does not is made anew at the next occasion.
+    /// Whether the seal names the signing key: one that does not is made again at the next occasion.
     #[must_use]
     pub fn is_current(&self, seal: &str) -> bool {
         seal.split('.').nth(1) == Some(&self.current.id)

@@ -4,6 +4,10 @@
 //! [`Keys::sign`]. What a seal vouches for is named by [`digest`] where it is a tree of JSON. A [`Stamp`] is the seal that
 //! says who wrote an object.
 
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;
+
 mod content;
 mod digest;
 mod keys;

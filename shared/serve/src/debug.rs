@@ -40,7 +40,7 @@ const NOT_WITHIN: [&str; 4] = ["libc", "libgcc", "pthread", "vdso"];
 
 type Refusal = (StatusCode, String);
 
-/// What is looked at.
+/// What is checked.
 #[derive(Debug, Clone)]
 pub struct Debug {
     config: Arc<Value>,

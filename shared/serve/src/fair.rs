@@ -39,7 +39,8 @@ impl<J> Known<J> {
     fn used(&self, now: Instant) -> f64 {
         let halves =
             now.saturating_duration_since(self.since).as_secs_f64() / HALF_LIFE.as_secs_f64();
-        let running = self.running.iter().map(|begun| long(now.saturating_duration_since(*begun)));
+        let running =
+            self.running.iter().map(|started| long(now.saturating_duration_since(*started)));
         self.used * (-halves).exp2() + running.sum::<f64>()
     }
 
@@ -115,15 +116,15 @@ impl<J> Fair<J> {
     }
 
     /// A job that began at a time is over.
-    pub(crate) fn done(&mut self, group: &Group, begun: Instant, now: Instant) {
+    pub(crate) fn done(&mut self, group: &Group, started: Instant, now: Instant) {
         let idle = {
             let known = self.known(group, now);
-            if let Some(at) = known.running.iter().position(|at| *at == begun) {
+            if let Some(at) = known.running.iter().position(|at| *at == started) {
                 known.running.swap_remove(at);
             }
             // What still runs is not part of it: it counts from its begin when it is over.
             let others = std::mem::take(&mut known.running);
-            known.used = known.used(now) + long(now.saturating_duration_since(begun));
+            known.used = known.used(now) + long(now.saturating_duration_since(started));
             known.running = others;
             known.since = now;
             known.waiting.is_empty() && known.running.is_empty()
@@ -157,7 +158,7 @@ mod tests {
         start: Instant,
         now: Instant,
         running: Vec<(Instant, Group, Instant)>,
-        begun: Vec<(&'static str, u64)>,
+        started: Vec<(&'static str, u64)>,
     }
 
     impl Play {
@@ -168,7 +169,7 @@ mod tests {
                 start,
                 now: start,
                 running: Vec::new(),
-                begun: Vec::new(),
+                started: Vec::new(),
             }
         }
 
@@ -180,7 +181,7 @@ mod tests {
             while self.running.len() < self.fair.threads {
                 let Some((group, (name, length))) = self.fair.take(self.now) else { return };
                 let at = self.now.duration_since(self.start).as_millis();
-                self.begun.push((name, u64::try_from(at).unwrap()));
+                self.started.push((name, u64::try_from(at).unwrap()));
                 self.running.push((self.now + Duration::from_millis(length), group, self.now));
             }
         }
@@ -194,14 +195,14 @@ mod tests {
                 let Some(end) = next.filter(|end| *end <= until) else { break };
                 self.now = end;
                 let at = self.running.iter().position(|(other, ..)| *other == end).unwrap();
-                let (_, group, begun) = self.running.swap_remove(at);
-                self.fair.done(&group, begun, end);
+                let (_, group, started) = self.running.swap_remove(at);
+                self.fair.done(&group, started, end);
             }
             self.now = until;
         }
 
-        fn begun(&self, name: &str) -> Vec<u64> {
-            self.begun.iter().filter(|(of, _)| *of == name).map(|(_, at)| *at).collect()
+        fn starts(&self, name: &str) -> Vec<u64> {
+            self.started.iter().filter(|(of, _)| *of == name).map(|(_, at)| *at).collect()
         }
     }
 
@@ -214,8 +215,8 @@ mod tests {
         play.push("b", "b", 10);
         play.push("c", "c", 10);
         play.run(1000);
-        assert_eq!(play.begun("a"), [0, 30, 40]);
-        assert_eq!((play.begun("b"), play.begun("c")), (vec![10], vec![20]));
+        assert_eq!(play.starts("a"), [0, 30, 40]);
+        assert_eq!((play.starts("b"), play.starts("c")), (vec![10], vec![20]));
         assert!(play.fair.is_empty());
     }
 
@@ -227,12 +228,12 @@ mod tests {
             play.push("", "nobody", 20);
         }
         play.run(10_000);
-        assert_eq!(play.begun("a").last(), play.begun("nobody").last());
+        assert_eq!(play.starts("a").last(), play.starts("nobody").last());
         for _ in 0..400 {
             play.push("a", "alone", 20);
         }
         play.run(10_000);
-        assert_eq!(play.begun("alone").last(), Some(&(10_000 + 20 * 199)));
+        assert_eq!(play.starts("alone").last(), Some(&(10_000 + 20 * 199)));
     }
 
     #[test]
@@ -245,10 +246,10 @@ mod tests {
             play.push("other", "short", 5);
             let now = u64::try_from(play.now.duration_since(play.start).as_millis()).unwrap();
             play.run(1000);
-            assert_eq!(play.begun("short").last(), Some(&now), "{:?}", play.begun);
+            assert_eq!(play.starts("short").last(), Some(&now), "{:?}", play.started);
         }
         // They go on, one at a time.
-        assert_eq!(play.begun("long"), [0, 10_000, 20_000]);
+        assert_eq!(play.starts("long"), [0, 10_000, 20_000]);
     }
 
     #[test]
@@ -262,9 +263,9 @@ mod tests {
         play.run(6000);
         play.push("light", "light", 5);
         play.run(100);
-        assert_eq!(play.begun("light"), [6000]);
+        assert_eq!(play.starts("light"), [6000]);
         play.run(60_000);
-        assert_eq!(play.begun("long").len(), 9);
+        assert_eq!(play.starts("long").len(), 9);
         assert!(play.fair.is_empty());
         play.run(120_000);
         assert!(!play.fair.groups.values().any(|known| known.is_heavy(play.now)));
@@ -278,7 +279,7 @@ mod tests {
         play.run(10);
         play.push("other", "other", 5);
         play.run(20_000);
-        assert_eq!((play.begun("long"), play.begun("other")), (vec![0, 5005], vec![5000]));
+        assert_eq!((play.starts("long"), play.starts("other")), (vec![0, 5005], vec![5000]));
     }
 
     #[test]

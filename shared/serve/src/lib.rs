@@ -4,6 +4,10 @@
 //! Answers for `cmd/core/app/{server.go,options,config}` of kubevela and for the parts of
 //! controller-runtime that serve probes, metrics and certificates. Knows nothing of Applications.
 
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;
+
 pub mod debug;
 mod fair;
 pub mod flags;

@@ -168,7 +168,7 @@ impl Pool {
     ) -> Result<T, PoolError> {
         let Terms { group, patience, limit } = terms;
         let begin_by = Instant::now() + patience;
-        self.submit(&group, begin_by, move |begun| begun + limit, job).await
+        self.submit(&group, begin_by, move |start| start + limit, job).await
     }
 
     async fn submit<T: Send + 'static>(
@@ -179,10 +179,10 @@ impl Pool {
         job: impl FnOnce(&Budget) -> T + Send + 'static,
     ) -> Result<T, PoolError> {
         let waiting = Count::up(&self.shared, |shared| &shared.waiting);
-        let place =
+        let permit =
             tokio::time::timeout_at(begin_by.into(), Arc::clone(&self.slots).acquire_owned());
-        let place = match place.await {
-            Ok(Ok(place)) => place,
+        let permit = match permit.await {
+            Ok(Ok(permit)) => permit,
             Ok(Err(_)) => return Err(PoolError::Closed),
             Err(_) => return Err(PoolError::Busy),
         };
@@ -192,15 +192,15 @@ impl Pool {
         let shared = Arc::clone(&self.shared);
         let began: Arc<OnceLock<Instant>> = Arc::default();
         let begins = Arc::clone(&began);
-        let boxed: Job = Box::new(move |begun| {
-            let _place = place;
+        let boxed: Job = Box::new(move |start| {
+            let _permit = permit;
             drop(waiting);
-            if gone.load(Ordering::Relaxed) || begun >= begin_by {
+            if gone.load(Ordering::Relaxed) || start >= begin_by {
                 let _ = answer.send(Err(PoolError::Busy));
                 return;
             }
-            let _ = begins.set(begun);
-            let budget = Budget { deadline: ends(begun), gone };
+            let _ = begins.set(start);
+            let budget = Budget { deadline: ends(start), gone };
             let running = Count::up(&shared, |shared| &shared.running);
             let outcome = catch_unwind(AssertUnwindSafe(|| job(&budget)));
             // before the answer: who has it may look at the gauges
@@ -219,14 +219,14 @@ impl Pool {
             // When it begins is only known then: who waits looks up as often as a job may last.
             let now = Instant::now();
             let until = match began.get() {
-                Some(begun) => ends(*begun),
+                Some(start) => ends(*start),
                 None => begin_by.min(ends(now)),
             };
             match tokio::time::timeout_at(until.into(), &mut result).await {
                 Ok(Ok(outcome)) => return outcome,
                 Ok(Err(_)) => return Err(PoolError::Closed),
                 Err(_) => match began.get() {
-                    Some(begun) if Instant::now() >= ends(*begun) => {
+                    Some(start) if Instant::now() >= ends(*start) => {
                         return Err(PoolError::Deadline);
                     }
                     None if Instant::now() >= begin_by => return Err(PoolError::Busy),
@@ -252,7 +252,7 @@ impl Drop for Pool {
 
 fn work(shared: &Shared) {
     loop {
-        let (group, job, begun) = {
+        let (group, job, start) = {
             let mut queue = shared.queue.lock();
             loop {
                 let now = Instant::now();
@@ -265,9 +265,9 @@ fn work(shared: &Shared) {
                 shared.work.wait(&mut queue);
             }
         };
-        job(begun);
+        job(start);
         let mut queue = shared.queue.lock();
-        queue.jobs.done(&group, begun, Instant::now());
+        queue.jobs.done(&group, start, Instant::now());
         // What had to wait for this one may be for another thread.
         let is_empty = queue.jobs.is_empty();
         drop(queue);
@@ -338,14 +338,14 @@ mod tests {
     #[tokio::test]
     async fn a_deadline_ends_the_wait_and_the_job_learns_of_it() {
         let pool = Pool::new("test", 1, 1).unwrap();
-        let (told, learned) = mpsc::channel();
+        let (sender, learned) = mpsc::channel();
         let deadline = Instant::now() + Duration::from_millis(30);
         let outcome = pool
             .run(deadline, move |budget| {
                 while !budget.is_spent() {
                     std::thread::yield_now();
                 }
-                told.send(()).unwrap();
+                sender.send(()).unwrap();
             })
             .await;
         assert!(matches!(outcome, Err(PoolError::Deadline) | Ok(())));

@@ -41,11 +41,13 @@ where
 {
     let parsed = match flags::parse::<C::Flags>(std::env::args_os().skip(1)) {
         Ok(parsed) => parsed,
-        Err(error) => return told(&error),
+        Err(error) => return print_error(&error),
     };
     let runtime = match tokio::runtime::Builder::new_multi_thread().enable_all().build() {
         Ok(runtime) => runtime,
-        Err(error) => return told(&FlagError::Refused(format!("cannot start threads: {error}"))),
+        Err(error) => {
+            return print_error(&FlagError::Refused(format!("cannot start threads: {error}")));
+        }
     };
     match runtime.block_on(start(parsed, run)) {
         Ok(()) => ExitCode::SUCCESS,
@@ -90,7 +92,7 @@ where
 }
 
 #[allow(clippy::print_stdout, clippy::print_stderr, reason = "before there is a log")]
-fn told(error: &FlagError) -> ExitCode {
+fn print_error(error: &FlagError) -> ExitCode {
     match error {
         FlagError::Shown(text) => println!("{text}"),
         FlagError::Refused(text) => eprintln!("{text}"),

@@ -87,7 +87,7 @@ fn watch(
             tokio::time::sleep(beat / 2).await;
         }
     });
-    let look = move || {
+    let check = move || {
         let mut pulse = Pulse::default();
         while !end.is_cancelled() {
             std::thread::sleep(beat);
@@ -99,7 +99,7 @@ fn watch(
             }
         }
     };
-    std::thread::Builder::new().name("watchdog".to_owned()).spawn(look)?;
+    std::thread::Builder::new().name("watchdog".to_owned()).spawn(check)?;
     Ok(())
 }
 
@@ -146,11 +146,11 @@ mod tests {
     #[test]
     fn frozen_threads_are_noticed_and_the_vital_ones_go_on() {
         let vital = Vital::start().unwrap();
-        let (told, noticed) = mpsc::channel();
+        let (notifier, noticed) = mpsc::channel();
         let (release, held) = mpsc::channel::<()>();
         let main = Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
         main.spawn(async move {
-            let frozen = move || told.send(()).unwrap();
+            let frozen = move || notifier.send(()).unwrap();
             watch(CancellationToken::new(), Duration::from_millis(5), frozen).unwrap();
             tokio::task::yield_now().await;
             held.recv().unwrap();
@@ -162,11 +162,11 @@ mod tests {
 
     #[test]
     fn who_ends_is_not_frozen() {
-        let (told, noticed) = mpsc::channel();
+        let (notifier, noticed) = mpsc::channel();
         let main = Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
         main.block_on(async {
             let end = CancellationToken::new();
-            let frozen = move || told.send(()).unwrap();
+            let frozen = move || notifier.send(()).unwrap();
             watch(end.clone(), Duration::from_millis(5), frozen).unwrap();
             end.cancel();
         });

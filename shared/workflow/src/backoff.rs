@@ -20,8 +20,8 @@ pub struct Counters {
     /// Attempts in a row that were put off.
     pub put_off: u32,
     /// Looks that left the step unfinished.
-    pub looks: u32,
-    /// The message at the last look; a new one starts the count again.
+    pub waits: u32,
+    /// The message at the last reconcile; a new one starts the count again.
     pub message: String,
     /// When what the step waits for changed last; kept for steps with a progress deadline.
     pub progress: Option<Timestamp>,
@@ -67,15 +67,15 @@ impl Memory {
         self.steps.get(id).map_or(0, |counters| counters.failures)
     }
 
-    pub(crate) fn look(&mut self, id: &str, message: &str) {
+    pub(crate) fn record_wait(&mut self, id: &str, message: &str) {
         let counters = self
             .steps
             .entry(id.to_owned())
             .or_insert_with(|| Counters { message: message.to_owned(), ..Counters::default() });
         if counters.message == message {
-            counters.looks = counters.looks.saturating_add(1);
+            counters.waits = counters.waits.saturating_add(1);
         } else {
-            counters.looks = 0;
+            counters.waits = 0;
             message.clone_into(&mut counters.message);
         }
     }
@@ -128,10 +128,10 @@ impl Memory {
         self.steps.clear();
     }
 
-    /// The smallest positive count of looks of the steps that have no time of their own.
+    /// The smallest positive count of reconciles of the steps that have no time of their own.
     fn youngest(&self) -> u32 {
         let free = self.steps.values().filter(|counters| counters.next.is_none());
-        free.map(|counters| counters.looks).filter(|looks| *looks > 0).min().unwrap_or(0)
+        free.map(|counters| counters.waits).filter(|wait_count| *wait_count > 0).min().unwrap_or(0)
     }
 }
 
@@ -183,9 +183,9 @@ mod tests {
     use super::*;
     use crate::status::Reason;
 
-    fn seconds(looks: u32, phase: Phase) -> u64 {
+    fn seconds(wait_count: u32, phase: Phase) -> u64 {
         let mut memory = Memory::default();
-        memory.of("a").looks = looks;
+        memory.of("a").waits = wait_count;
         let step = StepStatus {
             id: "a".into(),
             name: "a".into(),
@@ -248,10 +248,10 @@ mod tests {
     fn a_new_message_starts_again() {
         let mut memory = Memory::default();
         for _ in 0..8 {
-            memory.look("a", "same");
+            memory.record_wait("a", "same");
         }
         assert_eq!(memory.youngest(), 8);
-        memory.look("a", "other");
+        memory.record_wait("a", "other");
         assert_eq!(memory.youngest(), 0);
     }
 }

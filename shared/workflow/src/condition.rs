@@ -6,18 +6,38 @@ use cue::{Kind, Limits, Packages, Program, Value};
 use serde_json::{Map, Value as Json, json};
 
 use crate::messages;
-use crate::pass::Place;
+use crate::pass::StepIndex;
 use crate::status::{Phase, Reason, Status, StepStatus};
 
 /// A condition that gives neither true nor false.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("{0}")]
-pub struct ConditionError(String);
+pub enum ConditionError {
+    /// Text that is no CUE, a reference to something unknown, or an error in the evaluation.
+    #[error("{}", messages::invalid_condition(.0.to_string().trim_end()))]
+    Invalid(cue::Errors),
+    /// The text left no condition behind.
+    #[error("{}", messages::invalid_condition("field not found: if"))]
+    Missing,
+    /// A value that is no truth value.
+    #[error("{}", messages::condition_not_bool(.value, .kind))]
+    NotBool {
+        /// The value as JSON.
+        value: String,
+        /// Its type.
+        kind: &'static str,
+    },
+    /// Who should evaluate it cannot.
+    #[error("{reason}")]
+    NotEvaluated {
+        /// Why not.
+        reason: String,
+    },
+}
 
 /// The condition of a step, to be evaluated with what was known when the pass came to it.
 #[derive(Debug)]
 pub struct Question {
-    pub(crate) place: Place,
+    pub(crate) placement: StepIndex,
     pub(crate) step: String,
     pub(crate) text: String,
     pub(crate) status: Arc<Status>,
@@ -52,14 +72,10 @@ pub fn check(expression: &str) -> Result<(), ConditionError> {
     compile(expression).map(|_| ())
 }
 
-fn invalid(errors: &cue::Errors) -> ConditionError {
-    ConditionError(messages::invalid_condition(errors.to_string().trim_end()))
-}
-
 /// The names are declared, so that the expression may refer to them; their values are data.
 fn compile(expression: &str) -> Result<Program, ConditionError> {
     let text = format!("if: {expression}\nstatus: _\ninputs: _\ncontext: _\nparameter: _\n");
-    Program::compile("if", &text, &Packages::std()).map_err(|errors| invalid(&errors))
+    Program::compile("if", &text, &Packages::std()).map_err(ConditionError::Invalid)
 }
 
 fn evaluate(
@@ -81,16 +97,15 @@ fn evaluate(
     let mut evaluation = program.evaluate(&borrowed, limits);
     let root = evaluation.root();
     let Some(node) = evaluation.field(root, "if") else {
-        return Err(ConditionError(messages::invalid_condition("field not found: if")));
+        return Err(ConditionError::Missing);
     };
     match evaluation.export(node) {
         Ok(Value::Bool(answer)) => Ok(answer),
         Ok(other) => {
-            let kind = evaluation.kind(node);
-            let shown = other.to_json().to_string();
-            Err(ConditionError(messages::condition_not_bool(&shown, kind_name(kind))))
+            let kind = kind_name(evaluation.kind(node));
+            Err(ConditionError::NotBool { value: other.to_json().to_string(), kind })
         }
-        Err(errors) => Err(invalid(&errors)),
+        Err(errors) => Err(ConditionError::Invalid(errors)),
     }
 }
 

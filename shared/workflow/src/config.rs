@@ -43,6 +43,32 @@ pub struct Config {
     pub objects: Vec<Value>,
 }
 
+/// A config that cannot be made, read or replaced.
+#[derive(Debug, thiserror::Error)]
+pub enum ConfigError {
+    /// A template that is no CUE, or properties that it does not take.
+    #[error("{}", messages::config_template(.0.to_string().trim_end()))]
+    Template(cue::Errors),
+    /// The output of the template is no object.
+    #[error("{}", messages::CONFIG_NOT_A_SECRET)]
+    NotASecret,
+    /// Its properties must not be read.
+    #[error("{}", messages::CONFIG_SENSITIVE)]
+    Sensitive,
+    /// Its properties are no JSON.
+    #[error(transparent)]
+    Properties(serde_json::Error),
+    /// A Secret of its name is no config.
+    #[error("{}", messages::CONFIG_NOT_ONE)]
+    NotAConfig,
+    /// The stored one has another template.
+    #[error("{}", messages::CONFIG_TEMPLATE_CHANGED)]
+    TemplateChanged,
+    /// The stored one is another type of Secret.
+    #[error("{}", messages::CONFIG_TYPE_CHANGED)]
+    TypeChanged,
+}
+
 /// Makes a config from properties.
 ///
 /// # Errors
@@ -52,12 +78,12 @@ pub fn make(
     template: Option<Template<'_>>,
     properties: &Value,
     limits: &cue::Limits,
-) -> Result<Config, String> {
+) -> Result<Config, ConfigError> {
     let (mut secret, objects) = match template {
         Some(template) => render((namespace, name), template.text, properties, limits)?,
         None => (json!({}), Vec::new()),
     };
-    let object = secret.as_object_mut().ok_or(messages::CONFIG_NOT_A_SECRET)?;
+    let object = secret.as_object_mut().ok_or(ConfigError::NotASecret)?;
     object.insert("apiVersion".into(), json!("v1"));
     object.insert("kind".into(), json!("Secret"));
     object.entry("type").or_insert(json!(""));
@@ -106,10 +132,10 @@ fn render(
     text: &str,
     properties: &Value,
     limits: &cue::Limits,
-) -> Result<(Value, Vec<Value>), String> {
-    let told = |errors: cue::Errors| messages::config_template(errors.to_string().trim_end());
+) -> Result<(Value, Vec<Value>), ConfigError> {
     let files = [("template", text), ("context", "context: _\n")];
-    let program = cue::Program::compile_files(&files, &cue::Packages::std()).map_err(told)?;
+    let program = cue::Program::compile_files(&files, &cue::Packages::std())
+        .map_err(ConfigError::Template)?;
     let context = json!({"name": name, "namespace": namespace});
     let inputs = [
         ("context", cue::Value::from(&context)),
@@ -119,11 +145,11 @@ fn render(
     let mut evaluation = program.evaluate(&inputs, limits);
     let root = evaluation.root();
     if let Some(node) = evaluation.lookup(root, "template.parameter") {
-        evaluation.validate(node, true).map_err(told)?;
+        evaluation.validate(node, true).map_err(ConfigError::Template)?;
     }
     let mut secret = json!({});
     if let Some(node) = evaluation.lookup(root, "template.output") {
-        secret = evaluation.export(node).map_err(told)?.to_json();
+        secret = evaluation.export(node).map_err(ConfigError::Template)?.to_json();
     }
     // what the Secret holds as text is stored as bytes, as the API server does it
     if let Some(object) = secret.as_object_mut()
@@ -139,7 +165,7 @@ fn render(
     }
     let mut objects = Vec::new();
     if let Some(node) = evaluation.lookup(root, "template.outputs") {
-        let all = evaluation.export(node).map_err(told)?.to_json();
+        let all = evaluation.export(node).map_err(ConfigError::Template)?.to_json();
         objects.extend(all.as_object().into_iter().flatten().map(|(_, object)| object.clone()));
     }
     Ok((secret, objects))
@@ -149,17 +175,17 @@ fn render(
 ///
 /// # Errors
 /// A sensitive config, or a Secret that is none.
-pub fn read(secret: &Value) -> Result<Value, String> {
+pub fn read(secret: &Value) -> Result<Value, ConfigError> {
     let annotation = |key: &str| secret.pointer("/metadata/annotations").and_then(|a| a.get(key));
     if annotation(SENSITIVE).and_then(Value::as_str) == Some("true") {
-        return Err(messages::CONFIG_SENSITIVE.to_owned());
+        return Err(ConfigError::Sensitive);
     }
     let encoded = secret.get("data").and_then(|d| d.get(PROPERTIES)).and_then(Value::as_str);
     let bytes = BASE64.decode(encoded.unwrap_or_default()).unwrap_or_default();
     if bytes.is_empty() {
         return Ok(json!({}));
     }
-    serde_json::from_slice(&bytes).map_err(|error| error.to_string())
+    serde_json::from_slice(&bytes).map_err(ConfigError::Properties)
 }
 
 /// A config in a list.
@@ -190,7 +216,7 @@ pub fn objects(secret: &Value) -> Vec<Value> {
 ///
 /// # Errors
 /// Another template, or another type of Secret.
-pub fn may_replace(old: &Value, new: &Value) -> Result<(), String> {
+pub fn may_replace(old: &Value, new: &Value) -> Result<(), ConfigError> {
     let label = |object: &Value, key: &str| {
         object
             .pointer("/metadata/labels")
@@ -200,17 +226,17 @@ pub fn may_replace(old: &Value, new: &Value) -> Result<(), String> {
             .to_owned()
     };
     if label(old, CATALOG.0) != CATALOG.1 {
-        return Err(messages::CONFIG_NOT_ONE.to_owned());
+        return Err(ConfigError::NotAConfig);
     }
     if label(old, TYPE) != label(new, TYPE) {
-        return Err(messages::CONFIG_TEMPLATE_CHANGED.to_owned());
+        return Err(ConfigError::TemplateChanged);
     }
     let kind = |object: &Value| {
         let kind = object.get("type").and_then(Value::as_str).unwrap_or_default();
         if kind.is_empty() { "Opaque".to_owned() } else { kind.to_owned() }
     };
     if kind(old) != kind(new) {
-        return Err(messages::CONFIG_TYPE_CHANGED.to_owned());
+        return Err(ConfigError::TypeChanged);
     }
     Ok(())
 }
@@ -273,7 +299,7 @@ mod tests {
         assert_eq!(objects(&made.secret)[0]["kind"], "ConfigMap");
         let wrong =
             make(("ns", "c"), Some(template()), &json!({"user": 1}), &cue::Limits::default());
-        assert!(wrong.unwrap_err().contains("user"));
+        assert!(wrong.unwrap_err().to_string().contains("user"));
     }
 
     #[test]
@@ -283,14 +309,14 @@ mod tests {
             make(("ns", "c"), Some(template()), &json!({"user": "u"}), &cue::Limits::default())
                 .unwrap()
                 .secret;
-        assert_eq!(may_replace(&plain, &plain), Ok(()));
+        assert!(may_replace(&plain, &plain).is_ok());
         assert_eq!(
-            may_replace(&plain, &from).unwrap_err(),
-            "the template of the config can not be changed"
+            may_replace(&plain, &from).unwrap_err().to_string(),
+            "a config keeps its template: delete it to create it from another one"
         );
         assert!(may_replace(&json!({"metadata": {}}), &plain).is_err());
         let mut secret = plain;
         secret["metadata"]["annotations"][SENSITIVE] = json!("true");
-        assert_eq!(read(&secret).unwrap_err(), "the config is sensitive");
+        assert_eq!(read(&secret).unwrap_err().to_string(), "the config is sensitive");
     }
 }

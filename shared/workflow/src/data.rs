@@ -7,6 +7,57 @@ use serde_json::{Map, Value};
 
 use crate::messages;
 
+/// An input that cannot be written where its `parameterKey` says.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum InputError {
+    /// The path cannot be read.
+    #[error("{}", messages::input_path_invalid(.key))]
+    Invalid {
+        /// The path.
+        key: String,
+    },
+    /// A scalar lies on the way.
+    #[error("{}", messages::input_path_blocked(.key))]
+    Scalar {
+        /// The path.
+        key: String,
+    },
+    /// An index beyond the end of a list.
+    #[error("{}", messages::input_index(.key, *.index, *.length))]
+    Index {
+        /// The path.
+        key: String,
+        /// The index.
+        index: usize,
+        /// Items of the list.
+        length: usize,
+    },
+}
+
+/// An output that has no value.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum OutputError {
+    /// Nothing is there.
+    #[error("{}", messages::output_failed(.value_from, &messages::lookup_failed(.path)))]
+    Missing {
+        /// `valueFrom` as it is written.
+        value_from: String,
+        /// The path at which the value was looked for.
+        path: String,
+    },
+    /// Text that does not evaluate.
+    #[error("{}", messages::output_failed(.value_from, &.errors.to_string()))]
+    Script {
+        /// `valueFrom` as it is written.
+        value_from: String,
+        /// What CUE says.
+        errors: cue::Errors,
+    },
+    /// Fields that are no CUE.
+    #[error(transparent)]
+    Fields(cue::Errors),
+}
+
 /// Writes a value at a path such as `value.properties.env[0].name`; what is there is replaced, what
 /// is missing on the way is made.
 ///
@@ -16,39 +67,41 @@ pub fn set_input(
     parameter: &mut Map<String, Value>,
     key: &str,
     value: Value,
-) -> Result<(), String> {
-    let path = parse_path(key).ok_or_else(|| messages::input_path_invalid(key))?;
+) -> Result<(), InputError> {
+    let invalid = || InputError::Invalid { key: key.to_owned() };
+    let scalar = || InputError::Scalar { key: key.to_owned() };
+    let path = parse_path(key).ok_or_else(invalid)?;
     let mut segments = path.into_iter();
     let Some(Segment::Field(first)) = segments.next() else {
-        return Err(messages::input_path_invalid(key));
+        return Err(invalid());
     };
-    let mut place = parameter.entry(first).or_insert(Value::Null);
+    let mut placement = parameter.entry(first).or_insert(Value::Null);
     for segment in segments {
-        place = match segment {
+        placement = match segment {
             Segment::Field(name) => {
-                if place.is_null() {
-                    *place = Value::Object(Map::new());
+                if placement.is_null() {
+                    *placement = Value::Object(Map::new());
                 }
-                let object =
-                    place.as_object_mut().ok_or_else(|| messages::input_path_blocked(key))?;
+                let object = placement.as_object_mut().ok_or_else(scalar)?;
                 object.entry(name).or_insert(Value::Null)
             }
             Segment::Index(index) => {
-                if place.is_null() {
-                    *place = Value::Array(Vec::new());
+                if placement.is_null() {
+                    *placement = Value::Array(Vec::new());
                 }
-                let list = place.as_array_mut().ok_or_else(|| messages::input_path_blocked(key))?;
+                let list = placement.as_array_mut().ok_or_else(scalar)?;
                 if index > list.len() {
-                    return Err(messages::input_index(key, index, list.len()));
+                    let (key, length) = (key.to_owned(), list.len());
+                    return Err(InputError::Index { key, index, length });
                 }
                 if index == list.len() {
                     list.push(Value::Null);
                 }
-                list.get_mut(index).ok_or_else(|| messages::input_path_blocked(key))?
+                list.get_mut(index).ok_or_else(scalar)?
             }
         };
     }
-    *place = value;
+    *placement = value;
     Ok(())
 }
 
@@ -100,16 +153,15 @@ fn parse_path(text: &str) -> Option<Vec<Segment>> {
 /// it. Templates that return values in `$returns` may leave that word out.
 ///
 /// # Errors
-/// Nothing there, or text that does not evaluate; worded as users know it.
+/// Nothing there, or text that does not evaluate.
 pub fn output(
     evaluation: &mut Evaluation,
     value_from: &str,
     limits: &Limits,
-) -> Result<Value, String> {
+) -> Result<Value, OutputError> {
     let root = evaluation.root();
-    let told = |reason: &str| messages::output_failed(value_from, reason);
     if parse_path(value_from).is_none() || is_script(value_from) {
-        return script(evaluation, value_from, limits).map_err(|reason| told(&reason));
+        return script(evaluation, value_from, limits);
     }
     let mut candidates = vec![value_from.to_owned()];
     if !value_from.contains("$returns.") {
@@ -125,8 +177,8 @@ pub fn output(
             return Ok(value.to_json());
         }
     }
-    let last = candidates.last().map(String::as_str).unwrap_or_default();
-    Err(told(&messages::lookup_failed(last)))
+    let path = candidates.pop().unwrap_or_default();
+    Err(OutputError::Missing { value_from: value_from.to_owned(), path })
 }
 
 /// The value of an output of something that is data, not a template: a component's objects.
@@ -137,10 +189,10 @@ pub fn output_of(
     fields: &Map<String, Value>,
     value_from: &str,
     limits: &Limits,
-) -> Result<Value, String> {
+) -> Result<Value, OutputError> {
     let declared: String = fields.keys().map(|name| format!("{name:?}: _\n")).collect();
-    let program = Program::compile("component", &declared, &Packages::std())
-        .map_err(|errors| errors.to_string())?;
+    let program =
+        Program::compile("component", &declared, &Packages::std()).map_err(OutputError::Fields)?;
     let data: Vec<(&str, cue::Value)> =
         fields.iter().map(|(name, value)| (name.as_str(), cue::Value::from(value))).collect();
     let inputs: Vec<(&str, &cue::Value)> =
@@ -181,7 +233,9 @@ fn is_script(text: &str) -> bool {
 }
 
 /// Evaluates a text in which the fields of the step are names.
-fn script(evaluation: &mut Evaluation, text: &str, limits: &Limits) -> Result<Value, String> {
+fn script(evaluation: &mut Evaluation, text: &str, limits: &Limits) -> Result<Value, OutputError> {
+    let value_from = || text.to_owned();
+    let failed = |errors| OutputError::Script { value_from: value_from(), errors };
     let (imports, body) = split_imports(text);
     let root = evaluation.root();
     let fields: Vec<(String, Node)> = evaluation
@@ -204,12 +258,13 @@ fn script(evaluation: &mut Evaluation, text: &str, limits: &Limits) -> Result<Va
         &format!("{imports}\n{declared}\"#result\": {{{body}}}\n"),
         &Packages::std(),
     )
-    .map_err(|errors| errors.to_string())?;
+    .map_err(failed)?;
     let inputs: Vec<(&str, &cue::Value)> = data.iter().map(|(l, v)| (l.as_str(), v)).collect();
     let mut result = program.evaluate(&inputs, limits);
     let root = result.root();
-    let node = result.field(root, "#result").ok_or_else(|| messages::lookup_failed(text))?;
-    let value = result.export(node).map_err(|errors| errors.to_string())?;
+    let missing = || OutputError::Missing { value_from: value_from(), path: value_from() };
+    let node = result.field(root, "#result").ok_or_else(missing)?;
+    let value = result.export(node).map_err(failed)?;
     Ok(value.to_json())
 }
 
@@ -243,7 +298,7 @@ mod tests {
     use super::*;
     use serde_json::json;
 
-    fn set(start: &Value, key: &str, value: Value) -> Result<Value, String> {
+    fn set(start: &Value, key: &str, value: Value) -> Result<Value, InputError> {
         let mut map = start.as_object().unwrap().clone();
         set_input(&mut map, key, value).map(|()| Value::Object(map))
     }
@@ -256,7 +311,8 @@ mod tests {
         assert_eq!(set(&start, "l[0].x", json!(2)).unwrap()["l"], json!([{"x": 2}]));
         assert_eq!(set(&start, "l[1]", json!(2)).unwrap()["l"], json!([{"x": 1}, 2]));
         assert_eq!(set(&start, "m[\"k.l\"]", json!(2)).unwrap()["m"], json!({"k.l": 2}));
-        assert!(set(&start, "l[5]", json!(2)).unwrap_err().contains('5'));
+        let beyond = InputError::Index { key: "l[5]".to_owned(), index: 5, length: 1 };
+        assert_eq!(set(&start, "l[5]", json!(2)), Err(beyond));
         assert!(set(&start, "a.b.c", json!(2)).is_err());
         assert!(set(&start, "a.", json!(2)).is_err());
         assert!(set(&start, "a[x]", json!(2)).is_err());
@@ -287,7 +343,7 @@ mod tests {
         assert_eq!(get("\"http://\" + output.$returns.ip").unwrap(), json!("http://192.0.2.1"));
         assert_eq!(get("import \"strconv\"\nstrconv.FormatInt(n, 10)").unwrap(), json!("2"));
         assert_eq!(
-            get("nothere.x").unwrap_err(),
+            get("nothere.x").unwrap_err().to_string(),
             "failed to get output from nothere.x: failed to lookup value: var(path=nothere.x.$returns) not exist\n"
         );
     }

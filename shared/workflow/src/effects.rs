@@ -17,13 +17,13 @@ pub enum Known {
     /// It was not begun.
     Nothing,
     /// It was begun at this time, and nobody noted how it ended.
-    Begun(String),
+    Started(String),
     /// It happened, and gave this.
     Done(Value),
 }
 
 fn key(step_id: &str, path: &str) -> String {
-    // keys of a ConfigMap are limited to these characters; what is left out is told apart by a sum
+    // keys of a ConfigMap are limited to these characters; what is left out is distinguished by a sum
     let plain: String = path
         .chars()
         .map(|c| if c.is_ascii_alphanumeric() || matches!(c, '.' | '-' | '_') { c } else { '_' })
@@ -42,8 +42,8 @@ pub fn known(notes: &Notes, step_id: &str, path: &str) -> Known {
     match note.get("returned") {
         Some(returned) => Known::Done(returned.clone()),
         None => {
-            let begun = note.get("begun").and_then(Value::as_str).unwrap_or("an unknown time");
-            Known::Begun(begun.to_owned())
+            let started = note.get("begun").and_then(Value::as_str).unwrap_or("an unknown time");
+            Known::Started(started.to_owned())
         }
     }
 }
@@ -106,8 +106,8 @@ pub fn finished(notes: &Notes, step_id: &str) -> Option<Outcome> {
 
 /// What a step says of an effect nobody knows the end of.
 #[must_use]
-pub fn unknown(what: &str, begun: &str) -> String {
-    messages::effect_unknown(what, begun)
+pub fn unknown(what: &str, started: &str) -> String {
+    messages::effect_unknown(what, started)
 }
 
 #[cfg(test)]
@@ -119,7 +119,7 @@ mod tests {
         let mut notes = Notes::new();
         assert_eq!(known(&notes, "id", "a.b"), Known::Nothing);
         begin(&mut notes, "id", "a.b", "2026-01-01T00:00:00Z");
-        assert_eq!(known(&notes, "id", "a.b"), Known::Begun("2026-01-01T00:00:00Z".into()));
+        assert_eq!(known(&notes, "id", "a.b"), Known::Started("2026-01-01T00:00:00Z".into()));
         assert_eq!(known(&notes, "id", "a.c"), Known::Nothing);
         withdraw(&mut notes, "id", "a.b");
         assert_eq!(known(&notes, "id", "a.b"), Known::Nothing);
@@ -157,6 +157,6 @@ mod tests {
         finish(&mut notes, "id", &outcome);
         assert_eq!(finished(&notes, "id"), Some(outcome));
         assert_eq!(known(&notes, "id", "a"), Known::Nothing);
-        assert_eq!(known(&notes, "other", "a"), Known::Begun("now".into()));
+        assert_eq!(known(&notes, "other", "a"), Known::Started("now".into()));
     }
 }

@@ -19,9 +19,32 @@ pub const APPLY_COMPONENT: &str = "apply-component";
 pub const BUILTIN_APPLY_COMPONENT: &str = "builtin-apply-component";
 
 /// An Application from which no workflow can be made.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("{0}")]
-pub struct GenerateError(String);
+#[derive(Debug, thiserror::Error)]
+pub enum GenerateError {
+    /// It has steps, and the name of a workflow.
+    #[error("{}", messages::REF_AND_STEPS)]
+    RefAndSteps,
+    /// The annotation with the progress deadlines.
+    #[error(transparent)]
+    Deadline(#[from] progress::DeadlineError),
+    /// A step applies a component that the Application does not have.
+    #[error("{}", messages::component_not_found(.component))]
+    ComponentNotFound {
+        /// Its name.
+        component: String,
+    },
+    /// The component of a step depends on one that the Application does not have.
+    #[error("{}", messages::dependency_not_found(.missing, .component))]
+    DependencyNotFound {
+        /// The name of the one that is not there.
+        missing: String,
+        /// The name of the one that the step applies.
+        component: String,
+    },
+    /// A component that is no JSON.
+    #[error(transparent)]
+    Component(serde_json::Error),
+}
 
 /// Steps of an Application and how they run. `referenced` is the object that `spec.workflow.ref`
 /// names.
@@ -34,7 +57,7 @@ pub fn steps(
 ) -> Result<(Vec<WorkflowStep>, Mode, Mode), GenerateError> {
     let workflow = app.spec.workflow.as_ref();
     if workflow.is_some_and(|w| !w.reference.is_empty() && !w.steps.is_empty()) {
-        return Err(GenerateError(messages::REF_AND_STEPS.to_owned()));
+        return Err(GenerateError::RefAndSteps);
     }
     let written = workflow.map(|w| w.steps.clone()).filter(|steps| !steps.is_empty());
     let steps = written
@@ -141,8 +164,8 @@ pub fn workflow(
     let mut workflow = Workflow { mode, sub_mode, steps };
     let annotations = app.metadata.annotations.as_ref();
     if let Some(text) = annotations.and_then(|all| all.get(annotation::PROGRESS_DEADLINE)) {
-        let deadlines = progress::read(text).map_err(GenerateError)?;
-        progress::put(&deadlines, &mut workflow).map_err(GenerateError)?;
+        let deadlines = progress::read(text)?;
+        progress::put(&deadlines, &mut workflow)?;
     }
     Ok(workflow)
 }
@@ -198,9 +221,11 @@ fn apply_component(
 ) -> Result<(), GenerateError> {
     let name = properties.get("component").and_then(Value::as_str).unwrap_or_default();
     let find = |name: &str| app.spec.components.iter().find(|c| c.name == name);
-    let component = find(name).ok_or_else(|| GenerateError(messages::component_not_found(name)))?;
+    let component = find(name)
+        .ok_or_else(|| GenerateError::ComponentNotFound { component: name.to_owned() })?;
     if let Some(missing) = component.depends_on.iter().find(|d| find(d).is_none()) {
-        return Err(GenerateError(messages::dependency_not_found(missing, name)));
+        let (missing, component) = (missing.clone(), name.to_owned());
+        return Err(GenerateError::DependencyNotFound { missing, component });
     }
     step.inputs.extend(component.inputs.iter().map(input));
     for input in &mut step.inputs {
@@ -218,7 +243,7 @@ fn apply_component(
         depends_on: Vec::new(),
         ..component.clone()
     };
-    let value = serde_json::to_value(&bare).map_err(|error| GenerateError(error.to_string()))?;
+    let value = serde_json::to_value(&bare).map_err(GenerateError::Component)?;
     step.properties.insert("value".to_owned(), value);
     let text = |key: &str| properties.get(key).and_then(Value::as_str).unwrap_or_default();
     step.properties.insert("cluster".to_owned(), json!(text("cluster")));
@@ -315,7 +340,7 @@ mod tests {
         let components = json!([{"name": "a", "type": "worker", "dependsOn": ["z"]}]);
         assert_eq!(
             error(json!({"components": components})),
-            "component z not found, which is depended by a"
+            "component a depends on z, which the Application does not have"
         );
         assert_eq!(
             error(json!({"components": [], "workflow": {"steps": [
@@ -326,7 +351,7 @@ mod tests {
             error(
                 json!({"components": [], "workflow": {"ref": "w", "steps": [{"name": "s", "type": "suspend"}]}})
             ),
-            "cannot set steps and ref in workflow at the same time"
+            "a workflow has either steps or a ref"
         );
     }
 }

@@ -2,7 +2,7 @@
 //!
 //! The engine is *sans IO*. A [`Pass`] is one look at a workflow: it hands out [`Attempt`]s (steps
 //! to run now) and [`Question`]s (conditions to evaluate), takes back what each came to ([`Outcome`]) and ends with a new [`Status`] and the time
-//! until the next look ([`Progress`]). Templates, API servers and clocks belong to the caller, so
+//! until the next reconcile ([`Progress`]). Templates, API servers and clocks belong to the caller, so
 //! every rule is tested with tables and random event sequences.
 //!
 //! ```
@@ -20,6 +20,10 @@
 //! assert_eq!(pass.end(now).phase, vela_workflow::WorkflowPhase::Succeeded);
 //! ```
 
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;
+
 mod backoff;
 mod condition;
 pub mod config;
@@ -36,7 +40,9 @@ pub mod operation;
 mod packages;
 mod pass;
 mod pattern;
+mod print;
 pub mod progress;
+pub mod restart;
 mod status;
 mod step;
 pub mod store;
@@ -51,7 +57,7 @@ pub use graph::{GraphProblem, check as check_graph};
 pub use model::{If, Input, Mode, Output, Step, Workflow};
 pub use packages::{SUSPEND, missing, packages};
 pub use pass::{Attempt, Facts, Next, Options, Outcome, Pass, Progress, Verdict};
-pub use pattern::{Pattern, read_all as read_patterns};
+pub use pattern::{Pattern, PatternError, read_all as read_patterns};
 pub use status::{Phase, Reason, Status, StepStatus, WorkflowPhase};
 pub use step::{Notes, ProviderCall, Providers, Reply, StepResult, StepRun, Traced, compile, run};
 pub use store::Saved;

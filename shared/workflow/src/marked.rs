@@ -39,7 +39,7 @@ pub(crate) fn print(evaluation: &mut Evaluation, node: Node, depth: usize, out: 
         }
         out.push(']');
     } else if let Ok(value) = evaluation.export(node) {
-        crate::store::print(&value.to_json(), out);
+        crate::print::print(&value.to_json(), out);
     } else {
         out.push('_');
     }

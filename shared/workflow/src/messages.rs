@@ -24,7 +24,8 @@ pub fn pre_check(error: &str) -> String {
     format!("pre check error: {error}")
 }
 
-/// The workflow stopped itself because a step failed too often.
+/// The workflow stopped itself because a step failed too often. Clients compare this sentence, also
+/// in a status that another control plane wrote.
 pub const SUSPENDED_AFTER_RETRIES: &str = "The workflow suspends automatically because the failed \
      times of steps have reached the limit";
 
@@ -49,25 +50,25 @@ pub fn invalid_timeout(text: &str) -> String {
 }
 
 /// A step that cannot be restarted from.
-pub const RESTART_FROM_NON_FAILED: &str = "can not restart from a non-failed step";
+pub const RESTART_FROM_NON_FAILED: &str = "only a failed step can be restarted from";
 
 /// A step to restart from that the workflow does not have.
 #[must_use]
 pub fn restart_step_unknown(name: &str) -> String {
-    format!("failed step {name} not found")
+    format!("the workflow has no step {name} that failed")
 }
 
 /// A step to suspend or resume that has no status.
 #[must_use]
 pub fn step_unknown(name: &str) -> String {
-    format!("can not find step {name}")
+    format!("the workflow has no step {name}")
 }
 
 /// Suspending what has ended.
-pub const SUSPEND_TERMINATED: &str = "can not suspend a terminated workflow";
+pub const SUSPEND_TERMINATED: &str = "a workflow that has ended cannot be suspended";
 
 /// Resuming what has ended.
-pub const RESUME_TERMINATED: &str = "can not resume a terminated workflow";
+pub const RESUME_TERMINATED: &str = "a workflow that has ended cannot be resumed";
 
 /// A condition that is no CUE.
 #[must_use]
@@ -82,7 +83,7 @@ pub fn condition_not_bool(value: &str, kind: &str) -> String {
 }
 
 /// A workflow that says twice which steps it has.
-pub const REF_AND_STEPS: &str = "cannot set steps and ref in workflow at the same time";
+pub const REF_AND_STEPS: &str = "a workflow has either steps or a ref";
 
 /// A step that applies a component the Application does not have.
 #[must_use]
@@ -93,7 +94,7 @@ pub fn component_not_found(name: &str) -> String {
 /// A component that depends on one the Application does not have.
 #[must_use]
 pub fn dependency_not_found(missing: &str, component: &str) -> String {
-    format!("component {missing} not found, which is depended by {component}")
+    format!("component {component} depends on {missing}, which the Application does not have")
 }
 
 /// An input whose place cannot be read.
@@ -184,12 +185,12 @@ pub fn prometheus_refused(text: &str) -> String {
 #[must_use]
 pub fn not_one_result(count: usize) -> String {
     format!(
-        "the query is returning {count} results when it should only return one. Please review the query to identify and fix the issue"
+        "the query has {count} results and needs one: select a single series, or aggregate them"
     )
 }
 
 /// A query that gives something else than numbers.
-pub const NOT_A_QUERY_VALUE: &str = "cannot handle the not query value";
+pub const NOT_A_QUERY_VALUE: &str = "the query does not give numbers";
 
 /// A condition on a metric that cannot be evaluated.
 #[must_use]
@@ -200,28 +201,23 @@ pub fn metric_condition(condition: &str, reason: &str) -> String {
 /// A metric that is as it should be.
 #[must_use]
 pub fn metric_holds(condition: &str, value: &str) -> String {
-    format!(
-        "The healthy condition should be {condition}, and the query result is {value}, indicating success."
-    )
+    format!("the metric is {value}, as {condition} wants")
 }
 
 /// A metric that has been as it should be for some time.
 #[must_use]
 pub fn metric_persists(condition: &str, value: &str, elapsed: &str, wanted: &str) -> String {
-    format!(
-        "{} The success has persisted for {elapsed}, with success duration being {wanted}.",
-        metric_holds(condition, value)
-    )
+    format!("{}: for {elapsed} of {wanted}", metric_holds(condition, value))
 }
 
 /// A metric that has been as it should be for long enough.
-pub const METRIC_PASSED: &str = "The metric check has passed successfully.";
+pub const METRIC_PASSED: &str = "the metric met the condition for long enough";
 
 /// A metric that is not as it should be.
 #[must_use]
 pub fn metric_fails_first(condition: &str, value: &str, allowed: &str) -> String {
     format!(
-        "The healthy condition should be {condition}, but the query result is {value}, indicating failure, with the failure duration being {allowed}. This is first failed checking."
+        "the metric is {value}, and {condition} is wanted: the step fails if that lasts {allowed}"
     )
 }
 
@@ -234,17 +230,15 @@ pub fn metric_fails(
     allowed: &str,
     over: bool,
 ) -> String {
-    let end = if over { " The check has terminated." } else { "" };
-    format!(
-        "The healthy condition should be {condition}, but the query result is {value}, indicating failure, with the failure duration being {allowed}. The failure has persisted for {elapsed}, with the failure duration being {allowed}.{end}"
-    )
+    let end = if over { ", the step fails" } else { "" };
+    format!("the metric is {value}, and {condition} is wanted: for {elapsed} of {allowed}{end}")
 }
 
 /// An effect that was begun and of which nobody knows whether it happened.
 #[must_use]
-pub fn effect_unknown(what: &str, begun: &str) -> String {
+pub fn effect_unknown(what: &str, started: &str) -> String {
     format!(
-        "{what} was begun at {begun}, and it is not known whether it happened: it is not done again. Look there, then restart the workflow from this step"
+        "{what} was begun at {started}, and it is not known whether it happened: it is not done again. Look there, then restart the workflow from this step"
     )
 }
 
@@ -264,10 +258,12 @@ pub const CONFIG_SENSITIVE: &str = "the config is sensitive";
 pub const CONFIG_NOT_ONE: &str = "a Secret of this name exists and is no config";
 
 /// A config that would have another template.
-pub const CONFIG_TEMPLATE_CHANGED: &str = "the template of the config can not be changed";
+pub const CONFIG_TEMPLATE_CHANGED: &str =
+    "a config keeps its template: delete it to create it from another one";
 
 /// A config that would be another type of Secret.
-pub const CONFIG_TYPE_CHANGED: &str = "the secret type of the config can not be changed";
+pub const CONFIG_TYPE_CHANGED: &str =
+    "a config keeps the type of its Secret: delete it to create it with another one";
 
 /// A progress deadline that is no positive duration.
 #[must_use]
@@ -298,7 +294,7 @@ pub fn waits(step: &str, others: usize, since: &str, seconds: u64) -> String {
         1 => " and 1 more step".to_owned(),
         others => format!(" and {others} more steps"),
     };
-    format!("waiting for step {step}{more} since {since}, looked at again within {seconds}s")
+    format!("waiting for step {step}{more} since {since}, checked again within {seconds}s")
 }
 
 /// A step that failed and is tried again.

@@ -18,14 +18,54 @@ pub struct Check<'a> {
     pub fail_duration: &'a str,
 }
 
+/// A check that gives no result.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum MetricError {
+    /// Prometheus said no.
+    #[error("{}", messages::prometheus_refused(.text))]
+    Refused {
+        /// What it said, cut and printable.
+        text: String,
+    },
+    /// None or several results.
+    #[error("{}", messages::not_one_result(*.count))]
+    NotOneResult {
+        /// How many.
+        count: usize,
+    },
+    /// Something else than numbers.
+    #[error("{}", messages::NOT_A_QUERY_VALUE)]
+    NotNumbers,
+    /// A condition that does not evaluate.
+    #[error("{}", messages::metric_condition(.condition, .errors.to_string().trim_end()))]
+    Condition {
+        /// The condition.
+        condition: String,
+        /// What CUE says.
+        errors: cue::Errors,
+    },
+    /// A condition that is neither true nor false.
+    #[error("{}", messages::metric_condition(.condition, "not a truth value"))]
+    NotBool {
+        /// The condition.
+        condition: String,
+    },
+    /// A length of time that is no duration.
+    #[error("{}", messages::suspend_duration(.text))]
+    Duration {
+        /// As it is written.
+        text: String,
+    },
+}
+
 /// The one value in an answer of Prometheus' query API.
 ///
 /// # Errors
 /// An error of Prometheus, or a result that is not one number.
-pub fn value(answer: &Value) -> Result<String, String> {
+pub fn value(answer: &Value) -> Result<String, MetricError> {
     if answer.get("status").and_then(Value::as_str) != Some("success") {
         let text = answer.get("error").and_then(Value::as_str).unwrap_or("no error given");
-        return Err(messages::prometheus_refused(&shown(text)));
+        return Err(MetricError::Refused { text: shown(text) });
     }
     let result = answer.pointer("/data/result");
     let sample = match answer.pointer("/data/resultType").and_then(Value::as_str) {
@@ -34,13 +74,13 @@ pub fn value(answer: &Value) -> Result<String, String> {
             let items = result.and_then(Value::as_array).map(Vec::as_slice).unwrap_or_default();
             match items {
                 [one] => one.get("value"),
-                _ => return Err(messages::not_one_result(items.len())),
+                _ => return Err(MetricError::NotOneResult { count: items.len() }),
             }
         }
-        _ => return Err(messages::NOT_A_QUERY_VALUE.to_owned()),
+        _ => return Err(MetricError::NotNumbers),
     };
     let text = sample.and_then(|sample| sample.get(1)).and_then(Value::as_str);
-    text.map(shown).ok_or_else(|| messages::NOT_A_QUERY_VALUE.to_owned())
+    text.map(shown).ok_or(MetricError::NotNumbers)
 }
 
 /// The beginning of what a server said, printable: who asks may not reach it himself, and its answer goes into a message.
@@ -61,7 +101,7 @@ pub fn judge(
     notes: &mut Notes,
     now: Timestamp,
     limits: &cue::Limits,
-) -> Result<Value, String> {
+) -> Result<Value, MetricError> {
     let holds = holds(value, check.condition, limits)?;
     let (own, other) = if holds {
         ("metrics.success.time", "metrics.fail.time")
@@ -71,7 +111,7 @@ pub fn judge(
     let (own, other) = (format!("{step_id}.{own}"), format!("{step_id}.{other}"));
     let limit_text = if holds { check.duration } else { check.fail_duration };
     let limit: GoDuration =
-        limit_text.parse().map_err(|_| messages::suspend_duration(limit_text))?;
+        limit_text.parse().map_err(|_| MetricError::Duration { text: limit_text.to_owned() })?;
     notes.insert(other, "0".to_owned());
     let since: i64 = notes.get(&own).and_then(|text| text.parse().ok()).unwrap_or(0);
     if since == 0 {
@@ -97,22 +137,22 @@ pub fn judge(
     })
 }
 
-fn holds(value: &str, condition: &str, limits: &cue::Limits) -> Result<bool, String> {
+fn holds(value: &str, condition: &str, limits: &cue::Limits) -> Result<bool, MetricError> {
     // `NaN` and `+Inf` are no CUE: no condition holds for them
     if value.parse::<f64>().map_or(true, |number| !number.is_finite()) {
         return Ok(false);
     }
     let text = format!("result: {value} {condition}\n");
-    let told =
-        |errors: cue::Errors| messages::metric_condition(condition, errors.to_string().trim_end());
-    let program = cue::Program::compile("condition", &text, &cue::Packages::std()).map_err(told)?;
+    let failed = |errors| MetricError::Condition { condition: condition.to_owned(), errors };
+    let program =
+        cue::Program::compile("condition", &text, &cue::Packages::std()).map_err(failed)?;
     let mut evaluation = program.evaluate(&[], limits);
     let root = evaluation.root();
     let node = evaluation.field(root, "result");
     match node.map(|node| evaluation.export(node)) {
         Some(Ok(cue::Value::Bool(answer))) => Ok(answer),
-        Some(Err(errors)) => Err(told(errors)),
-        _ => Err(messages::metric_condition(condition, "not a truth value")),
+        Some(Err(errors)) => Err(failed(errors)),
+        _ => Err(MetricError::NotBool { condition: condition.to_owned() }),
     }
 }
 
@@ -131,18 +171,15 @@ mod tests {
             json!({"status": "success", "data": {"resultType": "vector", "result": vec![item; n]}})
         };
         assert_eq!(value(&vector(1)), Ok("0.97".to_owned()));
-        assert!(value(&vector(0)).unwrap_err().contains("returning 0 results"));
-        assert!(value(&vector(2)).unwrap_err().contains("returning 2 results"));
+        assert_eq!(value(&vector(0)), Err(MetricError::NotOneResult { count: 0 }));
+        assert_eq!(value(&vector(2)), Err(MetricError::NotOneResult { count: 2 }));
         let scalar =
             json!({"status": "success", "data": {"resultType": "scalar", "result": [1, "3"]}});
         assert_eq!(value(&scalar), Ok("3".to_owned()));
         let matrix = json!({"status": "success", "data": {"resultType": "matrix", "result": []}});
         assert!(value(&matrix).is_err());
-        assert!(
-            value(&json!({"status": "error", "error": "bad query"}))
-                .unwrap_err()
-                .contains("bad query")
-        );
+        let refused = MetricError::Refused { text: "bad query".to_owned() };
+        assert_eq!(value(&json!({"status": "error", "error": "bad query"})), Err(refused));
         assert!(value(&json!("x")).is_err());
     }
 
@@ -150,7 +187,7 @@ mod tests {
     fn success_and_failure_must_last() {
         let check = Check { condition: ">=0.95", duration: "1m", fail_duration: "30s" };
         let mut notes = Notes::new();
-        let mut look = |value: &str, seconds: i64| {
+        let mut observe = |value: &str, seconds: i64| {
             let limits = cue::Limits::default();
             let out = judge(check, value, "id", &mut notes, at(seconds), &limits).unwrap();
             (
@@ -159,23 +196,16 @@ mod tests {
                 out["message"].as_str().unwrap().to_owned(),
             )
         };
-        assert_eq!(
-            look("0.97", 0).2,
-            "The healthy condition should be >=0.95, and the query result is 0.97, indicating success."
-        );
-        assert!(
-            look("0.97", 20)
-                .2
-                .ends_with("The success has persisted for 20s, with success duration being 1m.")
-        );
+        assert_eq!(observe("0.97", 0).2, "the metric is 0.97, as >=0.95 wants");
+        assert_eq!(observe("0.97", 20).2, "the metric is 0.97, as >=0.95 wants: for 20s of 1m");
         // a failure between starts both over
-        assert!(look("0.1", 30).2.ends_with("This is first failed checking."));
-        assert!(!look("0.1", 50).1);
-        assert!(look("0.97", 55).2.ends_with("indicating success."));
-        assert!(look("0.97", 115).0);
-        assert!(look("NaN", 120).2.contains("indicating failure"));
-        let last = look("0.1", 151);
-        assert!(last.1 && last.2.ends_with("The check has terminated."));
+        assert!(observe("0.1", 30).2.ends_with("the step fails if that lasts 30s"));
+        assert!(!observe("0.1", 50).1);
+        assert!(observe("0.97", 55).2.ends_with("as >=0.95 wants"));
+        assert!(observe("0.97", 115).0);
+        assert!(observe("NaN", 120).2.contains("is NaN, and >=0.95 is wanted"));
+        let last = observe("0.1", 151);
+        assert!(last.1 && last.2.ends_with("for 31s of 30s, the step fails"));
     }
 
     #[test]

@@ -9,13 +9,39 @@ use crate::messages;
 use crate::model::{Mode, Step, Workflow};
 use crate::status::{Phase, Reason, Status, StepStatus};
 
+/// An operation that the workflow does not take.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum OperationError {
+    /// Suspending what has ended.
+    #[error("{}", messages::SUSPEND_TERMINATED)]
+    SuspendTerminated,
+    /// Resuming what has ended.
+    #[error("{}", messages::RESUME_TERMINATED)]
+    ResumeTerminated,
+    /// Resuming a step that has no status.
+    #[error("{}", messages::step_unknown(.step))]
+    ResumeUnknown {
+        /// Its name.
+        step: String,
+    },
+    /// Restarting from a step that has no status.
+    #[error("{}", messages::restart_step_unknown(.step))]
+    RestartUnknown {
+        /// Its name.
+        step: String,
+    },
+    /// Restarting from a step that did not fail.
+    #[error("{}", messages::RESTART_FROM_NON_FAILED)]
+    RestartNotFailed,
+}
+
 /// Halts a workflow; every running step waits until it is resumed.
 ///
 /// # Errors
 /// The workflow has ended.
-pub fn suspend(status: &mut Status) -> Result<(), String> {
+pub fn suspend(status: &mut Status) -> Result<(), OperationError> {
     if status.terminated {
-        return Err(messages::SUSPEND_TERMINATED.to_owned());
+        return Err(OperationError::SuspendTerminated);
     }
     status.suspend = true;
     status.for_each_mut(|step| {
@@ -30,14 +56,14 @@ pub fn suspend(status: &mut Status) -> Result<(), String> {
 ///
 /// # Errors
 /// The workflow has ended, or has no such step.
-pub fn resume(status: &mut Status, step: Option<&str>) -> Result<(), String> {
+pub fn resume(status: &mut Status, step: Option<&str>) -> Result<(), OperationError> {
     if status.terminated {
-        return Err(messages::RESUME_TERMINATED.to_owned());
+        return Err(OperationError::ResumeTerminated);
     }
     if let Some(name) = step
         && status.find(name).is_none()
     {
-        return Err(messages::step_unknown(name));
+        return Err(OperationError::ResumeUnknown { step: name.to_owned() });
     }
     status.suspend = false;
     let group = step.and_then(|name| {
@@ -77,10 +103,11 @@ pub fn restart_from(
     workflow: &Workflow,
     status: &mut Status,
     name: &str,
-) -> Result<Vec<String>, String> {
-    let failed = status.find(name).ok_or_else(|| messages::restart_step_unknown(name))?;
+) -> Result<Vec<String>, OperationError> {
+    let unknown = || OperationError::RestartUnknown { step: name.to_owned() };
+    let failed = status.find(name).ok_or_else(unknown)?;
     if failed.phase != Phase::Failed {
-        return Err(messages::RESTART_FROM_NON_FAILED.to_owned());
+        return Err(OperationError::RestartNotFailed);
     }
     status.terminated = false;
     status.suspend = false;

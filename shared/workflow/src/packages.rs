@@ -88,8 +88,8 @@ mod tests {
                 let found = call.params.pointer(path).and_then(Value::as_str);
                 found.unwrap_or_default().to_owned()
             };
-            let place = at("/value/metadata/namespace") + "/" + &at("/value/metadata/name");
-            let name = if call.function == "component-apply" { at("/value/name") } else { place };
+            let target = at("/value/metadata/namespace") + "/" + &at("/value/metadata/name");
+            let name = if call.function == "component-apply" { at("/value/name") } else { target };
             self.calls.push(format!("{} {name}", call.function));
             let db = json!({"name": "db", "type": "rds", "properties": {
                 "size": 1, "writeConnectionSecretToRef": {"name": "conn"}}});

@@ -5,6 +5,8 @@
 
 use vela_gocompat::regexp;
 
+use crate::messages;
+
 /// Bytes of a pattern: more than the longest name has.
 const LENGTH: usize = 512;
 /// Compiled size: hundreds of alternatives, but a pattern costs no more than a name is worth.
@@ -21,18 +23,38 @@ pub enum Pattern {
     Expression(Box<regexp::Regexp>),
 }
 
-/// Patterns of one override policy, and how often they are tried in all: nobody has as many, and a look waits for them.
+/// A name that stands for no components.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum PatternError {
+    /// The policy has more patterns than are tried.
+    #[error("{}", messages::too_many_patterns(*.most))]
+    TooMany {
+        /// How many are.
+        most: usize,
+    },
+    /// Longer than names are.
+    #[error("{}", messages::pattern_too_long(*.most))]
+    TooLong {
+        /// Bytes that a pattern may have.
+        most: usize,
+    },
+    /// No regular expression, or a very large one.
+    #[error(transparent)]
+    Expression(#[from] regexp::RegexpError),
+}
+
+/// Patterns of one override policy, and how often they are tried in all: nobody has as many, and a reconcile waits for them.
 const MOST: usize = 100;
 const TRIALS: usize = 5000;
 
 /// Reads the names of one override policy, which are tried on so many components.
 ///
 /// # Errors
-/// The index of a name, and what is wrong with it in words.
+/// The index of a name, and what is wrong with it.
 pub fn read_all<'n>(
     names: impl Iterator<Item = &'n str>,
     components: usize,
-) -> Result<Vec<Pattern>, (usize, String)> {
+) -> Result<Vec<Pattern>, (usize, PatternError)> {
     let (mut out, mut expressions) = (Vec::new(), 0_usize);
     let most = MOST.min(TRIALS.checked_div(components).unwrap_or(MOST).max(1));
     for (index, name) in names.enumerate() {
@@ -40,7 +62,7 @@ pub fn read_all<'n>(
             expressions = expressions.saturating_add(1);
         }
         if expressions > most {
-            return Err((index, crate::messages::too_many_patterns(most)));
+            return Err((index, PatternError::TooMany { most }));
         }
         out.push(Pattern::read(name).map_err(|error| (index, error))?);
     }
@@ -51,19 +73,19 @@ impl Pattern {
     /// Reads a name.
     ///
     /// # Errors
-    /// It is no regular expression, or a very large one; in words.
-    pub fn read(text: &str) -> Result<Self, String> {
+    /// It is no regular expression, or a very large one.
+    pub fn read(text: &str) -> Result<Self, PatternError> {
         if is_name(text) {
             return Ok(Self::Name(text.to_owned()));
         }
         if text.len() > LENGTH {
-            return Err(crate::messages::pattern_too_long(LENGTH));
+            return Err(PatternError::TooLong { most: LENGTH });
         }
         // Alone first: a `)` must not close our own group.
         let inner = text.replace('*', ".*");
-        regexp::compile_within(&inner, SIZE).map_err(|error| error.to_string())?;
-        let whole = regexp::compile_within(&format!("^(?:{inner})$"), SIZE);
-        whole.map(|whole| Self::Expression(Box::new(whole))).map_err(|error| error.to_string())
+        regexp::compile_within(&inner, SIZE)?;
+        let whole = regexp::compile_within(&format!("^(?:{inner})$"), SIZE)?;
+        Ok(Self::Expression(Box::new(whole)))
     }
 
     /// Whether a component is meant.

@@ -25,11 +25,28 @@ impl Deadlines {
     }
 }
 
+/// An annotation that gives no deadlines.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum DeadlineError {
+    /// Neither a positive duration nor `off`.
+    #[error("{}", messages::bad_deadline(.item))]
+    Invalid {
+        /// The item of the list, as it is written.
+        item: String,
+    },
+    /// A step that the workflow does not have.
+    #[error("{}", messages::deadline_without_step(.step))]
+    UnknownStep {
+        /// Its name.
+        step: String,
+    },
+}
+
 /// Reads the annotation.
 ///
 /// # Errors
-/// In words: a deadline that is no positive duration.
-pub fn read(text: &str) -> Result<Deadlines, String> {
+/// A deadline that is no positive duration.
+pub fn read(text: &str) -> Result<Deadlines, DeadlineError> {
     let mut deadlines = Deadlines::default();
     for item in text.split(',').map(str::trim).filter(|item| !item.is_empty()) {
         let (step, length) = match item.split_once('=') {
@@ -41,7 +58,7 @@ pub fn read(text: &str) -> Result<Deadlines, String> {
             length => {
                 let length: Option<GoDuration> = length.parse().ok();
                 let positive = length.filter(|length| length.as_nanos() > 0);
-                Some(positive.ok_or_else(|| messages::bad_deadline(item))?)
+                Some(positive.ok_or_else(|| DeadlineError::Invalid { item: item.to_owned() })?)
             }
         };
         match step {
@@ -57,11 +74,11 @@ pub fn read(text: &str) -> Result<Deadlines, String> {
 /// Gives the steps of a workflow their deadlines.
 ///
 /// # Errors
-/// In words: a step that the workflow does not have.
-pub fn put(deadlines: &Deadlines, workflow: &mut Workflow) -> Result<(), String> {
+/// A step that the workflow does not have.
+pub fn put(deadlines: &Deadlines, workflow: &mut Workflow) -> Result<(), DeadlineError> {
     let names: Vec<&str> = workflow.all().map(|step| step.name.as_str()).collect();
     if let Some(name) = deadlines.steps.keys().find(|name| !names.contains(&name.as_str())) {
-        return Err(messages::deadline_without_step(name));
+        return Err(DeadlineError::UnknownStep { step: name.clone() });
     }
     for step in &mut workflow.steps {
         step.progress_deadline = deadlines.of(&step.name);
@@ -105,10 +122,11 @@ mod tests {
     #[test]
     fn what_cannot_be_meant() {
         for text in ["soon", "10m, x=", "-5m", "0s", "x=1d"] {
-            assert!(read(text).unwrap_err().contains("progress-deadline"), "{text}");
+            let error = read(text).unwrap_err().to_string();
+            assert!(error.contains("progress-deadline"), "{text}");
         }
         let mut workflow = Workflow::new(Mode::StepByStep, vec![Step::new("a", "k")]);
         let error = put(&read("b=1m").unwrap(), &mut workflow).unwrap_err();
-        assert!(error.contains("\"b\""), "{error}");
+        assert_eq!(error, DeadlineError::UnknownStep { step: "b".to_owned() });
     }
 }

@@ -35,7 +35,7 @@ impl Phase {
         }
     }
 
-    /// Reads the word; what is unknown counts as pending, so that the step is looked at again.
+    /// Reads the word; what is unknown counts as pending, so that the step is checked again.
     #[must_use]
     pub fn parse(text: &str) -> Self {
         match text {
@@ -225,7 +225,7 @@ pub struct Status {
     pub terminated: bool,
     /// Nothing more will run.
     pub finished: bool,
-    /// When the first step was looked at.
+    /// When the first step was checked.
     pub start_time: Option<Timestamp>,
     /// When it finished.
     pub end_time: Option<Timestamp>,

@@ -1,4 +1,4 @@
-//! What a workflow keeps between looks beside its status, as the data of its context ConfigMap.
+//! What a workflow keeps between reconciles beside its status, as the data of its context ConfigMap.
 //!
 //! | key | content |
 //! |---|---|
@@ -15,11 +15,12 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use cue_syntax::{ParseLimits, quote, quote_label};
+use cue_syntax::quote_label;
 use serde_json::{Map, Value};
 
 use crate::backoff::Memory;
 use crate::model::{Step, Workflow};
+use crate::print::{formatted, print};
 use crate::status::Status;
 use crate::step::Notes;
 
@@ -27,6 +28,17 @@ const VARS: &str = "vars";
 const FAILED_TIMES: &str = ".failedTimes";
 const NEXT_TIME: &str = ".nextTime";
 const PROGRESS_TIME: &str = ".progressTime";
+
+/// Stored variables that cannot be read.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum VariablesError {
+    /// They are no concrete CUE.
+    #[error("{}", .0.to_string().trim_end())]
+    Cue(#[from] cue::Errors),
+    /// They are CUE, but no struct.
+    #[error("{}", crate::messages::VARIABLES_NOT_STRUCT)]
+    NotAStruct,
+}
 
 /// Variables, notes and counters of a run.
 #[derive(Debug, Clone, Default, PartialEq)]
@@ -62,7 +74,10 @@ impl Saved {
     ///
     /// # Errors
     /// Variables that are no concrete CUE.
-    pub fn read(data: &BTreeMap<String, String>, limits: &cue::Limits) -> Result<Self, String> {
+    pub fn read(
+        data: &BTreeMap<String, String>,
+        limits: &cue::Limits,
+    ) -> Result<Self, VariablesError> {
         let mut saved = Self::without_variables(data);
         if let Some(text) = data.get(VARS) {
             saved.variables = read_variables(text, limits)?;
@@ -122,17 +137,16 @@ impl Saved {
     }
 }
 
-fn read_variables(text: &str, limits: &cue::Limits) -> Result<Map<String, Value>, String> {
+fn read_variables(text: &str, limits: &cue::Limits) -> Result<Map<String, Value>, VariablesError> {
     if text.trim().is_empty() {
         return Ok(Map::new());
     }
-    let told = |errors: cue::Errors| errors.to_string().trim_end().to_owned();
-    let program = cue::Program::compile(VARS, text, &cue::Packages::std()).map_err(told)?;
+    let program = cue::Program::compile(VARS, text, &cue::Packages::std())?;
     let mut evaluation = program.evaluate(&[], limits);
     let root = evaluation.root();
-    match evaluation.export(root).map_err(told)?.to_json() {
+    match evaluation.export(root)?.to_json() {
         Value::Object(variables) => Ok(variables),
-        _ => Err(crate::messages::VARIABLES_NOT_STRUCT.to_owned()),
+        _ => Err(VariablesError::NotAStruct),
     }
 }
 
@@ -149,43 +163,8 @@ pub fn print_variables(variables: &Map<String, Value>) -> String {
     formatted(text)
 }
 
-/// CUE text as `cue fmt` writes it; text that cannot be read stays as it is.
-pub(crate) fn formatted(text: String) -> String {
-    let (file, problems) = cue_syntax::parse(VARS, &text, &ParseLimits::default());
-    let formatted = if problems.is_empty() { cue_syntax::format(&file) } else { text };
-    if formatted.ends_with('\n') { formatted } else { formatted + "\n" }
-}
-
-pub(crate) fn print(value: &Value, out: &mut String) {
-    match value {
-        Value::Null | Value::Bool(_) | Value::Number(_) => out.push_str(&value.to_string()),
-        Value::String(text) => out.push_str(&quote(text)),
-        Value::Array(items) => {
-            out.push('[');
-            for (index, item) in items.iter().enumerate() {
-                if index > 0 {
-                    out.push_str(", ");
-                }
-                print(item, out);
-            }
-            out.push(']');
-        }
-        Value::Object(fields) if fields.is_empty() => out.push_str("{}"),
-        Value::Object(fields) => {
-            out.push_str("{\n");
-            for (name, field) in fields {
-                out.push_str(&quote_label(name));
-                out.push_str(": ");
-                print(field, out);
-                out.push('\n');
-            }
-            out.push('}');
-        }
-    }
-}
-
 /// The identity of a step that has none yet: ten letters that follow from the run and the name, so
-/// that a look that is made again after a crash gives the same one, and finds what it had noted.
+/// that a reconcile that is made again after a crash gives the same one, and finds what it had noted.
 #[must_use]
 pub fn step_id(run: &str, name: &str) -> String {
     const LETTERS: &[u8; 35] = b"abcdefghijklmnopqrstuvwxyz123456789";

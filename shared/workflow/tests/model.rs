@@ -207,7 +207,7 @@ struct World<'c> {
     memory: Memory,
     variables: Map<String, Value>,
     /// How far each step is in its script.
-    looks: BTreeMap<String, usize>,
+    reconciles: BTreeMap<String, usize>,
     /// Steps that reached their end.
     ended: BTreeSet<String>,
 }
@@ -221,7 +221,7 @@ impl<'c> World<'c> {
             status: Status::default(),
             memory: Memory::default(),
             variables: Map::new(),
-            looks: BTreeMap::new(),
+            reconciles: BTreeMap::new(),
             ended: BTreeSet::new(),
         }
     }
@@ -230,8 +230,8 @@ impl<'c> World<'c> {
         panic!("seed {}: {text}\n{:#?}\n{:#?}", self.seed, self.case, self.status)
     }
 
-    /// One look. With `crash` its result is lost before it is stored.
-    fn look(&mut self, crash: bool) -> (WorkflowPhase, Option<Duration>) {
+    /// One reconcile. With `crash` its result is lost before it is stored.
+    fn reconcile(&mut self, crash: bool) -> (WorkflowPhase, Option<Duration>) {
         let now = Timestamp::from_second(1_700_000_000 + self.clock).unwrap();
         let facts = Facts { variables: self.variables.clone(), ..Facts::at(now) };
         let suspends_itself =
@@ -240,7 +240,7 @@ impl<'c> World<'c> {
             (self.status.suspend && !suspends_itself) || (self.status.terminated && self.is_done());
         let (status, memory) = (self.status.clone(), self.memory.clone());
         let mut pass = Pass::begin(&self.case.workflow, status, memory, facts, Options::default());
-        let (mut looks, mut ended) = (self.looks.clone(), self.ended.clone());
+        let (mut reconciles, mut ended) = (self.reconciles.clone(), self.ended.clone());
         for attempts in 0.. {
             let Next::Run(attempt) = pass.next(&mut |name| format!("id-{name}")) else { break };
             let name = attempt.name.clone();
@@ -255,7 +255,7 @@ impl<'c> World<'c> {
             }
             self.check_order(&pass, &name);
             let script = &self.case.scripts[&name];
-            let at = looks.entry(name.clone()).or_insert(0);
+            let at = reconciles.entry(name.clone()).or_insert(0);
             let mut verdict = script.first.get(*at).unwrap_or(&script.end).clone();
             if verdict != Verdict::Suspend {
                 *at += 1;
@@ -279,7 +279,7 @@ impl<'c> World<'c> {
             self.status = progress.status;
             self.memory = progress.memory;
             self.variables = progress.variables;
-            (self.looks, self.ended) = (looks, ended);
+            (self.reconciles, self.ended) = (reconciles, ended);
         }
         (progress.phase, progress.again)
     }
@@ -316,7 +316,7 @@ impl<'c> World<'c> {
     /// Looks until the workflow ends or halts.
     fn settle(&mut self) -> WorkflowPhase {
         for _ in 0..400 {
-            match self.look(false) {
+            match self.reconcile(false) {
                 (WorkflowPhase::Executing, Some(delay)) => {
                     self.clock += i64::try_from(delay.as_secs().max(1)).unwrap();
                 }
@@ -362,16 +362,16 @@ impl<'c> World<'c> {
                 }
                 // what is forgotten may run again
                 self.ended.retain(|name| self.status.find(name).is_some());
-                self.looks.retain(|name, _| self.status.find(name).is_some());
+                self.reconciles.retain(|name, _| self.status.find(name).is_some());
                 self.memory = Memory::default();
                 "restart from a step"
             }
             6 => {
-                self.look(true);
+                self.reconcile(true);
                 "crash"
             }
             _ => {
-                self.look(false);
+                self.reconcile(false);
                 self.clock += i64::try_from(random.below(20)).unwrap();
                 "look"
             }
@@ -415,7 +415,7 @@ fn whatever_happens_nothing_runs_twice_and_no_resume_is_lost() {
             if halts > suspensions {
                 world.fail("a resume is lost");
             }
-            // what failed meanwhile cannot be resumed, only ended
+            // what failed in the meantime cannot be resumed, only ended
             if operation::resume(&mut world.status, None).is_err() {
                 operation::terminate(&mut world.status);
                 let finished = world.status.all().filter(|s| s.is_finished());

@@ -2,7 +2,7 @@
 //!
 //! Answers for `pkg/resourcekeeper/gc.go`. The reference marks trackers by generation and deletes what only marked trackers
 //! hold; here the rule is: **an object in the desired set of the newest spec is never deleted.** The desired set is what
-//! the current and the root tracker hold, and old trackers are looked at only when the run of the newest spec allows it
+//! the current and the root tracker hold, and old trackers are checked only when the run of the newest spec allows it
 //! (`Scope::History`). What is deleted is confirmed by the next look at the live objects, never assumed.
 
 use std::collections::BTreeSet;
@@ -43,9 +43,11 @@ pub struct Input<'a> {
     pub orphan: bool,
     /// The live object of a key; `None` if there is none.
     pub live: &'a dyn Fn(&ResourceKey) -> Option<Value>,
+    /// Whether nobody can say now what became of the object of a record: its cluster does not answer.
+    pub unknown: &'a dyn Fn(&Record) -> bool,
     /// Records the newest spec may still want although the current tracker does not hold them (used when collecting
     /// after a failed run: the components in the spec that were not reached).
-    pub spared: &'a dyn Fn(&Record) -> bool,
+    pub protected: &'a dyn Fn(&Record) -> bool,
     /// The components that `component` waits for (used with `order: dependency`).
     pub depends_on: &'a dyn Fn(&str) -> Vec<String>,
 }
@@ -65,7 +67,7 @@ pub enum Action {
         record: Record,
         /// The live object's uid.
         uid: String,
-        /// Its version, where it matters: another Application may join those that share it meanwhile. Else `""`.
+        /// Its version, where it matters: another Application may join those that share it in the meantime. Else `""`.
         version: String,
         /// `None` leaves the choice to the server.
         propagation: Option<Propagation>,
@@ -117,6 +119,8 @@ pub struct Plan {
     pub to_root: Vec<Record>,
     /// Objects that still exist and hold a tracker up.
     pub waiting: Vec<Record>,
+    /// Objects that hold a tracker up, and of which nobody can say whether they exist.
+    pub unknown: Vec<Record>,
 }
 
 impl Plan {
@@ -128,6 +132,7 @@ impl Plan {
             && self.marked.is_empty()
             && self.to_root.is_empty()
             && self.waiting.is_empty()
+            && self.unknown.is_empty()
     }
 }
 
@@ -182,11 +187,20 @@ pub fn plan(input: &Input<'_>) -> Plan {
         // Of objects of other clusters nobody knows what became of them: what remembers them stays, unless they are to be left.
         let elsewhere = tracker.elsewhere > 0 && !(input.orphan && input.scope == Scope::All);
         let mut pending = elsewhere;
+        for record in &tracker.records {
+            if !desired.contains(&key_of(record)) && (input.unknown)(record) {
+                pending = true;
+                if seen.insert(key_of(record)) {
+                    plan.unknown.push(record.clone());
+                }
+            }
+        }
         for (record, live) in &held.live {
             if desired.contains(&key_of(record)) {
                 continue;
             }
-            if input.scope == Scope::Marked || (input.scope != Scope::All && (input.spared)(record))
+            if input.scope == Scope::Marked
+                || (input.scope != Scope::All && (input.protected)(record))
             {
                 pending = true;
                 continue;
@@ -229,7 +243,9 @@ pub fn plan(input: &Input<'_>) -> Plan {
 fn is_superseded(tracker: &Tracker, desired: &BTreeSet<ResourceKey>, input: &Input<'_>) -> bool {
     tracker.records.iter().all(|record| {
         let key = key_of(record);
-        desired.contains(&key) || !(input.live)(&key).is_some_and(|live| input.owner.holds(&live))
+        desired.contains(&key)
+            || !(input.unknown)(record)
+                && !(input.live)(&key).is_some_and(|live| input.owner.holds(&live))
     })
 }
 

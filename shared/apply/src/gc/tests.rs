@@ -42,12 +42,19 @@ struct World {
     live: BTreeMap<String, Value>,
     policies: ResourcePolicies,
     orphan: bool,
+    unknown: Vec<String>,
 }
 
 impl World {
     fn new(trackers: Vec<Tracker>, live: &[&str]) -> Self {
         let live = live.iter().map(|name| ((*name).to_owned(), object(name, true))).collect();
-        Self { trackers, live, policies: ResourcePolicies::default(), orphan: false }
+        Self {
+            trackers,
+            live,
+            policies: ResourcePolicies::default(),
+            orphan: false,
+            unknown: Vec::new(),
+        }
     }
 
     fn with_policy(mut self, properties: &Value) -> Self {
@@ -77,7 +84,8 @@ impl World {
             policies: &self.policies,
             orphan: self.orphan,
             live: &|key| self.live.get(&key.name).cloned(),
-            spared: &|_| false,
+            unknown: &|record| self.unknown.contains(&record.name),
+            protected: &|_| false,
             depends_on,
         })
     }
@@ -268,7 +276,7 @@ fn nobody_deletes_what_another_one_shares() {
     }
 }
 
-/// The last one deletes it, unless somebody joins in that moment: only the version that was looked at.
+/// The last one deletes it, unless somebody joins in that moment: only the version that was checked.
 #[test]
 fn the_last_of_the_sharers_deletes_what_it_has_seen() {
     let mut world = World::new(vec![tracker("v1", 1, &["a", "b"])], &["a", "b"]);
@@ -519,5 +527,29 @@ proptest! {
         // A tracker that was current before (A, B, A) may remember objects of A only: never more than the spec.
         prop_assert_eq!(live, objects_of(walk.spec));
         prop_assert_eq!(walk.world.trackers.len(), 1);
+    }
+}
+
+/// Nobody can say what became of it: its tracker stays until somebody can, and what is known goes.
+#[test]
+fn what_is_unknown_holds_its_tracker_and_nothing_else() {
+    for scope in [Scope::History, Scope::All] {
+        let trackers = vec![
+            tracker("old", 1, &["known", "unknown"]),
+            tracker("gone", 2, &["other"]),
+            tracker("new", 3, &["wanted"]),
+        ];
+        let mut world = World::new(trackers, &["known"]);
+        world.unknown = vec!["unknown".to_owned(), "wanted".to_owned()];
+        let plan = world.plan("new", scope);
+        let names = |records: &[Record]| -> Vec<String> {
+            records.iter().map(|record| record.name.clone()).collect()
+        };
+        let all = scope == Scope::All;
+        assert_eq!(deleted(&plan), ["known"]);
+        assert_eq!(plan.finished, ["gone"]);
+        let unknown: &[&str] = if all { &["unknown", "wanted"] } else { &["unknown"] };
+        assert_eq!(names(&plan.unknown), unknown);
+        assert!(!plan.is_done());
     }
 }

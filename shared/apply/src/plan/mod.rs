@@ -14,7 +14,7 @@ use crate::ownership::{
     Claim, ClaimOptions, Owner, Refusal, claim, sharers, with_sharer, without_sharer,
 };
 use crate::policy::{ResourcePolicies, Stage};
-use crate::{json_merge, last_applied, quantity, secret, strategic};
+use crate::{json_merge, last_applied, quantity, release, secret, strategic};
 
 /// What a write is decided with.
 #[derive(Debug, Clone, Copy)]
@@ -75,11 +75,11 @@ pub enum Write {
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum PlanError {
     /// Somebody else's object.
-    #[error("cannot apply ApplyOption: {0}")]
+    #[error("{0}")]
     Refused(#[from] Refusal),
     /// A read-only object that is not there.
     #[error(
-        "cannot apply ApplyOption: {kind} ({name}) is marked as read-only but does not exist. You should check the existence of the resource or remove the read-only policy"
+        "{kind} {name} does not exist and a read-only policy keeps it from being created: create it, or change the policy"
     )]
     ReadOnlyAbsent {
         /// Kind.
@@ -178,7 +178,9 @@ pub fn plan(
         return Ok(Write::Skip);
     }
     let shared = options.policies.is_shared(prepared);
-    let adopt = options.adopt_unowned || options.policies.takes_over(prepared);
+    let adopt = options.adopt_unowned
+        || options.policies.takes_over(prepared)
+        || release::is_same(live, prepared);
     match claim(live, options.owner, ClaimOptions { shared, adopt }) {
         Claim::Write => {}
         Claim::Share => return Ok(share(live, options.owner)),

@@ -134,7 +134,7 @@ fn read_only_objects_are_never_written() {
         policies(&[("read-only", json!({"rules": [{"selector": {"componentNames": ["d"]}}]}))]);
     assert_eq!(
         decide(&deployment("a"), None, &read_only, Stage::Update).unwrap_err().to_string(),
-        "cannot apply ApplyOption: Deployment (d) is marked as read-only but does not exist. You should check the existence of the resource or remove the read-only policy"
+        "Deployment d does not exist and a read-only policy keeps it from being created: create it, or change the policy"
     );
     let foreign = json!({"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": "d", "namespace": "n"}});
     assert_eq!(
@@ -151,7 +151,7 @@ fn taking_over_needs_the_policy() {
         decide(&deployment("a"), Some(&foreign), &ResourcePolicies::default(), Stage::Update)
             .unwrap_err()
             .to_string(),
-        "cannot apply ApplyOption: Deployment n/d exists but not managed by any application now"
+        "Deployment n/d exists and belongs to no Application: a take-over policy adopts it"
     );
     let take =
         policies(&[("take-over", json!({"rules": [{"selector": {"resourceNames": ["d"]}}]}))]);
@@ -244,11 +244,11 @@ fn a_list_of_sharers_never_loses_anybody() {
     }
     assert_eq!(
         write_to_shared("other", "", true, false).unwrap_err(),
-        "cannot apply ApplyOption: application is controlled by n/other but is not sharable"
+        "the object belongs to Application n/other, which does not share it"
     );
     assert_eq!(
         write_to_shared("other", "n/other", false, true).unwrap_err(),
-        "cannot apply ApplyOption: existing object Deployment n/d is managed by other application n/other"
+        "Deployment n/d belongs to Application n/other"
     );
     // One that is in the list already writes nothing at all, whatever its own manifest says.
     assert_eq!(write_to_shared("other", "n/other,n/app", true, true), Ok(Write::Skip));
@@ -306,14 +306,14 @@ fn the_order_of_the_policies() {
         Ok(other) => format!("{other:?}"),
         Err(error) => error.to_string(),
     };
-    let managed = "cannot apply ApplyOption: existing object Deployment n/d is managed by other application n/other";
+    let managed = "Deployment n/d belongs to Application n/other";
     assert_eq!(decided(&["resource-update"], &live), "recreate");
     assert_eq!(decided(&["resource-update", "take-over"], &free), "recreate");
     assert_eq!(decided(&["resource-update", "take-over"], &foreign), managed);
     assert_eq!(decided(&["resource-update"], &foreign), managed);
     assert_eq!(
         decided(&["resource-update"], &free),
-        "cannot apply ApplyOption: Deployment n/d exists but not managed by any application now"
+        "Deployment n/d exists and belongs to no Application: a take-over policy adopts it"
     );
     for live in [&live, &foreign, &free] {
         assert_eq!(
@@ -423,7 +423,7 @@ fn apply_once_takes_the_live_value() {
     }
 }
 
-/// While a step waits, what others may change is neither put back nor noted: the next look would take it for an edit.
+/// While a step waits, what others may change is neither put back nor noted: the next reconcile would take it for an edit.
 #[test]
 fn a_repair_while_a_step_waits_leaves_the_marks_of_the_dispatch() {
     let none = ResourcePolicies::default();

@@ -16,7 +16,7 @@ use tracing::debug;
 use super::{Elector, JITTER, Observed};
 
 impl Elector {
-    /// Waits until a try may succeed. `true` if stopped meanwhile.
+    /// Waits until a try may succeed. `true` if stopped in the meantime.
     pub(super) async fn wait(&mut self, stop: &CancellationToken) -> bool {
         // Jitter keeps replicas that started together apart.
         let factor = 1.0 + fastrand::f64() * JITTER;

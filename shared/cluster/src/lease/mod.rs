@@ -207,7 +207,7 @@ pub struct Elector {
     observed: Option<Observed>,
     /// A write has begun since, and what came of it is not known.
     in_doubt: bool,
-    told: String,
+    last_holder: String,
 }
 
 impl std::fmt::Debug for Elector {
@@ -263,7 +263,7 @@ impl Elector {
             state,
             observed: None,
             in_doubt: false,
-            told: String::new(),
+            last_holder: String::new(),
         };
         Ok((elector, Leadership(Source::Elected(receiver))))
     }
@@ -352,7 +352,7 @@ impl Elector {
         }
         let lease = match self.api.get(&self.options.name).await.map_err(Error::from) {
             Ok(lease) => lease,
-            Err(error) if error.is_gone() => return self.create().await,
+            Err(error) if error.is_not_found() => return self.create().await,
             Err(error) => return Err(error),
         };
         self.observe(lease);
@@ -362,9 +362,9 @@ impl Elector {
             seen.holder() == self.options.identity,
             seen.holder().is_empty() || !seen.is_valid(now),
         );
-        if seen.holder() != self.told {
-            self.told = seen.holder().to_owned();
-            info!(lease = self.options.name, holder = self.told, "current leader");
+        if seen.holder() != self.last_holder {
+            self.last_holder = seen.holder().to_owned();
+            info!(lease = self.options.name, holder = self.last_holder, "current leader");
         }
         if !ours && !free {
             return Ok(false);
@@ -465,7 +465,7 @@ impl Elector {
     }
 }
 
-/// Waits; `true` if stopped meanwhile.
+/// Waits; `true` if stopped in the meantime.
 async fn stopped_after(pause: Duration, stop: &CancellationToken) -> bool {
     tokio::select! {
         () = sleep(pause) => false,

@@ -78,7 +78,7 @@ impl Parser<'_> {
         self.stacks.decl_heights.push(height);
         let id = self.ast.add_decl(kind, span);
         self.stacks.decls.push(id);
-        let Some(begun) = self.stacks.starts.pop() else { return Err(Stop) };
+        let Some(opening) = self.stacks.starts.pop() else { return Err(Stop) };
         let comments = self.lexer.comments();
         let behind = comments.get(before as usize).is_some_and(|comment| comment.line);
         let tail = if behind && before < self.token.comments {
@@ -86,14 +86,14 @@ impl Parser<'_> {
         } else {
             Comments::default()
         };
-        let inner = match comments.get(begun.inside as usize) {
+        let inner = match comments.get(opening.inside as usize) {
             Some(comment)
                 if comment.line
-                    && begun.inside < before
-                    && comment.span.start > begun.start
-                    && self.one_line(begun.start, comment.span.start) =>
+                    && opening.inside < before
+                    && comment.span.start > opening.start
+                    && self.one_line(opening.start, comment.span.start) =>
             {
-                Comments { start: begun.inside, end: begun.inside + 1 }
+                Comments { start: opening.inside, end: opening.inside + 1 }
             }
             _ => Comments::default(),
         };
@@ -101,7 +101,7 @@ impl Parser<'_> {
             self.attached = self.attached.max(tail.end);
         }
         let decl = self.ast.decl_mut(id);
-        decl.docs = begun.docs;
+        decl.docs = opening.docs;
         decl.inner = inner;
         decl.tail = tail;
         Ok(State::Decls)

@@ -267,7 +267,7 @@ impl Compiler<'_> {
         let (mut labels, mut open) = (Vec::new(), true);
         if let Some(tmpl) = self.ir.structs.get(body.idx()) {
             open = !tmpl.dynamics().is_empty()
-                || !tmpl.embeds().is_empty()
+                || tmpl.embeds().iter().any(|&embed| self.ir.may_bring_fields(embed))
                 || !tmpl.patterns().is_empty();
             labels.extend(tmpl.fields.iter().map(|f| f.label).filter(|l| !l.is_let()));
             for nested in tmpl.comps() {

@@ -4,8 +4,8 @@ use super::scope::Entry;
 use super::{Compiler, Import};
 use crate::decimal::Decimal;
 use crate::ir::{
-    Alternative, BuiltinId, BytesId, CallId, CallTmpl, Callee, Core, DisjId, Expr, ExprId, NumId,
-    Part, PartsId, SliceId, StdRef, StructId, StructTmpl, TextId,
+    Alternative, BuiltinId, BytesId, CallId, CallTmpl, Callee, Core, DisjId, Expr, ExprId,
+    FieldDecl, Marker, NumId, Part, PartsId, SliceId, StdRef, StructId, StructTmpl, TextId,
 };
 use crate::kind::Kind;
 use crate::std::Item;
@@ -51,11 +51,7 @@ impl Compiler<'_> {
         }
         match head {
             Head::Expr(e) => e,
-            Head::Std(path, span) => {
-                let name = path.rsplit('/').next().unwrap_or_default().to_owned();
-                self.error(span, format!("invalid use of package {name} as value"));
-                self.add(Expr::Bottom, span)
-            }
+            Head::Std(path, span) => self.std_struct(&path, span),
         }
     }
 
@@ -65,11 +61,7 @@ impl Compiler<'_> {
         }
         let x = match head {
             Head::Expr(e) => e,
-            Head::Std(path, at) => {
-                let name = path.rsplit('/').next().unwrap_or_default().to_owned();
-                self.error(at, format!("invalid use of package {name} as value"));
-                self.add(Expr::Bottom, at)
-            }
+            Head::Std(path, at) => self.std_struct(&path, at),
         };
         Head::Expr(match *link {
             Link::Paren => x,
@@ -457,6 +449,24 @@ impl Compiler<'_> {
             }
             Item::Cue(text) => self.std_const(path, member.name, text, span),
         }
+    }
+
+    /// A package as a value: a struct of its members, made once.
+    fn std_struct(&mut self, path: &ecow::EcoString, span: Span) -> ExprId {
+        if let Some(&e) = self.consts.get(&(path.clone(), "")) {
+            return e;
+        }
+        let mut fields = Vec::new();
+        for member in crate::std::package(path).unwrap_or_default() {
+            let value = self.std_member(path, member.name, span);
+            let label = self.label(member.name);
+            fields.push(FieldDecl { label, marker: Marker::Regular, value });
+        }
+        let id = StructId(u32::try_from(self.ir.structs.len()).unwrap_or(u32::MAX));
+        self.ir.structs.push(StructTmpl { fields, surely_struct: true, ..StructTmpl::default() });
+        let e = self.add(Expr::Struct(id), span);
+        self.consts.insert((path.clone(), ""), e);
+        e
     }
 
     /// A constant of a package: its text is compiled once, outside all scopes.

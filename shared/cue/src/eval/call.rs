@@ -39,9 +39,46 @@ impl Machine<'_> {
             }
             return Ok(());
         }
+        if let (Callee::Core(Core::Close), [arg]) = (call.callee, call.args.as_slice()) {
+            self.check_closable(*arg, conj.env)?;
+            let conj = self.close_conj(v, conj, *arg);
+            self.process(v, conj, false);
+            return Ok(());
+        }
         let val = self.call(id, e, conj.env)?;
         self.unify_val(v, val, conj);
         Ok(())
+    }
+
+    /// What is to be closed has to be known, and a struct.
+    fn check_closable(&mut self, arg: ExprId, env: EnvId) -> Res<()> {
+        let val = self.value(arg, env)?;
+        let any = match &val {
+            Val::Top => true,
+            Val::Node(w) => {
+                let w = self.deref(*w);
+                let vertex = self.v(w);
+                vertex.kind == Kind::TOP
+                    && vertex.phase == Phase::Settled
+                    && !vertex.is_struct
+                    && !vertex.is_list
+                    && vertex.extra.as_ref().is_none_or(|x| x.alts.is_empty())
+            }
+            _ => false,
+        };
+        if any {
+            return Err(self.text_err(Class::Eval, "struct argument must be concrete", arg));
+        }
+        let never = match &val {
+            Val::Node(w) => !self.has_choice(*w) && !self.node_kind(*w).intersects(Kind::STRUCT),
+            val => !self.val_kind(val).intersects(Kind::STRUCT),
+        };
+        let val = if never { val } else { self.make_concrete(val, arg, "argument")? };
+        let kind = self.val_kind(&val);
+        if kind.is_bottom() || kind.intersects(Kind::STRUCT) {
+            return Ok(());
+        }
+        Err(self.arg_error("close", &val, 1, "struct", arg))
     }
 
     fn concrete_list(&mut self, e: ExprId, env: EnvId, name: &'static str) -> Res<Vid> {
@@ -248,10 +285,15 @@ impl Machine<'_> {
         self.v(w).extra.as_ref().is_some_and(|x| !x.alts.is_empty())
     }
 
-    /// Of two errors the final one.
+    /// Of two errors the final one; what is unknown counts more than what only waits for itself.
     pub(crate) fn graver(&self, first: Option<super::ErrId>, second: super::ErrId) -> super::ErrId {
+        let weight = |e| match self.class(e) {
+            Class::Cycle => 0,
+            class if class.is_incomplete() => 1,
+            _ => 2,
+        };
         match first {
-            Some(first) if !self.is_incomplete(first) || self.is_incomplete(second) => first,
+            Some(first) if weight(first) >= weight(second) => first,
             _ => second,
         }
     }
@@ -383,6 +425,7 @@ impl Machine<'_> {
                             if let Some(err) = self.final_error(w) {
                                 return Err(err);
                             }
+                            self.check_no_cycle(w)?;
                             let elem = builtin.params.get(i).map_or(Kind::TOP, |p| p.elem);
                             self.check_elements(w, elem, i, e)?;
                             let outer = std::mem::replace(&mut self.s.ordered, true);

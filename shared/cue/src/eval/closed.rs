@@ -8,6 +8,7 @@
 use super::error::Msg;
 use super::state::{ArcKind, Machine, Phase, Vid};
 use crate::error::Class;
+use crate::label::Label;
 use smallvec::SmallVec;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -87,7 +88,8 @@ impl Machine<'_> {
             return;
         }
         let Some(extra) = &self.v(parent).extra else { return };
-        let opened = extra.opened;
+        // What is built inside of an expression is open or not by itself.
+        let opened = extra.opened && self.v(v).label != Label::NONE;
         let reqs: SmallVec<[Req; 2]> = extra.reqs.iter().filter(|r| r.recursive).copied().collect();
         if opened {
             self.extra(v).opened = true;

@@ -5,7 +5,7 @@ use super::state::{
     ArcKind, Conj, EnvId, Machine, Phase, Src, Task, TaskKind, TaskState, Val, Vid,
 };
 use crate::error::Class;
-use crate::ir::{Clause, CompId, Expr};
+use crate::ir::{Clause, CompId, Expr, ExprId};
 use crate::kind::Kind;
 use crate::label::Label;
 use smallvec::{SmallVec, smallvec};
@@ -53,18 +53,26 @@ impl Machine<'_> {
     }
 
     pub(crate) fn concerns(&self, task: &Task, label: Option<Label>) -> bool {
-        let (Some(label), TaskKind::Comp(id)) = (label, task.kind) else { return true };
-        let comp = &self.ir.comps[id.idx()];
-        comp.open || comp.labels.binary_search(&label).is_ok()
+        let Some(label) = label else { return true };
+        match (task.kind, task.conj.src) {
+            (TaskKind::Comp(id), _) => {
+                let comp = &self.ir.comps[id.idx()];
+                comp.open || comp.labels.binary_search(&label).is_ok()
+            }
+            _ if label.is_int() => true,
+            (TaskKind::Expr, Src::Expr(e)) => self.ir.may_bring_fields(e),
+            (TaskKind::List(_), _) => false,
+            _ => true,
+        }
     }
 
     fn run_task(&mut self, v: Vid, i: usize, task: &Task) {
         if let Err(e) = self.enter() {
             self.fail(v, e);
-            self.extra(v).tasks[i].state = TaskState::Failed(e);
+            self.set_task(v, i, task, TaskState::Failed(e));
             return;
         }
-        self.extra(v).tasks[i].state = TaskState::Running;
+        self.set_task(v, i, task, TaskState::Running);
         // Whoever comes back to this vertex while the task runs sees it unfinished.
         let outer = self.v(v).depth;
         if self.v(v).phase != Phase::Settling {
@@ -85,7 +93,18 @@ impl Machine<'_> {
                 TaskState::Failed(e)
             }
         };
-        self.extra(v).tasks[i].state = state;
+        self.set_task(v, i, task, state);
+    }
+
+    /// A task that was forgotten while it ran, because its vertex begins anew, has no state.
+    fn set_task(&mut self, v: Vid, i: usize, task: &Task, state: TaskState) {
+        if let Some(extra) = &mut self.vm(v).extra
+            && let Some(there) = extra.tasks.get_mut(i)
+            && there.conj.src == task.conj.src
+            && there.conj.env == task.conj.env
+        {
+            there.state = state;
+        }
     }
 
     fn task(&mut self, v: Vid, task: &Task) -> Res<()> {
@@ -94,7 +113,16 @@ impl Machine<'_> {
             TaskKind::Expr => self.expr_task(v, conj),
             TaskKind::Comp(id) => {
                 let body = self.ir.comps[id.idx()].body_expr;
-                for env in self.run_clauses(id, conj.env)? {
+                let outer = std::mem::take(&mut self.s.assumed);
+                let envs = self.run_clauses(id, conj.env);
+                let assumed = std::mem::replace(&mut self.s.assumed, outer);
+                let envs = envs?;
+                if let Some(test) = assumed
+                    && !envs.is_empty()
+                {
+                    self.keep_to_what_was_seen(v, id, test)?;
+                }
+                for env in envs {
                     self.process(v, conj.with(Src::Expr(body), env), false);
                 }
                 Ok(())
@@ -113,6 +141,16 @@ impl Machine<'_> {
                 Ok(())
             }
         }
+    }
+
+    /// A comprehension must not add what it has seen to be absent.
+    fn keep_to_what_was_seen(&mut self, v: Vid, id: CompId, test: ExprId) -> Res<()> {
+        let present =
+            |label: &Label| self.arc(v, *label).is_some_and(|w| self.v(w).arc == ArcKind::Member);
+        if self.ir.comps[id.idx()].labels.iter().all(present) {
+            return Ok(());
+        }
+        Err(self.err_at(Class::Incomplete, Msg::Cycle(test), Vid::NONE, &[test]))
     }
 
     fn expr_task(&mut self, v: Vid, conj: Conj) -> Res<()> {
@@ -178,13 +216,15 @@ impl Machine<'_> {
         Ok(envs)
     }
 
-    fn iterate(&mut self, source: crate::ir::ExprId, env: EnvId) -> Res<Vec<(Label, Vid)>> {
+    fn iterate(&mut self, source: ExprId, env: EnvId) -> Res<Vec<(Label, Vid)>> {
         let val = self.value(source, env)?;
         let kind = match &val {
             Val::Node(w) => self.node_kind(*w),
             val => self.val_kind(val),
         };
-        let val = if kind.intersects(Kind::STRUCT | Kind::LIST) || kind.is_bottom() {
+        let val = if self.is_becoming_struct(&val) {
+            val
+        } else if kind.intersects(Kind::STRUCT | Kind::LIST) || kind.is_bottom() {
             self.make_concrete(val, source, "for clause")?
         } else {
             // It will never be a struct or list, concrete or not.
@@ -213,6 +253,7 @@ impl Machine<'_> {
             && extra.tasks.iter().any(|task| task.state == TaskState::Running)
         {
             extra.frozen = true;
+            self.s.assumed = Some(source);
         }
         let mut out = Vec::with_capacity(self.v(w).arcs.len());
         for i in 0..self.v(w).arcs.len() {
@@ -238,5 +279,18 @@ impl Machine<'_> {
         }
         let _ = self.s.budget.bytes(out.len() as u64 * 16);
         Ok(out)
+    }
+
+    /// Whether a value is a struct literal that is still being put together: it has the fields that
+    /// are known.
+    fn is_becoming_struct(&mut self, val: &Val) -> bool {
+        let Val::Node(w) = val else { return false };
+        let w = self.deref(*w);
+        let vertex = self.v(w);
+        vertex.phase < Phase::Settled
+            && vertex.maybe_struct
+            && !vertex.atom.is_atom()
+            && vertex.checks.is_empty()
+            && vertex.kind.intersects(Kind::STRUCT)
     }
 }

@@ -1,8 +1,10 @@
 //! Everything below a vertex: errors and closedness.
 
 use super::error::{ErrId, Msg};
-use super::state::{ArcKind, Deep, Forward, Machine, Phase, Val, Vid};
+use super::state::{ArcKind, Deep, Forward, Machine, Phase, TaskKind, TaskState, Val, Vid};
 use crate::error::Class;
+use crate::label::Label;
+use smallvec::SmallVec;
 
 impl Machine<'_> {
     /// Computes a vertex and everything below it.
@@ -58,6 +60,9 @@ impl Machine<'_> {
         let touched = self.s.touch;
         let done = self.v(v).phase == Phase::Settled && touched >= depth;
         self.vm(v).deep = if done { Deep::Done } else { Deep::No };
+        if done && self.v(v).incomplete.is_some() {
+            self.leave_pending(v);
+        }
         self.s.touch = touch.min(if touched < depth { touched } else { u32::MAX });
         self.leave();
     }
@@ -89,7 +94,7 @@ impl Machine<'_> {
                 }
                 let target = self.deref(w);
                 let running = self.v(target).deep == Deep::Running;
-                if running && target == w && self.v(w).depth >= self.s.looked_at {
+                if running && target == w && self.v(w).depth >= self.s.min_unfinished_depth {
                     // Whatever led here from within this field leads into itself.
                     self.s.into_itself = true;
                 } else if running && target != w {
@@ -118,6 +123,34 @@ impl Machine<'_> {
         }
     }
 
+    /// The fields that a comprehension names wait for it: what it would add to them is not known.
+    fn leave_pending(&mut self, v: Vid) {
+        let Some(extra) = &self.v(v).extra else { return };
+        let ir = self.ir;
+        let waiting: SmallVec<[(ErrId, &[Label]); 2]> = extra
+            .tasks
+            .iter()
+            .filter_map(|task| match (task.kind, task.state) {
+                (TaskKind::Comp(id), TaskState::Failed(e)) if self.is_incomplete(e) => {
+                    Some((e, ir.comps[id.idx()].labels.as_slice()))
+                }
+                _ => None,
+            })
+            .collect();
+        for (e, labels) in waiting {
+            for &label in labels {
+                let Some(w) = self.arc(v, label) else { continue };
+                if self.final_error(w).is_some() {
+                    continue;
+                }
+                let vertex = self.vm(w);
+                vertex.forward = Forward::No;
+                vertex.phase = Phase::Settled;
+                vertex.incomplete = Some(e);
+            }
+        }
+    }
+
     /// The structure contains itself through a shared reference.
     fn contains_itself(&mut self, w: Vid) {
         let e = self.err(Class::StructuralCycle, Msg::StructuralCycle, w);
@@ -130,10 +163,10 @@ impl Machine<'_> {
     /// Computes everything below a vertex that is no part of the structure being computed: what a
     /// test or a function looks at.
     pub(crate) fn deep_aside(&mut self, v: Vid) {
-        let outer = std::mem::replace(&mut self.s.looked_at, self.s.depth);
+        let outer = std::mem::replace(&mut self.s.min_unfinished_depth, self.s.depth);
         let into_itself = std::mem::take(&mut self.s.into_itself);
         self.deep(v);
-        self.s.looked_at = outer;
+        self.s.min_unfinished_depth = outer;
         self.s.into_itself = into_itself;
     }
 
@@ -142,7 +175,8 @@ impl Machine<'_> {
         let v = self.deref(v);
         let vertex = self.v(v);
         if vertex.atom.is_atom() {
-            return None;
+            // A cycle is broken by an atom; what is not known yet stays unknown.
+            return vertex.incomplete.filter(|e| self.class(*e) == Class::Incomplete);
         }
         vertex.incomplete.or_else(|| vertex.extra.as_ref().and_then(|x| x.child_incomplete))
     }

@@ -242,9 +242,11 @@ impl Machine<'_> {
                 }
             }
         }
-        // A side of which no default survives is one without marks.
-        let keep_a = found.iter().any(|f| f.1 == Mode::Default);
-        let keep_b = found.iter().any(|f| f.2 == Mode::Default);
+        // A side of which no default survives is one without marks; one whose defaults contradict
+        // each other had none left before.
+        let is_default = |(_, mode): &(Val, Mode)| *mode == Mode::Default;
+        let keep_a = found.iter().any(|f| f.1 == Mode::Default) || !a.iter().any(is_default);
+        let keep_b = found.iter().any(|f| f.2 == Mode::Default) || !b.iter().any(is_default);
         let mut out = Scalars::with_capacity(found.len());
         for (val, ma, mb) in found {
             let ma = if keep_a { ma } else { Mode::Maybe };
@@ -611,6 +613,16 @@ impl Machine<'_> {
             if missing.contains(&false) {
                 let mut missing = missing.into_iter();
                 kept.retain(|_| !missing.next().unwrap_or(false));
+            }
+        }
+        // What none of several alternatives can be computed without is what the vertex waits for.
+        if kept.len() > 1 {
+            let waits =
+                |c: Vid| self.v(c).incomplete.filter(|e| self.class(*e) == Class::Incomplete);
+            let all: Option<Vec<ErrId>> = kept.iter().map(|(c, _)| waits(*c)).collect();
+            if let Some(&[e, ..]) = all.as_deref() {
+                self.vm(v).incomplete = Some(e);
+                return;
             }
         }
         match kept.as_slice() {

@@ -1,8 +1,9 @@
 //! Equality of evaluated values.
 
 use super::error::Res;
-use super::state::{ArcKind, Machine, Val, Vid};
+use super::state::{ArcKind, Machine, Pattern, Src, Val, Vid};
 use crate::label::Label;
+use smallvec::SmallVec;
 
 impl Machine<'_> {
     /// Elements of a list.
@@ -35,10 +36,12 @@ impl Machine<'_> {
         Ok(keys[0] == keys[1])
     }
 
-    /// Whether two alternatives are the same value, closedness included.
+    /// Whether two alternatives are the same value. Of structs it counts whether something closes
+    /// them, `...` aside.
     pub(crate) fn same_alternative(&mut self, a: Vid, b: Vid) -> bool {
         let (a, b) = (self.deref(a), self.deref(b));
-        self.is_closed(a) == self.is_closed(b) && self.equal_nodes(a, b)
+        let structs = self.v(a).is_struct || self.v(b).is_struct;
+        (!structs || self.has_reqs(a) == self.has_reqs(b)) && self.equal_nodes(a, b)
     }
 
     /// Structural equality of computed vertices.
@@ -83,8 +86,11 @@ impl Machine<'_> {
         if !atoms && !x.checks.iter().zip(&y.checks).all(|(p, q)| self.same_scalar(p, q)) {
             return false;
         }
-        let patterns = |v: &super::state::Vertex| v.extra.as_ref().map_or(0, |x| x.patterns.len());
-        if patterns(x) != patterns(y) {
+        let patterns = |v: &'_ super::state::Vertex| -> SmallVec<[Pattern; 2]> {
+            v.extra.as_ref().map(|x| x.patterns.iter().copied().collect()).unwrap_or_default()
+        };
+        let (p, q) = (patterns(x), patterns(y));
+        if p.len() != q.len() || !p.iter().zip(&q).all(|(p, q)| self.same_pattern(p, q)) {
             return false;
         }
         let alts =
@@ -115,10 +121,46 @@ impl Machine<'_> {
             if self.v(w).arc != self.v(u).arc {
                 return false;
             }
-            if self.v(w).arc == ArcKind::Member && !self.equal_nodes(w, u) {
+            let equal = match self.v(w).arc {
+                ArcKind::Member => self.equal_nodes(w, u),
+                ArcKind::Optional | ArcKind::Required => self.same_constraint(w, u),
+            };
+            if !equal {
                 return false;
             }
         }
         true
+    }
+
+    /// Whether two fields that are not there yet would be the same: by what they are written as, or
+    /// as scalars. Structs are not built for that: they may contain themselves.
+    fn same_constraint(&mut self, a: Vid, b: Vid) -> bool {
+        let sources = |v: Vid| -> SmallVec<[Src; 2]> {
+            self.v(v).conjs.iter().map(|conj| conj.src).collect()
+        };
+        if sources(a) == sources(b) {
+            return true;
+        }
+        self.settle(a);
+        self.settle(b);
+        let (x, y) = (self.deref(a), self.deref(b));
+        let composed = |v: Vid| self.v(v).is_struct || self.v(v).is_list;
+        if !composed(x) && !composed(y) {
+            return self.equal_nodes(x, y);
+        }
+        composed(x) == composed(y) && self.same_text(a, b)
+    }
+
+    fn same_text(&self, a: Vid, b: Vid) -> bool {
+        let texts = |v: Vid| -> Vec<Option<&str>> {
+            let conjs = self.v(v).conjs.iter();
+            conjs.map(|conj| self.conj_expr(*conj).map(|e| self.ir.text(e))).collect()
+        };
+        texts(a) == texts(b)
+    }
+
+    fn same_pattern(&self, a: &Pattern, b: &Pattern) -> bool {
+        let same = |a, b| a == b || self.ir.text(a) == self.ir.text(b);
+        same(a.decl.pattern, b.decl.pattern) && same(a.decl.value, b.decl.value)
     }
 }

@@ -19,7 +19,7 @@ pub(crate) enum Msg {
     /// `undefined field: x`, and where it was looked for.
     Undefined(Label, Vid),
     /// `cannot reference optional field: x`
-    CannotReference(&'static str, Label),
+    CannotReference(Label),
     /// `unresolved disjunction`, the text made from the vertex.
     Unresolved,
     /// `non-concrete value string in operand to +`
@@ -30,6 +30,8 @@ pub(crate) enum Msg {
     NotAllowed,
     StructuralCycle,
     Cycle(ExprId),
+    /// The same, of a field that may yet come of what asks for it.
+    Pending(ExprId),
     Limit(LimitError),
 }
 
@@ -158,8 +160,8 @@ impl Machine<'_> {
         match err.msg {
             Msg::Text(text) => text,
             Msg::Undefined(label, _) => format!("undefined field: {}", self.label_text(label)),
-            Msg::CannotReference(what, label) => {
-                format!("cannot reference {what} field: {}", self.label_text(label))
+            Msg::CannotReference(label) => {
+                format!("cannot reference optional field: {}", self.label_text(label))
             }
             Msg::Unresolved => format!("unresolved disjunction {}", self.show(err.vertex)),
             Msg::NonConcrete(kind, what) => format!("non-concrete value {kind} in {what}"),
@@ -169,7 +171,9 @@ impl Machine<'_> {
             }
             Msg::NotAllowed => "field not allowed".into(),
             Msg::StructuralCycle => "structural cycle".into(),
-            Msg::Cycle(expr) => format!("cycle with field: {}", self.ir.text(expr)),
+            Msg::Cycle(expr) | Msg::Pending(expr) => {
+                format!("cycle with field: {}", self.ir.text(expr))
+            }
             Msg::Limit(limit) => limit.to_string(),
         }
     }

@@ -287,6 +287,7 @@ impl Machine<'_> {
             Expr::List(id) => {
                 self.note_structure(v, c);
                 if self.ir.lists[id.idx()].has_comp {
+                    self.narrow(v, Kind::LIST, c);
                     self.push_task(v, TaskKind::List(id), c);
                 } else {
                     self.add_list(v, c, id);
@@ -343,18 +344,25 @@ impl Machine<'_> {
             },
             Expr::Call(id) => {
                 let call = &self.ir.calls[id.idx()];
-                if let (Callee::Core(Core::Close), [arg]) = (call.callee, call.args.as_slice()) {
-                    let id = self.new_close(c.close, c.flags & EMBED != 0);
-                    self.add_req(v, Req { id, recursive: false });
-                    let flags = c.flags & CYCLE_FLAGS;
-                    self.unify_val(v, Val::Kind(Kind::STRUCT), c);
-                    stack.push(Conj { src: Src::Expr(*arg), close: id, flags, ..c });
+                if let (Callee::Core(Core::Close), [arg]) = (call.callee, call.args.as_slice())
+                    && matches!(self.ir.expr(*arg), Expr::Struct(_))
+                {
+                    stack.push(self.close_conj(v, c, *arg));
                 } else {
                     self.push_task(v, TaskKind::Expr, c);
                 }
             }
             _ => self.push_task(v, TaskKind::Expr, c),
         }
+    }
+
+    /// The argument of `close` as a conjunct that closes.
+    pub(crate) fn close_conj(&mut self, v: Vid, c: Conj, arg: ExprId) -> Conj {
+        let id = self.new_close(c.close, c.flags & EMBED != 0);
+        self.add_req(v, Req { id, recursive: false });
+        let flags = c.flags & CYCLE_FLAGS;
+        self.unify_val(v, Val::Kind(Kind::STRUCT), c);
+        Conj { src: Src::Expr(arg), close: id, flags, ..c }
     }
 
     /// Notes that a conjunct allows any field.

@@ -9,6 +9,19 @@ use crate::std::Lazy;
 use std::collections::HashMap;
 
 impl Machine<'_> {
+    /// An argument with an element that failed is an error, whether the element is needed or not.
+    fn all_sound(&mut self, elems: &[Vid]) -> Res<()> {
+        for &w in elems {
+            self.step()?;
+            self.settle(w);
+            let target = self.deref(w);
+            if let Some(e) = self.v(w).error.or(self.v(target).error) {
+                return Err(e);
+            }
+        }
+        Ok(())
+    }
+
     pub(super) fn run_list_lazy(
         &mut self,
         lazy: Lazy,
@@ -21,6 +34,10 @@ impl Machine<'_> {
             return Err(self.call_error(name, "not a list", e));
         };
         let elems = self.list_elems(list)?;
+        if !validating {
+            self.all_sound(&elems)?;
+            self.check_no_cycle(list)?;
+        }
         let len = len_int(elems.len());
         match lazy {
             Lazy::ListConcat => {
@@ -36,7 +53,9 @@ impl Machine<'_> {
                     let Some(x) = list else {
                         return Err(self.arg_error(name, &val, 1, "list", e));
                     };
-                    out.extend(self.list_elems(x)?);
+                    let elems = self.list_elems(x)?;
+                    self.all_sound(&elems)?;
+                    out.extend(elems);
                 }
                 self.new_list(&out)
             }
@@ -137,7 +156,8 @@ impl Machine<'_> {
                 for w in elems {
                     // Unlike matchN, this validates: a required field has to be there.
                     let met = self.meet_with(&Val::Node(w), schema)?;
-                    if self.final_error(met).is_none() && !self.lacks_required(met, 0) {
+                    if self.final_error(met).is_none() && !self.lacks_required(met, met, &Val::Top)
+                    {
                         n += 1;
                     }
                 }

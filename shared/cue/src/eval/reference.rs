@@ -1,7 +1,9 @@
 //! References: from an expression to the vertex it denotes.
 
 use super::error::{ErrId, Msg, Res};
-use super::state::{ArcKind, Conj, EnvId, Machine, Mode, Phase, Src, TaskState, Val, Vid};
+use super::state::{
+    ArcKind, Conj, EnvId, INLINE, Machine, Mode, Phase, Src, TaskKind, TaskState, Val, Vid,
+};
 use crate::error::Class;
 use crate::ir::{Expr, ExprId};
 use crate::kind::Kind;
@@ -40,7 +42,13 @@ impl Machine<'_> {
                 Step::Sel(label) => label,
                 Step::Index(i) => self.index_label(w, i, env, base)?,
             };
-            w = self.select(w, label, at, base)?;
+            let found = self.select(w, label, at, base);
+            // What is selected from an error is that error, whatever fields there are.
+            let of = self.chosen(w);
+            if let Some(e) = self.v(w).error.or(self.v(of).error) {
+                return Err(e);
+            }
+            w = found?;
             base = at;
         }
         Ok(w)
@@ -82,24 +90,62 @@ impl Machine<'_> {
         }
     }
 
-    /// A struct built inside an expression, to be selected from: it is looked at as a whole, except
-    /// that it is open.
+    /// A struct built inside an expression, to be selected from: it is open, and its fields are
+    /// looked at only as far as they are selected.
     fn inline_base(&mut self, e: ExprId, env: EnvId) -> Res<Vid> {
         let w = self.inline(e, env);
-        self.extra(w).opened = true;
+        let whole = self.is_whole(e, env);
+        self.extra(w).opened = !whole;
         self.settle(w);
+        if whole {
+            self.check_whole(w)?;
+        }
         match self.node_val_at(w, e)? {
-            Val::Node(w) => {
-                self.deep_aside(w);
-                match self.final_error(w) {
-                    Some(e) => Err(e),
-                    None => Ok(w),
-                }
-            }
+            Val::Node(w) => Ok(w),
             val => {
                 let src = self.new_val(val);
                 Ok(self.anon(Conj::new(src, env)))
             }
+        }
+    }
+
+    /// A unification that is part of a struct which was itself built inside an expression counts as a
+    /// whole.
+    pub(crate) fn is_whole(&self, e: ExprId, env: EnvId) -> bool {
+        matches!(self.ir.expr(e), Expr::And(..)) && self.is_inside_inline(env)
+    }
+
+    /// An error in what counts as a whole is an error of the whole, and so is that it contains what it
+    /// is part of.
+    pub(crate) fn check_whole(&mut self, w: Vid) -> Res<()> {
+        self.deep_aside(w);
+        if let Some(e) = self.final_error(w) {
+            return Err(e);
+        }
+        self.check_no_cycle(w)
+    }
+
+    /// What is built inside of an expression must not contain what the expression is part of.
+    pub(crate) fn check_no_cycle(&mut self, w: Vid) -> Res<()> {
+        let w = self.deref(w);
+        for i in 0..self.v(w).arcs.len() {
+            let Some(&(_, arc)) = self.v(w).arcs.get(i) else { break };
+            let target = self.deref(arc);
+            let unfinished = matches!(self.v(target).phase, Phase::Settling | Phase::Expanding);
+            if unfinished && target != arc && self.v(arc).arc == ArcKind::Member {
+                return Err(self.err(Class::StructuralCycle, Msg::StructuralCycle, w));
+            }
+        }
+        Ok(())
+    }
+
+    /// Whether the struct that a frame belongs to was built inside an expression.
+    fn is_inside_inline(&self, env: EnvId) -> bool {
+        let Some(frame) = self.s.envs.get(env.idx()) else { return false };
+        !frame.vertex.is_none() && {
+            let vertex = self.v(frame.vertex);
+            vertex.label == Label::NONE
+                && vertex.conjs.first().is_some_and(|conj| conj.flags & INLINE != 0)
         }
     }
 
@@ -160,19 +206,22 @@ impl Machine<'_> {
         let found = self.lookup(v, label)?;
         let w = self.chosen(v);
         let there = found.is_some_and(|arc| self.v(arc).arc == ArcKind::Member);
-        if !there && self.is_being_defined(w, label) {
+        if !there
+            && !self.is_no_struct(w, label)
+            && let Some(by) = self.defined_by(w, label)
+        {
             self.s.touch = self.s.touch.min(self.v(w).depth);
-            return Err(self.err_at(Class::Incomplete, Msg::Cycle(at), Vid::NONE, &[at]));
+            let msg = match by {
+                TaskKind::Comp(_) => Msg::Pending(at),
+                _ => Msg::Cycle(at),
+            };
+            return Err(self.err_at(Class::Incomplete, msg, Vid::NONE, &[at]));
         }
         if let Some(arc) = found {
             match self.v(arc).arc {
-                ArcKind::Member => return Ok(arc),
+                ArcKind::Member | ArcKind::Required => return Ok(arc),
                 ArcKind::Optional => {
-                    let msg = Msg::CannotReference("optional", label);
-                    return Err(self.err_at(Class::Incomplete, msg, Vid::NONE, &[at]));
-                }
-                ArcKind::Required => {
-                    let msg = Msg::CannotReference("required", label);
+                    let msg = Msg::CannotReference(label);
                     return Err(self.err_at(Class::Incomplete, msg, Vid::NONE, &[at]));
                 }
             }
@@ -186,13 +235,21 @@ impl Machine<'_> {
         Err(self.missing(w, label, at, base))
     }
 
-    /// Whether whoever asks for a field is part of what may define it.
-    fn is_being_defined(&self, w: Vid, label: Label) -> bool {
-        self.v(w).extra.as_ref().is_some_and(|x| {
-            x.tasks
-                .iter()
-                .any(|task| task.state == TaskState::Running && self.concerns(task, Some(label)))
-        })
+    /// What may define a field, if whoever asks for the field is part of it; of several what is not
+    /// a comprehension.
+    fn defined_by(&self, w: Vid, label: Label) -> Option<TaskKind> {
+        let extra = self.v(w).extra.as_ref()?;
+        let running = extra
+            .tasks
+            .iter()
+            .filter(|task| task.state == TaskState::Running && self.concerns(task, Some(label)));
+        running.map(|task| task.kind).min_by_key(|kind| matches!(kind, TaskKind::Comp(_)))
+    }
+
+    /// Whether something is known to be of another kind than what has regular fields.
+    fn is_no_struct(&self, w: Vid, label: Label) -> bool {
+        let vertex = self.v(w);
+        label.is_string() && !vertex.is_struct && !vertex.kind.intersects(Kind::STRUCT)
     }
 
     fn missing(&mut self, w: Vid, label: Label, at: ExprId, base: ExprId) -> ErrId {
@@ -200,7 +257,9 @@ impl Machine<'_> {
         let wanted = if label.is_int() { Kind::LIST } else { Kind::STRUCT };
         let vertex = self.v(w);
         let a_struct = label.is_string() && vertex.is_struct;
-        if !(kind.intersects(wanted) || kind.is_bottom() || a_struct) {
+        // Definitions and hidden fields may stand beside any value.
+        let plain = label.is_string() || label.is_int();
+        if plain && !(kind.intersects(wanted) || kind.is_bottom() || a_struct) {
             let want = if label.is_int() { "list" } else { "struct" };
             let shown = if vertex.atom.is_atom() {
                 let atom = vertex.atom.clone();
@@ -230,15 +289,19 @@ impl Machine<'_> {
         {
             return e;
         }
-        // A closed struct can never get the field, unless something is yet to say what is in it.
-        let unfinished = self.v(w).extra.as_ref().is_some_and(|x| {
-            x.tasks.iter().any(|task| match task.state {
-                TaskState::Pending | TaskState::Running => true,
-                TaskState::Failed(e) => self.is_incomplete(e),
-                TaskState::Done => false,
-            })
-        });
-        let closed = !unfinished && self.is_closed(w) && label.is_string() && {
+        // A closed struct can never get the field, unless something is yet to say what is in it, or
+        // that it is a struct.
+        let a_struct = self.v(w).is_struct;
+        let expanding = self.v(w).phase == Phase::Expanding;
+        let unfinished = expanding
+            || self.v(w).extra.as_ref().is_some_and(|x| {
+                x.tasks.iter().any(|task| match task.state {
+                    TaskState::Pending | TaskState::Running => true,
+                    TaskState::Failed(e) => self.is_incomplete(e),
+                    TaskState::Done => false,
+                })
+            });
+        let closed = !unfinished && a_struct && self.is_closed(w) && label.is_string() && {
             let ghost = self.new_vertex(w, label);
             !self.allows(w, ghost) && !self.pattern_may_allow(w)
         };

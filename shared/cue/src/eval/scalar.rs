@@ -181,7 +181,7 @@ impl Machine<'_> {
                     i += 1;
                     continue;
                 };
-                match simplify(int, (old_op, &old), (*op, x)) {
+                match self.simplify(int, (old_op, &old), (*op, x)) {
                     Simple::Both => i += 1,
                     Simple::First => return,
                     Simple::Second => {
@@ -219,6 +219,21 @@ impl Machine<'_> {
         let vertex = self.vm(v);
         vertex.checks.push(val);
         vertex.witness.get_or_insert(c);
+    }
+
+    /// What remains of two bounds on the same value: `!=` says nothing beside a pattern that excludes
+    /// the same text.
+    fn simplify(&mut self, int: bool, a: (UnaryOp, &Val), b: (UnaryOp, &Val)) -> Simple {
+        let patterns = |op| matches!(op, UnaryOp::Match | UnaryOp::NotMatch);
+        let (value, pattern, rest) = match (a.0, b.0) {
+            (UnaryOp::NotEqual, op) if patterns(op) => (a.1, b, Simple::Second),
+            (op, UnaryOp::NotEqual) if patterns(op) => (b.1, a, Simple::First),
+            _ => return simplify(int, a, b),
+        };
+        match self.compare_bound(pattern.0, value, pattern.1) {
+            Ok(false) => rest,
+            _ => Simple::Both,
+        }
     }
 
     /// Checks the value of a vertex against its bounds and validators.
@@ -327,7 +342,7 @@ impl Machine<'_> {
                 let mut i = 0;
                 while i < out.len() {
                     let verdict = match &out[i] {
-                        Val::Bound(o, y) => simplify(int, (*o, y), (*op, x)),
+                        Val::Bound(o, y) => self.simplify(int, (*o, y), (*op, x)),
                         _ => Simple::Both,
                     };
                     match verdict {
@@ -468,25 +483,34 @@ fn first_int(n: &crate::value::Number, op: UnaryOp, lower: bool) -> Option<num_b
     })
 }
 
-/// The only integer left between two bounds, as `>=1 & <=1` leaves 1.
+/// The only value left between two bounds, as `>=1 & <=1` and `int & >0 & <2` leave 1.
 pub(crate) fn pinned(kind: Kind, checks: &[Val]) -> Option<Val> {
     let (mut low, mut high) = (None, None);
     for check in checks {
         let Val::Bound(op, x) = check else { return None };
         match op {
-            UnaryOp::GreaterEqual => low = Some(x),
-            UnaryOp::LessEqual => high = Some(x),
+            UnaryOp::Greater | UnaryOp::GreaterEqual => low = Some((*op, x)),
+            UnaryOp::Less | UnaryOp::LessEqual => high = Some((*op, x)),
             _ => return None,
         }
     }
-    let (low, high) = (low?, high?);
+    let ((low_op, low), (high_op, high)) = (low?, high?);
     if order(low, high)? != Ordering::Equal {
+        if kind & Kind::NUMBER != Kind::INT {
+            return None;
+        }
+        let low = first_int(&low.number()?, low_op, true)?;
+        let high = first_int(&high.number()?, high_op, false)?;
+        return (low == high).then(|| i64::try_from(low).ok()).flatten().map(Val::Int);
+    }
+    if low_op != UnaryOp::GreaterEqual || high_op != UnaryOp::LessEqual {
         return None;
     }
     match (&**low, kind & Kind::NUMBER) {
         (Val::Int(i), _) => Some(Val::Int(*i)),
         (Val::Num(n), k) if k.intersects(n.kind()) => Some(Val::Num(n.clone())),
         (Val::Str(s), _) => Some(Val::Str(s.clone())),
+        (Val::Bytes(s), _) => Some(Val::Bytes(Arc::clone(s))),
         _ => None,
     }
 }

@@ -397,11 +397,13 @@ pub(crate) struct State {
     /// Least depth of a vertex whose unfinished state was looked at.
     pub(crate) touch: u32,
     /// The depth at which somebody began to look at a structure as a whole.
-    pub(crate) looked_at: u32,
+    pub(crate) min_unfinished_depth: u32,
     /// Values are made with their fields in the order of the source.
     pub(crate) ordered: bool,
     /// A structure being computed turned out to contain itself.
     pub(crate) into_itself: bool,
+    /// What a clause has taken for absent although its own body may add it.
+    pub(crate) assumed: Option<ExprId>,
     /// References behind the conjunct being evaluated.
     pub(crate) cur_refs: RefsId,
     pub(crate) regexps: FxHashMap<EcoString, Arc<vela_gocompat::regexp::Matcher>>,
@@ -432,8 +434,9 @@ impl State {
             lets: FxHashMap::default(),
             depth: 0,
             touch: u32::MAX,
-            looked_at: 0,
+            min_unfinished_depth: 0,
             into_itself: false,
+            assumed: None,
             ordered: false,
             cur_refs: RefsId::NONE,
             regexps: FxHashMap::default(),

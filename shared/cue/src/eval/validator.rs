@@ -3,9 +3,9 @@
 use super::call::MOST_NESTED;
 use super::call::std_defaults;
 use super::error::{Msg, Res};
-use super::state::{Conj, EnvId, Func, Machine, Src, Val, Validator, Vid};
+use super::state::{ArcKind, Conj, EnvId, Func, Machine, Src, Val, Validator, Vid};
 use crate::error::Class;
-use crate::ir::{Core, ExprId};
+use crate::ir::{Core, Expr, ExprId};
 use crate::kind::Kind;
 use crate::label::Label;
 
@@ -14,7 +14,14 @@ impl Machine<'_> {
         match x.func {
             Func::Core(_) => Kind::TOP,
             Func::Std(id) => {
-                self.ir.builtins[id.idx()].builtin.params.first().map_or(Kind::TOP, |p| p.kind)
+                let builtin = self.ir.builtins[id.idx()].builtin;
+                let called = !matches!(self.ir.expr(x.expr), Expr::StdFunc(_));
+                match builtin.params {
+                    [only] if called || builtin.result == Kind::BOOL => only.kind,
+                    [first, ..] if called => first.kind,
+                    // What is no validator without being called is nothing but a function.
+                    _ => Kind::FUNC,
+                }
             }
         }
     }
@@ -113,15 +120,48 @@ impl Machine<'_> {
         Ok(w)
     }
 
-    /// Whether a required field has not been given, at any depth that was looked at.
-    pub(super) fn lacks_required(&mut self, w: Vid, depth: u32) -> bool {
-        let w = self.deref(w);
-        let arcs: Vec<(super::ArcKind, Vid)> =
-            self.v(w).arcs.iter().map(|(_, a)| (self.v(*a).arc, *a)).collect();
-        arcs.into_iter().any(|(kind, a)| match kind {
-            super::ArcKind::Required => true,
-            super::ArcKind::Member => depth < 100 && self.lacks_required(a, depth + 1),
-            _ => false,
+    /// Whether a field that a schema requires of a value has not been given, at any depth that was
+    /// looked at. What only the value itself requires is no question of the schema.
+    pub(super) fn lacks_required(&mut self, met: Vid, schema: Vid, val: &Val) -> bool {
+        let own = match val {
+            Val::Node(own) => Some(*own),
+            _ => None,
+        };
+        self.lacks_below(met, Some(schema), own, 0)
+    }
+
+    fn lacks_below(&mut self, met: Vid, schema: Option<Vid>, own: Option<Vid>, depth: u32) -> bool {
+        if let Some(schema) = schema {
+            self.settle(schema);
+        }
+        let met = self.deref(met);
+        let schema = schema.map(|schema| self.deref(schema));
+        let own = own.map(|own| self.deref(own));
+        // Which of its alternatives was met is not known here.
+        let schema = schema
+            .filter(|schema| self.v(*schema).extra.as_ref().is_none_or(|x| x.alts.is_empty()));
+        let arcs: Vec<(Label, Vid)> =
+            self.v(met).arcs.iter().filter(|(label, _)| !label.is_let()).copied().collect();
+        arcs.into_iter().any(|(label, arc)| {
+            let of = schema.map(|schema| self.arc(schema, label));
+            if of == Some(None) {
+                return false;
+            }
+            let of = of.flatten();
+            let of_value = own.and_then(|own| self.arc(own, label));
+            let required = |at: Option<Vid>| at.map(|w| self.v(w).arc == ArcKind::Required);
+            match self.v(arc).arc {
+                ArcKind::Required => {
+                    required(of).unwrap_or_else(|| required(of_value) != Some(true))
+                }
+                // Of definitions and hidden fields what a schema requires is never given; they
+                // need not be complete themselves.
+                ArcKind::Member if label.is_def() || label.is_hidden() => {
+                    required(of) == Some(true)
+                }
+                ArcKind::Member => depth < 100 && self.lacks_below(arc, of, of_value, depth + 1),
+                ArcKind::Optional => false,
+            }
         })
     }
 
@@ -136,7 +176,7 @@ impl Machine<'_> {
             }
             // What is still required may come and make it match.
             let met = self.deref(met);
-            if self.v(met).incomplete.is_some() || self.lacks_required(met, 0) {
+            if self.v(met).incomplete.is_some() || self.lacks_required(met, *w, val) {
                 possible += 1;
             } else {
                 n += 1;
@@ -162,14 +202,35 @@ impl Machine<'_> {
         Ok(Some(text))
     }
 
+    /// An argument that cannot be computed is an error, whether the answer depends on it or not.
+    fn check_argument(&mut self, arg: Vid) -> Res<()> {
+        self.settle(arg);
+        let arg = self.deref(arg);
+        let vertex = self.v(arg);
+        let known = vertex.is_struct || vertex.is_list || vertex.atom.is_atom();
+        match vertex.error.or(vertex.incomplete.filter(|_| !known)) {
+            Some(e) => Err(e),
+            None => Ok(()),
+        }
+    }
+
     fn match_if(&mut self, x: &Validator, val: &Val) -> Res<Option<String>> {
         let [Val::Node(cond), Val::Node(then), Val::Node(other)] = x.args.as_slice() else {
             return Ok(None);
         };
-        let branch = if self.fits(val, *cond)? { then } else { other };
-        if self.fits(val, *branch)? {
+        for arg in [cond, then, other] {
+            self.check_argument(*arg)?;
+        }
+        let met = self.meet_with(val, *cond)?;
+        let holds = self.final_error(met).is_none() && !self.lacks_required(met, *cond, val);
+        let branch = if holds { then } else { other };
+        let met = self.meet_with(val, *branch)?;
+        let failed = self.final_error(met).is_some();
+        if !failed && !self.lacks_required(met, *branch, val) {
             return Ok(None);
         }
-        Ok(Some(format!("invalid value {} (does not satisfy matchIf)", self.val_text(val))))
+        let text = format!("invalid value {} (does not satisfy matchIf)", self.val_text(val));
+        // What is still required may come.
+        if failed { Ok(Some(text)) } else { Err(self.text_err(Class::Incomplete, text, x.expr)) }
     }
 }

@@ -98,6 +98,9 @@ impl Machine<'_> {
             _ => {
                 let w = self.inline(e, env);
                 self.settle(w);
+                if self.is_whole(e, env) {
+                    self.check_whole(w)?;
+                }
                 self.node_val_at(w, e)
             }
         }
@@ -114,7 +117,13 @@ impl Machine<'_> {
             return Ok(Val::Node(w));
         }
         if vertex.atom.is_atom() {
-            return Ok(vertex.atom.clone());
+            // A cycle is broken by an atom; what is not known yet stays unknown.
+            return match vertex.incomplete {
+                Some(e) if vertex.phase == Phase::Settled && self.class(e) == Class::Incomplete => {
+                    Err(e)
+                }
+                _ => Ok(vertex.atom.clone()),
+            };
         }
         if vertex.is_struct || vertex.is_list {
             return Ok(Val::Node(w));
@@ -207,32 +216,106 @@ impl Machine<'_> {
         }
     }
 
-    /// Whether a value is there, for comparisons with `_|_`.
+    /// Whether a value is there, for comparisons with `_|_`. A type or constraint is not, what is
+    /// not known at all or one of several alternatives is.
     fn presence(&mut self, e: ExprId, env: EnvId) -> Res<bool> {
-        let val = match self.value(e, env) {
+        if self.selects_from_failed(e, env)? {
+            return Ok(false);
+        }
+        let mut val = match self.value(e, env) {
             Ok(val) => val,
             Err(err) if self.class(err) == Class::Limit => return Err(err),
-            Err(err) if matches!(self.s.errs[err.0 as usize].msg, Msg::Cycle(_)) => {
-                return Err(err);
+            Err(err) => {
+                return match self.s.errs[err.0 as usize].msg {
+                    Msg::Cycle(_) => Err(err),
+                    // Only what the test itself looks for: a value that waits for it is not there
+                    // yet.
+                    Msg::Pending(at) if self.is_step(at, e) => {
+                        self.s.assumed = Some(at);
+                        Ok(false)
+                    }
+                    Msg::Pending(_) => Err(err),
+                    _ => Ok(false),
+                };
             }
-            Err(_) => return Ok(false),
         };
-        match self.make_concrete(val, e, "presence test") {
-            Ok(Val::Node(w)) => {
-                self.deep_aside(w);
-                let w = self.deref(w);
-                if self.s.budget.crossed().is_some() {
-                    return Err(self.limit(crate::limits::LimitError::Steps));
+        loop {
+            let Val::Node(w) = val else {
+                return Ok(matches!(val, Val::Top) || val.is_atom() || self.is_pinned(&val));
+            };
+            let w = self.deref(w);
+            match self.default_of(w) {
+                Some(Val::Node(c)) => {
+                    self.settle(c);
+                    val = match self.node_val(c) {
+                        Ok(val) => val,
+                        Err(err) if self.class(err) == Class::Limit => return Err(err),
+                        Err(_) => return Ok(false),
+                    };
+                    continue;
                 }
-                let vertex = self.v(w);
-                Ok(vertex.error.is_none()
-                    && vertex.incomplete.is_none()
-                    && vertex.extra.as_ref().is_none_or(|x| x.child_error.is_none()))
+                Some(other) => {
+                    val = other;
+                    continue;
+                }
+                None => {}
             }
-            Ok(_) => Ok(true),
-            Err(err) if self.class(err) == Class::Limit => Err(err),
-            Err(_) => Ok(false),
+            let vertex = self.v(w);
+            let open = vertex.extra.as_ref().is_some_and(|x| !x.alts.is_empty());
+            if !open && !vertex.is_struct && !vertex.is_list {
+                return Ok(vertex.checks.is_empty() && vertex.kind == Kind::TOP
+                    || super::scalar::pinned(vertex.kind, &vertex.checks).is_some());
+            }
+            if open {
+                return Ok(true);
+            }
+            if let Some(err) = vertex.incomplete {
+                return if self.class(err) == Class::Limit { Err(err) } else { Ok(false) };
+            }
+            self.deep_aside(w);
+            let w = self.deref(w);
+            if self.s.budget.crossed().is_some() {
+                return Err(self.limit(crate::limits::LimitError::Steps));
+            }
+            let vertex = self.v(w);
+            return Ok(vertex.error.is_none()
+                && vertex.incomplete.is_none()
+                && vertex.extra.as_ref().is_none_or(|x| x.child_error.is_none()));
         }
+    }
+
+    /// Whether an expression is one of the selections that another is made of.
+    fn is_step(&self, step: ExprId, mut of: ExprId) -> bool {
+        while step != of {
+            let (Expr::Sel(x, _) | Expr::Index(x, _)) = self.ir.expr(of) else { return false };
+            of = x;
+        }
+        true
+    }
+
+    fn is_pinned(&self, val: &Val) -> bool {
+        match val {
+            Val::All(list) => super::scalar::pinned(self.val_kind(val), list).is_some(),
+            _ => false,
+        }
+    }
+
+    /// Whether a presence test selects from a struct in the expression that fails somewhere: a test
+    /// looks at such a struct as a whole.
+    fn selects_from_failed(&mut self, e: ExprId, env: EnvId) -> Res<bool> {
+        let mut at = e;
+        while let Expr::Sel(x, _) | Expr::Index(x, _) = self.ir.expr(at) {
+            at = x;
+        }
+        if at == e || !matches!(self.ir.expr(at), Expr::And(..) | Expr::Struct(_)) {
+            return Ok(false);
+        }
+        self.enter()?;
+        let w = self.inline(at, env);
+        self.extra(w).opened = true;
+        self.deep_aside(w);
+        self.leave();
+        Ok(self.final_error(w).is_some())
     }
 
     fn interpolate(&mut self, parts: crate::ir::PartsId, bytes: bool, env: EnvId) -> Res<Val> {
@@ -313,9 +396,7 @@ impl Machine<'_> {
             // Both sides are evaluated; a final error wins over an incomplete one.
             left = match (left, right) {
                 (Ok(x), Ok(y)) => self.binary(op, &x, &y, (a, b), at),
-                (Err(x), Err(y)) => {
-                    Err(if self.is_incomplete(x) && !self.is_incomplete(y) { y } else { x })
-                }
+                (Err(x), Err(y)) => Err(self.graver(Some(x), y)),
                 (Err(x), _) | (_, Err(x)) => Err(x),
             };
         }

@@ -128,21 +128,6 @@ fn range(args: &[Value], budget: &mut Budget) -> Out {
     Ok(Value::List(elements))
 }
 
-/// CUE's `==` on data: numbers by value, fields in any order.
-pub(super) fn equal(a: &Value, b: &Value) -> bool {
-    match (a, b) {
-        (Value::Number(a), Value::Number(b)) => a.compare(b).is_eq(),
-        (Value::List(a), Value::List(b)) => {
-            a.len() == b.len() && a.iter().zip(b).all(|(a, b)| equal(a, b))
-        }
-        (Value::Struct(a), Value::Struct(b)) => {
-            a.len() == b.len()
-                && a.iter().all(|(k, v)| b.get(k.as_str()).is_some_and(|w| equal(v, w)))
-        }
-        _ => a == b,
-    }
-}
-
 /// Text that is the same for equal values and for no others.
 pub(crate) fn canonical(
     value: &Value,

@@ -327,11 +327,6 @@ enum Mode {
     Userinfo,
 }
 
-/// `url.QueryEscape`.
-pub(super) fn query_escape(text: &str) -> String {
-    escape(text, Mode::Query)
-}
-
 fn escape(text: &str, mode: Mode) -> String {
     let mut out = String::with_capacity(text.len());
     for byte in text.bytes() {

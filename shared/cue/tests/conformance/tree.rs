@@ -125,6 +125,8 @@ struct Writer<'a> {
     /// Whether defaults are taken.
     defaults: bool,
     nodes: usize,
+    /// Alternatives around what is written: what is in them has no path that a link could name.
+    alternatives: usize,
 }
 
 impl<'a> Writer<'a> {
@@ -136,6 +138,7 @@ impl<'a> Writer<'a> {
             full,
             defaults: false,
             nodes: 0,
+            alternatives: 0,
         }
     }
 
@@ -207,7 +210,9 @@ impl<'a> Writer<'a> {
                     Some(other) if self.full => Json::object([("~", other.clone().into())]),
                     _ => {
                         let json = self.node(arc.node, below.clone());
-                        self.written.insert(arc.node, below);
+                        if self.alternatives == 0 {
+                            self.written.insert(arc.node, below);
+                        }
                         json
                     }
                 },
@@ -251,11 +256,13 @@ impl<'a> Writer<'a> {
                 tagged("&", Json::Array(parts))
             }
             Form::Any(alternatives) => {
+                self.alternatives += 1;
                 let alternatives = alternatives.into_iter().map(|(default, one)| {
                     let mark = Json::Number(u8::from(default).to_string());
                     Json::Array(vec![mark, self.description(one)])
                 });
                 let alternatives = alternatives.collect();
+                self.alternatives -= 1;
                 tagged("|", Json::Array(alternatives))
             }
             Form::Node(node) => {

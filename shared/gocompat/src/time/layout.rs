@@ -2,25 +2,9 @@
 
 use std::fmt;
 
+use super::elements::{Element, Form, Names, Number, Part, Width, parts};
 use super::{GoTime, days_in};
 use crate::strconv::quote;
-
-const MONTHS: [&str; 12] = [
-    "January",
-    "February",
-    "March",
-    "April",
-    "May",
-    "June",
-    "July",
-    "August",
-    "September",
-    "October",
-    "November",
-    "December",
-];
-const DAYS: [&str; 7] =
-    ["Sunday", "Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday"];
 
 /// Why a value does not fit a layout; the text is Go's.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -63,199 +47,50 @@ impl fmt::Display for ParseError {
 
 impl std::error::Error for ParseError {}
 
-/// An element of a layout.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Element {
-    LongMonth,
-    Month,
-    NumMonth,
-    ZeroMonth,
-    LongWeekday,
-    Weekday,
-    Day,
-    UnderDay,
-    ZeroDay,
-    UnderYearDay,
-    ZeroYearDay,
-    Hour,
-    Hour12,
-    ZeroHour12,
-    Minute,
-    ZeroMinute,
-    Second,
-    ZeroSecond,
-    LongYear,
-    Year,
-    UpperPm,
-    LowerPm,
-    Zone,
-    /// `Z` for UTC, else the numeric form.
-    Offset {
-        iso: bool,
-        form: Form,
-    },
-    /// `.000` or `.999`: separator, digits, whether trailing zeros go.
-    Fraction {
-        digits: usize,
-        trim: bool,
-        comma: bool,
-    },
-}
-
-/// Forms of a numeric offset.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Form {
-    /// `-07`
-    Hours,
-    /// `-0700`
-    Minutes,
-    /// `-07:00`
-    ColonMinutes,
-    /// `-070000`
-    Seconds,
-    /// `-07:00:00`
-    ColonSeconds,
-}
-
-const OFFSETS: [(&str, Form); 5] = [
-    ("070000", Form::Seconds),
-    ("07:00:00", Form::ColonSeconds),
-    ("0700", Form::Minutes),
-    ("07:00", Form::ColonMinutes),
-    ("07", Form::Hours),
-];
-
-/// The first element of a layout: text before it, itself with its text, text behind it.
-fn next_element(layout: &str) -> Option<(&str, &str, Element, &str)> {
-    for (at, c) in layout.char_indices() {
-        let rest = layout.get(at..)?;
-        if let Some((skip, len, element)) = element_at(rest, c) {
-            let start = at + skip;
-            return Some((
-                layout.get(..start)?,
-                layout.get(start..start + len)?,
-                element,
-                layout.get(start + len..)?,
-            ));
-        }
-    }
-    None
-}
-
-/// The element at the start of `rest`: bytes to skip (an underscore that is literal), length, kind.
-fn element_at(rest: &str, c: char) -> Option<(usize, usize, Element)> {
-    let starts = |text: &str| rest.starts_with(text);
-    let lower_at = |at: usize| rest.as_bytes().get(at).is_some_and(u8::is_ascii_lowercase);
-    let found = match c {
-        'J' if starts("January") => (0, 7, Element::LongMonth),
-        'J' if starts("Jan") && !lower_at(3) => (0, 3, Element::Month),
-        'M' if starts("Monday") => (0, 6, Element::LongWeekday),
-        'M' if starts("Mon") && !lower_at(3) => (0, 3, Element::Weekday),
-        'M' if starts("MST") => (0, 3, Element::Zone),
-        '0' if starts("002") => (0, 3, Element::ZeroYearDay),
-        '0' => {
-            let element = match rest.as_bytes().get(1)? {
-                b'1' => Element::ZeroMonth,
-                b'2' => Element::ZeroDay,
-                b'3' => Element::ZeroHour12,
-                b'4' => Element::ZeroMinute,
-                b'5' => Element::ZeroSecond,
-                b'6' => Element::Year,
-                _ => return None,
-            };
-            (0, 2, element)
-        }
-        '1' if starts("15") => (0, 2, Element::Hour),
-        '1' => (0, 1, Element::NumMonth),
-        '2' if starts("2006") => (0, 4, Element::LongYear),
-        '2' => (0, 1, Element::Day),
-        // `_2006` is a literal underscore before the year.
-        '_' if starts("_2006") => (1, 4, Element::LongYear),
-        '_' if starts("_2") => (0, 2, Element::UnderDay),
-        '_' if starts("__2") => (0, 3, Element::UnderYearDay),
-        '3' => (0, 1, Element::Hour12),
-        '4' => (0, 1, Element::Minute),
-        '5' => (0, 1, Element::Second),
-        'P' if starts("PM") => (0, 2, Element::UpperPm),
-        'p' if starts("pm") => (0, 2, Element::LowerPm),
-        '-' | 'Z' => {
-            let behind = rest.get(1..)?;
-            let (text, form) = OFFSETS.iter().find(|(text, _)| behind.starts_with(text))?;
-            (0, 1 + text.len(), Element::Offset { iso: c == 'Z', form: *form })
-        }
-        '.' | ',' => {
-            let digit = *rest.as_bytes().get(1)?;
-            if digit != b'0' && digit != b'9' {
-                return None;
-            }
-            let digits = rest.bytes().skip(1).take_while(|b| *b == digit).count();
-            if rest.as_bytes().get(1 + digits).is_some_and(u8::is_ascii_digit) {
-                return None;
-            }
-            (0, 1 + digits, Element::Fraction { digits, trim: digit == b'9', comma: c == ',' })
-        }
-        _ => return None,
-    };
-    Some(found)
-}
-
 /// `Time.Format`.
 #[must_use]
 pub fn format(time: &GoTime, layout: &str) -> String {
     let mut out = String::with_capacity(layout.len() + 10);
-    let mut rest = layout;
-    while let Some((before, _, element, after)) = next_element(rest) {
-        out.push_str(before);
-        push_element(&mut out, time, element);
-        rest = after;
+    for part in parts(layout) {
+        match part {
+            Part::Literal(text) => out.push_str(text),
+            Part::Element(_, element) => out.push_str(&written(time, element)),
+        }
     }
-    out.push_str(rest);
     out
 }
 
-fn push_element(out: &mut String, time: &GoTime, element: Element) {
-    let month = MONTHS.get(usize::from(time.month).wrapping_sub(1)).copied().unwrap_or_default();
-    let day = DAYS.get(usize::from(time.weekday())).copied().unwrap_or_default();
-    let hour12 = match time.hour % 12 {
-        0 => 12,
-        h => h,
-    };
-    let text = match element {
-        Element::LongMonth => month.to_owned(),
-        Element::Month => month.get(..3).unwrap_or_default().to_owned(),
-        Element::NumMonth => time.month.to_string(),
-        Element::ZeroMonth => format!("{:02}", time.month),
-        Element::LongWeekday => day.to_owned(),
-        Element::Weekday => day.get(..3).unwrap_or_default().to_owned(),
-        Element::Day => time.day.to_string(),
-        Element::UnderDay => format!("{:2}", time.day),
-        Element::ZeroDay => format!("{:02}", time.day),
-        Element::UnderYearDay => format!("{:3}", time.year_day()),
-        Element::ZeroYearDay => format!("{:03}", time.year_day()),
-        Element::Hour => format!("{:02}", time.hour),
-        Element::Hour12 => hour12.to_string(),
-        Element::ZeroHour12 => format!("{hour12:02}"),
-        Element::Minute => time.minute.to_string(),
-        Element::ZeroMinute => format!("{:02}", time.minute),
-        Element::Second => time.second.to_string(),
-        Element::ZeroSecond => format!("{:02}", time.second),
-        Element::LongYear if time.year < 0 => format!("-{:04}", time.year.unsigned_abs()),
-        Element::LongYear => format!("{:04}", time.year),
-        Element::Year => format!("{:02}", time.year.unsigned_abs() % 100),
-        Element::UpperPm => if time.hour >= 12 { "PM" } else { "AM" }.to_owned(),
-        Element::LowerPm => if time.hour >= 12 { "pm" } else { "am" }.to_owned(),
+/// What stands for an element.
+fn written(time: &GoTime, element: Element) -> String {
+    match element {
+        Element::Number(number, width) => {
+            let number = number.of(time);
+            let sign = if number < 0 { "-" } else { "" };
+            let number = number.unsigned_abs();
+            match width {
+                Width::Any => format!("{sign}{number}"),
+                Width::Zeros(width) => format!("{sign}{number:0width$}"),
+                Width::Spaces(width) => format!("{sign}{number:width$}"),
+            }
+        }
+        Element::Name { of, short } => {
+            let index = match of {
+                Names::Months => usize::from(time.month).wrapping_sub(1),
+                Names::Weekdays => usize::from(time.weekday()),
+            };
+            let name = of.all().get(index).copied().unwrap_or_default();
+            if short { name.chars().take(3).collect() } else { name.to_owned() }
+        }
+        Element::HalfDay(before, after) => if time.hour < 12 { before } else { after }.to_owned(),
         Element::Zone if !time.zone.is_empty() => time.zone.clone(),
-        Element::Zone => {
-            let form = if time.offset % 3600 == 0 { Form::Hours } else { Form::Minutes };
-            offset_text(time.offset, form)
-        }
-        Element::Offset { iso: true, .. } if time.offset == 0 => "Z".to_owned(),
+        Element::Zone if time.offset % 3600 == 0 => offset_text(time.offset, Form::Hours),
+        Element::Zone => offset_text(time.offset, Form::Minutes),
+        Element::Offset { zulu: true, .. } if time.offset == 0 => "Z".to_owned(),
         Element::Offset { form, .. } => offset_text(time.offset, form),
-        Element::Fraction { digits, trim, comma } => {
-            fraction_text(time.nanosecond, digits, trim, comma)
+        Element::Fraction { separator, digits, trim } => {
+            fraction_text(time.nanosecond, separator, digits, trim)
         }
-    };
-    out.push_str(&text);
+    }
 }
 
 fn offset_text(offset: i32, form: Form) -> String {
@@ -271,18 +106,11 @@ fn offset_text(offset: i32, form: Form) -> String {
     }
 }
 
-fn fraction_text(nanosecond: u32, digits: usize, trim: bool, comma: bool) -> String {
+fn fraction_text(nanosecond: u32, separator: char, digits: usize, trim: bool) -> String {
     let all = format!("{nanosecond:09}");
     let shown = all.get(..digits.min(9)).unwrap_or(&all);
     let shown = if trim { shown.trim_end_matches('0') } else { shown };
-    if trim && shown.is_empty() {
-        return String::new();
-    }
-    format!(
-        "{}{shown:0<width$}",
-        if comma { ',' } else { '.' },
-        width = if trim { 0 } else { digits.min(9) }
-    )
+    if shown.is_empty() { String::new() } else { format!("{separator}{shown}") }
 }
 
 /// What an element did to the value.
@@ -320,23 +148,35 @@ pub fn parse(layout: &str, value: &str) -> Result<GoTime, ParseError> {
         value_element: value_element.to_owned(),
         message,
     };
+    let parts = parts(layout);
     let mut partial = Partial::default();
-    let mut layout_rest = layout;
     let mut rest = value;
-    loop {
-        let found = next_element(layout_rest);
-        let prefix = found.map_or(layout_rest, |(before, ..)| before);
-        rest = skip_literal(rest, prefix).map_err(|at| fail(prefix, at, String::new()))?;
-        let Some((_, text, element, after)) = found else {
-            break;
-        };
-        let hold = rest;
-        layout_rest = after;
-        rest = match partial.read(element, rest, after) {
-            Ok(rest) => rest,
-            Err(Bad::Syntax) => return Err(fail(text, hold, String::new())),
-            Err(Bad::Range(what)) => {
-                return Err(fail(text, hold, format!(": {what} out of range")));
+    for (index, part) in parts.iter().enumerate() {
+        rest = match *part {
+            Part::Literal(text) => {
+                skip_literal(rest, text).map_err(|at| fail(text, at, String::new()))?
+            }
+            Part::Element(spelling, element) => {
+                let left = partial.read(element, rest).map_err(|bad| {
+                    let message = match bad {
+                        Bad::Syntax => String::new(),
+                        Bad::Range(what) => format!(": {what} out of range"),
+                    };
+                    fail(spelling, rest, message)
+                })?;
+                let mut later = parts.iter().skip(index + 1);
+                let next = later.find_map(|part| match part {
+                    Part::Element(_, element) => Some(element),
+                    Part::Literal(_) => None,
+                });
+                match (element, next) {
+                    (Element::Number(Number::Second, _), Some(Element::Fraction { .. })) => left,
+                    // Seconds may have a fraction that the layout does not ask for.
+                    (Element::Number(Number::Second, _), _) => partial
+                        .read_fraction(left, usize::MAX)
+                        .map_err(|_| fail(spelling, rest, String::new()))?,
+                    _ => left,
+                }
             }
         };
     }
@@ -365,13 +205,13 @@ fn skip_literal<'a>(value: &'a str, literal: &str) -> Result<&'a str, &'a str> {
     Ok(rest)
 }
 
-/// One or two digits; exactly two if `fixed`.
-fn number(value: &str, fixed: bool) -> Result<(u8, &str), Bad> {
-    let digits = value.bytes().take(2).take_while(u8::is_ascii_digit).count();
-    if digits == 0 || (digits == 1 && fixed) {
+/// As many digits as there are, `most` at the most and one at the least; all of them if `exact`.
+fn number(value: &str, most: usize, exact: bool) -> Result<(u32, &str), Bad> {
+    let there = value.bytes().take(most).take_while(u8::is_ascii_digit).count();
+    if exact && there < most {
         return Err(Bad::Syntax);
     }
-    let (text, rest) = value.split_at_checked(digits).ok_or(Bad::Syntax)?;
+    let (text, rest) = value.split_at_checked(there).ok_or(Bad::Syntax)?;
     Ok((text.parse().map_err(|_| Bad::Syntax)?, rest))
 }
 
@@ -400,8 +240,9 @@ fn name<'a>(value: &'a str, names: &[&str], len: Option<usize>) -> Result<(usize
     Err(Bad::Syntax)
 }
 
-fn in_range(n: u8, low: u8, high: u8, what: &'static str) -> Result<u8, Bad> {
-    if (low..=high).contains(&n) { Ok(n) } else { Err(Bad::Range(what)) }
+fn in_range(n: u32, low: u8, high: u8, what: &'static str) -> Result<u8, Bad> {
+    let fits = u8::try_from(n).ok().filter(|n| (low..=high).contains(n));
+    fits.ok_or(Bad::Range(what))
 }
 
 /// `.123` or `,123`: nanoseconds and the rest.
@@ -417,110 +258,65 @@ fn fraction(value: &str, len: usize) -> Result<(u32, &str), Bad> {
 }
 
 impl Partial {
-    fn read<'a>(
-        &mut self,
-        element: Element,
-        value: &'a str,
-        layout_rest: &str,
-    ) -> Result<&'a str, Bad> {
-        let rest = match element {
-            Element::Year => {
-                let (year, rest) = digits(value, 2)?;
-                self.year = i64::from(year) + if year >= 69 { 1900 } else { 2000 };
-                rest
+    /// Reads what stands for an element at the start of a value; what is left of the value.
+    fn read<'a>(&mut self, element: Element, value: &'a str) -> Result<&'a str, Bad> {
+        match element {
+            Element::Number(number, width) => self.read_number(number, width, value),
+            Element::Name { of, short } => {
+                let (index, rest) = name(value, of.all(), short.then_some(3))?;
+                if of == Names::Months {
+                    self.month = u8::try_from(index + 1).ok();
+                }
+                Ok(rest)
             }
-            Element::LongYear => {
-                let (year, rest) = digits(value, 4)?;
-                self.year = i64::from(year);
-                rest
-            }
-            Element::Month | Element::LongMonth => {
-                let len = (element == Element::Month).then_some(3);
-                let (month, rest) = name(value, &MONTHS, len)?;
-                self.month = Some(month as u8 + 1);
-                rest
-            }
-            Element::NumMonth | Element::ZeroMonth => {
-                let (month, rest) = number(value, element == Element::ZeroMonth)?;
-                self.month = Some(in_range(month, 1, 12, "month")?);
-                rest
-            }
-            Element::Weekday => name(value, &DAYS, Some(3))?.1,
-            Element::LongWeekday => name(value, &DAYS, None)?.1,
-            Element::Day | Element::UnderDay | Element::ZeroDay => {
-                let value = match element {
-                    Element::UnderDay => value.strip_prefix(' ').unwrap_or(value),
-                    _ => value,
-                };
-                let (day, rest) = number(value, element == Element::ZeroDay)?;
-                self.day = Some(day);
-                rest
-            }
-            Element::UnderYearDay | Element::ZeroYearDay => {
-                let value = match element {
-                    Element::UnderYearDay => value.trim_start_matches(' '),
-                    _ => value,
-                };
-                let len = match element {
-                    Element::ZeroYearDay => 3,
-                    _ => value.bytes().take(3).take_while(u8::is_ascii_digit).count(),
-                };
-                let (day, rest) = digits(value, len)?;
-                self.year_day = Some(day as u16);
-                rest
-            }
-            Element::Hour => {
-                let (hour, rest) = number(value, false)?;
-                self.hour = in_range(hour, 0, 23, "hour")?;
-                rest
-            }
-            Element::Hour12 | Element::ZeroHour12 => {
-                let (hour, rest) = number(value, element == Element::ZeroHour12)?;
-                self.hour = in_range(hour, 0, 12, "hour")?;
-                rest
-            }
-            Element::Minute | Element::ZeroMinute => {
-                let (minute, rest) = number(value, element == Element::ZeroMinute)?;
-                self.minute = in_range(minute, 0, 59, "minute")?;
-                rest
-            }
-            Element::Second | Element::ZeroSecond => {
-                let (second, rest) = number(value, element == Element::ZeroSecond)?;
-                self.second = in_range(second, 0, 59, "second")?;
-                self.unasked_fraction(rest, layout_rest)?
-            }
-            Element::UpperPm => self.read_pm(value, "AM", "PM")?,
-            Element::LowerPm => self.read_pm(value, "am", "pm")?,
-            Element::Zone => self.read_zone(value)?,
-            Element::Offset { iso, form } => self.read_offset(value, iso, form)?,
+            Element::HalfDay(before, after) => self.read_pm(value, before, after),
+            Element::Zone => self.read_zone(value),
+            Element::Offset { zulu, form } => self.read_offset(value, zulu, form),
             Element::Fraction { digits, trim: false, .. } => {
                 let (nanos, rest) = fraction(value, digits + 1)?;
                 self.nanosecond = nanos;
-                rest
+                Ok(rest)
             }
-            Element::Fraction { .. } => {
-                let len = fraction_len(value).min(10);
-                if len < 2 {
-                    return Ok(value);
-                }
-                let (nanos, rest) = fraction(value, len)?;
-                self.nanosecond = nanos;
-                rest
-            }
+            Element::Fraction { .. } => self.read_fraction(value, 10),
+        }
+    }
+
+    fn read_number<'a>(
+        &mut self,
+        which: Number,
+        width: Width,
+        value: &'a str,
+    ) -> Result<&'a str, Bad> {
+        let value = match (which, width) {
+            (Number::YearDay, Width::Spaces(_)) => value.trim_start_matches(' '),
+            (_, Width::Spaces(_)) => value.strip_prefix(' ').unwrap_or(value),
+            _ => value,
         };
+        // An hour of one digit is an hour, whatever the layout says.
+        let exact = matches!(width, Width::Zeros(_)) && which != Number::Hour;
+        let (n, rest) = number(value, which.digits(), exact)?;
+        match which {
+            Number::Year => self.year = n.into(),
+            Number::YearOfCentury => self.year = i64::from(n) + if n < 69 { 2000 } else { 1900 },
+            Number::Month => self.month = Some(in_range(n, 1, 12, "month")?),
+            // Which days there are depends on what comes later.
+            Number::Day => self.day = u8::try_from(n).ok(),
+            Number::YearDay => self.year_day = u16::try_from(n).ok(),
+            Number::Hour => self.hour = in_range(n, 0, 23, "hour")?,
+            Number::HourOfHalfDay => self.hour = in_range(n, 0, 12, "hour")?,
+            Number::Minute => self.minute = in_range(n, 0, 59, "minute")?,
+            Number::Second => self.second = in_range(n, 0, 59, "second")?,
+        }
         Ok(rest)
     }
 
-    /// Seconds may carry a fraction although the layout has none.
-    fn unasked_fraction<'a>(&mut self, value: &'a str, layout_rest: &str) -> Result<&'a str, Bad> {
-        let len = fraction_len(value);
-        if len < 2 {
+    /// A fraction of a second of at most `most` characters, if there is one.
+    fn read_fraction<'a>(&mut self, value: &'a str, most: usize) -> Result<&'a str, Bad> {
+        let length = fraction_len(value).min(most);
+        if length < 2 {
             return Ok(value);
         }
-        if let Some((_, _, Element::Fraction { .. }, _)) = next_element(layout_rest) {
-            return Ok(value);
-        }
-        let (nanos, rest) = fraction(value, len)?;
+        let (nanos, rest) = fraction(value, length)?;
         self.nanosecond = nanos;
         Ok(rest)
     }
@@ -535,8 +331,8 @@ impl Partial {
         Ok(rest)
     }
 
-    fn read_offset<'a>(&mut self, value: &'a str, iso: bool, form: Form) -> Result<&'a str, Bad> {
-        if iso && let Some(rest) = value.strip_prefix('Z') {
+    fn read_offset<'a>(&mut self, value: &'a str, zulu: bool, form: Form) -> Result<&'a str, Bad> {
+        if zulu && let Some(rest) = value.strip_prefix('Z') {
             self.offset = Some(0);
             self.zone = Some("UTC".to_owned());
             return Ok(rest);

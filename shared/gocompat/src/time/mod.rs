@@ -3,6 +3,7 @@
 //! [`GoTime`] is a civil time with an offset, what `time.Parse` returns; formatting and parsing by
 //! layout are in [`layout`](self). No clock and no time zone database: zones are offsets.
 
+mod elements;
 mod layout;
 
 use std::fmt;

@@ -1,6 +1,6 @@
 //! The JSON strategies: RFC 7396 and RFC 6902 on exported values.
 
-use super::PatchError;
+use super::error::PatchError;
 use crate::term::{Fields, Term};
 use crate::{json, messages};
 use cue::Value;

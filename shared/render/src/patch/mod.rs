@@ -3,44 +3,19 @@
 //! Works on [`Term`]s, that is on evaluated values with their markers; nothing is printed and
 //! parsed again.
 
+mod error;
 mod json;
 mod lists;
 mod markers;
 
+pub use error::PatchError;
 pub use markers::{Markers, Strategy};
 
 use crate::messages;
-use crate::term::{Conflict, Field, Fields, Incomplete, Path, Term, unify};
+use crate::term::{Field, Fields, Incomplete, Path, Term, unify};
 use cue::Value;
 use ecow::EcoString;
 use lists::Merged;
-
-/// Why a patch could not be applied.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum PatchError {
-    /// Base and patch contradict each other.
-    Conflicts(Vec<Conflict>),
-    /// A JSON strategy needs a concrete base.
-    Base(Vec<Incomplete>),
-    /// A JSON strategy needs a concrete patch.
-    Patch(Vec<Incomplete>),
-    /// A merge patch that is neither an object nor a list.
-    Merge(String),
-    /// `jsonPatch` without a usable list of operations.
-    Operations(String),
-    /// An operation failed.
-    Apply(String),
-    /// A part of the patch depends on something that is not there.
-    Undecided(Vec<Incomplete>),
-}
-
-impl std::fmt::Display for PatchError {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str(&messages::patch_error(self))
-    }
-}
-
-impl std::error::Error for PatchError {}
 
 /// Applies a patch as a trait's `patch` does: `markers` are those above the `patch` field, which
 /// may choose a JSON strategy.

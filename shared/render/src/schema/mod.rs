@@ -184,7 +184,7 @@ impl Generator<'_> {
         Ok(())
     }
 
-    /// Alternatives: literals become an enumeration, forms are told apart.
+    /// Alternatives: literals become an enumeration, forms are distinguished.
     fn alternatives(
         &mut self,
         out: &mut Map<String, Json>,
@@ -228,11 +228,11 @@ impl Generator<'_> {
                     let mut schema = Map::new();
                     self.body(&mut schema, form, depth)?;
                     if objects && let Some(Json::Object(own)) = schema.remove("properties") {
-                        // What is a property of one object is told once, outside.
+                        // What is a property of one object is reported once, outside.
                         let shared = out.entry("properties").or_insert_with(|| json!({}));
                         if let Some(shared) = shared.as_object_mut() {
                             for (key, value) in own {
-                                told_once(shared, key, value);
+                                merge_property(shared, key, value);
                             }
                         }
                     }
@@ -297,9 +297,9 @@ impl Generator<'_> {
     }
 }
 
-/// Adds a property of one alternative to those of all. Where two disagree only its title is told, as the reference does:
+/// Adds a property of one alternative to those of all. Where two disagree only its title is reported, as the reference does:
 /// what each takes is known to the alternatives alone.
-fn told_once(shared: &mut Map<String, Json>, key: String, value: Json) {
+fn merge_property(shared: &mut Map<String, Json>, key: String, value: Json) {
     match shared.get_mut(&key) {
         None => {
             shared.insert(key, value);

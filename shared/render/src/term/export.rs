@@ -1,5 +1,6 @@
 //! From terms to data: defaults taken, all that is not concrete reported.
 
+use super::problem::Incomplete;
 use super::{Alternative, Term};
 use crate::messages;
 use cue::{Fields, Value};
@@ -48,25 +49,6 @@ impl fmt::Display for Path {
             }
         }
         Ok(())
-    }
-}
-
-/// A value that is not concrete.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Incomplete {
-    /// Where.
-    pub path: String,
-    /// Why.
-    pub message: String,
-}
-
-impl fmt::Display for Incomplete {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        if self.path.is_empty() {
-            f.write_str(&self.message)
-        } else {
-            write!(f, "{}: {}", self.path, self.message)
-        }
     }
 }
 

@@ -4,11 +4,13 @@
 //! A term needs no evaluator: unifying two of them is a walk over both.
 
 mod export;
+mod problem;
 mod unify;
 
+pub use export::Path;
 pub(crate) use export::default_of;
-pub use export::{Incomplete, Path};
-pub use unify::{Conflict, unify};
+pub use problem::{Conflict, Incomplete};
+pub use unify::unify;
 
 use crate::patch::Markers;
 use cue::{Kind, Number, Value};

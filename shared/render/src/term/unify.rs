@@ -1,30 +1,12 @@
 //! Unification of terms.
 
+use super::problem::Conflict;
 use super::{Alternative, Field, Fields, Term, Test, kind_of, same_scalar};
 use crate::messages;
 use crate::term::Path;
 use cue::{Kind, Value};
 use ecow::EcoString;
 use rustc_hash::FxBuildHasher;
-
-/// Two values that cannot both hold.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Conflict {
-    /// Where.
-    pub path: String,
-    /// What.
-    pub message: String,
-}
-
-impl std::fmt::Display for Conflict {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        if self.path.is_empty() {
-            f.write_str(&self.message)
-        } else {
-            write!(f, "{}: {}", self.path, self.message)
-        }
-    }
-}
 
 /// Deeper values than this are refused.
 const DEPTH: usize = 512;

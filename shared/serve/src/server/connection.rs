@@ -21,8 +21,8 @@ use tokio_util::either::Either;
 use tokio_util::sync::WaitForCancellationFutureOwned;
 use tower::Service;
 
-use super::Limits;
 use super::door::Arrival;
+use super::limits::Limits;
 use super::seats::{Connection, Seat};
 
 /// Makes an arrival a stream to serve.

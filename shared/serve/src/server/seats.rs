@@ -13,7 +13,7 @@ use parking_lot::Mutex;
 use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
 
-use super::Limits;
+use super::limits::Limits;
 
 /// What a connection does, those first that are missed the least; since when.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]

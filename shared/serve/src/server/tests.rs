@@ -83,7 +83,7 @@ impl Running {
         let mut client = connector.connect(name, self.tcp().await).await.unwrap();
         // it may be closed already, where that is the test
         let _ = send(&mut client, b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n").await;
-        let _ = send(&mut client, &frame(4, 0, 0, b"")).await;
+        let _ = send(&mut client, &common(4, 0, 0, b"")).await;
         client
     }
 
@@ -126,13 +126,13 @@ async fn closed(mut stream: impl tokio::io::AsyncRead + Unpin) {
     tokio::time::timeout(PATIENCE, end).await.expect("it is closed");
 }
 
-fn frame(kind: u8, flags: u8, stream: u32, payload: &[u8]) -> Vec<u8> {
+fn common(kind: u8, flags: u8, stream: u32, payload: &[u8]) -> Vec<u8> {
     let length = u32::try_from(payload.len()).unwrap().to_be_bytes();
-    let mut frame = length[1..].to_vec();
-    frame.extend([kind, flags]);
-    frame.extend(stream.to_be_bytes());
-    frame.extend(payload);
-    frame
+    let mut common = length[1..].to_vec();
+    common.extend([kind, flags]);
+    common.extend(stream.to_be_bytes());
+    common.extend(payload);
+    common
 }
 
 /// `POST /body` or, without a body, `GET /`.
@@ -141,7 +141,7 @@ fn headers(stream: u32, has_body: bool) -> Vec<u8> {
     let get: &[u8] = &[0x82, 0x87, 0x84, 0x41, 1, b'x'];
     let post: &[u8] = &[0x83, 0x87, 0x44, 5, b'/', b'b', b'o', b'd', b'y', 0x41, 1, b'x'];
     let (flags, payload) = if has_body { (4, post) } else { (5, get) };
-    frame(1, flags, stream, payload)
+    common(1, flags, stream, payload)
 }
 
 #[tokio::test]
@@ -207,9 +207,9 @@ async fn a_header_has_a_time_and_idleness_another() {
     let mut idle = server.connect().await;
     let mut used = server.connect().await;
     ask(&mut used).await;
-    for begun in [&b"G"[..], b"GET / HTTP/1.1\r\nHost: x\r\nA: b\r\n"] {
+    for opening in [&b"G"[..], b"GET / HTTP/1.1\r\nHost: x\r\nA: b\r\n"] {
         let mut slow = server.connect().await;
-        send(&mut slow, begun).await.unwrap();
+        send(&mut slow, opening).await.unwrap();
         closed(slow).await;
     }
     let mut second = server.connect().await;
@@ -273,14 +273,14 @@ async fn http2_is_kept_small() {
     }
     assert_eq!(settings[3], 4, "settings come first");
     let length = usize::from(settings[2]);
-    let told = |wanted: u8| {
+    let setting_value = |wanted: u8| {
         settings[9..9 + length].chunks(6).find_map(|setting| {
             let value = u32::from_be_bytes(setting[2..].try_into().unwrap());
             (setting[..2] == [0, wanted]).then_some(value)
         })
     };
-    assert_eq!((told(3), told(6)), (Some(STREAMS), Some(HEADER_LIST)));
-    assert!(told(4).is_none_or(|window| window == WINDOW));
+    assert_eq!((setting_value(3), setting_value(6)), (Some(STREAMS), Some(HEADER_LIST)));
+    assert!(setting_value(4).is_none_or(|window| window == WINDOW));
     server.end().await;
 }
 
@@ -288,14 +288,14 @@ async fn http2_is_kept_small() {
 async fn floods_over_http2_disturb_nobody() {
     let server = Running::start(PATIENT).await;
     let resets =
-        |k: u32| [headers(2 * k + 1, true), frame(3, 0, 2 * k + 1, &[0, 0, 0, 8])].concat();
+        |k: u32| [headers(2 * k + 1, true), common(3, 0, 2 * k + 1, &[0, 0, 0, 8])].concat();
     let open = |k: u32| headers(2 * k + 1, true);
-    let pings = |_| frame(6, 0, 0, b"12345678");
-    let settings = |_| frame(4, 0, 0, &[0, 4, 0, 0, 0, 1]);
-    let empty = |k: u32| if k == 0 { headers(1, true) } else { frame(0, 0, 1, b"") };
+    let pings = |_| common(6, 0, 0, b"12345678");
+    let settings = |_| common(4, 0, 0, &[0, 4, 0, 0, 0, 1]);
+    let empty = |k: u32| if k == 0 { headers(1, true) } else { common(0, 0, 1, b"") };
     let unended = |k: u32| match k {
-        0 => frame(1, 0, 1, &[0x83, 0x87, 0x84]),
-        _ => frame(9, 0, 1, &[0x40, 1, b'a', 1, b'b'].repeat(100)),
+        0 => common(1, 0, 1, &[0x83, 0x87, 0x84]),
+        _ => common(9, 0, 1, &[0x40, 1, b'a', 1, b'b'].repeat(100)),
     };
     type Flood<'a> = (&'static str, &'a dyn Fn(u32) -> Vec<u8>);
     let floods: [Flood<'_>; 6] = [

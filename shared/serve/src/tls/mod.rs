@@ -82,7 +82,7 @@ pub enum TlsError {
     Timeout {
         /// How long was waited.
         waited: Duration,
-        /// What was wrong at the last look.
+        /// What was wrong at the last reconcile.
         #[source]
         last: Box<Self>,
     },
@@ -241,9 +241,9 @@ fn server_config(
     Ok(Arc::new(config))
 }
 
-/// What following the directory found at one look.
+/// What following the directory found at one reconcile.
 #[derive(Debug)]
-pub enum Look<'a> {
+pub enum Reload<'a> {
     /// The files hold what is in use, valid until then.
     Same(Validity),
     /// A new pair is in use.
@@ -252,13 +252,13 @@ pub enum Look<'a> {
     Kept(&'a TlsError, Validity),
 }
 
-/// Follows the directory until the token is cancelled. `seen` is told of every look, which is at
+/// Follows the directory until the token is cancelled. `seen` is told of every reconcile, which is at
 /// least every 10 s: it feeds metrics and readiness.
 pub async fn follow(
     dir: PathBuf,
     resolver: Arc<Resolver>,
     stop: CancellationToken,
-    mut seen: impl FnMut(&Look<'_>) + Send,
+    mut seen: impl FnMut(&Reload<'_>) + Send,
 ) {
     let mut watch = Watch::new(dir.clone());
     let mut complained = String::new();
@@ -267,14 +267,14 @@ pub async fn follow(
         match load_valid(&dir, Timestamp::now()) {
             Ok(pair) if pair.leaf() == resolver.current().leaf() => {
                 complained.clear();
-                seen(&Look::Same(pair.validity));
+                seen(&Reload::Same(pair.validity));
             }
             Ok(pair) => {
                 complained.clear();
                 let validity = pair.validity;
                 resolver.current.store(Arc::new(pair));
                 info!(not_after = %validity.not_after, "serving certificate reloaded");
-                seen(&Look::Renewed(validity));
+                seen(&Reload::Renewed(validity));
             }
             Err(error) => {
                 let text = error.to_string();
@@ -282,7 +282,7 @@ pub async fn follow(
                     warn!(%error, "serving certificate not reloaded, the old one stays in use");
                     complained = text;
                 }
-                seen(&Look::Kept(&error, resolver.current().validity));
+                seen(&Reload::Kept(&error, resolver.current().validity));
             }
         }
         tokio::select! {

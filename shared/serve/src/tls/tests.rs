@@ -172,14 +172,14 @@ async fn rotation_by_symlink_swap_is_seen_by_real_clients() {
     swap(dir.path(), "..1", &first);
     let resolver = Resolver::new(load(dir.path()).unwrap());
     let stop = CancellationToken::new();
-    let (told, mut looks) = unbounded_channel();
+    let (sender, mut reloads) = unbounded_channel();
     let following =
         tokio::spawn(follow(dir.path().to_owned(), Arc::clone(&resolver), stop.clone(), {
-            move |look: &Look<'_>| {
-                let _ = told.send(match look {
-                    Look::Same(_) => "same",
-                    Look::Renewed(_) => "renewed",
-                    Look::Kept(..) => "kept",
+            move |reload: &Reload<'_>| {
+                let _ = sender.send(match reload {
+                    Reload::Same(_) => "same",
+                    Reload::Renewed(_) => "renewed",
+                    Reload::Kept(..) => "kept",
                 });
             }
         }));
@@ -199,22 +199,22 @@ async fn rotation_by_symlink_swap_is_seen_by_real_clients() {
             });
         }
     });
-    assert_eq!(looks.recv().await, Some("same"));
+    assert_eq!(reloads.recv().await, Some("same"));
     assert_eq!(shown(port, &[&first]).await.unwrap(), first.der.to_vec());
 
     swap(dir.path(), "..2", &second);
-    while looks.recv().await.unwrap() != "renewed" {}
+    while reloads.recv().await.unwrap() != "renewed" {}
     assert_eq!(shown(port, &[&second]).await.unwrap(), second.der.to_vec());
     assert!(shown(port, &[&first]).await.is_err(), "the old root no longer fits");
 
     // half of a pair, as a careless script leaves it: the old one stays
     fs::write(dir.path().join("..2").join(CERT), &third.cert).unwrap();
     fs::write(dir.path().join("poke"), "").unwrap();
-    while looks.recv().await.unwrap() != "kept" {}
+    while reloads.recv().await.unwrap() != "kept" {}
     assert_eq!(shown(port, &[&second]).await.unwrap(), second.der.to_vec());
 
     swap(dir.path(), "..3", &third);
-    while looks.recv().await.unwrap() != "renewed" {}
+    while reloads.recv().await.unwrap() != "renewed" {}
     assert_eq!(shown(port, &[&third]).await.unwrap(), third.der.to_vec());
     stop.cancel();
     following.await.unwrap();
@@ -254,9 +254,9 @@ async fn only_clients_of_the_authority_are_answered() {
     let clients = Clients::load(&file).unwrap();
     let config = serving(Arc::clone(&resolver), Some(&clients)).unwrap();
     let stop = CancellationToken::new();
-    let (told, mut looks) = unbounded_channel();
+    let (sender, mut reloads) = unbounded_channel();
     let seen = move |read: Result<(), &TlsError>| {
-        let _ = told.send(read.is_ok());
+        let _ = sender.send(read.is_ok());
     };
     let following = tokio::spawn(clients.follow(resolver, config.clone(), stop.clone(), seen));
 
@@ -300,13 +300,13 @@ async fn only_clients_of_the_authority_are_answered() {
     let mut kept = connect(Some(&first)).await.unwrap();
     fs::write(&file, &second.0).unwrap();
     while !is_answered(Some(&second)).await {
-        assert_eq!(looks.recv().await, Some(true));
+        assert_eq!(reloads.recv().await, Some(true));
     }
     assert!(!is_answered(Some(&first)).await, "the old authority is no longer believed");
     assert!(ask(&mut kept).await.unwrap(), "open connections go on");
 
     fs::write(&file, "rubbish").unwrap();
-    while looks.recv().await.unwrap() {}
+    while reloads.recv().await.unwrap() {}
     assert!(is_answered(Some(&second)).await, "what cannot be read replaces nothing");
     drop(kept);
     stop.cancel();

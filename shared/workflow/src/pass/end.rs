@@ -46,7 +46,7 @@ impl Pass<'_> {
         }
     }
 
-    /// What a workflow waits for, since when, and how soon it is looked at again.
+    /// What a workflow waits for, since when, and how soon it is checked again.
     pub(super) fn explained(
         &self,
         phase: WorkflowPhase,
@@ -69,7 +69,7 @@ impl Pass<'_> {
         let longest = waiting().min_by_key(|s| s.first_execute_time);
         if let Some((step, since)) = longest.and_then(|s| Some((s, s.first_execute_time?))) {
             let others = waiting().count() - 1;
-            // Each look has another time; that would be all it had to say.
+            // Each reconcile has another time; that would be all it had to say.
             let longest = backoff::cap(&self.status, self.caps()).as_secs();
             return Some(messages::waits(&step.name, others, &whole_seconds(since), longest));
         }

@@ -6,18 +6,27 @@ use std::sync::Arc;
 use serde_json::{Map, Value};
 use vela_gocompat::duration::Duration as GoDuration;
 
-use crate::condition::Question;
+use crate::condition::{ConditionError, Question};
 use crate::data::at_path;
 use crate::messages;
 use crate::model::{If, Mode, Step};
 use crate::status::{Phase, Reason, StepStatus};
 
-use super::{Attempt, Gate, Pass, Place, saturating_add};
+use super::{Attempt, Gate, Pass, StepIndex, saturating_add};
+
+/// A step of which it cannot be said whether it runs.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum PreCheckError {
+    #[error(transparent)]
+    Condition(ConditionError),
+    #[error("{}", messages::invalid_timeout(.text))]
+    Timeout { text: String },
+}
 
 impl<'a> Pass<'a> {
     pub(super) fn gate(
         &self,
-        place: Place,
+        placement: StepIndex,
         step: &'a Step,
         mode: Mode,
         parent: Option<(bool, bool)>,
@@ -26,48 +35,55 @@ impl<'a> Pass<'a> {
         if let Some((true, _)) = parent {
             return skip(String::new());
         }
-        match self.should_run(place, step, mode) {
+        match self.should_run(placement, step, mode) {
             Ok(Some(true)) => {}
             Ok(Some(false)) => return skip(String::new()),
-            Ok(None) => return Gate::Ask(self.question(place, step)),
-            Err(error) => return skip(messages::pre_check(&error)),
+            Ok(None) => return Gate::Ask(self.question(placement, step)),
+            Err(error) => return skip(messages::pre_check(&error.to_string())),
         }
         let inherited = parent.is_some_and(|(_, timed_out)| timed_out);
         match self.is_timed_out(step) {
             Ok(own) => Gate::Run { timed_out: own || inherited },
-            Err(error) => skip(messages::pre_check(&error)),
+            Err(error) => skip(messages::pre_check(&error.to_string())),
         }
     }
 
     /// Whether a step runs by its condition; `None` while that is not evaluated.
-    fn should_run(&self, place: Place, step: &'a Step, mode: Mode) -> Result<Option<bool>, String> {
+    fn should_run(
+        &self,
+        placement: StepIndex,
+        step: &'a Step,
+        mode: Mode,
+    ) -> Result<Option<bool>, PreCheckError> {
         match &step.condition {
             If::Always => Ok(Some(true)),
             If::Unless => {
                 if self.options.suspend_on_failure {
                     return Ok(Some(true));
                 }
-                let before = self.before(place, step, mode);
+                let before = self.before(placement, step, mode);
                 let fine = before == Phase::Succeeded
                     || (before == Phase::Skipped && step.depends_on.is_empty());
                 let broken = self.is_broken() && mode == Mode::StepByStep;
                 Ok(Some(fine && !broken))
             }
             If::Expression(_) => match &self.answered {
-                Some((of, answer)) if *of == place => answer.clone().map(Some),
+                Some((of, answer)) if *of == placement => {
+                    answer.clone().map(Some).map_err(PreCheckError::Condition)
+                }
                 _ => Ok(None),
             },
         }
     }
 
     /// The condition of a step, with all that it may look at.
-    fn question(&self, place: Place, step: &'a Step) -> Question {
+    fn question(&self, placement: StepIndex, step: &'a Step) -> Question {
         let text = match &step.condition {
             If::Expression(text) => text.clone(),
             If::Always | If::Unless => String::new(),
         };
         Question {
-            place,
+            placement,
             step: step.name.clone(),
             text,
             status: Arc::clone(&self.status),
@@ -87,12 +103,12 @@ impl<'a> Pass<'a> {
     }
 
     /// The phase of what comes before a step: its dependencies, or its predecessor.
-    pub(super) fn before(&self, place: Place, step: &'a Step, mode: Mode) -> Phase {
+    pub(super) fn before(&self, placement: StepIndex, step: &'a Step, mode: Mode) -> Phase {
         if mode == Mode::Dag || !step.depends_on.is_empty() {
             return self.dependency_phase(step);
         }
-        let siblings = self.siblings(place);
-        let position = place.sub.unwrap_or(place.step);
+        let siblings = self.siblings(placement);
+        let position = placement.sub.unwrap_or(placement.step);
         let mut last = Phase::Succeeded;
         for (distance, earlier) in siblings.iter().take(position).rev().enumerate() {
             let phase = self.known(&earlier.name).map_or(Phase::Pending, |s| s.phase);
@@ -125,16 +141,17 @@ impl<'a> Pass<'a> {
         Phase::Succeeded
     }
 
-    pub(super) fn is_timed_out(&self, step: &Step) -> Result<bool, String> {
+    pub(super) fn is_timed_out(&self, step: &Step) -> Result<bool, PreCheckError> {
         let Some(text) = step.timeout.as_deref().filter(|t| !t.is_empty()) else {
             return Ok(false);
         };
-        let timeout: GoDuration = text.parse().map_err(|_| messages::invalid_timeout(text))?;
+        let invalid = |_| PreCheckError::Timeout { text: text.to_owned() };
+        let timeout: GoDuration = text.parse().map_err(invalid)?;
         let first = self.known(&step.name).and_then(|s| s.first_execute_time);
         Ok(first.is_some_and(|first| self.facts.now > saturating_add(first, timeout)))
     }
 
-    /// Whether the next attempt of a step is still to come: what happens meanwhile does not bring it forward, but the end of
+    /// Whether the next attempt of a step is still to come: what happens in the meantime does not bring it forward, but the end of
     /// its time does.
     pub(super) fn has_time_left(&mut self, step: &Step, parent: Option<(bool, bool)>) -> bool {
         let Some(known) = self.known(&step.name) else { return false };
@@ -189,7 +206,7 @@ impl<'a> Pass<'a> {
     /// The inputs of an attempt with their values.
     #[must_use]
     pub fn inputs(&self, attempt: &Attempt) -> Vec<(&'a str, Value)> {
-        let Some(step) = self.step(attempt.place) else { return Vec::new() };
+        let Some(step) = self.step(attempt.placement) else { return Vec::new() };
         step.inputs
             .iter()
             .filter_map(|input| {

@@ -7,7 +7,7 @@ use crate::model::Mode;
 use crate::status::{Phase, Reason, StepStatus};
 
 use super::end::whole_seconds;
-use super::{Attempt, Group, Outcome, Pass, Place, Verdict, saturating_add};
+use super::{Attempt, Group, Outcome, Pass, StepIndex, Verdict, saturating_add};
 
 impl Pass<'_> {
     /// Takes back what an attempt did.
@@ -15,25 +15,26 @@ impl Pass<'_> {
         self.facts.now = now;
         let Outcome { verdict, message, variables } = outcome;
         let (phase, reason, message) = self.judge(attempt, &verdict, message);
-        let place = attempt.place;
+        let placement = attempt.placement;
         let mut id = Some(attempt.id.clone());
-        self.record(place, phase, reason, &message, &mut |_| id.take().unwrap_or_default());
+        self.record(placement, phase, reason, &message, &mut |_| id.take().unwrap_or_default());
         let finished = self.is_finished(&attempt.name);
         if finished {
             self.facts.variables.extend(variables);
-            self.leave_outputs(place);
+            self.leave_outputs(placement);
             self.finished_any = true;
             self.memory.forget(&attempt.id);
         }
-        // a step that suspends halts the workflow; one that no longer does releases it
-        let suspends = self.status.all().any(|s| s.phase == Phase::Suspending);
+        // a step that suspends halts the workflow; one that no longer does releases it. A group follows from its steps, and only later
+        let suspends =
+            self.status.all().any(|s| s.sub_steps.is_empty() && s.phase == Phase::Suspending);
         self.status_mut().suspend = suspends;
         let blocks = !finished && phase != Phase::Suspending;
         if blocks {
-            self.memory.look(&attempt.id, &message);
+            self.memory.record_wait(&attempt.id, &message);
         }
         let level = match &mut self.group {
-            Some(group) if place.sub.is_some() => &mut group.level,
+            Some(group) if placement.sub.is_some() => &mut group.level,
             _ => &mut self.top,
         };
         if level.mode == Mode::StepByStep && (blocks || self.status.suspend) {
@@ -101,7 +102,7 @@ impl Pass<'_> {
 
     /// What a step says that waited longer than it may without any change.
     pub(super) fn without_progress(&mut self, attempt: &Attempt, message: &str) -> Option<String> {
-        let deadline = self.step(attempt.place)?.progress_deadline?;
+        let deadline = self.step(attempt.placement)?.progress_deadline?;
         let known = attempt.previous.as_ref();
         let same = known.is_some_and(|p| p.phase == Phase::Running && p.message == message);
         let now = self.facts.now;
@@ -112,8 +113,8 @@ impl Pass<'_> {
 
     /// The phase of a group follows from its sub-steps.
     pub(super) fn end_group(&mut self, group: &Group, new_id: &mut dyn FnMut(&str) -> String) {
-        let place = Place { step: group.index, sub: None };
-        let Some(step) = self.step(place) else { return };
+        let placement = StepIndex { step: group.index, sub: None };
+        let Some(step) = self.step(placement) else { return };
         let recorded = self.known(&step.name).map(|s| s.sub_steps.as_slice()).unwrap_or_default();
         let has = |phase: Phase| recorded.iter().any(|s| s.phase == phase);
         let (phase, reason) = if group.skipped {
@@ -137,7 +138,7 @@ impl Pass<'_> {
         if group.timed_out {
             self.status_mut().terminated = true;
         }
-        let id = self.record(place, phase, reason, &message, new_id);
+        let id = self.record(placement, phase, reason, &message, new_id);
         if phase != Phase::Pending {
             self.memory.forget(&id);
         }

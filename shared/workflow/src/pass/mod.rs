@@ -1,7 +1,7 @@
 //! One look at a workflow: which steps run now, and what follows from what they did.
 //!
-//! Here: the order in which steps are looked at. Whether one runs is decided in `gate.rs`, what follows from an attempt
-//! in `judge.rs`, the end of the look in `end.rs`; `record.rs` keeps the status. No CUE is evaluated here: a condition is
+//! Here: the order in which steps are checked. Whether one runs is decided in `gate.rs`, what follows from an attempt
+//! in `judge.rs`, the end of the reconcile in `end.rs`; `record.rs` keeps the status. No CUE is evaluated here: a condition is
 //! a [`Question`] to the caller, who has the threads and the budget for it.
 
 mod end;
@@ -18,7 +18,7 @@ use serde_json::{Map, Value};
 use vela_gocompat::duration::Duration as GoDuration;
 
 use crate::backoff::Memory;
-use crate::condition::Question;
+use crate::condition::{ConditionError, Question};
 use crate::messages;
 use crate::model::{Mode, Step, Workflow};
 use crate::status::{Phase, Reason, Status, StepStatus, WorkflowPhase};
@@ -77,7 +77,7 @@ impl Facts {
 
 /// Where a step stands in the workflow.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub(crate) struct Place {
+pub(crate) struct StepIndex {
     step: usize,
     sub: Option<usize>,
 }
@@ -96,7 +96,7 @@ pub enum Next {
 /// A step to run now.
 #[derive(Debug, Clone)]
 pub struct Attempt {
-    place: Place,
+    placement: StepIndex,
     /// Identity of this run of the step.
     pub id: String,
     /// Name of the step.
@@ -116,7 +116,7 @@ pub struct Attempt {
 pub enum Verdict {
     /// Done.
     Succeeded,
-    /// To be looked at again.
+    /// To be checked again.
     Wait,
     /// Halt the workflow here.
     Suspend,
@@ -171,22 +171,22 @@ pub struct Progress {
     pub again: Option<Duration>,
 }
 
-/// The steps of one level that are still to be looked at.
+/// The steps of one level that are still to be checked.
 #[derive(Debug)]
 struct Level {
     mode: Mode,
-    todo: VecDeque<Place>,
-    pending: Vec<Place>,
+    todo: VecDeque<StepIndex>,
+    pending: Vec<StepIndex>,
     /// A DAG records what is pending only after something else ran.
     record_pending: bool,
     partitioned: bool,
 }
 
 impl Level {
-    fn new(mode: Mode, places: impl Iterator<Item = Place>) -> Self {
+    fn new(mode: Mode, placements: impl Iterator<Item = StepIndex>) -> Self {
         Self {
             mode,
-            todo: places.collect(),
+            todo: placements.collect(),
             pending: Vec::new(),
             record_pending: false,
             partitioned: false,
@@ -234,7 +234,7 @@ pub struct Pass<'a> {
     /// Steps that may go on were not looked at.
     cut_short: bool,
     /// The answer to the question of a step, until the step is entered.
-    answered: Option<(Place, Result<bool, String>)>,
+    answered: Option<(StepIndex, Result<bool, ConditionError>)>,
     /// Why the pass ended before its end.
     cut: Option<String>,
 }
@@ -255,8 +255,8 @@ impl<'a> Pass<'a> {
             status = Status { start_time: Some(facts.now), suspend, ..Status::default() };
             memory.forget_all();
         }
-        let places = (0..workflow.steps.len()).map(|step| Place { step, sub: None });
-        let top = Level::new(workflow.mode, places);
+        let placements = (0..workflow.steps.len()).map(|step| StepIndex { step, sub: None });
+        let top = Level::new(workflow.mode, placements);
         let mut pass = Self {
             names: aliases(workflow),
             by_name: by_name(workflow),
@@ -288,7 +288,7 @@ impl<'a> Pass<'a> {
         pass
     }
 
-    /// Ended, or halted by a person: then no step is looked at. A step that suspended itself is,
+    /// Ended, or halted by a person: then no step is checked. A step that suspended itself is,
     /// since its time may have come.
     fn has_nothing_to_run(&self) -> bool {
         let suspends_itself =
@@ -325,14 +325,14 @@ impl<'a> Pass<'a> {
     }
 
     /// Takes the answer to a question: whether the step runs, or what is wrong with its condition.
-    pub fn answer(&mut self, question: &Question, answer: Result<bool, String>) {
-        self.answered = Some((question.place, answer));
+    pub fn answer(&mut self, question: &Question, answer: Result<bool, ConditionError>) {
+        self.answered = Some((question.placement, answer));
     }
 
     /// Ends the pass at a question that cannot be answered now: its step waits, and so does all that is behind it.
     pub fn cut(&mut self, question: &Question, why: &str, new_id: &mut dyn FnMut(&str) -> String) {
         let message = messages::condition_waits(question.step(), why);
-        self.record_pending(question.place, &message, new_id);
+        self.record_pending(question.placement, &message, new_id);
         self.cut = Some(message);
         self.stopped = true;
     }
@@ -351,12 +351,12 @@ impl<'a> Pass<'a> {
                     return None;
                 }
             }
-            let Some(place) = level.todo.pop_front() else {
+            let Some(placement) = level.todo.pop_front() else {
                 if level.mode == Mode::StepByStep || level.pending.is_empty() {
                     return None;
                 }
                 if self.status.suspend {
-                    // one round a look while something is suspended
+                    // one round a reconcile while something is suspended
                     self.cut_short |= self.finished_any;
                     return None;
                 }
@@ -366,7 +366,7 @@ impl<'a> Pass<'a> {
                 level.record_pending = true;
                 continue;
             };
-            let Some(step) = self.step(place) else { continue };
+            let Some(step) = self.step(placement) else { continue };
             if self.is_finished(&step.name) {
                 continue;
             }
@@ -374,10 +374,10 @@ impl<'a> Pass<'a> {
                 && let Some(message) = self.pending(step)
             {
                 if self.waits_in_vain() {
-                    self.end_pending(place, new_id);
+                    self.end_pending(placement, new_id);
                     continue;
                 }
-                self.record_pending(place, &message, new_id);
+                self.record_pending(placement, &message, new_id);
                 level.todo.clear();
                 return None;
             }
@@ -387,10 +387,10 @@ impl<'a> Pass<'a> {
                 }
                 continue;
             }
-            if let Some(next) = self.enter(place, level.mode, parent, new_id) {
+            if let Some(next) = self.enter(placement, level.mode, parent, new_id) {
                 if matches!(next, Next::Ask(_)) {
                     // It is entered again with the answer.
-                    level.todo.push_front(place);
+                    level.todo.push_front(placement);
                 }
                 return Some(next);
             }
@@ -404,34 +404,36 @@ impl<'a> Pass<'a> {
     fn partition(&mut self, level: &mut Level, new_id: &mut dyn FnMut(&str) -> String) {
         level.partitioned = true;
         let mut todo = VecDeque::new();
-        for place in std::mem::take(&mut level.todo) {
-            let Some(step) = self.step(place) else { continue };
+        for placement in std::mem::take(&mut level.todo) {
+            let Some(step) = self.step(placement) else { continue };
             if self.is_finished(&step.name) {
                 continue;
             }
             match self.pending(step) {
-                None => todo.push_back(place),
+                None => todo.push_back(placement),
                 Some(message) => {
                     if level.record_pending {
-                        self.record_pending(place, &message, new_id);
+                        self.record_pending(placement, &message, new_id);
                     }
-                    level.pending.push(place);
+                    level.pending.push(placement);
                 }
             }
         }
         level.todo = todo;
         if level.todo.is_empty() && !level.pending.is_empty() && self.waits_in_vain() {
-            // one of them, rather one that waits for none of the others; then all are looked at again
-            let waits_for_other = |place: &Place| {
-                let needs = self.step(*place).map(|s| s.depends_on.as_slice()).unwrap_or_default();
+            // one of them, rather one that waits for none of the others; then all are checked again
+            let waits_for_other = |placement: &StepIndex| {
+                let needs =
+                    self.step(*placement).map(|s| s.depends_on.as_slice()).unwrap_or_default();
                 level.pending.iter().any(|other| {
                     let name = self.step(*other).map(|s| s.name.as_str());
-                    other != place && needs.iter().any(|need| Some(self.resolve(need)) == name)
+                    other != placement && needs.iter().any(|need| Some(self.resolve(need)) == name)
                 })
             };
-            let at = level.pending.iter().position(|place| !waits_for_other(place)).unwrap_or(0);
-            let place = level.pending.remove(at);
-            self.end_pending(place, new_id);
+            let at =
+                level.pending.iter().position(|placement| !waits_for_other(placement)).unwrap_or(0);
+            let placement = level.pending.remove(at);
+            self.end_pending(placement, new_id);
             level.todo = std::mem::take(&mut level.pending).into();
             self.partition(level, new_id);
         }
@@ -447,79 +449,81 @@ impl<'a> Pass<'a> {
                 && unfinished(&step.name)
                 && !self.find_step(&step.name).is_some_and(Step::is_group)
         };
-        let to_do = |place: &Place| self.step(*place).is_some_and(|step| unfinished(&step.name));
+        let to_do = |placement: &StepIndex| {
+            self.step(*placement).is_some_and(|step| unfinished(&step.name))
+        };
         // one after the other, nothing behind this step runs before it
         let others = self.top.mode == Mode::Dag && self.top.todo.iter().any(to_do);
         self.status.terminated && !others && !self.status.all().any(active)
     }
 
     /// Skips a step that waits in vain.
-    fn end_pending(&mut self, place: Place, new_id: &mut dyn FnMut(&str) -> String) {
-        self.record(place, Phase::Skipped, Reason::Skip, "", new_id);
-        self.leave_outputs(place);
+    fn end_pending(&mut self, placement: StepIndex, new_id: &mut dyn FnMut(&str) -> String) {
+        self.record(placement, Phase::Skipped, Reason::Skip, "", new_id);
+        self.leave_outputs(placement);
     }
 
     /// Outputs that a finished step did not make are null, so that nobody waits for them.
-    fn leave_outputs(&mut self, place: Place) {
-        for output in self.step(place).map(|step| step.outputs.as_slice()).unwrap_or_default() {
+    fn leave_outputs(&mut self, placement: StepIndex) {
+        for output in self.step(placement).map(|step| step.outputs.as_slice()).unwrap_or_default() {
             self.facts.variables.entry(output.name.clone()).or_insert(Value::Null);
         }
     }
 
     fn record_pending(
         &mut self,
-        place: Place,
+        placement: StepIndex,
         message: &str,
         new_id: &mut dyn FnMut(&str) -> String,
     ) {
-        let id = self.record(place, Phase::Pending, Reason::None, message, new_id);
-        self.memory.look(&id, message);
+        let id = self.record(placement, Phase::Pending, Reason::None, message, new_id);
+        self.memory.record_wait(&id, message);
     }
 
     /// Decides whether a step runs; a group is entered instead of run.
     fn enter(
         &mut self,
-        place: Place,
+        placement: StepIndex,
         mode: Mode,
         parent: Option<(bool, bool)>,
         new_id: &mut dyn FnMut(&str) -> String,
     ) -> Option<Next> {
-        let step = self.step(place)?;
-        let gate = self.gate(place, step, mode, parent);
+        let step = self.step(placement)?;
+        let gate = self.gate(placement, step, mode, parent);
         self.answered = None;
-        if step.is_group() && place.sub.is_none() {
+        if step.is_group() && placement.sub.is_none() {
             let (skipped, timed_out, message) = match gate {
                 Gate::Ask(question) => return Some(Next::Ask(question)),
                 Gate::Skip { message } => (true, false, message),
                 Gate::Run { timed_out } => (false, timed_out, String::new()),
             };
             if self.known(&step.name).is_none() || !message.is_empty() {
-                self.record(place, Phase::Running, Reason::None, &message, new_id);
+                self.record(placement, Phase::Running, Reason::None, &message, new_id);
             }
-            let places =
-                (0..step.sub_steps.len()).map(|sub| Place { step: place.step, sub: Some(sub) });
-            let level = Level::new(step.sub_mode.unwrap_or(self.workflow.sub_mode), places);
-            self.group = Some(Group { index: place.step, skipped, timed_out, level });
+            let placements = (0..step.sub_steps.len())
+                .map(|sub| StepIndex { step: placement.step, sub: Some(sub) });
+            let level = Level::new(step.sub_mode.unwrap_or(self.workflow.sub_mode), placements);
+            self.group = Some(Group { index: placement.step, skipped, timed_out, level });
             return None;
         }
         match gate {
             Gate::Ask(question) => Some(Next::Ask(question)),
             Gate::Skip { message } => {
-                let id = self.record(place, Phase::Skipped, Reason::Skip, &message, new_id);
+                let id = self.record(placement, Phase::Skipped, Reason::Skip, &message, new_id);
                 self.memory.forget(&id);
-                self.leave_outputs(place);
+                self.leave_outputs(placement);
                 None
             }
             Gate::Run { timed_out } => {
                 let previous = self.known(&step.name).cloned();
                 Some(Next::Run(Attempt {
-                    place,
+                    placement,
                     id: previous.as_ref().map_or_else(|| new_id(&step.name), |p| p.id.clone()),
                     name: step.name.clone(),
                     kind: step.kind.clone(),
-                    group: place
+                    group: placement
                         .sub
-                        .and_then(|_| Some(self.workflow.steps.get(place.step)?.name.clone())),
+                        .and_then(|_| Some(self.workflow.steps.get(placement.step)?.name.clone())),
                     timed_out,
                     previous,
                 }))
@@ -530,7 +534,7 @@ impl<'a> Pass<'a> {
     /// The step of an attempt.
     #[must_use]
     pub fn definition(&self, attempt: &Attempt) -> Option<&'a Step> {
-        self.step(attempt.place)
+        self.step(attempt.placement)
     }
 
     /// The status so far.

@@ -18,7 +18,7 @@ struct World {
     status: Status,
     variables: Map<String, Value>,
     options: Options,
-    /// Conditions that are evaluated in one look; `None`: all.
+    /// Conditions that are evaluated in one reconcile; `None`: all.
     most_conditions: Option<usize>,
 }
 
@@ -28,7 +28,7 @@ impl World {
         Self { answers, ..Self::default() }
     }
 
-    fn look(&mut self, workflow: &Workflow) -> (WorkflowPhase, Option<Duration>) {
+    fn reconcile(&mut self, workflow: &Workflow) -> (WorkflowPhase, Option<Duration>) {
         let now = time(self.clock);
         let facts = Facts { variables: self.variables.clone(), ..Facts::at(now) };
         let status = std::mem::take(&mut self.status);
@@ -46,7 +46,7 @@ impl World {
                 Next::Ask(question) => {
                     conditions += 1;
                     let answer = question.evaluate(&cue::Limits::default());
-                    pass.answer(&question, answer.map_err(|error| error.to_string()));
+                    pass.answer(&question, answer);
                     continue;
                 }
                 Next::Over => break,
@@ -102,7 +102,7 @@ fn attempts_keep_their_distance_whatever_happens_meanwhile() {
         let mut attempts = Vec::new();
         for _ in 0..60 {
             world.ran.clear();
-            world.look(&workflow);
+            world.reconcile(&workflow);
             if world.ran.iter().any(|name| name == "a") {
                 attempts.push(world.clock);
             }
@@ -110,7 +110,7 @@ fn attempts_keep_their_distance_whatever_happens_meanwhile() {
             let ticks = attempts.len() * 10;
             for _ in 0..ticks {
                 world.ran.clear();
-                world.look(&workflow);
+                world.reconcile(&workflow);
                 assert!(!world.ran.iter().any(|name| name == "a"), "{:?}", world.steps());
             }
             world.clock += 1;
@@ -128,7 +128,7 @@ fn what_is_put_off_is_no_attempt_and_has_its_time() {
     let mut attempts = Vec::new();
     for _ in 0..200 {
         world.ran.clear();
-        let (phase, again) = world.look(&workflow);
+        let (phase, again) = world.reconcile(&workflow);
         assert_eq!((phase, world.steps().as_str()), (WorkflowPhase::Executing, "a=running/Wait"));
         if !world.ran.is_empty() {
             attempts.push(world.clock);
@@ -141,7 +141,7 @@ fn what_is_put_off_is_no_attempt_and_has_its_time() {
     assert_eq!(longest, Some(15));
     world.answers.clear();
     world.clock += 15;
-    world.look(&workflow);
+    world.reconcile(&workflow);
     assert_eq!(world.steps(), "a=succeeded b=succeeded");
 }
 
@@ -151,9 +151,9 @@ fn the_end_of_its_time_is_not_held_up_by_a_planned_attempt() {
     workflow.steps[0].timeout = Some("3s".to_owned());
     let asked = Some(Duration::from_secs(60));
     let mut world = World::answering(&[("a", Verdict::Later(asked))]);
-    assert_eq!(world.look(&workflow).1, Some(Duration::from_secs(3)));
+    assert_eq!(world.reconcile(&workflow).1, Some(Duration::from_secs(3)));
     world.clock += 4;
-    world.look(&workflow);
+    world.reconcile(&workflow);
     assert_eq!(world.steps(), "a=failed/Timeout");
 }
 
@@ -161,13 +161,13 @@ fn the_end_of_its_time_is_not_held_up_by_a_planned_attempt() {
 fn steps_follow_each_other() {
     let workflow = Workflow::new(Mode::StepByStep, steps(&["a", "b", "c"]));
     let mut world = World::answering(&[("b", Verdict::Wait)]);
-    assert_eq!(world.look(&workflow).0, WorkflowPhase::Executing);
+    assert_eq!(world.reconcile(&workflow).0, WorkflowPhase::Executing);
     assert_eq!(world.steps(), "a=succeeded b=running/Wait");
     world.answers.clear();
-    assert_eq!(world.look(&workflow).0, WorkflowPhase::Succeeded);
+    assert_eq!(world.reconcile(&workflow).0, WorkflowPhase::Succeeded);
     assert_eq!(world.ran, ["a", "b", "b", "c"]);
     // a finished workflow runs nothing
-    assert_eq!(world.look(&workflow).0, WorkflowPhase::Succeeded);
+    assert_eq!(world.reconcile(&workflow).0, WorkflowPhase::Succeeded);
     assert_eq!(world.ran.len(), 4);
 }
 
@@ -177,11 +177,11 @@ fn a_dag_goes_on_beside_what_waits() {
     all.push(after(Step::new("c", "k"), &["a"]));
     let workflow = Workflow::new(Mode::Dag, all);
     let mut world = World::answering(&[("a", Verdict::Wait)]);
-    world.look(&workflow);
+    world.reconcile(&workflow);
     assert_eq!(world.steps(), "a=running/Wait b=succeeded c=pending");
     assert_eq!(world.status.find("c").unwrap().message, "Pending on DependsOn: a");
     world.answers.clear();
-    assert_eq!(world.look(&workflow).0, WorkflowPhase::Succeeded);
+    assert_eq!(world.reconcile(&workflow).0, WorkflowPhase::Succeeded);
     assert_eq!(world.ran, ["a", "b", "a", "c"]);
 }
 
@@ -191,7 +191,7 @@ fn a_failure_skips_what_follows_unless_it_always_runs() {
     all[2].condition = If::Always;
     let workflow = Workflow::new(Mode::StepByStep, all);
     let mut world = World::answering(&[("a", Verdict::Fail(Reason::Action))]);
-    assert_eq!(world.look(&workflow).0, WorkflowPhase::Failed);
+    assert_eq!(world.reconcile(&workflow).0, WorkflowPhase::Failed);
     assert_eq!(world.steps(), "a=failed/Action b=skipped/Skip c=succeeded");
 }
 
@@ -200,11 +200,11 @@ fn attempts_are_repeated_and_then_final() {
     let workflow = Workflow::new(Mode::StepByStep, steps(&["a", "b"]));
     let mut world = World::answering(&[("a", Verdict::Error)]);
     for _ in 0..10 {
-        assert_eq!(world.look(&workflow).0, WorkflowPhase::Executing);
+        assert_eq!(world.reconcile(&workflow).0, WorkflowPhase::Executing);
         assert_eq!(world.steps(), "a=failed/Execute");
         world.clock += 300;
     }
-    assert_eq!(world.look(&workflow).0, WorkflowPhase::Failed);
+    assert_eq!(world.reconcile(&workflow).0, WorkflowPhase::Failed);
     assert_eq!(world.steps(), "a=failed/FailedAfterRetries b=skipped/Skip");
     assert_eq!(world.ran.len(), 11);
     assert!(world.status.terminated);
@@ -216,24 +216,24 @@ fn suspend_on_failure_halts_instead() {
     let mut world = World::answering(&[("a", Verdict::Error)]);
     world.options.suspend_on_failure = true;
     world.options.max_error_retries = 0;
-    assert_eq!(world.look(&workflow).0, WorkflowPhase::Suspending);
+    assert_eq!(world.reconcile(&workflow).0, WorkflowPhase::Suspending);
     assert_eq!(world.status.message, messages::SUSPENDED_AFTER_RETRIES);
     world.answers.clear();
     crate::operation::resume(&mut world.status, None).unwrap();
-    assert_eq!(world.look(&workflow).0, WorkflowPhase::Succeeded);
+    assert_eq!(world.reconcile(&workflow).0, WorkflowPhase::Succeeded);
 }
 
 #[test]
 fn a_suspended_step_halts_until_resumed() {
     let workflow = Workflow::new(Mode::StepByStep, steps(&["a", "s", "b"]));
     let mut world = World::answering(&[("s", Verdict::Suspend)]);
-    assert_eq!(world.look(&workflow), (WorkflowPhase::Suspending, None));
+    assert_eq!(world.reconcile(&workflow), (WorkflowPhase::Suspending, None));
     assert_eq!(world.steps(), "a=succeeded s=suspending/Suspend");
     // a look at a suspended step asks it again: its time may have come
-    assert_eq!(world.look(&workflow).0, WorkflowPhase::Suspending);
+    assert_eq!(world.reconcile(&workflow).0, WorkflowPhase::Suspending);
     crate::operation::resume(&mut world.status, None).unwrap();
     world.answers.clear();
-    assert_eq!(world.look(&workflow).0, WorkflowPhase::Succeeded);
+    assert_eq!(world.reconcile(&workflow).0, WorkflowPhase::Succeeded);
     assert_eq!(world.ran, ["a", "s", "s", "s", "b"]);
 }
 
@@ -241,13 +241,13 @@ fn a_suspended_step_halts_until_resumed() {
 fn a_person_suspends_what_runs() {
     let workflow = Workflow::new(Mode::StepByStep, steps(&["a", "b"]));
     let mut world = World::answering(&[("a", Verdict::Wait)]);
-    world.look(&workflow);
+    world.reconcile(&workflow);
     crate::operation::suspend(&mut world.status).unwrap();
-    assert_eq!(world.look(&workflow), (WorkflowPhase::Suspending, None));
+    assert_eq!(world.reconcile(&workflow), (WorkflowPhase::Suspending, None));
     assert_eq!(world.ran, ["a"], "nothing runs while halted");
     crate::operation::resume(&mut world.status, None).unwrap();
     world.answers.clear();
-    assert_eq!(world.look(&workflow).0, WorkflowPhase::Succeeded);
+    assert_eq!(world.reconcile(&workflow).0, WorkflowPhase::Succeeded);
 }
 
 #[test]
@@ -256,9 +256,9 @@ fn a_person_ends_it() {
     all[1].inputs = vec![crate::Input { from: "of-a".into(), parameter_key: String::new() }];
     let workflow = Workflow::new(Mode::StepByStep, all);
     let mut world = World::answering(&[("a", Verdict::Wait)]);
-    world.look(&workflow);
+    world.reconcile(&workflow);
     crate::operation::terminate(&mut world.status);
-    assert_eq!(world.look(&workflow).0, WorkflowPhase::Terminated);
+    assert_eq!(world.reconcile(&workflow).0, WorkflowPhase::Terminated);
     // what waited for a value of the ended step does not wait for ever
     assert_eq!(world.steps(), "a=failed/Terminate b=skipped/Skip c=skipped/Skip");
 }
@@ -267,7 +267,7 @@ fn a_person_ends_it() {
 fn a_break_ends_it_without_failure() {
     let workflow = Workflow::new(Mode::StepByStep, steps(&["a", "b"]));
     let mut world = World::answering(&[("a", Verdict::Break)]);
-    assert_eq!(world.look(&workflow).0, WorkflowPhase::Terminated);
+    assert_eq!(world.reconcile(&workflow).0, WorkflowPhase::Terminated);
     assert_eq!(world.steps(), "a=succeeded/Terminate b=skipped/Skip");
 }
 
@@ -278,20 +278,37 @@ fn groups_follow_their_sub_steps() {
         vec![group("g", steps(&["a", "f", "b"])), Step::new("c", "k")],
     );
     let mut world = World::answering(&[("f", Verdict::Fail(Reason::Action))]);
-    assert_eq!(world.look(&workflow).0, WorkflowPhase::Failed);
+    assert_eq!(world.reconcile(&workflow).0, WorkflowPhase::Failed);
     assert_eq!(
         world.steps(),
         "g=failed/Action[a=succeeded f=failed/Action b=succeeded] c=skipped/Skip"
     );
     let mut world = World::answering(&[("a", Verdict::Wait)]);
-    world.look(&workflow);
+    world.reconcile(&workflow);
     assert_eq!(world.steps(), "g=running[a=running/Wait f=succeeded b=succeeded]");
     world.answers.clear();
-    assert_eq!(world.look(&workflow).0, WorkflowPhase::Succeeded);
+    assert_eq!(world.reconcile(&workflow).0, WorkflowPhase::Succeeded);
     let empty = Workflow::new(Mode::StepByStep, vec![group("g", vec![]), Step::new("c", "k")]);
     let mut world = World::default();
-    assert_eq!(world.look(&empty).0, WorkflowPhase::Succeeded);
+    assert_eq!(world.reconcile(&empty).0, WorkflowPhase::Succeeded);
     assert_eq!(world.steps(), "g=succeeded c=succeeded");
+}
+
+/// The last step of a workflow is a group, and the last of the group waited for its time.
+#[test]
+fn a_sub_step_that_no_longer_suspends_releases_the_workflow() {
+    for mode in [Mode::Dag, Mode::StepByStep] {
+        let both = Step { sub_mode: Some(mode), ..group("g", steps(&["a", "s"])) };
+        let workflow = Workflow::new(Mode::StepByStep, vec![both]);
+        let mut world = World::answering(&[("s", Verdict::Suspend)]);
+        for _ in 0..2 {
+            assert_eq!(world.reconcile(&workflow).0, WorkflowPhase::Suspending, "{mode:?}");
+        }
+        world.answers.clear();
+        let (phase, _) = world.reconcile(&workflow);
+        assert_eq!(world.steps(), "g=succeeded[a=succeeded s=succeeded]", "{mode:?}");
+        assert_eq!((phase, world.status.suspend), (WorkflowPhase::Succeeded, false), "{mode:?}");
+    }
 }
 
 #[test]
@@ -300,11 +317,11 @@ fn a_suspended_sub_step_halts_the_rest() {
     inner.sub_mode = Some(Mode::StepByStep);
     let workflow = Workflow::new(Mode::StepByStep, vec![inner, Step::new("c", "k")]);
     let mut world = World::answering(&[("s", Verdict::Suspend)]);
-    assert_eq!(world.look(&workflow).0, WorkflowPhase::Suspending);
+    assert_eq!(world.reconcile(&workflow).0, WorkflowPhase::Suspending);
     assert_eq!(world.steps(), "g=suspending[a=succeeded s=suspending/Suspend]");
     crate::operation::resume(&mut world.status, None).unwrap();
     world.answers.clear();
-    assert_eq!(world.look(&workflow).0, WorkflowPhase::Succeeded);
+    assert_eq!(world.reconcile(&workflow).0, WorkflowPhase::Succeeded);
 }
 
 #[test]
@@ -314,10 +331,10 @@ fn time_runs_out() {
     all[1].condition = If::Always;
     let workflow = Workflow::new(Mode::StepByStep, all);
     let mut world = World::answering(&[("a", Verdict::Wait)]);
-    let (_, again) = world.look(&workflow);
+    let (_, again) = world.reconcile(&workflow);
     assert_eq!(again, Some(Duration::from_secs(1)));
     world.clock = 4;
-    assert_eq!(world.look(&workflow).0, WorkflowPhase::Failed);
+    assert_eq!(world.reconcile(&workflow).0, WorkflowPhase::Failed);
     assert_eq!(world.steps(), "a=failed/Timeout m=succeeded");
 }
 
@@ -332,7 +349,7 @@ fn values_are_waited_for_and_kept() {
         ..Outcome::succeeded()
     };
     world.answers.insert("a", outcome);
-    assert_eq!(world.look(&workflow).0, WorkflowPhase::Succeeded);
+    assert_eq!(world.reconcile(&workflow).0, WorkflowPhase::Succeeded);
     assert_eq!(world.ran, ["a", "b"]);
 }
 
@@ -342,7 +359,7 @@ fn components_are_found_by_their_name() {
     all[0].alias = Some("db".into());
     all[1].depends_on = vec!["db".into()];
     let workflow = Workflow::new(Mode::Dag, all);
-    assert_eq!(World::default().look(&workflow).0, WorkflowPhase::Succeeded);
+    assert_eq!(World::default().reconcile(&workflow).0, WorkflowPhase::Succeeded);
 }
 
 #[test]
@@ -351,20 +368,20 @@ fn restart_from_a_failed_step_forgets_what_came_after() {
     all[1].outputs = vec![crate::Output { name: "v".into(), value_from: "x".into() }];
     let workflow = Workflow::new(Mode::StepByStep, all);
     let mut world = World::answering(&[("b", Verdict::Fail(Reason::Action))]);
-    world.look(&workflow);
+    world.reconcile(&workflow);
     assert!(crate::operation::restart_from(&workflow, &mut world.status, "a").is_err());
     let vars = crate::operation::restart_from(&workflow, &mut world.status, "b").unwrap();
     assert_eq!(vars, ["v"]);
     assert_eq!(world.steps(), "a=succeeded");
     world.answers.clear();
-    assert_eq!(world.look(&workflow).0, WorkflowPhase::Succeeded);
+    assert_eq!(world.reconcile(&workflow).0, WorkflowPhase::Succeeded);
     assert_eq!(world.ran, ["a", "b", "b", "c"]);
 }
 
 #[test]
 fn an_empty_workflow_has_succeeded() {
     let workflow = Workflow::new(Mode::Dag, vec![]);
-    assert_eq!(World::default().look(&workflow).0, WorkflowPhase::Succeeded);
+    assert_eq!(World::default().reconcile(&workflow).0, WorkflowPhase::Succeeded);
 }
 
 #[test]
@@ -373,17 +390,20 @@ fn a_step_without_progress_fails_at_its_deadline() {
     workflow.steps[0].progress_deadline = "10s".parse().ok();
     let mut world = World::default();
     world.answers.insert("a", Outcome::of(Verdict::Wait, "1 of 3 is ready"));
-    world.look(&workflow);
+    world.reconcile(&workflow);
     world.clock = 8;
-    assert_eq!(world.look(&workflow).0, WorkflowPhase::Executing);
-    // what changes is progress, and a look is due at the deadline
+    assert_eq!(world.reconcile(&workflow).0, WorkflowPhase::Executing);
+    // what changes is progress, and a reconcile is due at the deadline
     world.answers.insert("a", Outcome::of(Verdict::Wait, "2 of 3 are ready"));
     world.clock = 9;
-    assert_eq!(world.look(&workflow), (WorkflowPhase::Executing, Some(Duration::from_secs(1))));
+    assert_eq!(
+        world.reconcile(&workflow),
+        (WorkflowPhase::Executing, Some(Duration::from_secs(1)))
+    );
     world.clock = 19;
-    assert_eq!(world.look(&workflow).0, WorkflowPhase::Executing);
+    assert_eq!(world.reconcile(&workflow).0, WorkflowPhase::Executing);
     world.clock = 20;
-    assert_eq!(world.look(&workflow), (WorkflowPhase::Failed, None));
+    assert_eq!(world.reconcile(&workflow), (WorkflowPhase::Failed, None));
     assert_eq!(world.steps(), "a=failed/Timeout b=skipped/Skip");
     let said = "no progress for 10s, nothing changed since 2023-11-14T22:13:29Z: 2 of 3 are ready";
     assert_eq!(world.status.steps[0].message, said);
@@ -394,12 +414,12 @@ fn the_deadline_outlives_the_process() {
     let mut workflow = Workflow::new(Mode::StepByStep, steps(&["a"]));
     workflow.steps[0].progress_deadline = "10s".parse().ok();
     let mut world = World::answering(&[("a", Verdict::Wait)]);
-    world.look(&workflow);
+    world.reconcile(&workflow);
     let saved = crate::Saved { memory: std::mem::take(&mut world.memory), ..Default::default() };
     let read = crate::Saved::read(&saved.data(), &cue::Limits::default()).unwrap();
     world.memory = read.memory;
     world.clock = 11;
-    assert_eq!(world.look(&workflow).0, WorkflowPhase::Failed);
+    assert_eq!(world.reconcile(&workflow).0, WorkflowPhase::Failed);
 }
 
 #[test]
@@ -407,18 +427,18 @@ fn a_running_workflow_says_what_it_waits_for() {
     let said = |answers: &[(&'static str, Verdict)], mode: Mode| {
         let workflow = Workflow::new(mode, steps(&["a", "b", "c"]));
         let mut world = World::answering(answers);
-        world.look(&workflow);
+        world.reconcile(&workflow);
         world.clock = 5;
-        world.look(&workflow);
+        world.reconcile(&workflow);
         world.status.message
     };
     assert_eq!(
         said(&[("b", Verdict::Wait)], Mode::StepByStep),
-        "waiting for step b since 2023-11-14T22:13:20Z, looked at again within 60s"
+        "waiting for step b since 2023-11-14T22:13:20Z, checked again within 60s"
     );
     assert_eq!(
         said(&[("a", Verdict::Wait), ("c", Verdict::Wait)], Mode::Dag),
-        "waiting for step a and 1 more step since 2023-11-14T22:13:20Z, looked at again within 60s"
+        "waiting for step a and 1 more step since 2023-11-14T22:13:20Z, checked again within 60s"
     );
     assert_eq!(
         said(&[("a", Verdict::Error)], Mode::StepByStep),
@@ -431,15 +451,15 @@ fn a_running_workflow_says_what_it_waits_for() {
     let mut world = World::answering(&[("a", Verdict::Wait)]);
     let mut messages = std::collections::BTreeSet::new();
     while world.clock < 1000 {
-        let again = world.look(&workflow).1.unwrap();
+        let again = world.reconcile(&workflow).1.unwrap();
         messages.insert(world.status.message.clone());
         world.clock += i64::try_from(again.as_secs()).unwrap().max(1);
     }
-    let said = "waiting for step a since 2023-11-14T22:13:20Z, looked at again within 60s";
+    let said = "waiting for step a since 2023-11-14T22:13:20Z, checked again within 60s";
     assert_eq!(messages.into_iter().collect::<Vec<_>>(), [said]);
 }
 
-/// Steps whose conditions are not evaluated in a look wait, in words; each look goes on where the last one ended, and not at
+/// Steps whose conditions are not evaluated in a reconcile wait, in words; each reconcile goes on where the last one ended, and not at
 /// once.
 #[test]
 fn a_pass_is_cut_where_its_budget_ends() {
@@ -453,9 +473,9 @@ fn a_pass_is_cut_where_its_budget_ends() {
         let workflow = Workflow::new(mode, list.clone());
         let mut world = World { most_conditions: Some(1), ..World::default() };
         let mut waited = Vec::new();
-        for look in 0.. {
-            assert!(look < 10, "it does not end: {}", world.steps());
-            let (phase, again) = world.look(&workflow);
+        for turn in 0.. {
+            assert!(turn < 10, "it does not end: {}", world.steps());
+            let (phase, again) = world.reconcile(&workflow);
             if phase == WorkflowPhase::Succeeded {
                 break;
             }
@@ -485,10 +505,10 @@ fn a_suspended_workflow_comes_back_to_a_condition_that_waits() {
     let workflow = Workflow::new(Mode::Dag, vec![stops, asks]);
     let mut world = World::answering(&[("stops", Verdict::Suspend)]);
     world.most_conditions = Some(0);
-    let (phase, again) = world.look(&workflow);
+    let (phase, again) = world.reconcile(&workflow);
     assert_eq!(phase, WorkflowPhase::Suspending);
     assert!(again.is_some_and(|again| !again.is_zero()), "{again:?}");
     world.most_conditions = None;
-    world.look(&workflow);
+    world.reconcile(&workflow);
     assert_eq!(world.ran, ["stops", "stops", "asks"]);
 }

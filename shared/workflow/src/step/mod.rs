@@ -45,9 +45,9 @@ pub struct ProviderCall<'a> {
 pub enum Reply {
     /// Done; the template goes on with these results.
     Returns(Value),
-    /// Done, and the step is to be looked at again; the template goes on.
+    /// Done, and the step is to be checked again; the template goes on.
     Wait(String),
-    /// Done with results, and the step is to be looked at again.
+    /// Done with results, and the step is to be checked again.
     ReturnsAndWait(Value, String),
     /// The attempt failed and is repeated.
     Error(String),
@@ -160,8 +160,8 @@ pub fn run(
     if finished {
         for output in step.outputs {
             let value = crate::data::output(&mut evaluation, &output.value_from, step.limits);
-            let value = value.unwrap_or_else(|reason| {
-                state.message = reason;
+            let value = value.unwrap_or_else(|error| {
+                state.message = error.to_string();
                 Value::Null
             });
             variables.push((output.name.clone(), value));
@@ -170,7 +170,7 @@ pub fn run(
     let dump = step.dump.then(|| {
         let mut text = String::new();
         crate::marked::print(&mut evaluation, root, 0, &mut text);
-        crate::store::formatted(text)
+        crate::print::formatted(text)
     });
     StepResult {
         outcome: Outcome { verdict, message: state.message, variables },
@@ -210,7 +210,8 @@ impl Host for StepHost<'_> {
         };
         let params = match params(evaluation, call, legacy) {
             Ok(params) => params,
-            Err(reason) => {
+            Err(errors) => {
+                let reason = messages::not_concrete(errors.to_string().trim_end());
                 traced.own = is_own(&call.provider, &call.name);
                 traced.error = traced.own.then(|| reason.clone());
                 self.trace.push(traced);
@@ -332,11 +333,8 @@ impl StepHost<'_> {
 }
 
 /// The parameters of a call as data. Everything regular in the call must be concrete.
-fn params(evaluation: &mut Evaluation, call: &Call, legacy: bool) -> Result<Value, String> {
-    let exported = evaluation
-        .export(call.node)
-        .map_err(|errors| messages::not_concrete(errors.to_string().trim_end()))?;
-    let whole = exported.to_json();
+fn params(evaluation: &mut Evaluation, call: &Call, legacy: bool) -> Result<Value, cue::Errors> {
+    let whole = evaluation.export(call.node)?.to_json();
     if legacy {
         return Ok(whole);
     }

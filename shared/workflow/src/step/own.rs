@@ -82,7 +82,7 @@ impl StepHost<'_> {
         Some(own)
     }
 
-    /// Halts until a person resumes, or until a time that is noted at the first look.
+    /// Halts until a person resumes, or until a time that is noted at the first reconcile.
     fn suspend(&mut self, label: &str, duration: &str) -> Own {
         let resumed_by_hand = self.step.previous == Some(Phase::Running);
         let noted = format!("{}.{label}.suspendTimeStamp", self.step.id);
@@ -113,7 +113,7 @@ impl StepHost<'_> {
             let value = params.get("value").cloned().unwrap_or(Value::Null);
             return match crate::data::set_input(&mut self.put, path, value) {
                 Ok(()) => Own::Nothing,
-                Err(reason) => Own::Error(reason),
+                Err(error) => Own::Error(error.to_string()),
             };
         }
         let found = crate::data::at_path(&self.put, path)

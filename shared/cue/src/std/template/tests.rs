@@ -22,7 +22,7 @@ fn templates() {
         ("{{.}}-{{.}}", "\"foo\"", "foo-foo"),
         ("{{.a.b}} {{.x}}", r#"{"a":{"b":1}}"#, "1 <no value>"),
         ("{{.}}", r#"{"b":[1,2.5,null],"a":true}"#, "map[a:true b:[1 2.5 <nil>]]"),
-        ("{{.}}", "1e6", "1000000"),
+        ("{{.}}", "1000000.0", "1e+06"),
         ("{{.}}", "1e21", "1e+21"),
         ("{{.}}", "null", "<no value>"),
         ("a {{- 3 -}} b", "0", "a3b"),
@@ -57,7 +57,7 @@ fn templates() {
         ("{{len .}} {{index . 1}} {{slice . 1 2}}", "[5,6,7]", "3 6 [6]"),
         ("{{index .m \"k\" 0}}", r#"{"m":{"k":["v"]}}"#, "v"),
         ("{{and 1 0 (index 1 2)}} {{or 0 2}} {{not 0}}", "0", "0 2 true"),
-        ("{{lt 1 2}} {{ge \"b\" \"a\"}} {{ne 1 1.0}} {{eq 1 2 1}}", "0", "true true false true"),
+        ("{{lt 1 2}} {{ge \"b\" \"a\"}} {{ne 1.0 1.5}} {{eq 1 2 1}}", "0", "true true true true"),
         ("{{(printf \"%s\" .a)}} {{(.b).c}}", r#"{"a":"x","b":{"c":3}}"#, "x 3"),
         ("{{print 1 2 \"a\" 3}}|{{println 1 \"a\"}}", "0", "1 2a3|1 a\n"),
         ("{{urlquery \"a b\"}} {{js \"'<\"}}", "0", "a+b \\'\\u003C"),
@@ -66,15 +66,23 @@ fn templates() {
         ("\n{{nope}}", "0", "! template: :2: function \"nope\" not defined"),
         ("{{if 1}}", "0", "! template: :1: unexpected EOF"),
         ("{{end}}", "0", "! template: :1: unexpected {{end}}"),
-        ("{{.a.b}}", r#"{"a":1}"#, "! template: can't evaluate field b in 1"),
-        ("{{$y}}", "0", "! template: undefined variable \"$y\""),
-        ("{{index . 9}}", "[1]", "! template: error calling index: index out of range: 9"),
+        (
+            "{{.a.b}}",
+            r#"{"a":1}"#,
+            "! template: :1:4: executing \"\" at <.a.b>: can't evaluate field b in type interface {}",
+        ),
+        ("{{$y}}", "0", "! template: :1: undefined variable \"$y\""),
+        (
+            "{{index . 9}}",
+            "[1]",
+            "! template: :1:2: executing \"\" at <index . 9>: error calling index: index out of range: 9",
+        ),
         (
             "{{define \"t\"}}{{template \"t\"}}{{end}}{{template \"t\"}}",
             "0",
-            "!! evaluation nests deeper than allowed",
+            "! template: :1:25: executing \"t\" at <{{template \"t\"}}>: exceeded maximum template depth (101)",
         ),
-        ("{{range 999999999}}{{end}}", "0", "!! list or struct has more elements than allowed"),
+        ("{{range 999999999}}{{end}}", "0", "!! evaluation takes more steps than allowed"),
         ("}} {", "0", "}} {"),
     ] {
         assert_eq!(run(template, data), want, "{template}");
@@ -83,4 +91,23 @@ fn templates() {
     assert!(run(&nested, "0").starts_with('!'));
     let parens = format!("{{{{{}1{}}}}}", "(".repeat(50_000), ")".repeat(50_000));
     assert!(run(&parens, "0").starts_with('!'));
+}
+
+#[test]
+fn numbers_beyond_those_of_go() {
+    for (number, template, want) in [
+        (
+            "12345678901234567890123",
+            "{{.}} {{printf \"%T %d\" . .}}",
+            "12345678901234567890123 *big.Int 12345678901234567890123",
+        ),
+        ("1e400", "{{.}} {{printf \"%T %8d\" . .}}", "1e+400 *big.Float %!d(*big.Float=  1e+400)"),
+        ("9223372036854775807", "{{.}} {{printf \"%T\" .}}", "9223372036854775807 int64"),
+    ] {
+        let text = format!("import \"text/template\"\nx: template.Execute({template:?}, {number})");
+        let program = crate::Program::compile("in.cue", &text, &crate::Packages::std()).unwrap();
+        let mut evaluation = program.evaluate(&[], &Limits::default());
+        let value = evaluation.export(evaluation.root()).unwrap();
+        assert_eq!(value.get("x").and_then(Value::as_str), Some(want), "{number}");
+    }
 }

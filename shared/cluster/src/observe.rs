@@ -14,7 +14,7 @@ use tracing::{Level, debug};
 
 /// What became of one HTTP request.
 #[derive(Debug, Clone, Copy)]
-pub struct Answer<'a> {
+pub struct CompletedRequest<'a> {
     /// GET, POST, ...
     pub method: &'a Method,
     /// The API server's host, with its port if the configuration names one.
@@ -27,16 +27,16 @@ pub struct Answer<'a> {
 
 /// Hears of every answer; called on the thread that waited for it, so it must be quick.
 #[derive(Clone)]
-pub struct AnswerObserver(Arc<dyn Fn(&Answer<'_>) + Send + Sync>);
+pub struct RequestObserver(Arc<dyn Fn(&CompletedRequest<'_>) + Send + Sync>);
 
-impl AnswerObserver {
+impl RequestObserver {
     /// Calls a function for every answer.
-    pub fn new(hear: impl Fn(&Answer<'_>) + Send + Sync + 'static) -> Self {
+    pub fn new(hear: impl Fn(&CompletedRequest<'_>) + Send + Sync + 'static) -> Self {
         Self(Arc::new(hear))
     }
 }
 
-impl std::fmt::Debug for AnswerObserver {
+impl std::fmt::Debug for RequestObserver {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str("AnswerObserver")
     }
@@ -44,27 +44,27 @@ impl std::fmt::Debug for AnswerObserver {
 
 /// Puts the observer around a service.
 #[derive(Clone, Debug)]
-pub(crate) struct AnswersLayer {
+pub(crate) struct ObserveLayer {
     pub(crate) host: Arc<str>,
-    pub(crate) observer: Option<AnswerObserver>,
+    pub(crate) observer: Option<RequestObserver>,
 }
 
-impl<S> Layer<S> for AnswersLayer {
-    type Service = Answers<S>;
+impl<S> Layer<S> for ObserveLayer {
+    type Service = Observe<S>;
 
     fn layer(&self, inner: S) -> Self::Service {
-        Answers { inner, told: self.clone() }
+        Observe { inner, layer: self.clone() }
     }
 }
 
 /// The service behind [`AnswersLayer`].
 #[derive(Debug)]
-pub(crate) struct Answers<S> {
+pub(crate) struct Observe<S> {
     inner: S,
-    told: AnswersLayer,
+    layer: ObserveLayer,
 }
 
-impl<S, B, C> Service<Request<B>> for Answers<S>
+impl<S, B, C> Service<Request<B>> for Observe<S>
 where
     S: Service<Request<B>, Response = Response<C>>,
     S::Future: Send + 'static,
@@ -81,7 +81,7 @@ where
     fn call(&mut self, request: Request<B>) -> Self::Future {
         let method = request.method().clone();
         let uri = tracing::enabled!(Level::DEBUG).then(|| request.uri().clone());
-        let AnswersLayer { host, observer } = self.told.clone();
+        let ObserveLayer { host, observer } = self.layer.clone();
         let answer = self.inner.call(request);
         Box::pin(async move {
             let since = Instant::now();
@@ -93,7 +93,7 @@ where
                 debug!(%method, %uri, code, ?time, "request answered");
             }
             if let Some(observer) = observer {
-                (observer.0)(&Answer { method: &method, host: &host, code, time });
+                (observer.0)(&CompletedRequest { method: &method, host: &host, code, time });
             }
             answer.map_err(Into::into)
         })
@@ -111,12 +111,12 @@ mod tests {
         let heard = Arc::new(Mutex::new(Vec::new()));
         let observer = {
             let heard = Arc::clone(&heard);
-            AnswerObserver::new(move |answer| {
+            RequestObserver::new(move |answer| {
                 let code = answer.code.map(|code| code.as_u16());
                 heard.lock().push((answer.method.clone(), answer.host.to_owned(), code));
             })
         };
-        let layer = AnswersLayer { host: "server:6443".into(), observer: Some(observer) };
+        let layer = ObserveLayer { host: "server:6443".into(), observer: Some(observer) };
         let mut service = layer.layer(tower::service_fn(|request: Request<()>| async move {
             match request.uri().path() {
                 "/gone" => Ok(Response::builder().status(404).body(()).unwrap()),

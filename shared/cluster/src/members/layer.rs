@@ -1,0 +1,311 @@
+//! What stands in front of a member's API server: requests do not reach one that is closed, every answer tells of the
+//! member's state, and what did not come from an API server is no answer.
+//!
+//! That an object is gone is believed only of a Status that names the object that was asked for: whatever stands in front of a
+//! member may answer 404, and a collection that believed it would forget objects that are there.
+
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+use std::time::Instant;
+
+use futures::StreamExt as _;
+use http::{Request, Response, StatusCode};
+use http_body_util::BodyStream;
+use kube::client::{Body, DynBody};
+use serde::Deserialize;
+use tower::{BoxError, Layer, Service};
+
+use super::gate::Gate;
+use super::state::Heard;
+use crate::Error;
+use crate::error::chain;
+
+/// The most of an answer that is no result which is read.
+const MOST: usize = 1 << 20;
+
+/// What an API server answers for a path that it does not know; of a group version it is believed after a look at the list
+/// of groups.
+const UNKNOWN_PATH: &str = "404 page not found";
+
+/// Marks the requests that go out whatever state a member is in.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Probe;
+
+/// Puts the gate of a member before a service.
+#[derive(Clone, Debug)]
+pub(crate) struct MemberLayer(pub(crate) Arc<Gate>);
+
+impl<S> Layer<S> for MemberLayer {
+    type Service = Guarded<S>;
+
+    fn layer(&self, inner: S) -> Self::Service {
+        Guarded { inner, gate: Arc::clone(&self.0) }
+    }
+}
+
+/// The service behind [`MemberLayer`].
+#[derive(Debug)]
+pub(crate) struct Guarded<S> {
+    inner: S,
+    gate: Arc<Gate>,
+}
+
+impl<S, B> Service<Request<B>> for Guarded<S>
+where
+    S: Service<Request<B>, Response = Response<Box<DynBody>>>,
+    S::Future: Send + 'static,
+    S::Error: Into<BoxError>,
+{
+    type Response = S::Response;
+    type Error = BoxError;
+    type Future = Pin<Box<dyn Future<Output = Result<S::Response, BoxError>> + Send>>;
+
+    fn poll_ready(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), Self::Error>> {
+        self.inner.poll_ready(cx).map_err(Into::into)
+    }
+
+    fn call(&mut self, request: Request<B>) -> Self::Future {
+        let gate = Arc::clone(&self.gate);
+        let is_probe = request.extensions().get::<Probe>().is_some();
+        if !is_probe && let Err(closed) = gate.open() {
+            return Box::pin(std::future::ready(Err(closed.into())));
+        }
+        let path = request.uri().path().to_owned();
+        let answer = self.inner.call(request);
+        Box::pin(async move {
+            let since = Instant::now();
+            let answered = answer.await.map_err(|error| unanswered(error.into()));
+            let judged = match answered {
+                Ok(answer) => judge(&path, answer).await,
+                Err(error) => Err(error),
+            };
+            let (heard, answer) = match judged {
+                Ok((code, refusal, answer)) => {
+                    let answered = Heard::Answer(code, since.elapsed());
+                    (refusal.map_or(answered, Heard::Refused), Ok(answer))
+                }
+                Err(Error::NotLeader) => return Err(Error::NotLeader.into()),
+                Err(error) => {
+                    let late = matches!(error, Error::Timeout { .. });
+                    (Heard::Nothing(error.to_string(), late), Err(error.into()))
+                }
+            };
+            gate.hear(heard);
+            answer
+        })
+    }
+}
+
+fn unanswered(error: BoxError) -> Error {
+    match error.downcast::<Error>() {
+        Ok(own) => *own,
+        Err(other) => Error::Transport(chain(other.as_ref())),
+    }
+}
+
+/// What of a Status counts here.
+#[derive(Deserialize)]
+struct Status {
+    kind: String,
+    #[serde(default)]
+    message: String,
+    #[serde(default)]
+    reason: String,
+    #[serde(default)]
+    details: Details,
+}
+
+#[derive(Default, Deserialize)]
+struct Details {
+    #[serde(default)]
+    name: String,
+    #[serde(default)]
+    kind: String,
+    #[serde(default)]
+    group: String,
+}
+
+/// The body of an answer that is no result; one that is too long is cut.
+async fn whole(body: Box<DynBody>) -> Result<Vec<u8>, Error> {
+    let mut frames = BodyStream::new(body);
+    let mut bytes = Vec::new();
+    while let Some(frame) = frames.next().await {
+        match frame {
+            Ok(frame) => bytes.extend_from_slice(frame.data_ref().map_or(&[][..], |data| data)),
+            Err(error) => return Err(unanswered(error)),
+        }
+        if bytes.len() > MOST {
+            break;
+        }
+    }
+    Ok(bytes)
+}
+
+type Judged = (u16, Option<String>, Response<Box<DynBody>>);
+
+/// Tells the answers of an API server from those of something in front of it. Returns the code, and why the credential is
+/// refused, if it is.
+async fn judge(path: &str, answer: Response<Box<DynBody>>) -> Result<Judged, Error> {
+    let status = answer.status();
+    if status.is_success() {
+        return Ok((status.as_u16(), None, answer));
+    }
+    if status.is_redirection() || status.is_informational() {
+        return Err(not_from_api_server(status, "a redirect"));
+    }
+    let (parts, body) = answer.into_parts();
+    let bytes = whole(body).await?;
+    let refusal = verdict(path, status, &bytes)?;
+    let body: Box<DynBody> =
+        Box::new(http_body_util::BodyExt::map_err(Body::from(bytes), BoxError::from));
+    Ok((status.as_u16(), refusal, Response::from_parts(parts, body)))
+}
+
+fn not_from_api_server(status: StatusCode, what: &str) -> Error {
+    Error::Transport(format!("{} with {what}, not from an API server", status.as_u16()))
+}
+
+/// Whether an answer that is no result came from an API server; if so, why it refuses the credential, if it does.
+fn verdict(path: &str, status: StatusCode, body: &[u8]) -> Result<Option<String>, Error> {
+    let read = serde_json::from_slice::<Status>(body).ok().filter(|read| read.kind == "Status");
+    let Some(read) = read else {
+        let text = String::from_utf8_lossy(body);
+        return match status {
+            // Its own limit on requests answers in plain text.
+            StatusCode::TOO_MANY_REQUESTS => Ok(None),
+            StatusCode::NOT_FOUND if text.trim() == UNKNOWN_PATH && is_discovery(path) => Ok(None),
+            _ => Err(not_from_api_server(status, "a body that is no Status")),
+        };
+    };
+    match status {
+        StatusCode::UNAUTHORIZED => {
+            Ok(Some(format!("the credential is refused: {}", read.message)))
+        }
+        StatusCode::FORBIDDEN if read.message.contains("cannot impersonate resource") => {
+            Ok(Some(format!("the credential may not act for others: {}", read.message)))
+        }
+        StatusCode::NOT_FOUND => match named(path) {
+            Some(asked) if !asked.is_named_by(&read) => {
+                Err(not_from_api_server(status, "a Status about something else"))
+            }
+            _ => Ok(None),
+        },
+        _ => Ok(None),
+    }
+}
+
+/// Whether a path asks what is served.
+fn is_discovery(path: &str) -> bool {
+    let parts: Vec<&str> = path.split('/').filter(|part| !part.is_empty()).collect();
+    matches!(parts.as_slice(), ["api" | "apis"] | ["api", _] | ["apis", _, _])
+}
+
+/// The object that a path names.
+struct Asked<'p> {
+    group: &'p str,
+    plural: &'p str,
+    name: &'p str,
+}
+
+impl Asked<'_> {
+    fn is_named_by(&self, status: &Status) -> bool {
+        let Details { name, kind, group } = &status.details;
+        status.reason == "NotFound"
+            && kind == self.plural
+            && (group == self.group)
+            && (name == self.name || escaped(name).eq_ignore_ascii_case(self.name))
+    }
+}
+
+fn escaped(name: &str) -> String {
+    name.replace('%', "%25").replace(':', "%3A")
+}
+
+/// `None` for collections, and for all that is no object.
+fn named(path: &str) -> Option<Asked<'_>> {
+    let parts: Vec<&str> = path.split('/').filter(|part| !part.is_empty()).collect();
+    let (group, rest) = match parts.as_slice() {
+        ["api", _, rest @ ..] => ("", rest),
+        ["apis", group, _, rest @ ..] => (*group, rest),
+        _ => return None,
+    };
+    match rest {
+        ["namespaces", _, plural, name, ..] => Some(Asked { group, plural, name }),
+        ["namespaces", _, _] => None,
+        [plural, name, ..] => Some(Asked { group, plural, name }),
+        _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn only_a_status_about_the_object_says_that_it_is_gone() {
+        let path = "/apis/apps/v1/namespaces/n/deployments/web";
+        let status = |name: &str, kind: &str, group: &str| {
+            json!({"kind": "Status", "apiVersion": "v1", "status": "Failure", "reason": "NotFound",
+                "message": "m", "code": 404,
+                "details": {"name": name, "kind": kind, "group": group}})
+            .to_string()
+        };
+        for (path, body, is_answer) in [
+            (path, status("web", "deployments", "apps"), true),
+            (path, status("other", "deployments", "apps"), false),
+            (path, status("web", "services", "apps"), false),
+            (path, status("web", "deployments", ""), false),
+            (path, "<html>not found</html>".to_owned(), false),
+            (path, String::new(), false),
+            (path, "404 page not found\n".to_owned(), false),
+            (path, "{}".to_owned(), false),
+            (path, json!({"kind": "Status", "reason": "NotFound"}).to_string(), false),
+            ("/apis/x.io/v1", "404 page not found\n".to_owned(), true),
+            ("/apis/x.io/v1", "<html></html>".to_owned(), false),
+            // A create in a namespace that is not there.
+            ("/api/v1/namespaces/n/configmaps", status("n", "namespaces", ""), true),
+            ("/api/v1/namespaces/n", status("n", "namespaces", ""), true),
+            (
+                "/apis/rbac.authorization.k8s.io/v1/clusterroles/a%3Ab",
+                status("a:b", "clusterroles", "rbac.authorization.k8s.io"),
+                true,
+            ),
+        ] {
+            let verdict = verdict(path, StatusCode::NOT_FOUND, body.as_bytes());
+            assert_eq!(verdict.is_ok(), is_answer, "{path} {body} {verdict:?}");
+        }
+    }
+
+    #[test]
+    fn refused_credentials_and_answers_of_something_in_front_are_told_from_results() {
+        let status = |message: &str| {
+            json!({"kind": "Status", "status": "Failure", "reason": "x", "message": message})
+                .to_string()
+        };
+        let may_not =
+            status("users \"u\" is forbidden: User \"c\" cannot impersonate resource \"users\"");
+        for (code, body, refused) in [
+            (401, status("Unauthorized"), Ok(true)),
+            (403, status("deployments is forbidden"), Ok(false)),
+            (403, may_not, Ok(true)),
+            (409, status("conflict"), Ok(false)),
+            (422, status("invalid"), Ok(false)),
+            (429, "Too many requests, please try again later.".to_owned(), Ok(false)),
+            (500, status("internal"), Ok(false)),
+            (401, "<html>log in</html>".to_owned(), Err(())),
+            (403, "forbidden".to_owned(), Err(())),
+            (502, "bad gateway".to_owned(), Err(())),
+            (503, String::new(), Err(())),
+            (504, "<html></html>".to_owned(), Err(())),
+        ] {
+            let code = StatusCode::from_u16(code).unwrap();
+            let verdict = verdict("/api/v1/namespaces/n/configmaps/a", code, body.as_bytes());
+            let refusal = verdict.map(|why| why.is_some()).map_err(|_| ());
+            assert_eq!(refusal, refused, "{code} {body}");
+        }
+    }
+}

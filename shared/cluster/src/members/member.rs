@@ -1,0 +1,295 @@
+//! One member: its connection, its watches, its state, and the probe that finds out about it.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use http::Request;
+use k8s_openapi::apimachinery::pkg::version::Info;
+use k8s_openapi::jiff::Timestamp;
+use kube::Client;
+use parking_lot::Mutex;
+use serde_json::Value;
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
+
+use super::connect::{gated, member_client};
+use super::gate::{Changed, Gate};
+use super::layer::Probe;
+use super::secret::{Access, Cluster};
+use super::state::{Health, Heard, State};
+use crate::client::ClientOptions;
+use crate::objects::Notify;
+use crate::{Discovery, Error, LiveObjects, ObjectClient};
+
+/// How long a probe waits for an answer.
+const PROBE: Duration = Duration::from_secs(5);
+/// How long a member's identity is believed before it is read anew.
+const IDENTITY: Duration = Duration::from_secs(3600);
+
+/// Which cluster a member is.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Identified {
+    /// The uid of its namespace `kube-system`; `None` if it may not be read.
+    pub uid: Option<String>,
+    /// Its version.
+    pub version: Option<Info>,
+}
+
+/// What is needed to connect to members.
+#[derive(Clone)]
+pub struct Connecting {
+    /// Limits, time limits, user agent and fence of their clients.
+    pub options: ClientOptions,
+    /// Which addresses may be connected to, and whether certificates must be checked.
+    pub rules: super::SecretRules,
+    /// Hears of changes of objects that Applications own.
+    pub notify: Notify,
+    /// What runs beside.
+    pub tasks: TaskTracker,
+    /// Ends it.
+    pub stop: CancellationToken,
+}
+
+impl std::fmt::Debug for Connecting {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Connecting").field("rules", &self.rules).finish_non_exhaustive()
+    }
+}
+
+/// A cluster that joined, and the connection to it.
+#[derive(Debug)]
+pub struct Member {
+    /// What its Secret says.
+    pub cluster: Cluster,
+    link: Arc<Link>,
+}
+
+/// What stays of a member while only its labels change.
+#[derive(Debug)]
+struct Link {
+    gate: Arc<Gate>,
+    connection: Option<Connection>,
+    identified: Mutex<Identified>,
+    stop: CancellationToken,
+}
+
+#[derive(Debug)]
+struct Connection {
+    io: Arc<ObjectClient>,
+    live: LiveObjects,
+}
+
+impl Drop for Link {
+    fn drop(&mut self) {
+        self.stop.cancel();
+    }
+}
+
+impl Member {
+    /// Connects to a cluster and probes it from now on. `expected` is the uid that the name had before.
+    pub(super) fn connect(
+        cluster: Cluster,
+        expected: Option<String>,
+        connecting: &Connecting,
+        changed: &Changed,
+    ) -> Arc<Self> {
+        let gate = Arc::new(Gate::new(&cluster.name, Arc::clone(changed)));
+        let stop = connecting.stop.child_token();
+        let connected = match &cluster.access {
+            Ok(access) => connection(access, &gate, connecting, &stop).map_err(|e| e.to_string()),
+            Err(unusable) => Err(unusable.to_string()),
+        };
+        let connection = match connected {
+            Ok(connection) => Some(connection),
+            Err(why) => {
+                gate.stop(State::Invalid, why);
+                None
+            }
+        };
+        let identified = Mutex::default();
+        let link = Arc::new(Link { gate, connection, identified, stop: stop.clone() });
+        if let Some(client) = link.connection.as_ref().map(|c| c.io.client().clone()) {
+            let weak = Arc::downgrade(&link);
+            let gate = Arc::clone(&link.gate);
+            connecting.tasks.spawn(async move {
+                let probing = async {
+                    let mut read = None::<tokio::time::Instant>;
+                    loop {
+                        let pause =
+                            gate.health.lock().next_probe(Timestamp::now(), fastrand::f64());
+                        let Some(pause) = pause else { return };
+                        // A change of the state comes before its time.
+                        let _ = tokio::time::timeout(pause, gate.poke.notified()).await;
+                        let Some(link) = weak.upgrade() else { return };
+                        if gate.health.lock().is_due(Timestamp::now()) {
+                            probe(&client, &gate).await;
+                        }
+                        let is_open = gate.health.lock().state().is_open();
+                        let stale = !gate.identified.load(Ordering::Acquire)
+                            || read.is_none_or(|read| read.elapsed() > IDENTITY);
+                        if is_open && stale && link.identify(&client, expected.as_deref()).await {
+                            read = Some(tokio::time::Instant::now());
+                        }
+                    }
+                };
+                tokio::select! {
+                    () = probing => {}
+                    () = stop.cancelled() => {}
+                }
+            });
+        }
+        Arc::new(Self { cluster, link })
+    }
+
+    /// The same connection under other labels.
+    pub(super) fn relabelled(&self, cluster: Cluster) -> Arc<Self> {
+        Arc::new(Self { cluster, link: Arc::clone(&self.link) })
+    }
+
+    /// Over an existing client, known to work: of tests.
+    #[must_use]
+    pub fn over(
+        cluster: Cluster,
+        client: Client,
+        uid: &str,
+        connecting: &Connecting,
+        changed: &Changed,
+    ) -> Arc<Self> {
+        let gate = Arc::new(Gate::new(&cluster.name, Arc::clone(changed)));
+        let stop = connecting.stop.child_token();
+        let client = gated(client, &gate);
+        let connection = connected(client, connecting, &stop);
+        gate.hear(Heard::Answer(200, Duration::ZERO));
+        gate.identified.store(true, Ordering::Release);
+        let identified = Identified { uid: Some(uid.to_owned()), version: None };
+        let link =
+            Link { gate, connection: Some(connection), identified: Mutex::new(identified), stop };
+        Arc::new(Self { cluster, link: Arc::new(link) })
+    }
+
+    /// The connection and the watches of a member that can be reached.
+    ///
+    /// # Errors
+    /// [`Error::Unreachable`] with the reason.
+    pub fn reach(&self) -> Result<(&Arc<ObjectClient>, &LiveObjects), Error> {
+        self.link.gate.open()?;
+        match &self.link.connection {
+            Some(Connection { io, live }) => Ok((io, live)),
+            None => Err(Error::Unreachable {
+                cluster: self.cluster.name.clone(),
+                since: String::new(),
+                why: "its Secret cannot be used".to_owned(),
+            }),
+        }
+    }
+
+    /// Its state.
+    #[must_use]
+    pub fn state(&self) -> State {
+        self.link.gate.health.lock().state()
+    }
+
+    /// Since when, and why.
+    #[must_use]
+    pub fn health(&self) -> Health {
+        self.link.gate.health.lock().clone()
+    }
+
+    /// Which cluster it is, as far as that is known.
+    #[must_use]
+    pub fn identified(&self) -> Identified {
+        self.link.identified.lock().clone()
+    }
+
+    /// Whether two are one connection.
+    #[must_use]
+    pub fn is_same_connection(&self, other: &Self) -> bool {
+        Arc::ptr_eq(&self.link, &other.link)
+    }
+
+    /// What becomes of requests, as tests have it.
+    pub fn hear(&self, heard: Heard) {
+        let is_answer = matches!(heard, Heard::Answer(..));
+        self.link.gate.hear(heard);
+        if is_answer && self.link.connection.is_some() {
+            self.link.gate.identify();
+        }
+    }
+}
+
+impl Link {
+    /// Finds out which cluster answers. Returns whether that is known now.
+    async fn identify(&self, client: &Client, expected: Option<&str>) -> bool {
+        let uid = match ask(client, "/api/v1/namespaces/kube-system").await {
+            Ok(namespace) => {
+                let uid = namespace.pointer("/metadata/uid").and_then(Value::as_str);
+                match uid {
+                    Some(uid) => Some(uid.to_owned()),
+                    None => return false,
+                }
+            }
+            // It is known by its name alone then.
+            Err(Error::Api { code: 403, .. }) => None,
+            Err(_) => return false,
+        };
+        let version = ask(client, "/version").await.ok();
+        let version = version.and_then(|version| serde_json::from_value(version).ok());
+        let before = {
+            let mut identified = self.identified.lock();
+            let before = identified.uid.clone().or_else(|| expected.map(str::to_owned));
+            *identified = Identified { uid: uid.clone(), version };
+            before
+        };
+        if let (Some(before), Some(now)) = (before, uid)
+            && before != now
+        {
+            let why = format!(
+                "the cluster behind this name is another one: its uid was {before} and is {now}; \
+                 detach it and join it again if that is meant"
+            );
+            self.gate.stop(State::Replaced, why);
+            return true;
+        }
+        self.gate.identify();
+        true
+    }
+}
+
+fn connection(
+    access: &Access,
+    gate: &Arc<Gate>,
+    connecting: &Connecting,
+    stop: &CancellationToken,
+) -> Result<Connection, Error> {
+    let client = member_client(access, connecting.rules.addresses, gate, &connecting.options)?;
+    Ok(connected(client, connecting, stop))
+}
+
+fn connected(client: Client, connecting: &Connecting, stop: &CancellationToken) -> Connection {
+    let discovery = Discovery::of_member(client.clone());
+    let io = Arc::new(ObjectClient::with_discovery(client, discovery));
+    let live = LiveObjects::of_member(
+        Arc::clone(&io),
+        Arc::clone(&connecting.notify),
+        connecting.tasks.clone(),
+        stop.clone(),
+    );
+    Connection { io, live }
+}
+
+async fn probe(client: &Client, gate: &Gate) {
+    match tokio::time::timeout(PROBE, ask(client, "/version")).await {
+        // The layer heard of it.
+        Ok(_) => {}
+        Err(_) => gate.hear(Heard::Nothing(format!("no answer within {}s", PROBE.as_secs()), true)),
+    }
+}
+
+async fn ask(client: &Client, path: &str) -> Result<Value, Error> {
+    let mut request =
+        Request::get(path).body(Vec::new()).map_err(|error| Error::Transport(error.to_string()))?;
+    request.extensions_mut().insert(Probe);
+    let text = client.request_text(request).await.map_err(Error::from)?;
+    serde_json::from_str(&text).map_err(|error| Error::Transport(error.to_string()))
+}

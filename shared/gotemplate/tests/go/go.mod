@@ -1,0 +1,3 @@
+module vela-rs/gotemplate
+
+go 1.24

@@ -1,0 +1,223 @@
+//! TOML as the usual encoder of Go writes it: simple keys first, tables indented by their depth.
+
+use std::fmt::Write as _;
+
+use gotemplate::{List, Map, Str, Value};
+use vela_gocompat::strconv;
+use vela_gocompat::time;
+
+use crate::objects::Time;
+
+/// A text that is not TOML.
+#[derive(Debug, thiserror::Error)]
+#[error("toml: line {line}: {what}")]
+pub(super) struct TomlError {
+    line: usize,
+    what: String,
+}
+
+/// A value that TOML has no text for.
+#[derive(Debug, thiserror::Error)]
+#[error("toml: cannot encode a {0}")]
+pub(super) struct Unwritable(String);
+
+/// Reads a text.
+pub(super) fn read(text: &str) -> Result<Map, TomlError> {
+    let table: toml::Table = text.parse().map_err(|error: toml::de::Error| {
+        let before = error.span().and_then(|span| text.get(..span.start)).unwrap_or_default();
+        TomlError { line: before.matches('\n').count() + 1, what: error.message().to_owned() }
+    })?;
+    Ok(map(table))
+}
+
+fn map(table: toml::Table) -> Map {
+    table.into_iter().map(|(key, found)| (Str::from(key), value(found))).collect()
+}
+
+fn value(found: toml::Value) -> Value {
+    match found {
+        toml::Value::String(text) => text.into(),
+        toml::Value::Integer(int) => Value::int64(int),
+        toml::Value::Float(float) => float.into(),
+        toml::Value::Boolean(bool) => bool.into(),
+        toml::Value::Datetime(at) => {
+            let text = at.to_string();
+            let layouts = [time::RFC3339_NANO, "2006-01-02T15:04:05.999999999", "2006-01-02"];
+            let parsed = layouts.iter().find_map(|layout| time::parse(layout, &text).ok());
+            parsed.map_or_else(|| Value::from(text), |at| Time(at).into())
+        }
+        toml::Value::Array(items) => List::new(items.into_iter().map(value).collect()).into(),
+        toml::Value::Table(table) => map(table).into(),
+    }
+}
+
+/// Writes a value, which has been seen not to nest too deep.
+pub(super) fn write(value: &Value) -> Result<String, Unwritable> {
+    let mut writer = Writer { out: String::new() };
+    match value.underlying() {
+        Value::Map(map) => writer.table(&mut Vec::new(), &map)?,
+        other => writer.element(&other)?,
+    }
+    Ok(writer.out)
+}
+
+struct Writer {
+    out: String,
+}
+
+impl Writer {
+    fn line(&mut self) {
+        if !self.out.is_empty() {
+            self.out.push('\n');
+        }
+    }
+
+    fn indent(&mut self, path: &[Str]) {
+        for _ in 1..path.len() {
+            self.out.push_str("  ");
+        }
+    }
+
+    fn table(&mut self, path: &mut Vec<Str>, map: &Map) -> Result<(), Unwritable> {
+        let entries = map.entries().into_iter().filter(|(_, value)| !value.is_nothing());
+        let (tables, simple): (Vec<_>, Vec<_>) = entries
+            .map(|(key, value)| (key, value.underlying()))
+            .partition(|(_, value)| matches!(value, Value::Map(_)) || is_tables(value));
+        for (key, value) in simple {
+            path.push(key);
+            self.indent(path);
+            let key = path.last().map(quoted_key).unwrap_or_default();
+            let _ = write!(self.out, "{key} = ");
+            self.element(&value)?;
+            self.line();
+            path.pop();
+        }
+        for (key, value) in tables {
+            path.push(key);
+            let name = path.iter().map(quoted_key).collect::<Vec<_>>().join(".");
+            match value {
+                Value::Map(map) => {
+                    if path.len() == 1 {
+                        self.line();
+                    }
+                    self.indent(path);
+                    let _ = write!(self.out, "[{name}]");
+                    self.line();
+                    self.table(path, &map)?;
+                }
+                Value::List(list) => {
+                    for item in list.as_slice() {
+                        self.line();
+                        self.indent(path);
+                        let _ = write!(self.out, "[[{name}]]");
+                        self.line();
+                        if let Value::Map(map) = item.underlying() {
+                            self.table(path, &map)?;
+                        }
+                    }
+                }
+                _ => {}
+            }
+            path.pop();
+        }
+        Ok(())
+    }
+
+    fn element(&mut self, value: &Value) -> Result<(), Unwritable> {
+        match value.underlying() {
+            Value::Bool(bool) => self.out.push_str(if bool { "true" } else { "false" }),
+            Value::Int(_, int) => {
+                let _ = write!(self.out, "{int}");
+            }
+            Value::Uint(_, uint) => {
+                let _ = write!(self.out, "{uint}");
+            }
+            Value::Float(float) => {
+                let text = match float {
+                    float if float.is_nan() => "nan".to_owned(),
+                    float if float.is_infinite() => {
+                        if float > 0.0 { "+inf" } else { "-inf" }.to_owned()
+                    }
+                    float => strconv::format_float(float, 'f', -1, 64),
+                };
+                self.out.push_str(&text);
+                if float.is_finite() && !text.contains('.') {
+                    self.out.push_str(".0");
+                }
+            }
+            Value::String(text) => self.out.push_str(&quoted(&text.to_str_lossy())),
+            Value::Bytes(bytes) => {
+                let bytes: Vec<String> = bytes.as_bytes().iter().map(u8::to_string).collect();
+                let _ = write!(self.out, "[{}]", bytes.join(", "));
+            }
+            Value::List(list) => {
+                self.out.push('[');
+                for (at, item) in list.as_slice().iter().enumerate() {
+                    if at > 0 {
+                        self.out.push_str(", ");
+                    }
+                    self.element(item)?;
+                }
+                self.out.push(']');
+            }
+            Value::Map(map) => {
+                self.out.push('{');
+                let entries = map.entries().into_iter().filter(|(_, value)| !value.is_nothing());
+                for (at, (key, value)) in entries.enumerate() {
+                    if at > 0 {
+                        self.out.push_str(", ");
+                    }
+                    let _ = write!(self.out, "{} = ", quoted_key(&key));
+                    self.element(&value)?;
+                }
+                self.out.push('}');
+            }
+            Value::Object(_) => match value.downcast_ref::<Time>() {
+                Some(at) => self.out.push_str(&time::format(&at.0, time::RFC3339_NANO)),
+                None => {
+                    let kind = value.type_of().map(|kind| kind.to_string());
+                    return Err(Unwritable(kind.unwrap_or_default()));
+                }
+            },
+            Value::NoValue | Value::Nil => return Err(Unwritable("nil".to_owned())),
+        }
+        Ok(())
+    }
+}
+
+fn is_tables(value: &Value) -> bool {
+    match value {
+        Value::List(list) => {
+            !list.is_empty()
+                && list.as_slice().iter().all(|item| matches!(item.underlying(), Value::Map(_)))
+        }
+        _ => false,
+    }
+}
+
+fn quoted_key(key: &Str) -> String {
+    let key = key.to_str_lossy();
+    let bare = |char: char| char.is_ascii_alphanumeric() || matches!(char, '_' | '-');
+    if !key.is_empty() && key.chars().all(bare) { key.into_owned() } else { quoted(&key) }
+}
+
+fn quoted(text: &str) -> String {
+    let mut out = String::from("\"");
+    for char in text.chars() {
+        match char {
+            '"' => out.push_str("\\\""),
+            '\\' => out.push_str("\\\\"),
+            '\t' => out.push_str("\\t"),
+            '\n' => out.push_str("\\n"),
+            '\r' => out.push_str("\\r"),
+            '\u{8}' => out.push_str("\\b"),
+            '\u{c}' => out.push_str("\\f"),
+            '\0'..='\u{1f}' | '\u{7f}' => {
+                let _ = write!(out, "\\u{:04x}", u32::from(char));
+            }
+            char => out.push(char),
+        }
+    }
+    out.push('"');
+    out
+}

@@ -1,0 +1,271 @@
+//! values.schema.json: the coalesced values of a chart and of each of its subcharts against their schemas.
+//!
+//! Nothing is ever fetched: a `$ref` to another document is refused, also to a meta-schema. The lines of
+//! an error have the form that Helm gives them; details of nested alternatives may be worded otherwise.
+
+use std::fmt::Write as _;
+
+use jsonschema::error::{TypeKind, ValidationErrorKind};
+use jsonschema::{ReferencingError, ValidationError};
+use serde_json::Value;
+
+use crate::chart::Chart;
+use crate::values::Table;
+
+/// Errors of one schema that are listed; more do not help anybody.
+const MOST_LISTED: usize = 100;
+
+/// Values that do not fit the schemas of the charts.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("values don't meet the specifications of the schema(s) in the following chart(s):\n{0}")]
+pub struct SchemaError(String);
+
+/// Checks the values of a chart with all its subcharts.
+pub(crate) fn validate(chart: &Chart, values: &Table) -> Result<(), SchemaError> {
+    let mut report = String::new();
+    chart_values(chart, values, &mut report);
+    if report.is_empty() { Ok(()) } else { Err(SchemaError(report.trim_end().to_owned())) }
+}
+
+fn chart_values(chart: &Chart, values: &Table, report: &mut String) {
+    if let Some(schema) = &chart.schema {
+        let lines = against(schema, values);
+        if !lines.is_empty() {
+            let _ = writeln!(report, "{}:\n{}", chart.name(), lines.join("\n"));
+        }
+    }
+    for subchart in &chart.dependencies {
+        match values.get(subchart.name()) {
+            None | Some(Value::Null) => {}
+            Some(Value::Object(section)) => chart_values(subchart, section, report),
+            Some(other) => {
+                let _ = writeln!(
+                    report,
+                    "{}:\ninvalid type for values: expected object (map), got {}",
+                    subchart.name(),
+                    type_of(other)
+                );
+            }
+        }
+    }
+}
+
+/// What is wrong with values, a line each; a schema that is none is wrong too.
+fn against(schema: &[u8], values: &Table) -> Vec<String> {
+    let schema: Value = match serde_json::from_slice(schema) {
+        Ok(schema) => schema,
+        Err(error) => return vec![format!("unable to validate schema: {error}")],
+    };
+    let validator = match jsonschema::options().build(&schema) {
+        Ok(validator) => validator,
+        Err(error) => return vec![broken(&error)],
+    };
+    let mut values = Value::Object(values.clone());
+    integers(&mut values);
+    let mut missing: Vec<(String, Vec<String>)> = Vec::new();
+    let mut lines = Vec::new();
+    for error in validator.iter_errors(&values).take(MOST_LISTED) {
+        // All missing properties of an object are one line.
+        if let ValidationErrorKind::Required { property } = error.kind() {
+            let at = error.instance_path().to_string();
+            let name = quoted(property);
+            match missing.iter_mut().find(|(path, _)| *path == at) {
+                Some((_, names)) => names.push(name),
+                None => missing.push((at, vec![name])),
+            }
+        } else {
+            line(&error, 0, &mut lines);
+        }
+    }
+    let required = missing.into_iter().map(|(at, names)| {
+        let word = if names.len() == 1 { "property" } else { "properties" };
+        format!("- at '{at}': missing {word} {}", names.join(", "))
+    });
+    required.chain(lines).collect()
+}
+
+/// Floats without a fraction are integers, in every draft.
+fn integers(value: &mut Value) {
+    const EXACT: f64 = 9_007_199_254_740_992.0;
+    match value {
+        Value::Number(number) => {
+            let float = number.as_f64().filter(|float| float.fract() == 0.0 && float.abs() < EXACT);
+            if let Some(float) = float {
+                *number = (float as i64).into();
+            }
+        }
+        Value::Array(list) => list.iter_mut().for_each(integers),
+        Value::Object(map) => map.values_mut().for_each(integers),
+        _ => {}
+    }
+}
+
+fn broken(error: &ValidationError<'_>) -> String {
+    match error.kind() {
+        ValidationErrorKind::Referencing(ReferencingError::Unretrievable { uri, .. }) => {
+            format!("failing loading {uri:?}: schemas are not fetched")
+        }
+        _ => format!("\"file:///values.schema.json#\" is not valid against metaschema: {error}"),
+    }
+}
+
+fn line(error: &ValidationError<'_>, depth: usize, lines: &mut Vec<String>) {
+    let found = error.instance();
+    let (what, nested) = what(error.kind(), found);
+    lines.push(format!("{}- at '{}': {what}", "  ".repeat(depth), error.instance_path()));
+    for error in nested.into_iter().take(MOST_LISTED) {
+        if depth < 8 {
+            line(error, depth + 1, lines);
+        }
+    }
+}
+
+/// The text of an error, and the errors below it.
+fn what<'e>(
+    kind: &'e ValidationErrorKind,
+    found: &Value,
+) -> (String, Vec<&'e ValidationError<'static>>) {
+    use ValidationErrorKind as Kind;
+    let count = |keyword: &str, got: usize, want: u64| format!("{keyword}: got {got}, want {want}");
+    let bound = |keyword: &str, want: &Value| format!("{keyword}: got {found}, want {want}");
+    let length = found.as_str().map_or(0, |text| text.chars().count());
+    let items = found.as_array().map_or(0, Vec::len);
+    let fields = found.as_object().map_or(0, serde_json::Map::len);
+    let text = match kind {
+        Kind::Type { kind } => {
+            let wanted = match kind {
+                TypeKind::Single(wanted) => wanted.to_string(),
+                TypeKind::Multiple(wanted) => {
+                    let names: Vec<String> = wanted.iter().map(|name| name.to_string()).collect();
+                    names.join(" or ")
+                }
+            };
+            format!("got {}, want {wanted}", type_name(found))
+        }
+        Kind::Enum { options } => match options.as_array() {
+            Some(options) => {
+                let options: Vec<String> = options.iter().map(quoted).collect();
+                format!("value must be one of {}", options.join(", "))
+            }
+            None => "enum failed".to_owned(),
+        },
+        Kind::Constant { expected_value } => format!("value must be {}", quoted(expected_value)),
+        Kind::Minimum { limit } => bound("minimum", limit),
+        Kind::Maximum { limit } => bound("maximum", limit),
+        Kind::ExclusiveMinimum { limit } => bound("exclusiveMinimum", limit),
+        Kind::ExclusiveMaximum { limit } => bound("exclusiveMaximum", limit),
+        Kind::MultipleOf { multiple_of } => format!("multipleOf: got {found}, want {multiple_of}"),
+        Kind::MinLength { limit } => count("minLength", length, *limit),
+        Kind::MaxLength { limit } => count("maxLength", length, *limit),
+        Kind::MinItems { limit } => count("minItems", items, *limit),
+        Kind::MaxItems { limit } => count("maxItems", items, *limit),
+        Kind::MinProperties { limit } => count("minProperties", fields, *limit),
+        Kind::MaxProperties { limit } => count("maxProperties", fields, *limit),
+        Kind::Pattern { pattern } => {
+            format!("{} does not match pattern '{pattern}'", quoted(found))
+        }
+        Kind::Format { format } => format!("{} is not valid {format}", quoted(found)),
+        Kind::AdditionalProperties { unexpected } | Kind::UnevaluatedProperties { unexpected } => {
+            let names: Vec<String> = unexpected.iter().map(|name| format!("'{name}'")).collect();
+            format!("additional properties {} not allowed", names.join(", "))
+        }
+        Kind::AdditionalItems { limit } => {
+            format!("last {} additionalItem(s) not allowed", items.saturating_sub(*limit))
+        }
+        Kind::UniqueItems => "items are not unique".to_owned(),
+        Kind::Contains => "no items match contains schema".to_owned(),
+        Kind::FalseSchema => "false schema".to_owned(),
+        Kind::Not { .. } => "'not' failed".to_owned(),
+        Kind::AnyOf { context } => {
+            return ("'anyOf' failed".to_owned(), context.iter().flatten().collect());
+        }
+        Kind::OneOfNotValid { context } => {
+            let text = "'oneOf' failed, none matched".to_owned();
+            return (text, context.iter().flatten().collect());
+        }
+        Kind::OneOfMultipleValid { context } => {
+            let valid: Vec<String> = context
+                .iter()
+                .enumerate()
+                .filter(|(_, errors)| errors.is_empty())
+                .map(|(at, _)| at.to_string())
+                .collect();
+            format!("'oneOf' failed, subschemas {} matched", valid.join(", "))
+        }
+        Kind::PropertyNames { error } => {
+            let text = format!("invalid propertyName {}", quoted(error.instance()));
+            return (text, vec![&**error]);
+        }
+        other => format!("'{}' failed", other.keyword()),
+    };
+    (text, Vec::new())
+}
+
+fn quoted(value: &Value) -> String {
+    match value {
+        Value::String(text) => format!("'{}'", text.replace('\'', "\\'")),
+        other => other.to_string(),
+    }
+}
+
+fn type_name(value: &Value) -> &'static str {
+    match value {
+        Value::Null => "null",
+        Value::Bool(_) => "boolean",
+        Value::Number(_) => "number",
+        Value::String(_) => "string",
+        Value::Array(_) => "array",
+        Value::Object(_) => "object",
+    }
+}
+
+/// Go's type of a value that was read from JSON.
+fn type_of(value: &Value) -> &'static str {
+    match value {
+        Value::Null => "<nil>",
+        Value::Bool(_) => "bool",
+        Value::Number(_) => "float64",
+        Value::String(_) => "string",
+        Value::Array(_) => "[]interface {}",
+        Value::Object(_) => "map[string]interface {}",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn lines(schema: &Value, values: &Value) -> Vec<String> {
+        let Value::Object(values) = values else { panic!("values are a map") };
+        against(schema.to_string().as_bytes(), values)
+    }
+
+    #[test]
+    fn errors_name_the_place() {
+        let schema = json!({
+            "type": "object",
+            "required": ["port", "name"],
+            "properties": {"port": {"type": "integer"}, "mode": {"enum": ["a", "b"]}},
+        });
+        assert_eq!(lines(&schema, &json!({})), ["- at '': missing properties 'port', 'name'"]);
+        assert_eq!(
+            lines(&schema, &json!({"port": "80", "name": "x", "mode": "c"})),
+            [
+                "- at '/mode': value must be one of 'a', 'b'",
+                "- at '/port': got string, want integer"
+            ]
+        );
+        assert!(lines(&schema, &json!({"port": 80.0, "name": "x"})).is_empty());
+    }
+
+    #[test]
+    fn nothing_is_fetched() {
+        let meta = "http://json-schema.org/draft-07/schema#";
+        for reference in ["https://schemas.test/x.json", "file:///etc/passwd", "#/missing", meta] {
+            let schema = json!({"properties": {"a": {"$ref": reference}}});
+            assert_eq!(lines(&schema, &json!({"a": 1})).len(), 1, "{reference}");
+        }
+    }
+}

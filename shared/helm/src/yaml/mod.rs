@@ -1,0 +1,13 @@
+//! YAML as Helm reads and writes it: YAML 1.1 through JSON in, the layouts of go-yaml v2 (`toYaml`) and v3
+//! (`toYamlPretty`) out.
+//!
+//! Every value passes through JSON, as in Helm: keys are texts, times are texts, and there is nothing but null, booleans,
+//! numbers, texts, lists and maps.
+
+mod emit;
+mod read;
+mod resolve;
+
+pub use emit::{Layout, write};
+pub(crate) use read::json_kind;
+pub use read::{YamlError, read, read_at, read_values, to_floats};
