@@ -118,7 +118,7 @@ impl std::fmt::Display for Chain<'_> {
     }
 }
 
-/// One look and what follows from it; when to look again.
+/// One reconcile and what follows from it; when to look again.
 async fn round(apis: &Apis, config: &Config) -> Result<Option<Timestamp>, Error> {
     let ca_secret = config.ca_secret();
     let (authority, serving, mutating, validating) = tokio::try_join!(
@@ -181,7 +181,7 @@ fn ours<'a>(
         .filter(|client| is_ours(config, client))
 }
 
-/// Sets the bundle everywhere; tells which of the two objects changed.
+/// Sets the bundle everywhere; says which of the two objects changed.
 fn set_bundles(
     config: &Config,
     mutating: &mut Option<MutatingWebhookConfiguration>,
@@ -243,7 +243,7 @@ async fn write_secrets(
     serving: Option<Secret>,
     plan: &Plan,
 ) -> Result<(), Error> {
-    // The authority first: a leaf whose authority is lost could not be told from a foreign one.
+    // The authority first: a leaf whose authority is lost could not be distinguished from a foreign one.
     if let Some(next) = &plan.authority {
         let data = [
             ("tls.crt", next.cert.clone()),

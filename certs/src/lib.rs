@@ -7,6 +7,10 @@
 //!
 //! [`decide`](renew::decide) is pure: Secrets and time in, Secrets and bundle out. [`run`] acts.
 
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;
+
 pub mod bundle;
 pub mod issue;
 pub mod renew;

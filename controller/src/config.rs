@@ -5,12 +5,15 @@ use std::time::Duration;
 
 use clap::Parser;
 use vela_cluster::Acting;
+use vela_cluster::members::{AddressRules, SecretRules};
 use vela_serve::flags::{GateFlags, KubeFlags, ProcessFlags, duration};
 use vela_serve::gates::{GateError, Gates};
 use vela_serve::process::Configuration;
 
+use crate::charts::download::Rules;
 use crate::context::AllowedTypes;
-use crate::outside::egress::{self, Egress};
+use crate::egress::policy::{self, Egress};
+use crate::queue::Weights;
 use crate::registry::{self, Selection};
 
 /// The controller of KubeVela's control plane.
@@ -39,7 +42,7 @@ pub struct Flags {
     /// Pause between tries.
     #[arg(long, default_value = "2s", value_parser = duration)]
     leader_election_retry_period: Duration,
-    /// Period after which a settled Application is looked at again.
+    /// Period after which a settled Application is checked again.
     #[arg(long, default_value = "5m", value_parser = duration)]
     application_re_sync_period: Duration,
     /// The same with the gate ApplyOnce.
@@ -51,6 +54,9 @@ pub struct Flags {
     /// Applications reconciled at a time; of each kind of definition it is one.
     #[arg(long, default_value_t = 4)]
     concurrent_reconciles: usize,
+    /// What part of them namespaces have while others wait: `team-a=4,*=1`.
+    #[arg(long, default_value = "", value_parser = Weights::parse)]
+    namespace_weights: Weights,
     /// Deadline of one reconcile.
     #[arg(long, default_value = "3m", value_parser = duration)]
     reconcile_timeout: Duration,
@@ -67,11 +73,17 @@ pub struct Flags {
     #[arg(long, default_value_t = 10)]
     max_dispatch_concurrent: usize,
     /// Networks that steps may not send requests or mails to, separated by commas; `none` for no rule.
-    #[arg(long, default_value = egress::USUAL, value_parser = egress::parse)]
-    workflow_egress_deny: egress::Networks,
+    #[arg(long, default_value = policy::USUAL, value_parser = policy::parse)]
+    workflow_egress_deny: policy::Networks,
     /// Networks that steps may reach even if they are part of those, separated by commas.
-    #[arg(long, default_value = "", value_parser = egress::parse)]
-    workflow_egress_allow: egress::Networks,
+    #[arg(long, default_value = "", value_parser = policy::parse)]
+    workflow_egress_allow: policy::Networks,
+    /// Fetch charts over http too, not only over https.
+    #[arg(long, default_value_t = false)]
+    helm_plain_http: bool,
+    /// What the addresses of charts begin with, separated by commas; without any, charts may come from everywhere.
+    #[arg(long, value_delimiter = ',')]
+    helm_repositories: Vec<String>,
     /// Longest pause of a waiting workflow, in seconds.
     #[arg(long, default_value_t = 60)]
     max_workflow_wait_backoff_time: u64,
@@ -145,6 +157,24 @@ pub struct Flags {
     /// namespace.
     #[arg(long)]
     use_service_account_credentials: bool,
+    /// Deploy to the clusters that joined.
+    #[arg(long)]
+    enable_cluster_gateway: bool,
+    /// Namespace of the Secrets of clusters.
+    #[arg(long, default_value = "vela-system")]
+    cluster_secret_namespace: String,
+    /// Requests per second to each of these clusters.
+    #[arg(long, default_value_t = 50.0)]
+    member_kube_api_qps: f64,
+    /// Requests to each of them at once.
+    #[arg(long, default_value_t = 100)]
+    member_kube_api_burst: u32,
+    /// What to do with clusters whose certificate cannot be checked: warn or refuse.
+    #[arg(long, default_value = "warn", value_parser = ["warn", "refuse"])]
+    insecure_clusters: String,
+    /// Clusters may be at loopback addresses: for tests.
+    #[arg(long)]
+    allow_loopback_clusters: bool,
     /// Rewrite old CUE syntax before it is rendered.
     #[arg(long, default_value_t = true)]
     enable_cue_version_compatibility: bool,
@@ -174,6 +204,8 @@ pub struct Config {
     pub system_namespace: String,
     /// Applications reconciled at a time; of each kind of definition it is one.
     pub workers: usize,
+    /// What part of them namespaces have while others wait.
+    pub namespace_weights: Weights,
     /// Between the starts of two controllers.
     pub start_interval: Duration,
     /// Deadline of one reconcile.
@@ -186,8 +218,8 @@ pub struct Config {
     pub makes_workload_definitions: bool,
     /// Objects written at a time.
     pub dispatch_concurrency: usize,
-    /// Which addresses steps may reach.
-    pub egress: Egress,
+    /// Which addresses steps may reach, and where charts may come from.
+    pub charts: Rules,
     /// Bounds of the workflow engine.
     pub workflow: vela_workflow::Options,
     /// Objects may be anywhere.
@@ -214,10 +246,25 @@ pub struct Config {
     pub controllers: Selection,
     /// Each controller has a ServiceAccount of its own.
     pub own_accounts: bool,
+    /// The clusters that joined; `None`: only the own one.
+    pub clusters: Option<ClusterFlags>,
     /// Rewrite old CUE syntax.
     pub legacy_cue: bool,
     /// Threads for rendering.
     pub render_threads: usize,
+}
+
+/// How the clusters that joined are found and reached.
+#[derive(Debug, Clone)]
+pub struct ClusterFlags {
+    /// Where their Secrets are.
+    pub namespace: String,
+    /// Requests per second to each; 0 or less means no limit.
+    pub qps: f64,
+    /// Requests at once to each.
+    pub burst: u32,
+    /// What of the Secrets is accepted.
+    pub rules: SecretRules,
 }
 
 /// Who leads.
@@ -251,7 +298,7 @@ pub enum ConfigError {
     /// Nobody to act as: Applications would be applied with all rights of this program.
     #[error("--authentication-default-user must not be empty")]
     DefaultUser,
-    /// No stamp could be told from a forged one.
+    /// No stamp could be distinguished from a forged one.
     #[error("--stamp-key-secret is needed with the gate AuthenticateApplication")]
     StampKey,
 }
@@ -306,6 +353,7 @@ impl TryFrom<Flags> for Config {
             informer_sync_period,
             system_definition_namespace,
             concurrent_reconciles,
+            namespace_weights,
             reconcile_timeout,
             application_revision_limit,
             definition_revision_limit,
@@ -313,6 +361,8 @@ impl TryFrom<Flags> for Config {
             max_dispatch_concurrent,
             workflow_egress_deny,
             workflow_egress_allow,
+            helm_plain_http,
+            helm_repositories,
             max_workflow_wait_backoff_time,
             max_workflow_failed_backoff_time,
             max_workflow_step_error_retry_times,
@@ -337,6 +387,12 @@ impl TryFrom<Flags> for Config {
             controllers,
             controller_start_interval,
             use_service_account_credentials,
+            enable_cluster_gateway,
+            cluster_secret_namespace,
+            member_kube_api_qps,
+            member_kube_api_burst,
+            insecure_clusters,
+            allow_loopback_clusters,
             enable_cue_version_compatibility,
             render_concurrency,
         } = flags;
@@ -384,7 +440,11 @@ impl TryFrom<Flags> for Config {
             } else {
                 application_re_sync_period
             },
-            egress: Egress::new(workflow_egress_deny, workflow_egress_allow),
+            charts: Rules {
+                egress: Egress::new(workflow_egress_deny, workflow_egress_allow),
+                plain_http: helm_plain_http,
+                allowed: helm_repositories.into_iter().filter(|it| !it.is_empty()).collect(),
+            },
             workflow: vela_workflow::Options {
                 max_error_retries: max_workflow_step_error_retry_times,
                 max_wait: Duration::from_secs(max_workflow_wait_backoff_time.max(1)),
@@ -397,6 +457,7 @@ impl TryFrom<Flags> for Config {
             election,
             system_namespace: system_definition_namespace,
             workers: concurrent_reconciles.max(1),
+            namespace_weights,
             start_interval: controller_start_interval,
             reconcile_timeout,
             application_revision_limit,
@@ -416,6 +477,15 @@ impl TryFrom<Flags> for Config {
             version: advertised_version,
             controllers,
             own_accounts: use_service_account_credentials,
+            clusters: enable_cluster_gateway.then(|| ClusterFlags {
+                namespace: cluster_secret_namespace,
+                qps: member_kube_api_qps,
+                burst: member_kube_api_burst,
+                rules: SecretRules {
+                    addresses: AddressRules { allow_loopback: allow_loopback_clusters },
+                    refuse_insecure: insecure_clusters == "refuse",
+                },
+            }),
             legacy_cue: enable_cue_version_compatibility,
             render_threads: if render_concurrency == 0 { processors } else { render_concurrency },
         })
@@ -461,6 +531,11 @@ mod tests {
         assert_eq!(once.resync, Duration::from_secs(36_000));
         let error = config(&["--feature-gates=Nonsense=true"]).unwrap_err();
         assert!(error.starts_with("--feature-gates: unknown feature gate"), "{error}");
+        let error = config(&["--namespace-weights=team-a=0"]).unwrap_err();
+        assert!(
+            error.contains("--namespace-weights") && error.contains("from 1 to 100"),
+            "{error}"
+        );
         let error = config(&["--allow-resource-types=Deployment"]).unwrap_err();
         assert!(error.starts_with("--allow-resource-types:"), "{error}");
         let error = config(&["--controllers=*,-aplication"]).unwrap_err();

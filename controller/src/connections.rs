@@ -8,7 +8,7 @@ use futures::future::join_all;
 use kube::Client;
 use tokio_util::sync::CancellationToken;
 use vela_cluster::client::{ClientOptions, connect, wait_for_token};
-use vela_cluster::{Io, ServiceAccount};
+use vela_cluster::{ObjectClient, ServiceAccount};
 
 use crate::metrics::Metrics;
 use crate::registry;
@@ -16,8 +16,8 @@ use crate::registry;
 /// A connection for each controller that has one of its own, and the process's.
 #[derive(Debug)]
 pub struct Connections {
-    process: Arc<Io>,
-    controllers: BTreeMap<&'static str, Arc<Io>>,
+    process: Arc<ObjectClient>,
+    controllers: BTreeMap<&'static str, Arc<ObjectClient>>,
 }
 
 /// How controllers connect under ServiceAccounts.
@@ -32,12 +32,16 @@ pub(crate) struct Accounts<'a> {
 impl Connections {
     /// One for all.
     #[must_use]
-    pub fn shared(io: Arc<Io>) -> Self {
+    pub fn shared(io: Arc<ObjectClient>) -> Self {
         Self { process: io, controllers: BTreeMap::new() }
     }
 
     /// One for each of these controllers, over the client of the process.
-    pub(crate) fn over(io: &Arc<Io>, controllers: &[&'static str], metrics: &Metrics) -> Self {
+    pub(crate) fn over(
+        io: &Arc<ObjectClient>,
+        controllers: &[&'static str],
+        metrics: &Metrics,
+    ) -> Self {
         let clients = controllers.iter().map(|&name| (name, io.client().clone()));
         Self::with(io, clients, metrics)
     }
@@ -48,7 +52,7 @@ impl Connections {
     /// Configuration that cannot be read.
     pub(crate) async fn under(
         accounts: Accounts<'_>,
-        io: &Arc<Io>,
+        io: &Arc<ObjectClient>,
         controllers: &[&'static str],
         metrics: &Metrics,
         stop: &CancellationToken,
@@ -72,12 +76,12 @@ impl Connections {
     }
 
     fn with(
-        io: &Arc<Io>,
+        io: &Arc<ObjectClient>,
         clients: impl IntoIterator<Item = (&'static str, Client)>,
         metrics: &Metrics,
     ) -> Self {
         let connection = |(name, client)| {
-            let io = io.beside(client);
+            let io = io.with_client(client);
             let metrics = metrics.clone();
             io.observe(Arc::new(move |request| metrics.requested(name, request)));
             (name, Arc::new(io))
@@ -88,7 +92,7 @@ impl Connections {
 
     /// A controller's.
     #[must_use]
-    pub fn of(&self, controller: &str) -> &Arc<Io> {
+    pub fn of(&self, controller: &str) -> &Arc<ObjectClient> {
         self.controllers.get(controller).unwrap_or(&self.process)
     }
 }

@@ -1,29 +1,25 @@
 //! What every reconcile works with: the connection, the caches, the renderer and the settings.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 
 use jiff::Timestamp;
 use parking_lot::Mutex;
 use vela_api::{Application, ResourceTracker};
-use vela_apply::ResourceKey;
 use vela_render::ClusterVersion;
 use vela_serve::gates::Gates;
 
-use crate::application::brake::Brake;
-use crate::application::component::{Place, Rendering};
+use crate::clusters::Clusters;
 use crate::connections::Connections;
 use crate::definitions::Definitions;
-use crate::evaluation::{Account, Evaluator};
+use crate::evaluation::Evaluator;
 use crate::events::Recorder;
 use crate::metrics::Metrics;
-use crate::outside::beside::Beside;
 use crate::queue::{Key, Queue};
 use crate::revisions::{self, Revision};
-use crate::under_way::UnderWay;
-use vela_cluster::{Acting, Administrators, Io, LiveObjects, Packed, Store};
-use vela_seal::{KeyHolder, Stamp};
+use vela_cluster::{Acting, Administrators, LiveObjects, ObjectClient, Packed, Store, Stored as _};
+use vela_seal::KeyHolder;
 
 /// What flags and gates say, as the reconciles need it.
 #[derive(Debug, Clone)]
@@ -141,89 +137,6 @@ impl std::fmt::Debug for Clock {
     }
 }
 
-/// Everything a look at an Application depends on, as hashes; equal means nothing to do.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Fingerprint {
-    /// Its version.
-    pub app: u64,
-    /// The state of what belongs to it.
-    pub objects: u64,
-    /// The same without the statuses of its objects.
-    pub content: u64,
-}
-
-impl Fingerprint {
-    /// Whether all that differs is how objects are, and not what they should be.
-    #[must_use]
-    pub fn is_like(self, other: Self) -> bool {
-        self.app == other.app && self.content == other.content
-    }
-}
-
-/// What a complete look at an Application left.
-#[derive(Debug, Clone, Copy)]
-pub struct Settled {
-    /// What it depended on.
-    pub seen: Fingerprint,
-    /// Until when it rests.
-    pub due: Option<tokio::time::Instant>,
-    /// No object changed while it was under way: what was heard meanwhile was its own status.
-    pub alone: bool,
-    /// It was heard since that something may have changed unseen.
-    pub told: bool,
-    /// When it ended.
-    pub since: tokio::time::Instant,
-    /// Its workflow waits.
-    pub waits: bool,
-    /// How long the next one waits if all that changed is how objects are.
-    pub pause: Duration,
-}
-
-/// A status that says the same as the stored one in other words, and waits for what comes next.
-#[derive(Debug, Clone)]
-pub struct Held {
-    /// Since when.
-    pub since: tokio::time::Instant,
-    /// The status.
-    pub status: Box<vela_api::AppStatus>,
-}
-
-/// What is remembered of an Application between reconciles; losing it costs work, never correctness.
-#[derive(Debug, Default)]
-pub struct AppMemory {
-    /// What the last complete look left.
-    pub settled: Option<Settled>,
-    /// Since when the finalizer is missing that it had.
-    pub finalizer_off: Option<tokio::time::Instant>,
-    /// The context of the workflow, as it was written last.
-    pub context: Option<crate::application::workflow::store::Kept>,
-    /// Patches that changed nothing on the server, by hashes of manifest, patch and live content: not sent again.
-    pub no_ops: HashMap<ResourceKey, (u64, u64, u64)>,
-    /// Objects that a step waits for and that are as it dispatched them, by a hash of everything that was compared: not
-    /// compared again.
-    pub as_dispatched: HashMap<ResourceKey, u64>,
-    /// Its stamp, if that is valid, beside a hash of what was looked at.
-    pub stamp: Option<(u64, Option<Stamp>)>,
-    /// Repairs of drift, by object.
-    pub brakes: HashMap<ResourceKey, Brake>,
-    /// Objects that differ and are left so, with who changed them: as the last look at all of them found.
-    pub left: BTreeMap<String, String>,
-    /// A hash of what was noted of application-scoped policies.
-    pub policies_noted: Option<u64>,
-    /// The highest number of a revision that turned out to be taken.
-    pub taken_revision: i64,
-    /// A status that is not written yet.
-    pub held: Option<Held>,
-    /// The last dispatch met a refusal: the next one tries out every object.
-    pub refused: bool,
-    /// What components rendered to, while they are on their way.
-    pub renderings: HashMap<(String, Place), Rendering>,
-    /// What its reconciles may evaluate.
-    pub account: Option<Arc<Account>>,
-    /// What Pods said of why they do not run.
-    pub pods_said: HashMap<ResourceKey, crate::application::workflow::why::Said>,
-}
-
 /// Work of the definition controllers, one queue for each kind.
 #[derive(Debug, Clone, Default)]
 pub struct DefinitionQueues {
@@ -246,11 +159,11 @@ impl DefinitionQueues {
     }
 }
 
-/// Shared by all reconciles.
+/// Shared by the reconciles of all controllers.
 #[derive(Debug)]
 pub struct Context {
     /// The connection of the Application controller.
-    pub io: Arc<Io>,
+    pub io: Arc<ObjectClient>,
     /// Those of all controllers.
     pub connections: Connections,
     /// Objects that Applications own.
@@ -267,14 +180,10 @@ pub struct Context {
     pub definitions: Arc<Definitions>,
     /// The way to evaluate users' CUE.
     pub cue: Evaluator,
-    /// What all workflows share.
-    pub workflow: crate::application::workflow::shared::Shared,
     /// What our seals are made with; none as long as no key is configured.
     pub keys: KeyHolder,
     /// Who may do everything.
     pub administrators: Administrators,
-    /// Calls of steps to the outside.
-    pub beside: Beside,
     /// Events.
     pub events: Recorder,
     /// Metrics.
@@ -285,36 +194,88 @@ pub struct Context {
     pub settings: Settings,
     /// Work of the Application controller.
     pub queue: Arc<Queue>,
+    /// The clusters beside the own one.
+    pub clusters: Clusters,
     /// Work of the definition controllers.
     pub definition_queues: DefinitionQueues,
     /// Which Applications name a version of a definition.
     pub users: crate::definition::users::Users,
     /// What the last look at a definition saw, by kind and key: hashes of labels, annotations and spec.
     pub seen_definitions: Mutex<HashMap<(&'static str, Key), u64>>,
-    /// Which Applications are set aside.
-    pub(crate) under_way: Arc<UnderWay>,
-    /// See [`AppMemory`]; an entry goes with its Application.
-    pub memories: Mutex<HashMap<Key, Arc<Mutex<AppMemory>>>>,
+}
+
+/// What a process connects and reads before its [`Context`] can be.
+#[derive(Debug)]
+pub struct Parts {
+    /// The connection of the Application controller.
+    pub io: Arc<ObjectClient>,
+    /// Those of all controllers.
+    pub connections: Connections,
+    /// Objects that Applications own.
+    pub live: LiveObjects,
+    /// The Applications: whoever wakes one by a change of its objects asks how urgent that is.
+    pub apps: Arc<Store<Application>>,
+    /// Definitions and the like.
+    pub definitions: Definitions,
+    /// The way to evaluate users' CUE.
+    pub cue: Evaluator,
+    /// What our seals are made with.
+    pub keys: KeyHolder,
+    /// Events.
+    pub events: Recorder,
+    /// Metrics.
+    pub metrics: Metrics,
+    /// The time of steps.
+    pub clock: Clock,
+    /// Flags and gates.
+    pub settings: Settings,
+    /// Work of the Application controller.
+    pub queue: Arc<Queue>,
+    /// The clusters beside the own one.
+    pub clusters: Clusters,
 }
 
 impl Context {
-    /// What is remembered of an Application.
+    /// With empty caches.
     #[must_use]
-    pub fn memory(&self, key: &Key) -> Arc<Mutex<AppMemory>> {
-        Arc::clone(self.memories.lock().entry(key.clone()).or_default())
+    pub fn new(parts: Parts) -> Self {
+        let Parts { io, connections, live, definitions, cue, keys, events, metrics, .. } = parts;
+        Self {
+            administrators: Administrators::new(io.client().clone()),
+            io,
+            connections,
+            live,
+            apps: parts.apps,
+            revisions: Arc::default(),
+            revision_contents: Arc::default(),
+            trackers: Arc::default(),
+            definitions: Arc::new(definitions),
+            cue,
+            keys,
+            events,
+            metrics,
+            clock: parts.clock,
+            settings: parts.settings,
+            queue: parts.queue,
+            clusters: parts.clusters,
+            definition_queues: DefinitionQueues::default(),
+            users: crate::definition::users::Users::default(),
+            seen_definitions: Mutex::default(),
+        }
     }
 
-    /// What the reconciles of an Application may evaluate.
-    #[must_use]
-    pub fn account(&self, key: &Key) -> Arc<Account> {
-        let memory = self.memory(key);
-        let mut memory = memory.lock();
-        Arc::clone(memory.account.get_or_insert_with(|| Account::of(&key.namespace)))
+    /// An Application as the API server has it now goes into the cache.
+    pub fn keep(&self, app: Application) {
+        let key = app.key();
+        // One that is known already has nothing new to say.
+        if self.apps.put(app).is_ok() {
+            self.users.note(&key, &self.apps);
+        }
     }
 
-    /// The Application is gone.
-    pub fn forget(&self, key: &Key) {
-        self.memories.lock().remove(key);
-        self.beside.keep(key, |_| false);
+    /// An Application that is gone as of a version goes out of the cache.
+    pub fn drop(&self, key: &Key, version: &str) {
+        self.apps.remove(key, version);
+        self.users.note(key, &self.apps);
     }
 }

@@ -14,7 +14,7 @@ use vela_api::{
 };
 use vela_render::{Definition, Kind};
 
-use crate::by_place::ByPlace;
+use crate::arc_memo::ArcMemo;
 use crate::messages;
 use vela_cluster::{Key, Store, Stored};
 use vela_seal::{Content, Keys, Stamp};
@@ -39,11 +39,11 @@ pub struct Definitions {
     /// Workflows outside of Applications.
     pub workflows: Arc<Store<Workflow>>,
     /// Those in use, in the form rendering wants.
-    pub(crate) renderable: ByPlace<Arc<Definition>>,
+    pub(crate) renderable: ArcMemo<Arc<Definition>>,
     /// Those in use, as revisions embed them.
-    pub(crate) embedded: ByPlace<Arc<dyn Any + Send + Sync>>,
+    pub(crate) embedded: ArcMemo<Arc<dyn Any + Send + Sync>>,
     /// Who wrote those in use, if that is known.
-    pub(crate) authors: ByPlace<Option<Arc<Stamp>>>,
+    pub(crate) authors: ArcMemo<Option<Arc<Stamp>>>,
     /// Where built-in definitions live.
     pub system_namespace: String,
 }

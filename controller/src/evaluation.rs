@@ -2,7 +2,7 @@
 //!
 //! The renderer and the limits of an evaluation are lent to a job that runs on such a thread and can be had nowhere else, so
 //! nothing is evaluated on the threads that answer probes and renew the Lease. All jobs of a reconcile share one budget; an
-//! Application that spent it, or got no thread, is looked at again after a pause that grows each time in a row. Threads are shared fairly between
+//! Application that spent it, or got no thread, is checked again after a pause that grows each time in a row. Threads are shared fairly between
 //! namespaces.
 
 use std::sync::Arc;
@@ -127,6 +127,7 @@ impl Account {
         state.pause = Some((Instant::now() + pause, generation));
         match next {
             Next::After(delay) | Next::PutOff(delay) => Next::After(delay.max(pause)),
+            Next::Resync(period) => Next::Resync(period.max(pause)),
             Next::Done | Next::Failed => Next::After(pause),
         }
     }
@@ -212,14 +213,14 @@ impl Evaluator {
         let ran = self.pool.run_for(terms, move |budget| {
             // Others of the same reconcile may have run while this one waited.
             let left = pays.left()?;
-            let begun = Instant::now();
+            let started = Instant::now();
             let limits = Limits {
                 time: Some(left),
                 cancel: Some(budget.cancelled()),
                 ..renderer.limits().clone()
             };
             let result = job(&Lent { renderer: renderer.within(limits.clone()), limits });
-            let took = begun.elapsed();
+            let took = started.elapsed();
             pays.charge(took);
             // What ended because its time did is no result.
             (took < left && !budget.is_spent()).then_some(result)

@@ -11,11 +11,12 @@ use vela_api::{
     WorkloadDefinition, names,
 };
 use vela_cluster::watch::{Change, feed};
-use vela_cluster::{Packed, Stored};
+use vela_cluster::{Key, Packed, Store, Stored};
 
-use crate::application::{follows_definitions, scoped};
+use crate::application::scoped;
 use crate::context::Context;
-use crate::definition::users;
+use crate::definition::wake;
+use crate::queue::Class;
 use crate::revisions::Revision;
 
 /// Objects in an answer to a list: a page is in memory beside what stays.
@@ -30,21 +31,30 @@ fn trim(metadata: &mut ObjectMeta) {
 
 /// Starts one watch; what is kept of an object is the object, or what a function makes of it.
 macro_rules! watch_kind {
-    ($tasks:expr, $end:expr, $client:expr, $store:expr, $kind:ty, $tell:expr) => {
-        watch_kind!($tasks, $end, $client, $store, $kind, |object| object, $tell)
+    ($tasks:expr, $end:expr, $client:expr, $store:expr, $kind:ty, $on_change:expr) => {
+        watch_kind!($tasks, $end, $client, $store, $kind, |object| object, $on_change)
     };
-    ($tasks:expr, $end:expr, $client:expr, $store:expr, $kind:ty, $keep:expr, $tell:expr) => {
-        watch_kind!($tasks, $end, $client, $store, $kind, watcher::Config::default(), $keep, $tell)
+    ($tasks:expr, $end:expr, $client:expr, $store:expr, $kind:ty, $keep:expr, $on_change:expr) => {
+        watch_kind!(
+            $tasks,
+            $end,
+            $client,
+            $store,
+            $kind,
+            watcher::Config::default(),
+            $keep,
+            $on_change
+        )
     };
-    ($tasks:expr, $end:expr, $client:expr, $store:expr, $kind:ty, $which:expr, $keep:expr, $tell:expr) => {{
+    ($tasks:expr, $end:expr, $client:expr, $store:expr, $kind:ty, $which:expr, $keep:expr, $on_change:expr) => {{
         let (client, store, end) = ($client.clone(), Arc::clone(&$store), $end.clone());
-        let (keep, tell, config) = ($keep, $tell, $which.page_size(PAGE));
+        let (keep, on_change, config) = ($keep, $on_change, $which.page_size(PAGE));
         $tasks.spawn(async move {
             let trimmed = |mut object: $kind| {
                 trim(&mut object.metadata);
                 keep(object)
             };
-            let feed = feed::<$kind, _>(client, config, store, trimmed, tell);
+            let feed = feed::<$kind, _>(client, config, store, trimmed, on_change);
             tokio::select! {
                 () = feed => {}
                 () = end.cancelled() => {}
@@ -73,9 +83,10 @@ pub(crate) fn start(
         let context = Arc::downgrade(context);
         move |change: Change<Application>| {
             if let Some(context) = context.upgrade() {
-                context.users.note(change.old.as_deref(), change.new.as_deref());
+                context.users.note(&change.key, &context.apps);
             }
-            if is_edit(&change) { queue.add_edited(change.key) } else { queue.add(change.key) }
+            let class = urgency(&change);
+            queue.add(change.key, class);
         }
     });
     let contents = Arc::clone(&context.revision_contents);
@@ -85,7 +96,7 @@ pub(crate) fn start(
         move |change: Change<Revision>| {
             // A revision that is gone is made again; the others are our own.
             if let (Some(old), None) = (change.old, change.new) {
-                old.index().into_iter().for_each(|app| queue.add(app));
+                old.index().into_iter().for_each(|app| queue.add(app, Class::Drift));
             }
         }
     });
@@ -95,24 +106,25 @@ pub(crate) fn start(
         Packed::of(&tracker)
     };
     watch_kind!(tasks, end, client, context.trackers, ResourceTracker, keep, {
-        let queue = Arc::clone(&queue);
+        let (queue, apps) = (Arc::clone(&queue), Arc::clone(&context.apps));
         move |change: Change<Packed<ResourceTracker>>| {
             let app = change.new.or(change.old).and_then(|tracker| tracker.index());
-            app.into_iter().for_each(|app| queue.add(app));
+            app.into_iter().for_each(|app| {
+                let class = urgency_of_parts(&apps, &app);
+                queue.add(app, class);
+            });
         }
     });
     // A definition that came, or was mended, gets waiting Applications going.
     macro_rules! definition {
-        ($store:ident, $kind:ty $(, $queue:ident $(, $wake:expr)?)?) => {
+        ($store:ident, $kind:ty, $queue:ident $(, $wake:expr)?) => {
             watch_kind!(tasks, end, client, definitions.$store, $kind, {
                 let context = Arc::downgrade(context);
-                move |_change: Change<$kind>| {
+                move |change: Change<$kind>| {
                     if let Some(context) = context.upgrade() {
-                        $(
-                            $($wake(&context, _change.old.as_deref(), _change.new.as_deref());)?
-                            context.definition_queues.$queue.add(_change.key);
-                        )?
-                        wake_waiting(&context);
+                        $($wake(&context, change.old.as_deref(), change.new.as_deref());)?
+                        wake::definition_changed(&context, &change.key);
+                        context.definition_queues.$queue.add(change.key, Class::Edit);
                     }
                 }
             });
@@ -122,25 +134,33 @@ pub(crate) fn start(
     definition!(traits, TraitDefinition, traits);
     definition!(policies, PolicyDefinition, policies, scoped::wake);
     definition!(steps, WorkflowStepDefinition, steps);
-    definition!(workloads, WorkloadDefinition);
+    watch_kind!(tasks, end, client, definitions.workloads, WorkloadDefinition, {
+        let context = Arc::downgrade(context);
+        move |change: Change<WorkloadDefinition>| {
+            if let Some(context) = context.upgrade() {
+                wake::workload_changed(&context, &change.key);
+            }
+        }
+    });
     watch_kind!(tasks, end, client, definitions.revisions, DefinitionRevision, {
         let queues = context.definition_queues.clone();
         let context = Arc::downgrade(context);
         move |change: Change<DefinitionRevision>| {
             if let (None, Some(new), Some(context)) = (&change.old, &change.new, context.upgrade())
             {
-                users::wake(&context, new);
+                wake::version_added(&context, new);
             }
             // A revision that somebody deleted is made again.
             if let (Some(old), None) = (change.old, change.new)
                 && let Some(definition) = old.index()
             {
-                match old.spec.definition_type.as_str() {
-                    names::definition_type::COMPONENT => queues.components.add(definition),
-                    names::definition_type::TRAIT => queues.traits.add(definition),
-                    names::definition_type::POLICY => queues.policies.add(definition),
-                    _ => queues.steps.add(definition),
-                }
+                let queue = match old.spec.definition_type.as_str() {
+                    names::definition_type::COMPONENT => &queues.components,
+                    names::definition_type::TRAIT => &queues.traits,
+                    names::definition_type::POLICY => &queues.policies,
+                    _ => &queues.steps,
+                };
+                queue.add(definition, Class::Edit);
             }
         }
     });
@@ -150,7 +170,7 @@ pub(crate) fn start(
                 let context = Arc::downgrade(context);
                 move |change: Change<$kind>| {
                     if let Some(context) = context.upgrade() {
-                        wake_referring(&context, &change.key.namespace);
+                        wake::referred_changed(&context, &change.key.namespace);
                     }
                 }
             });
@@ -158,6 +178,26 @@ pub(crate) fn start(
     }
     referred!(external_policies, Policy);
     referred!(workflows, Workflow);
+}
+
+/// How urgent a change of an Application is.
+fn urgency(change: &Change<Application>) -> Class {
+    if is_edit(change) {
+        Class::Edit
+    } else if change.old.is_none() {
+        Class::Scan
+    } else {
+        Class::Progress
+    }
+}
+
+/// How urgent a change of something that belongs to an Application is: its rollout or its deletion waits for it, or it drifted.
+pub(crate) fn urgency_of_parts(apps: &Store<Application>, key: &Key) -> Class {
+    let is_settled = |app: &Application| {
+        let ended = app.status.workflow.as_ref().is_some_and(|workflow| workflow.finished);
+        ended && app.metadata.deletion_timestamp.is_none()
+    };
+    if apps.get(key).is_some_and(|app| is_settled(&app)) { Class::Drift } else { Class::Progress }
 }
 
 /// Whether a change is what somebody wants of an Application, and not what became of it.
@@ -168,35 +208,6 @@ fn is_edit(change: &Change<Application>) -> bool {
         metadata.labels != old.metadata.labels || metadata.annotations != old.metadata.annotations
     });
     is_marked || metadata.deletion_timestamp.is_some() || metadata.generation != Some(observed)
-}
-
-/// Looks again at Applications that definitions may have held up, and at those that follow their definitions.
-fn wake_waiting(context: &Context) {
-    if !context.apps.is_synced() {
-        // All of them are looked at anyway.
-        return;
-    }
-    use names::phase::{GENERATING_POLICY, RENDERING, STARTING, WORKFLOW_FAILED};
-    let held_up = [STARTING, RENDERING, GENERATING_POLICY, WORKFLOW_FAILED];
-    for app in context.apps.all() {
-        if held_up.contains(&app.status.phase.as_str()) || follows_definitions(&app) {
-            context.queue.add(app.key());
-        }
-    }
-}
-
-/// Looks again at the Applications of a namespace that may refer to a Workflow or a Policy in it; those that do not, rest.
-fn wake_referring(context: &Context, namespace: &str) {
-    if !context.apps.is_synced() {
-        // All of them are looked at anyway.
-        return;
-    }
-    for app in context.apps.all() {
-        let is_here = app.metadata.namespace.as_deref() == Some(namespace);
-        if is_here && app.spec.workflow.is_some() {
-            context.queue.add(app.key());
-        }
-    }
 }
 
 /// Waits until every cache is filled.

@@ -1,22 +1,25 @@
 //! The controller of KubeVela's control plane.
 //!
-//! [`run`] is the process: it connects, fills the caches and works while it leads. One look at one Application is
+//! [`run`] is the process: it connects, fills the caches and works while it leads. One reconcile of one Application is
 //! [`application::reconcile`]; start reading there.
 
-mod alive;
 pub mod application;
-mod by_place;
+mod arc_memo;
+pub mod charts;
+pub mod clusters;
 mod config;
 pub mod connections;
 pub mod context;
 pub mod definition;
 pub mod definitions;
+pub mod egress;
 pub mod evaluation;
 mod feeds;
 mod guard;
+pub mod helm;
+mod liveness;
 mod messages;
 mod metrics;
-pub mod outside;
 pub mod queue;
 mod registry;
 pub mod revisions;

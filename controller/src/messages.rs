@@ -25,6 +25,16 @@ pub(crate) fn set_aside(deaths: u32) -> String {
     )
 }
 
+/// Event `RestartInterval`.
+#[must_use]
+pub(crate) fn restarts_too_often() -> String {
+    let shortest = vela_workflow::restart::SHORTEST_PAUSE.as_secs();
+    format!(
+        "the annotation app.oam.dev/restart-workflow asks for runs without a pause between them; each begins {shortest} s \
+         after the end of the last one, which is the shortest pause"
+    )
+}
+
 /// An evaluation that got no thread.
 #[must_use]
 pub(crate) fn no_thread(waited: Duration) -> String {
@@ -57,12 +67,13 @@ pub(crate) const TRAITS_NOT_HEALTHY: &str = "traits are not healthy";
 
 /// `ref-objects`: two ways to select at once.
 pub(crate) const AMBIGUOUS_REFERENCE: &str =
-    "invalid object selector for ref-objects, name and labelSelector cannot be both set";
+    "select the object by name or by labelSelector, not by both";
 /// `ref-objects`: the flag keeps references within the namespace.
 pub(crate) const REFERENCE_OUTSIDE_NAMESPACE: &str =
-    "cannot refer to objects outside the application's namespace";
+    "ref-objects may only name objects of the Application's own namespace";
 /// `ref-objects`: by address.
-pub(crate) const NO_REFERENCE_BY_URL: &str = "referring objects from url is not supported";
+pub(crate) const NO_REFERENCE_BY_URL: &str =
+    "urls are not supported: the control plane reads no addresses that users name";
 
 /// Nobody knows who wrote an Application.
 #[must_use]
@@ -260,13 +271,15 @@ pub(crate) fn put_off(error: &str) -> String {
 /// An object outside the Application's namespace.
 #[must_use]
 pub(crate) fn forbidden_namespace(kind: &str, object: &str) -> String {
-    format!("forbidden resource: {kind} {object} is outside the namespace of application")
+    format!(
+        "{kind} {object} is in another namespace than the Application, which is not allowed here"
+    )
 }
 
 /// An object of a kind that is not allowed.
 #[must_use]
 pub(crate) fn forbidden_type(kind: &str, object: &str) -> String {
-    format!("forbidden resource: type ({kind}) of resource {object} is not allowed")
+    format!("{kind} {object}: objects of this kind are not allowed here")
 }
 
 /// An object that cannot be told from others.
@@ -362,10 +375,61 @@ pub(crate) fn no_such_cluster(cluster: &str) -> String {
     format!("no such cluster {cluster:?}")
 }
 
+/// A topology that names no cluster and does not say that this is meant.
+#[must_use]
+pub(crate) fn topology_without_clusters(policy: &str) -> String {
+    format!("topology policy {policy} names no cluster (`clusters` is empty)")
+}
+
+/// A topology that names a cluster that nobody joined.
+#[must_use]
+pub(crate) fn cluster_not_registered(cluster: &str) -> String {
+    format!(
+        "failed to get cluster {cluster}: virtualclusters.cluster.core.oam.dev \"{cluster}\" not found"
+    )
+}
+
+/// Why the clusters of a topology are not known.
+#[must_use]
+pub(crate) fn clusters_not_found(policy: &str, why: &str) -> String {
+    format!("failed to find clusters in topology {policy}: {why}")
+}
+
+/// Objects in a cluster that is gone.
+#[must_use]
+pub(crate) fn left_behind(cluster: &str, objects: usize) -> String {
+    format!(
+        "{objects} objects in cluster {cluster} are not managed any more, they are listed in the ConfigMap vela-left-behind-{cluster}."
+    )
+}
+
+/// What of the clusters of an Application cannot be reached. Of many the first are named.
+#[must_use]
+pub(crate) fn clusters_in_trouble(troubles: &[String]) -> String {
+    let named = troubles.iter().take(NAMED_CLUSTERS).map(String::as_str).collect::<Vec<_>>();
+    let left = troubles.len().saturating_sub(NAMED_CLUSTERS);
+    let more = if left > 0 { format!("; and {left} more") } else { String::new() };
+    format!("{}{more}", named.join("; "))
+}
+
+/// A collection that waits for clusters.
+#[must_use]
+pub(crate) fn waiting_for_clusters(unavailable: &[Record]) -> String {
+    let mut counts: BTreeMap<String, usize> = BTreeMap::new();
+    for record in unavailable {
+        let count = counts.entry(record.cluster.clone()).or_default();
+        *count = count.saturating_add(1);
+    }
+    format!("Waiting for objects in clusters that cannot be reached: {}.", in_clusters(&counts))
+}
+
+/// The Secrets of clusters were not all seen yet, or cannot be seen now.
+pub(crate) const CLUSTERS_UNKNOWN: &str = "clusters are not known yet";
+
 /// An environment that chooses its place by labels, where only names are known.
 #[must_use]
 pub(crate) fn environment_by_labels(environment: &str, selector: &str) -> String {
-    format!("environment {environment}: {selector} does not select by labels, name the place")
+    format!("environment {environment}: {selector} does not select by labels, name the placement")
 }
 
 /// State-keep failed for an object.
@@ -628,7 +692,7 @@ pub(crate) fn waits_for_answer(what: &str) -> String {
 }
 
 /// A step whose request cannot be sent yet.
-pub(crate) const NO_ROOM_OUTSIDE: &str = "as many requests of steps as may be are under way, in the namespace or in all; the step waits for its turn";
+pub(crate) const TOO_MANY_CALLS: &str = "as many requests of steps as may be are under way, in the namespace or in all; the step waits for its turn";
 
 /// A mail server that said no: its code and the beginning of its first line. More of what it says is nobody's business who
 /// may not reach it himself.
@@ -720,13 +784,13 @@ pub(crate) fn query_app_missing(name: &str) -> String {
 }
 
 /// Events of nothing.
-pub(crate) const EVENTS_OF_NOTHING: &str = "please provide a object value to search events";
+pub(crate) const EVENTS_OF_NOTHING: &str = "give the object whose events to list";
 
 /// Logs of no Pod.
-pub(crate) const LOGS_OF_NO_POD: &str = "please provide a pod name to collect logs";
+pub(crate) const LOGS_OF_NO_POD: &str = "give the name of the Pod whose logs to read";
 
 /// Logs of no container.
-pub(crate) const LOGS_OF_NO_CONTAINER: &str = "please provide the container name to collect logs";
+pub(crate) const LOGS_OF_NO_CONTAINER: &str = "give the name of the container whose logs to read";
 
 /// A component that is not healthy yet, with what its objects say.
 pub(crate) fn wait_healthy(reason: &str) -> String {
@@ -776,11 +840,11 @@ pub(crate) fn co_author_refused(
 pub(crate) fn context_not_ours(name: &str, keys: &[String]) -> String {
     /// More names would fill the event.
     const MOST: usize = 10;
-    let told: Vec<&str> = keys.iter().take(MOST).map(String::as_str).collect();
+    let listed: Vec<&str> = keys.iter().take(MOST).map(String::as_str).collect();
     let more = if keys.len() > MOST { ", ..." } else { "" };
     format!(
         "entries of ConfigMap {name} were not written by the controller and count as absent: {}{more}",
-        told.join(", ")
+        listed.join(", ")
     )
 }
 
@@ -800,4 +864,51 @@ pub(crate) fn changed_by_others(object: &str, user: &str) -> String {
          then until the Application is edited or published under another publishVersion (annotation app.oam.dev/autoUpdate: \
          \"true\" follows such changes)"
     )
+}
+
+/// A release that cannot be brought to the cluster.
+pub(crate) fn release_failed(why: &str) -> String {
+    format!("release: {why}")
+}
+
+/// A template that asks for several charts.
+pub(crate) const ONE_CHART: &str = "a component is one release: its template may ask for one chart";
+
+/// A template that is evaluated where charts are not rendered.
+pub(crate) const NO_CHART_YET: &str = "the chart is not rendered here";
+
+/// A template that sends a request where none is sent.
+pub(crate) const NO_HTTP_HERE: &str = "requests are not sent while a component is rendered";
+
+/// A hook that is not tried again before the next run of the workflow.
+pub(crate) const HOOK_FAILED_BEFORE: &str = "it failed before in this run of the workflow";
+
+/// A hook whose object somebody removed.
+pub(crate) const HOOK_REMOVED: &str = "it was removed before it ended";
+
+/// A hook that takes too long.
+pub(crate) fn hook_timeout(timeout: Duration) -> String {
+    format!("it did not end within {timeout:?}")
+}
+
+/// The object of a hook of an earlier revision.
+pub(crate) fn hook_being_removed(object: &str) -> String {
+    format!("hook {object} of an earlier revision is being removed")
+}
+
+/// A record of a release that is there already.
+pub(crate) fn made_by_others(name: &str) -> String {
+    format!("{name} was made by somebody else meanwhile")
+}
+
+/// Values of another namespace.
+pub(crate) fn foreign_values(source: &str, more: &str) -> String {
+    format!(
+        "valuesFrom: {source}: cross-namespace sources are not permitted, only those of the Application's namespace{more}"
+    )
+}
+
+/// A chart that looks up too much.
+pub(crate) fn too_many_lookups(most: usize) -> String {
+    format!("a chart may look up {most} objects")
 }

@@ -3,7 +3,7 @@
 //!
 //! Answers for the shared definition storage of `pkg/cache/apprev_cache.go`. A definition is in memory once, whoever holds
 //! it, and read once; the rest of a revision is kept as compressed text. What it says is read once, whatever becomes of its
-//! metadata and its status. A revision is made whole again when a look needs it.
+//! metadata and its status. A revision is made whole again when a reconcile needs it.
 
 use std::collections::hash_map::RandomState;
 use std::collections::{BTreeMap, HashMap, HashSet};
@@ -23,7 +23,7 @@ use vela_seal::{Content as _, Keys, Stamp};
 
 /// A definition of a revision.
 #[derive(Debug)]
-struct Part {
+struct NamedDefinition {
     name: Box<str>,
     definition: Definition,
 }
@@ -59,14 +59,14 @@ type Once<T> = Mutex<Known<T>>;
 struct Known<T> {
     all: HashMap<u64, Weak<T>>,
     /// Where they are in memory: as long as one is known nothing else can be there.
-    places: HashSet<usize>,
-    /// How many there may be before those that nobody holds any more are looked for.
+    placements: HashSet<usize>,
+    /// How many there may be before those that nobody holds any more are searched for.
     most: usize,
 }
 
 impl<T> Default for Known<T> {
     fn default() -> Self {
-        Self { all: HashMap::new(), places: HashSet::new(), most: 0 }
+        Self { all: HashMap::new(), placements: HashSet::new(), most: 0 }
     }
 }
 
@@ -76,19 +76,19 @@ impl<T> Known<T> {
     }
 
     fn holds(&self, one: &Arc<T>) -> bool {
-        self.places.contains(&Arc::as_ptr(one).addr())
+        self.placements.contains(&Arc::as_ptr(one).addr())
     }
 
     fn insert(&mut self, hash: u64, one: &Arc<T>) {
         if self.all.len() >= self.most {
             self.all.retain(|_, one| one.strong_count() > 0);
             self.most = self.all.len().saturating_mul(2).max(64);
-            self.places = self.all.values().map(|one| one.as_ptr().addr()).collect();
+            self.placements = self.all.values().map(|one| one.as_ptr().addr()).collect();
         }
         if let Some(former) = self.all.insert(hash, Arc::downgrade(one)) {
-            self.places.remove(&former.as_ptr().addr());
+            self.placements.remove(&former.as_ptr().addr());
         }
-        self.places.insert(Arc::as_ptr(one).addr());
+        self.placements.insert(Arc::as_ptr(one).addr());
     }
 }
 
@@ -97,7 +97,7 @@ impl<T> Known<T> {
 pub struct Content {
     /// Its spec without the definitions, compressed.
     rest: Box<[u8]>,
-    parts: Box<[Part]>,
+    parts: Box<[NamedDefinition]>,
 }
 
 impl Contents {
@@ -216,7 +216,7 @@ impl Revision {
         let mut revision: ApplicationRevision = unpack(head)?;
         revision.spec = unpack(&content.rest)?;
         let spec = &mut revision.spec;
-        for Part { name, definition } in &content.parts {
+        for NamedDefinition { name, definition } in &content.parts {
             let name = name.to_string();
             match definition {
                 Definition::Component(of) => put(&mut spec.component_definitions, name, of),
@@ -244,7 +244,7 @@ impl Stored for Revision {
 
 struct Parts<'a> {
     hasher: &'a RandomState,
-    parts: Vec<Part>,
+    parts: Vec<NamedDefinition>,
 }
 
 impl Parts<'_> {
@@ -256,7 +256,7 @@ impl Parts<'_> {
     ) -> Result<(), String> {
         for (name, definition) in std::mem::take(map) {
             let definition = part(self.shared(definition, known)?);
-            self.parts.push(Part { name: name.into(), definition });
+            self.parts.push(NamedDefinition { name: name.into(), definition });
         }
         Ok(())
     }
@@ -363,9 +363,9 @@ mod tests {
         later.status.succeeded = false;
         let two = Revision::of(later, &contents);
         assert!(Arc::ptr_eq(&kept, &content(&two)));
-        let opened = two.open().unwrap();
-        assert_eq!(opened.spec, whole.spec);
-        assert_eq!((two.version(), opened.status.succeeded), ("8", false));
+        let unpacked = two.open().unwrap();
+        assert_eq!(unpacked.spec, whole.spec);
+        assert_eq!((two.version(), unpacked.status.succeeded), ("8", false));
         let other = Revision::of(revision("a-v2", "output: {}").to_stored().unwrap(), &contents);
         assert!(!Arc::ptr_eq(&kept, &content(&other)));
         assert!(contents.keep(&whole, whole.spec.clone()).is_none());

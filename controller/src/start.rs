@@ -1,6 +1,5 @@
 //! Start and end of the process: probes first, then the connection, the caches, the lease, the workers.
 
-use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -18,10 +17,12 @@ use vela_api::{
     Application, ComponentDefinition, PolicyDefinition, TraitDefinition, WorkflowStepDefinition,
     names,
 };
-use vela_cluster::answers::AnswerObserver;
 use vela_cluster::client::{ClientOptions, Timeouts, connect, wait_for_api_server, wait_for_kinds};
 use vela_cluster::lease::{self, Elector, LeaseOptions, Outcome};
-use vela_cluster::{Administrators, Discovery, Io, LiveObjects};
+use vela_cluster::members::Connecting;
+use vela_cluster::objects::Notify;
+use vela_cluster::observe::RequestObserver;
+use vela_cluster::{Discovery, LiveObjects, ObjectClient, Store};
 use vela_render::{ClusterVersion, Limits, Options, Renderer};
 use vela_seal::KeyHolder;
 use vela_serve::health::Health;
@@ -30,28 +31,28 @@ use vela_serve::pool::Pool;
 use vela_serve::vital::Vital;
 use vela_serve::{memory, process, tls};
 
-use crate::alive;
-use crate::application;
+use crate::application::{self, context::AppContext};
+use crate::clusters::access::Access;
+use crate::clusters::{Clusters, Wake};
 use crate::config::{Config, Election};
 use crate::connections::{Accounts, Connections};
-use crate::context::{Clock, Context, DefinitionQueues, Settings};
-use crate::definition::users::Users;
+use crate::context::{Clock, Context, Parts, Settings};
 use crate::definition::{self, Kind};
 use crate::definitions::Definitions;
 use crate::evaluation::{self, Account, Evaluator};
 use crate::events::{self, Recorder};
 use crate::feeds;
 use crate::guard;
+use crate::liveness;
 use crate::metrics::{AttemptMeter, Metrics, words};
-use crate::outside::beside::Beside;
-use crate::queue::{Key, Lane, Next, Queue};
+use crate::queue::{Key, Next, Queue, Shares, WorkerKind};
 use crate::registry;
 use crate::stamp_key::{self, StampKey};
 use crate::under_way::{self, Notes, Queues};
 
 /// Rendering jobs handed to the pool beyond those that run; more wait outside at no cost.
 const QUEUE: usize = 64;
-/// A rollout is many changes in a row: one that waits for it is looked at this often at the most.
+/// A rollout is many changes in a row: one that waits for it is checked this often at the most.
 const PAUSE: Duration = Duration::from_millis(250);
 /// How long the end of the process waits for what is aborted, and for the last events: a follower waits for the lease.
 const LAST: Duration = Duration::from_secs(1);
@@ -99,10 +100,13 @@ pub async fn run(config: Config, stop: CancellationToken) -> anyhow::Result<()> 
     }
     connected.pass();
 
-    let queue = Arc::new(Queue::default());
-    let process = Arc::new(Io::new(client.clone()));
-    let (recorder, told) = Recorder::new(names::event::APPLICATION);
-    tasks.spawn(events::write(Arc::clone(&process), told));
+    let shares =
+        Shares { workers: application_workers(&config), weights: config.namespace_weights.clone() };
+    let queue = Arc::new(Queue::new(shares));
+    let apps = Arc::new(Store::default());
+    let process = Arc::new(ObjectClient::new(client.clone()));
+    let (recorder, recorded) = Recorder::new(names::event::APPLICATION);
+    tasks.spawn(events::write(Arc::clone(&process), recorded));
     let Some(connections) = connections(&config, &process, &metrics, &options, &stop).await? else {
         return Ok(());
     };
@@ -123,11 +127,24 @@ pub async fn run(config: Config, stop: CancellationToken) -> anyhow::Result<()> 
         }
     }
     let notify = {
-        let queue = Arc::clone(&queue);
+        let (queue, apps) = (Arc::clone(&queue), Arc::clone(&apps));
         Arc::new(move |owner: &vela_apply::Owner| {
-            queue.add(Key::new(&*owner.namespace, &*owner.name));
+            let app = Key::new(&*owner.namespace, &*owner.name);
+            let class = feeds::urgency_of_parts(&apps, &app);
+            queue.add(app, class);
         })
     };
+    let clusters = clusters(
+        &config,
+        (Arc::clone(&notify) as Notify, tasks.clone(), end.clone()),
+        (&options, io.client()),
+        {
+            let (queue, apps) = (Arc::clone(&queue), Arc::clone(&apps));
+            Arc::new(move |app: &Key| {
+                queue.add(app.clone(), feeds::urgency_of_parts(&apps, app));
+            })
+        },
+    );
     let live = LiveObjects::new(Arc::clone(&io), notify, tasks.clone(), end.clone());
     // Two more than were asked for: a namespace never has the last one, nor one Application of it all that its namespace has.
     let evaluations = memory::evaluations(config.render_threads.saturating_add(2));
@@ -137,41 +154,37 @@ pub async fn run(config: Config, stop: CancellationToken) -> anyhow::Result<()> 
         rewrite_legacy_syntax: config.legacy_cue,
         ..Options::default()
     });
-    let context = Arc::new(Context {
-        administrators: Administrators::new(io.client().clone()),
-        keys,
+    let context = Arc::new(Context::new(Parts {
         io,
         connections,
         live,
-        apps: Arc::default(),
-        revisions: Arc::default(),
-        revision_contents: Arc::default(),
-        trackers: Arc::default(),
-        definitions: Arc::new(Definitions {
+        apps,
+        definitions: Definitions {
             system_namespace: config.system_namespace.clone(),
             ..Definitions::default()
-        }),
+        },
         cue: Evaluator::new(Arc::new(pool), Arc::new(renderer)),
-        workflow: application::workflow::shared::Shared::new(config.egress.clone()),
+        keys,
         events: recorder,
         metrics,
-        settings: settings(&config, &version),
-        beside: Beside::new(Arc::clone(&queue)),
-        queue: Arc::clone(&queue),
-        definition_queues: DefinitionQueues::default(),
-        users: Users::default(),
-        under_way: Arc::default(),
-        memories: Mutex::new(HashMap::new()),
         clock: Clock::default(),
-        seen_definitions: Mutex::new(HashMap::new()),
-    });
+        settings: settings(&config, &version),
+        queue: Arc::clone(&queue),
+        clusters,
+    }));
+    let context = Arc::new(AppContext::new(context, config.charts.clone()));
     let queues = Queues::of(&context);
     tasks.spawn_on(under_way::name_slow(queues.clone(), end.clone()), vital.handle());
     let seat = Seat::new(&vital);
     let leave = seat.clone();
     let frozen = move || leave.give_up_frozen(&queues);
     vital.watch(end.clone(), frozen).context("cannot start threads")?;
-    feeds::start(&context, &client, &tasks, &end);
+    feeds::start(&context.shared, &client, &tasks, &end);
+    if let Some(members) = context.clusters.members() {
+        context.metrics.register_clusters(Arc::clone(members))?;
+        let (context, client, end) = (Arc::clone(&context), client.clone(), end.clone());
+        tasks.spawn(async move { context.clusters.follow(client, &end).await });
+    }
     tokio::select! {
         () = feeds::synced(&context) => {}
         () = stop.cancelled() => return Ok(()),
@@ -193,7 +206,7 @@ pub async fn run(config: Config, stop: CancellationToken) -> anyhow::Result<()> 
 /// A connection for each controller; `None` if stopped while their accounts are waited for.
 async fn connections(
     config: &Config,
-    io: &Arc<Io>,
+    io: &Arc<ObjectClient>,
     metrics: &Metrics,
     options: &ClientOptions,
     stop: &CancellationToken,
@@ -211,6 +224,20 @@ async fn connections(
     Ok(connections)
 }
 
+/// The clusters that joined, if they are to be deployed to.
+fn clusters(
+    config: &Config,
+    (notify, tasks, stop): (Notify, TaskTracker, CancellationToken),
+    (options, client): (&ClientOptions, &kube::Client),
+    wake: Wake,
+) -> Clusters {
+    let Some(flags) = &config.clusters else { return Clusters::own() };
+    let options = ClientOptions { qps: flags.qps, burst: flags.burst, ..options.clone() };
+    let connecting = Connecting { options, rules: flags.rules, notify, tasks, stop };
+    let access = Access::new(client.clone(), &config.acting.admin_group);
+    Clusters::of(&flags.namespace, connecting, access, wake)
+}
+
 fn client_options(config: &Config, metrics: &Metrics) -> ClientOptions {
     let kube = &config.kube;
     let metrics = metrics.clone();
@@ -224,7 +251,7 @@ fn client_options(config: &Config, metrics: &Metrics) -> ClientOptions {
             list: kube.controller_client_long_running_request_timeout,
             mutating: kube.controller_client_mutating_request_timeout,
         },
-        observer: Some(AnswerObserver::new(move |answer| metrics.answered(answer))),
+        observer: Some(RequestObserver::new(move |answer| metrics.answered(answer))),
         ..ClientOptions::new(concat!("vela-controller/", env!("CARGO_PKG_VERSION")))
     }
 }
@@ -263,7 +290,7 @@ fn settings(config: &Config, version: &k8s_openapi::apimachinery::pkg::version::
 async fn lead(
     config: &Config,
     options: &ClientOptions,
-    context: Arc<Context>,
+    context: Arc<AppContext>,
     seat: Seat,
     stop: &CancellationToken,
     health: &Health,
@@ -284,7 +311,7 @@ async fn lead(
             let (elector, leadership) = Elector::new(client, lease, Timestamp::now)?;
             // From here on nothing is written without the lease, over whatever client of the process.
             options.fence.guard(leadership.clone());
-            alive::election(health, leadership.clone());
+            liveness::election(health, leadership.clone());
             let running = seat.electing.spawn_on(elector.run(release.clone()), &seat.vital);
             tokio::select! {
                 acquired = leadership.acquired() => anyhow::ensure!(acquired, "the election ended"),
@@ -304,6 +331,10 @@ async fn lead(
     let ending = CancellationToken::new();
     let _ending_on_return = ending.clone().drop_guard();
     let mut workers = work(config, &context, &ending, health)?;
+    if context.clusters.is_on() {
+        let (context, ending) = (Arc::clone(&context), ending.clone());
+        workers.spawn(async move { context.clusters.remember(&context.io, &ending).await });
+    }
     info!("leading");
     let lost = match &mut election {
         None => {
@@ -325,7 +356,7 @@ async fn lead(
     ending.cancel();
     // The workers still note how calls ended that must not be repeated.
     let until = tokio::time::Instant::now() + DRAIN;
-    if !lost && tokio::time::timeout_at(until, context.beside.close()).await.is_err() {
+    if !lost && tokio::time::timeout_at(until, context.calls.close()).await.is_err() {
         tracing::warn!("some calls of steps did not end in time");
     }
     context.queue.close();
@@ -382,7 +413,7 @@ impl Seat {
     /// Finds out what the last leader died over, and notes what is under way from now on.
     async fn take_notes(
         &self,
-        context: &Arc<Context>,
+        context: &Arc<AppContext>,
         (client, (namespace, lease, leader)): (kube::Client, (String, String, String)),
     ) -> anyhow::Result<()> {
         let under_way = Arc::clone(&context.under_way);
@@ -390,7 +421,7 @@ impl Seat {
             async move { Notes::begin(client, (&namespace, &lease), &leader, under_way).await };
         match self.vital.spawn(begin).await? {
             Ok(notes) => {
-                let keep = notes.keep(Arc::clone(context), self.noted.clone());
+                let keep = notes.keep(Arc::clone(&context.shared), self.noted.clone());
                 *self.noting.lock() = Some(self.vital.spawn(keep));
             }
             // What is not known is not held against anybody.
@@ -417,7 +448,7 @@ impl Seat {
 
     /// The workers do not get on: somebody else shall lead. Nothing more is written from here, whatever still moves.
     fn give_up_frozen(&self, queues: &Queues) {
-        let under_way = queues.in_words();
+        let under_way = queues.describe();
         tracing::error!(under_way, "the workers are frozen, giving up the lease and ending");
         self.release.cancel();
         self.electing.close();
@@ -492,7 +523,7 @@ impl Turn {
 /// Starts the workers of the selected controllers, and what is told of their work.
 fn work(
     config: &Config,
-    context: &Arc<Context>,
+    context: &Arc<AppContext>,
     ending: &CancellationToken,
     health: &Health,
 ) -> anyhow::Result<JoinSet<()>> {
@@ -507,22 +538,21 @@ fn work(
         };
         let work = vela_certs::run(client, certificates, ending.clone());
         let handle = workers.spawn(starts.next(ending).then(work));
-        alive::task(health, registry::CERTIFICATES, handle);
+        liveness::task(health, registry::CERTIFICATES, handle);
     }
     let mut measure = |name: &'static str, queue: &Arc<Queue>, workers: usize| {
         queue.measure(context.metrics.queues.of(name));
-        alive::workers(health, name, queue, context.settings.reconcile_timeout);
+        liveness::workers(health, name, queue, context.settings.reconcile_timeout);
         measured.push((name, Arc::clone(queue)));
         context.metrics.attempts.of(name, workers)
     };
     if config.controllers.has(registry::APPLICATION) {
-        // One more than was asked for, for edits alone: they are short work that somebody waits for.
-        let lanes = std::iter::repeat_n(Lane::All, config.workers).chain([Lane::Edits]);
-        let count = config.workers.saturating_add(1);
-        let meter = measure(registry::APPLICATION, &context.queue, count);
+        let worker_kinds =
+            std::iter::repeat_n(WorkerKind::All, config.workers).chain([WorkerKind::Edits]);
+        let meter = measure(registry::APPLICATION, &context.queue, application_workers(config));
         let turn = starts.next(ending);
-        for lane in lanes {
-            let work = applications(Arc::clone(context), lane, meter.clone());
+        for worker_kind in worker_kinds {
+            let work = applications(Arc::clone(context), worker_kind, meter.clone());
             workers.spawn(turn.clone().then(work));
         }
     }
@@ -532,7 +562,7 @@ fn work(
             let name = <$kind>::CONTROLLER;
             if config.controllers.has(name) {
                 let meter = measure(name, &queues.$queue, 1);
-                let (context, queue) = (Arc::clone(context), Arc::clone(&queues.$queue));
+                let (context, queue) = (Arc::clone(&context.shared), Arc::clone(&queues.$queue));
                 let work = definitions::<$kind>(context, queue, meter);
                 workers.spawn(starts.next(ending).then(work));
             }
@@ -542,17 +572,23 @@ fn work(
     definitions!(TraitDefinition, traits);
     definitions!(PolicyDefinition, policies);
     definitions!(WorkflowStepDefinition, steps);
-    context.metrics.tell_loads(measured)?;
+    context.metrics.register_loads(measured)?;
     if config.controllers.has(registry::MONITOR) {
         let each = context.settings.gates.enable_application_status_metrics;
         let (apps, definitions) = (Arc::clone(&context.apps), Arc::clone(&context.definitions));
-        context.metrics.tell_phases(apps, definitions, each)?;
+        context.metrics.register_phases(apps, definitions, each)?;
     }
     Ok(workers)
 }
 
-async fn applications(context: Arc<Context>, lane: Lane, meter: AttemptMeter) {
-    while let Some(key) = context.queue.next(lane).await {
+/// The workers of the Application controller: one more than was asked for, for edits alone. They are short work that somebody
+/// waits for.
+const fn application_workers(config: &Config) -> usize {
+    config.workers.saturating_add(1)
+}
+
+async fn applications(context: Arc<AppContext>, worker_kind: WorkerKind, meter: AttemptMeter) {
+    while let Some(key) = context.queue.next(worker_kind).await {
         if let Some(left) = application::set_aside(&context, &key).await {
             context.queue.done(key, Next::After(left));
             continue;
@@ -562,11 +598,14 @@ async fn applications(context: Arc<Context>, lane: Lane, meter: AttemptMeter) {
         let before = known();
         let attempt = meter.begin();
         let limit = context.settings.reconcile_timeout;
+        let entered = context.under_way.enter(&key, before.as_deref()).await;
         let work = application::reconcile(&context, &key).boxed();
-        let (next, ended) = guard::run(registry::APPLICATION, &key, limit, work).await;
+        let work = guard::run(registry::APPLICATION, &key, limit, work);
+        let (next, ended) = under_way::entered(entered, work).await;
         attempt.end(next, &ended);
-        context.under_way.survived(&key);
-        application::tell_broken(&context, &key, &ended).await;
+        let generation = before.as_ref().and_then(|app| app.metadata.generation);
+        context.under_way.survived(&key, generation.unwrap_or_default());
+        application::report_broken(&context, &key, &ended).await;
         let (begin, end) = (phase(before.as_deref()), known());
         let labels = [begin, phase(end.as_deref())];
         let time = started.elapsed().as_secs_f64();
@@ -581,7 +620,7 @@ fn phase(app: Option<&Application>) -> &'static str {
 }
 
 async fn definitions<T: Kind>(context: Arc<Context>, queue: Arc<Queue>, meter: AttemptMeter) {
-    while let Some(key) = queue.next(Lane::All).await {
+    while let Some(key) = queue.next(WorkerKind::All).await {
         let attempt = meter.begin();
         let limit = context.settings.reconcile_timeout;
         let account = Account::of(&key.namespace);
@@ -601,13 +640,13 @@ mod tests {
     async fn controllers_start_one_after_the_other_unless_it_ends() {
         let ending = CancellationToken::new();
         let mut starts = Starts::new(Duration::from_secs(10));
-        let begun = tokio::time::Instant::now();
+        let start_time = tokio::time::Instant::now();
         let mut begins = JoinSet::new();
         for _ in 0..4 {
             let turn = starts.next(&ending);
             begins.spawn(async move {
                 let mut at = Duration::MAX;
-                turn.then(async { at = begun.elapsed() }).await;
+                turn.then(async { at = start_time.elapsed() }).await;
                 at
             });
         }

@@ -24,7 +24,7 @@ use vela_apply::policy::Stage;
 use vela_apply::tracker::{Run, key_of};
 use vela_apply::{Owner, ResourceKey, ResourcePolicies};
 use vela_cluster::{Packed, Store};
-use vela_controller::application::parse::properties;
+use vela_controller::application::facts::{self, properties};
 use vela_controller::application::revision::{self, Choice};
 use vela_controller::application::trackers::{self, Trackers};
 
@@ -153,19 +153,19 @@ fn revision_problems(app: &Application, owner: &Owner, revisions: &[Value]) -> V
         // Definitions are cut out of the recordings; without auto-update they do not count.
         spec.retain(|key, _| !key.ends_with("Definitions"));
         let revision: ApplicationRevision = serde_json::from_value(raw).expect("a revision");
-        if revision::label(&revision.metadata, "app.oam.dev/name") == owner.name {
+        if facts::label(&revision.metadata, "app.oam.dev/name") == owner.name {
             all.push(revision);
         }
     }
     let latest = app.status.latest_revision.as_ref().map(|r| r.name.clone()).unwrap_or_default();
-    let publish = revision::publish_version(&app.metadata);
+    let publish = facts::publish_version(&app.metadata);
     let Some(stored) = all.iter().find(|r| r.metadata.name.as_deref() == Some(&latest)) else {
         return vec![format!("revision {latest} is not there")];
     };
     let (policies, workflow) = (stored.spec.policies.clone(), stored.spec.workflow.clone());
     let wanted = revision::snapshot(app, policies, workflow);
     let choice = revision::choose(&wanted, publish, &latest, &all, false);
-    let pinned = !publish.is_empty() && revision::publish_version(&stored.metadata) == publish;
+    let pinned = !publish.is_empty() && facts::publish_version(&stored.metadata) == publish;
     if pinned || choice == Choice::Latest {
         Vec::new()
     } else {
@@ -192,11 +192,11 @@ fn object_problems(
         namespace: owner.namespace.clone(),
         ..trackers::TrackedApplication::default()
     };
-    let trackers = Trackers::read(&store, who, "").expect("readable");
+    let trackers = Trackers::read(&store, who, "", false).expect("readable");
     let latest = app.status.latest_revision.as_ref().map(|r| r.name.clone()).unwrap_or_default();
     let run = Run {
         generation: app.metadata.generation.unwrap_or_default(),
-        publish_version: revision::publish_version(&app.metadata),
+        publish_version: facts::publish_version(&app.metadata),
         revision: &latest,
     };
     let current = trackers.current(run);
@@ -250,7 +250,7 @@ fn what_the_reference_stored_is_adopted_without_a_write() {
         println!("skipped: the recordings are not beside the workspace");
         return;
     };
-    let (mut looked_at, mut failed) = (0, Vec::new());
+    let (mut checked, mut failed) = (0, Vec::new());
     let mut cases: Vec<_> = std::fs::read_dir(dir).unwrap().map(|entry| entry.unwrap()).collect();
     cases.sort_by_key(std::fs::DirEntry::file_name);
     for case in cases {
@@ -267,14 +267,14 @@ fn what_the_reference_stored_is_adopted_without_a_write() {
             let text = std::fs::read_to_string(&path).unwrap();
             let mut snapshot: Value = serde_json::from_str(&text).unwrap();
             restored(&mut snapshot, &namespace(&name));
-            looked_at += 1;
+            checked += 1;
             for problem in problems(&snapshot) {
                 let file = path.file_name().unwrap().to_string_lossy().into_owned();
                 failed.push(format!("{name} {file}: {problem}"));
             }
         }
     }
-    println!("{looked_at} snapshots");
-    assert!(looked_at > 600, "only {looked_at} snapshots");
+    println!("{checked} snapshots");
+    assert!(checked > 600, "only {checked} snapshots");
     assert!(failed.is_empty(), "{} problems:\n{}", failed.len(), failed.join("\n"));
 }

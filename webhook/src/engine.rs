@@ -4,14 +4,15 @@
 use std::collections::BTreeSet;
 use std::num::NonZeroUsize;
 
-use crate::admit::{Admit, Decision};
+use crate::admit::Admit;
 use crate::application;
-use crate::beside::Beside;
 use crate::config::Settings;
+use crate::decision::Decision;
 use crate::definition;
 use crate::messages;
 use crate::review::{self, Envelope, Request};
 use crate::snapshot::Snapshot;
+use crate::stamped_kind::StampedKind;
 use crate::world::{Fact, Facts, Kind, Need, World};
 
 /// Rounds of questions: a Workflow is read, then its step types, then their revisions.
@@ -32,14 +33,14 @@ const PROGRAM_BYTES: usize = 16 << 20;
 const PATHS: [(&str, &dyn Admit); 14] = [
     ("/mutating-core-oam-dev-v1beta1-applications", &application::Mutate),
     ("/validating-core-oam-dev-v1beta1-applications", &application::Validate),
-    ("/mutating-core-oam-dev-v1beta1-componentdefinitions", &Beside::Component),
-    ("/mutating-core-oam-dev-v1beta1-traitdefinitions", &Beside::Trait),
-    ("/mutating-core-oam-dev-v1beta1-policydefinitions", &Beside::Policy),
-    ("/mutating-core-oam-dev-v1beta1-workflowstepdefinitions", &Beside::Step),
-    ("/mutating-core-oam-dev-v1beta1-workloaddefinitions", &Beside::Workload),
-    ("/mutating-core-oam-dev-v1beta1-applicationrevisions", &Beside::Revision),
-    ("/mutating-core-oam-dev-v1alpha1-workflows", &Beside::Workflow),
-    ("/mutating-core-oam-dev-v1alpha1-policies", &Beside::ExternalPolicy),
+    ("/mutating-core-oam-dev-v1beta1-componentdefinitions", &StampedKind::Component),
+    ("/mutating-core-oam-dev-v1beta1-traitdefinitions", &StampedKind::Trait),
+    ("/mutating-core-oam-dev-v1beta1-policydefinitions", &StampedKind::Policy),
+    ("/mutating-core-oam-dev-v1beta1-workflowstepdefinitions", &StampedKind::Step),
+    ("/mutating-core-oam-dev-v1beta1-workloaddefinitions", &StampedKind::Workload),
+    ("/mutating-core-oam-dev-v1beta1-applicationrevisions", &StampedKind::Revision),
+    ("/mutating-core-oam-dev-v1alpha1-workflows", &StampedKind::Workflow),
+    ("/mutating-core-oam-dev-v1alpha1-policies", &StampedKind::ExternalPolicy),
     (
         "/validating-core-oam-dev-v1beta1-componentdefinitions",
         &definition::Validate(Kind::Component),

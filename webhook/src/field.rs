@@ -3,7 +3,7 @@
 use std::cmp::Ordering;
 use std::fmt;
 
-use crate::admit::Cause;
+use serde::Serialize;
 
 /// One step of a path.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -87,7 +87,7 @@ impl fmt::Display for Field {
     }
 }
 
-/// The order in which problems are told: that of the object as people write it, metadata first.
+/// The order in which problems are reported: that of the object as people write it, metadata first.
 impl Ord for Field {
     fn cmp(&self, other: &Self) -> Ordering {
         for (a, b) in self.steps.iter().zip(&other.steps) {
@@ -207,6 +207,17 @@ impl Problem {
             field: self.field.to_string(),
         }
     }
+}
+
+/// One reason of a denial, as in `status.details.causes`.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Cause {
+    /// Machine-readable: `FieldValueInvalid`, `FieldValueNotFound`, ..
+    pub reason: &'static str,
+    /// For people.
+    pub message: String,
+    /// Path of the field.
+    pub field: String,
 }
 
 #[cfg(test)]

@@ -5,14 +5,15 @@
 
 mod admit;
 mod application;
-mod beside;
 mod config;
 mod convert;
+mod decision;
 mod definition;
 mod engine;
 mod feed;
 mod field;
 mod live;
+mod marker;
 mod messages;
 mod metrics;
 mod retire;
@@ -23,6 +24,7 @@ mod size;
 mod snapshot;
 mod stamp;
 mod stamp_key;
+mod stamped_kind;
 mod watch;
 mod world;
 
@@ -41,10 +43,12 @@ use vela_serve::server::{self, Limits};
 use vela_serve::vital::Vital;
 use vela_serve::{memory, process, tls};
 
-pub use admit::{Admit, Cause, Decision};
+pub use admit::Admit;
 pub use config::{Config, ConfigError, Flags, Scope, Settings};
 pub use convert::answer as convert;
+pub use decision::Decision;
 pub use engine::{Endpoint, Engine, Step, endpoints};
+pub use field::Cause;
 pub use field::{Field, Problem, Reason, Rule};
 pub use review::{Envelope, Request, decode, encode};
 pub use snapshot::{Definition, Published, Snapshot};
@@ -108,7 +112,7 @@ pub async fn run(config: Config, stop: CancellationToken) -> anyhow::Result<()> 
     let resolver = tls::Resolver::new(pair);
     let watch = {
         let (certificate, metrics) = (certificate.clone(), metrics.clone());
-        move |look: &tls::Look<'_>| looked(look, &certificate, &metrics)
+        move |reload: &tls::Reload<'_>| record_reload(reload, &certificate, &metrics)
     };
     tasks.spawn(tls::follow(config.cert_dir.clone(), Arc::clone(&resolver), end.clone(), watch));
     let clients = config.client_ca.as_deref().map(tls::Clients::load).transpose()?;
@@ -173,11 +177,15 @@ fn client_options(flags: &KubeFlags) -> ClientOptions {
     }
 }
 
-fn looked(look: &tls::Look<'_>, certificate: &vela_serve::health::Condition, metrics: &Metrics) {
+fn record_reload(
+    reload: &tls::Reload<'_>,
+    certificate: &vela_serve::health::Condition,
+    metrics: &Metrics,
+) {
     metrics.certificate_reads.inc();
-    let validity = match look {
-        tls::Look::Same(validity) | tls::Look::Renewed(validity) => *validity,
-        tls::Look::Kept(_, validity) => {
+    let validity = match reload {
+        tls::Reload::Same(validity) | tls::Reload::Renewed(validity) => *validity,
+        tls::Reload::Kept(_, validity) => {
             metrics.certificate_errors.inc();
             *validity
         }

@@ -9,7 +9,8 @@ use base64::engine::general_purpose::STANDARD;
 use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::value::RawValue;
 
-use crate::admit::{Cause, Decision};
+use crate::decision::Decision;
+use crate::field::Cause;
 use crate::messages;
 
 /// Longest request body. The API server itself stops at 3 MiB for objects; a review carries two.

@@ -41,7 +41,7 @@ mod tests {
         {
             assert_eq!(check("spec.x", size, old, 10).is_some(), refused, "{size} {old}");
         }
-        let told = check("spec.x", 11, 0, 10).unwrap();
-        assert_eq!(told, "spec.x is 11 bytes long, at most 10 are admitted");
+        let reported = check("spec.x", 11, 0, 10).unwrap();
+        assert_eq!(reported, "spec.x is 11 bytes long, at most 10 are admitted");
     }
 }

@@ -112,11 +112,7 @@ impl Definition {
 /// The parameters marked `+immutable` in a template, as dotted paths.
 fn immutable_parameters(template: &str) -> Vec<String> {
     // Most templates have none: do not parse them.
-    if template.contains("+immutable") {
-        crate::application::immutable::marked(template)
-    } else {
-        Vec::new()
-    }
+    if template.contains("+immutable") { crate::marker::immutable(template) } else { Vec::new() }
 }
 
 type Named = BTreeMap<String, Arc<Definition>>;

@@ -11,9 +11,9 @@ use tracing::{info, warn};
 use vela_seal::{KeyHolder, Keys};
 use vela_serve::health::Condition;
 
-/// Between two looks while there is no key: the controller makes it within a second of its start.
+/// Between two reconciles while there is no key: the controller makes it within a second of its start.
 const WAIT: Duration = Duration::from_secs(1);
-/// Between two looks afterwards. The kubelet itself brings a change within a minute or two.
+/// Between two reconciles afterwards. The kubelet itself brings a change within a minute or two.
 const POLL: Duration = Duration::from_secs(10);
 
 /// Reads the key again and again until the token is cancelled. What cannot be read never replaces what could. `ready` holds

@@ -292,7 +292,7 @@ impl<'a> World<'a> {
         }
     }
 
-    /// The namespaces in which a definition is looked for, in order.
+    /// The namespaces in which a definition is searched for, in order.
     pub fn namespaces(&self, namespace: &str) -> Vec<String> {
         let mut namespaces = vec![namespace.to_owned()];
         if namespace != self.settings.system_namespace {

@@ -80,7 +80,7 @@ fn the_leaf_is_renewed_at_two_thirds_under_the_same_authority() {
 fn a_change_of_authority_overlaps() {
     let mut state = installed();
     let mut now = start();
-    // leaves are renewed meanwhile
+    // leaves are renewed in the meantime
     for _ in 0..4 {
         now += days(245);
         assert_eq!(step(&mut state, now).authority, None);

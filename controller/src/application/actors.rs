@@ -7,7 +7,7 @@
 use serde_json::Value;
 use vela_apply::object::{kind, name};
 use vela_apply::plan::PatchKind;
-use vela_cluster::{Answer, Identity, Io, IoError, Removal, Target};
+use vela_cluster::{ApiError, Identity, ObjectClient, RawResponse, Removal, Target};
 
 use crate::messages;
 
@@ -56,7 +56,7 @@ impl Actors {
 /// A connection over which the authors of an Application make requests.
 #[derive(Debug, Clone, Copy)]
 pub struct Requests<'a> {
-    pub(super) io: &'a Io,
+    pub(super) io: &'a ObjectClient,
     pub(super) actors: &'a Actors,
 }
 
@@ -78,7 +78,7 @@ impl Requests<'_> {
     ///
     /// # Errors
     /// The API server's answer.
-    pub async fn get(self, target: &Target<'_>) -> Result<Value, IoError> {
+    pub async fn get(self, target: &Target<'_>) -> Result<Value, ApiError> {
         let get = |identity| self.io.get(target, identity);
         as_all!(self, ("get", target.kind, target.name), |identity| get(identity), get(identity))
     }
@@ -93,7 +93,7 @@ impl Requests<'_> {
         kind: &str,
         namespace: &str,
         selector: &str,
-    ) -> Result<Value, IoError> {
+    ) -> Result<Value, ApiError> {
         let list = |identity| self.io.list(api_version, kind, namespace, selector, identity);
         as_all!(self, ("list", kind, namespace), |identity| list(identity), list(identity))
     }
@@ -107,7 +107,7 @@ impl Requests<'_> {
         target: &Target<'_>,
         subresource: &str,
         query: &[(String, String)],
-    ) -> Result<String, IoError> {
+    ) -> Result<String, ApiError> {
         let text = |identity| self.io.text(target, subresource, query, identity);
         as_all!(self, ("get", target.kind, target.name), |identity| text(identity), text(identity))
     }
@@ -116,7 +116,7 @@ impl Requests<'_> {
     ///
     /// # Errors
     /// The API server's answer.
-    pub async fn create(self, object: &Value, dry_run: bool) -> Result<Answer, IoError> {
+    pub async fn create(self, object: &Value, dry_run: bool) -> Result<RawResponse, ApiError> {
         let create = |dry_run, identity| self.io.create(object, dry_run, identity);
         let what = ("create", kind(object), name(object));
         as_all!(self, what, |identity| create(true, identity), create(dry_run, identity))
@@ -126,7 +126,7 @@ impl Requests<'_> {
     ///
     /// # Errors
     /// The API server's answer.
-    pub async fn replace(self, object: &Value, dry_run: bool) -> Result<Answer, IoError> {
+    pub async fn replace(self, object: &Value, dry_run: bool) -> Result<RawResponse, ApiError> {
         let replace = |dry_run, identity| self.io.replace(object, "", dry_run, identity);
         let what = ("update", kind(object), name(object));
         as_all!(self, what, |identity| replace(true, identity), replace(dry_run, identity))
@@ -141,7 +141,7 @@ impl Requests<'_> {
         target: &Target<'_>,
         body: (PatchKind, &Value),
         dry_run: bool,
-    ) -> Result<Answer, IoError> {
+    ) -> Result<RawResponse, ApiError> {
         let patch = |dry_run, identity| self.io.patch(target, "", body, dry_run, identity);
         let what = ("patch", target.kind, target.name);
         as_all!(self, what, |identity| patch(true, identity), patch(dry_run, identity))
@@ -156,7 +156,7 @@ impl Requests<'_> {
         target: &Target<'_>,
         uid: &str,
         propagation: Option<&str>,
-    ) -> Result<Removal, IoError> {
+    ) -> Result<Removal, ApiError> {
         self.delete_as_seen(target, (uid, ""), propagation).await
     }
 
@@ -169,7 +169,7 @@ impl Requests<'_> {
         target: &Target<'_>,
         seen: (&str, &str),
         propagation: Option<&str>,
-    ) -> Result<Removal, IoError> {
+    ) -> Result<Removal, ApiError> {
         as_all!(
             self,
             ("delete", target.kind, target.name),
@@ -188,7 +188,7 @@ impl Requests<'_> {
         kind: &str,
         namespace: &str,
         selector: &str,
-    ) -> Result<(), IoError> {
+    ) -> Result<(), ApiError> {
         let delete = |dry_run, identity| {
             self.io.delete_all(api_version, kind, namespace, selector, dry_run, identity)
         };
@@ -197,21 +197,21 @@ impl Requests<'_> {
     }
 }
 
-/// What is told if a co-author may not do something. Any other answer is the one that the author would get.
+/// What is reported if a co-author may not do something. Any other answer is the one that the author would get.
 fn refused(
-    error: IoError,
+    error: ApiError,
     co_author: &CoAuthor,
     (verb, kind, name): (&str, &str, &str),
-) -> IoError {
+) -> ApiError {
     match error {
-        IoError::Api { code: 403, reason, message, retry_after } => {
+        ApiError::Api { code: 403, reason, message, retry_after } => {
             let message = messages::co_author_refused(
                 (&co_author.identity.user, co_author.known),
                 &co_author.object,
                 &format!("{verb} {kind} {name}"),
                 &message,
             );
-            IoError::Api { code: 403, reason, message, retry_after }
+            ApiError::Api { code: 403, reason, message, retry_after }
         }
         other => other,
     }
@@ -244,23 +244,23 @@ mod tests {
 
     #[test]
     fn only_what_is_forbidden_is_told_of_the_co_author() {
-        let api = |code| IoError::Api {
+        let api = |code| ApiError::Api {
             code,
             reason: "Forbidden".to_owned(),
             message: "no".to_owned(),
             retry_after: None,
         };
-        let told = |code, known| {
+        let answered = |code, known| {
             let who = CoAuthor { known, ..wrote("tenant", "TraitDefinition team/scaler") };
             refused(api(code), &who, ("create", "ClusterRoleBinding", "x"))
         };
-        let text = told(403, true).to_string();
+        let text = answered(403, true).to_string();
         for part in ["tenant", "TraitDefinition team/scaler", "create ClusterRoleBinding x", "no"] {
             assert!(text.contains(part), "{text}");
         }
         assert!(!text.contains("again"), "{text}");
-        assert!(told(403, false).to_string().contains("apply it again"));
-        assert_eq!(told(409, true).to_string(), "no");
-        assert_eq!(told(403, true).code(), Some(403));
+        assert!(answered(403, false).to_string().contains("apply it again"));
+        assert_eq!(answered(409, true).to_string(), "no");
+        assert_eq!(answered(403, true).code(), Some(403));
     }
 }

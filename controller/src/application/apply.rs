@@ -6,20 +6,20 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use serde_json::{Map, Value};
-use vela_apply::object::is_local;
 use vela_apply::plan::{self, Options, PlanError, Write};
 use vela_apply::policy::Stage;
 use vela_apply::{Owner, ResourceKey, object};
-use vela_cluster::{Answer, Class, IoError, Target};
+use vela_cluster::{ApiError, Class, RawResponse, Target};
 
 use crate::messages;
 
-use super::dispatch::Session;
+use super::actors::Requests;
+use super::session::Session;
 
-/// How long a look waits for an object that has to go before it can be made again; after that the watch says when.
+/// How long a reconcile waits for an object that has to go before it can be made again; after that the watch says when.
 const RECREATE_WAIT: std::time::Duration = std::time::Duration::from_secs(2);
 
-/// How often a write is decided anew because the object changed meanwhile: several Applications may join those that share
+/// How often a write is decided again because the object changed in the meantime: several Applications may join those that share
 /// one at the same moment.
 const DECISIONS: usize = 6;
 
@@ -63,7 +63,7 @@ impl Session<'_> {
         applied.map_err(|failure| failure.to_string())
     }
 
-    /// The same with a failure that can be told from a refusal.
+    /// The same with a failure that can be distinguished from a refusal.
     pub(super) async fn attempt(
         &self,
         manifest: &Value,
@@ -73,25 +73,27 @@ impl Session<'_> {
     ) -> Result<Applied, Failure> {
         let target = Target::of(manifest);
         let key = ResourceKey::of(manifest, cluster);
-        if !is_local(cluster) {
-            return Err(Failure::Elsewhere(key.cluster));
-        }
+        self.reach(cluster).map_err(Failure::Elsewhere)?;
         let mut live = self.cached(&target, &key).await?;
-        if self.asks(manifest) || (live.is_none() && self.looks_first(manifest)) {
-            live = self.look(&target).await?;
+        if self.needs_visibility_check(manifest)
+            || (live.is_none() && self.needs_live_read(manifest))
+        {
+            live = self.fetch_live(&target, cluster).await?;
         }
         let mut left = DECISIONS;
         loop {
             left -= 1;
             match self.write(manifest, live.as_deref(), &key, stage, dry_run).await {
                 // Not ours, the cache is behind, or others write too: decide again on what is there.
-                Err(Failure::Io("create", error)) if error.is_already_exists() && left > 0 => {
-                    live = self.look(&target).await?;
-                }
-                Err(Failure::Io("patch" | "share" | "update", error))
-                    if (error.is_conflict() || error.is_gone()) && left > 0 =>
+                Err(Failure::ObjectClient("create", error))
+                    if error.is_already_exists() && left > 0 =>
                 {
-                    live = self.look(&target).await?;
+                    live = self.fetch_live(&target, cluster).await?;
+                }
+                Err(Failure::ObjectClient("patch" | "share" | "update", error))
+                    if (error.is_conflict() || error.is_not_found()) && left > 0 =>
+                {
+                    live = self.fetch_live(&target, cluster).await?;
                 }
                 ended => return ended,
             }
@@ -102,11 +104,11 @@ impl Session<'_> {
     pub(super) async fn prospect(&self, manifest: &Value, cluster: &str) -> Prospect {
         let target = Target::of(manifest);
         let key = ResourceKey::of(manifest, cluster);
-        if self.asks(manifest) {
+        if self.needs_visibility_check(manifest) {
             return Prospect::Unclear;
         }
         let Ok(live) = self.cached(&target, &key).await else { return Prospect::Unclear };
-        if live.is_none() && self.looks_first(manifest) {
+        if live.is_none() && self.needs_live_read(manifest) {
             return Prospect::Unclear;
         }
         match self.plan(manifest, live.as_deref(), &key, Stage::Update) {
@@ -124,16 +126,16 @@ impl Session<'_> {
 
     /// Whether the API server says what may be known of an object: an identity sees no more of one that is only looked at than
     /// it is shown.
-    pub(super) fn asks(&self, manifest: &Value) -> bool {
+    pub(super) fn needs_visibility_check(&self, manifest: &Value) -> bool {
         self.actors.are_others() && self.policies.is_read_only(manifest)
     }
 
     /// Whether that identity is shown the object now.
-    pub(super) async fn is_shown(&self, manifest: &Value) -> bool {
-        matches!(self.look(&Target::of(manifest)).await, Ok(Some(_)))
+    pub(super) async fn is_shown(&self, manifest: &Value, cluster: &str) -> bool {
+        matches!(self.fetch_live(&Target::of(manifest), cluster).await, Ok(Some(_)))
     }
 
-    fn looks_first(&self, manifest: &Value) -> bool {
+    fn needs_live_read(&self, manifest: &Value) -> bool {
         self.policies.is_read_only(manifest)
             || self.policies.takes_over(manifest)
             || self.policies.is_shared(manifest)
@@ -145,16 +147,22 @@ impl Session<'_> {
         key: &ResourceKey,
     ) -> Result<Option<Arc<Value>>, Failure> {
         // A kind that is not served is the caller's error, whatever the caches say.
-        let unread = |error| Failure::Io("get", error);
-        self.ctx.io.resolve(target.api_version, target.kind).await.map_err(unread)?;
+        let unread = |error| Failure::ObjectClient("get", error);
+        let at = self.reach(&key.cluster).map_err(Failure::Elsewhere)?;
+        at.io.resolve(target.api_version, target.kind).await.map_err(unread)?;
         self.live(target.api_version, key).await.map_err(unread)
     }
 
-    async fn look(&self, target: &Target<'_>) -> Result<Option<Arc<Value>>, Failure> {
-        match self.io().get(target).await {
+    async fn fetch_live(
+        &self,
+        target: &Target<'_>,
+        cluster: &str,
+    ) -> Result<Option<Arc<Value>>, Failure> {
+        let at = self.reach_to(cluster, "get").await.map_err(Failure::Elsewhere)?;
+        match at.requests().get(target).await {
             Ok(object) => Ok(Some(Arc::new(object))),
-            Err(error) if error.is_gone() => Ok(None),
-            Err(error) => Err(Failure::Io("get", error)),
+            Err(error) if error.is_not_found() => Ok(None),
+            Err(error) => Err(Failure::ObjectClient("get", error)),
         }
     }
 
@@ -191,25 +199,26 @@ impl Session<'_> {
         } else {
             BTreeSet::new()
         };
-        let io = self.io();
+        let at = self.reach_to(&key.cluster, "patch").await.map_err(Failure::Elsewhere)?;
+        let io = at.requests();
         let target = Target::of(manifest);
         // What cannot be read the watch tells.
-        let now = |answer: &Answer| if dry_run { None } else { answer.object().ok() };
+        let now = |answer: &RawResponse| if dry_run { None } else { answer.object().ok() };
         let (object, applied) = match write {
             Write::Skip => {
-                self.is_in_place(key);
+                self.mark_in_sync(key);
                 return Ok(Applied::Unchanged);
             }
             Write::Create(object) => (
                 io.create(&object, dry_run)
                     .await
                     .map(|answer| now(&answer))
-                    .map_err(|e| Failure::Io("create", e))?,
+                    .map_err(|e| Failure::ObjectClient("create", e))?,
                 Applied::Created,
             ),
             Write::Patch { kind, body } => {
                 if !dry_run && is_known {
-                    self.is_in_place(key);
+                    self.mark_in_sync(key);
                     return Ok(Applied::Unchanged);
                 }
                 let joins = live.and_then(Owner::of).is_some_and(|owner| owner != self.owner);
@@ -218,7 +227,7 @@ impl Session<'_> {
                     .patch(&target, (kind, &body), dry_run)
                     .await
                     .map(|answer| now(&answer))
-                    .map_err(|e| Failure::Io(verb, e))?;
+                    .map_err(|e| Failure::ObjectClient(verb, e))?;
                 if let (Some(before), Some(after)) = (live, &object)
                     && version(before) == version(after)
                 {
@@ -231,32 +240,34 @@ impl Session<'_> {
                 io.replace(&object, dry_run)
                     .await
                     .map(|answer| now(&answer))
-                    .map_err(|e| Failure::Io("update", e))?,
+                    .map_err(|e| Failure::ObjectClient("update", e))?,
                 Applied::Changed,
             ),
             Write::Recreate { uid, delete, object } => {
                 if dry_run || delete {
-                    self.can_be_made(&object).await?;
+                    self.can_be_made(&object, io).await?;
                 }
                 if dry_run {
                     return Ok(Applied::Changed);
                 }
-                (now(&self.recreate(&target, &uid, delete, &object).await?), Applied::Changed)
+                (now(&self.recreate(&target, &uid, delete, &object, io).await?), Applied::Changed)
             }
         };
         self.repaired(key, &fields);
         if let Some(object) = object {
-            self.ctx.live.wrote(target.api_version, target.kind, object);
+            at.live.wrote(target.api_version, target.kind, object);
         }
         Ok(applied)
     }
 
     /// Whether the API server would make an object that is to take the place of the present one: what it refuses must not
     /// cost us that one. It refuses the name too, last of all, and what only the present one holds.
-    async fn can_be_made(&self, object: &Value) -> Result<(), Failure> {
-        match self.io().create(object, true).await {
+    async fn can_be_made(&self, object: &Value, io: Requests<'_>) -> Result<(), Failure> {
+        match io.create(object, true).await {
             Err(error) if is_held_by_present(&error) => Ok(()),
-            Err(error) if error.class() == Class::Refused => Err(Failure::Io("recreate", error)),
+            Err(error) if error.class() == Class::Refused => {
+                Err(Failure::ObjectClient("recreate", error))
+            }
             // What cannot be tried out (no admission webhook answers) fails where it is made, or does not.
             _ => Ok(()),
         }
@@ -269,12 +280,12 @@ impl Session<'_> {
         uid: &str,
         delete: bool,
         object: &Value,
-    ) -> Result<Answer, Failure> {
-        let io = self.io();
+        io: Requests<'_>,
+    ) -> Result<RawResponse, Failure> {
         if delete {
             io.delete(target, uid, Some("Background"))
                 .await
-                .map_err(|e| Failure::Io("delete", e))?;
+                .map_err(|e| Failure::ObjectClient("delete", e))?;
         }
         let deadline = tokio::time::Instant::now() + RECREATE_WAIT;
         loop {
@@ -286,11 +297,11 @@ impl Session<'_> {
                 }
                 Err(error) if error.is_already_exists() => {
                     // Something holds it: no failure, it is made when it is gone.
-                    self.going.store(true, std::sync::atomic::Ordering::Relaxed);
+                    self.recreate_pending.store(true, std::sync::atomic::Ordering::Relaxed);
                     let text = format!("{} {}", target.kind, target.name);
-                    return Err(Failure::Going(text));
+                    return Err(Failure::Terminating(text));
                 }
-                other => return other.map_err(|e| Failure::Io("recreate", e)),
+                other => return other.map_err(|e| Failure::ObjectClient("recreate", e)),
             }
         }
     }
@@ -310,10 +321,6 @@ impl Session<'_> {
 
     fn remember_no_op(&self, key: &ResourceKey, manifest: &Value, body: &Value, live: &Value) {
         self.memory().lock().no_ops.insert(key.clone(), no_op(manifest, body, live));
-    }
-
-    pub(super) fn memory(&self) -> Arc<parking_lot::Mutex<crate::context::AppMemory>> {
-        self.ctx.memory(&crate::queue::Key::new(&*self.owner.namespace, &*self.owner.name))
     }
 }
 
@@ -372,7 +379,7 @@ fn is_only_marks(body: &Value) -> bool {
 }
 
 /// Whether the API server refuses an object for nothing but the one that has its name: the name itself, a port, the quota.
-fn is_held_by_present(error: &IoError) -> bool {
+fn is_held_by_present(error: &ApiError) -> bool {
     let text = error.to_string();
     error.is_already_exists()
         || text.contains("already allocated")
@@ -385,20 +392,20 @@ pub(super) enum Failure {
     #[error("{0}")]
     Plan(PlanError),
     #[error("{}", messages::cannot(.0, &.1.to_string()))]
-    Io(&'static str, IoError),
+    ObjectClient(&'static str, ApiError),
     #[error("{}", messages::still_going(.0))]
-    Going(String),
-    #[error("{}", messages::no_such_cluster(.0))]
-    Elsewhere(String),
+    Terminating(String),
+    #[error("{0}")]
+    Elsewhere(ApiError),
 }
 
 impl Failure {
     /// Whether nothing was written for certain.
     pub(super) fn is_refusal(&self) -> bool {
         match self {
-            Self::Plan(_) | Self::Io("get", _) | Self::Elsewhere(_) => true,
-            Self::Going(_) => false,
-            Self::Io(_, error) => error.class() == Class::Refused,
+            Self::Plan(_) | Self::ObjectClient("get", _) | Self::Elsewhere(_) => true,
+            Self::Terminating(_) => false,
+            Self::ObjectClient(_, error) => error.class() == Class::Refused,
         }
     }
 }
@@ -452,9 +459,9 @@ mod tests {
     #[test]
     fn what_is_refused_was_not_written() {
         let api = |code| {
-            Failure::Io(
+            Failure::ObjectClient(
                 "patch",
-                IoError::Api {
+                ApiError::Api {
                     code,
                     reason: String::new(),
                     message: String::new(),
@@ -465,7 +472,7 @@ mod tests {
         assert!(api(422).is_refusal() && api(403).is_refusal() && api(409).is_refusal());
         assert!(!api(504).is_refusal() && !api(500).is_refusal());
         assert!(!api(429).is_refusal() && !api(408).is_refusal());
-        assert!(!Failure::Io("create", IoError::Transport(String::new())).is_refusal());
+        assert!(!Failure::ObjectClient("create", ApiError::Transport(String::new())).is_refusal());
         let absent = PlanError::ReadOnlyAbsent { kind: String::new(), name: String::new() };
         assert!(Failure::Plan(absent).is_refusal());
     }

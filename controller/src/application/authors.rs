@@ -8,20 +8,21 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use vela_api::{Application, ApplicationRevision, Policy, Workflow};
-use vela_cluster::{Identity, IoError};
+use vela_cluster::{ApiError, Identity};
 use vela_seal::{Content, Keys, Stamp};
 
-use crate::context::Context;
+use crate::application::context::AppContext;
 use crate::events::Severity;
 use crate::messages;
 use crate::queue::Key;
 
 use super::actors::{Actors, CoAuthor};
-use super::dispatch::Session;
+use super::facts;
 use super::parse::Used;
-use super::resolve;
+use super::resolve::Deployed;
 use super::revision;
 use super::scoped::Transformed;
+use super::session::Session;
 
 /// The event that tells of an object that is not used as it is now.
 const CHANGED_BY_OTHERS: &str = "ChangedByOthers";
@@ -51,7 +52,7 @@ struct Author {
 }
 
 /// Who a stamp names, as of now; the default user without one.
-async fn author(session: &Session<'_>, stamp: Option<&Stamp>) -> Result<Author, IoError> {
+async fn author(session: &Session<'_>, stamp: Option<&Stamp>) -> Result<Author, ApiError> {
     let ctx = session.ctx;
     let is_administrator = match stamp.and_then(|stamp| stamp.administrator.as_ref()) {
         Some(evidence) => ctx.administrators.is_one(evidence).await?,
@@ -72,7 +73,7 @@ pub(super) async fn of(
     own: &Identity,
     pinned: Option<&Stamp>,
     work: &Work<'_>,
-) -> Result<Actors, IoError> {
+) -> Result<Actors, ApiError> {
     let mut actors = Actors::from(own.clone());
     if !session.ctx.settings.acting.authenticate {
         return Ok(actors);
@@ -97,7 +98,7 @@ pub(super) async fn of(
 }
 
 /// What is used and is not the administrators'.
-fn foreign(ctx: &Context, namespace: &str, work: &Work<'_>) -> Vec<Written> {
+fn foreign(ctx: &AppContext, namespace: &str, work: &Work<'_>) -> Vec<Written> {
     let mut out = Vec::new();
     if namespace == ctx.settings.system_namespace {
         return out;
@@ -124,7 +125,7 @@ fn foreign(ctx: &Context, namespace: &str, work: &Work<'_>) -> Vec<Written> {
     out
 }
 
-fn is_foreign<T: Content>(ctx: &Context, object: &T) -> bool {
+fn is_foreign<T: Content>(ctx: &AppContext, object: &T) -> bool {
     object.metadata().namespace.as_deref() != Some(ctx.settings.system_namespace.as_str())
 }
 
@@ -139,13 +140,6 @@ fn written<T: Content>(object: &T, keys: Option<&Keys>) -> Written {
     Written { object: named(object), stamp: keys.and_then(|keys| object.author(keys)) }
 }
 
-/// Workflow and Policies as they were deployed.
-#[derive(Debug, Default)]
-pub(super) struct Kept {
-    pub(super) workflow: Option<Workflow>,
-    pub(super) policies: BTreeMap<String, Policy>,
-}
-
 /// What others than the author of the Application changed since it was deployed: an edit of theirs is none of the Application,
 /// which goes on with what it was deployed with until its author says something, or follows (`autoUpdate`). So nobody takes
 /// an approval away from a run that waits for it.
@@ -156,15 +150,15 @@ pub(super) async fn kept(
     session: &Session<'_>,
     app: &Application,
     latest: Option<&ApplicationRevision>,
-) -> Result<Kept, IoError> {
-    let mut kept = Kept::default();
+) -> Result<Deployed, ApiError> {
+    let mut kept = Deployed::default();
     let ctx = session.ctx;
     let is_deployed = |latest: &&ApplicationRevision| {
-        revision::publish_version(&latest.metadata) == session.publish_version
+        facts::publish_version(&latest.metadata) == session.publish_version
             && latest.spec.application.spec == revision::with_policy_names(&app.spec)
     };
     let Some(latest) = latest.filter(is_deployed) else { return Ok(kept) };
-    if !ctx.settings.acting.authenticate || resolve::follows_definitions(app) {
+    if !ctx.settings.acting.authenticate || facts::follows_definitions(app) {
         return Ok(kept);
     }
     let key = |name: &str| Key::new(&*session.owner.namespace, name);
@@ -190,7 +184,7 @@ async fn others_changed<T: Content>(
     session: &Session<'_>,
     then: &T,
     now: Option<&Arc<T>>,
-) -> Result<bool, IoError> {
+) -> Result<bool, ApiError> {
     let Some(now) = now.filter(|now| now.content().ok() != then.content().ok()) else {
         return Ok(false);
     };
@@ -202,6 +196,6 @@ async fn others_changed<T: Content>(
     }
     let text = messages::changed_by_others(&object, &wrote.identity.user);
     let once = now.metadata().resource_version.clone().unwrap_or_default();
-    session.ctx.events.tell(&session.about, Severity::Warning, CHANGED_BY_OTHERS, &text, &once);
+    session.ctx.events.emit(&session.about, Severity::Warning, CHANGED_BY_OTHERS, &text, &once);
     Ok(true)
 }

@@ -3,34 +3,34 @@
 use jiff::Timestamp;
 use vela_api::{AppStatus, Application};
 use vela_apply::tracker::{self, Role};
-use vela_cluster::IoError;
+use vela_cluster::ApiError;
 
-use crate::context::Context;
+use crate::application::context::AppContext;
 
-use super::dispatch::Session;
+use super::session::Session;
 use super::{restart as schedule, status};
 
-/// How a look stands to the run of the workflow.
-pub(super) enum Begun {
+/// How a reconcile stands to the run of the workflow.
+pub(super) enum RunStart {
     /// The status tells of the run, which goes on or has just begun.
-    Told,
+    Current,
     /// A new run, of which the status is to tell ([`restart`]) once what precedes the workflow went well.
-    Untold,
-    /// That must be stored before anything is done: a new run under the name of the one that is stored cannot be told from it,
+    New,
+    /// That must be stored before anything is done: a new run under the name of the one that is stored cannot be distinguished from it,
     /// and whoever goes on after a crash would take what little the new one had dispatched for all of it.
     StoreFirst,
 }
 
 /// Begins a new run of the workflow if the revision (or the publishVersion) is another than that of the present run, or if
-/// the tracker of the present run is lost. Nothing of a look may be dispatched before: what is recorded belongs to the run.
+/// the tracker of the present run is lost. Nothing of a reconcile may be dispatched before: what is recorded belongs to the run.
 pub(super) async fn run(
-    ctx: &Context,
+    ctx: &AppContext,
     session: &mut Session<'_>,
     status: &mut AppStatus,
     token: &str,
     subject: &Application,
     now: Timestamp,
-) -> Result<Begun, IoError> {
+) -> Result<RunStart, ApiError> {
     let stored = status.workflow.as_ref().map(|w| w.app_revision.clone()).unwrap_or_default();
     let current_token = match stored.rsplit_once(':') {
         // Older releases stored `<revision>:<hash>`; a publishVersion is stored as it is.
@@ -41,7 +41,7 @@ pub(super) async fn run(
     let lost = is_tracker_lost(session, status, subject);
     if current_token == token && !scheduled && !lost {
         keep_tracker(ctx, session).await?;
-        return Ok(Begun::Told);
+        return Ok(RunStart::Current);
     }
     let (io, store) = (&*ctx.io, &*ctx.trackers);
     let current = session.trackers.current(session.run());
@@ -50,18 +50,18 @@ pub(super) async fn run(
     rebuild(ctx, session).await?;
     if lost && !scheduled && current_token == token {
         restart(ctx, status, token);
-        return Ok(Begun::StoreFirst);
+        return Ok(RunStart::StoreFirst);
     }
     if moved {
         // A status of the run before would name one whose tracker holds nothing any more.
         restart(ctx, status, token);
-        return Ok(Begun::Told);
+        return Ok(RunStart::Current);
     }
-    Ok(Begun::Untold)
+    Ok(RunStart::New)
 }
 
 /// Lets the status tell of a new run.
-pub(super) fn restart(ctx: &Context, status: &mut AppStatus, token: &str) {
+pub(super) fn restart(ctx: &AppContext, status: &mut AppStatus, token: &str) {
     status::restart(status, token);
     status.workflow_restart_scheduled_at = None;
     ctx.metrics.runs.inc();
@@ -70,8 +70,8 @@ pub(super) fn restart(ctx: &Context, status: &mut AppStatus, token: &str) {
 /// The run dispatched something, but no tracker remembers it: somebody removed it for good, a later run collected it that
 /// left nothing in the status, or a later run began in it and came no further.
 fn is_tracker_lost(session: &Session<'_>, status: &AppStatus, subject: &Application) -> bool {
-    let begun = status.workflow.as_ref().is_some_and(|w| w.finished || !w.steps.is_empty());
-    if !begun || subject.spec.components.is_empty() || status.applied_resources.is_empty() {
+    let started = status.workflow.as_ref().is_some_and(|w| w.finished || !w.steps.is_empty());
+    if !started || subject.spec.components.is_empty() || status.applied_resources.is_empty() {
         return false;
     }
     let trackers = session.trackers.heads();
@@ -84,7 +84,7 @@ fn is_tracker_lost(session: &Session<'_>, status: &AppStatus, subject: &Applicat
 }
 
 /// The tracker of an unchanged run: follows the generation, and is made again when somebody deletes it.
-async fn keep_tracker(ctx: &Context, session: &mut Session<'_>) -> Result<(), IoError> {
+async fn keep_tracker(ctx: &AppContext, session: &mut Session<'_>) -> Result<(), ApiError> {
     rebuild(ctx, session).await?;
     let (io, store) = (&*ctx.io, &*ctx.trackers);
     let current = session.trackers.current(session.run());
@@ -103,7 +103,7 @@ async fn keep_tracker(ctx: &Context, session: &mut Session<'_>) -> Result<(), Io
 
 /// Trackers that the run needs and that are being deleted: by somebody, or by a later run whose collection did not come to
 /// its end.
-async fn rebuild(ctx: &Context, session: &mut Session<'_>) -> Result<(), IoError> {
+async fn rebuild(ctx: &AppContext, session: &mut Session<'_>) -> Result<(), ApiError> {
     let (io, store) = (&*ctx.io, &*ctx.trackers);
     let current = session.trackers.current(session.run());
     let needed = session.trackers.views().into_iter().filter(|tracker| {

@@ -12,14 +12,14 @@ use vela_apply::plan::Write;
 
 /// Repairs in a row from which on it is a fight of two writers.
 const FIGHT: u32 = 3;
-/// Fields that are told apart in one object: whoever changes others each time is slowed down by the last one, which stands for
+/// Fields that are distinguished in one object: whoever changes others each time is slowed down by the last one, which stands for
 /// all further ones.
 const MOST_FIELDS: usize = 16;
-/// Names that are kept of those who change an object, and fields that are told.
-const MOST_TOLD: usize = 5;
-/// Characters of a name that are told: who writes an object chooses it.
+/// Names that are kept of those who change an object, and fields that are reported.
+const MAX_REPORTED: usize = 5;
+/// Characters of a name that are reported: who writes an object chooses it.
 const LONGEST_NAME: usize = 128;
-/// The object as a whole, and all fields beyond those that are told apart.
+/// The object as a whole, and all fields beyond those that are distinguished.
 const ALL: &str = "";
 
 /// What is remembered of the repairs of one object.
@@ -68,7 +68,7 @@ impl Brake {
     ///
     /// # Errors
     /// The time from which on they may.
-    pub fn ask(
+    pub fn try_repair(
         &mut self,
         fields: &BTreeSet<String>,
         manager: &str,
@@ -77,7 +77,7 @@ impl Brake {
     ) -> Result<(), Timestamp> {
         let mut free = Timestamp::MIN;
         for name in fields {
-            let name = self.place(name);
+            let name = self.entry_name(name);
             let Some(field) = self.fields.get_mut(&name) else { continue };
             let since = *field.differs.get_or_insert(now);
             // It was left alone for long enough, or the clock went back.
@@ -87,7 +87,7 @@ impl Brake {
             }
             free = free.max(field.free(longest));
         }
-        if !manager.is_empty() && self.managers.len() < MOST_TOLD {
+        if !manager.is_empty() && self.managers.len() < MAX_REPORTED {
             self.managers.insert(manager.chars().take(LONGEST_NAME).collect());
         }
         if free > now { Err(free) } else { Ok(()) }
@@ -95,8 +95,8 @@ impl Brake {
 
     /// Fields were put back.
     pub fn put_back(&mut self, fields: &BTreeSet<String>, now: Timestamp) {
-        let places: BTreeSet<String> = fields.iter().map(|name| self.place(name)).collect();
-        for name in places {
+        let entries: BTreeSet<String> = fields.iter().map(|name| self.entry_name(name)).collect();
+        for name in entries {
             let field = self.fields.entry(name);
             let field = field.or_insert(Field { repairs: 0, last: now, differs: None });
             (field.repairs, field.last) = (field.repairs.saturating_add(1), now);
@@ -120,7 +120,7 @@ impl Brake {
     }
 
     /// When to look again: something may be put back then, or a fight is over.
-    pub fn due(&self, now: Timestamp, longest: Duration) -> Option<Timestamp> {
+    pub fn requeue_at(&self, now: Timestamp, longest: Duration) -> Option<Timestamp> {
         let due = |field: &Field| match field.quiet(longest) {
             Some(quiet) => (field.repairs >= FIGHT).then_some(quiet),
             None => Some(field.free(longest)).filter(|free| *free > now),
@@ -136,11 +136,11 @@ impl Brake {
             return None;
         }
         let whole = fields.iter().any(|name| name.as_str() == ALL);
-        let told = fields.into_iter().take(MOST_TOLD).filter(|_| !whole).cloned();
-        Some(Fight { managers: self.managers.iter().cloned().collect(), fields: told.collect() })
+        let named = fields.into_iter().take(MAX_REPORTED).filter(|_| !whole).cloned();
+        Some(Fight { managers: self.managers.iter().cloned().collect(), fields: named.collect() })
     }
 
-    fn place(&self, name: &str) -> String {
+    fn entry_name(&self, name: &str) -> String {
         let name: String = name.chars().take(LONGEST_NAME).collect();
         if self.fields.len() < MOST_FIELDS || self.fields.contains_key(&name) {
             name
@@ -211,13 +211,15 @@ mod tests {
         for second in 0..3600 {
             brake.keep(at(second), LONGEST);
             let fields = fields(second);
-            match brake.ask(&fields, "other", at(second), LONGEST) {
+            match brake.try_repair(&fields, "other", at(second), LONGEST) {
                 Ok(()) => {
                     brake.put_back(&fields, at(second));
                     repairs.push(second);
                 }
                 Err(free) => {
-                    assert!(free > at(second) && brake.due(at(second), LONGEST).unwrap() <= free);
+                    assert!(
+                        free > at(second) && brake.requeue_at(at(second), LONGEST).unwrap() <= free
+                    );
                 }
             }
         }
@@ -232,16 +234,16 @@ mod tests {
             repairs.get(..11),
             Some([0, 1, 3, 7, 15, 31, 63, 127, 255, 511, 811].as_slice())
         );
-        let told = Fight { managers: vec!["other".to_owned()], fields: vec!["data.a".to_owned()] };
-        assert_eq!(brake.fight(), Some(told));
-        // It stays as it is: that is looked at once more, and the next drift is healed at once.
+        let named = Fight { managers: vec!["other".to_owned()], fields: vec!["data.a".to_owned()] };
+        assert_eq!(brake.fight(), Some(named));
+        // It stays as it is: that is checked once more, and the next drift is healed at once.
         brake.is_as_dispatched();
         let last = *repairs.last().unwrap();
-        assert_eq!(brake.due(at(last), LONGEST), Some(at(last + 300)));
+        assert_eq!(brake.requeue_at(at(last), LONGEST), Some(at(last + 300)));
         assert!(brake.keep(at(last + 299), LONGEST));
         assert!(!brake.keep(at(last + 300), LONGEST));
-        assert_eq!((brake.fight(), brake.due(at(last + 300), LONGEST)), (None, None));
-        assert_eq!(brake.ask(&names(&["data.a"]), "", at(last + 300), LONGEST), Ok(()));
+        assert_eq!((brake.fight(), brake.requeue_at(at(last + 300), LONGEST)), (None, None));
+        assert_eq!(brake.try_repair(&names(&["data.a"]), "", at(last + 300), LONGEST), Ok(()));
     }
 
     /// Another field is another matter, but not without end.
@@ -249,8 +251,8 @@ mod tests {
     fn who_changes_other_fields_each_time_is_slowed_down_too() {
         let mut brake = Brake::default();
         brake.put_back(&names(&["a"]), at(0));
-        assert_eq!(brake.ask(&names(&["b"]), "", at(0), LONGEST), Ok(()));
-        assert_eq!(brake.ask(&names(&["a", "b"]), "", at(0), LONGEST), Err(at(1)));
+        assert_eq!(brake.try_repair(&names(&["b"]), "", at(0), LONGEST), Ok(()));
+        assert_eq!(brake.try_repair(&names(&["a", "b"]), "", at(0), LONGEST), Err(at(1)));
         let repairs = fight(&mut Brake::default(), |second| names(&[&format!("f{second}")]));
         // So many fields in each of the longest pauses of an hour, and what stands for all others.
         assert!(repairs.len() < 13 * (MOST_FIELDS + 2), "{}", repairs.len());
@@ -261,12 +263,12 @@ mod tests {
         let mut brake = Brake::default();
         for turn in 0..10 {
             let now = at(turn * 301);
-            assert_eq!(brake.ask(&names(&[ALL]), "", now, LONGEST), Ok(()), "{turn}");
+            assert_eq!(brake.try_repair(&names(&[ALL]), "", now, LONGEST), Ok(()), "{turn}");
             brake.put_back(&names(&[ALL]), now);
             assert_eq!(brake.fight(), None);
         }
         // A clock that went back holds nothing up.
-        assert_eq!(brake.ask(&names(&[ALL]), "", at(0), LONGEST), Ok(()));
+        assert_eq!(brake.try_repair(&names(&[ALL]), "", at(0), LONGEST), Ok(()));
     }
 
     #[test]
@@ -290,7 +292,7 @@ mod tests {
             for gap in gaps {
                 now += gap;
                 brake.keep(at(now), LONGEST);
-                let free = match brake.ask(&field, "", at(now), LONGEST) {
+                let free = match brake.try_repair(&field, "", at(now), LONGEST) {
                     Ok(()) => now,
                     Err(free) => free.as_second() - 1_700_000_000,
                 };
@@ -299,7 +301,7 @@ mod tests {
                     prop_assert!(free > last, "{free} {last}");
                 }
                 now = free;
-                prop_assert_eq!(brake.ask(&field, "", at(now), LONGEST), Ok(()));
+                prop_assert_eq!(brake.try_repair(&field, "", at(now), LONGEST), Ok(()));
                 brake.put_back(&field, at(now));
                 last = Some(now);
             }

@@ -8,30 +8,24 @@
 
 use std::collections::HashMap;
 use std::hash::{DefaultHasher, Hash, Hasher};
-use std::sync::atomic::AtomicBool;
 
 use futures::future::{OptionFuture, join, join3};
 use futures::{FutureExt, StreamExt, stream};
-use jiff::Timestamp;
 use serde_json::Value;
 use tracing::debug;
 use vela_api::names;
-use vela_apply::object::{api_version, kind, label, name, namespace, set_namespace};
-use vela_apply::plan::{self, Options};
+use vela_apply::ResourceKey;
+use vela_apply::object::{api_version, is_local, kind, label, name, namespace, set_namespace};
+use vela_apply::plan;
 use vela_apply::policy::{GcStrategy, Stage};
-use vela_apply::tracker::{self, Record, Run};
-use vela_apply::{Owner, ResourceKey, ResourcePolicies, object};
+use vela_apply::tracker::{self, Record};
 
-use crate::context::Context;
-use crate::events::About;
 use crate::messages;
-use vela_cluster::{IoError, Stored, Target};
-use vela_seal::Stamp;
+use vela_cluster::{ApiError, Stored, Target};
 
-use super::actors::{Actors, Requests};
 use super::apply::Prospect;
-use super::history::{self, Unstored};
-use super::opened::Opened;
+use super::history;
+use super::session::Session;
 use super::statekeep;
 use super::trackers::Trackers;
 
@@ -47,85 +41,8 @@ struct Trials {
     tried: Vec<Value>,
 }
 
-/// What a reconcile dispatches with.
-#[derive(Debug)]
-pub struct Session<'a> {
-    /// Connection, caches, settings.
-    pub ctx: &'a Context,
-    /// The Application.
-    pub owner: Owner,
-    /// The same, for events.
-    pub about: About,
-    /// Who wrote the Application, if that is known.
-    pub stamp: Option<Stamp>,
-    /// As whom requests are made.
-    pub actors: Actors,
-    /// Its resource policies.
-    pub policies: ResourcePolicies,
-    /// Its trackers.
-    pub trackers: Trackers,
-    /// Generation of the Application.
-    pub generation: i64,
-    /// publishVersion, `""` if not pinned.
-    pub publish_version: String,
-    /// Name of the current revision.
-    pub revision: String,
-    /// Components of the spec: whose objects must not be taken by another component.
-    pub components: Vec<String>,
-    /// The time, RFC 3339.
-    pub now: String,
-    /// The revision of this look, while it is not stored: that may go on beside the dry run, nothing is recorded before.
-    pub unstored: Option<Unstored>,
-    /// Why it could not be stored.
-    pub refused: Option<IoError>,
-    /// When the present run of the workflow began, if it did before this look.
-    pub run_began: Option<Timestamp>,
-    /// An object is to be made again and its predecessor is not gone yet.
-    pub going: AtomicBool,
-    /// Its live objects, as far as this look has them open.
-    pub opened: Opened,
-}
-
 impl Session<'_> {
-    /// The connection on which the Application's own requests go out.
-    #[must_use]
-    pub fn io(&self) -> Requests<'_> {
-        Requests { io: &self.ctx.io, actors: &self.actors }
-    }
-
-    /// The run, for tracker decisions.
-    #[must_use]
-    pub fn run(&self) -> Run<'_> {
-        Run {
-            generation: self.generation,
-            publish_version: &self.publish_version,
-            revision: &self.revision,
-        }
-    }
-
-    /// The name of the tracker that wants an object.
-    pub(super) fn holder(&self, key: &ResourceKey) -> String {
-        self.trackers.holder(&self.trackers.current(self.run()), key)
-    }
-
-    pub(super) fn options(&self, stage: Stage) -> Options<'_> {
-        let gates = &self.ctx.settings.gates;
-        Options {
-            owner: &self.owner,
-            policies: &self.policies,
-            stage,
-            adopt_unowned: gates.legacy_resource_owner_validation,
-            replace_by_default: gates.apply_resource_by_replace,
-            now: &self.now,
-            previous: &[],
-        }
-    }
-
-    pub(super) fn is_metadata_only(&self) -> bool {
-        self.ctx.settings.gates.apply_once || self.policies.is_metadata_only()
-    }
-
-    /// Stores the revision of this look, if it is not yet.
+    /// Stores the revision of this reconcile, if it is not yet.
     ///
     /// # Errors
     /// The API server's answer, in words; it is kept beside.
@@ -135,7 +52,7 @@ impl Session<'_> {
         self.revision_stored(stored)
     }
 
-    fn revision_stored(&mut self, stored: Result<(), IoError>) -> Result<(), String> {
+    fn revision_stored(&mut self, stored: Result<(), ApiError>) -> Result<(), String> {
         if let Err(error) = stored {
             self.refused = Some(error);
         }
@@ -175,11 +92,11 @@ impl Session<'_> {
             }
             recorded.map_err(|error| messages::dispatch_failed(&error.to_string()))?;
         } else {
-            let (tried, stored) = join(self.ask(&trials.tried, cluster), store).await;
+            let (tried, stored) = join(self.dry_run(&trials.tried, cluster), store).await;
             self.revision_stored(stored)?;
             if let Err(mut errors) = tried {
                 if let Some(first) = &trials.first
-                    && let Err(mut more) = self.ask(std::slice::from_ref(first), cluster).await
+                    && let Err(mut more) = self.dry_run(std::slice::from_ref(first), cluster).await
                 {
                     more.append(&mut errors);
                     errors = more;
@@ -324,17 +241,20 @@ impl Session<'_> {
 
     /// What of these manifests has to be written.
     async fn todo(&self, manifests: &mut [Value], cluster: &str) -> Result<Vec<Value>, String> {
-        if object::cluster_of(cluster) != object::LOCAL_CLUSTER {
-            return Err(messages::dispatch_failed(&messages::no_such_cluster(cluster)));
+        if !is_local(cluster) {
+            let unavailable = |error: ApiError| messages::dispatch_failed(&error.to_string());
+            for verb in ["create", "patch"] {
+                self.reach_to(cluster, verb).await.map_err(unavailable)?;
+            }
         }
         for manifest in manifests.iter_mut() {
             if name(manifest).is_empty() {
-                // It would be made anew in every look, and nobody could find it again.
+                // It would be made again in every reconcile, and nobody could find it again.
                 return Err(messages::dispatch_failed(&messages::no_name(kind(manifest))));
             }
-            self.place(manifest).await;
+            self.normalize_namespace(manifest, cluster).await;
         }
-        self.admit(manifests).map_err(|text| messages::dispatch_failed(&text))?;
+        self.admit(manifests, cluster).map_err(|text| messages::dispatch_failed(&text))?;
         let current = self.trackers.current(self.run());
         let desired = self.trackers.desired(&current);
         let mut todo = Vec::new();
@@ -349,19 +269,19 @@ impl Session<'_> {
     /// Asks the API server whether it would take them, where that is wanted.
     async fn try_out(&self, todo: &[Value], cluster: &str) -> Result<(), String> {
         let done = if self.ctx.settings.gates.pre_dispatch_dry_run {
-            self.ask(todo, cluster).await
+            self.dry_run(todo, cluster).await
         } else {
-            self.ask(&self.asked(todo), cluster).await
+            self.dry_run(&self.asked(todo), cluster).await
         };
         done.map_err(|errors| messages::dry_run_failed(&messages::errors(&errors)))
     }
 
     /// Those of which the API server is asked before they are recorded, whatever is said of dry runs.
     fn asked(&self, todo: &[Value]) -> Vec<Value> {
-        todo.iter().filter(|manifest| self.asks(manifest)).cloned().collect()
+        todo.iter().filter(|manifest| self.needs_visibility_check(manifest)).cloned().collect()
     }
 
-    async fn ask(&self, tried: &[Value], cluster: &str) -> Result<(), Vec<String>> {
+    async fn dry_run(&self, tried: &[Value], cluster: &str) -> Result<(), Vec<String>> {
         self.apply_all(tried, cluster, true).await
     }
 
@@ -374,16 +294,18 @@ impl Session<'_> {
     ///
     /// # Errors
     /// The Application may not have it, or the API server's answer.
-    pub async fn delete(&mut self, manifest: &Value) -> Result<(), String> {
+    pub async fn delete(&mut self, manifest: &Value, cluster: &str) -> Result<(), String> {
         let mut manifest = manifest.clone();
-        self.permit(&mut manifest).await?;
+        self.permit(&mut manifest, cluster).await?;
         let manifest = &manifest;
         let current = self.trackers.current(self.run());
-        let key = ResourceKey::of(manifest, "");
+        let key = ResourceKey::of(manifest, cluster);
+        self.reach_to(cluster, "delete").await.map_err(|error| error.to_string())?;
         let (io, store) = (&*self.ctx.io, &*self.ctx.trackers);
         let recorded = self.trackers.record_deleted(io, store, &current, &key).await;
         recorded.map_err(|error| error.to_string())?;
-        let done = self.io().delete(&Target::of(manifest), "", None).await;
+        let at = self.reach(cluster).map_err(|error| error.to_string())?;
+        let done = at.requests().delete(&Target::of(manifest), "", None).await;
         done.map(|_| ()).map_err(|error| error.to_string())
     }
 
@@ -391,14 +313,15 @@ impl Session<'_> {
     ///
     /// # Errors
     /// In words.
-    pub async fn permit(&self, manifest: &mut Value) -> Result<(), String> {
-        self.place(manifest).await;
+    pub async fn permit(&self, manifest: &mut Value, cluster: &str) -> Result<(), String> {
+        self.normalize_namespace(manifest, cluster).await;
         self.allow(manifest)
     }
 
     /// Kinds that have no namespace get none.
-    async fn place(&self, manifest: &mut Value) {
-        if self.ctx.io.is_cluster_scoped(api_version(manifest), kind(manifest)).await {
+    async fn normalize_namespace(&self, manifest: &mut Value, cluster: &str) {
+        let Ok(at) = self.reach(cluster) else { return };
+        if at.io.is_cluster_scoped(api_version(manifest), kind(manifest)).await {
             set_namespace(manifest, "");
         }
     }
@@ -416,13 +339,13 @@ impl Session<'_> {
         Ok(())
     }
 
-    fn admit(&self, manifests: &[Value]) -> Result<(), String> {
+    fn admit(&self, manifests: &[Value], cluster: &str) -> Result<(), String> {
         let current = self.trackers.current(self.run());
         for manifest in manifests {
             let at = format!("{}/{}", namespace(manifest), name(manifest));
             self.allow(manifest)?;
             let component = label(manifest, names::label::APP_COMPONENT).unwrap_or_default();
-            let key = ResourceKey::of(manifest, "");
+            let key = ResourceKey::of(manifest, cluster);
             let other = self.trackers.records(&current).iter().find(|record| {
                 tracker::is_of(record, &key)
                     && !record.component.is_empty()
@@ -450,10 +373,13 @@ impl Session<'_> {
                 && !other.deleted
         });
         if !recorded || self.policies.is_read_only(manifest) {
-            return recorded && (!self.asks(manifest) || self.is_shown(manifest).await);
+            return recorded
+                && (!self.needs_visibility_check(manifest)
+                    || self.is_shown(manifest, cluster).await);
         }
         let key = ResourceKey::of(manifest, cluster);
-        let live = match self.ctx.live.get(api_version(manifest), &key).await {
+        let Ok(at) = self.reach(cluster) else { return false };
+        let live = match at.live.get(api_version(manifest), &key).await {
             Ok(Some(live)) => live,
             // What ran to its end in this run is not made again.
             Ok(None) => return self.has_completed_in_run(manifest, &key),
@@ -462,13 +388,13 @@ impl Session<'_> {
         if live.deleting || live.owner.as_ref() != Some(&self.owner) {
             return false;
         }
-        let seen = record.raw.as_ref().map(|raw| self.glimpse(raw.as_str(), live.version()));
+        let seen = record.raw.as_ref().map(|raw| self.dispatch_hash(raw.as_str(), live.version()));
         if seen.is_some_and(|seen| self.memory().lock().as_dispatched.get(&key) == Some(&seen)) {
             return true;
         }
-        let value = self.opened.open(&key, &live);
+        let value = self.decoded.decode(&key, &live);
         let options = self.options(Stage::Update);
-        // A rule that cannot be followed is told when the state is kept.
+        // A rule that cannot be followed is reported when the state is kept.
         let is_ours = plan::prepare(manifest, Some(&value), &options)
             .map_or(true, |prepared| plan::has_same_hash(&prepared, &value));
         if is_ours
@@ -481,14 +407,14 @@ impl Session<'_> {
     }
 
     /// Everything that decides whether an object is as it was dispatched, as a hash.
-    fn glimpse(&self, manifest: &str, version: &str) -> u64 {
+    fn dispatch_hash(&self, manifest: &str, version: &str) -> u64 {
         let mut hasher = DefaultHasher::new();
         (manifest, version, &self.policies).hash(&mut hasher);
         hasher.finish()
     }
 
     /// Records manifests in a copy of the trackers: what they become even if a request failed.
-    async fn record(&self, manifests: &[Value], cluster: &str) -> (Trackers, Result<(), IoError>) {
+    async fn record(&self, manifests: &[Value], cluster: &str) -> (Trackers, Result<(), ApiError>) {
         let mut trackers = self.trackers.clone();
         let recorded = self.record_in(&mut trackers, manifests, cluster).await;
         (trackers, recorded)
@@ -499,7 +425,7 @@ impl Session<'_> {
         trackers: &mut Trackers,
         manifests: &[Value],
         cluster: &str,
-    ) -> Result<(), IoError> {
+    ) -> Result<(), ApiError> {
         let metadata_only = self.is_metadata_only();
         let (mut root, mut current): (Vec<Record>, Vec<Record>) = Default::default();
         for manifest in manifests {

@@ -1,5 +1,5 @@
 //! What somebody else changed, and what is done about it: put back, with a [`brake`](super::brake), or left as it is, where the
-//! Application asks for that. Fights and what is left are told in the condition `Drift`, and once as an event.
+//! Application asks for that. Fights and what is left are reported in the condition `Drift`, and once as an event.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -14,15 +14,16 @@ use vela_apply::object::{api_version, kind, name, str_at};
 use vela_apply::plan::{self, Write};
 use vela_apply::policy::Stage;
 
-use crate::context::{AppMemory, Context};
+use crate::application::context::AppContext;
+use crate::application::memory::AppCache;
 use crate::events::{About, Severity};
 use crate::messages;
 
 use super::brake;
-use super::dispatch::Session;
+use super::session::Session;
 
 /// Objects that one message names.
-const MOST_TOLD: usize = 5;
+const MAX_REPORTED: usize = 5;
 
 impl Session<'_> {
     /// The fields that a repair is about to put back; `None` if they are left as they are for now.
@@ -51,7 +52,7 @@ impl Session<'_> {
         }
         let (now, longest) = (self.ctx.clock.now(), self.ctx.settings.resync);
         let brake = memory.brakes.entry(key.clone()).or_default();
-        brake.ask(&fields, &manager, now, longest).is_ok().then_some(fields)
+        brake.try_repair(&fields, &manager, now, longest).is_ok().then_some(fields)
     }
 
     /// Fields of an object were put back.
@@ -63,7 +64,7 @@ impl Session<'_> {
     }
 
     /// An object is as it was dispatched.
-    pub(super) fn is_in_place(&self, key: &ResourceKey) {
+    pub(super) fn mark_in_sync(&self, key: &ResourceKey) {
         if let Some(brake) = self.memory().lock().brakes.get_mut(key) {
             brake.is_as_dispatched();
         }
@@ -71,11 +72,17 @@ impl Session<'_> {
 
     /// An object of this manifest that ran to its end and was removed for that, as it was last seen.
     pub(super) fn completed(&self, manifest: &Value, key: &ResourceKey) -> Option<Arc<Value>> {
-        let live = self.ctx.live.completed(api_version(manifest), key)?;
-        if live.owner.as_ref() != Some(&self.owner) {
-            return None;
-        }
-        let value = live.value();
+        let seen = self.reach(&key.cluster).ok();
+        let seen = seen.and_then(|at| at.live.completed(api_version(manifest), key));
+        let value = match seen {
+            Some(live) if live.owner.as_ref() == Some(&self.owner) => {
+                let value = live.value();
+                self.completes(key, &value);
+                value
+            }
+            Some(_) => return None,
+            None => self.noted_completion(manifest, key)?,
+        };
         let options = self.options(Stage::Update);
         let prepared = plan::prepare(manifest, Some(&value), &options).ok()?;
         plan::has_same_hash(&prepared, &value).then(|| Arc::new(value))
@@ -92,16 +99,16 @@ impl Session<'_> {
 }
 
 /// Says in the status what is fought about and what is left; an event tells of what is new. Returns when to look again.
-pub(super) fn tell(
-    ctx: &Context,
+pub(super) fn report(
+    ctx: &AppContext,
     about: &About,
-    memory: &mut AppMemory,
+    memory: &mut AppCache,
     status: &mut AppStatus,
     now: Timestamp,
 ) -> Option<Duration> {
     let longest = ctx.settings.resync;
     memory.brakes.retain(|_, brake| brake.keep(now, longest));
-    let due = memory.brakes.values().filter_map(|brake| brake.due(now, longest)).min();
+    let due = memory.brakes.values().filter_map(|brake| brake.requeue_at(now, longest)).min();
     let (reason, message) = match (fights(memory, longest), left(memory)) {
         (Some(fights), _) => (reason::DRIFT_FIGHT, fights),
         (None, Some(left)) => (reason::DRIFT_LEFT, left),
@@ -110,12 +117,12 @@ pub(super) fn tell(
             return due.map(|due| until(now, due));
         }
     };
-    let is_told = |known: &Condition| known.type_ == types::DRIFT && known.message == message;
-    if !status.conditions.iter().any(is_told) {
-        ctx.events.tell(about, Severity::Warning, reason, &message, "");
+    let is_reported = |known: &Condition| known.type_ == types::DRIFT && known.message == message;
+    if !status.conditions.iter().any(is_reported) {
+        ctx.events.emit(about, Severity::Warning, reason, &message, "");
     }
-    let told = Condition::new(types::DRIFT, "True", reason, message, now);
-    condition::set(&mut status.conditions, [told]);
+    let drifted = Condition::new(types::DRIFT, "True", reason, message, now);
+    condition::set(&mut status.conditions, [drifted]);
     due.map(|due| until(now, due))
 }
 
@@ -124,7 +131,7 @@ fn until(now: Timestamp, due: Timestamp) -> Duration {
     Duration::try_from(due.duration_since(now)).unwrap_or_default().max(Duration::from_millis(100))
 }
 
-fn fights(memory: &AppMemory, longest: Duration) -> Option<String> {
+fn fights(memory: &AppCache, longest: Duration) -> Option<String> {
     let all = memory.brakes.iter().filter_map(|(key, brake)| {
         let fight = brake.fight()?;
         let object = format!("{} {}", key.kind, key.name);
@@ -133,7 +140,7 @@ fn fights(memory: &AppMemory, longest: Duration) -> Option<String> {
     joined(all.collect()).map(|fights| messages::drift_fights(&fights, longest))
 }
 
-fn left(memory: &AppMemory) -> Option<String> {
+fn left(memory: &AppCache) -> Option<String> {
     let left = memory.left.iter();
     joined(left.map(|(object, manager)| messages::drift_left(object, manager)).collect())
 }
@@ -141,7 +148,7 @@ fn left(memory: &AppMemory) -> Option<String> {
 /// The first of them in order, so that the same things are said in the same words.
 fn joined(mut all: Vec<String>) -> Option<String> {
     all.sort_unstable();
-    let more = all.len().saturating_sub(MOST_TOLD);
-    all.truncate(MOST_TOLD);
+    let more = all.len().saturating_sub(MAX_REPORTED);
+    all.truncate(MAX_REPORTED);
     (!all.is_empty()).then(|| messages::and_more(&all.join("; "), more))
 }

@@ -6,15 +6,17 @@ use jiff::Timestamp;
 use tracing::{debug, error, warn};
 use vela_api::names::{condition as types, event, phase, reason};
 use vela_api::{AppStatus, Application, Condition, condition};
-use vela_cluster::IoError;
+use vela_cluster::ApiError;
 
-use crate::context::Context;
+use crate::application::context::AppContext;
 use crate::events::Severity;
 use crate::guard::Ended;
 use crate::messages;
 use crate::queue::{Key, Next};
 
-use super::{about, finalize, is_ours, newest, status};
+use super::facts;
+use super::write;
+use super::{newest, status};
 
 /// A phase that ended badly: which condition says so, in which phase the Application stays, and which event tells.
 #[derive(Debug)]
@@ -76,21 +78,30 @@ impl Failed {
     }
 }
 
-/// A negative end: condition, event, status, and another look after a delay.
+/// Why a reconcile ends before its last phase.
+pub(super) enum Stop {
+    /// It failed before its revision was named.
+    Failed(Failed),
+    /// It failed after that: what the status names must be there. Without a failure of its own: the revision could not be
+    /// stored.
+    Named(Option<Failed>),
+}
+
+/// A negative end: condition, event, status, and another reconcile after a delay.
 pub(super) async fn give_up(
-    ctx: &Context,
+    ctx: &AppContext,
     app: &Application,
     mut wanted: AppStatus,
     failed: Failed,
-) -> Result<Next, IoError> {
+) -> Result<Next, ApiError> {
     debug!(condition = failed.condition, message = failed.message, "reconcile failed");
     status::set_failed(&mut wanted, failed.condition, &failed.message, Timestamp::now());
     failed.phase.clone_into(&mut wanted.phase);
     if let Some(reason) = failed.event {
         let once = app.metadata.generation.unwrap_or_default().to_string();
-        ctx.events.tell(&about(app), Severity::Warning, reason, &failed.message, &once);
+        ctx.events.emit(&facts::about(app), Severity::Warning, reason, &failed.message, &once);
     }
-    match finalize::write_status(ctx, app, &wanted).await {
+    match write::write_status(ctx, app, &wanted).await {
         Ok(_) => Ok(Next::Failed),
         Err(error) if error.is_conflict() => newest::met(ctx, app).await,
         Err(error) => Err(error),
@@ -98,8 +109,8 @@ pub(super) async fn give_up(
 }
 
 /// Processes died over the Application: it is left as it is, and says so. How long.
-pub(crate) async fn set_aside(ctx: &Context, key: &Key) -> Option<Duration> {
-    let app = ctx.apps.get(key).filter(|app| is_ours(ctx, app))?;
+pub(crate) async fn set_aside(ctx: &AppContext, key: &Key) -> Option<Duration> {
+    let app = ctx.apps.get(key).filter(|app| facts::is_ours(ctx, app))?;
     let generation = app.metadata.generation.unwrap_or_default();
     let (left, deaths) = ctx.under_way.set_aside(key, generation)?;
     let message = messages::set_aside(deaths);
@@ -110,8 +121,8 @@ pub(crate) async fn set_aside(ctx: &Context, key: &Key) -> Option<Duration> {
     condition::set(&mut wanted.conditions, conditions);
     if wanted.conditions != app.status.conditions {
         error!(key = %key, deaths, "the application is set aside");
-        ctx.events.tell(&about(&app), Severity::Warning, event::SET_ASIDE, &message, "");
-        if let Err(error) = finalize::write_status(ctx, &app, &wanted).await {
+        ctx.events.emit(&facts::about(&app), Severity::Warning, event::SET_ASIDE, &message, "");
+        if let Err(error) = write::write_status(ctx, &app, &wanted).await {
             warn!(%error, "the condition could not be written");
         }
     }
@@ -119,17 +130,17 @@ pub(crate) async fn set_aside(ctx: &Context, key: &Key) -> Option<Duration> {
 }
 
 /// A reconcile of the Application panicked or took too long: its owner hears of it, the others do not.
-pub(crate) async fn tell_broken(ctx: &Context, key: &Key, ended: &Ended) {
+pub(crate) async fn report_broken(ctx: &AppContext, key: &Key, ended: &Ended) {
     let message = match ended {
         Ended::Panicked(text) => messages::reconcile_panicked(text),
         Ended::TimedOut => messages::reconcile_timed_out(ctx.settings.reconcile_timeout),
         Ended::Normally | Ended::Failed(_) => return,
     };
     let Some(app) = ctx.apps.get(key) else { return };
-    ctx.events.tell(&about(&app), Severity::Warning, "ReconcileError", &message, "");
+    ctx.events.emit(&facts::about(&app), Severity::Warning, "ReconcileError", &message, "");
     let mut wanted = app.status.clone();
     status::set_failed(&mut wanted, types::SYNCED, &message, Timestamp::now());
-    if let Err(error) = finalize::write_status(ctx, &app, &wanted).await {
+    if let Err(error) = write::write_status(ctx, &app, &wanted).await {
         warn!(%error, "the condition could not be written");
     }
 }

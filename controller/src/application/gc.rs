@@ -2,30 +2,35 @@
 //!
 //! Answers for `pkg/resourcekeeper/{gc,gc_rev}.go`.
 
-use std::collections::HashMap;
 use std::collections::hash_map::Entry;
+use std::collections::{HashMap, HashSet};
 
 use futures::{FutureExt, StreamExt, stream};
 use serde_json::{Value, json};
+use tracing::debug;
 use vela_api::{Application, names};
 use vela_apply::gc::{self, Action, Plan, Scope};
+use vela_apply::object::is_local;
 use vela_apply::plan::PatchKind;
 use vela_apply::policy::Propagation;
 use vela_apply::tracker::{self, Record};
 use vela_apply::{Owner, ResourceKey};
-use vela_cluster::{Identity, IoError, Removal, Stored, Target};
+use vela_cluster::{ApiError, Identity, ObjectClient, Removal, Stored, Target};
 
-use crate::context::Context;
 use crate::queue::Key;
 
-use super::dispatch::Session;
-use super::{legacy, newest, revision};
+use super::session::Session;
+use super::{left_behind, legacy, newest, revision};
 
 /// What a collection left.
 #[derive(Debug, Default)]
 pub struct Collected {
     /// Objects that still exist and must go.
     pub waiting: Vec<Record>,
+    /// Objects that must go, in clusters that cannot be reached now.
+    pub unavailable: Vec<Record>,
+    /// Some of them are in a cluster that is not registered, which is believed after a while.
+    pub recheck: bool,
     /// What failed, in words.
     pub error: Option<String>,
 }
@@ -34,7 +39,7 @@ impl Collected {
     /// Whether nothing is left to do.
     #[must_use]
     pub fn is_done(&self) -> bool {
-        self.waiting.is_empty() && self.error.is_none()
+        self.waiting.is_empty() && self.unavailable.is_empty() && self.error.is_none()
     }
 }
 
@@ -43,25 +48,35 @@ pub async fn collect(
     session: &mut Session<'_>,
     app: &Application,
     scope: Scope,
-    spared: &[String],
+    protected_names: &[String],
 ) -> Collected {
     let _time = session.ctx.metrics.stage("gc-rt");
-    match try_collect(session, app, scope, spared).await {
-        Ok(waiting) => Collected { waiting, error: None },
-        Err(error) => Collected { waiting: Vec::new(), error: Some(error.to_string()) },
-    }
+    let mut unavailable = Vec::new();
+    let mut collected =
+        match try_collect(session, app, scope, protected_names, &mut unavailable).await {
+            Ok(waiting) => Collected { waiting, ..Collected::default() },
+            Err(error) => Collected { error: Some(error.to_string()), ..Collected::default() },
+        };
+    collected.unavailable = unavailable;
+    collected.recheck = left_behind::is_due_soon(session);
+    collected
 }
 
 async fn try_collect(
     session: &mut Session<'_>,
     app: &Application,
     scope: Scope,
-    spared: &[String],
-) -> Result<Vec<Record>, IoError> {
+    protected_names: &[String],
+    unavailable: &mut Vec<Record>,
+) -> Result<Vec<Record>, ApiError> {
+    left_behind::give_up(session, app).await?;
     let mut left = DECISIONS;
     loop {
-        let Some(plan) = decide(session, app, scope, spared).await? else { return Ok(Vec::new()) };
+        let Some(plan) = decide(session, app, scope, protected_names).await? else {
+            return Ok(Vec::new());
+        };
         let waiting = plan.waiting.clone();
+        unavailable.clone_from(&plan.unknown);
         let decided_for = (scope != Scope::All).then_some(app.metadata.generation);
         // What the API server confirmed to be gone may be all that the rest waited for.
         if scope == Scope::History {
@@ -70,7 +85,7 @@ async fn try_collect(
         match carry_out(session, plan, decided_for, is_orphaning(app)).await? {
             Carried::Out => return Ok(waiting),
             Carried::SomeGone => {}
-            // What was changed meanwhile is looked at again, but not for ever.
+            // What was changed in the meantime is checked again, but not for ever.
             Carried::Changed(record) => {
                 left -= 1;
                 if left == 0 {
@@ -86,8 +101,8 @@ async fn decide(
     session: &Session<'_>,
     app: &Application,
     scope: Scope,
-    spared: &[String],
-) -> Result<Option<Plan>, IoError> {
+    protected_names: &[String],
+) -> Result<Option<Plan>, ApiError> {
     let _time = session.ctx.metrics.stage("gc-rt.init");
     let current = session.trackers.current(session.run());
     let mut views = session.trackers.views();
@@ -101,8 +116,24 @@ async fn decide(
     }
     // Facts first: the live objects of everything recorded.
     let mut live: HashMap<ResourceKey, Value> = HashMap::new();
+    let mut unknown: HashSet<ResourceKey> = HashSet::new();
     for record in views.iter_mut().flat_map(|tracker| &mut tracker.records) {
-        if !is_served(session.ctx, record).await {
+        if !is_local(&record.cluster) {
+            // One place has one name here, whatever names its cluster has or had.
+            record.cluster = session.canonical(&record.cluster).into_owned();
+        }
+        if !is_local(&record.cluster) {
+            match member_object(session, record).await {
+                Ok(Some(found)) => drop(live.entry(tracker::key_of(record)).or_insert(found)),
+                Ok(None) => {}
+                Err(error) => {
+                    debug!(%error, cluster = record.cluster, "what became of an object is not known");
+                    unknown.insert(tracker::key_of(record));
+                }
+            }
+            continue;
+        }
+        if !is_served(&session.ctx.io, record).await {
             continue;
         }
         if let Entry::Vacant(free) = live.entry(tracker::key_of(record))
@@ -122,15 +153,44 @@ async fn decide(
         policies: &session.policies,
         orphan: is_orphaning(app),
         live: &|key| live.get(key).cloned(),
-        spared: &|record| spared.contains(&record.component),
+        unknown: &|record| unknown.contains(&tracker::key_of(record)),
+        protected: &|record| protected_names.contains(&record.component),
         depends_on: &depends_on,
     })))
 }
 
+/// The object of a record in another cluster; that there is none is believed of the API server's own word only.
+///
+/// # Errors
+/// Nobody can say now whether there is one.
+async fn member_object(
+    session: &Session<'_>,
+    record: &mut Record,
+) -> Result<Option<Value>, ApiError> {
+    // What is not looked at now says nothing about the attempt.
+    let at = session.reach(&record.cluster)?;
+    if !is_served(at.io, record).await {
+        return Ok(None);
+    }
+    let key = tracker::key_of(record);
+    match at.live.get_served(&record.api_version, &key).await {
+        Ok(Some(found)) => return Ok(Some(found.value())),
+        Ok(None) => {}
+        Err(ApiError::NoSuchKind { .. }) => return Ok(None),
+        // It may not be watched: it is read.
+        Err(_) => {}
+    }
+    match at.io.get(&target(record), &Identity::default()).await {
+        Ok(object) => Ok(Some(object)),
+        Err(error) if error.is_not_found() => Ok(None),
+        Err(error) => Err(error),
+    }
+}
+
 /// Whether the kind of a record is served. What the record says is brought to what is: old releases recorded a namespace for
 /// kinds that have none (one object under two names), and an object is still there when the version it was made in is not.
-async fn is_served(ctx: &Context, record: &mut Record) -> bool {
-    match ctx.io.discovery().resolve_any(&record.api_version, &record.kind).await {
+async fn is_served(io: &ObjectClient, record: &mut Record) -> bool {
+    match io.discovery().resolve_any(&record.api_version, &record.kind).await {
         Ok(served) => {
             if !served.namespaced {
                 record.namespace.clear();
@@ -138,7 +198,7 @@ async fn is_served(ctx: &Context, record: &mut Record) -> bool {
             record.api_version = served.api_version;
             true
         }
-        Err(IoError::NoSuchKind { .. }) => false,
+        Err(ApiError::NoSuchKind { .. }) => false,
         // Who cannot say how it is served now says nothing about the object.
         Err(_) => true,
     }
@@ -166,7 +226,7 @@ fn dependencies(app: &Application, component: &str) -> Vec<String> {
     found.depends_on.iter().cloned().chain(sources).collect()
 }
 
-/// How often it is decided anew because an object changed after it was decided.
+/// How often it is decided again because an object changed after it was decided.
 const DECISIONS: usize = 4;
 
 /// How far a plan came.
@@ -185,7 +245,7 @@ async fn carry_out(
     plan: Plan,
     decided_for: Option<Option<i64>>,
     orphaning: bool,
-) -> Result<Carried, IoError> {
+) -> Result<Carried, ApiError> {
     let (io, store) = (&*session.ctx.io, &*session.ctx.trackers);
     let revision = session.revision.clone();
     session.trackers.record_in_root(io, store, &revision, plan.to_root).await?;
@@ -200,7 +260,7 @@ async fn carry_out(
     // which that can still happen; what is deleted then is made again by the look at the edit.
     let deletes = plan.actions.iter().any(|action| matches!(action, Action::Delete { .. }));
     if deletes && decided_for.is_some() {
-        let key = Key::new(&*session.owner.namespace, &*session.owner.name);
+        let key = session.key();
         if !newest::read(session.ctx, key).await? {
             return Ok(Carried::Out);
         }
@@ -228,7 +288,7 @@ async fn carry_out(
 }
 
 fn is_newest(session: &Session<'_>, generation: Option<i64>) -> bool {
-    let key = Key::new(&*session.owner.namespace, &*session.owner.name);
+    let key = session.key();
     session.ctx.apps.get(&key).is_some_and(|app| app.metadata.generation == generation)
 }
 
@@ -250,7 +310,7 @@ async fn act_all(
     session: &Session<'_>,
     actions: &[Action],
     decided_for: Option<Option<i64>>,
-) -> Result<Vec<Acted>, IoError> {
+) -> Result<Vec<Acted>, ApiError> {
     if actions.is_empty() {
         return Ok(Vec::new());
     }
@@ -268,26 +328,39 @@ async fn act(
     session: &Session<'_>,
     action: &Action,
     decided_for: Option<Option<i64>>,
-) -> Result<Acted, IoError> {
+) -> Result<Acted, ApiError> {
     if decided_for.is_some_and(|generation| !is_newest(session, generation)) {
         return Ok(Acted::Outdated);
     }
+    let cluster = action.record().cluster.clone();
+    match act_in(session, action).await {
+        // What could not be done in another cluster is done when that answers; it holds up nothing else.
+        Err(error) if !is_local(&cluster) => {
+            debug!(%error, cluster, "an object could not be collected");
+            Ok(Acted::There)
+        }
+        acted => acted,
+    }
+}
+
+async fn act_in(session: &Session<'_>, action: &Action) -> Result<Acted, ApiError> {
     match action {
         Action::Delete { record, uid, version, propagation } => {
             let propagation = propagation.map(|propagation| match propagation {
                 Propagation::Orphan => "Orphan",
                 Propagation::Cascading => "Background",
             });
-            let live = &session.ctx.live;
+            let at = session.reach_to(&record.cluster, "delete").await?;
+            let live = at.live;
             let seen = (uid.as_str(), version.as_str());
-            match session.io().delete_as_seen(&target(record), seen, propagation).await? {
+            match at.requests().delete_as_seen(&target(record), seen, propagation).await? {
                 // Known to be going at once: nobody asks a second time while the watch is behind.
                 Removal::Held(object) => {
                     live.wrote(&record.api_version, &record.kind, object);
                     Ok(Acted::There)
                 }
                 Removal::Replaced if version.is_empty() => Ok(Acted::There),
-                Removal::Replaced => look_again(session, record).await,
+                Removal::Replaced => refresh_cache(session, record).await,
                 Removal::Done => {
                     live.ended(&record.api_version, &tracker::key_of(record), uid);
                     Ok(Acted::Gone)
@@ -324,28 +397,30 @@ async fn patch(
     record: &Record,
     mut metadata: Value,
     version: &str,
-) -> Result<Acted, IoError> {
+) -> Result<Acted, ApiError> {
     if let Some(metadata) = metadata.as_object_mut().filter(|_| !version.is_empty()) {
         metadata.insert("resourceVersion".to_owned(), json!(version));
     }
     let body = json!({ "metadata": metadata });
     let patch = (PatchKind::Merge, &body);
-    match session.io().patch(&target(record), patch, false).await {
+    let at = session.reach_to(&record.cluster, "patch").await?;
+    match at.requests().patch(&target(record), patch, false).await {
         Ok(answer) => {
-            session.ctx.live.wrote(&record.api_version, &record.kind, answer.object()?);
+            at.live.wrote(&record.api_version, &record.kind, answer.object()?);
             Ok(Acted::There)
         }
-        Err(error) if error.is_gone() => Ok(Acted::There),
-        Err(error) if error.is_conflict() => look_again(session, record).await,
+        Err(error) if error.is_not_found() => Ok(Acted::There),
+        Err(error) if error.is_conflict() => refresh_cache(session, record).await,
         Err(error) => Err(error),
     }
 }
 
-/// Reads an object that changed anew into the cache.
-async fn look_again(session: &Session<'_>, record: &Record) -> Result<Acted, IoError> {
-    match session.io().get(&target(record)).await {
-        Ok(found) => session.ctx.live.wrote(&record.api_version, &record.kind, found),
-        Err(error) if error.is_gone() => {}
+/// Reads an object that changed again into the cache.
+async fn refresh_cache(session: &Session<'_>, record: &Record) -> Result<Acted, ApiError> {
+    let at = session.reach_to(&record.cluster, "get").await?;
+    match at.requests().get(&target(record)).await {
+        Ok(found) => at.live.wrote(&record.api_version, &record.kind, found),
+        Err(error) if error.is_not_found() => {}
         Err(error) => return Err(error),
     }
     Ok(Acted::Changed)
@@ -368,11 +443,11 @@ pub async fn collect_revisions(
     session: &Session<'_>,
     in_use: &[&str],
     limit: usize,
-) -> Result<(), IoError> {
+) -> Result<(), ApiError> {
     let metrics = &session.ctx.metrics;
     // The reference's names for this and for the part of it that is about ApplicationRevisions: here it has no other.
     let _times = (metrics.stage("gc-app-rev"), metrics.stage("gc-rev.apprev"));
-    let key = Key::new(&*session.owner.namespace, &*session.owner.name);
+    let key = session.key();
     let all = session.ctx.revisions.indexed(&key);
     let names: Vec<&str> = all.iter().map(|revision| revision.name()).collect();
     let current = in_use.first().copied().unwrap_or_default();
@@ -388,7 +463,7 @@ const API_VERSION: &str = vela_api::V1BETA1;
 const KIND: &str = vela_api::ApplicationRevision::KIND;
 
 /// Deletes one ApplicationRevision.
-async fn delete_revision(session: &Session<'_>, name: &str) -> Result<Removal, IoError> {
+async fn delete_revision(session: &Session<'_>, name: &str) -> Result<Removal, ApiError> {
     let namespace = session.owner.namespace.as_str();
     let target = Target { api_version: API_VERSION, kind: KIND, namespace, name };
     session.ctx.io.delete(&target, "", None, &Identity::default()).await
@@ -398,7 +473,7 @@ async fn delete_revision(session: &Session<'_>, name: &str) -> Result<Removal, I
 ///
 /// # Errors
 /// The API server's answer.
-pub async fn delete_revisions(session: &Session<'_>) -> Result<bool, IoError> {
+pub async fn delete_revisions(session: &Session<'_>) -> Result<bool, ApiError> {
     let ctx = session.ctx;
     let Owner { namespace, name } = &session.owner;
     let all = ctx.revisions.indexed(&Key::new(namespace.as_str(), name.as_str()));

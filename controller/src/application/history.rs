@@ -10,15 +10,17 @@ use tracing::warn;
 use vela_api::names::annotation;
 use vela_api::{AppStatus, Application, ApplicationRevision};
 use vela_apply::plan::PatchKind;
-use vela_cluster::{Answer, Identity, IoError, Stored, Target};
+use vela_cluster::{ApiError, Identity, RawResponse, Stored, Target};
 use vela_seal::{Content, Keys, Stamp, Subject};
 
-use crate::context::Context;
+use crate::application::context::AppContext;
 use crate::queue::Key;
 use crate::revisions::Revision;
 
-use super::dispatch::Session;
+use super::facts;
+use super::pending_revision::PendingRevision;
 use super::revision;
+use super::session::Session;
 
 /// For what the controller stamps a revision that it makes: for another kind than the webhook does for users.
 const MADE: &str = "ApplicationRevision of the controller";
@@ -44,7 +46,7 @@ pub(super) struct Former {
 }
 
 impl History {
-    pub(super) fn of(ctx: &Context, key: &Key) -> Self {
+    pub(super) fn of(ctx: &AppContext, key: &Key) -> Self {
         Self {
             all: ctx.revisions.indexed(key),
             keys: ctx.keys.get(),
@@ -77,7 +79,7 @@ impl History {
             Some(author) => (true, Some(author)),
             None => (false, stamp(ApplicationRevision::KIND)),
         };
-        let is_bare = revision::annotation(&revision.metadata, annotation::STAMP).is_empty();
+        let is_bare = facts::annotation(&revision.metadata, annotation::STAMP).is_empty();
         let believed = self.keys.is_none() || author.is_some() || (is_bare && !self.strict);
         Ok(Former { revision, author, made, believed })
     }
@@ -94,29 +96,17 @@ impl Former {
     }
 }
 
-/// A new revision that is not stored yet.
-#[derive(Debug)]
-pub struct Unstored {
-    /// Its name.
-    pub name: String,
-    /// The hash of its content.
-    pub hash: String,
-    pub(super) object: ApplicationRevision,
-    /// The author of the Application; nobody in particular if he is not known.
-    author: Stamp,
-}
-
 /// Makes a new revision under a number nobody had, as far as is known.
 pub(super) fn prepare(
-    ctx: &Context,
+    ctx: &AppContext,
     session: &Session<'_>,
     app: &Application,
     spec: vela_api::revision::ApplicationRevisionSpec,
     history: &History,
     status: &AppStatus,
-) -> Unstored {
+) -> PendingRevision {
     let hash = vela_api::hash::application_revision(&spec);
-    let key = Key::new(&*session.owner.namespace, &*session.owner.name);
+    let key = session.key();
     let taken = ctx.memory(&key).lock().taken_revision;
     let latest = status.latest_revision.as_ref().map_or(0, |r| r.revision).max(taken);
     let views = session.trackers.views();
@@ -134,22 +124,25 @@ pub(super) fn prepare(
         "gzip".clone_into(&mut object.spec.compression.type_);
     }
     let author = session.stamp.clone().unwrap_or_default();
-    Unstored { name, hash, object, author }
+    PendingRevision { name, hash, object, author }
 }
 
 /// Stores a revision. That the name is taken, by somebody else's object or because the cache is behind, is remembered: the
-/// next look takes another number.
-pub(super) async fn store(ctx: &Context, unstored: Option<Unstored>) -> Result<(), IoError> {
-    let Some(Unstored { name, object, author, .. }) = unstored else { return Ok(()) };
+/// next reconcile takes another number.
+pub(super) async fn store(
+    ctx: &AppContext,
+    unstored: Option<PendingRevision>,
+) -> Result<(), ApiError> {
+    let Some(PendingRevision { name, object, author, .. }) = unstored else { return Ok(()) };
     let _time = ctx.metrics.stage("apply-apprev");
     let app = object.index();
-    let mut stored = object.to_stored().map_err(|e| IoError::Transport(e.to_string()))?;
+    let mut stored = object.to_stored().map_err(|e| ApiError::Transport(e.to_string()))?;
     if let Some(keys) = ctx.keys.get() {
-        stamp(&mut stored, &author, &keys).map_err(|e| IoError::Transport(e.to_string()))?;
+        stamp(&mut stored, &author, &keys).map_err(|e| ApiError::Transport(e.to_string()))?;
     }
     // What was made small here need not be opened to be kept.
     let _content = ctx.revision_contents.keep(&stored, object.spec);
-    let value = serde_json::to_value(stored).map_err(|e| IoError::Transport(e.to_string()))?;
+    let value = serde_json::to_value(stored).map_err(|e| ApiError::Transport(e.to_string()))?;
     match ctx.io.create(&value, false, &Identity::default()).await {
         Ok(answer) => {
             took(ctx, &answer);
@@ -192,8 +185,8 @@ fn stamp(
     Ok(())
 }
 
-/// Notes something on a stored revision; that it could not be is told, and found out by the next look.
-pub(super) async fn annotate(ctx: &Context, stored: &ApplicationRevision, body: &Value) {
+/// Notes something on a stored revision; that it could not be is reported, and found out by the next reconcile.
+pub(super) async fn annotate(ctx: &AppContext, stored: &ApplicationRevision, body: &Value) {
     let target = Target {
         api_version: vela_api::V1BETA1,
         kind: ApplicationRevision::KIND,
@@ -207,7 +200,7 @@ pub(super) async fn annotate(ctx: &Context, stored: &ApplicationRevision, body: 
     }
 }
 
-pub(super) fn took(ctx: &Context, answer: &Answer) {
+pub(super) fn took(ctx: &AppContext, answer: &RawResponse) {
     if let Ok(stored) = answer.read::<ApplicationRevision>() {
         let _ = ctx.revisions.put(Revision::of(stored, &ctx.revision_contents));
     }

@@ -7,11 +7,11 @@ use std::hash::{DefaultHasher, Hash, Hasher};
 
 use vela_api::Application;
 use vela_api::names::annotation;
-use vela_cluster::{Identity, IoError};
+use vela_cluster::{ApiError, Identity};
 use vela_seal::{Stamp, Subject};
 
-use super::revision;
-use crate::context::Context;
+use super::facts;
+use crate::application::context::AppContext;
 use crate::events::Severity;
 use crate::messages;
 use crate::queue::Key;
@@ -29,9 +29,9 @@ pub struct Actor {
 ///
 /// # Errors
 /// The API server does not say whether the author is an administrator still.
-pub async fn of(ctx: &Context, app: &Application) -> Result<Actor, IoError> {
+pub async fn of(ctx: &AppContext, app: &Application) -> Result<Actor, ApiError> {
     let acting = &ctx.settings.acting;
-    let annotation = |key: &str| revision::annotation(&app.metadata, key);
+    let annotation = |key: &str| facts::annotation(&app.metadata, key);
     let namespace = app.metadata.namespace.as_deref().unwrap_or_default();
     let stamp = if acting.authenticate { stamp(ctx, app) } else { None };
     let evidence = stamp.as_ref().and_then(|stamp| stamp.administrator.as_ref());
@@ -52,16 +52,16 @@ pub async fn of(ctx: &Context, app: &Application) -> Result<Actor, IoError> {
     };
     if let Some(doubt) = &doubt {
         let once = app.metadata.generation.unwrap_or_default().to_string();
-        ctx.events.tell(&super::about(app), Severity::Warning, "NotStamped", doubt, &once);
+        ctx.events.emit(&facts::about(app), Severity::Warning, "NotStamped", doubt, &once);
     }
     Ok(Actor { identity, doubt })
 }
 
 /// Who wrote an Application, if its stamp is valid. What it is about is hashed once for every generation of the spec.
 #[must_use]
-pub fn stamp(ctx: &Context, app: &Application) -> Option<Stamp> {
+pub fn stamp(ctx: &AppContext, app: &Application) -> Option<Stamp> {
     let keys = ctx.keys.get()?;
-    let annotation = |key: &str| revision::annotation(&app.metadata, key);
+    let annotation = |key: &str| facts::annotation(&app.metadata, key);
     let [namespace, name] = [&app.metadata.namespace, &app.metadata.name]
         .map(|text| text.as_deref().unwrap_or_default());
     let seen = {

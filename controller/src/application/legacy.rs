@@ -9,12 +9,13 @@ use vela_api::Application;
 use vela_api::names::{annotation, phase};
 use vela_apply::plan::PatchKind;
 use vela_apply::tracker;
-use vela_cluster::{IoError, Target};
+use vela_cluster::{ApiError, Target};
 
-use crate::context::Context;
+use crate::application::context::AppContext;
 
-use super::dispatch::Session;
-use super::{finalize, revision};
+use super::facts;
+use super::session::Session;
+use super::write;
 
 /// Releases below this one wrote trackers without a type.
 const FIRST_WITH_TYPES: semver::Version = semver::Version::new(1, 2, 0);
@@ -24,12 +25,12 @@ const EARLY_STAMP: &str = "v0.1.0";
 
 /// Whether an Application carries that stamp, and is to get another one.
 pub(super) fn has_early_stamp(app: &Application) -> bool {
-    revision::annotation(&app.metadata, annotation::KUBEVELA_VERSION) == EARLY_STAMP
+    facts::annotation(&app.metadata, annotation::KUBEVELA_VERSION) == EARLY_STAMP
 }
 
 /// Whether a release before 1.2 was the last to handle the Application.
 fn is_of_old_release(app: &Application) -> bool {
-    let version = revision::annotation(&app.metadata, annotation::KUBEVELA_VERSION);
+    let version = facts::annotation(&app.metadata, annotation::KUBEVELA_VERSION);
     let number = semver::Version::parse(version.trim_start_matches('v'));
     version.is_empty() || number.is_ok_and(|number| number < FIRST_WITH_TYPES)
 }
@@ -45,7 +46,7 @@ pub(super) fn is_collected(session: &Session<'_>, app: &Application) -> bool {
 ///
 /// # Errors
 /// The API server's answer.
-pub(super) async fn let_go(session: &Session<'_>, going: &[String]) -> Result<(), IoError> {
+pub(super) async fn let_go(session: &Session<'_>, going: &[String]) -> Result<(), ApiError> {
     let legacy = session.trackers.legacy().into_iter();
     let uids: Vec<String> =
         legacy.filter(|(name, _)| going.contains(name)).map(|(_, uid)| uid).collect();
@@ -54,7 +55,7 @@ pub(super) async fn let_go(session: &Session<'_>, going: &[String]) -> Result<()
     }
     let current = session.trackers.current(session.run());
     for record in session.trackers.desired(&current) {
-        // All that is looked at is who owns it.
+        // All that is checked is who owns it.
         let live = session.ctx.live.get(&record.api_version, &tracker::key_of(record)).await?;
         let Some(left) = live.and_then(|live| without_owners(&live.value(), &uids)) else {
             continue;
@@ -69,7 +70,7 @@ pub(super) async fn let_go(session: &Session<'_>, going: &[String]) -> Result<()
             Ok(answer) => {
                 session.ctx.live.wrote(&record.api_version, &record.kind, answer.object()?);
             }
-            Err(error) if error.is_gone() => {}
+            Err(error) if error.is_not_found() => {}
             Err(error) => return Err(error),
         }
     }
@@ -102,12 +103,12 @@ pub(super) fn is_over(session: &Session<'_>, app: &Application) -> bool {
 ///
 /// # Errors
 /// The API server's answer.
-pub(super) async fn stamp(ctx: &Context, app: &Application) -> Result<Application, IoError> {
+pub(super) async fn stamp(ctx: &AppContext, app: &Application) -> Result<Application, ApiError> {
     let body = json!({"metadata": {
         "resourceVersion": app.metadata.resource_version,
         "annotations": {annotation::KUBEVELA_VERSION: ctx.settings.version},
     }});
-    finalize::patch(ctx, app, &body).await
+    write::patch(ctx, app, &body).await
 }
 
 #[cfg(test)]

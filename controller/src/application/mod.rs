@@ -1,4 +1,4 @@
-//! One look at one Application: facts are read from the caches, each phase decides, effects follow, and the status is
+//! One reconcile of one Application: facts are read from the caches, each phase decides, effects follow, and the status is
 //! written once at the end.
 //!
 //! Answers for `pkg/controller/core.oam.dev/v1beta1/application/application_controller.go`. Here: the facts and the
@@ -10,62 +10,70 @@ pub mod apply;
 mod authors;
 mod begin;
 pub mod brake;
+mod completed;
 pub mod component;
+pub mod context;
+mod decoded;
 pub mod dispatch;
 mod drift;
 mod end;
+pub mod facts;
 mod failure;
 pub mod finalize;
 pub mod gc;
 pub mod health;
 mod history;
 pub mod identity;
+mod left_behind;
 mod legacy;
-mod look;
+pub mod memory;
 pub(crate) mod newest;
-mod opened;
 pub mod parse;
+mod pending_revision;
 mod phases;
+pub mod placement;
+mod reach;
+mod reconcile;
 pub mod referred;
+pub mod release;
 mod resolve;
 pub mod restart;
 mod revise;
 pub mod revision;
 pub(crate) mod scoped;
+pub mod session;
 pub mod statekeep;
 pub mod status;
 pub mod trackers;
 pub mod workflow;
+mod write;
 
 use std::sync::Arc;
 
 use jiff::Timestamp;
-use vela_api::application::ApplicationSpec;
-use vela_api::names::{annotation, label};
-use vela_api::{Application, Drift, ObjectMeta};
-use vela_apply::policy::{APPLY_ONCE, ApplyOnce};
-use vela_apply::{Owner, ResourcePolicies};
-use vela_cluster::{Identity, IoError};
+use parking_lot::Mutex;
+use vela_api::Application;
+use vela_api::names::label;
+use vela_apply::Owner;
+use vela_cluster::{ApiError, Identity};
 
-use crate::context::Context;
+use crate::application::context::AppContext;
 use crate::evaluation;
-use crate::events::About;
 use crate::messages;
 use crate::queue::{Key, Next};
 
-use dispatch::Session;
 use failure::{Failed, give_up};
-pub(crate) use failure::{set_aside, tell_broken};
-use look::Look;
-pub(crate) use resolve::follows_definitions;
+pub(crate) use failure::{report_broken, set_aside};
+use reconcile::Reconcile;
+use session::Session;
 
 /// Looks at an Application.
 ///
 /// # Errors
-/// Requests about the Application itself failed; it is looked at again.
-pub async fn reconcile(ctx: &Context, key: &Key) -> Result<Next, IoError> {
+/// Requests about the Application itself failed; it is checked again.
+pub async fn reconcile(ctx: &AppContext, key: &Key) -> Result<Next, ApiError> {
     let Some(app) = ctx.apps.get(key) else {
-        ctx.queue.take_told(key);
+        ctx.queue.take_triggered(key);
         ctx.forget(key);
         return Ok(Next::Done);
     };
@@ -79,22 +87,22 @@ pub async fn reconcile(ctx: &Context, key: &Key) -> Result<Next, IoError> {
     evaluation::within(account, generation, work).await
 }
 
-/// One look, within the budget of one.
+/// One reconcile, within the budget of one.
 async fn reconcile_within(
-    ctx: &Context,
+    ctx: &AppContext,
     key: &Key,
     app: Arc<Application>,
-) -> Result<Next, IoError> {
-    let told = ctx.queue.take_told(key);
-    if revision::label(&app.metadata, label::PAUSE) == "true" || !is_ours(ctx, &app) {
+) -> Result<Next, ApiError> {
+    let was_triggered = ctx.queue.take_triggered(key);
+    if facts::label(&app.metadata, label::PAUSE) == "true" || !facts::is_ours(ctx, &app) {
         return Ok(Next::Done);
     }
-    if told {
-        // Not forgotten before a look came to its end.
+    if was_triggered {
+        // Not forgotten before a reconcile came to its end.
         let memory = ctx.memory(key);
         if let Some(settled) = &mut memory.lock().settled {
-            // What happened while the last look was under way is not part of what that look saw.
-            settled.told |= !settled.alone;
+            // What happened while the last reconcile was under way is not part of what that reconcile saw.
+            settled.triggered |= !settled.alone;
         }
     }
     let deleting = app.metadata.deletion_timestamp.is_some();
@@ -120,7 +128,7 @@ async fn reconcile_within(
     if deleting {
         session.actors = identity::of(ctx, &app).await?.identity.into();
         if let Some(spec) = scoped::deployed(ctx, &app) {
-            (session.policies, _) = resource_policies(&app.metadata, &spec);
+            (session.policies, _) = facts::resource_policies(&app.metadata, &spec);
             app.spec = spec;
         }
         return finalize::delete(ctx, &mut session, &app).await;
@@ -135,30 +143,16 @@ async fn reconcile_within(
             other => other?,
         };
     }
-    let mut look = Look::begin(ctx, session, app, fresh).await?;
-    match look.rest().await? {
+    let mut turn = Reconcile::begin(ctx, session, app, fresh).await?;
+    match turn.rest().await? {
         Some(next) => Ok(next),
-        None => look.run().await,
+        None => turn.run().await,
     }
 }
 
-/// Whether this shard, and this version of the controller, handles the Application. One that is in no shard nobody handles.
-fn is_ours(ctx: &Context, app: &Application) -> bool {
-    let shard = revision::label(&app.metadata, label::SCHEDULED_SHARD_ID);
-    if ctx.settings.shard.as_deref().is_some_and(|ours| ours != shard) {
-        return false;
-    }
-    let required = revision::annotation(&app.metadata, annotation::CONTROLLER_VERSION_REQUIRE);
-    if required.is_empty() {
-        !ctx.settings.ignore_without_version
-    } else {
-        required == ctx.settings.version
-    }
-}
-
-/// Reads what dispatching needs: identity, trackers, resource policies. A policy that cannot be read is told beside.
+/// Reads what dispatching needs: identity, trackers, resource policies. A policy that cannot be read is reported beside.
 fn session<'c>(
-    ctx: &'c Context,
+    ctx: &'c AppContext,
     app: &Application,
 ) -> Result<(Session<'c>, Option<String>), String> {
     let _time = ctx.metrics.stage("create-app-handler");
@@ -173,7 +167,7 @@ fn session<'c>(
         name: owner.name.clone(),
         namespace: owner.namespace.clone(),
         uid: metadata.uid.clone().unwrap_or_default(),
-        shard: revision::label(metadata, label::SCHEDULED_SHARD_ID).to_owned(),
+        shard: facts::label(metadata, label::SCHEDULED_SHARD_ID).to_owned(),
     };
     let compression = if gates.zstd_resource_tracker {
         "zstd"
@@ -182,12 +176,14 @@ fn session<'c>(
     } else {
         ""
     };
-    let trackers = trackers::Trackers::read(&ctx.trackers, tracker_owner, compression)?;
-    let (policies, bad_policies) = resource_policies(metadata, &app.spec);
+    let trackers =
+        trackers::Trackers::read(&ctx.trackers, tracker_owner, compression, ctx.clusters.is_on())?;
+    let clusters = ctx.clusters.snapshot();
+    let (policies, bad_policies) = facts::resource_policies(metadata, &app.spec);
     let latest = app.status.latest_revision.as_ref().map(|r| r.name.clone()).unwrap_or_default();
     let session = Session {
         ctx,
-        about: about(app),
+        about: facts::about(app),
         owner,
         stamp: None,
         // Known when there is something to do: `identity::of`.
@@ -195,52 +191,25 @@ fn session<'c>(
         policies,
         trackers,
         generation: metadata.generation.unwrap_or_default(),
-        publish_version: revision::publish_version(metadata).to_owned(),
+        publish_version: facts::publish_version(metadata).to_owned(),
         revision: latest,
         components: app.spec.components.iter().map(|c| c.name.clone()).collect(),
-        now: seconds(Timestamp::now()),
+        now: facts::seconds(Timestamp::now()),
         unstored: None,
         refused: None,
         run_began: None,
-        going: std::sync::atomic::AtomicBool::new(false),
-        opened: opened::Opened::default(),
+        last_run_began: app
+            .status
+            .workflow
+            .as_ref()
+            .and_then(|run| Some(run.start_time.as_ref()?.0)),
+        completed: Mutex::default(),
+        recreate_pending: std::sync::atomic::AtomicBool::new(false),
+        decoded: decoded::DecodedObjects::default(),
+        clusters,
     };
+    for cluster in session.trackers.clusters() {
+        ctx.clusters.concerns(&cluster, &session.key());
+    }
     Ok((session, bad_policies))
-}
-
-/// The resource policies of a spec; beside it the first that cannot be read.
-fn resource_policies(
-    metadata: &ObjectMeta,
-    spec: &ApplicationSpec,
-) -> (ResourcePolicies, Option<String>) {
-    let written = spec.policies.iter();
-    let values: Vec<_> = written
-        .map(|policy| (policy.type_.as_str(), parse::properties(policy.properties.as_ref())))
-        .collect();
-    let (mut policies, errors) =
-        ResourcePolicies::parse(values.iter().map(|(ty, value)| (*ty, value.as_ref())));
-    let word = revision::annotation(metadata, annotation::DRIFT);
-    // Admission refuses other words; whoever came by it drifts as if nothing was said.
-    policies.drift = Drift::parse(word).unwrap_or_default();
-    let is_addon = !revision::label(metadata, label::ADDON_NAME).is_empty();
-    if is_addon && !spec.policies.iter().any(|policy| policy.type_ == APPLY_ONCE) {
-        policies.apply_once = Some(ApplyOnce { enable: true, rules: Vec::new() });
-    }
-    (policies, errors.first().map(ToString::to_string))
-}
-
-fn seconds(time: Timestamp) -> String {
-    Timestamp::from_second(time.as_second()).unwrap_or(time).to_string()
-}
-
-/// What an event about an Application refers to.
-fn about(app: &Application) -> About {
-    About {
-        api_version: vela_api::V1BETA1.to_owned(),
-        kind: Application::KIND.to_owned(),
-        namespace: app.metadata.namespace.clone().unwrap_or_default(),
-        name: app.metadata.name.clone().unwrap_or_default(),
-        uid: app.metadata.uid.clone().unwrap_or_default(),
-        version: app.metadata.resource_version.clone().unwrap_or_default(),
-    }
 }

@@ -3,17 +3,17 @@
 use std::time::Duration;
 
 use vela_api::Application;
-use vela_cluster::{Identity, IoError, Key, Stored, Target};
+use vela_cluster::{ApiError, Identity, Key, Stored, Target};
 
-use crate::context::Context;
+use crate::application::context::AppContext;
 use crate::queue::Next;
 
-/// Somebody else changed the Application, and that is what counts: it is looked at again with the change. A cache that is
+/// Somebody else changed the Application, and that is what counts: it is checked again with the change. A cache that is
 /// behind is not waited for.
 ///
 /// # Errors
 /// The API server's answer.
-pub(crate) async fn met(ctx: &Context, app: &Application) -> Result<Next, IoError> {
+pub(crate) async fn met(ctx: &AppContext, app: &Application) -> Result<Next, ApiError> {
     let is_known =
         || ctx.apps.get(&app.key()).is_some_and(|known| known.version() != app.version());
     if is_known() {
@@ -24,11 +24,11 @@ pub(crate) async fn met(ctx: &Context, app: &Application) -> Result<Next, IoErro
     Ok(if is_known() { Next::After(Duration::ZERO) } else { Next::Failed })
 }
 
-/// Reads an Application anew into the cache. Returns whether it is still there.
+/// Reads an Application again into the cache. Returns whether it is still there.
 ///
 /// # Errors
 /// The API server's answer.
-pub(super) async fn read(ctx: &Context, key: Key) -> Result<bool, IoError> {
+pub(super) async fn read(ctx: &AppContext, key: Key) -> Result<bool, ApiError> {
     let target = Target {
         api_version: vela_api::V1BETA1,
         kind: Application::KIND,
@@ -38,11 +38,11 @@ pub(super) async fn read(ctx: &Context, key: Key) -> Result<bool, IoError> {
     match ctx.io.get(&target, &Identity::default()).await {
         Ok(found) => {
             if let Ok(found) = serde_json::from_value::<Application>(found) {
-                let _ = ctx.apps.put(found);
+                ctx.keep(found);
             }
             Ok(true)
         }
-        Err(error) if error.is_gone() => Ok(false),
+        Err(error) if error.is_not_found() => Ok(false),
         Err(error) => Err(error),
     }
 }

@@ -17,22 +17,7 @@ use vela_render::Definition;
 use crate::definitions::{Definitions, Lookup};
 use crate::messages;
 
-use super::referred::{self, Referred};
-
-/// Policies that steer the controller instead of being rendered.
-const BUILT_IN_POLICIES: [&str; 11] = [
-    "garbage-collect",
-    "apply-once",
-    "shared-resource",
-    "take-over",
-    "read-only",
-    "resource-update",
-    "env-binding",
-    "topology",
-    "override",
-    "replication",
-    "debug",
-];
+use super::facts;
 
 /// `spec.scope` of a PolicyDefinition whose output is a change of the Application.
 pub(super) const APPLICATION_SCOPE: &str = "Application";
@@ -40,6 +25,9 @@ pub(super) const APPLICATION_SCOPE: &str = "Application";
 /// Step types the engine runs itself.
 const BUILT_IN_STEPS: [&str; 5] =
     ["suspend", "step-group", "apply-component", "builtin-apply-component", "break"];
+
+/// The objects of each component.
+pub type Referred = BTreeMap<String, Vec<Value>>;
 
 /// Every definition an Application uses, by the type name it is used under. Two versions of one definition are two
 /// entries.
@@ -61,7 +49,7 @@ pub struct Used {
 
 /// A component with its definitions, ready to render.
 #[derive(Debug, Clone)]
-pub struct Part {
+pub struct ParsedComponent {
     /// As written.
     pub component: ApplicationComponent,
     /// The definition of its type.
@@ -70,9 +58,11 @@ pub struct Part {
     pub workload: (String, String),
     /// The definitions of its traits, in order.
     pub traits: Vec<Arc<Definition>>,
+    /// What its template is answered that asked for a chart.
+    pub chart: Option<Arc<Value>>,
 }
 
-impl Part {
+impl ParsedComponent {
     /// Whether a trait stands for the workload, which then is not applied.
     #[must_use]
     pub fn is_managed_by_trait(&self) -> bool {
@@ -209,9 +199,9 @@ fn collect_overrides(
     used: &mut Used,
 ) {
     let own = app.spec.policies.iter().map(|policy| (&policy.type_, &policy.properties));
-    let beside = external.values().map(|policy| (&policy.type_, &policy.properties));
-    let overrides = own.chain(beside).filter(|(type_, _)| *type_ == "override");
-    for value in overrides.filter_map(|(_, written)| properties(written.as_ref())) {
+    let from_policies = external.values().map(|policy| (&policy.type_, &policy.properties));
+    let overrides = own.chain(from_policies).filter(|(type_, _)| *type_ == "override");
+    for value in overrides.filter_map(|(_, written)| facts::properties(written.as_ref())) {
         let text = |value: &Value| value.get("type").and_then(Value::as_str).map(str::to_owned);
         let components = value.get("components").and_then(Value::as_array);
         for component in components.into_iter().flatten() {
@@ -232,24 +222,18 @@ fn collect_overrides(
 
 /// The policies that have a PolicyDefinition.
 pub fn rendered_policies(policies: &[AppPolicy]) -> impl Iterator<Item = &AppPolicy> {
-    policies.iter().filter(|policy| !is_built_in_policy(&policy.type_))
-}
-
-/// Whether a policy of this type steers the controller.
-#[must_use]
-pub fn is_built_in_policy(type_name: &str) -> bool {
-    BUILT_IN_POLICIES.contains(&type_name)
+    policies.iter().filter(|policy| !facts::is_built_in_policy(&policy.type_))
 }
 
 /// One component with its definitions, in the form rendering wants as `definitions` keeps them.
 ///
 /// # Errors
 /// A definition is not among `used`.
-pub fn part(
+pub fn parse_component(
     component: &ApplicationComponent,
     used: &Used,
     definitions: &Definitions,
-) -> Result<Part, ParseError> {
+) -> Result<ParsedComponent, ParseError> {
     let ty = component.type_.as_str();
     let (definition, workload) = if let Some(found) = stored(&used.components, ty) {
         let gvk = &found.spec.workload.definition;
@@ -282,13 +266,12 @@ pub fn part(
         .collect::<Result<_, _>>()?;
     let mut component = component.clone();
     if let Some(objects) = used.referred.get(&component.name) {
-        component.properties = Some(referred::properties(objects));
+        component.properties = Some(of_objects(objects));
     }
-    Ok(Part { component, definition, workload, traits })
+    Ok(ParsedComponent { component, definition, workload, traits, chart: None })
 }
 
-/// The parameters of a component or trait as a value.
-#[must_use]
-pub fn properties(raw: Option<&vela_api::RawExtension>) -> Option<Value> {
-    raw.map(vela_api::RawExtension::to_value).filter(|value| !value.is_null())
+/// The properties the template sees: the objects instead of what selects them.
+fn of_objects(objects: &[Value]) -> vela_api::RawExtension {
+    vela_api::RawExtension::new(&serde_json::json!({ "objects": objects }))
 }

@@ -1,52 +1,46 @@
 //! The phases of a reconcile in order: parsing, revision, policies, workflow, and what follows it.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use jiff::Timestamp;
 use vela_api::names::{condition as types, creator, event, phase};
 use vela_api::{AppStatus, Application, ClusterObjectReference};
 use vela_apply::object;
-use vela_cluster::IoError;
+use vela_cluster::{ApiError, Class};
 use vela_workflow::{WorkflowPhase, convert, generate};
 
-use crate::context::Context;
+use crate::application::context::AppContext;
 use crate::events::Severity;
 use crate::messages;
-use crate::queue::Key;
 
 use super::authors::{self, Work};
-use super::begin::{self, Begun};
-use super::component::{self, Frame};
-use super::dispatch::Session;
+use super::begin::{self, RunStart};
+use super::component::{self, RenderInput};
 use super::end::{self, End};
-use super::failure::Failed;
+use super::facts;
+use super::failure::{Failed, Stop};
 use super::history::{Former, History};
 use super::parse::{self, Used};
+use super::placement::Placement;
+use super::release;
 use super::resolve::{self, Found};
 use super::revise::{self, Revised};
 use super::scoped::Transformed;
-use super::{about, identity, revision, status, workflow};
+use super::session::Session;
+use super::{identity, status, workflow};
 use workflow::store::Store;
-
-/// Why a look ends before its last phase.
-pub(super) enum Stop {
-    /// It failed before its revision was named.
-    Failed(Failed),
-    /// It failed after that: what the status names must be there. Without a failure of its own: the revision could not be
-    /// stored.
-    Named(Option<Failed>),
-}
 
 /// The phases from parsing on.
 pub(super) async fn run(
-    ctx: &Context,
+    ctx: &AppContext,
     session: &mut Session<'_>,
     app: &Application,
     made: Option<&Transformed>,
     mut status: AppStatus,
     now: Timestamp,
 ) -> Result<End, (AppStatus, Failed)> {
-    let key = Key::new(&*session.owner.namespace, &*session.owner.name);
+    let key = session.key();
     session.stamp = identity::stamp(ctx, app);
     let history = History::of(ctx, &key);
     let latest_name = status.latest_revision.as_ref().map(|r| r.name.clone()).unwrap_or_default();
@@ -61,7 +55,7 @@ pub(super) async fn run(
     // A pinned Application is what its revision says, whatever its spec says now.
     let published = |former: &&Former| {
         !session.publish_version.is_empty()
-            && revision::publish_version(&former.revision.metadata) == session.publish_version
+            && facts::publish_version(&former.revision.metadata) == session.publish_version
     };
     let pinned = latest.as_ref().filter(published);
     if pinned.is_some_and(|former| !former.believed && !former.says(&subject)) {
@@ -100,14 +94,14 @@ pub(super) async fn run(
     status::set_true(&mut status, types::PARSED, now);
     drop(time);
     let before = status.clone();
-    let auto_update = resolve::follows_definitions(app);
+    let auto_update = facts::follows_definitions(app);
     let known = revise::Known { history, latest, believed, latest_name, is_pinned, auto_update };
     let own = session.actors.author.clone();
     let done = Box::pin(async {
         let Found { used, policies, workflow } = &found;
         let revision = foreign.as_ref().map(|(name, author)| (name.as_str(), author));
         let work = Work { used, policies, workflow: workflow.as_ref(), made, revision };
-        let unknown = |error: IoError| Stop::Failed(Failed::parsed(error.to_string()));
+        let unknown = |error: ApiError| Stop::Failed(Failed::parsed(error.to_string()));
         session.actors =
             authors::of(session, &own, author.as_ref(), &work).await.map_err(unknown)?;
         let revised = revise::run(session, known, &subject, made, found, &status).await?;
@@ -139,17 +133,25 @@ async fn advance(
     now: Timestamp,
 ) -> Result<End, Stop> {
     let ctx = session.ctx;
-    let Revised { used, frame, policies, workflow: referenced, .. } = revised;
+    let Revised { used, input: common, policies, workflow: referenced, .. } = revised;
     status.latest_revision = Some(revised.reference());
     status::set_true(status, types::REVISION, now);
     let token = match session.publish_version.as_str() {
-        "" => revised.name.clone(),
+        "" => {
+            let stored = status.workflow.as_ref().map(|run| run.app_revision.clone());
+            let stored = stored.unwrap_or_default();
+            Box::pin(release::run_of(session, subject, &revised.name, &stored)).await
+        }
         published => published.to_owned(),
     };
-    let begun = begin::run(ctx, session, status, &token, subject, now)
-        .await
-        .map_err(|error| Stop::Named(Some(Failed::workflow(error.to_string()))))?;
-    if matches!(begun, Begun::StoreFirst) {
+    let start = begin::run(ctx, session, status, &token, subject, now).await.map_err(|error| {
+        let text = error.to_string();
+        // What is put off has not failed.
+        let is_put_off = matches!(error.class(), Class::Retry(_));
+        let failed = if is_put_off { Failed::executing(text) } else { Failed::workflow(text) };
+        Stop::Named(Some(failed))
+    })?;
+    if matches!(start, RunStart::StoreFirst) {
         stored(session).await?;
         phase::RUNNING_WORKFLOW.clone_into(&mut status.phase);
         let status = std::mem::take(status);
@@ -157,24 +159,24 @@ async fn advance(
     }
     // Policies that are objects.
     let time = ctx.metrics.stage("apply-policies");
-    let by_policies = match apply_policies(session, frame, subject, used).await {
+    let by_policies = match apply_policies(session, common, subject, used).await {
         Ok(applied) => applied,
         Err(text) => {
-            tell_progress(ctx, app, PREPARED.get(..2).unwrap_or_default());
+            emit_progress(ctx, app, PREPARED.get(..2).unwrap_or_default());
             return Err(Stop::Failed(Failed::policy(text)));
         }
     };
-    if matches!(begun, Begun::Untold) {
+    if matches!(start, RunStart::New) {
         begin::restart(ctx, status, &token);
     }
     status::set_true(status, types::POLICY, now);
     drop(time);
     // Workflow.
     let time = ctx.metrics.stage("generate-app-steps");
-    // A run that went on before this look, perhaps in another process, has told of itself.
-    let told = app.status.workflow.as_ref().is_some_and(|known| known.app_revision == token);
-    if !told {
-        tell_progress(ctx, app, &PREPARED);
+    // A run that went on before this reconcile, perhaps in another process, has told of itself.
+    let is_current = app.status.workflow.as_ref().is_some_and(|known| known.app_revision == token);
+    if !is_current {
+        emit_progress(ctx, app, &PREPARED);
     }
     let making = ctx.metrics.making();
     let workflow = generate::workflow(subject, referenced.as_ref());
@@ -183,17 +185,18 @@ async fn advance(
         workflow.map_err(|error| Stop::Named(Some(Failed::workflow(error.to_string()))))?;
     note_applied(status, by_policies);
     status::set_true(status, types::RENDER, now);
-    if !told {
-        tell_progress(ctx, app, &[(event::RENDERED, messages::RENDERED)]);
+    if !is_current {
+        emit_progress(ctx, app, &[(event::RENDERED, messages::RENDERED)]);
     }
     drop(time);
-    let run = workflow::Run {
+    let run = workflow::run::Run {
         app: subject,
         used,
-        frame,
+        input: common,
         workflow: &workflow,
         policies,
         cluster_version: &ctx.settings.cluster_version,
+        clusters: ctx.clusters.is_on().then(|| Arc::clone(&session.clusters)),
     };
     let known = status.workflow.as_ref();
     let phase = known.map(|known| convert::from_api(known).phase).unwrap_or_default();
@@ -211,18 +214,18 @@ async fn advance(
     Ok(end)
 }
 
-/// One pass over the workflow. Returns how it stands now, and when it wants to be looked at again.
+/// One pass over the workflow. Returns how it stands now, and when it wants to be checked again.
 async fn execute(
     session: &mut Session<'_>,
     app: &Application,
-    run: &workflow::Run<'_>,
+    run: &workflow::run::Run<'_>,
     status: &mut AppStatus,
     revision: &str,
     now: Timestamp,
 ) -> Result<(WorkflowPhase, Option<Duration>), Stop> {
     let ctx = session.ctx;
     let known = status.workflow.clone().unwrap_or_default();
-    let key = Key::new(&*session.owner.namespace, &*session.owner.name);
+    let key = session.key();
     let kept = ctx.memory(&key).lock().context.take();
     session.run_began = known.start_time.as_ref().map(|time| time.0);
     let mut store = Store::open(ctx, app, kept, &known)
@@ -242,7 +245,7 @@ async fn execute(
         let text = messages::context_not_stored(&error.to_string());
         Stop::Failed(Failed::executing(text))
     })?;
-    ctx.beside.noted(&key);
+    ctx.calls.noted(&key);
     if let Some(at) = restart_at {
         status.workflow_restart_scheduled_at = Some(vela_api::condition::seconds(at));
     }
@@ -256,14 +259,20 @@ async fn execute(
     let mut next = convert::to_api(&progress.status, &run.workflow.mode_text(), &known);
     if progress.phase.is_final() {
         next.finished = true;
-        next.end_time = Some(vela_api::condition::seconds(Timestamp::now()));
+        next.end_time = Some(vela_api::condition::seconds(ctx.clock.now()));
     }
     next.context_backend = Some(store.reference());
     status.workflow = Some(next);
     let data = store.data();
     ctx.memory(&key).lock().context = Some(store.into_kept());
     if progress.phase.is_final() {
-        end::finish(ctx, session, app, status, (progress.phase, &data), revision).await;
+        let ended = (progress.phase, &data);
+        if let Some(left) = end::finish(ctx, session, app, status, ended, revision).await {
+            if let Some(run) = &mut status.workflow {
+                (run.finished, run.end_time) = (false, None);
+            }
+            return Ok((WorkflowPhase::Executing, Some(left)));
+        }
     }
     Ok((progress.phase, progress.again))
 }
@@ -276,13 +285,13 @@ fn note_applied(status: &mut AppStatus, applied: Vec<ClusterObjectReference>) {
     }
 }
 
-/// Stores the revision of this look, if it is not yet.
+/// Stores the revision of this reconcile, if it is not yet.
 async fn stored(session: &mut Session<'_>) -> Result<(), Stop> {
     session.store_revision().await.map_err(|_| Stop::Named(None))
 }
 
-/// A look that ends badly after its revision was named: what the status names must be there. Without a failure of its own
-/// it ends because the revision could not be stored; a number that was taken is no failure, the next look takes another.
+/// A reconcile that ends badly after its revision was named: what the status names must be there. Without a failure of its own
+/// it ends because the revision could not be stored; a number that was taken is no failure, the next reconcile takes another.
 async fn stop_named(
     session: &mut Session<'_>,
     app: &Application,
@@ -294,11 +303,11 @@ async fn stop_named(
         return Err(failed);
     }
     let error = session.refused.take();
-    if error.as_ref().is_some_and(IoError::is_already_exists) {
+    if error.as_ref().is_some_and(ApiError::is_already_exists) {
         let again = Some(Duration::ZERO);
         return Ok(End { status: app.status.clone(), again, settled: false });
     }
-    tell_progress(session.ctx, app, PREPARED.get(..1).unwrap_or_default());
+    emit_progress(session.ctx, app, PREPARED.get(..1).unwrap_or_default());
     let text = error.map(|error| error.to_string()).unwrap_or_default();
     Err((before, Failed::revision(text)))
 }
@@ -306,7 +315,7 @@ async fn stop_named(
 /// Renders and dispatches the policies that have a definition of their own.
 async fn apply_policies(
     session: &mut Session<'_>,
-    frame: &Frame,
+    common: &RenderInput,
     app: &Application,
     used: &Used,
 ) -> Result<Vec<ClusterObjectReference>, String> {
@@ -317,12 +326,12 @@ async fn apply_policies(
         let definition = session.ctx.definitions.to_render(found);
         // A template that does not name them does not look at what the components render to.
         let artifacts = if definition.template.text().contains("artifacts") {
-            Some(artifacts(session.ctx, frame, app, used).await?)
+            Some(artifacts(session.ctx, common, app, used).await?)
         } else {
             None
         };
         let mut manifests =
-            component::render_policy(session.ctx, frame, &policy, definition, artifacts).await?;
+            component::render_policy(session.ctx, common, &policy, definition, artifacts).await?;
         session.dispatch(&mut manifests, "").await?;
         applied.extend(manifests.iter().map(|manifest| ClusterObjectReference {
             api_version: object::api_version(manifest).to_owned(),
@@ -338,16 +347,17 @@ async fn apply_policies(
 
 /// What all components render to, for policies. Nothing is read from the cluster.
 async fn artifacts(
-    ctx: &Context,
-    frame: &Frame,
+    ctx: &AppContext,
+    common: &RenderInput,
     app: &Application,
     used: &Used,
 ) -> Result<serde_json::Value, String> {
     let mut all = Vec::new();
     for one in &app.spec.components {
-        let part = parse::part(one, used, &ctx.definitions).map_err(|error| error.to_string())?;
-        let place = component::Place::default();
-        let rendered = component::render(ctx, frame, &part, &place, None, true).await?;
+        let part = parse::parse_component(one, used, &ctx.definitions)
+            .map_err(|error| error.to_string())?;
+        let placement = Placement::default();
+        let rendered = component::render(ctx, common, &part, &placement, None, true).await?;
         all.push((one.name.as_str(), rendered));
     }
     Ok(vela_render::context::artifacts(all.iter().map(|(name, rendered)| {
@@ -361,10 +371,10 @@ async fn artifacts(
 
 /// The events of a run that came this far. They tell nothing of the run itself: an Application has them once, and again
 /// after something failed. What every run tells is how it ended.
-fn tell_progress(ctx: &Context, app: &Application, come: &[(&str, &str)]) {
-    let about = about(app);
+fn emit_progress(ctx: &AppContext, app: &Application, come: &[(&str, &str)]) {
+    let about = facts::about(app);
     for (reason, message) in come {
-        ctx.events.tell(&about, Severity::Normal, reason, message, "");
+        ctx.events.emit(&about, Severity::Normal, reason, message, "");
     }
 }
 

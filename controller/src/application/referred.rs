@@ -6,18 +6,19 @@
 use std::collections::BTreeMap;
 
 use serde::Deserialize;
-use serde_json::{Map, Value, json};
+use serde_json::{Map, Value};
 use vela_api::{Application, ApplicationComponent, ApplicationRevision, RawExtension};
 use vela_apply::object::{
     LOCAL_CLUSTER, api_version, cluster_of, kind, name, namespace, set_type, str_at,
 };
-use vela_cluster::{IoError, Resource, Target, request};
+use vela_cluster::{ApiError, Resource, Target, request};
 
-use crate::context::Context;
+use crate::application::context::AppContext;
 use crate::messages;
 
-use super::dispatch::Session;
-use super::revision;
+use super::facts;
+use super::parse::Referred;
+use super::session::Session;
 
 /// The type of such components.
 const TYPE: &str = "ref-objects";
@@ -45,9 +46,6 @@ struct Selector {
     deprecated_label_selector: BTreeMap<String, String>,
 }
 
-/// The objects of each component.
-pub type Referred = BTreeMap<String, Vec<Value>>;
-
 fn is_referring(component: &ApplicationComponent) -> bool {
     component.type_.split('@').next() == Some(TYPE)
 }
@@ -66,7 +64,7 @@ pub(super) async fn collect(
         return Ok(Vec::new());
     }
     let same = latest.filter(|revision| {
-        revision::publish_version(&revision.metadata) == session.publish_version
+        facts::publish_version(&revision.metadata) == session.publish_version
             && revision.spec.application.spec.components == app.spec.components
     });
     if let Some(revision) = same {
@@ -97,7 +95,7 @@ pub(super) async fn collect(
 /// # Errors
 /// In words.
 pub(super) async fn assign(
-    ctx: &Context,
+    ctx: &AppContext,
     app: &Application,
     objects: &[RawExtension],
 ) -> Result<Referred, String> {
@@ -130,12 +128,7 @@ pub(super) async fn assign(
     Ok(out)
 }
 
-/// The properties the template sees: the objects instead of what selects them.
-pub(super) fn properties(objects: &[Value]) -> RawExtension {
-    RawExtension::new(&json!({ "objects": objects }))
-}
-
-fn selectors(component: &ApplicationComponent, ctx: &Context) -> Result<Vec<Selector>, String> {
+fn selectors(component: &ApplicationComponent, ctx: &AppContext) -> Result<Vec<Selector>, String> {
     read_selectors(component, ctx.settings.gates.deprecated_object_label_selector)
 }
 
@@ -188,7 +181,7 @@ impl<'a> Wanted<'a> {
     }
 }
 
-async fn resolve(ctx: &Context, selector: &Selector) -> Result<Resource, String> {
+async fn resolve(ctx: &AppContext, selector: &Selector) -> Result<Resource, String> {
     if cluster_of(&selector.cluster) != LOCAL_CLUSTER {
         return Err(messages::no_such_cluster(&selector.cluster));
     }
@@ -214,7 +207,7 @@ async fn read(
         return Err(messages::REFERENCE_OUTSIDE_NAMESPACE.to_owned());
     }
     let io = session.io();
-    let said = |error: IoError| messages::cannot("get", &error.to_string());
+    let said = |error: ApiError| messages::cannot("get", &error.to_string());
     let (version, kind) = (resource.api_version.as_str(), resource.kind.as_str());
     if !wanted.name.is_empty() {
         let target =
@@ -263,6 +256,8 @@ fn cleaned(mut object: Value) -> Value {
 
 #[cfg(test)]
 mod tests {
+    use serde_json::json;
+
     use super::*;
 
     fn component(properties: &Value) -> ApplicationComponent {
@@ -275,7 +270,7 @@ mod tests {
     }
 
     #[test]
-    fn mistakes_are_told() {
+    fn mistakes_are_reported() {
         let bad = |properties: Value| {
             read_selectors(&component(&properties), false).expect_err("refused")
         };

@@ -13,18 +13,20 @@ use vela_api::{
 use vela_cluster::Stored;
 use vela_workflow::{Phase, WorkflowPhase, generate};
 
-use crate::context::Context;
+use crate::application::context::AppContext;
 use crate::definitions::Lookup;
 use crate::messages;
 use crate::queue::Key;
 
-use super::authors::Kept;
+use super::facts;
 use super::parse::{self, Used};
-use super::revision;
+use super::release;
 
-/// Whether a new content of a definition makes a new revision.
-pub(crate) fn follows_definitions(app: &Application) -> bool {
-    revision::annotation(&app.metadata, annotation::AUTO_UPDATE) == "true"
+/// Workflow and Policies as they were deployed.
+#[derive(Debug, Default)]
+pub(super) struct Deployed {
+    pub(super) workflow: Option<Workflow>,
+    pub(super) policies: BTreeMap<String, Policy>,
 }
 
 /// What parsing found.
@@ -36,10 +38,10 @@ pub(super) struct Found {
 
 /// Looks everything up that the Application refers to.
 pub(super) fn collect(
-    ctx: &Context,
+    ctx: &AppContext,
     app: &Application,
     latest: Option<&ApplicationRevision>,
-    kept: Kept,
+    kept: Deployed,
 ) -> Result<Found, String> {
     let namespace = app.metadata.namespace.as_deref().unwrap_or_default();
     let reference = app.spec.workflow.as_ref().map(|w| w.reference.as_str()).unwrap_or_default();
@@ -55,7 +57,7 @@ pub(super) fn collect(
     let source = parse::Source {
         definitions: &ctx.definitions,
         namespace,
-        auto_update: follows_definitions(app),
+        auto_update: facts::follows_definitions(app),
         fallback: latest,
     };
     let policies = external_policies(ctx, app, &steps, kept.policies)?;
@@ -80,7 +82,7 @@ struct Deploy {
 
 /// The versions of the objects beside an Application that it refers to, its Workflow and Policies: an edit of them is one
 /// of the Application.
-fn beside(ctx: &Context, app: &Application) -> Vec<Option<String>> {
+fn external_refs(ctx: &AppContext, app: &Application) -> Vec<Option<String>> {
     let Some(own) = &app.spec.workflow else { return Vec::new() };
     let namespace = app.metadata.namespace.as_deref().unwrap_or_default();
     let workflow = ctx.definitions.workflows.get(&Key::new(namespace, &*own.reference));
@@ -96,7 +98,7 @@ fn beside(ctx: &Context, app: &Application) -> Vec<Option<String>> {
 
 /// Policies that `deploy` steps name and the Application does not have, as the objects beside it say them.
 fn external_policies(
-    ctx: &Context,
+    ctx: &AppContext,
     app: &Application,
     steps: &[vela_api::workflow::WorkflowStep],
     mut kept: BTreeMap<String, Policy>,
@@ -161,7 +163,7 @@ pub(super) fn stored_policies(
 
 /// The annotations that say who wrote an object.
 fn stamp_of(metadata: &vela_api::ObjectMeta) -> Option<BTreeMap<String, String>> {
-    let written = |key: &&str| revision::annotation(metadata, key);
+    let written = |key: &&str| facts::annotation(metadata, key);
     let noted = annotation::IDENTITY.iter().filter(|key| !written(key).is_empty());
     let noted: BTreeMap<_, _> =
         noted.map(|key| ((*key).to_owned(), written(key).to_owned())).collect();
@@ -210,7 +212,7 @@ pub(super) fn is_undeployed(app: &Application, status: &AppStatus, revision: &st
     let has_failed = status.workflow.as_ref().is_some_and(|run| {
         let has_ended = WorkflowPhase::parse(&run.phase) == WorkflowPhase::Failed;
         let steps = || run.steps.iter().flat_map(|s| std::iter::once(s).chain(&s.sub_steps));
-        run.app_revision == revision
+        release::revision_of(&run.app_revision) == revision
             && !run.suspend
             && (has_ended || !run.finished && steps().any(is_failed))
     });
@@ -220,9 +222,9 @@ pub(super) fn is_undeployed(app: &Application, status: &AppStatus, revision: &st
 
 /// What concerns an Application without an edit of its own, as a hash: the objects beside it that it refers to, and definitions
 /// whose new content counts.
-pub(super) fn seen(ctx: &Context, app: &Application) -> u64 {
+pub(super) fn seen(ctx: &AppContext, app: &Application) -> u64 {
     fn note<T: Lookup>(
-        ctx: &Context,
+        ctx: &AppContext,
         app: &Application,
         type_name: &str,
         hasher: &mut impl Hasher,
@@ -232,7 +234,7 @@ pub(super) fn seen(ctx: &Context, app: &Application) -> u64 {
         found.as_deref().map(Stored::version).hash(hasher);
     }
     let hasher = &mut DefaultHasher::new();
-    beside(ctx, app).hash(hasher);
+    external_refs(ctx, app).hash(hasher);
     for policy in parse::rendered_policies(&app.spec.policies) {
         note::<PolicyDefinition>(ctx, app, &policy.type_, hasher);
     }

@@ -3,33 +3,37 @@
 //! Answers for `workflow.go` (handleWorkflowRestartAnnotation). A schedule never hides a new revision: whether the revision
 //! asks for a run is decided without looking at it.
 
-use jiff::{SignedDuration, Timestamp};
+use jiff::Timestamp;
 use serde_json::json;
 use tracing::warn;
 use vela_api::condition::seconds;
-use vela_api::names::annotation;
+use vela_api::names::{annotation, event};
 use vela_api::workflow::WorkflowStatus;
 use vela_api::{AppStatus, Application};
-use vela_cluster::IoError;
+use vela_cluster::ApiError;
+use vela_workflow::restart::{Restart, SHORTEST_PAUSE};
 
-use crate::context::Context;
+use crate::application::context::AppContext;
+use crate::events::Severity;
+use crate::messages;
 
-use super::{finalize, revision};
+use super::facts;
+use super::write;
 
-/// Reads the annotation into the status. Returns when the next look is due for it.
+/// Reads the annotation into the status. Returns when the next reconcile is due for it.
 ///
 /// An annotation that asks once is removed, but not before the status says so: whatever comes between, an edit by somebody
 /// else or the end of the process, the run is neither lost nor made twice.
 ///
 /// # Errors
-/// The API server's answer; a conflict means that the Application changed meanwhile, and nothing is lost.
+/// The API server's answer; a conflict means that the Application changed in the meantime, and nothing is lost.
 pub async fn schedule(
-    ctx: &Context,
+    ctx: &AppContext,
     app: &mut Application,
     status: &mut AppStatus,
     now: Timestamp,
-) -> Result<Option<Timestamp>, IoError> {
-    let text = revision::annotation(&app.metadata, annotation::RESTART_WORKFLOW).to_owned();
+) -> Result<Option<Timestamp>, ApiError> {
+    let text = facts::annotation(&app.metadata, annotation::RESTART_WORKFLOW).to_owned();
     if text.is_empty() {
         return Ok(due_in_future(status, now));
     }
@@ -37,19 +41,29 @@ pub async fn schedule(
         warn!(value = text, "restart annotation ignored: not true, a time or a duration");
         return Ok(due_in_future(status, now));
     };
+    if Restart::read(&text).is_ok_and(Restart::is_too_often) {
+        let message = messages::restarts_too_often();
+        ctx.events.emit(
+            &facts::about(app),
+            Severity::Warning,
+            event::RESTART_INTERVAL,
+            &message,
+            "",
+        );
+    }
     if once {
         if !is_noted(&app.status, at, now) {
             let noted = json!({
                 "metadata": {"resourceVersion": app.metadata.resource_version},
                 "status": {"workflowRestartScheduledAt": seconds(at)},
             });
-            *app = finalize::patch_part(ctx, app, "status", &noted).await?;
+            *app = write::patch_part(ctx, app, "status", &noted).await?;
         }
         let body = json!({"metadata": {
             "annotations": {annotation::RESTART_WORKFLOW: null},
             "resourceVersion": app.metadata.resource_version,
         }});
-        *app = finalize::patch(ctx, app, &body).await?;
+        *app = write::patch(ctx, app, &body).await?;
         let noted = &app.status.workflow_restart_scheduled_at;
         status.workflow_restart_scheduled_at.clone_from(noted);
     } else if status.workflow_restart_scheduled_at.is_none() || has_ended(status) {
@@ -59,7 +73,7 @@ pub async fn schedule(
     Ok(due_in_future(status, now))
 }
 
-/// Whether the status asks for the run already: a look before this one noted it, and came no further.
+/// Whether the status asks for the run already: a reconcile before this one noted it, and came no further.
 fn is_noted(status: &AppStatus, at: Timestamp, now: Timestamp) -> bool {
     let Some(noted) = status.workflow_restart_scheduled_at.as_ref().map(|at| at.0) else {
         return false;
@@ -75,7 +89,7 @@ fn has_ended(status: &AppStatus) -> bool {
 
 /// A run that ended plans the next one, where the annotation asks for runs again and again.
 pub fn plan_next(app: &Application, status: &mut AppStatus, now: Timestamp) {
-    let text = revision::annotation(&app.metadata, annotation::RESTART_WORKFLOW);
+    let text = facts::annotation(&app.metadata, annotation::RESTART_WORKFLOW);
     if has_ended(status)
         && let Some((at, false)) = read(text, status, now)
     {
@@ -89,20 +103,18 @@ pub(super) fn due_in_future(status: &AppStatus, now: Timestamp) -> Option<Timest
 
 /// The time a value asks for, and whether it asks once.
 fn read(text: &str, status: &AppStatus, now: Timestamp) -> Option<(Timestamp, bool)> {
-    if text == "true" {
-        return Some((now, true));
-    }
-    if let Ok(at) = text.parse::<Timestamp>() {
-        return Some((at, true));
-    }
-    let duration: vela_gocompat::duration::Duration = text.parse().ok()?;
+    let pause = match Restart::read(text).ok()? {
+        Restart::Now => return Some((now, true)),
+        Restart::At(at) => return Some((at, true)),
+        Restart::Every(pause) => pause.max(SHORTEST_PAUSE),
+    };
     let base = status
         .workflow
         .as_ref()
         .filter(|workflow| workflow.finished)
         .and_then(|workflow| workflow.end_time.as_ref())
         .map_or(now, |end| end.0);
-    Some((base.checked_add(SignedDuration::from_nanos(duration.as_nanos())).ok()?, false))
+    Some((base.checked_add(pause).ok()?, false))
 }
 
 /// Whether a finished workflow is to run again now. A time that passed before the run ended asked for that run.
@@ -153,6 +165,10 @@ mod tests {
         assert_eq!(read("1m", &status, at(500)), Some((at(160), false)));
         assert_eq!(read("1m", &AppStatus::default(), at(500)), Some((at(560), false)));
         assert_eq!(read("soon", &status, at(1)), None);
+        // Whoever asks for runs without end has them at a distance.
+        for often in ["0s", "-1h", "3s"] {
+            assert_eq!(read(often, &status, at(500)), Some((at(110), false)), "{often}");
+        }
     }
 
     #[test]

@@ -12,23 +12,24 @@ use vela_apply::tracker::Run;
 
 use crate::messages;
 
-use super::component::Frame;
-use super::dispatch::Session;
-use super::failure::Failed;
+use super::component::RenderInput;
+use super::facts;
+use super::failure::{Failed, Stop};
 use super::history::{self, History};
 use super::parse::{self, Used};
-use super::phases::Stop;
+
 use super::referred;
 use super::resolve::{self, Found};
 use super::revision::{self, Choice};
 use super::scoped::Transformed;
+use super::session::Session;
 
 /// What is known of earlier revisions.
 pub(super) struct Known {
     pub(super) history: History,
     /// The one that the status names, as far as it is there.
     pub(super) latest: Option<ApplicationRevision>,
-    /// What it says may be deployed; else it only tells whether anything is new.
+    /// What it says may be deployed; else it only says whether anything is new.
     pub(super) believed: bool,
     pub(super) latest_name: String,
     /// The latest revision says what the Application is, not its spec.
@@ -37,10 +38,10 @@ pub(super) struct Known {
     pub(super) auto_update: bool,
 }
 
-/// The revision of this look, and what the Application refers to as that revision has it.
+/// The revision of this reconcile, and what the Application refers to as that revision has it.
 pub(super) struct Revised {
     pub(super) name: String,
-    pub(super) frame: Frame,
+    pub(super) input: RenderInput,
     pub(super) used: Used,
     pub(super) policies: BTreeMap<String, Policy>,
     pub(super) workflow: Option<Workflow>,
@@ -52,7 +53,7 @@ impl Revised {
         Reference {
             name: self.name.clone(),
             revision: revision::number(&self.name),
-            revision_hash: self.frame.revision_hash.clone(),
+            revision_hash: self.input.revision_hash.clone(),
         }
     }
 }
@@ -131,15 +132,15 @@ pub(super) async fn run(
     used.referred = referred::assign(ctx, subject, &objects).await.map_err(parsed)?;
     session.revision.clone_from(&name);
     let custom = made.and_then(|made| made.custom.clone());
-    let frame = frame(subject, &name, &hash, custom);
-    Ok(Revised { name, frame, used, policies, workflow })
+    let common = render_input(subject, &name, &hash, custom);
+    Ok(Revised { name, input: common, used, policies, workflow })
 }
 
 fn gone(text: &str) -> Stop {
     Stop::Failed(Failed::revision(text))
 }
 
-/// Which revision says what `spec` says. The older ones are looked at, and returned, only if there is something new to the
+/// Which revision says what `spec` says. The older ones are checked, and returned, only if there is something new to the
 /// latest; then `spec` is complete.
 fn choose(
     session: &Session<'_>,
@@ -165,7 +166,7 @@ fn choose(
 }
 
 fn hash_of(revision: &ApplicationRevision) -> String {
-    revision::label(&revision.metadata, label::APP_REVISION_HASH).to_owned()
+    facts::label(&revision.metadata, label::APP_REVISION_HASH).to_owned()
 }
 
 /// Whether all that comes of a new revision is what its components are dispatched to: then it is stored beside the dry run
@@ -178,10 +179,15 @@ fn is_plain(session: &Session<'_>, subject: &Application, revision: &str) -> boo
         && session.trackers.current(run).is_empty()
 }
 
-fn frame(app: &Application, revision: &str, hash: &str, custom: Option<Arc<Value>>) -> Frame {
+fn render_input(
+    app: &Application,
+    revision: &str,
+    hash: &str,
+    custom: Option<Arc<Value>>,
+) -> RenderInput {
     let components =
         app.spec.components.iter().filter_map(|c| serde_json::to_value(c).ok()).collect();
-    Frame {
+    RenderInput {
         app: Arc::new(vela_render::App {
             name: app.metadata.name.clone().unwrap_or_default(),
             namespace: app.metadata.namespace.clone().unwrap_or_default(),

@@ -14,6 +14,7 @@ use vela_api::{
     TraitDefinition, Workflow, WorkflowStepDefinition, WorkloadDefinition, names,
 };
 
+use super::facts;
 use super::parse::Used;
 use crate::definitions::Definitions;
 
@@ -160,29 +161,6 @@ fn has_same_definitions(a: &ApplicationRevisionSpec, b: &ApplicationRevisionSpec
         && same(&a.trait_definitions, &b.trait_definitions, |a, b| a.spec == b.spec)
 }
 
-/// The publishVersion recorded on a revision or wanted by an Application, `""` if there is none.
-#[must_use]
-pub fn publish_version(metadata: &ObjectMeta) -> &str {
-    annotation(metadata, names::annotation::PUBLISH_VERSION)
-}
-
-/// One annotation, `""` if absent.
-#[must_use]
-pub fn annotation<'m>(metadata: &'m ObjectMeta, key: &str) -> &'m str {
-    metadata
-        .annotations
-        .as_ref()
-        .and_then(|map| map.get(key))
-        .map(String::as_str)
-        .unwrap_or_default()
-}
-
-/// One label, `""` if absent.
-#[must_use]
-pub fn label<'m>(metadata: &'m ObjectMeta, key: &str) -> &'m str {
-    metadata.labels.as_ref().and_then(|map| map.get(key)).map(String::as_str).unwrap_or_default()
-}
-
 /// Decides which revision the wanted content is. `all` holds expanded revisions; `latest` is the name in status.
 #[must_use]
 pub fn choose(
@@ -193,7 +171,7 @@ pub fn choose(
     auto_update: bool,
 ) -> Choice {
     let fits = |revision: &ApplicationRevision| {
-        publish_version(&revision.metadata) == wanted_version
+        facts::publish_version(&revision.metadata) == wanted_version
             && is_same(wanted, &revision.spec, auto_update)
     };
     let name = |revision: &ApplicationRevision| revision.metadata.name.clone().unwrap_or_default();

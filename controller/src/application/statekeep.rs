@@ -13,11 +13,13 @@ use vela_apply::plan::PlanError;
 use vela_apply::policy::Stage;
 use vela_apply::tracker::{Record, key_of};
 
+use vela_cluster::ApiError;
+
 use crate::events::Severity;
 use crate::messages;
 
 use super::apply::{Applied, Failure};
-use super::dispatch::Session;
+use super::session::Session;
 
 /// The reason of the event that tells of an object that was put back.
 pub const DRIFT_CORRECTED: &str = "DriftCorrected";
@@ -54,9 +56,14 @@ pub async fn keep(session: &Session<'_>) -> (Vec<Repaired>, Vec<String>) {
 }
 
 async fn keep_one(session: &Session<'_>, record: &Record) -> Result<Option<String>, String> {
-    let ctx = session.ctx;
     let key = key_of(record);
-    let live = ctx
+    let at = match session.reach(&record.cluster) {
+        Ok(at) => at,
+        // Its return wakes the Application.
+        Err(ApiError::Unreachable { .. }) => return Ok(None),
+        Err(error) => return Err(messages::cannot("get", &error.to_string())),
+    };
+    let live = at
         .live
         .get(&record.api_version, &key)
         .await
@@ -73,7 +80,9 @@ async fn keep_one(session: &Session<'_>, record: &Record) -> Result<Option<Strin
             namespace: &record.namespace,
             name: &record.name,
         };
-        return session.io().delete(&target, &live.uid, None).await.map(|_| None).map_err(
+        let at = session.reach_to(&record.cluster, "delete").await;
+        let at = at.map_err(|error| messages::cannot("delete", &error.to_string()))?;
+        return at.requests().delete(&target, &live.uid, None).await.map(|_| None).map_err(
             |error| {
                 let (tracker, error) = (session.holder(&key), error.to_string());
                 let error = messages::cannot("delete", &error);
@@ -97,10 +106,16 @@ async fn keep_one(session: &Session<'_>, record: &Record) -> Result<Option<Strin
         // It had its end.
         return Ok(None);
     }
+    if let Some(live) = live.as_ref().filter(|live| live.owner.as_ref() == Some(&session.owner)) {
+        // The cluster removes it soon, and perhaps while nobody looks.
+        if vela_cluster::may_be_over(&record.kind) && vela_cluster::is_over(&live.value()) {
+            session.completes(&key, &live.value());
+        }
+    }
     let applied = session.attempt(&raw, &record.cluster, Stage::StateKeep, false).await;
     let applied = applied.map_err(|failure| failed(session, &key, &failure))?;
     let manager = live.map(|live| live.manager.clone()).unwrap_or_default();
-    Ok(told(&applied, &object, &manager))
+    Ok(repair_message(&applied, &object, &manager))
 }
 
 /// What is told of an object that could not be put back.
@@ -114,8 +129,8 @@ fn failed(session: &Session<'_>, key: &ResourceKey, failure: &Failure) -> String
     }
 }
 
-/// What is told of an object that was looked at; `manager` is who wrote it last.
-fn told(applied: &Applied, object: &str, manager: &str) -> Option<String> {
+/// What is told of an object that was checked; `manager` is who wrote it last.
+fn repair_message(applied: &Applied, object: &str, manager: &str) -> Option<String> {
     match applied {
         Applied::Unchanged | Applied::Left => None,
         Applied::Created => Some(messages::recreated(object)),
@@ -126,24 +141,24 @@ fn told(applied: &Applied, object: &str, manager: &str) -> Option<String> {
 /// Puts back one object that a step dispatched before and waits for. Returns whether it was as dispatched. The step does not
 /// fail for what fails here: its health is what it waits for.
 pub async fn hold(session: &Session<'_>, manifest: &Value, cluster: &str, manager: &str) -> bool {
-    let tell = |severity, reason, message: &str| {
-        session.ctx.events.tell(&session.about, severity, reason, message, "");
+    let record_event = |severity, reason, message: &str| {
+        session.ctx.events.emit(&session.about, severity, reason, message, "");
     };
     match session.attempt(manifest, cluster, Stage::Wait, false).await {
         Ok(applied) => {
             let object = format!("{} {}", kind(manifest), name(manifest));
-            let told = told(&applied, &object, manager);
-            if let Some(message) = &told {
-                tell(Severity::Normal, DRIFT_CORRECTED, message);
+            let repair = repair_message(&applied, &object, manager);
+            if let Some(message) = &repair {
+                record_event(Severity::Normal, DRIFT_CORRECTED, message);
             }
             applied == Applied::Unchanged
         }
-        // A rule that cannot be followed is told when the state is kept; what is going is made again when it is gone.
-        Err(Failure::Plan(_) | Failure::Going(_) | Failure::Elsewhere(_)) => false,
-        Err(failure @ Failure::Io(..)) => {
+        // A rule that cannot be followed is reported when the state is kept; what is going is made again when it is gone.
+        Err(Failure::Plan(_) | Failure::Terminating(_) | Failure::Elsewhere(_)) => false,
+        Err(failure @ Failure::ObjectClient(..)) => {
             let key = ResourceKey::of(manifest, cluster);
             let text = messages::errors(&[failed(session, &key, &failure)]);
-            tell(Severity::Warning, event::FAILED_STATE_KEEP, &text);
+            record_event(Severity::Warning, event::FAILED_STATE_KEEP, &text);
             false
         }
     }

@@ -63,8 +63,23 @@ pub fn set_elsewhere(status: &mut AppStatus, elsewhere: &BTreeMap<String, usize>
         return;
     }
     let (type_, message) = (types::OTHER_CLUSTERS, messages::left_elsewhere(elsewhere));
-    let told = Condition::new(type_, "False", reason::NOT_MANAGED, message, now);
-    condition::set(&mut status.conditions, [told]);
+    let not_managed = Condition::new(type_, "False", reason::NOT_MANAGED, message, now);
+    condition::set(&mut status.conditions, [not_managed]);
+}
+
+/// Says whether the clusters of an Application can be reached; `None`: it has no other than the own one.
+pub fn set_clusters(status: &mut AppStatus, troubles: Option<Vec<String>>, now: Timestamp) {
+    let Some(troubles) = troubles else {
+        status.conditions.retain(|c| c.type_ != types::CLUSTERS);
+        return;
+    };
+    let new = if troubles.is_empty() {
+        Condition::new(types::CLUSTERS, "True", reason::REACHABLE, String::new(), now)
+    } else {
+        let message = messages::clusters_in_trouble(&troubles);
+        Condition::new(types::CLUSTERS, "False", reason::UNREACHABLE, message, now)
+    };
+    condition::set(&mut status.conditions, [new]);
 }
 
 /// A new run of the workflow: what the last one found is dropped, conditions up to `Render` stay.
@@ -87,14 +102,6 @@ pub fn phase_of(workflow: WorkflowPhase) -> &'static str {
         WorkflowPhase::Failed => phase::WORKFLOW_FAILED,
         WorkflowPhase::Succeeded => phase::RUNNING,
     }
-}
-
-/// Whether everything reported is healthy; pending traits do not count.
-#[must_use]
-pub fn is_healthy(services: &[ComponentStatus]) -> bool {
-    services
-        .iter()
-        .all(|service| service.healthy && service.traits.iter().all(|t| t.pending || t.healthy))
 }
 
 /// Puts a component's status in, in place of the one of the same target.
@@ -126,13 +133,13 @@ pub fn reference(resource: &ManagedResource, creator: &str) -> ClusterObjectRefe
 }
 
 /// Whether a run goes on from one status to the other and the two differ only in what is said about it: messages, and when a
-/// step was looked at.
+/// step was checked.
 #[must_use]
-pub fn differ_in_words(stored: &AppStatus, wanted: &AppStatus) -> bool {
-    both_go_on(stored, wanted) && without_words(stored) == without_words(wanted)
+pub fn differ_only_in_messages(stored: &AppStatus, wanted: &AppStatus) -> bool {
+    both_go_on(stored, wanted) && without_messages(stored) == without_messages(wanted)
 }
 
-/// Whether a run goes on and all that is new is that its steps were looked at again.
+/// Whether a run goes on and all that is new is that its steps were checked again.
 #[must_use]
 pub fn differ_in_times(stored: &AppStatus, wanted: &AppStatus) -> bool {
     both_go_on(stored, wanted) && without_times(stored) == without_times(wanted)
@@ -154,7 +161,7 @@ fn without_times(status: &AppStatus) -> AppStatus {
     status
 }
 
-fn without_words(status: &AppStatus) -> AppStatus {
+fn without_messages(status: &AppStatus) -> AppStatus {
     let mut status = without_times(status);
     for service in &mut status.services {
         service.message.clear();
@@ -217,7 +224,7 @@ mod tests {
             (status(1, "m", "succeeded", false), false, false),
             (status(2, "m", "running", true), false, false),
         ] {
-            assert_eq!(differ_in_words(&stored, &wanted), words, "{wanted:?}");
+            assert_eq!(differ_only_in_messages(&stored, &wanted), words, "{wanted:?}");
             assert_eq!(differ_in_times(&stored, &wanted), times, "{wanted:?}");
         }
         let ended = status(1, "m", "running", true);
@@ -259,6 +266,6 @@ mod tests {
         put_service(&mut services, one("local", true));
         put_service(&mut services, one("", true));
         assert_eq!(services.len(), 2);
-        assert!(is_healthy(&services));
+        assert!(vela_api::status::is_healthy(&services));
     }
 }

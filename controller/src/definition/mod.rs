@@ -7,6 +7,7 @@
 mod kinds;
 mod revision;
 pub mod users;
+pub mod wake;
 mod workload;
 
 use jiff::Timestamp;
@@ -14,7 +15,7 @@ use serde_json::{Value, json};
 use vela_api::names::{self, annotation, condition as types, label};
 use vela_api::{Condition, DefinitionRevision, condition};
 use vela_apply::plan::PatchKind;
-use vela_cluster::{Identity, Io, IoError, Key, Target};
+use vela_cluster::{ApiError, Identity, Key, ObjectClient, Target};
 
 use crate::context::Context;
 use crate::definitions::to_render;
@@ -36,7 +37,7 @@ struct Failed {
 ///
 /// # Errors
 /// Its status could not be written.
-pub async fn reconcile<T: Kind>(ctx: &Context, key: &Key) -> Result<Next, IoError> {
+pub async fn reconcile<T: Kind>(ctx: &Context, key: &Key) -> Result<Next, ApiError> {
     let Some(definition) = T::store(&ctx.definitions).get(key) else {
         ctx.seen_definitions.lock().remove(&(T::KIND_NAME, key.clone()));
         return Ok(Next::Done);
@@ -48,7 +49,7 @@ pub async fn reconcile<T: Kind>(ctx: &Context, key: &Key) -> Result<Next, IoErro
     }
     let mut status = definition.status().clone();
     let now = Timestamp::now();
-    // An edit of any part, seen by this process: what the schema's ConfigMap is like is looked at again.
+    // An edit of any part, seen by this process: what the schema's ConfigMap is like is checked again.
     let now_seen = seen(definition);
     let before = ctx.seen_definitions.lock().insert((T::KIND_NAME, key.clone()), now_seen);
     let edited = before.is_some_and(|before| before != now_seen);
@@ -65,7 +66,7 @@ pub async fn reconcile<T: Kind>(ctx: &Context, key: &Key) -> Result<Next, IoErro
         }
         Err(failed) => {
             let event = failed.event;
-            ctx.events.named(T::RECORDER).tell(
+            ctx.events.named(T::RECORDER).emit(
                 &about(definition),
                 Severity::Warning,
                 event,
@@ -162,7 +163,7 @@ async fn advance<T: Kind>(
     if let Err(error) = revision::collect(ctx, definition, &found.latest.name).await {
         let text = error.to_string();
         let reason = "failed to garbage collect DefinitionRevision";
-        ctx.events.named(T::RECORDER).tell(
+        ctx.events.named(T::RECORDER).emit(
             &about(definition),
             Severity::Warning,
             reason,
@@ -237,7 +238,7 @@ fn config_map<T: Kind>(definition: &T, owner: &str, kind: &str, uid: &str, text:
     })
 }
 
-async fn write_config_map(io: &Io, object: &Value) -> Result<(), IoError> {
+async fn write_config_map(io: &ObjectClient, object: &Value) -> Result<(), ApiError> {
     let own = Identity::default();
     match io.create(object, false, &own).await {
         Err(error) if error.is_already_exists() => {
@@ -251,7 +252,7 @@ async fn write_status<T: Kind>(
     ctx: &Context,
     definition: &T,
     status: &vela_api::definition::DefinitionStatus,
-) -> Result<(), IoError> {
+) -> Result<(), ApiError> {
     let meta = definition.metadata();
     let value = |status| serde_json::to_value(status).unwrap_or(Value::Null);
     let body = json!({

@@ -5,11 +5,11 @@ use std::sync::Arc;
 use vela_api::names::annotation;
 use vela_api::reference::Revision;
 use vela_api::{DefinitionRevision, ObjectMeta, OwnerReference};
-use vela_cluster::{Identity, IoError, Key, Target};
+use vela_cluster::{ApiError, Identity, Key, Target};
 
 use crate::context::Context;
 
-use super::{Kind, annotation_of, users};
+use super::{Kind, annotation_of, users, wake};
 
 /// The revision of a definition as it is now.
 #[derive(Debug, Clone)]
@@ -32,7 +32,7 @@ pub(super) struct Found {
 ///
 /// # Errors
 /// The API server's answer.
-pub(super) async fn ensure<T: Kind>(ctx: &Context, definition: &T) -> Result<Found, IoError> {
+pub(super) async fn ensure<T: Kind>(ctx: &Context, definition: &T) -> Result<Found, ApiError> {
     let name = definition.name();
     let namespace = definition.metadata().namespace.clone().unwrap_or_default();
     let hash = definition.spec_hash();
@@ -91,7 +91,7 @@ async fn numbered<T: Kind>(
     definition: &T,
     number: i64,
     hash: &str,
-) -> Result<Found, IoError> {
+) -> Result<Found, ApiError> {
     let mut number = number;
     loop {
         let wanted = format!("{}-v{number}", definition.name());
@@ -119,7 +119,7 @@ async fn existing<T: Kind>(
     definition: &T,
     namespace: &str,
     name: &str,
-) -> Result<Option<Arc<DefinitionRevision>>, IoError> {
+) -> Result<Option<Arc<DefinitionRevision>>, ApiError> {
     let answer = ctx
         .connections
         .of(T::CONTROLLER)
@@ -139,7 +139,7 @@ async fn create<T: Kind>(
     name: &str,
     number: i64,
     hash: &str,
-) -> Result<Found, IoError> {
+) -> Result<Found, ApiError> {
     let meta = definition.metadata();
     let namespace = meta.namespace.as_deref().unwrap_or_default();
     let mut revision = DefinitionRevision::new(namespace, name);
@@ -159,14 +159,14 @@ async fn create<T: Kind>(
     T::TYPE.clone_into(&mut revision.spec.definition_type);
     definition.embed(&mut revision.spec);
     let value =
-        serde_json::to_value(&revision).map_err(|error| IoError::Transport(error.to_string()))?;
+        serde_json::to_value(&revision).map_err(|error| ApiError::Transport(error.to_string()))?;
     let answer =
         ctx.connections.of(T::CONTROLLER).create(&value, false, &Identity::default()).await?;
     let stored: DefinitionRevision = answer.read()?;
     let uid = stored.metadata.uid.clone();
     // The watch has nothing new to tell of what is in the cache already.
     let _ = ctx.definitions.revisions.put(stored.clone());
-    users::wake(ctx, &stored);
+    wake::version_added(ctx, &stored);
     Ok(Found {
         name: name.to_owned(),
         uid,
@@ -193,7 +193,7 @@ pub(super) async fn collect<T: Kind>(
     ctx: &Context,
     definition: &T,
     latest: &str,
-) -> Result<(), IoError> {
+) -> Result<(), ApiError> {
     let namespace = definition.metadata().namespace.clone().unwrap_or_default();
     let mut all: Vec<_> = ctx
         .definitions
@@ -228,7 +228,7 @@ type Walk<'w> = dyn Fn(&mut dyn FnMut(&str)) + 'w;
 /// They look in their own namespace, and in the system namespace for what is not there.
 fn is_pinned(ctx: &Context, namespace: &str, definition: &str, revision: &str) -> bool {
     let pins = pins(ctx, namespace, definition, revision);
-    let looks_here = |metadata: &ObjectMeta| {
+    let is_here = |metadata: &ObjectMeta| {
         let own = metadata.namespace.as_deref().unwrap_or_default();
         own == namespace
             || (namespace == ctx.settings.system_namespace
@@ -240,16 +240,22 @@ fn is_pinned(ctx: &Context, namespace: &str, definition: &str, revision: &str) -
         found
     };
     let definitions = &ctx.definitions;
-    let mut apps = ctx.users.of(definition).into_iter().filter_map(|key| ctx.apps.get(&key));
-    let mut workflows = definitions.workflows.all().into_iter();
-    let mut policies = definitions.external_policies.all().into_iter();
-    apps.any(|app| looks_here(&app.metadata) && pinned(&|seen| users::types(&app.spec, seen)))
-        || workflows.any(|flow| {
-            looks_here(&flow.metadata) && pinned(&|seen| users::types_of_steps(&flow.steps, seen))
+    let reach = (namespace != ctx.settings.system_namespace).then_some(namespace);
+    let named = ctx.users.of(&users::Use::Version(definition.to_owned()), reach);
+    let mut apps = named.into_iter().filter_map(|key| ctx.apps.get(&key));
+    let (workflows, policies) = match reach.map(vela_cluster::in_namespace) {
+        Some(here) => {
+            (definitions.workflows.indexed(&here), definitions.external_policies.indexed(&here))
+        }
+        None => (definitions.workflows.all(), definitions.external_policies.all()),
+    };
+    apps.any(|app| is_here(&app.metadata) && pinned(&|seen| users::types(&app.spec, seen)))
+        || workflows.iter().any(|flow| {
+            is_here(&flow.metadata) && pinned(&|seen| users::types_of_steps(&flow.steps, seen))
         })
-        || policies.any(|policy| {
+        || policies.iter().any(|policy| {
             let properties = policy.properties.as_ref();
-            looks_here(&policy.metadata)
+            is_here(&policy.metadata)
                 && pinned(&|seen| users::types_of_override(&policy.type_, properties, seen))
         })
 }

@@ -1,70 +1,116 @@
-//! Which Applications name a version of a definition (`webservice@v1`): such a version is kept, and one that comes may be what
-//! they mean. By name of the definition, so that neither takes a pass over all Applications.
+//! Which Applications a change of a definition may matter to: those that name a version of it (`webservice@v1`: such a version is
+//! kept, and one that comes may be what they mean), those that it may have held up or that follow it, and those with a policy
+//! of that type. By name and namespace, so that a change takes no pass over all Applications.
 
 use std::collections::{BTreeSet, HashMap};
 
 use parking_lot::Mutex;
 use serde_json::Value;
 use vela_api::application::ApplicationSpec;
+use vela_api::names::phase;
 use vela_api::workflow::WorkflowStep;
-use vela_api::{Application, DefinitionRevision, RawExtension};
-use vela_cluster::{Key, Stored};
+use vela_api::{Application, RawExtension};
+use vela_cluster::{Key, Store};
 
-use crate::application::parse;
-use crate::context::Context;
+use crate::application::facts;
 
-/// Keys of Applications by the names of definitions. It holds what the cache of Applications holds, and no more.
+/// Why a change of a definition may matter to an Application.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Use {
+    /// It names a version of the definition.
+    Version(String),
+    /// It has a policy of that type that is not built in.
+    Policy(String),
+    /// It names the definition, and waits for it or follows it.
+    Definition(String),
+    /// It waits or follows, and an override, a Workflow or a Policy may name any definition.
+    AnyDefinition,
+    /// It waits or follows.
+    Waits,
+}
+
+/// Keys of Applications by what they use. It holds what the cache of Applications holds, and no more; of a settled Application that
+/// names no version there is nothing.
 #[derive(Debug, Default)]
-pub struct Users(Mutex<HashMap<String, BTreeSet<Key>>>);
+pub struct Users(Mutex<Index>);
+
+#[derive(Debug, Default)]
+struct Index {
+    by_use: HashMap<Use, BTreeSet<Key>>,
+    by_app: HashMap<Key, BTreeSet<Use>>,
+}
 
 impl Users {
-    /// Takes in a change of an Application.
-    pub fn note(&self, old: Option<&Application>, new: Option<&Application>) {
-        let before = old.map(named).unwrap_or_default();
-        let after = new.map(named).unwrap_or_default();
-        let Some(key) = new.or(old).map(Stored::key).filter(|_| before != after) else { return };
-        let mut all = self.0.lock();
+    /// Takes in a change of an Application in the cache. Whoever comes last looks last: the order of changes does not matter.
+    pub fn note(&self, key: &Key, apps: &Store<Application>) {
+        let mut index = self.0.lock();
+        let after = apps.get(key).map(|app| uses(&app)).unwrap_or_default();
+        let before = index.by_app.remove(key).unwrap_or_default();
         for gone in before.difference(&after) {
-            if let Some(keys) = all.get_mut(gone) {
-                keys.remove(&key);
+            if let Some(keys) = index.by_use.get_mut(gone) {
+                keys.remove(key);
                 if keys.is_empty() {
-                    all.remove(gone);
+                    index.by_use.remove(gone);
                 }
             }
         }
         for come in after.difference(&before) {
-            all.entry(come.clone()).or_default().insert(key.clone());
+            index.by_use.entry(come.clone()).or_default().insert(key.clone());
+        }
+        if !after.is_empty() {
+            index.by_app.insert(key.clone(), after);
         }
     }
 
-    /// The Applications that name a version of a definition.
+    /// The Applications that use something, of one namespace or of all.
     #[must_use]
-    pub fn of(&self, definition: &str) -> Vec<Key> {
-        self.0.lock().get(definition).into_iter().flatten().cloned().collect()
-    }
-}
-
-/// Looks again at Applications that may mean a version that came.
-pub fn wake(context: &Context, revision: &DefinitionRevision) {
-    // All of them are looked at anyway while they are being listed.
-    let Some(definition) = revision.index().filter(|_| context.apps.is_synced()) else { return };
-    let is_system = definition.namespace == context.settings.system_namespace;
-    for app in context.users.of(&definition.name) {
-        if is_system || app.namespace == definition.namespace {
-            context.queue.add(app);
+    pub fn of(&self, used: &Use, namespace: Option<&str>) -> Vec<Key> {
+        let index = self.0.lock();
+        let Some(keys) = index.by_use.get(used) else { return Vec::new() };
+        match namespace {
+            None => keys.iter().cloned().collect(),
+            Some(namespace) => keys
+                .range(Key::new(namespace, "")..)
+                .take_while(|key| key.namespace == namespace)
+                .cloned()
+                .collect(),
         }
     }
 }
 
-/// The definitions of which an Application names a version.
-fn named(app: &Application) -> BTreeSet<String> {
-    let mut names = BTreeSet::new();
+/// Whether a definition may have held an Application up.
+fn is_held_up(app: &Application) -> bool {
+    use phase::{GENERATING_POLICY, RENDERING, STARTING, WORKFLOW_FAILED};
+    [STARTING, RENDERING, GENERATING_POLICY, WORKFLOW_FAILED].contains(&app.status.phase.as_str())
+}
+
+/// What an Application uses, as far as a change of it may matter.
+fn uses(app: &Application) -> BTreeSet<Use> {
+    let mut uses = BTreeSet::new();
+    let waits = is_held_up(app) || facts::follows_definitions(app);
     types(&app.spec, &mut |type_| {
-        if let Some((name, _)) = type_.split_once('@') {
-            names.insert(name.to_owned());
+        let (name, version) = type_.split_once('@').unwrap_or((type_, ""));
+        if !version.is_empty() {
+            uses.insert(Use::Version(name.to_owned()));
+        }
+        if waits {
+            uses.insert(Use::Definition(name.to_owned()));
         }
     });
-    names
+    for policy in &app.spec.policies {
+        if !facts::is_built_in_policy(&policy.type_) {
+            let name = policy.type_.split('@').next().unwrap_or_default();
+            uses.insert(Use::Policy(name.to_owned()));
+        }
+    }
+    if waits {
+        uses.insert(Use::Waits);
+        let overrides = app.spec.policies.iter().any(|policy| policy.type_ == "override");
+        if overrides || app.spec.workflow.is_some() {
+            uses.insert(Use::AnyDefinition);
+        }
+    }
+    uses
 }
 
 /// The types that stand where an Application may have one: the places are those that parsing it looks at.
@@ -97,7 +143,7 @@ pub(super) fn types_of_override(
     seen: &mut dyn FnMut(&str),
 ) {
     let written = properties.filter(|text| policy == "override" && text.as_str().contains('@'));
-    let Some(value) = written.and_then(|written| parse::properties(Some(written))) else { return };
+    let Some(value) = written.and_then(|written| facts::properties(Some(written))) else { return };
     for component in list(&value, "components") {
         let all = std::iter::once(component).chain(list(component, "traits"));
         all.filter_map(|one| one.get("type")?.as_str()).for_each(&mut *seen);
@@ -114,23 +160,60 @@ mod tests {
 
     use super::*;
 
+    fn app(component: &str, trait_: &str, more: &Value) -> Application {
+        let mut app = json!({"metadata": {"name": "a", "namespace": "n"}, "spec": {
+            "components": [{"name": "c", "type": component, "traits": [{"type": "scaler"}]}],
+            "policies": [{"name": "o", "type": "override", "properties": {"components": [
+                {"name": "c", "traits": [{"type": trait_}]}]}}]}});
+        app.as_object_mut().unwrap().extend(more.as_object().cloned().unwrap_or_default());
+        serde_json::from_value(app).unwrap()
+    }
+
+    fn with(apps: &Store<Application>, version: u32, mut app: Application) {
+        app.metadata.resource_version = Some(version.to_string());
+        apps.put(app).unwrap();
+    }
+
     #[test]
-    fn applications_are_found_by_the_versions_they_name() {
-        let app = |component: &str, trait_: &str| -> Application {
-            serde_json::from_value(json!({"metadata": {"name": "a", "namespace": "n"}, "spec": {
-                "components": [{"name": "c", "type": component, "traits": [{"type": "scaler"}]}],
-                "policies": [{"name": "o", "type": "override", "properties": {"components": [
-                    {"name": "c", "traits": [{"type": trait_}]}]}}]}}))
-            .unwrap()
-        };
-        let (users, key) = (Users::default(), Key::new("n", "a"));
-        let (first, second) = (app("web@v1", "late@v2"), app("web", "late@v3"));
-        users.note(None, Some(&first));
-        assert_eq!((users.of("web"), users.of("late")), (vec![key.clone()], vec![key.clone()]));
-        assert!(users.of("scaler").is_empty());
-        users.note(Some(&first), Some(&second));
-        assert_eq!((users.of("web"), users.of("late")), (vec![], vec![key]));
-        users.note(Some(&second), None);
-        assert!(users.0.lock().is_empty());
+    fn applications_are_found_by_what_they_use() {
+        let (users, apps, key) = (Users::default(), Store::default(), Key::new("n", "a"));
+        let of = |used: &Use| users.of(used, None);
+        let version = |name: &str| Use::Version(name.to_owned());
+        let definition = |name: &str| Use::Definition(name.to_owned());
+        with(&apps, 1, app("web@v1", "late@v2", &json!({"status": {"status": "running"}})));
+        users.note(&key, &apps);
+        assert_eq!(
+            (of(&version("web")), of(&version("late"))),
+            (vec![key.clone()], vec![key.clone()])
+        );
+        assert!(of(&version("scaler")).is_empty() && of(&definition("web")).is_empty());
+        assert!(of(&Use::Waits).is_empty());
+        with(&apps, 2, app("web", "late@v3", &json!({"status": {"status": "rendering"}})));
+        users.note(&key, &apps);
+        assert_eq!((of(&version("web")), of(&version("late"))), (vec![], vec![key.clone()]));
+        let one = [key.clone()];
+        for used in [definition("web"), definition("scaler"), Use::Waits] {
+            assert_eq!(of(&used), one, "{used:?}");
+        }
+        assert_eq!(of(&Use::AnyDefinition), one, "an override may name any");
+        assert_eq!(users.of(&Use::Waits, Some("n")), one);
+        assert!(users.of(&Use::Waits, Some("m")).is_empty());
+        apps.remove(&key, "");
+        users.note(&key, &apps);
+        let index = users.0.lock();
+        assert!(index.by_use.is_empty() && index.by_app.is_empty());
+    }
+
+    #[test]
+    fn settled_applications_take_no_memory_and_policies_are_known() {
+        let (users, apps, key) = (Users::default(), Store::default(), Key::new("n", "a"));
+        with(&apps, 1, app("web", "late", &json!({"status": {"status": "running"}})));
+        users.note(&key, &apps);
+        assert!(users.0.lock().by_app.is_empty());
+        let mut scoped = app("web", "late", &json!({"status": {"status": "running"}}));
+        scoped.spec.policies[0].type_ = "own@v2".to_owned();
+        with(&apps, 2, scoped);
+        users.note(&key, &apps);
+        assert_eq!(users.of(&Use::Policy("own".to_owned()), Some("n")), [key]);
     }
 }

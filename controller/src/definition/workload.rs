@@ -7,7 +7,7 @@
 use serde_json::json;
 use vela_api::WorkloadDefinition;
 use vela_api::reference::WorkloadGvk;
-use vela_cluster::{Identity, IoError, Key};
+use vela_cluster::{ApiError, Identity, Key};
 
 use crate::context::Context;
 use crate::registry;
@@ -20,12 +20,12 @@ pub(super) async fn ensure(
     ctx: &Context,
     namespace: &str,
     kind: &WorkloadGvk,
-) -> Result<(), IoError> {
+) -> Result<(), ApiError> {
     let io = ctx.connections.of(registry::COMPONENT);
     let resource = match io.resolve(&kind.api_version, &kind.kind).await {
         Ok(resource) => resource,
         // It was served at admission: its CustomResourceDefinition has gone since.
-        Err(error) if error.is_gone() => return Ok(()),
+        Err(error) if error.is_not_found() => return Ok(()),
         Err(error) => return Err(error),
     };
     let (name, workloads) = (resource.full_name(), &ctx.definitions.workloads);

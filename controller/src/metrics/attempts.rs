@@ -120,7 +120,7 @@ impl Attempt<'_> {
         self.meter.times.observe(self.since.elapsed().as_secs_f64());
         match next {
             Next::Done => self.meter.done.inc(),
-            Next::After(_) => self.meter.again.inc(),
+            Next::After(_) | Next::Resync(_) => self.meter.again.inc(),
             Next::Failed | Next::PutOff(_) => {
                 self.meter.failed.inc();
                 self.meter.errors.inc();

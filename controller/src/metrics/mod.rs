@@ -1,6 +1,7 @@
 //! The metrics of the controller, under the names dashboards know.
 
 mod attempts;
+mod clusters;
 mod phases;
 mod queues;
 pub(crate) mod words;
@@ -11,7 +12,8 @@ use std::time::{Duration, Instant};
 use prometheus::{HistogramVec, IntCounter, IntCounterVec, IntGauge, IntGaugeVec};
 use vela_api::Application;
 use vela_cluster::Store;
-use vela_cluster::answers::Answer;
+use vela_cluster::members::Members;
+use vela_cluster::observe::CompletedRequest;
 use vela_cluster::request::Observation;
 use vela_serve::metrics::{Error, FINE_BUCKETS, REQUEST_BUCKETS, Registry};
 
@@ -168,8 +170,8 @@ impl Metrics {
     /// the state of every Application. For the one process that leads: sums over all processes count each once.
     ///
     /// # Errors
-    /// They are told already.
-    pub fn tell_phases(
+    /// They are reported already.
+    pub fn register_phases(
         &self,
         apps: Arc<Store<Application>>,
         definitions: Arc<Definitions>,
@@ -181,9 +183,17 @@ impl Metrics {
     /// From now on whoever reads the metrics learns what the queues have to do.
     ///
     /// # Errors
-    /// They are told already.
-    pub fn tell_loads(&self, queues: Vec<(&'static str, Arc<Queue>)>) -> Result<(), Error> {
+    /// They are reported already.
+    pub fn register_loads(&self, queues: Vec<(&'static str, Arc<Queue>)>) -> Result<(), Error> {
         self.registry.register(queues::Loads::new(queues)?)
+    }
+
+    /// From now on whoever reads the metrics learns the state of every cluster that joined.
+    ///
+    /// # Errors
+    /// They are reported already.
+    pub fn register_clusters(&self, members: Arc<Members>) -> Result<(), Error> {
+        self.registry.register(clusters::States::new(members)?)
     }
 
     /// Times a stage of the reconcile, until the value is dropped.
@@ -216,7 +226,7 @@ impl Metrics {
     }
 
     /// An answer of the API server, to whatever request.
-    pub fn answered(&self, answer: &Answer<'_>) {
+    pub fn answered(&self, answer: &CompletedRequest<'_>) {
         let (method, host) = (answer.method.as_str(), answer.host);
         let code = answer.code.as_ref().map_or("<error>", |code| code.as_str());
         self.answers.with_label_values(&[code, host, method]).inc();

@@ -11,7 +11,6 @@ use vela_api::{Application, condition, names};
 use vela_cluster::Store;
 use vela_serve::metrics::Error;
 
-use crate::application;
 use crate::definitions::Definitions;
 
 use super::words;
@@ -109,11 +108,11 @@ impl Gauges {
         }
     }
 
-    fn tell(&self, app: &Application) {
+    fn record(&self, app: &Application) {
         let name = app.metadata.name.as_deref().unwrap_or_default();
         let namespace = app.metadata.namespace.as_deref().unwrap_or_default();
         let labels = [name, namespace];
-        let healthy = application::status::is_healthy(&app.status.services);
+        let healthy = vela_api::status::is_healthy(&app.status.services);
         self.health.with_label_values(&labels).set(i64::from(healthy));
         self.phase.with_label_values(&labels).set(phase_number(&app.status.phase));
         let workflow = app.status.workflow.as_ref().map(|workflow| workflow.phase.as_str());
@@ -143,7 +142,7 @@ impl Collector for Phases {
         let apps = self.apps.all();
         gauges.count(&apps, &self.definitions);
         if self.each {
-            apps.iter().for_each(|app| gauges.tell(app));
+            apps.iter().for_each(|app| gauges.record(app));
         }
         gauges.all().into_iter().flat_map(Collector::collect).collect()
     }

@@ -8,10 +8,12 @@ use prometheus::proto::MetricFamily;
 use prometheus::{GaugeVec, Histogram, HistogramVec, IntCounter, IntCounterVec, IntGaugeVec};
 use vela_serve::metrics::{Error, QUEUE_BUCKETS, Registry};
 
-use crate::queue::Queue;
+use crate::queue::{Class, PerClass, Queue};
 
 /// client-go names a queue, controller-runtime says once more whose it is.
 const LABELS: [&str; 2] = ["name", "controller"];
+/// Of what tells classes apart.
+const CLASS_LABELS: [&str; 2] = ["controller", "class"];
 
 /// What all queues count.
 #[derive(Debug, Clone)]
@@ -19,6 +21,7 @@ pub struct QueueMetrics {
     adds: IntCounterVec,
     retries: IntCounterVec,
     waits: HistogramVec,
+    delays: HistogramVec,
     attempts: HistogramVec,
 }
 
@@ -31,15 +34,27 @@ pub struct QueueMeter {
     pub retries: IntCounter,
     /// `workqueue_queue_duration_seconds`
     pub waits: Histogram,
+    /// `vela_queue_delay_seconds`
+    pub delays: PerClass<Histogram>,
     /// `workqueue_work_duration_seconds`
     pub attempts: Histogram,
 }
 
+impl QueueMeter {
+    /// A key of a class waited so long for a worker.
+    pub(crate) fn waited(&self, class: Class, time: Duration) {
+        self.waits.observe(time.as_secs_f64());
+        self.delays.get(class).observe(time.as_secs_f64());
+    }
+}
+
 /// What a queue has to do at a moment.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Load {
     /// Keys that wait, those included that will run once more.
     pub depth: usize,
+    /// Keys that wait for a worker, by class.
+    pub waiting: PerClass<usize>,
     /// For how long the attempts under way have run, together.
     pub unfinished: Duration,
     /// For how long the oldest of them has run.
@@ -56,7 +71,7 @@ impl QueueMetrics {
             )?,
             retries: registry.int_counter_vec(
                 "workqueue_retries_total",
-                "Keys to be looked at again later, after a failure or as planned.",
+                "Keys to be reconciled again later, after a failure or as planned.",
                 &LABELS,
             )?,
             waits: registry.histogram_vec(
@@ -64,6 +79,12 @@ impl QueueMetrics {
                 "How long a key waited for a worker.",
                 QUEUE_BUCKETS,
                 &LABELS,
+            )?,
+            delays: registry.histogram_vec(
+                "vela_queue_delay_seconds",
+                "How long a key of a class waited for a worker.",
+                QUEUE_BUCKETS,
+                &CLASS_LABELS,
             )?,
             attempts: registry.histogram_vec(
                 "workqueue_work_duration_seconds",
@@ -82,6 +103,9 @@ impl QueueMetrics {
             adds: self.adds.with_label_values(&labels),
             retries: self.retries.with_label_values(&labels),
             waits: self.waits.with_label_values(&labels),
+            delays: PerClass::of(|class| {
+                self.delays.with_label_values(&[controller, class.name()])
+            }),
             attempts: self.attempts.with_label_values(&labels),
         }
     }
@@ -91,6 +115,7 @@ impl QueueMetrics {
 pub(super) struct Loads {
     queues: Vec<(&'static str, Arc<Queue>)>,
     depth: IntGaugeVec,
+    waiting: IntGaugeVec,
     unfinished: GaugeVec,
     longest: GaugeVec,
 }
@@ -104,6 +129,10 @@ impl Loads {
             depth: IntGaugeVec::new(
                 prometheus::Opts::new("workqueue_depth", "Keys that wait for a worker."),
                 &LABELS,
+            )?,
+            waiting: IntGaugeVec::new(
+                prometheus::Opts::new("vela_queue_depth", "Keys of a class that wait."),
+                &CLASS_LABELS,
             )?,
             unfinished: seconds(
                 "workqueue_unfinished_work_seconds",
@@ -119,7 +148,8 @@ impl Loads {
 
 impl Collector for Loads {
     fn desc(&self) -> Vec<&Desc> {
-        [self.depth.desc(), self.unfinished.desc(), self.longest.desc()].concat()
+        [self.depth.desc(), self.waiting.desc(), self.unfinished.desc(), self.longest.desc()]
+            .concat()
     }
 
     fn collect(&self) -> Vec<MetricFamily> {
@@ -128,9 +158,19 @@ impl Collector for Loads {
             let load = queue.load();
             let depth = i64::try_from(load.depth).unwrap_or(i64::MAX);
             self.depth.with_label_values(&labels).set(depth);
+            for class in Class::ALL {
+                let waiting = i64::try_from(*load.waiting.get(class)).unwrap_or(i64::MAX);
+                self.waiting.with_label_values(&[*name, class.name()]).set(waiting);
+            }
             self.unfinished.with_label_values(&labels).set(load.unfinished.as_secs_f64());
             self.longest.with_label_values(&labels).set(load.longest.as_secs_f64());
         }
-        [self.depth.collect(), self.unfinished.collect(), self.longest.collect()].concat()
+        [
+            self.depth.collect(),
+            self.waiting.collect(),
+            self.unfinished.collect(),
+            self.longest.collect(),
+        ]
+        .concat()
     }
 }

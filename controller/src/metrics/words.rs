@@ -30,8 +30,8 @@ pub(super) fn step_phase(phase: &str, reason: &str) -> String {
 pub(crate) fn step_type<'a>(kind: &'a str, definitions: &Definitions) -> &'a str {
     let name = kind.split_once('@').map_or(kind, |(name, _)| name);
     let is_ours = matches!(name, "suspend" | "step-group" | BUILTIN_APPLY_COMPONENT);
-    let place = || Key::new(definitions.system_namespace.as_str(), name);
-    if is_ours || definitions.steps.get(&place()).is_some() { name } else { OTHER }
+    let placement = || Key::new(definitions.system_namespace.as_str(), name);
+    if is_ours || definitions.steps.get(&placement()).is_some() { name } else { OTHER }
 }
 
 #[cfg(test)]
@@ -48,8 +48,8 @@ mod tests {
         );
         let steps =
             [("succeeded", ""), ("failed", "Timeout"), ("x", ""), ("", ""), ("pending", "y")];
-        let told = steps.map(|(phase, reason)| step_phase(phase, reason));
-        assert_eq!(told, ["succeeded#", "failed#Timeout", "other#", "other#", "pending#other"]);
+        let labels = steps.map(|(phase, reason)| step_phase(phase, reason));
+        assert_eq!(labels, ["succeeded#", "failed#Timeout", "other#", "other#", "pending#other"]);
         let definitions =
             Definitions { system_namespace: "vela-system".to_owned(), ..Definitions::default() };
         for (namespace, name) in [("vela-system", "deploy"), ("team", "mine")] {
@@ -58,7 +58,7 @@ mod tests {
             let _ = definitions.steps.put(serde_json::from_value(definition).unwrap());
         }
         let kinds = ["suspend", "deploy", "deploy@v1.2", "mine", "x"];
-        let told = kinds.map(|kind| step_type(kind, &definitions));
-        assert_eq!(told, ["suspend", "deploy", "deploy", OTHER, OTHER]);
+        let labels = kinds.map(|kind| step_type(kind, &definitions));
+        assert_eq!(labels, ["suspend", "deploy", "deploy", OTHER, OTHER]);
     }
 }

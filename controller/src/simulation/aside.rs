@@ -9,15 +9,15 @@ use crate::queue::Key;
 fn reasons(world: &World) -> Vec<Value> {
     let app = world.app("a");
     let conditions = app["status"]["conditions"].as_array().cloned().unwrap_or_default();
-    let told = conditions.into_iter().filter(|condition| condition["status"] == "False");
-    told.map(|condition| condition["reason"].clone()).collect()
+    let reported = conditions.into_iter().filter(|condition| condition["status"] == "False");
+    reported.map(|condition| condition["reason"].clone()).collect()
 }
 
 #[tokio::test]
 async fn who_killed_twice_is_set_aside_until_an_edit() {
     let world = World::new();
     let mut process = world.start();
-    world.server.outside(|state| {
+    world.server.by_another_writer(|state| {
         state.put("applications", application("a", &[("c", &["x"], "1")]));
     });
     world.settle(&mut process, "a").await;
@@ -36,7 +36,7 @@ async fn who_killed_twice_is_set_aside_until_an_edit() {
     assert_eq!(world.app("a")["metadata"]["resourceVersion"], version);
     assert_eq!(world.faults("a"), Vec::<String>::new(), "it is left as it is");
     // An edit gives it another chance.
-    world.server.outside(|state| {
+    world.server.by_another_writer(|state| {
         let mut edited = state.get("applications", NAMESPACE, "a").cloned().unwrap_or_default();
         edited["spec"]["components"][0]["properties"]["value"] = json!("2");
         edited["metadata"]["generation"] = json!(generation + 1);

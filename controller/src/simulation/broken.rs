@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use super::{NAMESPACE, World, application};
-use crate::application::tell_broken;
+use crate::application::report_broken;
 use crate::guard::Ended;
 use crate::queue::Key;
 
@@ -26,18 +26,18 @@ async fn what_broke_is_told_until_it_works() {
     ] {
         let world = World::new();
         let mut process = world.start();
-        world.server.outside(|state| {
+        world.server.by_another_writer(|state| {
             state.put("applications", application("a", &[("c", &["x"], "1")]));
         });
         world.settle(&mut process, "a").await;
         let key = Key::new(NAMESPACE, "a");
-        tell_broken(&process.context, &key, &ended).await;
+        report_broken(&process.context, &key, &ended).await;
         assert_eq!(synced(&world), json!(message));
         assert_eq!(world.app("a")["status"]["status"], "running");
         world.settle(&mut process, "a").await;
         assert_eq!(synced(&world), Value::Null);
         assert_eq!(world.faults("a"), Vec::<String>::new());
-        tell_broken(&process.context, &key, &Ended::Failed("no".to_owned())).await;
+        report_broken(&process.context, &key, &Ended::Failed("no".to_owned())).await;
         assert_eq!(synced(&world), Value::Null);
     }
 }

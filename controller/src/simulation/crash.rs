@@ -68,7 +68,7 @@ async fn run(name: &str, steps: &[Step], death: Option<Death>) -> (bool, Vec<Val
     let mut process = world.start();
     let (mut deaths, mut revisions) = (0, Vec::new());
     for step in steps {
-        world.server.outside(|state| match step {
+        world.server.by_another_writer(|state| match step {
             Step::Apply(app) => {
                 let mut app = app.clone();
                 if let Some(old) = state.get("applications", NAMESPACE, "a") {
@@ -128,7 +128,7 @@ async fn the_process_may_die_twice_on_the_way_there_and_back() {
     let first = application("a", &[("c", &["x"], "1"), ("d", &["y"], "1")]);
     let second = application("a", &[("c", &["x"], "2"), ("e", &["z"], "1")]);
     let put = |world: &World, app: &Value| {
-        world.server.outside(|state| {
+        world.server.by_another_writer(|state| {
             let mut app = app.clone();
             if let Some(old) = state.get("applications", NAMESPACE, "a") {
                 (app["metadata"], app["status"]) = (old["metadata"].clone(), old["status"].clone());
@@ -144,20 +144,21 @@ async fn the_process_may_die_twice_on_the_way_there_and_back() {
             put(&world, &first);
             world.settle(&mut process, "a").await;
             put(&world, &second);
-            let begun = world.server.state.lock().writes;
-            world.server.state.lock().death = Some(Death::Before(begun + one));
+            let started = world.server.state.lock().writes;
+            world.server.state.lock().death = Some(Death::Before(started + one));
             loop {
-                match world.look(&process, "a").await {
+                match world.reconcile(&process, "a").await {
                     None => break,
                     // The run is over: there are fewer writes.
-                    Some(Next::After(delay)) if delay > Duration::from_secs(60) => break 'first,
+                    Some(Next::Resync(_)) => break 'first,
                     Some(_) => tokio::time::sleep(Duration::from_millis(1)).await,
                 }
             }
             put(&world, &first);
             {
                 let mut state = world.server.state.lock();
-                (state.dead, state.death) = (false, Some(Death::Before(begun + one + two)));
+                state.revive();
+                state.death = Some(Death::Before(started + one + two));
             }
             process = world.start();
             let deaths = world.settle(&mut process, "a").await;
@@ -179,7 +180,7 @@ async fn a_tracker_without_its_revision_costs_no_number() {
     let mut process = world.start();
     let put = |value: &str| {
         let app = application("a", &[("c", &["x"], value)]);
-        world.server.outside(|state| {
+        world.server.by_another_writer(|state| {
             let mut edited =
                 state.get("applications", NAMESPACE, "a").cloned().unwrap_or(app.clone());
             edited["spec"] = app["spec"].clone();
@@ -189,7 +190,7 @@ async fn a_tracker_without_its_revision_costs_no_number() {
     put("1");
     world.settle(&mut process, "a").await;
     put("2");
-    world.server.outside(|state| {
+    world.server.by_another_writer(|state| {
         let mut tracker = state.all("resourcetrackers")[0].clone();
         tracker["metadata"]["name"] = json!(format!("a-v2-{NAMESPACE}"));
         tracker["metadata"]["labels"]["app.oam.dev/appRevision"] = json!("a-v2");

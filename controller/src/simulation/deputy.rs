@@ -19,14 +19,14 @@ fn with_version(mut app: Value, version: &str) -> Value {
 }
 
 fn apply(world: &World, app: Value) {
-    world.server.outside(|state| {
+    world.server.by_another_writer(|state| {
         state.put("applications", app);
     });
 }
 
 /// Somebody changes an object.
 fn change(world: &World, plural: &str, name: &str, change: impl FnOnce(&mut Value)) {
-    world.server.outside(|state| {
+    world.server.by_another_writer(|state| {
         let mut object = state.get(plural, NAMESPACE, name).cloned().unwrap();
         change(&mut object);
         state.put(plural, object);
@@ -45,9 +45,9 @@ fn complaint(world: &World, type_: &str) -> String {
     bad.map(|c| c["message"].as_str().unwrap_or_default().to_owned()).collect()
 }
 
-async fn look_often(world: &World, process: &Process) {
+async fn reconcile_often(world: &World, process: &Process) {
     for _ in 0..4 {
-        let _ = world.look(process, "a").await;
+        let _ = world.reconcile(process, "a").await;
     }
 }
 
@@ -86,9 +86,12 @@ async fn a_pinned_revision_that_somebody_changed_is_not_deployed() {
         let mut process = world.start();
         change(&world, "configmaps", "x", |map| map["data"]["v"] = json!("drift"));
         change(&world, "applications", "a", |app| app["metadata"]["labels"] = json!({"a": "b"}));
-        look_often(&world, &process).await;
-        let told = complaint(&world, "Revision");
-        assert!(told.contains("a-v1") && told.contains("another publishVersion"), "{form}: {told}");
+        reconcile_often(&world, &process).await;
+        let reported = complaint(&world, "Revision");
+        assert!(
+            reported.contains("a-v1") && reported.contains("another publishVersion"),
+            "{form}: {reported}"
+        );
         assert_eq!(value(&world, "x").as_deref(), Some("1"), "{form}: what drifted is put back");
         assert_eq!(value(&world, "evil"), None, "{form}");
         let mut app = world.app("a");
@@ -158,7 +161,7 @@ async fn waiting(world: &World) -> String {
         {"name": "go", "type": "apply-component", "properties": {"component": "c"}},
     ]});
     apply(world, app);
-    look_often(world, &process).await;
+    reconcile_often(world, &process).await;
     let app = world.app("a");
     assert_eq!(app["status"]["status"], "workflowSuspending", "{app:#}");
     app["status"]["workflow"]["steps"][0]["id"].as_str().unwrap_or_default().to_owned()
@@ -192,7 +195,7 @@ async fn nobody_is_past_an_approval_by_way_of_the_context() {
             }
         });
         let mut process = world.start();
-        look_often(&world, &process).await;
+        reconcile_often(&world, &process).await;
         let app = world.app("a");
         assert_eq!(app["status"]["status"], "workflowSuspending", "{what}: {app:#}");
         assert_eq!(value(&world, "x"), None, "{what}");

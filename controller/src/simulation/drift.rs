@@ -13,7 +13,7 @@ use super::{NAMESPACE, Process, World, application, uid};
 async fn running(change: impl FnOnce(&mut Value)) -> (World, Process) {
     let world = World::new();
     let mut process = world.start();
-    world.server.outside(|state| {
+    world.server.by_another_writer(|state| {
         let mut app = application("a", &[("c", &["x", "y"], "1")]);
         change(&mut app);
         state.put("applications", app);
@@ -23,21 +23,21 @@ async fn running(change: impl FnOnce(&mut Value)) -> (World, Process) {
     (world, process)
 }
 
-/// Somebody changes `x`; a complete look follows.
+/// Somebody changes `x`; a complete reconcile follows.
 async fn drift(world: &World, process: &Process, data: Value) -> Next {
-    world.server.outside(|state| {
+    world.server.by_another_writer(|state| {
         let mut map = state.get("configmaps", NAMESPACE, "x").cloned().unwrap();
         map["data"] = data;
         map["metadata"]["managedFields"] =
             json!([{"manager": "other", "operation": "Update", "time": "2026-01-01T00:00:00Z"}]);
         state.put("configmaps", map);
     });
-    look(world, process).await
+    reconcile(world, process).await
 }
 
-async fn look(world: &World, process: &Process) -> Next {
+async fn reconcile(world: &World, process: &Process) -> Next {
     process.context.memory(&Key::new(NAMESPACE, "a")).lock().settled = None;
-    world.look(process, "a").await.unwrap()
+    world.reconcile(process, "a").await.unwrap()
 }
 
 fn value(world: &World) -> Value {
@@ -46,7 +46,7 @@ fn value(world: &World) -> Value {
     map.map(|map| map["data"]["v"].clone()).unwrap_or_default()
 }
 
-fn told(world: &World) -> Value {
+fn reported(world: &World) -> Value {
     let conditions = world.app("a")["status"]["conditions"].as_array().cloned().unwrap();
     conditions.into_iter().find(|condition| condition["type"] == "Drift").unwrap_or_default()
 }
@@ -61,32 +61,32 @@ async fn a_fight_slows_down_is_told_and_ends() {
         if value(&world) == "1" {
             repairs.push(second);
         } else {
-            let Next::After(delay) = next else { panic!("{next:?}") };
+            let Some(delay) = next.delay() else { panic!("{next:?}") };
             assert!(delay <= Duration::from_secs(32), "{delay:?}");
         }
-        writes_of_status.push(told(&world));
+        writes_of_status.push(reported(&world));
         world.pass(Duration::from_secs(1));
     }
     assert_eq!(repairs, [0, 1, 3, 7, 15, 31]);
-    let fight = told(&world);
+    let fight = reported(&world);
     assert_eq!((&fight["reason"], &fight["status"]), (&json!("DriftFight"), &json!("True")));
     let message = fight["message"].as_str().unwrap();
     assert!(message.contains("ConfigMap x is changed by other (data.v)"), "{message}");
-    // It is told once, in the same words.
-    writes_of_status.retain(|told| !told.is_null());
+    // It is reported once, in the same words.
+    writes_of_status.retain(|seen| !seen.is_null());
     writes_of_status.dedup();
     assert_eq!(writes_of_status.len(), 1, "{writes_of_status:?}");
     // Another field, another object: at once.
     drift(&world, &process, json!({"v": "1", "w": "1"})).await;
-    world.server.outside(|state| {
+    world.server.by_another_writer(|state| {
         state.delete("configmaps", NAMESPACE, "y");
     });
-    look(&world, &process).await;
+    reconcile(&world, &process).await;
     assert!(uid(&world, "y").is_string());
     // The other writer gives up: that is seen when it was quiet for as long as the longest pause.
     world.pass(Duration::from_secs(301));
-    look(&world, &process).await;
-    assert_eq!((value(&world), told(&world)), (json!("1"), Value::Null));
+    reconcile(&world, &process).await;
+    assert_eq!((value(&world), reported(&world)), (json!("1"), Value::Null));
     drift(&world, &process, json!({"v": "theirs"})).await;
     assert_eq!(value(&world), "1");
 }
@@ -111,21 +111,21 @@ async fn what_is_to_be_left_is_left() {
         (Box::new(rule("warn")), "theirs", true),
         (Box::new(rule("off")), "theirs", false),
     ];
-    for (index, (change, expected, is_told)) in cases.into_iter().enumerate() {
+    for (index, (change, expected, is_reported)) in cases.into_iter().enumerate() {
         let (world, process) = running(change).await;
         let next = drift(&world, &process, json!({"v": "theirs"})).await;
         assert_eq!(value(&world), expected, "{index}");
-        let told = told(&world);
-        assert_eq!(told["reason"] == "DriftLeft", is_told, "{index}: {told}");
-        if is_told {
+        let seen = reported(&world);
+        assert_eq!(seen["reason"] == "DriftLeft", is_reported, "{index}: {seen}");
+        if is_reported {
             let message = "ConfigMap x was changed by other and is left as it is";
-            assert_eq!(told["message"], message);
+            assert_eq!(seen["message"], message);
         }
         // Nothing runs in a loop for that.
-        assert!(matches!(next, Next::After(delay) if delay > Duration::from_secs(60)), "{next:?}");
+        assert!(matches!(next, Next::Resync(_)), "{next:?}");
         // Whoever puts it right again is not told of.
         drift(&world, &process, json!({"v": "1"})).await;
-        assert_eq!(super::drift::told(&world), Value::Null, "{index}");
+        assert_eq!(reported(&world), Value::Null, "{index}");
     }
 }
 
@@ -137,7 +137,7 @@ async fn an_edit_is_rolled_out_over_what_was_left() {
     drift(&world, &process, json!({"v": "theirs"})).await;
     let mut app = world.app("a");
     app["spec"]["components"][0]["properties"]["value"] = json!("2");
-    world.server.outside(|state| {
+    world.server.by_another_writer(|state| {
         state.put("applications", app);
     });
     world.settle(&mut process, "a").await;

@@ -1,4 +1,4 @@
-//! Random edits at random moments: between two looks, or between any two requests of a look.
+//! Random edits at random moments: between two reconciles, or between any two requests of a reconcile.
 
 use serde_json::{Value, json};
 
@@ -120,13 +120,13 @@ fn edit(
     (say.to_owned(), happen)
 }
 
-/// One look; a process that dies is followed by another one. Returns whether it died.
-async fn look_and_survive(world: &World, process: &mut Process) -> bool {
-    if world.look(process, "a").await.is_some() {
+/// One reconcile; a process that dies is followed by another one. Returns whether it died.
+async fn reconcile_and_survive(world: &World, process: &mut Process) -> bool {
+    if world.reconcile(process, "a").await.is_some() {
         return false;
     }
     let mut state = world.server.state.lock();
-    (state.dead, state.death) = (false, None);
+    state.revive();
     drop(state);
     *process = world.start();
     true
@@ -138,42 +138,42 @@ async fn walk(seed: u64, steps: usize, is_late: bool) {
     world.server.state.lock().is_late = is_late;
     let mut process = world.start();
     let mut history = Vec::new();
-    let mut told = Vec::new();
+    let mut log = Vec::new();
     let mut done = 0;
     while done < steps {
-        // A burst of edits: some between looks, some in the middle of one.
+        // A burst of edits: some between reconciles, some in the middle of one.
         for turn in 0..random.usize(1..=4) {
             let rests = turn == 0 && !is_late;
             let (say, happen) = edit(&mut random, &mut history, rests);
             done += 1;
             if random.bool() {
                 let after = random.usize(1..12);
-                told.push(format!("{say}, {after} requests later"));
+                log.push(format!("{say}, {after} requests later"));
                 world.server.state.lock().interruption = Some((after, Box::new(happen)));
                 if random.u8(..4) == 0 {
                     let mut state = world.server.state.lock();
                     let at = state.writes + random.usize(1..10);
                     let death = if random.bool() { Death::Before(at) } else { Death::After(at) };
-                    told.push(format!("{death:?}, after {} writes", state.writes));
+                    log.push(format!("{death:?}, after {} writes", state.writes));
                     state.death = Some(death);
                 }
-                if look_and_survive(&world, &mut process).await {
-                    told.push("the process has died".to_owned());
+                if reconcile_and_survive(&world, &mut process).await {
+                    log.push("the process has died".to_owned());
                 }
                 let late = world.server.state.lock().interruption.take();
                 if let Some((_, happen)) = late {
-                    world.server.outside(happen);
+                    world.server.by_another_writer(happen);
                 }
             } else {
-                told.push(say);
-                world.server.outside(happen);
-                if random.bool() && look_and_survive(&world, &mut process).await {
-                    told.push("the process has died".to_owned());
+                log.push(say);
+                world.server.by_another_writer(happen);
+                if random.bool() && reconcile_and_survive(&world, &mut process).await {
+                    log.push("the process has died".to_owned());
                 }
             }
         }
         if random.u8(..8) == 0 {
-            told.push("the process starts anew".to_owned());
+            log.push("the process starts anew".to_owned());
             process = world.start();
         }
         world.settle(&mut process, "a").await;
@@ -182,11 +182,11 @@ async fn walk(seed: u64, steps: usize, is_late: bool) {
             world.server.state.lock().crimes.clear();
         }
         let faults = world.faults("a");
-        let last = told.len().saturating_sub(12);
+        let last = log.len().saturating_sub(12);
         assert!(
             faults.is_empty(),
             "seed {seed}: {faults:#?}\nafter {:#?}\n{:#}",
-            &told[last..],
+            &log[last..],
             world.app("a")
         );
     }
@@ -200,7 +200,7 @@ async fn random_edits_end_as_a_fresh_apply_would() {
     }
 }
 
-/// The watch of Applications lags behind by a look.
+/// The watch of Applications lags behind by a reconcile.
 #[tokio::test]
 async fn edits_that_are_seen_late_end_the_same() {
     for seed in 10..13 {

@@ -59,13 +59,13 @@ const LEFT: &str = "Objects in other clusters are left as they are, this control
 /// all it records, and there is no `x` here.
 async fn upgraded(alone: bool) -> (World, Process) {
     let world = World::new();
-    world.server.outside(|state| {
+    world.server.by_another_writer(|state| {
         state.put("applications", application("a", &[("c", &["x"], "1")]));
     });
     let mut process = world.start();
     world.settle(&mut process, "a").await;
     drop(process);
-    world.server.outside(|state| {
+    world.server.by_another_writer(|state| {
         write(state, "a-v1-n", |records| {
             if alone {
                 records.clear();
@@ -88,7 +88,7 @@ fn maps(value: &str) -> Vec<(String, String)> {
 }
 
 fn edit(world: &World, value: &str) {
-    world.server.outside(|state| {
+    world.server.by_another_writer(|state| {
         let mut app = state.get("applications", NAMESPACE, "a").cloned().unwrap();
         app["spec"]["components"][0]["properties"]["value"] = json!(value);
         state.put("applications", app);
@@ -116,7 +116,7 @@ async fn a_record_of_another_cluster_changes_nothing_here_and_the_rest_is_healed
     world.settle(&mut process, "a").await;
     assert_eq!(named_maps(&world), maps("1"));
     assert_eq!(world.server.state.lock().changes_of("configmaps"), before);
-    world.server.outside(|state| {
+    world.server.by_another_writer(|state| {
         let mut map = state.get("configmaps", NAMESPACE, "x").cloned().unwrap();
         map["data"]["v"] = json!("drift");
         state.put("configmaps", map);
@@ -151,7 +151,7 @@ async fn a_deletion_waits_for_what_is_elsewhere() {
     for alone in [false, true] {
         let (world, mut process) = upgraded(alone).await;
         world.settle(&mut process, "a").await;
-        world.server.outside(|state| {
+        world.server.by_another_writer(|state| {
             if alone {
                 // Of this name, and with the labels of the Application, but of no record of this cluster.
                 let mut map = record("x", "mine", "")["raw"].clone();
@@ -167,7 +167,7 @@ async fn a_deletion_waits_for_what_is_elsewhere() {
         let waits = "Waiting for objects in other clusters, which this controller does not delete: 1 in \"far\".";
         assert_eq!(condition(&world, "Ready"), ("Deleting".to_owned(), waits.to_owned()));
         // Whoever saw to the objects there says so by taking the records out.
-        world.server.outside(|state| write(state, "a-v1-n", Vec::clear));
+        world.server.by_another_writer(|state| write(state, "a-v1-n", Vec::clear));
         world.settle(&mut process, "a").await;
         assert_eq!(world.app("a"), Value::Null, "{alone}");
         assert!(world.server.state.lock().all("resourcetrackers").is_empty(), "{alone}");
@@ -177,7 +177,7 @@ async fn a_deletion_waits_for_what_is_elsewhere() {
 #[tokio::test]
 async fn a_deletion_that_leaves_objects_where_they_are_waits_for_none() {
     let (world, mut process) = upgraded(false).await;
-    world.server.outside(|state| {
+    world.server.by_another_writer(|state| {
         let mut app = state.get("applications", NAMESPACE, "a").cloned().unwrap();
         let finalizers = app["metadata"]["finalizers"].as_array_mut().unwrap();
         finalizers.push(json!("app.oam.dev/orphan-resource"));
@@ -194,12 +194,12 @@ async fn a_deletion_that_leaves_objects_where_they_are_waits_for_none() {
 async fn a_tracker_that_is_made_again_remembers_what_is_elsewhere() {
     let (world, mut process) = upgraded(false).await;
     world.settle(&mut process, "a").await;
-    world.server.outside(|state| {
+    world.server.by_another_writer(|state| {
         state.delete("resourcetrackers", "", "a-v1-n");
     });
     world.settle(&mut process, "a").await;
     assert_eq!(far(&world), ["x"]);
-    world.server.outside(|state| {
+    world.server.by_another_writer(|state| {
         let mut app = state.get("applications", NAMESPACE, "a").cloned().unwrap();
         app["metadata"]["annotations"]["app.oam.dev/autoUpdate"] = json!("true");
         state.put("applications", app);

@@ -7,7 +7,7 @@ use super::{NAMESPACE, TEMPLATE, World, application, named_maps};
 
 /// The definition with another template; the process hears of it as it starts.
 fn redefine(world: &World, template: &str) {
-    world.server.outside(|state| {
+    world.server.by_another_writer(|state| {
         let stored = state.get("componentdefinitions", "vela-system", "maps").cloned();
         let mut definition = stored.unwrap_or_default();
         definition["spec"]["schematic"]["cue"]["template"] = json!(template);
@@ -21,7 +21,7 @@ async fn run(death: Option<Death>) -> bool {
     let mut process = world.start();
     let mut app = application("a", &[("c", &["x", "y"], "1")]);
     app["metadata"]["annotations"] = json!({"app.oam.dev/autoUpdate": "true"});
-    world.server.outside(|state| {
+    world.server.by_another_writer(|state| {
         state.put("applications", app);
     });
     let mut deaths = world.settle(&mut process, "a").await;
@@ -77,7 +77,7 @@ async fn a_definition_with_an_error_leaves_what_runs_alone() {
             if follows {
                 app["metadata"]["annotations"] = json!({"app.oam.dev/autoUpdate": "true"});
             }
-            world.server.outside(|state| {
+            world.server.by_another_writer(|state| {
                 state.put("applications", app);
             });
             world.settle(&mut process, "a").await;
@@ -86,14 +86,14 @@ async fn a_definition_with_an_error_leaves_what_runs_alone() {
             redefine(&world, template);
             process = world.start();
             for _ in 0..30 {
-                world.look(&process, "a").await;
+                world.reconcile(&process, "a").await;
             }
             let case = format!("{template:?}, follows: {follows}");
             assert_eq!(named_maps(&world), before, "{case}");
             assert_eq!(world.server.state.lock().crimes, Vec::<String>::new(), "{case}");
             let status = &world.app("a")["status"];
             if follows {
-                // It says what is wrong, and it is told by name.
+                // It says what is wrong, and it is reported by name.
                 assert_ne!(status["status"], "running", "{case}");
                 assert!(
                     status.to_string().contains("maps") || status.to_string().contains("\"c\""),
@@ -115,7 +115,7 @@ async fn another_value_than_true_follows_nothing() {
         let mut process = world.start();
         let mut app = application("a", &[("c", &["x"], "1")]);
         app["metadata"]["annotations"] = json!({"app.oam.dev/autoUpdate": value});
-        world.server.outside(|state| {
+        world.server.by_another_writer(|state| {
             state.put("applications", app);
         });
         world.settle(&mut process, "a").await;
@@ -134,13 +134,13 @@ async fn another_value_than_true_follows_nothing() {
 async fn an_early_stamp_is_replaced_once() {
     let world = World::new();
     let mut process = world.start();
-    world.server.outside(|state| {
+    world.server.by_another_writer(|state| {
         state.put("applications", application("a", &[("c", &["x"], "1")]));
     });
     world.settle(&mut process, "a").await;
     let stamp = || world.app("a")["metadata"]["annotations"]["oam.dev/kubevela-version"].clone();
     assert_eq!(stamp(), "simulation");
-    world.server.outside(|state| {
+    world.server.by_another_writer(|state| {
         let mut app = state.get("applications", NAMESPACE, "a").cloned().unwrap();
         app["metadata"]["annotations"]["oam.dev/kubevela-version"] = json!("v0.1.0");
         state.put("applications", app);
@@ -155,7 +155,7 @@ async fn an_early_stamp_is_replaced_once() {
     world.settle(&mut process, "a").await;
     assert_eq!(world.server.state.lock().writes, writes);
     // One of another release stays.
-    world.server.outside(|state| {
+    world.server.by_another_writer(|state| {
         let mut app = state.get("applications", NAMESPACE, "a").cloned().unwrap();
         app["metadata"]["annotations"]["oam.dev/kubevela-version"] = json!("v1.10.0");
         state.put("applications", app);

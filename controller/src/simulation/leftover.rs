@@ -15,7 +15,7 @@ const TEMPLATE: &str = r#"
 output: {apiVersion: "v1", kind: "ConfigMap", metadata: name: parameter.names[0], data: "\(context.name)-\(parameter.key)": "1"}
 outputs: {
     for index, name in parameter.names if index > 0 {
-        "\(name)": {apiVersion: "v1", kind: "ConfigMap", metadata: "name": name, data: "\(context.name)-beside-\(parameter.key)": "1"}
+        "\(name)": {apiVersion: "v1", kind: "ConfigMap", metadata: "name": name, data: "\(context.name)-calls-\(parameter.key)": "1"}
     }
 }
 parameter: {names: [...string], key: string}
@@ -26,7 +26,7 @@ type Shape = &'static [(&'static str, &'static [&'static str], &'static str)];
 
 fn world() -> World {
     let world = World::new();
-    world.server.outside(|state| {
+    world.server.by_another_writer(|state| {
         let mut definition =
             state.get("componentdefinitions", "vela-system", "maps").cloned().unwrap();
         definition["metadata"]["name"] = json!("keyed");
@@ -43,7 +43,7 @@ fn put(world: &World, shape: Shape, policies: &Value) {
             json!({"name": name, "type": "keyed", "properties": {"names": names, "key": key}})
         })
         .collect();
-    world.server.outside(|state| {
+    world.server.by_another_writer(|state| {
         let mut app = json!({
             "apiVersion": "core.oam.dev/v1beta1", "kind": "Application",
             "metadata": {"name": "a", "namespace": NAMESPACE},
@@ -73,11 +73,11 @@ fn picture(world: &World) -> BTreeMap<String, Value> {
 }
 
 /// Looks until the process dies or is done. Returns whether it died.
-async fn look_until_death(world: &World, process: &Process) -> bool {
+async fn reconcile_until_death(world: &World, process: &Process) -> bool {
     for _ in 0..200 {
-        match world.look(process, "a").await {
+        match world.reconcile(process, "a").await {
             None => return true,
-            Some(Next::After(delay)) if delay > Duration::from_secs(60) => return false,
+            Some(Next::Resync(_)) => return false,
             Some(_) => tokio::time::sleep(Duration::from_millis(1)).await,
         }
     }
@@ -108,10 +108,10 @@ async fn die(shapes: &[Shape], policies: &Value) -> usize {
                     let at = state.writes + at;
                     state.death = Some(if after { Death::After(at) } else { Death::Before(at) });
                 }
-                died |= look_until_death(&world, &process).await;
+                died |= reconcile_until_death(&world, &process).await;
                 {
                     let mut state = world.server.state.lock();
-                    (state.dead, state.death) = (false, None);
+                    state.revive();
                 }
                 process = world.start();
             }

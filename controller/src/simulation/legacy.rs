@@ -7,7 +7,7 @@ use super::{NAMESPACE, Process, World, application, named_maps};
 
 /// What the old release left: `x` is wanted still, `old` is not.
 fn left(world: &World) {
-    world.server.outside(|state| {
+    world.server.by_another_writer(|state| {
         let tracker = state.put(
             "resourcetrackers",
             json!({
@@ -90,7 +90,7 @@ async fn without_the_gate_it_goes_with_its_application_and_orphans_stay() {
         let (mut process, _) = settled(&world).await;
         assert_eq!(named_maps(&world), pairs(&[("old", "0"), ("x", "1")]));
         assert_eq!(trackers(&world).len(), 2);
-        world.server.outside(|state| {
+        world.server.by_another_writer(|state| {
             let mut app = state.get("applications", NAMESPACE, "a").cloned().unwrap_or_default();
             if orphan {
                 let finalizers = app["metadata"]["finalizers"].as_array_mut();

@@ -15,7 +15,7 @@ fn apply(world: &World, components: &[(&str, &[&str], &str)]) {
     let mut app = application("a", components);
     app["spec"]["policies"] = json!([{"name": "g", "type": "garbage-collect", "properties": {
         "rules": [{"selector": {"componentNames": ["d"]}, "strategy": "onAppDelete"}]}}]);
-    world.server.outside(|state| {
+    world.server.by_another_writer(|state| {
         if let Some(stored) = state.get("applications", NAMESPACE, "a") {
             app["metadata"] = stored["metadata"].clone();
             app["status"] = stored["status"].clone();
@@ -80,7 +80,7 @@ async fn check(world: &World, process: &mut Process, case: &str) {
         let count = |kind: &str| kinds.iter().filter(|one| **one == kind).count();
         assert_eq!((count("root"), count("versioned")), (1, 1), "{case}");
     }
-    world.server.outside(|state| {
+    world.server.by_another_writer(|state| {
         state.delete("applications", NAMESPACE, "a");
     });
     world.settle(process, "a").await;
@@ -95,26 +95,26 @@ async fn check(world: &World, process: &mut Process, case: &str) {
 async fn a_tracker_that_was_deleted_comes_back_under_its_name() {
     for name in [RUN, ROOT] {
         let (world, mut process) = settled().await;
-        world.server.outside(|state| mark(state, name, false));
+        world.server.by_another_writer(|state| mark(state, name, false));
         world.settle(&mut process, "a").await;
         assert_eq!(trackers(&world), BTreeSet::from([RUN, ROOT].map(str::to_owned)), "{name}");
         check(&world, &mut process, name).await;
     }
 }
 
-/// While something else holds the old one its name is not free: what it held is in another tracker meanwhile.
+/// While something else holds the old one its name is not free: what it held is in another tracker in the meantime.
 #[tokio::test]
 async fn a_tracker_that_is_held_forgets_nothing() {
     for name in [RUN, ROOT] {
         for after in 1.. {
             let (world, mut process) = settled().await;
-            world.server.outside(|state| mark(state, name, true));
+            world.server.by_another_writer(|state| mark(state, name, true));
             world.server.state.lock().interruption = Some((after, Box::new(let_go)));
             for _ in 0..4 {
-                world.look(&process, "a").await;
+                world.reconcile(&process, "a").await;
             }
             let came = world.server.state.lock().interruption.take().is_none();
-            world.server.outside(let_go);
+            world.server.by_another_writer(let_go);
             world.settle(&mut process, "a").await;
             check(&world, &mut process, &format!("{name}, let go after {after} requests")).await;
             if !came {
@@ -133,14 +133,14 @@ async fn the_process_may_die_while_a_tracker_is_made_again() {
                 let mut deaths = 0;
                 for death in [Death::Before(at), Death::After(at)] {
                     let (world, mut process) = settled().await;
-                    world.server.outside(|state| mark(state, name, held));
+                    world.server.by_another_writer(|state| mark(state, name, held));
                     {
                         let mut state = world.server.state.lock();
                         (state.writes, state.death) = (0, Some(death));
                     }
                     deaths += world.settle(&mut process, "a").await;
                     world.server.state.lock().death = None;
-                    world.server.outside(let_go);
+                    world.server.by_another_writer(let_go);
                     world.settle(&mut process, "a").await;
                     check(&world, &mut process, &format!("{name}, held: {held}, {death:?}")).await;
                 }
@@ -157,7 +157,7 @@ async fn the_process_may_die_while_a_tracker_is_made_again() {
 #[tokio::test]
 async fn what_the_other_one_lacks_is_recorded_in_it() {
     let (world, mut process) = settled().await;
-    world.server.outside(|state| {
+    world.server.by_another_writer(|state| {
         let mut other = state.get("resourcetrackers", "", ROOT).cloned().unwrap();
         other["metadata"]["name"] = json!("a-n-other");
         other["spec"]["managedResources"] = json!([]);

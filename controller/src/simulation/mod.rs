@@ -3,23 +3,27 @@
 //! leaked, and the end is what a fresh apply would have made.
 
 mod aside;
-mod beside;
 mod broken;
+mod clusters;
 mod crash;
-mod cut;
+mod definition_updates;
 mod deputy;
 mod drift;
+mod duplicate_records;
 mod edits;
 mod elsewhere;
+mod external_refs;
+mod finalizer_removed;
 mod follow;
 mod leftover;
 mod legacy;
 mod marked;
-mod mended;
+mod members;
+mod not_executed;
 mod order;
 mod overload;
 mod pinned;
-mod placed;
+mod placements;
 mod policies;
 mod query;
 mod reach;
@@ -32,39 +36,35 @@ mod server;
 mod shards;
 mod shared;
 mod shown;
-mod twins;
-mod unreached;
+mod status_debounce;
 mod unread;
 mod unseen;
-mod words;
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, AtomicUsize, Ordering};
 use std::time::Duration;
 
-use parking_lot::Mutex;
 use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 use vela_api::Application;
-use vela_cluster::{Io, LiveObjects, Packed, Store, Stored};
+use vela_cluster::{LiveObjects, ObjectClient, Packed, Store, Stored};
 use vela_render::{ClusterVersion, Options, Renderer};
 use vela_seal::KeyHolder;
 use vela_serve::metrics::Registry;
 use vela_serve::pool::Pool;
 
 use crate::application;
+use crate::application::context::AppContext;
+use crate::charts::download::Rules;
 use crate::connections::Connections;
-use crate::context::{AllowedTypes, Clock, Context, DefinitionQueues, Settings};
-use crate::definition::users::Users;
+use crate::context::{AllowedTypes, Clock, Context, Parts, Settings};
 use crate::definitions::Definitions;
 use crate::evaluation::Evaluator;
 use crate::events::Recorder;
 use crate::metrics::Metrics;
-use crate::outside::beside::Beside;
-use crate::outside::egress::Egress;
-use crate::queue::{Key, Next, Queue};
+use crate::queue::{Class, Key, Next, Queue};
 use crate::revisions::Revision;
 
 use server::{Server, State};
@@ -85,6 +85,8 @@ parameter: {names: [...string], value: string}
 /// What outlives a process: the server, and expensive things without state.
 pub(super) struct World {
     server: Server,
+    /// Other clusters, by name.
+    members: Vec<(&'static str, Server)>,
     gates: vela_serve::gates::Gates,
     /// What proves who wrote what.
     keys: Option<vela_seal::Keys>,
@@ -102,8 +104,15 @@ pub(super) struct World {
 /// The process under test.
 struct Process {
     number: usize,
-    context: Context,
+    context: AppContext,
     stop: CancellationToken,
+}
+
+impl Process {
+    /// The settings, to be changed before the first reconcile.
+    fn settings(&mut self) -> &mut Settings {
+        &mut Arc::get_mut(&mut self.context.shared).unwrap().settings
+    }
 }
 
 impl Drop for Process {
@@ -115,7 +124,7 @@ impl Drop for Process {
 impl World {
     pub(super) fn new() -> Self {
         let server = Server::default();
-        server.outside(|state| {
+        server.by_another_writer(|state| {
             state.put(
                 "componentdefinitions",
                 json!({
@@ -128,6 +137,7 @@ impl World {
         });
         Self {
             server,
+            members: Vec::new(),
             gates: vela_serve::gates::Gates::default(),
             keys: None,
             allowed: (true, AllowedTypes::All),
@@ -143,7 +153,7 @@ impl World {
         let stop = CancellationToken::new();
         let number = self.started.fetch_add(1, Ordering::Relaxed);
         let client = self.server.client(number);
-        let io = Arc::new(Io::new(client));
+        let io = Arc::new(ObjectClient::new(client));
         let queue = Arc::new(Queue::default());
         let live =
             LiveObjects::new(Arc::clone(&io), Arc::new(|_| {}), TaskTracker::new(), stop.clone());
@@ -162,18 +172,15 @@ impl World {
         for object in self.server.state.lock().all("workflowstepdefinitions") {
             let _ = definitions.steps.put(serde_json::from_value(object.clone()).unwrap());
         }
-        let context = Context {
-            administrators: vela_cluster::Administrators::new(io.client().clone()),
+        let clusters = members::start(self, number, (&io, &queue), &stop);
+        let context = Context::new(Parts {
+            clusters,
             connections: Connections::shared(Arc::clone(&io)),
             io,
             live,
             apps: Arc::default(),
-            revisions: Arc::default(),
-            revision_contents: Arc::default(),
-            trackers: Arc::default(),
-            definitions: Arc::new(definitions),
+            definitions,
             cue: Evaluator::new(Arc::clone(&self.pool), Arc::clone(&self.renderer)),
-            workflow: application::workflow::shared::Shared::new(Egress::default()),
             events: Recorder::new("Application").0,
             metrics: Metrics::new(&registry).unwrap(),
             keys: KeyHolder::default(),
@@ -203,12 +210,6 @@ impl World {
                 workflow: vela_workflow::Options::default(),
                 cluster_version: ClusterVersion::default(),
             },
-            beside: Beside::new(Arc::clone(&queue)),
-            queue,
-            definition_queues: DefinitionQueues::default(),
-            users: Users::default(),
-            under_way: Arc::default(),
-            memories: Mutex::new(HashMap::new()),
             clock: {
                 let ahead = Arc::clone(&self.ahead);
                 Clock::new(move || {
@@ -216,8 +217,9 @@ impl World {
                     jiff::Timestamp::now() + ahead
                 })
             },
-            seen_definitions: Mutex::new(HashMap::new()),
-        };
+            queue,
+        });
+        let context = AppContext::new(Arc::new(context), Rules::default());
         if let Some(keys) = &self.keys {
             context.keys.set(keys.clone());
         }
@@ -231,7 +233,7 @@ impl World {
         let context = &process.context;
         refill(&context.apps, &state, "applications", |app: Application| app);
         for app in context.apps.all() {
-            context.users.note(None, Some(&app));
+            context.users.note(&app.key(), &context.apps);
         }
         refill(&context.revisions, &state, "applicationrevisions", |revision| {
             Revision::of(revision, &context.revision_contents)
@@ -239,21 +241,23 @@ impl World {
         refill(&context.trackers, &state, "resourcetrackers", |tracker| Packed::of(&tracker));
     }
 
-    /// One look at an Application; `None` if the process died.
-    async fn look(&self, process: &Process, name: &str) -> Option<Next> {
-        self.look_at(process, NAMESPACE, name).await
+    /// One reconcile of an Application; `None` if the process died.
+    async fn reconcile(&self, process: &Process, name: &str) -> Option<Next> {
+        self.reconcile_in(process, NAMESPACE, name).await
     }
 
-    async fn look_at(&self, process: &Process, namespace: &str, name: &str) -> Option<Next> {
+    async fn reconcile_in(&self, process: &Process, namespace: &str, name: &str) -> Option<Next> {
         while !self.server.state.lock().has_seen(process.number) {
             tokio::task::yield_now().await;
         }
+        members::catch_up(self, process).await;
         self.sync(process);
         let key = Key::new(namespace, name);
-        process.context.queue.add(key.clone());
-        let look = Box::pin(application::reconcile(&process.context, &key));
-        let next = look.await.unwrap_or(Next::Failed);
-        (!self.server.state.lock().dead).then_some(next)
+        process.context.queue.add(key.clone(), Class::Drift);
+        let check = Box::pin(application::reconcile(&process.context, &key));
+        let next = check.await.unwrap_or(Next::Failed);
+        let is_dead = self.server.state.lock().killed.load(Ordering::Relaxed);
+        (!is_dead).then_some(next)
     }
 
     /// Looks until nothing is left to do; a process that dies is started again. Returns how often it died.
@@ -261,12 +265,10 @@ impl World {
         let mut deaths = 0;
         for _ in 0..200 {
             let before = self.server.state.lock().last_map();
-            match self.look(process, name).await {
+            match self.reconcile(process, name).await {
                 None => {
                     deaths += 1;
-                    let mut state = self.server.state.lock();
-                    (state.dead, state.death) = (false, None);
-                    drop(state);
+                    self.revive();
                     *process = self.start();
                 }
                 Some(Next::Failed) => {}
@@ -277,13 +279,21 @@ impl World {
                         settled.due = Some(tokio::time::Instant::now());
                     }
                 }
-                // What changed meanwhile asks for another look.
+                // What changed in the meantime asks for another reconcile.
                 Some(_) if self.server.state.lock().last_map() != before => {}
                 Some(_) => return deaths,
             }
             tokio::time::sleep(Duration::from_millis(1)).await;
         }
         panic!("{name} does not settle: {:#}", self.app(name));
+    }
+
+    /// Another process may write.
+    fn revive(&self) {
+        let members = self.members.iter().map(|(_, server)| server);
+        for server in members.chain([&self.server]) {
+            server.state.lock().revive();
+        }
     }
 
     /// So much time goes by, in whole seconds upwards.
@@ -346,8 +356,8 @@ fn maps(world: &World) -> BTreeMap<String, String> {
     let all = state.all("configmaps").into_iter().filter(|map| map["data"]["v"].is_string());
     all.map(|map| {
         let metadata = &map["metadata"];
-        let place = format!("{}/{}", text(&metadata["namespace"]), text(&metadata["name"]));
-        (place, text(&map["data"]["v"]))
+        let placement = format!("{}/{}", text(&metadata["namespace"]), text(&metadata["name"]));
+        (placement, text(&map["data"]["v"]))
     })
     .collect()
 }

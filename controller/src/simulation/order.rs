@@ -14,23 +14,23 @@ async fn deleted(order: Option<&str>, held: &str) -> Vec<String> {
         app["spec"]["policies"] =
             json!([{"name": "p", "type": "garbage-collect", "properties": {"order": order}}]);
     }
-    world.server.outside(|state| {
+    world.server.by_another_writer(|state| {
         state.put("applications", app);
     });
     world.settle(&mut process, "a").await;
     let hold = |finalizers: serde_json::Value| {
-        world.server.outside(|state| {
+        world.server.by_another_writer(|state| {
             let mut map = state.get("configmaps", NAMESPACE, held).cloned().unwrap_or_default();
             map["metadata"]["finalizers"] = finalizers;
             state.put("configmaps", map);
         });
     };
     hold(json!(["somebody/else"]));
-    world.server.outside(|state| {
+    world.server.by_another_writer(|state| {
         state.delete("applications", NAMESPACE, "a");
     });
     for _ in 0..5 {
-        world.look(&process, "a").await;
+        world.reconcile(&process, "a").await;
     }
     assert!(world.app("a").is_object(), "the Application waits for {held}");
     hold(json!([]));

@@ -17,7 +17,7 @@ async fn edit_often<T: Kind>(
     let process = world.start();
     let context = &process.context;
     for edit in 0..edits {
-        world.server.outside(|state| {
+        world.server.by_another_writer(|state| {
             let mut definition = json!({"apiVersion": "core.oam.dev/v1beta1", "kind": T::KIND_NAME,
                 "metadata": {"name": "d", "namespace": "vela-system"}});
             if let Some(stored) = state.get(plural, "vela-system", "d") {
@@ -49,7 +49,7 @@ async fn edit_often<T: Kind>(
 /// The first revision stays while something pins it, whatever else goes; the limit is two besides the latest.
 #[tokio::test]
 async fn what_is_pinned_anywhere_stays() {
-    let beside = |kind: &str, mut object: Value| {
+    let referred = |kind: &str, mut object: Value| {
         object["apiVersion"] = json!("core.oam.dev/v1alpha1");
         object["kind"] = json!(kind);
         object["metadata"] = json!({"name": "beside", "namespace": NAMESPACE});
@@ -71,14 +71,14 @@ async fn what_is_pinned_anywhere_stays() {
         ("nothing", app, application("a", &[])),
         ("a step", app, with("workflow", json!({"steps": [step.clone()]}))),
         ("a sub-step", app, with("workflow", json!({"steps": [group.clone()]}))),
-        ("a Workflow", "workflows", beside("Workflow", json!({"steps": [step]}))),
-        ("a group of a Workflow", "workflows", beside("Workflow", json!({"steps": [group]}))),
+        ("a Workflow", "workflows", referred("Workflow", json!({"steps": [step]}))),
+        ("a group of a Workflow", "workflows", referred("Workflow", json!({"steps": [group]}))),
         ("a component of an override", app, with("policies", json!([policy(&component)]))),
         ("a trait of an override", app, with("policies", json!([policy(&trait_)]))),
-        ("a Policy", "policies", beside("Policy", policy(&trait_))),
+        ("a Policy", "policies", referred("Policy", policy(&trait_))),
     ] {
         let world = World::new();
-        world.server.outside(|state| {
+        world.server.by_another_writer(|state| {
             state.put(plural, object);
         });
         let left = if what.contains("step") || what.contains("Workflow") {
@@ -98,7 +98,7 @@ async fn what_a_range_means_stays() {
     let versions = ["1.0.0", "1.1.0", "1.10.0", "1.2.0", "2.0.0", "2.1.0", "2.2.0", "2.3.0"];
     for (range, kept) in [("d@v1", "d-v1.10.0"), ("d@v1.1", "d-v1.1.0"), ("d@v1.0.0", "d-v1.0.0")] {
         let world = World::new();
-        world.server.outside(|state| {
+        world.server.by_another_writer(|state| {
             let mut app = application("a", &[("c", &["x"], "1")]);
             app["spec"]["components"][0]["traits"] = json!([{"type": range}]);
             state.put("applications", app);
@@ -113,7 +113,7 @@ async fn what_a_range_means_stays() {
 #[tokio::test]
 async fn a_version_that_comes_wakes_who_may_mean_it() {
     let world = World::new();
-    world.server.outside(|state| {
+    world.server.by_another_writer(|state| {
         for (name, type_) in [("a", "d@v1"), ("b", "d"), ("c", "e@v1")] {
             let mut app = application(name, &[("c", &["x"], "1")]);
             app["spec"]["components"][0]["traits"] = json!([{"type": type_}]);

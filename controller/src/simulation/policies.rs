@@ -13,14 +13,14 @@ fn app(components: &[(&str, &[&str], &str)], policies: &Value) -> Value {
 }
 
 fn put(world: &World, app: Value) {
-    world.server.outside(|state| {
+    world.server.by_another_writer(|state| {
         state.put("applications", app);
     });
 }
 
 /// Another spec for what is there.
 fn edit(world: &World, mut app: Value) {
-    world.server.outside(|state| {
+    world.server.by_another_writer(|state| {
         let stored = state.get("applications", NAMESPACE, "a").cloned().unwrap_or_default();
         app["metadata"] = stored["metadata"].clone();
         app["status"] = stored["status"].clone();
@@ -29,7 +29,7 @@ fn edit(world: &World, mut app: Value) {
 }
 
 fn delete(world: &World) {
-    world.server.outside(|state| {
+    world.server.by_another_writer(|state| {
         state.delete("applications", NAMESPACE, "a");
     });
 }
@@ -66,9 +66,9 @@ fn condition(world: &World, kind: &str) -> Value {
     found.unwrap_or_default()["message"].clone()
 }
 
-async fn looks(world: &World, process: &Process, count: usize) {
+async fn reconcile_times(world: &World, process: &Process, count: usize) {
     for _ in 0..count {
-        world.look(process, "a").await;
+        world.reconcile(process, "a").await;
         tokio::task::yield_now().await;
     }
 }
@@ -77,7 +77,7 @@ async fn looks(world: &World, process: &Process, count: usize) {
 async fn what_is_only_read_is_never_written_nor_deleted() {
     let world = World::new();
     let mut process = world.start();
-    world.server.outside(|state| foreign(state, "x"));
+    world.server.by_another_writer(|state| foreign(state, "x"));
     let before = map(&world, "x");
     put(&world, app(&[("c", &["x"], "1")], &policy("read-only", &json!({}))));
     world.settle(&mut process, "a").await;
@@ -98,33 +98,32 @@ async fn what_is_only_read_is_never_written_nor_deleted() {
 
 #[tokio::test]
 async fn what_is_only_read_must_be_there() {
-    let absent = "cannot apply ApplyOption: ConfigMap (x) is marked as read-only but does not exist. \
-        You should check the existence of the resource or remove the read-only policy";
+    let absent = "ConfigMap x does not exist and a read-only policy keeps it from being created: create it, or change the policy";
     let world = World::new();
     let mut process = world.start();
     put(&world, app(&[("c", &["x"], "1")], &policy("read-only", &json!({}))));
-    looks(&world, &process, 2).await;
+    reconcile_times(&world, &process, 2).await;
     assert!(message(&world).contains(absent), "{}", message(&world));
     assert!(world.server.state.lock().all("resourcetrackers").is_empty());
-    world.server.outside(|state| foreign(state, "x"));
+    world.server.by_another_writer(|state| foreign(state, "x"));
     // The next attempt is a second away, that of another spec is not.
     edit(&world, app(&[("c", &["x"], "2")], &policy("read-only", &json!({}))));
     world.settle(&mut process, "a").await;
     assert_eq!(world.app("a")["status"]["status"], "running");
-    world.server.outside(|state| {
+    world.server.by_another_writer(|state| {
         state.delete("configmaps", NAMESPACE, "x");
     });
-    // Nobody watches what is not ours: the next look finds out.
-    world.server.outside(|state| {
+    // Nobody watches what is not ours: the next reconcile finds out.
+    world.server.by_another_writer(|state| {
         let mut app = state.get("applications", NAMESPACE, "a").cloned().unwrap();
         app["metadata"]["labels"]["look"] = json!("again");
         state.put("applications", app);
     });
-    looks(&world, &process, 1).await;
+    reconcile_times(&world, &process, 1).await;
     let kept = condition(&world, "StateKeep");
     assert!(kept.as_str().unwrap_or_default().contains(absent), "{kept}");
     assert_eq!(map(&world, "x"), Value::Null);
-    world.server.outside(|state| foreign(state, "x"));
+    world.server.by_another_writer(|state| foreign(state, "x"));
     world.settle(&mut process, "a").await;
     assert_eq!(condition(&world, "StateKeep"), Value::Null);
 }
@@ -134,10 +133,11 @@ async fn what_is_taken_over_goes_with_the_application_unless_it_is_to_stay() {
     for stays in [false, true] {
         let world = World::new();
         let mut process = world.start();
-        world.server.outside(|state| foreign(state, "x"));
+        world.server.by_another_writer(|state| foreign(state, "x"));
         put(&world, app(&[("c", &["x"], "1")], &json!([])));
-        looks(&world, &process, 2).await;
-        let unmanaged = "(cannot apply ApplyOption: ConfigMap n/x exists but not managed by any application now)";
+        reconcile_times(&world, &process, 2).await;
+        let unmanaged =
+            "(ConfigMap n/x exists and belongs to no Application: a take-over policy adopts it)";
         assert!(message(&world).contains(unmanaged), "{}", message(&world));
         assert_eq!(map(&world, "x")["data"]["v"], "theirs");
         let mut policies = policy("take-over", &json!({}));
@@ -189,7 +189,7 @@ async fn rules_come_and_go() {
         world.settle(&mut process, "a").await;
         assert_eq!(world.faults("a"), Vec::<String>::new(), "{rules:?}");
         // What drifts is what the newest spec says, not what any tracker remembers of before.
-        world.server.outside(|state| {
+        world.server.by_another_writer(|state| {
             let mut map = state.get("configmaps", NAMESPACE, "x").cloned().unwrap();
             map["data"]["v"] = json!("drift");
             state.put("configmaps", map);
@@ -215,7 +215,7 @@ async fn rules_come_and_go() {
 async fn keys_that_were_written_go_whatever_the_rule() {
     for strategy in ["onAppUpdate", "onAppDelete", "never"] {
         let world = World::new();
-        world.server.outside(|state| {
+        world.server.by_another_writer(|state| {
             let mut definition =
                 state.get("componentdefinitions", "vela-system", "maps").cloned().unwrap();
             let text = "output: {apiVersion: \"v1\", kind: \"ConfigMap\", metadata: name: \"x\", \
@@ -247,7 +247,7 @@ async fn an_apply_once_rule_that_cannot_be_followed_says_for_which_object() {
             {"name": "g", "type": "garbage-collect", "properties": {"rules": [kept]}},
         ]);
         put(&world, app(&[("c", &["x"], "1")], &policies));
-        looks(&world, &process, 3).await;
+        reconcile_times(&world, &process, 3).await;
         let expected = format!(
             "Found 1 errors. [(failed to apply once resource /ConfigMap/local/n/x from resourcetracker \
             {tracker}: data.not: no such field)]"
@@ -269,7 +269,7 @@ async fn an_object_is_recreated_when_its_predecessor_is_gone() {
         world.settle(&mut process, "a").await;
         let first = uid(&world, "x");
         if held {
-            world.server.outside(|state| {
+            world.server.by_another_writer(|state| {
                 let mut map = state.get("configmaps", NAMESPACE, "x").cloned().unwrap();
                 map["metadata"]["finalizers"] = json!(["somebody/else"]);
                 state.put("configmaps", map);
@@ -277,14 +277,14 @@ async fn an_object_is_recreated_when_its_predecessor_is_gone() {
         }
         edit(&world, app(&[("c", &["x"], "2")], &recreating()));
         if held {
-            looks(&world, &process, 1).await;
+            reconcile_times(&world, &process, 1).await;
             assert_eq!(map(&world, "x")["data"]["v"], "1");
             let said = "ConfigMap x is being deleted, it is made again when it is gone";
             assert!(message(&world).contains(said), "{}", message(&world));
             // It waits, that is no failed attempt.
             let step = world.app("a")["status"]["workflow"]["steps"][0].clone();
             assert_eq!((&step["phase"], &step["reason"]), (&json!("running"), &json!("Wait")));
-            world.server.outside(|state| {
+            world.server.by_another_writer(|state| {
                 let mut map = state.get("configmaps", NAMESPACE, "x").cloned().unwrap();
                 map["metadata"]["finalizers"] = json!([]);
                 state.put("configmaps", map);
@@ -309,7 +309,7 @@ async fn nothing_is_deleted_for_an_object_that_is_refused() {
         world.settle(&mut process, "a").await;
         let first = uid(&world, "x");
         if drifts {
-            world.server.outside(|state| {
+            world.server.by_another_writer(|state| {
                 let mut map = state.get("configmaps", NAMESPACE, "x").cloned().unwrap();
                 map["data"]["v"] = json!("drift");
                 state.put("configmaps", map);
@@ -319,7 +319,7 @@ async fn nothing_is_deleted_for_an_object_that_is_refused() {
             world.server.state.lock().refused = Some("x");
             edit(&world, app(&[("c", &["x"], "2")], &recreating()));
         }
-        looks(&world, &process, 3).await;
+        reconcile_times(&world, &process, 3).await;
         let said = if drifts { condition(&world, "StateKeep") } else { json!(message(&world)) };
         let said = said.as_str().unwrap_or_default().to_owned();
         let mut expected = String::from("[(");
@@ -334,14 +334,14 @@ async fn nothing_is_deleted_for_an_object_that_is_refused() {
         world.server.state.lock().refused = None;
         let last = if drifts { "1" } else { "3" };
         edit(&world, app(&[("c", &["x"], last)], &recreating()));
-        looks(&world, &process, 1).await;
+        reconcile_times(&world, &process, 1).await;
         world.settle(&mut process, "a").await;
         assert_eq!(map(&world, "x")["data"]["v"], last);
         assert_ne!(uid(&world, "x"), first);
     }
 }
 
-/// Somebody else writes in the very moment: the PUT is decided anew, not sent over it.
+/// Somebody else writes in the very moment: the PUT is decided again, not sent over it.
 #[tokio::test]
 async fn replacing_meets_every_write_of_others() {
     for after in 1..60 {
@@ -360,10 +360,10 @@ async fn replacing_meets_every_write_of_others() {
                 state.is_silent = true;
             }),
         ));
-        looks(&world, &process, 1).await;
+        reconcile_times(&world, &process, 1).await;
         let step = world.app("a")["status"]["workflow"]["steps"][0]["phase"].clone();
         assert_ne!(step, "failed", "after {after} requests: {}", message(&world));
-        world.server.outside(|state| state.is_silent = false);
+        world.server.by_another_writer(|state| state.is_silent = false);
         world.settle(&mut process, "a").await;
         assert_eq!(world.faults("a"), Vec::<String>::new(), "after {after} requests");
         if world.server.state.lock().interruption.is_some() {
@@ -382,7 +382,7 @@ async fn trackers_of_one_name_are_told_apart() {
     put(&world, app(&[("c", &["x"], "1")], &json!([])));
     world.settle(&mut process, "a").await;
     for (version, name) in [("v1", "y"), ("v2", "z"), ("", "w"), ("v1", "x")] {
-        world.server.outside(|state| {
+        world.server.by_another_writer(|state| {
             let mut app = state.get("applications", NAMESPACE, "a").cloned().unwrap();
             app["spec"]["components"][0]["properties"]["names"] = json!([name]);
             app["metadata"]["annotations"]["app.oam.dev/publishVersion"] = json!(version);
@@ -426,7 +426,7 @@ async fn applications_of_one_name_do_not_touch_each_other() {
             let settle = async || {
                 for _ in 0..12 {
                     for (namespace, name) in turns {
-                        world.look_at(&process, namespace, name).await;
+                        world.reconcile_in(&process, namespace, name).await;
                         tokio::task::yield_now().await;
                     }
                 }
@@ -439,13 +439,13 @@ async fn applications_of_one_name_do_not_touch_each_other() {
             assert!(there(NAMESPACE, "x") && there(namespace, "y"), "{name} {namespace}");
             // Two of the run, one root.
             assert_eq!(trackers(&world.server.state.lock()), 3, "{name} {namespace}");
-            world.server.outside(|state| {
+            world.server.by_another_writer(|state| {
                 state.delete("applications", namespace, name);
             });
             settle().await;
             assert!(there(NAMESPACE, "x") && !there(namespace, "y"), "{name} {namespace}");
             assert_eq!(trackers(&world.server.state.lock()), 1, "{name} {namespace}");
-            world.server.outside(|state| {
+            world.server.by_another_writer(|state| {
                 state.delete("applications", NAMESPACE, "a");
             });
             settle().await;
@@ -457,7 +457,7 @@ async fn applications_of_one_name_do_not_touch_each_other() {
 
 /// Records of every tracker are changed behind the controller's back.
 fn record(world: &World, change: impl Fn(&mut Vec<Value>)) {
-    world.server.outside(|state| {
+    world.server.by_another_writer(|state| {
         let trackers: Vec<Value> = state.all("resourcetrackers").into_iter().cloned().collect();
         for mut tracker in trackers {
             if let Some(records) = tracker["spec"]["managedResources"].as_array_mut() {
@@ -495,7 +495,7 @@ async fn objects_of_a_kind_that_is_gone_are_gone() {
 #[tokio::test]
 async fn an_object_without_namespace_is_one_whatever_the_record_says() {
     let world = World::new();
-    world.server.outside(|state| {
+    world.server.by_another_writer(|state| {
         let mut definition =
             state.get("componentdefinitions", "vela-system", "maps").cloned().unwrap();
         let text = "output: {apiVersion: \"v1\", kind: \"Namespace\", \
@@ -529,18 +529,18 @@ async fn an_object_without_namespace_is_one_whatever_the_record_says() {
         }
     });
     // It is seen to drift.
-    world.server.outside(|state| {
+    world.server.by_another_writer(|state| {
         let mut space = state.get("namespaces", "", "s").cloned().unwrap();
         space["metadata"]["annotations"]["v"] = json!("drift");
         state.put("namespaces", space);
     });
-    looks(&world, &process, 3).await;
+    reconcile_times(&world, &process, 3).await;
     let value = || there("s").unwrap_or_default()["metadata"]["annotations"]["v"].clone();
     assert_eq!(value(), "1");
     let uid = there("s").unwrap_or_default()["metadata"]["uid"].clone();
     edit(&world, spaces(&[("s", "2")]));
     world.settle(&mut process, "a").await;
-    looks(&world, &process, 3).await;
+    reconcile_times(&world, &process, 3).await;
     assert_eq!(value(), "2");
     assert_eq!(there("s").unwrap_or_default()["metadata"]["uid"], uid);
     assert_eq!(there("t"), None);
@@ -562,7 +562,7 @@ async fn objects_are_written_as_the_application_and_records_as_the_controller() 
     named["metadata"]["annotations"] = json!({"app.oam.dev/service-account-name": "sa"});
     put(&world, named);
     world.settle(&mut process, "a").await;
-    world.server.outside(|state| {
+    world.server.by_another_writer(|state| {
         let mut map = state.get("configmaps", NAMESPACE, "x").cloned().unwrap();
         map["data"]["v"] = json!("drift");
         state.put("configmaps", map);

@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 
 use super::{NAMESPACE, World, application};
 
-/// The step fails with what it was told.
+/// The step fails with the message it got.
 const ASK: &str = r#"
 import (
     "encoding/json"
@@ -14,13 +14,13 @@ import (
 
 ask: query.#ListAppliedResources & {$params: app: {name: parameter.name, namespace: parameter.namespace}}
 pods: query.#CollectPods & {$params: app: {name: parameter.name, namespace: parameter.namespace}}
-told: op.#Fail & {message: json.Marshal([ask.$returns, pods.$returns])}
+reported: op.#Fail & {message: json.Marshal([ask.$returns, pods.$returns])}
 parameter: {name: string, namespace: string}
 "#;
 
-async fn told(account: Option<&str>, name: &str, namespace: &str) -> Value {
+async fn query(account: Option<&str>, name: &str, namespace: &str) -> Value {
     let world = World::new();
-    world.server.outside(|state| {
+    world.server.by_another_writer(|state| {
         state.put(
             "workflowstepdefinitions",
             json!({"apiVersion": "core.oam.dev/v1beta1", "kind": "WorkflowStepDefinition",
@@ -43,7 +43,7 @@ async fn told(account: Option<&str>, name: &str, namespace: &str) -> Value {
     let process = world.start();
     for (namespace, name) in [("m", "theirs"), (NAMESPACE, "a")] {
         for _ in 0..4 {
-            world.look_at(&process, namespace, name).await;
+            world.reconcile_in(&process, namespace, name).await;
         }
     }
     let app = world.app("a");
@@ -59,15 +59,15 @@ async fn another_application_is_seen_only_by_who_may_read_it() {
         let list = answer[0]["list"].as_array().cloned().unwrap_or_default();
         list.iter().map(|one| one["name"].as_str().unwrap_or_default().to_owned()).collect()
     };
-    let mine = told(Some("sa"), "a", NAMESPACE).await;
+    let mine = query(Some("sa"), "a", NAMESPACE).await;
     assert_eq!(names(&mine), ["y"]);
-    assert_eq!(names(&told(None, "theirs", "m").await), ["x"]);
-    let forbidden = told(Some("sa"), "theirs", "m").await;
+    assert_eq!(names(&query(None, "theirs", "m").await), ["x"]);
+    let forbidden = query(Some("sa"), "theirs", "m").await;
     let texts = [&forbidden[0]["err"], &forbidden[1]["err"]];
     assert!(texts.iter().all(|t| t.as_str().is_some_and(|t| t.contains("Forbidden"))), "{texts:?}");
     assert_eq!(names(&forbidden), Vec::<String>::new());
-    // One that is not there is told apart by nothing but its name.
-    assert_eq!(told(Some("sa"), "absent", "m").await, forbidden);
-    let absent = told(Some("sa"), "absent", NAMESPACE).await;
+    // One that is not there is distinguished by nothing but its name.
+    assert_eq!(query(Some("sa"), "absent", "m").await, forbidden);
+    let absent = query(Some("sa"), "absent", NAMESPACE).await;
     assert_eq!(absent[0]["err"], "query app failure: application absent not found");
 }

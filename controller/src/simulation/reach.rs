@@ -12,7 +12,7 @@ import "vela/op"
 
 delete: op.#Delete & {value: {apiVersion: "v1", kind: "ConfigMap", metadata: namespace: "n"},
     filter: {namespace: "m", matchingLabels: mark: "theirs"}}
-told: op.#Fail & {message: delete.err}
+reported: op.#Fail & {message: delete.err}
 parameter: {}
 "#;
 
@@ -59,7 +59,9 @@ fn config() -> Value {
 #[tokio::test]
 async fn what_is_outside_is_neither_deleted_nor_made_nor_read() {
     let outside = |object: &str| {
-        format!("forbidden resource: ConfigMap {object} is outside the namespace of application")
+        format!(
+            "ConfigMap {object} is in another namespace than the Application, which is not allowed here"
+        )
     };
     let forbidden = || "Forbidden".to_owned();
     for (crosses, step, template, is_there, error) in [
@@ -81,7 +83,7 @@ async fn what_is_outside_is_neither_deleted_nor_made_nor_read() {
         if crosses {
             app["metadata"]["annotations"] = json!({"app.oam.dev/service-account-name": "sa"});
         }
-        world.server.outside(|state| {
+        world.server.by_another_writer(|state| {
             state.closed = crosses.then_some("m");
             put_all(state, step, app);
             if is_there {
@@ -90,7 +92,7 @@ async fn what_is_outside_is_neither_deleted_nor_made_nor_read() {
         });
         let process = world.start();
         for _ in 0..3 {
-            world.look(&process, "a").await;
+            world.reconcile(&process, "a").await;
         }
         let app = world.app("a");
         let step = &app["status"]["workflow"]["steps"][0];
@@ -120,7 +122,7 @@ async fn the_status_names_nothing_that_is_deleted() {
         ("other", own, ours, true),
     ] {
         let world = World::new();
-        world.server.outside(|state| {
+        world.server.by_another_writer(|state| {
             state.put(
                 "configmaps",
                 json!({"apiVersion": "v1", "kind": "ConfigMap",

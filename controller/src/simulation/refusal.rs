@@ -8,7 +8,7 @@ use super::{NAMESPACE, Process, World, application};
 /// What a refusal must leave: the ConfigMaps and trackers that there are, and what the step says.
 async fn left(world: &World, process: &Process) -> (Vec<String>, Vec<String>, String) {
     for _ in 0..3 {
-        let _ = world.look(process, "a").await;
+        let _ = world.reconcile(process, "a").await;
     }
     let state = world.server.state.lock();
     let name = |object: &&Value| object["metadata"]["name"].as_str().unwrap_or_default().to_owned();
@@ -23,7 +23,7 @@ async fn left(world: &World, process: &Process) -> (Vec<String>, Vec<String>, St
 
 fn apply(world: &World, value: &str) {
     let app = application("a", &[("c", &["x", "y"], value)]);
-    world.server.outside(|state| {
+    world.server.by_another_writer(|state| {
         state.put("applications", app);
     });
 }

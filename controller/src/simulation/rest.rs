@@ -1,4 +1,4 @@
-//! A workflow that waits for objects: when it is looked at again, and that the many changes of a rollout are one look.
+//! A workflow that waits for objects: when it is checked again, and that the many changes of a rollout are one reconcile.
 
 use std::time::Duration;
 
@@ -6,13 +6,13 @@ use serde_json::{Value, json};
 
 use crate::queue::Next;
 
-use super::words::note;
+use super::status_debounce::note;
 use super::{IS_READY, NAMESPACE, Process, World, application, judge_maps};
 
 /// A world with an Application that waits until its ConfigMap says that it is ready.
 fn waiting(spec: &Value) -> World {
     let world = World::new();
-    world.server.outside(|state| {
+    world.server.by_another_writer(|state| {
         judge_maps(state, json!({"healthPolicy": IS_READY}));
         let mut app = application("a", &[("c", &["x"], "1")]);
         for (key, value) in spec.as_object().unwrap() {
@@ -28,10 +28,8 @@ fn is_healthy(world: &World) -> bool {
 }
 
 async fn delay(world: &World, process: &Process) -> Duration {
-    match world.look(process, "a").await {
-        Some(Next::After(delay)) => delay,
-        other => panic!("{other:?}"),
-    }
+    let next = world.reconcile(process, "a").await;
+    next.and_then(Next::delay).unwrap_or_else(|| panic!("{next:?}"))
 }
 
 #[tokio::test]
@@ -39,19 +37,19 @@ async fn changes_in_a_row_are_one_look_and_an_edit_does_not_wait() {
     let world = waiting(&json!({}));
     let mut process = world.start();
     let pause = Duration::from_secs(3600);
-    process.context.settings.pause = pause;
-    world.look(&process, "a").await;
+    process.settings().pause = pause;
+    world.reconcile(&process, "a").await;
     note(&world, &process, "one", "yes").await;
     let left = delay(&world, &process).await;
     assert!(left <= pause && left > pause / 2, "{left:?}");
     assert!(!is_healthy(&world));
-    // An edit is looked at at once, with what changed.
-    world.server.outside(|state| {
+    // An edit is checked at once, with what changed.
+    world.server.by_another_writer(|state| {
         let mut app = state.get("applications", NAMESPACE, "a").cloned().unwrap();
         app["metadata"]["annotations"]["noted"] = json!("yes");
         state.put("applications", app);
     });
-    world.look(&process, "a").await;
+    world.reconcile(&process, "a").await;
     assert!(is_healthy(&world));
 }
 
@@ -59,9 +57,9 @@ async fn changes_in_a_row_are_one_look_and_an_edit_does_not_wait() {
 async fn what_changed_is_seen_once_the_pause_is_over() {
     let world = waiting(&json!({}));
     let process = world.start();
-    world.look(&process, "a").await;
+    world.reconcile(&process, "a").await;
     note(&world, &process, "one", "yes").await;
-    world.look(&process, "a").await;
+    world.reconcile(&process, "a").await;
     assert!(is_healthy(&world));
 }
 
@@ -75,7 +73,7 @@ async fn who_waits_for_watched_objects_alone_is_looked_at_seldom() {
     for (spec, is_seldom) in [(json!({}), true), (timed, false), (shared, false)] {
         let world = waiting(&spec);
         let process = world.start();
-        world.look(&process, "a").await;
+        world.reconcile(&process, "a").await;
         let delay = delay(&world, &process).await;
         assert_eq!(delay > seldom / 2, is_seldom, "{spec} {delay:?}");
         assert!(delay <= seldom && !is_healthy(&world), "{spec} {delay:?}");

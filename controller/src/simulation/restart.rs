@@ -30,7 +30,7 @@ fn annotate(state: &mut State, value: &str) {
 async fn runs(value: &str, between: Between) -> (usize, bool) {
     let world = World::new();
     let mut process = world.start();
-    world.server.outside(|state| {
+    world.server.by_another_writer(|state| {
         state.put("applications", application("a", &[("c", &["x"], "1")]));
     });
     world.settle(&mut process, "a").await;
@@ -56,9 +56,9 @@ async fn runs(value: &str, between: Between) -> (usize, bool) {
             }
         }
     }
-    world.server.outside(|state| annotate(state, value));
+    world.server.by_another_writer(|state| annotate(state, value));
     let mut deaths = world.settle(&mut process, "a").await;
-    // What came at the end of the last look is seen by another one.
+    // What came at the end of the last reconcile is seen by another one.
     deaths += world.settle(&mut process, "a").await;
     let case = format!("{value}, {between:?}: {:#}", world.app("a"));
     assert_eq!(world.faults("a"), Vec::<String>::new(), "{case}");
@@ -111,7 +111,7 @@ async fn a_run_goes_on_whatever_its_name() {
     for (version, stored) in [("2024-01-01T10:00", ""), ("p:1:2", ""), ("", "a-v1:4b2e1f")] {
         let world = World::new();
         let mut process = world.start();
-        world.server.outside(|state| {
+        world.server.by_another_writer(|state| {
             let mut app = application("a", &[("c", &["x"], "1")]);
             if !version.is_empty() {
                 app["metadata"]["annotations"]["app.oam.dev/publishVersion"] = json!(version);
@@ -120,7 +120,7 @@ async fn a_run_goes_on_whatever_its_name() {
         });
         world.settle(&mut process, "a").await;
         if !stored.is_empty() {
-            world.server.outside(|state| {
+            world.server.by_another_writer(|state| {
                 let mut app = state.get("applications", NAMESPACE, "a").cloned().unwrap();
                 app["status"]["workflow"]["appRevision"] = json!(stored);
                 state.put("applications", app);
@@ -128,7 +128,7 @@ async fn a_run_goes_on_whatever_its_name() {
         }
         let id = || world.app("a")["status"]["workflow"]["steps"][0]["id"].clone();
         let first = id();
-        world.server.outside(|state| {
+        world.server.by_another_writer(|state| {
             let mut app = state.get("applications", NAMESPACE, "a").cloned().unwrap();
             app["metadata"]["labels"]["look"] = json!("again");
             state.put("applications", app);
@@ -143,13 +143,13 @@ async fn a_run_goes_on_whatever_its_name() {
 async fn another_pause_means_another_time() {
     let world = World::new();
     let mut process = world.start();
-    world.server.outside(|state| {
+    world.server.by_another_writer(|state| {
         state.put("applications", application("a", &[("c", &["x"], "1")]));
     });
     world.settle(&mut process, "a").await;
     let time = |value: &Value| value.as_str().and_then(|text| text.parse().ok());
     for (pause, hours) in [("720h", 720), ("2h", 2), ("48h", 48)] {
-        world.server.outside(|state| annotate(state, pause));
+        world.server.by_another_writer(|state| annotate(state, pause));
         world.settle(&mut process, "a").await;
         let status = &world.app("a")["status"];
         let ended: Option<jiff::Timestamp> = time(&status["workflow"]["endTime"]);
@@ -157,7 +157,37 @@ async fn another_pause_means_another_time() {
         let expected = ended.map(|at| at + jiff::SignedDuration::from_hours(hours));
         assert!(planned.is_some() && planned == expected, "{pause}: {status:#}");
         let writes = world.server.state.lock().writes;
-        world.look(&process, "a").await;
+        world.reconcile(&process, "a").await;
         assert_eq!(world.server.state.lock().writes, writes, "{pause}: nothing is to be written");
+    }
+}
+
+/// Runs keep their distance whatever the annotation asks for.
+#[tokio::test]
+async fn runs_that_shall_follow_each_other_at_once_do_not() {
+    let world = World::new();
+    let mut process = world.start();
+    world.server.by_another_writer(|state| {
+        state.put("applications", application("a", &[("c", &["x"], "1")]));
+    });
+    world.settle(&mut process, "a").await;
+    world.server.by_another_writer(|state| annotate(state, "0s"));
+    let runs = || {
+        let state = world.server.state.lock();
+        let ids: BTreeSet<String> = state
+            .history("applications", "a")
+            .filter_map(|app| app["status"]["workflow"]["steps"][0]["id"].as_str())
+            .map(str::to_owned)
+            .collect();
+        ids.len()
+    };
+    let key = crate::queue::Key::new(NAMESPACE, "a");
+    for expected in [1, 2, 3] {
+        for _ in 0..10 {
+            process.context.memory(&key).lock().settled = None;
+            world.reconcile(&process, "a").await;
+        }
+        assert_eq!(runs(), expected);
+        world.pass(std::time::Duration::from_secs(12));
     }
 }

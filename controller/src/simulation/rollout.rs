@@ -13,22 +13,22 @@ use super::{IS_READY, NAMESPACE, Process, World, application, judge_maps};
 /// An Application whose one step waits for its ConfigMaps `x` and `y`.
 async fn waiting(policies: &Value) -> (World, Process) {
     let world = World::new();
-    world.server.outside(|state| {
+    world.server.by_another_writer(|state| {
         judge_maps(state, json!({"healthPolicy": IS_READY}));
         let mut app = application("a", &[("c", &["x", "y"], "1")]);
         app["spec"]["policies"] = policies.clone();
         state.put("applications", app);
     });
     let process = world.start();
-    look(&world, &process).await;
+    reconcile(&world, &process).await;
     assert_eq!(map(&world, "x")["data"], json!({"v": "1"}));
     (world, process)
 }
 
-/// Looks at the Application until the look finds nothing to do.
-async fn look(world: &World, process: &Process) {
+/// Looks at the Application until the reconcile finds nothing to do.
+async fn reconcile(world: &World, process: &Process) {
     for _ in 0..3 {
-        world.look(process, "a").await;
+        world.reconcile(process, "a").await;
         tokio::task::yield_now().await;
     }
     assert_eq!(world.app("a")["status"]["status"], "runningWorkflow");
@@ -42,7 +42,7 @@ fn map(world: &World, name: &str) -> Value {
 
 /// Somebody changes the ConfigMap.
 fn change(world: &World, name: &str, change: impl FnOnce(&mut Value)) {
-    world.server.outside(|state| {
+    world.server.by_another_writer(|state| {
         let mut map = state.get("configmaps", NAMESPACE, name).cloned().unwrap();
         change(&mut map);
         state.put("configmaps", map);
@@ -81,14 +81,14 @@ async fn what_a_step_waits_for_is_put_back_at_once() {
         let (world, process) = waiting(&json!([])).await;
         let (before, recorded) = (map(&world, "y"), recordings(&world));
         let written = writes(&world);
-        world.server.outside(|state| harm(state, before.clone()));
-        world.look(&process, "a").await;
+        world.server.by_another_writer(|state| harm(state, before.clone()));
+        world.reconcile(&process, "a").await;
         let after = map(&world, "y");
         assert_eq!(after["data"], before["data"], "{what}");
         assert_eq!(after["metadata"]["labels"], before["metadata"]["labels"], "{what}");
         // That is one write, and nothing was recorded for it; after it there is nothing to do.
         assert_eq!((writes(&world), recordings(&world)), (written + 1, recorded), "{what}");
-        look(&world, &process).await;
+        reconcile(&world, &process).await;
         assert_eq!(writes(&world), written + 1, "{what}");
     }
 }
@@ -103,10 +103,10 @@ async fn every_change_is_put_back_and_what_is_not_ours_stays() {
             map["metadata"]["annotations"]["somebody"] = json!(turn.to_string());
         });
         let written = writes(&world);
-        look(&world, &process).await;
+        reconcile(&world, &process).await;
         assert_eq!(writes(&world), written, "turn {turn}");
         change(&world, "x", |map| map["data"]["v"] = json!("drift"));
-        look(&world, &process).await;
+        reconcile(&world, &process).await;
         assert_eq!(writes(&world), written + 1, "turn {turn}");
         world.pass(Duration::from_secs(5));
         assert_eq!(map(&world, "x")["data"], json!({"v": "1", "more": turn.to_string()}));
@@ -136,11 +136,11 @@ async fn what_apply_once_leaves_to_others_is_left_to_them() {
         for name in ["x", "y"] {
             change(&world, name, |map| map["data"]["v"] = json!("drift"));
         }
-        look(&world, &process).await;
+        reconcile(&world, &process).await;
         let value = |name| map(&world, name)["data"]["v"].clone();
         assert_eq!((value("x"), value("y")), (json!(x), json!(y)), "{policies}");
         let written = writes(&world);
-        look(&world, &process).await;
+        reconcile(&world, &process).await;
         assert_eq!(writes(&world), written, "{policies}");
     }
 }
@@ -157,7 +157,7 @@ async fn what_a_rule_does_not_name_is_put_back() {
             map["data"]["v"] = json!("drift");
             map["metadata"]["labels"]["app.oam.dev/component"] = json!("drift");
         });
-        look(&world, &process).await;
+        reconcile(&world, &process).await;
         let map = map(&world, "x");
         assert_eq!(map["data"]["v"], "drift", "{affect}");
         assert_eq!(map["metadata"]["labels"]["app.oam.dev/component"], "c", "{affect}");
@@ -170,12 +170,12 @@ async fn a_step_does_not_fail_for_what_cannot_be_put_back() {
     let (world, process) = waiting(&json!([])).await;
     change(&world, "y", |map| map["data"]["v"] = json!("drift"));
     world.server.state.lock().refused = Some("y");
-    look(&world, &process).await;
+    reconcile(&world, &process).await;
     assert_eq!(map(&world, "y")["data"]["v"], "drift");
     world.server.state.lock().refused = None;
     // Anything that happens to one of its objects is a reason to look.
     change(&world, "x", |map| map["data"]["more"] = json!("x"));
-    look(&world, &process).await;
+    reconcile(&world, &process).await;
     assert_eq!(map(&world, "y")["data"]["v"], "1");
 }
 
@@ -185,19 +185,19 @@ async fn what_is_shared_is_put_back_by_its_owner() {
     let policies = json!([{"name": "s", "type": "shared-resource",
         "properties": {"rules": [{"selector": {"resourceNames": ["x"]}}]}}]);
     let (world, process) = waiting(&policies).await;
-    world.server.outside(|state| {
+    world.server.by_another_writer(|state| {
         let mut app = application("b", &[("c", &["x", "z"], "2")]);
         app["spec"]["policies"] = policies.clone();
         state.put("applications", app);
     });
-    world.look(&process, "b").await;
+    world.reconcile(&process, "b").await;
     let list = map(&world, "x")["metadata"]["annotations"]["app.oam.dev/shared-by"].clone();
     assert_eq!(list, "n/a,n/b");
-    look(&world, &process).await;
+    reconcile(&world, &process).await;
     change(&world, "x", |map| map["data"]["v"] = json!("drift"));
-    world.look(&process, "b").await;
+    world.reconcile(&process, "b").await;
     assert_eq!(map(&world, "x")["data"]["v"], "drift");
-    look(&world, &process).await;
+    reconcile(&world, &process).await;
     assert_eq!(map(&world, "x")["data"]["v"], "1");
     assert_eq!(map(&world, "x")["metadata"]["annotations"]["app.oam.dev/shared-by"], list);
 }
@@ -207,13 +207,13 @@ fn renders(process: &Process) -> u64 {
     renders.with_label_values(&["component", "success"]).get_sample_count()
 }
 
-/// The looks at a waiting Application find what its component rendered to; whatever it is rendered from makes it anew.
+/// The looks at a waiting Application find what its component rendered to; whatever it is rendered from makes it again.
 #[tokio::test]
 async fn what_renders_to_the_same_is_rendered_once() {
     let (world, process) = waiting(&json!([])).await;
     assert_eq!(renders(&process), 1);
     let edit = |edit: &dyn Fn(&mut Value)| {
-        world.server.outside(|state| {
+        world.server.by_another_writer(|state| {
             let mut app = state.get("applications", NAMESPACE, "a").cloned().unwrap();
             edit(&mut app);
             state.put("applications", app);
@@ -221,29 +221,29 @@ async fn what_renders_to_the_same_is_rendered_once() {
     };
     for turn in 0..3 {
         change(&world, "x", |map| map["data"]["more"] = json!(turn.to_string()));
-        look(&world, &process).await;
+        reconcile(&world, &process).await;
     }
     assert_eq!(renders(&process), 1);
     // Templates see annotations; this one is not looked at, which nobody could know.
     edit(&|app| app["metadata"]["annotations"]["team"] = json!("a"));
-    look(&world, &process).await;
+    reconcile(&world, &process).await;
     assert_eq!(renders(&process), 2);
     edit(&|app| app["spec"]["components"][0]["properties"]["value"] = json!("2"));
-    look(&world, &process).await;
+    reconcile(&world, &process).await;
     assert_eq!((renders(&process), &map(&world, "x")["data"]["v"]), (3, &json!("2")));
     // Nothing is kept of what is through.
     for name in ["x", "y"] {
         change(&world, name, |map| map["data"]["ready"] = json!("yes"));
     }
     for _ in 0..3 {
-        world.look(&process, "a").await;
+        world.reconcile(&process, "a").await;
     }
     assert_eq!(world.app("a")["status"]["status"], "running");
     let memory = process.context.memory(&Key::new(NAMESPACE, "a"));
     assert!(memory.lock().renderings.is_empty());
 }
 
-/// A template may look at its workload in the cluster: it is rendered at each look.
+/// A template may look at its workload in the cluster: it is rendered at each reconcile.
 #[tokio::test]
 async fn what_follows_the_cluster_is_rendered_again() {
     const FOLLOWS: &str = r#"
@@ -254,7 +254,7 @@ outputs: copy: {apiVersion: "v1", kind: "ConfigMap", metadata: name: parameter.n
 parameter: {names: [...string], value: string}
 "#;
     let world = World::new();
-    world.server.outside(|state| {
+    world.server.by_another_writer(|state| {
         judge_maps(state, json!({"healthPolicy": IS_READY}));
         let mut definition =
             state.get("componentdefinitions", "vela-system", "maps").cloned().unwrap();
@@ -263,10 +263,10 @@ parameter: {names: [...string], value: string}
         state.put("applications", application("a", &[("c", &["x", "y"], "1")]));
     });
     let process = world.start();
-    look(&world, &process).await;
+    reconcile(&world, &process).await;
     for turn in ["1", "2"] {
         change(&world, "x", |map| map["data"]["more"] = json!(turn));
-        look(&world, &process).await;
+        reconcile(&world, &process).await;
         assert_eq!(map(&world, "y")["data"]["more"], turn);
     }
 }

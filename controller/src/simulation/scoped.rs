@@ -27,7 +27,7 @@ fn world() -> World {
 }
 
 fn define(world: &World, namespace: &str, name: &str, global: bool, template: &str) {
-    world.server.outside(|state| {
+    world.server.by_another_writer(|state| {
         state.put(
             "policydefinitions",
             json!({
@@ -47,7 +47,7 @@ fn with_policy(mut app: Value) -> Value {
 
 /// Creates or edits an Application; an edit keeps what the server holds.
 fn apply(world: &World, app: &Value) {
-    world.server.outside(|state| {
+    world.server.by_another_writer(|state| {
         let name = app["metadata"]["name"].as_str().unwrap_or_default();
         let mut object = state.get("applications", NAMESPACE, name).cloned().unwrap_or_default();
         vela_apply::json_merge::apply(&mut object, app);
@@ -174,11 +174,12 @@ async fn global_policies_apply_to_all_and_fail_softly() {
     world.settle(&mut process, "a").await;
     let app = world.app("a");
     assert_eq!(app["metadata"]["labels"], json!({"g": "own"}));
-    let told = app["status"]["appliedApplicationPolicies"].as_array().unwrap();
-    let told: Vec<_> = told.iter().map(|t| json!([t["name"], t["applied"], t["error"]])).collect();
+    let applied_policies = app["status"]["appliedApplicationPolicies"].as_array().unwrap();
+    let applied_policies: Vec<_> =
+        applied_policies.iter().map(|t| json!([t["name"], t["applied"], t["error"]])).collect();
     let expected =
         json!([["broken", false, true], ["everywhere", true, null], ["off", false, null]]);
-    assert_eq!(json!(told), expected);
+    assert_eq!(json!(applied_policies), expected);
     assert_eq!(value(&world, "x"), "1");
     rests(&world, &mut process).await;
     let mut skips = application("a", &[("c", &["x"], "1")]);
@@ -197,7 +198,7 @@ async fn a_listed_policy_that_fails_stops_the_rollout_until_it_is_mended() {
     let mut process = world.start();
     apply(&world, &with_policy(application("a", &[("c", &["x"], "1")])));
     for _ in 0..3 {
-        world.look(&process, "a").await;
+        world.reconcile(&process, "a").await;
     }
     let status = world.app("a")["status"].clone();
     assert_eq!(status["status"], "starting");

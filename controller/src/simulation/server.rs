@@ -3,6 +3,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use http::{Method, Request, Response};
 use kube::Client;
@@ -32,7 +33,7 @@ const KINDS: [(&str, &str, &str, bool); 13] = [
 ];
 
 /// Plural, namespace, name.
-pub(super) type Place = (String, String, String);
+pub(super) type ObjectPath = (String, String, String);
 
 /// When the process that writes dies.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -49,7 +50,7 @@ pub(super) type Interruption = Box<dyn FnOnce(&mut State) + Send>;
 /// Everything the server knows.
 #[derive(Default)]
 pub(super) struct State {
-    pub(super) objects: BTreeMap<Place, Value>,
+    pub(super) objects: BTreeMap<ObjectPath, Value>,
     version: u64,
     /// Changes for watches: version, type, plural, object.
     changes: Vec<(u64, &'static str, String, Value)>,
@@ -63,6 +64,8 @@ pub(super) struct State {
     pub(super) crimes: Vec<String>,
     pub(super) death: Option<Death>,
     pub(super) dead: bool,
+    /// The process is dead for all servers that it talks to.
+    pub(super) killed: Arc<AtomicBool>,
     /// Who wrote objects of which kind, as far as somebody is impersonated.
     pub(super) writers: BTreeSet<(String, String)>,
     /// The namespace in which nobody but the controller itself may do anything.
@@ -77,9 +80,9 @@ pub(super) struct State {
     pub(super) asked_in_vain: usize,
     /// The process's cache of Applications: its watch is never late.
     pub(super) apps: Option<Arc<Store<Application>>>,
-    /// Its watch is late after all: what happens in the middle of a look is seen by the next one only.
+    /// Its watch is late after all: what happens in the middle of a reconcile is seen by the next one only.
     pub(super) is_late: bool,
-    /// Its watches of objects are late: what happens from now on is told when that ends.
+    /// Its watches of objects are late: what happens from now on is reported when that ends.
     pub(super) is_silent: bool,
     /// Happens when the process under test has sent so many further requests.
     pub(super) interruption: Option<(usize, Interruption)>,
@@ -137,11 +140,17 @@ impl State {
         self.is_silent || self.seen.get(&process).is_none_or(|seen| *seen >= self.last_map())
     }
 
+    /// Another process may write.
+    pub(super) fn revive(&mut self) {
+        (self.dead, self.death) = (false, None);
+        self.killed.store(false, Ordering::Relaxed);
+    }
+
     /// Creates or replaces an object as it is.
     pub(super) fn put(&mut self, plural: &str, mut object: Value) -> Value {
         let text = |key: &str| object["metadata"][key].as_str().unwrap_or_default().to_owned();
-        let place = (plural.to_owned(), text("namespace"), text("name"));
-        let old = self.objects.get(&place).cloned();
+        let object_path = (plural.to_owned(), text("namespace"), text("name"));
+        let old = self.objects.get(&object_path).cloned();
         if let Some(map) = object.as_object_mut() {
             map.retain(|_, value| !value.is_null());
         }
@@ -165,22 +174,22 @@ impl State {
         let is_gone = object["metadata"]["deletionTimestamp"].is_string()
             && object["metadata"]["finalizers"].as_array().is_none_or(Vec::is_empty);
         if is_gone {
-            self.forget(&place, object.clone());
+            self.forget(&object_path, object.clone());
             return object;
         }
         let type_ = if old.is_some() { "MODIFIED" } else { "ADDED" };
-        self.changes.push((version, type_, place.0.clone(), object.clone()));
-        self.objects.insert(place, object.clone());
+        self.changes.push((version, type_, object_path.0.clone(), object.clone()));
+        self.objects.insert(object_path, object.clone());
         object
     }
 
     /// Deletes as the API server does: at once, or by a mark where finalizers are.
     pub(super) fn delete(&mut self, plural: &str, namespace: &str, name: &str) -> Option<Value> {
-        let place = (plural.to_owned(), namespace.to_owned(), name.to_owned());
-        let mut object = self.objects.get(&place)?.clone();
+        let object_path = (plural.to_owned(), namespace.to_owned(), name.to_owned());
+        let mut object = self.objects.get(&object_path)?.clone();
         if object["metadata"]["finalizers"].as_array().is_none_or(Vec::is_empty) {
             self.stamp(&mut object);
-            self.forget(&place, object.clone());
+            self.forget(&object_path, object.clone());
         } else if !object["metadata"]["deletionTimestamp"].is_string() {
             object["metadata"]["deletionTimestamp"] = json!("2026-01-01T00:00:01Z");
             object = self.put(plural, object);
@@ -204,19 +213,19 @@ impl State {
         }
     }
 
-    fn forget(&mut self, place: &Place, object: Value) {
-        self.objects.remove(place);
+    fn forget(&mut self, object_path: &ObjectPath, object: Value) {
+        self.objects.remove(object_path);
         let uid = object["metadata"]["uid"].clone();
-        self.changes.push((self.version, "DELETED", place.0.clone(), object));
+        self.changes.push((self.version, "DELETED", object_path.0.clone(), object));
         // The cluster's own garbage collector.
-        let owned: Vec<Place> = self
+        let owned: Vec<ObjectPath> = self
             .objects
             .iter()
             .filter(|(_, object)| {
                 let owners = object["metadata"]["ownerReferences"].as_array();
                 owners.into_iter().flatten().any(|owner| owner["uid"] == uid)
             })
-            .map(|(place, _)| place.clone())
+            .map(|(object_path, _)| object_path.clone())
             .collect();
         for (plural, namespace, name) in owned {
             self.delete(&plural, &namespace, &name);
@@ -254,7 +263,7 @@ impl State {
     }
 
     fn answer(&mut self, method: &Method, uri: &http::Uri, body: &Value) -> (u16, Value) {
-        if self.dead {
+        if self.dead || self.killed.load(Ordering::Relaxed) {
             return failure(503, "ServiceUnavailable");
         }
         let dry = uri.query().is_some_and(|query| query.contains("dryRun"));
@@ -263,6 +272,7 @@ impl State {
             self.writes += 1;
             if self.death == Some(Death::Before(self.writes)) {
                 self.dead = true;
+                self.killed.store(true, Ordering::Relaxed);
                 return failure(503, "ServiceUnavailable");
             }
         }
@@ -286,6 +296,7 @@ impl State {
         }
         if writes && self.death == Some(Death::After(self.writes)) {
             self.dead = true;
+            self.killed.store(true, Ordering::Relaxed);
             return failure(503, "ServiceUnavailable");
         }
         answer
@@ -330,7 +341,11 @@ impl State {
             return (201, self.put(&plural, body));
         }
         let Some(old) = self.get(&plural, &namespace, &name).cloned() else {
-            return failure(404, "NotFound");
+            let (code, mut status) = failure(404, "NotFound");
+            let group = path.strip_prefix("/apis/").and_then(|path| path.split('/').next());
+            status["details"] =
+                json!({"name": name, "kind": plural, "group": group.unwrap_or_default()});
+            return (code, status);
         };
         let given = match *method {
             Method::GET => return (200, old),
@@ -499,15 +514,16 @@ impl Server {
         }
         loop {
             let changed = self.changed.notified();
-            let told = |state: &State| -> String {
-                let told = state.changes.iter().filter(|_| !state.is_silent);
-                told.filter(|(version, _, kind, _)| *version > since && *kind == plural)
+            let changes_since = |state: &State| -> String {
+                let changes_since = state.changes.iter().filter(|_| !state.is_silent);
+                changes_since
+                    .filter(|(version, _, kind, _)| *version > since && *kind == plural)
                     .map(|(_, type_, _, object)| {
                         format!("{{\"type\":\"{type_}\",\"object\":{object}}}\n")
                     })
                     .collect()
             };
-            let text = told(&self.state.lock());
+            let text = changes_since(&self.state.lock());
             if !text.is_empty() {
                 return text;
             }
@@ -516,7 +532,7 @@ impl Server {
     }
 
     /// Something outside of the process under test happens.
-    pub(super) fn outside(&self, happen: impl FnOnce(&mut State)) {
+    pub(super) fn by_another_writer(&self, happen: impl FnOnce(&mut State)) {
         happen(&mut self.state.lock());
         self.changed.notify_waiters();
     }

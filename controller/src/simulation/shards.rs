@@ -7,7 +7,7 @@ use super::{NAMESPACE, World, application, named_maps};
 const LABEL: &str = "controller.core.oam.dev/scheduled-shard-id";
 
 fn schedule(world: &World, shard: Option<&str>) {
-    world.server.outside(|state| {
+    world.server.by_another_writer(|state| {
         let stored = state.get("applications", NAMESPACE, "a").cloned();
         let mut app = stored.unwrap_or_else(|| application("a", &[("c", &["x"], "1")]));
         match shard {
@@ -34,12 +34,12 @@ async fn an_application_is_handled_by_its_own_shard_only() {
         assert_eq!(world.app("a")["status"]["status"], "running", "{ours}");
         // It moves on: nothing is healed any more, and its deletion is no business of this shard.
         schedule(&world, Some(theirs));
-        world.server.outside(|state| {
+        world.server.by_another_writer(|state| {
             state.delete("configmaps", NAMESPACE, "x");
         });
         world.settle(&mut process, "a").await;
         assert_eq!(named_maps(&world), []);
-        world.server.outside(|state| {
+        world.server.by_another_writer(|state| {
             state.delete("applications", NAMESPACE, "a");
         });
         let writes = world.server.state.lock().writes;

@@ -7,10 +7,10 @@ use super::{NAMESPACE, Process, World, application};
 
 const LIST: &str = "app.oam.dev/shared-by";
 
-/// One look in which watches are late, then everything.
+/// One reconcile in which watches are late, then everything.
 async fn settle(world: &World, process: &mut Process, name: &str) {
-    world.look(process, name).await;
-    world.server.outside(|state| state.is_silent = false);
+    world.reconcile(process, name).await;
+    world.server.by_another_writer(|state| state.is_silent = false);
     world.settle(process, name).await;
 }
 
@@ -35,13 +35,13 @@ fn list(world: &World) -> Value {
 }
 
 fn put(world: &World, app: Value) {
-    world.server.outside(|state| {
+    world.server.by_another_writer(|state| {
         state.put("applications", app);
     });
 }
 
 fn delete(world: &World, name: &str) {
-    world.server.outside(|state| {
+    world.server.by_another_writer(|state| {
         state.delete("applications", NAMESPACE, name);
     });
 }

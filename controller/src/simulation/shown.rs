@@ -11,7 +11,7 @@ read: op.#Read & {value: {apiVersion: "v1", kind: "Secret", metadata: {name: "cr
 word: read.value.data.p
 parameter: {}
 "#;
-const TELL: &str = r#"
+const MESSAGE_TEMPLATE: &str = r#"
 import "vela/op"
 
 fail: op.#Fail & {message: "the password is \(parameter.p)"}
@@ -29,8 +29,8 @@ parameter: {}
 async fn what_a_secret_holds_is_not_told_by_who_it_is_handed_to() {
     for again in [false, true] {
         let world = World::new();
-        world.server.outside(|state| {
-            for (name, template) in [("read", READ), ("tell", TELL), ("pause", SUSPEND)] {
+        world.server.by_another_writer(|state| {
+            for (name, template) in [("read", READ), ("tell", MESSAGE_TEMPLATE), ("pause", SUSPEND)] {
                 state.put(
                     "workflowstepdefinitions",
                     json!({"apiVersion": "core.oam.dev/v1beta1", "kind": "WorkflowStepDefinition",
@@ -56,11 +56,11 @@ async fn what_a_secret_holds_is_not_told_by_who_it_is_handed_to() {
         });
         let mut process = world.start();
         for _ in 0..3 {
-            world.look(&process, "a").await;
+            world.reconcile(&process, "a").await;
         }
         if again {
             assert_eq!(world.app("a")["status"]["status"], "workflowSuspending");
-            world.server.outside(|state| {
+            world.server.by_another_writer(|state| {
                 let mut app = state.get("applications", NAMESPACE, "a").cloned().unwrap();
                 app["status"]["workflow"]["suspend"] = json!(false);
                 for step in app["status"]["workflow"]["steps"].as_array_mut().unwrap() {
@@ -72,7 +72,7 @@ async fn what_a_secret_holds_is_not_told_by_who_it_is_handed_to() {
             });
             process = world.start();
             for _ in 0..3 {
-                world.look(&process, "a").await;
+                world.reconcile(&process, "a").await;
             }
         }
         let status = world.app("a")["status"].clone();

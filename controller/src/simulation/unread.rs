@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 use super::server::State;
 use super::{NAMESPACE, Process, World, application};
 
-/// A component that stands for a ConfigMap of another namespace, and tells what it holds.
+/// A component that stands for a ConfigMap of another namespace, and says what it holds.
 const PEEK: &str = r#"
 output: {apiVersion: "v1", kind: "ConfigMap", metadata: {name: "creds", namespace: "bank"}}
 parameter: value: string
@@ -46,8 +46,8 @@ fn peek(value: &str, kind: &str) -> Value {
 fn world(dry_run: bool) -> (World, Process) {
     let mut world = World::new();
     world.gates.pre_dispatch_dry_run = dry_run;
-    super::placed::define(&world);
-    world.server.outside(|state| {
+    super::placements::define(&world);
+    world.server.by_another_writer(|state| {
         state.put(
             "componentdefinitions",
             json!({"apiVersion": "core.oam.dev/v1beta1", "kind": "ComponentDefinition",
@@ -62,9 +62,9 @@ fn world(dry_run: bool) -> (World, Process) {
     (world, process)
 }
 
-async fn looks(world: &World, process: &Process) {
+async fn reconcile_often(world: &World, process: &Process) {
     for _ in 0..4 {
-        world.look(process, "a").await;
+        world.reconcile(process, "a").await;
     }
 }
 
@@ -88,11 +88,11 @@ async fn what_the_author_may_not_read_is_neither_recorded_nor_told() {
     for dry_run in [true, false] {
         for kind in ["", "deploy"] {
             let (world, process) = world(dry_run);
-            world.server.outside(|state| {
+            world.server.by_another_writer(|state| {
                 state.closed = Some("bank");
                 state.put("applications", peek("1", kind));
             });
-            looks(&world, &process).await;
+            reconcile_often(&world, &process).await;
             assert!(
                 message(&world).contains("Forbidden"),
                 "{dry_run} {kind}: {:#}",
@@ -111,11 +111,11 @@ async fn what_the_author_may_not_read_is_neither_recorded_nor_told() {
 async fn what_the_author_may_not_read_any_more_is_not_told() {
     for kind in ["", "deploy"] {
         let (world, mut process) = world(true);
-        world.server.outside(|state| drop(state.put("applications", peek("1", kind))));
+        world.server.by_another_writer(|state| drop(state.put("applications", peek("1", kind))));
         world.settle(&mut process, "a").await;
         let app = world.app("a");
         assert_eq!(app["status"]["services"][0]["message"], "it is xyzzy", "{app:#}");
-        world.server.outside(|state| {
+        world.server.by_another_writer(|state| {
             state.closed = Some("bank");
             let mut map = state.get("configmaps", "bank", "creds").cloned().unwrap();
             map["data"]["password"] = json!("plugh");
@@ -134,7 +134,7 @@ async fn what_the_author_may_not_read_any_more_is_not_told() {
             state.put("applications", app);
         });
         process = world.start();
-        looks(&world, &process).await;
+        reconcile_often(&world, &process).await;
         assert!(message(&world).contains("Forbidden"), "{kind}: {:#}", world.app("a"));
         assert!(!world.app("a").to_string().contains("plugh"), "{kind}: {:#}", world.app("a"));
     }

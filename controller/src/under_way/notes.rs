@@ -1,5 +1,5 @@
-//! The record of what is under way, as an annotation of the Lease: read when the lead begins, and written only while
-//! something takes long, or when somebody survived a death.
+//! The record of what is under way, as an annotation of the Lease: read and written when the lead begins, written when it ends
+//! in order, and between only while something takes long, when somebody survived a death, and by a cautious process.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -16,7 +16,7 @@ use vela_api::names::annotation;
 use crate::context::Context;
 
 use super::record::Record;
-use super::{LOOK, UnderWay};
+use super::{CHECK_INTERVAL, UnderWay};
 
 /// What runs longer is noted: a process that dies later died over it, perhaps.
 const NOTED: Duration = Duration::from_secs(3);
@@ -60,9 +60,15 @@ impl Notes {
             let deaths = record.deaths_of(key);
             error!(key, deaths, "the last leader died while this application was under way");
         }
-        if !found.is_empty() {
-            notes.write(&record).await?;
+        if record.unexplained > 0 {
+            let deaths = record.unexplained;
+            warn!(
+                deaths,
+                "the last leader died over something unknown: what is reconciled is noted first"
+            );
         }
+        // Who dies before anything is noted has died, too.
+        notes.write(&record).await?;
         notes.under_way.put(record);
         Ok(notes)
     }
@@ -77,21 +83,30 @@ impl Notes {
     pub(crate) async fn keep(self, context: Arc<Context>, end: CancellationToken) {
         let mut noted = NOTED;
         loop {
-            let over = tokio::time::timeout(LOOK, end.cancelled()).await.is_ok();
-            let under_way = if over { BTreeMap::new() } else { long(&context, noted) };
+            let over = tokio::select! {
+                () = end.cancelled() => true,
+                () = self.under_way.asked.notified() => false,
+                () = tokio::time::sleep(CHECK_INTERVAL) => false,
+            };
             let now = Timestamp::now();
             let set_aside = self.under_way.count_set_aside(now);
             context.metrics.set_aside.set(i64::try_from(set_aside).unwrap_or(i64::MAX));
-            if let Some(record) = self.under_way.note(under_way) {
+            let (record, asked) = if over {
+                (self.under_way.end(), u64::MAX)
+            } else {
+                self.under_way.note(long(&context, noted))
+            };
+            if let Some(record) = record {
                 let since = Instant::now();
                 match self.write(&record).await {
                     Ok(()) => noted = NOTED.max(since.elapsed().saturating_mul(SLOWER)),
                     Err(error) => {
                         debug!(%error, "what is under way cannot be noted");
-                        self.under_way.again();
+                        self.under_way.mark_unwritten();
                     }
                 }
             }
+            self.under_way.followed.send_replace(asked);
             if over {
                 return;
             }

@@ -1,7 +1,8 @@
 //! Which Applications are set aside: pure decisions over a record that outlives processes.
 //!
 //! A process that leads notes what it is at when that takes long, and takes the note back at its end. Whoever leads next finds
-//! what was under way when its predecessor died, and counts a death for each. After [`MOST_DEATHS`] an Application is set aside: not reconciled until its
+//! what was under way when its predecessor died, and counts a death for each. One that died before anything was noted makes its
+//! successors cautious (`caution.rs`). After [`MOST_DEATHS`] an Application is set aside: not reconciled until its
 //! spec changes, or until an hour has passed. A reconcile that ends takes its deaths back.
 
 use std::collections::BTreeMap;
@@ -34,8 +35,10 @@ pub(crate) struct Death {
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub(crate) struct Record {
-    /// Who noted it.
+    /// Who leads, or died as it led; empty after an end in order.
     pub(crate) leader: String,
+    /// How many leaders in a row died over something that they had not noted.
+    pub(crate) unexplained: u32,
     /// What that one is at, with its generation.
     pub(crate) under_way: BTreeMap<String, i64>,
     /// What was under way at deaths.
@@ -44,11 +47,18 @@ pub(crate) struct Record {
 
 impl Record {
     /// A leader begins. Returns what was under way when its predecessor died.
+    ///
+    /// A death that is explained leaves what was unexplained before: the first one that is noted is not the last one yet.
     pub(crate) fn begin(&mut self, leader: &str, now: Timestamp) -> Vec<String> {
         let under_way = std::mem::take(&mut self.under_way);
         // Its own note, read again, is no death.
-        let died = self.leader != leader;
+        let died = !self.leader.is_empty() && self.leader != leader;
         leader.clone_into(&mut self.leader);
+        self.unexplained = match (died, under_way.is_empty()) {
+            (false, _) => 0,
+            (true, true) => self.unexplained.saturating_add(1),
+            (true, false) => self.unexplained,
+        };
         let mut found = Vec::new();
         for (key, generation) in under_way.into_iter().filter(|_| died) {
             let death = Death { count: 0, generation, last: now };
@@ -68,6 +78,14 @@ impl Record {
             self.deaths.remove(&key);
         }
         found
+    }
+
+    /// The leader ends in order: nothing is under way. Returns whether that is news.
+    pub(crate) fn end(&mut self) -> bool {
+        let is_news = !self.leader.is_empty() || !self.under_way.is_empty();
+        (self.leader, self.unexplained) = (String::new(), 0);
+        self.under_way.clear();
+        is_news
     }
 
     /// What is under way now. Returns whether that is news.
@@ -172,6 +190,22 @@ mod tests {
         assert_eq!(record.begin("other", at(2)), ["n/a"]);
         assert_eq!(record.deaths_of("n/a"), 1);
         assert!(record.survived("n/a") && !record.survived("n/a"));
+    }
+
+    #[test]
+    fn deaths_over_nothing_that_was_noted_are_counted() {
+        let mut record = Record::default();
+        record.begin("a", at(0));
+        assert_eq!(record.unexplained, 0, "nobody led before");
+        record.begin("b", at(1));
+        record.begin("c", at(2));
+        assert_eq!(record.unexplained, 2);
+        record.note(BTreeMap::from([("n/a".to_owned(), 1)]));
+        assert_eq!(record.begin("d", at(3)), ["n/a"]);
+        assert_eq!(record.unexplained, 2, "it is not over yet");
+        assert!(record.end() && !record.end());
+        record.begin("e", at(4));
+        assert_eq!((record.unexplained, record.deaths_of("n/a")), (0, 1));
     }
 
     #[test]

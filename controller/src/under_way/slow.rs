@@ -43,18 +43,18 @@ mod tests {
     fn each_is_named_when_it_is_slow_and_when_its_time_has_doubled() {
         let key = |name: &str| ("application", Key::new("n", name));
         let mut said = Said::default();
-        let mut told = Vec::new();
+        let mut named_at = Vec::new();
         for second in 0..60_u64 {
             let mut running = vec![(key("a"), Duration::from_secs(second))];
             // Another attempt begins after 30 s.
             running.push((key("b"), Duration::from_secs(second % 30)));
             running.push((key("fast"), Duration::from_secs(second % 4)));
             for (named, _) in said.news(running) {
-                told.push((named.1.name.to_string(), second));
+                named_at.push((named.1.name.to_string(), second));
             }
         }
         let of = |name: &str| -> Vec<u64> {
-            told.iter().filter(|(of, _)| of == name).map(|(_, at)| *at).collect()
+            named_at.iter().filter(|(of, _)| of == name).map(|(_, at)| *at).collect()
         };
         assert_eq!(of("a"), [5, 10, 20, 40]);
         assert_eq!(of("b"), [5, 10, 20, 35, 40, 50]);

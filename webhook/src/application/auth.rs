@@ -7,7 +7,7 @@ use vela_cluster::Identity;
 use vela_seal::Stamp;
 
 use super::model::Step;
-use super::{Findings, Subject};
+use super::subject::{Findings, Subject};
 use crate::field::{Field, Reason, Rule};
 use crate::messages;
 use crate::world::Kind;
@@ -76,7 +76,7 @@ pub(crate) fn acting(subject: &Subject<'_>) -> Identity {
     let settings = subject.world.settings;
     let annotation = |key: &str| subject.app.annotation(key).unwrap_or_default();
     let name = subject.object.pointer("/metadata/name").and_then(Value::as_str);
-    let stamp = super::content(subject.object).ok().and_then(|content| {
+    let stamp = super::subject::content(subject.object).ok().and_then(|content| {
         let (namespace, name) = (subject.namespace, name.unwrap_or_default());
         let object = vela_seal::Subject { kind: "Application", namespace, name, content };
         Stamp::verified(annotation, &*settings.keys.get()?, &object)

@@ -5,7 +5,8 @@ use std::collections::BTreeMap;
 use serde_json::Value;
 
 use super::lookup::Types;
-use super::{Findings, Subject, parameters, supplied, traits};
+use super::subject::{Findings, Subject};
+use super::{parameters, supplied, traits};
 use crate::field::{Field, Reason, Rule};
 use crate::messages;
 use crate::snapshot::Definition;
@@ -25,7 +26,7 @@ pub(crate) fn names(subject: &Subject<'_>, findings: &mut Findings) {
     }
 }
 
-/// `dependsOn` and `inputs` that name nothing are told; components that wait for each other are
+/// `dependsOn` and `inputs` that name nothing are reported; components that wait for each other are
 /// refused, since they never start (compatibility note webhook-2).
 pub(crate) fn dependencies(subject: &Subject<'_>, findings: &mut Findings) {
     let app = subject.app;
@@ -202,7 +203,9 @@ pub(crate) fn parameters(subject: &Subject<'_>, types: &Types, findings: &mut Fi
             supplied_later: supplied,
         };
         let checked = subject.world.renderer.check(&app, &dry, &checks);
-        for provider in &checked.providers {
+        // A chart is rendered by the controller; only a component can be one.
+        let is_chart = definition.render.template.text().contains("\"vela/helm\"");
+        for provider in checked.providers.iter().filter(|name| *name != "helm" || !is_chart) {
             let detail = messages::no_provider(component.type_, provider);
             let (is_new, field) = (subject.is_new(component), field.at("type"));
             findings.refuse_if(is_new, Rule::Components, Reason::Forbidden, field, detail);
@@ -241,7 +244,7 @@ pub(crate) struct Declared<'a> {
     pub(crate) properties: Option<&'a Value>,
 }
 
-/// Unknown parameters are told, or refused if the gate says so; missing ones likewise.
+/// Unknown parameters are reported, or refused if the gate says so; missing ones likewise.
 pub(crate) fn declared(
     subject: &Subject<'_>,
     of: &Declared<'_>,

@@ -6,7 +6,7 @@ use serde_json::Value;
 use vela_api::names::annotation;
 
 use super::model::Step;
-use super::{Findings, Subject};
+use super::subject::{Findings, Subject};
 use crate::field::{Field, Reason, Rule};
 use crate::messages;
 use crate::snapshot::Definition;

@@ -13,6 +13,7 @@ mod mutate;
 mod parameters;
 mod policies;
 mod references;
+pub(crate) mod subject;
 mod supplied;
 mod traits;
 mod workflow;
@@ -21,110 +22,23 @@ use serde_json::Value;
 use serde_json::value::RawValue;
 use vela_api::Drift;
 use vela_api::names::annotation;
+use vela_workflow::restart::Restart;
 
-use crate::admit::{Admit, Decision};
-use crate::field::{Field, Problem, Reason, Rule};
+use crate::admit::Admit;
+use crate::decision::Decision;
+use crate::field::{Field, Reason, Rule};
 use crate::messages;
 use crate::review::Request;
 use crate::size;
 use crate::world::World;
 use model::App;
+use subject::{Findings, Subject, is_kind, namespace, parse};
 
 pub(crate) use mutate::{Mutate, map_operations};
 
 /// The validating rules.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Validate;
-
-/// What a rule group reports to.
-#[derive(Debug, Default)]
-pub(crate) struct Findings {
-    pub(crate) problems: Vec<Problem>,
-    pub(crate) warnings: Vec<String>,
-}
-
-impl Findings {
-    pub(crate) fn push(
-        &mut self,
-        rule: Rule,
-        reason: Reason,
-        field: Field,
-        detail: impl Into<String>,
-    ) {
-        self.problems.push(Problem::new(rule, reason, field, detail));
-    }
-}
-
-/// What all rule groups look at.
-pub(crate) struct Subject<'a> {
-    pub(crate) app: &'a App<'a>,
-    /// What it was before, in an update.
-    pub(crate) old: Option<&'a App<'a>>,
-    pub(crate) object: &'a Value,
-    pub(crate) namespace: &'a str,
-    pub(crate) world: &'a World<'a>,
-    pub(crate) request: &'a Request,
-}
-
-impl Subject<'_> {
-    /// Whether a component is not in the stored Application as it is here.
-    pub(crate) fn is_new(&self, component: &model::Component<'_>) -> bool {
-        !self.old.is_some_and(|old| old.components.contains(component))
-    }
-}
-
-impl Findings {
-    /// What can never work is refused where somebody writes it, and told where it is there already:
-    /// the rest of such an Application can be edited.
-    pub(crate) fn refuse_if(
-        &mut self,
-        is_new: bool,
-        rule: Rule,
-        reason: Reason,
-        field: Field,
-        detail: String,
-    ) {
-        if is_new {
-            self.push(rule, reason, field, detail);
-        } else {
-            self.warnings.push(messages::warning(&field.to_string(), &detail));
-        }
-    }
-}
-
-/// Parses an object of a review. The error is the detail of a denial.
-pub(crate) fn parse(raw: Option<&RawValue>) -> Result<Value, String> {
-    let raw =
-        raw.filter(|raw| raw.get() != "null").ok_or_else(|| messages::NO_CONTENT.to_owned())?;
-    let value: Value = serde_json::from_str(raw.get()).map_err(|error| error.to_string())?;
-    if value.is_object() { Ok(value) } else { Err(messages::wrong_type("an object", &value)) }
-}
-
-/// A hash of what of an Application decides what is deployed, as the controller reads it.
-pub(crate) fn content(object: &Value) -> Result<[u8; 32], serde_json::Error> {
-    let spec = object.get("spec").cloned().map(serde_json::from_value).transpose()?;
-    let annotations = object.pointer("/metadata/annotations");
-    let annotation = |key: &str| {
-        annotations.and_then(|all| all.get(key)).and_then(Value::as_str).unwrap_or_default()
-    };
-    vela_seal::application(
-        &spec.unwrap_or_default(),
-        annotation(annotation::PUBLISH_VERSION),
-        annotation(annotation::AUTO_UPDATE),
-    )
-}
-
-/// The path is for one kind only.
-pub(crate) fn is_kind(object: &Value, kind: &str) -> Result<(), String> {
-    let text = |key: &str| object.get(key).and_then(Value::as_str).unwrap_or_default();
-    // an object without either is taken for what the path is for
-    let is = |key: &str, want: &str| text(key).is_empty() || text(key) == want;
-    if is("kind", kind) && is("apiVersion", vela_api::V1BETA1) {
-        Ok(())
-    } else {
-        Err(messages::wrong_kind(text("apiVersion"), text("kind"), kind))
-    }
-}
 
 fn application(raw: Option<&RawValue>) -> Result<Value, String> {
     let object = parse(raw)?;
@@ -181,7 +95,7 @@ impl Admit for Validate {
             request,
         };
         let mut findings = Findings::default();
-        annotations(&subject, &mut findings);
+        annotations(subject.app, subject.old, &mut findings);
         // Nothing that is deployed changes: labels, annotations and finalizers can always be
         // edited, also when a definition is gone (compatibility note webhook-1).
         let is_unchanged = old.as_ref().is_some_and(|old| {
@@ -214,19 +128,7 @@ fn changed(app: &App<'_>, old: Option<&App<'_>>, key: &str) -> bool {
     old.and_then(|old| old.annotation(key)) != app.annotation(key)
 }
 
-pub(crate) fn namespace<'a>(request: &'a Request, object: &'a Value) -> &'a str {
-    if !request.namespace.is_empty() {
-        return &request.namespace;
-    }
-    object
-        .pointer("/metadata/namespace")
-        .and_then(Value::as_str)
-        .filter(|namespace| !namespace.is_empty())
-        .unwrap_or("default")
-}
-
-fn annotations(subject: &Subject<'_>, findings: &mut Findings) {
-    let app = subject.app;
+fn annotations(app: &App<'_>, old: Option<&App<'_>>, findings: &mut Findings) {
     let published = app.annotation(annotation::PUBLISH_VERSION).is_some_and(|v| !v.is_empty());
     if app.annotation(annotation::AUTO_UPDATE) == Some("true") && published {
         findings.push(
@@ -237,26 +139,29 @@ fn annotations(subject: &Subject<'_>, findings: &mut Findings) {
         );
     }
     if let Some(value) = app.annotation(annotation::RESTART_WORKFLOW) {
-        let is_time = value.parse::<jiff::Timestamp>().is_ok();
-        if value != "true"
-            && !is_time
-            && value.parse::<vela_gocompat::duration::Duration>().is_err()
-        {
-            findings.warnings.push(messages::bad_restart(value));
+        match Restart::read(value) {
+            Ok(restart) if restart.is_too_often() => {
+                let field = Field::new("metadata.annotations").key(annotation::RESTART_WORKFLOW);
+                let is_new = changed(app, old, annotation::RESTART_WORKFLOW);
+                let detail = messages::restarts_too_often(value);
+                findings.refuse_if(is_new, Rule::Annotations, Reason::Invalid, field, detail);
+            }
+            Ok(_) => {}
+            Err(_) => findings.warnings.push(messages::bad_restart(value)),
         }
     }
     if let Some(word) = app.annotation(annotation::DRIFT).filter(|word| !word.is_empty())
         && Drift::parse(word).is_none()
     {
         let field = Field::new("metadata.annotations").key(annotation::DRIFT);
-        let is_new = changed(app, subject.old, annotation::DRIFT);
+        let is_new = changed(app, old, annotation::DRIFT);
         let detail = messages::unknown_word(word, &Drift::WORDS);
         findings.refuse_if(is_new, Rule::Annotations, Reason::Invalid, field, detail);
     }
     if let Some(Err(error)) =
         app.annotation(annotation::PROGRESS_DEADLINE).map(vela_workflow::progress::read)
     {
-        findings.warnings.push(messages::bad_deadline(&error));
+        findings.warnings.push(messages::bad_deadline(&error.to_string()));
     }
 }
 
@@ -306,5 +211,44 @@ fn published(subject: &Subject<'_>, old: &Value, old_app: &App<'_>, findings: &m
     let is_same = old_app.annotation(annotation::PUBLISH_VERSION) == Some(version);
     if !version.is_empty() && is_same && old.get("spec") != subject.object.get("spec") {
         findings.warnings.push(messages::published_edit(version));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn restarts_without_a_pause_are_refused() {
+        let object = |restart: Value| {
+            json!({"metadata": {"name": "a", "annotations": {annotation::RESTART_WORKFLOW: restart}},
+                "spec": {"components": []}})
+        };
+        let check = |old: Option<&str>, new: &str| {
+            let (old, new) = (old.map(|old| object(json!(old))), object(json!(new)));
+            let old = old.as_ref().map(|old| model::read(old).0);
+            let mut findings = Findings::default();
+            annotations(&model::read(&new).0, old.as_ref(), &mut findings);
+            let problems = findings.problems.into_iter();
+            let problems: Vec<_> = problems.map(|p| format!("{}: {}", p.field, p.detail)).collect();
+            (problems, findings.warnings)
+        };
+        let none = (Vec::new(), Vec::new());
+        for fine in ["true", "2099-01-01T00:00:00Z", "10s", "720h"] {
+            assert_eq!(check(None, fine), none, "{fine}");
+        }
+        for often in ["0s", "-1h", "3s"] {
+            let text = format!(
+                "metadata.annotations[app.oam.dev/restart-workflow]: \"{often}\" lets the workflow run again and again without a pause; the shortest is 10 s"
+            );
+            assert_eq!(check(None, often), (vec![text.clone()], Vec::new()));
+            // What is stored already does not stand in the way of another edit.
+            let (problems, warnings) = check(Some(often), often);
+            assert!(problems.is_empty() && warnings.len() == 1, "{often}: {warnings:?}");
+        }
+        let (problems, warnings) = check(None, "soon");
+        assert!(problems.is_empty() && warnings[0].contains("neither true"), "{warnings:?}");
     }
 }

@@ -313,10 +313,10 @@ mod tests {
             "status": [],
         });
         let (app, problems) = read(&object);
-        let told: Vec<String> =
+        let reported: Vec<String> =
             problems.iter().map(|p| format!("{}: {}", p.field, p.detail)).collect();
         assert_eq!(
-            told,
+            reported,
             [
                 "metadata.name: must be a text, not the number 5",
                 "metadata.annotations[a]: must be a text, not the number 1",

@@ -13,8 +13,9 @@ use vela_api::names::{annotation, label};
 use vela_seal::{Stamp, Subject};
 
 use super::model::{self, App};
-use super::{is_kind, parse};
-use crate::admit::{Admit, Decision};
+use super::subject::{is_kind, parse};
+use crate::admit::Admit;
+use crate::decision::Decision;
 use crate::field::{Field, Problem, Reason, Rule};
 use crate::messages;
 use crate::review::Request;
@@ -178,14 +179,14 @@ impl Edit<'_> {
 
     /// What of it is sealed. The error is a spec that the controller could not read either.
     fn subject(&self) -> Result<Subject<'_>, Problem> {
-        let content = super::content(self.object).map_err(|error| {
+        let content = super::subject::content(self.object).map_err(|error| {
             let detail = messages::unreadable(&error);
             Problem::new(Rule::Shape, Reason::Invalid, Field::new("spec"), detail)
         })?;
         let name = self.object.pointer("/metadata/name").and_then(Value::as_str);
         Ok(Subject {
             kind: "Application",
-            namespace: super::namespace(self.request, self.object),
+            namespace: super::subject::namespace(self.request, self.object),
             name: name.unwrap_or_default(),
             content,
         })

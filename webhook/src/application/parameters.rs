@@ -334,12 +334,12 @@ mod tests {
     #[test]
     fn values_of_another_type_are_told() {
         let properties = json!({ "image": 5, "kept": "x", "ports": [{ "port": 1.5 }, { "port": 2 }], "labels": { "a": 1 }, "either": [], "deep": null });
-        let told: Vec<String> = misfits(&schema(), Some(&properties), &Field::new("p"))
+        let reported: Vec<String> = misfits(&schema(), Some(&properties), &Field::new("p"))
             .into_iter()
             .map(|(field, detail)| format!("{field}: {detail}"))
             .collect();
         assert_eq!(
-            told,
+            reported,
             [
                 "p.image: must be a text, not the number 5",
                 "p.kept: must be a whole number, not the text \"x\"",

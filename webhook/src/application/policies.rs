@@ -5,8 +5,9 @@ use vela_api::Drift;
 
 use vela_api::cluster::{LOCAL, selects_local};
 
+use super::lookup;
 use super::model::Policy;
-use super::{Findings, Subject, lookup};
+use super::subject::{Findings, Subject};
 use crate::field::{Field, Reason, Rule};
 use crate::messages;
 use crate::world::{Kind, ObjectKind};
@@ -152,14 +153,14 @@ fn one(subject: &Subject<'_>, policy: &Policy<'_>, field: &Field, findings: &mut
     object(map, shape, policy.type_, &field, findings);
     match policy.type_ {
         "override" => overridden(subject, map, &field, findings),
-        "topology" => places(map, &field, findings),
+        "topology" => topology_clusters(map, &field, findings),
         _ => {}
     }
 }
 
 /// Clusters that nothing is deployed to: told, not refused, since the reference admits them and an
 /// Application may be written before its cluster is there.
-fn places(map: &Map<String, Value>, field: &Field, findings: &mut Findings) {
+fn topology_clusters(map: &Map<String, Value>, field: &Field, findings: &mut Findings) {
     if let Some(clusters) = map.get("clusters").filter(|clusters| !clusters.is_null()) {
         let named = clusters.as_array().into_iter().flatten().enumerate();
         for (k, name) in named.filter_map(|(k, cluster)| Some((k, cluster.as_str()?))) {
@@ -291,7 +292,12 @@ fn overridden(
         && let Some((i, name)) = named().nth(index)
     {
         let at = field.at("components").index(i).at("name");
-        findings.push(Rule::Policies, Reason::Invalid, at, messages::bad_pattern(name, &error));
+        findings.push(
+            Rule::Policies,
+            Reason::Invalid,
+            at,
+            messages::bad_pattern(name, &error.to_string()),
+        );
     }
     for (i, component) in components() {
         let field = field.at("components").index(i);
@@ -360,10 +366,10 @@ mod tests {
             &Field::new("p"),
             &mut findings,
         );
-        let told: Vec<String> =
+        let reported: Vec<String> =
             findings.problems.iter().map(|p| format!("{}: {}", p.field, p.detail)).collect();
         assert_eq!(
-            told,
+            reported,
             [
                 "p.keepLegacyResource: must be a boolean, not the text \"x\"",
                 "p.rules[0].selector.componentNames: must be a list of texts, not the text \"a\"",
@@ -380,29 +386,32 @@ mod tests {
 
     #[test]
     fn clusters_that_are_not_there_are_told() {
-        let told = |properties: Value| {
+        let reported = |properties: Value| {
             let mut findings = Findings::default();
-            places(properties.as_object().unwrap(), &Field::new("p"), &mut findings);
+            topology_clusters(properties.as_object().unwrap(), &Field::new("p"), &mut findings);
             assert!(findings.problems.is_empty());
             findings.warnings
         };
-        assert!(told(json!({ "namespace": "n" })).is_empty());
+        assert!(reported(json!({ "namespace": "n" })).is_empty());
         assert!(
-            told(json!({ "clusters": ["local"], "clusterLabelSelector": { "a": "b" } })).is_empty()
+            reported(json!({ "clusters": ["local"], "clusterLabelSelector": { "a": "b" } }))
+                .is_empty()
         );
         let selector = json!({ "a": "b" });
-        assert!(told(json!({ "clusterLabelSelector": selector, "allowEmpty": true })).is_empty());
+        assert!(
+            reported(json!({ "clusterLabelSelector": selector, "allowEmpty": true })).is_empty()
+        );
         let hub = json!({ "cluster.core.oam.dev/control-plane": "true" });
-        assert!(told(json!({ "clusterLabelSelector": hub })).is_empty());
+        assert!(reported(json!({ "clusterLabelSelector": hub })).is_empty());
         assert_eq!(
-            told(json!({ "clusters": ["local", "locall", "prod"] })),
+            reported(json!({ "clusters": ["local", "locall", "prod"] })),
             [
                 "p.clusters[1]: there is no cluster \"locall\", this control plane deploys to \"local\" only; the deployment will fail; did you mean \"local\"?",
                 "p.clusters[2]: there is no cluster \"prod\", this control plane deploys to \"local\" only; the deployment will fail",
             ]
         );
         assert_eq!(
-            told(json!({ "clusterLabelSelector": selector })),
+            reported(json!({ "clusterLabelSelector": selector })),
             [
                 "p.clusterLabelSelector: no cluster has these labels, this control plane deploys to \"local\" only; the deployment will fail"
             ]
@@ -412,7 +421,7 @@ mod tests {
     #[test]
     fn a_word_that_is_none_is_refused_with_the_nearest() {
         let (_, shape) = BUILTIN.iter().find(|(name, _)| *name == "apply-once").unwrap();
-        let told = |drift: Value| {
+        let reported = |drift: Value| {
             let properties = json!({"enable": true, "rules": [{"drift": drift}]});
             let mut findings = Findings::default();
             let map = properties.as_object().unwrap();
@@ -422,12 +431,15 @@ mod tests {
         };
         let none: Vec<String> = Vec::new();
         for fine in ["heal", "warn", "off", ""] {
-            assert_eq!(told(json!(fine)), none);
+            assert_eq!(reported(json!(fine)), none);
         }
         assert_eq!(
-            told(json!("wran")),
+            reported(json!("wran")),
             ["p.rules[0].drift: \"wran\" is none of heal, warn, off; did you mean \"warn\"?"]
         );
-        assert_eq!(told(json!(false)), ["p.rules[0].drift: must be a text, not the boolean false"]);
+        assert_eq!(
+            reported(json!(false)),
+            ["p.rules[0].drift: must be a text, not the boolean false"]
+        );
     }
 }

@@ -3,9 +3,9 @@
 use serde_json::Value;
 use vela_workflow::Pattern;
 
-use super::Subject;
 use super::model::{Component, Step};
 use super::policies::{items, text};
+use super::subject::Subject;
 use crate::world::ObjectKind;
 
 /// What inputs of steps give, and override policies: those of the Application, and those beside it that its steps name.
@@ -44,9 +44,9 @@ impl Supplied {
         named.sort_unstable();
         named.dedup();
         for name in named {
-            let beside = subject.world.object(ObjectKind::Policy, subject.namespace, name);
+            let policy_object = subject.world.object(ObjectKind::Policy, subject.namespace, name);
             let is_override = |policy: &Value| text(policy, "type") == Some("override");
-            if let Some(policy) = beside.filter(|policy| is_override(policy)) {
+            if let Some(policy) = policy_object.filter(|policy| is_override(policy)) {
                 supplied.add(policy.get("properties"), app.components.len());
             }
         }
@@ -131,7 +131,7 @@ parameter: {image: string, deep: {a: {b: string}, o?: string}}
     const STEP: &str = "parameter: {...}";
 
     /// Whether an Application is admitted whose parameters must be given; else why not. `beside` is the Policy `ext`.
-    fn told(component: &Value, spec: &Value, beside: &Value) -> Result<(), String> {
+    fn admitted(component: &Value, spec: &Value, policy_object: &Value) -> Result<(), String> {
         let gates = Gates::parse(["EnableCueValidation=true"]).unwrap();
         let engine = Engine::new(Settings { gates, ..Settings::default() }, true);
         let mut snapshot = Snapshot::default();
@@ -160,7 +160,7 @@ parameter: {image: string, deep: {a: {b: string}, o?: string}}
         let endpoint = endpoints().find(|endpoint| endpoint.path == path).unwrap();
         let know = |need: &Need| match need {
             Need::Object { kind: ObjectKind::Policy, name, .. } if name == "ext" => {
-                Fact::Object(Some(Arc::new(beside.clone())))
+                Fact::Object(Some(Arc::new(policy_object.clone())))
             }
             _ => Fact::Object(None),
         };
@@ -191,7 +191,7 @@ parameter: {image: string, deep: {a: {b: string}, o?: string}}
             if properties.is_object() {
                 one["properties"] = properties;
             }
-            assert_eq!(told(&one, &json!({}), &Value::Null), Ok(()));
+            assert_eq!(admitted(&one, &json!({}), &Value::Null), Ok(()));
         }
     }
 
@@ -199,7 +199,7 @@ parameter: {image: string, deep: {a: {b: string}, o?: string}}
     fn what_an_override_gives_is_not_missing() {
         let all = json!({ "image": "x", "deep": { "a": { "b": "c" } } });
         let none = component(&json!({}));
-        let ok = |spec: &Value| told(&none, spec, &Value::Null);
+        let ok = |spec: &Value| admitted(&none, spec, &Value::Null);
         assert!(ok(&json!({})).unwrap_err().contains("image"));
         for name in ["web", "we*", "(web|db)", "^web$"] {
             assert_eq!(ok(&inline(&over(name, &all))), Ok(()), "{name}");
@@ -209,13 +209,13 @@ parameter: {image: string, deep: {a: {b: string}, o?: string}}
             ok(&inline(&over("web", &json!({ "image": "x" })))).unwrap_err().contains("deep.a.b")
         );
         // A Policy beside the Application counts where a step names it.
-        let beside = json!({ "type": "override", "properties": over("web", &all) });
+        let policy_object = json!({ "type": "override", "properties": over("web", &all) });
         let named = json!({ "workflow": { "steps": [
             { "name": "d", "type": "deploy", "properties": { "policies": ["ext"] } }] } });
-        assert_eq!(told(&none, &named, &beside), Ok(()));
-        assert!(told(&none, &json!({}), &beside).is_err());
+        assert_eq!(admitted(&none, &named, &policy_object), Ok(()));
+        assert!(admitted(&none, &json!({}), &policy_object).is_err());
         let topology = json!({ "type": "topology", "properties": {} });
-        assert!(told(&none, &named, &topology).is_err());
+        assert!(admitted(&none, &named, &topology).is_err());
     }
 
     #[test]
@@ -228,10 +228,10 @@ parameter: {image: string, deep: {a: {b: string}, o?: string}}
                   "inputs": [{ "from": "o", "parameterKey": key }] }] } })
         };
         for key in ["deep.a.b", "deep.a", "deep", "properties.deep"] {
-            assert_eq!(told(&given, &with(key), &Value::Null), Ok(()), "{key}");
+            assert_eq!(admitted(&given, &with(key), &Value::Null), Ok(()), "{key}");
         }
         for key in ["dee", "deep.a.c", "deep.o"] {
-            assert!(told(&given, &with(key), &Value::Null).is_err(), "{key}");
+            assert!(admitted(&given, &with(key), &Value::Null).is_err(), "{key}");
         }
     }
 
@@ -240,7 +240,7 @@ parameter: {image: string, deep: {a: {b: string}, o?: string}}
         let null = component(&json!({ "image": null, "deep": { "a": { "b": "c" } } }));
         let with = inline(&over("web", &json!({ "image": "x" })));
         for spec in [json!({}), with] {
-            assert!(told(&null, &spec, &Value::Null).unwrap_err().contains("properties.image"));
+            assert!(admitted(&null, &spec, &Value::Null).unwrap_err().contains("properties.image"));
         }
     }
 
@@ -248,7 +248,7 @@ parameter: {image: string, deep: {a: {b: string}, o?: string}}
     fn a_name_that_is_no_pattern_is_refused_with_its_path() {
         let given = component(&json!({ "image": "x", "deep": { "a": { "b": "c" } } }));
         let spec = inline(&json!({ "components": [{ "properties": {} }, { "name": "we(b" }] }));
-        let refused = told(&given, &spec, &Value::Null).unwrap_err();
+        let refused = admitted(&given, &spec, &Value::Null).unwrap_err();
         assert!(refused.contains("spec.policies[0].properties.components[1].name"), "{refused}");
     }
 

@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
-use super::Findings;
 use super::model::Component;
+use super::subject::Findings;
 use crate::field::Field;
 use crate::messages;
 use crate::snapshot::Definition;

@@ -5,7 +5,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use serde_json::Value;
 
 use super::model::{self, Step};
-use super::{Findings, Subject, components, lookup, parameters, policies};
+use super::subject::{Findings, Subject};
+use super::{components, lookup, parameters, policies};
 use crate::field::{Field, Reason, Rule};
 use crate::messages;
 use crate::snapshot::Definition;
@@ -220,13 +221,13 @@ fn deploy(subject: &Subject<'_>, step: &Step<'_>, field: &Field, findings: &mut 
     }
 }
 
-/// `dependsOn` and `inputs` that name nothing are told; steps that wait for each other are refused.
+/// `dependsOn` and `inputs` that name nothing are reported; steps that wait for each other are refused.
 fn waits(steps: &[Step<'_>], field: &Field, findings: &mut Findings) {
     let all = || steps.iter().flat_map(|step| std::iter::once(step).chain(&step.sub_steps));
     let names = || all().map(|step| step.name);
     let outputs = || all().flat_map(|step| step.outputs.iter().copied());
     let mut edges: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
-    let look = |step: &Step<'_>, field: &Field, findings: &mut Findings| {
+    let check = |step: &Step<'_>, field: &Field, findings: &mut Findings| {
         for (j, name) in step.depends_on.iter().enumerate() {
             if !names().any(|known| known == *name) {
                 let field = field.at("dependsOn").index(j).to_string();
@@ -247,9 +248,9 @@ fn waits(steps: &[Step<'_>], field: &Field, findings: &mut Findings) {
     };
     for (i, step) in steps.iter().enumerate() {
         let field = field.index(i);
-        look(step, &field, findings);
+        check(step, &field, findings);
         for (j, sub) in step.sub_steps.iter().enumerate() {
-            look(sub, &field.at("subSteps").index(j), findings);
+            check(sub, &field.at("subSteps").index(j), findings);
         }
     }
     for step in all() {

@@ -5,9 +5,11 @@ use json_patch::{AddOperation, PatchOperation};
 use serde_json::{Value, json};
 use vela_cluster::Resource;
 
-use super::{Subject, cue};
-use crate::admit::{Admit, Decision};
-use crate::application::{is_kind, parse};
+use super::cue;
+use super::subject::Subject;
+use crate::admit::Admit;
+use crate::application::subject::{is_kind, parse};
+use crate::decision::Decision;
 use crate::messages;
 use crate::review::Request;
 use crate::world::{Kind, ObjectKind, World};
@@ -62,7 +64,7 @@ impl Admit for Mutate {
             Ok(object) => object,
             Err(error) => return Decision::errored(400, error),
         };
-        let mistyped = super::mistyped(Kind::Component, &object);
+        let mistyped = super::shape::mistyped(Kind::Component, &object);
         if !mistyped.is_empty() {
             return Decision::errored(400, mistyped.join("; "));
         }

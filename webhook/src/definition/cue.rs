@@ -3,7 +3,7 @@
 use serde_json::Value;
 use vela_render::Vetted;
 
-use super::{Subject, annotations};
+use super::subject::{Subject, annotations};
 use crate::messages;
 use crate::world::Kind;
 
@@ -51,7 +51,7 @@ pub(crate) fn resources(
     }
 }
 
-/// Status texts are looked at by nobody upstream; a broken one means "never healthy".
+/// Status texts are checked by nobody upstream; a broken one means "never healthy".
 pub(crate) fn status(subject: &Subject<'_>, warnings: &mut Vec<String>) {
     for name in ["customStatus", "healthPolicy", "details"] {
         let text = subject.text(&format!("/status/{name}"));

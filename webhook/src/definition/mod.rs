@@ -1,52 +1,36 @@
 //! Admission of the four definition kinds.
 //!
 //! Answers for `pkg/webhook/core.oam.dev/v1beta1/{component,trait,policy,workflowstep}definition`
-//! and `pkg/webhook/utils`. All problems are told, not only the first.
+//! and `pkg/webhook/utils`. All problems are reported, not only the first.
 
 mod component;
 mod cue;
 mod policy;
+mod shape;
+mod subject;
 mod trait_;
 mod workflow_step;
 
+use serde_json::Value;
 use serde_json::value::RawValue;
-use serde_json::{Map, Value};
 use vela_api::names::annotation;
 
-use crate::admit::{Admit, Decision};
-use crate::application::{is_kind, parse};
+use crate::admit::Admit;
+use crate::application::subject::{is_kind, parse};
+use crate::decision::Decision;
 use crate::messages;
 use crate::review::Request;
 use crate::size;
 use crate::world::{Kind, ObjectKind, World};
+
+use shape::mistyped;
+use subject::{Subject, annotations};
 
 pub(crate) use component::Mutate;
 
 /// The validating rules of one kind.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Validate(pub(crate) Kind);
-
-/// What the rules of a kind look at.
-pub(crate) struct Subject<'a> {
-    pub(crate) kind: Kind,
-    pub(crate) name: &'a str,
-    pub(crate) object: &'a Value,
-    pub(crate) spec: &'a Value,
-    pub(crate) namespace: &'a str,
-    pub(crate) world: &'a World<'a>,
-}
-
-impl Subject<'_> {
-    /// A text of the spec, empty if there is none.
-    pub(crate) fn text(&self, pointer: &str) -> &str {
-        self.spec.pointer(pointer).and_then(Value::as_str).unwrap_or_default()
-    }
-
-    /// The CUE template, if the definition has one.
-    pub(crate) fn template(&self) -> Option<&str> {
-        self.spec.pointer("/schematic/cue")?.get("template").and_then(Value::as_str)
-    }
-}
 
 impl Admit for Validate {
     fn admit(&self, request: &Request, world: &World<'_>) -> Decision {
@@ -121,100 +105,6 @@ fn template_size(object: &Value, old: Option<&RawValue>) -> Option<String> {
     }
     let old = parse(old).map_or(0, |old| size(&old));
     size::check("spec.schematic.cue.template", new, old, size::TEMPLATE)
-}
-
-/// What must be of which type to be read at all.
-fn mistyped(kind: Kind, object: &Value) -> Vec<String> {
-    let mut out = Vec::new();
-    let mut want = |pointer: &str, what: &str, fits: fn(&Value) -> bool| {
-        if let Some(value) = object.pointer(pointer)
-            && !value.is_null()
-            && !fits(value)
-        {
-            let path = pointer.trim_start_matches('/').replace('/', ".");
-            out.push(format!("{path}: {}", messages::wrong_type(what, value)));
-        }
-    };
-    for pointer in [
-        "/metadata",
-        "/metadata/labels",
-        "/metadata/annotations",
-        "/spec",
-        "/spec/schematic",
-        "/spec/schematic/cue",
-        "/spec/schematic/terraform",
-        "/spec/status",
-        "/spec/definitionRef",
-        "/status",
-    ] {
-        want(pointer, "an object", Value::is_object);
-    }
-    for pointer in [
-        "/metadata/name",
-        "/spec/version",
-        "/spec/schematic/cue/template",
-        "/spec/status/customStatus",
-        "/spec/status/healthPolicy",
-        "/spec/status/details",
-        "/spec/definitionRef/name",
-        "/spec/definitionRef/version",
-        "/spec/podSpecPath",
-        "/spec/revisionLabel",
-    ] {
-        want(pointer, "a text", Value::is_string);
-    }
-    match kind {
-        Kind::Component => {
-            want("/spec/workload", "an object", Value::is_object);
-            want("/spec/workload/type", "a text", Value::is_string);
-            want("/spec/workload/definition", "an object", Value::is_object);
-            want("/spec/workload/definition/apiVersion", "a text", Value::is_string);
-            want("/spec/workload/definition/kind", "a text", Value::is_string);
-            want("/spec/childResourceKinds", "a list", Value::is_array);
-        }
-        Kind::Trait => {
-            for pointer in ["/spec/appliesToWorkloads", "/spec/conflictsWith"] {
-                want(pointer, "a list of texts", is_texts);
-            }
-            for pointer in [
-                "/spec/podDisruptive",
-                "/spec/revisionEnabled",
-                "/spec/manageWorkload",
-                "/spec/controlPlaneOnly",
-            ] {
-                want(pointer, "a boolean", Value::is_boolean);
-            }
-            want("/spec/stage", "a text", Value::is_string);
-            want("/spec/workloadRefPath", "a text", Value::is_string);
-        }
-        Kind::Policy => {
-            want("/spec/manageHealthCheck", "a boolean", Value::is_boolean);
-            want("/spec/global", "a boolean", Value::is_boolean);
-            want("/spec/scope", "a text", Value::is_string);
-            want("/spec/priority", "a whole number", |value| {
-                value.as_i64().is_some_and(|n| i32::try_from(n).is_ok())
-            });
-        }
-        Kind::Step => {}
-    }
-    for pointer in ["/metadata/labels", "/metadata/annotations"] {
-        for (key, value) in object.pointer(pointer).and_then(Value::as_object).into_iter().flatten()
-        {
-            if !value.is_string() && !value.is_null() {
-                let path = pointer.trim_start_matches('/').replace('/', ".");
-                out.push(format!("{path}[{key}]: {}", messages::wrong_type("a text", value)));
-            }
-        }
-    }
-    out
-}
-
-fn is_texts(value: &Value) -> bool {
-    value.as_array().is_some_and(|items| items.iter().all(|i| i.is_string() || i.is_null()))
-}
-
-fn annotations(object: &Value) -> Option<&Map<String, Value>> {
-    object.pointer("/metadata/annotations").and_then(Value::as_object)
 }
 
 /// `spec.version` and the annotation that names a revision.

@@ -2,7 +2,8 @@
 
 use serde_json::Value;
 
-use super::{Subject, cue};
+use super::cue;
+use super::subject::Subject;
 use crate::messages;
 
 /// Above this a priority is probably a slip.

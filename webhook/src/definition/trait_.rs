@@ -1,6 +1,7 @@
 //! TraitDefinitions: they must do something.
 
-use super::{Subject, cue};
+use super::cue;
+use super::subject::Subject;
 use crate::messages;
 
 pub(crate) fn check(subject: &Subject<'_>, problems: &mut Vec<String>, warnings: &mut Vec<String>) {

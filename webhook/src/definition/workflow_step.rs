@@ -3,7 +3,8 @@
 //! refuses what upstream refuses: with `ValidateResourcesExist`, a template that cannot be parsed
 //! and outputs of unknown kinds.
 
-use super::{Subject, cue};
+use super::cue;
+use super::subject::Subject;
 use crate::messages;
 
 pub(crate) fn check(subject: &Subject<'_>, problems: &mut Vec<String>, warnings: &mut Vec<String>) {

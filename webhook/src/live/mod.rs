@@ -32,7 +32,7 @@ const REMEMBERED: NonZeroUsize = match NonZeroUsize::new(4096) {
 };
 /// How long a permission is remembered. The API server itself remembers them for longer.
 const PERMISSION: Duration = Duration::from_secs(10);
-/// How long a served kind is remembered, and how soon an unknown one is looked for again.
+/// How long a served kind is remembered, and how soon an unknown one is searched for again.
 const SERVED: Duration = Duration::from_secs(300);
 const NOT_SERVED: Duration = Duration::from_secs(2);
 
@@ -205,7 +205,7 @@ impl Live {
 
     async fn named(&self, group: &str, name: &str) -> Result<Fact, Error> {
         let mut found = self.discovery.named(group, name).await;
-        if matches!(found, Err(Error::NoSuchKind { .. })) && self.may_learn_anew() {
+        if matches!(found, Err(Error::NoSuchKind { .. })) && self.may_discover_again() {
             self.discovery.forget_all();
             found = self.discovery.named(group, name).await;
         }
@@ -222,7 +222,7 @@ impl Live {
 
     /// Asking for everything that is served takes a request for each group: not for every name
     /// that somebody invents.
-    fn may_learn_anew(&self) -> bool {
+    fn may_discover_again(&self) -> bool {
         let mut learned = self.learned.lock();
         let may = learned.is_none_or(|at| at.elapsed() > NOT_SERVED);
         if may {

@@ -78,15 +78,15 @@ async fn only_metadata_is_asked_for_and_names_are_no_paths() {
         _ => refused(404, "NotFound"),
     });
     let names = ["here", "gone", "hidden", "broken", "..", "a/../../b", "a?b", ""];
-    let mut told: Vec<String> = Vec::new();
+    let mut reported: Vec<String> = Vec::new();
     for name in names {
         let facts = live.know([map(name)], soon()).await;
-        told.push(format!("{:?}", facts[0].1));
+        reported.push(format!("{:?}", facts[0].1));
     }
     let no = "Exists(false)";
-    assert_eq!(told[..3], ["Exists(true)", no, "Unreadable"]);
-    assert!(told[3].starts_with("Failed"), "{told:?}");
-    assert_eq!(told[4..], [no, no, no, no]);
+    assert_eq!(reported[..3], ["Exists(true)", no, "Unreadable"]);
+    assert!(reported[3].starts_with("Failed"), "{reported:?}");
+    assert_eq!(reported[4..], [no, no, no, no]);
     let expected = |name: &str| format!("GET /api/v1/namespaces/n/configmaps/{name} metadata");
     assert_eq!(*seen.lock(), names[..4].iter().map(|name| expected(name)).collect::<Vec<_>>());
 }

@@ -1,16 +1,18 @@
 //! What is told of an Application: its components, traits, policies, steps and identity.
 
+use vela_workflow::restart::SHORTEST_PAUSE;
+
 use super::{hint, in_namespaces, shortened};
 use crate::world::Kind;
 
+/// The reference's own suites look for this sentence.
 pub(crate) const BOTH_VERSIONS: &str =
     "Application has both autoUpdate and publishVersion annotations. Only one can be present";
 pub(crate) const DUPLICATED_STEP: &str = "duplicated step name";
 pub(crate) const EMPTY_STEP_NAME: &str = "a step needs a name";
-pub(crate) const REF_AND_STEPS: &str = "cannot set steps and ref in workflow at the same time";
+pub(crate) const REF_AND_STEPS: &str = "a workflow has either steps or a ref";
 pub(crate) const SPEC_REMOVED: &str = "an Application that loses its spec would lose everything it deployed; to delete that, delete the Application or write components: []";
-pub(crate) const SERVICE_ACCOUNT: &str =
-    "service-account annotation is not permitted when authentication enabled";
+pub(crate) const SERVICE_ACCOUNT: &str = "authentication is on, so an Application acts as its author: it cannot choose a ServiceAccount by annotation";
 pub(crate) const AUTHENTICATION_OFF: &str = "authentication is off: this Application is deployed with the rights of the controller, whoever wrote it; the chart's value authentication.enabled=true deploys every Application with the rights of its author";
 pub(crate) const NO_STAMP_KEY: &str =
     "the key that stamps are sealed with is not there yet; the controller makes it when it starts";
@@ -40,7 +42,7 @@ pub(crate) fn duplicated_component(name: &str) -> String {
 
 pub(crate) fn invalid_timeout(value: &str) -> String {
     format!(
-        "invalid timeout {}, please use the format of timeout like 1s, 1m, 1h or 24h (there is no unit for days)",
+        "{} is no timeout: write hours, minutes and seconds, such as 24h or 1m30s (there is no unit for days)",
         shortened(value)
     )
 }
@@ -102,7 +104,7 @@ pub(crate) fn no_provider(type_: &str, provider: &str) -> String {
     let asks = format!("component type \"{type_}\" or one of its traits");
     match provider {
         "helm" => format!(
-            "{asks} needs a Helm engine (\"vela/helm\"), which this control plane does not have: it could never be deployed; install the chart with helm or a GitOps tool"
+            "a trait of a component of type \"{type_}\" asks for a chart (\"vela/helm\"), which only a component can be: it could never be deployed"
         ),
         provider => format!(
             "{asks} asks the provider \"{provider}\" while it is rendered, which this control plane does not have: it could never be deployed"
@@ -153,12 +155,20 @@ pub(crate) fn bad_restart(value: &str) -> String {
     )
 }
 
+pub(crate) fn restarts_too_often(value: &str) -> String {
+    format!(
+        "{} lets the workflow run again and again without a pause; the shortest is {} s",
+        shortened(value),
+        SHORTEST_PAUSE.as_secs()
+    )
+}
+
 pub(crate) fn immutable_changed(current: &str, new: &str) -> String {
-    format!("immutable field cannot be changed (current: {current}, new: {new})")
+    format!("the parameter is immutable: {current} cannot become {new}")
 }
 
 pub(crate) fn immutable_removed(current: &str) -> String {
-    format!("immutable field cannot be removed (current: {current})")
+    format!("the parameter is immutable: {current} cannot be taken away")
 }
 
 pub(crate) fn cannot_get(
@@ -189,7 +199,5 @@ pub(crate) fn identity_stripped(key: &str) -> String {
 }
 
 pub(crate) fn same_output(name: &str) -> String {
-    format!(
-        "outputs item name must be unique: two traits or templates of this component make an output \"{name}\""
-    )
+    format!("two templates of this component have an output \"{name}\": its name must differ")
 }

@@ -4,30 +4,28 @@ use super::no_matches;
 use crate::world::Kind;
 
 pub(crate) const PASSED: &str = "Validation passed";
-pub(crate) const NOT_VALIDATED: &str = "Operation does not require validation";
+pub(crate) const NOT_VALIDATED: &str = "nothing to validate in this operation";
 pub(crate) const INVALID_VERSION: &str = "Not a valid version";
 pub(crate) const REVISION_DIFFERS: &str =
-    "the definition's spec is different with existing definitionRevision's spec";
-pub(crate) const TRAIT_WITHOUT_EFFECT: &str =
-    "if definition reference is omitted, patch or output with GVK is required";
-pub(crate) const POLICY_WITHOUT_CUE: &str = "policy must have a CUE schematic";
-pub(crate) const ENABLED_NOT_BOOL: &str =
-    "'enabled' field must be of type bool, got a non-bool value";
+    "a DefinitionRevision of this version holds another spec: an edit needs a version of its own";
+pub(crate) const TRAIT_WITHOUT_EFFECT: &str = "the trait does nothing: without spec.definitionRef its template needs a patch, or outputs that have apiVersion and kind";
+pub(crate) const POLICY_WITHOUT_CUE: &str = "a policy needs a template: spec.schematic.cue";
+pub(crate) const ENABLED_NOT_BOOL: &str = "the field enabled is neither true nor false";
 pub(crate) const GLOBAL_WITHOUT_PRIORITY: &str =
-    "global policy should have explicit priority field (defaults to 0)";
-pub(crate) const SCOPED_GATE_OFF: &str = "EnableApplicationScopedPolicies feature gate is disabled; this policy will not execute until it is enabled";
-pub(crate) const GLOBAL_GATE_OFF: &str = "EnableGlobalPolicies feature gate is disabled; this policy will not be auto-applied until it is enabled";
-pub(crate) const LEGACY_CUE: &str = "CUE template uses legacy syntax that will be auto-upgraded at render time. Run `vela def compat definitions` to scan all definitions for legacy syntax.";
+    "spec.priority is not set: this global policy has priority 0";
+pub(crate) const SCOPED_GATE_OFF: &str =
+    "this policy has no effect: the feature gate EnableApplicationScopedPolicies is off";
+pub(crate) const GLOBAL_GATE_OFF: &str =
+    "no Application gets this policy: the feature gate EnableGlobalPolicies is off";
+pub(crate) const LEGACY_CUE: &str = "the template is written in an older CUE syntax and is converted whenever it is rendered; `vela def compat definitions` lists all such definitions";
 
 pub(crate) fn workload_missing(name: &str) -> String {
-    format!(
-        "neither the type nor the definition of the workload field in the ComponentDefinition {name} can be empty"
-    )
+    format!("ComponentDefinition {name}: spec.workload needs a type or a definition")
 }
 
 pub(crate) fn workload_mismatch(name: &str, type_: &str, resource: &str) -> String {
     format!(
-        "the type and the definition of the workload field in ComponentDefinition {name} should represent the same workload (type: {type_}, definition: {resource})"
+        "ComponentDefinition {name}: spec.workload has the type {type_} and the definition {resource}, which are different workloads"
     )
 }
 
@@ -35,6 +33,7 @@ pub(crate) fn no_workload_definition(name: &str) -> String {
     format!("WorkloadDefinition.core.oam.dev \"{name}\" not found")
 }
 
+/// The reference's own suites look for this sentence.
 pub(crate) fn both_revisions(kind: Kind) -> String {
     format!(
         "{} has both spec.version and revision name annotation. Only one can be present",
@@ -44,10 +43,11 @@ pub(crate) fn both_revisions(kind: Kind) -> String {
 
 pub(crate) fn invalid_revision_name(name: &str) -> String {
     format!(
-        "invalid definitionRevision name {name}: it must consist of alphanumeric characters, '-', '_' or '.', and must start and end with an alphanumeric character"
+        "invalid definitionRevision name {name}: letters, digits, '-', '_' and '.' are possible, the last three not at either end"
     )
 }
 
+/// The reference's own suites look for the beginning of this sentence.
 pub(crate) fn no_resource_type(api_version: &str, kind: &str) -> String {
     format!(
         "resource type not found on cluster: {api_version}/{kind} ({})",
@@ -61,7 +61,7 @@ pub(crate) fn step_output(problem: &str) -> String {
 }
 
 pub(crate) fn step_output_syntax(error: &str) -> String {
-    step_output(&format!("failed to extract resource info: failed to parse CUE template: {error}"))
+    step_output(&format!("the template is no CUE: {error}"))
 }
 
 pub(crate) fn invalid_policy(problems: &[String]) -> String {
@@ -70,13 +70,13 @@ pub(crate) fn invalid_policy(problems: &[String]) -> String {
 
 pub(crate) fn global_without_defaults(name: &str, parameters: &[String]) -> String {
     format!(
-        "global policy '{name}' cannot have parameters without default values. Found parameters without defaults: [{}]. Global policies are auto-applied without user input, so all parameters must have default values using '*'. Example: envName: *\"production\" | string",
-        parameters.join(" ")
+        "nobody gives parameters to a global policy: those of '{name}' need defaults, as in `env: *\"production\" | string`; without one are {}",
+        parameters.join(", ")
     )
 }
 
 pub(crate) fn global_scope(scope: &str) -> String {
-    format!("global policies must have scope='Application', found scope='{scope}'")
+    format!("a global policy has spec.scope Application, not '{scope}'")
 }
 
 pub(crate) fn high_priority(priority: i64) -> String {

@@ -90,7 +90,7 @@ mod tests {
     #[test]
     fn parameters_are_told_in_plain_words_and_cues() {
         let conflict = "conflicting values \"x\" and int (mismatched types string and int)";
-        for (given, expected, nearest, cue, told) in [
+        for (given, expected, nearest, cue, reported) in [
             (
                 Some("\"x\""),
                 Some("int"),
@@ -123,7 +123,7 @@ mod tests {
             ),
             (None, None, None, "anything else", "anything else".to_owned()),
         ] {
-            assert_eq!(parameter(given, expected, nearest, cue), told);
+            assert_eq!(parameter(given, expected, nearest, cue), reported);
         }
     }
 }

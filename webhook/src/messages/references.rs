@@ -3,27 +3,27 @@
 use super::hint;
 
 pub(crate) fn same_name_and_label() -> &'static str {
-    "invalid object selector for ref-objects, name and labelSelector cannot be both set"
+    "select the object by name or by labelSelector, not by both"
 }
 
 pub(crate) fn no_resource() -> &'static str {
-    "neither resource or apiVersion/kind is set for referring objects"
+    "which kind of object: set resource, or apiVersion and kind"
 }
 
 pub(crate) fn legacy_identifier() -> &'static str {
-    "resource is not set and legacy object type identifier is disabled for referring objects"
+    "set resource: apiVersion and kind name no object while the feature gate LegacyObjectTypeIdentifier is off"
 }
 
 pub(crate) fn no_urls() -> &'static str {
-    "referring objects from url is not supported, the control plane reads no addresses that users name; write the objects into a component of type k8s-objects"
+    "urls are not supported: the control plane reads no addresses that users name; write the objects into a component of type k8s-objects"
 }
 
 pub(crate) fn outside_namespace() -> &'static str {
-    "cannot refer to objects outside the application's namespace"
+    "ref-objects may only name objects of the Application's own namespace"
 }
 
 pub(crate) fn outside_cluster() -> &'static str {
-    "cannot refer to objects outside control plane"
+    "ref-objects may only name objects of the control plane's own cluster"
 }
 
 /// What a selector of ref-objects means, for people: `ConfigMap default/settings`.
@@ -41,11 +41,11 @@ pub(crate) fn referred_resource_unknown(
     resource: &str,
     nearest: Option<&str>,
 ) -> String {
-    let place = match group {
+    let group_text = match group {
         "" => "any group".to_owned(),
         group => format!("group \"{group}\""),
     };
-    format!("no matches for resource \"{resource}\" in {place}{}", hint(nearest))
+    format!("no matches for resource \"{resource}\" in {group_text}{}", hint(nearest))
 }
 
 pub(crate) fn referred_cluster_unknown(referred: &str, cluster: &str) -> String {
@@ -61,12 +61,12 @@ pub(crate) fn referred_forbidden(
     resource: &str,
     namespace: &str,
 ) -> String {
-    let place = match namespace {
+    let namespace_text = match namespace {
         "" => String::new(),
         namespace => format!(" in namespace \"{namespace}\""),
     };
     format!(
-        "failed to load ref object {referred}: user \"{user}\", under whom this Application is deployed, cannot {verb} {resource}{place}"
+        "failed to load ref object {referred}: user \"{user}\", under whom this Application is deployed, cannot {verb} {resource}{namespace_text}"
     )
 }
 

@@ -13,7 +13,7 @@ use futures::StreamExt as _;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::{Instant, timeout_at};
 
-use crate::admit::Decision;
+use crate::decision::Decision;
 use crate::messages;
 use crate::review::BODY_LIMIT;
 

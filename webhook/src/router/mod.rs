@@ -13,8 +13,8 @@ use axum::routing::any;
 use tracing::{debug, error, info};
 use vela_serve::pool::{Pool, PoolError};
 
-use crate::admit::Decision;
 use crate::convert;
+use crate::decision::Decision;
 use crate::engine::{Endpoint, Engine, ROUNDS, Step, endpoints};
 use crate::live::Live;
 use crate::messages;

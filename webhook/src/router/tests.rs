@@ -32,7 +32,7 @@ fn server() -> Arc<Server> {
         "kind": "ComponentDefinition",
         "metadata": { "name": "helmchart" },
         "spec": { "schematic": { "cue": { "template":
-            "import \"vela/helm\"\nrender: helm.#Render & {$params: chart: parameter}\noutput: {apiVersion: \"v1\", kind: \"ConfigMap\"}\nparameter: {source: string}" } } },
+            "import \"vela/kube\"\nrender: kube.#Get & {$params: resource: parameter}\noutput: {apiVersion: \"v1\", kind: \"ConfigMap\"}\nparameter: {source: string}" } } },
     });
     let helm = Arc::new(crate::snapshot::Definition::new(Kind::Component, &helm).unwrap());
     let chart = json!({
@@ -163,7 +163,7 @@ async fn what_will_fail_later_is_told_now() {
 #[tokio::test]
 async fn a_version_that_cannot_be_recorded_is_told() {
     let server = server();
-    let told = async |version: &str| {
+    let reported = async |version: &str| {
         let mut body =
             review(&json!([{ "name": "a", "type": "worker", "properties": { "image": "x" } }]));
         body["request"]["object"]["metadata"]["annotations"] =
@@ -173,15 +173,15 @@ async fn a_version_that_cannot_be_recorded_is_told() {
         answer["response"]["warnings"].to_string().contains("cannot be part of an object's name")
     };
     for version in ["V2", "a b", "1+2", "1_2", ".1", "1.", "1..2", "é", &"1".repeat(250)] {
-        assert!(told(version).await, "{version}");
+        assert!(reported(version).await, "{version}");
     }
     for version in ["", "v2", "1.2.3-rc.1", "-1-", "2026-11-23"] {
-        assert!(!told(version).await, "{version}");
+        assert!(!reported(version).await, "{version}");
     }
 }
 
 #[tokio::test]
-async fn a_component_that_needs_helm_is_refused_unless_it_is_there_already() {
+async fn a_component_that_asks_the_cluster_is_refused_unless_it_is_there_already() {
     let server = server();
     let chart = |source: &str| json!({ "name": "h", "type": "helmchart", "properties": { "source": source } });
     let worker = json!({ "name": "w", "type": "worker", "properties": { "image": "x" } });
@@ -201,12 +201,12 @@ async fn a_component_that_needs_helm_is_refused_unless_it_is_there_already() {
         let answer = send(&server, VALIDATE, refused.into()).await;
         let cause = &answer["response"]["status"]["details"]["causes"][0];
         assert_eq!(cause["field"], "spec.components[0].type", "{answer}");
-        assert!(cause["message"].to_string().contains("needs a Helm engine"), "{answer}");
+        assert!(cause["message"].to_string().contains("asks the provider"), "{answer}");
     }
     let answer = send(&server, VALIDATE, update(&json!([chart("a")]), &both("a")).into()).await;
     assert_eq!(answer["response"]["allowed"], true, "{answer}");
     let warnings = answer["response"]["warnings"].to_string();
-    assert!(warnings.contains("needs a Helm engine"), "{warnings}");
+    assert!(warnings.contains("asks the provider"), "{warnings}");
 }
 
 #[tokio::test]
@@ -357,7 +357,7 @@ async fn what_is_too_large_is_refused_with_its_size_and_its_limit() {
             .await["response"]
             .clone()
     };
-    for (object, old, told) in [
+    for (object, old, reported) in [
         (definition(&template(200_000), 0), None, None),
         (
             large.clone(),
@@ -370,10 +370,10 @@ async fn what_is_too_large_is_refused_with_its_size_and_its_limit() {
         (definition(&template(300_001), 0), Some(large), Some("at most 262144 are admitted")),
     ] {
         let response = trait_(&object, old.as_ref()).await;
-        assert_eq!(response["allowed"], told.is_none(), "{response}");
-        if let Some(told) = told {
+        assert_eq!(response["allowed"], reported.is_none(), "{response}");
+        if let Some(reported) = reported {
             assert_eq!(response["status"]["code"], 413);
-            assert!(response["status"]["message"].to_string().contains(told), "{response}");
+            assert!(response["status"]["message"].to_string().contains(reported), "{response}");
         }
     }
     let app = |len: usize| {

@@ -9,18 +9,25 @@ use serde_json::Value;
 use vela_api::reference::WorkloadGvk;
 use vela_api::status::{ComponentStatus, TraitStatus};
 use vela_apply::ResourceKey;
-use vela_apply::object::{api_version, is_local};
+use vela_apply::object::api_version;
 use vela_render::{App, Health, HealthInput, Renderer, StatusTexts};
 
 use crate::messages;
 
-use super::super::dispatch::Session;
-use super::super::parse::{Part, properties};
-use super::{Frame, Place, Rendered};
+use super::super::facts::properties;
+use super::super::parse::ParsedComponent;
+use super::super::release;
+use super::super::session::Session;
+use super::{RenderInput, Rendered};
+use crate::application::placement::Placement;
 
 /// The live form of a manifest, `None` if it is not there.
-pub async fn live(session: &Session<'_>, manifest: &Value, place: &Place) -> Option<Arc<Value>> {
-    let key = ResourceKey::of(manifest, &place.cluster);
+pub async fn live(
+    session: &Session<'_>,
+    manifest: &Value,
+    placement: &Placement,
+) -> Option<Arc<Value>> {
+    let key = ResourceKey::of(manifest, &placement.cluster);
     let cached = session.live(api_version(manifest), &key).await.ok().flatten();
     if cached.is_some() {
         return cached;
@@ -28,9 +35,10 @@ pub async fn live(session: &Session<'_>, manifest: &Value, place: &Place) -> Opt
     // Objects that are only looked at carry none of our labels. What is read is read here.
     let policies = &session.policies;
     let may_lack_marks = policies.is_read_only(manifest) || policies.is_shared(manifest);
-    if may_lack_marks && is_local(&place.cluster) {
+    if may_lack_marks {
         let target = vela_cluster::Target::of(manifest);
-        return session.io().get(&target).await.ok().map(Arc::new);
+        let at = session.reach_to(&placement.cluster, "get").await.ok()?;
+        return at.requests().get(&target).await.ok().map(Arc::new);
     }
     // What ran to its end and was removed for that is judged by how it ended.
     session.completed(manifest, &key)
@@ -42,43 +50,63 @@ pub async fn live(session: &Session<'_>, manifest: &Value, place: &Place) -> Opt
 /// The evaluation did not end; what templates cannot evaluate is not healthy instead.
 pub async fn health(
     session: &Session<'_>,
-    frame: &Frame,
-    part: &Part,
+    common: &RenderInput,
+    part: &ParsedComponent,
     rendered: &Rendered,
-    place: &Place,
+    placement: &Placement,
 ) -> Result<ComponentStatus, String> {
     let mut objects = Vec::with_capacity(rendered.objects.len());
     for object in &rendered.objects {
         objects.push(Found {
             output: object.output.clone(),
             trait_index: object.trait_index,
-            live: live(session, &object.manifest, place).await,
+            live: live(session, &object.manifest, placement).await,
         });
     }
+    let unready = unready(part, &objects);
     let inputs = Inputs {
-        app: Arc::clone(&frame.app),
+        app: Arc::clone(&common.app),
         part: part.clone(),
         objects,
         pending: rendered.pending.clone(),
         without_workload: rendered.without_workload,
     };
-    let namespace =
-        if place.namespace.is_empty() { &session.owner.namespace } else { &place.namespace };
+    let namespace = if placement.namespace.is_empty() {
+        &session.owner.namespace
+    } else {
+        &placement.namespace
+    };
     let mut status = session
         .ctx
         .cue
         .run(move |lent| inputs.judge(&lent.renderer))
         .await
         .map_err(|error| error.to_string())?;
+    if let Some(message) = unready.filter(|_| status.healthy) {
+        (status.healthy, status.workload_healthy) = (false, false);
+        status.message = messages::with_cause(&status.message, &message);
+    }
     namespace.clone_into(&mut status.namespace);
-    place.cluster.clone_into(&mut status.cluster);
+    placement.cluster.clone_into(&mut status.cluster);
     Ok(status)
+}
+
+/// What is not ready of a release for which nobody says when it is healthy.
+fn unready(part: &ParsedComponent, objects: &[Found]) -> Option<String> {
+    part.chart.as_ref()?;
+    let properties = properties(part.component.properties.as_ref());
+    let criteria = properties.as_ref().and_then(|it| it.get("healthStatus")?.as_array());
+    if criteria.is_some_and(|criteria| !criteria.is_empty()) {
+        return None;
+    }
+    let own = objects.iter().filter(|object| object.trait_index.is_none());
+    own.filter_map(|object| object.live.as_deref()).find_map(release::waits_for)
 }
 
 /// Everything health evaluation looks at.
 struct Inputs {
     app: Arc<App>,
-    part: Part,
+    part: ParsedComponent,
     objects: Vec<Found>,
     /// Traits that are rendered only once the workload is healthy.
     pending: Vec<usize>,
@@ -128,7 +156,8 @@ impl Inputs {
         if let (Some(workload), Some(outputs)) = (workload, self.outputs(None)) {
             let properties = properties(self.part.component.properties.as_ref());
             let texts = &self.part.definition.status;
-            let health = self.ask(renderer, texts, properties.as_ref(), Some(workload), outputs);
+            let health =
+                self.evaluate(renderer, texts, properties.as_ref(), Some(workload), outputs);
             status.workload_healthy = health.healthy;
             status.message = health.message;
             status.details = health.details.unwrap_or_default().into_iter().collect();
@@ -156,7 +185,7 @@ impl Inputs {
             if let Some(outputs) = self.outputs(Some(index)) {
                 let properties = properties(written.properties.as_ref());
                 let texts = &definition.status;
-                let health = self.ask(renderer, texts, properties.as_ref(), None, outputs);
+                let health = self.evaluate(renderer, texts, properties.as_ref(), None, outputs);
                 one.healthy = health.healthy;
                 one.message = health.message;
                 one.details = health.details.unwrap_or_default().into_iter().collect();
@@ -184,7 +213,7 @@ impl Inputs {
         Some(found)
     }
 
-    fn ask(
+    fn evaluate(
         &self,
         renderer: &Renderer,
         texts: &StatusTexts,

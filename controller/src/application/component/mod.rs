@@ -3,9 +3,11 @@
 //! Answers for `application/{generator,dispatcher}.go` and `assemble/`. Rendering runs on the pool: it is CPU work of unknown
 //! length.
 
+mod charts;
 mod health;
 mod rendering;
 
+use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::Arc;
 use std::time::Instant;
 
@@ -16,33 +18,26 @@ use vela_api::hash::GoHash;
 use vela_api::names;
 use vela_apply::ResourceKey;
 use vela_apply::object::{api_version, cluster_of, kind, set_label, set_namespace};
+use vela_cluster::members::Named;
 use vela_cluster::packed;
-use vela_render::{App, Definition, NoHost, Stage, Target, contract};
+use vela_render::{App, ClusterVersion, Definition, NoHost, Stage, Target, contract};
 
-use crate::context::Context;
+use crate::application::context::AppContext;
 use crate::evaluation::Lent;
 use crate::messages;
 use crate::queue::Key;
 
-use super::parse::{Part, properties};
+use super::facts::properties;
+use super::parse::ParsedComponent;
+use super::placement::Placement;
 
+pub use charts::asked_of_helm;
 pub use health::{health, live};
-pub use rendering::Rendering;
-
-/// Where a component goes.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Hash)]
-pub struct Place {
-    /// As given: `""` by the default steps, `local` or a name by deploy steps.
-    pub cluster: String,
-    /// Overrides the namespace of every object, if set.
-    pub namespace: String,
-    /// Key of a replicated component.
-    pub replica: String,
-}
+pub use rendering::CachedRendering;
 
 /// What is the same for all components of a revision.
 #[derive(Debug, Clone)]
-pub struct Frame {
+pub struct RenderInput {
     /// The Application as templates see it.
     pub app: Arc<App>,
     /// Hash of the revision.
@@ -81,36 +76,42 @@ pub struct Rendered {
 /// # Errors
 /// In words, for the step.
 pub async fn render(
-    ctx: &Context,
-    frame: &Frame,
-    part: &Part,
-    place: &Place,
+    ctx: &AppContext,
+    common: &RenderInput,
+    part: &ParsedComponent,
+    placement: &Placement,
     live: Option<Arc<Value>>,
     with_post_dispatch: bool,
 ) -> Result<Rendered, String> {
-    let memory = ctx.memory(&Key::new(&*frame.app.namespace, &*frame.app.name));
+    let memory = ctx.memory(&Key::new(&*common.app.namespace, &*common.app.name));
     // What traits of the last stage see changes with the cluster.
-    let of = if with_post_dispatch { None } else { rendering::fingerprint(frame, part, place) };
-    let slot = (part.component.name.clone(), place.clone());
-    let known =
-        memory.lock().renderings.get(&slot).zip(of).and_then(|(known, of)| known.found(of, part));
-    if let Some(Ok(rendered)) = known.map(|packed| packed::unpack(&packed)) {
+    // A chart's answer is no part of what is compared.
+    let is_plain = !with_post_dispatch && part.chart.is_none();
+    let input = if is_plain { fingerprint(common, part, placement) } else { None };
+    let slot = (part.component.name.clone(), placement.clone());
+    let cached = memory
+        .lock()
+        .renderings
+        .get(&slot)
+        .zip(input)
+        .and_then(|(cached, input)| cached.get(input, definitions(part)));
+    if let Some(Ok(rendered)) = cached.map(|packed| packed::unpack(&packed)) {
         return Ok(rendered);
     }
     let disable_revision = ctx.settings.disable_component_revision;
     let staged = ctx.settings.gates.multi_stage_component_apply;
-    let cluster_version = ctx.settings.cluster_version.clone();
+    let cluster_version = version_of(ctx, &placement.cluster);
     let job = {
-        let (frame, part, place) = (frame.clone(), part.clone(), place.clone());
+        let (common, part, placement) = (common.clone(), part.clone(), placement.clone());
         move |lent: &Lent| {
             let renderer = &lent.renderer;
             let target = Target {
                 revision: part.component.hash_text(),
-                cluster: cluster_of(&place.cluster).to_owned(),
+                cluster: cluster_of(&placement.cluster).to_owned(),
                 cluster_version,
-                replica_key: place.replica.clone(),
+                replica_key: placement.replica.clone(),
                 live,
-                custom: frame.custom.as_deref().cloned(),
+                custom: common.custom.as_deref().cloned(),
                 ..Target::default()
             };
             let values: Vec<Option<Value>> =
@@ -140,14 +141,14 @@ pub async fn render(
                 traits,
                 patch: None,
             };
-            let app = namespaced(&frame.app, &place);
+            let app = namespaced(&common.app, &placement);
             let mut rendered = renderer
-                .render(&app, &target, &component, &mut NoHost)
+                .render(&app, &target, &component, &mut charts::Charts::of(&part))
                 .map_err(|error| messages::render_failed(&error.to_string()))?;
             let finish = if staged { contract::apply_in_stages } else { contract::apply };
-            finish(&mut rendered, &frame.app, &part.component.name, &part.component.type_);
+            finish(&mut rendered, &common.app, &part.component.name, &part.component.type_);
             let rendered =
-                assemble(rendered, &frame, &part, &place, &kept, pending, disable_revision);
+                assemble(rendered, &common, &part, &placement, &kept, pending, disable_revision);
             // Traits of a component without a workload may look at the one in the cluster.
             let is_self_contained =
                 !rendered.objects.is_empty() && renderer.is_self_contained(&component);
@@ -160,11 +161,47 @@ pub async fn render(
     let (rendered, is_self_contained) =
         ran.map_err(|error| messages::render_failed(&error.to_string()))??;
     if is_self_contained
-        && let Some(rendering) = of.and_then(|of| Rendering::new(of, part, &rendered))
+        && let Some(input) = input
+        && let Ok(packed) = packed::pack(&rendered)
     {
-        memory.lock().renderings.insert(slot, rendering);
+        let definitions = definitions(part).cloned().collect();
+        let cached = CachedRendering { input, definitions, packed: packed.into() };
+        memory.lock().renderings.insert(slot, cached);
     }
     Ok(rendered)
+}
+
+fn definitions(part: &ParsedComponent) -> impl Iterator<Item = &Arc<Definition>> {
+    std::iter::once(&part.definition).chain(&part.traits)
+}
+
+/// The version of a cluster: as it last said itself, else the own one's.
+fn version_of(ctx: &AppContext, cluster: &str) -> ClusterVersion {
+    let member = match ctx.clusters.snapshot().named(cluster) {
+        Named::Member(member) => member.identified().version,
+        Named::Own | Named::Unregistered(_) | Named::Unclear => None,
+    };
+    member.map_or_else(
+        || ctx.settings.cluster_version.clone(),
+        |version| ClusterVersion {
+            major: version.major,
+            minor: version.minor,
+            git_version: version.git_version,
+            platform: version.platform,
+        },
+    )
+}
+
+/// A hash of everything a self-contained component is rendered from, but for its definitions.
+fn fingerprint(common: &RenderInput, part: &ParsedComponent, placement: &Placement) -> Option<u64> {
+    let mut hasher = DefaultHasher::new();
+    let app = &common.app;
+    (&app.name, &app.namespace, &app.revision, &app.labels, &app.annotations).hash(&mut hasher);
+    common.revision_hash.hash(&mut hasher);
+    common.custom.as_ref().map(ToString::to_string).hash(&mut hasher);
+    placement.hash(&mut hasher);
+    serde_json::to_vec(&part.component).ok()?.hash(&mut hasher);
+    Some(hasher.finish())
 }
 
 /// Renders a policy that has a definition of its own. `artifacts` are what the components render to,
@@ -173,13 +210,13 @@ pub async fn render(
 /// # Errors
 /// In words.
 pub async fn render_policy(
-    ctx: &Context,
-    frame: &Frame,
+    ctx: &AppContext,
+    common: &RenderInput,
     policy: &AppPolicy,
     definition: Arc<Definition>,
     artifacts: Option<Value>,
 ) -> Result<Vec<Value>, String> {
-    let (frame, policy) = (frame.clone(), policy.clone());
+    let (common, policy) = (common.clone(), policy.clone());
     let cluster_version = ctx.settings.cluster_version.clone();
     let job = move |lent: &Lent| {
         let renderer = &lent.renderer;
@@ -192,17 +229,17 @@ pub async fn render_policy(
             traits: Vec::new(),
             patch: None,
         };
-        let custom = frame.custom.as_deref().cloned();
+        let custom = common.custom.as_deref().cloned();
         let target = Target { cluster_version, artifacts, custom, ..Target::default() };
         let mut rendered = renderer
-            .render(&frame.app, &target, &component, &mut NoHost)
+            .render(&common.app, &target, &component, &mut NoHost)
             .map_err(|error| messages::render_failed(&error.to_string()))?;
-        contract::label(&mut rendered, &frame.app, &policy.name, &policy.type_);
+        contract::label(&mut rendered, &common.app, &policy.name, &policy.type_);
         let mut out = Vec::new();
         let all = std::iter::once(rendered.workload)
             .chain(rendered.auxiliaries.into_iter().map(|auxiliary| auxiliary.object));
         for mut object in all.filter(|object| !kind(object).is_empty()) {
-            set_label(&mut object, names::label::APP_NAMESPACE, &frame.app.namespace);
+            set_label(&mut object, names::label::APP_NAMESPACE, &common.app.namespace);
             for key in [
                 names::label::WORKLOAD_TYPE,
                 names::label::TRAIT_TYPE,
@@ -215,7 +252,7 @@ pub async fn render_policy(
                 set_name(&mut object, &policy.name);
             }
             if vela_apply::object::namespace(&object).is_empty() && !is_namespace(&object) {
-                set_namespace(&mut object, &frame.app.namespace);
+                set_namespace(&mut object, &common.app.namespace);
             }
             out.push(object);
         }
@@ -234,18 +271,18 @@ fn set_name(object: &mut Value, name: &str) {
 }
 
 /// Templates see the namespace the objects go to.
-fn namespaced(app: &Arc<App>, place: &Place) -> Arc<App> {
-    if place.namespace.is_empty() {
+fn namespaced(app: &Arc<App>, placement: &Placement) -> Arc<App> {
+    if placement.namespace.is_empty() {
         return Arc::clone(app);
     }
-    Arc::new(App { namespace: place.namespace.clone(), ..App::clone(app) })
+    Arc::new(App { namespace: placement.namespace.clone(), ..App::clone(app) })
 }
 
 fn assemble(
     rendered: vela_render::Rendered,
-    frame: &Frame,
-    part: &Part,
-    place: &Place,
+    common: &RenderInput,
+    part: &ParsedComponent,
+    placement: &Placement,
     kept: &[usize],
     pending: Vec<usize>,
     disable_revision: bool,
@@ -258,7 +295,7 @@ fn assemble(
         return out;
     }
     let finish = |mut manifest: Value, definition: Option<&Definition>| {
-        set_label(&mut manifest, names::label::APP_REVISION_HASH, &frame.revision_hash);
+        set_label(&mut manifest, names::label::APP_REVISION_HASH, &common.revision_hash);
         if !disable_revision {
             set_label(&mut manifest, names::label::COMPONENT_REVISION, "");
         }
@@ -266,11 +303,11 @@ fn assemble(
             set_label(&mut manifest, names::label::MANAGE_WORKLOAD, "true");
         }
         let stays = definition.is_some_and(|definition| definition.control_plane_only);
-        if !place.namespace.is_empty() && !stays && !is_namespace(&manifest) {
-            set_namespace(&mut manifest, &place.namespace);
+        if !placement.namespace.is_empty() && !stays && !is_namespace(&manifest) {
+            set_namespace(&mut manifest, &placement.namespace);
         }
         if vela_apply::object::label(&manifest, names::label::APP_CLUSTER).is_none() {
-            set_label(&mut manifest, names::label::APP_CLUSTER, &place.cluster);
+            set_label(&mut manifest, names::label::APP_CLUSTER, &placement.cluster);
         }
         manifest
     };

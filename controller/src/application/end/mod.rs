@@ -1,6 +1,6 @@
 //! What follows a pass over the workflow: the record of a finished run, health, state-keep, collection, the phase.
 
-mod unreached;
+mod not_executed;
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -12,21 +12,23 @@ use vela_api::names::{condition as types, event, phase};
 use vela_api::{AppStatus, Application, ApplicationRevision};
 use vela_apply::gc::Scope;
 use vela_apply::plan::PatchKind;
-use vela_cluster::{Identity, IoError, Target};
+use vela_cluster::{ApiError, Class, Identity, Target};
 use vela_workflow::WorkflowPhase;
 
-use crate::context::Context;
+use crate::application::context::AppContext;
 use crate::events::Severity;
 use crate::messages;
-use crate::queue::Key;
 
-use super::dispatch::Session;
-use super::{about, gc, health, history, statekeep, status, workflow};
+use super::session::Session;
+use super::{gc, health, history, statekeep, status, workflow};
+use crate::application::facts;
 
-/// How long after the last event a collection is looked at again; watches are faster.
-const LOOK_AGAIN: Duration = Duration::from_secs(3);
+/// How long after the last event a collection is checked again; watches are faster.
+const REQUEUE_COLLECTION: Duration = Duration::from_secs(3);
+/// How long the end of a run waits at the least when the API server puts its record off.
+const PUT_OFF: Duration = Duration::from_secs(1);
 
-/// How a look at an Application ended.
+/// How a reconcile of an Application ended.
 pub(super) struct End {
     pub(super) status: AppStatus,
     /// When to look again; `None`: at the resync.
@@ -35,28 +37,17 @@ pub(super) struct End {
     pub(super) settled: bool,
 }
 
-/// The run is over: conditions, events, and the revision's own record of it.
+/// The run is over: the revision's own record of it, conditions and events. A record that is put off is written before the run
+/// counts as ended: whether a revision was ever deployed decides what a later edit takes away. Returns in how long then.
 pub(super) async fn finish(
-    ctx: &Context,
+    ctx: &AppContext,
     session: &Session<'_>,
     app: &Application,
     status: &mut AppStatus,
     (phase, context): (WorkflowPhase, &BTreeMap<String, String>),
     revision: &str,
-) {
+) -> Option<Duration> {
     let _time = ctx.metrics.stage("do-workflow-finish");
-    let now = Timestamp::now();
-    let begun = status.workflow.as_ref().and_then(|workflow| workflow.start_time.as_ref());
-    if let Some(begun) = begun {
-        let time = now.duration_since(begun.0).as_secs_f64();
-        ctx.metrics.finished.with_label_values(&[phase.as_str()]).observe(time);
-    }
-    if phase == WorkflowPhase::Succeeded {
-        status::set_true(status, types::WORKFLOW, now);
-        let about = about(app);
-        let message = messages::WORKFLOW_FINISHED;
-        ctx.events.tell(&about, Severity::Normal, event::APPLIED, message, revision);
-    }
     let body = json!({"status": {
         "succeeded": phase == WorkflowPhase::Succeeded,
         "workflow": status.workflow,
@@ -71,16 +62,34 @@ pub(super) async fn finish(
     let own = Identity::default();
     match ctx.io.patch(&target, "status", (PatchKind::Merge, &body), false, &own).await {
         Ok(answer) => history::took(ctx, &answer),
-        // The record is informational; the Application's own status says the same.
-        Err(error) => warn!(%error, revision, "the revision's status could not be written"),
+        Err(error) => {
+            if let Class::Retry(after) = error.class() {
+                return Some(after.unwrap_or_default().max(PUT_OFF));
+            }
+            // The Application's own status says the same.
+            warn!(%error, revision, "the revision's status could not be written");
+        }
     }
+    let now = Timestamp::now();
+    let started = status.workflow.as_ref().and_then(|workflow| workflow.start_time.as_ref());
+    if let Some(started) = started {
+        let time = now.duration_since(started.0).as_secs_f64();
+        ctx.metrics.finished.with_label_values(&[phase.as_str()]).observe(time);
+    }
+    if phase == WorkflowPhase::Succeeded {
+        status::set_true(status, types::WORKFLOW, now);
+        let about = facts::about(app);
+        let message = messages::WORKFLOW_FINISHED;
+        ctx.events.emit(&about, Severity::Normal, event::APPLIED, message, revision);
+    }
+    None
 }
 
 /// Health, state-keep, collection and the phase, as far as the workflow's state allows.
 pub(super) async fn after_workflow(
     session: &mut Session<'_>,
     app: &Application,
-    run: &workflow::Run<'_>,
+    run: &workflow::run::Run<'_>,
     workflow: WorkflowPhase,
     was_done: bool,
     end: &mut End,
@@ -91,19 +100,19 @@ pub(super) async fn after_workflow(
     let succeeded = workflow == WorkflowPhase::Succeeded;
     if succeeded && let Err(error) = carry_over(session, run, &end.status).await {
         status::set_collecting(&mut end.status, &messages::gc_failed(&error.to_string()), now);
-        end.again = Some(LOOK_AGAIN);
+        end.again = Some(REQUEUE_COLLECTION);
         return;
     }
     let mut settled = workflow.is_final() || workflow == WorkflowPhase::Suspending;
     if succeeded || workflow == WorkflowPhase::Suspending {
         settled &= keep_state(session, app, end, now).await;
     }
-    // After what drifted was put back: nothing else may happen that asks for another look.
+    // After what drifted was put back: nothing else may happen that asks for another reconcile.
     if succeeded {
         if was_done && !health::is_managed(run) {
             health::refresh(session, run, &mut end.status).await;
         }
-        if !status::is_healthy(&end.status.services) && !health::is_managed(run) {
+        if !vela_api::status::is_healthy(&end.status.services) && !health::is_managed(run) {
             phase::UNHEALTHY.clone_into(&mut end.status.phase);
         }
     }
@@ -111,24 +120,33 @@ pub(super) async fn after_workflow(
         workflow == WorkflowPhase::Failed && session.policies.garbage_collect.continue_on_failure;
     let scope = if succeeded || goes_on { Scope::History } else { Scope::Marked };
     // What the decision was made for must still be the newest spec.
-    let newest = ctx.apps.get(&Key::new(&*session.owner.namespace, &*session.owner.name));
+    let newest = ctx.apps.get(&session.key());
     if newest.is_none_or(|newest| newest.metadata.generation != app.metadata.generation) {
         end.again = Some(Duration::ZERO);
         return;
     }
-    let spared = if goes_on { unreached::spared(session, run, &end.status) } else { Vec::new() };
-    let collected = gc::collect(session, app, scope, &spared).await;
+    let protected = if goes_on {
+        not_executed::protected_components(session, run, &end.status)
+    } else {
+        Vec::new()
+    };
+    let collected = gc::collect(session, app, scope, &protected).await;
     if let Some(error) = &collected.error {
         status::set_collecting(&mut end.status, &messages::gc_failed(error), now);
         let text = error.clone();
-        ctx.events.tell(&about(app), Severity::Warning, event::FAILED_GC, &text, "");
-        end.again = Some(LOOK_AGAIN);
+        ctx.events.emit(&facts::about(app), Severity::Warning, event::FAILED_GC, &text, "");
+        end.again = Some(REQUEUE_COLLECTION);
         return;
+    }
+    if collected.recheck {
+        end.again =
+            Some(end.again.map_or(REQUEUE_COLLECTION, |again| again.min(REQUEUE_COLLECTION)));
     }
     if !collected.waiting.is_empty() {
         let text = messages::waiting_for(&collected.waiting);
         status::set_collecting(&mut end.status, &text, now);
-        end.again = Some(end.again.map_or(LOOK_AGAIN, |again| again.min(LOOK_AGAIN)));
+        end.again =
+            Some(end.again.map_or(REQUEUE_COLLECTION, |again| again.min(REQUEUE_COLLECTION)));
         return;
     }
     if succeeded {
@@ -148,23 +166,23 @@ pub(super) async fn after_workflow(
             let is_ready = |c: &vela_api::Condition| c.type_ == types::READY && c.is_true();
             let was_ready = was_done && app.status.conditions.iter().any(is_ready);
             if !was_ready {
-                let about = about(app);
+                let about = facts::about(app);
                 let message = messages::DEPLOYED;
-                ctx.events.tell(&about, Severity::Normal, event::DEPLOYED, message, &latest);
+                ctx.events.emit(&about, Severity::Normal, event::DEPLOYED, message, &latest);
             }
         }
     }
-    // a suspended workflow with a timer is looked at when it is due
-    end.settled = settled && (workflow.is_final() || end.again.is_none());
+    // a suspended workflow with a timer is checked when it is due
+    end.settled = settled && !collected.recheck && (workflow.is_final() || end.again.is_none());
 }
 
 /// What earlier runs made of components whose step was skipped this time belongs to the present run: it is still in the spec.
 async fn carry_over(
     session: &mut Session<'_>,
-    run: &workflow::Run<'_>,
+    run: &workflow::run::Run<'_>,
     status: &AppStatus,
-) -> Result<(), IoError> {
-    let records = unreached::skipped(session, run, status);
+) -> Result<(), ApiError> {
+    let records = not_executed::skipped(session, run, status);
     if records.is_empty() {
         return Ok(());
     }
@@ -189,9 +207,9 @@ pub(super) async fn keep_state(
     let time = ctx.metrics.stage("state-keep");
     let (repaired, errors) = statekeep::keep(session).await;
     drop(time);
-    let about = about(app);
+    let about = facts::about(app);
     for one in &repaired {
-        ctx.events.tell(&about, Severity::Normal, statekeep::DRIFT_CORRECTED, &one.message, "");
+        ctx.events.emit(&about, Severity::Normal, statekeep::DRIFT_CORRECTED, &one.message, "");
     }
     if errors.is_empty() {
         end.status.conditions.retain(|c| c.type_ != types::STATE_KEEP);
@@ -199,7 +217,8 @@ pub(super) async fn keep_state(
     }
     let text = messages::errors(&errors);
     status::set_failed(&mut end.status, types::STATE_KEEP, &text, now);
-    ctx.events.tell(&about, Severity::Warning, event::FAILED_STATE_KEEP, &text, "");
-    end.again = Some(end.again.map_or(LOOK_AGAIN * 5, |again| again.min(LOOK_AGAIN * 5)));
+    ctx.events.emit(&about, Severity::Warning, event::FAILED_STATE_KEEP, &text, "");
+    end.again =
+        Some(end.again.map_or(REQUEUE_COLLECTION * 5, |again| again.min(REQUEUE_COLLECTION * 5)));
     false
 }

@@ -7,12 +7,15 @@ use std::sync::Arc;
 use serde_json::Value;
 use vela_api::revision::PolicyVersion;
 use vela_api::{Application, ApplicationRevision, PolicyDefinition};
+use vela_cluster::Stored as _;
 use vela_render::{Definition, transform};
 use vela_workflow::generate::policy_name;
 
+use crate::application::context::AppContext;
+use crate::application::facts;
 use crate::application::parse::{self, APPLICATION_SCOPE};
-use crate::application::resolve;
 use crate::context::Context;
+use crate::definition::wake;
 use crate::definitions::Definitions;
 
 /// A policy with what runs it.
@@ -96,12 +99,12 @@ fn is_scoped(definition: &PolicyDefinition) -> bool {
 
 /// The policies of an Application, with the definitions of the cluster. A definition that is gone is taken from `latest`.
 pub(super) fn of(
-    ctx: &Context,
+    ctx: &AppContext,
     app: &Application,
     latest: Option<&ApplicationRevision>,
 ) -> Vec<Candidate> {
     let namespace = app.metadata.namespace.as_deref().unwrap_or_default();
-    let auto_update = resolve::follows_definitions(app);
+    let auto_update = facts::follows_definitions(app);
     let definitions = &ctx.definitions;
     let source = parse::Source { definitions, namespace, auto_update, fallback: latest };
     let mut out: Vec<_> = globals(ctx, app)
@@ -113,19 +116,19 @@ pub(super) fn of(
         .collect();
     for (index, written) in app.spec.policies.iter().enumerate() {
         let found = source.policy(&written.type_).filter(|found| is_scoped(found));
-        let Some(found) = found.filter(|_| !parse::is_built_in_policy(&written.type_)) else {
+        let Some(found) = found.filter(|_| !facts::is_built_in_policy(&written.type_)) else {
             continue;
         };
         let name = policy_name(written, index);
         let mut one = Candidate::new(definitions, name, &written.type_, false, found);
-        one.properties = parse::properties(written.properties.as_ref());
+        one.properties = facts::properties(written.properties.as_ref());
         out.push(one);
     }
     out
 }
 
 /// The global policies by name: those of the Application's namespace go before those of the system namespace.
-fn globals(ctx: &Context, app: &Application) -> BTreeMap<String, Arc<PolicyDefinition>> {
+fn globals(ctx: &AppContext, app: &Application) -> BTreeMap<String, Arc<PolicyDefinition>> {
     let mut out = BTreeMap::new();
     if !ctx.settings.gates.enable_global_policies {
         return out;
@@ -147,7 +150,7 @@ fn globals(ctx: &Context, app: &Application) -> BTreeMap<String, Arc<PolicyDefin
 }
 
 /// What a settled Application depends on beside itself and its objects: its policies' definitions.
-pub(in crate::application) fn seen(ctx: &Context, app: &Application) -> u64 {
+pub(in crate::application) fn seen(ctx: &AppContext, app: &Application) -> u64 {
     if !ctx.settings.gates.enable_application_scoped_policies {
         return 0;
     }
@@ -179,15 +182,5 @@ pub(crate) fn wake(ctx: &Context, old: Option<&PolicyDefinition>, new: Option<&P
     }
     let global =
         gates.enable_global_policies && either.iter().flatten().any(|found| found.spec.global);
-    let name = definition.metadata.name.as_deref().unwrap_or_default();
-    let namespace = definition.metadata.namespace.as_deref().unwrap_or_default();
-    let everywhere = namespace == ctx.settings.system_namespace;
-    for app in ctx.apps.all() {
-        let here = everywhere || app.metadata.namespace.as_deref() == Some(namespace);
-        let lists =
-            app.spec.policies.iter().any(|p| p.type_.split('@').next().unwrap_or_default() == name);
-        if here && (global || lists) {
-            ctx.queue.add(vela_cluster::Stored::key(&*app));
-        }
-    }
+    wake::policy_changed(ctx, &definition.key(), global);
 }

@@ -23,13 +23,15 @@ use vela_gocompat::fnv::fnv1a_64;
 use vela_render::NoHost;
 use vela_render::transform::{Applied, View};
 
-use crate::context::Context;
+use crate::application::context::AppContext;
 use crate::evaluation::Lent;
 use crate::messages;
 use crate::queue::Key;
 
 use super::failure::Failed;
-use super::{finalize, history, revision};
+use super::{history, revision};
+use crate::application::facts;
+use crate::application::write;
 use candidates::Candidate;
 pub(super) use candidates::seen;
 pub(crate) use candidates::wake;
@@ -76,8 +78,8 @@ impl Transformed {
     }
 
     /// Notes it on one that is stored already, if it says something else.
-    pub(super) async fn note(&self, ctx: &Context, stored: &ApplicationRevision) {
-        if revision::annotation(&stored.metadata, annotation::POLICY_SOURCE) != self.source {
+    pub(super) async fn note(&self, ctx: &AppContext, stored: &ApplicationRevision) {
+        if facts::annotation(&stored.metadata, annotation::POLICY_SOURCE) != self.source {
             let body =
                 json!({"metadata": {"annotations": {annotation::POLICY_SOURCE: self.source}}});
             history::annotate(ctx, stored, &body).await;
@@ -86,11 +88,11 @@ impl Transformed {
 }
 
 /// What came of looking at the policies.
-pub(super) enum Came {
+pub(super) enum ScopedOutcome {
     /// There is none.
     None,
     /// The Application carries other labels or annotations now: look again.
-    Again,
+    Requeue,
     /// They made this.
     To(Box<Transformed>),
 }
@@ -100,32 +102,32 @@ pub(super) enum Came {
 /// # Errors
 /// A policy the Application lists failed, or what they made cannot be read.
 pub(super) async fn run(
-    ctx: &Context,
+    ctx: &AppContext,
     app: &Application,
     status: &mut AppStatus,
-) -> Result<Came, Failed> {
+) -> Result<ScopedOutcome, Failed> {
     let marked = !status.application_policies_config_map.is_empty();
     let on = ctx.settings.gates.enable_application_scoped_policies;
     // Without a policy, now or before, nothing of this costs anything.
     if !marked && (!on || candidates::of(ctx, app, None).is_empty()) {
-        return Ok(Came::None);
+        return Ok(ScopedOutcome::None);
     }
     let latest = if on { latest(ctx, app).map_err(Failed::revision)? } else { None };
     let live = if on { candidates::of(ctx, app, latest.as_ref()) } else { Vec::new() };
     let noted = latest.as_ref().map(noted).unwrap_or_default();
     let now = Source::of(&app.spec, &live);
-    let auto = revision::annotation(&app.metadata, annotation::POLICY_AUTO_REVISION) == "true";
+    let auto = facts::annotation(&app.metadata, annotation::POLICY_AUTO_REVISION) == "true";
     // What the user wrote counts as it was rolled out, until somebody writes something else.
-    let version = revision::publish_version(&app.metadata);
+    let version = facts::publish_version(&app.metadata);
     let present =
-        |latest: &&ApplicationRevision| revision::publish_version(&latest.metadata) == version;
+        |latest: &&ApplicationRevision| facts::publish_version(&latest.metadata) == version;
     let kept = latest
         .as_ref()
         .filter(present)
         .filter(|_| !version.is_empty() || now.is_that_of(&noted, auto));
     if live.is_empty() && (kept.is_none() || noted.is_empty()) {
         record::forget(ctx, app, status).await;
-        return Ok(Came::None);
+        return Ok(ScopedOutcome::None);
     }
     let pinned: Vec<Candidate> = match latest.as_ref().filter(|_| !auto) {
         Some(latest) => live.iter().map(|one| one.pinned(&ctx.definitions, latest)).collect(),
@@ -150,7 +152,7 @@ pub(super) async fn run(
         (None, None) => (None, run(&live).await?),
     };
     if store_metadata(ctx, app, &made).await {
-        return Ok(Came::Again);
+        return Ok(ScopedOutcome::Requeue);
     }
     let source = match kept {
         Some(_) if !noted.is_empty() => noted,
@@ -169,11 +171,11 @@ pub(super) async fn run(
         versions: made.candidates.iter().map(|one| (one.key(), one.version.clone())).collect(),
     };
     record::keep(ctx, app, status, &made, &transformed).await;
-    Ok(Came::To(Box::new(transformed)))
+    Ok(ScopedOutcome::To(Box::new(transformed)))
 }
 
 /// The spec by which an Application that is being deleted was deployed.
-pub(super) fn deployed(ctx: &Context, app: &Application) -> Option<ApplicationSpec> {
+pub(super) fn deployed(ctx: &AppContext, app: &Application) -> Option<ApplicationSpec> {
     if app.status.application_policies_config_map.is_empty() {
         return None;
     }
@@ -182,7 +184,7 @@ pub(super) fn deployed(ctx: &Context, app: &Application) -> Option<ApplicationSp
 }
 
 /// The latest revision, if what it says may be deployed.
-fn latest(ctx: &Context, app: &Application) -> Result<Option<ApplicationRevision>, String> {
+fn latest(ctx: &AppContext, app: &Application) -> Result<Option<ApplicationRevision>, String> {
     let Some(latest) = &app.status.latest_revision else { return Ok(None) };
     let namespace = app.metadata.namespace.as_deref().unwrap_or_default();
     let name = app.metadata.name.as_deref().unwrap_or_default();
@@ -192,7 +194,7 @@ fn latest(ctx: &Context, app: &Application) -> Result<Option<ApplicationRevision
 }
 
 fn noted(revision: &ApplicationRevision) -> String {
-    revision::annotation(&revision.metadata, annotation::POLICY_SOURCE).to_owned()
+    facts::annotation(&revision.metadata, annotation::POLICY_SOURCE).to_owned()
 }
 
 /// What a rollout comes from, as hashes.
@@ -234,14 +236,14 @@ struct Made {
     labels: BTreeMap<String, String>,
     annotations: BTreeMap<String, String>,
     custom: Map<String, Value>,
-    told: Vec<Applied>,
+    applied: Vec<Applied>,
     candidates: Vec<Candidate>,
     /// Labels and annotations that would be others again if the policies saw them.
     restless: Vec<String>,
 }
 
 async fn evaluate(
-    ctx: &Context,
+    ctx: &AppContext,
     app: Application,
     candidates: Vec<Candidate>,
 ) -> Result<Made, Failed> {
@@ -252,7 +254,7 @@ async fn evaluate(
             let policies = candidates.iter().map(Candidate::policy).collect();
             lent.renderer.transform(view, policies, &mut NoHost)
         };
-        let told = run(&mut after)?;
+        let applied_policies = run(&mut after)?;
         let mut restless = Vec::new();
         if (&after.labels, &after.annotations) != (&before.labels, &before.annotations) {
             let mut again = View {
@@ -277,7 +279,15 @@ async fn evaluate(
             spec.workflow = read("workflow", after.workflow)?;
         }
         let View { labels, annotations, custom, .. } = after;
-        Ok::<_, String>(Made { spec, labels, annotations, custom, told, candidates, restless })
+        Ok::<_, String>(Made {
+            spec,
+            labels,
+            annotations,
+            custom,
+            applied: applied_policies,
+            candidates,
+            restless,
+        })
     };
     let since = Instant::now();
     let ran = ctx.cue.run(job).await;
@@ -319,7 +329,7 @@ fn changes(
 
 /// Stores the labels and annotations that policies set. Returns whether the Application is another one now. Where it is
 /// not, they count for what is deployed all the same.
-async fn store_metadata(ctx: &Context, app: &Application, made: &Made) -> bool {
+async fn store_metadata(ctx: &AppContext, app: &Application, made: &Made) -> bool {
     let rests = |of: &Option<BTreeMap<String, String>>, to: &BTreeMap<String, String>| {
         let mut news = changes(of.as_ref().unwrap_or(&BTreeMap::new()), to);
         // Rendering refuses reserved keys; what a record from before says must not bring them back.
@@ -333,12 +343,12 @@ async fn store_metadata(ctx: &Context, app: &Application, made: &Made) -> bool {
     }
     if !labels.is_empty() || !annotations.is_empty() {
         let body = json!({"metadata": {"labels": labels, "annotations": annotations}});
-        match finalize::patch(ctx, app, &body).await {
+        match write::patch(ctx, app, &body).await {
             Ok(stored) => {
                 let holds = |of: &Option<BTreeMap<String, String>>, all: &BTreeMap<_, _>| {
                     changes(of.as_ref().unwrap_or(&BTreeMap::new()), all).is_empty()
                 };
-                // Where somebody takes them off at once, another look would find them missing again.
+                // Where somebody takes them off at once, another reconcile would find them missing again.
                 let metadata = &stored.metadata;
                 return metadata.generation != app.metadata.generation
                     || (holds(&metadata.labels, &labels)
@@ -351,7 +361,10 @@ async fn store_metadata(ctx: &Context, app: &Application, made: &Made) -> bool {
 }
 
 /// Their definitions as a revision holds them: without what the server added.
-fn definitions(ctx: &Context, candidates: &[Candidate]) -> BTreeMap<String, Arc<PolicyDefinition>> {
+fn definitions(
+    ctx: &AppContext,
+    candidates: &[Candidate],
+) -> BTreeMap<String, Arc<PolicyDefinition>> {
     let held =
         candidates.iter().map(|one| (one.type_name.clone(), Arc::clone(&one.definition))).collect();
     let used = super::parse::Used { policies: held, ..super::parse::Used::default() };

@@ -9,12 +9,12 @@ use vela_api::names::{event, label};
 use vela_api::status::AppliedApplicationPolicy;
 use vela_api::{AppStatus, Application};
 use vela_apply::object::str_at;
-use vela_cluster::{Identity, IoError, Target};
+use vela_cluster::{ApiError, Identity, Target};
 use vela_gocompat::fnv::fnv1a_64;
 use vela_render::transform::Applied;
 
-use crate::application::{about, revision};
-use crate::context::Context;
+use crate::application::context::AppContext;
+use crate::application::{facts, revision};
 use crate::events::Severity;
 use crate::messages;
 use crate::queue::Key;
@@ -44,18 +44,18 @@ pub(super) fn name_of(app: &Application) -> String {
     format!("{}-{hash}", start.trim_end_matches(['-', '.']))
 }
 
-/// Notes what the policies did: in the status of this look, and in the ConfigMap if it says something else.
+/// Notes what the policies did: in the status of this reconcile, and in the ConfigMap if it says something else.
 pub(super) async fn keep(
-    ctx: &Context,
+    ctx: &AppContext,
     app: &Application,
     status: &mut AppStatus,
     made: &Made,
     transformed: &Transformed,
 ) {
-    let entries: Vec<_> = made.told.iter().map(|told| entry(made, told)).collect();
-    for (entry, told) in entries.iter().zip(&made.told) {
+    let entries: Vec<_> = made.applied.iter().map(|outcome| entry(made, outcome)).collect();
+    for (entry, outcome) in entries.iter().zip(&made.applied) {
         if !app.status.applied_application_policies.contains(entry) {
-            tell(ctx, app, entry, told);
+            emit(ctx, app, entry, outcome);
         }
     }
     status.applied_application_policies = entries;
@@ -74,7 +74,7 @@ pub(super) async fn keep(
 }
 
 /// No policy applies any more. Which ConfigMap goes is not for the status to say: others than we write it.
-pub(super) async fn forget(ctx: &Context, app: &Application, status: &mut AppStatus) {
+pub(super) async fn forget(ctx: &AppContext, app: &Application, status: &mut AppStatus) {
     status.applied_application_policies.clear();
     status.application_policies_config_map.clear();
     let part = |text: &Option<String>| text.clone().unwrap_or_default();
@@ -87,14 +87,14 @@ pub(super) async fn forget(ctx: &Context, app: &Application, status: &mut AppSta
 }
 
 /// Deletes the ConfigMap of an Application, if it is one of ours.
-async fn remove(ctx: &Context, app: &Application, name: &str) -> Result<(), IoError> {
+async fn remove(ctx: &AppContext, app: &Application, name: &str) -> Result<(), ApiError> {
     let (target, own) = (target(app, name), Identity::default());
     let stored = match ctx.io.get(&target, &own).await {
-        Err(error) if error.is_gone() => return Ok(()),
+        Err(error) if error.is_not_found() => return Ok(()),
         other => other?,
     };
     if !is_ours(&stored, app) {
-        return Err(IoError::Transport(messages::not_ours(name)));
+        return Err(ApiError::Transport(messages::not_ours(name)));
     }
     let seen = |key: &str| str_at(&stored, &["metadata", key]);
     let seen = (seen("uid"), seen("resourceVersion"));
@@ -111,41 +111,41 @@ fn is_ours(stored: &Value, app: &Application) -> bool {
         && says(label::APP_NAMESPACE, app.metadata.namespace.as_deref())
 }
 
-fn entry(made: &Made, told: &Applied) -> AppliedApplicationPolicy {
-    let is_it = |one: &&super::Candidate| one.name == told.name && one.global == told.global;
+fn entry(made: &Made, outcome: &Applied) -> AppliedApplicationPolicy {
+    let is_it = |one: &&super::Candidate| one.name == outcome.name && one.global == outcome.global;
     let candidate = made.candidates.iter().find(is_it);
     let definition = candidate.map(|one| &one.definition.metadata);
     let version = candidate.map(|one| one.version.clone()).unwrap_or_default();
     let count = |length: usize| i64::try_from(length).unwrap_or(i64::MAX);
     AppliedApplicationPolicy {
-        name: told.name.clone(),
+        name: outcome.name.clone(),
         namespace: definition.and_then(|m| m.namespace.clone()).unwrap_or_default(),
-        applied: told.applied,
+        applied: outcome.applied,
         type_: definition.and_then(|m| m.name.clone()).unwrap_or_default(),
-        error: told.error.is_some(),
-        message: match &told.error {
+        error: outcome.error.is_some(),
+        message: match &outcome.error {
             Some(error) => error.clone(),
-            None if !told.applied => messages::POLICY_DISABLED.to_owned(),
+            None if !outcome.applied => messages::POLICY_DISABLED.to_owned(),
             None => String::new(),
         },
-        source: if told.global { "global" } else { "explicit" }.to_owned(),
-        spec_modified: told.modified.is_some(),
-        labels_count: count(told.labels.len()),
-        annotations_count: count(told.annotations.len()),
-        has_context: !told.custom.is_empty(),
+        source: if outcome.global { "global" } else { "explicit" }.to_owned(),
+        spec_modified: outcome.modified.is_some(),
+        labels_count: count(outcome.labels.len()),
+        annotations_count: count(outcome.annotations.len()),
+        has_context: !outcome.custom.is_empty(),
         definition_revision_name: version.definition_revision_name,
         revision: version.revision,
         revision_hash: version.revision_hash,
     }
 }
 
-fn tell(ctx: &Context, app: &Application, entry: &AppliedApplicationPolicy, told: &Applied) {
-    let (name, global) = (told.name.as_str(), told.global);
-    let (severity, reason, text) = if let Some(error) = &told.error {
+fn emit(ctx: &AppContext, app: &Application, entry: &AppliedApplicationPolicy, outcome: &Applied) {
+    let (name, global) = (outcome.name.as_str(), outcome.global);
+    let (severity, reason, text) = if let Some(error) = &outcome.error {
         let text = messages::policy_failed(name, global, error);
         let reason = if global { event::GLOBAL_POLICY_FAILED } else { event::POLICY_FAILED };
         (Severity::Warning, reason, text)
-    } else if told.applied {
+    } else if outcome.applied {
         let text = messages::policy_applied(name, global.then_some(entry.namespace.as_str()));
         let reason = if global { event::GLOBAL_POLICY_APPLIED } else { event::POLICY_APPLIED };
         (Severity::Normal, reason, text)
@@ -155,7 +155,7 @@ fn tell(ctx: &Context, app: &Application, entry: &AppliedApplicationPolicy, told
         (Severity::Normal, reason, text)
     };
     let once = format!("{}-{}", app.metadata.generation.unwrap_or_default(), entry.revision_hash);
-    ctx.events.tell(&about(app), severity, reason, &text, &once);
+    ctx.events.emit(&facts::about(app), severity, reason, &text, &once);
 }
 
 /// What the ConfigMap holds, but for the time. Nothing in it changes by itself.
@@ -179,27 +179,28 @@ fn data(
     out.insert("rendered_spec".to_owned(), text(&json!(made.spec)));
     out.insert("applied_spec".to_owned(), text(&json!(transformed.spec)));
     let all = |of: fn(&Applied) -> &BTreeMap<String, String>| -> BTreeMap<String, String> {
-        made.told.iter().flat_map(|told| of(told).clone()).collect()
+        made.applied.iter().flat_map(|outcome| of(outcome).clone()).collect()
     };
-    let (labels, annotations) = (all(|told| &told.labels), all(|told| &told.annotations));
+    let (labels, annotations) =
+        (all(|outcome| &outcome.labels), all(|outcome| &outcome.annotations));
     let metadata = json!({"labels": labels, "annotations": annotations, "context": made.custom});
     out.insert("metadata".to_owned(), text(&metadata));
-    for (index, (told, entry)) in
-        made.told.iter().zip(&status.applied_application_policies).enumerate()
+    for (index, (outcome, entry)) in
+        made.applied.iter().zip(&status.applied_application_policies).enumerate()
     {
-        let name = format!("{:03}-{}", index + 1, told.name);
-        out.insert(name, text(&policy(made, told, entry)));
+        let name = format!("{:03}-{}", index + 1, outcome.name);
+        out.insert(name, text(&policy(made, outcome, entry)));
     }
     out
 }
 
 /// What one policy did, as the client's `policy view` reads it.
-fn policy(made: &Made, told: &Applied, entry: &AppliedApplicationPolicy) -> Value {
-    let is_it = |one: &&super::Candidate| one.name == told.name && one.global == told.global;
+fn policy(made: &Made, outcome: &Applied, entry: &AppliedApplicationPolicy) -> Value {
+    let is_it = |one: &&super::Candidate| one.name == outcome.name && one.global == outcome.global;
     let definition = made.candidates.iter().find(is_it).map(|one| &one.definition);
-    let spec = told.modified.as_ref();
+    let spec = outcome.modified.as_ref();
     let output = json!({
-        "labels": told.labels, "annotations": told.annotations, "ctx": told.custom,
+        "labels": outcome.labels, "annotations": outcome.annotations, "ctx": outcome.custom,
         "spec": spec.map(|spec| json!({"before": spec.before, "after": spec.after})),
     });
     json!({
@@ -244,7 +245,11 @@ fn target<'a>(app: &'a Application, name: &'a str) -> Target<'a> {
     }
 }
 
-async fn write(ctx: &Context, app: &Application, data: &Map<String, Value>) -> Result<(), IoError> {
+async fn write(
+    ctx: &AppContext,
+    app: &Application,
+    data: &Map<String, Value>,
+) -> Result<(), ApiError> {
     let own = Identity::default();
     let name = name_of(app);
     let object = |time: &str| {
@@ -265,11 +270,11 @@ async fn write(ctx: &Context, app: &Application, data: &Map<String, Value>) -> R
             "data": dated(data, time),
         })
     };
-    let now = crate::application::seconds(Timestamp::now());
+    let now = facts::seconds(Timestamp::now());
     match ctx.io.get(&target(app, &name), &own).await {
         Ok(stored) => {
             if !is_ours(&stored, app) {
-                return Err(IoError::Transport(messages::not_ours(&name)));
+                return Err(ApiError::Transport(messages::not_ours(&name)));
             }
             let unchanged = object(&rendered_at(&stored));
             let same = |pointer: &str| stored.pointer(pointer) == unchanged.pointer(pointer);
@@ -278,7 +283,7 @@ async fn write(ctx: &Context, app: &Application, data: &Map<String, Value>) -> R
             }
             ctx.io.replace(&object(&now), "", false, &own).await.map(|_| ())
         }
-        Err(error) if error.is_gone() => {
+        Err(error) if error.is_not_found() => {
             ctx.io.create(&object(&now), false, &own).await.map(|_| ())
         }
         Err(error) => Err(error),

@@ -4,12 +4,12 @@ use serde_json::json;
 use vela_api::{ObjectMeta, ResourceTracker, names};
 use vela_apply::plan::PatchKind;
 use vela_apply::tracker::{self, Role, Run};
-use vela_cluster::{Identity, Io, IoError, Packed, Removal, Store};
+use vela_cluster::{ApiError, Identity, ObjectClient, Packed, Removal, Store};
 
 use crate::queue::Key;
 
-use super::super::revision::label;
-use super::held::Held;
+use super::super::facts::label;
+use super::expanded::ExpandedTracker;
 use super::{Trackers, decode, head, target};
 
 impl Trackers {
@@ -20,11 +20,11 @@ impl Trackers {
     /// The API server's answer.
     pub async fn relabel(
         &mut self,
-        io: &Io,
+        io: &ObjectClient,
         store: &Store<Packed<ResourceTracker>>,
         name: &str,
         generation: Option<i64>,
-    ) -> Result<(), IoError> {
+    ) -> Result<(), ApiError> {
         let metadata = json!({"labels": {names::label::APP_UID: self.owner.uid}});
         let body = match generation {
             Some(generation) => {
@@ -39,6 +39,25 @@ impl Trackers {
         Ok(())
     }
 
+    /// Notes something on a tracker.
+    ///
+    /// # Errors
+    /// The API server's answer.
+    pub async fn annotate(
+        &mut self,
+        io: &ObjectClient,
+        store: &Store<Packed<ResourceTracker>>,
+        name: &str,
+        annotation: &str,
+        text: &str,
+    ) -> Result<(), ApiError> {
+        let body = json!({"metadata": {"annotations": {annotation: text}}});
+        let (own, target) = (Identity::default(), target(name));
+        let answer = io.patch(&target, "", (PatchKind::Merge, &body), false, &own).await?;
+        self.took(store, answer.read()?);
+        Ok(())
+    }
+
     /// A run of another revision begins in the tracker `name`, because the generation is the same: what it holds moves to
     /// a tracker of its own, to be collected like that of any earlier run. Returns whether there was anything to move.
     ///
@@ -46,11 +65,11 @@ impl Trackers {
     /// The API server's answer.
     pub async fn set_aside(
         &mut self,
-        io: &Io,
+        io: &ObjectClient,
         store: &Store<Packed<ResourceTracker>>,
         name: &str,
         revision: &str,
-    ) -> Result<bool, IoError> {
+    ) -> Result<bool, ApiError> {
         let Some(object) = self.find(name).cloned() else { return Ok(false) };
         let before = label(&object.metadata, names::label::APP_REVISION).to_owned();
         if before.is_empty() || before == revision {
@@ -73,7 +92,7 @@ impl Trackers {
         let stored = self.create(io, copy).await?;
         self.took(store, stored);
         if object.metadata.deletion_timestamp.is_some() {
-            // It is being collected already (a publishVersion that came back): the run makes one anew.
+            // It is being collected already (a publishVersion that came back): the run makes one again.
             self.remove(io, store, name).await?;
             return Ok(true);
         }
@@ -84,11 +103,11 @@ impl Trackers {
     /// Gives a tracker, empty, to the run of another revision.
     async fn give(
         &mut self,
-        io: &Io,
+        io: &ObjectClient,
         store: &Store<Packed<ResourceTracker>>,
-        mut object: Held,
+        mut object: ExpandedTracker,
         revision: &str,
-    ) -> Result<(), IoError> {
+    ) -> Result<(), ApiError> {
         object.clear();
         let labels = object.metadata.labels.get_or_insert_default();
         labels.insert(names::label::APP_REVISION.to_owned(), revision.to_owned());
@@ -104,10 +123,10 @@ impl Trackers {
     /// The API server's answer.
     pub async fn mark(
         &mut self,
-        io: &Io,
+        io: &ObjectClient,
         store: &Store<Packed<ResourceTracker>>,
         name: &str,
-    ) -> Result<(), IoError> {
+    ) -> Result<(), ApiError> {
         let uid = self.find(name).and_then(|o| o.metadata.uid.clone()).unwrap_or_default();
         match io.delete(&target(name), &uid, None, &Identity::default()).await? {
             Removal::Held(object) => self.took(store, decode(object)?),
@@ -123,10 +142,10 @@ impl Trackers {
     /// The API server's answer.
     pub async fn abandon(
         &mut self,
-        io: &Io,
+        io: &ObjectClient,
         store: &Store<Packed<ResourceTracker>>,
         name: &str,
-    ) -> Result<(), IoError> {
+    ) -> Result<(), ApiError> {
         let legacy = self.legacy().into_iter().find(|(legacy, _)| legacy == name);
         let Some((_, uid)) = legacy else { return Ok(()) };
         let own = Identity::default();
@@ -142,10 +161,10 @@ impl Trackers {
     /// The API server's answer.
     pub async fn remove(
         &mut self,
-        io: &Io,
+        io: &ObjectClient,
         store: &Store<Packed<ResourceTracker>>,
         name: &str,
-    ) -> Result<(), IoError> {
+    ) -> Result<(), ApiError> {
         let Some(object) = self.find(name).cloned() else { return Ok(()) };
         let own = Identity::default();
         let target = target(name);
@@ -159,7 +178,7 @@ impl Trackers {
             let body = json!({"metadata": {"finalizers": left}});
             match io.patch(&target, "", (PatchKind::Merge, &body), false, &own).await {
                 Ok(_) => {}
-                Err(error) if error.is_gone() => {}
+                Err(error) if error.is_not_found() => {}
                 Err(error) => return Err(error),
             }
         }
@@ -176,10 +195,10 @@ impl Trackers {
     /// The API server's answer.
     pub async fn take_back(
         &mut self,
-        io: &Io,
+        io: &ObjectClient,
         store: &Store<Packed<ResourceTracker>>,
         before: &Self,
-    ) -> Result<(), IoError> {
+    ) -> Result<(), ApiError> {
         for mut object in self.objects.clone() {
             let name = object.metadata.name.clone().unwrap_or_default();
             let Some(old) = before.find(&name) else {
@@ -206,13 +225,13 @@ impl Trackers {
     /// The API server's answer.
     pub async fn rebuild(
         &mut self,
-        io: &Io,
+        io: &ObjectClient,
         store: &Store<Packed<ResourceTracker>>,
         name: &str,
-    ) -> Result<(), IoError> {
+    ) -> Result<(), ApiError> {
         let Some(old) = self.find(name).cloned() else { return Ok(()) };
         if let Some(spare) = self.spare_of(&old).cloned() {
-            // A look before this one came as far as that.
+            // A reconcile before this one came as far as that.
             self.complete(io, store, spare, &old).await?;
             return self.remove(io, store, name).await;
         }
@@ -236,8 +255,8 @@ impl Trackers {
     }
 
     /// A tracker that stays and serves the purpose of one that is going.
-    fn spare_of(&self, old: &Held) -> Option<&Held> {
-        let purpose = |object: &Held| {
+    fn spare_of(&self, old: &ExpandedTracker) -> Option<&ExpandedTracker> {
+        let purpose = |object: &ExpandedTracker| {
             let tracker = head(object);
             // There is one root, whatever revision it was made under.
             let revision =
@@ -245,18 +264,18 @@ impl Trackers {
             (tracker.role, tracker.generation, tracker.publish_version, revision)
         };
         let wanted = purpose(old);
-        let stays = |object: &&Held| object.metadata.deletion_timestamp.is_none();
+        let stays = |object: &&ExpandedTracker| object.metadata.deletion_timestamp.is_none();
         self.objects.iter().filter(stays).find(|object| purpose(object) == wanted)
     }
 
     /// Records in a spare tracker what it lacks of the one it stands for.
     async fn complete(
         &mut self,
-        io: &Io,
+        io: &ObjectClient,
         store: &Store<Packed<ResourceTracker>>,
-        mut spare: Held,
-        old: &Held,
-    ) -> Result<(), IoError> {
+        mut spare: ExpandedTracker,
+        old: &ExpandedTracker,
+    ) -> Result<(), ApiError> {
         if !spare.complete(old) {
             return Ok(());
         }
@@ -267,7 +286,7 @@ impl Trackers {
 }
 
 /// A new tracker of the same content and purpose.
-fn copy(of: &Held, name: &str) -> Held {
+fn copy(of: &ExpandedTracker, name: &str) -> ExpandedTracker {
     let mut copy = of.clone();
     copy.metadata = ObjectMeta {
         name: Some(name.to_owned()),

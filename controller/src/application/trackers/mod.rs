@@ -3,7 +3,7 @@
 //! Answers for `pkg/resourcetracker/app.go` and the recording half of `pkg/resourcekeeper/dispatch.go`. What is going to be
 //! dispatched is recorded first, so that nothing the controller ever made can be forgotten.
 
-mod held;
+mod expanded;
 mod life;
 mod record;
 
@@ -14,10 +14,12 @@ use vela_api::{ResourceTracker, names};
 use vela_apply::tracker::{self, Record, Role, Run, Tracker};
 
 use crate::queue::Key;
-use vela_cluster::{IoError, Packed, Store, Stored, Target};
+use vela_cluster::{ApiError, Packed, Store, Stored, Target};
 
-use super::revision::{annotation, label};
-use held::Held;
+use vela_apply::object::is_local;
+
+use super::facts::{annotation, label};
+use expanded::ExpandedTracker;
 
 /// An Application as its trackers are labelled.
 #[derive(Debug, Clone, Default)]
@@ -37,13 +39,15 @@ pub struct TrackedApplication {
 pub struct Trackers {
     owner: TrackedApplication,
     compression: &'static str,
-    objects: Vec<Held>,
-    /// What records of this look took the place of.
+    objects: Vec<ExpandedTracker>,
+    /// Records of all clusters are read.
+    whole: bool,
+    /// What records of this reconcile took the place of.
     written_over: Vec<Record>,
 }
 
 /// The decision form of a tracker.
-fn view(held: &Held) -> Tracker {
+fn view(held: &ExpandedTracker) -> Tracker {
     Tracker {
         records: held.spec.managed_resources.clone(),
         elsewhere: held.elsewhere.len(),
@@ -76,12 +80,15 @@ impl Trackers {
         store: &Store<Packed<ResourceTracker>>,
         owner: TrackedApplication,
         compression: &'static str,
+        whole: bool,
     ) -> Result<Self, String> {
         let mut objects = Vec::new();
         for stored in store.indexed(&Key::new(&*owner.namespace, &*owner.name)) {
-            objects.push(Held::of(stored.open()?).map_err(|error| error.to_string())?);
+            objects.push(
+                ExpandedTracker::of(stored.open()?, whole).map_err(|error| error.to_string())?,
+            );
         }
-        Ok(Self { owner, compression, objects, written_over: Vec::new() })
+        Ok(Self { owner, compression, objects, whole, written_over: Vec::new() })
     }
 
     /// All of them, for decisions.
@@ -116,6 +123,25 @@ impl Trackers {
             *count = count.saturating_add(1);
         }
         counts
+    }
+
+    /// The clusters of which objects are recorded, as they are written, without the own one.
+    #[must_use]
+    pub fn clusters(&self) -> BTreeSet<String> {
+        let records = self.objects.iter().flat_map(|held| &held.spec.managed_resources);
+        let members = records.filter(|record| !is_local(&record.cluster));
+        members.map(|record| record.cluster.clone()).collect()
+    }
+
+    /// All records of one cluster, each object once.
+    #[must_use]
+    pub fn records_of(&self, cluster: &str) -> Vec<Record> {
+        let mut seen = HashSet::new();
+        let records = self.objects.iter().flat_map(|held| &held.spec.managed_resources);
+        records
+            .filter(|record| record.cluster == cluster && seen.insert(tracker::identity(record)))
+            .cloned()
+            .collect()
     }
 
     /// Names and versions, for fingerprints.
@@ -164,7 +190,7 @@ impl Trackers {
     /// The name of the tracker whose record [`Self::desired`] takes for an object, `""` if nothing wants it.
     #[must_use]
     pub fn holder(&self, current: &str, key: &vela_apply::ResourceKey) -> String {
-        let holds = |object: &&Held| {
+        let holds = |object: &&ExpandedTracker| {
             object.spec.managed_resources.iter().any(|record| tracker::is_of(record, key))
         };
         let held = self.present(current).find(holds);
@@ -172,7 +198,7 @@ impl Trackers {
     }
 
     /// The trackers of what must live, the root first.
-    fn present(&self, current: &str) -> impl Iterator<Item = &Held> {
+    fn present(&self, current: &str) -> impl Iterator<Item = &ExpandedTracker> {
         let root = self.objects.iter().filter(|o| Role::parse(&o.spec.type_) == Role::Root);
         root.chain(self.find(current))
     }
@@ -220,7 +246,13 @@ impl Trackers {
         raws.into_iter().map(vela_api::RawExtension::to_value).collect()
     }
 
-    fn find(&self, name: &str) -> Option<&Held> {
+    /// One of them, as it is stored but for records of other clusters.
+    #[must_use]
+    pub fn get(&self, name: &str) -> Option<&ResourceTracker> {
+        self.find(name).map(|held| &**held)
+    }
+
+    fn find(&self, name: &str) -> Option<&ExpandedTracker> {
         self.objects.iter().find(|object| object.metadata.name.as_deref() == Some(name))
     }
 
@@ -256,6 +288,6 @@ fn target(name: &str) -> Target<'_> {
     Target { api_version: vela_api::V1BETA1, kind: ResourceTracker::KIND, namespace: "", name }
 }
 
-fn decode(answer: Value) -> Result<ResourceTracker, IoError> {
-    serde_json::from_value(answer).map_err(|error| IoError::Transport(error.to_string()))
+fn decode(answer: Value) -> Result<ResourceTracker, ApiError> {
+    serde_json::from_value(answer).map_err(|error| ApiError::Transport(error.to_string()))
 }

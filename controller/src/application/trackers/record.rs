@@ -5,9 +5,9 @@ use std::collections::BTreeMap;
 use vela_api::{ObjectMeta, RawExtension, ResourceTracker, names};
 use vela_apply::last_applied;
 use vela_apply::tracker::{self, Record, Role, Run};
-use vela_cluster::{Identity, Io, IoError, Packed, Store, Stored};
+use vela_cluster::{ApiError, Identity, ObjectClient, Packed, Store, Stored};
 
-use super::held::Held;
+use super::expanded::ExpandedTracker;
 use super::{Trackers, decode, head, target};
 
 /// How many names are tried for one tracker.
@@ -15,7 +15,7 @@ const NAMES: usize = 5;
 
 /// How many trackers hold what took its leave of one tracker during one run. It takes as many deaths of the process, each
 /// between a record and its write, to come to the last one.
-const BESIDE: usize = 4;
+const MAX_ARCHIVES: usize = 4;
 
 /// Whether two trackers of one name are one: of the same Application, for the same purpose. One of a release before 1.2 owns
 /// objects, and is to go.
@@ -40,11 +40,11 @@ impl Trackers {
     /// The API server's answer.
     pub async fn record_in_root(
         &mut self,
-        io: &Io,
+        io: &ObjectClient,
         store: &Store<Packed<ResourceTracker>>,
         revision: &str,
         records: Vec<Record>,
-    ) -> Result<(), IoError> {
+    ) -> Result<(), ApiError> {
         if records.is_empty() {
             return Ok(());
         }
@@ -61,11 +61,11 @@ impl Trackers {
     /// The API server's answer.
     pub async fn record_in_current(
         &mut self,
-        io: &Io,
+        io: &ObjectClient,
         store: &Store<Packed<ResourceTracker>>,
         run: Run<'_>,
         records: Vec<Record>,
-    ) -> Result<String, IoError> {
+    ) -> Result<String, ApiError> {
         let current = self.current(run);
         let found = self
             .objects
@@ -83,11 +83,11 @@ impl Trackers {
     /// The API server's answer.
     pub async fn drop_from_root(
         &mut self,
-        io: &Io,
+        io: &ObjectClient,
         store: &Store<Packed<ResourceTracker>>,
         holder: &str,
         keys: &[vela_apply::ResourceKey],
-    ) -> Result<(), IoError> {
+    ) -> Result<(), ApiError> {
         let is_one = |record: &Record| keys.iter().any(|key| tracker::is_of(record, key));
         let root = self.objects.iter().find(|o| Role::parse(&o.spec.type_) == Role::Root);
         let Some(root) = root.filter(|root| root.spec.managed_resources.iter().any(is_one)) else {
@@ -106,7 +106,7 @@ impl Trackers {
             gone.iter().filter(|before| must_outlive(before, after(before))).cloned().collect();
         self.written_over.extend(gone);
         let name = root.metadata.name.clone().unwrap_or_default();
-        self.keep_beside(io, store, &name, outlived).await?;
+        self.archive_records(io, store, &name, outlived).await?;
         let answer = io.replace(&root.encode()?, "", false, &Identity::default()).await?;
         self.took(store, answer.read()?);
         Ok(())
@@ -119,11 +119,11 @@ impl Trackers {
     /// The API server's answer.
     pub async fn record_deleted(
         &mut self,
-        io: &Io,
+        io: &ObjectClient,
         store: &Store<Packed<ResourceTracker>>,
         current: &str,
         key: &vela_apply::ResourceKey,
-    ) -> Result<(), IoError> {
+    ) -> Result<(), ApiError> {
         let own = Identity::default();
         for index in 0..self.objects.len() {
             let Some(object) = self.objects.get(index) else { continue };
@@ -140,14 +140,39 @@ impl Trackers {
         Ok(())
     }
 
+    /// Drops all records of a cluster: they stand elsewhere now.
+    ///
+    /// # Errors
+    /// The API server's answer.
+    pub async fn drop_cluster(
+        &mut self,
+        io: &ObjectClient,
+        store: &Store<Packed<ResourceTracker>>,
+        cluster: &str,
+    ) -> Result<(), ApiError> {
+        for index in 0..self.objects.len() {
+            let Some(object) = self.objects.get(index) else { continue };
+            let is_there = |record: &Record| record.cluster == cluster;
+            if !object.spec.managed_resources.iter().any(is_there) {
+                continue;
+            }
+            let mut object = object.clone();
+            object.spec.managed_resources.retain(|record| !is_there(record));
+            let own = Identity::default();
+            let answer = io.replace(&object.encode()?, "", false, &own).await?;
+            self.took(store, answer.read()?);
+        }
+        Ok(())
+    }
+
     async fn record(
         &mut self,
-        io: &Io,
+        io: &ObjectClient,
         store: &Store<Packed<ResourceTracker>>,
         found: Option<usize>,
-        fresh: Held,
+        fresh: ExpandedTracker,
         records: Vec<Record>,
-    ) -> Result<String, IoError> {
+    ) -> Result<String, ApiError> {
         let own = Identity::default();
         let Some(object) = found.and_then(|index| self.objects.get(index)) else {
             let mut object = fresh;
@@ -173,7 +198,7 @@ impl Trackers {
                 self.written_over.extend(before);
             }
         }
-        self.keep_beside(io, store, &name, outlived).await?;
+        self.archive_records(io, store, &name, outlived).await?;
         if changed {
             let body = object.encode()?;
             let answer = io.replace(&body, "", false, &own).await?;
@@ -184,17 +209,17 @@ impl Trackers {
 
     /// Keeps records whose place is taken in the tracker `name` in one of their own, which goes with those of earlier runs.
     /// Should the process end before the objects are written, it says what is to be taken off them.
-    async fn keep_beside(
+    async fn archive_records(
         &mut self,
-        io: &Io,
+        io: &ObjectClient,
         store: &Store<Packed<ResourceTracker>>,
         name: &str,
         records: Vec<Record>,
-    ) -> Result<(), IoError> {
+    ) -> Result<(), ApiError> {
         if records.is_empty() {
             return Ok(());
         }
-        let names: Vec<String> = (1..=BESIDE).map(|n| format!("{name}-before-{n}")).collect();
+        let names: Vec<String> = (1..=MAX_ARCHIVES).map(|n| format!("{name}-before-{n}")).collect();
         let free = names.iter().find(|name| self.find(name).is_none());
         let last = names.last().and_then(|name| self.find(name)).filter(|_| free.is_none());
         let stored = match last.cloned() {
@@ -221,9 +246,9 @@ impl Trackers {
     /// publishVersion may be called `v1`.
     pub(super) async fn create(
         &self,
-        io: &Io,
-        mut object: Held,
-    ) -> Result<ResourceTracker, IoError> {
+        io: &ObjectClient,
+        mut object: ExpandedTracker,
+    ) -> Result<ResourceTracker, ApiError> {
         let own = Identity::default();
         let wanted = object.metadata.name.clone().unwrap_or_default();
         let mut taken: Vec<String> = Vec::new();
@@ -234,8 +259,8 @@ impl Trackers {
                     let existing = decode(io.get(&target(&name), &own).await?)?;
                     if is_same(&existing, &object) {
                         // Ours after all, the cache is behind: what it holds is not known otherwise.
-                        let mut existing =
-                            Held::of(existing).map_err(|e| IoError::Transport(e.to_string()))?;
+                        let mut existing = ExpandedTracker::of(existing, self.whole)
+                            .map_err(|e| ApiError::Transport(e.to_string()))?;
                         for record in std::mem::take(&mut object.spec.managed_resources) {
                             tracker::add_record(&mut existing.spec.managed_resources, record);
                         }
@@ -256,7 +281,7 @@ impl Trackers {
         }
     }
 
-    pub(super) fn fresh(&self, name: String, role: Role, run: Run<'_>) -> Held {
+    pub(super) fn fresh(&self, name: String, role: Role, run: Run<'_>) -> ExpandedTracker {
         let owner = &self.owner;
         let mut labels = BTreeMap::from([
             (names::label::APP_NAME.to_owned(), owner.name.clone()),
@@ -296,7 +321,7 @@ impl Trackers {
         // What cannot be expanded is kept as it is, and says so when it is read.
         let _ = object.expand();
         let _ = store.put(Packed::of(&object));
-        let Ok(object) = Held::of(object) else { return };
+        let Ok(object) = ExpandedTracker::of(object, self.whole) else { return };
         let name = object.metadata.name.clone();
         match self.objects.iter_mut().find(|other| other.metadata.name == name) {
             Some(other) => *other = object,

@@ -7,17 +7,20 @@ use std::sync::Arc;
 use futures::{FutureExt, StreamExt, stream};
 use serde_json::Value;
 use vela_api::application::ApplicationComponent;
+use vela_api::reference::WorkloadGvk;
 use vela_api::status::ComponentStatus;
-use vela_apply::object::is_local;
+use vela_apply::object::cluster_of;
 use vela_apply::tracker::Record;
 use vela_render::Stage;
 
 use crate::messages;
 
-use super::super::component::{self, Object, Place, Rendered};
-use super::super::dispatch::Session;
-use super::super::{parse, status};
-use super::Run;
+use super::super::component::{self, Object, Rendered};
+use super::super::parse;
+use super::super::placement::Placement;
+use super::super::release::{self, ReleaseError, Released};
+use super::super::session::Session;
+use super::run::Run;
 
 /// A component after an attempt to bring it to the cluster.
 #[derive(Debug)]
@@ -38,54 +41,141 @@ pub async fn apply(
     session: &mut Session<'_>,
     run: &Run<'_>,
     component: &ApplicationComponent,
-    place: &Place,
+    placement: &Placement,
 ) -> Result<Done, String> {
     let _time = session.ctx.metrics.component();
-    let (part, rendered) = render(session, run, component, place).await?;
-    dispatch_in_stages(session, run, &part, place, rendered).await
+    let made = render(session, run, component, placement).await?;
+    dispatch_in_stages(session, run, placement, made).await
 }
 
-fn part(
+fn parsed_component(
     session: &Session<'_>,
     run: &Run<'_>,
     component: &ApplicationComponent,
-) -> Result<parse::Part, String> {
+) -> Result<parse::ParsedComponent, String> {
     let definitions = &session.ctx.definitions;
-    parse::part(component, run.used, definitions).map_err(|error| error.to_string())
+    parse::parse_component(component, run.used, definitions).map_err(|error| error.to_string())
 }
 
 async fn render(
     session: &Session<'_>,
     run: &Run<'_>,
     component: &ApplicationComponent,
-    place: &Place,
-) -> Result<(parse::Part, Rendered), String> {
-    let part = part(session, run, component)?;
-    let live = live_workload(session, &component.name, place).await;
-    let rendered = component::render(session.ctx, run.frame, &part, place, live, false).await?;
-    Ok((part, rendered))
+    placement: &Placement,
+) -> Result<Made, String> {
+    let mut part = parsed_component(session, run, component)?;
+    let released = released(session, run, &mut part, placement).await?;
+    let live = live_workload(session, &component.name, placement).await;
+    let rendered = component::render(session.ctx, run.input, &part, placement, live, false).await?;
+    Ok(Made { part, rendered, released })
 }
 
-/// Brings a rendered component to the cluster; what has an earlier stage must be healthy before the rest follows.
+/// A rendered component.
+struct Made {
+    part: parse::ParsedComponent,
+    rendered: Rendered,
+    /// The release that it is.
+    released: Option<Arc<Released>>,
+}
+
+/// The release that a component is, if its template asks for a chart.
+async fn released(
+    session: &Session<'_>,
+    run: &Run<'_>,
+    part: &mut parse::ParsedComponent,
+    placement: &Placement,
+) -> Result<Option<Arc<Released>>, String> {
+    let released = Box::pin(release::resolve(session, run.input, part, placement)).await;
+    let released = released.map_err(|error| messages::release_failed(&error.to_string()))?;
+    part.chart = released.as_ref().map(|released| Arc::clone(&released.answer));
+    Ok(released)
+}
+
+/// Brings a rendered component to the cluster; what has an earlier stage must be healthy before the rest follows. A release
+/// has something before its objects and after them.
 async fn dispatch_in_stages(
     session: &mut Session<'_>,
     run: &Run<'_>,
-    part: &parse::Part,
-    place: &Place,
+    placement: &Placement,
+    made: Made,
+) -> Result<Done, String> {
+    let Made { part, mut rendered, released } = made;
+    let part = &part;
+    let Some(released) = &released else {
+        return dispatch_objects(session, run, part, placement, rendered).await;
+    };
+    let work = async {
+        let failed = |error: ReleaseError| messages::release_failed(&error.to_string());
+        if let Some(waits) = release::begin(session, released).await.map_err(failed)? {
+            return Ok(waiting(session, part, placement, waits));
+        }
+        let is_first = |object: &Object| release::is_first(&object.manifest);
+        if dispatch(session, &mut rendered, is_first, placement).await? {
+            let manifests = rendered.objects.iter().map(|object| &object.manifest);
+            let waits = release::unestablished(session, manifests).await.map_err(failed)?;
+            if let Some(waits) = waits {
+                return Ok(waiting(session, part, placement, waits));
+            }
+        }
+        let mut done = dispatch_objects(session, run, part, placement, rendered).await?;
+        if let Some(waits) = release::finish(session, released).await.map_err(failed)? {
+            (done.ready, done.status.healthy, done.status.workload_healthy) = (false, false, false);
+            done.status.message = waits;
+        }
+        Ok(done)
+    };
+    let done: Result<Done, String> = Box::pin(work).await;
+    if let Err(why) = &done {
+        release::fail(session, released, why).await;
+    }
+    done
+}
+
+/// A release that is on its way, and nothing of which can be looked at yet.
+fn waiting(
+    session: &Session<'_>,
+    part: &parse::ParsedComponent,
+    placement: &Placement,
+    message: String,
+) -> Done {
+    let namespace = match placement.namespace.as_str() {
+        "" => session.owner.namespace.clone(),
+        namespace => namespace.to_owned(),
+    };
+    let status = ComponentStatus {
+        name: part.component.name.clone(),
+        namespace,
+        cluster: placement.cluster.clone(),
+        workload_definition: WorkloadGvk {
+            api_version: part.workload.0.clone(),
+            kind: part.workload.1.clone(),
+        },
+        message,
+        ..ComponentStatus::default()
+    };
+    Done { rendered: Rendered::default(), status, ready: false }
+}
+
+/// Brings the objects of a component to the cluster, stage by stage.
+async fn dispatch_objects(
+    session: &mut Session<'_>,
+    run: &Run<'_>,
+    part: &parse::ParsedComponent,
+    placement: &Placement,
     mut rendered: Rendered,
 ) -> Result<Done, String> {
     if !session.ctx.settings.gates.multi_stage_component_apply {
-        dispatch(session, &mut rendered, |_| true, place).await?;
+        dispatch(session, &mut rendered, |_| true, placement).await?;
     } else {
         let first = Stage::PreDispatch;
-        if dispatch(session, &mut rendered, |object| object.stage == first, place).await? {
+        if dispatch(session, &mut rendered, |object| object.stage == first, placement).await? {
             let only = Rendered {
                 objects: rendered.objects.iter().filter(|o| o.stage == first).cloned().collect(),
                 without_workload: true,
                 pending: later_traits(part, first),
             };
-            let mut status = component::health(session, run.frame, part, &only, place).await?;
-            if !status::is_healthy(std::slice::from_ref(&status)) {
+            let mut status = component::health(session, run.input, part, &only, placement).await?;
+            if !vela_api::status::is_healthy(std::slice::from_ref(&status)) {
                 status.healthy = false;
                 status.workload_healthy = false;
                 if status.message.is_empty() {
@@ -95,10 +185,10 @@ async fn dispatch_in_stages(
             }
         }
         let second = Stage::DefaultDispatch;
-        dispatch(session, &mut rendered, |object| object.stage == second, place).await?;
+        dispatch(session, &mut rendered, |object| object.stage == second, placement).await?;
     }
-    let status = component::health(session, run.frame, part, &rendered, place).await?;
-    with_late_traits(session, run, part, place, rendered, status).await
+    let status = component::health(session, run.input, part, &rendered, placement).await?;
+    with_late_traits(session, run, part, placement, rendered, status).await
 }
 
 /// Dispatches some of a component's objects; they become what was dispatched. Returns whether there were any.
@@ -106,14 +196,14 @@ async fn dispatch(
     session: &mut Session<'_>,
     rendered: &mut Rendered,
     which: impl Fn(&Object) -> bool,
-    place: &Place,
+    placement: &Placement,
 ) -> Result<bool, String> {
     let chosen = rendered.objects.iter().filter(|object| which(object));
     let mut manifests: Vec<Value> = chosen.map(|object| object.manifest.clone()).collect();
     if manifests.is_empty() {
         return Ok(false);
     }
-    session.dispatch(&mut manifests, &place.cluster).await?;
+    session.dispatch(&mut manifests, &placement.cluster).await?;
     let chosen = rendered.objects.iter_mut().filter(|object| which(object));
     for (object, manifest) in chosen.zip(manifests) {
         object.manifest = manifest;
@@ -124,7 +214,7 @@ async fn dispatch(
 /// One of several components on its way.
 enum Turn {
     /// Its objects are still to be dispatched, or were.
-    Rendered(parse::Part, Rendered),
+    Rendered(parse::ParsedComponent, Rendered),
     /// Nothing is left to do.
     Ended(Result<Done, String>),
 }
@@ -134,7 +224,7 @@ enum Turn {
 pub async fn apply_together(
     session: &mut Session<'_>,
     run: &Run<'_>,
-    items: &[(ApplicationComponent, Place)],
+    items: &[(ApplicationComponent, Placement)],
     width: usize,
 ) -> Vec<Result<Done, String>> {
     let staged = session.ctx.settings.gates.multi_stage_component_apply;
@@ -142,27 +232,27 @@ pub async fn apply_together(
         staged && rendered.objects.iter().any(|object| object.stage == Stage::PreDispatch)
     };
     let mut turns = Vec::with_capacity(items.len());
-    for (found, (_, place)) in
+    for (found, (_, placement)) in
         render_together(session, run, items, width).await.into_iter().zip(items)
     {
         turns.push(match found {
             Err(text) => Turn::Ended(Err(text)),
             // What has a stage before the others takes its time alone.
-            Ok((part, rendered)) if has_stages(&rendered) => {
-                Turn::Ended(dispatch_in_stages(session, run, &part, place, rendered).await)
+            Ok(made) if has_stages(&made.rendered) || made.released.is_some() => {
+                Turn::Ended(dispatch_in_stages(session, run, placement, made).await)
             }
-            Ok((part, rendered)) => Turn::Rendered(part, rendered),
+            Ok(made) => Turn::Rendered(made.part, made.rendered),
         });
     }
-    let places: Vec<&Place> = items.iter().map(|(_, place)| place).collect();
-    dispatch_together(session, &places, &mut turns, width).await;
-    let mut statuses = health_together(session, run, &places, &turns, width).await;
+    let placements: Vec<&Placement> = items.iter().map(|(_, placement)| placement).collect();
+    dispatch_together(session, &placements, &mut turns, width).await;
+    let mut statuses = health_together(session, run, &placements, &turns, width).await;
     let mut out = Vec::with_capacity(items.len());
-    for (index, (turn, place)) in turns.into_iter().zip(places).enumerate() {
+    for (index, (turn, placement)) in turns.into_iter().zip(placements).enumerate() {
         out.push(match (turn, statuses.remove(&index)) {
             (Turn::Ended(done), _) => done,
             (Turn::Rendered(part, rendered), Some(Ok(status))) => {
-                with_late_traits(session, run, &part, place, rendered, status).await
+                with_late_traits(session, run, &part, placement, rendered, status).await
             }
             (Turn::Rendered(..), Some(Err(text))) => Err(text),
             (Turn::Rendered(..), None) => Err(String::new()),
@@ -174,12 +264,12 @@ pub async fn apply_together(
 async fn render_together(
     session: &Session<'_>,
     run: &Run<'_>,
-    items: &[(ApplicationComponent, Place)],
+    items: &[(ApplicationComponent, Placement)],
     width: usize,
-) -> Vec<Result<(parse::Part, Rendered), String>> {
+) -> Vec<Result<Made, String>> {
     let mut renders = Vec::with_capacity(items.len());
-    for (component, place) in items {
-        renders.push(render(session, run, component, place).boxed());
+    for (component, placement) in items {
+        renders.push(render(session, run, component, placement).boxed());
     }
     stream::iter(renders).buffered(width.max(1)).collect().await
 }
@@ -187,16 +277,19 @@ async fn render_together(
 /// Dispatches what was rendered, all of a cluster in one go. What is refused has ended.
 async fn dispatch_together(
     session: &mut Session<'_>,
-    places: &[&Place],
+    placements: &[&Placement],
     turns: &mut [Turn],
     width: usize,
 ) {
-    let clusters: BTreeSet<&str> = places.iter().map(|place| place.cluster.as_str()).collect();
+    let clusters: BTreeSet<&str> =
+        placements.iter().map(|placement| placement.cluster.as_str()).collect();
     for cluster in clusters {
         let mut of_cluster: Vec<&mut Turn> = turns
             .iter_mut()
-            .zip(places)
-            .filter(|(turn, place)| place.cluster == cluster && matches!(turn, Turn::Rendered(..)))
+            .zip(placements)
+            .filter(|(turn, placement)| {
+                placement.cluster == cluster && matches!(turn, Turn::Rendered(..))
+            })
             .map(|(turn, _)| turn)
             .collect();
         let manifests = |turn: &&mut Turn| match turn {
@@ -219,45 +312,45 @@ async fn dispatch_together(
     }
 }
 
-/// The health of what was dispatched, by place in the list.
+/// The health of what was dispatched, by position in the list.
 async fn health_together(
     session: &Session<'_>,
     run: &Run<'_>,
-    places: &[&Place],
+    placements: &[&Placement],
     turns: &[Turn],
     width: usize,
 ) -> BTreeMap<usize, Result<ComponentStatus, String>> {
-    let mut looks = Vec::new();
-    for (index, (turn, place)) in turns.iter().zip(places).enumerate() {
+    let mut checks = Vec::new();
+    for (index, (turn, placement)) in turns.iter().zip(placements).enumerate() {
         let Turn::Rendered(part, rendered) = turn else { continue };
-        let look = component::health(session, run.frame, part, rendered, place);
-        looks.push(look.map(move |status| (index, status)).boxed());
+        let check = component::health(session, run.input, part, rendered, placement);
+        checks.push(check.map(move |status| (index, status)).boxed());
     }
-    stream::iter(looks).buffered(width.max(1)).collect().await
+    stream::iter(checks).buffered(width.max(1)).collect().await
 }
 
 /// The traits that wait for a healthy workload, once it is.
 async fn with_late_traits(
     session: &mut Session<'_>,
     run: &Run<'_>,
-    part: &parse::Part,
-    place: &Place,
+    part: &parse::ParsedComponent,
+    placement: &Placement,
     mut rendered: Rendered,
     mut status: ComponentStatus,
 ) -> Result<Done, String> {
-    let ready = status::is_healthy(std::slice::from_ref(&status));
+    let ready = vela_api::status::is_healthy(std::slice::from_ref(&status));
     if status.workload_healthy && !rendered.pending.is_empty() {
-        let live = live_of(session, part, &rendered, place).await;
-        rendered = component::render(session.ctx, run.frame, part, place, live, true).await?;
+        let live = live_of(session, part, &rendered, placement).await;
+        rendered = component::render(session.ctx, run.input, part, placement, live, true).await?;
         let late = Stage::PostDispatch;
-        dispatch(session, &mut rendered, |object| object.stage == late, place).await?;
-        status = component::health(session, run.frame, part, &rendered, place).await?;
+        dispatch(session, &mut rendered, |object| object.stage == late, placement).await?;
+        status = component::health(session, run.input, part, &rendered, placement).await?;
     }
     Ok(Done { rendered, status, ready })
 }
 
 /// Traits of later stages than `stage`.
-fn later_traits(part: &parse::Part, stage: Stage) -> Vec<usize> {
+fn later_traits(part: &parse::ParsedComponent, stage: Stage) -> Vec<usize> {
     part.traits
         .iter()
         .enumerate()
@@ -271,52 +364,57 @@ fn later_traits(part: &parse::Part, stage: Stage) -> Vec<usize> {
 ///
 /// # Errors
 /// In words.
-pub async fn look(
+pub async fn check_health(
     session: &Session<'_>,
     run: &Run<'_>,
     component: &ApplicationComponent,
-    place: &Place,
+    placement: &Placement,
 ) -> Result<ComponentStatus, String> {
-    let part = part(session, run, component)?;
-    let live = live_workload(session, &component.name, place).await;
-    let (ctx, frame) = (session.ctx, run.frame);
-    let mut rendered = component::render(ctx, frame, &part, place, live, false).await?;
-    if !rendered.pending.is_empty()
-        && let Some(live) = live_of(session, &part, &rendered, place).await
-    {
-        rendered = component::render(ctx, frame, &part, place, Some(live), true).await?;
+    let mut part = parsed_component(session, run, component)?;
+    if let Some(released) = released(session, run, &mut part, placement).await? {
+        let restored = Box::pin(release::restore(session, &released)).await;
+        restored.map_err(|error| messages::release_failed(&error.to_string()))?;
     }
-    component::health(session, run.frame, &part, &rendered, place).await
+    let live = live_workload(session, &component.name, placement).await;
+    let (ctx, common) = (session.ctx, run.input);
+    let mut rendered = component::render(ctx, common, &part, placement, live, false).await?;
+    if !rendered.pending.is_empty()
+        && let Some(live) = live_of(session, &part, &rendered, placement).await
+    {
+        rendered = component::render(ctx, common, &part, placement, Some(live), true).await?;
+    }
+    component::health(session, run.input, &part, &rendered, placement).await
 }
 
 /// The workload of a rendered component as it is in the cluster.
 async fn live_of(
     session: &Session<'_>,
-    part: &parse::Part,
+    part: &parse::ParsedComponent,
     rendered: &Rendered,
-    place: &Place,
+    placement: &Placement,
 ) -> Option<Arc<Value>> {
     match rendered.objects.iter().find(|object| object.output.is_none()) {
-        Some(workload) => component::live(session, &workload.manifest, place).await,
-        None => live_workload(session, &part.component.name, place).await,
+        Some(workload) => component::live(session, &workload.manifest, placement).await,
+        None => live_workload(session, &part.component.name, placement).await,
     }
 }
 
-/// The workload of a component as it is in the cluster: the one that is recorded for it at its place. Which of several copies
-/// it is can only be told once it is rendered.
+/// The workload of a component as it is in the cluster: the one that is recorded for it at its placement. Which of several copies
+/// it is is known only once it is rendered.
 async fn live_workload(
     session: &Session<'_>,
     component: &str,
-    place: &Place,
+    placement: &Placement,
 ) -> Option<Arc<Value>> {
-    if !place.replica.is_empty() || !is_local(&place.cluster) {
+    if !placement.replica.is_empty() {
         return None;
     }
     let current = session.trackers.current(session.run());
     let here = |record: &Record| {
-        place.namespace.is_empty()
-            || record.namespace.is_empty()
-            || record.namespace == place.namespace
+        cluster_of(&record.cluster) == cluster_of(&placement.cluster)
+            && (placement.namespace.is_empty()
+                || record.namespace.is_empty()
+                || record.namespace == placement.namespace)
     };
     let record =
         session.trackers.desired(&current).into_iter().find(|record| {

@@ -9,10 +9,10 @@ use serde_json::json;
 use tracing::warn;
 use vela_api::Application;
 use vela_apply::plan::PatchKind;
-use vela_cluster::{Identity, IoError, Target};
+use vela_cluster::{ApiError, Identity, Target};
 
+use crate::application::context::AppContext;
 use crate::application::revision;
-use crate::context::Context;
 use crate::messages;
 
 use super::store::Store;
@@ -29,7 +29,7 @@ pub(super) fn is_on(app: &Application) -> bool {
 
 /// Writes what a step came to, unless it is what this process wrote of the step last.
 pub(super) async fn keep(
-    ctx: &Context,
+    ctx: &AppContext,
     app: &Application,
     store: &mut Store<'_>,
     id: &str,
@@ -66,13 +66,18 @@ fn shortened(text: &str) -> String {
     format!("{}{}", whole.get(..end).unwrap_or_default(), messages::DEBUG_CUT)
 }
 
-async fn write(ctx: &Context, app: &Application, name: &str, text: &str) -> Result<(), IoError> {
+async fn write(
+    ctx: &AppContext,
+    app: &Application,
+    name: &str,
+    text: &str,
+) -> Result<(), ApiError> {
     let namespace = app.metadata.namespace.as_deref().unwrap_or_default();
     let own = Identity::default();
     let target = Target { api_version: "v1", kind: "ConfigMap", namespace, name };
     let data = json!({ "data": { "debug": text } });
     match ctx.io.patch(&target, "", (PatchKind::Merge, &data), false, &own).await {
-        Err(error) if error.is_gone() => {}
+        Err(error) if error.is_not_found() => {}
         other => return other.map(drop),
     }
     let object = json!({

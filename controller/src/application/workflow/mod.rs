@@ -3,87 +3,67 @@
 //! Answers for `pkg/workflow/providers/oam` and the driving half of `application_controller.go`. The engine
 //! ([`vela_workflow`]) decides what runs and what follows; here a step of type `apply-component` becomes a dispatch.
 
+pub(super) mod cached;
 mod calls;
 pub mod components;
 mod debug;
+pub mod diagnosis;
 pub mod placement;
+pub mod run;
 mod sealed;
 mod secrets;
+mod selector;
 pub mod shared;
 mod steps;
 pub mod store;
-pub mod why;
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 use jiff::Timestamp;
-use serde_json::{Map, Value, json};
-use vela_api::Policy;
+use serde_json::{Map, Value};
+use vela_api::ClusterObjectReference;
 use vela_api::application::ApplicationComponent;
-use vela_api::names::{annotation, creator};
 use vela_api::status::ComponentStatus;
-use vela_api::{Application, ClusterObjectReference};
-use vela_apply::object::{api_version, kind, name, namespace};
 use vela_cluster::put_off;
 use vela_workflow::generate::BUILTIN_APPLY_COMPONENT;
 use vela_workflow::{
-    Attempt, Facts, Next, Options, Outcome, Output, Pass, Phase, Progress, Question, Reason,
-    Status, Step, Verdict, Workflow, WorkflowPhase, data,
+    ConditionError, Facts, Next, Options, Outcome, Output, Pass, Phase, Progress, Question, Reason,
+    Status, Step, Verdict, WorkflowPhase, data,
 };
 
-use crate::context::Context;
+use crate::application::context::AppContext;
 use crate::evaluation::{self, Lent};
 use crate::messages;
 use crate::metrics::words;
-use crate::queue::Key;
 
-use super::component::{self, Frame, Place};
-use super::dispatch::Session;
-use super::parse::Used;
+use super::component::{self};
+use super::placement::Placement;
+use super::session::Session;
 use calls::Seen;
 use components::Done;
+use run::{PATIENCE, Run, context, reference, takes_long, waited};
 use secrets::Secrets;
-use steps::Given;
+use steps::StepInput;
 use store::Store;
-
-/// How long a component may take before its objects are asked why.
-const PATIENCE: Duration = Duration::from_secs(10);
 
 /// What a pass over the workflow left.
 #[derive(Debug)]
 pub struct Ran {
     /// The engine's account.
     pub progress: Progress,
-    /// Components whose health was looked at.
+    /// Components whose health was checked.
     pub services: Vec<ComponentStatus>,
     /// Objects that were dispatched.
     pub applied: Vec<ClusterObjectReference>,
-    /// Whether any step was looked at.
+    /// Whether any step was checked.
     pub ran: bool,
     /// Where environments were placed.
     pub(in crate::application) decisions: Vec<calls::Decision>,
     /// When a step asked for the workflow to run again.
     pub restart_at: Option<Timestamp>,
-}
-
-/// What the steps work on.
-#[derive(Debug)]
-pub struct Run<'a> {
-    /// The Application whose spec runs.
-    pub app: &'a Application,
-    /// The revision's definitions.
-    pub used: &'a Used,
-    /// The Application and the revision, for templates.
-    pub frame: &'a Frame,
-    /// Steps.
-    pub workflow: &'a Workflow,
-    /// Policies that `deploy` steps name and the Application does not have.
-    pub policies: &'a BTreeMap<String, Policy>,
-    /// The version of the local cluster.
-    pub cluster_version: &'a vela_render::ClusterVersion,
 }
 
 /// One pass over the workflow.
@@ -124,8 +104,8 @@ pub async fn pass(
                     inputs.into_iter().map(|(key, value)| (key.to_owned(), value)).collect();
                 let variables = pass.variables().clone();
                 let parameter = step.properties.clone();
-                let given = Given { step, attempt: &attempt, parameter, variables };
-                attempt_step(session, run, given, inputs, store, &mut seen).await
+                let input = StepInput { step, attempt: &attempt, parameter, variables };
+                attempt_step(session, run, input, inputs, store, &mut seen).await
             }
             None => {
                 Outcome::of(Verdict::Fail(Reason::None), messages::unknown_step_kind(&attempt.kind))
@@ -157,8 +137,8 @@ pub async fn pass(
         .filter(|step| !step.is_finished())
         .map(|step| step.id.as_str())
         .collect();
-    let app = Key::new(&*session.owner.namespace, &*session.owner.name);
-    session.ctx.beside.keep(&app, |step| unfinished.contains(step));
+    let app = session.key();
+    session.ctx.calls.keep(&app, |step| unfinished.contains(step));
     let saved = store.saved_mut();
     saved.memory = progress.memory.clone();
     saved.variables.clone_from(&progress.variables);
@@ -167,15 +147,18 @@ pub async fn pass(
 }
 
 /// Has a condition evaluated. One that cannot be now ends the pass: its step waits, and what is done stays done.
-async fn decide(ctx: &Context, pass: &mut Pass<'_>, question: Question, store: &Store<'_>) {
+async fn decide(ctx: &AppContext, pass: &mut Pass<'_>, question: Question, store: &Store<'_>) {
     let question = Arc::new(question);
     let asked = Arc::clone(&question);
     match ctx.cue.run(move |lent| asked.evaluate(&lent.limits)).await {
-        Ok(answer) => pass.answer(&question, answer.map_err(|error| error.to_string())),
+        Ok(answer) => pass.answer(&question, answer),
         Err(error) if error.is_temporary() => {
             pass.cut(&question, &error.to_string(), &mut |name: &str| store.id(name));
         }
-        Err(error) => pass.answer(&question, Err(error.to_string())),
+        Err(error) => {
+            let reason = error.to_string();
+            pass.answer(&question, Err(ConditionError::NotEvaluated { reason }));
+        }
     }
 }
 
@@ -188,10 +171,6 @@ fn rest(status: &Status, now: Timestamp, longest: Duration) -> Duration {
     waited.clamp(PATIENCE.min(longest), longest)
 }
 
-fn waited(since: Timestamp, now: Timestamp) -> Duration {
-    Duration::try_from(since.duration_until(now)).unwrap_or_default()
-}
-
 /// Whether all that components are made of and judged by is watched, and no step has a time.
 fn can_watch(session: &Session<'_>, run: &Run<'_>) -> bool {
     let policies = &session.policies;
@@ -202,33 +181,10 @@ fn can_watch(session: &Session<'_>, run: &Run<'_>) -> bool {
         && !run.workflow.all().any(is_timed)
 }
 
-/// `context` of conditions, inputs and templates.
-fn context(run: &Run<'_>) -> Value {
-    let app = &run.frame.app;
-    let noted = |key: &str| app.annotations.get(key).cloned().unwrap_or_default();
-    let version = run.cluster_version;
-    let mut context = json!({
-        "name": app.name, "appName": app.name, "namespace": app.namespace,
-        "appRevision": app.revision, "appRevisionNum": vela_render::context::revision_number(&app.revision),
-        "appLabels": app.labels, "appAnnotations": app.annotations,
-        "workflowName": noted(annotation::WORKFLOW_NAME),
-        "publishVersion": noted(annotation::PUBLISH_VERSION),
-        "revision": "", "replicaKey": "", "cluster": "", "components": null,
-        "clusterVersion": {
-            "major": version.major, "minor": version.minor_number(),
-            "gitVersion": version.git_version, "platform": version.platform,
-        },
-    });
-    if let (Some(custom), Some(context)) = (run.frame.custom.as_deref(), context.as_object_mut()) {
-        context.insert("custom".to_owned(), custom.clone());
-    }
-    context
-}
-
 async fn attempt_step(
     session: &mut Session<'_>,
     run: &Run<'_>,
-    mut given: Given<'_>,
+    mut input: StepInput<'_>,
     inputs: Vec<(String, Value)>,
     store: &mut Store<'_>,
     seen: &mut Seen,
@@ -237,32 +193,32 @@ async fn attempt_step(
         if key.is_empty() {
             continue;
         }
-        if let Err(text) = data::set_input(&mut given.parameter, &key, value) {
-            return Outcome::of(Verdict::Fail(Reason::Input), text);
+        if let Err(error) = data::set_input(&mut input.parameter, &key, value) {
+            return Outcome::of(Verdict::Fail(Reason::Input), error.to_string());
         }
     }
-    let kind = given.step.kind.as_str();
+    let kind = input.step.kind.as_str();
     if ![BUILTIN_APPLY_COMPONENT, "suspend"].contains(&kind) && !run.used.steps.contains_key(kind) {
         // Not measured: every word that somebody makes up would be a series of its own.
         return Outcome::of(Verdict::Fail(Reason::None), messages::unknown_step_kind(kind));
     }
-    let mut secrets = Secrets::handed_on(&store.saved().notes, &given.variables);
-    let told = words::step_type(kind, &session.ctx.definitions);
+    let mut secrets = Secrets::handed_on(&store.saved().notes, &input.variables);
+    let known_type = words::step_type(kind, &session.ctx.definitions);
     let since = Instant::now();
     let attempt = Box::pin(async {
         match kind {
             BUILTIN_APPLY_COMPONENT => {
-                apply_component(session, run, &given, seen, &mut secrets).await
+                apply_component(session, run, &input, seen, &mut secrets).await
             }
-            _ => steps::run(session, run, given, store, seen, &mut secrets).await,
+            _ => steps::run(session, run, input, store, seen, &mut secrets).await,
         }
     });
     let (mut outcome, put_off) = put_off::noting(attempt).await;
-    session.ctx.metrics.step_ran(told, since.elapsed());
+    session.ctx.metrics.step_ran(known_type, since.elapsed());
     outcome.message = secrets.redacted(&outcome.message);
     seen.dump = seen.dump.take().map(|text| secrets.redacted(&text));
     secrets.note(&outcome.variables, &mut store.saved_mut().notes);
-    let going = session.going.swap(false, Ordering::Relaxed);
+    let going = session.recreate_pending.swap(false, Ordering::Relaxed);
     let unevaluated = evaluation::take_put_off();
     match put_off {
         // What has to go first goes in its own time, and an API server that is overloaded, or that there was no time to
@@ -280,24 +236,24 @@ async fn attempt_step(
 async fn apply_component(
     session: &mut Session<'_>,
     run: &Run<'_>,
-    given: &Given<'_>,
+    input: &StepInput<'_>,
     seen: &mut Seen,
     secrets: &mut Secrets,
 ) -> Outcome {
-    let step = given.step;
-    let (component, place) = match component_and_place(&given.parameter) {
+    let step = input.step;
+    let (component, placement) = match component_and_placement(&input.parameter) {
         Ok(found) => found,
         Err(text) => return Outcome::of(Verdict::Error, text),
     };
-    match components::apply(session, run, &component, &place).await {
+    match components::apply(session, run, &component, &placement).await {
         Err(text) => Outcome::of(Verdict::Error, text),
         Ok(done) => {
-            note(&done, &place, seen);
+            note(&done, &placement, seen);
             let wants_outputs = !step.outputs.is_empty() && done.ready;
             let debugged = debug::is_on(run.app);
             let mut fields = Map::new();
             if wants_outputs || debugged {
-                fields = outputs(session, &done, &place).await;
+                fields = outputs(session, &done, &placement).await;
                 let others = fields.get("outputs").and_then(Value::as_object).into_iter().flatten();
                 let all = fields.get("output").into_iter().chain(others.map(|(_, object)| object));
                 all.for_each(|object| secrets.keep_object(object));
@@ -305,13 +261,13 @@ async fn apply_component(
             }
             if debugged {
                 let mut shown = fields.clone();
-                shown.insert("parameter".to_owned(), Value::Object(given.parameter.clone()));
+                shown.insert("parameter".to_owned(), Value::Object(input.parameter.clone()));
                 seen.dump = Some(vela_workflow::store::print_variables(&shown));
             }
             if !done.ready {
                 // a component that takes long says what it lacks
-                let reason = if takes_long(given.attempt) {
-                    why::ask(session, &done.rendered.objects, &place).await
+                let reason = if takes_long(input.attempt) {
+                    diagnosis::diagnose(session, &done.rendered.objects, &placement).await
                 } else {
                     String::new()
                 };
@@ -334,8 +290,8 @@ async fn apply_component(
                 Err(error) => return Outcome::of(Verdict::Error, error.to_string()),
             };
             for (name, value) in values {
-                let value = value.unwrap_or_else(|text| {
-                    outcome.message = text;
+                let value = value.unwrap_or_else(|error| {
+                    outcome.message = error.to_string();
                     Value::Null
                 });
                 outcome.variables.push((name, value));
@@ -345,54 +301,38 @@ async fn apply_component(
     }
 }
 
-/// Whether a step has waited so long that what it waits for is asked why.
-fn takes_long(attempt: &Attempt) -> bool {
-    let since = attempt.previous.as_ref().and_then(|step| step.first_execute_time);
-    since.is_some_and(|since| waited(since, Timestamp::now()) > PATIENCE)
-}
-
 /// The component that a parameter holds, and where it goes.
 ///
 /// # Errors
 /// In words, for the step.
-fn component_and_place(
+fn component_and_placement(
     parameter: &Map<String, Value>,
-) -> Result<(ApplicationComponent, Place), String> {
+) -> Result<(ApplicationComponent, Placement), String> {
     let text =
         |key: &str| parameter.get(key).and_then(Value::as_str).unwrap_or_default().to_owned();
-    let place =
-        Place { cluster: text("cluster"), namespace: text("namespace"), replica: String::new() };
+    let placement = Placement {
+        cluster: text("cluster"),
+        namespace: text("namespace"),
+        replica: String::new(),
+    };
     let value = parameter.get("value").cloned().unwrap_or(Value::Null);
     let component = serde_json::from_value(value).map_err(|error| error.to_string())?;
-    Ok((component, place))
+    Ok((component, placement))
 }
 
 /// Remembers what a component came to.
-fn note(done: &Done, place: &Place, seen: &mut Seen) {
+fn note(done: &Done, placement: &Placement, seen: &mut Seen) {
     for object in &done.rendered.objects {
-        seen.note(reference(&object.manifest, &place.cluster));
+        seen.note(reference(&object.manifest, &placement.cluster));
     }
     seen.services.push(done.status.clone());
 }
 
-/// How the status names an object that a step applied.
-fn reference(manifest: &Value, cluster: &str) -> ClusterObjectReference {
-    ClusterObjectReference {
-        api_version: api_version(manifest).to_owned(),
-        cluster: cluster.to_owned(),
-        creator: creator::WORKFLOW.to_owned(),
-        kind: kind(manifest).to_owned(),
-        name: name(manifest).to_owned(),
-        namespace: namespace(manifest).to_owned(),
-        ..ClusterObjectReference::default()
-    }
-}
-
 /// `output` and `outputs` of a component: its objects as they are in the cluster.
-async fn outputs(session: &Session<'_>, done: &Done, place: &Place) -> Map<String, Value> {
+async fn outputs(session: &Session<'_>, done: &Done, placement: &Placement) -> Map<String, Value> {
     let (mut output, mut outputs) = (Value::Null, Map::new());
     for object in &done.rendered.objects {
-        let live = component::live(session, &object.manifest, place).await;
+        let live = component::live(session, &object.manifest, placement).await;
         let value = live.map_or_else(|| object.manifest.clone(), Arc::unwrap_or_clone);
         match &object.output {
             None => output = value,

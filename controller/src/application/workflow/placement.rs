@@ -10,6 +10,8 @@ use vela_api::application::{AppPolicy, ApplicationComponent, ApplicationTrait};
 use vela_api::cluster::selects_local;
 use vela_api::{Application, Policy, RawExtension};
 use vela_apply::object::LOCAL_CLUSTER;
+use vela_cluster::members::{Named as NamedCluster, Snapshot};
+use vela_cluster::put_off;
 use vela_workflow::Pattern;
 use vela_workflow::generate::policy_name;
 
@@ -17,11 +19,11 @@ use crate::messages;
 
 /// Components and the places they go to.
 #[derive(Debug, PartialEq)]
-pub struct Placed {
+pub struct PlacedComponents {
     /// Components after the overrides, with the keys of replicated ones.
     pub components: Vec<(ApplicationComponent, String)>,
     /// Cluster and namespace (empty: the Application's), without repetition.
-    pub places: Vec<(String, String)>,
+    pub placements: Vec<(String, String)>,
 }
 
 #[derive(Debug, Deserialize)]
@@ -87,6 +89,8 @@ pub struct Named<'a> {
     pub inline: &'a [Value],
     /// Whether components may leave the namespace of the Application.
     pub crosses_namespaces: bool,
+    /// The clusters there are; `None`: the own one.
+    pub clusters: Option<&'a Snapshot>,
 }
 
 /// The name of a policy that a step brings along.
@@ -122,9 +126,9 @@ impl Named<'_> {
 ///
 /// # Errors
 /// A policy that does not exist or cannot be read, a cluster that is not there.
-pub fn place(named: &Named<'_>, names: &[String]) -> Result<Placed, String> {
+pub fn resolve(named: &Named<'_>, names: &[String]) -> Result<PlacedComponents, String> {
     let mut components = named.app.spec.components.clone();
-    let mut places: Vec<(String, String)> = Vec::new();
+    let mut targets: Vec<(String, String)> = Vec::new();
     let mut replications: Vec<(&str, Replication)> = Vec::new();
     let mut has_topology = false;
     for wanted in names {
@@ -142,9 +146,9 @@ pub fn place(named: &Named<'_>, names: &[String]) -> Result<Placed, String> {
                 if elsewhere && !named.crosses_namespaces {
                     return Err(messages::CANNOT_CROSS_NAMESPACE.to_owned());
                 }
-                for place in topology_places(topology)? {
-                    if !places.contains(&place) {
-                        places.push(place);
+                for placement in topology_placements(topology, wanted, named.clusters)? {
+                    if !targets.contains(&placement) {
+                        targets.push(placement);
                     }
                 }
             }
@@ -157,9 +161,9 @@ pub fn place(named: &Named<'_>, names: &[String]) -> Result<Placed, String> {
         }
     }
     if !has_topology {
-        places.push((LOCAL_CLUSTER.to_owned(), String::new()));
+        targets.push((LOCAL_CLUSTER.to_owned(), String::new()));
     }
-    Ok(Placed { components: replicated(components, &replications)?, places })
+    Ok(PlacedComponents { components: replicated(components, &replications)?, placements: targets })
 }
 
 /// The components of an environment: patched and selected as an `env-binding` policy says.
@@ -220,23 +224,87 @@ fn read<T: Default + for<'de> Deserialize<'de>>(
     }
 }
 
-fn topology_places(topology: Topology) -> Result<Vec<(String, String)>, String> {
-    let place = |cluster: &str| (cluster.to_owned(), topology.namespace.clone());
+fn topology_placements(
+    topology: Topology,
+    policy: &str,
+    clusters: Option<&Snapshot>,
+) -> Result<Vec<(String, String)>, String> {
+    let placement = |cluster: &str| (cluster.to_owned(), topology.namespace.clone());
+    if let Some(known) = clusters {
+        let places = |names: Vec<String>| names.iter().map(|name| placement(name)).collect();
+        return chosen(&topology, policy, known).map(places).map_err(|error| error.to_string());
+    }
     if let Some(clusters) = &topology.clusters {
         let missing = clusters.iter().find(|cluster| *cluster != LOCAL_CLUSTER);
         return match missing {
             Some(cluster) => Err(messages::cluster_not_found(cluster)),
-            None => Ok(clusters.iter().map(|cluster| place(cluster)).collect()),
+            None => Ok(clusters.iter().map(|cluster| placement(cluster)).collect()),
         };
     }
     let by_labels = topology.cluster_label_selector.or(topology.cluster_selector);
     if by_labels.is_none_or(|labels| selects_local(&labels)) {
-        Ok(vec![place(LOCAL_CLUSTER)])
+        Ok(vec![placement(LOCAL_CLUSTER)])
     } else if topology.allow_empty {
         Ok(Vec::new())
     } else {
         Err(messages::no_cluster_matches())
     }
+}
+
+/// Why a topology chooses no clusters.
+#[derive(Debug, thiserror::Error)]
+enum NotChosen {
+    #[error("{}", messages::topology_without_clusters(.0))]
+    NoneNamed(String),
+    #[error("{}", messages::cluster_not_registered(.0))]
+    NotRegistered(String),
+    #[error("{}", messages::clusters_not_found(.0, messages::CLUSTERS_UNKNOWN))]
+    NotKnown(String),
+    #[error("{}", messages::no_cluster_matches())]
+    NoMatch,
+}
+
+/// The clusters that a topology chooses, of several.
+fn chosen(topology: &Topology, policy: &str, known: &Snapshot) -> Result<Vec<String>, NotChosen> {
+    if let Some(clusters) = &topology.clusters {
+        if clusters.is_empty() && !topology.allow_empty {
+            return Err(NotChosen::NoneNamed(policy.to_owned()));
+        }
+        for name in clusters {
+            match known.named(name) {
+                NamedCluster::Own | NamedCluster::Member(_) => {}
+                NamedCluster::Unregistered(_) => {
+                    return Err(NotChosen::NotRegistered(name.clone()));
+                }
+                NamedCluster::Unclear => {
+                    put_off::put_off(None);
+                    return Err(NotChosen::NotKnown(policy.to_owned()));
+                }
+            }
+        }
+        return Ok(clusters.clone());
+    }
+    let labels = topology.cluster_label_selector.as_ref().or(topology.cluster_selector.as_ref());
+    let Some(labels) = labels else { return Ok(vec![LOCAL_CLUSTER.to_owned()]) };
+    if !known.is_synced() {
+        // Never none: what was deployed would be taken away.
+        put_off::put_off(None);
+        return Err(NotChosen::NotKnown(policy.to_owned()));
+    }
+    let fits = |of: &BTreeMap<String, String>| {
+        let mut labels = labels.iter();
+        labels.all(|(key, value)| {
+            of.get(key).map(String::as_str) == value.as_str() && value.is_string()
+        })
+    };
+    let own = selects_local(labels).then(|| LOCAL_CLUSTER.to_owned());
+    let members = known.in_order().into_iter().filter(|member| fits(&member.cluster.labels));
+    let all: Vec<String> =
+        own.into_iter().chain(members.map(|member| member.cluster.name.clone())).collect();
+    if all.is_empty() && !topology.allow_empty {
+        return Err(NotChosen::NoMatch);
+    }
+    Ok(all)
 }
 
 fn overridden(
@@ -246,7 +314,7 @@ fn overridden(
 ) -> Result<Vec<ApplicationComponent>, String> {
     let names = policy.components.iter().map(|patch| &*patch.name).filter(|name| !name.is_empty());
     let patterns = vela_workflow::read_patterns(names, components.len())
-        .map_err(|(_, error)| messages::policy_unreadable(type_, name, &error))?;
+        .map_err(|(_, error)| messages::policy_unreadable(type_, name, &error.to_string()))?;
     let mut patterns = patterns.into_iter();
     for patch in policy.components {
         let pattern = if patch.name.is_empty() { None } else { patterns.next() };
@@ -342,29 +410,35 @@ mod tests {
         .unwrap()
     }
 
-    fn placed(policies: &Value, names: &[&str]) -> Result<Value, String> {
+    fn resolved(policies: &Value, names: &[&str]) -> Result<Value, String> {
         let names: Vec<String> = names.iter().map(|n| (*n).to_owned()).collect();
         let app = app(policies);
         let external = BTreeMap::new();
-        let named = Named { app: &app, external: &external, inline: &[], crosses_namespaces: true };
-        let placed = place(&named, &names)?;
-        let components: Vec<_> = placed.components.iter().map(|(c, _)| c).collect();
+        let named = Named {
+            app: &app,
+            external: &external,
+            inline: &[],
+            crosses_namespaces: true,
+            clusters: None,
+        };
+        let resolved = resolve(&named, &names)?;
+        let components: Vec<_> = resolved.components.iter().map(|(c, _)| c).collect();
         Ok(json!({
             "components": serde_json::to_value(components).unwrap(),
-            "replicas": placed.components.iter().map(|(_, key)| key).collect::<Vec<_>>(),
-            "places": placed.places,
+            "replicas": resolved.components.iter().map(|(_, key)| key).collect::<Vec<_>>(),
+            "places": resolved.placements,
         }))
     }
 
     #[test]
     fn without_policies_everything_goes_to_the_local_cluster() {
-        let all = placed(&json!([]), &[]).unwrap();
+        let all = resolved(&json!([]), &[]).unwrap();
         assert_eq!(all["places"], json!([["local", ""]]));
         assert_eq!(all["components"].as_array().unwrap().len(), 2);
     }
 
     #[test]
-    fn places() {
+    fn targets() {
         let policies = json!([
             {"name": "a", "type": "topology", "properties": {"clusters": ["local"], "namespace": "n"}},
             {"name": "b", "type": "topology", "properties": {"namespace": "n"}},
@@ -375,8 +449,8 @@ mod tests {
             {"name": "empty", "type": "topology"},
             {"name": "home", "type": "topology", "properties": {"namespace": "own"}},
         ]);
-        assert_eq!(placed(&policies, &["a", "b"]).unwrap()["places"], json!([["local", "n"]]));
-        assert_eq!(placed(&policies, &["hub"]).unwrap()["places"], json!([["local", ""]]));
+        assert_eq!(resolved(&policies, &["a", "b"]).unwrap()["places"], json!([["local", "n"]]));
+        assert_eq!(resolved(&policies, &["hub"]).unwrap()["places"], json!([["local", ""]]));
         for (name, error) in [
             ("far", "failed to get cluster mars: no such cluster \"mars\""),
             ("by-label", "failed to find any cluster matches given labels"),
@@ -384,15 +458,20 @@ mod tests {
             ("empty", "topology policy empty must not have empty properties"),
             ("nope", "policy nope not found"),
         ] {
-            let found = placed(&policies, &[name]).unwrap_err();
+            let found = resolved(&policies, &[name]).unwrap_err();
             assert!(found.starts_with(error), "{found}");
         }
         let app = app(&policies);
         let external = BTreeMap::new();
-        let named =
-            Named { app: &app, external: &external, inline: &[], crosses_namespaces: false };
-        assert_eq!(place(&named, &["a".to_owned()]).unwrap_err(), "cannot cross namespace");
-        assert!(place(&named, &["home".to_owned()]).is_ok());
+        let named = Named {
+            app: &app,
+            external: &external,
+            inline: &[],
+            crosses_namespaces: false,
+            clusters: None,
+        };
+        assert_eq!(resolve(&named, &["a".to_owned()]).unwrap_err(), "cannot cross namespace");
+        assert!(resolve(&named, &["home".to_owned()]).is_ok());
     }
 
     #[test]
@@ -406,7 +485,7 @@ mod tests {
             {"type": "worker", "properties": {"cmd": ["run"]}},
             {"name": "new", "type": "task", "properties": {"image": "t"}},
         ]}}]);
-        let result = placed(&policies, &["o"]).unwrap();
+        let result = resolved(&policies, &["o"]).unwrap();
         assert_eq!(
             result["components"],
             json!([
@@ -418,25 +497,25 @@ mod tests {
         );
         let selected =
             json!([{"name": "o", "type": "override", "properties": {"selector": ["web"]}}]);
-        assert_eq!(placed(&selected, &["o"]).unwrap()["components"].as_array().unwrap().len(), 1);
+        assert_eq!(resolved(&selected, &["o"]).unwrap()["components"].as_array().unwrap().len(), 1);
     }
 
     #[test]
     fn replicas_come_last_and_once_for_each_key() {
         let policies = json!([{"name": "r", "type": "replication", "properties": {"keys": ["x", "y"], "selector": ["web"]}},
             {"name": "none", "type": "replication", "properties": {"keys": ["x"]}}]);
-        let result = placed(&policies, &["r"]).unwrap();
+        let result = resolved(&policies, &["r"]).unwrap();
         assert_eq!(result["replicas"], json!(["", "x", "y"]));
         assert_eq!(result["components"][2]["name"], "web");
         assert_eq!(
-            placed(&policies, &["none"]).unwrap_err(),
+            resolved(&policies, &["none"]).unwrap_err(),
             "failed to apply replicate policy none: no component selected to replicate"
         );
         // A key is one copy, however often it is named.
         let policies = json!([
             {"name": "r", "type": "replication", "properties": {"keys": ["x", "y", "x"], "selector": ["web"]}},
             {"name": "s", "type": "replication", "properties": {"keys": ["y", "z"], "selector": ["web", "my-web-2"]}}]);
-        let result = placed(&policies, &["r", "s"]).unwrap();
+        let result = resolved(&policies, &["r", "s"]).unwrap();
         assert_eq!(result["replicas"], json!(["x", "y", "z", "y", "z"]));
         assert_eq!(result["components"][3]["name"], "my-web-2");
     }
@@ -451,11 +530,18 @@ mod tests {
         .unwrap();
         let external = BTreeMap::from([("e".to_owned(), external)]);
         let inline = [json!({"type": "override", "properties": over(2)})];
-        let named =
-            Named { app: &app, external: &external, inline: &inline, crosses_namespaces: true };
+        let named = Named {
+            app: &app,
+            external: &external,
+            inline: &inline,
+            crosses_namespaces: true,
+            clusters: None,
+        };
         let n = |names: &[&str]| {
             let names: Vec<String> = names.iter().map(|n| (*n).to_owned()).collect();
-            place(&named, &names).unwrap().components[0].0.properties.as_ref().unwrap().to_value()["n"].clone()
+            resolve(&named, &names).unwrap().components[0].0.properties.as_ref().unwrap().to_value()
+                ["n"]
+                .clone()
         };
         assert_eq!((n(&["e"]), n(&["e", &inline_name(0, &inline[0])])), (json!(1), json!(2)));
     }
@@ -464,8 +550,8 @@ mod tests {
     fn patterns_and_selectors() {
         let over = |properties: &Value| {
             let policies = json!([{"name": "o", "type": "override", "properties": properties}]);
-            placed(&policies, &["o"]).map(|placed| {
-                let all = placed["components"].as_array().cloned().unwrap_or_default();
+            resolved(&policies, &["o"]).map(|resolved| {
+                let all = resolved["components"].as_array().cloned().unwrap_or_default();
                 let of =
                     |c: &Value| format!("{}:{}", c["name"].as_str().unwrap(), c["properties"]["n"]);
                 all.iter().map(of).collect::<Vec<_>>()

@@ -18,7 +18,7 @@ const VARIABLES: &str = "vars";
 
 /// Whose context it is.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Place<'a> {
+pub(super) struct ContextOwner<'a> {
     /// Namespace of the Application.
     pub(super) namespace: &'a str,
     /// Its name.
@@ -36,7 +36,7 @@ struct Seals {
     variables: BTreeMap<String, String>,
 }
 
-impl Place<'_> {
+impl ContextOwner<'_> {
     fn entry<T>(&self, key: &str, text: &str, with: impl FnOnce(&[&[u8]]) -> T) -> T {
         let Self { namespace, app, uid, .. } = self;
         with(&[namespace, app, uid, "entry", key, text].map(str::as_bytes))
@@ -54,13 +54,13 @@ impl Place<'_> {
 pub(super) fn seal(
     data: &mut BTreeMap<String, String>,
     variables: &Map<String, Value>,
-    place: &Place<'_>,
+    owner: &ContextOwner<'_>,
     keys: &Keys,
 ) {
     let sign = |parts: &[&[u8]]| keys.sign(Domain::WorkflowContext, parts);
-    let entry = |(key, text): (&String, &String)| (key.clone(), place.entry(key, text, sign));
+    let entry = |(key, text): (&String, &String)| (key.clone(), owner.entry(key, text, sign));
     let variable =
-        |(name, value): (&String, &Value)| (name.clone(), place.variable(name, value, sign));
+        |(name, value): (&String, &Value)| (name.clone(), owner.variable(name, value, sign));
     let seals = Seals {
         entries: data.iter().map(entry).collect(),
         variables: variables.iter().map(variable).collect(),
@@ -73,8 +73,8 @@ pub(super) fn seal(
 /// What was read, and which of it is believed.
 #[derive(Debug)]
 pub(super) struct Read<'a> {
-    place: Place<'a>,
-    /// Without keys nothing can be told.
+    owner: ContextOwner<'a>,
+    /// Without keys nothing can be reported.
     keys: Option<&'a Keys>,
     /// What has no seal is not believed either.
     strict: bool,
@@ -90,13 +90,13 @@ pub(super) struct Read<'a> {
 /// Reads the data of a ConfigMap. `strict`: what has no seal at all is not believed either.
 pub(super) fn read<'a>(
     mut data: BTreeMap<String, String>,
-    place: Place<'a>,
+    owner: ContextOwner<'a>,
     keys: Option<&'a Keys>,
     strict: bool,
 ) -> Read<'a> {
     let seals = data.remove(SEALS).and_then(|text| serde_json::from_str(&text).ok());
     let mut read = Read {
-        place,
+        owner,
         keys,
         strict,
         seals: seals.unwrap_or_default(),
@@ -106,7 +106,7 @@ pub(super) fn read<'a>(
     };
     for (key, text) in data {
         let is_ours =
-            read.is_ours(read.seals.entries.get(&key), |verify| place.entry(&key, &text, verify));
+            read.is_ours(read.seals.entries.get(&key), |verify| owner.entry(&key, &text, verify));
         if key == VARIABLES {
             read.variables_changed = !is_ours;
         }
@@ -125,10 +125,10 @@ impl Read<'_> {
         if !self.variables_changed {
             return;
         }
-        let (place, mut refused) = (self.place, Vec::new());
+        let (owner, mut refused) = (self.owner, Vec::new());
         variables.retain(|name, value| {
             let seal = self.seals.variables.get(name);
-            let is_ours = self.is_ours(seal, |verify| place.variable(name, value, verify));
+            let is_ours = self.is_ours(seal, |verify| owner.variable(name, value, verify));
             if !is_ours {
                 refused.push(format!("{VARIABLES}.{name}"));
             }
@@ -158,7 +158,8 @@ mod tests {
 
     use super::*;
 
-    const PLACE: Place<'_> = Place { namespace: "team", app: "web", uid: "u1", run: "web-v1" };
+    const OWNER: ContextOwner<'_> =
+        ContextOwner { namespace: "team", app: "web", uid: "u1", run: "web-v1" };
 
     fn keys() -> Keys {
         Keys::new(&[1; 32], None).unwrap()
@@ -173,19 +174,19 @@ mod tests {
             [("vars", "image: \"nginx\"\nport: 80\n"), ("abc.outcome", "done"), ("x.note", "1")]
                 .map(|(key, text)| (key.to_owned(), text.to_owned())),
         );
-        seal(&mut data, &variables(), &PLACE, &keys());
+        seal(&mut data, &variables(), &OWNER, &keys());
         data
     }
 
     /// The keys and the variables that are believed after somebody changed something.
     fn believed(
         change: impl FnOnce(&mut BTreeMap<String, String>, &mut Map<String, Value>),
-        place: Place<'_>,
+        owner: ContextOwner<'_>,
         strict: bool,
     ) -> Vec<String> {
         let (mut data, mut values, keys) = (sealed(), variables(), keys());
         change(&mut data, &mut values);
-        let mut read = read(data, place, Some(&keys), strict);
+        let mut read = read(data, owner, Some(&keys), strict);
         read.check(&mut values);
         let entries = read.data.into_keys().filter(|key| key != VARIABLES);
         entries.chain(values.into_iter().map(|(name, value)| format!("{name}={value}"))).collect()
@@ -195,12 +196,12 @@ mod tests {
     fn what_we_wrote_is_believed_and_nothing_else() {
         let all = ["abc.outcome", "x.note", "image=\"nginx\"", "port=80"];
         for strict in [true, false] {
-            assert_eq!(believed(|_, _| (), PLACE, strict), all);
+            assert_eq!(believed(|_, _| (), OWNER, strict), all);
             let changed = believed(
                 |data, _| {
                     data.insert("abc.outcome".into(), "other".into());
                 },
-                PLACE,
+                OWNER,
                 strict,
             );
             assert_eq!(changed, ["x.note", "image=\"nginx\"", "port=80"]);
@@ -211,7 +212,7 @@ mod tests {
                     data.insert("vars".into(), "port: 80".into());
                     values.remove("image");
                 },
-                PLACE,
+                OWNER,
                 strict,
             );
             assert_eq!(less, ["abc.outcome", "port=80"]);
@@ -220,7 +221,7 @@ mod tests {
                     data.insert("vars".into(), "image: \"evil\"\nport: 80".into());
                     values.insert("image".into(), json!("evil"));
                 },
-                PLACE,
+                OWNER,
                 strict,
             );
             assert_eq!(other, ["abc.outcome", "x.note", "port=80"]);
@@ -233,14 +234,14 @@ mod tests {
             let add = |data: &mut BTreeMap<_, _>, _: &mut Map<String, Value>| {
                 data.insert("new.outcome".to_owned(), "done".to_owned());
             };
-            believed(add, PLACE, strict).contains(&"new.outcome".to_owned())
+            believed(add, OWNER, strict).contains(&"new.outcome".to_owned())
         };
         assert!(!added(true) && added(false));
         let bare = |strict| {
             let strip = |data: &mut BTreeMap<String, String>, _: &mut Map<String, Value>| {
                 data.remove(SEALS);
             };
-            believed(strip, PLACE, strict).len()
+            believed(strip, OWNER, strict).len()
         };
         assert_eq!((bare(true), bare(false)), (0, 4));
     }
@@ -248,29 +249,29 @@ mod tests {
     #[test]
     fn a_seal_is_of_its_application_and_variables_are_of_their_run() {
         let others = [
-            Place { namespace: "other", ..PLACE },
-            Place { app: "other", ..PLACE },
-            Place { uid: "u2", ..PLACE },
+            ContextOwner { namespace: "other", ..OWNER },
+            ContextOwner { app: "other", ..OWNER },
+            ContextOwner { uid: "u2", ..OWNER },
         ];
-        for place in others {
+        for owner in others {
             let change = |data: &mut BTreeMap<String, String>, _: &mut Map<String, Value>| {
                 data.insert("vars".into(), String::new());
             };
-            assert_eq!(believed(change, place, true), Vec::<String>::new(), "{place:?}");
+            assert_eq!(believed(change, owner, true), Vec::<String>::new(), "{owner:?}");
         }
         let change = |data: &mut BTreeMap<String, String>, _: &mut Map<String, Value>| {
             data.insert("vars".into(), "port: 80".into());
         };
-        let next = Place { run: "web-v2", ..PLACE };
+        let next = ContextOwner { run: "web-v2", ..OWNER };
         assert_eq!(believed(change, next, true), ["abc.outcome", "x.note"]);
     }
 
     #[test]
     fn a_key_before_the_present_one_still_counts_and_without_keys_all_does() {
         let rotated = Keys::new(&[2; 32], Some(&[1; 32])).unwrap();
-        assert!(read(sealed(), PLACE, Some(&rotated), true).refused.is_empty());
+        assert!(read(sealed(), OWNER, Some(&rotated), true).refused.is_empty());
         let other = Keys::new(&[2; 32], None).unwrap();
-        assert_eq!(read(sealed(), PLACE, Some(&other), true).refused, ["abc.outcome", "x.note"]);
-        assert!(read(sealed(), PLACE, None, true).refused.is_empty());
+        assert_eq!(read(sealed(), OWNER, Some(&other), true).refused, ["abc.outcome", "x.note"]);
+        assert!(read(sealed(), OWNER, None, true).refused.is_empty());
     }
 }

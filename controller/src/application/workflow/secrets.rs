@@ -13,7 +13,7 @@ use crate::messages;
 const NOTE: &str = "secretVariables";
 /// Texts below this length would take words out of every message.
 const SHORTEST: usize = 4;
-/// Texts that are looked for in a message. With more of them nothing is said of what the message says.
+/// Texts that are searched for in a message. With more of them nothing is said of what the message says.
 const MOST: usize = 1000;
 
 /// Texts that must not be shown.

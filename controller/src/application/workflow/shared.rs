@@ -8,7 +8,7 @@ use lru::LruCache;
 use parking_lot::Mutex;
 use vela_workflow::Template;
 
-use crate::outside::Egress;
+use crate::egress::Egress;
 
 /// Compiled templates kept; a cluster has a few dozen step definitions.
 const TEMPLATES: NonZeroUsize = NonZeroUsize::MIN.saturating_add(255);

@@ -2,7 +2,7 @@
 //!
 //! Evaluation is synchronous and calls are not, so they take turns: the template is evaluated with the answers known so
 //! far until it makes a call without one; that call is carried out, and the template is evaluated again. Evaluating is
-//! far cheaper than any call, and each call is made once a look.
+//! far cheaper than any call, and each call is made once a reconcile.
 
 use std::sync::Arc;
 
@@ -13,16 +13,17 @@ use vela_workflow::{
     Verdict, effects,
 };
 
-use crate::application::dispatch::Session;
+use crate::application::session::Session;
 use crate::evaluation::Lent;
 use crate::messages;
 
-use super::calls::{Answer, Calling, Pending, Seen};
+use super::calls::{CallOutcome, Calling, Pending, Seen};
+use super::run::Run;
 use super::secrets::Secrets;
 use super::store::Store;
-use super::{Run, debug, why};
+use super::{debug, diagnosis};
 
-/// Calls one step may make in one look; real templates make a handful.
+/// Calls one step may make in one reconcile; real templates make a handful.
 const MOST_CALLS: usize = 200;
 
 /// Answers that are known, in the order of the calls.
@@ -63,7 +64,7 @@ struct Attempted {
 }
 
 /// A step with what it is given.
-pub(super) struct Given<'a> {
+pub(super) struct StepInput<'a> {
     pub(super) step: &'a vela_workflow::Step,
     pub(super) attempt: &'a Attempt,
     /// Its properties with the inputs in them.
@@ -76,12 +77,12 @@ pub(super) struct Given<'a> {
 pub(super) async fn run(
     session: &mut Session<'_>,
     run: &Run<'_>,
-    given: Given<'_>,
+    given: StepInput<'_>,
     store: &mut Store<'_>,
     seen: &mut Seen,
     secrets: &mut Secrets,
 ) -> Outcome {
-    let Given { step, attempt, parameter, variables } = given;
+    let StepInput { step, attempt, parameter, variables } = given;
     if let Some(outcome) = effects::finished(&store.saved().notes, &attempt.id) {
         return outcome;
     }
@@ -89,7 +90,7 @@ pub(super) async fn run(
         Ok(program) => program,
         Err(outcome) => return outcome,
     };
-    let mut context = super::context(run);
+    let mut context = super::run::context(run);
     if let Some(context) = context.as_object_mut() {
         context.insert("stepName".to_owned(), json!(attempt.name));
         context.insert("stepSessionID".to_owned(), json!(attempt.id));
@@ -119,7 +120,7 @@ pub(super) async fn run(
         step: &attempt.name,
         secrets,
         touched: Vec::new(),
-        long: super::takes_long(attempt),
+        long: super::run::takes_long(attempt),
     };
     while replies.len() < MOST_CALLS {
         let evaluated = evaluate(calling.session, &attempted, &replies).await;
@@ -129,11 +130,11 @@ pub(super) async fn run(
         };
         let Some(call) = pending else {
             if outcome.verdict == Verdict::Wait && calling.long {
-                let reason = why::ask_live(calling.session, &calling.touched).await;
+                let reason = diagnosis::diagnose_live(calling.session, &calling.touched).await;
                 outcome.message = messages::because(&outcome.message, &reason);
             }
-            // What this attempt asked is asked anew by the next one.
-            calling.session.ctx.beside.keep(&calling.app(), |step| step != attempt.id);
+            // What this attempt asked is asked again by the next one.
+            calling.session.ctx.calls.keep(&calling.session.key(), |step| step != attempt.id);
             outcome.message = calling.redacted(&outcome.message);
             calling.seen.dump = dump;
             let saved = &mut calling.store.saved_mut().notes;
@@ -142,14 +143,14 @@ pub(super) async fn run(
             return outcome;
         };
         match calling.answer(&call).await {
-            Answer::Finished(outcome) => return outcome,
-            Answer::Waits(what) => {
+            CallOutcome::Finished(outcome) => return outcome,
+            CallOutcome::Waits(what) => {
                 return Outcome::of(Verdict::Wait, messages::waits_for_answer(&what));
             }
-            Answer::NoRoom => {
-                return Outcome::of(Verdict::Later(None), messages::NO_ROOM_OUTSIDE);
+            CallOutcome::NoRoom => {
+                return Outcome::of(Verdict::Later(None), messages::TOO_MANY_CALLS);
             }
-            Answer::Reply(reply) => replies.push(reply),
+            CallOutcome::Reply(reply) => replies.push(reply),
         }
         if calling.store.saved().notes != attempted.notes {
             // calls note things too; the next evaluation starts from them

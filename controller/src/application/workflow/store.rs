@@ -1,6 +1,6 @@
 //! The context ConfigMap of a workflow: `workflow-<name>-context`, owned by the Application.
 //!
-//! It is read once by a process that did not write it, and written at most once a look; once more before each effect that
+//! It is read once by a process that did not write it, and written at most once a reconcile; once more before each effect that
 //! must not be repeated. Until something is written there is none. One that somebody deleted is made again. What somebody
 //! else wrote into it counts as absent ([`sealed`](super::sealed)).
 
@@ -14,27 +14,16 @@ use vela_api::workflow::WorkflowStatus;
 use vela_api::{Application, ObjectReference, V1BETA1};
 use vela_apply::object::str_at;
 use vela_apply::plan::PatchKind;
-use vela_cluster::{Answer, Identity, IoError, Target};
+use vela_cluster::{ApiError, Identity, RawResponse, Target};
 use vela_workflow::{Saved, Status, Workflow, convert, store::step_id};
 
+use crate::application::context::AppContext;
 use crate::application::revision;
-use crate::context::Context;
 use crate::events::Severity;
 use crate::messages;
 
+use super::cached::CachedContext;
 use super::sealed;
-
-/// What a process remembers of a ConfigMap.
-#[derive(Debug, Clone, Default)]
-pub struct Kept {
-    name: String,
-    uid: String,
-    /// Its data as last read or written; `None`: it was neither.
-    stored: Option<BTreeMap<String, String>>,
-    saved: Saved,
-    /// Of steps that are shown (policy `debug`): a hash of what was written last.
-    shown: BTreeMap<String, u64>,
-}
 
 /// The event that tells of entries that we did not write.
 const FOREIGN_CONTEXT: &str = "ForeignContext";
@@ -42,16 +31,16 @@ const FOREIGN_CONTEXT: &str = "ForeignContext";
 /// What a run keeps.
 #[derive(Debug)]
 pub struct Store<'a> {
-    ctx: &'a Context,
+    ctx: &'a AppContext,
     app: &'a Application,
-    kept: Kept,
-    /// What the identities of this look's new steps follow from.
+    kept: CachedContext,
+    /// What the identities of this reconcile's new steps follow from.
     seed: String,
     /// The run, as the status names it.
     run: String,
 }
 
-/// Names the run that is stored: a look that is made again begins from the same one.
+/// Names the run that is stored: a reconcile that is made again begins from the same one.
 fn seed(app: &Application) -> String {
     let metadata = &app.metadata;
     let uid = metadata.uid.as_deref().unwrap_or_default();
@@ -71,14 +60,14 @@ fn seed(app: &Application) -> String {
 }
 
 impl<'a> Store<'a> {
-    /// Opens what a run kept. `app` is as stored, `workflow` the run as this look begins it.
+    /// Opens what a run kept. `app` is as stored, `workflow` the run as this reconcile begins it.
     ///
     /// # Errors
     /// The API server did not answer, or the variables cannot be read.
     pub async fn open(
-        ctx: &'a Context,
+        ctx: &'a AppContext,
         app: &'a Application,
-        known: Option<Kept>,
+        known: Option<CachedContext>,
         workflow: &WorkflowStatus,
     ) -> Result<Self, String> {
         let usual =
@@ -87,13 +76,13 @@ impl<'a> Store<'a> {
         let earlier = app.status.workflow.as_ref().and_then(|w| w.context_backend.as_ref());
         let name = named.or_else(|| earlier.map(|e| e.name.clone())).unwrap_or_default();
         let run = workflow.app_revision.clone();
-        let mut store = Self { ctx, app, kept: Kept::default(), seed: seed(app), run };
+        let mut store = Self { ctx, app, kept: CachedContext::default(), seed: seed(app), run };
         match known.filter(|kept| name.is_empty() || kept.name == name) {
             Some(kept) => store.kept = kept,
             None if name.is_empty() => store.kept.name = usual,
             None => {
                 store.kept.name = name;
-                store.look().await?;
+                store.load().await?;
             }
         }
         if workflow.start_time.is_none() {
@@ -143,7 +132,7 @@ impl<'a> Store<'a> {
 
     /// For the process to remember.
     #[must_use]
-    pub fn into_kept(self) -> Kept {
+    pub fn into_kept(self) -> CachedContext {
         self.kept
     }
 
@@ -160,13 +149,13 @@ impl<'a> Store<'a> {
     ///
     /// # Errors
     /// In words.
-    pub async fn look(&mut self) -> Result<(), String> {
+    pub async fn load(&mut self) -> Result<(), String> {
         if self.kept.stored.is_some() {
             return Ok(());
         }
         let found = match self.ctx.io.get(&self.target(), &Identity::default()).await {
             Ok(found) => found,
-            Err(error) if error.is_gone() => return Ok(()),
+            Err(error) if error.is_not_found() => return Ok(()),
             Err(error) => return Err(messages::context_unreadable(&error.to_string())),
         };
         if self.is_ours(&found) {
@@ -183,10 +172,13 @@ impl<'a> Store<'a> {
     async fn believed(&self, data: BTreeMap<String, String>) -> Result<Saved, String> {
         let keys = self.ctx.keys.get();
         let strict = self.ctx.settings.gates.authenticate_application;
-        let mut read = sealed::read(data, self.place(), keys.as_deref(), strict);
+        let mut read = sealed::read(data, self.owner(), keys.as_deref(), strict);
         let believed = read.data.clone();
         let saved = self.ctx.cue.run(move |lent| Saved::read(&believed, &lent.limits)).await;
-        let mut saved = match saved.map_err(|error| error.to_string()).and_then(|read| read) {
+        let mut saved = match saved
+            .map_err(|error| error.to_string())
+            .and_then(|read| read.map_err(|error| error.to_string()))
+        {
             Ok(saved) => saved,
             // Not our text: whoever wrote it cannot hold up the run with it.
             Err(_) if read.variables_changed => Saved::without_variables(&read.data),
@@ -194,16 +186,16 @@ impl<'a> Store<'a> {
         };
         read.check(&mut saved.variables);
         if !read.refused.is_empty() {
-            let about = crate::application::about(self.app);
+            let about = crate::application::facts::about(self.app);
             let text = messages::context_not_ours(&self.kept.name, &read.refused);
-            self.ctx.events.tell(&about, Severity::Warning, FOREIGN_CONTEXT, &text, "");
+            self.ctx.events.emit(&about, Severity::Warning, FOREIGN_CONTEXT, &text, "");
         }
         Ok(saved)
     }
 
-    fn place(&self) -> sealed::Place<'_> {
+    fn owner(&self) -> sealed::ContextOwner<'_> {
         let metadata = &self.app.metadata;
-        sealed::Place {
+        sealed::ContextOwner {
             namespace: metadata.namespace.as_deref().unwrap_or_default(),
             app: metadata.name.as_deref().unwrap_or_default(),
             uid: metadata.uid.as_deref().unwrap_or_default(),
@@ -247,13 +239,13 @@ impl<'a> Store<'a> {
     ///
     /// # Errors
     /// The API server's answer.
-    pub async fn commit(&mut self, ran: bool) -> Result<(), IoError> {
+    pub async fn commit(&mut self, ran: bool) -> Result<(), ApiError> {
         let mut data = self.kept.saved.data();
         if !ran && self.kept.stored.is_none() {
             data.insert("vars".to_owned(), String::new());
         }
         if let Some(keys) = self.ctx.keys.get() {
-            sealed::seal(&mut data, &self.kept.saved.variables, &self.place(), &keys);
+            sealed::seal(&mut data, &self.kept.saved.variables, &self.owner(), &keys);
         }
         if self.kept.stored.as_ref() == Some(&data) || (!ran && self.kept.stored.is_some()) {
             return Ok(());
@@ -268,7 +260,7 @@ impl<'a> Store<'a> {
                     self.kept.stored = Some(data);
                     return Ok(());
                 }
-                Err(error) if made && error.is_gone() => made = false,
+                Err(error) if made && error.is_not_found() => made = false,
                 Err(error) if !made && error.is_already_exists() => {
                     let found = self.ctx.io.get(&self.target(), &Identity::default()).await?;
                     if self.is_ours(&found) {
@@ -288,25 +280,29 @@ impl<'a> Store<'a> {
                 Err(error) => return Err(error),
             }
         }
-        Err(IoError::Transport(messages::CONTEXT_UNSETTLED.to_owned()))
+        Err(ApiError::Transport(messages::CONTEXT_UNSETTLED.to_owned()))
     }
 
-    async fn create(&self, data: &BTreeMap<String, String>, ran: bool) -> Result<Answer, IoError> {
+    async fn create(
+        &self,
+        data: &BTreeMap<String, String>,
+        ran: bool,
+    ) -> Result<RawResponse, ApiError> {
         let mut metadata = json!({
             "name": self.kept.name,
             "namespace": self.app.metadata.namespace,
             "ownerReferences": [revision::owner_reference(self.app)],
         });
         if ran && let Some(metadata) = metadata.as_object_mut() {
-            let begun = json!({annotation::WORKFLOW_START_TIME: Timestamp::now().to_string()});
-            metadata.insert("annotations".to_owned(), begun);
+            let started = json!({annotation::WORKFLOW_START_TIME: Timestamp::now().to_string()});
+            metadata.insert("annotations".to_owned(), started);
         }
         let object =
             json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": data});
         self.ctx.io.create(&object, false, &Identity::default()).await
     }
 
-    async fn change(&self, data: &BTreeMap<String, String>) -> Result<Answer, IoError> {
+    async fn change(&self, data: &BTreeMap<String, String>) -> Result<RawResponse, ApiError> {
         let empty = BTreeMap::new();
         let stored = self.kept.stored.as_ref().unwrap_or(&empty);
         let mut body: Map<String, Value> = stored

@@ -8,8 +8,9 @@
 use serde_json::{Map, Value};
 use vela_cluster::{Identity, Resource};
 
+use super::auth;
 use super::model::Component;
-use super::{Findings, Subject, auth};
+use super::subject::{Findings, Subject};
 use crate::config::Scope;
 use crate::field::{Field, Reason, Rule};
 use crate::messages;
@@ -31,7 +32,7 @@ const SELECTOR: [&str; 8] =
     ["apiVersion", "kind", "resource", "group", "name", "namespace", "cluster", LABELS];
 
 pub(crate) fn check(subject: &Subject<'_>, findings: &mut Findings) {
-    let mut looked = 0;
+    let mut checked = 0;
     for (i, component) in subject.app.components.iter().enumerate() {
         if component.type_.split('@').next() != Some(TYPE) {
             continue;
@@ -50,10 +51,10 @@ pub(crate) fn check(subject: &Subject<'_>, findings: &mut Findings) {
                     for (n, object) in objects.iter().enumerate() {
                         let field = field.at("objects").index(n);
                         let Some(map) = form(subject, object, &field, findings) else { continue };
-                        looked += 1;
-                        if looked <= MOST {
-                            Selector::of(subject, component, map, &field).look(findings);
-                        } else if looked == MOST + 1 {
+                        checked += 1;
+                        if checked <= MOST {
+                            Selector::of(subject, component, map, &field).check(findings);
+                        } else if checked == MOST + 1 {
                             let field = field.to_string();
                             findings.warnings.push(messages::too_many_referred(&field, MOST));
                         }
@@ -203,7 +204,7 @@ impl<'a> Selector<'a> {
     }
 
     /// Refuses what is known not to be there or not to be readable to the author.
-    fn look(&self, findings: &mut Findings) {
+    fn check(&self, findings: &mut Findings) {
         let cluster = text(self.map, "cluster");
         if is_remote(cluster) {
             let kind = match text(self.map, "resource") {
@@ -291,7 +292,7 @@ impl<'a> Selector<'a> {
     }
 
     /// Whether whoever the Application is deployed as may read it. Nobody else learns whether it
-    /// is there: an object that may not be read is refused without a look.
+    /// is there: an object that may not be read is refused without a reconcile.
     fn is_permitted(
         &self,
         resource: &Resource,

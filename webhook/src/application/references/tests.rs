@@ -1,4 +1,4 @@
-//! What a reference is told, for every answer that the API server may give.
+//! What a reference is answered, for every answer that the API server may give.
 
 use std::cell::RefCell;
 use std::collections::BTreeSet;
@@ -7,8 +7,8 @@ use serde_json::{Value, json};
 use vela_serve::gates::Gates;
 
 use super::*;
-use crate::admit::Decision;
 use crate::config::Settings;
+use crate::decision::Decision;
 use crate::engine::{Engine, endpoints};
 use crate::snapshot::{Definition, Snapshot};
 use crate::world::{Kind, Need};
@@ -49,7 +49,7 @@ impl Cluster {
             kind: "Application",
             namespace: "default",
             name: "a",
-            content: crate::application::content(&object).unwrap(),
+            content: crate::application::subject::content(&object).unwrap(),
         };
         let groups = vec!["kubevela:a".to_owned()];
         let dev = vela_seal::Stamp { user: "dev".to_owned(), groups, administrator: None };
@@ -131,13 +131,13 @@ impl Cluster {
         decision
     }
 
-    /// What a new Application is told: `refused FIELD: ..`, `warned: ..` or `admitted`.
-    fn told(&self, selector: &Value) -> String {
-        told(&self.decide(selector, None, &json!({})))
+    /// The answer to a new Application: `refused FIELD: ..`, `warned: ..` or `admitted`.
+    fn messages(&self, selector: &Value) -> String {
+        reported(&self.decide(selector, None, &json!({})))
     }
 }
 
-fn told(decision: &Decision) -> String {
+fn reported(decision: &Decision) -> String {
     match (decision.causes.first(), decision.warnings.first()) {
         (Some(cause), _) => format!("refused {}: {}", cause.field, cause.message),
         (None, Some(warning)) => format!("warned: {warning}"),
@@ -191,7 +191,7 @@ fn what_is_not_there_is_refused_with_its_path() {
             ),
         ),
     ] {
-        assert_eq!(cluster.told(&selector), expected, "{selector}");
+        assert_eq!(cluster.messages(&selector), expected, "{selector}");
     }
 }
 
@@ -199,8 +199,8 @@ fn what_is_not_there_is_refused_with_its_path() {
 fn kinds_may_name_it_where_the_gate_says_so() {
     let cluster = Cluster::new(&["LegacyObjectTypeIdentifier=true"]);
     let selector = |kind: &str| json!({ "apiVersion": "v1", "kind": kind, "name": "here" });
-    assert_eq!(cluster.told(&selector("ConfigMap")), "admitted");
-    let refused = cluster.told(&selector("Config"));
+    assert_eq!(cluster.messages(&selector("ConfigMap")), "admitted");
+    let refused = cluster.messages(&selector("Config"));
     assert!(refused.ends_with("objects[0].kind: no matches for kind \"Config\" in version \"v1\""));
 }
 
@@ -209,8 +209,8 @@ fn labels_may_stand_under_their_old_key_where_the_gate_says_so() {
     let cluster = Cluster::new(&["DeprecatedObjectLabelSelector=true"]);
     let selector =
         |labels: Value| json!({ "resource": "configmap", "deprecatedLabelSelector": labels });
-    assert_eq!(cluster.told(&selector(json!({ "a": "b" }))), "admitted");
-    let refused = cluster.told(&selector(json!({ "a": 1 })));
+    assert_eq!(cluster.messages(&selector(json!({ "a": "b" }))), "admitted");
+    let refused = cluster.messages(&selector(json!({ "a": 1 })));
     assert!(refused.ends_with("deprecatedLabelSelector[a]: must be a text, not the number 1"));
 }
 
@@ -220,14 +220,14 @@ fn what_cannot_be_looked_at_is_a_warning() {
     let at = "warned: spec.components[0].properties.objects[0]: it could not be checked whether";
     let blind = Cluster { unreadable: "configmaps", ..Cluster::new(&[]) };
     assert_eq!(
-        blind.told(&gone),
+        blind.messages(&gone),
         format!(
             "{at} ConfigMap default/gone exists: the webhook has no right to read configmaps (value webhook.refObjects.rules)"
         )
     );
     let slow = Cluster { is_slow: true, ..Cluster::new(&[]) };
     assert_eq!(
-        slow.told(&gone),
+        slow.messages(&gone),
         format!("{at} configmap default/gone exists: {}", messages::NO_ANSWER_IN_TIME)
     );
 }
@@ -235,17 +235,17 @@ fn what_cannot_be_looked_at_is_a_warning() {
 #[test]
 fn nobody_learns_of_what_he_may_not_read() {
     let cluster = Cluster::new(&["AuthenticateApplication=true"]);
-    let told = |name: &str, stamped: bool| {
+    let reported = |name: &str, stamped: bool| {
         let selector = json!({ "resource": "configmap", "name": name });
         let forged = json!({ "app.oam.dev/username": "dev", "app.oam.dev/group": "kubevela:a" });
         let annotations = if stamped { cluster.stamp(&selector) } else { forged };
-        told(&cluster.decide(&selector, None, &annotations))
+        reported(&cluster.decide(&selector, None, &annotations))
     };
-    assert_eq!(told("here", true), "admitted");
-    assert!(told("gone", true).ends_with("\"gone\" not found"));
+    assert_eq!(reported("here", true), "admitted");
+    assert!(reported("gone", true).ends_with("\"gone\" not found"));
     cluster.asked.borrow_mut().clear();
     assert!(
-        told("secret", true).ends_with(
+        reported("secret", true).ends_with(
             "user \"dev\", under whom this Application is deployed, cannot get configmaps in namespace \"default\""
         )
     );
@@ -253,7 +253,7 @@ fn nobody_learns_of_what_he_may_not_read() {
     assert!(!asked.iter().any(|need| matches!(need, Need::Exists { .. })), "{asked:?}");
     // His name was written by somebody else: it is deployed as the default user, who may not read this one either.
     drop(asked);
-    assert!(told("here", false).contains("user \"kubevela:vela-core\""));
+    assert!(reported("here", false).contains("user \"kubevela:vela-core\""));
 }
 
 #[test]
@@ -262,7 +262,7 @@ fn an_update_looks_hard_only_at_what_it_changes() {
     let gone = json!({ "resource": "configmap", "name": "gone" });
     let here = json!({ "resource": "configmap", "name": "here" });
     let update =
-        |selector: &Value, old: &Value| told(&cluster.decide(selector, Some(old), &json!({})));
+        |selector: &Value, old: &Value| reported(&cluster.decide(selector, Some(old), &json!({})));
     assert!(update(&gone, &here).starts_with("refused"));
     assert!(update(&gone, &gone).starts_with("warned"));
     assert_eq!(update(&here, &gone), "admitted");
@@ -279,14 +279,16 @@ fn an_author_cannot_keep_the_api_server_busy() {
     let old = json!({});
     let decision = cluster.decide_all(&objects, Some(&[old]), &json!({}));
     assert_eq!(decision.causes.len(), MOST);
-    assert!(decision.warnings.iter().any(|told| told.contains("objects[100]: from here on")));
+    assert!(
+        decision.warnings.iter().any(|reported| reported.contains("objects[100]: from here on"))
+    );
     assert!(cluster.asked.borrow().len() < 2 * MOST);
 }
 
 #[test]
 fn an_object_is_asked_for_once() {
     let cluster = Cluster::new(&[]);
-    cluster.told(&json!({ "resource": "configmap", "name": "gone" }));
+    cluster.messages(&json!({ "resource": "configmap", "name": "gone" }));
     let asked = cluster.asked.borrow();
     assert_eq!(asked.iter().collect::<BTreeSet<_>>().len(), asked.len(), "{asked:?}");
 }

@@ -10,6 +10,7 @@ use vela_workflow::config;
 use crate::evaluation::Lent;
 use crate::messages;
 
+use super::super::selector::selector;
 use super::{Calling, kube, text};
 
 impl Calling<'_, '_, '_> {
@@ -53,13 +54,14 @@ impl Calling<'_, '_, '_> {
                     == "true",
             });
             config::make((&of.0, &of.1), template, &properties, &lent.limits)
+                .map_err(|error| error.to_string())
         };
         let made = session.ctx.cue.run(job).await.map_err(|error| error.to_string())??;
         let old = match session.io().get(&Target::of(&made.secret)).await {
-            Err(error) if error.is_gone() => None,
+            Err(error) if error.is_not_found() => None,
             Err(error) => return Err(error.to_string()),
             Ok(old) => {
-                config::may_replace(&old, &made.secret)?;
+                config::may_replace(&old, &made.secret).map_err(|error| error.to_string())?;
                 Some(old)
             }
         };
@@ -78,12 +80,12 @@ impl Calling<'_, '_, '_> {
         let session = &*self.session;
         let io = session.io();
         for object in &mut *objects {
-            session.permit(object).await?;
+            session.permit(object, "").await?;
         }
         for object in &*objects {
             let body = (PatchKind::Merge, object);
             match io.patch(&Target::of(object), body, false).await {
-                Err(error) if error.is_gone() => {
+                Err(error) if error.is_not_found() => {
                     io.create(object, false).await.map_err(|e| e.to_string())?;
                 }
                 other => {
@@ -103,14 +105,15 @@ impl Calling<'_, '_, '_> {
                 self.keep_secret(&secret);
                 Ok(secret)
             }
-            Err(error) if error.is_gone() => Err(messages::config_missing(name)),
+            Err(error) if error.is_not_found() => Err(messages::config_missing(name)),
             Err(error) => Err(error.to_string()),
         }
     }
 
     pub(super) async fn read_config(&mut self, params: &Value) -> Result<Value, String> {
         let secret = self.config_secret(params).await?;
-        Ok(json!({ "config": config::read(&secret)? }))
+        let properties = config::read(&secret).map_err(|error| error.to_string())?;
+        Ok(json!({ "config": properties }))
     }
 
     pub(super) async fn list_config(&mut self, params: &Value) -> Result<Value, String> {
@@ -120,7 +123,7 @@ impl Calling<'_, '_, '_> {
         }
         let template = template.rsplit_once('/').map_or(template, |(_, name)| name);
         let labels = json!({config::CATALOG.0: config::CATALOG.1, config::TYPE: template});
-        let selector = kube::selector(Some(&labels));
+        let selector = selector(Some(&labels));
         let session = &*self.session;
         let all = session.io().list("v1", "Secret", namespace, &selector);
         let all = all.await.map_err(|error| error.to_string())?;
@@ -132,19 +135,19 @@ impl Calling<'_, '_, '_> {
 
     pub(super) async fn delete_config(&mut self, params: &Value) -> Result<Value, String> {
         let secret = self.config_secret(params).await?;
-        config::may_replace(&secret, &secret)?;
+        config::may_replace(&secret, &secret).map_err(|error| error.to_string())?;
         for object in config::objects(&secret) {
             let object = json!({
                 "apiVersion": text(&object, "apiVersion"), "kind": text(&object, "kind"),
                 "metadata": {"namespace": text(&object, "namespace"), "name": text(&object, "name")},
             });
-            self.session.delete(&object).await?;
+            self.session.delete(&object, "").await?;
         }
         let secret = json!({
             "apiVersion": "v1", "kind": "Secret",
             "metadata": {"namespace": text(params, "namespace"), "name": text(params, "name")},
         });
-        self.session.delete(&secret).await?;
+        self.session.delete(&secret, "").await?;
         Ok(Value::Null)
     }
 }

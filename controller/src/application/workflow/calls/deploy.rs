@@ -8,12 +8,12 @@ use vela_api::application::ApplicationComponent;
 use vela_api::workflow::OutputItem;
 use vela_workflow::{Reply, data};
 
-use crate::application::component::Place;
+use crate::application::placement::Placement;
 use crate::application::workflow;
 use crate::evaluation::Lent;
 use crate::messages;
 
-use super::super::placement::{self, Named, Placed};
+use super::super::placement::{self, Named, PlacedComponents};
 use super::{Calling, names};
 
 /// Components deployed at once, whatever a step asks for.
@@ -23,16 +23,23 @@ impl Calling<'_, '_, '_> {
     /// The policies that a step may name.
     fn named<'n>(&'n self, inline: &'n [Value]) -> Named<'n> {
         let crosses_namespaces = self.session.ctx.settings.allow_cross_namespace;
-        Named { app: self.run.app, external: self.run.policies, inline, crosses_namespaces }
+        let clusters = self.run.clusters.as_deref();
+        Named {
+            app: self.run.app,
+            external: self.run.policies,
+            inline,
+            crosses_namespaces,
+            clusters,
+        }
     }
 
     pub(super) fn placements(&self, params: &Value) -> Result<Value, String> {
         let wanted = names(params, "policies");
         let named = self.named(&[]);
-        let placed = placement::place(&named, &wanted)?;
-        let place = |(cluster, namespace): &(String, String)| json!({"cluster": cluster, "namespace": namespace});
-        let places: Vec<Value> = placed.places.iter().map(place).collect();
-        Ok(json!({ "placements": places }))
+        let resolved = placement::resolve(&named, &wanted)?;
+        let placement = |(cluster, namespace): &(String, String)| json!({"cluster": cluster, "namespace": namespace});
+        let targets: Vec<Value> = resolved.placements.iter().map(placement).collect();
+        Ok(json!({ "placements": targets }))
     }
 
     fn is_terraform(&self, component: &ApplicationComponent) -> bool {
@@ -53,16 +60,16 @@ impl Calling<'_, '_, '_> {
         wanted
             .extend(inline.iter().enumerate().map(|(i, policy)| placement::inline_name(i, policy)));
         let named = self.named(&inline);
-        let mut placed = match placement::place(&named, &wanted) {
-            Ok(placed) => placed,
+        let mut resolved = match placement::resolve(&named, &wanted) {
+            Ok(resolved) => resolved,
             Err(error) => return Reply::Error(error),
         };
         if params.get("ignoreTerraformComponent").and_then(Value::as_bool).unwrap_or(false) {
-            placed.components.retain(|(component, _)| !self.is_terraform(component));
+            resolved.components.retain(|(component, _)| !self.is_terraform(component));
         }
         let width = params.get("parallelism").and_then(Value::as_u64).unwrap_or(1);
         let width = usize::try_from(width).unwrap_or(usize::MAX).min(MOST_AT_ONCE);
-        match self.deploy_all(&placed, width).await {
+        match self.deploy_all(&resolved, width).await {
             Err(error) => Reply::Error(error),
             Ok(reasons) if reasons.is_empty() => Reply::Returns(Value::Null),
             Ok(reasons) => Reply::Wait(reasons.join(",")),
@@ -70,17 +77,21 @@ impl Calling<'_, '_, '_> {
     }
 
     /// Deploys all components to all places, as many at once as are wanted; returns what still waits.
-    async fn deploy_all(&mut self, placed: &Placed, width: usize) -> Result<Vec<String>, String> {
+    async fn deploy_all(
+        &mut self,
+        resolved: &PlacedComponents,
+        width: usize,
+    ) -> Result<Vec<String>, String> {
         let mut left: Vec<Task<'_>> = Vec::new();
-        for (index, (cluster, namespace)) in placed.places.iter().enumerate() {
-            left.extend(placed.components.iter().map(|(component, replica)| {
+        for (index, (cluster, namespace)) in resolved.placements.iter().enumerate() {
+            left.extend(resolved.components.iter().map(|(component, replica)| {
                 let (cluster, namespace) = (cluster.clone(), namespace.clone());
-                let place = Place { cluster, namespace, replica: replica.clone() };
-                Task { component, place, index }
+                let placement = Placement { cluster, namespace, replica: replica.clone() };
+                Task { component, placement, index }
             }));
         }
         let mut healthy: BTreeSet<(usize, String, String)> = BTreeSet::new();
-        let mut values: Vec<Map<String, Value>> = vec![Map::new(); placed.places.len()];
+        let mut values: Vec<Map<String, Value>> = vec![Map::new(); resolved.placements.len()];
         let (mut reasons, mut errors) = (Vec::new(), Vec::new());
         // each round deploys what no longer waits for anything
         while !left.is_empty() {
@@ -92,7 +103,7 @@ impl Calling<'_, '_, '_> {
                 let known = values.get(task.index).cloned().unwrap_or_default();
                 match filled(task.component, &known) {
                     Ok(component) => {
-                        items.push((component, task.place.clone()));
+                        items.push((component, task.placement.clone()));
                         tasks.push(task);
                     }
                     Err(error) => errors.push(error),
@@ -104,17 +115,17 @@ impl Calling<'_, '_, '_> {
             for (task, done) in tasks.into_iter().zip(all) {
                 match done {
                     Err(error) => {
-                        errors.push(messages::deploy_failed(&task.place.cluster, &error));
+                        errors.push(messages::deploy_failed(&task.placement.cluster, &error));
                     }
                     Ok(done) => {
-                        workflow::note(&done, &task.place, self.seen);
+                        workflow::note(&done, &task.placement, self.seen);
                         if done.ready {
                             healthy.insert(task.key());
                             if let Some(values) = values.get_mut(task.index) {
                                 self.outputs_of(&task, &done, values).await?;
                             }
                         } else {
-                            let reason = self.reason(&done, &task.place).await;
+                            let reason = self.reason(&done, &task.placement).await;
                             reasons.push(messages::deploy_not_healthy(&task.name(), &reason));
                         }
                     }
@@ -131,7 +142,7 @@ impl Calling<'_, '_, '_> {
         Ok(reasons)
     }
 
-    /// What a component gives to others of its place.
+    /// What a component gives to others of its placement.
     async fn outputs_of(
         &self,
         task: &Task<'_>,
@@ -141,11 +152,12 @@ impl Calling<'_, '_, '_> {
         if task.component.outputs.is_empty() {
             return Ok(());
         }
-        let fields = workflow::outputs(self.session, done, &task.place).await;
+        let fields = workflow::outputs(self.session, done, &task.placement).await;
         let wanted = task.component.outputs.clone();
         let job = move |lent: &Lent| {
             let value_of = |output: &OutputItem| {
-                let value = data::output_of(&fields, &output.value_from, &lent.limits)?;
+                let value = data::output_of(&fields, &output.value_from, &lent.limits)
+                    .map_err(|error| error.to_string())?;
                 Ok((output.name.clone(), value))
             };
             wanted.iter().map(value_of).collect::<Result<Vec<_>, String>>()
@@ -156,26 +168,26 @@ impl Calling<'_, '_, '_> {
     }
 }
 
-/// One component at one place.
+/// One component at one placement.
 struct Task<'a> {
     component: &'a ApplicationComponent,
-    place: Place,
+    placement: Placement,
     /// Number of the cluster and namespace.
     index: usize,
 }
 
 impl Task<'_> {
     fn key(&self) -> (usize, String, String) {
-        (self.index, self.component.name.clone(), self.place.replica.clone())
+        (self.index, self.component.name.clone(), self.placement.replica.clone())
     }
 
     /// How a person knows it.
     fn name(&self) -> String {
-        let Place { cluster, namespace, replica } = &self.place;
+        let Placement { cluster, namespace, replica } = &self.placement;
         format!("{cluster}/{namespace}/{replica}/{}", self.component.name)
     }
 
-    /// Whether what it depends on is healthy (at its place, of its replica or of none), and its inputs are there.
+    /// Whether what it depends on is healthy (at its placement, of its replica or of none), and its inputs are there.
     fn is_free(
         &self,
         healthy: &BTreeSet<(usize, String, String)>,
@@ -185,7 +197,7 @@ impl Task<'_> {
             healthy.contains(&(self.index, name.clone(), replica.to_owned()))
         };
         let known = |from: &String| values.get(self.index).is_some_and(|v| v.contains_key(from));
-        let replica = &self.place.replica;
+        let replica = &self.placement.replica;
         self.component
             .depends_on
             .iter()
@@ -211,7 +223,7 @@ fn filled(
             format!("properties.{key}")
         };
         let value = values.get(&input.from).cloned().unwrap_or_default();
-        data::set_input(&mut whole, &key, value)?;
+        data::set_input(&mut whole, &key, value).map_err(|error| error.to_string())?;
     }
     if !component.inputs.is_empty() {
         filled.properties = whole.get("properties").map(RawExtension::new);

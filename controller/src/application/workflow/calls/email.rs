@@ -5,15 +5,16 @@ use jiff::Timestamp;
 use serde_json::Value;
 use vela_workflow::Reply;
 
+use crate::egress::calls::{Call, Lost, Slot};
+use crate::egress::http::HttpResponse;
+use crate::egress::smtp::{Failure, Mail, reach, send};
 use crate::messages;
-use crate::outside::beside::{Call, Lost, Slot};
-use crate::outside::http::Told;
-use crate::outside::smtp::{Failure, Mail, reach, send};
 
-use super::{Answer, Calling, Pending, names, text};
+use super::http::Outgoing;
+use super::{CallOutcome, Calling, Pending, names, text};
 
 impl Calling<'_, '_, '_> {
-    pub(super) async fn mail(&mut self, call: &Pending) -> Answer {
+    pub(super) async fn mail(&mut self, call: &Pending) -> CallOutcome {
         let from = call.params.get("from").cloned().unwrap_or_default();
         let content = call.params.get("content").cloned().unwrap_or_default();
         let port = from.get("port").and_then(Value::as_u64).and_then(|p| u16::try_from(p).ok());
@@ -35,10 +36,10 @@ impl Calling<'_, '_, '_> {
         self.secrets.keep(&mail.password);
         let named = messages::mail_named(&mail.to.join(", "), &mail.host);
         let slot = self.slot(call);
-        let ended = match self.session.ctx.beside.find(&slot) {
-            Some(Call::UnderWay) => return Answer::Waits(named),
+        let ended = match self.session.ctx.calls.find(&slot) {
+            Some(Call::UnderWay) => return CallOutcome::Waits(named),
             Some(Call::Ended(ended)) => ended,
-            None => return self.post(call, slot, mail, named).await,
+            None => return self.post(slot, mail, named).await,
         };
         self.settle(&call.path, &ended, |_| Value::Null);
         match ended {
@@ -49,30 +50,22 @@ impl Calling<'_, '_, '_> {
         .into()
     }
 
-    /// Sends a mail beside, after its intent is noted.
-    async fn post(&mut self, call: &Pending, slot: Slot, mail: Mail, named: String) -> Answer {
-        match self.effect(&call.path, &named).await {
-            Ok(Some(done)) => return done,
-            Ok(None) => {}
-            Err(error) => return Reply::Error(error).into(),
+    /// Begins to send a mail that was not begun before.
+    async fn post(&mut self, slot: Slot, mail: Mail, named: String) -> CallOutcome {
+        if let Some(answer) = self.before_call(&slot, &named, true).await {
+            return answer;
         }
-        let ctx = self.session.ctx;
-        if !ctx.beside.has_room(&slot.app.namespace) {
-            return Answer::NoRoom;
-        }
-        if let Err(error) = self.intend(&call.path).await {
-            return Reply::Error(error).into();
-        }
-        let egress = ctx.workflow.egress.clone();
+        let egress = self.session.ctx.workflow.egress.clone();
+        let host = mail.host.clone();
         let work = async move {
-            let ready = reach(&mail, &egress).await.map_err(Lost::NotSent)?;
+            let ready =
+                reach(&mail, &egress).await.map_err(|error| Lost::NotSent(error.to_string()))?;
             match send(ready).await {
-                Ok(()) => Ok(Told::default()),
+                Ok(()) => Ok(HttpResponse::default()),
                 Err(Failure::NotSent(error)) => Err(Lost::NotSent(error)),
                 Err(Failure::Unknown(error)) => Err(Lost::Unknown(error)),
             }
         };
-        ctx.beside.begin(&slot, true, work.boxed());
-        Answer::Waits(named)
+        self.call_out(Outgoing { slot, host, named, once: true, work: work.boxed() }).await
     }
 }

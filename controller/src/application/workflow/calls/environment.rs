@@ -6,6 +6,8 @@ use vela_api::RawExtension;
 use vela_api::names::CLUSTER_LOCAL;
 use vela_api::status::PolicyStatus;
 
+use vela_cluster::members::Named;
+
 use crate::messages;
 
 use super::super::placement;
@@ -36,8 +38,8 @@ impl Decision {
             known.into_iter().filter(|item| text(item, name) != value).collect()
         };
         let mut environments = list("envs", "env", &self.environment);
-        let place = json!({"cluster": self.cluster, "namespace": self.namespace});
-        environments.push(json!({"env": self.environment, "placements": [place]}));
+        let target = json!({"cluster": self.cluster, "namespace": self.namespace});
+        environments.push(json!({"env": self.environment, "placements": [target]}));
         let mut clusters = list("clusterConnections", "clusterName", &self.cluster);
         clusters.push(json!({"clusterName": self.cluster, "lastActiveRevision": self.revision}));
         let status = json!({"envs": environments, "clusterConnections": clusters});
@@ -59,6 +61,14 @@ impl Calling<'_, '_, '_> {
         let namespace = name("namespaceSelector")?;
         let cluster = match name("clusterSelector")?.as_str() {
             "" | CLUSTER_LOCAL => CLUSTER_LOCAL.to_owned(),
+            other if self.session.ctx.clusters.is_on() => {
+                match self.session.clusters.named(other) {
+                    Named::Own | Named::Member(_) => other.to_owned(),
+                    Named::Unclear | Named::Unregistered(_) => {
+                        return Err(messages::no_such_cluster(other));
+                    }
+                }
+            }
             other => return Err(messages::no_such_cluster(other)),
         };
         let decision = json!({"cluster": cluster, "namespace": namespace});

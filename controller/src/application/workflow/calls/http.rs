@@ -5,6 +5,7 @@ use std::time::Duration;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD as BASE64;
 use futures::FutureExt;
+use futures::future::BoxFuture;
 use http::{HeaderName, HeaderValue, Method, Uri};
 use jiff::Timestamp;
 use rustls::pki_types::pem::PemObject;
@@ -13,15 +14,28 @@ use serde_json::{Value, json};
 use vela_cluster::Target;
 use vela_workflow::{Reply, effects};
 
+use crate::egress::calls::{Call, Ended, Lost, Slot};
+use crate::egress::http::{HttpError, HttpRequest, HttpResponse, LONGEST, USUAL, get, reach, send};
 use crate::messages;
-use crate::outside::beside::{Call, Ended, Lost, Slot};
-use crate::outside::http::{Ask, LONGEST, Told, USUAL, get, reach, send};
-use crate::queue::Key;
 
-use super::{Answer, Calling, Pending, text};
+use super::{CallOutcome, Calling, Pending, text};
+
+/// A call to a server outside the cluster that is ready to begin.
+pub(super) struct Outgoing {
+    /// Which call.
+    pub(super) slot: Slot,
+    /// Host as the step names it: an address or a name.
+    pub(super) host: String,
+    /// The call in messages.
+    pub(super) named: String,
+    /// Must not be repeated.
+    pub(super) once: bool,
+    /// The call itself.
+    pub(super) work: BoxFuture<'static, Ended>,
+}
 
 impl Calling<'_, '_, '_> {
-    pub(super) async fn request(&mut self, call: &Pending) -> Answer {
+    pub(super) async fn request(&mut self, call: &Pending) -> CallOutcome {
         let legacy = call.provider == "op";
         let wrap = |value: Value| if legacy { json!({ "response": value }) } else { value };
         let (method, url) = match (method(&call.params), url(&call.params)) {
@@ -31,104 +45,126 @@ impl Calling<'_, '_, '_> {
         let named = go_method(&method, &shown(&url));
         let once = method == Method::POST;
         let slot = self.slot(call);
-        let ended = match self.session.ctx.beside.find(&slot) {
-            Some(Call::UnderWay) => return Answer::Waits(named),
+        let ended = match self.session.ctx.calls.find(&slot) {
+            Some(Call::UnderWay) => return CallOutcome::Waits(named),
             Some(Call::Ended(ended)) => ended,
             None => return self.begin(call, slot, named, once).await,
         };
         if once {
-            self.settle(&call.path, &ended, |told| wrap(returned(told)));
+            self.settle(&call.path, &ended, |response| wrap(returned(response)));
         }
         // What it was asked with is taken out of what is shown of the answer.
         if reads_secrets(&call.params) {
-            let _ = self.ask(&call.params).await;
+            let _ = self.parsed_request(&call.params).await;
         }
         match ended {
-            Ok(told) => Reply::Returns(wrap(returned(&told))),
+            Ok(response) => Reply::Returns(wrap(returned(&response))),
             Err(Lost::Unknown(error)) if once => Reply::Fail(messages::effect_lost(&named, &error)),
             Err(lost) => Reply::Error(format!("{named}: {}", lost.text())),
         }
         .into()
     }
 
-    /// Sends a request beside; the intent is noted before one that must not be repeated.
-    async fn begin(&mut self, call: &Pending, slot: Slot, named: String, once: bool) -> Answer {
-        if once {
-            match self.effect(&call.path, &named).await {
-                Ok(Some(done)) => return done,
-                Ok(None) => {}
-                Err(error) => return Reply::Error(error).into(),
-            }
+    /// Begins a request that was not begun before.
+    async fn begin(
+        &mut self,
+        call: &Pending,
+        slot: Slot,
+        named: String,
+        once: bool,
+    ) -> CallOutcome {
+        if let Some(answer) = self.before_call(&slot, &named, once).await {
+            return answer;
         }
-        let ctx = self.session.ctx;
-        if !ctx.beside.has_room(&slot.app.namespace) {
-            return Answer::NoRoom;
-        }
-        let ask = match self.ask(&call.params).await {
-            Ok(ask) => ask,
+        let http_request = match self.parsed_request(&call.params).await {
+            Ok(http_request) => http_request,
             Err(error) => return Reply::Error(error).into(),
         };
-        if let Err(error) = self.admit(&ask, &call.params) {
+        if let Err(error) = self.admit(&http_request, &call.params) {
             return Reply::Error(error).into();
         }
-        let egress = ctx.workflow.egress.clone();
-        if !once {
-            let work = async move { get(ask, &egress).await.map_err(Lost::NotSent) };
-            ctx.beside.begin(&slot, false, work.boxed());
-            return Answer::Waits(named);
-        }
-        if let Err(error) = self.intend(&call.path).await {
-            return Reply::Error(error).into();
-        }
+        let egress = self.session.ctx.workflow.egress.clone();
+        let host = http_request.url.host().unwrap_or_default().to_owned();
+        let not_sent = |error: HttpError| Lost::NotSent(error.to_string());
         let work = async move {
-            let ready = reach(ask, &egress).await.map_err(Lost::NotSent)?;
-            send(ready).await.map_err(Lost::Unknown)
+            if !once {
+                return get(http_request, &egress).await.map_err(not_sent);
+            }
+            let ready = reach(http_request, &egress).await.map_err(not_sent)?;
+            send(ready).await.map_err(|error| Lost::Unknown(error.to_string()))
         };
-        ctx.beside.begin(&slot, true, work.boxed());
-        Answer::Waits(named)
+        self.call_out(Outgoing { slot, host, named, once, work: work.boxed() }).await
+    }
+
+    /// What answers a step before its call begins: how an earlier attempt at it ended, or that there is no room yet.
+    pub(super) async fn before_call(
+        &mut self,
+        slot: &Slot,
+        named: &str,
+        once: bool,
+    ) -> Option<CallOutcome> {
+        if once {
+            match self.effect(&slot.path, named).await {
+                Ok(Some(done)) => return Some(done),
+                Ok(None) => {}
+                Err(error) => return Some(Reply::Error(error).into()),
+            }
+        }
+        let has_room = self.session.ctx.calls.has_room(&slot.app.namespace);
+        (!has_room).then_some(CallOutcome::NoRoom)
+    }
+
+    /// Begins a call, unless the egress rule refuses its host. The intent of one that must not be repeated is noted first.
+    pub(super) async fn call_out(&mut self, call: Outgoing) -> CallOutcome {
+        let Outgoing { slot, host, named, once, work } = call;
+        let ctx = self.session.ctx;
+        // A name is checked again when it is resolved; an address needs no connection to be refused.
+        if !ctx.workflow.egress.allows_host(&host) {
+            return Reply::Error(messages::egress_denied(&host)).into();
+        }
+        if once && let Err(error) = self.intend(&slot.path).await {
+            return Reply::Error(error).into();
+        }
+        ctx.calls.begin(&slot, once, work);
+        CallOutcome::Waits(named)
     }
 
     /// Where a call is known beside.
     pub(super) fn slot(&self, call: &Pending) -> Slot {
-        Slot { app: self.app(), step: self.id.to_owned(), path: call.path.clone() }
-    }
-
-    /// The Application.
-    pub(in super::super) fn app(&self) -> Key {
-        let owner = &self.session.owner;
-        Key::new(&*owner.namespace, &*owner.name)
+        Slot { app: self.session.key(), step: self.id.to_owned(), path: call.path.clone() }
     }
 
     /// Notes how an effect ended.
-    pub(super) fn settle(&mut self, path: &str, ended: &Ended, value: impl Fn(&Told) -> Value) {
+    pub(super) fn settle(
+        &mut self,
+        path: &str,
+        ended: &Ended,
+        value: impl Fn(&HttpResponse) -> Value,
+    ) {
         let notes = &mut self.store.saved_mut().notes;
         match ended {
-            Ok(told) => effects::end(notes, self.id, path, &value(told)),
+            Ok(response) => effects::end(notes, self.id, path, &value(response)),
             Err(Lost::NotSent(_)) => effects::withdraw(notes, self.id, path),
             Err(Lost::Unknown(_)) => {}
         }
     }
 
     /// What is known of an effect: how it ended, or that nobody knows. `None`: it was not begun.
-    pub(super) async fn effect(
-        &mut self,
-        path: &str,
-        what: &str,
-    ) -> Result<Option<Answer>, String> {
-        self.store.look().await?;
+    async fn effect(&mut self, path: &str, what: &str) -> Result<Option<CallOutcome>, String> {
+        self.store.load().await?;
         let notes = &self.store.saved().notes;
         if let Some(outcome) = effects::finished(notes, self.id) {
-            return Ok(Some(Answer::Finished(outcome)));
+            return Ok(Some(CallOutcome::Finished(outcome)));
         }
         Ok(match effects::known(notes, self.id, path) {
             effects::Known::Nothing => None,
             effects::Known::Done(value) => Some(Reply::Returns(value).into()),
-            effects::Known::Begun(at) => Some(Reply::Fail(effects::unknown(what, &at)).into()),
+            effects::Known::Started(at) => Some(Reply::Fail(effects::unknown(what, &at)).into()),
         })
     }
 
     /// Notes an effect before it happens.
-    pub(super) async fn intend(&mut self, path: &str) -> Result<(), String> {
+    async fn intend(&mut self, path: &str) -> Result<(), String> {
         let now = Timestamp::now();
         let now = Timestamp::from_second(now.as_second()).unwrap_or(now).to_string();
         effects::begin(&mut self.store.saved_mut().notes, self.id, path, &now);
@@ -139,19 +175,19 @@ impl Calling<'_, '_, '_> {
         })
     }
 
-    fn admit(&self, ask: &Ask, params: &Value) -> Result<(), String> {
+    fn admit(&self, http_request: &HttpRequest, params: &Value) -> Result<(), String> {
         let Some(limiter) = params.pointer("/request/ratelimiter") else { return Ok(()) };
         let limit = limiter.get("limit").and_then(Value::as_u64).unwrap_or(0);
         let period = text(limiter, "period");
         let length = period.parse::<vela_gocompat::duration::Duration>().ok();
         let length = length.and_then(vela_gocompat::duration::Duration::to_std);
         let length = length.ok_or_else(|| messages::bad_duration(period))?;
-        let key = format!("{}-{}", ask.method, shown(&ask.url));
+        let key = format!("{}-{}", http_request.method, shown(&http_request.url));
         let admitted = self.session.ctx.workflow.rates.lock().take(&key, limit, length);
         if admitted { Ok(()) } else { Err(messages::RATE_EXCEEDED.to_owned()) }
     }
 
-    async fn ask(&mut self, params: &Value) -> Result<Ask, String> {
+    async fn parsed_request(&mut self, params: &Value) -> Result<HttpRequest, String> {
         let request = params.get("request").cloned().unwrap_or_default();
         let (method, url) = (method(params)?, url(params)?);
         let mut headers = Vec::new();
@@ -186,7 +222,14 @@ impl Calling<'_, '_, '_> {
             None => None,
         };
         let body = text(&request, "body").as_bytes().to_vec();
-        Ok(Ask { method, url, headers, body, timeout: timeout.max(Duration::from_millis(1)), tls })
+        Ok(HttpRequest {
+            method,
+            url,
+            headers,
+            body,
+            timeout: timeout.max(Duration::from_millis(1)),
+            tls,
+        })
     }
 
     async fn secret(&mut self, namespace: &str, name: &str) -> Result<Value, String> {
@@ -232,7 +275,7 @@ impl Calling<'_, '_, '_> {
             }
             _ => None,
         };
-        crate::outside::tls(roots, own)
+        crate::egress::tls(roots, own).map_err(|error| error.to_string())
     }
 }
 
@@ -263,10 +306,10 @@ fn header(name: &str, value: &str) -> Result<(HeaderName, HeaderValue), String> 
     Ok((key, value))
 }
 
-fn returned(told: &Told) -> Value {
+fn returned(response: &HttpResponse) -> Value {
     json!({
-        "body": told.body, "header": told.headers, "trailer": told.trailers,
-        "statusCode": told.status,
+        "body": response.body, "header": response.headers, "trailer": response.trailers,
+        "statusCode": response.status,
     })
 }
 

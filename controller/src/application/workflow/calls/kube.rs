@@ -4,7 +4,7 @@ use futures::{FutureExt, StreamExt, stream};
 use serde_json::{Value, json};
 use vela_api::names::label;
 use vela_apply::object::{name, namespace, set_label, set_namespace, str_at};
-use vela_cluster::{Target, request};
+use vela_cluster::Target;
 use vela_render::patch;
 use vela_render::term::Term;
 use vela_workflow::Reply;
@@ -12,7 +12,8 @@ use vela_workflow::Reply;
 use crate::evaluation::{Lent, NotEvaluated};
 use crate::messages;
 
-use super::super::reference;
+use super::super::run::reference;
+use super::super::selector::selector;
 use super::{Calling, Pending, text};
 
 /// Characters of `generateName` that are kept: names of some kinds must not be longer than 63.
@@ -22,13 +23,6 @@ const LONGEST_PREFIX: usize = 55;
 const READS_AT_ONCE: usize = 8;
 
 impl Calling<'_, '_, '_> {
-    fn only_here(params: &Value) -> Result<(), String> {
-        match text(params, "cluster") {
-            "" | vela_apply::object::LOCAL_CLUSTER => Ok(()),
-            other => Err(messages::no_such_cluster(other)),
-        }
-    }
-
     pub(super) async fn apply(&mut self, call: &Pending) -> Result<Value, String> {
         let mut value = call.params.get("value").cloned().unwrap_or_default();
         self.give_name(&mut value, &call.path);
@@ -46,7 +40,7 @@ impl Calling<'_, '_, '_> {
         Ok(json!({ "value": live }))
     }
 
-    /// The name of an object that has only the beginning of one. It is the same in all looks of a run at its step, so what is
+    /// The name of an object that has only the beginning of one. It is the same in all reconciles of a run at its step, so what is
     /// made is made once and known by its name; the next run makes another one.
     fn give_name(&self, object: &mut Value, path: &str) {
         let prefix = str_at(object, &["metadata", "generateName"]).to_owned();
@@ -81,7 +75,8 @@ impl Calling<'_, '_, '_> {
         let mut reads = Vec::with_capacity(objects.len());
         for object in &objects {
             let read = async move {
-                let live = session.io().get(&Target::of(object)).await;
+                let at = session.reach_to(cluster, "get").await.map_err(|e| e.to_string())?;
+                let live = at.requests().get(&Target::of(object)).await;
                 live.map_err(|error| error.to_string())
             };
             reads.push(read.boxed());
@@ -108,14 +103,11 @@ impl Calling<'_, '_, '_> {
         if namespace(&object).is_empty() {
             set_namespace(&mut object, "default");
         }
-        let found = match Self::only_here(params) {
-            Ok(()) => {
-                let session = &*self.session;
-                let found = session.io().get(&Target::of(&object)).await;
-                found.map_err(|error| error.to_string())
-            }
-            Err(text) => Err(text),
+        let found = match self.session.reach_to(text(params, "cluster"), "get").await {
+            Ok(at) => at.requests().get(&Target::of(&object)).await,
+            Err(error) => Err(error),
         };
+        let found = found.map_err(|error| error.to_string());
         Reply::Returns(match found {
             Ok(live) => {
                 self.keep_secret(&live);
@@ -129,19 +121,17 @@ impl Calling<'_, '_, '_> {
     pub(super) async fn list(&mut self, params: &Value, legacy: bool) -> Reply {
         let resource = params.get("resource").cloned().unwrap_or_default();
         let filter = params.get("filter").cloned().unwrap_or_default();
-        let found = match Self::only_here(params) {
-            Ok(()) => {
-                let session = &*self.session;
+        let found = match self.session.reach_to(text(params, "cluster"), "get").await {
+            Ok(at) => {
                 let (api_version, kind) = (text(&resource, "apiVersion"), text(&resource, "kind"));
                 let selector = selector(filter.get("matchingLabels"));
                 let within = text(&filter, "namespace");
-                session
-                    .io()
+                at.requests()
                     .list(api_version, kind, within, &selector)
                     .await
                     .map_err(|error| error.to_string())
             }
-            Err(text) => Err(text),
+            Err(error) => Err(error.to_string()),
         };
         let key = if legacy { "list" } else { "values" };
         Reply::Returns(match found {
@@ -160,10 +150,10 @@ impl Calling<'_, '_, '_> {
         if namespace(&value).is_empty() {
             set_namespace(&mut value, "default");
         }
-        let done = match (Self::only_here(params), params.get("filter")) {
-            (Err(text), _) => Err(text),
-            (Ok(()), None) => self.session.delete(&value).await,
-            (Ok(()), Some(filter)) => {
+        let cluster = text(params, "cluster");
+        let done = match params.get("filter") {
+            None => self.session.delete(&value, cluster).await,
+            Some(filter) => {
                 let session = &*self.session;
                 let selector = selector(filter.get("matchingLabels"));
                 let (api_version, kind) = (text(&value, "apiVersion"), text(&value, "kind"));
@@ -174,10 +164,15 @@ impl Calling<'_, '_, '_> {
                 // without a selector this would be everything in the namespace
                 if selector.is_empty() {
                     Err(messages::DELETE_WITHOUT_SELECTOR.to_owned())
-                } else if let Err(text) = session.permit(&mut any).await {
+                } else if let Err(text) = session.permit(&mut any, cluster).await {
                     Err(text)
                 } else {
-                    let done = session.io().delete_all(api_version, kind, within, &selector).await;
+                    let done = match session.reach_to(cluster, "delete").await {
+                        Ok(at) => {
+                            at.requests().delete_all(api_version, kind, within, &selector).await
+                        }
+                        Err(error) => Err(error),
+                    };
                     done.map_err(|error| error.to_string())
                 }
             }
@@ -189,13 +184,13 @@ impl Calling<'_, '_, '_> {
     }
 
     pub(super) async fn patch(&mut self, call: &Pending) -> Result<Value, String> {
-        Self::only_here(&call.params)?;
+        let cluster = text(&call.params, "cluster");
         let mut value = call.params.get("value").cloned().unwrap_or_default();
         if namespace(&value).is_empty() {
             set_namespace(&mut value, "default");
         }
-        let session = &*self.session;
-        let live = session.io().get(&Target::of(&value)).await;
+        let at = self.session.reach_to(cluster, "get").await.map_err(|e| e.to_string())?;
+        let live = at.requests().get(&Target::of(&value)).await;
         let mut live = live.map_err(|error| error.to_string())?;
         self.keep_secret(&live);
         if let Some(live) = live.as_object_mut() {
@@ -250,14 +245,4 @@ pub(super) fn named(item: &Value, kind: &str) -> Value {
         item.insert("kind".to_owned(), json!(kind));
     }
     item
-}
-
-/// The label selector of labels that are data, in which a number may stand for its text.
-pub(in crate::application::workflow) fn selector(labels: Option<&Value>) -> String {
-    let pairs = labels.and_then(Value::as_object).into_iter().flatten();
-    request::matching(
-        pairs.map(|(key, value)| {
-            (key, value.as_str().map_or_else(|| value.to_string(), str::to_owned))
-        }),
-    )
 }

@@ -1,4 +1,4 @@
-//! `vela/metrics`: a question to Prometheus. Asking changes nothing, so it is asked at every look.
+//! `vela/metrics`: a question to Prometheus. Asking changes nothing, so it is asked at every reconcile.
 
 use std::time::Duration;
 
@@ -8,23 +8,23 @@ use jiff::Timestamp;
 use serde_json::Value;
 use vela_workflow::{Reply, metrics};
 
+use crate::egress::calls::{Call, Lost};
+use crate::egress::http::{HttpError, HttpRequest, reach, send};
 use crate::evaluation::Lent;
 use crate::messages;
-use crate::outside::beside::{Call, Lost};
-use crate::outside::http::{Ask, reach, send};
 
-use super::http::{go_method, shown};
-use super::{Answer, Calling, Pending, text};
+use super::http::{Outgoing, go_method, shown};
+use super::{CallOutcome, Calling, Pending, text};
 
 impl Calling<'_, '_, '_> {
-    pub(super) async fn prom_check(&mut self, call: &Pending) -> Answer {
+    pub(super) async fn prom_check(&mut self, call: &Pending) -> CallOutcome {
         match self.checked(call).await {
             Ok(answer) => answer,
             Err(text) => Reply::Error(text).into(),
         }
     }
 
-    async fn checked(&mut self, call: &Pending) -> Result<Answer, String> {
+    async fn checked(&mut self, call: &Pending) -> Result<CallOutcome, String> {
         let params = &call.params;
         let endpoint = text(params, "metricEndpoint").trim_end_matches('/');
         let url = format!("{endpoint}/api/v1/query");
@@ -33,7 +33,7 @@ impl Calling<'_, '_, '_> {
             .map_err(|error: http::uri::InvalidUri| messages::bad_url(&error.to_string()))?;
         let named = go_method(&Method::POST, &shown(&parsed));
         let form = HeaderValue::from_static("application/x-www-form-urlencoded");
-        let ask = Ask {
+        let request = HttpRequest {
             method: Method::POST,
             url: parsed,
             headers: vec![(CONTENT_TYPE, form)],
@@ -43,25 +43,26 @@ impl Calling<'_, '_, '_> {
         };
         let ctx = self.session.ctx;
         let slot = self.slot(call);
-        let told = match ctx.beside.find(&slot) {
-            Some(Call::UnderWay) => return Ok(Answer::Waits(named)),
+        let response = match ctx.calls.find(&slot) {
+            Some(Call::UnderWay) => return Ok(CallOutcome::Waits(named)),
             Some(Call::Ended(ended)) => ended,
-            None if !ctx.beside.has_room(&slot.app.namespace) => return Ok(Answer::NoRoom),
             None => {
+                if let Some(answer) = self.before_call(&slot, &named, false).await {
+                    return Ok(answer);
+                }
+                let host = request.url.host().unwrap_or_default().to_owned();
                 let egress = ctx.workflow.egress.clone();
-                let told = async move { send(reach(ask, &egress).await?).await };
-                ctx.beside.begin(
-                    &slot,
-                    false,
-                    told.map(|told| told.map_err(Lost::NotSent)).boxed(),
-                );
-                return Ok(Answer::Waits(named));
+                let response = async move { send(reach(request, &egress).await?).await };
+                let work = response
+                    .map(|sent| sent.map_err(|error: HttpError| Lost::NotSent(error.to_string())))
+                    .boxed();
+                return Ok(self.call_out(Outgoing { slot, host, named, once: false, work }).await);
             }
         };
-        let told = told.map_err(|lost| format!("{named}: {}", lost.text()))?;
-        let answer: Value = serde_json::from_str(&told.body)
-            .map_err(|_| messages::prometheus_unreadable(told.status))?;
-        let value = metrics::value(&answer)?;
+        let response = response.map_err(|lost| format!("{named}: {}", lost.text()))?;
+        let answer: Value = serde_json::from_str(&response.body)
+            .map_err(|_| messages::prometheus_unreadable(response.status))?;
+        let value = metrics::value(&answer).map_err(|error| error.to_string())?;
         let [condition, duration, fail_duration] =
             ["condition", "duration", "failDuration"].map(|key| text(params, key).to_owned());
         let (id, mut notes) = (self.id.to_owned(), self.store.saved().notes.clone());
@@ -75,7 +76,7 @@ impl Calling<'_, '_, '_> {
         let judged = self.session.ctx.cue.run(job).await.map_err(|error| error.to_string());
         let (result, notes) = judged?;
         self.store.saved_mut().notes = notes;
-        result.map(|value| Reply::Returns(value).into())
+        result.map(|value| Reply::Returns(value).into()).map_err(|error| error.to_string())
     }
 }
 

@@ -17,17 +17,16 @@ use vela_api::ClusterObjectReference;
 use vela_api::status::ComponentStatus;
 use vela_workflow::{Outcome, Reply};
 
-use crate::application::component::Place;
-use crate::application::dispatch::Session;
+use crate::application::placement::Placement;
+use crate::application::session::Session;
 use crate::messages;
 
-pub(in crate::application) use environment::Decision;
-pub(super) use kube::selector;
-
-use super::components::Done;
+pub(super) use super::components::Done;
+use super::diagnosis;
+use super::run::Run;
 use super::secrets::Secrets;
 use super::store::Store;
-use super::{Run, why};
+pub(in crate::application) use environment::Decision;
 
 /// A call that has no answer yet.
 #[derive(Debug)]
@@ -42,7 +41,7 @@ pub(super) struct Pending {
 /// What a pass found out about components.
 #[derive(Debug, Default)]
 pub(super) struct Seen {
-    /// Components whose health was looked at.
+    /// Components whose health was checked.
     pub(super) services: Vec<ComponentStatus>,
     /// Objects that were dispatched.
     pub(super) applied: Vec<ClusterObjectReference>,
@@ -83,7 +82,7 @@ pub(super) struct Calling<'a, 's, 'c> {
 
 /// What became of a call.
 #[derive(Debug)]
-pub(super) enum Answer {
+pub(super) enum CallOutcome {
     /// For the template.
     Reply(Reply),
     /// The step was finished before; only its status is missing.
@@ -94,7 +93,7 @@ pub(super) enum Answer {
     NoRoom,
 }
 
-impl From<Result<Value, String>> for Answer {
+impl From<Result<Value, String>> for CallOutcome {
     fn from(result: Result<Value, String>) -> Self {
         Self::Reply(match result {
             Ok(value) => Reply::Returns(value),
@@ -103,7 +102,7 @@ impl From<Result<Value, String>> for Answer {
     }
 }
 
-impl From<Reply> for Answer {
+impl From<Reply> for CallOutcome {
     fn from(reply: Reply) -> Self {
         Self::Reply(reply)
     }
@@ -111,7 +110,7 @@ impl From<Reply> for Answer {
 
 impl Calling<'_, '_, '_> {
     /// Carries out one call.
-    pub(super) async fn answer(&mut self, call: &Pending) -> Answer {
+    pub(super) async fn answer(&mut self, call: &Pending) -> CallOutcome {
         let legacy = call.provider == "op";
         match (call.provider.as_str(), call.function.as_str()) {
             ("kube" | "op", "apply") => self.apply(call).await.into(),
@@ -145,7 +144,7 @@ impl Calling<'_, '_, '_> {
             ("oam", "schedule-restart") => self.schedule_restart(&call.params).await.into(),
             ("multicluster" | "op", "deploy") => self.deploy(&call.params).await.into(),
             ("multicluster" | "op", "list-clusters") => {
-                Reply::Returns(json!({"outputs": {"clusters": ["local"]}})).into()
+                Reply::Returns(json!({"outputs": {"clusters": self.clusters()}})).into()
             }
             ("multicluster" | "op", "get-placements-from-topology-policies") => {
                 self.placements(&call.params).into()
@@ -166,10 +165,16 @@ impl Calling<'_, '_, '_> {
         }
     }
 
+    /// The clusters that joined, as the original lists them; without any, and where there can be none, the own one.
+    fn clusters(&self) -> Vec<String> {
+        let Some(known) = &self.run.clusters else { return vec!["local".to_owned()] };
+        known.in_order().iter().map(|member| member.cluster.name.clone()).collect()
+    }
+
     /// Why a component is not healthy, in the words of its objects; empty while that need not worry anybody.
-    async fn reason(&self, done: &Done, place: &Place) -> String {
+    async fn reason(&self, done: &Done, placement: &Placement) -> String {
         if self.long {
-            why::ask(self.session, &done.rendered.objects, place).await
+            diagnosis::diagnose(self.session, &done.rendered.objects, placement).await
         } else {
             String::new()
         }
@@ -253,7 +258,7 @@ mod tests {
         assert_eq!(second, r#"{"say":{"data":true,"source":{"url":"http://example.com/log"}}}"#);
         let third = log_config(Some(&second), "other", true, None).unwrap();
         assert!(third.starts_with(r#"{"other":{"data":true},"say":"#), "{third}");
-        // what cannot be read is written anew
+        // what cannot be read is written again
         assert_eq!(log_config(Some("[]"), "say", true, None).unwrap(), first);
         assert_eq!(log_config(Some(r#"{"say":1}"#), "say", true, None).unwrap(), first);
     }

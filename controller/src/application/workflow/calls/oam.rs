@@ -54,20 +54,21 @@ impl Calling<'_, '_, '_> {
 
     pub(super) async fn apply_component(&mut self, params: &Value) -> Reply {
         let parameter = params.as_object().cloned().unwrap_or_default();
-        let (component, place) = match workflow::component_and_place(&parameter) {
+        let (component, placement) = match workflow::component_and_placement(&parameter) {
             Ok(found) => found,
             Err(error) => return Reply::Error(error),
         };
-        let done =
-            match workflow::components::apply(self.session, self.run, &component, &place).await {
-                Ok(done) => done,
-                Err(error) => return Reply::Error(error),
-            };
-        workflow::note(&done, &place, self.seen);
-        let returned = Value::Object(workflow::outputs(self.session, &done, &place).await);
+        let done = match workflow::components::apply(self.session, self.run, &component, &placement)
+            .await
+        {
+            Ok(done) => done,
+            Err(error) => return Reply::Error(error),
+        };
+        workflow::note(&done, &placement, self.seen);
+        let returned = Value::Object(workflow::outputs(self.session, &done, &placement).await);
         let waits = params.get("waitHealthy").and_then(Value::as_bool).unwrap_or(true);
         if waits && !done.ready {
-            let reason = self.reason(&done, &place).await;
+            let reason = self.reason(&done, &placement).await;
             return Reply::ReturnsAndWait(returned, messages::wait_healthy(&reason));
         }
         Reply::Returns(returned)
@@ -75,11 +76,12 @@ impl Calling<'_, '_, '_> {
 
     pub(super) async fn render_component(&mut self, params: &Value) -> Result<Value, String> {
         let parameter = params.as_object().cloned().unwrap_or_default();
-        let (component, place) = workflow::component_and_place(&parameter)?;
+        let (component, placement) = workflow::component_and_placement(&parameter)?;
         let ctx = self.session.ctx;
-        let part = parse::part(&component, self.run.used, &ctx.definitions)
+        let part = parse::parse_component(&component, self.run.used, &ctx.definitions)
             .map_err(|error| error.to_string())?;
-        let rendered = component::render(ctx, self.run.frame, &part, &place, None, true).await?;
+        let rendered =
+            component::render(ctx, self.run.input, &part, &placement, None, true).await?;
         let mut output = Value::Null;
         let mut outputs = serde_json::Map::new();
         for object in rendered.objects {
@@ -93,7 +95,7 @@ impl Calling<'_, '_, '_> {
         Ok(json!({"output": output, "outputs": outputs}))
     }
 
-    /// Asks for the workflow to run again: once through the status that this look writes, again and again by the
+    /// Asks for the workflow to run again: once through the status that this reconcile writes, again and again by the
     /// annotation that people use too.
     pub(super) async fn schedule_restart(&mut self, params: &Value) -> Reply {
         let text = |key: &str| Some(text(params, key)).filter(|text| !text.is_empty());
@@ -117,7 +119,7 @@ impl Calling<'_, '_, '_> {
             return Reply::Fail(messages::restart_unreadable(every));
         };
         let value = format!("{}s", length.as_secs());
-        let known = self.run.frame.app.annotations.get(annotation::RESTART_WORKFLOW);
+        let known = self.run.input.app.annotations.get(annotation::RESTART_WORKFLOW);
         if known == Some(&value) {
             return Reply::Returns(Value::Null);
         }

@@ -3,12 +3,13 @@
 //! Objects come from the trackers; what they made in turn (ReplicaSets, Pods) is found by their selectors.
 
 use serde_json::{Value, json};
-use vela_apply::object::{cluster_of, is_local, str_at};
+use vela_apply::object::{cluster_of, str_at};
 use vela_apply::tracker::{Record, identity};
 use vela_cluster::{Key, Target};
 
 use crate::messages;
 
+use super::super::selector::selector;
 use super::{Calling, kube, names, text};
 
 /// Whether a function of the package is answered.
@@ -102,7 +103,7 @@ impl Calling<'_, '_, '_> {
         let target = Target { api_version, kind, namespace, name };
         match session.io().get(&target).await {
             Ok(_) => Ok(()),
-            Err(error) if error.is_gone() => Err(messages::query_app_missing(name)),
+            Err(error) if error.is_not_found() => Err(messages::query_app_missing(name)),
             Err(error) => Err(error.to_string()),
         }
     }
@@ -128,18 +129,16 @@ impl Calling<'_, '_, '_> {
         Ok(records)
     }
 
-    /// The object of a record; one of another cluster is not to be seen from here.
+    /// The object of a record.
     async fn live(&self, record: &Record) -> Option<Value> {
-        if !is_local(&record.cluster) {
-            return None;
-        }
+        let at = self.session.reach_to(&record.cluster, "get").await.ok()?;
         let target = Target {
             api_version: &record.api_version,
             kind: &record.kind,
             namespace: &record.namespace,
             name: &record.name,
         };
-        self.session.io().get(&target).await.ok()
+        at.requests().get(&target).await.ok()
     }
 
     async fn resources(&self, records: &[Record], filter: &Filter) -> Vec<Value> {
@@ -186,12 +185,15 @@ impl Calling<'_, '_, '_> {
     }
 
     async fn pods(&self, record: &Record, owner: &Value) -> Vec<Value> {
-        let selector = kube::selector(owner.pointer("/spec/selector/matchLabels"));
+        let selector = selector(owner.pointer("/spec/selector/matchLabels"));
         if selector.is_empty() {
             return Vec::new();
         }
-        let session = &*self.session;
-        let all = session.io().list("v1", "Pod", &record.namespace, &selector);
+        let Ok(at) = self.session.reach_to(&record.cluster, "get").await else {
+            return Vec::new();
+        };
+        let requests = at.requests();
+        let all = requests.list("v1", "Pod", &record.namespace, &selector);
         let all = all.await.unwrap_or_default();
         let items = all.get("items").and_then(Value::as_array).into_iter().flatten();
         items.map(|pod| kube::named(pod, "Pod")).collect()
@@ -280,7 +282,7 @@ impl Calling<'_, '_, '_> {
             }
         }
         if !query.iter().any(|(key, _)| key == "limitBytes") {
-            query.push(("limitBytes".to_owned(), crate::outside::http::MOST.to_string()));
+            query.push(("limitBytes".to_owned(), crate::egress::http::MOST.to_string()));
         }
         let target = Target {
             api_version: "v1",
@@ -288,8 +290,8 @@ impl Calling<'_, '_, '_> {
             namespace: text(params, "namespace"),
             name: pod,
         };
-        let told = session.io().text(&target, "log", &query).await;
-        Ok(match told {
+        let fetched = session.io().text(&target, "log", &query).await;
+        Ok(match fetched {
             Ok(logs) => {
                 use base64::Engine as _;
                 let logs = base64::engine::general_purpose::STANDARD.encode(logs);

@@ -1,0 +1,96 @@
+//! What a component's template asks of the provider `helm`: noted once, then answered with what is known.
+
+use std::sync::Arc;
+
+use serde_json::Value;
+use vela_api::hash::GoHash;
+use vela_render::{RenderHost, Target};
+
+use crate::application::context::AppContext;
+use crate::application::parse::ParsedComponent;
+use crate::application::placement::Placement;
+use crate::messages;
+
+use super::super::facts::properties;
+use super::{RenderInput, namespaced};
+
+/// Answers `helm.#Render`, and nothing else.
+#[derive(Debug, Default)]
+pub(super) struct Charts {
+    /// The answer, once there is one.
+    pub(super) answer: Option<Arc<Value>>,
+    asked: Option<Value>,
+}
+
+impl Charts {
+    pub(super) fn of(part: &ParsedComponent) -> Self {
+        Self { answer: part.chart.clone(), asked: None }
+    }
+}
+
+impl RenderHost for Charts {
+    fn call(
+        &mut self,
+        provider: &str,
+        function: &str,
+        params: &Value,
+    ) -> Option<Result<Value, String>> {
+        if (provider, function) != ("helm", "render") {
+            return None;
+        }
+        if self.asked.as_ref().is_some_and(|asked| asked != params) {
+            return Some(Err(messages::ONE_CHART.to_owned()));
+        }
+        self.asked = Some(params.clone());
+        Some(match &self.answer {
+            Some(answer) => Ok(Value::clone(answer)),
+            None => Err(messages::NO_CHART_YET.to_owned()),
+        })
+    }
+
+    fn http(&mut self, _: &Value) -> Result<Value, String> {
+        Err(messages::NO_HTTP_HERE.to_owned())
+    }
+}
+
+/// The parameters of the template's call; `None`: it makes none.
+///
+/// # Errors
+/// The template fails before it comes to the call.
+pub async fn asked_of_helm(
+    ctx: &AppContext,
+    frame: &RenderInput,
+    part: &ParsedComponent,
+    placement: &Placement,
+) -> Result<Option<Value>, String> {
+    let cluster_version = ctx.settings.cluster_version.clone();
+    let (frame, part, placement) = (frame.clone(), part.clone(), placement.clone());
+    let ran = ctx.cue.run(move |lent| {
+        let value = properties(part.component.properties.as_ref());
+        let component = vela_render::Component {
+            name: &part.component.name,
+            kind: &part.component.type_,
+            definition: &part.definition,
+            properties: value.as_ref(),
+            traits: Vec::new(),
+            patch: None,
+        };
+        let target = Target {
+            revision: part.component.hash_text(),
+            cluster: vela_apply::object::cluster_of(&placement.cluster).to_owned(),
+            cluster_version,
+            replica_key: placement.replica.clone(),
+            custom: frame.custom.as_deref().cloned(),
+            ..Target::default()
+        };
+        let app = namespaced(&frame.app, &placement);
+        let mut charts = Charts::default();
+        let rendered = lent.renderer.render(&app, &target, &component, &mut charts);
+        match (charts.asked, rendered) {
+            (Some(asked), _) => Ok(Some(asked)),
+            (None, Ok(_)) => Ok(None),
+            (None, Err(error)) => Err(messages::render_failed(&error.to_string())),
+        }
+    });
+    ran.await.map_err(|error| messages::render_failed(&error.to_string()))?
+}

@@ -1,0 +1,80 @@
+//! What every reconcile of an Application works with, beyond what all controllers share.
+
+use std::collections::HashMap;
+use std::ops::Deref;
+use std::sync::Arc;
+
+use parking_lot::Mutex;
+
+use crate::charts::Fetcher;
+use crate::charts::download::Rules;
+use crate::context::Context;
+use crate::egress::calls::Calls;
+use crate::evaluation::Account;
+use crate::queue::Key;
+use crate::under_way::UnderWay;
+
+use super::memory::AppCache;
+use super::workflow::shared::Shared;
+
+/// Shared by all reconciles of Applications.
+#[derive(Debug)]
+pub struct AppContext {
+    /// What all controllers share.
+    pub shared: Arc<Context>,
+    /// What all workflows share.
+    pub workflow: Shared,
+    /// Charts from elsewhere.
+    pub charts: Fetcher,
+    /// Calls of steps to servers outside the cluster.
+    pub calls: Calls,
+    /// Which Applications are set aside.
+    pub(crate) under_way: Arc<UnderWay>,
+    /// One entry for each Application; it goes with its Application.
+    memories: Mutex<HashMap<Key, Arc<Mutex<AppCache>>>>,
+}
+
+/// The reconcile of an Application reads the connection, caches and settings of the process all the time.
+impl Deref for AppContext {
+    type Target = Context;
+
+    fn deref(&self) -> &Context {
+        &self.shared
+    }
+}
+
+impl AppContext {
+    /// Nothing remembered yet. `rules`: where charts may come from, and which servers steps may reach.
+    #[must_use]
+    pub fn new(shared: Arc<Context>, rules: Rules) -> Self {
+        Self {
+            workflow: Shared::new(rules.egress.clone()),
+            charts: Fetcher::new(rules),
+            calls: Calls::new(Arc::clone(&shared.queue)),
+            under_way: Arc::default(),
+            memories: Mutex::default(),
+            shared,
+        }
+    }
+
+    /// What is remembered of an Application.
+    #[must_use]
+    pub fn memory(&self, key: &Key) -> Arc<Mutex<AppCache>> {
+        Arc::clone(self.memories.lock().entry(key.clone()).or_default())
+    }
+
+    /// What the reconciles of an Application may evaluate.
+    #[must_use]
+    pub fn account(&self, key: &Key) -> Arc<Account> {
+        let memory = self.memory(key);
+        let mut memory = memory.lock();
+        Arc::clone(memory.account.get_or_insert_with(|| Account::of(&key.namespace)))
+    }
+
+    /// The Application is gone.
+    pub fn forget(&self, key: &Key) {
+        self.memories.lock().remove(key);
+        self.clusters.forget(key);
+        self.calls.keep(key, |_| false);
+    }
+}

@@ -1,0 +1,100 @@
+//! What is remembered of an Application between reconciles, one slot for each phase that remembers something. Data only;
+//! losing it costs work, never correctness.
+
+use std::collections::{BTreeMap, HashMap};
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::time::Instant;
+use vela_apply::ResourceKey;
+use vela_seal::Stamp;
+
+use crate::evaluation::Account;
+
+use super::brake::Brake;
+use super::component::CachedRendering;
+use super::placement::Placement;
+use super::workflow::cached::{CachedContext, PodReasons};
+
+/// Everything a reconcile of an Application depends on, as hashes; equal means nothing to do.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Fingerprint {
+    /// Its version.
+    pub app: u64,
+    /// The state of what belongs to it.
+    pub objects: u64,
+    /// The same without the statuses of its objects.
+    pub content: u64,
+}
+
+impl Fingerprint {
+    /// Whether all that differs is how objects are, and not what they should be.
+    #[must_use]
+    pub fn is_like(self, other: Self) -> bool {
+        self.app == other.app && self.content == other.content
+    }
+}
+
+/// What a complete reconcile of an Application left.
+#[derive(Debug, Clone, Copy)]
+pub struct Settled {
+    /// What it depended on.
+    pub seen: Fingerprint,
+    /// Until when it rests.
+    pub due: Option<Instant>,
+    /// No object changed while it was under way: what was heard in the meantime was its own status.
+    pub alone: bool,
+    /// It was heard since that something may have changed unseen.
+    pub triggered: bool,
+    /// When it ended.
+    pub since: Instant,
+    /// Its workflow waits.
+    pub waits: bool,
+    /// How long the next one waits if all that changed is how objects are.
+    pub pause: Duration,
+}
+
+/// A status that says the same as the stored one in other words, and waits for what comes next.
+#[derive(Debug, Clone)]
+pub struct DeferredStatus {
+    /// Since when.
+    pub since: Instant,
+    /// The status.
+    pub status: Box<vela_api::AppStatus>,
+}
+
+/// What is remembered of an Application between reconciles; losing it costs work, never correctness.
+#[derive(Debug, Default)]
+pub struct AppCache {
+    /// What the last complete reconcile left.
+    pub settled: Option<Settled>,
+    /// Since when the finalizer is missing that it had.
+    pub finalizer_off: Option<Instant>,
+    /// The context of the workflow, as it was written last.
+    pub context: Option<CachedContext>,
+    /// Patches that changed nothing on the server, by hashes of manifest, patch and live content: not sent again.
+    pub no_ops: HashMap<ResourceKey, (u64, u64, u64)>,
+    /// Objects that a step waits for and that are as it dispatched them, by a hash of everything that was compared: not
+    /// compared again.
+    pub as_dispatched: HashMap<ResourceKey, u64>,
+    /// Its stamp, if that is valid, beside a hash of what was checked.
+    pub stamp: Option<(u64, Option<Stamp>)>,
+    /// Repairs of drift, by object.
+    pub brakes: HashMap<ResourceKey, Brake>,
+    /// Objects that differ and are left so, with who changed them: as the last look at all of them found.
+    pub left: BTreeMap<String, String>,
+    /// A hash of what was noted of application-scoped policies.
+    pub policies_noted: Option<u64>,
+    /// The highest number of a revision that turned out to be taken.
+    pub taken_revision: i64,
+    /// A status that is not written yet.
+    pub deferred: Option<DeferredStatus>,
+    /// The last dispatch met a refusal: the next one tries out every object.
+    pub refused: bool,
+    /// What components rendered to, while they are on their way.
+    pub renderings: HashMap<(String, Placement), CachedRendering>,
+    /// What its reconciles may evaluate.
+    pub account: Option<Arc<Account>>,
+    /// What Pods said of why they do not run.
+    pub pods_said: HashMap<ResourceKey, PodReasons>,
+}

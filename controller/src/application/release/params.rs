@@ -1,0 +1,311 @@
+//! What a template asks of `helm.#Render`, read from the parameters of its call. Pure.
+
+use std::time::Duration;
+
+use serde::Deserialize;
+use serde_json::{Map, Value};
+use sha2::{Digest, Sha256};
+use vela_helm::{index, release, yaml};
+
+use crate::charts::Freshness;
+use crate::charts::auth::hex;
+use crate::charts::source::{Source, SourceError};
+
+/// Revisions of a release that are kept unless something else is said.
+const HISTORY: usize = 10;
+/// How long hooks, and other operations on the release, may take unless something else is said.
+const PATIENCE: Duration = Duration::from_secs(300);
+/// Sources of values.
+const MOST_SOURCES: usize = 64;
+
+/// A call of `helm.#Render` that cannot be answered.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum ParamsError {
+    /// A field of another type.
+    #[error("parameters of the chart: {0}")]
+    Shape(String),
+    /// The source.
+    #[error(transparent)]
+    Source(#[from] SourceError),
+    /// The release's name.
+    #[error("release {0:?}: {1}")]
+    Name(String, release::NameError),
+    /// A duration that is none.
+    #[error("{0}: {1:?} is no duration, such as 5m")]
+    Duration(&'static str, String),
+    /// Too many sources of values.
+    #[error("valuesFrom has more than {MOST_SOURCES} entries")]
+    TooMany,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+struct Written {
+    chart: Chart,
+    release: Release,
+    values: Option<Map<String, Value>>,
+    values_from: Vec<ValuesFrom>,
+    options: Options,
+    context: Context,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+struct Chart {
+    source: String,
+    #[serde(rename = "repoURL")]
+    repo_url: Option<String>,
+    version: Option<String>,
+    auth: Auth,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+struct Auth {
+    secret_ref: Option<SecretRef>,
+}
+
+/// A Secret with credentials.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
+#[serde(default)]
+pub struct SecretRef {
+    /// Its name.
+    pub name: String,
+    /// Its namespace; that of the release if there is none.
+    pub namespace: Option<String>,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+struct Release {
+    name: Option<String>,
+    namespace: Option<String>,
+}
+
+/// Where values come from.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[serde(default)]
+pub struct ValuesFrom {
+    /// `ConfigMap` or `Secret`.
+    pub kind: String,
+    /// Its name.
+    pub name: String,
+    /// Its namespace; that of the Application if there is none.
+    pub namespace: Option<String>,
+    /// The key in it.
+    pub key: String,
+    /// Whether it may be missing.
+    pub optional: bool,
+}
+
+impl Default for ValuesFrom {
+    fn default() -> Self {
+        Self {
+            kind: String::new(),
+            name: String::new(),
+            namespace: None,
+            key: "values.yaml".to_owned(),
+            optional: false,
+        }
+    }
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+#[allow(clippy::struct_excessive_bools, reason = "fields of an existing API")]
+struct Options {
+    #[serde(rename = "includeCRDs")]
+    include_crds: Option<bool>,
+    skip_hooks: bool,
+    create_namespace: Option<bool>,
+    timeout: Option<String>,
+    max_history: Option<i64>,
+    cache: Cache,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+struct Cache {
+    ttl: Option<String>,
+    #[serde(rename = "immutableTTL")]
+    immutable_ttl: Option<String>,
+    #[serde(rename = "mutableTTL")]
+    mutable_ttl: Option<String>,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+struct Context {
+    name: String,
+    namespace: String,
+}
+
+/// What is to be released.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Params {
+    /// Where the chart is.
+    pub source: Source,
+    /// Version or constraint; empty: the newest.
+    pub version: String,
+    /// Credentials.
+    pub secret: Option<SecretRef>,
+    /// The release's name.
+    pub name: String,
+    /// Its namespace.
+    pub namespace: String,
+    /// Values of the Application itself, numbers as floats.
+    pub values: Map<String, Value>,
+    /// Values from elsewhere, the last one wins.
+    pub values_from: Vec<ValuesFrom>,
+    /// Whether `crds/` is installed.
+    pub include_crds: bool,
+    /// Whether hooks are left out.
+    pub skip_hooks: bool,
+    /// Whether the namespace is made.
+    pub create_namespace: bool,
+    /// How long an operation may take.
+    pub timeout: Duration,
+    /// Revisions to keep; none: all.
+    pub history: Option<usize>,
+    /// How long what a source led to counts.
+    pub freshness: Freshness,
+}
+
+impl Params {
+    /// Reads the parameters of a call.
+    ///
+    /// # Errors
+    /// What cannot be meant.
+    pub fn read(params: &Value) -> Result<Self, ParamsError> {
+        let written: Written = serde_json::from_value(params.clone())
+            .map_err(|error| ParamsError::Shape(error.to_string()))?;
+        let Written { chart, release: wanted, values, values_from, options, context } = written;
+        let source = Source::read(&chart.source, chart.repo_url.as_deref())?;
+        if values_from.len() > MOST_SOURCES {
+            return Err(ParamsError::TooMany);
+        }
+        let named = |text: Option<String>, other: &str| {
+            text.filter(|text| !text.is_empty()).unwrap_or_else(|| other.to_owned())
+        };
+        let name = named(wanted.name, &context.name);
+        release::validate_name(&name).map_err(|error| ParamsError::Name(name.clone(), error))?;
+        let mut values = Value::Object(values.unwrap_or_default());
+        yaml::to_floats(&mut values);
+        let Value::Object(values) = values else { return Err(ParamsError::TooMany) };
+        let usual = Freshness::default();
+        let ttl = duration("options.cache.ttl", options.cache.ttl)?;
+        let exact = duration("options.cache.immutableTTL", options.cache.immutable_ttl)?;
+        let moving = duration("options.cache.mutableTTL", options.cache.mutable_ttl)?;
+        let history = match options.max_history {
+            None => Some(HISTORY),
+            Some(most) => usize::try_from(most).ok().filter(|most| *most > 0),
+        };
+        Ok(Self {
+            source,
+            version: chart.version.unwrap_or_default(),
+            secret: chart.auth.secret_ref,
+            namespace: named(wanted.namespace, &context.namespace),
+            name,
+            values,
+            values_from,
+            include_crds: options.include_crds.unwrap_or(true),
+            skip_hooks: options.skip_hooks,
+            create_namespace: options.create_namespace.unwrap_or(true),
+            timeout: duration("options.timeout", options.timeout)?.unwrap_or(PATIENCE),
+            history,
+            freshness: Freshness {
+                exact: ttl.or(exact).unwrap_or(usual.exact),
+                moving: ttl.or(moving).unwrap_or(usual.moving),
+            },
+        })
+    }
+
+    /// A hash of everything that decides what the release is, given all values. A version that may move is looked up once
+    /// for each revision of the Application.
+    #[must_use]
+    pub fn inputs(&self, values: &Map<String, Value>, app_revision: &str) -> String {
+        let moves = if index::is_exact(&self.version) { "" } else { app_revision };
+        let mut hasher = Sha256::new();
+        let switches = [self.include_crds, self.skip_hooks].map(|it| if it { "1" } else { "0" });
+        for part in [
+            &format!("{:?}", self.source),
+            self.version.as_str(),
+            moves,
+            self.name.as_str(),
+            self.namespace.as_str(),
+            &switches.concat(),
+            &Value::Object(values.clone()).to_string(),
+        ] {
+            hasher.update(part.as_bytes());
+            hasher.update([0]);
+        }
+        hex(&hasher.finalize())
+    }
+}
+
+fn duration(field: &'static str, text: Option<String>) -> Result<Option<Duration>, ParamsError> {
+    let Some(text) = text.filter(|text| !text.is_empty()) else { return Ok(None) };
+    let parsed = text.parse::<vela_gocompat::duration::Duration>().ok();
+    let parsed = parsed.and_then(vela_gocompat::duration::Duration::to_std);
+    parsed.map(Some).ok_or(ParamsError::Duration(field, text))
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn params(more: &Value) -> Result<Params, ParamsError> {
+        let mut params = json!({
+            "chart": {"source": "web", "repoURL": "https://c.example", "version": "1.0.0"},
+            "context": {"name": "comp", "namespace": "ns"},
+        });
+        for (key, value) in more.as_object().unwrap() {
+            params[key] = value.clone();
+        }
+        Params::read(&params)
+    }
+
+    #[test]
+    fn what_is_not_said() {
+        let read = params(&json!({})).unwrap();
+        assert_eq!((read.name.as_str(), read.namespace.as_str()), ("comp", "ns"));
+        assert_eq!((read.history, read.timeout), (Some(10), PATIENCE));
+        assert!(read.include_crds && read.create_namespace && !read.skip_hooks);
+        let said = json!({"release": {"name": "r"}, "options": {"maxHistory": 0, "timeout": "1m", "cache": {"ttl": "0s"}}});
+        let read = params(&said).unwrap();
+        assert_eq!((read.name.as_str(), read.namespace.as_str()), ("r", "ns"));
+        assert_eq!((read.history, read.timeout.as_secs()), (None, 60));
+        assert_eq!(read.freshness.exact, Duration::ZERO);
+    }
+
+    #[test]
+    fn what_cannot_be_meant() {
+        for (more, text) in [
+            (json!({"chart": {"source": "web"}}), "repoURL"),
+            (json!({"chart": {"source": 1}}), "parameters of the chart"),
+            (json!({"release": {"name": "Web"}}), "invalid release name"),
+            (json!({"options": {"timeout": "soon"}}), "options.timeout"),
+            (json!({"valuesFrom": vec![json!({}); 65]}), "more than 64"),
+        ] {
+            let error = params(&more).unwrap_err().to_string();
+            assert!(error.contains(text), "{error}");
+        }
+    }
+
+    #[test]
+    fn inputs_differ_where_the_release_does() {
+        let of = |more: Value, revision: &str| {
+            let params = params(&more).unwrap();
+            params.inputs(&params.values, revision)
+        };
+        let usual = of(json!({}), "app-v1");
+        assert_eq!(usual, of(json!({}), "app-v2"), "an exact version stays what it is");
+        assert_ne!(usual, of(json!({"values": {"a": 1}}), "app-v1"));
+        assert_ne!(usual, of(json!({"options": {"skipHooks": true}}), "app-v1"));
+        assert_eq!(usual, of(json!({"options": {"timeout": "9m"}}), "app-v1"));
+        let moving = json!({"chart": {"source": "web", "repoURL": "https://c.example"}});
+        assert_ne!(of(moving.clone(), "app-v1"), of(moving, "app-v2"));
+    }
+}

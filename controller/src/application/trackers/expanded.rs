@@ -1,0 +1,140 @@
+//! A tracker as it is held during a reconcile: what it records of this cluster apart from what it records of others.
+//!
+//! Here an object has a name, not a cluster: the record of an object of another cluster would be taken for the object of the
+//! same name here, made, written over and deleted. So a controller of one cluster cannot read such records together with the
+//! others: they are carried along, and go back into whatever is stored of the tracker. One of several clusters reads them all.
+
+use std::collections::HashSet;
+use std::ops::{Deref, DerefMut};
+
+use serde_json::Value;
+use vela_api::ResourceTracker;
+use vela_apply::tracker::{self, Record};
+use vela_cluster::ApiError;
+
+/// An expanded tracker; it reads as one with the records of this cluster, one for each object.
+#[derive(Debug, Clone, Default)]
+pub(super) struct ExpandedTracker {
+    object: ResourceTracker,
+    /// The records of other clusters.
+    pub(super) elsewhere: Vec<Record>,
+}
+
+impl Deref for ExpandedTracker {
+    type Target = ResourceTracker;
+
+    fn deref(&self) -> &ResourceTracker {
+        &self.object
+    }
+}
+
+impl DerefMut for ExpandedTracker {
+    fn deref_mut(&mut self) -> &mut ResourceTracker {
+        &mut self.object
+    }
+}
+
+impl ExpandedTracker {
+    /// Reads a tracker as it is stored; with `whole` the records of all clusters together.
+    ///
+    /// # Errors
+    /// Its content cannot be read.
+    pub(super) fn of(
+        mut object: ResourceTracker,
+        whole: bool,
+    ) -> Result<Self, vela_api::compression::Error> {
+        object.expand()?;
+        let records = &mut object.spec.managed_resources;
+        tracker::drop_duplicates(records);
+        let elsewhere = if whole { Vec::new() } else { tracker::split_off_elsewhere(records) };
+        Ok(Self { object, elsewhere })
+    }
+
+    /// Whether nothing is recorded, here or elsewhere.
+    pub(super) fn is_empty(&self) -> bool {
+        self.spec.managed_resources.is_empty() && self.elsewhere.is_empty()
+    }
+
+    /// Forgets everything it recorded: another tracker holds that.
+    pub(super) fn clear(&mut self) {
+        self.spec.managed_resources.clear();
+        self.elsewhere.clear();
+    }
+
+    /// Takes in what another one records and this one does not. Returns whether there was anything.
+    pub(super) fn complete(&mut self, other: &Self) -> bool {
+        let here = (&mut self.object.spec.managed_resources, &other.spec.managed_resources);
+        let elsewhere = (&mut self.elsewhere, &other.elsewhere);
+        let mut changed = false;
+        for (records, others) in [here, elsewhere] {
+            let known: HashSet<_> = records.iter().map(tracker::identity).collect();
+            let is_new = |record: &&Record| !known.contains(&tracker::identity(record));
+            let missing: Vec<Record> = others.iter().filter(is_new).cloned().collect();
+            changed |= !missing.is_empty();
+            records.extend(missing);
+        }
+        changed
+    }
+
+    /// The tracker as it is stored, with all it records.
+    ///
+    /// # Errors
+    /// It cannot be packed.
+    pub(super) fn encode(&self) -> Result<Value, ApiError> {
+        let unpacked = |error: &dyn std::fmt::Display| ApiError::Transport(error.to_string());
+        let mut whole = self.object.clone();
+        whole.spec.managed_resources.extend_from_slice(&self.elsewhere);
+        let stored = whole.to_stored().map_err(|error| unpacked(&error))?;
+        serde_json::to_value(stored).map_err(|error| unpacked(&error))
+    }
+}
+
+impl From<ResourceTracker> for ExpandedTracker {
+    /// One that is made here, and records nothing yet.
+    fn from(object: ResourceTracker) -> Self {
+        Self { object, elsewhere: Vec::new() }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn held(records: &Value) -> ExpandedTracker {
+        let tracker = json!({"metadata": {"name": "t"}, "spec": {"type": "versioned",
+            "applicationGeneration": 1, "managedResources": records}});
+        ExpandedTracker::of(serde_json::from_value(tracker).unwrap(), false).unwrap()
+    }
+
+    fn record(name: &str, cluster: &str) -> Value {
+        json!({"apiVersion": "v1", "kind": "ConfigMap", "namespace": "n", "name": name,
+            "cluster": cluster})
+    }
+
+    #[test]
+    fn records_of_other_clusters_are_not_read_and_not_lost() {
+        let all = json!([record("a", ""), record("a", "far"), record("b", "local")]);
+        let mut one = held(&all);
+        let here = |held: &ExpandedTracker| -> Vec<String> {
+            held.spec.managed_resources.iter().map(|record| record.name.clone()).collect()
+        };
+        assert_eq!(here(&one), ["a", "b"]);
+        let stored =
+            |held: &ExpandedTracker| held.encode().unwrap()["spec"]["managedResources"].clone();
+        let names = |stored: &Value| -> Vec<String> {
+            let all = stored.as_array().into_iter().flatten();
+            all.map(|r| format!("{}@{}", r["name"], r["cluster"]).replace('"', "")).collect()
+        };
+        assert_eq!(names(&stored(&one)), ["a@null", "b@local", "a@far"]);
+        one.spec.managed_resources.clear();
+        assert!(!one.is_empty());
+        assert_eq!(names(&stored(&one)), ["a@far"]);
+        let other = held(&json!([record("a", ""), record("a", "far"), record("c", "far")]));
+        assert!(one.complete(&other) && !one.complete(&other));
+        assert_eq!(names(&stored(&one)), ["a@null", "a@far", "c@far"]);
+        one.clear();
+        assert!(one.is_empty());
+    }
+}

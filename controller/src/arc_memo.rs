@@ -1,0 +1,77 @@
+//! What is made of a definition, made once. Many Applications use one definition, and each is checked again and again: what
+//! was made is found by the place of the definition in memory.
+
+use std::any::Any;
+use std::fmt::{self, Debug, Formatter};
+use std::num::NonZeroUsize;
+use std::sync::{Arc, Weak};
+
+use lru::LruCache;
+use parking_lot::Mutex;
+
+/// Definitions of which something is kept: the built-in ones some times.
+const MOST: NonZeroUsize = match NonZeroUsize::new(512) {
+    Some(most) => most,
+    None => NonZeroUsize::MIN,
+};
+
+/// The definition at a place, and what was made of it. As long as it is known nothing else can take the place.
+type Made<V> = (Weak<dyn Any + Send + Sync>, V);
+
+/// What was made, by the place of what it was made of.
+pub(crate) struct ArcMemo<V>(Mutex<LruCache<usize, Made<V>>>);
+
+impl<V> Default for ArcMemo<V> {
+    fn default() -> Self {
+        Self(Mutex::new(LruCache::new(MOST)))
+    }
+}
+
+impl<V> Debug for ArcMemo<V> {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        f.debug_struct("ByPlace").field("len", &self.0.lock().len()).finish()
+    }
+}
+
+impl<V: Clone> ArcMemo<V> {
+    /// What is made of something, or was before.
+    pub(crate) fn get<T: Send + Sync + 'static>(&self, of: &Arc<T>, make: impl FnOnce() -> V) -> V {
+        let address = Arc::as_ptr(of).addr();
+        if let Some((_, made)) = self.0.lock().get(&address) {
+            return made.clone();
+        }
+        let made = make();
+        let holder: Arc<dyn Any + Send + Sync> = Arc::clone(of) as _;
+        let mut all = self.0.lock();
+        let is_gone =
+            |(address, (of, _)): (&usize, &Made<V>)| (of.strong_count() == 0).then_some(*address);
+        for address in all.iter().filter_map(is_gone).collect::<Vec<_>>() {
+            all.pop(&address);
+        }
+        all.put(address, (Arc::downgrade(&holder), made.clone()));
+        made
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_made_is_made_once_and_goes_with_what_it_was_made_of() {
+        let all = ArcMemo::default();
+        let one = Arc::new(1);
+        assert_eq!(all.get(&one, || "one".to_owned()), "one");
+        assert_eq!(all.get(&Arc::clone(&one), || unreachable!("made before")), "one");
+        for turn in 0..100 {
+            // Each is gone before the next one comes, and could have its place.
+            assert_eq!(all.get(&Arc::new(turn), || turn.to_string()), turn.to_string());
+            assert!(all.0.lock().len() <= 2);
+        }
+        let many: Vec<_> = (0..2 * MOST.get()).map(Arc::new).collect();
+        for each in &many {
+            all.get(each, || each.to_string());
+        }
+        assert_eq!(all.0.lock().len(), MOST.get());
+    }
+}

@@ -1,0 +1,212 @@
+//! What was left behind in clusters that are gone: ConfigMaps `vela-left-behind-<cluster>[-n]`. A record leaves the trackers only
+//! after it stands here, so that what the control plane once made is never forgotten.
+
+use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
+use vela_apply::plan::PatchKind;
+use vela_apply::tracker::Record;
+use vela_cluster::{ApiError, Identity, ObjectClient, Target};
+
+/// The most one ConfigMap holds, in bytes; the API server's limit is 1 MiB.
+const MOST: usize = 900 << 10;
+/// How many ConfigMaps one cluster may have.
+const PARTS: usize = 64;
+/// Names longer than this are cut, with a hash.
+const LONGEST: usize = 200;
+
+/// Why objects are not managed any more.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Cause {
+    /// The cluster was taken away.
+    Detached,
+    /// Somebody asked to forget them.
+    Forgotten,
+}
+
+/// One object that was left behind.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Entry {
+    /// `namespace/name` of the Application.
+    pub app: String,
+    /// API version.
+    pub api_version: String,
+    /// Kind.
+    pub kind: String,
+    /// Namespace, empty for cluster-scoped kinds.
+    pub namespace: String,
+    /// Name.
+    pub name: String,
+    /// The component that it was made for.
+    pub component: String,
+    /// When it was left, RFC 3339.
+    pub time: String,
+    /// Why.
+    pub cause: Cause,
+}
+
+impl Entry {
+    /// Of a record.
+    #[must_use]
+    pub fn of(app: &str, record: &Record, cause: Cause, time: &str) -> Self {
+        Self {
+            app: app.to_owned(),
+            api_version: record.api_version.clone(),
+            kind: record.kind.clone(),
+            namespace: record.namespace.clone(),
+            name: record.name.clone(),
+            component: record.component.clone(),
+            time: time.to_owned(),
+            cause,
+        }
+    }
+
+    /// The key in a ConfigMap: the same object of the same Application has the same key, so that writing twice is writing once.
+    fn key(&self) -> String {
+        let Self { app, api_version, kind, namespace, name, .. } = self;
+        let group = api_version.rsplit_once('/').map_or("", |(group, _)| group);
+        let identity = [app, group, kind, namespace, name].join("\n");
+        format!("{:016x}", vela_gocompat::fnv::fnv1a_64(identity.as_bytes()))
+    }
+}
+
+/// The name of a ConfigMap of a cluster.
+fn name(cluster: &str, part: usize) -> String {
+    let cluster = if cluster.len() > LONGEST {
+        let cut: String = cluster.chars().take(LONGEST - 17).collect();
+        format!("{cut}-{:016x}", vela_gocompat::fnv::fnv1a_64(cluster.as_bytes()))
+    } else {
+        cluster.to_owned()
+    };
+    match part {
+        0 => format!("vela-left-behind-{cluster}"),
+        part => format!("vela-left-behind-{cluster}-{part}"),
+    }
+}
+
+/// Writes down what was left behind in a cluster. What stands there already stays.
+///
+/// # Errors
+/// The API server's answer, or there is no more room: nothing may be forgotten then.
+pub async fn write(
+    io: &ObjectClient,
+    namespace: &str,
+    cluster: &str,
+    entries: &[Entry],
+) -> Result<(), ApiError> {
+    let own = Identity::default();
+    let mut left: Vec<(String, String)> =
+        entries.iter().map(|entry| (entry.key(), json!(entry).to_string())).collect();
+    for part in 0..PARTS {
+        if left.is_empty() {
+            return Ok(());
+        }
+        let name = name(cluster, part);
+        let target = Target { api_version: "v1", kind: "ConfigMap", namespace, name: &name };
+        let stored = match io.get(&target, &own).await {
+            Ok(stored) => Some(stored),
+            Err(error) if error.is_not_found() => None,
+            Err(error) => return Err(error),
+        };
+        let (fit, rest) = fitting(stored.as_ref(), left);
+        left = rest;
+        if fit.is_empty() {
+            continue;
+        }
+        let data: serde_json::Map<String, Value> =
+            fit.into_iter().map(|(key, text)| (key, Value::String(text))).collect();
+        if stored.is_some() {
+            let body = json!({ "data": data });
+            io.patch(&target, "", (PatchKind::Merge, &body), false, &own).await?;
+        } else {
+            let object = json!({
+                "apiVersion": "v1", "kind": "ConfigMap",
+                "metadata": {"name": name, "namespace": namespace,
+                    "annotations": {"cluster.core.oam.dev/cluster-name": cluster}},
+                "data": data,
+            });
+            io.create(&object, false, &own).await?;
+        }
+    }
+    if left.is_empty() {
+        return Ok(());
+    }
+    Err(ApiError::Config(format!("no room to note what is left behind in cluster {cluster:?}")))
+}
+
+type Texts = Vec<(String, String)>;
+
+/// What of some entries goes into a ConfigMap, and what does not fit. What it holds already needs no place.
+fn fitting(stored: Option<&Value>, entries: Texts) -> (Texts, Texts) {
+    let data = stored.and_then(|object| object.get("data")).and_then(Value::as_object);
+    let size = |key: &str, text: &str| key.len() + text.len() + 8;
+    let mut used: usize = data
+        .into_iter()
+        .flatten()
+        .map(|(key, text)| size(key, text.as_str().unwrap_or_default()))
+        .sum();
+    let (mut fit, mut rest) = (Texts::new(), Texts::new());
+    for (key, text) in entries {
+        if data.is_some_and(|data| data.contains_key(&key)) {
+            continue;
+        }
+        let more = size(&key, &text);
+        if used.saturating_add(more) <= MOST {
+            used = used.saturating_add(more);
+            fit.push((key, text));
+        } else {
+            rest.push((key, text));
+        }
+    }
+    (fit, rest)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn entry(name: &str) -> Entry {
+        let record = Record {
+            api_version: "apps/v1".into(),
+            kind: "Deployment".into(),
+            namespace: "n".into(),
+            name: name.into(),
+            ..Record::default()
+        };
+        Entry::of("n/app", &record, Cause::Detached, "2026-01-01T00:00:00Z")
+    }
+
+    #[test]
+    fn an_object_stands_there_once_whatever_version_it_was_made_in() {
+        let one = entry("a");
+        let other = Entry { api_version: "apps/v2".into(), time: "later".into(), ..one.clone() };
+        assert_eq!(one.key(), other.key());
+        assert_ne!(one.key(), entry("b").key());
+        let text = |e: &Entry| json!(e).to_string();
+        let stored = json!({"data": {one.key(): text(&one)}});
+        let all = vec![(one.key(), text(&one)), (entry("b").key(), text(&entry("b")))];
+        let (fit, rest) = fitting(Some(&stored), all);
+        assert_eq!((fit.len(), rest.len()), (1, 0));
+        let read: Entry = serde_json::from_str(&fit[0].1).unwrap();
+        assert_eq!(read, entry("b"));
+    }
+
+    #[test]
+    fn what_does_not_fit_goes_to_the_next_one() {
+        let all: Texts = (0..1000).map(|n| (format!("{n:016x}"), "x".repeat(1000))).collect();
+        let (fit, rest) = fitting(None, all);
+        assert!(fit.len() < 1000 && fit.len() + rest.len() == 1000);
+        assert!(fit.iter().map(|(k, t)| k.len() + t.len()).sum::<usize>() < MOST);
+        let full = json!({"data": {"k": "x".repeat(MOST)}});
+        assert!(fitting(Some(&full), rest).0.is_empty());
+    }
+
+    #[test]
+    fn names_are_short_enough() {
+        assert_eq!(name("edge", 0), "vela-left-behind-edge");
+        assert_eq!(name("edge", 3), "vela-left-behind-edge-3");
+        let (a, b) = (name(&"a".repeat(253), 63), name(&format!("{}b", "a".repeat(252)), 63));
+        assert!(a.len() <= 253 && a != b);
+    }
+}

@@ -1,0 +1,225 @@
+//! The clusters beside the control plane's own, as the controller uses them: the registry, who waits for a member, and what was
+//! left behind in clusters that are gone.
+//!
+//! Without the flag there is one cluster, and nothing here does anything.
+
+pub mod access;
+pub mod ledger;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+use std::time::Duration;
+
+use k8s_openapi::api::core::v1::Namespace;
+use kube::Api;
+use parking_lot::Mutex;
+use tokio::sync::Notify;
+use tokio_util::sync::CancellationToken;
+use tracing::warn;
+use vela_apply::object::LOCAL_CLUSTER;
+use vela_cluster::members::{self, Changed, Connecting, Known, Members, Snapshot};
+use vela_cluster::{ApiError, Key};
+
+use access::Access;
+
+/// Makes an Application be reconciled.
+pub type Wake = Arc<dyn Fn(&Key) + Send + Sync>;
+
+/// Applications that are observed when a member's state changes, by the member's name.
+#[derive(Debug, Default)]
+struct Concerned(Mutex<BTreeMap<String, BTreeSet<Key>>>);
+
+/// The clusters of the process.
+#[derive(Debug, Default)]
+pub struct Clusters {
+    enabled: Option<Enabled>,
+}
+
+/// What there is with the flag only.
+#[derive(Debug)]
+struct Enabled {
+    members: Arc<Members>,
+    concerned: Arc<Concerned>,
+    access: Access,
+    /// Where the Secrets are, and what is remembered of clusters.
+    namespace: String,
+    /// Something is known that is not stored yet.
+    news: Arc<Notify>,
+}
+
+impl Clusters {
+    /// The control plane's own cluster only.
+    #[must_use]
+    pub fn own() -> Self {
+        Self::default()
+    }
+
+    /// Members as Secrets of a namespace describe them.
+    #[must_use]
+    pub fn of(namespace: &str, connecting: Connecting, access: Access, wake: Wake) -> Self {
+        let (concerned, news) = (Arc::<Concerned>::default(), Arc::<Notify>::default());
+        let (observed, noted) = (Arc::clone(&concerned), Arc::clone(&news));
+        let changed: Changed = Arc::new(move |name: &str| {
+            // Permits one waiter, or the next one: nothing is missed.
+            noted.notify_one();
+            let all: BTreeSet<Key> = match name {
+                "" => observed.0.lock().values().flatten().cloned().collect(),
+                name => observed.0.lock().get(name).cloned().unwrap_or_default(),
+            };
+            all.iter().for_each(|app| wake(app));
+        });
+        let members = Arc::new(Members::new(connecting, changed));
+        let namespace = namespace.to_owned();
+        Self { enabled: Some(Enabled { members, concerned, access, namespace, news }) }
+    }
+
+    /// Whether there may be members at all.
+    #[must_use]
+    pub fn is_on(&self) -> bool {
+        self.enabled.is_some()
+    }
+
+    /// The registry as it is now.
+    #[must_use]
+    pub fn snapshot(&self) -> Arc<Snapshot> {
+        self.enabled.as_ref().map(|on| on.members.snapshot()).unwrap_or_default()
+    }
+
+    /// The registry, to be filled.
+    #[must_use]
+    pub fn members(&self) -> Option<&Arc<Members>> {
+        self.enabled.as_ref().map(|on| &on.members)
+    }
+
+    /// Where what was left behind is noted.
+    #[must_use]
+    pub fn namespace(&self) -> &str {
+        self.enabled.as_ref().map_or("", |on| &on.namespace)
+    }
+
+    /// Who may use which member.
+    pub(crate) fn access(&self) -> Option<&Access> {
+        self.enabled.as_ref().map(|on| &on.access)
+    }
+
+    /// From now on an Application is observed when the state of a member changes, or one of that name comes.
+    pub fn concerns(&self, cluster: &str, app: &Key) {
+        if let Some(on) = &self.enabled
+            && !cluster.is_empty()
+            && cluster != LOCAL_CLUSTER
+        {
+            let mut all = on.concerned.0.lock();
+            all.entry(cluster.to_owned()).or_default().insert(app.clone());
+        }
+    }
+
+    /// The Application is gone.
+    pub fn forget(&self, app: &Key) {
+        if let Some(on) = &self.enabled {
+            let mut all = on.concerned.0.lock();
+            for apps in all.values_mut() {
+                apps.remove(app);
+            }
+            all.retain(|_, apps| !apps.is_empty());
+        }
+    }
+
+    /// Follows the Secrets, for ever.
+    pub async fn follow(&self, client: kube::Client, stop: &CancellationToken) {
+        let Some(on) = &self.enabled else { return };
+        let mut pause = Duration::from_millis(250);
+        loop {
+            match on.begin(&client).await {
+                Ok(()) => break,
+                Err(error) => {
+                    warn!(%error, "what is known of clusters cannot be read, trying again");
+                    if tokio::time::timeout(pause, stop.cancelled()).await.is_ok() {
+                        return;
+                    }
+                    pause = (pause * 2).min(Duration::from_secs(10));
+                }
+            }
+        }
+        tokio::select! {
+            () = on.members.follow(client, &on.namespace) => {}
+            () = stop.cancelled() => {}
+        }
+    }
+
+    /// Stores which cluster has which name, as long as this process leads.
+    pub async fn remember(&self, io: &vela_cluster::ObjectClient, stop: &CancellationToken) {
+        let Some(on) = &self.enabled else { return };
+        let mut stored: Option<BTreeMap<String, Known>> = None;
+        loop {
+            tokio::select! {
+                () = on.news.notified() => {}
+                () = stop.cancelled() => return,
+            }
+            let snapshot = on.members.snapshot();
+            for name in snapshot.members().keys() {
+                on.members.learn(name);
+            }
+            let now = on.members.snapshot().known().clone();
+            let before = match &stored {
+                Some(before) => before.clone(),
+                None => match members::load(io, &on.namespace).await {
+                    Ok(before) => before.unwrap_or_default(),
+                    Err(error) => {
+                        warn!(%error, "what is known of clusters cannot be read");
+                        continue;
+                    }
+                },
+            };
+            if before != now {
+                match members::store(io, &on.namespace, (&before, &now)).await {
+                    Ok(()) => stored = Some(now),
+                    Err(error) => warn!(%error, "what is known of clusters cannot be stored"),
+                }
+            } else {
+                stored = Some(now);
+            }
+        }
+    }
+
+    /// A name that is not registered, and of which nothing is recorded any more, may mean any cluster from now on.
+    pub fn unlearn(&self, name: &str) {
+        if let Some(on) = &self.enabled {
+            on.members.unlearn(name);
+            on.news.notify_one();
+        }
+    }
+}
+
+impl Enabled {
+    /// Reads what earlier processes knew, and which cluster this is.
+    async fn begin(&self, client: &kube::Client) -> Result<(), ApiError> {
+        let io = vela_cluster::ObjectClient::new(client.clone());
+        let known = members::load(&io, &self.namespace).await?;
+        let system = Api::<Namespace>::all(client.clone()).get("kube-system").await;
+        let own = match system {
+            Ok(namespace) => namespace.metadata.uid.unwrap_or_default(),
+            // Then a member that is this cluster is taken for another one, as its name says.
+            Err(error) => {
+                warn!(error = %ApiError::from(error), "the identity of the own cluster cannot be read");
+                String::new()
+            }
+        };
+        let first = known.is_none();
+        self.members.remember(known.unwrap_or_default(), own, first);
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn who_is_concerned_is_told_until_it_is_gone() {
+        let concerned = Arc::<Concerned>::default();
+        let clusters = Clusters::own();
+        clusters.concerns("edge", &Key::new("n", "a"));
+        assert!(!clusters.is_on() && concerned.0.lock().is_empty());
+        assert!(!clusters.snapshot().is_synced());
+    }
+}

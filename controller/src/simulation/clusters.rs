@@ -1,0 +1,393 @@
+//! An Application over several clusters: what happens in one of them changes nothing in the others, and no object is ever lost.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use http::Method;
+use serde_json::{Value, json};
+use tokio::time::Instant;
+use vela_cluster::members::{ABSENT, Heard};
+
+use crate::queue::Next;
+
+use super::members::cluster;
+use super::server::{Death, Server};
+use super::{NAMESPACE, Process, World, application, placements};
+
+/// The control plane's cluster, and two others.
+fn world() -> World {
+    let mut world = World::new();
+    placements::define(&world);
+    let killed = Arc::clone(&world.server.state.lock().killed);
+    for name in ["east", "west"] {
+        let server = Server::default();
+        server.state.lock().killed = Arc::clone(&killed);
+        world.members.push((name, server));
+    }
+    world
+}
+
+fn app(clusters: &Value, value: &str) -> Value {
+    let mut app = application("a", &[("c", &[], value)]);
+    app["spec"]["policies"] = json!([
+        {"name": "here", "type": "topology", "properties": {"clusters": clusters}}]);
+    app["spec"]["workflow"] = json!({"steps": [
+        {"name": "s", "type": "deploy", "properties": {"policies": ["here"]}}]});
+    app
+}
+
+fn apply(world: &World, app: Value) {
+    world.server.by_another_writer(|state| {
+        let old = state.get("applications", NAMESPACE, "a").cloned().unwrap_or_default();
+        let mut new = app;
+        if old["metadata"].is_object() {
+            new["metadata"] = old["metadata"].clone();
+            new["status"] = old["status"].clone();
+        }
+        state.put("applications", new);
+    });
+}
+
+fn server<'w>(world: &'w World, cluster: &str) -> &'w Server {
+    let mut members = world.members.iter();
+    members.find(|(name, _)| *name == cluster).map_or(&world.server, |(_, server)| server)
+}
+
+/// What the ConfigMap of the component holds in each cluster that has one.
+fn deployed(world: &World) -> Vec<(&'static str, String)> {
+    ["local", "east", "west"]
+        .into_iter()
+        .filter_map(|cluster| {
+            let state = server(world, cluster).state.lock();
+            let map = state.get("configmaps", NAMESPACE, "w")?;
+            Some((cluster, map["data"]["v"].as_str().unwrap_or_default().to_owned()))
+        })
+        .collect()
+}
+
+fn everywhere(value: &str, clusters: &[&'static str]) -> Vec<(&'static str, String)> {
+    clusters.iter().map(|cluster| (*cluster, format!("{NAMESPACE}{value}"))).collect()
+}
+
+fn hear(process: &Process, cluster: &str, heard: Heard) {
+    let snapshot = process.context.clusters.snapshot();
+    snapshot.members().get(cluster).unwrap().hear(heard);
+}
+
+fn disconnect(process: &Process, cluster: &str) {
+    hear(process, cluster, Heard::Refused("the token was revoked".to_owned()));
+}
+
+fn reconnect(process: &Process, cluster: &str) {
+    hear(process, cluster, Heard::Answer(200, Duration::ZERO));
+}
+
+/// Reconciles so often that what can be done is done.
+async fn work(world: &World, process: &Process) -> Option<Next> {
+    let mut next = None;
+    for _ in 0..12 {
+        next = world.reconcile(process, "a").await;
+        if let Some(Next::After(delay)) = next {
+            world.pass(delay);
+            let memory = process.context.memory(&crate::queue::Key::new(NAMESPACE, "a"));
+            if let Some(settled) = &mut memory.lock().settled {
+                settled.due = Some(Instant::now());
+            }
+        }
+    }
+    next
+}
+
+fn delete(world: &World) {
+    world.server.by_another_writer(|state| drop(state.delete("applications", NAMESPACE, "a")));
+}
+
+fn is_clean(world: &World) -> bool {
+    let state = world.server.state.lock();
+    state.get("applications", NAMESPACE, "a").is_none() && state.all("resourcetrackers").is_empty()
+}
+
+fn writes(world: &World) -> Vec<usize> {
+    ["local", "east", "west"].map(|name| server(world, name).state.lock().writes).to_vec()
+}
+
+#[tokio::test]
+async fn an_application_is_deployed_moved_and_deleted_over_clusters() {
+    let world = world();
+    let mut process = world.start();
+    apply(&world, app(&json!(["local", "east", "west"]), "1"));
+    world.settle(&mut process, "a").await;
+    assert_eq!(deployed(&world), everywhere("1", &["local", "east", "west"]));
+    let status = world.app("a")["status"].clone();
+    assert_eq!(status["status"], "running", "{status:#}");
+    let services = status["services"].as_array().unwrap();
+    let mut clusters: Vec<_> = services.iter().map(|s| s["cluster"].as_str().unwrap()).collect();
+    clusters.sort_unstable();
+    assert_eq!(clusters, ["east", "local", "west"]);
+    let conditions = status["conditions"].as_array().unwrap();
+    let reachable = conditions.iter().find(|c| c["type"] == "Clusters").unwrap();
+    assert_eq!((&reachable["status"], &reachable["reason"]), (&json!("True"), &json!("Reachable")));
+    // What is settled writes nothing, in no cluster, also after a restart.
+    let before = writes(&world);
+    process = world.start();
+    world.settle(&mut process, "a").await;
+    assert_eq!(writes(&world), before);
+    apply(&world, app(&json!(["west"]), "2"));
+    world.settle(&mut process, "a").await;
+    assert_eq!(deployed(&world), everywhere("2", &["west"]));
+    delete(&world);
+    world.settle(&mut process, "a").await;
+    assert_eq!(deployed(&world), []);
+    assert!(is_clean(&world));
+}
+
+#[tokio::test]
+async fn what_drifts_in_another_cluster_is_put_back() {
+    let world = world();
+    let mut process = world.start();
+    apply(&world, app(&json!(["east"]), "1"));
+    world.settle(&mut process, "a").await;
+    server(&world, "east").by_another_writer(|state| {
+        let mut map = state.get("configmaps", NAMESPACE, "w").cloned().unwrap();
+        map["data"]["v"] = json!("drifted");
+        state.put("configmaps", map);
+    });
+    world.settle(&mut process, "a").await;
+    assert_eq!(deployed(&world), everywhere("1", &["east"]));
+}
+
+#[tokio::test]
+async fn clusters_are_chosen_by_their_labels() {
+    let world = world();
+    let mut process = world.start();
+    let select = |labels: Value| {
+        let mut app = app(&json!([]), "1");
+        app["spec"]["policies"][0]["properties"] = json!({ "clusterLabelSelector": labels });
+        app
+    };
+    apply(&world, select(json!({"region": "east"})));
+    world.settle(&mut process, "a").await;
+    assert_eq!(deployed(&world), everywhere("1", &["east"]));
+    apply(&world, select(json!({"cluster.core.oam.dev/control-plane": "false"})));
+    world.settle(&mut process, "a").await;
+    assert_eq!(deployed(&world), everywhere("1", &["east", "west"]));
+    apply(&world, select(json!({})));
+    world.settle(&mut process, "a").await;
+    assert_eq!(deployed(&world), everywhere("1", &["local", "east", "west"]));
+    // None that fits, and none at all, take nothing away.
+    for wrong in
+        [select(json!({"region": "moon"})), app(&json!([]), "1"), app(&json!(["typo"]), "1")]
+    {
+        apply(&world, wrong);
+        work(&world, &process).await;
+        assert_eq!(deployed(&world), everywhere("1", &["local", "east", "west"]));
+        assert_ne!(world.app("a")["status"]["status"], "running");
+    }
+    // Nor does a registry that is not complete.
+    process.context.clusters.members().unwrap().synced(false, None);
+    apply(&world, select(json!({"region": "east"})));
+    work(&world, &process).await;
+    assert_eq!(deployed(&world), everywhere("1", &["local", "east", "west"]));
+    process.context.clusters.members().unwrap().synced(true, None);
+    world.settle(&mut process, "a").await;
+    assert_eq!(deployed(&world), everywhere("1", &["east"]));
+}
+
+#[tokio::test]
+async fn a_cluster_that_is_away_holds_up_nothing_else_and_is_caught_up_with() {
+    let world = world();
+    let mut process = world.start();
+    disconnect(&process, "west");
+    apply(&world, app(&json!(["local", "east", "west"]), "1"));
+    work(&world, &process).await;
+    assert_eq!(deployed(&world), everywhere("1", &["local", "east"]));
+    let status = world.app("a")["status"].clone();
+    assert_eq!(status["status"], "runningWorkflow", "{status:#}");
+    let message = status["workflow"]["steps"][0]["message"].as_str().unwrap();
+    assert!(message.contains("west") && message.contains("the token was revoked"), "{message}");
+    // It uses up no attempts, however long that lasts.
+    for _ in 0..3 {
+        work(&world, &process).await;
+    }
+    assert_eq!(world.app("a")["status"]["status"], "runningWorkflow");
+    assert_eq!(server(&world, "west").state.lock().writes, 0);
+    reconnect(&process, "west");
+    world.settle(&mut process, "a").await;
+    assert_eq!(deployed(&world), everywhere("1", &["local", "east", "west"]));
+    assert_eq!(world.app("a")["status"]["status"], "running");
+}
+
+#[tokio::test]
+async fn a_deletion_goes_on_where_it_can_and_waits_where_it_cannot() {
+    let world = world();
+    let mut process = world.start();
+    apply(&world, app(&json!(["local", "east", "west"]), "1"));
+    world.settle(&mut process, "a").await;
+    disconnect(&process, "west");
+    delete(&world);
+    work(&world, &process).await;
+    assert_eq!(deployed(&world), everywhere("1", &["west"]));
+    assert!(!is_clean(&world));
+    reconnect(&process, "west");
+    world.settle(&mut process, "a").await;
+    assert_eq!(deployed(&world), []);
+    assert!(is_clean(&world));
+}
+
+/// The upstream suite: the Application runs, its old tracker waits for the cluster that is away.
+#[tokio::test]
+async fn what_is_left_in_a_cluster_that_is_away_is_remembered_and_taken_away_later() {
+    let world = world();
+    let mut process = world.start();
+    apply(&world, app(&json!(["east", "west"]), "1"));
+    world.settle(&mut process, "a").await;
+    disconnect(&process, "west");
+    apply(&world, app(&json!(["east"]), "2"));
+    work(&world, &process).await;
+    assert_eq!(world.app("a")["status"]["status"], "running");
+    assert_eq!(deployed(&world).len(), 2);
+    let versioned = |world: &World| {
+        let state = world.server.state.lock();
+        let all = state.all("resourcetrackers").into_iter();
+        all.filter(|tracker| tracker["spec"]["type"] == "versioned").count()
+    };
+    assert_eq!(versioned(&world), 2);
+    reconnect(&process, "west");
+    world.settle(&mut process, "a").await;
+    assert_eq!(deployed(&world), everywhere("2", &["east"]));
+    assert_eq!(versioned(&world), 1);
+}
+
+#[tokio::test]
+async fn what_was_deployed_to_a_cluster_that_is_taken_away_stands_in_the_ledger() {
+    for deletes in [false, true] {
+        let world = world();
+        let mut process = world.start();
+        apply(&world, app(&json!(["east", "west"]), "1"));
+        world.settle(&mut process, "a").await;
+        let members = process.context.clusters.members().unwrap();
+        members.removed("west", Instant::now());
+        if deletes {
+            delete(&world);
+        } else {
+            apply(&world, app(&json!(["east"]), "2"));
+        }
+        let ledger = |world: &World| {
+            let state = world.server.state.lock();
+            state.get("configmaps", "vela-system", "vela-left-behind-west").cloned()
+        };
+        work(&world, &process).await;
+        assert!(ledger(&world).is_none() && !is_clean(&world));
+        // Longer than a Secret that is made again is away.
+        let past = Instant::now().checked_sub(ABSENT).unwrap();
+        let members = process.context.clusters.members().unwrap();
+        members.join(cluster("west"), server(&world, "west").client(process.number), "west");
+        members.removed("west", past);
+        world.settle(&mut process, "a").await;
+        let data = ledger(&world).unwrap()["data"].clone();
+        let text = data.as_object().unwrap().values().next().unwrap().as_str().unwrap();
+        let entry: Value = serde_json::from_str(text).unwrap();
+        assert_eq!((&entry["app"], &entry["name"]), (&json!("n/a"), &json!("w")));
+        assert_eq!(entry["cause"], "detached");
+        // Nothing was sent there, and nothing else waits for it.
+        assert_eq!(deployed(&world).len(), if deletes { 1 } else { 2 });
+        assert_eq!(is_clean(&world), deletes);
+        if !deletes {
+            assert_eq!(world.app("a")["status"]["status"], "running");
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_cluster_that_is_asked_to_be_forgotten_holds_nothing_up() {
+    let world = world();
+    let mut process = world.start();
+    apply(&world, app(&json!(["east", "west"]), "1"));
+    world.settle(&mut process, "a").await;
+    disconnect(&process, "west");
+    delete(&world);
+    work(&world, &process).await;
+    assert!(!is_clean(&world));
+    world.server.by_another_writer(|state| {
+        let mut app = state.get("applications", NAMESPACE, "a").cloned().unwrap();
+        app["metadata"]["annotations"]["app.oam.dev/forget-clusters"] = json!("west");
+        state.put("applications", app);
+    });
+    world.settle(&mut process, "a").await;
+    assert!(is_clean(&world));
+    assert_eq!(deployed(&world), everywhere("1", &["west"]));
+    let state = world.server.state.lock();
+    assert!(state.get("configmaps", "vela-system", "vela-left-behind-west").is_some());
+}
+
+/// One cluster under two names: moving from one to the other leaves the object what it is.
+#[tokio::test]
+async fn an_object_is_not_deleted_under_another_name_of_its_cluster() {
+    let mut world = world();
+    let east = server(&world, "east").clone();
+    world.members.retain(|(name, _)| *name != "west");
+    let mut process = world.start();
+    let alias = |process: &Process| {
+        let members = process.context.clusters.members().unwrap();
+        members.join(cluster("zone"), east.client(process.number), "east");
+    };
+    alias(&process);
+    apply(&world, app(&json!(["zone"]), "1"));
+    world.settle(&mut process, "a").await;
+    let uid =
+        || east.state.lock().get("configmaps", NAMESPACE, "w").unwrap()["metadata"]["uid"].clone();
+    let before = uid();
+    apply(&world, app(&json!(["east"]), "2"));
+    world.settle(&mut process, "a").await;
+    assert_eq!(uid(), before);
+    assert_eq!(east.state.lock().deletes, Vec::<String>::new());
+}
+
+/// Answers that are no proof: whatever else a member says, nothing of it is forgotten.
+#[tokio::test]
+async fn nothing_is_forgotten_for_an_answer_that_proves_nothing() {
+    let world = world();
+    let mut process = world.start();
+    apply(&world, app(&json!(["east"]), "1"));
+    world.settle(&mut process, "a").await;
+    server(&world, "east").state.lock().forbidden = Some((Method::DELETE, "configmaps"));
+    delete(&world);
+    work(&world, &process).await;
+    assert!(!is_clean(&world));
+    assert_eq!(deployed(&world), everywhere("1", &["east"]));
+    server(&world, "east").state.lock().forbidden = None;
+    world.settle(&mut process, "a").await;
+    assert!(is_clean(&world));
+    assert_eq!(deployed(&world), []);
+}
+
+/// The process dies before and after each write to each cluster: the end is the same, and no object is without a record.
+#[tokio::test]
+async fn the_process_may_die_at_every_write_to_every_cluster() {
+    for cluster in ["local", "east", "west"] {
+        for kind in [Death::Before as fn(usize) -> Death, Death::After] {
+            // The other clusters see few writes, and all of them count; of the many of the control plane's every few unless
+            // there is time.
+            let step =
+                if cluster == "local" && std::env::var("VELA_LONG_TESTS").is_err() { 6 } else { 1 };
+            for at in (1..60).step_by(step) {
+                let world = world();
+                let mut process = world.start();
+                server(&world, cluster).state.lock().death = Some(kind(at));
+                apply(&world, app(&json!(["local", "east", "west"]), "1"));
+                let mut deaths = world.settle(&mut process, "a").await;
+                assert_eq!(deployed(&world).len(), 3, "{cluster} {at}");
+                apply(&world, app(&json!(["local", "west"]), "2"));
+                deaths += world.settle(&mut process, "a").await;
+                assert_eq!(deployed(&world), everywhere("2", &["local", "west"]), "{cluster} {at}");
+                delete(&world);
+                deaths += world.settle(&mut process, "a").await;
+                assert_eq!(deployed(&world), [], "{cluster} {at}");
+                assert!(is_clean(&world), "{cluster} {at}");
+                if deaths == 0 {
+                    break;
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,68 @@
+//! The members of a process under test, each over a server of its own.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use serde_json::json;
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
+use vela_cluster::members::{Cluster, Connecting, SecretRules};
+use vela_cluster::{ClientOptions, ObjectClient};
+
+use crate::clusters::Clusters;
+use crate::clusters::access::Access;
+use crate::queue::{Class, Key, Queue};
+
+use super::{Process, World};
+
+/// The clusters of a process, each over its server.
+pub(super) fn start(
+    world: &World,
+    number: usize,
+    (io, queue): (&Arc<ObjectClient>, &Arc<Queue>),
+    stop: &CancellationToken,
+) -> Clusters {
+    if world.members.is_empty() {
+        return Clusters::own();
+    }
+    let connecting = Connecting {
+        options: ClientOptions::new("vela-controller/simulation"),
+        rules: SecretRules::default(),
+        notify: Arc::new(|_| {}),
+        tasks: TaskTracker::new(),
+        stop: stop.clone(),
+    };
+    let access = Access::new(io.client().clone(), "");
+    let queue = Arc::clone(queue);
+    let wake = Arc::new(move |app: &Key| queue.add(app.clone(), Class::Progress));
+    let clusters = Clusters::of("vela-system", connecting, access, wake);
+    let members = clusters.members().unwrap();
+    members.remember(BTreeMap::new(), "hub".to_owned(), false);
+    for (name, server) in &world.members {
+        members.join(cluster(name), server.client(number), name);
+    }
+    let names: Vec<String> = world.members.iter().map(|(name, _)| (*name).to_owned()).collect();
+    members.synced(true, Some(&names));
+    clusters
+}
+
+/// A cluster that joined; how it is reached does not matter here.
+pub(super) fn cluster(name: &str) -> Cluster {
+    let secret = json!({"metadata": {"name": name, "uid": format!("secret-{name}"),
+        "labels": {"region": name, "cluster.core.oam.dev/cluster-credential-type": "X509Certificate"}}});
+    Cluster::of(&serde_json::from_value(secret).unwrap(), SecretRules::default())
+}
+
+/// The watches of the members that can be reached catch up.
+pub(super) async fn catch_up(world: &World, process: &Process) {
+    for (name, server) in &world.members {
+        let is_open = || {
+            let snapshot = process.context.clusters.snapshot();
+            snapshot.members().get(*name).is_some_and(|member| member.reach().is_ok())
+        };
+        while is_open() && !server.state.lock().has_seen(process.number) {
+            tokio::time::sleep(Duration::from_millis(1)).await;
+        }
+    }
+}
