@@ -191,8 +191,8 @@ async fn each_does_its_own(installed: &Installed) {
     }
 
     // Events let other requests pass.
-    let tells = |entry: &Entry| entry.is_write() && entry.resource == "events";
-    until("an event", LIMIT, async || installed.requests(0).iter().any(tells)).await;
+    let reports = |entry: &Entry| entry.is_write() && entry.resource == "events";
+    until("an event", LIMIT, async || installed.requests(0).iter().any(reports)).await;
 
     let entries = installed.requests(0);
     assert_sound(&entries);
@@ -248,8 +248,8 @@ async fn a_missing_account_is_waited_for(installed: &Installed) {
     follower.start(&installed.cluster).unwrap();
     let log = || std::fs::read_to_string(follower.log()).unwrap_or_default();
     let waits = || {
-        let told = |line: &&str| line.contains("waiting for the token of a ServiceAccount");
-        log().lines().filter(told).map(str::to_owned).collect::<Vec<String>>()
+        let reported = |line: &&str| line.contains("waiting for the token of a ServiceAccount");
+        log().lines().filter(reported).map(str::to_owned).collect::<Vec<String>>()
     };
     until("the account is named", LIMIT, async || {
         follower.check().unwrap();

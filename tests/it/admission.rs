@@ -58,7 +58,7 @@ async fn a_bad_edit_is_refused_and_the_application_goes_on() {
 }
 
 /// Fields that the CRD does not have are gone before a webhook sees them. The API server itself tells of each, or refuses
-/// them, as the client asks: `kubectl` asks for the latter, and who asks for nothing is told.
+/// them, as the client asks: `kubectl` asks for the latter, and warns whoever asks for nothing.
 #[tokio::test]
 async fn fields_that_are_dropped_are_told() {
     let space = Space::with_programs("admission").await;
@@ -76,13 +76,13 @@ async fn fields_that_are_dropped_are_told() {
             .unwrap();
         let answer = space.client().send(request).await.unwrap();
         let warnings = answer.headers().get_all(http::header::WARNING).iter();
-        let told: Vec<_> = warnings.map(|one| one.to_str().unwrap().to_owned()).collect();
-        (answer.status().as_u16(), told.join("\n"))
+        let reported: Vec<_> = warnings.map(|one| one.to_str().unwrap().to_owned()).collect();
+        (answer.status().as_u16(), reported.join("\n"))
     };
-    let (code, told) = post("").await;
-    assert_eq!(code, 201, "{told}");
+    let (code, reported) = post("").await;
+    assert_eq!(code, 201, "{reported}");
     for field in ["spec.sources", "spec.components[0].forEach", "spec.components[0].extends"] {
-        assert!(told.contains(field), "{field}: {told}");
+        assert!(reported.contains(field), "{field}: {reported}");
     }
     assert_eq!(post("&fieldValidation=Strict").await.0, 400);
 }

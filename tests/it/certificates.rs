@@ -275,7 +275,7 @@ async fn an_unusable_leaf_is_replaced() {
 }
 
 /// The order of a change of authority: the bundle first, the leaf later, and Pods that have the
-/// old leaf meanwhile are trusted all the time.
+/// old leaf in the meantime are trusted all the time.
 #[tokio::test]
 async fn a_new_authority_overlaps_with_the_old_one() {
     let (_turn, installed) = release().await;
@@ -289,12 +289,12 @@ async fn a_new_authority_overlaps_with_the_old_one() {
     let data =
         json!({ "tls.crt": aged.cert, "tls.key": aged.key.0, "previous.crt": old["tls.crt"] });
     set_secret(&client, CA_SECRET, data).await;
-    // Every look in between must find an admission that works, with the leaf of before.
+    // Every reconcile in between must find an admission that works, with the leaf of before.
     let deadline = Instant::now() + Duration::from_secs(60);
-    let mut looks = 0;
+    let mut reads = 0;
     loop {
         admits(&client).await.unwrap();
-        looks += 1;
+        reads += 1;
         let authority = secret(&client, CA_SECRET).await.unwrap();
         let serving = secret(&client, ADMISSION).await.unwrap();
         let issuer = bundle::Facts::of_pem(&authority["tls.crt"]).unwrap();
@@ -309,7 +309,7 @@ async fn a_new_authority_overlaps_with_the_old_one() {
         }
         assert!(Instant::now() < deadline, "the leaf of the new authority is missing");
     }
-    assert!(looks > 3, "admission was looked at in between");
+    assert!(reads > 3, "admission was looked at in between");
     installed.release.release_mount();
     sound(&client).await;
 }

@@ -1,29 +1,25 @@
 //! The controller's process dies at a write: before it is sent, or after it was committed. For every write of every
-//! scenario the end is that of a run without death, no object that was wanted all along was made anew, and nothing is
+//! scenario the end is that of a run without death, no object that was wanted all along was made again, and nothing is
 //! left after the deletion.
 //!
 //! A sample of the writes; all of them with `VELA_LONG_TESTS`.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::{Arc, OnceLock};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use futures::{StreamExt as _, stream};
-use kube::Client;
 use kube::api::{DeleteParams, Patch, PatchParams};
 use serde_json::{Value, json};
-use tokio::task::AbortHandle;
-use vela_tests::cluster::Cluster;
-use vela_tests::deploy::{Deployed, Options, Program};
-use vela_tests::fixtures::binaries;
-use vela_tests::gate::{Fault, Gate};
+use vela_tests::gate::Fault;
 
+use crate::gated::World;
 use crate::home::{APP, Home, Picture};
 
 /// How long a step of a scenario may take, restarts included.
 const LIMIT: Duration = Duration::from_secs(90);
 /// Scenarios under way at once.
-const LANES: usize = 5;
+const AT_ONCE: usize = 5;
 /// Of so many writes one is sampled.
 const SAMPLE: usize = 28;
 
@@ -93,58 +89,6 @@ fn scenarios() -> Vec<(&'static str, Vec<Step>)> {
         ("a workflow that halts", vec![Apply(halted), Resume]),
         ("a workload", vec![Apply(spec(&[web("nginx:1", 1)])), Apply(spec(&[web("nginx:2", 2)]))]),
     ]
-}
-
-struct World {
-    cluster: Cluster,
-    client: Client,
-    gate: Gate,
-    controller: Arc<Program>,
-    webhook: Program,
-}
-
-impl World {
-    async fn new() -> Self {
-        let cluster = Cluster::start("crash").await.unwrap();
-        // Nobody else is there to take over, so nobody has to wait for a lease.
-        let options = Options {
-            controller_flags: vec!["--enable-leader-election=false".to_owned()],
-            ..Options::default()
-        };
-        let deployed = Deployed::start(&cluster, &binaries(), &options).await.unwrap();
-        assert!(deployed.controller.stop(Duration::from_secs(15)).unwrap());
-        let victim: Arc<OnceLock<Arc<Program>>> = Arc::default();
-        let slot = Arc::clone(&victim);
-        let kill = move || {
-            if let Some(program) = slot.get() {
-                program.kill().expect("the process ends");
-            }
-        };
-        let gate = Gate::start(&cluster, kill).await.unwrap();
-        let direct = deployed.controller.kubeconfig().unwrap();
-        let through = gate.kubeconfig(&cluster, direct.as_ref()).unwrap();
-        let replica = deployed.controller.replica(&cluster, "controller-gate").unwrap();
-        let controller = Arc::new(replica.with_kubeconfig(&through));
-        victim.set(Arc::clone(&controller)).unwrap();
-        controller.start(&cluster).unwrap();
-        controller.ready().await.unwrap();
-        let client = cluster.client().await.unwrap();
-        Self { cluster, client, gate, controller, webhook: deployed.webhook }
-    }
-
-    /// Starts the controller again whenever it has died.
-    fn supervise(world: &Arc<Self>) -> AbortHandle {
-        let world = Arc::clone(world);
-        let watch = async move {
-            loop {
-                if world.controller.pid().is_none() {
-                    world.controller.start(&world.cluster).unwrap();
-                }
-                tokio::time::sleep(Duration::from_millis(10)).await;
-            }
-        };
-        tokio::spawn(watch).abort_handle()
-    }
 }
 
 /// Carries a step out.
@@ -287,7 +231,7 @@ async fn play(
 
 #[tokio::test(flavor = "multi_thread")]
 async fn the_process_may_die_at_any_write() {
-    let world = Arc::new(World::new().await);
+    let world = Arc::new(World::new("crash").await);
     let supervisor = World::supervise(&world);
     let whole = std::env::var_os("VELA_LONG_TESTS").is_some();
     let only = std::env::var("VELA_CRASH_SCENARIO").ok();
@@ -300,7 +244,7 @@ async fn the_process_may_die_at_any_write() {
         let end = play(&world, steps, None, None).await;
         end.unwrap_or_else(|text| panic!("{name}, without death: {text}"))
     });
-    let clean: Vec<End> = clean.buffered(LANES).collect().await;
+    let clean: Vec<End> = clean.buffered(AT_ONCE).collect().await;
     let mut points = Vec::new();
     for (index, ((name, steps), end)) in scenarios.iter().zip(&clean).enumerate() {
         eprintln!("{name}: {} writes: {}", end.writes.len(), end.writes.join(", "));
@@ -324,7 +268,7 @@ async fn the_process_may_die_at_any_write() {
         }
     });
     let (mut deaths, mut faults) = (0, Vec::new());
-    let mut runs = runs.buffer_unordered(LANES);
+    let mut runs = runs.buffer_unordered(AT_ONCE);
     while let Some(outcome) = runs.next().await {
         match outcome {
             Ok((true, ..)) => deaths += 1,

@@ -14,6 +14,7 @@ use vela_tests::cluster::Cluster;
 use vela_tests::deploy::{Deployed, NAMESPACE, Options};
 use vela_tests::fixtures::{binaries, until};
 use vela_tests::release::admits;
+use vela_tests::tenant::Tenant;
 
 const LIMIT: Duration = Duration::from_secs(60);
 const TEAM: &str = "team";
@@ -173,10 +174,85 @@ parameter: {...}"#;
         .unwrap();
     outcome(&actors, "harmless").await.unwrap();
 
+    kinds(&actors, &roles).await;
+    second_tenant(&cluster, &actors).await;
     referred(&actors).await;
     revisions(&actors, &roles).await;
     deployed.admission.close(&cluster).await.unwrap();
     cluster.stop();
+}
+
+/// Definitions of every other kind, which a tenant wrote and an administrator's Application uses.
+async fn kinds(actors: &Actors, roles: &Api<ClusterRole>) {
+    let plain = r#"output: {apiVersion: "v1", kind: "ConfigMap", metadata: name: context.appName, data: {}}
+parameter: {...}"#;
+    let plain = component_definition(NAMESPACE, "plain", plain);
+    actors.create(Who::Administrator, "v1beta1", &plain).await.unwrap();
+    let uses = |kind: &str, name: &str| {
+        let mut app = application(name, "plain");
+        match kind {
+            "TraitDefinition" => app["spec"]["components"][0]["traits"] = json!([{"type": name}]),
+            "PolicyDefinition" => {
+                app["spec"]["policies"] =
+                    json!([{"name": "p", "type": name, "properties": {"a": "b"}}]);
+            }
+            _ => app["spec"]["workflow"] = json!({"steps": [{"name": "s", "type": name}]}),
+        }
+        app
+    };
+    let applied = |name: &str| {
+        format!(
+            r#"import "vela/op"
+apply: op.#Apply & {{value: {{apiVersion: "rbac.authorization.k8s.io/v1", kind: "ClusterRole", metadata: name: "{name}", rules: []}}}}
+parameter: {{...}}"#
+        )
+    };
+    let rows = [
+        ("TraitDefinition", "lent-trait", template("lent-trait").replace("output:", "outputs: x:")),
+        ("PolicyDefinition", "lent-policy", template("lent-policy")),
+        ("WorkflowStepDefinition", "lent-step", applied("lent-step")),
+    ];
+    for (kind, name, template) in rows {
+        let definition = json!({"kind": kind, "metadata": {"name": name, "namespace": TEAM},
+            "spec": {"schematic": {"cue": {"template": template}}}});
+        actors.create(Who::Tenant, "v1beta1", &definition).await.unwrap();
+        actors.create(Who::Administrator, "v1beta1", &uses(kind, name)).await.unwrap();
+        let text = outcome(actors, name).await.unwrap_err();
+        assert!(text.contains(TENANT) && text.contains(&format!("{kind} {TEAM}/{name}")), "{text}");
+        assert!(roles.get_opt(name).await.unwrap().is_none(), "{name}");
+    }
+}
+
+/// A tenant of another namespace: neither the objects nor the definitions of the first one are his.
+async fn second_tenant(cluster: &Cluster, actors: &Actors) {
+    let tenant = Tenant::new(cluster, "neighbour").await.unwrap();
+    let (name, namespace) = (tenant.name(), tenant.name());
+    let neighbour =
+        Actors { administrator: actors.administrator.clone(), tenant: tenant.client().clone() };
+    let intruder = r#"output: {apiVersion: "v1", kind: "ConfigMap", metadata: {name: "intruder", namespace: "team"}, data: {}}
+parameter: {...}"#;
+    let mut definition = component_definition(namespace, "intruder", intruder);
+    neighbour.create(Who::Tenant, "v1beta1", &definition).await.unwrap();
+    definition["metadata"]["namespace"] = json!(TEAM);
+    let refused = neighbour.create(Who::Tenant, "v1beta1", &definition).await;
+    assert!(refused.is_err(), "a definition of another tenant's namespace");
+    let mut app = application("intruder", "intruder");
+    app["metadata"]["namespace"] = json!(namespace);
+    neighbour.create(Who::Tenant, "v1beta1", &app).await.unwrap();
+    let api = actors.objects(Who::Administrator, "v1beta1", "Application", namespace);
+    until("the refusal", LIMIT, async || {
+        let text = api.get("intruder").await.unwrap().data["status"].to_string();
+        text.contains("forbidden") && text.contains(name)
+    })
+    .await;
+    let maps: Api<k8s_openapi::api::core::v1::ConfigMap> =
+        Api::namespaced(actors.administrator.clone(), TEAM);
+    assert!(maps.get_opt("intruder").await.unwrap().is_none());
+    // A type that only the first tenant's namespace has does not exist for him.
+    let mut app = application("borrowed", "harmless");
+    app["metadata"]["namespace"] = json!(namespace);
+    let refused = neighbour.create(Who::Tenant, "v1beta1", &app).await.unwrap_err();
+    assert!(refused.to_string().contains("harmless"), "{refused}");
 }
 
 /// A Workflow that an administrator's Application refers to.
@@ -206,7 +282,7 @@ async fn referred(actors: &Actors) {
     assert_eq!(phase().await, "workflowSuspending", "nobody else takes an approval away");
 }
 
-/// A pinned Application of an administrator, whose revision a tenant writes anew: with a stamp of his own.
+/// A pinned Application of an administrator, whose revision a tenant writes again: with a stamp of his own.
 async fn revisions(actors: &Actors, roles: &Api<ClusterRole>) {
     let mut app = application("pinned", "harmless");
     app["metadata"]["annotations"] = json!({"app.oam.dev/publishVersion": "one"});

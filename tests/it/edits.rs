@@ -24,7 +24,7 @@ use crate::home::{APP, Home, Picture};
 /// How long an Application may take to come to rest.
 const LIMIT: Duration = Duration::from_secs(90);
 /// Applications under edit at once.
-const LANES: usize = 10;
+const ACTORS: usize = 10;
 /// How long an edit may be under way to the controller, which then knows the spec of before.
 const WATCH: SignedDuration = SignedDuration::from_millis(500);
 
@@ -107,17 +107,17 @@ fn random_policies(random: &mut fastrand::Rng) -> Value {
 }
 
 /// An Application, its past and what it should be.
-struct Lane {
+struct Actor {
     home: Home,
     random: fastrand::Rng,
     spec: Value,
     history: VecDeque<Value>,
     account: Account,
-    told: Vec<String>,
+    log: Vec<String>,
     published: usize,
 }
 
-impl Lane {
+impl Actor {
     async fn new(client: &Client, seed: u64) -> Self {
         Self {
             home: Home::new(client, "edits").await,
@@ -125,7 +125,7 @@ impl Lane {
             spec: Value::Null,
             history: VecDeque::new(),
             account: Account::default(),
-            told: Vec::new(),
+            log: Vec::new(),
             published: 0,
         }
     }
@@ -162,7 +162,7 @@ impl Lane {
                 self.spec = spec;
                 return;
             }
-            assert!(Instant::now() < deadline, "{:?}: an edit is not taken", self.told);
+            assert!(Instant::now() < deadline, "{:?}: an edit is not taken", self.log);
             tokio::time::sleep(Duration::from_millis(50)).await;
         }
     }
@@ -244,7 +244,7 @@ impl Lane {
                 "a scheduled restart"
             }
         };
-        self.told.push(say.to_owned());
+        self.log.push(say.to_owned());
     }
 
     fn some_map(&mut self) -> String {
@@ -261,11 +261,11 @@ impl Lane {
                 return Ok(());
             }
             if Instant::now() > deadline {
-                let last = self.told.len().saturating_sub(12);
+                let last = self.log.len().saturating_sub(12);
                 let app = self.home.applications().get_opt(APP).await.unwrap();
                 return Err(format!(
                     "{faults:#?} after {:?}\n{:#}",
-                    self.told.get(last..),
+                    self.log.get(last..),
                     json!(app)
                 ));
             }
@@ -305,7 +305,7 @@ impl Lane {
         faults
     }
 
-    /// Makes the same spec anew elsewhere, and compares.
+    /// Makes the same spec again elsewhere, and compares.
     async fn compare_with_fresh(&self, client: &Client) -> Result<(), String> {
         let fresh = Home::new(client, "fresh").await;
         fresh.put(&self.spec).await;
@@ -353,19 +353,19 @@ fn comparable(picture: Picture) -> Picture {
 }
 
 /// ConfigMaps that the controller deleted though every spec it may have known wanted them.
-fn crimes(entries: &[Entry], lanes: &[Lane]) -> Vec<String> {
+fn crimes(entries: &[Entry], actors: &[Actor]) -> Vec<String> {
     let mut crimes = Vec::new();
-    for lane in lanes {
-        let of_lane = entries.iter().filter(|entry| {
+    for actor in actors {
+        let of_actor = entries.iter().filter(|entry| {
             entry.is_controllers()
                 && entry.verb == "delete"
                 && entry.resource == "configmaps"
-                && entry.namespace == lane.home.name()
+                && entry.namespace == actor.home.name()
                 && entry.code < 300
         });
-        for entry in of_lane {
+        for entry in of_actor {
             let at: Timestamp = entry.received.parse().unwrap();
-            if lane.account.is_wanted(&entry.name, at) {
+            if actor.account.is_wanted(&entry.name, at) {
                 crimes.push(format!("{} of {} at {at}", entry.name, entry.namespace));
             }
         }
@@ -414,56 +414,56 @@ async fn random_edits_end_as_a_fresh_apply_would() {
         tokio::spawn(async move { restarts(&cluster, &deployed.controller, seed, &stop).await })
     };
     let start = Instant::now();
-    let runs = (0..LANES as u64).map(|lane| {
+    let runs = (0..ACTORS as u64).map(|actor| {
         let client = client.clone();
         async move {
-            let mut lane = Lane::new(&client, seed * 1000 + lane).await;
+            let mut actor = Actor::new(&client, seed * 1000 + actor).await;
             let mut outcome = Ok(());
             for done in 1..=edits {
-                lane.edit().await;
+                actor.edit().await;
                 // At once, soon, or after a rest.
-                let pause = match lane.random.u8(..4) {
+                let pause = match actor.random.u8(..4) {
                     0 => 0,
-                    1 => lane.random.u64(..200),
-                    2 => lane.random.u64(..1500),
-                    _ => lane.random.u64(..4000),
+                    1 => actor.random.u64(..200),
+                    2 => actor.random.u64(..1500),
+                    _ => actor.random.u64(..4000),
                 };
                 tokio::time::sleep(Duration::from_millis(pause)).await;
                 if done % 10 == 0 {
-                    outcome = lane.settle().await;
+                    outcome = actor.settle().await;
                 }
                 if outcome.is_err() {
                     break;
                 }
             }
-            if lane.spec.is_null() {
-                lane.edit().await;
+            if actor.spec.is_null() {
+                actor.edit().await;
             }
-            (lane, outcome)
+            (actor, outcome)
         }
     });
     let ended = join_all(runs).await;
     stop.store(true, Ordering::SeqCst);
     let restarted = restarter.await.unwrap();
-    let (mut faults, mut lanes) = (Vec::new(), Vec::new());
-    for (lane, outcome) in ended {
+    let (mut faults, mut actors) = (Vec::new(), Vec::new());
+    for (actor, outcome) in ended {
         faults.extend(outcome.err());
-        lanes.push(lane);
+        actors.push(actor);
     }
-    let checks = lanes.iter().map(async |lane| {
-        lane.settle().await?;
-        lane.compare_with_fresh(&client).await
+    let checks = actors.iter().map(async |actor| {
+        actor.settle().await?;
+        actor.compare_with_fresh(&client).await
     });
     faults.extend(join_all(checks).await.into_iter().filter_map(Result::err));
     let entries = audit::read(&cluster.audit_log(), 0).unwrap();
-    let found = crimes(&entries, &lanes);
-    let cleared = join_all(lanes.iter().map(|lane| lane.home.clear())).await;
+    let found = crimes(&entries, &actors);
+    let cleared = join_all(actors.iter().map(|actor| actor.home.clear())).await;
     faults.extend(cleared.into_iter().filter_map(Result::err));
-    let count: usize = lanes.iter().map(|lane| lane.told.len()).sum();
+    let count: usize = actors.iter().map(|actor| actor.log.len()).sum();
     eprintln!("{count} edits, {restarted} restarts, {} s, seed {seed}", start.elapsed().as_secs());
     assert!(faults.is_empty(), "seed {seed}: {}", faults.join("\n"));
     assert!(found.is_empty(), "seed {seed}: deleted though wanted: {found:#?}");
-    assert!(count >= LANES * edits, "only {count} edits");
+    assert!(count >= ACTORS * edits, "only {count} edits");
     deployed.webhook.check().unwrap();
     cluster.stop();
 }

@@ -18,9 +18,10 @@ use tokio::io::AsyncReadExt;
 use tokio::net::{TcpListener, TcpStream};
 use vela_tests::audit;
 use vela_tests::cluster::Cluster;
-use vela_tests::deploy::{Deployed, Options, apply_all};
+use vela_tests::deploy::{Deployed, Options};
 use vela_tests::fixtures::{binaries, until};
 use vela_tests::proc;
+use vela_tests::tenant::Tenant;
 
 /// Patience for one edit on a busy machine.
 const LIMIT: Duration = Duration::from_secs(60);
@@ -59,16 +60,13 @@ fn definition(template: &str) -> DynamicObject {
     )
 }
 
-/// Somebody with every right in one namespace and none elsewhere.
+/// A tenant who attacks.
 #[derive(Clone)]
-struct Tenant {
-    client: Client,
-    namespace: String,
-}
+struct Attacker(Tenant);
 
-impl Tenant {
+impl Attacker {
     fn all(&self, kind: &str) -> Api<DynamicObject> {
-        objects(&self.client, &self.namespace, kind)
+        self.0.objects(kind)
     }
 
     /// An Application that is there for a while.
@@ -93,7 +91,7 @@ impl Tenant {
 }
 
 /// One round of an attack; they are repeated until the end.
-async fn attack(which: usize, round: usize, tenant: &Tenant, webhook: u16, silent: u16) {
+async fn attack(which: usize, round: usize, tenant: &Attacker, webhook: u16, silent: u16) {
     let step = |step: Value| json!({"components": [], "workflow": {"steps": [step]}});
     let pattern = format!("a{}[^ab]", "[ab]{1000}".repeat(100));
     match which {
@@ -137,7 +135,7 @@ async fn attack(which: usize, round: usize, tenant: &Tenant, webhook: u16, silen
         }
         // A second writer.
         6 => {
-            let maps: Api<ConfigMap> = Api::namespaced(tenant.client.clone(), &tenant.namespace);
+            let maps: Api<ConfigMap> = Api::namespaced(tenant.0.client().clone(), tenant.0.name());
             let _ = tenant
                 .all("Application")
                 .create(
@@ -197,27 +195,10 @@ async fn silent() -> u16 {
     port
 }
 
-async fn tenants(cluster: &Cluster, admin: &Client) -> Vec<Tenant> {
+async fn attackers(cluster: &Cluster) -> Vec<Attacker> {
     let mut all = Vec::new();
     for n in 0..10 {
-        let (namespace, user) = (format!("hostile-{n}"), format!("tenant-{n}"));
-        let objects = [
-            json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": namespace}}),
-            json!({
-                "apiVersion": "rbac.authorization.k8s.io/v1", "kind": "Role",
-                "metadata": {"name": "all", "namespace": namespace},
-                "rules": [{"apiGroups": ["*"], "resources": ["*"], "verbs": ["*"]}],
-            }),
-            json!({
-                "apiVersion": "rbac.authorization.k8s.io/v1", "kind": "RoleBinding",
-                "metadata": {"name": "all", "namespace": namespace},
-                "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "Role", "name": "all"},
-                "subjects": [{"apiGroup": "rbac.authorization.k8s.io", "kind": "User", "name": user}],
-            }),
-        ];
-        apply_all(admin, objects.to_vec()).await.unwrap();
-        let client = cluster.client_as(&user, &["system:authenticated"]).await.unwrap();
-        all.push(Tenant { client, namespace });
+        all.push(Attacker(Tenant::new(cluster, &format!("tenant-{n}")).await.unwrap()));
     }
     all
 }
@@ -267,7 +248,7 @@ async fn ten_hostile_tenants_hurt_nobody() {
     let (webhook, silent) = (deployed.webhook.port(), silent().await);
     let from = audit::position(&cluster.audit_log()).unwrap();
     let mut attacks = Vec::new();
-    for (which, tenant) in tenants(&cluster, &admin).await.into_iter().enumerate() {
+    for (which, tenant) in attackers(&cluster).await.into_iter().enumerate() {
         let (over, rounds) = (Arc::clone(&over), Arc::clone(&rounds));
         attacks.push(tokio::spawn(async move {
             let mut round = 0;

@@ -149,11 +149,11 @@ async fn a_restart_changes_nothing() {
     controller.start(&world.cluster).unwrap();
     controller.ready().await.unwrap();
     until("a look at the Application", Duration::from_secs(60), async || {
-        let looks = controller.metric("application_reconcile_time_seconds_count").await;
-        looks.is_ok_and(|looks| looks >= 1.0)
+        let reconciles = controller.metric("application_reconcile_time_seconds_count").await;
+        reconciles.is_ok_and(|reconciles| reconciles >= 1.0)
     })
     .await;
-    // What a look decided to write would be under way now.
+    // What a reconcile decided to write would be under way now.
     tokio::time::sleep(Duration::from_secs(2)).await;
     assert_eq!(audit::written(&log, from).unwrap(), Vec::<String>::new());
     assert_eq!(phase().await, "running");

@@ -72,7 +72,7 @@ async fn what_is_printed_is_what_is_documented() {
     .await;
     // Steps are counted as long as there are some.
     let deployed = deployed().await;
-    let meanwhile = deployed.controller.metrics().await.unwrap();
+    let before = deployed.controller.metrics().await.unwrap();
     applications.delete("measured", &DeleteParams::default()).await.unwrap();
     until("its end", Duration::from_secs(60), async || {
         applications.get_opt("measured").await.unwrap().is_none()
@@ -80,12 +80,12 @@ async fn what_is_printed_is_what_is_documented() {
     .await;
 
     let both = documented("Both");
-    for (heading, program, meanwhile) in [
-        ("The controller", &deployed.controller, meanwhile.as_str()),
+    for (heading, program, before) in [
+        ("The controller", &deployed.controller, before.as_str()),
         ("The webhook", &deployed.webhook, ""),
     ] {
         let mut known = documented(heading);
-        let text = program.metrics().await.unwrap() + meanwhile;
+        let text = program.metrics().await.unwrap() + before;
         let printed = printed(&text);
         if heading == "The controller" {
             let missing: Vec<_> = known

@@ -33,7 +33,7 @@ async fn status(all: &Api<DynamicObject>, name: &str) -> Value {
     all.get(name).await.unwrap().data["status"].clone()
 }
 
-/// Waits for a phase; a workflow that ends otherwise is told at once.
+/// Waits for a phase; a workflow that ends otherwise is reported at once.
 async fn phase(all: &Api<DynamicObject>, name: &str, wanted: &str) -> Value {
     let mut last = Value::Null;
     until(&format!("{name} {wanted}"), LIMIT, async || {
@@ -140,7 +140,7 @@ async fn a_running_step_is_suspended_resumed_terminated_and_restarted() {
     let said = status(&all, "big").await["workflow"]["message"].clone();
     let said = said.as_str().unwrap();
     assert!(said.starts_with("waiting for step web since 20"), "{said}");
-    assert!(said.ends_with("Z, looked at again within 60s"), "{said}");
+    assert!(said.ends_with("Z, checked again within 60s"), "{said}");
 
     operate(&all, "big", terminate).await;
     let ended = phase(&all, "big", "workflowTerminated").await;

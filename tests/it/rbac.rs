@@ -26,8 +26,8 @@ fn attributes(text: &str) -> ResourceAttributes {
     let verb = words.next();
     let kind = words.next().unwrap();
     let mut kind = kind.split('/').map(str::to_owned);
-    let place = words.next().unwrap_or_default();
-    let (namespace, name) = place.split_once('/').unwrap_or((place.as_str(), ""));
+    let placement = words.next().unwrap_or_default();
+    let (namespace, name) = placement.split_once('/').unwrap_or((placement.as_str(), ""));
     ResourceAttributes {
         verb,
         group: kind.next().filter(|group| group != "-"),
@@ -392,8 +392,8 @@ async fn the_webhook_reads_and_never_writes() {
 async fn what_the_webhook_may_look_at_is_a_value() {
     let client = shared().await.client().await.unwrap();
     rights(&client, "blind", &["webhook.refObjects.rules=null"]).await;
-    let looks = ["get -/configmaps default/a", "get apps/deployments default/a"];
-    assert_all(&client, "blind-webhook", false, named(looks, "blind")).await;
+    let checks = ["get -/configmaps default/a", "get apps/deployments default/a"];
+    assert_all(&client, "blind-webhook", false, named(checks, "blind")).await;
     let wide = [
         "webhook.refObjects.rules[0].apiGroups[0]=",
         "webhook.refObjects.rules[0].resources[0]=secrets",

@@ -84,7 +84,7 @@ async fn without_authentication_only_what_may_need_a_patch_is_asked_for_one() {
         assert_eq!(asked, times, "{edit}");
         assert_eq!(object.pointer(pointer).unwrap_or(&Value::Null), &value, "{edit}");
     }
-    // What is no spec is told as such, not as a condition that cannot be evaluated.
+    // What is no spec is reported as such, not as a condition that cannot be evaluated.
     let api = applications(client);
     for (spec, why) in [
         (Value::Null, "\"spec\": an Application that loses its spec"),
@@ -94,8 +94,8 @@ async fn without_authentication_only_what_may_need_a_patch_is_asked_for_one() {
     ] {
         let edit = json!({ "spec": spec });
         let answer = api.patch("edited", &PatchParams::default(), &Patch::Merge(&edit)).await;
-        let told = answer.unwrap_err().to_string();
-        assert!(told.contains(why), "{spec}: {told}");
+        let answer_text = answer.unwrap_err().to_string();
+        assert!(answer_text.contains(why), "{spec}: {answer_text}");
     }
     deployed.webhook.check().unwrap();
 }

@@ -89,14 +89,14 @@ async fn policies_change_what_is_deployed_and_nothing_is_written_afterwards() {
     .await;
     let found = all.get("app").await.unwrap();
     assert_eq!(found.metadata.labels.clone().unwrap()["example.com/tier"], "gold");
-    let told = &found.data["status"]["appliedApplicationPolicies"];
-    let told: Vec<_> = told
+    let applied = &found.data["status"]["appliedApplicationPolicies"];
+    let applied: Vec<_> = applied
         .as_array()
         .unwrap()
         .iter()
         .map(|t| json!([t["name"], t["source"], t["applied"]]))
         .collect();
-    assert_eq!(json!(told), json!([["everywhere", "global", true], ["p", "explicit", true]]));
+    assert_eq!(json!(applied), json!([["everywhere", "global", true], ["p", "explicit", true]]));
     let record = maps.get("application-policies-default-app").await.unwrap();
     assert!(record.data.unwrap()["info"].contains("everywhere"));
 

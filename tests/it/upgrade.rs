@@ -315,13 +315,14 @@ async fn what_the_reference_stored_is_taken_over_as_it_is() {
     let from = audit::position(&log).unwrap();
     deployed.controller.start(&cluster).unwrap();
     deployed.controller.ready().await.unwrap();
-    let looked = u32::try_from(made.len()).unwrap();
+    let checked = u32::try_from(made.len()).unwrap();
     until("a look at every Application", Duration::from_secs(120), async || {
-        let looks = deployed.controller.metric("application_reconcile_time_seconds_count").await;
-        looks.is_ok_and(|looks| looks >= f64::from(looked))
+        let reconciles =
+            deployed.controller.metric("application_reconcile_time_seconds_count").await;
+        reconciles.is_ok_and(|reconciles| reconciles >= f64::from(checked))
     })
     .await;
-    // What a look decided to write would be under way now.
+    // What a reconcile decided to write would be under way now.
     tokio::time::sleep(Duration::from_secs(5)).await;
     let (mut changes, mut patches) = (Vec::new(), Vec::new());
     for entry in audit::read(&log, from).unwrap() {

@@ -4,10 +4,13 @@ use std::time::Duration;
 
 use k8s_openapi::api::batch::v1::Job;
 use k8s_openapi::api::core::v1::ConfigMap;
-use kube::api::{DeleteParams, Patch, PatchParams};
+use kube::api::{Api, DeleteParams, Patch, PatchParams};
 use serde_json::{Value, json};
 use vela_tests::audit::{self, Entry};
 use vela_tests::fixtures::{Space, until};
+
+use crate::gated::World;
+use crate::home::{APP, Home};
 
 fn objects(name: &str, objects: &Value) -> Value {
     json!({"name": name, "type": "k8s-objects", "properties": {"objects": objects}})
@@ -56,11 +59,11 @@ async fn a_fight_of_two_writers_slows_down_and_is_told() {
     })
     .await;
     let app = space.applications().get("fight").await.unwrap();
-    let told = condition(&app, "Drift");
-    let message = told["message"].as_str().unwrap();
+    let reported = condition(&app, "Drift");
+    let message = reported["message"].as_str().unwrap();
     assert!(
         message.contains("ConfigMap fought is changed by other") && message.contains("(data.a)"),
-        "{told}"
+        "{reported}"
     );
     assert_eq!(app.data["status"]["status"], "running");
     let repairs = writes(&space, from, "configmaps", "fought", "patch");
@@ -84,7 +87,7 @@ async fn a_job_that_completed_is_made_once() {
         made() > 0 && space.api::<Job>().get_opt("migrate").await.unwrap().is_none()
     })
     .await;
-    // Several complete looks follow, and each of them heals something else.
+    // Several complete reconciles follow, and each of them heals something else.
     let maps = space.api::<ConfigMap>();
     for turn in 0..2 {
         maps.delete("beside", &DeleteParams::default()).await.unwrap();
@@ -94,8 +97,86 @@ async fn a_job_that_completed_is_made_once() {
         .await;
         assert!(space.api::<Job>().get_opt("migrate").await.unwrap().is_none(), "turn {turn}");
     }
-    let app = space.applications().get("jobs").await.unwrap();
-    assert_eq!(app.data["status"]["status"], "running", "{:#}", app.data["status"]);
+    // The status follows the ConfigMap that came back, it does not come with it.
+    space.running("jobs").await;
     // A dry run beside it is no creation of a second one.
     assert!(made() <= 2, "{} creations", made());
+}
+
+/// The same, while the controller is ended and started again: before the Job is removed, and after.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_job_that_completed_is_not_made_again_by_the_next_process() {
+    let world = World::new("jobs").await;
+    let home = Home::new(&world.client, "jobs").await;
+    let from = audit::position(&world.cluster.audit_log()).unwrap();
+    let job = |name: &str, ttl: u32| {
+        json!({"apiVersion": "batch/v1", "kind": "Job", "metadata": {"name": name},
+            "spec": {"ttlSecondsAfterFinished": ttl, "template": {"spec": {"restartPolicy": "Never",
+                "containers": [{"name": "c", "image": "busybox"}]}}}})
+    };
+    let map = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "beside"},
+        "data": {"a": "1"}});
+    let spec = json!({"components": [
+        objects("j", &json!([job("at-once", 0), job("later", 8)])), objects("c", &json!([map]))]});
+    home.put(&spec).await;
+    let status = async || home.applications().get(APP).await.unwrap().data["status"].clone();
+    until("it runs", Duration::from_secs(90), async || status().await["status"] == "running").await;
+    let jobs: Api<Job> = Api::namespaced(world.client.clone(), home.name());
+    let is_there = async |name: &str| jobs.get_opt(name).await.unwrap().is_some();
+    let ended = async |name: &str| {
+        let job = jobs.get_opt(name).await.unwrap();
+        job.is_none_or(|job| job.status.is_some_and(|status| status.completion_time.is_some()))
+    };
+    let notes = async || {
+        let trackers = home.trackers().await;
+        let noted = trackers.iter().filter_map(|tracker| {
+            let all = tracker.metadata.annotations.as_ref()?;
+            all.get("app.oam.dev/completed").cloned()
+        });
+        noted.collect::<String>()
+    };
+    until("the end of both", Duration::from_secs(90), async || {
+        !is_there("at-once").await && ended("later").await
+    })
+    .await;
+    until("a note of both", Duration::from_secs(30), async || {
+        let notes = notes().await;
+        notes.contains("at-once") && notes.contains("later")
+    })
+    .await;
+    // The second one is removed while nobody looks.
+    world.controller.kill().unwrap();
+    until("the end of the second", Duration::from_secs(90), async || !is_there("later").await)
+        .await;
+    world.controller.start(&world.cluster).unwrap();
+    world.controller.ready().await.unwrap();
+    // Complete reconciles, each of which heals something else.
+    for turn in 0..2 {
+        home.maps().delete("beside", &DeleteParams::default()).await.unwrap();
+        until("the ConfigMap", Duration::from_secs(60), async || {
+            home.maps().get_opt("beside").await.unwrap().is_some()
+        })
+        .await;
+        // It was unhealthy without the ConfigMap.
+        until("it runs", Duration::from_secs(60), async || status().await["status"] == "running")
+            .await;
+        assert!(!is_there("at-once").await && !is_there("later").await, "turn {turn}");
+    }
+    let entries = audit::read(&world.cluster.audit_log(), from).unwrap();
+    let of_jobs = |entry: &&Entry| {
+        entry.is_controllers_write() && entry.resource == "jobs" && entry.verb == "create"
+    };
+    // A dry run beside each is no creation of a second one.
+    let made = entries.iter().filter(of_jobs).count();
+    assert!(made <= 4, "{made} creations");
+    // An edit is another run: they are made again.
+    let mut again = spec.clone();
+    again["components"][1]["properties"]["objects"][0]["data"]["a"] = json!("2");
+    home.put(&again).await;
+    until("both again", Duration::from_secs(90), async || {
+        let entries = audit::read(&world.cluster.audit_log(), from).unwrap();
+        entries.iter().filter(of_jobs).count() > made
+    })
+    .await;
+    world.cluster.stop();
 }

@@ -20,6 +20,24 @@ const SAME: &[(&str, &[&str])] = &[
     ("expect resource to be", &["expect resource to be", "not a JSON object"]),
     ("expected resource to be", &["expect resource to be", "not a JSON object"]),
     ("trait definition of  not found", &["a trait needs a type"]),
+    ("is different with existing definitionRevision", &["holds another spec"]),
+    ("definition reference is omitted", &["the trait does nothing"]),
+    ("must have a CUE schematic", &["needs a template"]),
+    ("'enabled' field must be of type bool", &["the field enabled is"]),
+    ("cannot have parameters without default values", &["need defaults"]),
+    ("global policies must have scope", &["a global policy has spec.scope"]),
+    ("of the workload field in", &["spec.workload"]),
+    ("cannot set steps and ref", &["either steps or a ref"]),
+    ("service-account annotation is not permitted", &["cannot choose a ServiceAccount"]),
+    ("invalid timeout", &["is no timeout"]),
+    ("immutable field cannot be", &["the parameter is immutable"]),
+    ("outputs item name must be unique", &["have an output"]),
+    ("name and labelSelector cannot be both set", &["by name or by labelSelector"]),
+    ("neither resource or apiVersion/kind", &["set resource, or apiVersion and kind"]),
+    ("legacy object type identifier is disabled", &["LegacyObjectTypeIdentifier"]),
+    ("objects from url", &["urls are not supported"]),
+    ("cannot refer to objects outside", &["may only name objects of"]),
+    ("failed to parse CUE template", &["the template is no CUE"]),
 ];
 
 /// Types that need no definition, so that nobody needs a permission for them (webhook-10).
@@ -28,7 +46,7 @@ const BUILTIN: [&str; 3] = ["suspend", "step-group", "apply-component"];
 /// The first cause of the reference's message that is not in ours.
 pub(crate) fn missing(theirs: &str, ours: &str) -> Option<String> {
     let theirs = theirs.split(" (requestUID=").next().unwrap_or_default();
-    items(theirs).into_iter().find(|cause| !tells(cause, ours)).map(str::to_owned)
+    items(theirs).into_iter().find(|cause| !explains(cause, ours)).map(str::to_owned)
 }
 
 /// The numbered causes, or the whole message.
@@ -46,7 +64,7 @@ fn items(message: &str) -> Vec<&str> {
     items
 }
 
-fn tells(cause: &str, ours: &str) -> bool {
+fn explains(cause: &str, ours: &str) -> bool {
     if let Some(rest) = after(cause, " cannot get ") {
         let name = quoted(rest).split('@').next().unwrap_or_default();
         return BUILTIN.contains(&name) || ours.contains(name);

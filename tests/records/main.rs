@@ -7,7 +7,7 @@
 //! what changes (compatibility note webhook-7).
 //!
 //! A record that does not pass must be listed in `tests/corpus/admission.divergent` or
-//! `steps.divergent`, with the note of `docs/compatibility.md` that gives the reason.
+//! `steps.divergent`, with the note of `docs/compatibility/` that gives the reason.
 
 #![allow(clippy::print_stdout, reason = "a test program reports to people")]
 #![allow(
@@ -59,9 +59,13 @@ impl Family {
         Self { name, file, answer, compare, ratchet: true }
     }
 
-    const fn steps(name: &'static str, answer: fn(&Value) -> Value) -> Self {
+    const fn steps(
+        name: &'static str,
+        answer: fn(&Value) -> Value,
+        compare: fn(&Value, &Value) -> Option<String>,
+    ) -> Self {
         let file = "render/dev/workflow-steps.jsonl";
-        Self { name, file, answer, compare: steps::compare, ratchet: false }
+        Self { name, file, answer, compare, ratchet: false }
     }
 }
 
@@ -77,8 +81,8 @@ const FAMILIES: [Family; 5] = [
         "admission/dev/admission-auth-gates.jsonl",
         admission::answer_auth_gates,
     ),
-    Family::steps("workflow-steps", workflow_step::answer),
-    Family::steps("own-workflow-steps", steps::own),
+    Family::steps("workflow-steps", workflow_step::answer, steps::compare),
+    Family::steps("own-workflow-steps", steps::own, steps::compare_own),
 ];
 
 /// Evaluation recurses; the webhook gives its threads this much.
@@ -193,9 +197,9 @@ fn compare(record: &Value, ours: &Value) -> Option<String> {
         return Some(format!("patch {} not {}", ours["patch"], response["patch"]));
     }
     let message = |value: &Value| value.as_str().unwrap_or_default().to_owned();
-    let (told, reason) = (message(&ours["message"]), message(&theirs["status"]["message"]));
-    if !allowed && let Some(cause) = causes::missing(&reason, &told) {
-        return Some(format!("does not tell {cause:?} but {told:?}"));
+    let (ours_text, reason) = (message(&ours["message"]), message(&theirs["status"]["message"]));
+    if !allowed && let Some(cause) = causes::missing(&reason, &ours_text) {
+        return Some(format!("does not tell {cause:?} but {ours_text:?}"));
     }
     None
 }

@@ -28,8 +28,8 @@ use crate::progress::Step;
 
 /// How long a control plane may take to start on a busy machine.
 const START: Duration = Duration::from_secs(180);
-/// How often conditions are looked at while something starts.
-const LOOK: Duration = Duration::from_millis(50);
+/// How often conditions are checked while something starts.
+const POLL: Duration = Duration::from_millis(50);
 
 const AUDIT_POLICY: &str = "apiVersion: audit.k8s.io/v1\nkind: Policy\n\
     omitStages: [RequestReceived]\nrules: [{level: Metadata}]\n";
@@ -298,7 +298,7 @@ impl Cluster {
                     self.dir.display()
                 );
             }
-            tokio::time::sleep(LOOK).await;
+            tokio::time::sleep(POLL).await;
         }
     }
 }
@@ -518,7 +518,7 @@ impl<'a> Plan<'a> {
                     crate::process::tail(&self.dir.join("kube-apiserver.log"), 15)
                 );
             }
-            tokio::time::sleep(LOOK).await;
+            tokio::time::sleep(POLL).await;
         }
         let mut spawn = |name: &'static str, args: Vec<String>| -> Result<()> {
             let invocation = Invocation::new(self.programs.path(name)).args(args);

@@ -27,11 +27,12 @@ pub async fn shared() -> Arc<Cluster> {
     Arc::clone(SHARED.get_or_init(start).await)
 }
 
-/// Steps may reach loopback, where the servers of tests are.
+/// Steps and charts may reach loopback, where the servers of tests are.
 #[must_use]
 pub fn reaching_loopback() -> Options {
     let values = vec!["workflow.egress.allow=127.0.0.0/8".to_owned()];
-    Options { values, ..Options::default() }
+    let controller_flags = vec!["--helm-plain-http".to_owned()];
+    Options { values, controller_flags, ..Options::default() }
 }
 
 /// Both programs on the shared control plane, shared like it.

@@ -1,5 +1,6 @@
 //! A proxy between a program and the API server that reads the requests, counts the writes about a namespace, and ends
-//! the program at one of them: before it is sent, or after it was committed and before its answer is read.
+//! the program at one of them: before it is sent, or after it was committed and before its answer is read. It can also be an
+//! API server that is overloaded, away or slow, or whose answers are lost.
 //!
 //! Answers pass as bytes. A client of HTTP/1.1 sends a request when it has read the last answer, so the next byte from
 //! the server after a request belongs to the answer of that request.
@@ -9,12 +10,14 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
 use parking_lot::Mutex;
 use rustls::pki_types::pem::PemObject as _;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName};
 use rustls::{ClientConfig, RootCertStore, ServerConfig};
+use serde_json::json;
 use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::task::JoinSet;
@@ -29,6 +32,28 @@ pub enum Fault {
     Before(usize),
     /// After it was committed; the answer never arrives.
     After(usize),
+    /// It does not end, but its n-th write is held.
+    Hold(usize),
+}
+
+/// What happens to requests, leases aside, whoever they are about.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Disturbance {
+    /// Every n-th is refused with a code, and with `Retry-After` in seconds.
+    Refused { code: u16, retry_after: Option<u32>, every: usize },
+    /// Each is held for so long before it is sent.
+    Slow(Duration),
+    /// Every n-th write is carried out, and its connection ends before the answer.
+    AnswerLost { every: usize },
+}
+
+#[derive(Debug, Default)]
+struct Disturbed {
+    kind: Option<Disturbance>,
+    /// Requests that it may happen to.
+    seen: usize,
+    /// Those it happened to.
+    count: usize,
 }
 
 /// What is counted about a namespace.
@@ -46,6 +71,7 @@ struct State {
     connector: TlsConnector,
     /// By namespace.
     counted: Mutex<BTreeMap<String, Counted>>,
+    disturbed: Mutex<Disturbed>,
     kill: Box<dyn Fn() + Send + Sync>,
 }
 
@@ -90,6 +116,7 @@ impl Gate {
             acceptor: TlsAcceptor::from(Arc::new(towards_client)),
             connector: TlsConnector::from(Arc::new(towards_server)),
             counted: Mutex::default(),
+            disturbed: Mutex::default(),
             kill: Box::new(kill),
         });
         let mut accept = JoinSet::new();
@@ -126,6 +153,17 @@ impl Gate {
         self.state.counted.lock().insert(namespace.to_owned(), counted);
     }
 
+    /// From now on requests are disturbed, or pass again.
+    pub fn disturb(&self, kind: Option<Disturbance>) {
+        *self.state.disturbed.lock() = Disturbed { kind, ..Disturbed::default() };
+    }
+
+    /// How many requests were disturbed since that was asked for.
+    #[must_use]
+    pub fn disturbed(&self) -> usize {
+        self.state.disturbed.lock().count
+    }
+
     /// The writes about a namespace, in order.
     #[must_use]
     pub fn writes(&self, namespace: &str) -> Vec<String> {
@@ -140,10 +178,16 @@ impl Gate {
     }
 }
 
+/// For longer than any test takes.
+const HELD: Duration = Duration::from_secs(3600);
+
 /// What becomes of a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Fate {
     Pass,
+    Refuse { code: u16, retry_after: Option<u32> },
+    Hold(Duration),
+    LoseAnswer,
     DieBefore,
     DieAfter,
 }
@@ -151,8 +195,9 @@ enum Fate {
 impl State {
     /// Counts a request.
     fn judge(&self, request: &Request) -> Fate {
-        if !request.is_write() {
-            return Fate::Pass;
+        let disturbed = self.disturb(request);
+        if disturbed != Fate::Pass || !request.is_write() {
+            return disturbed;
         }
         let mut counted = self.counted.lock();
         let mut fate = Fate::Pass;
@@ -168,12 +213,49 @@ impl State {
             fate = match counted.fault {
                 Some(Fault::Before(at)) if at == count => Fate::DieBefore,
                 Some(Fault::After(at)) if at == count => Fate::DieAfter,
+                Some(Fault::Hold(at)) if at == count => return Fate::Hold(HELD),
                 _ => continue,
             };
             counted.died = true;
         }
         fate
     }
+}
+
+impl State {
+    fn disturb(&self, request: &Request) -> Fate {
+        let mut state = self.disturbed.lock();
+        let Some(kind) = state.kind.filter(|_| !request.target.contains("/leases")) else {
+            return Fate::Pass;
+        };
+        let (every, fate) = match kind {
+            Disturbance::Refused { code, retry_after, every } => {
+                (every, Fate::Refuse { code, retry_after })
+            }
+            Disturbance::Slow(time) => (1, Fate::Hold(time)),
+            Disturbance::AnswerLost { .. } if !request.is_write() => return Fate::Pass,
+            Disturbance::AnswerLost { every } => (every, Fate::LoseAnswer),
+        };
+        state.seen += 1;
+        if !state.seen.is_multiple_of(every) {
+            return Fate::Pass;
+        }
+        state.count += 1;
+        fate
+    }
+}
+
+/// An answer as the API server gives it.
+fn refusal(code: u16, retry_after: Option<u32>) -> String {
+    let reason = if code == 429 { "TooManyRequests" } else { "ServiceUnavailable" };
+    let body = json!({"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Failure",
+        "message": "the gate refuses this", "reason": reason, "code": code});
+    let body = body.to_string();
+    let after = retry_after.map(|after| format!("Retry-After: {after}\r\n")).unwrap_or_default();
+    format!(
+        "HTTP/1.1 {code} {reason}\r\nContent-Type: application/json\r\n{after}Content-Length: {}\r\n\r\n{body}",
+        body.len()
+    )
 }
 
 /// A request as it came.
@@ -244,14 +326,24 @@ async fn serve(state: &State, client: TcpStream) -> Result<()> {
     server.set_nodelay(true)?;
     let name = ServerName::try_from("localhost")?;
     let server = state.connector.connect(name, server).await?;
-    let (mut from_client, mut to_client) = tokio::io::split(client);
+    let (mut from_client, to_client) = tokio::io::split(client);
+    // An answer of ours never meets one of the server: a client asks again when it was answered.
+    let to_client = tokio::sync::Mutex::new(to_client);
     let (mut from_server, mut to_server) = tokio::io::split(server);
-    let dies = AtomicBool::new(false);
+    let (dies, loses) = (AtomicBool::new(false), AtomicBool::new(false));
     let requests = async {
         let mut rest = Vec::new();
         while let Some(request) = Request::read(&mut from_client, &mut rest).await? {
             match state.judge(&request) {
                 Fate::Pass => {}
+                Fate::Refuse { code, retry_after } => {
+                    let mut client = to_client.lock().await;
+                    client.write_all(refusal(code, retry_after).as_bytes()).await?;
+                    client.flush().await?;
+                    continue;
+                }
+                Fate::Hold(time) => tokio::time::sleep(time).await,
+                Fate::LoseAnswer => loses.store(true, Ordering::SeqCst),
                 Fate::DieAfter => dies.store(true, Ordering::SeqCst),
                 Fate::DieBefore => {
                     (state.kill)();
@@ -271,9 +363,13 @@ async fn serve(state: &State, client: TcpStream) -> Result<()> {
                 (state.kill)();
                 break;
             }
+            if loses.load(Ordering::SeqCst) {
+                break;
+            }
             let Some(bytes) = buffer.get(..count).filter(|bytes| !bytes.is_empty()) else { break };
-            to_client.write_all(bytes).await?;
-            to_client.flush().await?;
+            let mut client = to_client.lock().await;
+            client.write_all(bytes).await?;
+            client.flush().await?;
         }
         anyhow::Ok(())
     };
@@ -288,7 +384,7 @@ mod tests {
     use super::*;
 
     #[tokio::test]
-    async fn requests_are_told_apart() {
+    async fn requests_are_distinguished() {
         let bytes = b"GET /api/v1/namespaces/n-1/events?watch=1 HTTP/1.1\r\nhost: a\r\n\r\n\
             POST /api/v1/namespaces/n-1/configmaps?&dryRun=All HTTP/1.1\r\nContent-Length: 2\r\n\r\n{}\
             POST /apis/core.oam.dev/v1beta1/resourcetrackers HTTP/1.1\r\ncontent-length: 11\r\n\r\n{\"a\":\"n-1\"}\

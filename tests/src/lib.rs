@@ -5,18 +5,22 @@
 
 pub mod answers;
 pub mod audit;
+pub mod chart_server;
 pub mod cluster;
 pub mod controlplane;
 pub mod deploy;
 pub mod faults;
 pub mod fixtures;
 pub mod gate;
+pub mod graph;
 pub mod http;
 pub mod load;
 pub mod material;
+pub mod members;
 pub mod node;
 pub mod pki;
 pub mod proc;
 pub mod process;
 pub mod progress;
 pub mod release;
+pub mod tenant;

@@ -126,9 +126,9 @@ impl Image {
         let dir = dir.join(&name);
         let root = dir.join("root");
         fs::create_dir_all(&root)?;
-        let entry = programs.first().map(|(_, place)| format!("/{place}"));
-        for (program, place) in programs {
-            let target = root.join(place);
+        let entry = programs.first().map(|(_, path)| format!("/{path}"));
+        for (program, path) in programs {
+            let target = root.join(path);
             if let Some(parent) = target.parent() {
                 fs::create_dir_all(parent)?;
             }

@@ -48,7 +48,7 @@ const GATE: &str = r#"read -r go || exit 1; exec "$@" </dev/null"#;
 struct Pipe(Mutex<Option<ChildStdin>>);
 
 impl Pipe {
-    fn tell(&self, what: char, target: &str) -> Result<()> {
+    fn send_command(&self, what: char, target: &str) -> Result<()> {
         match self.0.lock().as_mut() {
             Some(pipe) => writeln!(pipe, "{what} {target}").context("the watchdog is gone"),
             None => bail!("the watchdog was stopped"),
@@ -97,7 +97,7 @@ impl Watchdog {
             .spawn()
             .with_context(|| format!("cannot start {name}"))?;
         let target = format!("-{}", child.id());
-        self.pipe.tell('+', &target)?;
+        self.pipe.send_command('+', &target)?;
         if let Some(mut gate) = child.stdin.take() {
             writeln!(gate, "go").with_context(|| format!("{name} ended before it started"))?;
         }
@@ -124,9 +124,9 @@ impl Watchdog {
         let program = command.get_program().to_string_lossy().into_owned();
         let mut child = command.spawn().with_context(|| format!("cannot run {program}"))?;
         let target = if interactive { child.id().to_string() } else { format!("-{}", child.id()) };
-        self.pipe.tell('+', &target)?;
+        self.pipe.send_command('+', &target)?;
         let status = child.wait()?;
-        self.pipe.tell('-', &target)?;
+        self.pipe.send_command('-', &target)?;
         Ok(status)
     }
 
@@ -216,7 +216,7 @@ impl Process {
     pub fn ended(&self) -> Result<Option<ExitStatus>> {
         let status = self.child.lock().try_wait()?;
         if status.is_some() {
-            let _ = self.pipe.tell('-', &format!("-{}", self.pid));
+            let _ = self.pipe.send_command('-', &format!("-{}", self.pid));
         }
         Ok(status)
     }
@@ -239,7 +239,7 @@ impl Process {
     pub fn kill(&self) -> Result<ExitStatus> {
         self.signal("KILL");
         let status = self.child.lock().wait()?;
-        let _ = self.pipe.tell('-', &format!("-{}", self.pid));
+        let _ = self.pipe.send_command('-', &format!("-{}", self.pid));
         Ok(status)
     }
 

@@ -11,14 +11,16 @@ const MAY_USE: &[(&str, &[&str])] = &[
     ("vela-gocompat", &[]),
     ("vela-api", &["vela-gocompat"]),
     ("cue-syntax", &[]),
-    ("cue", &["vela-gocompat", "cue-syntax"]),
-    ("vela-render", &["vela-gocompat", "vela-api", "cue-syntax", "cue", "vela-apply"]),
+    ("gotemplate", &["vela-gocompat"]),
+    ("cue", &["vela-gocompat", "cue-syntax", "gotemplate"]),
+    ("vela-helm", &["vela-gocompat", "gotemplate"]),
+    ("vela-render", &["vela-gocompat", "vela-api", "cue-syntax", "cue"]),
     ("vela-workflow", &["vela-gocompat", "vela-api", "cue-syntax", "cue"]),
-    ("vela-apply", &["vela-gocompat", "vela-api"]),
-    ("vela-cluster", &["vela-gocompat", "vela-api", "vela-apply", "vela-seal"]),
-    ("vela-seal", &["vela-gocompat", "vela-api"]),
+    ("vela-apply", &["vela-api"]),
+    ("vela-cluster", &["vela-api", "vela-apply", "vela-seal"]),
+    ("vela-seal", &["vela-api"]),
     ("vela-serve", &["vela-gocompat"]),
-    ("vela-certs", &["vela-cluster", "vela-serve"]),
+    ("vela-certs", &[]),
     (
         "vela-webhook",
         &[
@@ -36,6 +38,7 @@ const MAY_USE: &[(&str, &[&str])] = &[
         &[
             "vela-gocompat",
             "vela-api",
+            "vela-helm",
             "vela-render",
             "vela-workflow",
             "vela-apply",
@@ -48,13 +51,15 @@ const MAY_USE: &[(&str, &[&str])] = &[
 ];
 
 /// They may use everything, and nothing may use them.
-const TOOLS: [&str; 3] = ["vela-tests", "xtask", "bench-cue"];
+const TOOLS: [&str; 4] = ["vela-tests", "xtask", "bench-cue", "cue-diff"];
 
 /// Crates that decide and never act: no runtime, no network, in whatever they bring along.
-const PURE: [&str; 8] = [
+const PURE: [&str; 10] = [
     "vela-gocompat",
     "vela-api",
     "cue-syntax",
+    "gotemplate",
+    "vela-helm",
     "cue",
     "vela-render",
     "vela-workflow",
@@ -68,7 +73,7 @@ const CONFINED: &[(&str, &[&str])] = &[
     ("axum", &["vela-serve", "vela-webhook", "vela-certs", "vela-controller"]),
     ("axum-server", &["vela-serve", "vela-webhook", "vela-certs"]),
     ("notify", &["vela-serve", "vela-webhook", "vela-certs"]),
-    ("rcgen", &["vela-certs"]),
+    ("rcgen", &["vela-certs", "vela-helm"]),
     ("x509-parser", &["vela-certs", "vela-serve"]),
 ];
 
@@ -107,6 +112,19 @@ fn crates_use_only_what_the_table_allows() {
         }
     }
     none("the dependency table does not allow", &wrong);
+}
+
+#[test]
+fn no_permission_is_unused() {
+    let used: BTreeMap<&str, BTreeSet<&str>> =
+        members().into_iter().map(|package| (name(package), named(package).collect())).collect();
+    let mut wrong = Vec::new();
+    for (user, allowed) in MAY_USE {
+        let used = used.get(user).cloned().unwrap_or_default();
+        let unused = allowed.iter().filter(|allowed| !used.contains(*allowed));
+        wrong.extend(unused.map(|unused| format!("{user} does not use {unused}")));
+    }
+    none("the dependency table allows more than there is", &wrong);
 }
 
 #[test]

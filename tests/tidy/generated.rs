@@ -2,6 +2,7 @@
 
 use std::fs;
 
+use vela_tests::graph;
 use vela_tests::material::workspace;
 use vela_tests::release::readme;
 
@@ -34,4 +35,12 @@ fn the_charts_readme_lists_the_values_there_are() {
     assert!(wanted.lines().count() > 150, "hardly a value: {wanted}");
     let wrong = if is == wanted { vec![] } else { vec!["charts/vela-core/README.md".to_owned()] };
     none("run `cargo xtask charts --only readme`", &wrong);
+}
+
+#[test]
+fn the_drawing_of_the_crates_is_true() {
+    let (is, wanted) = graph::document().unwrap();
+    assert!(wanted.matches(" --> ").count() > 10, "hardly an arrow: {wanted}");
+    let wrong = if is == wanted { vec![] } else { vec!["ARCHITECTURE.md".to_owned()] };
+    none("run `cargo xtask graph`", &wrong);
 }

@@ -10,12 +10,16 @@
     reason = "a test that meets something unexpected fails there"
 )]
 
+mod circles;
 mod dependencies;
+mod errors;
 mod generated;
 mod licences;
 mod metrics;
+mod originality;
 mod sentences;
 mod sources;
+mod words;
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};

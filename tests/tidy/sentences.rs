@@ -8,7 +8,7 @@ use std::fs;
 use crate::{files, none, relative};
 
 /// Where users' objects are judged and rendered.
-const PLACES: [&str; 6] = [
+const FOLDERS: [&str; 6] = [
     "webhook/src/application/",
     "webhook/src/definition/",
     "controller/src/application/",
@@ -76,7 +76,7 @@ fn sentences_for_users_stand_in_messages() {
     let mut wrong = Vec::new();
     for path in files() {
         let name = relative(&path);
-        let text_of_users = PLACES.iter().any(|place| name.starts_with(place))
+        let text_of_users = FOLDERS.iter().any(|placement| name.starts_with(placement))
             && name.ends_with(".rs")
             && !SCHEMAS.contains(&name.as_str())
             && !name.ends_with("/messages.rs")

@@ -160,7 +160,7 @@ fn body(seed: &Value, random: &mut Rng) -> Vec<u8> {
     bytes
 }
 
-/// `VELA_FUZZ` tells how many; the first ones are always the same.
+/// `VELA_FUZZ` says how many; the first ones are always the same.
 #[tokio::test]
 async fn fuzzed_reviews_are_all_answered() {
     let count = std::env::var("VELA_FUZZ").ok().and_then(|text| text.parse().ok()).unwrap_or(1500);

@@ -177,6 +177,8 @@ async fn a_killed_replica_costs_only_what_it_was_answering() {
     replicas[0].program.ready().await.unwrap();
     load.more(50).await;
     let errors = load.end().await;
-    assert!(errors.len() <= CLIENTS, "{} failed: {:?}", errors.len(), errors.first());
+    // A process that dies closes its sockets one after the other: a client can lose its connection, and the next one that the
+    // dying process had not accepted yet.
+    assert!(errors.len() <= 2 * CLIENTS, "{} failed: {:?}", errors.len(), errors.first());
     assert!(errors.iter().all(|error| !error.contains("allowed")), "{errors:?}");
 }

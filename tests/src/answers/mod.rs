@@ -6,12 +6,14 @@
 
 pub mod admission;
 pub mod cue;
+pub mod helm;
 pub mod render;
 pub mod workflow_step;
 
 use std::any::Any;
 use std::io::{BufRead, Write};
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::path::Path;
 
 use serde_json::{Value, json};
 
@@ -25,6 +27,8 @@ pub enum Answer {
     Value(fn(&Value) -> Value),
     /// From one line to one line: where numbers have more digits than [`Value`] keeps.
     Line(fn(&str) -> String),
+    /// From and to JSON values, with files in the folder of the records.
+    WithFolder(fn(&Value, &Path) -> Value),
 }
 
 /// The answer function of a kind.
@@ -32,6 +36,7 @@ pub enum Answer {
 pub fn kind(name: &str) -> Option<Answer> {
     match name {
         "cue" => Some(Answer::Line(cue::answer)),
+        "helm" => Some(Answer::WithFolder(helm::answer)),
         "render" => Some(Answer::Value(rendered)),
         "admission" => Some(Answer::Value(admission::answer)),
         "admission-cue-gates" => Some(Answer::Value(admission::answer_cue_gates)),
@@ -48,12 +53,13 @@ fn rendered(record: &Value) -> Value {
     render::answer(record)
 }
 
-/// Answers every line of `input`, in order, on a thread with a large stack.
+/// Answers every line of `input`, in order, on a thread with a large stack. `folder` is where the records lie.
 ///
 /// # Errors
 /// Only input and output can fail; what a record does is in its answer.
 pub fn run(
     answer: Answer,
+    folder: &Path,
     input: impl BufRead + Send,
     output: impl Write + Send,
 ) -> std::io::Result<usize> {
@@ -61,13 +67,18 @@ pub fn run(
         std::thread::Builder::new()
             .name("answers".into())
             .stack_size(STACK)
-            .spawn_scoped(scope, move || run_here(answer, input, output))?
+            .spawn_scoped(scope, move || run_here(answer, folder, input, output))?
             .join()
             .unwrap_or_else(|_| Err(std::io::Error::other("the answering thread panicked")))
     })
 }
 
-fn run_here(answer: Answer, input: impl BufRead, mut output: impl Write) -> std::io::Result<usize> {
+fn run_here(
+    answer: Answer,
+    folder: &Path,
+    input: impl BufRead,
+    mut output: impl Write,
+) -> std::io::Result<usize> {
     let mut count = 0;
     for (index, line) in input.lines().enumerate() {
         let line = line?;
@@ -75,7 +86,7 @@ fn run_here(answer: Answer, input: impl BufRead, mut output: impl Write) -> std:
             continue;
         }
         let reply = match serde_json::from_str::<Value>(&line) {
-            Ok(record) => one(answer, &line, &record),
+            Ok(record) => one(answer, folder, &line, &record),
             Err(error) => json!({
                 "id": null,
                 "error": format!("line {}: not JSON: {error}", index + 1),
@@ -91,16 +102,17 @@ fn run_here(answer: Answer, input: impl BufRead, mut output: impl Write) -> std:
     Ok(count)
 }
 
-fn one(answer: Answer, line: &str, record: &Value) -> String {
+fn one(answer: Answer, folder: &Path, line: &str, record: &Value) -> String {
     let id = record.get("id").cloned().unwrap_or(Value::Null);
-    let reply = catch_unwind(AssertUnwindSafe(|| match answer {
-        Answer::Value(answer) => {
-            let mut reply = answer(record);
-            if let Value::Object(map) = &mut reply {
-                map.entry("id").or_insert_with(|| id.clone());
-            }
-            reply.to_string()
+    let with_id = |mut reply: Value| {
+        if let Value::Object(map) = &mut reply {
+            map.entry("id").or_insert_with(|| id.clone());
         }
+        reply.to_string()
+    };
+    let reply = catch_unwind(AssertUnwindSafe(|| match answer {
+        Answer::Value(answer) => with_id(answer(record)),
+        Answer::WithFolder(answer) => with_id(answer(record, folder)),
         Answer::Line(answer) => answer(line),
     }));
     reply.unwrap_or_else(|panic| {
@@ -133,7 +145,10 @@ mod tests {
         let input =
             "{\"id\":\"a\",\"n\":0}\n{\"id\":\"b\",\"n\":1}\n\nnot json\n{\"id\":\"c\",\"n\":2}\n";
         let mut output = Vec::new();
-        assert_eq!(run(Answer::Value(odd), input.as_bytes(), &mut output).unwrap(), 4);
+        assert_eq!(
+            run(Answer::Value(odd), Path::new("."), input.as_bytes(), &mut output).unwrap(),
+            4
+        );
         let lines: Vec<Value> = String::from_utf8(output)
             .unwrap()
             .lines()

@@ -135,3 +135,57 @@ impl Providers for Stub {
         Reply::Returns(Value::Null)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::expect_used, clippy::indexing_slicing, reason = "a test may fail")]
+
+    use serde_json::{Value, json};
+
+    use crate::material;
+
+    /// The calls of one of our own steps.
+    fn calls(step: &str, properties: &Value) -> Value {
+        let path = format!("charts/vela-core/definitions/workflow-step/{step}.cue");
+        let text = std::fs::read_to_string(material::workspace().join(path)).expect("a definition");
+        let object = vela_render::file::load(step, &text).expect("a good definition");
+        let record = json!({
+            "definition": step, "name": "a-step", "stepSessionID": "id", "properties": properties,
+            "template": object.pointer("/spec/schematic/cue/template"),
+            "app": {"name": "app", "namespace": "default"},
+        });
+        super::answer(&record)["calls"].clone()
+    }
+
+    #[test]
+    fn build_push_image_takes_a_repository_with_and_without_scheme() {
+        for (git, branch, context) in [
+            ("github.com/o/r", Some("dev"), "git://github.com/o/r#refs/heads/dev"),
+            ("git://github.com/o/r", Some("dev"), "git://github.com/o/r#refs/heads/dev"),
+            ("git://github.com/o/r", None, "git://github.com/o/r#refs/heads/master"),
+        ] {
+            let mut repository = json!({"git": git});
+            if let Some(branch) = branch {
+                repository["branch"] = json!(branch);
+            }
+            let calls = calls("build-push-image", &json!({"image": "r/i", "context": repository}));
+            let arguments = &calls[0]["params"]["value"]["spec"]["containers"][0]["args"];
+            assert_eq!(arguments[1], format!("--context={context}"), "{calls}");
+        }
+        let calls = calls("build-push-image", &json!({"image": "i", "context": "s3://b/c.tgz"}));
+        let arguments = &calls[0]["params"]["value"]["spec"]["containers"][0]["args"];
+        assert_eq!(arguments[1], "--context=s3://b/c.tgz", "{calls}");
+    }
+    #[test]
+    fn clean_jobs_takes_the_namespace_of_the_application_or_another() {
+        for (properties, namespace) in [(json!({}), "default"), (json!({"namespace": "n"}), "n")] {
+            let calls = calls("clean-jobs", &properties);
+            for (call, kind) in [(&calls[0], "Job"), (&calls[1], "Pod")] {
+                let value = &call["params"]["value"];
+                assert_eq!(value["kind"], kind, "{calls}");
+                assert_eq!(value["metadata"]["namespace"], namespace, "{calls}");
+                assert_eq!(call["params"]["filter"]["namespace"], namespace, "{calls}");
+            }
+        }
+    }
+}

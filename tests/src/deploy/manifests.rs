@@ -50,6 +50,9 @@ const FOUNDATION: [&str; 12] = [
     "ValidatingAdmissionPolicyBinding",
 ];
 
+/// The value that a rendering without a cluster must be given.
+pub const AUTHENTICATION: &str = "authentication.enabled";
+
 /// The rendered chart.
 #[derive(Debug, Clone)]
 pub struct Manifests(Vec<Value>);
@@ -70,6 +73,9 @@ impl Manifests {
         helm.args(["--kube-version", KUBERNETES]);
         for value in values {
             helm.args(["--set", value]);
+        }
+        if !values.iter().any(|value| value.starts_with(AUTHENTICATION)) {
+            helm.args(["--set", &format!("{AUTHENTICATION}=true")]);
         }
         let output = helm.stdin(Stdio::null()).output().context("cannot run helm")?;
         if !output.status.success() {

@@ -23,7 +23,7 @@ use serde_json::{Value, json};
 use vela_seal::Keys;
 
 pub use self::binaries::{Binaries, Profile};
-pub use self::manifests::{Manifests, apply, apply_all, from_jsonl};
+pub use self::manifests::{AUTHENTICATION, Manifests, apply, apply_all, from_jsonl};
 pub use self::program::{Program, Role};
 
 use crate::cluster::{self, Cluster};

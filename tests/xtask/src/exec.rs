@@ -9,6 +9,7 @@
 //! | `CONTROLLER_PID`, `WEBHOOK_PID` | process ids |
 //! | `CONTROLLER_LOG`, `WEBHOOK_LOG` | their output |
 //! | `WEBHOOK_URL`, `CA_FILE` | where the webhook answers, and who signed its certificate |
+//! | `MEMBER_1_KUBECONFIG`, `MEMBER_1_AUDIT_LOG`, ... | the clusters that joined with `--members N` |
 //! | `KILL_CMD`, `START_CMD` | `kill -9` of the controller; start it again and wait until ready |
 //! | `RUN_DIR` | the folder with all of it |
 
@@ -52,6 +53,9 @@ pub(crate) struct Setup {
     /// Build the programs in the dev profile: quicker to build, slower to run
     #[arg(long)]
     dev: bool,
+    /// So many further clusters join under the names member-1, member-2, ...
+    #[arg(long, value_name = "N", default_value_t = 0)]
+    pub(crate) members: usize,
     #[command(flatten)]
     pace: Paced,
     /// Use the cluster of this kubeconfig instead of starting one; there is no audit log then
@@ -88,8 +92,13 @@ pub(crate) fn under(args: &Setup, command: &[OsString]) -> Result<ExitCode> {
     let deployed = runtime.block_on(Deployed::start(&cluster, &binaries, &options))?;
     let controller = Arc::new(deployed.controller);
     let control = Control::start(Arc::clone(&cluster), Arc::clone(&controller), runtime.handle())?;
+    let members = runtime.block_on(members(&cluster, args.members))?;
 
     let mut command = prepared(command, &cluster, &controller, &deployed.webhook, &control)?;
+    for (index, member) in (1..).zip(&members) {
+        command.env(format!("MEMBER_{index}_KUBECONFIG"), member.kubeconfig());
+        command.env(format!("MEMBER_{index}_AUDIT_LOG"), member.audit_log());
+    }
     let interactive = std::io::stdin().is_terminal();
     let status = cluster.watchdog().foreground(&mut command, interactive)?;
 
@@ -99,8 +108,21 @@ pub(crate) fn under(args: &Setup, command: &[OsString]) -> Result<ExitCode> {
         runtime.block_on(leave(&cluster, &deployed.admission));
     }
     deployed.webhook.kill()?;
+    members.iter().for_each(Cluster::stop);
     cluster.stop();
     Ok(code(status))
+}
+
+/// Further clusters that join.
+async fn members(hub: &Cluster, count: usize) -> Result<Vec<Cluster>> {
+    let mut all = Vec::new();
+    for index in 1..=count {
+        let name = format!("member-{index}");
+        let member = Cluster::start(&name).await?;
+        vela_tests::members::join(hub, &member, &name, vela_tests::members::port(&member)?).await?;
+        all.push(member);
+    }
+    Ok(all)
 }
 
 /// A cluster that lives on must not call a webhook that has gone.
@@ -127,10 +149,15 @@ fn options(args: &Setup) -> Options {
     if args.definitions.is_some() {
         values.push("authentication.enabled=false".to_owned());
     }
+    let mut controller_flags = args.controller_flag.clone();
+    if args.members > 0 {
+        values.push("multicluster.enabled=true".to_owned());
+        controller_flags.push("--allow-loopback-clusters".to_owned());
+    }
     values.extend(args.set.iter().cloned());
     Options {
         definitions: args.definitions.clone(),
-        controller_flags: args.controller_flag.clone(),
+        controller_flags,
         webhook_flags: args.webhook_flag.clone(),
         values,
     }

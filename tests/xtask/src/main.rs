@@ -17,8 +17,10 @@ mod bench;
 mod charts;
 mod control;
 mod crds;
+mod cue;
 mod definitions;
 mod exec;
+mod graph;
 mod replay;
 mod test;
 mod tree;
@@ -47,10 +49,15 @@ enum Command {
     Crds(crds::Args),
     /// Write the built-in definitions into the chart
     Definitions(definitions::Args),
+    /// Draw the crates and their dependencies into ARCHITECTURE.md
+    Graph(graph::Args),
     /// Answer records of the conformance corpus
     Answers(answers::Args),
     /// Measure time, memory and API calls
     Bench(bench::Args),
+    /// Compare the CUE evaluator with Go's
+    #[command(subcommand)]
+    Cue(cue::Args),
     /// Replay recorded cases and score them
     Replay(replay::Args),
     /// Lint, render, install, upgrade and remove the chart
@@ -67,8 +74,10 @@ fn main() -> ExitCode {
         Command::Test(args) => test::run(args),
         Command::Crds(args) => crds::run(args),
         Command::Definitions(args) => definitions::run(args),
+        Command::Graph(args) => graph::run(args),
         Command::Answers(args) => answers::run(args),
         Command::Bench(args) => bench::run(args),
+        Command::Cue(args) => cue::run(args),
         Command::Replay(args) => replay::run(args),
         Command::Charts(args) => charts::run(args),
         Command::Control(args) => control::run(args),

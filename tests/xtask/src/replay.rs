@@ -55,7 +55,7 @@ pub(crate) struct Args {
 
 pub(crate) fn run(args: &Args) -> Result<ExitCode> {
     let Some(material) = material::conformance() else {
-        bail!("the conformance material is not beside the workspace; set VELA_CONFORMANCE");
+        bail!("the conformance material is not calls the workspace; set VELA_CONFORMANCE");
     };
     if !["controller", "definitions"].contains(&args.kind.as_str()) {
         bail!("there are no cases of kind {:?}: choose controller or definitions", args.kind);

@@ -9,8 +9,10 @@ use anyhow::{Context, Result, anyhow, bail};
 use kube::api::{Api, DynamicObject};
 use kube::core::{ApiResource, GroupVersionKind};
 use serde_json::Value;
+use vela_tests::chart_server::{ChartServer, EXAMPLE};
 use vela_tests::cluster::{Cluster, Pace};
 use vela_tests::deploy::{Binaries, Deployed, Options, Profile, apply};
+use vela_tests::fixtures::reaching_loopback;
 use vela_tests::material;
 
 use crate::tree::Tree;
@@ -46,11 +48,13 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
         args.kubeconfig.as_deref(),
         Pace::Unlimited,
     ))?;
-    let options = Options { definitions: args.definitions.clone(), ..Options::default() };
+    // The charts of the examples are served on loopback.
+    let charts = runtime.block_on(ChartServer::of_examples())?;
+    let options = Options { definitions: args.definitions.clone(), ..reaching_loopback() };
     let deployed = runtime.block_on(Deployed::start(&cluster, &binaries, &options))?;
     let outcome = runtime.block_on(async {
         tokio::select! {
-            outcome = follow(args, &cluster, &deployed) => Some(outcome),
+            outcome = follow(args, &cluster, &deployed, &charts) => Some(outcome),
             _ = tokio::signal::ctrl_c() => None,
         }
     });
@@ -85,9 +89,14 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
 }
 
 /// Applies the examples and follows them until all run.
-async fn follow(args: &Args, cluster: &Cluster, deployed: &Deployed) -> Result<Vec<String>> {
+async fn follow(
+    args: &Args,
+    cluster: &Cluster,
+    deployed: &Deployed,
+    charts: &ChartServer,
+) -> Result<Vec<String>> {
     let client = cluster.client().await?;
-    let objects = examples(&args.file)?;
+    let objects = examples(&args.file, charts)?;
     for object in &objects {
         apply(&client, object).await?;
     }
@@ -155,7 +164,7 @@ fn reason(application: &Value) -> String {
     reason
 }
 
-fn examples(files: &[PathBuf]) -> Result<Vec<Value>> {
+fn examples(files: &[PathBuf], charts: &ChartServer) -> Result<Vec<Value>> {
     let mut files = files.to_vec();
     if files.is_empty() {
         let dir = material::workspace().join("docs/examples");
@@ -167,13 +176,14 @@ fn examples(files: &[PathBuf]) -> Result<Vec<Value>> {
     }
     let mut objects: Vec<Value> = Vec::new();
     for file in &files {
-        objects.extend(documents(file)?);
+        objects.extend(documents(file, charts)?);
     }
     Ok(objects)
 }
 
-fn documents(file: &Path) -> Result<Vec<Value>> {
+fn documents(file: &Path, charts: &ChartServer) -> Result<Vec<Value>> {
     let text = fs::read_to_string(file).with_context(|| file.display().to_string())?;
+    let text = text.replace(EXAMPLE, charts.address());
     let documents: Vec<Value> =
         serde_saphyr::from_multiple(&text).with_context(|| file.display().to_string())?;
     Ok(documents.into_iter().filter(Value::is_object).collect())

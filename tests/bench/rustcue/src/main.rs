@@ -225,7 +225,7 @@ fn time(budget: Duration, run: impl Fn()) -> f64 {
     best
 }
 
-/// Nanoseconds this thread has been running. What others do meanwhile does not count.
+/// Nanoseconds this thread has been running. What others do in the meantime does not count.
 fn cpu() -> f64 {
     let spent = rustix::time::clock_gettime(rustix::time::ClockId::ThreadCPUTime);
     spent.tv_sec as f64 * 1e9 + spent.tv_nsec as f64

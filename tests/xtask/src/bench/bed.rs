@@ -32,8 +32,8 @@ use crate::exec::Paced;
 /// How many requests of the load are under way at a time.
 const AT_ONCE: usize = 32;
 const AGENT: &str = "vela-controller/";
-/// How long nothing may happen before the programs are looked at.
-const LOOK: Duration = Duration::from_secs(1);
+/// How long nothing may happen before the programs are checked.
+const POLL: Duration = Duration::from_secs(1);
 
 /// What is measured.
 #[derive(clap::Args, Clone)]
@@ -52,7 +52,7 @@ pub(crate) struct Setup {
 }
 
 /// A control plane with both programs on it.
-pub(crate) struct Bed {
+pub(crate) struct BenchEnv {
     pub(crate) cluster: Cluster,
     pub(crate) deployed: Deployed,
     pub(crate) client: Client,
@@ -61,7 +61,7 @@ pub(crate) struct Bed {
 /// Sets everything up, measures, and ends everything.
 pub(crate) fn with<F>(setup: &Setup, flags: &[String], measure: F) -> Result<ExitCode>
 where
-    F: AsyncFnOnce(&Bed) -> Result<()>,
+    F: AsyncFnOnce(&BenchEnv) -> Result<()>,
 {
     let profile = if setup.dev { Profile::Dev } else { Profile::Release };
     let binaries = Binaries::build(profile)?;
@@ -74,7 +74,7 @@ where
         let cluster = Cluster::start_at("bench", setup.pace.pace()).await?;
         let deployed = Deployed::start(&cluster, &binaries, &options).await?;
         let client = cluster.client().await?;
-        let bed = Bed { cluster, deployed, client };
+        let bed = BenchEnv { cluster, deployed, client };
         let outcome = measure(&bed).await;
         bed.cluster.stop();
         outcome
@@ -123,7 +123,7 @@ impl Spent {
     }
 }
 
-impl Bed {
+impl BenchEnv {
     /// All objects of one of our kinds.
     pub(crate) fn all(&self, kind: &str) -> Api<DynamicObject> {
         Api::all_with(self.client.clone(), &resource(kind))
@@ -171,7 +171,7 @@ impl Bed {
                     limit.as_secs(),
                 );
             }
-            let next = tokio::time::timeout(left.min(LOOK), events.next()).await;
+            let next = tokio::time::timeout(left.min(POLL), events.next()).await;
             let Ok(Some(Ok(event))) = next else { continue };
             let (Event::Apply(one) | Event::InitApply(one)) = event else { continue };
             let key = (one.namespace(), one.name_any());

@@ -13,7 +13,7 @@ use kube::api::{Api, Patch, PatchParams};
 use serde_json::{Value, json};
 use vela_tests::progress::Step;
 
-use super::bed::{self, Bed, Setup, Spent, row, time_until};
+use super::bed::{self, BenchEnv, Setup, Spent, row, time_until};
 
 const NAMESPACES: usize = 10;
 /// How long anything may take that should be a matter of moments.
@@ -42,7 +42,7 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
     bed::with(&args.setup, &flags, async |bed| measure(args, bed).await)
 }
 
-async fn measure(args: &Args, bed: &Bed) -> Result<()> {
+async fn measure(args: &Args, bed: &BenchEnv) -> Result<()> {
     let limit = Duration::from_secs(args.deadline);
     let idle = bed.usage()?.rss_mib;
     for index in 0..NAMESPACES {
@@ -79,7 +79,7 @@ async fn measure(args: &Args, bed: &Bed) -> Result<()> {
     edited(bed, 1 % args.n, "nginx:after-restart").await?;
     let restarted = since.elapsed();
     // A start is a look at everything.
-    let looked = bed.settled(&mark).await?;
+    let checked = bed.settled(&mark).await?;
     let after_restart = bed.usage()?;
     step.done();
 
@@ -91,7 +91,7 @@ async fn measure(args: &Args, bed: &Bed) -> Result<()> {
     latencies("the same while all resync", busy, "");
     latencies("replicas changed by hand until healed", drift, "<= 1 s");
     line("restart until an edit is served", seconds(restarted), "< 5 s");
-    line("requests after the restart, that edit's included", looked.calls.len(), "");
+    line("requests after the restart, that edit's included", checked.calls.len(), "");
     line("Deployments left over", left, "0");
     line("memory, idle", format!("{idle:.1} MiB"), "");
     line("memory after two passes", format!("{:.1} MiB", steady.usage.rss_mib), "");
@@ -145,12 +145,12 @@ fn seconds(time: Duration) -> String {
     format!("{:.3} s", time.as_secs_f64())
 }
 
-fn place(index: usize) -> (String, String) {
+fn application_name(index: usize) -> (String, String) {
     (format!("bench-{}", index % NAMESPACES), format!("app-{index}"))
 }
 
 fn application(index: usize) -> Value {
-    let (namespace, name) = place(index);
+    let (namespace, name) = application_name(index);
     json!({
         "apiVersion": "core.oam.dev/v1beta1",
         "kind": "Application",
@@ -174,7 +174,7 @@ fn application(index: usize) -> Value {
     })
 }
 
-async fn edits(args: &Args, bed: &Bed, pause: Duration, from: usize) -> Result<Vec<Duration>> {
+async fn edits(args: &Args, bed: &BenchEnv, pause: Duration, from: usize) -> Result<Vec<Duration>> {
     let mut all = Vec::new();
     for turn in 0..args.edits {
         let image = format!("nginx:edit-{}", from + turn);
@@ -185,8 +185,8 @@ async fn edits(args: &Args, bed: &Bed, pause: Duration, from: usize) -> Result<V
 }
 
 /// Changes the image of an Application: the time until the Deployment has it.
-async fn edited(bed: &Bed, index: usize, image: &str) -> Result<Duration> {
-    let (namespace, name) = place(index);
+async fn edited(bed: &BenchEnv, index: usize, image: &str) -> Result<Duration> {
+    let (namespace, name) = application_name(index);
     let deployments: Api<Deployment> = Api::namespaced(bed.client.clone(), &namespace);
     let mut wanted = application(index);
     wanted["spec"]["components"][0]["properties"]["image"] = json!(image);
@@ -203,8 +203,8 @@ async fn edited(bed: &Bed, index: usize, image: &str) -> Result<Duration> {
 }
 
 /// Scales a Deployment by hand: the time until it is as the scaler says.
-async fn drifted(bed: &Bed, index: usize) -> Result<Duration> {
-    let (namespace, name) = place(index);
+async fn drifted(bed: &BenchEnv, index: usize) -> Result<Duration> {
+    let (namespace, name) = application_name(index);
     let deployments: Api<Deployment> = Api::namespaced(bed.client.clone(), &namespace);
     let patch = Patch::Merge(json!({"spec": {"replicas": 3}}));
     let params = PatchParams::default();

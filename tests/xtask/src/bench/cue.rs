@@ -247,7 +247,7 @@ fn peaks(ours: &Path, go: &Path, folder: &Path, args: &Args) -> Result<()> {
         ("all definitions, each compiled once", None, "", ""),
         ("compiled once", Some(one), "", ""),
         // Go's contexts keep everything that was evaluated in them: a long-running process may
-        // choose to compile anew now and then.
+        // choose to compile again now and then.
         ("compiled once, by Go anew after every 100", Some(one), "", "-fresh=100"),
         ("from text each time", Some(one), "--cold", "-cold"),
     ];

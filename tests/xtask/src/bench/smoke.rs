@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use vela_tests::proc::usage;
 use vela_tests::progress::Step;
 
-use super::bed::{self, Bed, Setup, row};
+use super::bed::{self, BenchEnv, Setup, row};
 
 const NAMESPACE: &str = "bench";
 
@@ -31,7 +31,7 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
     bed::with(&args.setup, &[], async |bed| measure(args, bed).await)
 }
 
-async fn measure(args: &Args, bed: &Bed) -> Result<()> {
+async fn measure(args: &Args, bed: &BenchEnv) -> Result<()> {
     bed.namespace(NAMESPACE).await?;
     let idle = bed.usage()?;
     let limit = Duration::from_secs(args.deadline);

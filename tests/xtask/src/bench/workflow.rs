@@ -10,7 +10,7 @@ use anyhow::{Result, bail};
 use serde_json::{Value, json};
 use vela_tests::progress::Step;
 
-use super::bed::{self, Bed, Setup, phase};
+use super::bed::{self, BenchEnv, Setup, phase};
 
 const NAMESPACE: &str = "bench";
 
@@ -36,7 +36,7 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
     bed::with(&args.setup, &[], async |bed| measure(args, bed).await)
 }
 
-async fn measure(args: &Args, bed: &Bed) -> Result<()> {
+async fn measure(args: &Args, bed: &BenchEnv) -> Result<()> {
     bed.namespace(NAMESPACE).await?;
     println!(
         "{:<28} {:>10} {:>12} {:>14} {:>14} {:>12}",
@@ -81,7 +81,7 @@ struct Row {
     status: usize,
 }
 
-async fn one(bed: &Bed, mode: &str, count: usize, name: &str) -> Result<Row> {
+async fn one(bed: &BenchEnv, mode: &str, count: usize, name: &str) -> Result<Row> {
     let step = |index: usize| {
         let mut step = json!({
             "name": format!("step-{index}"), "type": "print-message-in-status",
@@ -118,7 +118,7 @@ async fn one(bed: &Bed, mode: &str, count: usize, name: &str) -> Result<Row> {
     Ok(Row { time, cpu: spent.cpu_ms, writes: spent.writes(), status })
 }
 
-async fn suspended(args: &Args, bed: &Bed) -> Result<()> {
+async fn suspended(args: &Args, bed: &BenchEnv) -> Result<()> {
     let step = Step::start(format!("{} suspended workflows", args.suspended));
     let waiting = |index| {
         json!({

@@ -6,7 +6,7 @@ use std::fs;
 use anyhow::{Context, Result, bail, ensure};
 use serde_json::Value;
 use vela_tests::controlplane::Programs;
-use vela_tests::deploy::RELEASE;
+use vela_tests::deploy::{AUTHENTICATION, RELEASE};
 use vela_tests::material;
 use vela_tests::progress::Step;
 use vela_tests::release::{Helm, chart};
@@ -391,7 +391,7 @@ pub(crate) fn check() -> Result<()> {
     step.done();
 
     let step = Step::start("what becomes of values");
-    for (values, name, place, wanted) in RENDERED {
+    for (values, name, pointer, wanted) in RENDERED {
         let values: Vec<String> = values.iter().map(|one| one.replace('%', DIGEST)).collect();
         let values: Vec<&str> = values.iter().map(String::as_str).collect();
         let objects = objects(&helm, &values)?;
@@ -402,8 +402,8 @@ pub(crate) fn check() -> Result<()> {
         let object = objects.iter().find(|object| named(object) == *name);
         let object = object.with_context(|| format!("there is no {name} with {values:?}"))?;
         let wanted: Value = serde_json::from_str(&wanted.replace('%', DIGEST))?;
-        let found = object.pointer(place).cloned().unwrap_or_default();
-        ensure!(found == wanted, "{name} has {found} at {place} with {values:?}");
+        let found = object.pointer(pointer).cloned().unwrap_or_default();
+        ensure!(found == wanted, "{name} has {found} at {pointer} with {values:?}");
     }
     step.done();
 
@@ -425,7 +425,12 @@ pub(crate) fn check() -> Result<()> {
     fs::write(&old, predecessor::VALUES)?;
     let chart = chart();
     let chart = chart.to_string_lossy();
-    helm.run(&["template", RELEASE, &chart, "--values", &old.to_string_lossy()])?;
+    let old = old.to_string_lossy();
+    let set = ["--set", "authentication.enabled=false"];
+    helm.run(&["template", RELEASE, &chart, "--values", &old, set[0], set[1]])?;
+    let unset = helm.run(&["template", RELEASE, &chart]);
+    let refused = unset.is_err_and(|error| error.to_string().contains(AUTHENTICATION));
+    ensure!(refused, "without a cluster {AUTHENTICATION} is guessed");
     step.done();
     Ok(())
 }
@@ -504,11 +509,24 @@ fn identities(objects: &[Value], writer: &str, accounts: &[&str]) -> Result<()> 
 fn template(helm: &Helm, values: &[&str]) -> Result<String> {
     let chart = chart();
     let chart = chart.to_string_lossy();
+    let mut nulls = Vec::new();
     let mut args = vec!["template", RELEASE, &chart, "--include-crds"];
     args.extend(["--api-versions", "monitoring.coreos.com/v1"]);
     args.extend(["--api-versions", "admissionregistration.k8s.io/v1/ValidatingAdmissionPolicy"]);
     for value in values {
-        args.extend(["--set", value]);
+        // A block that is null takes no value any more: what is in it goes one by one.
+        match *value {
+            "authentication=null" => {
+                for key in ["withUser", "defaultUser", "groupPattern", "adminGroup"] {
+                    nulls.push(format!("authentication.{key}=null"));
+                }
+            }
+            value => args.extend(["--set", value]),
+        }
+    }
+    args.extend(nulls.iter().flat_map(|null| ["--set", null]));
+    if !values.iter().any(|value| value.starts_with(AUTHENTICATION)) {
+        args.extend(["--set", "authentication.enabled=true"]);
     }
     helm.run(&args)
 }

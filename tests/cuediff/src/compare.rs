@@ -1,0 +1,286 @@
+//! Whether our answer to a program is that of Go's evaluators, at the levels of the corpus.
+
+use std::fmt;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+
+use crate::conformance::{self, json::Json};
+use crate::notes;
+use crate::oracle::{Oracle, Reply};
+use crate::program::Program;
+use crate::score;
+use crate::syntax::Order;
+
+/// Where two answers differ; the first that applies.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(crate) enum Level {
+    /// Our evaluator panicked.
+    Panic,
+    /// A budget of ours was crossed.
+    Limit,
+    /// One accepts the text, the other does not.
+    Rejected,
+    /// Kinds and values.
+    Value,
+    /// Which fields there are.
+    Presence,
+    /// Whether a struct or list is closed.
+    Closedness,
+    /// The class of an error.
+    Class,
+    /// What is exported.
+    Export,
+}
+
+impl fmt::Display for Level {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Panic => "panic",
+            Self::Limit => "limit",
+            Self::Rejected => "rejected",
+            Self::Value => "value",
+            Self::Presence => "presence",
+            Self::Closedness => "closedness",
+            Self::Class => "class",
+            Self::Export => "export",
+        })
+    }
+}
+
+/// A difference, with what differs in words that do not depend on names and values.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Difference {
+    pub(crate) level: Level,
+    pub(crate) what: String,
+    /// The same with path and values.
+    pub(crate) detail: String,
+}
+
+/// What came of a program.
+#[derive(Clone, Debug)]
+pub(crate) enum Verdict {
+    Same,
+    /// Go differs from itself, the newer evaluator from the older or from what it says of the same
+    /// declarations in another order; ours agrees with one of its answers.
+    OneOfSeveral,
+    /// Go differs from itself, and ours from all its answers.
+    NoneOfSeveral(Difference),
+    /// A note explains the difference.
+    Noted,
+    /// The newer evaluator did not answer.
+    NoOracle,
+    Differs(Difference),
+}
+
+impl Verdict {
+    /// The difference to look at.
+    pub(crate) fn difference(&self) -> Option<&Difference> {
+        match self {
+            Self::Differs(difference) | Self::NoneOfSeveral(difference) => Some(difference),
+            Self::Same | Self::OneOfSeveral | Self::Noted | Self::NoOracle => None,
+        }
+    }
+}
+
+/// Our answers: the tree, and what is exported.
+struct Ours {
+    tree: Json,
+    export: Json,
+}
+
+/// Compares what we make of a program with what Go makes of it. An error is one of the oracle.
+pub(crate) fn compare(program: &Program, oracle: &mut Oracle) -> anyhow::Result<Verdict> {
+    let [mut newer, mut older] = oracle.ask(program)?;
+    let ours = match ours(program) {
+        Ok(ours) => ours,
+        Err(text) => {
+            return Ok(Verdict::Differs(Difference {
+                level: Level::Panic,
+                what: "panic".to_owned(),
+                detail: text,
+            }));
+        }
+    };
+    let same = |reply: &Reply| match reply {
+        Reply::Answer(answer) => difference(&[answer], &ours.tree, &ours.export).is_none(),
+        Reply::Failed(_) => false,
+    };
+    if !same(&newer) {
+        // What Go says may depend on the programs it has evaluated before.
+        oracle.restart();
+        [newer, older] = oracle.ask(program)?;
+    }
+    let Reply::Answer(newer) = newer else { return Ok(Verdict::NoOracle) };
+    let Some(difference) = difference(&[&newer], &ours.tree, &ours.export) else {
+        return Ok(Verdict::Same);
+    };
+    // What else Go says.
+    let mut answers = vec![newer];
+    answers.extend(older.answer());
+    for order in [Order::Reversed, Order::Grouped, Order::GroupedLate] {
+        if let Some(other) = program.reordered(order)
+            && other != *program
+        {
+            let [newer, older] = oracle.ask(&other)?;
+            answers.extend(newer.answer());
+            answers.extend(older.answer());
+        }
+    }
+    let answers: Vec<&Json> = answers.iter().collect();
+    let agrees = |other: &&Json| {
+        self::difference(answers.get(..1).unwrap_or_default(), other, other).is_none()
+    };
+    if answers.iter().all(agrees) {
+        if let Some(lifted) = notes::lifted(program) {
+            oracle.restart();
+            let [newer, _] = oracle.ask(&lifted)?;
+            if let (Reply::Answer(newer), Ok(ours)) = (newer, self::ours(&lifted))
+                && !is_rejected(&newer)
+                && self::difference(&[&newer], &ours.tree, &ours.export).is_none()
+            {
+                return Ok(Verdict::Noted);
+            }
+        }
+        return Ok(Verdict::Differs(difference));
+    }
+    Ok(match self::difference(&answers, &ours.tree, &ours.export) {
+        None => Verdict::OneOfSeveral,
+        Some(difference) => Verdict::NoneOfSeveral(difference),
+    })
+}
+
+fn ours(program: &Program) -> Result<Ours, String> {
+    let answer = |kind| {
+        catch_unwind(AssertUnwindSafe(|| conformance::answer(&program.record(kind)))).map_err(
+            |panic| {
+                let text = panic.downcast_ref::<String>().map(String::as_str);
+                text.or_else(|| panic.downcast_ref::<&str>().copied()).unwrap_or("").to_owned()
+            },
+        )
+    };
+    Ok(Ours { tree: answer("tree")?, export: answer("json")? })
+}
+
+fn is_rejected(answer: &Json) -> bool {
+    matches!(answer.str("class"), Some("parse" | "compile"))
+}
+
+/// The difference of an answer from all that will do.
+fn difference(wanted: &[&Json], tree: &Json, export: &Json) -> Option<Difference> {
+    let want = *wanted.first()?;
+    if export.str("class") == Some("limit") {
+        return Some(Difference {
+            level: Level::Limit,
+            what: format!("want {}", class(want)),
+            detail: export.str("error").unwrap_or_default().to_owned(),
+        });
+    }
+    if wanted.iter().all(|want| is_rejected(want) != is_rejected(export)) {
+        let text = |answer: &Json| answer.str("error").unwrap_or("accepted").to_owned();
+        let (ours, theirs) = (text(export), text(want));
+        return Some(Difference {
+            level: Level::Rejected,
+            what: if is_rejected(want) { format!("want {theirs}") } else { ours.clone() },
+            detail: format!("{ours}; want {theirs}"),
+        });
+    }
+    if is_rejected(export) {
+        return None;
+    }
+    let mut trees = wanted.iter().map(|want| of_tree(want, tree));
+    if let Some(Some(first)) = trees.next()
+        && trees.all(|other| other.is_some())
+    {
+        return Some(first);
+    }
+    if wanted.iter().any(|want| same_export(want, export)) {
+        return None;
+    }
+    let kind = |answer: &Json| match answer.get("json") {
+        Some(_) => "a value".to_owned(),
+        None => class(answer),
+    };
+    let shown = |answer: &Json| match answer.get("json") {
+        Some(value) => value.to_string(),
+        None => format!("{} {}", class(answer), answer.str("error").unwrap_or_default()),
+    };
+    Some(Difference {
+        level: Level::Export,
+        what: format!("{}, want {}", kind(export), kind(want)),
+        detail: format!("{}, want {}", shown(export), shown(want)),
+    })
+}
+
+fn class(answer: &Json) -> String {
+    answer.str("class").unwrap_or("none").to_owned()
+}
+
+fn same_export(want: &Json, got: &Json) -> bool {
+    match (want.get("json"), got.get("json")) {
+        (Some(want), Some(got)) => score::same(want, got),
+        (None, None) => want.str("class") == got.str("class"),
+        _ => false,
+    }
+}
+
+/// Two trees without the fields of nodes that failed by themselves in either: which of them there
+/// are by then depends on the order in which an evaluator goes about it.
+fn without_remains(a: &mut Json, b: &mut Json) {
+    let failed = |node: &Json| node.get("e").is_some() && node.get("m").is_some();
+    if failed(a) || failed(b) {
+        for node in [&mut *a, &mut *b] {
+            if let Json::Object(members) = node {
+                members.retain(|(name, _)| name != "f");
+            }
+        }
+        return;
+    }
+    let fields = |node: &Json| node.get("f").map(Json::as_array).unwrap_or_default().to_vec();
+    let (mut of_a, mut of_b) = (fields(a), fields(b));
+    for one in &mut of_a {
+        let Json::Array(one) = one else { continue };
+        for other in &mut of_b {
+            let Json::Array(other) = other else { continue };
+            if let ([label, .., node], [name, .., twin]) = (&mut one[..], &mut other[..])
+                && label == name
+            {
+                without_remains(node, twin);
+            }
+        }
+    }
+    for (node, fields) in [(a, of_a), (b, of_b)] {
+        if let Json::Object(members) = node
+            && let Some((_, value)) = members.iter_mut().find(|(name, _)| name == "f")
+        {
+            *value = Json::Array(fields);
+        }
+    }
+}
+
+fn of_tree(want: &Json, got: &Json) -> Option<Difference> {
+    let tree = |of: &Json| of.get("tree").cloned().unwrap_or_default();
+    let (mut want, mut got) = (tree(want), tree(got));
+    without_remains(&mut want, &mut got);
+    let expect = Json::object([("kind", "tree".into()), ("tree", want)]);
+    let got = Json::object([("tree", got)]);
+    let score = score::judge(&Json::object([("expect", expect)]), &got);
+    if score.is_whole() {
+        return None;
+    }
+    // The deepest says most: what is above it follows from it.
+    let depth = |note: &&String| note.split(": ").next().map_or(0, |path| path.split('.').count());
+    let note = score.notes.iter().rev().max_by_key(depth).cloned().unwrap_or_default();
+    let (_, why) = note.split_once(": ").unwrap_or(("", &note));
+    let (level, what) = if why.starts_with("type ") {
+        (Level::Value, why.to_owned())
+    } else if why.starts_with("error code") {
+        (Level::Class, why.to_owned())
+    } else if why.starts_with("closedness") {
+        (Level::Closedness, why.to_owned())
+    } else if why.starts_with("value ") {
+        (Level::Value, "value".to_owned())
+    } else {
+        let what = why.split_whitespace().next().unwrap_or_default();
+        (Level::Presence, what.to_owned())
+    };
+    Some(Difference { level, what, detail: score.notes.join("; ") })
+}

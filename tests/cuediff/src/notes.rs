@@ -1,0 +1,92 @@
+//! Differences that a note of docs/compatibility.md explains, found by undoing what the note is about.
+//!
+//! cue-eval-10: the reference does not run patterns and validators on what is unified inside of an
+//! expression. A program in which such operands are fields of their own means the same; if there is
+//! no difference left then, the note explains the first.
+
+use cue_syntax::ast::{Ast, BinaryOp, DeclKind, Expr, ExprId, Label, Part};
+
+use crate::program::Program;
+use crate::syntax::{Edit, children, declarations, parsed, range};
+
+/// The note whose way round [`lifted`] goes.
+pub(crate) const NOTE: &str = "cue-eval-10";
+
+/// Operands lifted for one program at the most.
+const MOST: usize = 12;
+
+/// The program with what is unified in expressions as fields of their own; `None` if there is
+/// nothing of the sort.
+pub(crate) fn lifted(program: &Program) -> Option<Program> {
+    let mut program = program.clone();
+    let mut count = 0;
+    for file in 0..program.files().len() {
+        while count < MOST
+            && let Some((_, text)) = program.files().get(file)
+            && let Some(text) = lift(text, count)
+        {
+            program = program.with(file, text);
+            count += 1;
+        }
+    }
+    (count > 0).then_some(program)
+}
+
+/// One operand becomes a hidden field beside the declaration that it is part of.
+fn lift(text: &str, count: usize) -> Option<String> {
+    let file = parsed(text)?;
+    let ast = &file.ast;
+    let operand =
+        operands(ast).into_iter().map(|id| range(ast.span(id))).min_by_key(|at| at.len())?;
+    let around = declarations(&file)
+        .into_iter()
+        .flatten()
+        .map(|id| range(ast.decl(id).span))
+        .filter(|decl| decl.start <= operand.start && operand.end <= decl.end)
+        .min_by_key(|decl| decl.len())?;
+    let name = format!("_lifted{count}");
+    let value = text.get(operand.clone())?;
+    let replaced = Edit { at: operand.clone(), text: name.clone() }.apply(text)?;
+    Edit { at: around.start..around.start, text: format!("{name}: {value}\n") }.apply(&replaced)
+}
+
+/// Unifications that are operands of something other than `&` and `|`.
+fn operands(ast: &Ast) -> Vec<ExprId> {
+    let mut found = Vec::new();
+    let mut visit = |mut id: ExprId| {
+        while let Expr::Paren(inner) = ast.expr(id) {
+            id = inner;
+        }
+        if matches!(ast.expr(id), Expr::Binary(BinaryOp::And, ..)) {
+            found.push(id);
+        }
+    };
+    let count = u32::try_from(ast.expr_count()).unwrap_or(u32::MAX);
+    for id in (0..count).map(ExprId) {
+        match ast.expr(id) {
+            Expr::Binary(BinaryOp::And | BinaryOp::Or, ..) => {}
+            Expr::Binary(..) | Expr::Unary(..) => {
+                children(ast, id).into_iter().for_each(&mut visit);
+            }
+            Expr::Call(_, arguments) => ast.exprs(arguments).for_each(&mut visit),
+            Expr::Interpolation { parts, .. } => {
+                for part in ast.parts(parts) {
+                    if let Part::Expr(e) = part {
+                        visit(*e);
+                    }
+                }
+            }
+            Expr::Struct { decls, .. } => {
+                for decl in ast.decls(decls) {
+                    if let DeclKind::Field(field) = ast.decl(decl).kind
+                        && let Label::Dynamic(e) = ast.field(field).label
+                    {
+                        visit(e);
+                    }
+                }
+            }
+            _ => {}
+        }
+    }
+    found
+}

@@ -1,0 +1,176 @@
+//! Errors are types: a library and the controller return no text as an error, so that callers can tell what went wrong.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use syn::visit::{self, Visit};
+use syn::{GenericArgument, Item, PathArguments, Type};
+
+use crate::circles::is_test;
+use crate::{files, none, relative};
+use vela_tests::material::workspace;
+
+/// Files that are not done yet, and how many such results each has. The numbers only fall.
+const LEFT: [(&str, usize); 51] = [
+    ("controller/src/application/apply.rs", 1),
+    ("controller/src/application/component/charts.rs", 3),
+    ("controller/src/application/component/health.rs", 1),
+    ("controller/src/application/component/mod.rs", 2),
+    ("controller/src/application/dispatch.rs", 14),
+    ("controller/src/application/history.rs", 4),
+    ("controller/src/application/mod.rs", 1),
+    ("controller/src/application/phases.rs", 2),
+    ("controller/src/application/referred.rs", 6),
+    ("controller/src/application/release/render.rs", 1),
+    ("controller/src/application/release/world.rs", 1),
+    ("controller/src/application/resolve.rs", 3),
+    ("controller/src/application/scoped/mod.rs", 2),
+    ("controller/src/application/statekeep.rs", 1),
+    ("controller/src/application/trackers/mod.rs", 1),
+    ("controller/src/application/workflow/calls/config.rs", 6),
+    ("controller/src/application/workflow/calls/deploy.rs", 5),
+    ("controller/src/application/workflow/calls/environment.rs", 3),
+    ("controller/src/application/workflow/calls/http.rs", 9),
+    ("controller/src/application/workflow/calls/kube.rs", 7),
+    ("controller/src/application/workflow/calls/metrics.rs", 1),
+    ("controller/src/application/workflow/calls/mod.rs", 2),
+    ("controller/src/application/workflow/calls/oam.rs", 2),
+    ("controller/src/application/workflow/calls/query.rs", 5),
+    ("controller/src/application/workflow/calls/terraform.rs", 2),
+    ("controller/src/application/workflow/components.rs", 14),
+    ("controller/src/application/workflow/mod.rs", 1),
+    ("controller/src/application/workflow/placement.rs", 6),
+    ("controller/src/application/workflow/steps.rs", 1),
+    ("controller/src/application/workflow/store.rs", 3),
+    ("controller/src/charts/download.rs", 1),
+    ("controller/src/liveness.rs", 2),
+    ("controller/src/revisions.rs", 5),
+    ("controller/src/stamp_key.rs", 4),
+    ("shared/cluster/src/observed.rs", 1),
+    ("shared/cluster/src/packed.rs", 3),
+    ("shared/cue/src/std/net.rs", 3),
+    ("shared/gocompat/src/time/layout.rs", 1),
+    ("shared/helm/src/functions/data.rs", 1),
+    ("shared/helm/src/functions/dates.rs", 1),
+    ("shared/render/src/file.rs", 1),
+    ("shared/render/src/health.rs", 5),
+    ("shared/render/src/host.rs", 7),
+    ("shared/render/src/lib.rs", 1),
+    ("shared/render/src/render/mod.rs", 1),
+    ("shared/render/src/render/objects.rs", 1),
+    ("shared/render/src/schema/mod.rs", 1),
+    ("shared/render/src/terraform.rs", 1),
+    ("shared/render/src/transform.rs", 6),
+    ("shared/serve/src/health.rs", 3),
+    ("shared/serve/src/process.rs", 1),
+];
+
+/// The results of one file whose error is text.
+#[derive(Default)]
+struct Texts {
+    lines: Vec<usize>,
+    /// Files of modules that exist in tests only.
+    tests: Vec<String>,
+}
+
+fn is_text(argument: &GenericArgument) -> bool {
+    let GenericArgument::Type(Type::Path(path)) = argument else { return false };
+    path.path.segments.last().is_some_and(|last| last.ident == "String")
+}
+
+impl<'ast> Visit<'ast> for Texts {
+    fn visit_item(&mut self, item: &'ast Item) {
+        let attributes = match item {
+            Item::Fn(item) => &item.attrs[..],
+            Item::Impl(item) => &item.attrs,
+            Item::Mod(item) => &item.attrs,
+            _ => &[],
+        };
+        if !is_test(attributes) {
+            visit::visit_item(self, item);
+        } else if let Item::Mod(item) = item {
+            self.tests.push(item.ident.to_string());
+        }
+    }
+
+    fn visit_path_segment(&mut self, segment: &'ast syn::PathSegment) {
+        if segment.ident == "Result"
+            && let PathArguments::AngleBracketed(arguments) = &segment.arguments
+            && arguments.args.iter().nth(1).is_some_and(is_text)
+        {
+            self.lines.push(segment.ident.span().start().line);
+        }
+        visit::visit_path_segment(self, segment);
+    }
+}
+
+/// The folder in which the modules of a file lie.
+fn folder(file: &Path) -> PathBuf {
+    let stem = file.file_stem().unwrap_or_default();
+    let parent = file.parent().unwrap_or(file);
+    if ["mod", "lib", "main"].iter().any(|root| stem == *root) {
+        parent.to_owned()
+    } else {
+        parent.join(stem)
+    }
+}
+
+/// Lines with a result whose error is text, by file; tests do not count.
+fn texts() -> BTreeMap<String, Vec<usize>> {
+    let sources: Vec<PathBuf> = files()
+        .into_iter()
+        .filter(|file| {
+            let path = relative(file);
+            let is_source = path.contains("/src/") && path.ends_with(".rs");
+            is_source && (path.starts_with("shared/") || path.starts_with("controller/"))
+        })
+        .collect();
+    let (mut found, mut tests) = (BTreeMap::new(), BTreeSet::new());
+    for file in &sources {
+        let mut texts = Texts::default();
+        texts.visit_file(&syn::parse_file(&fs::read_to_string(file).unwrap()).unwrap());
+        tests.extend(texts.tests.iter().map(|name| folder(file).join(name)));
+        if !texts.lines.is_empty() {
+            found.insert(file.clone(), texts.lines);
+        }
+    }
+    found.retain(|file: &PathBuf, _| {
+        !file.ancestors().any(|part| tests.contains(&part.with_extension("")))
+    });
+    found.into_iter().map(|(file, lines)| (relative(&file), lines)).collect()
+}
+
+#[test]
+fn a_result_whose_error_is_text_is_found() {
+    let source = "type A<T> = std::result::Result<T, String>;
+        fn a() -> Option<Result<(), String>> { None }
+        fn b() -> Result<String, Error> { c::<Vec<Result<u8, std::string::String>>>() }
+        #[cfg(test)] mod tests { fn d() -> Result<(), String> { Ok(()) } }";
+    let mut texts = Texts::default();
+    texts.visit_file(&syn::parse_file(source).unwrap());
+    assert_eq!((texts.lines, texts.tests), (vec![1, 2, 3], vec!["tests".to_owned()]));
+    assert_eq!(folder(Path::new("a/b.rs")), Path::new("a/b"));
+    assert_eq!(folder(Path::new("a/mod.rs")), Path::new("a"));
+}
+
+#[test]
+fn errors_are_types() {
+    let found = texts();
+    let left = BTreeMap::from(LEFT);
+    let mut wrong = Vec::new();
+    for (file, lines) in &found {
+        let allowed = left.get(file.as_str()).copied().unwrap_or_default();
+        if lines.len() > allowed {
+            wrong.push(format!("{file}: {} of {allowed}: lines {lines:?}", lines.len()));
+        }
+    }
+    for (file, allowed) in left {
+        let counted = found.get(file).map_or(0, Vec::len);
+        if counted < allowed {
+            wrong.push(format!("{file}: {counted}, and the list says {allowed}: lower it"));
+        }
+        assert!(workspace().join(file).is_file(), "{file} is listed and does not exist");
+    }
+    none("results whose error is text, where an enum says what can go wrong", &wrong);
+}

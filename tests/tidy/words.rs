@@ -1,0 +1,100 @@
+//! Words that a Kubernetes engineer would have to learn are no identifiers: docs/glossary.md says what they are called.
+
+use std::fs;
+use std::str::FromStr as _;
+
+use proc_macro2::{TokenStream, TokenTree};
+
+use crate::{files, none, relative};
+
+/// Each stands for a word of the field: reconcile, report, notify, placement, in addition, started, priority.
+const BANNED: [&str; 20] = [
+    "anew",
+    "begun",
+    "beside",
+    "glimpse",
+    "lane",
+    "lanes",
+    "look",
+    "looked",
+    "looks",
+    "meanwhile",
+    "mended",
+    "spared",
+    "spot",
+    "spots",
+    "tell",
+    "tells",
+    "told",
+    "twins",
+    "unreached",
+    "untold",
+];
+
+/// From so many words on an identifier is a sentence: the name of a test.
+const SENTENCE: usize = 5;
+
+/// The words of an identifier, in lower case.
+fn words(identifier: &str) -> Vec<String> {
+    let mut words: Vec<String> = Vec::new();
+    for part in identifier.trim_start_matches("r#").split('_').filter(|part| !part.is_empty()) {
+        let is_constant = part.chars().all(|char| !char.is_lowercase());
+        let mut starts = true;
+        for char in part.chars() {
+            if starts || (char.is_uppercase() && !is_constant) {
+                words.push(String::new());
+            }
+            starts = false;
+            if let Some(word) = words.last_mut() {
+                word.extend(char.to_lowercase());
+            }
+        }
+    }
+    words
+}
+
+/// The banned words of an identifier.
+fn dialect(identifier: &str) -> Vec<String> {
+    let words = words(identifier);
+    if words.len() >= SENTENCE {
+        return Vec::new();
+    }
+    words.into_iter().filter(|word| BANNED.contains(&word.as_str())).collect()
+}
+
+fn identifiers(stream: TokenStream, found: &mut Vec<(usize, String)>) {
+    for tree in stream {
+        match tree {
+            TokenTree::Ident(ident) => found.push((ident.span().start().line, ident.to_string())),
+            TokenTree::Group(group) => identifiers(group.stream(), found),
+            TokenTree::Punct(_) | TokenTree::Literal(_) => {}
+        }
+    }
+}
+
+#[test]
+fn identifiers_are_taken_apart_and_judged() {
+    assert_eq!(words("take_toldOnce"), ["take", "told", "once"]);
+    assert_eq!(words("LOOK_AGAIN"), ["look", "again"]);
+    assert_eq!(dialect("NextLook"), ["look"]);
+    assert_eq!(dialect("lookup"), Vec::<String>::new());
+    assert_eq!(dialect("an_event_is_told_at_once"), Vec::<String>::new());
+}
+
+#[test]
+fn no_identifier_is_dialect() {
+    let mut found = Vec::new();
+    for file in files().into_iter().filter(|file| file.extension().is_some_and(|ext| ext == "rs")) {
+        let Ok(stream) = TokenStream::from_str(&fs::read_to_string(&file).unwrap()) else {
+            continue;
+        };
+        let mut all = Vec::new();
+        identifiers(stream, &mut all);
+        for (line, identifier) in all {
+            for word in dialect(&identifier) {
+                found.push(format!("{}:{line}: {identifier}: {word}", relative(&file)));
+            }
+        }
+    }
+    none("identifiers with a word that docs/glossary.md replaces", &found);
+}
