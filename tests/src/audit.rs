@@ -34,6 +34,8 @@ pub struct Entry {
     pub credential: String,
     /// When it came, as RFC 3339.
     pub received: String,
+    /// Whether it only asked what a write would do.
+    pub dry_run: bool,
 }
 
 impl Entry {
@@ -63,6 +65,7 @@ impl Entry {
             code: value.pointer("/responseStatus/code").and_then(Value::as_u64).unwrap_or(0),
             credential: text("/user/extra/authentication.kubernetes.io~1credential-id/0"),
             received: text("/requestReceivedTimestamp"),
+            dry_run: text("/requestURI").contains("dryRun=All"),
         })
     }
 

@@ -421,6 +421,7 @@ impl Machine<'_> {
         let base_choices = self.v(v).extra.as_ref().map(|x| x.choices.clone()).unwrap_or_default();
         let mut work = vec![base_choices];
         let mut survivors: Vec<(Vid, Mode, Modes)> = Vec::new();
+        let mut waiting: Vec<(Vid, Mode, Modes)> = Vec::new();
         let mut causes = Vec::new();
         let mut made = 0;
         // The vertex itself counts as the first, still undecided candidate.
@@ -495,6 +496,9 @@ impl Machine<'_> {
             }
             // What cannot be computed yet is no alternative either, as long as there are others.
             if let Some(e) = self.incomplete_error(r) {
+                if self.v(r).atom.is_atom() {
+                    waiting.push((c, Mode::Maybe, modes));
+                }
                 causes.push(e);
                 continue;
             }
@@ -515,6 +519,10 @@ impl Machine<'_> {
                     survivors.push((node, alt.mode, modes.clone()));
                 }
             }
+        }
+        // Of alternatives that all wait for something, those stay that are a value already.
+        if survivors.is_empty() && causes.iter().all(|e| self.class(*e) == Class::Incomplete) {
+            survivors = waiting;
         }
         self.settle_survivors(v, survivors, causes);
     }
