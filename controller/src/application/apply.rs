@@ -4,6 +4,7 @@
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
 use serde_json::{Map, Value};
 use vela_apply::plan::{self, Options, PlanError, Write};
@@ -95,7 +96,13 @@ impl Session<'_> {
                 {
                     live = self.fetch_live(&target, cluster).await?;
                 }
-                ended => return ended,
+                ended => {
+                    let is_write = matches!(ended, Ok(Applied::Created | Applied::Changed));
+                    if is_write && !dry_run {
+                        self.wrote.store(true, Ordering::Relaxed);
+                    }
+                    return ended;
+                }
             }
         }
     }
@@ -297,7 +304,7 @@ impl Session<'_> {
                 }
                 Err(error) if error.is_already_exists() => {
                     // Something holds it: no failure, it is made when it is gone.
-                    self.recreate_pending.store(true, std::sync::atomic::Ordering::Relaxed);
+                    self.recreate_pending.store(true, Ordering::Relaxed);
                     let text = format!("{} {}", target.kind, target.name);
                     return Err(Failure::Terminating(text));
                 }

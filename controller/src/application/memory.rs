@@ -42,7 +42,7 @@ pub struct Settled {
     pub seen: Fingerprint,
     /// Until when it rests.
     pub due: Option<Instant>,
-    /// No object changed while it was under way: what was heard in the meantime was its own status.
+    /// No object changed while it was under way, not even by itself: what was heard in the meantime was its own status.
     pub alone: bool,
     /// It was heard since that something may have changed unseen.
     pub triggered: bool,

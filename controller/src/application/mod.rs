@@ -205,6 +205,7 @@ fn session<'c>(
             .and_then(|run| Some(run.start_time.as_ref()?.0)),
         completed: Mutex::default(),
         recreate_pending: std::sync::atomic::AtomicBool::new(false),
+        wrote: std::sync::atomic::AtomicBool::new(false),
         decoded: decoded::DecodedObjects::default(),
         clusters,
     };

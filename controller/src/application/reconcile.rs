@@ -4,6 +4,7 @@
 use std::collections::HashMap;
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use jiff::Timestamp;
@@ -238,7 +239,8 @@ impl<'c> Reconcile<'c> {
             }
             let since = Instant::now();
             let due = delay.and_then(|delay| since.checked_add(delay));
-            let (seen, alone) = (fingerprint(&self.app, after), Some(after) == self.objects);
+            let seen = fingerprint(&self.app, after);
+            let alone = Some(after) == self.objects && !self.session.wrote.load(Ordering::Relaxed);
             let pause = next_pause(before.as_ref().filter(|_| !waits), self.ctx.settings.pause);
             let mut memory = self.memory.lock();
             memory.settled =

@@ -66,6 +66,9 @@ pub struct Session<'a> {
     pub(super) completed: Mutex<BTreeMap<ResourceKey, Completion>>,
     /// An object is to be made again and its predecessor is not gone yet.
     pub recreate_pending: AtomicBool,
+    /// It wrote an object. What it made may be gone again by its end: then the cluster is as it was at the beginning, and yet
+    /// not as this reconcile left it.
+    pub wrote: AtomicBool,
     /// Its live objects, as far as this reconcile decoded them.
     pub decoded: DecodedObjects,
     /// The clusters as they were when it began.

@@ -7,6 +7,7 @@ use serde_json::{Value, json};
 
 use crate::queue::{Key, Next};
 
+use super::server::State;
 use super::{NAMESPACE, Process, World, application, uid};
 
 /// A running Application whose component makes the ConfigMap `x`.
@@ -142,4 +143,28 @@ async fn an_edit_is_rolled_out_over_what_was_left() {
     });
     world.settle(&mut process, "a").await;
     assert_eq!(value(&world), "2");
+}
+
+/// At the end of the reconcile that made it again the cluster is as it was at its beginning.
+#[tokio::test]
+async fn what_vanishes_again_while_it_is_put_back_is_made_again() {
+    for after in 1..30 {
+        let (world, mut process) = running(|_| {}).await;
+        world.server.by_another_writer(|state| {
+            state.delete("configmaps", NAMESPACE, "x");
+        });
+        world.server.state.lock().interruption = Some((
+            after,
+            Box::new(|state: &mut State| {
+                state.delete("configmaps", NAMESPACE, "x");
+            }),
+        ));
+        world.settle(&mut process, "a").await;
+        assert_eq!(value(&world), json!("1"), "after {after} requests");
+        if world.server.state.lock().interruption.is_some() {
+            assert!(after > 1, "only {after} requests");
+            return;
+        }
+    }
+    panic!("it never ends");
 }
