@@ -10,20 +10,20 @@ use lru::LruCache;
 use parking_lot::Mutex;
 
 /// Definitions of which something is kept: the built-in ones some times.
-const MOST: NonZeroUsize = match NonZeroUsize::new(512) {
+const CAPACITY: NonZeroUsize = match NonZeroUsize::new(512) {
     Some(most) => most,
     None => NonZeroUsize::MIN,
 };
 
 /// The definition at a place, and what was made of it. As long as it is known nothing else can take the place.
-type Made<V> = (Weak<dyn Any + Send + Sync>, V);
+type Memo<V> = (Weak<dyn Any + Send + Sync>, V);
 
 /// What was made, by the place of what it was made of.
-pub(crate) struct ArcMemo<V>(Mutex<LruCache<usize, Made<V>>>);
+pub(crate) struct ArcMemo<V>(Mutex<LruCache<usize, Memo<V>>>);
 
 impl<V> Default for ArcMemo<V> {
     fn default() -> Self {
-        Self(Mutex::new(LruCache::new(MOST)))
+        Self(Mutex::new(LruCache::new(CAPACITY)))
     }
 }
 
@@ -37,19 +37,19 @@ impl<V: Clone> ArcMemo<V> {
     /// What is made of something, or was before.
     pub(crate) fn get<T: Send + Sync + 'static>(&self, of: &Arc<T>, make: impl FnOnce() -> V) -> V {
         let address = Arc::as_ptr(of).addr();
-        if let Some((_, made)) = self.0.lock().get(&address) {
-            return made.clone();
+        if let Some((_, value)) = self.0.lock().get(&address) {
+            return value.clone();
         }
-        let made = make();
+        let value = make();
         let holder: Arc<dyn Any + Send + Sync> = Arc::clone(of) as _;
         let mut all = self.0.lock();
         let is_gone =
-            |(address, (of, _)): (&usize, &Made<V>)| (of.strong_count() == 0).then_some(*address);
+            |(address, (of, _)): (&usize, &Memo<V>)| (of.strong_count() == 0).then_some(*address);
         for address in all.iter().filter_map(is_gone).collect::<Vec<_>>() {
             all.pop(&address);
         }
-        all.put(address, (Arc::downgrade(&holder), made.clone()));
-        made
+        all.put(address, (Arc::downgrade(&holder), value.clone()));
+        value
     }
 }
 
@@ -68,10 +68,10 @@ mod tests {
             assert_eq!(all.get(&Arc::new(turn), || turn.to_string()), turn.to_string());
             assert!(all.0.lock().len() <= 2);
         }
-        let many: Vec<_> = (0..2 * MOST.get()).map(Arc::new).collect();
+        let many: Vec<_> = (0..2 * CAPACITY.get()).map(Arc::new).collect();
         for each in &many {
             all.get(each, || each.to_string());
         }
-        assert_eq!(all.0.lock().len(), MOST.get());
+        assert_eq!(all.0.lock().len(), CAPACITY.get());
     }
 }

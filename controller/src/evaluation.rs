@@ -19,11 +19,11 @@ use crate::queue::Next;
 /// What one reconcile may evaluate in all: as long as one evaluation may take.
 pub const BUDGET: Duration = Duration::from_secs(10);
 /// How long a job waits for a thread. Who waits holds a worker: it comes back later, rather than others having none.
-const PATIENCE: Duration = Duration::from_secs(3);
+const QUEUE_TIMEOUT: Duration = Duration::from_secs(3);
 /// First pause of an Application that spent its budget.
 const FIRST_PAUSE: Duration = Duration::from_secs(1);
 /// Longest pause of one that spends it each time.
-const LONGEST_PAUSE: Duration = Duration::from_secs(60);
+const MAX_PAUSE: Duration = Duration::from_secs(60);
 
 tokio::task_local! {
     static ACCOUNT: Arc<Account>;
@@ -66,7 +66,7 @@ struct State {
     /// Left in this reconcile.
     left: Duration,
     /// Something was not evaluated for want of budget or thread, and nobody asked yet.
-    put_off: bool,
+    postponed: bool,
     /// Something was, in this reconcile.
     wants_more: bool,
     /// Reconciles in a row that wanted more.
@@ -80,7 +80,7 @@ impl Account {
     #[must_use]
     pub fn of(namespace: &str) -> Arc<Self> {
         let state =
-            State { left: BUDGET, put_off: false, wants_more: false, times: 0, pause: None };
+            State { left: BUDGET, postponed: false, wants_more: false, times: 0, pause: None };
         Arc::new(Self { group: namespace.into(), state: Mutex::new(state) })
     }
 
@@ -92,8 +92,8 @@ impl Account {
     }
 
     /// Whether something was put off since this was asked last.
-    pub(crate) fn take_put_off(&self) -> bool {
-        std::mem::take(&mut self.state.lock().put_off)
+    pub(crate) fn take_postponed(&self) -> bool {
+        std::mem::take(&mut self.state.lock().postponed)
     }
 
     fn left(&self) -> Option<Duration> {
@@ -105,14 +105,14 @@ impl Account {
         state.left = state.left.saturating_sub(took);
     }
 
-    fn put_off(&self) {
+    fn postponed(&self) {
         let mut state = self.state.lock();
-        (state.put_off, state.wants_more) = (true, true);
+        (state.postponed, state.wants_more) = (true, true);
     }
 
     fn renew(&self) {
         let mut state = self.state.lock();
-        (state.left, state.put_off, state.wants_more) = (BUDGET, false, false);
+        (state.left, state.postponed, state.wants_more) = (BUDGET, false, false);
     }
 
     /// Ends a reconcile: one that spent its budget, or got no thread, is followed by a pause.
@@ -126,7 +126,7 @@ impl Account {
         state.times = state.times.saturating_add(1);
         state.pause = Some((Instant::now() + pause, generation));
         match next {
-            Next::After(delay) | Next::PutOff(delay) => Next::After(delay.max(pause)),
+            Next::After(delay) | Next::Postponed(delay) => Next::After(delay.max(pause)),
             Next::Resync(period) => Next::Resync(period.max(pause)),
             Next::Done | Next::Failed => Next::After(pause),
         }
@@ -135,7 +135,7 @@ impl Account {
 
 fn pause(times: u32) -> Duration {
     let factor = 1_u32.checked_shl(times).unwrap_or(u32::MAX);
-    FIRST_PAUSE.saturating_mul(factor).min(LONGEST_PAUSE)
+    FIRST_PAUSE.saturating_mul(factor).min(MAX_PAUSE)
 }
 
 /// Carries out a reconcile on an account.
@@ -159,13 +159,13 @@ pub(crate) async fn within<E>(
 }
 
 /// Whether something of this reconcile was put off since this was asked last.
-pub(crate) fn take_put_off() -> bool {
-    ACCOUNT.try_with(|account| account.take_put_off()).unwrap_or(false)
+pub(crate) fn take_postponed() -> bool {
+    ACCOUNT.try_with(|account| account.take_postponed()).unwrap_or(false)
 }
 
 /// What a job evaluates with.
 #[derive(Debug)]
-pub struct Lent {
+pub struct EvaluationScope {
     /// The renderer.
     pub renderer: Renderer,
     /// For evaluations that are not its own.
@@ -192,12 +192,12 @@ impl Evaluator {
     /// There was no time or no thread for it, or it panicked.
     pub async fn run<T: Send + 'static>(
         &self,
-        job: impl FnOnce(&Lent) -> T + Send + 'static,
+        job: impl FnOnce(&EvaluationScope) -> T + Send + 'static,
     ) -> Result<T, NotEvaluated> {
         let account = ACCOUNT.try_with(Arc::clone).unwrap_or_else(|_| Account::of(""));
         let result = self.run_for(&account, job).await;
         if result.as_ref().is_err_and(NotEvaluated::is_temporary) {
-            account.put_off();
+            account.postponed();
         }
         result
     }
@@ -205,11 +205,12 @@ impl Evaluator {
     async fn run_for<T: Send + 'static>(
         &self,
         account: &Arc<Account>,
-        job: impl FnOnce(&Lent) -> T + Send + 'static,
+        job: impl FnOnce(&EvaluationScope) -> T + Send + 'static,
     ) -> Result<T, NotEvaluated> {
         let Some(limit) = account.left() else { return Err(NotEvaluated::Spent(BUDGET)) };
         let (renderer, pays) = (Arc::clone(&self.renderer), Arc::clone(account));
-        let terms = Terms { group: Arc::clone(&account.group), patience: PATIENCE, limit };
+        let terms =
+            Terms { group: Arc::clone(&account.group), queue_timeout: QUEUE_TIMEOUT, limit };
         let ran = self.pool.run_for(terms, move |budget| {
             // Others of the same reconcile may have run while this one waited.
             let left = pays.left()?;
@@ -219,7 +220,8 @@ impl Evaluator {
                 cancel: Some(budget.cancelled()),
                 ..renderer.limits().clone()
             };
-            let result = job(&Lent { renderer: renderer.within(limits.clone()), limits });
+            let result =
+                job(&EvaluationScope { renderer: renderer.within(limits.clone()), limits });
             let took = started.elapsed();
             pays.charge(took);
             // What ended because its time did is no result.
@@ -232,7 +234,7 @@ impl Evaluator {
                 account.charge(limit);
                 Err(NotEvaluated::Spent(BUDGET))
             }
-            Err(PoolError::Busy) => Err(NotEvaluated::Busy(PATIENCE)),
+            Err(PoolError::Busy) => Err(NotEvaluated::Busy(QUEUE_TIMEOUT)),
             Err(PoolError::Panic(text)) => Err(NotEvaluated::Panicked(text)),
             Err(PoolError::Closed) => Err(NotEvaluated::Closed),
         }
@@ -250,7 +252,7 @@ mod tests {
 
     /// A job that takes all the time it gets.
     async fn spend(evaluator: &Evaluator) -> Result<(), NotEvaluated> {
-        evaluator.run(|lent| std::thread::sleep(lent.limits.time.unwrap_or_default())).await
+        evaluator.run(|scope| std::thread::sleep(scope.limits.time.unwrap_or_default())).await
     }
 
     #[tokio::test]
@@ -262,7 +264,7 @@ mod tests {
             assert!(evaluator.run(|_| ()).await.is_ok());
             let spent = spend(&evaluator).await;
             assert!(matches!(spent, Err(NotEvaluated::Spent(_))), "{spent:?}");
-            assert!(take_put_off() && !take_put_off());
+            assert!(take_postponed() && !take_postponed());
             // Nothing more, be it ever so small.
             let more = evaluator.run(|_| ()).await;
             assert!(matches!(more, Err(NotEvaluated::Spent(_))));
@@ -290,7 +292,7 @@ mod tests {
                 })
                 .await;
             assert!(matches!(result, Err(NotEvaluated::Panicked(text)) if text == "boom"));
-            assert!(!take_put_off());
+            assert!(!take_postponed());
             Ok::<_, ()>(Next::Failed)
         };
         assert_eq!(within(Account::of("team"), 1, work).await, Ok(Next::Failed));
@@ -299,7 +301,7 @@ mod tests {
     #[test]
     fn who_got_no_thread_pauses_and_is_forgiven() {
         let account = Account::of("team");
-        account.put_off();
+        account.postponed();
         assert_eq!(account.end(Next::Failed, 1), Next::After(FIRST_PAUSE));
         account.renew();
         assert_eq!(account.end(Next::Failed, 1), Next::Failed);

@@ -7,7 +7,7 @@ use std::time::Duration;
 use futures::FutureExt;
 use tracing::{Instrument, error, info_span, warn};
 
-use vela_cluster::put_off;
+use vela_cluster::postponed;
 
 use crate::queue::{Key, Next};
 
@@ -32,11 +32,12 @@ pub(crate) async fn run<E: std::fmt::Display>(
     attempt: impl Future<Output = Result<Next, E>>,
 ) -> (Next, Ended) {
     let span = info_span!("reconcile", controller, key = %key);
-    let guarded = put_off::noting(AssertUnwindSafe(attempt).catch_unwind());
+    let guarded = postponed::noting(AssertUnwindSafe(attempt).catch_unwind());
     let ended = tokio::time::timeout(limit, guarded).instrument(span).await;
-    let (ended, put_off) = ended.map_or((Err(()), None), |(ended, put_off)| (Ok(ended), put_off));
+    let (ended, postponed) =
+        ended.map_or((Err(()), None), |(ended, postponed)| (Ok(ended), postponed));
     // An attempt that failed while the API server was overloaded or away says nothing about its object.
-    let failed = put_off.map_or(Next::Failed, |it| Next::PutOff(it.after.unwrap_or_default()));
+    let failed = postponed.map_or(Next::Failed, |it| Next::Postponed(it.after.unwrap_or_default()));
     match ended {
         Ok(Ok(Ok(Next::Failed))) => (failed, Ended::Normally),
         Ok(Ok(Ok(next))) => (next, Ended::Normally),
@@ -77,10 +78,10 @@ mod tests {
             (Next::Failed, Ended::Failed("no".into()))
         );
         let busy = async {
-            put_off::put_off(Some(Duration::from_secs(3)));
+            postponed::postponed(Some(Duration::from_secs(3)));
             Err::<Next, _>("busy")
         };
-        let waits = Next::PutOff(Duration::from_secs(3));
+        let waits = Next::Postponed(Duration::from_secs(3));
         assert_eq!(ended(busy).await, (waits, Ended::Failed("busy".into())));
         let panics = async {
             if true {

@@ -14,9 +14,9 @@ pub mod definition;
 pub mod definitions;
 pub mod egress;
 pub mod evaluation;
-mod feeds;
 mod guard;
 pub mod helm;
+mod in_flight;
 mod liveness;
 mod messages;
 mod metrics;
@@ -27,7 +27,7 @@ pub mod revisions;
 mod simulation;
 mod stamp_key;
 mod start;
-mod under_way;
+mod watches;
 
 use vela_cluster::events;
 

@@ -264,7 +264,7 @@ pub(crate) fn still_going(object: &str) -> String {
 
 /// What an API server that is overloaded or away did not take.
 #[must_use]
-pub(crate) fn put_off(error: &str) -> String {
+pub(crate) fn postponed(error: &str) -> String {
     format!("the API server is overloaded or away, the step is tried again: {error}")
 }
 
@@ -464,7 +464,7 @@ pub(crate) fn drift_repaired(object: &str, manager: &str) -> String {
 
 /// An object that somebody else changes again and again.
 #[must_use]
-pub(crate) fn drift_fight(object: &str, managers: &[String], fields: &[String]) -> String {
+pub(crate) fn drift_contention(object: &str, managers: &[String], fields: &[String]) -> String {
     let by = match managers {
         [] => "somebody".to_owned(),
         managers => managers.join(", "),
@@ -477,7 +477,7 @@ pub(crate) fn drift_fight(object: &str, managers: &[String], fields: &[String]) 
 
 /// Two writers of the same fields.
 #[must_use]
-pub(crate) fn drift_fights(fights: &str, longest: Duration) -> String {
+pub(crate) fn drift_contentions(fights: &str, longest: Duration) -> String {
     format!(
         "changed again and again and put back ever more slowly, up to every {}s: {fights}. Leave these fields to the other \
          writer (policy apply-once), or end what it does",
@@ -573,7 +573,7 @@ pub(crate) const CONTEXT_UNSETTLED: &str =
     "the workflow's context could not be written: its ConfigMap keeps appearing and vanishing";
 
 /// The end of what is shown of a step whose values are too long for a ConfigMap.
-pub(crate) const DEBUG_CUT: &str = "// what follows is too long to be shown\n";
+pub(crate) const DEBUG_TRUNCATED: &str = "// what follows is too long to be shown\n";
 
 /// The context of a workflow that was not written.
 pub(crate) fn context_not_stored(reason: &str) -> String {
@@ -839,9 +839,9 @@ pub(crate) fn co_author_refused(
 /// Entries of the context that somebody else wrote.
 pub(crate) fn context_not_ours(name: &str, keys: &[String]) -> String {
     /// More names would fill the event.
-    const MOST: usize = 10;
-    let listed: Vec<&str> = keys.iter().take(MOST).map(String::as_str).collect();
-    let more = if keys.len() > MOST { ", ..." } else { "" };
+    const MAX_NAMES: usize = 10;
+    let listed: Vec<&str> = keys.iter().take(MAX_NAMES).map(String::as_str).collect();
+    let more = if keys.len() > MAX_NAMES { ", ..." } else { "" };
     format!(
         "entries of ConfigMap {name} were not written by the controller and count as absent: {}{more}",
         listed.join(", ")

@@ -43,7 +43,7 @@ enum Definition {
 pub struct Contents {
     hasher: RandomState,
     /// By the hash of the name and of the compressed text.
-    all: Mutex<Known<Content>>,
+    all: Mutex<Interned<Content>>,
     components: Once<ComponentDefinition>,
     workloads: Once<WorkloadDefinition>,
     traits: Once<TraitDefinition>,
@@ -52,43 +52,43 @@ pub struct Contents {
 }
 
 /// The definitions of one kind, by the hash of their text.
-type Once<T> = Mutex<Known<T>>;
+type Once<T> = Mutex<Interned<T>>;
 
 /// What somebody holds.
 #[derive(Debug)]
-struct Known<T> {
+struct Interned<T> {
     all: HashMap<u64, Weak<T>>,
     /// Where they are in memory: as long as one is known nothing else can be there.
-    placements: HashSet<usize>,
+    addresses: HashSet<usize>,
     /// How many there may be before those that nobody holds any more are searched for.
-    most: usize,
+    sweep_above: usize,
 }
 
-impl<T> Default for Known<T> {
+impl<T> Default for Interned<T> {
     fn default() -> Self {
-        Self { all: HashMap::new(), placements: HashSet::new(), most: 0 }
+        Self { all: HashMap::new(), addresses: HashSet::new(), sweep_above: 0 }
     }
 }
 
-impl<T> Known<T> {
+impl<T> Interned<T> {
     fn get(&self, hash: u64) -> Option<Arc<T>> {
         self.all.get(&hash).and_then(Weak::upgrade)
     }
 
     fn holds(&self, one: &Arc<T>) -> bool {
-        self.placements.contains(&Arc::as_ptr(one).addr())
+        self.addresses.contains(&Arc::as_ptr(one).addr())
     }
 
     fn insert(&mut self, hash: u64, one: &Arc<T>) {
-        if self.all.len() >= self.most {
+        if self.all.len() >= self.sweep_above {
             self.all.retain(|_, one| one.strong_count() > 0);
-            self.most = self.all.len().saturating_mul(2).max(64);
-            self.placements = self.all.values().map(|one| one.as_ptr().addr()).collect();
+            self.sweep_above = self.all.len().saturating_mul(2).max(64);
+            self.addresses = self.all.values().map(|one| one.as_ptr().addr()).collect();
         }
         if let Some(former) = self.all.insert(hash, Arc::downgrade(one)) {
-            self.placements.remove(&former.as_ptr().addr());
+            self.addresses.remove(&former.as_ptr().addr());
         }
-        self.placements.insert(Arc::as_ptr(one).addr());
+        self.addresses.insert(Arc::as_ptr(one).addr());
     }
 }
 

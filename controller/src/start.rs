@@ -41,21 +41,21 @@ use crate::definition::{self, Kind};
 use crate::definitions::Definitions;
 use crate::evaluation::{self, Account, Evaluator};
 use crate::events::{self, Recorder};
-use crate::feeds;
 use crate::guard;
+use crate::in_flight::{self, Notes, Queues};
 use crate::liveness;
-use crate::metrics::{AttemptMeter, Metrics, words};
+use crate::metrics::{AttemptMeter, Metrics, labels};
 use crate::queue::{Key, Next, Queue, Shares, WorkerKind};
 use crate::registry;
 use crate::stamp_key::{self, StampKey};
-use crate::under_way::{self, Notes, Queues};
+use crate::watches;
 
 /// Rendering jobs handed to the pool beyond those that run; more wait outside at no cost.
 const QUEUE: usize = 64;
 /// A rollout is many changes in a row: one that waits for it is checked this often at the most.
 const PAUSE: Duration = Duration::from_millis(250);
 /// How long the end of the process waits for what is aborted, and for the last events: a follower waits for the lease.
-const LAST: Duration = Duration::from_secs(1);
+const FINAL_FLUSH: Duration = Duration::from_secs(1);
 /// How long the end of the process waits for reconciles under way.
 const DRAIN: Duration = Duration::from_secs(10);
 
@@ -130,7 +130,7 @@ pub async fn run(config: Config, stop: CancellationToken) -> anyhow::Result<()> 
         let (queue, apps) = (Arc::clone(&queue), Arc::clone(&apps));
         Arc::new(move |owner: &vela_apply::Owner| {
             let app = Key::new(&*owner.namespace, &*owner.name);
-            let class = feeds::urgency_of_parts(&apps, &app);
+            let class = watches::urgency_of_parts(&apps, &app);
             queue.add(app, class);
         })
     };
@@ -141,7 +141,7 @@ pub async fn run(config: Config, stop: CancellationToken) -> anyhow::Result<()> 
         {
             let (queue, apps) = (Arc::clone(&queue), Arc::clone(&apps));
             Arc::new(move |app: &Key| {
-                queue.add(app.clone(), feeds::urgency_of_parts(&apps, app));
+                queue.add(app.clone(), watches::urgency_of_parts(&apps, app));
             })
         },
     );
@@ -174,19 +174,19 @@ pub async fn run(config: Config, stop: CancellationToken) -> anyhow::Result<()> 
     }));
     let context = Arc::new(AppContext::new(context, config.charts.clone()));
     let queues = Queues::of(&context);
-    tasks.spawn_on(under_way::name_slow(queues.clone(), end.clone()), vital.handle());
-    let seat = Seat::new(&vital);
-    let leave = seat.clone();
+    tasks.spawn_on(in_flight::name_slow(queues.clone(), end.clone()), vital.handle());
+    let lease_handles = LeaseHandles::new(&vital);
+    let leave = lease_handles.clone();
     let frozen = move || leave.give_up_frozen(&queues);
     vital.watch(end.clone(), frozen).context("cannot start threads")?;
-    feeds::start(&context.shared, &client, &tasks, &end);
+    watches::start(&context.shared, &client, &tasks, &end);
     if let Some(members) = context.clusters.members() {
         context.metrics.register_clusters(Arc::clone(members))?;
         let (context, client, end) = (Arc::clone(&context), client.clone(), end.clone());
         tasks.spawn(async move { context.clusters.follow(client, &end).await });
     }
     tokio::select! {
-        () = feeds::synced(&context) => {}
+        () = watches::synced(&context) => {}
         () = stop.cancelled() => return Ok(()),
     }
     synced.pass();
@@ -195,7 +195,7 @@ pub async fn run(config: Config, stop: CancellationToken) -> anyhow::Result<()> 
         definitions = context.definitions.components.len(),
         "caches are filled"
     );
-    lead(&config, &options, context, seat, &stop, &health).await?;
+    lead(&config, &options, context, lease_handles, &stop, &health).await?;
     end.cancel();
     tasks.close();
     // Event writing ends with its last recorder; whatever else hangs is not waited for.
@@ -291,11 +291,11 @@ async fn lead(
     config: &Config,
     options: &ClientOptions,
     context: Arc<AppContext>,
-    seat: Seat,
+    lease_handles: LeaseHandles,
     stop: &CancellationToken,
     health: &Health,
 ) -> anyhow::Result<()> {
-    let release = seat.release.clone();
+    let release = lease_handles.release.clone();
     let mut master = None;
     let mut election = match &config.election {
         None => None,
@@ -305,14 +305,16 @@ async fn lead(
             gauge.set(0);
             // A connection belongs to the threads that made it.
             let of_lease = options.for_lease(election.renew_deadline);
-            let client = seat.vital.spawn(async move { connect(&of_lease).await }).await??;
+            let client =
+                lease_handles.vital.spawn(async move { connect(&of_lease).await }).await??;
             let of = (lease.namespace.clone(), lease.name.clone(), lease.identity.clone());
             let notes_of = (client.clone(), of);
             let (elector, leadership) = Elector::new(client, lease, Timestamp::now)?;
             // From here on nothing is written without the lease, over whatever client of the process.
             options.fence.guard(leadership.clone());
             liveness::election(health, leadership.clone());
-            let running = seat.electing.spawn_on(elector.run(release.clone()), &seat.vital);
+            let running =
+                lease_handles.electing.spawn_on(elector.run(release.clone()), &lease_handles.vital);
             tokio::select! {
                 acquired = leadership.acquired() => anyhow::ensure!(acquired, "the election ended"),
                 () = stop.cancelled() => {
@@ -321,7 +323,7 @@ async fn lead(
                     return Ok(());
                 }
             }
-            seat.take_notes(&context, notes_of).await?;
+            lease_handles.take_notes(&context, notes_of).await?;
             Some(running)
         }
     };
@@ -368,13 +370,13 @@ async fn lead(
     let drained = async { while workers.join_next().await.is_some() {} };
     if tokio::time::timeout_at(until, drained).await.is_err() {
         tracing::warn!("some reconciles did not end in time");
-        seat.forget_notes();
+        lease_handles.forget_notes();
         // Who holds its thread does not end: the lease is not kept for that.
-        let _ = timeout(LAST, workers.shutdown()).await;
+        let _ = timeout(FINAL_FLUSH, workers.shutdown()).await;
     }
-    seat.close_notes().await;
+    lease_handles.close_notes().await;
     // Without the lease nothing is written, events included.
-    let _ = timeout(LAST, context.events.written()).await;
+    let _ = timeout(FINAL_FLUSH, context.events.written()).await;
     release.cancel();
     if let Some(running) = election
         && let Ok(Outcome::Lost) = running.await
@@ -386,7 +388,7 @@ async fn lead(
 
 /// What the Lease is renewed with, and given away.
 #[derive(Clone)]
-struct Seat {
+struct LeaseHandles {
     /// The vital threads.
     vital: Handle,
     /// Gives the Lease away.
@@ -399,7 +401,7 @@ struct Seat {
     noting: Arc<Mutex<Option<JoinHandle<()>>>>,
 }
 
-impl Seat {
+impl LeaseHandles {
     fn new(vital: &Vital) -> Self {
         Self {
             vital: vital.handle().clone(),
@@ -416,9 +418,9 @@ impl Seat {
         context: &Arc<AppContext>,
         (client, (namespace, lease, leader)): (kube::Client, (String, String, String)),
     ) -> anyhow::Result<()> {
-        let under_way = Arc::clone(&context.under_way);
+        let in_flight = Arc::clone(&context.in_flight);
         let begin =
-            async move { Notes::begin(client, (&namespace, &lease), &leader, under_way).await };
+            async move { Notes::begin(client, (&namespace, &lease), &leader, in_flight).await };
         match self.vital.spawn(begin).await? {
             Ok(notes) => {
                 let keep = notes.keep(Arc::clone(&context.shared), self.noted.clone());
@@ -442,17 +444,17 @@ impl Seat {
         let noting = self.noting.lock().take();
         self.noted.cancel();
         if let Some(noting) = noting {
-            let _ = timeout(LAST, noting).await;
+            let _ = timeout(FINAL_FLUSH, noting).await;
         }
     }
 
     /// The workers do not get on: somebody else shall lead. Nothing more is written from here, whatever still moves.
     fn give_up_frozen(&self, queues: &Queues) {
-        let under_way = queues.describe();
-        tracing::error!(under_way, "the workers are frozen, giving up the lease and ending");
+        let in_flight = queues.describe();
+        tracing::error!(in_flight, "the workers are frozen, giving up the lease and ending");
         self.release.cancel();
         self.electing.close();
-        let _ = self.vital.block_on(async { timeout(LAST, self.electing.wait()).await });
+        let _ = self.vital.block_on(async { timeout(FINAL_FLUSH, self.electing.wait()).await });
         #[allow(clippy::exit, reason = "the threads that could end in order are frozen")]
         std::process::exit(1);
     }
@@ -589,7 +591,7 @@ const fn application_workers(config: &Config) -> usize {
 
 async fn applications(context: Arc<AppContext>, worker_kind: WorkerKind, meter: AttemptMeter) {
     while let Some(key) = context.queue.next(worker_kind).await {
-        if let Some(left) = application::set_aside(&context, &key).await {
+        if let Some(left) = application::lifecycle::failure::set_aside(&context, &key).await {
             context.queue.done(key, Next::After(left));
             continue;
         }
@@ -598,14 +600,14 @@ async fn applications(context: Arc<AppContext>, worker_kind: WorkerKind, meter: 
         let before = known();
         let attempt = meter.begin();
         let limit = context.settings.reconcile_timeout;
-        let entered = context.under_way.enter(&key, before.as_deref()).await;
+        let entered = context.in_flight.enter(&key, before.as_deref()).await;
         let work = application::reconcile(&context, &key).boxed();
         let work = guard::run(registry::APPLICATION, &key, limit, work);
-        let (next, ended) = under_way::entered(entered, work).await;
+        let (next, ended) = in_flight::entered(entered, work).await;
         attempt.end(next, &ended);
         let generation = before.as_ref().and_then(|app| app.metadata.generation);
-        context.under_way.survived(&key, generation.unwrap_or_default());
-        application::report_broken(&context, &key, &ended).await;
+        context.in_flight.survived(&key, generation.unwrap_or_default());
+        application::lifecycle::failure::report_panic(&context, &key, &ended).await;
         let (begin, end) = (phase(before.as_deref()), known());
         let labels = [begin, phase(end.as_deref())];
         let time = started.elapsed().as_secs_f64();
@@ -616,7 +618,7 @@ async fn applications(context: Arc<AppContext>, worker_kind: WorkerKind, meter: 
 
 /// An Application's phase as metrics name it.
 fn phase(app: Option<&Application>) -> &'static str {
-    words::phase(app.map_or("", |app| app.status.phase.as_str()))
+    labels::phase(app.map_or("", |app| app.status.phase.as_str()))
 }
 
 async fn definitions<T: Kind>(context: Arc<Context>, queue: Arc<Queue>, meter: AttemptMeter) {

@@ -180,20 +180,20 @@ async fn drift_is_healed_in_a_list_that_the_server_fills_in() {
     });
     space.create("filled", json!([component])).await.unwrap();
     space.running("filled").await;
-    let doors = space.objects("networking.k8s.io/v1", "NetworkPolicy");
+    let network_policies = space.objects("networking.k8s.io/v1", "NetworkPolicy");
     let ours = |entry: &Entry| entry.is_controllers_write() && entry.namespace == space.name();
     let log = space.cluster().audit_log();
     let label = |value: &str| json!({ "metadata": { "labels": { "seen": value } } });
-    let open_door = json!({ "spec": { "ingress": [{}] } });
+    let opened_policy = json!({ "spec": { "ingress": [{}] } });
     let merge = PatchParams::default();
     for round in ["a", "b"] {
         // A change that is nobody's business has it compared, and found to be as it should be.
-        doors.patch("door", &merge, &Patch::Merge(&label(round))).await.unwrap();
+        network_policies.patch("door", &merge, &Patch::Merge(&label(round))).await.unwrap();
         quiet(&log, Duration::from_secs(2), ours).await;
-        doors.patch("door", &merge, &Patch::Merge(&open_door)).await.unwrap();
+        network_policies.patch("door", &merge, &Patch::Merge(&opened_policy)).await.unwrap();
         until("the door as it should be", Duration::from_secs(10), async || {
-            let door = doors.get("door").await.unwrap();
-            door.data.pointer("/spec/ingress/0/ports/0/port") == Some(&json!(80))
+            let policy_object = network_policies.get("door").await.unwrap();
+            policy_object.data.pointer("/spec/ingress/0/ports/0/port") == Some(&json!(80))
         })
         .await;
     }

@@ -179,7 +179,7 @@ impl Gate {
 }
 
 /// For longer than any test takes.
-const HELD: Duration = Duration::from_secs(3600);
+const PAUSED: Duration = Duration::from_secs(3600);
 
 /// What becomes of a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -213,7 +213,7 @@ impl State {
             fate = match counted.fault {
                 Some(Fault::Before(at)) if at == count => Fate::DieBefore,
                 Some(Fault::After(at)) if at == count => Fate::DieAfter,
-                Some(Fault::Hold(at)) if at == count => return Fate::Hold(HELD),
+                Some(Fault::Hold(at)) if at == count => return Fate::Hold(PAUSED),
                 _ => continue,
             };
             counted.died = true;

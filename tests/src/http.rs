@@ -7,7 +7,7 @@ use std::time::Duration;
 use anyhow::{Context, Result};
 
 /// How long an answer may take.
-const PATIENCE: Duration = Duration::from_secs(20);
+const TIMEOUT: Duration = Duration::from_secs(20);
 
 /// One request: the status and the body of its answer.
 ///
@@ -16,7 +16,7 @@ const PATIENCE: Duration = Duration::from_secs(20);
 pub fn request(port: u16, method: &str, path: &str, body: &str) -> Result<(u16, String)> {
     let address = ([127, 0, 0, 1], port).into();
     let mut stream = TcpStream::connect_timeout(&address, Duration::from_secs(2))?;
-    stream.set_read_timeout(Some(PATIENCE))?;
+    stream.set_read_timeout(Some(TIMEOUT))?;
     let length = body.len();
     write!(
         stream,

@@ -24,7 +24,7 @@ pub const VALIDATE: &str = "/validating-core-oam-dev-v1beta1-applications";
 /// Where Applications are changed.
 pub const MUTATE: &str = "/mutating-core-oam-dev-v1beta1-applications";
 /// Longest wait for one answer.
-const PATIENCE: Duration = Duration::from_secs(30);
+const TIMEOUT: Duration = Duration::from_secs(30);
 
 /// A server on loopback and the authority that signs its certificate.
 #[derive(Clone)]
@@ -141,7 +141,7 @@ impl Target {
         let mut connection = None;
         while Instant::now() < end {
             let start = Instant::now();
-            let outcome = tokio::time::timeout(PATIENCE, async {
+            let outcome = tokio::time::timeout(TIMEOUT, async {
                 let open = match connection.take() {
                     Some(open) => connection.insert(open),
                     None => connection.insert(self.connect().await?),

@@ -21,11 +21,11 @@ const REFERENCE: &str = "corpus/cue/vela/vela-definitions.jsonl";
 const RUN: usize = 12;
 
 /// No run of equal tokens is longer.
-const LONGEST: usize = 30;
+const MAX_RUN: usize = 30;
 
 /// Templates of so many tokens leave room for a design: less than `SHARE` of their tokens lies in
 /// equal runs. Smaller ones hand a few parameters on, which cannot be done in two ways.
-const ROOM: usize = 100;
+const MIN_TOKENS: usize = 100;
 const SHARE: f64 = 0.6;
 
 /// The tokens of a template, with local names replaced.
@@ -182,10 +182,10 @@ fn definitions_are_not_those_of_kubevela() {
         let template = tokens(&template);
         let Some(theirs) = reference.get(&(kind.clone(), name.clone())) else { continue };
         let (share, longest) = likeness(&template, theirs);
-        if longest > LONGEST {
+        if longest > MAX_RUN {
             wrong.push(format!("{kind}/{name}: a run of {longest} equal tokens"));
         }
-        if template.len() > ROOM && share > SHARE {
+        if template.len() > MIN_TOKENS && share > SHARE {
             wrong.push(format!("{kind}/{name}: {share:.2} of it in equal runs"));
         }
         shares.push(share);

@@ -7,19 +7,25 @@ use proc_macro2::{TokenStream, TokenTree};
 
 use crate::{files, none, relative};
 
-/// Each stands for a word of the field: reconcile, report, notify, placement, in addition, started, priority.
-const BANNED: [&str; 20] = [
+/// Each stands for a word of the field: reconcile, report, notify, placement, in addition, started, priority, slot, back-off.
+const BANNED: [&str; 26] = [
     "anew",
     "begun",
     "beside",
+    "brake",
+    "brakes",
+    "fight",
     "glimpse",
     "lane",
     "lanes",
+    "lent",
     "look",
     "looked",
     "looks",
     "meanwhile",
     "mended",
+    "seat",
+    "seats",
     "spared",
     "spot",
     "spots",

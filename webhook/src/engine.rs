@@ -107,7 +107,7 @@ impl Engine {
             _ => None,
         });
         if let Some(error) = failed {
-            return Step::Done(Decision::errored(500, messages::cannot_ask(error)));
+            return Step::Done(Decision::errored(500, messages::lookup_failed(error)));
         }
         let world = World::new(&self.settings, &self.renderer, snapshot, facts, is_spent);
         let decision = endpoint.rules.admit(request, &world);
@@ -118,7 +118,7 @@ impl Engine {
                 ..Decision::errored(504, messages::DEADLINE)
             });
         }
-        let needs = world.into_asked();
+        let needs = world.into_lookup();
         if needs.is_empty() { Step::Done(decision) } else { Step::Needs(needs) }
     }
 
@@ -148,6 +148,6 @@ impl Engine {
                 }
             }
         }
-        (Some(envelope), Decision::errored(500, messages::TOO_MANY_QUESTIONS))
+        (Some(envelope), Decision::errored(500, messages::TOO_MANY_LOOKUPS))
     }
 }

@@ -9,6 +9,7 @@ mod config;
 mod convert;
 mod decision;
 mod definition;
+mod drain_http1;
 mod engine;
 mod feed;
 mod field;
@@ -16,7 +17,6 @@ mod live;
 mod marker;
 mod messages;
 mod metrics;
-mod retire;
 mod review;
 mod router;
 mod shards;
@@ -142,7 +142,7 @@ pub async fn run(config: Config, stop: CancellationToken) -> anyhow::Result<()> 
 
     // Not ready first, then, when clients have noticed, no new connections.
     let close = CancellationToken::new();
-    let routes = retire::when(stop.clone(), router(Arc::new(server)));
+    let routes = drain_http1::when(stop.clone(), router(Arc::new(server)));
     let closing = {
         let (close, health, delay) = (close.clone(), health.clone(), config.shutdown_delay);
         async move {

@@ -153,10 +153,10 @@ pub(crate) fn envelope(body: &[u8]) -> Option<Envelope> {
         #[serde(default)]
         kind: Option<String>,
         #[serde(default)]
-        request: Option<Asked>,
+        request: Option<RequestOutline>,
     }
     #[derive(Default, Deserialize)]
-    struct Asked {
+    struct RequestOutline {
         #[serde(default, deserialize_with = "nullable")]
         uid: String,
     }

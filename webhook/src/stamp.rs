@@ -11,7 +11,7 @@ use crate::review::User;
 use crate::world::World;
 
 /// Groups of an administrator that are asked about one by one. Who is one by more of them is told so.
-const GROUPS_ASKED: usize = 32;
+const MAX_GROUPS_CHECKED: usize = 32;
 
 /// What users write to say what they want of a stamp: to be the author, or, as an administrator, that the author who is named
 /// is right.
@@ -101,7 +101,7 @@ fn evidence(user: &User, world: &World<'_>) -> Option<Evidence> {
     let ours = &world.settings.admin_group;
     let (last, first): (Vec<_>, Vec<_>) = user.groups.iter().partition(|group| *group == ours);
     // All are asked about at once: the answers are fetched together.
-    let asked = first.into_iter().chain(last).take(GROUPS_ASKED);
+    let asked = first.into_iter().chain(last).take(MAX_GROUPS_CHECKED);
     let are: Vec<_> = asked
         .filter(|group| world.is_administrator("", std::slice::from_ref(*group)))
         .map(group)

@@ -12,7 +12,7 @@ use tracing::warn;
 
 /// Pause after a failed watch, doubled up to the longest.
 const PAUSE: Duration = Duration::from_millis(200);
-const LONGEST_PAUSE: Duration = Duration::from_secs(5);
+const MAX_PAUSE: Duration = Duration::from_secs(5);
 
 /// Hands every event and every failure to `each` until the token is cancelled.
 pub(crate) async fn follow<K>(
@@ -44,7 +44,7 @@ pub(crate) async fn follow<K>(
                     () = stop.cancelled() => return,
                     () = tokio::time::sleep(pause) => {}
                 }
-                pause = (pause * 2).min(LONGEST_PAUSE);
+                pause = (pause * 2).min(MAX_PAUSE);
             }
         }
     }

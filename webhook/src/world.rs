@@ -258,7 +258,7 @@ impl<'a> World<'a> {
     }
 
     /// The questions without an answer; not empty means that the decision does not count.
-    pub fn into_asked(self) -> BTreeSet<Need> {
+    pub fn into_lookup(self) -> BTreeSet<Need> {
         self.asked.into_inner()
     }
 

@@ -18,11 +18,11 @@ use crate::queue::Key;
 
 use super::actors::{Actors, CoAuthor};
 use super::facts;
-use super::parse::Used;
-use super::resolve::Deployed;
 use super::revision;
-use super::scoped::Transformed;
 use super::session::Session;
+use crate::application::facts::parse::Used;
+use crate::application::facts::resolve::Deployed;
+use crate::application::policies::Transformed;
 
 /// The event that tells of an object that is not used as it is now.
 const CHANGED_BY_OTHERS: &str = "ChangedByOthers";
@@ -32,7 +32,7 @@ pub(super) struct Work<'a> {
     pub(super) used: &'a Used,
     pub(super) policies: &'a BTreeMap<String, Policy>,
     pub(super) workflow: Option<&'a Workflow>,
-    pub(super) made: Option<&'a Transformed>,
+    pub(super) transformed: Option<&'a Transformed>,
     /// A revision that a user wrote, and its author.
     pub(super) revision: Option<(&'a str, &'a Option<Stamp>)>,
 }
@@ -117,8 +117,8 @@ fn foreign(ctx: &AppContext, namespace: &str, work: &Work<'_>) -> Vec<Written> {
     }
     let used = work.used;
     definitions!(used.components, used.workloads, used.traits, used.policies, used.steps);
-    if let Some(made) = work.made {
-        definitions!(made.definitions());
+    if let Some(transformed) = work.transformed {
+        definitions!(transformed.definitions());
     }
     out.extend(work.workflow.map(|workflow| written(workflow, keys)));
     out.extend(work.policies.values().map(|policy| written(policy, keys)));

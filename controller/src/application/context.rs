@@ -11,8 +11,8 @@ use crate::charts::download::Rules;
 use crate::context::Context;
 use crate::egress::calls::Calls;
 use crate::evaluation::Account;
+use crate::in_flight::InFlight;
 use crate::queue::Key;
-use crate::under_way::UnderWay;
 
 use super::memory::AppCache;
 use super::workflow::shared::Shared;
@@ -29,7 +29,7 @@ pub struct AppContext {
     /// Calls of steps to servers outside the cluster.
     pub calls: Calls,
     /// Which Applications are set aside.
-    pub(crate) under_way: Arc<UnderWay>,
+    pub(crate) in_flight: Arc<InFlight>,
     /// One entry for each Application; it goes with its Application.
     memories: Mutex<HashMap<Key, Arc<Mutex<AppCache>>>>,
 }
@@ -51,7 +51,7 @@ impl AppContext {
             workflow: Shared::new(rules.egress.clone()),
             charts: Fetcher::new(rules),
             calls: Calls::new(Arc::clone(&shared.queue)),
-            under_way: Arc::default(),
+            in_flight: Arc::default(),
             memories: Mutex::default(),
             shared,
         }

@@ -11,10 +11,10 @@ use vela_seal::Stamp;
 
 use crate::evaluation::Account;
 
-use super::brake::Brake;
 use super::component::CachedRendering;
 use super::placement::Placement;
 use super::workflow::cached::{CachedContext, PodReasons};
+use crate::application::converge::repair_backoff::RepairBackoff;
 
 /// Everything a reconcile of an Application depends on, as hashes; equal means nothing to do.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -39,7 +39,7 @@ impl Fingerprint {
 #[derive(Debug, Clone, Copy)]
 pub struct Settled {
     /// What it depended on.
-    pub seen: Fingerprint,
+    pub fingerprint: Fingerprint,
     /// Until when it rests.
     pub due: Option<Instant>,
     /// No object changed while it was under way, not even by itself: what was heard in the meantime was its own status.
@@ -69,7 +69,7 @@ pub struct AppCache {
     /// What the last complete reconcile left.
     pub settled: Option<Settled>,
     /// Since when the finalizer is missing that it had.
-    pub finalizer_off: Option<Instant>,
+    pub finalizer_missing_since: Option<Instant>,
     /// The context of the workflow, as it was written last.
     pub context: Option<CachedContext>,
     /// Patches that changed nothing on the server, by hashes of manifest, patch and live content: not sent again.
@@ -80,7 +80,7 @@ pub struct AppCache {
     /// Its stamp, if that is valid, beside a hash of what was checked.
     pub stamp: Option<(u64, Option<Stamp>)>,
     /// Repairs of drift, by object.
-    pub brakes: HashMap<ResourceKey, Brake>,
+    pub repair_backoffs: HashMap<ResourceKey, RepairBackoff>,
     /// Objects that differ and are left so, with who changed them: as the last look at all of them found.
     pub left: BTreeMap<String, String>,
     /// A hash of what was noted of application-scoped policies.
@@ -96,5 +96,5 @@ pub struct AppCache {
     /// What its reconciles may evaluate.
     pub account: Option<Arc<Account>>,
     /// What Pods said of why they do not run.
-    pub pods_said: HashMap<ResourceKey, PodReasons>,
+    pub pod_reasons: HashMap<ResourceKey, PodReasons>,
 }

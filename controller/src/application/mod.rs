@@ -1,48 +1,28 @@
 //! One reconcile of one Application: facts are read from the caches, each phase decides, effects follow, and the status is
 //! written once at the end.
 //!
-//! Answers for `pkg/controller/core.oam.dev/v1beta1/application/application_controller.go`. Here: the facts and the
-//! life cycle; in `look.rs` whether there is anything to do, and what is written and remembered at the end; the phases between
-//! them in `phases.rs`, what follows the workflow in `end`.
+//! Answers for `pkg/controller/core.oam.dev/v1beta1/application/application_controller.go`. This file loads the facts and
+//! branches into deletion or reconcile; `reconcile.rs` skips what has nothing to do and writes the status; `phases.rs` runs the
+//! phases between them. A folder holds one phase: `facts`, `policies`, `revision`, `workflow`, `dispatch`, `converge`; the
+//! finalizer and failed reconciles are in `lifecycle`.
 
 pub mod actors;
-pub mod apply;
 mod authors;
-mod begin;
-pub mod brake;
-mod completed;
 pub mod component;
 pub mod context;
-mod decoded;
+pub mod converge;
 pub mod dispatch;
-mod drift;
-mod end;
 pub mod facts;
-mod failure;
-pub mod finalize;
-pub mod gc;
-pub mod health;
-mod history;
 pub mod identity;
-mod left_behind;
-mod legacy;
+pub mod lifecycle;
 pub mod memory;
-pub(crate) mod newest;
-pub mod parse;
-mod pending_revision;
 mod phases;
 pub mod placement;
-mod reach;
+pub(crate) mod policies;
 mod reconcile;
-pub mod referred;
 pub mod release;
-mod resolve;
-pub mod restart;
-mod revise;
 pub mod revision;
-pub(crate) mod scoped;
 pub mod session;
-pub mod statekeep;
 pub mod status;
 pub mod trackers;
 pub mod workflow;
@@ -62,15 +42,15 @@ use crate::evaluation;
 use crate::messages;
 use crate::queue::{Key, Next};
 
-use failure::{Failed, give_up};
-pub(crate) use failure::{report_broken, set_aside};
+use lifecycle::failure::{Failed, fail};
+use lifecycle::{conflict, finalizer, legacy};
 use reconcile::Reconcile;
 use session::Session;
 
-/// Looks at an Application.
+/// Reconciles an Application.
 ///
 /// # Errors
-/// Requests about the Application itself failed; it is checked again.
+/// Requests about the Application itself failed; it is reconciled again.
 pub async fn reconcile(ctx: &AppContext, key: &Key) -> Result<Next, ApiError> {
     let Some(app) = ctx.apps.get(key) else {
         ctx.queue.take_triggered(key);
@@ -106,20 +86,20 @@ async fn reconcile_within(
         }
     }
     let deleting = app.metadata.deletion_timestamp.is_some();
-    if !deleting && let Some(left) = finalize::stays_off(ctx, key, &app) {
+    if !deleting && let Some(left) = finalizer::readd_delay(ctx, key, &app) {
         return Ok(Next::After(left));
     }
     let mut app = Application::clone(&app);
-    let fresh = !deleting && !finalize::is_on(&app);
+    let fresh = !deleting && !finalizer::is_present(&app);
     if fresh {
-        app = match finalize::put_on(ctx, &app).await {
-            Err(error) if error.is_conflict() => return newest::met(ctx, &app).await,
+        app = match finalizer::add(ctx, &app).await {
+            Err(error) if error.is_conflict() => return conflict::requeue(ctx, &app).await,
             other => other?,
         };
     }
     let (mut session, bad_policies) = match session(ctx, &app) {
         Ok(found) => found,
-        Err(text) => return give_up(ctx, &app, app.status.clone(), Failed::synced(text)).await,
+        Err(text) => return fail(ctx, &app, app.status.clone(), Failed::synced(text)).await,
     };
     for name in session.trackers.of_other_uid() {
         let (io, store) = (&*ctx.io, &*ctx.trackers);
@@ -127,19 +107,19 @@ async fn reconcile_within(
     }
     if deleting {
         session.actors = identity::of(ctx, &app).await?.identity.into();
-        if let Some(spec) = scoped::deployed(ctx, &app) {
+        if let Some(spec) = policies::deployed(ctx, &app) {
             (session.policies, _) = facts::resource_policies(&app.metadata, &spec);
             app.spec = spec;
         }
-        return finalize::delete(ctx, &mut session, &app).await;
+        return finalizer::delete(ctx, &mut session, &app).await;
     }
     if let Some(text) = bad_policies {
         let failed = Failed::synced(messages::bad_policy(&text));
-        return give_up(ctx, &app, app.status.clone(), failed).await;
+        return fail(ctx, &app, app.status.clone(), failed).await;
     }
-    if legacy::is_over(&session, &app) || legacy::has_early_stamp(&app) {
+    if legacy::is_obsolete(&session, &app) || legacy::has_early_stamp(&app) {
         app = match legacy::stamp(ctx, &app).await {
-            Err(error) if error.is_conflict() => return newest::met(ctx, &app).await,
+            Err(error) if error.is_conflict() => return conflict::requeue(ctx, &app).await,
             other => other?,
         };
     }
@@ -187,7 +167,7 @@ fn session<'c>(
         owner,
         stamp: None,
         // Known when there is something to do: `identity::of`.
-        actors: Identity::nobody().into(),
+        actors: Identity::anonymous().into(),
         policies,
         trackers,
         generation: metadata.generation.unwrap_or_default(),
@@ -206,7 +186,7 @@ fn session<'c>(
         completed: Mutex::default(),
         recreate_pending: std::sync::atomic::AtomicBool::new(false),
         wrote: std::sync::atomic::AtomicBool::new(false),
-        decoded: decoded::DecodedObjects::default(),
+        decoded: session::decoded::DecodedObjects::default(),
         clusters,
     };
     for cluster in session.trackers.clusters() {

@@ -15,20 +15,20 @@ use crate::events::Severity;
 use crate::messages;
 
 use super::authors::{self, Work};
-use super::begin::{self, RunStart};
 use super::component::{self, RenderInput};
-use super::end::{self, End};
 use super::facts;
-use super::failure::{Failed, Stop};
-use super::history::{Former, History};
-use super::parse::{self, Used};
 use super::placement::Placement;
 use super::release;
-use super::resolve::{self, Found};
-use super::revise::{self, Revised};
-use super::scoped::Transformed;
 use super::session::Session;
-use super::{identity, status, workflow};
+use crate::application::converge::{self, End};
+use crate::application::facts::parse::{self, Used};
+use crate::application::facts::resolve::{self, Found};
+use crate::application::lifecycle::failure::{Failed, Stop};
+use crate::application::policies::Transformed;
+use crate::application::revision::decide::{self, Revised};
+use crate::application::revision::store::{Former, History};
+use crate::application::workflow::start::{self, RunStart};
+use crate::application::{identity, status, workflow};
 use workflow::store::Store;
 
 /// The phases from parsing on.
@@ -36,7 +36,7 @@ pub(super) async fn run(
     ctx: &AppContext,
     session: &mut Session<'_>,
     app: &Application,
-    made: Option<&Transformed>,
+    transformed: Option<&Transformed>,
     mut status: AppStatus,
     now: Timestamp,
 ) -> Result<End, (AppStatus, Failed)> {
@@ -49,8 +49,8 @@ pub(super) async fn run(
         Err(text) => return Err((status, Failed::revision(text))),
     };
     let mut subject = app.clone();
-    if let Some(made) = made {
-        made.apply(&mut subject);
+    if let Some(transformed) = transformed {
+        transformed.apply(&mut subject);
     }
     // A pinned Application is what its revision says, whatever its spec says now.
     let published = |former: &&Former| {
@@ -61,7 +61,7 @@ pub(super) async fn run(
     if pinned.is_some_and(|former| !former.believed && !former.says(&subject)) {
         // Nobody knows what it is to be. What it was stays as it was.
         let mut end = End { status, again: None, settled: false };
-        end::keep_state(session, app, &mut end, now).await;
+        converge::keep_state(session, app, &mut end, now).await;
         let text = messages::revision_not_believed(&latest_name, &session.publish_version);
         return Err((end.status, Failed::revision(text)));
     }
@@ -69,7 +69,8 @@ pub(super) async fn run(
     let author = pinned.and_then(|former| former.author.clone()).filter(|_| is_pinned);
     let believed = latest.as_ref().is_some_and(|former| former.believed);
     // What the controller did not make is somebody's work, also where the Application says the same.
-    let foreign = latest.as_ref().filter(|former| former.believed && !former.made && !is_pinned);
+    let foreign =
+        latest.as_ref().filter(|former| former.believed && !former.by_controller && !is_pinned);
     let foreign = foreign.map(|former| (latest_name.clone(), former.author.clone()));
     let latest = latest.map(|former| former.revision);
     if let Some(pinned) = latest.as_ref().filter(|_| is_pinned) {
@@ -95,20 +96,21 @@ pub(super) async fn run(
     drop(time);
     let before = status.clone();
     let auto_update = facts::follows_definitions(app);
-    let known = revise::Known { history, latest, believed, latest_name, is_pinned, auto_update };
+    let known =
+        decide::PriorRevisions { history, latest, believed, latest_name, is_pinned, auto_update };
     let own = session.actors.author.clone();
     let done = Box::pin(async {
         let Found { used, policies, workflow } = &found;
         let revision = foreign.as_ref().map(|(name, author)| (name.as_str(), author));
-        let work = Work { used, policies, workflow: workflow.as_ref(), made, revision };
+        let work = Work { used, policies, workflow: workflow.as_ref(), transformed, revision };
         let unknown = |error: ApiError| Stop::Failed(Failed::parsed(error.to_string()));
         session.actors =
             authors::of(session, &own, author.as_ref(), &work).await.map_err(unknown)?;
-        let revised = revise::run(session, known, &subject, made, found, &status).await?;
+        let revised = decide::run(session, known, &subject, transformed, found, &status).await?;
         // Some of what was found may not be what the revision says.
         let Revised { used, policies, workflow, name, .. } = &revised;
         let revision = revision.filter(|(latest, _)| latest == name);
-        let work = Work { used, policies, workflow: workflow.as_ref(), made, revision };
+        let work = Work { used, policies, workflow: workflow.as_ref(), transformed, revision };
         session.actors =
             authors::of(session, &own, author.as_ref(), &work).await.map_err(unknown)?;
         advance(session, app, &subject, &revised, &mut status, now).await
@@ -144,11 +146,11 @@ async fn advance(
         }
         published => published.to_owned(),
     };
-    let start = begin::run(ctx, session, status, &token, subject, now).await.map_err(|error| {
+    let start = start::run(ctx, session, status, &token, subject, now).await.map_err(|error| {
         let text = error.to_string();
         // What is put off has not failed.
-        let is_put_off = matches!(error.class(), Class::Retry(_));
-        let failed = if is_put_off { Failed::executing(text) } else { Failed::workflow(text) };
+        let is_postponed = matches!(error.class(), Class::Retry(_));
+        let failed = if is_postponed { Failed::executing(text) } else { Failed::workflow(text) };
         Stop::Named(Some(failed))
     })?;
     if matches!(start, RunStart::StoreFirst) {
@@ -167,7 +169,7 @@ async fn advance(
         }
     };
     if matches!(start, RunStart::New) {
-        begin::restart(ctx, status, &token);
+        start::restart(ctx, status, &token);
     }
     status::set_true(status, types::POLICY, now);
     drop(time);
@@ -210,7 +212,7 @@ async fn advance(
     let in_spec = |name: &str| session.components.iter().any(|component| component == name);
     status.services.retain(|service| in_spec(&service.name));
     let mut end = End { status: std::mem::take(status), again, settled: false };
-    end::after_workflow(session, app, &run, phase, done, &mut end, now).await;
+    converge::after_workflow(session, app, &run, phase, done, &mut end, now).await;
     Ok(end)
 }
 
@@ -267,7 +269,7 @@ async fn execute(
     ctx.memory(&key).lock().context = Some(store.into_kept());
     if progress.phase.is_final() {
         let ended = (progress.phase, &data);
-        if let Some(left) = end::finish(ctx, session, app, status, ended, revision).await {
+        if let Some(left) = converge::finish(ctx, session, app, status, ended, revision).await {
             if let Some(run) = &mut status.workflow {
                 (run.finished, run.end_time) = (false, None);
             }

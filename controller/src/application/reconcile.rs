@@ -15,17 +15,21 @@ use vela_api::names::annotation;
 use vela_api::{AppStatus, Application};
 use vela_cluster::{ApiError, Stored};
 
-use super::end::End;
 use super::facts;
-use super::failure::{Failed, give_up};
 use super::session::Session;
 use super::write;
-use super::{
-    drift, finalize, identity, left_behind, newest, phases, release, resolve, restart, scoped,
-    status,
-};
 use crate::application::context::AppContext;
+use crate::application::converge::End;
+use crate::application::converge::drift;
+use crate::application::converge::removed_clusters;
+use crate::application::facts::resolve;
+use crate::application::lifecycle::conflict;
+use crate::application::lifecycle::failure::{Failed, fail};
+use crate::application::lifecycle::finalizer;
 use crate::application::memory::{AppCache, DeferredStatus, Fingerprint, Settled};
+use crate::application::policies;
+use crate::application::workflow::restart;
+use crate::application::{identity, phases, release, status};
 use crate::messages;
 use crate::queue::{Key, Next};
 
@@ -36,7 +40,7 @@ const SHORTEST_INTERVAL: Duration = Duration::from_secs(10);
 const STATUS_DEBOUNCE: Duration = Duration::from_secs(1);
 
 /// The longest pause between complete looks at a settled Application of whose objects nothing but the status changes.
-const LONGEST_PAUSE: Duration = Duration::from_secs(5);
+const MAX_PAUSE: Duration = Duration::from_secs(5);
 
 /// A reconcile under way.
 pub(super) struct Reconcile<'c> {
@@ -81,10 +85,14 @@ impl<'c> Reconcile<'c> {
             return Ok(None);
         }
         let Some(objects) = self.objects else { return Ok(None) };
-        let seen = fingerprint(&self.app, objects);
-        if rest.seen != seen || rest.triggered {
+        let fingerprint = fingerprint(&self.app, objects);
+        if rest.fingerprint != fingerprint || rest.triggered {
             // A rollout is many changes in a row, and so is a status that says how its object is. What drifted does not wait.
-            let same = if rest.waits { rest.seen.app == seen.app } else { rest.seen.is_like(seen) };
+            let same = if rest.waits {
+                rest.fingerprint.app == fingerprint.app
+            } else {
+                rest.fingerprint.is_like(fingerprint)
+            };
             let left = rest.pause.saturating_sub(rest.since.elapsed());
             let left = Some(left).filter(|left| same && !left.is_zero());
             return Ok(left.map(Next::After));
@@ -108,11 +116,11 @@ impl<'c> Reconcile<'c> {
             Ok(None) => {}
             Ok(Some(stored)) => {
                 if let Some(settled) = &mut self.memory.lock().settled {
-                    settled.seen = fingerprint(&stored, objects);
+                    settled.fingerprint = fingerprint(&stored, objects);
                 }
             }
             Err(error) if error.is_conflict() => {
-                return newest::met(self.ctx, &self.app).await;
+                return conflict::requeue(self.ctx, &self.app).await;
             }
             Err(error) if error.is_not_found() => return Ok(Next::Done),
             Err(error) => return Err(error),
@@ -128,10 +136,10 @@ impl<'c> Reconcile<'c> {
         let actor = identity::of(self.ctx, &self.app).await?;
         (self.session.actors, self.doubt) = (actor.identity.into(), actor.doubt);
         let mut wanted = self.app.status.clone();
-        let made = match Box::pin(scoped::run(self.ctx, &self.app, &mut wanted)).await {
-            Ok(scoped::ScopedOutcome::None) => None,
-            Ok(scoped::ScopedOutcome::Requeue) => return Ok(Next::After(Duration::ZERO)),
-            Ok(scoped::ScopedOutcome::To(made)) => Some(made),
+        let made = match Box::pin(policies::run(self.ctx, &self.app, &mut wanted)).await {
+            Ok(policies::ScopedOutcome::None) => None,
+            Ok(policies::ScopedOutcome::Requeue) => return Ok(Next::After(Duration::ZERO)),
+            Ok(policies::ScopedOutcome::To(made)) => Some(made),
             Err(failed) => return self.fail(wanted, failed).await,
         };
         if let Some(made) = &made {
@@ -147,7 +155,7 @@ impl<'c> Reconcile<'c> {
         let schedule = restart::schedule(self.ctx, &mut self.app, &mut wanted, self.now).await;
         let schedule = match schedule {
             Err(error) if error.is_conflict() => {
-                return newest::met(self.ctx, &self.app).await;
+                return conflict::requeue(self.ctx, &self.app).await;
             }
             other => other?,
         };
@@ -166,7 +174,7 @@ impl<'c> Reconcile<'c> {
     fn note_clusters(&self, status: &mut AppStatus) {
         let named: Vec<String> =
             status.services.iter().map(|service| service.cluster.clone()).collect();
-        let troubles = left_behind::troubles(&self.session, &named);
+        let troubles = removed_clusters::troubles(&self.session, &named);
         status::set_clusters(status, troubles, self.now);
     }
 
@@ -174,12 +182,12 @@ impl<'c> Reconcile<'c> {
         status::set_elsewhere(&mut status, &self.session.trackers.elsewhere(), self.now);
         self.note_clusters(&mut status);
         status::set_author(&mut status, self.doubt.as_deref(), self.now);
-        Box::pin(give_up(self.ctx, &self.app, status, failed)).await
+        Box::pin(fail(self.ctx, &self.app, status, failed)).await
     }
 
     /// Somebody deleted the Application in the meantime.
     async fn vanished(&mut self) -> Result<Next, ApiError> {
-        finalize::vanished(&mut self.session, &self.app, self.fresh).await
+        finalizer::vanished(&mut self.session, &self.app, self.fresh).await
     }
 
     /// Writes the status, remembers what was seen, and says when to look again.
@@ -213,7 +221,7 @@ impl<'c> Reconcile<'c> {
             Ok(Some(stored)) => self.app = stored,
             Ok(None) => {}
             Err(error) if error.is_conflict() => {
-                return newest::met(self.ctx, &self.app).await;
+                return conflict::requeue(self.ctx, &self.app).await;
             }
             Err(error) if error.is_not_found() && !error.is_unserved() => {
                 return self.vanished().await;
@@ -239,12 +247,12 @@ impl<'c> Reconcile<'c> {
             }
             let since = Instant::now();
             let due = delay.and_then(|delay| since.checked_add(delay));
-            let seen = fingerprint(&self.app, after);
+            let fingerprint = fingerprint(&self.app, after);
             let alone = Some(after) == self.objects && !self.session.wrote.load(Ordering::Relaxed);
             let pause = next_pause(before.as_ref().filter(|_| !waits), self.ctx.settings.pause);
             let mut memory = self.memory.lock();
             memory.settled =
-                Some(Settled { seen, due, alone, triggered: false, since, waits, pause });
+                Some(Settled { fingerprint, due, alone, triggered: false, since, waits, pause });
             if end.settled {
                 memory.renderings = HashMap::new();
             }
@@ -303,9 +311,8 @@ fn fingerprint(app: &Application, objects: Objects) -> Fingerprint {
 /// How long the reconcile after the next change of a status waits: longer each time that such reconciles follow each other.
 fn next_pause(before: Option<&Settled>, shortest: Duration) -> Duration {
     let recent = before.filter(|it| !it.waits && it.since.elapsed() < it.pause.saturating_mul(3));
-    recent.map_or(shortest, |it| {
-        it.pause.saturating_mul(2).clamp(shortest, LONGEST_PAUSE.max(shortest))
-    })
+    recent
+        .map_or(shortest, |it| it.pause.saturating_mul(2).clamp(shortest, MAX_PAUSE.max(shortest)))
 }
 
 /// The state of what belongs to an Application, as hashes.
@@ -329,8 +336,8 @@ async fn objects(
     app: &Application,
 ) -> Result<Option<Objects>, ApiError> {
     let mut hasher = DefaultHasher::new();
-    scoped::seen(ctx, app).hash(&mut hasher);
-    resolve::seen(ctx, app).hash(&mut hasher);
+    policies::fingerprint(ctx, app).hash(&mut hasher);
+    resolve::fingerprint(ctx, app).hash(&mut hasher);
     let key = session.key();
     ctx.calls.seen(&key).hash(&mut hasher);
     for (name, version) in session.trackers.versions() {

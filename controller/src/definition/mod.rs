@@ -88,7 +88,7 @@ pub async fn reconcile<T: Kind>(ctx: &Context, key: &Key) -> Result<Next, ApiErr
 fn seen<T: Kind>(definition: &T) -> u64 {
     let object = serde_json::to_value(definition).unwrap_or_default();
     let part = |pointer: &str| object.pointer(pointer).cloned().unwrap_or_default();
-    crate::application::apply::fingerprint(&json!([
+    crate::application::dispatch::apply::fingerprint(&json!([
         part("/metadata/labels"),
         part("/metadata/annotations"),
         part("/spec"),
@@ -189,7 +189,7 @@ async fn store_schemas<T: Kind>(
     let render = to_render(definition);
     let schema = ctx
         .cue
-        .run(move |lent| lent.renderer.schema(&render))
+        .run(move |scope| scope.renderer.schema(&render))
         .await
         .map_err(|error| failed(&error.to_string(), error.is_temporary()))?
         .map_err(|error| failed(&error, false))?;

@@ -55,7 +55,7 @@ pub type Ended = Result<HttpResponse, Lost>;
 #[derive(Debug, Clone)]
 pub enum Call {
     /// It is under way.
-    UnderWay,
+    InFlight,
     /// It ended.
     Ended(Ended),
 }
@@ -85,29 +85,29 @@ struct Job {
 #[derive(Default)]
 struct State {
     jobs: BTreeMap<Slot, Job>,
-    under_way: HashMap<String, usize>,
+    in_flight: HashMap<String, usize>,
     bytes: usize,
     closed: bool,
 }
 
 impl State {
     fn has_room(&self, namespace: &str) -> bool {
-        let of_namespace = self.under_way.get(namespace).copied().unwrap_or_default();
+        let of_namespace = self.in_flight.get(namespace).copied().unwrap_or_default();
         !self.closed
             && of_namespace < MOST_OF_NAMESPACE
-            && self.under_way.values().sum::<usize>() < MOST
+            && self.in_flight.values().sum::<usize>() < MOST
             && self.bytes < MOST_BYTES
     }
 
     fn started(&mut self, namespace: &str) {
-        *self.under_way.entry(namespace.to_owned()).or_default() += 1;
+        *self.in_flight.entry(namespace.to_owned()).or_default() += 1;
     }
 
     fn over(&mut self, namespace: &str) {
-        if let Some(count) = self.under_way.get_mut(namespace) {
+        if let Some(count) = self.in_flight.get_mut(namespace) {
             *count = count.saturating_sub(1);
             if *count == 0 {
-                self.under_way.remove(namespace);
+                self.in_flight.remove(namespace);
             }
         }
     }
@@ -165,7 +165,7 @@ impl Calls {
         let mut state = self.state.lock();
         let job = state.jobs.get_mut(slot)?;
         job.seen = job.ended.is_some();
-        Some(job.ended.clone().map_or(Call::UnderWay, Call::Ended))
+        Some(job.ended.clone().map_or(Call::InFlight, Call::Ended))
     }
 
     /// Whether another call of a namespace may begin.
@@ -280,7 +280,7 @@ mod tests {
         assert!(calls.find(&one).is_none());
         let before = calls.seen(&one.app);
         let end = call(&calls, &one);
-        assert!(matches!(calls.find(&one), Some(Call::UnderWay)));
+        assert!(matches!(calls.find(&one), Some(Call::InFlight)));
         assert_eq!(calls.seen(&one.app), before);
         end.send(Ok(HttpResponse { status: 204, ..HttpResponse::default() })).unwrap();
         let worker = crate::queue::WorkerKind::All;
@@ -310,7 +310,7 @@ mod tests {
         calls.keep(&Key::new("0", "a"), |_| false);
         assert!(calls.has_room("other") && calls.has_room("0") && !calls.has_room("1"));
         drop(ends);
-        while !calls.state.lock().under_way.is_empty() {
+        while !calls.state.lock().in_flight.is_empty() {
             tokio::task::yield_now().await;
         }
         assert!(calls.has_room("1"));

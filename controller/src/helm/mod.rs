@@ -117,7 +117,7 @@ enum Error {
 const STACK: usize = 64 << 20;
 const STACK_OF_TEMPLATES: usize = 48 << 20;
 /// How long a render may take.
-const LONGEST: Duration = Duration::from_secs(60);
+const MAX_RENDER_TIME: Duration = Duration::from_secs(60);
 
 /// Runs the command; `arguments` begin with [`COMMAND`].
 #[allow(clippy::print_stdout, clippy::print_stderr, reason = "a command prints")]
@@ -167,7 +167,7 @@ fn run(flags: &Template) -> Result<String, Error> {
     };
     let budget = Budget { stack: STACK_OF_TEMPLATES, ..Budget::default() };
     let options = Options { skip_schema: flags.skip_schema_validation };
-    let host = Machine { end: Instant::now() + LONGEST };
+    let host = Machine { end: Instant::now() + MAX_RENDER_TIME };
     let rendered = prepare(&chart, &values, options, &budget)?.render(
         &release,
         &capabilities,

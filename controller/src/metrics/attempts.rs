@@ -121,7 +121,7 @@ impl Attempt<'_> {
         match next {
             Next::Done => self.meter.done.inc(),
             Next::After(_) | Next::Resync(_) => self.meter.again.inc(),
-            Next::Failed | Next::PutOff(_) => {
+            Next::Failed | Next::Postponed(_) => {
                 self.meter.failed.inc();
                 self.meter.errors.inc();
             }

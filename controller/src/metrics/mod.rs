@@ -2,9 +2,9 @@
 
 mod attempts;
 mod clusters;
+pub(crate) mod labels;
 mod phases;
 mod queues;
-pub(crate) mod words;
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -214,7 +214,7 @@ impl Metrics {
         Timer { histogram: &self.step_makings, label: ENGINE, since: Instant::now() }
     }
 
-    /// An attempt at a workflow step of a type ended: a word that [`words::step_type`] gives.
+    /// An attempt at a workflow step of a type ended: a word that [`labels::step_type`] gives.
     pub fn step_ran(&self, kind: &str, time: Duration) {
         self.step_times.with_label_values(&[ENGINE, kind]).observe(time.as_secs_f64());
     }

@@ -13,7 +13,7 @@ use vela_serve::metrics::Error;
 
 use crate::definitions::Definitions;
 
-use super::words;
+use super::labels;
 
 /// The Applications that are counted.
 pub(super) struct Phases {
@@ -86,10 +86,10 @@ impl Gauges {
             names::phase::ALL.iter().map(|phase| (*phase, 0)).collect();
         let mut steps: BTreeMap<(&str, String), i64> = BTreeMap::new();
         for app in apps {
-            *phases.entry(words::phase(&app.status.phase)).or_default() += 1;
+            *phases.entry(labels::phase(&app.status.phase)).or_default() += 1;
             for step in app.status.workflow.iter().flat_map(|workflow| &workflow.steps) {
-                let kind = words::step_type(&step.type_, definitions);
-                let phase = words::step_phase(&step.phase, &step.reason);
+                let kind = labels::step_type(&step.type_, definitions);
+                let phase = labels::step_phase(&step.phase, &step.reason);
                 *steps.entry((kind, phase)).or_default() += 1;
             }
         }

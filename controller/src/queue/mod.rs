@@ -41,7 +41,7 @@ pub enum Next {
     /// The attempt failed: look again after a delay that doubles.
     Failed,
     /// The API server was overloaded or away: look again, not before this time, after a delay that doubles for a while.
-    PutOff(Duration),
+    Postponed(Duration),
 }
 
 impl Next {
@@ -50,7 +50,7 @@ impl Next {
     pub fn delay(self) -> Option<Duration> {
         match self {
             Self::After(delay) | Self::Resync(delay) => Some(delay),
-            Self::Done | Self::Failed | Self::PutOff(_) => None,
+            Self::Done | Self::Failed | Self::Postponed(_) => None,
         }
     }
 }
@@ -74,7 +74,7 @@ const FIRST_DELAY: Duration = Duration::from_millis(50);
 /// Longest delay after failures.
 const MAX_DELAY: Duration = Duration::from_secs(60);
 /// Longest delay of what was put off: an overload ends without a word.
-const MAX_PUT_OFF: Duration = Duration::from_secs(15);
+const MAX_POSTPONED: Duration = Duration::from_secs(15);
 
 struct State {
     turns: Turns,
@@ -95,7 +95,7 @@ struct State {
 }
 
 /// Stale entries of `later` that are not worth a clean-up.
-const FEW: usize = 64;
+const STALE_SLACK: usize = 64;
 
 impl State {
     /// A key is wanted at a time, unless it is wanted earlier. Returns whether that is news.
@@ -111,7 +111,7 @@ impl State {
 
     /// A key that is told of again and again leaves an entry of `later` each time, which would stay until its time comes.
     fn drop_stale(&mut self) {
-        if self.later.len() > self.due.len().saturating_mul(2).saturating_add(FEW) {
+        if self.later.len() > self.due.len().saturating_mul(2).saturating_add(STALE_SLACK) {
             let Self { later, due, .. } = self;
             later.retain(|Reverse((at, key))| due.get(key).is_some_and(|due| due.at == *at));
         }
@@ -362,7 +362,7 @@ impl Queue {
                     meter.attempts.observe(time.as_secs_f64());
                 }
             }
-            let has_failed = matches!(next, Next::Failed | Next::PutOff(_));
+            let has_failed = matches!(next, Next::Failed | Next::Postponed(_));
             if !has_failed {
                 state.failures.remove(&key);
             } else if state.due.get(&key).is_some_and(|due| due.class == Class::Scan) {
@@ -374,8 +374,8 @@ impl Queue {
                 Next::After(delay) => Some((delay, Class::Progress)),
                 Next::Resync(period) => Some((until_phase(&key, period, state.epoch), Class::Scan)),
                 Next::Failed => Some((backoff(&key, state.failed(&key)), Class::Retry)),
-                Next::PutOff(after) => {
-                    let delay = backoff(&key, state.failed(&key)).min(MAX_PUT_OFF).max(after);
+                Next::Postponed(after) => {
+                    let delay = backoff(&key, state.failed(&key)).min(MAX_POSTPONED).max(after);
                     Some((delay, Class::Retry))
                 }
             };
@@ -499,7 +499,7 @@ mod tests {
         queue.add(key("a"), Class::Drift);
         for (after, waits) in [(5, 5), (0, 0), (60, 60)] {
             let got = queue.next(WorkerKind::All).await.unwrap();
-            queue.done(got, Next::PutOff(Duration::from_secs(after)));
+            queue.done(got, Next::Postponed(Duration::from_secs(after)));
             let before = Instant::now();
             let got = queue.next(WorkerKind::All).await.unwrap();
             assert_eq!((Instant::now() - before).as_secs(), waits);
@@ -507,11 +507,11 @@ mod tests {
         }
         for _ in 0..20 {
             let got = queue.next(WorkerKind::All).await.unwrap();
-            queue.done(got, Next::PutOff(Duration::ZERO));
+            queue.done(got, Next::Postponed(Duration::ZERO));
         }
         let before = Instant::now();
         queue.next(WorkerKind::All).await.unwrap();
-        assert_eq!(Instant::now() - before, MAX_PUT_OFF);
+        assert_eq!(Instant::now() - before, MAX_POSTPONED);
     }
 
     #[tokio::test(start_paused = true)]
@@ -542,7 +542,11 @@ mod tests {
             tokio::time::advance(Duration::from_millis(1)).await;
         }
         let state = queue.state.lock();
-        assert!(state.later.len() <= FEW + 2 && state.due.len() == 1, "{}", state.later.len());
+        assert!(
+            state.later.len() <= STALE_SLACK + 2 && state.due.len() == 1,
+            "{}",
+            state.later.len()
+        );
     }
 
     #[tokio::test(start_paused = true)]

@@ -11,7 +11,7 @@ use vela_cluster::Key;
 /// The pause after the first time; it doubles each time.
 const FIRST: Duration = Duration::from_millis(250);
 /// The longest pause.
-pub(super) const LONGEST: Duration = Duration::from_secs(30);
+pub(super) const MAX_PAUSE: Duration = Duration::from_secs(30);
 /// Who was not woken for so long is forgotten.
 const FORGOTTEN: Duration = Duration::from_secs(60);
 
@@ -46,7 +46,7 @@ impl Pace {
         let due = woken.at + woken.pause;
         // It was quiet for as long again.
         let is_calm = now >= due + woken.pause;
-        woken.pause = if is_calm { FIRST } else { woken.pause.saturating_mul(2).min(LONGEST) };
+        woken.pause = if is_calm { FIRST } else { woken.pause.saturating_mul(2).min(MAX_PAUSE) };
         woken.at = due.max(now);
         woken.at
     }
@@ -89,8 +89,8 @@ mod tests {
         assert_eq!(at[..6], [0, 250, 750, 1_750, 3_750, 7_750], "{at:?}");
         assert!(at.len() <= 18, "{at:?}");
         let last = *times.last().unwrap();
-        assert_eq!(pace.next(&a, last + LONGEST * 2), last + LONGEST * 2, "it was quiet");
-        assert_eq!(pace.next(&a, last + LONGEST * 2), last + LONGEST * 2 + FIRST);
+        assert_eq!(pace.next(&a, last + MAX_PAUSE * 2), last + MAX_PAUSE * 2, "it was quiet");
+        assert_eq!(pace.next(&a, last + MAX_PAUSE * 2), last + MAX_PAUSE * 2 + FIRST);
     }
 
     #[tokio::test(start_paused = true)]

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 /// The greatest weight: more would make the others' share too small to be reckoned with.
-const MOST: u64 = 100;
+const MAX_WEIGHT: u64 = 100;
 
 /// Weights of namespaces; a namespace that is not named has that of `*`, or 1.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -21,7 +21,7 @@ impl Default for Weights {
 /// A weight that cannot be read.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error(
-    "{0:?} is no weight of a namespace: write NAMESPACE=WEIGHT or *=WEIGHT, with a weight from 1 to {MOST}"
+    "{0:?} is no weight of a namespace: write NAMESPACE=WEIGHT or *=WEIGHT, with a weight from 1 to {MAX_WEIGHT}"
 )]
 pub struct WeightError(String);
 
@@ -35,7 +35,8 @@ impl Weights {
         for item in text.split(',').map(str::trim).filter(|item| !item.is_empty()) {
             let bad = || WeightError(item.to_owned());
             let (name, weight) = item.split_once('=').ok_or_else(bad)?;
-            let weight = weight.trim().parse().ok().filter(|weight| (1..=MOST).contains(weight));
+            let weight =
+                weight.trim().parse().ok().filter(|weight| (1..=MAX_WEIGHT).contains(weight));
             let weight = weight.ok_or_else(bad)?;
             match name.trim() {
                 "" => return Err(bad()),

@@ -69,9 +69,12 @@ async fn a_fight_slows_down_is_told_and_ends() {
         world.pass(Duration::from_secs(1));
     }
     assert_eq!(repairs, [0, 1, 3, 7, 15, 31]);
-    let fight = reported(&world);
-    assert_eq!((&fight["reason"], &fight["status"]), (&json!("DriftFight"), &json!("True")));
-    let message = fight["message"].as_str().unwrap();
+    let contention = reported(&world);
+    assert_eq!(
+        (&contention["reason"], &contention["status"]),
+        (&json!("DriftFight"), &json!("True"))
+    );
+    let message = contention["message"].as_str().unwrap();
     assert!(message.contains("ConfigMap x is changed by other (data.v)"), "{message}");
     // It is reported once, in the same words.
     writes_of_status.retain(|seen| !seen.is_null());

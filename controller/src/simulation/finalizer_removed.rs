@@ -59,7 +59,7 @@ async fn it_is_put_on_again_where_no_deletion_follows() {
     world.reconcile(&process, "a").await;
     assert!(!has_finalizer(&world));
     let memory = process.context.memory(&Key::new(NAMESPACE, "a"));
-    *memory.lock().finalizer_off.as_mut().unwrap() -= Duration::from_secs(2);
+    *memory.lock().finalizer_missing_since.as_mut().unwrap() -= Duration::from_secs(2);
     world.settle(&mut process, "a").await;
     assert!(has_finalizer(&world));
 }

@@ -2,43 +2,43 @@
 //! death of the process at every write. The oracle is the server: nothing the newest spec wants is ever deleted, nothing is
 //! leaked, and the end is what a fresh apply would have made.
 
-mod aside;
-mod broken;
 mod clusters;
 mod crash;
 mod definition_updates;
+mod deleted_tracker;
+mod deletion_order;
 mod deputy;
 mod drift;
 mod duplicate_records;
 mod edits;
-mod elsewhere;
 mod external_refs;
 mod finalizer_removed;
-mod follow;
-mod leftover;
+mod follows_definition;
 mod legacy;
-mod marked;
 mod members;
 mod not_executed;
-mod order;
+mod other_clusters;
 mod overload;
 mod pinned;
 mod placements;
 mod policies;
 mod query;
-mod reach;
-mod refusal;
-mod rest;
+mod read_only;
+mod refused_write;
+mod requeue_backoff;
 mod restart;
 mod rollout;
 mod scoped;
+mod secrets;
 mod server;
+mod set_aside;
 mod shards;
 mod shared;
-mod shown;
+mod stale_caches;
+mod stale_fields;
 mod status_debounce;
-mod unread;
-mod unseen;
+mod step_access;
+mod unfinished;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;

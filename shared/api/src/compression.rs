@@ -26,7 +26,7 @@ use crate::{ApplicationRevision, ResourceTracker};
 pub const MAX_EXPANDED: u64 = 64 << 20;
 
 /// Beyond this factor a claimed length is not believed: memory grows with what is really there.
-const MOST_BELIEVED: usize = 1000;
+const MAX_RATIO: usize = 1000;
 
 /// The `compression` field.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -168,7 +168,7 @@ fn zstd_expand(packed: &[u8]) -> Result<Vec<u8>, Error> {
     };
     let length = usize::try_from(length).ok().filter(|length| *length as u64 <= MAX_EXPANDED);
     let length = length.ok_or(Error::TooLarge)?;
-    if packed.len().saturating_mul(MOST_BELIEVED) < length {
+    if packed.len().saturating_mul(MAX_RATIO) < length {
         return read_bounded(zstd::stream::read::Decoder::new(packed)?);
     }
     let expanded = DECOMPRESSOR.with_borrow_mut(|kept| {

@@ -130,7 +130,7 @@ pub mod label {
 /// Annotations.
 pub mod annotation {
     /// On the Lease of the controller: what takes long, and over which Applications its processes died.
-    pub const UNDER_WAY: &str = "controller.core.oam.dev/under-way";
+    pub const IN_FLIGHT: &str = "controller.core.oam.dev/under-way";
     /// Last applied manifest: base of the three-way merge.
     pub const LAST_APPLIED_CONFIG: &str = "app.oam.dev/last-applied-configuration";
     /// When it was created.
@@ -296,7 +296,7 @@ pub mod reason {
     /// A failed one.
     pub const RECONCILE_ERROR: &str = "ReconcileError";
     /// Two writers put fields of an object to their values again and again.
-    pub const DRIFT_FIGHT: &str = "DriftFight";
+    pub const DRIFT_CONTENTION: &str = "DriftFight";
     /// What somebody else changed is left as it is, as the Application asks.
     pub const DRIFT_LEFT: &str = "DriftLeft";
     /// Something is going away.

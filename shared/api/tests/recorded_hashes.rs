@@ -51,16 +51,16 @@ struct Score {
 }
 
 impl Score {
-    fn count(&mut self, placement: &str, equal: bool, except: &[&[(&str, &str)]]) {
+    fn count(&mut self, location: &str, equal: bool, except: &[&[(&str, &str)]]) {
         if equal {
             self.equal += 1;
         } else if except
             .iter()
-            .any(|list| list.iter().any(|(prefix, _)| placement.starts_with(prefix)))
+            .any(|list| list.iter().any(|(prefix, _)| location.starts_with(prefix)))
         {
             self.excepted += 1;
         } else {
-            self.failed.push(placement.to_owned());
+            self.failed.push(location.to_owned());
         }
     }
 
@@ -109,8 +109,8 @@ fn snapshots(folder: &Path) -> Vec<(String, Value)> {
                 continue;
             };
             let text = std::fs::read_to_string(file.path()).expect("readable");
-            let placement = format!("{}/{step}", case.file_name().to_string_lossy());
-            all.push((placement, serde_json::from_str(&text).expect("json")));
+            let location = format!("{}/{step}", case.file_name().to_string_lossy());
+            all.push((location, serde_json::from_str(&text).expect("json")));
         }
     }
     all.sort_by(|a, b| a.0.cmp(&b.0));
@@ -122,8 +122,8 @@ fn objects<'a>(snapshot: &'a Value, key: &str) -> impl Iterator<Item = &'a Value
 }
 
 /// The value as recorded and with the real namespace, both ways.
-fn variants(value: &Value, placement: &str) -> [Value; 3] {
-    let case = placement.split('/').next().expect("a case");
+fn variants(value: &Value, location: &str) -> [Value; 3] {
+    let case = location.split('/').next().expect("a case");
     let real = format!("case-{}", &sha256_hex(case)[..8]);
     let exact = |text: &str| if text == "case" { real.clone() } else { text.to_owned() };
     let words = |text: &str| replace_word(text, "case", &real);
@@ -227,7 +227,7 @@ fn definition_revisions() {
     let cut = cut_definitions(&recordings);
     let mut score = Score::default();
     for folder in ["definitions/dev", "controller/dev"] {
-        for (placement, snapshot) in snapshots(&recordings.join(folder)) {
+        for (location, snapshot) in snapshots(&recordings.join(folder)) {
             for object in objects(&snapshot, "objects") {
                 if object["kind"] != "DefinitionRevision" {
                     continue;
@@ -236,7 +236,7 @@ fn definition_revisions() {
                 let revision: DefinitionRevision =
                     serde_json::from_value(timeless(&object)).expect("fits");
                 let equal = definition_hash(&revision) == revision.spec.revision_hash;
-                score.count(&placement, equal, &[]);
+                score.count(&location, equal, &[]);
             }
         }
     }
@@ -256,13 +256,13 @@ fn application_revisions() {
     let Some(recordings) = material() else { return };
     let cut = cut_definitions(&recordings);
     let mut score = Score::default();
-    for (placement, snapshot) in snapshots(&recordings.join("controller/dev")) {
+    for (location, snapshot) in snapshots(&recordings.join("controller/dev")) {
         for object in objects(&snapshot, "applicationRevisions") {
             let Some(want) = object["metadata"]["labels"][label::APP_REVISION_HASH].as_str() else {
                 continue;
             };
             let object = with_definitions(object, &cut);
-            let equal = variants(&object["spec"], &placement).iter().any(|spec| {
+            let equal = variants(&object["spec"], &location).iter().any(|spec| {
                 // Definitions are not subject to the renaming of the namespace.
                 let mut spec = spec.clone();
                 for (key, value) in object["spec"].as_object().expect("object") {
@@ -274,7 +274,7 @@ fn application_revisions() {
                     serde_json::from_value(timeless(&spec)).expect("fits");
                 hash::application_revision(&spec) == want
             });
-            score.count(&placement, equal, &[EXCEPT]);
+            score.count(&location, equal, &[EXCEPT]);
         }
     }
     score.finish("application revisions", 800);
@@ -284,7 +284,7 @@ fn application_revisions() {
 fn render_hashes() {
     let Some(recordings) = material() else { return };
     let mut score = Score::default();
-    for (placement, snapshot) in snapshots(&recordings.join("controller/dev")) {
+    for (location, snapshot) in snapshots(&recordings.join("controller/dev")) {
         let id = |object: &Value, metadata: &Value| {
             let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
             (
@@ -309,10 +309,10 @@ fn render_hashes() {
             let Some(raws) = recorded.get(&id(object, &object["metadata"])) else { continue };
             let equal = raws
                 .iter()
-                .flat_map(|raw| variants(raw, &placement))
+                .flat_map(|raw| variants(raw, &location))
                 // Through the type trackers store, so that its canonical form is tested too.
                 .any(|raw| hash::render(&RawExtension::new(&raw).to_value()) == want);
-            score.count(&placement, equal, &[EXCEPT, EXCEPT_RENDER]);
+            score.count(&location, equal, &[EXCEPT, EXCEPT_RENDER]);
         }
     }
     score.finish("render hashes", 880);
@@ -330,7 +330,7 @@ fn trait_names() {
     ];
     let mut score = Score::default();
     let mut seen = BTreeSet::new();
-    for (placement, snapshot) in snapshots(&recordings.join("controller/dev")) {
+    for (location, snapshot) in snapshots(&recordings.join("controller/dev")) {
         for tracker in objects(&snapshot, "resourceTrackers") {
             for resource in objects(&tracker["spec"], "managedResources") {
                 let Some(raw) = resource.get("raw") else { continue };
@@ -343,10 +343,10 @@ fn trait_names() {
                 if trait_type.is_empty() || !name.starts_with(&start) {
                     continue;
                 }
-                if !seen.insert((placement.clone(), name.clone())) {
+                if !seen.insert((location.clone(), name.clone())) {
                     continue;
                 }
-                let equal = variants(raw, &placement).into_iter().any(|mut raw| {
+                let equal = variants(raw, &location).into_iter().any(|mut raw| {
                     let metadata = raw["metadata"].as_object_mut().expect("metadata");
                     metadata.remove("name");
                     metadata.remove("namespace");
@@ -357,7 +357,7 @@ fn trait_names() {
                         .retain(|key, _| KEPT.contains(&key.as_str()));
                     hash::trait_name(&component, &trait_type, &raw) == name
                 });
-                score.count(&format!("{placement} {name}"), equal, &[]);
+                score.count(&format!("{location} {name}"), equal, &[]);
             }
         }
     }

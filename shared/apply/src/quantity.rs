@@ -65,7 +65,7 @@ fn nanos(value: &Value) -> Option<i128> {
         return None;
     }
     let mantissa: i128 = format!("0{whole}{fraction}").parse().ok()?;
-    let placements = u32::try_from(fraction.len()).ok()?;
+    let decimals = u32::try_from(fraction.len()).ok()?;
     let (factor, exponent) = match suffix {
         "" => (1, 0),
         "n" => (1, -9),
@@ -86,7 +86,7 @@ fn nanos(value: &Value) -> Option<i128> {
         other => (1, other.strip_prefix(['e', 'E'])?.parse::<i32>().ok()?),
     };
     // In billionths, and the fraction's digits made the mantissa larger.
-    let exponent = exponent.checked_add(9)?.checked_sub(i32::try_from(placements).ok()?)?;
+    let exponent = exponent.checked_add(9)?.checked_sub(i32::try_from(decimals).ok()?)?;
     let ten = |exponent: u32| 10_i128.checked_pow(exponent);
     let scaled = mantissa.checked_mul(factor)?;
     let amount = if exponent >= 0 {

@@ -58,13 +58,13 @@ pub fn is_of(record: &Record, key: &ResourceKey) -> bool {
 /// `<Kind> <name>` with cluster and namespace where set: the form of user-visible texts.
 #[must_use]
 pub fn display_name(record: &Record) -> String {
-    let placement = match (record.cluster.is_empty(), record.namespace.is_empty()) {
+    let location = match (record.cluster.is_empty(), record.namespace.is_empty()) {
         (true, true) => return format!("{} {}", record.kind, record.name),
         (false, true) => format!("Cluster: {}", record.cluster),
         (true, false) => format!("Namespace: {}", record.namespace),
         (false, false) => format!("Cluster: {}, Namespace: {}", record.cluster, record.namespace),
     };
-    format!("{} {} ({placement})", record.kind, record.name)
+    format!("{} {} ({location})", record.kind, record.name)
 }
 
 /// Adds a record, replacing every one of the same object: written with another version, or with another name of the same

@@ -83,7 +83,7 @@ impl ServiceAccount {
         if let Some(token) = kept.as_ref().filter(|token| now < token.renew) {
             return Ok(token.header.clone());
         }
-        match (self.ask(now).await, kept.as_mut()) {
+        match (self.request_token(now).await, kept.as_mut()) {
             (Ok(token), _) => Ok(kept.insert(token).header.clone()),
             (Err(error), Some(old)) if now < old.end => {
                 tracing::warn!(account = %self, %error, "the token could not be renewed yet");
@@ -94,7 +94,7 @@ impl ServiceAccount {
         }
     }
 
-    async fn ask(&self, now: Instant) -> Result<Token, Error> {
+    async fn request_token(&self, now: Instant) -> Result<Token, Error> {
         let seconds = i64::try_from(LIFETIME.as_secs()).ok();
         let spec = TokenRequestSpec { expiration_seconds: seconds, ..TokenRequestSpec::default() };
         let request = TokenRequest { spec, ..TokenRequest::default() };

@@ -21,7 +21,7 @@ const REMEMBERED: NonZeroUsize = match NonZeroUsize::new(256) {
     None => NonZeroUsize::MIN,
 };
 /// How long an answer holds: so long does somebody whose rights were taken away keep them here.
-const HOLDS: Duration = Duration::from_secs(60);
+const ANSWER_TTL: Duration = Duration::from_secs(60);
 
 /// The question whether somebody may do everything.
 #[must_use]
@@ -79,7 +79,7 @@ impl Administrators {
         };
         let answer = self.api.create(&PostParams::default(), &review).await.map_err(Error::from)?;
         let is_one = answer.status.is_some_and(|status| status.allowed);
-        self.remembered.lock().put(evidence.clone(), (Instant::now() + HOLDS, is_one));
+        self.remembered.lock().put(evidence.clone(), (Instant::now() + ANSWER_TTL, is_one));
         Ok(is_one)
     }
 }
@@ -118,12 +118,12 @@ mod tests {
         }
         assert_eq!(seen.lock().len(), 3);
         alice.store(false, Ordering::Relaxed);
-        tokio::time::advance(HOLDS / 2).await;
+        tokio::time::advance(ANSWER_TTL / 2).await;
         assert!(administrators.is_one(&user).await.unwrap());
-        tokio::time::advance(HOLDS).await;
+        tokio::time::advance(ANSWER_TTL).await;
         assert!(!administrators.is_one(&user).await.unwrap());
         up.store(false, Ordering::Relaxed);
-        tokio::time::advance(HOLDS * 2).await;
+        tokio::time::advance(ANSWER_TTL * 2).await;
         assert!(administrators.is_one(&user).await.is_err(), "no answer is no answer");
     }
 }

@@ -11,7 +11,7 @@ use crate::objects::Live;
 use crate::store::{Key, Stored};
 
 /// Objects of one kind that are remembered. One that is forgotten is made again once, as if nobody had seen its end.
-const MOST: usize = 1000;
+const MAX_REMEMBERED: usize = 1000;
 
 /// Whether objects of a kind can be of this sort at all.
 #[must_use]
@@ -54,7 +54,7 @@ impl Completed {
         if self.objects.insert(key.clone(), live).is_none() {
             self.order.push_back(key);
         }
-        if self.order.len() > MOST
+        if self.order.len() > MAX_REMEMBERED
             && let Some(oldest) = self.order.pop_front()
         {
             self.objects.remove(&oldest);
@@ -110,14 +110,20 @@ mod tests {
     fn what_is_remembered_is_bounded() {
         let live = |name: usize| Live::of(json!({"metadata": {"name": name.to_string()}}));
         let mut completed = Completed::default();
-        for name in 0..=MOST {
+        for name in 0..=MAX_REMEMBERED {
             completed.removed(Arc::new(live(name)));
             completed.removed(Arc::new(live(name)));
         }
-        assert_eq!((completed.objects.len(), completed.order.len()), (MOST, MOST));
+        assert_eq!(
+            (completed.objects.len(), completed.order.len()),
+            (MAX_REMEMBERED, MAX_REMEMBERED)
+        );
         assert!(completed.get(&live(0).key()).is_none());
         completed.made(&live(1).key());
-        assert_eq!((completed.objects.len(), completed.order.len()), (MOST - 1, MOST - 1));
+        assert_eq!(
+            (completed.objects.len(), completed.order.len()),
+            (MAX_REMEMBERED - 1, MAX_REMEMBERED - 1)
+        );
         assert!(completed.get(&live(2).key()).is_some());
     }
 }

@@ -128,7 +128,7 @@ impl From<ListedGroup> for Group {
 }
 
 #[derive(Clone)]
-struct Known {
+struct CachedKinds {
     since: Instant,
     kinds: Arc<HashMap<String, Resource>>,
 }
@@ -139,7 +139,7 @@ pub struct Discovery {
     /// That nothing is served at a path is believed only of the list of groups.
     doubts: bool,
     /// By group version. Bounded by what manifests name and the server knows or denies.
-    known: Mutex<HashMap<String, Known>>,
+    known: Mutex<HashMap<String, CachedKinds>>,
     /// The groups, and since when that is known.
     groups: Mutex<Option<(Instant, Arc<Vec<Group>>)>>,
 }
@@ -309,11 +309,11 @@ impl Discovery {
 
     /// Asks for the kinds of a group version and remembers them.
     async fn learn(&self, api_version: &str) -> Result<Arc<HashMap<String, Resource>>, Error> {
-        let kinds = Arc::new(self.ask(api_version).await?);
-        let answer = Known { since: Instant::now(), kinds: Arc::clone(&kinds) };
+        let kinds = Arc::new(self.fetch(api_version).await?);
+        let answer = CachedKinds { since: Instant::now(), kinds: Arc::clone(&kinds) };
         let mut known = self.known.lock();
         known.insert(api_version.to_owned(), answer);
-        if known.len() > MOST_KNOWN {
+        if known.len() > MAX_GROUP_VERSIONS {
             known.retain(|_, known| known.since.elapsed() < ABSENT_FOR || !known.kinds.is_empty());
         }
         Ok(kinds)
@@ -331,7 +331,7 @@ impl Discovery {
         *self.groups.lock() = None;
     }
 
-    async fn ask(&self, api_version: &str) -> Result<HashMap<String, Resource>, Error> {
+    async fn fetch(&self, api_version: &str) -> Result<HashMap<String, Resource>, Error> {
         let root = if api_version.contains('/') { "apis" } else { "api" };
         let request = http::Request::get(format!("/{root}/{api_version}"))
             .body(Vec::new())
@@ -366,7 +366,7 @@ impl Discovery {
 }
 
 /// Above this many group versions, unserved ones are dropped: manifests can name any.
-const MOST_KNOWN: usize = 512;
+const MAX_GROUP_VERSIONS: usize = 512;
 
 /// Whether a text can stand in a path: manifests are not trusted.
 fn is_group_version(text: &str) -> bool {

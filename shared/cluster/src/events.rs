@@ -25,24 +25,24 @@ use vela_apply::plan::PatchKind;
 use crate::{Error, Identity, ObjectClient, Target};
 
 /// Objects about which is remembered what was said. Beyond it the longest silent are forgotten.
-const MOST_OBJECTS: usize = 8192;
+const MAX_OBJECTS: usize = 8192;
 /// Different events remembered per object: messages may contain anything.
-const MOST_EVENTS: usize = 64;
+const MAX_EVENTS: usize = 64;
 /// Events waiting to be written in each lane. Beyond it they are dropped: events are best effort, and
 /// a reconcile must never wait for one.
-const MOST_WAITING: usize = 512;
+const MAX_WAITING: usize = 512;
 /// Events that are written at once, those of one object one after the other: beside a slow API server a single writer
 /// falls behind.
 const WRITERS: usize = 4;
 /// The API server forgets events after an hour; a persisting Warning is renewed before.
 const RENEW_AFTER: Duration = Duration::from_secs(50 * 60);
 /// How long an event lets other requests pass.
-const PATIENCE: Duration = Duration::from_secs(3);
+const YIELD_LIMIT: Duration = Duration::from_secs(3);
 /// So many moments without a request in a row are a pause: what follows a write of ours in the cluster is over, too.
 const CALM: u32 = 10;
 const MOMENT: Duration = Duration::from_millis(10);
 /// The longest message, in characters.
-const LONGEST_MESSAGE: usize = 1024;
+const MAX_MESSAGE: usize = 1024;
 
 /// How bad it is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -91,7 +91,7 @@ struct Key<'a> {
 
 /// What was said about one object. It is remembered for every Application: events by the hash of their key.
 struct History {
-    said: Vec<(u64, Said)>,
+    emitted: Vec<(u64, EmittedEvent)>,
     /// Counts the turns between Normal and Warning.
     turn: u64,
     last: Option<Severity>,
@@ -99,7 +99,7 @@ struct History {
 }
 
 #[derive(Clone, Copy)]
-struct Said {
+struct EmittedEvent {
     /// The end of the name of the Event object.
     suffix: u64,
     count: u32,
@@ -130,34 +130,40 @@ struct Correlator {
 }
 
 impl Correlator {
-    fn say(&mut self, about: &About, key: Key<'_>, now: Instant, time: Timestamp) -> Option<Write> {
+    fn record(
+        &mut self,
+        about: &About,
+        key: Key<'_>,
+        now: Instant,
+        time: Timestamp,
+    ) -> Option<Write> {
         let object = self.id(about);
-        if self.objects.len() >= MOST_OBJECTS && !self.objects.contains_key(&object) {
+        if self.objects.len() >= MAX_OBJECTS && !self.objects.contains_key(&object) {
             self.forget_silent();
         }
         let hash = self.hasher.hash_one(key);
         let history = self.objects.entry(object).or_insert_with(|| History {
-            said: Vec::new(),
+            emitted: Vec::new(),
             turn: 0,
             last: None,
             touched: now,
         });
         history.touched = now;
         let severity = key.severity;
-        let known = history.said.iter().position(|(known, _)| *known == hash);
-        let known = known.map(|index| history.said.swap_remove(index).1);
-        let is_news = known.is_none_or(|said| {
-            let fading = severity == Severity::Warning && now - said.at >= RENEW_AFTER;
-            said.turn != history.turn || fading
+        let known = history.emitted.iter().position(|(known, _)| *known == hash);
+        let known = known.map(|index| history.emitted.swap_remove(index).1);
+        let is_news = known.is_none_or(|emitted| {
+            let fading = severity == Severity::Warning && now - emitted.at >= RENEW_AFTER;
+            emitted.turn != history.turn || fading
         });
-        if let Some(said) = known.filter(|_| !is_news) {
-            history.said.push((hash, said));
+        if let Some(emitted) = known.filter(|_| !is_news) {
+            history.emitted.push((hash, emitted));
             return None;
         }
-        if history.said.len() >= MOST_EVENTS {
-            let ages = history.said.iter().enumerate();
-            if let Some((oldest, _)) = ages.min_by_key(|(_, (_, said))| said.at) {
-                history.said.swap_remove(oldest);
+        if history.emitted.len() >= MAX_EVENTS {
+            let ages = history.emitted.iter().enumerate();
+            if let Some((oldest, _)) = ages.min_by_key(|(_, (_, emitted))| emitted.at) {
+                history.emitted.swap_remove(oldest);
             }
         }
         if history.last.is_some_and(|last| last != severity) {
@@ -165,13 +171,13 @@ impl Correlator {
         }
         history.last = Some(severity);
         let turn = history.turn;
-        let new = Said { suffix: fastrand::u64(..), count: 0, first: time, turn, at: now };
-        let mut said = known.unwrap_or(new);
-        (said.turn, said.at) = (turn, now);
-        said.count = said.count.saturating_add(1);
-        history.said.push((hash, said));
-        let event = event(about, key, said, time);
-        Some(Write { event, again: said.count > 1, at: now, object })
+        let new = EmittedEvent { suffix: fastrand::u64(..), count: 0, first: time, turn, at: now };
+        let mut emitted = known.unwrap_or(new);
+        (emitted.turn, emitted.at) = (turn, now);
+        emitted.count = emitted.count.saturating_add(1);
+        history.emitted.push((hash, emitted));
+        let event = event(about, key, emitted, time);
+        Some(Write { event, again: emitted.count > 1, at: now, object })
     }
 
     fn id(&self, about: &About) -> u64 {
@@ -197,14 +203,14 @@ fn namespace(about: &About) -> &str {
     if about.namespace.is_empty() { "default" } else { &about.namespace }
 }
 
-fn event(about: &About, key: Key<'_>, said: Said, time: Timestamp) -> Value {
+fn event(about: &About, key: Key<'_>, emitted: EmittedEvent, time: Timestamp) -> Value {
     let seconds = |time: Timestamp| vela_api::condition::seconds(time).0.to_string();
-    let message: String = key.message.chars().take(LONGEST_MESSAGE).collect();
+    let message: String = key.message.chars().take(MAX_MESSAGE).collect();
     json!({
         "apiVersion": "v1",
         "kind": "Event",
         "metadata": {
-            "name": format!("{}.{:016x}", about.name, said.suffix), "namespace": namespace(about)},
+            "name": format!("{}.{:016x}", about.name, emitted.suffix), "namespace": namespace(about)},
         "involvedObject": {
             "apiVersion": about.api_version, "kind": about.kind, "namespace": about.namespace,
             "name": about.name, "uid": about.uid, "resourceVersion": about.version,
@@ -215,8 +221,8 @@ fn event(about: &About, key: Key<'_>, said: Said, time: Timestamp) -> Value {
         "source": {"component": key.component},
         "reportingComponent": key.component,
         "reportingInstance": "",
-        "count": said.count,
-        "firstTimestamp": seconds(said.first),
+        "count": emitted.count,
+        "firstTimestamp": seconds(emitted.first),
         "lastTimestamp": seconds(time),
     })
 }
@@ -249,7 +255,7 @@ impl Recorder {
     #[must_use]
     pub fn new(component: &'static str) -> (Self, Waiting) {
         let (senders, waiting): (Vec<_>, Vec<_>) =
-            std::iter::repeat_with(|| mpsc::channel(MOST_WAITING)).take(WRITERS).unzip();
+            std::iter::repeat_with(|| mpsc::channel(MAX_WAITING)).take(WRITERS).unzip();
         let unwritten = Arc::new(watch::Sender::new(0));
         let waiting = Waiting { senders: waiting, unwritten: Arc::clone(&unwritten) };
         (Self { memory: Arc::default(), senders: senders.into(), unwritten, component }, waiting)
@@ -265,7 +271,7 @@ impl Recorder {
     /// reason and text (for example the revision it is about). Never waits.
     pub fn emit(&self, about: &About, severity: Severity, reason: &str, message: &str, once: &str) {
         let key = Key { component: self.component, severity, reason, message, once };
-        let write = self.memory.lock().say(about, key, Instant::now(), Timestamp::now());
+        let write = self.memory.lock().record(about, key, Instant::now(), Timestamp::now());
         let Some(write) = write else { return };
         let senders = u64::try_from(self.senders.len()).unwrap_or(1).max(1);
         let sender = usize::try_from(write.object % senders)
@@ -320,7 +326,7 @@ pub async fn write(io: Arc<ObjectClient>, waiting: Waiting) {
 /// A reconcile has requests one after the other that somebody waits for: events come when it is over, or soon.
 async fn let_others_pass(io: &ObjectClient, since: Instant) {
     let mut calm = 0;
-    while calm < CALM && since.elapsed() < PATIENCE {
+    while calm < CALM && since.elapsed() < YIELD_LIMIT {
         tokio::time::sleep(MOMENT).await;
         calm = if io.is_busy() { 0 } else { calm + 1 };
     }
@@ -375,8 +381,8 @@ mod tests {
         }
 
         /// The counter that is written for an event, if one is.
-        fn say(&mut self, severity: Severity, reason: &str) -> Option<u64> {
-            let write = self.0.say(&app(), key(severity, reason, ""), self.1, time())?;
+        fn record(&mut self, severity: Severity, reason: &str) -> Option<u64> {
+            let write = self.0.record(&app(), key(severity, reason, ""), self.1, time())?;
             let count = write.event["count"].as_u64().expect("a counter");
             assert_eq!(write.again, count > 1);
             Some(count)
@@ -391,54 +397,54 @@ mod tests {
             // However long it settles.
             talk.1 += Duration::from_secs(3600);
             let want = (pass == 0).then_some(1);
-            assert_eq!(talk.say(Normal, "Parsed"), want);
-            assert_eq!(talk.say(Normal, "Deployed"), want);
+            assert_eq!(talk.record(Normal, "Parsed"), want);
+            assert_eq!(talk.record(Normal, "Deployed"), want);
         }
         // It fails, keeps failing, and recovers: each turn is reported once.
-        assert_eq!(talk.say(Warning, "FailedParse"), Some(1));
-        assert_eq!(talk.say(Warning, "FailedParse"), None);
-        assert_eq!(talk.say(Normal, "Parsed"), Some(2));
-        assert_eq!(talk.say(Normal, "Deployed"), Some(2));
-        assert_eq!(talk.say(Normal, "Parsed"), None);
-        assert_eq!(talk.say(Warning, "FailedParse"), Some(2));
-        assert_eq!(talk.say(Normal, "Parsed"), Some(3));
+        assert_eq!(talk.record(Warning, "FailedParse"), Some(1));
+        assert_eq!(talk.record(Warning, "FailedParse"), None);
+        assert_eq!(talk.record(Normal, "Parsed"), Some(2));
+        assert_eq!(talk.record(Normal, "Deployed"), Some(2));
+        assert_eq!(talk.record(Normal, "Parsed"), None);
+        assert_eq!(talk.record(Warning, "FailedParse"), Some(2));
+        assert_eq!(talk.record(Normal, "Parsed"), Some(3));
     }
 
     #[tokio::test(start_paused = true)]
     async fn a_lasting_warning_is_renewed_before_it_fades() {
         let mut talk = Talk::new();
-        assert_eq!(talk.say(Severity::Warning, "FailedParse"), Some(1));
+        assert_eq!(talk.record(Severity::Warning, "FailedParse"), Some(1));
         talk.1 += Duration::from_secs(49 * 60);
-        assert_eq!(talk.say(Severity::Warning, "FailedParse"), None);
+        assert_eq!(talk.record(Severity::Warning, "FailedParse"), None);
         talk.1 += Duration::from_secs(60);
-        assert_eq!(talk.say(Severity::Warning, "FailedParse"), Some(2));
+        assert_eq!(talk.record(Severity::Warning, "FailedParse"), Some(2));
     }
 
     #[tokio::test(start_paused = true)]
     async fn another_revision_is_news() {
         let mut talk = Talk::new();
-        let mut say =
-            |once| talk.0.say(&app(), key(Severity::Normal, "Parsed", once), talk.1, time());
-        assert!(say("app-v1").is_some());
-        assert!(say("app-v1").is_none());
-        assert!(say("app-v2").is_some());
+        let mut record =
+            |once| talk.0.record(&app(), key(Severity::Normal, "Parsed", once), talk.1, time());
+        assert!(record("app-v1").is_some());
+        assert!(record("app-v1").is_none());
+        assert!(record("app-v2").is_some());
     }
 
     #[tokio::test(start_paused = true)]
     async fn memory_is_bounded() {
         let mut talk = Talk::new();
-        for index in 0..3 * MOST_EVENTS {
+        for index in 0..3 * MAX_EVENTS {
             talk.1 += Duration::from_secs(1);
-            assert_eq!(talk.say(Severity::Warning, &format!("R{index}")), Some(1));
+            assert_eq!(talk.record(Severity::Warning, &format!("R{index}")), Some(1));
         }
         let object = talk.0.id(&app());
-        assert_eq!(talk.0.objects[&object].said.len(), MOST_EVENTS);
-        for index in 0..2 * MOST_OBJECTS {
+        assert_eq!(talk.0.objects[&object].emitted.len(), MAX_EVENTS);
+        for index in 0..2 * MAX_OBJECTS {
             let about = About { uid: format!("v{index}"), ..app() };
             let now = talk.1 + Duration::from_millis(index as u64);
-            talk.0.say(&about, key(Severity::Normal, "Parsed", ""), now, time());
+            talk.0.record(&about, key(Severity::Normal, "Parsed", ""), now, time());
         }
-        assert!(talk.0.objects.len() <= MOST_OBJECTS);
+        assert!(talk.0.objects.len() <= MAX_OBJECTS);
     }
 
     #[tokio::test]

@@ -11,7 +11,7 @@ use tower::service_fn;
 
 /// One request as the API server saw it.
 #[derive(Clone, Debug, PartialEq)]
-pub(crate) struct Seen {
+pub(crate) struct RecordedRequest {
     pub(crate) method: Method,
     pub(crate) uri: String,
     pub(crate) media: String,
@@ -22,7 +22,7 @@ pub(crate) struct Seen {
 /// A client whose API server is a function of method, path and body.
 pub(crate) fn fake(
     answer: impl Fn(&Method, &str, &Value) -> (u16, Value) + Send + Sync + 'static,
-) -> (Client, Arc<Mutex<Vec<Seen>>>) {
+) -> (Client, Arc<Mutex<Vec<RecordedRequest>>>) {
     let seen = Arc::new(Mutex::new(Vec::new()));
     let requests = Arc::clone(&seen);
     let answer = Arc::new(answer);
@@ -37,7 +37,7 @@ pub(crate) fn fake(
                 value.unwrap_or_default().to_owned()
             };
             let (code, value) = answer(&parts.method, parts.uri.path(), &body);
-            requests.lock().push(Seen {
+            requests.lock().push(RecordedRequest {
                 method: parts.method.clone(),
                 uri: parts.uri.to_string(),
                 media: header("content-type"),

@@ -27,7 +27,7 @@ impl Identity {
 
     /// Somebody without any right, until it is known who acts.
     #[must_use]
-    pub fn nobody() -> Self {
+    pub fn anonymous() -> Self {
         Self { user: "system:anonymous".to_owned(), groups: Vec::new() }
     }
 

@@ -5,7 +5,7 @@
 //!   [`account`]: credentials of a ServiceAccount; [`impersonate`]: as whom a request is made;
 //!   [`administrators`]: who may do everything; [`answers`]: what metrics hear of requests;
 //! - [`discovery`]: which path a kind has; [`request`]: the verbs, for objects of any kind as JSON, with discovery and impersonation; [`removal`]: what came of a DELETE;
-//! - [`put_off`]: whether the requests of an attempt were put off;
+//! - [`postponed`]: whether the requests of an attempt were put off;
 //! - [`store`]: caches that our own writes reach at once, [`packed`]: objects kept small in them; [`watch`]: what fills them;
 //! - [`objects`]: the live objects that Applications own, one watch per kind;
 //! - [`members`]: the clusters beside the control plane's own;
@@ -33,7 +33,7 @@ pub mod objects;
 pub mod observe;
 mod observed;
 pub mod packed;
-pub mod put_off;
+pub mod postponed;
 pub mod removal;
 pub mod request;
 pub mod store;

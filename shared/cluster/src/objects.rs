@@ -24,7 +24,7 @@ use vela_apply::{Owner, ResourceKey, ownership};
 use crate::completed::{self, Completed};
 use crate::error::Class;
 use crate::observed::Observed;
-use crate::put_off;
+use crate::postponed;
 use crate::request::{ApiError, ObjectClient};
 use crate::store::{Key, Store, Stored};
 
@@ -292,7 +292,7 @@ impl LiveObjects {
     /// # Errors
     /// The kind is not served, or its first list takes long, or fails.
     pub async fn kind(&self, api_version: &str, kind: &str) -> Result<Arc<Store<Live>>, ApiError> {
-        self.listed(api_version, kind).await.inspect_err(put_off::note)
+        self.listed(api_version, kind).await.inspect_err(postponed::note)
     }
 
     async fn listed(&self, api_version: &str, kind: &str) -> Result<Arc<Store<Live>>, ApiError> {
@@ -417,12 +417,12 @@ impl LiveObjects {
         let group = group_of(api_version);
         let is_it = |(version, kind): &VersionKind| group_of(version) == group && *kind == key.kind;
         let kinds = self.kinds.lock();
-        let placement = Key::new(&*key.namespace, &*key.name);
+        let cache_key = Key::new(&*key.namespace, &*key.name);
         for (_, watched) in kinds.iter().filter(|(kind, _)| is_it(kind)) {
             let Watched { store, ended, .. } = &**watched;
-            if store.get(&placement).is_some_and(|live| live.uid == uid) {
+            if store.get(&cache_key).is_some_and(|live| live.uid == uid) {
                 ended.add(uid);
-                store.remove(&placement, "");
+                store.remove(&cache_key, "");
             }
         }
     }

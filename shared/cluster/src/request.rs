@@ -16,7 +16,7 @@ use vela_apply::object::{api_version, kind, name, namespace};
 use vela_apply::plan::PatchKind;
 
 use crate::observed::Observed;
-use crate::{Discovery, Error, Identity, Removal, Resource, put_off};
+use crate::{Discovery, Error, Identity, Removal, Resource, postponed};
 
 /// Why a request had no result.
 pub type ApiError = Error;
@@ -156,7 +156,7 @@ impl ObjectClient {
     /// The kind is not served, or the API server does not answer.
     pub async fn resolve(&self, api_version: &str, kind: &str) -> Result<Resource, ApiError> {
         let found = self.common.discovery.resolve(api_version, kind).await;
-        found.inspect_err(put_off::note)
+        found.inspect_err(postponed::note)
     }
 
     /// Whether objects of a kind have no namespace, whatever manifests and records of old releases say.
@@ -193,7 +193,7 @@ impl ObjectClient {
     }
 
     async fn ask(&self, request: Request<Vec<u8>>) -> Result<String, ApiError> {
-        self.client.request_text(request).await.map_err(Error::from).inspect_err(put_off::note)
+        self.client.request_text(request).await.map_err(Error::from).inspect_err(postponed::note)
     }
 
     /// Tells the observer how long a request took.
@@ -520,7 +520,7 @@ mod tests {
 
     use super::*;
     use crate::Class;
-    use crate::fake::{Seen, fake};
+    use crate::fake::{RecordedRequest, fake};
 
     fn status(code: u16, reason: &str) -> (u16, Value) {
         let text = json!({
@@ -545,7 +545,7 @@ mod tests {
         }
     }
 
-    fn io() -> (ObjectClient, Arc<Mutex<Vec<Seen>>>) {
+    fn io() -> (ObjectClient, Arc<Mutex<Vec<RecordedRequest>>>) {
         let (client, seen) = fake(|method, path, _| served(method, path));
         (ObjectClient::new(client), seen)
     }

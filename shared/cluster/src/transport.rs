@@ -26,9 +26,9 @@ use crate::members::{AddressRules, Resolver};
 pub type Transport = BoxService<Request<Body>, Response<Box<DynBody>>, BoxError>;
 
 /// Of a connection over which nothing comes: when the peer is asked whether it is there, and how often.
-const SILENCE: Duration = Duration::from_secs(30);
-const QUESTION: Duration = Duration::from_secs(5);
-const QUESTIONS: u32 = 3;
+const KEEPALIVE_IDLE: Duration = Duration::from_secs(30);
+const KEEPALIVE_INTERVAL: Duration = Duration::from_secs(5);
+const KEEPALIVE_RETRIES: u32 = 3;
 
 /// Connections with the credentials, the address and the headers of a configuration; nothing is sent yet.
 ///
@@ -71,12 +71,12 @@ fn tcp(rules: Option<AddressRules>) -> HttpConnector<Resolver> {
     let mut connector = HttpConnector::new_with_resolver(Resolver::new(rules));
     connector.enforce_http(false);
     connector.set_nodelay(true);
-    connector.set_keepalive(Some(SILENCE));
-    connector.set_keepalive_interval(Some(QUESTION));
-    connector.set_keepalive_retries(Some(QUESTIONS));
+    connector.set_keepalive(Some(KEEPALIVE_IDLE));
+    connector.set_keepalive_interval(Some(KEEPALIVE_INTERVAL));
+    connector.set_keepalive_retries(Some(KEEPALIVE_RETRIES));
     // While a request is not acknowledged nobody asks: it is sent again, by default for a quarter of an hour.
     #[cfg(target_os = "linux")]
-    connector.set_tcp_user_timeout(Some(SILENCE + QUESTION * QUESTIONS));
+    connector.set_tcp_user_timeout(Some(KEEPALIVE_IDLE + KEEPALIVE_INTERVAL * KEEPALIVE_RETRIES));
     connector
 }
 

@@ -6,14 +6,14 @@
 /// differ, at most four edits. Ties go to the first in the list.
 pub fn nearest<'a>(name: &str, known: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
     // A name is user input of any length: beyond this it is no typing error of ours.
-    const LONGEST: usize = 128;
-    if name.is_empty() || name.len() > LONGEST {
+    const MAX_LENGTH: usize = 128;
+    if name.is_empty() || name.len() > MAX_LENGTH {
         return None;
     }
     let wanted: Vec<char> = name.to_lowercase().chars().collect();
     let mut best: Option<(usize, &str)> = None;
     for candidate in known {
-        if candidate.len() > LONGEST {
+        if candidate.len() > MAX_LENGTH {
             continue;
         }
         let other: Vec<char> = candidate.to_lowercase().chars().collect();

@@ -44,7 +44,7 @@ pub struct Health {
 }
 
 /// Details with labels from this length on are left out.
-const LONGEST_LABEL: usize = 32;
+const MAX_LABEL: usize = 32;
 
 pub(crate) fn health(
     programs: &Programs,
@@ -179,7 +179,7 @@ impl Texts<'_> {
         for field in evaluation.fields(root, Which::default()) {
             let label = field.label.as_str();
             if field.class != LabelClass::Regular
-                || label.len() >= LONGEST_LABEL
+                || label.len() >= MAX_LABEL
                 || matches!(label, "context" | "parameter")
                 || private.contains(&label)
             {

@@ -11,7 +11,7 @@ use cue_syntax::ast::{Ast, BinaryOp, DeclKind, Expr, ExprId, Label, Symbol};
 use cue_syntax::{File, ParseLimits, parse};
 
 /// Each round rewrites one operator; no template in use has more than a few.
-const MOST_ROUNDS: usize = 200;
+const MAX_ROUNDS: usize = 200;
 
 /// The text in current syntax; unchanged if there is nothing old in it.
 #[must_use]
@@ -21,7 +21,7 @@ pub fn upgrade(text: &str) -> Cow<'_, str> {
         return Cow::Borrowed(text);
     }
     let mut current = Cow::Borrowed(text);
-    for _ in 0..MOST_ROUNDS {
+    for _ in 0..MAX_ROUNDS {
         let (file, errors) = parse("", &current, &ParseLimits::default());
         if !errors.is_empty() {
             return Cow::Borrowed(text);

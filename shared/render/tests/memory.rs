@@ -11,7 +11,7 @@ use std::num::NonZeroUsize;
 use vela_render::{Definition, Options, Renderer, Template};
 
 /// The most a compiled definition may take, its status texts and cache entry included.
-const MOST: usize = 200_000;
+const MAX_BYTES: usize = 200_000;
 
 /// The memory of this process in bytes.
 fn resident() -> usize {
@@ -51,7 +51,7 @@ fn a_compiled_definition_is_small_and_the_cache_is_bounded() {
     println!("{kept} compiled definitions: {each} bytes each, reckoned {}", estimate / kept);
     assert_eq!(kept, (ROUNDS + 1) * warm);
     assert!(warm > 40, "only {warm} definitions");
-    assert!(each <= MOST, "{each} bytes for a compiled definition");
+    assert!(each <= MAX_BYTES, "{each} bytes for a compiled definition");
     assert!(estimate / kept >= each, "the cache reckons less than what is taken");
 
     // A cache of two megabytes takes no more however much is compiled.

@@ -32,9 +32,9 @@ use crate::server::{self, Limits};
 /// Samples a second: seldom enough that nobody waits for it, and not in step with anything.
 const FREQUENCY: i32 = 99;
 /// How long a profile takes, in seconds.
-const USUAL: u64 = 30;
+const DEFAULT_SECONDS: u64 = 30;
 /// The longest profile, in seconds.
-const LONGEST: u64 = 300;
+const MAX_SECONDS: u64 = 300;
 /// Where the profiler must not interrupt: unwinding from within these may wait for itself.
 const NOT_WITHIN: [&str; 4] = ["libc", "libgcc", "pthread", "vdso"];
 
@@ -126,11 +126,11 @@ fn folded(stacks: &HashMap<Frames, isize>) -> String {
 fn duration(query: &str) -> Result<Duration, Refusal> {
     let written = query.split('&').find_map(|pair| pair.strip_prefix("seconds="));
     let seconds = match written {
-        None => USUAL,
+        None => DEFAULT_SECONDS,
         Some(text) => match text.parse() {
-            Ok(seconds @ 1..=LONGEST) => seconds,
+            Ok(seconds @ 1..=MAX_SECONDS) => seconds,
             _ => {
-                let text = format!("seconds: write a number from 1 to {LONGEST}\n");
+                let text = format!("seconds: write a number from 1 to {MAX_SECONDS}\n");
                 return Err((StatusCode::BAD_REQUEST, text));
             }
         },

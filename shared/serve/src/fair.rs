@@ -18,12 +18,12 @@ const HEAVY: f64 = 1.0;
 /// How fast it is forgotten.
 const HALF_LIFE: Duration = Duration::from_secs(10);
 /// Groups that are remembered without a job: beyond it what is hardly used is forgotten at once.
-const MOST_IDLE: usize = 1024;
+const MAX_IDLE: usize = 1024;
 
 /// What is known of a group.
 #[derive(Debug)]
-struct Known<J> {
-    is_nobody: bool,
+struct GroupState<J> {
+    is_unnamed: bool,
     waiting: VecDeque<J>,
     /// When its jobs that run began.
     running: Vec<Instant>,
@@ -34,7 +34,7 @@ struct Known<J> {
     turn: u64,
 }
 
-impl<J> Known<J> {
+impl<J> GroupState<J> {
     /// Seconds beyond short jobs, those that run included.
     fn used(&self, now: Instant) -> f64 {
         let halves =
@@ -45,7 +45,7 @@ impl<J> Known<J> {
     }
 
     fn is_heavy(&self, now: Instant) -> bool {
-        !self.is_nobody && self.used(now) > HEAVY
+        !self.is_unnamed && self.used(now) > HEAVY
     }
 }
 
@@ -57,7 +57,7 @@ fn long(took: Duration) -> f64 {
 #[derive(Debug)]
 pub(crate) struct Fair<J> {
     threads: usize,
-    groups: HashMap<Group, Known<J>>,
+    groups: HashMap<Group, GroupState<J>>,
     /// Jobs of all groups that wait.
     waiting: usize,
     turn: u64,
@@ -74,10 +74,10 @@ impl<J> Fair<J> {
         self.waiting += 1;
     }
 
-    fn known(&mut self, group: &Group, now: Instant) -> &mut Known<J> {
+    fn known(&mut self, group: &Group, now: Instant) -> &mut GroupState<J> {
         // One that comes back after others has waited longer than they: its turn is the oldest there is.
-        self.groups.entry(Arc::clone(group)).or_insert_with(|| Known {
-            is_nobody: group.is_empty(),
+        self.groups.entry(Arc::clone(group)).or_insert_with(|| GroupState {
+            is_unnamed: group.is_empty(),
             waiting: VecDeque::new(),
             running: Vec::new(),
             used: 0.0,
@@ -100,7 +100,7 @@ impl<J> Fair<J> {
         let most = self.threads.saturating_sub(1).max(1);
         let waiting = self.groups.iter().filter(|(_, known)| !known.waiting.is_empty());
         let (_, _, group) = waiting
-            .filter(|(_, known)| known.is_nobody || known.running.len() < most)
+            .filter(|(_, known)| known.is_unnamed || known.running.len() < most)
             .map(|(group, known)| (known.is_heavy(now), known.turn, group))
             .filter(|(heavy, ..)| !heavy || heavy_runs < most)
             .min()?;
@@ -129,7 +129,7 @@ impl<J> Fair<J> {
             known.since = now;
             known.waiting.is_empty() && known.running.is_empty()
         };
-        if idle && self.groups.len() > MOST_IDLE {
+        if idle && self.groups.len() > MAX_IDLE {
             self.groups.retain(|_, known| {
                 !known.waiting.is_empty() || !known.running.is_empty() || known.used(now) > 0.1
             });
@@ -289,6 +289,6 @@ mod tests {
             play.push(&format!("g{number}"), "a", 1);
         }
         play.run(10_000);
-        assert!(play.fair.groups.len() <= MOST_IDLE + 1, "{}", play.fair.groups.len());
+        assert!(play.fair.groups.len() <= MAX_IDLE + 1, "{}", play.fair.groups.len());
     }
 }

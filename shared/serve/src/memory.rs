@@ -11,7 +11,7 @@ const UNLIMITED: u64 = 1024 * MIB;
 /// One part in so many of the limit is for evaluations.
 const SHARE: u64 = 2;
 /// Most that one evaluation may take: many times what any definition needs.
-const MOST: u64 = 64 * MIB;
+const MAX_PER_EVALUATION: u64 = 64 * MIB;
 /// With less large Applications are refused, so there are rather fewer evaluations at once.
 const LEAST: u64 = 32 * MIB;
 
@@ -30,7 +30,7 @@ pub fn fitting(limit: Option<u64>, wanted: usize) -> Evaluations {
     let share = limit.unwrap_or(UNLIMITED) / SHARE;
     let fit = usize::try_from(share / LEAST).unwrap_or(usize::MAX);
     let threads = wanted.min(fit).max(1);
-    Evaluations { threads, bytes: (share / threads as u64).min(MOST) }
+    Evaluations { threads, bytes: (share / threads as u64).min(MAX_PER_EVALUATION) }
 }
 
 /// What fits this process.

@@ -75,7 +75,7 @@ pub struct Terms {
     /// Who shares the threads fairly with the others.
     pub group: Group,
     /// How long it waits.
-    pub patience: Duration,
+    pub queue_timeout: Duration,
     /// How long it runs, from the moment it has a thread.
     pub limit: Duration,
 }
@@ -166,8 +166,8 @@ impl Pool {
         terms: Terms,
         job: impl FnOnce(&Budget) -> T + Send + 'static,
     ) -> Result<T, PoolError> {
-        let Terms { group, patience, limit } = terms;
-        let begin_by = Instant::now() + patience;
+        let Terms { group, queue_timeout, limit } = terms;
+        let begin_by = Instant::now() + queue_timeout;
         self.submit(&group, begin_by, move |start| start + limit, job).await
     }
 
@@ -385,9 +385,9 @@ mod tests {
         assert!(!evaluated.load(Ordering::SeqCst));
     }
 
-    fn terms(group: &str, patience: u64, limit: u64) -> Terms {
+    fn terms(group: &str, queue_timeout: u64, limit: u64) -> Terms {
         let millis = Duration::from_millis;
-        Terms { group: group.into(), patience: millis(patience), limit: millis(limit) }
+        Terms { group: group.into(), queue_timeout: millis(queue_timeout), limit: millis(limit) }
     }
 
     #[tokio::test]

@@ -19,7 +19,7 @@ const THREADS: usize = 2;
 /// How often the main runtime is expected to give a sign.
 const BEAT: Duration = Duration::from_secs(1);
 /// Beats that a main runtime may miss. Missed beats count, not time: who was stopped as a whole missed none.
-pub const MOST_MISSED: u32 = 20;
+pub const MAX_MISSED: u32 = 20;
 
 /// The runtime. It ends when this is dropped.
 #[derive(Debug)]
@@ -59,7 +59,7 @@ impl Vital {
     }
 
     /// Watches the runtime that calls this, from a thread beside both, until `end`. Once that runtime has missed
-    /// [`MOST_MISSED`] beats, `frozen` is called there.
+    /// [`MAX_MISSED`] beats, `frozen` is called there.
     ///
     /// # Errors
     /// There is no thread to be had.
@@ -123,7 +123,7 @@ impl Pulse {
     fn is_gone(&mut self, beats: u64) -> bool {
         self.missed = if beats == self.last { self.missed.saturating_add(1) } else { 0 };
         self.last = beats;
-        self.missed >= MOST_MISSED
+        self.missed >= MAX_MISSED
     }
 }
 
@@ -137,10 +137,10 @@ mod tests {
     fn only_beats_that_are_missed_in_a_row_count() {
         let mut pulse = Pulse::default();
         assert!(!(1..100).any(|beats| pulse.is_gone(beats)));
-        assert!(!(1..MOST_MISSED).any(|_| pulse.is_gone(99)));
+        assert!(!(1..MAX_MISSED).any(|_| pulse.is_gone(99)));
         assert!(!pulse.is_gone(100));
         let at = (1..).find(|_| pulse.is_gone(100));
-        assert_eq!(at, Some(MOST_MISSED));
+        assert_eq!(at, Some(MAX_MISSED));
     }
 
     #[test]

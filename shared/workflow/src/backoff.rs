@@ -18,7 +18,7 @@ pub struct Counters {
     /// When the next attempt is due, after one that failed or was put off: nothing else brings it forward.
     pub next: Option<Timestamp>,
     /// Attempts in a row that were put off.
-    pub put_off: u32,
+    pub postponed: u32,
     /// Looks that left the step unfinished.
     pub waits: u32,
     /// The message at the last reconcile; a new one starts the count again.
@@ -28,9 +28,9 @@ pub struct Counters {
 }
 
 /// Longest pause between attempts that are put off, unless a longer one is asked for: an overload ends without a word.
-const LONGEST_PUT_OFF: Duration = Duration::from_secs(15);
+const MAX_POSTPONEMENT: Duration = Duration::from_secs(15);
 /// Longest time that an API server is left alone because it asked for it.
-const LONGEST_ASKED: Duration = Duration::from_secs(300);
+const MAX_RETRY_AFTER: Duration = Duration::from_secs(300);
 
 /// Counters by step id.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -90,18 +90,18 @@ impl Memory {
     }
 
     /// Plans the next attempt after one that was put off, not before the time that was asked for. That is no failure.
-    pub(crate) fn put_off(&mut self, id: &str, now: Timestamp, after: Option<Duration>) {
+    pub(crate) fn postponed(&mut self, id: &str, now: Timestamp, after: Option<Duration>) {
         let counters = self.steps.entry(id.to_owned()).or_default();
-        let asked = after.unwrap_or_default().min(LONGEST_ASKED);
-        let pause = pause(counters.put_off).min(LONGEST_PUT_OFF).max(asked);
-        counters.put_off = counters.put_off.saturating_add(1);
+        let asked = after.unwrap_or_default().min(MAX_RETRY_AFTER);
+        let pause = pause(counters.postponed).min(MAX_POSTPONEMENT).max(asked);
+        counters.postponed = counters.postponed.saturating_add(1);
         counters.next = Some(later(now, pause));
     }
 
     /// An attempt got through: what it came to decides when the next one is.
     pub(crate) fn attempted(&mut self, id: &str) {
         if let Some(counters) = self.steps.get_mut(id) {
-            (counters.next, counters.put_off) = (None, 0);
+            (counters.next, counters.postponed) = (None, 0);
         }
     }
 
@@ -230,17 +230,17 @@ mod tests {
     fn what_is_put_off_is_soon_tried_again_but_not_before_it_may() {
         let mut memory = Memory::default();
         let now = Timestamp::UNIX_EPOCH;
-        let mut put_off = |after: Option<u64>| {
-            memory.put_off("a", now, after.map(Duration::from_secs));
+        let mut postponed = |after: Option<u64>| {
+            memory.postponed("a", now, after.map(Duration::from_secs));
             assert_eq!(memory.failures("a"), 0);
             memory.next("a").unwrap().as_second()
         };
-        assert_eq!((put_off(Some(30)), put_off(Some(u64::MAX))), (30, 300));
-        let pauses: Vec<i64> = (0..10).map(|_| put_off(None)).collect();
+        assert_eq!((postponed(Some(30)), postponed(Some(u64::MAX))), (30, 300));
+        let pauses: Vec<i64> = (0..10).map(|_| postponed(None)).collect();
         assert_eq!(pauses, [1, 1, 1, 1, 3, 6, 12, 15, 15, 15]);
         memory.attempted("a");
         assert_eq!(memory.next("a"), None);
-        memory.put_off("a", now, None);
+        memory.postponed("a", now, None);
         assert_eq!(memory.next("a").unwrap().as_second(), 1);
     }
 

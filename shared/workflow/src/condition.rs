@@ -37,7 +37,7 @@ pub enum ConditionError {
 /// The condition of a step, to be evaluated with what was known when the pass came to it.
 #[derive(Debug)]
 pub struct Question {
-    pub(crate) placement: StepIndex,
+    pub(crate) step_index: StepIndex,
     pub(crate) step: String,
     pub(crate) text: String,
     pub(crate) status: Arc<Status>,

@@ -75,21 +75,21 @@ pub fn set_input(
     let Some(Segment::Field(first)) = segments.next() else {
         return Err(invalid());
     };
-    let mut placement = parameter.entry(first).or_insert(Value::Null);
+    let mut slot = parameter.entry(first).or_insert(Value::Null);
     for segment in segments {
-        placement = match segment {
+        slot = match segment {
             Segment::Field(name) => {
-                if placement.is_null() {
-                    *placement = Value::Object(Map::new());
+                if slot.is_null() {
+                    *slot = Value::Object(Map::new());
                 }
-                let object = placement.as_object_mut().ok_or_else(scalar)?;
+                let object = slot.as_object_mut().ok_or_else(scalar)?;
                 object.entry(name).or_insert(Value::Null)
             }
             Segment::Index(index) => {
-                if placement.is_null() {
-                    *placement = Value::Array(Vec::new());
+                if slot.is_null() {
+                    *slot = Value::Array(Vec::new());
                 }
-                let list = placement.as_array_mut().ok_or_else(scalar)?;
+                let list = slot.as_array_mut().ok_or_else(scalar)?;
                 if index > list.len() {
                     let (key, length) = (key.to_owned(), list.len());
                     return Err(InputError::Index { key, index, length });
@@ -101,7 +101,7 @@ pub fn set_input(
             }
         };
     }
-    *placement = value;
+    *slot = value;
     Ok(())
 }
 

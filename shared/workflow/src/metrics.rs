@@ -85,9 +85,9 @@ pub fn value(answer: &Value) -> Result<String, MetricError> {
 
 /// The beginning of what a server said, printable: who asks may not reach it himself, and its answer goes into a message.
 fn shown(text: &str) -> String {
-    const LONGEST: usize = 120;
+    const MAX_SHOWN: usize = 120;
     let plain = text.chars().map(|c| if c.is_ascii_graphic() || c == ' ' { c } else { '?' });
-    plain.take(LONGEST).collect()
+    plain.take(MAX_SHOWN).collect()
 }
 
 /// Judges a value; since when it holds or fails is noted for the step.

@@ -44,7 +44,7 @@ pub enum PatternError {
 }
 
 /// Patterns of one override policy, and how often they are tried in all: nobody has as many, and a reconcile waits for them.
-const MOST: usize = 100;
+const MAX_PATTERNS: usize = 100;
 const TRIALS: usize = 5000;
 
 /// Reads the names of one override policy, which are tried on so many components.
@@ -56,7 +56,7 @@ pub fn read_all<'n>(
     components: usize,
 ) -> Result<Vec<Pattern>, (usize, PatternError)> {
     let (mut out, mut expressions) = (Vec::new(), 0_usize);
-    let most = MOST.min(TRIALS.checked_div(components).unwrap_or(MOST).max(1));
+    let most = MAX_PATTERNS.min(TRIALS.checked_div(components).unwrap_or(MAX_PATTERNS).max(1));
     for (index, name) in names.enumerate() {
         if !is_name(name) {
             expressions = expressions.saturating_add(1);
@@ -150,8 +150,8 @@ mod tests {
             let names = vec!["a*"; count];
             read_all(names.into_iter().chain(["b"]), components).map(|read| read.len())
         };
-        assert_eq!(read(MOST, 3), Ok(MOST + 1));
-        assert_eq!(read(MOST + 1, 3).unwrap_err().0, MOST);
+        assert_eq!(read(MAX_PATTERNS, 3), Ok(MAX_PATTERNS + 1));
+        assert_eq!(read(MAX_PATTERNS + 1, 3).unwrap_err().0, MAX_PATTERNS);
         assert_eq!(read(6, 1000).unwrap_err().0, 5);
         assert_eq!(read_all(["a", "(", "b*"].into_iter(), 1).unwrap_err().0, 1);
         // Names are not patterns.

@@ -9,7 +9,7 @@ use crate::program::Program;
 use crate::syntax::{Edit, declarations, expressions, parsed, range};
 
 /// Programs to mutate are of this size at most: what is found in them is to be read.
-const LARGEST: usize = 2500;
+const MAX_BYTES: usize = 2500;
 
 /// The texts of the corpus that are one file and need nothing.
 pub(crate) fn corpus(lines: &str) -> Vec<String> {
@@ -21,7 +21,7 @@ pub(crate) fn corpus(lines: &str) -> Vec<String> {
             && name.ends_with(".cue")
             && record.strings("needs").iter().all(|need| need.starts_with("pkg:"))
             && let Some(text) = text.as_str()
-            && text.len() <= LARGEST
+            && text.len() <= MAX_BYTES
             && parsed(text).is_some()
         {
             texts.push(text.to_owned());

@@ -13,7 +13,7 @@ use crate::syntax::{Edit, children, declarations, parsed, range};
 pub(crate) const NOTE: &str = "cue-eval-10";
 
 /// Operands lifted for one program at the most.
-const MOST: usize = 12;
+const MAX_OPERANDS: usize = 12;
 
 /// The program with what is unified in expressions as fields of their own; `None` if there is
 /// nothing of the sort.
@@ -21,7 +21,7 @@ pub(crate) fn lifted(program: &Program) -> Option<Program> {
     let mut program = program.clone();
     let mut count = 0;
     for file in 0..program.files().len() {
-        while count < MOST
+        while count < MAX_OPERANDS
             && let Some((_, text)) = program.files().get(file)
             && let Some(text) = lift(text, count)
         {

@@ -6,7 +6,7 @@ use crate::program::Program;
 use crate::syntax::{Edit, children, declarations, expressions, parsed, range};
 
 /// Programs tried for one reduction.
-const MOST_TRIES: usize = 600;
+const MAX_TRIES: usize = 600;
 
 /// Makes a program smaller as long as it stays `interesting`.
 pub(crate) fn reduce(program: &Program, mut interesting: impl FnMut(&Program) -> bool) -> Program {
@@ -15,7 +15,7 @@ pub(crate) fn reduce(program: &Program, mut interesting: impl FnMut(&Program) ->
     'again: loop {
         for candidate in candidates(&best) {
             tries += 1;
-            if tries > MOST_TRIES {
+            if tries > MAX_TRIES {
                 return best;
             }
             if interesting(&candidate) {

@@ -311,11 +311,11 @@ fn name_for(request: &Request, object: &Value) -> Option<String> {
     /// As the API server's own: no vowels, so that no words come out.
     const LETTERS: &[u8; 27] = b"bcdfghjklmnpqrstvwxz2456789";
     /// Of 63, without the letters that come behind.
-    const LONGEST: usize = 58;
+    const MAX_NAME: usize = 58;
     let text =
         |key: &str| object.pointer("/metadata")?.get(key)?.as_str().filter(|text| !text.is_empty());
     let prefix = text("generateName").filter(|_| text("name").is_none())?;
-    let prefix: String = prefix.chars().take(LONGEST).collect();
+    let prefix: String = prefix.chars().take(MAX_NAME).collect();
     let letter =
         |byte: &u8| LETTERS.get(usize::from(*byte) % LETTERS.len()).map(|l| char::from(*l));
     let chosen = Sha256::digest(&request.uid);

@@ -28,7 +28,7 @@ pub(crate) fn check(subject: &Subject<'_>, problems: &mut Vec<String>, warnings:
     if !type_.is_empty() && has_definition {
         match subject.world.resource(api_version, kind).map(|found| found.map(Resource::full_name))
         {
-            Err(error) => problems.push(messages::cannot_ask(error)),
+            Err(error) => problems.push(messages::lookup_failed(error)),
             Ok(None) => problems.push(messages::no_matches(api_version, kind)),
             Ok(Some(resource)) if resource != type_ && !refers_to(subject, type_, &resource) => {
                 problems.push(messages::workload_mismatch(subject.name, type_, &resource));
@@ -92,7 +92,7 @@ impl Admit for Mutate {
                 return Decision::allowed();
             }
             (type_, true) => match world.resource(api_version, kind) {
-                Err(error) => return Decision::errored(400, messages::cannot_ask(error)),
+                Err(error) => return Decision::errored(400, messages::lookup_failed(error)),
                 Ok(None) => {
                     return Decision::errored(400, messages::no_matches(api_version, kind));
                 }

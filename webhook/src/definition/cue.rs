@@ -46,7 +46,7 @@ pub(crate) fn resources(
         match subject.world.resource(api_version, kind) {
             Ok(Some(_)) => {}
             Ok(None) => problems.push(messages::no_resource_type(api_version, kind)),
-            Err(error) => problems.push(messages::cannot_ask(error)),
+            Err(error) => problems.push(messages::lookup_failed(error)),
         }
     }
 }

@@ -66,18 +66,18 @@ impl Live {
     }
 
     /// Answers all questions, several at a time. Those that the rules can go on without are given
-    /// up when `patience` is over.
+    /// up when `deadline` is over.
     pub(crate) async fn know(
         &self,
         needs: impl IntoIterator<Item = Need>,
-        patience: Instant,
+        deadline: Instant,
     ) -> Vec<(Need, Fact)> {
         futures::stream::iter(needs)
             .map(|need| async move {
                 let fact = if !need.is_optional() {
                     self.one(&need).await
-                } else if tokio::time::Instant::now().into_std() < patience {
-                    tokio::time::timeout_at(patience.into(), self.one(&need))
+                } else if tokio::time::Instant::now().into_std() < deadline {
+                    tokio::time::timeout_at(deadline.into(), self.one(&need))
                         .await
                         .unwrap_or_else(|_| Fact::Failed(messages::NO_ANSWER_IN_TIME.to_owned()))
                 } else {

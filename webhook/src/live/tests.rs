@@ -95,8 +95,8 @@ async fn only_metadata_is_asked_for_and_names_are_no_paths() {
 async fn few_requests_at_a_time_and_none_when_patience_is_over() {
     let (live, seen, most) = live(Duration::from_secs(1), |_| refused(404, "NotFound"));
     let names: Vec<String> = (0..1000).map(|n| format!("c{n}")).collect();
-    let patience = tokio::time::Instant::now() + Duration::from_millis(2500);
-    let facts = live.know(names.iter().map(|name| map(name)), patience.into_std()).await;
+    let deadline = tokio::time::Instant::now() + Duration::from_millis(2500);
+    let facts = live.know(names.iter().map(|name| map(name)), deadline.into_std()).await;
     assert_eq!(facts.len(), 1000);
     let of = |wanted: fn(&Fact) -> bool| facts.iter().filter(|(_, fact)| wanted(fact)).count();
     assert_eq!(of(|fact| matches!(fact, Fact::Exists(false))), 2 * PARALLEL);

@@ -23,7 +23,7 @@ pub(crate) const EMPTY_BODY: &str = "request body is empty";
 pub(crate) const NO_CONTENT: &str = "there is no content to decode";
 pub(crate) const DEADLINE: &str = "the review could not be finished within the time the API server allows; split the Application or raise admissionWebhookTimeout";
 pub(crate) const SHUTTING_DOWN: &str = "the webhook is shutting down, try again";
-pub(crate) const TOO_MANY_QUESTIONS: &str =
+pub(crate) const TOO_MANY_LOOKUPS: &str =
     "the references of this object lead from one to the next too often";
 pub(crate) const NO_ANSWER_IN_TIME: &str = "the API server did not answer in time";
 pub(crate) const BODY_TIMEOUT: &str = "the request body did not arrive in time";
@@ -95,11 +95,11 @@ fn kind_of(value: &Value) -> String {
 
 /// A quoted text of bearable length.
 fn shortened(text: &str) -> String {
-    const LONGEST: usize = 60;
-    if text.chars().count() <= LONGEST {
+    const MAX_SHOWN: usize = 60;
+    if text.chars().count() <= MAX_SHOWN {
         return format!("{text:?}");
     }
-    let head: String = text.chars().take(LONGEST).collect();
+    let head: String = text.chars().take(MAX_SHOWN).collect();
     format!("{:?}", format!("{head}..."))
 }
 
@@ -132,7 +132,7 @@ pub(crate) fn no_matches(api_version: &str, kind: &str) -> String {
     format!("no matches for kind \"{kind}\" in version \"{api_version}\"")
 }
 
-pub(crate) fn cannot_ask(error: &str) -> String {
+pub(crate) fn lookup_failed(error: &str) -> String {
     format!("the API server could not be asked: {error}")
 }
 

@@ -18,27 +18,27 @@ use crate::messages;
 use crate::review::BODY_LIMIT;
 
 /// Memory that bodies under way may take together, in units: 64 MiB, a quarter of the chart's limit.
-const ROOM: usize = 4096;
+const BODY_MEMORY_UNITS: usize = 4096;
 /// The smallest piece of it; most reviews take one or two.
 const UNIT: usize = 16 << 10;
 /// How long a body may wait for memory: those that wait hold some themselves, so in the worst case
 /// one has to give up for the others to go on.
-const PATIENCE: Duration = Duration::from_secs(2);
+const CONTENDED_TIMEOUT: Duration = Duration::from_secs(2);
 /// How much of a body that is too large is read only to be dropped.
 const DROPPED: usize = 16 << 20;
 
 /// The longest silence, before the first byte and afterwards.
-const SILENCE: Duration = Duration::from_secs(2);
-/// Bytes a second that a client must keep up; what it is ahead of this counts for `SILENCE` at most.
+const READ_TIMEOUT: Duration = Duration::from_secs(2);
+/// Bytes a second that a client must keep up; what it is ahead of this counts for `READ_TIMEOUT` at most.
 const LEAST_RATE: u64 = 64 << 10;
 
 /// The memory for bodies.
 #[derive(Debug)]
-pub(super) struct Room(Arc<Semaphore>);
+pub(super) struct BodyMemory(Arc<Semaphore>);
 
 /// A body, and its part of the memory.
 #[derive(Debug)]
-pub(super) struct Held {
+pub(super) struct BufferedBody {
     bytes: Vec<u8>,
     permit: Option<OwnedSemaphorePermit>,
 }
@@ -51,12 +51,12 @@ struct Pace {
 
 impl Pace {
     fn new(now: Instant) -> Self {
-        Self { due: now + SILENCE }
+        Self { due: now + READ_TIMEOUT }
     }
 
     fn heard(&mut self, bytes: usize, now: Instant) {
         let worth = u64::try_from(bytes).unwrap_or(u64::MAX).saturating_mul(1_000_000_000);
-        self.due = (now + SILENCE).min(self.due + Duration::from_nanos(worth / LEAST_RATE));
+        self.due = (now + READ_TIMEOUT).min(self.due + Duration::from_nanos(worth / LEAST_RATE));
     }
 
     /// We could not listen for so long.
@@ -65,12 +65,17 @@ impl Pace {
     }
 }
 
-impl Held {
+impl BufferedBody {
     pub(super) fn bytes(&self) -> &[u8] {
         &self.bytes
     }
 
-    async fn push(&mut self, room: &Room, chunk: &[u8], whole: usize) -> Result<(), Decision> {
+    async fn push(
+        &mut self,
+        room: &BodyMemory,
+        chunk: &[u8],
+        whole: usize,
+    ) -> Result<(), Decision> {
         let needed = self.bytes.len() + chunk.len();
         if needed > self.bytes.capacity() {
             // Doubled, so that no byte is copied often, but not beyond what is to come.
@@ -93,15 +98,15 @@ impl Held {
     }
 }
 
-impl Room {
+impl BodyMemory {
     pub(super) fn new() -> Self {
-        Self(Arc::new(Semaphore::new(ROOM)))
+        Self(Arc::new(Semaphore::new(BODY_MEMORY_UNITS)))
     }
 
     async fn take(&self, units: usize) -> Result<OwnedSemaphorePermit, Decision> {
         let units = u32::try_from(units).unwrap_or(u32::MAX);
         let wait = Arc::clone(&self.0).acquire_many_owned(units);
-        match tokio::time::timeout(PATIENCE, wait).await {
+        match tokio::time::timeout(CONTENDED_TIMEOUT, wait).await {
             Ok(Ok(permit)) => Ok(permit),
             Ok(Err(_)) => Err(Decision::errored(503, messages::SHUTTING_DOWN)),
             Err(_) => {
@@ -116,15 +121,15 @@ impl Room {
         length: Option<usize>,
         body: Body,
         deadline: std::time::Instant,
-    ) -> Result<Held, Decision> {
+    ) -> Result<BufferedBody, Decision> {
         match timeout_at(deadline.into(), self.collect(length, body)).await {
             Ok(read) => read,
             Err(_) => Err(Decision::errored(408, messages::BODY_TIMEOUT)),
         }
     }
 
-    async fn collect(&self, length: Option<usize>, body: Body) -> Result<Held, Decision> {
-        let mut held = Held { bytes: Vec::new(), permit: None };
+    async fn collect(&self, length: Option<usize>, body: Body) -> Result<BufferedBody, Decision> {
+        let mut held = BufferedBody { bytes: Vec::new(), permit: None };
         let mut is_too_large = length.is_some_and(|length| length > BODY_LIMIT);
         let mut dropped = 0;
         let mut chunks = body.into_data_stream();
@@ -172,9 +177,9 @@ mod tests {
 
     use super::*;
 
-    impl Room {
+    impl BodyMemory {
         fn is_free(&self) -> bool {
-            self.0.available_permits() == ROOM
+            self.0.available_permits() == BODY_MEMORY_UNITS
         }
     }
 
@@ -193,7 +198,7 @@ mod tests {
     }
 
     async fn read(
-        room: &Room,
+        room: &BodyMemory,
         length: Option<usize>,
         body: Body,
     ) -> (Result<usize, u16>, Duration) {
@@ -205,7 +210,7 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn slow_bodies_end() {
-        let room = Room::new();
+        let room = BodyMemory::new();
         const KIB: usize = 1 << 10;
         let silent = vec![None];
         let trickle = vec![Some((1000, 1)); 100];
@@ -233,7 +238,7 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn a_promise_takes_no_memory() {
-        let room = Arc::new(Room::new());
+        let room = Arc::new(BodyMemory::new());
         let silent = |_| {
             let room = Arc::clone(&room);
             tokio::spawn(async move {
@@ -252,7 +257,7 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn memory_is_bounded_and_who_waits_for_it_goes_on() {
-        let room = Arc::new(Room::new());
+        let room = Arc::new(BodyMemory::new());
         let start = |size: usize| {
             let room = Arc::clone(&room);
             let body = paced(vec![Some((0, size / 2)), Some((500, size - size / 2))]);
@@ -273,11 +278,11 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn growth_is_paid_for() {
-        let room = Room::new();
+        let room = BodyMemory::new();
         let body = paced(vec![Some((0, 10_000)); 100]);
         let held = room.read(None, body, (Instant::now() + MINUTE).into_std()).await;
         let held = held.unwrap();
-        let paid = (ROOM - room.0.available_permits()) * UNIT;
+        let paid = (BODY_MEMORY_UNITS - room.0.available_permits()) * UNIT;
         assert_eq!(held.bytes().len(), 1_000_000);
         assert!(held.bytes.capacity() <= paid && paid <= 2 << 20, "{paid}");
     }

@@ -23,7 +23,7 @@ use crate::review::{self, Envelope, Request};
 use crate::snapshot::Published;
 use crate::world::Facts;
 
-use body::{Held, Room};
+use body::{BodyMemory, BufferedBody};
 
 /// An API server that names no timeout gets the default of webhook configurations.
 /// Fields that the log names of a denied object: the rest are more of the same.
@@ -40,7 +40,7 @@ pub(crate) struct Server {
     pub(crate) pool: Pool,
     pub(crate) live: Option<Live>,
     pub(crate) metrics: Metrics,
-    bodies: Room,
+    bodies: BodyMemory,
     longest: Duration,
 }
 
@@ -54,7 +54,7 @@ impl Server {
         metrics: Metrics,
         longest: Duration,
     ) -> Self {
-        Self { engine, published, pool, live, metrics, bodies: Room::new(), longest }
+        Self { engine, published, pool, live, metrics, bodies: BodyMemory::new(), longest }
     }
 }
 
@@ -177,7 +177,7 @@ async fn decide(
     server: &Arc<Server>,
     endpoint: Endpoint,
     content_type: Option<String>,
-    body: Held,
+    body: BufferedBody,
     deadline: Instant,
 ) -> Decided {
     let body = Arc::new(body);
@@ -204,17 +204,17 @@ async fn decide(
     let mut facts = Facts::new();
     // Half of the time is for questions that can stay open; the rest is for the rules.
     let now = Instant::now();
-    let patience = now + deadline.saturating_duration_since(now) / 2;
+    let deadline = now + deadline.saturating_duration_since(now) / 2;
     for _ in 0..ROUNDS {
         let needs = match step {
             Step::Done(decision) => return (Some(envelope), decision, Some(request)),
             Step::Needs(needs) => needs,
         };
         let Some(live) = &server.live else {
-            let decision = Decision::errored(500, messages::TOO_MANY_QUESTIONS);
+            let decision = Decision::errored(500, messages::TOO_MANY_LOOKUPS);
             return (Some(envelope), decision, Some(request));
         };
-        match tokio::time::timeout_at(deadline.into(), live.know(needs, patience)).await {
+        match tokio::time::timeout_at(deadline.into(), live.know(needs, deadline)).await {
             Ok(known) => facts.extend(known),
             Err(_) => {
                 let decision = failed(server, endpoint, &PoolError::Deadline);
@@ -238,7 +238,7 @@ async fn decide(
     }
     let decision = match step {
         Step::Done(decision) => decision,
-        Step::Needs(_) => Decision::errored(500, messages::TOO_MANY_QUESTIONS),
+        Step::Needs(_) => Decision::errored(500, messages::TOO_MANY_LOOKUPS),
     };
     (Some(envelope), decision, Some(request))
 }

@@ -7,7 +7,7 @@ use vela_api::hash::GoHash;
 use vela_render::{RenderHost, Target};
 
 use crate::application::context::AppContext;
-use crate::application::parse::ParsedComponent;
+use crate::application::facts::parse::ParsedComponent;
 use crate::application::placement::Placement;
 use crate::messages;
 
@@ -65,7 +65,7 @@ pub async fn asked_of_helm(
 ) -> Result<Option<Value>, String> {
     let cluster_version = ctx.settings.cluster_version.clone();
     let (frame, part, placement) = (frame.clone(), part.clone(), placement.clone());
-    let ran = ctx.cue.run(move |lent| {
+    let ran = ctx.cue.run(move |scope| {
         let value = properties(part.component.properties.as_ref());
         let component = vela_render::Component {
             name: &part.component.name,
@@ -85,7 +85,7 @@ pub async fn asked_of_helm(
         };
         let app = namespaced(&frame.app, &placement);
         let mut charts = Charts::default();
-        let rendered = lent.renderer.render(&app, &target, &component, &mut charts);
+        let rendered = scope.renderer.render(&app, &target, &component, &mut charts);
         match (charts.asked, rendered) {
             (Some(asked), _) => Ok(Some(asked)),
             (None, Ok(_)) => Ok(None),

@@ -15,10 +15,10 @@ use vela_render::{App, Health, HealthInput, Renderer, StatusTexts};
 use crate::messages;
 
 use super::super::facts::properties;
-use super::super::parse::ParsedComponent;
 use super::super::release;
 use super::super::session::Session;
 use super::{RenderInput, Rendered};
+use crate::application::facts::parse::ParsedComponent;
 use crate::application::placement::Placement;
 
 /// The live form of a manifest, `None` if it is not there.
@@ -79,7 +79,7 @@ pub async fn health(
     let mut status = session
         .ctx
         .cue
-        .run(move |lent| inputs.judge(&lent.renderer))
+        .run(move |scope| inputs.judge(&scope.renderer))
         .await
         .map_err(|error| error.to_string())?;
     if let Some(message) = unready.filter(|_| status.healthy) {

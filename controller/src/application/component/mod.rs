@@ -23,13 +23,13 @@ use vela_cluster::packed;
 use vela_render::{App, ClusterVersion, Definition, NoHost, Stage, Target, contract};
 
 use crate::application::context::AppContext;
-use crate::evaluation::Lent;
+use crate::evaluation::EvaluationScope;
 use crate::messages;
 use crate::queue::Key;
 
 use super::facts::properties;
-use super::parse::ParsedComponent;
 use super::placement::Placement;
+use crate::application::facts::parse::ParsedComponent;
 
 pub use charts::asked_of_helm;
 pub use health::{health, live};
@@ -103,8 +103,8 @@ pub async fn render(
     let cluster_version = version_of(ctx, &placement.cluster);
     let job = {
         let (common, part, placement) = (common.clone(), part.clone(), placement.clone());
-        move |lent: &Lent| {
-            let renderer = &lent.renderer;
+        move |scope: &EvaluationScope| {
+            let renderer = &scope.renderer;
             let target = Target {
                 revision: part.component.hash_text(),
                 cluster: cluster_of(&placement.cluster).to_owned(),
@@ -218,8 +218,8 @@ pub async fn render_policy(
 ) -> Result<Vec<Value>, String> {
     let (common, policy) = (common.clone(), policy.clone());
     let cluster_version = ctx.settings.cluster_version.clone();
-    let job = move |lent: &Lent| {
-        let renderer = &lent.renderer;
+    let job = move |scope: &EvaluationScope| {
+        let renderer = &scope.renderer;
         let value = properties(policy.properties.as_ref());
         let component = vela_render::Component {
             name: &policy.name,

@@ -29,9 +29,9 @@ use crate::charts::Wanted;
 use crate::charts::auth::{AuthError, AuthReason, Credentials};
 
 use super::component::{self, RenderInput};
-use super::parse::ParsedComponent;
 use super::placement::Placement;
 use super::session::Session;
+use crate::application::facts::parse::ParsedComponent;
 
 pub use error::ReleaseError;
 pub use external::{has_values, revision_of, run_of};

@@ -88,7 +88,8 @@ pub(super) async fn run(
     for _ in 0..ROUNDS {
         let round = input.clone();
         let since = Instant::now();
-        let ran = ctx.cue.run(move |lent| round.render(lent.limits.time.map(|time| since + time)));
+        let ran =
+            ctx.cue.run(move |scope| round.render(scope.limits.time.map(|time| since + time)));
         let ran = ran.await;
         ctx.metrics.rendered("chart", matches!(ran, Ok(Ok(_))), since.elapsed());
         match ran?? {

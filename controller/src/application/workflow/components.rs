@@ -16,11 +16,11 @@ use vela_render::Stage;
 use crate::messages;
 
 use super::super::component::{self, Object, Rendered};
-use super::super::parse;
 use super::super::placement::Placement;
 use super::super::release::{self, ReleaseError, Released};
 use super::super::session::Session;
 use super::run::Run;
+use crate::application::facts::parse;
 
 /// A component after an attempt to bring it to the cluster.
 #[derive(Debug)]
@@ -44,8 +44,8 @@ pub async fn apply(
     placement: &Placement,
 ) -> Result<Done, String> {
     let _time = session.ctx.metrics.component();
-    let made = render(session, run, component, placement).await?;
-    dispatch_in_stages(session, run, placement, made).await
+    let rendered_component = render(session, run, component, placement).await?;
+    dispatch_in_stages(session, run, placement, rendered_component).await
 }
 
 fn parsed_component(
@@ -62,16 +62,16 @@ async fn render(
     run: &Run<'_>,
     component: &ApplicationComponent,
     placement: &Placement,
-) -> Result<Made, String> {
+) -> Result<RenderedComponent, String> {
     let mut part = parsed_component(session, run, component)?;
     let released = released(session, run, &mut part, placement).await?;
     let live = live_workload(session, &component.name, placement).await;
     let rendered = component::render(session.ctx, run.input, &part, placement, live, false).await?;
-    Ok(Made { part, rendered, released })
+    Ok(RenderedComponent { part, rendered, released })
 }
 
 /// A rendered component.
-struct Made {
+struct RenderedComponent {
     part: parse::ParsedComponent,
     rendered: Rendered,
     /// The release that it is.
@@ -97,9 +97,9 @@ async fn dispatch_in_stages(
     session: &mut Session<'_>,
     run: &Run<'_>,
     placement: &Placement,
-    made: Made,
+    rendered_component: RenderedComponent,
 ) -> Result<Done, String> {
-    let Made { part, mut rendered, released } = made;
+    let RenderedComponent { part, mut rendered, released } = rendered_component;
     let part = &part;
     let Some(released) = &released else {
         return dispatch_objects(session, run, part, placement, rendered).await;
@@ -238,10 +238,15 @@ pub async fn apply_together(
         turns.push(match found {
             Err(text) => Turn::Ended(Err(text)),
             // What has a stage before the others takes its time alone.
-            Ok(made) if has_stages(&made.rendered) || made.released.is_some() => {
-                Turn::Ended(dispatch_in_stages(session, run, placement, made).await)
+            Ok(rendered_component)
+                if has_stages(&rendered_component.rendered)
+                    || rendered_component.released.is_some() =>
+            {
+                Turn::Ended(dispatch_in_stages(session, run, placement, rendered_component).await)
             }
-            Ok(made) => Turn::Rendered(made.part, made.rendered),
+            Ok(rendered_component) => {
+                Turn::Rendered(rendered_component.part, rendered_component.rendered)
+            }
         });
     }
     let placements: Vec<&Placement> = items.iter().map(|(_, placement)| placement).collect();
@@ -266,7 +271,7 @@ async fn render_together(
     run: &Run<'_>,
     items: &[(ApplicationComponent, Placement)],
     width: usize,
-) -> Vec<Result<Made, String>> {
+) -> Vec<Result<RenderedComponent, String>> {
     let mut renders = Vec::with_capacity(items.len());
     for (component, placement) in items {
         renders.push(render(session, run, component, placement).boxed());

@@ -20,7 +20,7 @@ use super::store::Store;
 /// The type of the policy.
 const POLICY: &str = "debug";
 /// A ConfigMap holds 1 MiB with everything around its data.
-const LONGEST: usize = 900 << 10;
+const MAX_BYTES: usize = 900 << 10;
 
 /// Whether the steps of an Application are to be shown.
 pub(super) fn is_on(app: &Application) -> bool {
@@ -57,13 +57,13 @@ fn name(app: &Application, id: &str) -> String {
 }
 
 fn shortened(text: &str) -> String {
-    if text.len() <= LONGEST {
+    if text.len() <= MAX_BYTES {
         return text.to_owned();
     }
-    let whole = text.get(..text.floor_char_boundary(LONGEST)).unwrap_or_default();
+    let whole = text.get(..text.floor_char_boundary(MAX_BYTES)).unwrap_or_default();
     // Whole lines of CUE, as far as they go.
     let end = whole.rfind('\n').map_or(0, |at| at + 1);
-    format!("{}{}", whole.get(..end).unwrap_or_default(), messages::DEBUG_CUT)
+    format!("{}{}", whole.get(..end).unwrap_or_default(), messages::DEBUG_TRUNCATED)
 }
 
 async fn write(
@@ -109,10 +109,10 @@ mod tests {
     #[test]
     fn long_texts_are_cut_between_lines() {
         let line = format!("{}: 1\n", "é".repeat(100));
-        let text = line.repeat(LONGEST / line.len() + 2);
+        let text = line.repeat(MAX_BYTES / line.len() + 2);
         let short = shortened(&text);
-        assert!(short.len() <= LONGEST + messages::DEBUG_CUT.len());
-        assert!(short.ends_with(&format!(": 1\n{}", messages::DEBUG_CUT)));
+        assert!(short.len() <= MAX_BYTES + messages::DEBUG_TRUNCATED.len());
+        assert!(short.ends_with(&format!(": 1\n{}", messages::DEBUG_TRUNCATED)));
         assert_eq!(shortened("a: 1\n"), "a: 1\n");
     }
 }

@@ -18,7 +18,7 @@ use crate::messages;
 use super::cached::PodReasons;
 
 /// Most reasons told; one is usually that of all the others.
-const MOST: usize = 3;
+const MAX_REASONS: usize = 3;
 /// Most characters of one reason.
 const LONG: usize = 200;
 /// How long what Pods said is told again.
@@ -39,7 +39,7 @@ pub(super) async fn diagnose(
         };
         reasons.extend(of_object(session, &live).await);
     }
-    reasons.truncate(MOST);
+    reasons.truncate(MAX_REASONS);
     reasons.join("; ")
 }
 
@@ -48,31 +48,31 @@ pub(super) async fn diagnose(
 pub(super) async fn diagnose_live(session: &Session<'_>, objects: &[Value]) -> String {
     let mut reasons: Vec<String> = Vec::new();
     for live in objects {
-        let said = of_object(session, live).await;
-        if said.is_empty() {
+        let reported = of_object(session, live).await;
+        if reported.is_empty() {
             let of = |state| format!("{} {}: {state}", kind(live), name(live));
             reasons.extend(unfinished(live).map(of));
         }
-        reasons.extend(said);
+        reasons.extend(reported);
     }
-    let mut seen = BTreeSet::new();
-    reasons.retain(|reason| seen.insert(reason.clone()));
-    reasons.truncate(MOST);
+    let mut fingerprint = BTreeSet::new();
+    reasons.retain(|reason| fingerprint.insert(reason.clone()));
+    reasons.truncate(MAX_REASONS);
     reasons.join("; ")
 }
 
 /// Reasons of one object and of the Pods it makes.
 async fn of_object(session: &Session<'_>, live: &Value) -> Vec<String> {
-    let mut said = of_conditions(live);
+    let mut reported = of_conditions(live);
     if kind(live) == "Pod" {
-        said.extend(of_pod(live));
+        reported.extend(of_pod(live));
     }
     if is_short(live) && may_have_pods(live) {
-        said.extend(of_pods(session, live).await);
+        reported.extend(of_pods(session, live).await);
     }
-    said.dedup();
+    reported.dedup();
     let of = |reason: String| format!("{} {}: {reason}", kind(live), name(live));
-    said.into_iter().map(of).collect()
+    reported.into_iter().map(of).collect()
 }
 
 /// Reasons of the Pods of a workload. They are not watched: each of them is asked for once in a while.
@@ -83,18 +83,19 @@ async fn of_pods(session: &Session<'_>, live: &Value) -> Vec<String> {
     }
     let (key, generation) = (ResourceKey::of(live, ""), live.pointer("/metadata/generation"));
     let generation = generation.and_then(Value::as_i64).unwrap_or_default();
-    let is_fresh = |said: &PodReasons| said.at.elapsed() < FRESH && said.generation == generation;
+    let is_fresh =
+        |reported: &PodReasons| reported.at.elapsed() < FRESH && reported.generation == generation;
     let memory = session.memory();
-    if let Some(known) = memory.lock().pods_said.get(&key).filter(|said| is_fresh(said)) {
+    if let Some(known) = memory.lock().pod_reasons.get(&key).filter(|reported| is_fresh(reported)) {
         return known.reasons.clone();
     }
     let pods = session.io().list("v1", "Pod", namespace(live), &selector).await;
     let pods = pods.ok().and_then(|list| list.get("items").cloned()).unwrap_or_default();
     let reasons: Vec<_> = pods.as_array().into_iter().flatten().filter_map(of_pod).collect();
-    let said = PodReasons { at: Instant::now(), generation, reasons: reasons.clone() };
+    let reported = PodReasons { at: Instant::now(), generation, reasons: reasons.clone() };
     let mut memory = memory.lock();
-    memory.pods_said.retain(|_, said| said.at.elapsed() < FRESH);
-    memory.pods_said.insert(key, said);
+    memory.pod_reasons.retain(|_, reported| reported.at.elapsed() < FRESH);
+    memory.pod_reasons.insert(key, reported);
     reasons
 }
 
@@ -155,7 +156,7 @@ fn of_conditions(object: &Value) -> Vec<String> {
             _ => false,
         }
     });
-    bad.filter_map(|c| said(str_at(c, &["reason"]), str_at(c, &["message"]))).collect()
+    bad.filter_map(|c| reported(str_at(c, &["reason"]), str_at(c, &["message"]))).collect()
 }
 
 /// Why a Pod does not run.
@@ -165,7 +166,7 @@ fn of_pod(pod: &Value) -> Option<String> {
         str_at(condition, &["type"]) == "PodScheduled" && str_at(condition, &["status"]) == "False"
     });
     if let Some(condition) = unscheduled {
-        return said(str_at(condition, &["reason"]), str_at(condition, &["message"]));
+        return reported(str_at(condition, &["reason"]), str_at(condition, &["message"]));
     }
     let containers = ["initContainerStatuses", "containerStatuses"].iter().flat_map(|key| {
         let list = pod.pointer(&format!("/status/{key}")).and_then(Value::as_array);
@@ -175,14 +176,14 @@ fn of_pod(pod: &Value) -> Option<String> {
         for state in ["waiting", "terminated"] {
             let reason = str_at(container, &["state", state, "reason"]);
             if !matches!(reason, "" | "ContainerCreating" | "PodInitializing" | "Completed") {
-                return said(reason, str_at(container, &["state", state, "message"]));
+                return reported(reason, str_at(container, &["state", state, "message"]));
             }
         }
     }
     None
 }
 
-fn said(reason: &str, message: &str) -> Option<String> {
+fn reported(reason: &str, message: &str) -> Option<String> {
     let text = match (reason, message) {
         ("", "") => return None,
         (reason, "") => reason.to_owned(),

@@ -9,11 +9,13 @@ pub mod components;
 mod debug;
 pub mod diagnosis;
 pub mod placement;
+pub mod restart;
 pub mod run;
 mod sealed;
 mod secrets;
 mod selector;
 pub mod shared;
+pub(in crate::application) mod start;
 mod steps;
 pub mod store;
 
@@ -27,7 +29,7 @@ use serde_json::{Map, Value};
 use vela_api::ClusterObjectReference;
 use vela_api::application::ApplicationComponent;
 use vela_api::status::ComponentStatus;
-use vela_cluster::put_off;
+use vela_cluster::postponed;
 use vela_workflow::generate::BUILTIN_APPLY_COMPONENT;
 use vela_workflow::{
     ConditionError, Facts, Next, Options, Outcome, Output, Pass, Phase, Progress, Question, Reason,
@@ -35,16 +37,16 @@ use vela_workflow::{
 };
 
 use crate::application::context::AppContext;
-use crate::evaluation::{self, Lent};
+use crate::evaluation::{self, EvaluationScope};
 use crate::messages;
-use crate::metrics::words;
+use crate::metrics::labels;
 
 use super::component::{self};
 use super::placement::Placement;
 use super::session::Session;
 use calls::Seen;
 use components::Done;
-use run::{PATIENCE, Run, context, reference, takes_long, waited};
+use run::{Run, SLOW_COMPONENT, context, reference, takes_long, waited};
 use secrets::Secrets;
 use steps::StepInput;
 use store::Store;
@@ -150,7 +152,7 @@ pub async fn pass(
 async fn decide(ctx: &AppContext, pass: &mut Pass<'_>, question: Question, store: &Store<'_>) {
     let question = Arc::new(question);
     let asked = Arc::clone(&question);
-    match ctx.cue.run(move |lent| asked.evaluate(&lent.limits)).await {
+    match ctx.cue.run(move |scope| asked.evaluate(&scope.limits)).await {
         Ok(answer) => pass.answer(&question, answer),
         Err(error) if error.is_temporary() => {
             pass.cut(&question, &error.to_string(), &mut |name: &str| store.id(name));
@@ -163,12 +165,12 @@ async fn decide(ctx: &AppContext, pass: &mut Pass<'_>, question: Question, store
 }
 
 /// How long a workflow rests that waits for nothing but objects that are watched: as long as its newest step has waited. Their
-/// changes are heard at once; what is left is that they say why they take long ([`PATIENCE`]).
+/// changes are heard at once; what is left is that they say why they take long ([`SLOW_COMPONENT`]).
 fn rest(status: &Status, now: Timestamp, longest: Duration) -> Duration {
     let waiting = status.all().filter(|step| step.phase == Phase::Running);
     let newest = waiting.filter_map(|step| step.first_execute_time).max();
     let waited = newest.map(|since| waited(since, now)).unwrap_or_default();
-    waited.clamp(PATIENCE.min(longest), longest)
+    waited.clamp(SLOW_COMPONENT.min(longest), longest)
 }
 
 /// Whether all that components are made of and judged by is watched, and no step has a time.
@@ -203,7 +205,7 @@ async fn attempt_step(
         return Outcome::of(Verdict::Fail(Reason::None), messages::unknown_step_kind(kind));
     }
     let mut secrets = Secrets::handed_on(&store.saved().notes, &input.variables);
-    let known_type = words::step_type(kind, &session.ctx.definitions);
+    let known_type = labels::step_type(kind, &session.ctx.definitions);
     let since = Instant::now();
     let attempt = Box::pin(async {
         match kind {
@@ -213,20 +215,20 @@ async fn attempt_step(
             _ => steps::run(session, run, input, store, seen, &mut secrets).await,
         }
     });
-    let (mut outcome, put_off) = put_off::noting(attempt).await;
+    let (mut outcome, postponed) = postponed::noting(attempt).await;
     session.ctx.metrics.step_ran(known_type, since.elapsed());
     outcome.message = secrets.redacted(&outcome.message);
     seen.dump = seen.dump.take().map(|text| secrets.redacted(&text));
     secrets.note(&outcome.variables, &mut store.saved_mut().notes);
     let going = session.recreate_pending.swap(false, Ordering::Relaxed);
-    let unevaluated = evaluation::take_put_off();
-    match put_off {
+    let unevaluated = evaluation::take_postponed();
+    match postponed {
         // What has to go first goes in its own time, and an API server that is overloaded, or that there was no time to
         // evaluate, says nothing about the step: that uses up no attempts.
         _ if outcome.verdict != Verdict::Error => outcome,
         _ if going => Outcome::of(Verdict::Wait, outcome.message),
-        Some(put_off) => {
-            Outcome::of(Verdict::Later(put_off.after), messages::put_off(&outcome.message))
+        Some(postponed) => {
+            Outcome::of(Verdict::Later(postponed.after), messages::postponed(&outcome.message))
         }
         None if unevaluated => Outcome::of(Verdict::Later(None), outcome.message),
         None => outcome,
@@ -278,9 +280,9 @@ async fn apply_component(
                 return outcome;
             }
             let wanted = step.outputs.clone();
-            let job = move |lent: &Lent| {
+            let job = move |scope: &EvaluationScope| {
                 let value_of = |output: &Output| {
-                    let value = data::output_of(&fields, &output.value_from, &lent.limits);
+                    let value = data::output_of(&fields, &output.value_from, &scope.limits);
                     (output.name.clone(), value)
                 };
                 wanted.iter().map(value_of).collect::<Vec<_>>()
@@ -376,6 +378,6 @@ mod tests {
             assert_eq!(rests(now, 60), expected, "{now}");
         }
         assert_eq!(rests(900, 5), 5);
-        assert_eq!(rest(&Status::default(), at(0), Duration::from_secs(60)), PATIENCE);
+        assert_eq!(rest(&Status::default(), at(0), Duration::from_secs(60)), SLOW_COMPONENT);
     }
 }

@@ -11,7 +11,7 @@ use vela_api::cluster::selects_local;
 use vela_api::{Application, Policy, RawExtension};
 use vela_apply::object::LOCAL_CLUSTER;
 use vela_cluster::members::{Named as NamedCluster, Snapshot};
-use vela_cluster::put_off;
+use vela_cluster::postponed;
 use vela_workflow::Pattern;
 use vela_workflow::generate::policy_name;
 
@@ -19,7 +19,7 @@ use crate::messages;
 
 /// Components and the places they go to.
 #[derive(Debug, PartialEq)]
-pub struct PlacedComponents {
+pub struct ComponentPlacements {
     /// Components after the overrides, with the keys of replicated ones.
     pub components: Vec<(ApplicationComponent, String)>,
     /// Cluster and namespace (empty: the Application's), without repetition.
@@ -126,7 +126,7 @@ impl Named<'_> {
 ///
 /// # Errors
 /// A policy that does not exist or cannot be read, a cluster that is not there.
-pub fn resolve(named: &Named<'_>, names: &[String]) -> Result<PlacedComponents, String> {
+pub fn resolve(named: &Named<'_>, names: &[String]) -> Result<ComponentPlacements, String> {
     let mut components = named.app.spec.components.clone();
     let mut targets: Vec<(String, String)> = Vec::new();
     let mut replications: Vec<(&str, Replication)> = Vec::new();
@@ -163,7 +163,10 @@ pub fn resolve(named: &Named<'_>, names: &[String]) -> Result<PlacedComponents, 
     if !has_topology {
         targets.push((LOCAL_CLUSTER.to_owned(), String::new()));
     }
-    Ok(PlacedComponents { components: replicated(components, &replications)?, placements: targets })
+    Ok(ComponentPlacements {
+        components: replicated(components, &replications)?,
+        placements: targets,
+    })
 }
 
 /// The components of an environment: patched and selected as an `env-binding` policy says.
@@ -277,7 +280,7 @@ fn chosen(topology: &Topology, policy: &str, known: &Snapshot) -> Result<Vec<Str
                     return Err(NotChosen::NotRegistered(name.clone()));
                 }
                 NamedCluster::Unclear => {
-                    put_off::put_off(None);
+                    postponed::postponed(None);
                     return Err(NotChosen::NotKnown(policy.to_owned()));
                 }
             }
@@ -288,7 +291,7 @@ fn chosen(topology: &Topology, policy: &str, known: &Snapshot) -> Result<Vec<Str
     let Some(labels) = labels else { return Ok(vec![LOCAL_CLUSTER.to_owned()]) };
     if !known.is_synced() {
         // Never none: what was deployed would be taken away.
-        put_off::put_off(None);
+        postponed::postponed(None);
         return Err(NotChosen::NotKnown(policy.to_owned()));
     }
     let fits = |of: &BTreeMap<String, String>| {

@@ -12,10 +12,10 @@ use vela_cluster::members::Snapshot;
 use vela_workflow::{Attempt, Workflow};
 
 use crate::application::component::RenderInput;
-use crate::application::parse::Used;
+use crate::application::facts::parse::Used;
 
 /// How long a component may take before its objects are asked why.
-pub(super) const PATIENCE: Duration = Duration::from_secs(10);
+pub(super) const SLOW_COMPONENT: Duration = Duration::from_secs(10);
 
 /// What the steps work on.
 #[derive(Debug)]
@@ -62,7 +62,7 @@ pub(super) fn context(run: &Run<'_>) -> Value {
 /// Whether a step has waited so long that what it waits for is asked why.
 pub(super) fn takes_long(attempt: &Attempt) -> bool {
     let since = attempt.previous.as_ref().and_then(|step| step.first_execute_time);
-    since.is_some_and(|since| waited(since, Timestamp::now()) > PATIENCE)
+    since.is_some_and(|since| waited(since, Timestamp::now()) > SLOW_COMPONENT)
 }
 
 /// How the status names an object that a step applied.

@@ -12,9 +12,9 @@ use crate::messages;
 /// The note that names the outputs; without a dot it belongs to the run and not to a step.
 const NOTE: &str = "secretVariables";
 /// Texts below this length would take words out of every message.
-const SHORTEST: usize = 4;
+const MIN_LENGTH: usize = 4;
 /// Texts that are searched for in a message. With more of them nothing is said of what the message says.
-const MOST: usize = 1000;
+const MAX_TEXTS: usize = 1000;
 
 /// Texts that must not be shown.
 #[derive(Debug, Default)]
@@ -55,14 +55,14 @@ impl Secrets {
     /// A text that came from a Secret, as it is and as quoted texts show it.
     pub(super) fn keep(&mut self, text: &str) {
         let text = text.trim();
-        if text.len() < SHORTEST || self.texts.len() > MOST {
+        if text.len() < MIN_LENGTH || self.texts.len() > MAX_TEXTS {
             return;
         }
         let quoted = Value::from(text).to_string();
         let quoted = quoted.trim_matches('"').to_owned();
         // Errors name addresses without what is before the host.
         let address = text.split_once("://").map(|(_, rest)| rest.to_owned());
-        let address = address.filter(|rest| rest.len() >= SHORTEST);
+        let address = address.filter(|rest| rest.len() >= MIN_LENGTH);
         for text in [text.to_owned(), quoted].into_iter().chain(address) {
             if !self.texts.contains(&text) {
                 self.texts.push(text);
@@ -122,7 +122,7 @@ impl Secrets {
 
     /// A text without them.
     pub(super) fn redacted(&self, text: &str) -> String {
-        if self.texts.len() > MOST && !text.is_empty() {
+        if self.texts.len() > MAX_TEXTS && !text.is_empty() {
             return messages::TOO_MANY_SECRETS.to_owned();
         }
         let replace = |text: String, secret: &String| text.replace(secret.as_str(), "***");
@@ -188,9 +188,9 @@ mod tests {
     fn more_than_can_be_looked_for_is_not_shown_at_all() {
         let mut secrets = Secrets::default();
         let data: Map<String, Value> =
-            (0..2 * MOST).map(|n| (n.to_string(), json!(format!("text-{n}")))).collect();
+            (0..2 * MAX_TEXTS).map(|n| (n.to_string(), json!(format!("text-{n}")))).collect();
         secrets.keep_object(&secret(&Value::Object(data)));
-        assert!(secrets.texts.len() <= MOST + 3);
+        assert!(secrets.texts.len() <= MAX_TEXTS + 3);
         assert_eq!(secrets.redacted("text-1999"), messages::TOO_MANY_SECRETS);
         assert_eq!(secrets.redacted(""), "");
     }

@@ -14,7 +14,7 @@ use vela_workflow::{
 };
 
 use crate::application::session::Session;
-use crate::evaluation::Lent;
+use crate::evaluation::EvaluationScope;
 use crate::messages;
 
 use super::calls::{CallOutcome, Calling, Pending, Seen};
@@ -24,16 +24,16 @@ use super::store::Store;
 use super::{debug, diagnosis};
 
 /// Calls one step may make in one reconcile; real templates make a handful.
-const MOST_CALLS: usize = 200;
+const MAX_CALLS: usize = 200;
 
 /// Answers that are known, in the order of the calls.
-struct Known {
+struct KnownReplies {
     replies: Vec<Reply>,
     next: usize,
     pending: Option<Pending>,
 }
 
-impl Providers for Known {
+impl Providers for KnownReplies {
     fn call(&mut self, call: &ProviderCall<'_>) -> Reply {
         if let Some(reply) = self.replies.get(self.next) {
             self.next += 1;
@@ -122,7 +122,7 @@ pub(super) async fn run(
         touched: Vec::new(),
         long: super::run::takes_long(attempt),
     };
-    while replies.len() < MOST_CALLS {
+    while replies.len() < MAX_CALLS {
         let evaluated = evaluate(calling.session, &attempted, &replies).await;
         let Evaluated { mut outcome, pending, notes, dump } = match evaluated {
             Ok(evaluated) => evaluated,
@@ -168,7 +168,7 @@ pub(super) async fn run(
             });
         }
     }
-    Outcome::of(Verdict::Fail(Reason::Rendering), messages::too_many_calls(MOST_CALLS))
+    Outcome::of(Verdict::Fail(Reason::Rendering), messages::too_many_calls(MAX_CALLS))
 }
 
 /// The compiled template of a step type.
@@ -193,7 +193,8 @@ async fn program(
     }
     let text: Arc<str> = text.into();
     let template = Arc::clone(&text);
-    let job = move |_: &Lent| match vela_workflow::missing(&template).into_iter().next() {
+    let job = move |_: &EvaluationScope| match vela_workflow::missing(&template).into_iter().next()
+    {
         Some(missing) => Err(Outcome::of(Verdict::Fail(Reason::Rendering), missing)),
         None => vela_workflow::compile(&template)
             .map_err(|errors| Outcome::of(Verdict::Error, errors.to_string().trim_end())),
@@ -226,9 +227,9 @@ async fn evaluate(
 ) -> Result<Evaluated, String> {
     let attempted = Arc::clone(attempted);
     let replies = replies.to_vec();
-    let job = move |lent: &Lent| {
+    let job = move |scope: &EvaluationScope| {
         let mut notes = attempted.notes.clone();
-        let mut known = Known { replies, next: 0, pending: None };
+        let mut known = KnownReplies { replies, next: 0, pending: None };
         let step = StepRun {
             id: &attempted.id,
             previous: attempted.previous,
@@ -236,7 +237,7 @@ async fn evaluate(
             parameter: &attempted.parameter,
             outputs: &attempted.outputs,
             now: Timestamp::now(),
-            limits: &lent.limits,
+            limits: &scope.limits,
             dump: attempted.dump,
         };
         let variables = &attempted.variables;

@@ -70,7 +70,7 @@ impl<'a> Store<'a> {
         known: Option<CachedContext>,
         workflow: &WorkflowStatus,
     ) -> Result<Self, String> {
-        let usual =
+        let default_name =
             format!("workflow-{}-context", app.metadata.name.as_deref().unwrap_or_default());
         let named = workflow.context_backend.as_ref().map(|backend| backend.name.clone());
         let earlier = app.status.workflow.as_ref().and_then(|w| w.context_backend.as_ref());
@@ -79,7 +79,7 @@ impl<'a> Store<'a> {
         let mut store = Self { ctx, app, kept: CachedContext::default(), seed: seed(app), run };
         match known.filter(|kept| name.is_empty() || kept.name == name) {
             Some(kept) => store.kept = kept,
-            None if name.is_empty() => store.kept.name = usual,
+            None if name.is_empty() => store.kept.name = default_name,
             None => {
                 store.kept.name = name;
                 store.load().await?;
@@ -174,7 +174,7 @@ impl<'a> Store<'a> {
         let strict = self.ctx.settings.gates.authenticate_application;
         let mut read = sealed::read(data, self.owner(), keys.as_deref(), strict);
         let believed = read.data.clone();
-        let saved = self.ctx.cue.run(move |lent| Saved::read(&believed, &lent.limits)).await;
+        let saved = self.ctx.cue.run(move |scope| Saved::read(&believed, &scope.limits)).await;
         let mut saved = match saved
             .map_err(|error| error.to_string())
             .and_then(|read| read.map_err(|error| error.to_string()))

@@ -181,7 +181,7 @@ pub fn plan(input: &Input<'_>) -> Plan {
         if !collected {
             continue;
         }
-        let held = Held::of(tracker, input);
+        let held = LiveRecords::of(tracker, input);
         let ordered =
             input.policies.garbage_collect.order_dependency && held.has_an_end(&desired, input);
         // Of objects of other clusters nobody knows what became of them: what remembers them stays, unless they are to be left.
@@ -263,11 +263,11 @@ fn keep_by_policy(input: &Input<'_>, record: &Record, live: &Value, plan: &mut P
 }
 
 /// The records of one tracker whose objects exist and are ours.
-struct Held<'t> {
+struct LiveRecords<'t> {
     live: Vec<(&'t Record, Value)>,
 }
 
-impl<'t> Held<'t> {
+impl<'t> LiveRecords<'t> {
     fn of(tracker: &'t Tracker, input: &Input<'_>) -> Self {
         let live = tracker.records.iter().filter_map(|record| {
             let live = (input.live)(&key_of(record))?;

@@ -47,7 +47,7 @@ pub fn format_with(file: &File, indent: Indent) -> String {
     }
     // A comment in the middle of an expression ends a line where the source has none, or joins
     // another, and lines are laid out by how the source breaks them.
-    for _ in 0..MOST_PASSES {
+    for _ in 0..MAX_PASSES {
         let (again, errors) = parse("", &printed, &ParseLimits::default());
         if !errors.is_empty() {
             break;
@@ -62,7 +62,7 @@ pub fn format_with(file: &File, indent: Indent) -> String {
 }
 
 /// How often a text with comments is printed anew until that changes nothing more.
-const MOST_PASSES: usize = 8;
+const MAX_PASSES: usize = 8;
 
 fn print(file: &File, indent: Indent) -> String {
     let mut printer = Printer::new(file);

@@ -89,7 +89,7 @@ pub struct ParseMemory {
 }
 
 /// A tree of more expressions than this is dropped, not kept: most files are far smaller.
-const MOST_KEPT: usize = 1 << 14;
+const MAX_KEPT: usize = 1 << 14;
 
 impl ParseMemory {
     /// As the function [`parse`].
@@ -106,7 +106,7 @@ impl ParseMemory {
     /// Takes back the memory of a tree.
     pub fn recycle(&mut self, file: File) {
         let File { mut ast, mut comments, .. } = file;
-        if ast.expr_count() <= MOST_KEPT {
+        if ast.expr_count() <= MAX_KEPT {
             ast.clear();
             comments.clear();
             self.ast = ast;

@@ -17,9 +17,9 @@ use regex_automata::{Anchored, Input};
 use super::{CACHE_LIMIT, NEST_LIMIT};
 
 /// Most places for groups while matching: states times both ends of every group. 8 MiB.
-const MOST_SLOTS: usize = 1 << 20;
+const MAX_SLOTS: usize = 1 << 20;
 /// How often the lazy DFA may empty its cache before it gives up.
-const MOST_CLEARS: usize = 3;
+const MAX_CLEARS: usize = 3;
 /// Bytes that the lazy DFA goes at most before it pays for them.
 const CHUNK: usize = 256;
 
@@ -141,12 +141,12 @@ impl Regexp {
     /// The engines of an automaton; `None` if its groups take too much.
     pub(super) fn new(nfa: &NFA) -> Option<Self> {
         let (states, slots) = (nfa.states().len(), nfa.group_info().slot_len());
-        if states.saturating_mul(slots) > MOST_SLOTS {
+        if states.saturating_mul(slots) > MAX_SLOTS {
             return None;
         }
         let lazy = dfa::Config::new()
             .cache_capacity(CACHE_LIMIT)
-            .minimum_cache_clear_count(Some(MOST_CLEARS));
+            .minimum_cache_clear_count(Some(MAX_CLEARS));
         Some(Self {
             pike: PikeVM::new_from_nfa(nfa.clone()).ok()?,
             dfa: dfa::Builder::new().configure(lazy).build_from_nfa(nfa.clone()).ok(),

@@ -29,7 +29,7 @@ pub const NEST_LIMIT: u32 = 250;
 /// Bytes beyond which a pattern is refused: its syntax tree takes some hundred times as many.
 pub const LENGTH_LIMIT: usize = 64 << 10;
 /// Mentions of Unicode classes beyond which a pattern is refused: each takes kilobytes.
-const MOST_UNICODE_CLASSES: usize = 256;
+const MAX_UNICODE_CLASSES: usize = 256;
 /// Largest count in a repetition, as in Go.
 const MAX_REPEAT: u32 = 1000;
 
@@ -611,7 +611,7 @@ impl<'a> Parser<'a> {
         let plausible = name.starts_with(|c: char| c.is_ascii_uppercase())
             && name.chars().all(|c| c.is_ascii_alphabetic() || c == '_');
         self.unicode_classes += 1;
-        if self.unicode_classes > MOST_UNICODE_CLASSES {
+        if self.unicode_classes > MAX_UNICODE_CLASSES {
             return self.whole(ErrorCode::Large);
         }
         let class = format!("\\{}{{{name}}}", if negative { 'P' } else { 'p' });

@@ -7,9 +7,9 @@
 /// Texts up to this length have a bit for each place.
 pub(super) const SHORT: usize = 127;
 /// Patterns that repeat to more than this are left to the automaton, which may refuse them.
-const MOST_PARTS: u64 = 1000;
+const MAX_PARTS: u64 = 1000;
 /// Places looked at before a text is left to the automaton, whose time is linear.
-const MOST_STEPS: u32 = 1 << 14;
+const MAX_STEPS: u32 = 1 << 14;
 /// Ranges of a class that a character is compared with for one more step.
 const RANGES_A_STEP: u32 = 8;
 
@@ -63,9 +63,9 @@ impl Places {
         let end = u32::try_from(text.len()).ok().and_then(|len| 1_u128.checked_shl(len));
         let Some(end) = end else { return (None, 0) };
         let starts = text.char_indices().fold(end, |starts, (at, _)| starts | 1 << at);
-        let mut search = Search { pattern: self, text, end, steps: MOST_STEPS };
+        let mut search = Search { pattern: self, text, end, steps: MAX_STEPS };
         let ends = search.ends(self.root, starts);
-        (ends.map(|ends| ends != 0), u64::from(MOST_STEPS - search.steps))
+        (ends.map(|ends| ends != 0), u64::from(MAX_STEPS - search.steps))
     }
 
     pub(super) fn memory(&self) -> u64 {
@@ -202,7 +202,7 @@ impl Reader<'_> {
             let (part, of_part) = self.sequence()?;
             self.link(&mut chain, part);
             size += of_part;
-            if size > MOST_PARTS {
+            if size > MAX_PARTS {
                 return None;
             }
             if !self.eat("|") {
@@ -226,7 +226,7 @@ impl Reader<'_> {
             }
             self.link(&mut chain, part);
             size += of_part;
-            if size > MOST_PARTS {
+            if size > MAX_PARTS {
                 return None;
             }
         }

@@ -67,8 +67,8 @@ impl GoTime {
     /// clamped to about ±292 million years, where Go's own counter ends.
     #[must_use]
     pub fn from_unix(seconds: i64, nanos: i64) -> Self {
-        const MOST: i64 = i64::MAX / 1000;
-        let seconds = seconds.clamp(-MOST, MOST) + nanos.div_euclid(1_000_000_000);
+        const MAX_SECONDS: i64 = i64::MAX / 1000;
+        let seconds = seconds.clamp(-MAX_SECONDS, MAX_SECONDS) + nanos.div_euclid(1_000_000_000);
         let mut time = Self::civil(seconds);
         time.nanosecond = nanos.rem_euclid(1_000_000_000) as u32;
         time

@@ -27,9 +27,9 @@ impl Engine<'_> {
         let of = self.programs.template(&definition.template, flavour).map_err(|errors| {
             let (text, lines) =
                 (format!("definition {}", definition.name), definition.template.text());
-            let placement = |error| messages::position_suffix(error, &text, lines.lines().count());
-            let placement = errors.list().first().map(placement).unwrap_or_default();
-            let message = messages::compile(subject, &format_args!("{errors}{placement}"));
+            let position = |error| messages::position_suffix(error, &text, lines.lines().count());
+            let position = errors.list().first().map(position).unwrap_or_default();
+            let message = messages::compile(subject, &format_args!("{errors}{position}"));
             Failure { message, errors: Some(errors) }
         })?;
         let mut evaluation = if of.asks_host {

@@ -53,7 +53,7 @@ impl fmt::Display for Path {
 }
 
 /// What an export makes.
-trait Make {
+trait Build {
     type Value;
     fn scalar(value: &Value) -> Self::Value;
     fn list(items: impl Iterator<Item = Self::Value>) -> Self::Value;
@@ -67,7 +67,7 @@ struct ToJson;
 /// Nothing: only whether all is concrete.
 struct Nothing;
 
-impl Make for ToCue {
+impl Build for ToCue {
     type Value = Value;
 
     fn scalar(value: &Value) -> Value {
@@ -83,7 +83,7 @@ impl Make for ToCue {
     }
 }
 
-impl Make for ToJson {
+impl Build for ToJson {
     type Value = Json;
 
     fn scalar(value: &Value) -> Json {
@@ -99,7 +99,7 @@ impl Make for ToJson {
     }
 }
 
-impl Make for Nothing {
+impl Build for Nothing {
     type Value = ();
 
     fn scalar(_: &Value) {}
@@ -138,13 +138,13 @@ impl Term {
         self.make::<Nothing>()
     }
 
-    fn make<M: Make>(&self) -> Result<M::Value, Vec<Incomplete>> {
+    fn make<M: Build>(&self) -> Result<M::Value, Vec<Incomplete>> {
         let mut missing = Vec::new();
         let value = self.value::<M>(&mut Path::default(), &mut missing);
         if missing.is_empty() { Ok(value) } else { Err(missing) }
     }
 
-    fn value<M: Make>(&self, path: &mut Path, missing: &mut Vec<Incomplete>) -> M::Value {
+    fn value<M: Build>(&self, path: &mut Path, missing: &mut Vec<Incomplete>) -> M::Value {
         match self {
             Self::Scalar(value) => M::scalar(value),
             Self::List { items, .. } => M::list(items.iter().enumerate().map(|(i, item)| {
@@ -183,7 +183,7 @@ impl Term {
         }
     }
 
-    fn incomplete<M: Make>(&self, path: &Path, missing: &mut Vec<Incomplete>) -> M::Value {
+    fn incomplete<M: Build>(&self, path: &Path, missing: &mut Vec<Incomplete>) -> M::Value {
         missing.push(Incomplete {
             path: path.to_string(),
             message: messages::incomplete(&self.show()),

@@ -20,7 +20,7 @@ use vela_gocompat::regexp::{Allowance, Matcher};
 
 /// What a pattern in a patch or a schema may cost on one text: states times bytes, a fraction of a
 /// second at most.
-const MOST_WORK: u64 = 1 << 24;
+const MAX_WORK: u64 = 1 << 24;
 
 /// An evaluated value without references.
 #[derive(Clone, Debug)]
@@ -289,7 +289,7 @@ impl Test {
             },
             Self::Match(wanted, pattern) => match value {
                 Value::String(text) => {
-                    let mut allowance = Allowance(MOST_WORK);
+                    let mut allowance = Allowance(MAX_WORK);
                     let matched = Matcher::new(pattern).map(|re| re.is_match(text, &mut allowance));
                     // What cannot be decided is not accepted, whichever was wanted.
                     matched.is_ok_and(|matched| matched == Ok(*wanted))

@@ -21,9 +21,9 @@ use tokio_util::either::Either;
 use tokio_util::sync::WaitForCancellationFutureOwned;
 use tower::Service;
 
-use super::door::Arrival;
+use super::limited::Arrival;
 use super::limits::Limits;
-use super::seats::{Connection, Seat};
+use super::slots::{Connection, Slot};
 
 /// Makes an arrival a stream to serve.
 #[derive(Clone)]
@@ -51,14 +51,14 @@ impl<S: Send + 'static> Accept<Arrival, S> for Acceptor {
     fn accept(&self, arrival: Arrival, service: S) -> Self::Future {
         let Self { tls, limits } = self.clone();
         Box::pin(async move {
-            let Arrival { stream, seat } = arrival;
-            let connection = Arc::clone(&seat.connection);
+            let Arrival { stream, slot } = arrival;
+            let connection = Arc::clone(&slot.connection);
             let stream = match tls {
                 None => Either::Left(stream),
                 Some(tls) => {
                     let (stream, _) = tokio::select! {
                         shaken = tls.accept(stream, ()) => shaken?,
-                        () = connection.gone().cancelled() => {
+                        () = connection.must_close().cancelled() => {
                             return Err(io::ErrorKind::ConnectionAborted.into());
                         }
                     };
@@ -68,7 +68,7 @@ impl<S: Send + 'static> Accept<Arrival, S> for Acceptor {
                     Either::Right(Box::new(stream))
                 }
             };
-            Ok((Watched::new(stream, seat, limits), Counted { service, connection }))
+            Ok((Watched::new(stream, slot, limits), Counted { service, connection }))
         })
     }
 }
@@ -93,11 +93,11 @@ where
     }
 
     fn call(&mut self, request: Request<B>) -> Self::Future {
-        let under_way = self.connection.begin();
+        let in_flight = self.connection.begin();
         let answer = self.service.call(request);
         Box::pin(async move {
             let answer = answer.await;
-            drop(under_way);
+            drop(in_flight);
             answer
         })
     }
@@ -106,9 +106,9 @@ where
 /// A stream that ends, as if the client had closed it, when its time is over.
 pub(super) struct Watched {
     stream: Either<TcpStream, Box<TlsStream<TcpStream>>>,
-    seat: Seat,
+    slot: Slot,
     limits: Limits,
-    gone: Pin<Box<WaitForCancellationFutureOwned>>,
+    must_close: Pin<Box<WaitForCancellationFutureOwned>>,
     /// When to look again; often earlier than needed, so that a busy connection seldom sets it.
     alarm: Pin<Box<Sleep>>,
 }
@@ -116,23 +116,23 @@ pub(super) struct Watched {
 impl Watched {
     fn new(
         stream: Either<TcpStream, Box<TlsStream<TcpStream>>>,
-        seat: Seat,
+        slot: Slot,
         limits: Limits,
     ) -> Self {
-        let gone = Box::pin(seat.connection.gone().clone().cancelled_owned());
+        let must_close = Box::pin(slot.connection.must_close().clone().cancelled_owned());
         let alarm = Box::pin(tokio::time::sleep(limits.idle));
-        Self { stream, seat, limits, gone, alarm }
+        Self { stream, slot, limits, must_close, alarm }
     }
 
     /// Ready when its time is over.
     fn poll_over(&mut self, context: &mut Context<'_>) -> Poll<()> {
-        if self.gone.as_mut().poll(context).is_ready() {
+        if self.must_close.as_mut().poll(context).is_ready() {
             return Poll::Ready(());
         }
         loop {
             ready!(self.alarm.as_mut().poll(context));
             let now = Instant::now();
-            let until = self.seat.connection.until(&self.limits);
+            let until = self.slot.connection.until(&self.limits);
             let until = until.unwrap_or_else(|| now + self.limits.header);
             if until <= now {
                 return Poll::Ready(());
@@ -157,7 +157,7 @@ impl AsyncRead for Watched {
         if buffer.filled().len() > before {
             let now = Instant::now();
             let end = now + this.limits.header;
-            if this.seat.connection.heard(now) && this.alarm.deadline() > end.into() {
+            if this.slot.connection.heard(now) && this.alarm.deadline() > end.into() {
                 this.alarm.as_mut().reset(end.into());
             }
         }

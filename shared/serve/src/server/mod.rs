@@ -2,13 +2,13 @@
 //!
 //! `axum-server` does that; what it lacks is ours, because whoever reaches the port is trusted with
 //! nothing. A client that says nothing, or says it slowly, holds a connection only as long as nobody
-//! else needs it (`seats`) and never for longer than its limits (`connection`). What a body may take
+//! else needs it (`slots`) and never for longer than its limits (`connection`). What a body may take
 //! is decided by whoever reads it.
 
 mod connection;
-mod door;
+mod limited;
 mod limits;
-mod seats;
+mod slots;
 
 use std::io;
 use std::sync::Arc;
@@ -24,8 +24,8 @@ use crate::tls::RustlsConfig;
 pub use limits::Limits;
 
 use connection::Acceptor;
-use door::{Door, Peer};
-use seats::Seats;
+use limited::{LimitedListener, Peer};
+use slots::Slots;
 
 /// Bytes of a header of HTTP/1.1; a client that is slow with it makes us keep that much.
 const HEADER: usize = 32 << 10;
@@ -50,11 +50,11 @@ pub async fn serve(
     limits: Limits,
     stop: CancellationToken,
 ) -> io::Result<()> {
-    let seats = Arc::new(Seats::new(limits));
+    let slots = Arc::new(Slots::new(limits));
     let handle = Handle::new();
-    let door = Door::new(listener, Arc::clone(&seats), stop.clone());
+    let listener = LimitedListener::new(listener, Arc::clone(&slots), stop.clone());
     let acceptor = Acceptor::new(tls, limits);
-    let mut server = Server::<Peer>::from_listener(door)
+    let mut server = Server::<Peer>::from_listener(listener)
         .handle(handle.clone())
         .accept_error_handler(|peer, error| match peer {
             Some(peer) => debug!(peer = %peer.ip(), %error, "handshake failed"),
@@ -80,7 +80,7 @@ pub async fn serve(
         // Over HTTP/1.1 a connection that is closed while the client sends its next request loses
         // that request: so those in use go on for a while, and only silence ends them.
         let half = limits.drain / 2;
-        let _ = tokio::time::timeout(half, seats.quiet(limits.quiet)).await;
+        let _ = tokio::time::timeout(half, slots.quiet(limits.quiet)).await;
         handle.graceful_shutdown(Some(half));
     };
     let served = server.acceptor(acceptor).serve(router.into_make_service());

@@ -14,7 +14,7 @@ use tokio_rustls::client::TlsStream;
 use super::*;
 
 /// Nothing takes that long, on the busiest machine.
-const PATIENCE: Duration = Duration::from_secs(60);
+const TIMEOUT: Duration = Duration::from_secs(60);
 const NEVER: Duration = Duration::from_secs(3600);
 const REQUEST: &[u8] = b"GET / HTTP/1.1\r\nHost: localhost\r\n\r\n";
 
@@ -93,7 +93,7 @@ impl Running {
 
     async fn end(self) {
         self.stop.cancel();
-        tokio::time::timeout(PATIENCE, self.task).await.unwrap().unwrap().unwrap();
+        tokio::time::timeout(TIMEOUT, self.task).await.unwrap().unwrap().unwrap();
     }
 }
 
@@ -111,7 +111,7 @@ async fn ask(client: &mut Client) -> String {
 async fn answer(client: &mut Client) -> Option<String> {
     let mut answer = Vec::new();
     while !answer.ends_with(b"yes") {
-        let read = tokio::time::timeout(PATIENCE, client.read_buf(&mut answer)).await.unwrap();
+        let read = tokio::time::timeout(TIMEOUT, client.read_buf(&mut answer)).await.unwrap();
         if read.unwrap_or_default() == 0 {
             return None;
         }
@@ -123,7 +123,7 @@ async fn answer(client: &mut Client) -> Option<String> {
 async fn closed(mut stream: impl tokio::io::AsyncRead + Unpin) {
     let mut sink = [0; 4096];
     let end = async { while stream.read(&mut sink).await.is_ok_and(|read| read > 0) {} };
-    tokio::time::timeout(PATIENCE, end).await.expect("it is closed");
+    tokio::time::timeout(TIMEOUT, end).await.expect("it is closed");
 }
 
 fn common(kind: u8, flags: u8, stream: u32, payload: &[u8]) -> Vec<u8> {
@@ -353,5 +353,5 @@ async fn without_tls_the_limits_are_the_same() {
         closed(one).await;
     }
     stop.cancel();
-    tokio::time::timeout(PATIENCE, task).await.unwrap().unwrap().unwrap();
+    tokio::time::timeout(TIMEOUT, task).await.unwrap().unwrap().unwrap();
 }

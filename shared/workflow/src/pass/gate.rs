@@ -26,7 +26,7 @@ pub(super) enum PreCheckError {
 impl<'a> Pass<'a> {
     pub(super) fn gate(
         &self,
-        placement: StepIndex,
+        step_index: StepIndex,
         step: &'a Step,
         mode: Mode,
         parent: Option<(bool, bool)>,
@@ -35,10 +35,10 @@ impl<'a> Pass<'a> {
         if let Some((true, _)) = parent {
             return skip(String::new());
         }
-        match self.should_run(placement, step, mode) {
+        match self.should_run(step_index, step, mode) {
             Ok(Some(true)) => {}
             Ok(Some(false)) => return skip(String::new()),
-            Ok(None) => return Gate::Ask(self.question(placement, step)),
+            Ok(None) => return Gate::Ask(self.question(step_index, step)),
             Err(error) => return skip(messages::pre_check(&error.to_string())),
         }
         let inherited = parent.is_some_and(|(_, timed_out)| timed_out);
@@ -51,7 +51,7 @@ impl<'a> Pass<'a> {
     /// Whether a step runs by its condition; `None` while that is not evaluated.
     fn should_run(
         &self,
-        placement: StepIndex,
+        step_index: StepIndex,
         step: &'a Step,
         mode: Mode,
     ) -> Result<Option<bool>, PreCheckError> {
@@ -61,14 +61,14 @@ impl<'a> Pass<'a> {
                 if self.options.suspend_on_failure {
                     return Ok(Some(true));
                 }
-                let before = self.before(placement, step, mode);
+                let before = self.before(step_index, step, mode);
                 let fine = before == Phase::Succeeded
                     || (before == Phase::Skipped && step.depends_on.is_empty());
                 let broken = self.is_broken() && mode == Mode::StepByStep;
                 Ok(Some(fine && !broken))
             }
             If::Expression(_) => match &self.answered {
-                Some((of, answer)) if *of == placement => {
+                Some((of, answer)) if *of == step_index => {
                     answer.clone().map(Some).map_err(PreCheckError::Condition)
                 }
                 _ => Ok(None),
@@ -77,13 +77,13 @@ impl<'a> Pass<'a> {
     }
 
     /// The condition of a step, with all that it may look at.
-    fn question(&self, placement: StepIndex, step: &'a Step) -> Question {
+    fn question(&self, step_index: StepIndex, step: &'a Step) -> Question {
         let text = match &step.condition {
             If::Expression(text) => text.clone(),
             If::Always | If::Unless => String::new(),
         };
         Question {
-            placement,
+            step_index,
             step: step.name.clone(),
             text,
             status: Arc::clone(&self.status),
@@ -103,12 +103,12 @@ impl<'a> Pass<'a> {
     }
 
     /// The phase of what comes before a step: its dependencies, or its predecessor.
-    pub(super) fn before(&self, placement: StepIndex, step: &'a Step, mode: Mode) -> Phase {
+    pub(super) fn before(&self, step_index: StepIndex, step: &'a Step, mode: Mode) -> Phase {
         if mode == Mode::Dag || !step.depends_on.is_empty() {
             return self.dependency_phase(step);
         }
-        let siblings = self.siblings(placement);
-        let position = placement.sub.unwrap_or(placement.step);
+        let siblings = self.siblings(step_index);
+        let position = step_index.sub.unwrap_or(step_index.step);
         let mut last = Phase::Succeeded;
         for (distance, earlier) in siblings.iter().take(position).rev().enumerate() {
             let phase = self.known(&earlier.name).map_or(Phase::Pending, |s| s.phase);
@@ -206,7 +206,7 @@ impl<'a> Pass<'a> {
     /// The inputs of an attempt with their values.
     #[must_use]
     pub fn inputs(&self, attempt: &Attempt) -> Vec<(&'a str, Value)> {
-        let Some(step) = self.step(attempt.placement) else { return Vec::new() };
+        let Some(step) = self.step(attempt.step_index) else { return Vec::new() };
         step.inputs
             .iter()
             .filter_map(|input| {

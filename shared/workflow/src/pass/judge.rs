@@ -15,13 +15,13 @@ impl Pass<'_> {
         self.facts.now = now;
         let Outcome { verdict, message, variables } = outcome;
         let (phase, reason, message) = self.judge(attempt, &verdict, message);
-        let placement = attempt.placement;
+        let step_index = attempt.step_index;
         let mut id = Some(attempt.id.clone());
-        self.record(placement, phase, reason, &message, &mut |_| id.take().unwrap_or_default());
+        self.record(step_index, phase, reason, &message, &mut |_| id.take().unwrap_or_default());
         let finished = self.is_finished(&attempt.name);
         if finished {
             self.facts.variables.extend(variables);
-            self.leave_outputs(placement);
+            self.leave_outputs(step_index);
             self.finished_any = true;
             self.memory.forget(&attempt.id);
         }
@@ -34,7 +34,7 @@ impl Pass<'_> {
             self.memory.record_wait(&attempt.id, &message);
         }
         let level = match &mut self.group {
-            Some(group) if placement.sub.is_some() => &mut group.level,
+            Some(group) if step_index.sub.is_some() => &mut group.level,
             _ => &mut self.top,
         };
         if level.mode == Mode::StepByStep && (blocks || self.status.suspend) {
@@ -71,7 +71,7 @@ impl Pass<'_> {
                     return (Phase::Failed, Reason::Timeout, text);
                 }
                 if let Verdict::Later(after) = verdict {
-                    self.memory.put_off(&attempt.id, self.facts.now, *after);
+                    self.memory.postponed(&attempt.id, self.facts.now, *after);
                 }
                 self.waiting = true;
                 (Phase::Running, Reason::Wait, message)
@@ -102,7 +102,7 @@ impl Pass<'_> {
 
     /// What a step says that waited longer than it may without any change.
     pub(super) fn without_progress(&mut self, attempt: &Attempt, message: &str) -> Option<String> {
-        let deadline = self.step(attempt.placement)?.progress_deadline?;
+        let deadline = self.step(attempt.step_index)?.progress_deadline?;
         let known = attempt.previous.as_ref();
         let same = known.is_some_and(|p| p.phase == Phase::Running && p.message == message);
         let now = self.facts.now;
@@ -113,8 +113,8 @@ impl Pass<'_> {
 
     /// The phase of a group follows from its sub-steps.
     pub(super) fn end_group(&mut self, group: &Group, new_id: &mut dyn FnMut(&str) -> String) {
-        let placement = StepIndex { step: group.index, sub: None };
-        let Some(step) = self.step(placement) else { return };
+        let step_index = StepIndex { step: group.index, sub: None };
+        let Some(step) = self.step(step_index) else { return };
         let recorded = self.known(&step.name).map(|s| s.sub_steps.as_slice()).unwrap_or_default();
         let has = |phase: Phase| recorded.iter().any(|s| s.phase == phase);
         let (phase, reason) = if group.skipped {
@@ -138,7 +138,7 @@ impl Pass<'_> {
         if group.timed_out {
             self.status_mut().terminated = true;
         }
-        let id = self.record(placement, phase, reason, &message, new_id);
+        let id = self.record(step_index, phase, reason, &message, new_id);
         if phase != Phase::Pending {
             self.memory.forget(&id);
         }

@@ -96,7 +96,7 @@ pub enum Next {
 /// A step to run now.
 #[derive(Debug, Clone)]
 pub struct Attempt {
-    placement: StepIndex,
+    step_index: StepIndex,
     /// Identity of this run of the step.
     pub id: String,
     /// Name of the step.
@@ -183,10 +183,10 @@ struct Level {
 }
 
 impl Level {
-    fn new(mode: Mode, placements: impl Iterator<Item = StepIndex>) -> Self {
+    fn new(mode: Mode, step_indices: impl Iterator<Item = StepIndex>) -> Self {
         Self {
             mode,
-            todo: placements.collect(),
+            todo: step_indices.collect(),
             pending: Vec::new(),
             record_pending: false,
             partitioned: false,
@@ -255,8 +255,8 @@ impl<'a> Pass<'a> {
             status = Status { start_time: Some(facts.now), suspend, ..Status::default() };
             memory.forget_all();
         }
-        let placements = (0..workflow.steps.len()).map(|step| StepIndex { step, sub: None });
-        let top = Level::new(workflow.mode, placements);
+        let step_indices = (0..workflow.steps.len()).map(|step| StepIndex { step, sub: None });
+        let top = Level::new(workflow.mode, step_indices);
         let mut pass = Self {
             names: aliases(workflow),
             by_name: by_name(workflow),
@@ -326,13 +326,13 @@ impl<'a> Pass<'a> {
 
     /// Takes the answer to a question: whether the step runs, or what is wrong with its condition.
     pub fn answer(&mut self, question: &Question, answer: Result<bool, ConditionError>) {
-        self.answered = Some((question.placement, answer));
+        self.answered = Some((question.step_index, answer));
     }
 
     /// Ends the pass at a question that cannot be answered now: its step waits, and so does all that is behind it.
     pub fn cut(&mut self, question: &Question, why: &str, new_id: &mut dyn FnMut(&str) -> String) {
         let message = messages::condition_waits(question.step(), why);
-        self.record_pending(question.placement, &message, new_id);
+        self.record_pending(question.step_index, &message, new_id);
         self.cut = Some(message);
         self.stopped = true;
     }
@@ -351,7 +351,7 @@ impl<'a> Pass<'a> {
                     return None;
                 }
             }
-            let Some(placement) = level.todo.pop_front() else {
+            let Some(step_index) = level.todo.pop_front() else {
                 if level.mode == Mode::StepByStep || level.pending.is_empty() {
                     return None;
                 }
@@ -366,7 +366,7 @@ impl<'a> Pass<'a> {
                 level.record_pending = true;
                 continue;
             };
-            let Some(step) = self.step(placement) else { continue };
+            let Some(step) = self.step(step_index) else { continue };
             if self.is_finished(&step.name) {
                 continue;
             }
@@ -374,10 +374,10 @@ impl<'a> Pass<'a> {
                 && let Some(message) = self.pending(step)
             {
                 if self.waits_in_vain() {
-                    self.end_pending(placement, new_id);
+                    self.end_pending(step_index, new_id);
                     continue;
                 }
-                self.record_pending(placement, &message, new_id);
+                self.record_pending(step_index, &message, new_id);
                 level.todo.clear();
                 return None;
             }
@@ -387,10 +387,10 @@ impl<'a> Pass<'a> {
                 }
                 continue;
             }
-            if let Some(next) = self.enter(placement, level.mode, parent, new_id) {
+            if let Some(next) = self.enter(step_index, level.mode, parent, new_id) {
                 if matches!(next, Next::Ask(_)) {
                     // It is entered again with the answer.
-                    level.todo.push_front(placement);
+                    level.todo.push_front(step_index);
                 }
                 return Some(next);
             }
@@ -404,36 +404,39 @@ impl<'a> Pass<'a> {
     fn partition(&mut self, level: &mut Level, new_id: &mut dyn FnMut(&str) -> String) {
         level.partitioned = true;
         let mut todo = VecDeque::new();
-        for placement in std::mem::take(&mut level.todo) {
-            let Some(step) = self.step(placement) else { continue };
+        for step_index in std::mem::take(&mut level.todo) {
+            let Some(step) = self.step(step_index) else { continue };
             if self.is_finished(&step.name) {
                 continue;
             }
             match self.pending(step) {
-                None => todo.push_back(placement),
+                None => todo.push_back(step_index),
                 Some(message) => {
                     if level.record_pending {
-                        self.record_pending(placement, &message, new_id);
+                        self.record_pending(step_index, &message, new_id);
                     }
-                    level.pending.push(placement);
+                    level.pending.push(step_index);
                 }
             }
         }
         level.todo = todo;
         if level.todo.is_empty() && !level.pending.is_empty() && self.waits_in_vain() {
             // one of them, rather one that waits for none of the others; then all are checked again
-            let waits_for_other = |placement: &StepIndex| {
+            let waits_for_other = |step_index: &StepIndex| {
                 let needs =
-                    self.step(*placement).map(|s| s.depends_on.as_slice()).unwrap_or_default();
+                    self.step(*step_index).map(|s| s.depends_on.as_slice()).unwrap_or_default();
                 level.pending.iter().any(|other| {
                     let name = self.step(*other).map(|s| s.name.as_str());
-                    other != placement && needs.iter().any(|need| Some(self.resolve(need)) == name)
+                    other != step_index && needs.iter().any(|need| Some(self.resolve(need)) == name)
                 })
             };
-            let at =
-                level.pending.iter().position(|placement| !waits_for_other(placement)).unwrap_or(0);
-            let placement = level.pending.remove(at);
-            self.end_pending(placement, new_id);
+            let at = level
+                .pending
+                .iter()
+                .position(|step_index| !waits_for_other(step_index))
+                .unwrap_or(0);
+            let step_index = level.pending.remove(at);
+            self.end_pending(step_index, new_id);
             level.todo = std::mem::take(&mut level.pending).into();
             self.partition(level, new_id);
         }
@@ -449,8 +452,8 @@ impl<'a> Pass<'a> {
                 && unfinished(&step.name)
                 && !self.find_step(&step.name).is_some_and(Step::is_group)
         };
-        let to_do = |placement: &StepIndex| {
-            self.step(*placement).is_some_and(|step| unfinished(&step.name))
+        let to_do = |step_index: &StepIndex| {
+            self.step(*step_index).is_some_and(|step| unfinished(&step.name))
         };
         // one after the other, nothing behind this step runs before it
         let others = self.top.mode == Mode::Dag && self.top.todo.iter().any(to_do);
@@ -458,72 +461,73 @@ impl<'a> Pass<'a> {
     }
 
     /// Skips a step that waits in vain.
-    fn end_pending(&mut self, placement: StepIndex, new_id: &mut dyn FnMut(&str) -> String) {
-        self.record(placement, Phase::Skipped, Reason::Skip, "", new_id);
-        self.leave_outputs(placement);
+    fn end_pending(&mut self, step_index: StepIndex, new_id: &mut dyn FnMut(&str) -> String) {
+        self.record(step_index, Phase::Skipped, Reason::Skip, "", new_id);
+        self.leave_outputs(step_index);
     }
 
     /// Outputs that a finished step did not make are null, so that nobody waits for them.
-    fn leave_outputs(&mut self, placement: StepIndex) {
-        for output in self.step(placement).map(|step| step.outputs.as_slice()).unwrap_or_default() {
+    fn leave_outputs(&mut self, step_index: StepIndex) {
+        for output in self.step(step_index).map(|step| step.outputs.as_slice()).unwrap_or_default()
+        {
             self.facts.variables.entry(output.name.clone()).or_insert(Value::Null);
         }
     }
 
     fn record_pending(
         &mut self,
-        placement: StepIndex,
+        step_index: StepIndex,
         message: &str,
         new_id: &mut dyn FnMut(&str) -> String,
     ) {
-        let id = self.record(placement, Phase::Pending, Reason::None, message, new_id);
+        let id = self.record(step_index, Phase::Pending, Reason::None, message, new_id);
         self.memory.record_wait(&id, message);
     }
 
     /// Decides whether a step runs; a group is entered instead of run.
     fn enter(
         &mut self,
-        placement: StepIndex,
+        step_index: StepIndex,
         mode: Mode,
         parent: Option<(bool, bool)>,
         new_id: &mut dyn FnMut(&str) -> String,
     ) -> Option<Next> {
-        let step = self.step(placement)?;
-        let gate = self.gate(placement, step, mode, parent);
+        let step = self.step(step_index)?;
+        let gate = self.gate(step_index, step, mode, parent);
         self.answered = None;
-        if step.is_group() && placement.sub.is_none() {
+        if step.is_group() && step_index.sub.is_none() {
             let (skipped, timed_out, message) = match gate {
                 Gate::Ask(question) => return Some(Next::Ask(question)),
                 Gate::Skip { message } => (true, false, message),
                 Gate::Run { timed_out } => (false, timed_out, String::new()),
             };
             if self.known(&step.name).is_none() || !message.is_empty() {
-                self.record(placement, Phase::Running, Reason::None, &message, new_id);
+                self.record(step_index, Phase::Running, Reason::None, &message, new_id);
             }
-            let placements = (0..step.sub_steps.len())
-                .map(|sub| StepIndex { step: placement.step, sub: Some(sub) });
-            let level = Level::new(step.sub_mode.unwrap_or(self.workflow.sub_mode), placements);
-            self.group = Some(Group { index: placement.step, skipped, timed_out, level });
+            let step_indices = (0..step.sub_steps.len())
+                .map(|sub| StepIndex { step: step_index.step, sub: Some(sub) });
+            let level = Level::new(step.sub_mode.unwrap_or(self.workflow.sub_mode), step_indices);
+            self.group = Some(Group { index: step_index.step, skipped, timed_out, level });
             return None;
         }
         match gate {
             Gate::Ask(question) => Some(Next::Ask(question)),
             Gate::Skip { message } => {
-                let id = self.record(placement, Phase::Skipped, Reason::Skip, &message, new_id);
+                let id = self.record(step_index, Phase::Skipped, Reason::Skip, &message, new_id);
                 self.memory.forget(&id);
-                self.leave_outputs(placement);
+                self.leave_outputs(step_index);
                 None
             }
             Gate::Run { timed_out } => {
                 let previous = self.known(&step.name).cloned();
                 Some(Next::Run(Attempt {
-                    placement,
+                    step_index,
                     id: previous.as_ref().map_or_else(|| new_id(&step.name), |p| p.id.clone()),
                     name: step.name.clone(),
                     kind: step.kind.clone(),
-                    group: placement
+                    group: step_index
                         .sub
-                        .and_then(|_| Some(self.workflow.steps.get(placement.step)?.name.clone())),
+                        .and_then(|_| Some(self.workflow.steps.get(step_index.step)?.name.clone())),
                     timed_out,
                     previous,
                 }))
@@ -534,7 +538,7 @@ impl<'a> Pass<'a> {
     /// The step of an attempt.
     #[must_use]
     pub fn definition(&self, attempt: &Attempt) -> Option<&'a Step> {
-        self.step(attempt.placement)
+        self.step(attempt.step_index)
     }
 
     /// The status so far.

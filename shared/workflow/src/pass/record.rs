@@ -20,17 +20,17 @@ impl<'a> Pass<'a> {
     /// Writes the status of a step; returns its id.
     pub(super) fn record(
         &mut self,
-        placement: StepIndex,
+        step_index: StepIndex,
         phase: Phase,
         reason: Reason,
         message: &str,
         new_id: &mut dyn FnMut(&str) -> String,
     ) -> String {
         let now = self.facts.now;
-        let Some(step) = self.step(placement) else { return String::new() };
+        let Some(step) = self.step(step_index) else { return String::new() };
         // the kind that a template names is reported once it ran
         let kind = if phase == Phase::Pending { step.kind.as_str() } else { step.reported_kind() };
-        let parent = match placement.sub.and_then(|_| self.workflow.steps.get(placement.step)) {
+        let parent = match step_index.sub.and_then(|_| self.workflow.steps.get(step_index.step)) {
             None => None,
             Some(group) => match self.index.get(&group.name) {
                 Some((at, None)) => Some(*at),
@@ -60,7 +60,7 @@ impl<'a> Pass<'a> {
             return known.id.clone();
         }
         let id = new_id(&step.name);
-        let placement = match parent {
+        let step_index = match parent {
             None => (list.len(), None),
             Some(parent) => (parent, Some(list.len())),
         };
@@ -75,7 +75,7 @@ impl<'a> Pass<'a> {
             last_execute_time: Some(now),
             sub_steps: Vec::new(),
         });
-        self.index.insert(step.name.clone(), placement);
+        self.index.insert(step.name.clone(), step_index);
         id
     }
 
@@ -89,21 +89,21 @@ impl<'a> Pass<'a> {
         }
     }
 
-    pub(super) fn step(&self, placement: StepIndex) -> Option<&'a Step> {
-        let step = self.workflow.steps.get(placement.step)?;
-        match placement.sub {
+    pub(super) fn step(&self, step_index: StepIndex) -> Option<&'a Step> {
+        let step = self.workflow.steps.get(step_index.step)?;
+        match step_index.sub {
             None => Some(step),
             Some(sub) => step.sub_steps.get(sub),
         }
     }
 
-    pub(super) fn siblings(&self, placement: StepIndex) -> &'a [Step] {
-        match placement.sub {
+    pub(super) fn siblings(&self, step_index: StepIndex) -> &'a [Step] {
+        match step_index.sub {
             None => &self.workflow.steps,
             Some(_) => self
                 .workflow
                 .steps
-                .get(placement.step)
+                .get(step_index.step)
                 .map(|s| s.sub_steps.as_slice())
                 .unwrap_or_default(),
         }

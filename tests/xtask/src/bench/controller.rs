@@ -13,7 +13,7 @@ use kube::api::{Api, Patch, PatchParams};
 use serde_json::{Value, json};
 use vela_tests::progress::Step;
 
-use super::bed::{self, BenchEnv, Setup, Spent, row, time_until};
+use super::bench_env::{self, BenchEnv, Setup, Spent, row, time_until};
 
 const NAMESPACES: usize = 10;
 /// How long anything may take that should be a matter of moments.
@@ -39,52 +39,52 @@ pub(crate) struct Args {
 
 pub(crate) fn run(args: &Args) -> Result<ExitCode> {
     let flags = [format!("--application-re-sync-period={}s", args.resync)];
-    bed::with(&args.setup, &flags, async |bed| measure(args, bed).await)
+    bench_env::with(&args.setup, &flags, async |bench_env| measure(args, bench_env).await)
 }
 
-async fn measure(args: &Args, bed: &BenchEnv) -> Result<()> {
+async fn measure(args: &Args, bench_env: &BenchEnv) -> Result<()> {
     let limit = Duration::from_secs(args.deadline);
-    let idle = bed.usage()?.rss_mib;
+    let idle = bench_env.usage()?.rss_mib;
     for index in 0..NAMESPACES {
-        bed.namespace(&format!("bench-{index}")).await?;
+        bench_env.namespace(&format!("bench-{index}")).await?;
     }
     // The revisions and schemas of definitions are not the Applications'.
-    bed.settled(&bed.mark()?).await?;
-    let created = bed.create_all(args.n, application, limit).await?;
+    bench_env.settled(&bench_env.mark()?).await?;
+    let created = bench_env.create_all(args.n, application, limit).await?;
 
     let step = Step::start("two resync passes in which nothing changes");
-    let mark = bed.mark()?;
+    let mark = bench_env.mark()?;
     tokio::time::sleep(Duration::from_secs(2 * args.resync)).await;
-    let steady = bed.since(&mark)?;
+    let steady = bench_env.since(&mark)?;
     step.done();
 
     let step = Step::start("edits, drift");
-    let edits = edits(args, bed, Duration::ZERO, 0).await?;
+    let edits = edits(args, bench_env, Duration::ZERO, 0).await?;
     let mut drift = Vec::new();
     for turn in 0..10 {
-        drift.push(drifted(bed, (turn * 11 + 3) % args.n).await?);
+        drift.push(drifted(bench_env, (turn * 11 + 3) % args.n).await?);
     }
     step.done();
     let step = Step::start("edits while all resync");
     let pause = Duration::from_secs(args.resync) / u32::try_from(args.edits.max(1))?;
-    let busy = self::edits(args, bed, pause, 1000).await?;
+    let busy = self::edits(args, bench_env, pause, 1000).await?;
     step.done();
-    let used = bed.usage()?;
+    let used = bench_env.usage()?;
 
     let step = Step::start("restart");
-    bed.deployed.controller.stop(Duration::from_secs(20))?;
+    bench_env.deployed.controller.stop(Duration::from_secs(20))?;
     let since = Instant::now();
-    bed.deployed.controller.start(&bed.cluster)?;
-    let mark = bed.mark()?;
-    edited(bed, 1 % args.n, "nginx:after-restart").await?;
+    bench_env.deployed.controller.start(&bench_env.cluster)?;
+    let mark = bench_env.mark()?;
+    edited(bench_env, 1 % args.n, "nginx:after-restart").await?;
     let restarted = since.elapsed();
     // A start is a look at everything.
-    let checked = bed.settled(&mark).await?;
-    let after_restart = bed.usage()?;
+    let checked = bench_env.settled(&mark).await?;
+    let after_restart = bench_env.usage()?;
     step.done();
 
     let namespaces = (0..NAMESPACES).map(|index| format!("bench-{index}"));
-    let (deleted, left) = bed.delete_all(namespaces, limit).await?;
+    let (deleted, left) = bench_env.delete_all(namespaces, limit).await?;
 
     report(args.n, &created, &steady, &deleted);
     latencies("edit until the Deployment has it", edits, "< 0.1 s median");
@@ -174,24 +174,29 @@ fn application(index: usize) -> Value {
     })
 }
 
-async fn edits(args: &Args, bed: &BenchEnv, pause: Duration, from: usize) -> Result<Vec<Duration>> {
+async fn edits(
+    args: &Args,
+    bench_env: &BenchEnv,
+    pause: Duration,
+    from: usize,
+) -> Result<Vec<Duration>> {
     let mut all = Vec::new();
     for turn in 0..args.edits {
         let image = format!("nginx:edit-{}", from + turn);
-        all.push(edited(bed, turn * 7 % args.n, &image).await?);
+        all.push(edited(bench_env, turn * 7 % args.n, &image).await?);
         tokio::time::sleep(pause).await;
     }
     Ok(all)
 }
 
 /// Changes the image of an Application: the time until the Deployment has it.
-async fn edited(bed: &BenchEnv, index: usize, image: &str) -> Result<Duration> {
+async fn edited(bench_env: &BenchEnv, index: usize, image: &str) -> Result<Duration> {
     let (namespace, name) = application_name(index);
-    let deployments: Api<Deployment> = Api::namespaced(bed.client.clone(), &namespace);
+    let deployments: Api<Deployment> = Api::namespaced(bench_env.client.clone(), &namespace);
     let mut wanted = application(index);
     wanted["spec"]["components"][0]["properties"]["image"] = json!(image);
     let patch = Patch::Merge(json!({"spec": wanted["spec"]}));
-    let applications = bed.within(&namespace, "Application");
+    let applications = bench_env.within(&namespace, "Application");
     let params = PatchParams::default();
     let edit = async { applications.patch(&name, &params, &patch).await.map(|_| ()) };
     time_until(&deployments, &name, LIMIT, edit, |deployment| {
@@ -203,9 +208,9 @@ async fn edited(bed: &BenchEnv, index: usize, image: &str) -> Result<Duration> {
 }
 
 /// Scales a Deployment by hand: the time until it is as the scaler says.
-async fn drifted(bed: &BenchEnv, index: usize) -> Result<Duration> {
+async fn drifted(bench_env: &BenchEnv, index: usize) -> Result<Duration> {
     let (namespace, name) = application_name(index);
-    let deployments: Api<Deployment> = Api::namespaced(bed.client.clone(), &namespace);
+    let deployments: Api<Deployment> = Api::namespaced(bench_env.client.clone(), &namespace);
     let patch = Patch::Merge(json!({"spec": {"replicas": 3}}));
     let params = PatchParams::default();
     let scale = async { deployments.patch(&name, &params, &patch).await.map(|_| ()) };

@@ -1,7 +1,7 @@
 //! `cargo xtask bench WHAT`: time, memory and API calls.
 
 mod admission;
-mod bed;
+mod bench_env;
 mod controller;
 mod cue;
 mod render;

@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use vela_tests::proc::usage;
 use vela_tests::progress::Step;
 
-use super::bed::{self, BenchEnv, Setup, row};
+use super::bench_env::{self, BenchEnv, Setup, row};
 
 const NAMESPACE: &str = "bench";
 
@@ -28,24 +28,24 @@ pub(crate) struct Args {
 }
 
 pub(crate) fn run(args: &Args) -> Result<ExitCode> {
-    bed::with(&args.setup, &[], async |bed| measure(args, bed).await)
+    bench_env::with(&args.setup, &[], async |bench_env| measure(args, bench_env).await)
 }
 
-async fn measure(args: &Args, bed: &BenchEnv) -> Result<()> {
-    bed.namespace(NAMESPACE).await?;
-    let idle = bed.usage()?;
+async fn measure(args: &Args, bench_env: &BenchEnv) -> Result<()> {
+    bench_env.namespace(NAMESPACE).await?;
+    let idle = bench_env.usage()?;
     let limit = Duration::from_secs(args.deadline);
 
-    let created = bed.create_all(args.n, application, limit).await?;
+    let created = bench_env.create_all(args.n, application, limit).await?;
 
     let step = Step::start(format!("watching {} s of nothing", args.steady));
-    let mark = bed.mark()?;
+    let mark = bench_env.mark()?;
     tokio::time::sleep(Duration::from_secs(args.steady)).await;
-    let steady = bed.since(&mark)?;
+    let steady = bench_env.since(&mark)?;
     step.done();
 
     let namespaces = std::iter::once(NAMESPACE.to_owned());
-    let (deleted, left) = bed.delete_all(namespaces, limit).await?;
+    let (deleted, left) = bench_env.delete_all(namespaces, limit).await?;
 
     #[allow(clippy::cast_precision_loss, reason = "a count of Applications")]
     let n = args.n as f64;
@@ -65,7 +65,7 @@ async fn measure(args: &Args, bed: &BenchEnv) -> Result<()> {
     row("controller CPU, total", format!("{:.2} s", deleted.usage.cpu_seconds));
     row("controller memory, idle", format!("{:.1} MiB", idle.rss_mib));
     row("controller memory, peak", format!("{:.1} MiB", deleted.usage.peak_rss_mib));
-    if let Some(pid) = bed.deployed.webhook.pid() {
+    if let Some(pid) = bench_env.deployed.webhook.pid() {
         row("webhook memory, peak", format!("{:.1} MiB", usage(pid)?.peak_rss_mib));
     }
     println!("\ncalls of the controller during creation:\n{}", created.table());

@@ -10,7 +10,7 @@ use anyhow::{Result, bail};
 use serde_json::{Value, json};
 use vela_tests::progress::Step;
 
-use super::bed::{self, BenchEnv, Setup, phase};
+use super::bench_env::{self, BenchEnv, Setup, phase};
 
 const NAMESPACE: &str = "bench";
 
@@ -33,11 +33,11 @@ pub(crate) struct Args {
 }
 
 pub(crate) fn run(args: &Args) -> Result<ExitCode> {
-    bed::with(&args.setup, &[], async |bed| measure(args, bed).await)
+    bench_env::with(&args.setup, &[], async |bench_env| measure(args, bench_env).await)
 }
 
-async fn measure(args: &Args, bed: &BenchEnv) -> Result<()> {
-    bed.namespace(NAMESPACE).await?;
+async fn measure(args: &Args, bench_env: &BenchEnv) -> Result<()> {
+    bench_env.namespace(NAMESPACE).await?;
     println!(
         "{:<28} {:>10} {:>12} {:>14} {:>14} {:>12}",
         "", "time", "CPU", "writes/step", "status bytes", "CPU ratio"
@@ -52,9 +52,9 @@ async fn measure(args: &Args, bed: &BenchEnv) -> Result<()> {
         // the first of a kind also compiles and warms up: not what is measured
         let name = format!("{}-{count}", mode.to_lowercase());
         if before.is_none() {
-            one(bed, mode, 2, &format!("{}-warm", mode.to_lowercase())).await?;
+            one(bench_env, mode, 2, &format!("{}-warm", mode.to_lowercase())).await?;
         }
-        let row = one(bed, mode, count, &name).await?;
+        let row = one(bench_env, mode, count, &name).await?;
         let ratio = match before.take() {
             Some(half) if half > 0.0 => format!("{:.2}", row.cpu / half),
             _ => {
@@ -71,7 +71,7 @@ async fn measure(args: &Args, bed: &BenchEnv) -> Result<()> {
             row.status,
         );
     }
-    suspended(args, bed).await
+    suspended(args, bench_env).await
 }
 
 struct Row {
@@ -81,7 +81,7 @@ struct Row {
     status: usize,
 }
 
-async fn one(bed: &BenchEnv, mode: &str, count: usize, name: &str) -> Result<Row> {
+async fn one(bench_env: &BenchEnv, mode: &str, count: usize, name: &str) -> Result<Row> {
     let step = |index: usize| {
         let mut step = json!({
             "name": format!("step-{index}"), "type": "print-message-in-status",
@@ -99,12 +99,12 @@ async fn one(bed: &BenchEnv, mode: &str, count: usize, name: &str) -> Result<Row
         "metadata": {"name": name, "namespace": NAMESPACE},
         "spec": {"components": [], "workflow": {"mode": {"steps": mode}, "steps": steps}},
     });
-    let mark = bed.mark()?;
+    let mark = bench_env.mark()?;
     let since = Instant::now();
-    bed.create(std::iter::once(object)).await?;
-    let all = bed.within(NAMESPACE, "Application");
+    bench_env.create(std::iter::once(object)).await?;
+    let all = bench_env.within(NAMESPACE, "Application");
     let status = loop {
-        bed.deployed.check()?;
+        bench_env.deployed.check()?;
         let found = all.get(name).await?;
         match phase(&found) {
             "running" => break found.data["status"].to_string().len(),
@@ -114,11 +114,11 @@ async fn one(bed: &BenchEnv, mode: &str, count: usize, name: &str) -> Result<Row
         }
     };
     let time = since.elapsed();
-    let spent = bed.settled(&mark).await?;
+    let spent = bench_env.settled(&mark).await?;
     Ok(Row { time, cpu: spent.cpu_ms, writes: spent.writes(), status })
 }
 
-async fn suspended(args: &Args, bed: &BenchEnv) -> Result<()> {
+async fn suspended(args: &Args, bench_env: &BenchEnv) -> Result<()> {
     let step = Step::start(format!("{} suspended workflows", args.suspended));
     let waiting = |index| {
         json!({
@@ -127,12 +127,12 @@ async fn suspended(args: &Args, bed: &BenchEnv) -> Result<()> {
             "spec": {"components": [], "workflow": {"steps": [{"name": "wait", "type": "suspend"}]}},
         })
     };
-    bed.create((0..args.suspended).map(waiting)).await?;
-    bed.until("workflowSuspending", args.suspended, Duration::from_secs(600)).await?;
-    bed.settled(&bed.mark()?).await?;
-    let mark = bed.mark()?;
+    bench_env.create((0..args.suspended).map(waiting)).await?;
+    bench_env.until("workflowSuspending", args.suspended, Duration::from_secs(600)).await?;
+    bench_env.settled(&bench_env.mark()?).await?;
+    let mark = bench_env.mark()?;
     tokio::time::sleep(Duration::from_secs(args.steady)).await;
-    let spent = bed.since(&mark)?;
+    let spent = bench_env.since(&mark)?;
     step.done();
     println!(
         "{} suspended workflows in {} s: {} API calls, {:.0} ms CPU, {:.1} MiB memory",

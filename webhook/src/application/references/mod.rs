@@ -21,7 +21,7 @@ const TYPE: &str = "ref-objects";
 
 /// How many objects of an Application are looked up. Each may take three requests, and one author
 /// must not keep the API server busy for all others.
-const MOST: usize = 100;
+const MAX_REFERENCES: usize = 100;
 
 const LABELS: &str = "labelSelector";
 
@@ -52,11 +52,13 @@ pub(crate) fn check(subject: &Subject<'_>, findings: &mut Findings) {
                         let field = field.at("objects").index(n);
                         let Some(map) = form(subject, object, &field, findings) else { continue };
                         checked += 1;
-                        if checked <= MOST {
+                        if checked <= MAX_REFERENCES {
                             Selector::of(subject, component, map, &field).check(findings);
-                        } else if checked == MOST + 1 {
+                        } else if checked == MAX_REFERENCES + 1 {
                             let field = field.to_string();
-                            findings.warnings.push(messages::too_many_referred(&field, MOST));
+                            findings
+                                .warnings
+                                .push(messages::too_many_referred(&field, MAX_REFERENCES));
                         }
                     }
                 }

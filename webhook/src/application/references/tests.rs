@@ -278,11 +278,11 @@ fn an_author_cannot_keep_the_api_server_busy() {
         .collect();
     let old = json!({});
     let decision = cluster.decide_all(&objects, Some(&[old]), &json!({}));
-    assert_eq!(decision.causes.len(), MOST);
+    assert_eq!(decision.causes.len(), MAX_REFERENCES);
     assert!(
         decision.warnings.iter().any(|reported| reported.contains("objects[100]: from here on"))
     );
-    assert!(cluster.asked.borrow().len() < 2 * MOST);
+    assert!(cluster.asked.borrow().len() < 2 * MAX_REFERENCES);
 }
 
 #[test]

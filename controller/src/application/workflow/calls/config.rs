@@ -7,7 +7,7 @@ use vela_apply::plan::PatchKind;
 use vela_cluster::Target;
 use vela_workflow::config;
 
-use crate::evaluation::Lent;
+use crate::evaluation::EvaluationScope;
 use crate::messages;
 
 use super::super::selector::selector;
@@ -44,7 +44,7 @@ impl Calling<'_, '_, '_> {
             })?)
         };
         let of = (namespace.to_owned(), name.to_owned());
-        let job = move |lent: &Lent| {
+        let job = move |scope: &EvaluationScope| {
             let template = found.as_ref().map(|map| config::Template {
                 name: &template_name,
                 namespace: &within,
@@ -53,7 +53,7 @@ impl Calling<'_, '_, '_> {
                 sensitive: str_at(map, &["metadata", "annotations", "config.oam.dev/sensitive"])
                     == "true",
             });
-            config::make((&of.0, &of.1), template, &properties, &lent.limits)
+            config::make((&of.0, &of.1), template, &properties, &scope.limits)
                 .map_err(|error| error.to_string())
         };
         let made = session.ctx.cue.run(job).await.map_err(|error| error.to_string())??;

@@ -10,14 +10,14 @@ use vela_workflow::{Reply, data};
 
 use crate::application::placement::Placement;
 use crate::application::workflow;
-use crate::evaluation::Lent;
+use crate::evaluation::EvaluationScope;
 use crate::messages;
 
-use super::super::placement::{self, Named, PlacedComponents};
+use super::super::placement::{self, ComponentPlacements, Named};
 use super::{Calling, names};
 
 /// Components deployed at once, whatever a step asks for.
-const MOST_AT_ONCE: usize = 32;
+const MAX_PARALLELISM: usize = 32;
 
 impl Calling<'_, '_, '_> {
     /// The policies that a step may name.
@@ -68,7 +68,7 @@ impl Calling<'_, '_, '_> {
             resolved.components.retain(|(component, _)| !self.is_terraform(component));
         }
         let width = params.get("parallelism").and_then(Value::as_u64).unwrap_or(1);
-        let width = usize::try_from(width).unwrap_or(usize::MAX).min(MOST_AT_ONCE);
+        let width = usize::try_from(width).unwrap_or(usize::MAX).min(MAX_PARALLELISM);
         match self.deploy_all(&resolved, width).await {
             Err(error) => Reply::Error(error),
             Ok(reasons) if reasons.is_empty() => Reply::Returns(Value::Null),
@@ -79,7 +79,7 @@ impl Calling<'_, '_, '_> {
     /// Deploys all components to all places, as many at once as are wanted; returns what still waits.
     async fn deploy_all(
         &mut self,
-        resolved: &PlacedComponents,
+        resolved: &ComponentPlacements,
         width: usize,
     ) -> Result<Vec<String>, String> {
         let mut left: Vec<Task<'_>> = Vec::new();
@@ -154,9 +154,9 @@ impl Calling<'_, '_, '_> {
         }
         let fields = workflow::outputs(self.session, done, &task.placement).await;
         let wanted = task.component.outputs.clone();
-        let job = move |lent: &Lent| {
+        let job = move |scope: &EvaluationScope| {
             let value_of = |output: &OutputItem| {
-                let value = data::output_of(&fields, &output.value_from, &lent.limits)
+                let value = data::output_of(&fields, &output.value_from, &scope.limits)
                     .map_err(|error| error.to_string())?;
                 Ok((output.name.clone(), value))
             };

@@ -37,7 +37,7 @@ impl Calling<'_, '_, '_> {
         let named = messages::mail_named(&mail.to.join(", "), &mail.host);
         let slot = self.slot(call);
         let ended = match self.session.ctx.calls.find(&slot) {
-            Some(Call::UnderWay) => return CallOutcome::Waits(named),
+            Some(Call::InFlight) => return CallOutcome::Waits(named),
             Some(Call::Ended(ended)) => ended,
             None => return self.post(slot, mail, named).await,
         };

@@ -46,7 +46,7 @@ impl Calling<'_, '_, '_> {
         let once = method == Method::POST;
         let slot = self.slot(call);
         let ended = match self.session.ctx.calls.find(&slot) {
-            Some(Call::UnderWay) => return CallOutcome::Waits(named),
+            Some(Call::InFlight) => return CallOutcome::Waits(named),
             Some(Call::Ended(ended)) => ended,
             None => return self.begin(call, slot, named, once).await,
         };

@@ -9,7 +9,7 @@ use vela_render::patch;
 use vela_render::term::Term;
 use vela_workflow::Reply;
 
-use crate::evaluation::{Lent, NotEvaluated};
+use crate::evaluation::{EvaluationScope, NotEvaluated};
 use crate::messages;
 
 use super::super::run::reference;
@@ -17,7 +17,7 @@ use super::super::selector::selector;
 use super::{Calling, Pending, text};
 
 /// Characters of `generateName` that are kept: names of some kinds must not be longer than 63.
-const LONGEST_PREFIX: usize = 55;
+const MAX_PREFIX: usize = 55;
 
 /// Objects read at once.
 const READS_AT_ONCE: usize = 8;
@@ -48,7 +48,7 @@ impl Calling<'_, '_, '_> {
             return;
         }
         let hash = vela_gocompat::fnv::fnv1a_32(format!("{} {path}", self.id).as_bytes());
-        let prefix: String = prefix.chars().take(LONGEST_PREFIX).collect();
+        let prefix: String = prefix.chars().take(MAX_PREFIX).collect();
         if let Some(metadata) = object.get_mut("metadata").and_then(Value::as_object_mut) {
             metadata.remove("generateName");
             metadata.insert("name".to_owned(), json!(format!("{prefix}{hash:08x}")));
@@ -216,8 +216,8 @@ impl Calling<'_, '_, '_> {
     ) -> Result<Result<Value, String>, NotEvaluated> {
         let text = call.patch.clone().unwrap_or_else(|| "{}".to_owned());
         let base = base.clone();
-        let job = move |lent: &Lent| {
-            let (patch, _) = lent.renderer.term(&text, None).map_err(|e| e.to_string())?;
+        let job = move |scope: &EvaluationScope| {
+            let (patch, _) = scope.renderer.term(&text, None).map_err(|e| e.to_string())?;
             let mut term = Term::from_value(&vela_render::json::to_cue(&base));
             term.open_lists();
             let merged = patch::strategic(term, patch).map_err(|error| error.to_string())?;

@@ -10,7 +10,7 @@ use vela_workflow::{Reply, metrics};
 
 use crate::egress::calls::{Call, Lost};
 use crate::egress::http::{HttpError, HttpRequest, reach, send};
-use crate::evaluation::Lent;
+use crate::evaluation::EvaluationScope;
 use crate::messages;
 
 use super::http::{Outgoing, go_method, shown};
@@ -44,7 +44,7 @@ impl Calling<'_, '_, '_> {
         let ctx = self.session.ctx;
         let slot = self.slot(call);
         let response = match ctx.calls.find(&slot) {
-            Some(Call::UnderWay) => return Ok(CallOutcome::Waits(named)),
+            Some(Call::InFlight) => return Ok(CallOutcome::Waits(named)),
             Some(Call::Ended(ended)) => ended,
             None => {
                 if let Some(answer) = self.before_call(&slot, &named, false).await {
@@ -66,11 +66,11 @@ impl Calling<'_, '_, '_> {
         let [condition, duration, fail_duration] =
             ["condition", "duration", "failDuration"].map(|key| text(params, key).to_owned());
         let (id, mut notes) = (self.id.to_owned(), self.store.saved().notes.clone());
-        let job = move |lent: &Lent| {
+        let job = move |scope: &EvaluationScope| {
             let (duration, fail_duration) = (&*duration, &*fail_duration);
             let check = metrics::Check { condition: &condition, duration, fail_duration };
             let now = Timestamp::now();
-            let result = metrics::judge(check, &value, &id, &mut notes, now, &lent.limits);
+            let result = metrics::judge(check, &value, &id, &mut notes, now, &scope.limits);
             (result, notes)
         };
         let judged = self.session.ctx.cue.run(job).await.map_err(|error| error.to_string());

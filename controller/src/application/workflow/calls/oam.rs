@@ -8,8 +8,9 @@ use vela_apply::plan::PatchKind;
 use vela_cluster::{Key, Target};
 use vela_workflow::Reply;
 
+use crate::application::component;
+use crate::application::facts::parse;
 use crate::application::workflow;
-use crate::application::{component, parse};
 use crate::messages;
 
 use super::{Calling, text};

@@ -373,12 +373,12 @@ fn ingress(ingress: &Value) -> Vec<Value> {
             let hosts = names(entry, "hosts");
             hosts.is_empty() || hosts.iter().any(|known| known == host)
         });
-        let (protocol, usual, key) = if secure {
+        let (protocol, default_port, key) = if secure {
             ("https", 443, "ingress.controller/https-port")
         } else {
             ("http", 80, "ingress.controller/http-port")
         };
-        let port: i64 = annotation(key).parse().unwrap_or(usual);
+        let port: i64 = annotation(key).parse().unwrap_or(default_port);
         let host =
             if host.is_empty() { annotation("ingress.controller/host") } else { host.to_owned() };
         for path in rule.pointer("/http/paths").and_then(Value::as_array).into_iter().flatten() {

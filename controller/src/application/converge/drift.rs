@@ -1,0 +1,171 @@
+//! What somebody else changed, and what is done about it: put back, with a [`repair_backoff`](crate::application::converge::repair_backoff), or left as it is, where the
+//! Application asks for that. Fights and what is left are reported in the condition `Drift`, and once as an event.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+use std::time::Duration;
+
+use jiff::Timestamp;
+use serde_json::Value;
+use vela_api::names::{condition as types, reason};
+use vela_api::{AppStatus, Condition, Drift, condition};
+use vela_apply::ResourceKey;
+use vela_apply::object::{api_version, kind, name, str_at};
+use vela_apply::plan::{self, Write};
+use vela_apply::policy::Stage;
+
+use crate::application::context::AppContext;
+use crate::application::memory::AppCache;
+use crate::events::{About, Severity};
+use crate::messages;
+
+use crate::application::converge::repair_backoff;
+use crate::application::session::Session;
+
+/// Objects that one message names.
+const MAX_REPORTED: usize = 5;
+
+impl Session<'_> {
+    /// The fields that a repair is about to put back; `None` if they are left as they are for now.
+    pub(in crate::application) async fn may_repair(
+        &self,
+        manifest: &Value,
+        key: &ResourceKey,
+        write: &Write,
+    ) -> Option<BTreeSet<String>> {
+        let fields = repair_backoff::fields(write);
+        if fields.is_empty() {
+            return Some(fields);
+        }
+        let live = self.ctx.live.get(api_version(manifest), key).await.ok().flatten();
+        let manager = live.map(|live| live.manager.clone()).unwrap_or_default();
+        let memory = self.memory();
+        let mut memory = memory.lock();
+        match self.policies.drift(manifest) {
+            Drift::Off => return None,
+            Drift::Warn => {
+                let object = format!("{} {}", kind(manifest), name(manifest));
+                memory.left.insert(object, manager);
+                return None;
+            }
+            Drift::Heal => {}
+        }
+        let (now, longest) = (self.ctx.clock.now(), self.ctx.settings.resync);
+        let repair_backoff = memory.repair_backoffs.entry(key.clone()).or_default();
+        repair_backoff.try_repair(&fields, &manager, now, longest).is_ok().then_some(fields)
+    }
+
+    /// Fields of an object were put back.
+    pub(in crate::application) fn repaired(&self, key: &ResourceKey, fields: &BTreeSet<String>) {
+        let now = self.ctx.clock.now();
+        if !fields.is_empty() {
+            self.memory()
+                .lock()
+                .repair_backoffs
+                .entry(key.clone())
+                .or_default()
+                .put_back(fields, now);
+        }
+    }
+
+    /// An object is as it was dispatched.
+    pub(in crate::application) fn mark_in_sync(&self, key: &ResourceKey) {
+        if let Some(repair_backoff) = self.memory().lock().repair_backoffs.get_mut(key) {
+            repair_backoff.is_as_dispatched();
+        }
+    }
+
+    /// An object of this manifest that ran to its end and was removed for that, as it was last seen.
+    pub(in crate::application) fn completed(
+        &self,
+        manifest: &Value,
+        key: &ResourceKey,
+    ) -> Option<Arc<Value>> {
+        let seen = self.reach(&key.cluster).ok();
+        let seen = seen.and_then(|at| at.live.completed(api_version(manifest), key));
+        let value = match seen {
+            Some(live) if live.owner.as_ref() == Some(&self.owner) => {
+                let value = live.value();
+                self.completes(key, &value);
+                value
+            }
+            Some(_) => return None,
+            None => self.noted_completion(manifest, key)?,
+        };
+        let options = self.options(Stage::Update);
+        let prepared = plan::prepare(manifest, Some(&value), &options).ok()?;
+        plan::has_same_hash(&prepared, &value).then(|| Arc::new(value))
+    }
+
+    /// The same of one that was made in the present run of the workflow: another run makes it again.
+    pub(in crate::application) fn has_completed_in_run(
+        &self,
+        manifest: &Value,
+        key: &ResourceKey,
+    ) -> bool {
+        let Some(began) = self.run_began else { return false };
+        self.completed(manifest, key).is_some_and(|object| {
+            let made = str_at(&object, &["metadata", "creationTimestamp"]).parse::<Timestamp>();
+            made.is_ok_and(|made| made.as_second() >= began.as_second())
+        })
+    }
+}
+
+/// Says in the status what is fought about and what is left; an event tells of what is new. Returns when to look again.
+pub(in crate::application) fn report(
+    ctx: &AppContext,
+    about: &About,
+    memory: &mut AppCache,
+    status: &mut AppStatus,
+    now: Timestamp,
+) -> Option<Duration> {
+    let longest = ctx.settings.resync;
+    memory.repair_backoffs.retain(|_, repair_backoff| repair_backoff.keep(now, longest));
+    let due = memory
+        .repair_backoffs
+        .values()
+        .filter_map(|repair_backoff| repair_backoff.requeue_at(now, longest))
+        .min();
+    let (reason, message) = match (contentions(memory, longest), left(memory)) {
+        (Some(contentions), _) => (reason::DRIFT_CONTENTION, contentions),
+        (None, Some(left)) => (reason::DRIFT_LEFT, left),
+        (None, None) => {
+            status.conditions.retain(|condition| condition.type_ != types::DRIFT);
+            return due.map(|due| until(now, due));
+        }
+    };
+    let is_reported = |known: &Condition| known.type_ == types::DRIFT && known.message == message;
+    if !status.conditions.iter().any(is_reported) {
+        ctx.events.emit(about, Severity::Warning, reason, &message, "");
+    }
+    let drifted = Condition::new(types::DRIFT, "True", reason, message, now);
+    condition::set(&mut status.conditions, [drifted]);
+    due.map(|due| until(now, due))
+}
+
+/// At least a moment: a time that has come is not looked at in a loop.
+fn until(now: Timestamp, due: Timestamp) -> Duration {
+    Duration::try_from(due.duration_since(now)).unwrap_or_default().max(Duration::from_millis(100))
+}
+
+fn contentions(memory: &AppCache, longest: Duration) -> Option<String> {
+    let all = memory.repair_backoffs.iter().filter_map(|(key, repair_backoff)| {
+        let contention = repair_backoff.contention()?;
+        let object = format!("{} {}", key.kind, key.name);
+        Some(messages::drift_contention(&object, &contention.managers, &contention.fields))
+    });
+    joined(all.collect()).map(|contentions| messages::drift_contentions(&contentions, longest))
+}
+
+fn left(memory: &AppCache) -> Option<String> {
+    let left = memory.left.iter();
+    joined(left.map(|(object, manager)| messages::drift_left(object, manager)).collect())
+}
+
+/// The first of them in order, so that the same things are said in the same words.
+fn joined(mut all: Vec<String>) -> Option<String> {
+    all.sort_unstable();
+    let more = all.len().saturating_sub(MAX_REPORTED);
+    all.truncate(MAX_REPORTED);
+    (!all.is_empty()).then(|| messages::and_more(&all.join("; "), more))
+}

@@ -1,0 +1,135 @@
+//! Health after the workflow: every reported component is checked again, as its step deployed it.
+
+use jiff::SignedDuration;
+use serde_json::Value;
+use tracing::debug;
+use vela_api::status::ComponentStatus;
+use vela_api::{AppStatus, ApplicationComponent};
+use vela_cluster::ApiError;
+use vela_cluster::members::Named;
+
+use crate::application::placement::Placement;
+use crate::application::session::Session;
+use crate::application::status;
+use crate::application::workflow::placement::{self, Named as NamedPolicies};
+use crate::application::workflow::{self, run::Run};
+
+/// Looks at the components in status again. A component that cannot be evaluated keeps what was said of it.
+pub async fn refresh(session: &Session<'_>, run: &Run<'_>, app_status: &mut AppStatus) {
+    let known = app_status.services.clone();
+    let deployed = deployed(run);
+    for service in known {
+        if let Err(why) = session.reach_quietly(&service.cluster) {
+            unavailable(session, service, &why, &mut app_status.services);
+            continue;
+        }
+        let own = if service.namespace == session.owner.namespace {
+            String::new()
+        } else {
+            service.namespace.clone()
+        };
+        let mut all: Vec<(ApplicationComponent, Placement)> = deployed
+            .iter()
+            .filter(|(component, placement)| {
+                component.name == service.name
+                    && placement.cluster == service.cluster
+                    && (placement.namespace == own || placement.namespace == service.namespace)
+            })
+            .cloned()
+            .collect();
+        if all.is_empty() {
+            let placement = Placement {
+                cluster: service.cluster.clone(),
+                namespace: own,
+                replica: String::new(),
+            };
+            let component = run.app.spec.components.iter().find(|c| c.name == service.name);
+            all.extend(component.map(|component| (component.clone(), placement)));
+        }
+        // The copies of a replicated component share an entry: the worst counts.
+        let mut worst: Option<ComponentStatus> = None;
+        for (component, placement) in all {
+            match workflow::components::check_health(session, run, &component, &placement).await {
+                Ok(new) if worst.as_ref().is_none_or(|worst| worst.healthy) => worst = Some(new),
+                Ok(_) => {}
+                Err(error) => debug!(error, component = component.name, "health not evaluated"),
+            }
+        }
+        if let Some(new) = worst {
+            status::put_service(&mut app_status.services, new);
+        }
+    }
+}
+
+/// How long a cluster must be away before its components count as unhealthy: a moment is no news.
+const GRACE: SignedDuration = SignedDuration::from_secs(60);
+
+/// What is said of a component whose cluster cannot be reached: what was last known, and after a while that it is not.
+fn unavailable(
+    session: &Session<'_>,
+    service: ComponentStatus,
+    why: &ApiError,
+    services: &mut Vec<ComponentStatus>,
+) {
+    const KNOWN: &str = "; last known: ";
+    let Named::Member(member) = session.clusters.named(&service.cluster) else { return };
+    if session.ctx.clock.now().duration_since(member.health().since()) < GRACE {
+        return;
+    }
+    let before = match service.message.split_once(KNOWN) {
+        Some((_, before)) => before,
+        None => &service.message,
+    };
+    let message = format!("{why}{KNOWN}{before}");
+    status::put_service(services, ComponentStatus { healthy: false, message, ..service });
+}
+
+/// The components as the steps hold them: with what `deploy` steps merge into them, and for each copy of a replicated one.
+fn deployed(run: &Run<'_>) -> Vec<(ApplicationComponent, Placement)> {
+    let mut out = Vec::new();
+    for step in run.workflow.all() {
+        let text = |key: &str| {
+            step.properties.get(key).and_then(Value::as_str).unwrap_or_default().to_owned()
+        };
+        if let Some(value) = step.properties.get("value") {
+            let component = serde_json::from_value(value.clone()).ok();
+            let placement = Placement {
+                cluster: text("cluster"),
+                namespace: text("namespace"),
+                replica: String::new(),
+            };
+            out.extend(component.map(|component| (component, placement)));
+        } else if step.kind == "deploy" {
+            let names: Vec<String> = step
+                .properties
+                .get("policies")
+                .and_then(|names| serde_json::from_value(names.clone()).ok())
+                .unwrap_or_default();
+            let named = NamedPolicies {
+                app: run.app,
+                external: run.policies,
+                inline: &[],
+                crosses_namespaces: true,
+                clusters: run.clusters.as_deref(),
+            };
+            let Ok(placed) = placement::resolve(&named, &names) else { continue };
+            for (cluster, namespace) in &placed.placements {
+                out.extend(placed.components.iter().map(|(component, replica)| {
+                    let placement = Placement {
+                        cluster: cluster.clone(),
+                        namespace: namespace.clone(),
+                        replica: replica.clone(),
+                    };
+                    (component.clone(), placement)
+                }));
+            }
+        }
+    }
+    out
+}
+
+/// Whether a policy answers for the health of the whole Application.
+#[must_use]
+pub fn is_managed(run: &Run<'_>) -> bool {
+    run.used.policies.values().any(|definition| definition.spec.manage_health_check)
+}

@@ -1,0 +1,231 @@
+//! What follows a pass over the workflow: the record of a finished run, health, state-keep, collection, the phase.
+
+pub(in crate::application) mod drift;
+pub mod gc;
+pub mod health;
+mod not_executed;
+pub(in crate::application) mod removed_clusters;
+pub mod repair_backoff;
+pub mod statekeep;
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use jiff::Timestamp;
+use serde_json::json;
+use tracing::warn;
+use vela_api::names::{condition as types, event, phase};
+use vela_api::{AppStatus, Application, ApplicationRevision};
+use vela_apply::gc::Scope;
+use vela_apply::plan::PatchKind;
+use vela_cluster::{ApiError, Class, Identity, Target};
+use vela_workflow::WorkflowPhase;
+
+use crate::application::context::AppContext;
+use crate::events::Severity;
+use crate::messages;
+
+use crate::application::facts;
+use crate::application::revision::store;
+use crate::application::session::Session;
+use crate::application::{status, workflow};
+
+/// How long after the last event a collection is checked again; watches are faster.
+const REQUEUE_COLLECTION: Duration = Duration::from_secs(3);
+/// How long the end of a run waits at the least when the API server puts its record off.
+const POSTPONEMENT: Duration = Duration::from_secs(1);
+
+/// How a reconcile of an Application ended.
+pub(in crate::application) struct End {
+    pub(in crate::application) status: AppStatus,
+    /// When to look again; `None`: at the resync.
+    pub(in crate::application) again: Option<Duration>,
+    /// Nothing is left to do or to wait for.
+    pub(in crate::application) settled: bool,
+}
+
+/// The run is over: the revision's own record of it, conditions and events. A record that is put off is written before the run
+/// counts as ended: whether a revision was ever deployed decides what a later edit takes away. Returns in how long then.
+pub(in crate::application) async fn finish(
+    ctx: &AppContext,
+    session: &Session<'_>,
+    app: &Application,
+    status: &mut AppStatus,
+    (phase, context): (WorkflowPhase, &BTreeMap<String, String>),
+    revision: &str,
+) -> Option<Duration> {
+    let _time = ctx.metrics.stage("do-workflow-finish");
+    let body = json!({"status": {
+        "succeeded": phase == WorkflowPhase::Succeeded,
+        "workflow": status.workflow,
+        "workflowContext": context,
+    }});
+    let target = Target {
+        api_version: vela_api::V1BETA1,
+        kind: ApplicationRevision::KIND,
+        namespace: &session.owner.namespace,
+        name: revision,
+    };
+    let own = Identity::default();
+    match ctx.io.patch(&target, "status", (PatchKind::Merge, &body), false, &own).await {
+        Ok(answer) => store::cache_written(ctx, &answer),
+        Err(error) => {
+            if let Class::Retry(after) = error.class() {
+                return Some(after.unwrap_or_default().max(POSTPONEMENT));
+            }
+            // The Application's own status says the same.
+            warn!(%error, revision, "the revision's status could not be written");
+        }
+    }
+    let now = Timestamp::now();
+    let started = status.workflow.as_ref().and_then(|workflow| workflow.start_time.as_ref());
+    if let Some(started) = started {
+        let time = now.duration_since(started.0).as_secs_f64();
+        ctx.metrics.finished.with_label_values(&[phase.as_str()]).observe(time);
+    }
+    if phase == WorkflowPhase::Succeeded {
+        status::set_true(status, types::WORKFLOW, now);
+        let about = facts::about(app);
+        let message = messages::WORKFLOW_FINISHED;
+        ctx.events.emit(&about, Severity::Normal, event::APPLIED, message, revision);
+    }
+    None
+}
+
+/// Health, state-keep, collection and the phase, as far as the workflow's state allows.
+pub(in crate::application) async fn after_workflow(
+    session: &mut Session<'_>,
+    app: &Application,
+    run: &workflow::run::Run<'_>,
+    workflow: WorkflowPhase,
+    was_done: bool,
+    end: &mut End,
+    now: Timestamp,
+) {
+    let ctx = session.ctx;
+    status::phase_of(workflow).clone_into(&mut end.status.phase);
+    let succeeded = workflow == WorkflowPhase::Succeeded;
+    if succeeded && let Err(error) = carry_over(session, run, &end.status).await {
+        status::set_collecting(&mut end.status, &messages::gc_failed(&error.to_string()), now);
+        end.again = Some(REQUEUE_COLLECTION);
+        return;
+    }
+    let mut settled = workflow.is_final() || workflow == WorkflowPhase::Suspending;
+    if succeeded || workflow == WorkflowPhase::Suspending {
+        settled &= keep_state(session, app, end, now).await;
+    }
+    // After what drifted was put back: nothing else may happen that asks for another reconcile.
+    if succeeded {
+        if was_done && !health::is_managed(run) {
+            health::refresh(session, run, &mut end.status).await;
+        }
+        if !vela_api::status::is_healthy(&end.status.services) && !health::is_managed(run) {
+            phase::UNHEALTHY.clone_into(&mut end.status.phase);
+        }
+    }
+    let goes_on =
+        workflow == WorkflowPhase::Failed && session.policies.garbage_collect.continue_on_failure;
+    let scope = if succeeded || goes_on { Scope::History } else { Scope::Marked };
+    // What the decision was made for must still be the newest spec.
+    let newest = ctx.apps.get(&session.key());
+    if newest.is_none_or(|newest| newest.metadata.generation != app.metadata.generation) {
+        end.again = Some(Duration::ZERO);
+        return;
+    }
+    let protected = if goes_on {
+        not_executed::protected_components(session, run, &end.status)
+    } else {
+        Vec::new()
+    };
+    let collected = gc::collect(session, app, scope, &protected).await;
+    if let Some(error) = &collected.error {
+        status::set_collecting(&mut end.status, &messages::gc_failed(error), now);
+        let text = error.clone();
+        ctx.events.emit(&facts::about(app), Severity::Warning, event::FAILED_GC, &text, "");
+        end.again = Some(REQUEUE_COLLECTION);
+        return;
+    }
+    if collected.recheck {
+        end.again =
+            Some(end.again.map_or(REQUEUE_COLLECTION, |again| again.min(REQUEUE_COLLECTION)));
+    }
+    if !collected.waiting.is_empty() {
+        let text = messages::waiting_for(&collected.waiting);
+        status::set_collecting(&mut end.status, &text, now);
+        end.again =
+            Some(end.again.map_or(REQUEUE_COLLECTION, |again| again.min(REQUEUE_COLLECTION)));
+        return;
+    }
+    if succeeded {
+        let latest =
+            end.status.latest_revision.as_ref().map(|r| r.name.clone()).unwrap_or_default();
+        let limit = session
+            .policies
+            .garbage_collect
+            .application_revision_limit
+            .and_then(|limit| usize::try_from(limit).ok())
+            .unwrap_or(ctx.settings.application_revision_limit);
+        if let Err(error) = gc::collect_revisions(session, &[&latest], limit).await {
+            warn!(%error, "old revisions could not be deleted");
+        }
+        if end.status.conditions.iter().all(|c| c.type_ != types::STATE_KEEP || c.is_true()) {
+            status::set_ready(&mut end.status, now);
+            let is_ready = |c: &vela_api::Condition| c.type_ == types::READY && c.is_true();
+            let was_ready = was_done && app.status.conditions.iter().any(is_ready);
+            if !was_ready {
+                let about = facts::about(app);
+                let message = messages::DEPLOYED;
+                ctx.events.emit(&about, Severity::Normal, event::DEPLOYED, message, &latest);
+            }
+        }
+    }
+    // a suspended workflow with a timer is checked when it is due
+    end.settled = settled && !collected.recheck && (workflow.is_final() || end.again.is_none());
+}
+
+/// What earlier runs made of components whose step was skipped this time belongs to the present run: it is still in the spec.
+async fn carry_over(
+    session: &mut Session<'_>,
+    run: &workflow::run::Run<'_>,
+    status: &AppStatus,
+) -> Result<(), ApiError> {
+    let records = not_executed::skipped(session, run, status);
+    if records.is_empty() {
+        return Ok(());
+    }
+    let (io, store) = (&*session.ctx.io, &*session.ctx.trackers);
+    let (publish, revision) = (session.publish_version.clone(), session.revision.clone());
+    let run = vela_apply::tracker::Run {
+        generation: session.generation,
+        publish_version: &publish,
+        revision: &revision,
+    };
+    session.trackers.record_in_current(io, store, run, records).await.map(|_| ())
+}
+
+/// Puts drifted objects back. Returns whether all went well.
+pub(in crate::application) async fn keep_state(
+    session: &Session<'_>,
+    app: &Application,
+    end: &mut End,
+    now: Timestamp,
+) -> bool {
+    let ctx = session.ctx;
+    let time = ctx.metrics.stage("state-keep");
+    let (repaired, errors) = statekeep::keep(session).await;
+    drop(time);
+    let about = facts::about(app);
+    for one in &repaired {
+        ctx.events.emit(&about, Severity::Normal, statekeep::DRIFT_CORRECTED, &one.message, "");
+    }
+    if errors.is_empty() {
+        end.status.conditions.retain(|c| c.type_ != types::STATE_KEEP);
+        return true;
+    }
+    let text = messages::errors(&errors);
+    status::set_failed(&mut end.status, types::STATE_KEEP, &text, now);
+    ctx.events.emit(&about, Severity::Warning, event::FAILED_STATE_KEEP, &text, "");
+    end.again =
+        Some(end.again.map_or(REQUEUE_COLLECTION * 5, |again| again.min(REQUEUE_COLLECTION * 5)));
+    false
+}

@@ -1,0 +1,201 @@
+//! What steps would have made that a run did not come to, because they were skipped or something before them failed: it is
+//! in the newest spec, though the tracker of the run does not hold it.
+
+use std::collections::BTreeSet;
+
+use serde_json::Value;
+use vela_api::application::ApplicationComponent;
+use vela_api::{AppStatus, RawExtension};
+use vela_apply::object::{LOCAL_CLUSTER, cluster_of};
+use vela_apply::tracker::Record;
+use vela_workflow::generate::{BUILTIN_APPLY_COMPONENT, policy_name};
+use vela_workflow::{Phase, Step, convert};
+
+use crate::application::session::Session;
+use crate::application::workflow::placement::{self, Named};
+use crate::application::workflow::run::Run;
+
+/// A component at the place it goes to.
+struct ComponentPlacement {
+    component: String,
+    cluster: String,
+    /// Empty: that of the Application.
+    namespace: String,
+}
+
+impl ComponentPlacement {
+    fn contains(&self, record: &Record, own: &str) -> bool {
+        let namespace = if self.namespace.is_empty() { own } else { &self.namespace };
+        self.component == record.component
+            && cluster_of(&self.cluster) == cluster_of(&record.cluster)
+            && namespace == record.namespace
+    }
+}
+
+/// What a step makes, as far as its properties tell.
+enum Creates {
+    Components(Vec<ComponentPlacement>),
+    /// Components, but not to be told which.
+    Unknown,
+    /// Whatever its template says.
+    Anything,
+}
+
+/// What earlier runs made of components whose step was skipped in this one: at the places of that step, and wherever their
+/// objects say themselves where they belong.
+pub(super) fn skipped(session: &Session<'_>, run: &Run<'_>, status: &AppStatus) -> Vec<Record> {
+    let known = status.workflow.as_ref().map(convert::from_api).unwrap_or_default();
+    if known.all().all(|step| step.phase != Phase::Skipped) {
+        return Vec::new();
+    }
+    let (mut left, mut done) = (Vec::new(), Vec::new());
+    let mut components = Vec::new();
+    let phases = known.by_name();
+    let is_skipped = |step: &Step| {
+        phases.get(step.name.as_str()).is_some_and(|status| status.phase == Phase::Skipped)
+    };
+    for (step, group) in run.workflow.with_groups() {
+        let is_left = is_skipped(step) || group.is_some_and(is_skipped);
+        match creates(run, step) {
+            Creates::Components(components_at) if is_left => left.extend(components_at),
+            Creates::Components(components_at) => done.extend(components_at),
+            Creates::Unknown if is_left => components.extend(recorded(session)),
+            Creates::Unknown | Creates::Anything => {}
+        }
+    }
+    components.extend(left.iter().map(|component_at| component_at.component.clone()));
+    let own = &session.owner.namespace;
+    let is_at = |components_at: &[ComponentPlacement], record: &Record| {
+        components_at.iter().any(|component_at| component_at.contains(record, own))
+    };
+    let mut records =
+        session.trackers.left_of(&session.trackers.current(session.run()), &components);
+    records.retain(|record| is_at(&left, record) || !is_at(&done, record));
+    records
+}
+
+/// The components of which nothing may be collected after a failed run: those of the newest spec, with what `deploy` steps
+/// add to them, and all there are while nobody can say what a step makes that was not reached. Objects of no component have
+/// an empty name.
+pub(super) fn protected_components(
+    session: &Session<'_>,
+    run: &Run<'_>,
+    status: &AppStatus,
+) -> Vec<String> {
+    let known = status.workflow.as_ref().map(convert::from_api).unwrap_or_default();
+    let phases = known.by_name();
+    let is_done = |step: &Step| {
+        phases.get(step.name.as_str()).is_some_and(|status| status.phase == Phase::Succeeded)
+    };
+    let mut protected = session.components.clone();
+    for step in run.workflow.all().filter(|step| !is_done(step)) {
+        match creates(run, step) {
+            Creates::Components(components_at) => {
+                protected.extend(components_at.into_iter().map(|s| s.component));
+            }
+            Creates::Unknown | Creates::Anything => return recorded(session),
+        }
+    }
+    protected
+}
+
+/// The components of everything that is recorded.
+fn recorded(session: &Session<'_>) -> Vec<String> {
+    let records = session.trackers.views().into_iter().flat_map(|tracker| tracker.records);
+    let names: BTreeSet<String> = records.map(|record| record.component).collect();
+    names.into_iter().collect()
+}
+
+fn creates(run: &Run<'_>, step: &Step) -> Creates {
+    let text = |key: &str| text(step.properties.get(key));
+    let found = match step.kind.as_str() {
+        "suspend" | "step-group" => Some(Vec::new()),
+        BUILTIN_APPLY_COMPONENT => {
+            let name = step.properties.get("value").and_then(|value| value.get("name"));
+            let pair = (text("cluster"), text("namespace"));
+            Some(vec![ComponentPlacement {
+                component: self::text(name),
+                cluster: pair.0,
+                namespace: pair.1,
+            }])
+        }
+        // What inputs make of its properties is not known.
+        "deploy" | "deploy2env" if !step.inputs.is_empty() => None,
+        "deploy" => deployed(run, step),
+        "deploy2env" => in_environment(run, &text("policy"), &text("env")),
+        "apply-application"
+        | "apply-application-in-parallel"
+        | "apply-remaining"
+        | "deploy2runtime"
+            // Which clusters it went to is not known afterwards.
+            if run.clusters.is_none() =>
+        {
+            Some(component_placements(&run.app.spec.components, LOCAL_CLUSTER, ""))
+        }
+        _ => return Creates::Anything,
+    };
+    found.map_or(Creates::Unknown, Creates::Components)
+}
+
+fn text(value: Option<&Value>) -> String {
+    value.and_then(Value::as_str).unwrap_or_default().to_owned()
+}
+
+fn component_placements<'c>(
+    components: impl IntoIterator<Item = &'c ApplicationComponent>,
+    cluster: &str,
+    namespace: &str,
+) -> Vec<ComponentPlacement> {
+    let component_at = |component: &ApplicationComponent| ComponentPlacement {
+        component: component.name.clone(),
+        cluster: cluster.to_owned(),
+        namespace: namespace.to_owned(),
+    };
+    components.into_iter().map(component_at).collect()
+}
+
+/// What the policies make of the components, and where.
+fn deployed(run: &Run<'_>, step: &Step) -> Option<Vec<ComponentPlacement>> {
+    let names = step.properties.get("policies").cloned().unwrap_or_else(|| Value::Array(vec![]));
+    let names: Vec<String> = serde_json::from_value(names).ok()?;
+    let named = Named {
+        app: run.app,
+        external: run.policies,
+        inline: &[],
+        crosses_namespaces: true,
+        clusters: run.clusters.as_deref(),
+    };
+    let resolved = placement::resolve(&named, &names).ok()?;
+    let components = || resolved.components.iter().map(|(component, _)| component);
+    let pairs = resolved.placements.iter();
+    Some(
+        pairs
+            .flat_map(|(cluster, namespace)| component_placements(components(), cluster, namespace))
+            .collect(),
+    )
+}
+
+/// What the `env-binding` policies, or that of a name, make of the components for an environment.
+fn in_environment(
+    run: &Run<'_>,
+    policy: &str,
+    environment: &str,
+) -> Option<Vec<ComponentPlacement>> {
+    let mut found = None;
+    for (index, one) in run.app.spec.policies.iter().enumerate() {
+        let is_meant = policy.is_empty() || policy_name(one, index) == policy;
+        let properties = one.properties.as_ref().filter(|_| one.type_ == "env-binding" && is_meant);
+        let Some(properties) = properties.map(RawExtension::to_value) else { continue };
+        let all = properties.get("envs").and_then(Value::as_array).into_iter().flatten();
+        for config in all.filter(|config| text(config.get("name")) == environment) {
+            let (patch, selector) = (config.get("patch"), config.get("selector"));
+            let components =
+                placement::of_environment(run.app, environment, patch, selector).ok()?;
+            let namespace = text(config.pointer("/placement/namespaceSelector/name"));
+            let cluster = text(config.pointer("/placement/clusterSelector/name"));
+            let components_at = component_placements(&components, cluster_of(&cluster), &namespace);
+            found.get_or_insert_with(Vec::new).extend(components_at);
+        }
+    }
+    found
+}

@@ -1,0 +1,165 @@
+//! State-keep: live objects are put back to what was dispatched when something else changed or deleted them.
+//!
+//! Answers for `pkg/resourcekeeper/statekeep.go`. It runs when a watched object changed, not only at the resync, and tells
+//! who changed what. While the workflow goes on, it is done for what a step waits for.
+
+use std::collections::{BTreeMap, HashMap};
+
+use serde_json::Value;
+use vela_api::names::event;
+use vela_apply::ResourceKey;
+use vela_apply::object::{kind, name};
+use vela_apply::plan::PlanError;
+use vela_apply::policy::Stage;
+use vela_apply::tracker::{Record, key_of};
+
+use vela_cluster::ApiError;
+
+use crate::events::Severity;
+use crate::messages;
+
+use crate::application::dispatch::apply::{Applied, Failure};
+use crate::application::session::Session;
+
+/// The reason of the event that tells of an object that was put back.
+pub const DRIFT_CORRECTED: &str = "DriftCorrected";
+
+/// One object that was put back.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Repaired {
+    /// In words.
+    pub message: String,
+}
+
+/// Puts back what differs. Returns what was done and what failed.
+pub async fn keep(session: &Session<'_>) -> (Vec<Repaired>, Vec<String>) {
+    let mut repaired = Vec::new();
+    let mut errors = Vec::new();
+    // No step waits any more.
+    {
+        let memory = session.memory();
+        let mut memory = memory.lock();
+        (memory.as_dispatched, memory.left) = (HashMap::new(), BTreeMap::new());
+    }
+    if session.is_metadata_only() {
+        return (repaired, errors);
+    }
+    let current = session.trackers.current(session.run());
+    for record in session.trackers.desired(&current) {
+        match keep_one(session, record).await {
+            Ok(Some(message)) => repaired.push(Repaired { message }),
+            Ok(None) => {}
+            Err(error) => errors.push(error),
+        }
+    }
+    (repaired, errors)
+}
+
+async fn keep_one(session: &Session<'_>, record: &Record) -> Result<Option<String>, String> {
+    let key = key_of(record);
+    let at = match session.reach(&record.cluster) {
+        Ok(at) => at,
+        // Its return wakes the Application.
+        Err(ApiError::Unreachable { .. }) => return Ok(None),
+        Err(error) => return Err(messages::cannot("get", &error.to_string())),
+    };
+    let live = at
+        .live
+        .get(&record.api_version, &key)
+        .await
+        .map_err(|error| messages::cannot("get", &error.to_string()))?;
+    let object = format!("{} {}", record.kind, record.name);
+    if record.deleted {
+        let Some(live) = live.filter(|live| !live.deleting) else { return Ok(None) };
+        if live.owner.as_ref() != Some(&session.owner) {
+            return Ok(None);
+        }
+        let target = vela_cluster::Target {
+            api_version: &record.api_version,
+            kind: &record.kind,
+            namespace: &record.namespace,
+            name: &record.name,
+        };
+        let at = session.reach_to(&record.cluster, "delete").await;
+        let at = at.map_err(|error| messages::cannot("delete", &error.to_string()))?;
+        return at.requests().delete(&target, &live.uid, None).await.map(|_| None).map_err(
+            |error| {
+                let (tracker, error) = (session.holder(&key), error.to_string());
+                let error = messages::cannot("delete", &error);
+                messages::delete_outdated_failed(&key.to_string(), &tracker, &error)
+            },
+        );
+    }
+    let Some(raw) = record.raw.as_ref().map(vela_api::RawExtension::to_value) else {
+        return Ok(None);
+    };
+    if live.as_ref().is_some_and(|live| live.deleting) {
+        // It is made again once it is gone.
+        return Ok(None);
+    }
+    let keeps_hands_off = session.policies.apply_once_paths(&raw, Stage::StateKeep).is_some();
+    if live.is_none() && keeps_hands_off {
+        // Who asked to apply once does not want it back.
+        return Ok(None);
+    }
+    if live.is_none() && session.completed(&raw, &key).is_some() {
+        // It had its end.
+        return Ok(None);
+    }
+    if let Some(live) = live.as_ref().filter(|live| live.owner.as_ref() == Some(&session.owner)) {
+        // The cluster removes it soon, and perhaps while nobody looks.
+        if vela_cluster::may_be_over(&record.kind) && vela_cluster::is_over(&live.value()) {
+            session.completes(&key, &live.value());
+        }
+    }
+    let applied = session.attempt(&raw, &record.cluster, Stage::StateKeep, false).await;
+    let applied = applied.map_err(|failure| failed(session, &key, &failure))?;
+    let manager = live.map(|live| live.manager.clone()).unwrap_or_default();
+    Ok(repair_message(&applied, &object, &manager))
+}
+
+/// What is told of an object that could not be put back.
+fn failed(session: &Session<'_>, key: &ResourceKey, failure: &Failure) -> String {
+    let (object, tracker) = (key.to_string(), session.holder(key));
+    match failure {
+        Failure::Plan(PlanError::ApplyOncePath { path, .. }) => {
+            messages::apply_once_failed(&object, &tracker, path)
+        }
+        failure => messages::reapply_failed(&object, &tracker, &failure.to_string()),
+    }
+}
+
+/// What is told of an object that was checked; `manager` is who wrote it last.
+fn repair_message(applied: &Applied, object: &str, manager: &str) -> Option<String> {
+    match applied {
+        Applied::Unchanged | Applied::Left => None,
+        Applied::Created => Some(messages::recreated(object)),
+        Applied::Changed => Some(messages::drift_repaired(object, manager)),
+    }
+}
+
+/// Puts back one object that a step dispatched before and waits for. Returns whether it was as dispatched. The step does not
+/// fail for what fails here: its health is what it waits for.
+pub async fn hold(session: &Session<'_>, manifest: &Value, cluster: &str, manager: &str) -> bool {
+    let record_event = |severity, reason, message: &str| {
+        session.ctx.events.emit(&session.about, severity, reason, message, "");
+    };
+    match session.attempt(manifest, cluster, Stage::Wait, false).await {
+        Ok(applied) => {
+            let object = format!("{} {}", kind(manifest), name(manifest));
+            let repair = repair_message(&applied, &object, manager);
+            if let Some(message) = &repair {
+                record_event(Severity::Normal, DRIFT_CORRECTED, message);
+            }
+            applied == Applied::Unchanged
+        }
+        // A rule that cannot be followed is reported when the state is kept; what is going is made again when it is gone.
+        Err(Failure::Plan(_) | Failure::Terminating(_) | Failure::Elsewhere(_)) => false,
+        Err(failure @ Failure::ObjectClient(..)) => {
+            let key = ResourceKey::of(manifest, cluster);
+            let text = messages::errors(&[failed(session, &key, &failure)]);
+            record_event(Severity::Warning, event::FAILED_STATE_KEEP, &text);
+            false
+        }
+    }
+}

@@ -1,0 +1,490 @@
+//! One object made what its manifest says: the decision is [`vela_apply::plan`], here its write is sent.
+//!
+//! Answers for `pkg/utils/apply/apply.go`.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use serde_json::{Map, Value};
+use vela_apply::plan::{self, Options, PlanError, Write};
+use vela_apply::policy::Stage;
+use vela_apply::{Owner, ResourceKey, object};
+use vela_cluster::{ApiError, Class, RawResponse, Target};
+
+use crate::messages;
+
+use crate::application::actors::Requests;
+use crate::application::session::Session;
+
+/// How long a reconcile waits for an object that has to go before it can be made again; after that the watch says when.
+const RECREATE_WAIT: std::time::Duration = std::time::Duration::from_secs(2);
+
+/// How often a write is decided again because the object changed in the meantime: several Applications may join those that share
+/// one at the same moment.
+const MAX_REPLANS: usize = 6;
+
+/// What happened to one object.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Applied {
+    /// It was as wanted.
+    Unchanged,
+    /// It was made.
+    Created,
+    /// It was changed.
+    Changed,
+    /// It differs and is left as it is for now.
+    Left,
+}
+
+/// What has to be known of a write before it is sent.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(in crate::application) enum Prospect {
+    /// Nothing is sent, or nothing but marks of ours.
+    Harmless,
+    /// The API server takes it as a whole or not at all.
+    Whole,
+    /// It has several parts, or what it meets is not known yet.
+    Unclear,
+}
+
+impl Session<'_> {
+    /// Makes one live object what its manifest says.
+    ///
+    /// # Errors
+    /// In words.
+    pub async fn apply(
+        &self,
+        manifest: &Value,
+        cluster: &str,
+        stage: Stage,
+        dry_run: bool,
+    ) -> Result<Applied, String> {
+        let applied = self.attempt(manifest, cluster, stage, dry_run).await;
+        applied.map_err(|failure| failure.to_string())
+    }
+
+    /// The same with a failure that can be distinguished from a refusal.
+    pub(in crate::application) async fn attempt(
+        &self,
+        manifest: &Value,
+        cluster: &str,
+        stage: Stage,
+        dry_run: bool,
+    ) -> Result<Applied, Failure> {
+        let target = Target::of(manifest);
+        let key = ResourceKey::of(manifest, cluster);
+        self.reach(cluster).map_err(Failure::Elsewhere)?;
+        let mut live = self.cached(&target, &key).await?;
+        if self.needs_visibility_check(manifest)
+            || (live.is_none() && self.needs_live_read(manifest))
+        {
+            live = self.fetch_live(&target, cluster).await?;
+        }
+        let mut left = MAX_REPLANS;
+        loop {
+            left -= 1;
+            match self.write(manifest, live.as_deref(), &key, stage, dry_run).await {
+                // Not ours, the cache is behind, or others write too: decide again on what is there.
+                Err(Failure::ObjectClient("create", error))
+                    if error.is_already_exists() && left > 0 =>
+                {
+                    live = self.fetch_live(&target, cluster).await?;
+                }
+                Err(Failure::ObjectClient("patch" | "share" | "update", error))
+                    if (error.is_conflict() || error.is_not_found()) && left > 0 =>
+                {
+                    live = self.fetch_live(&target, cluster).await?;
+                }
+                ended => {
+                    let is_write = matches!(ended, Ok(Applied::Created | Applied::Changed));
+                    if is_write && !dry_run {
+                        self.wrote.store(true, Ordering::Relaxed);
+                    }
+                    return ended;
+                }
+            }
+        }
+    }
+
+    /// What applying a manifest would send, as far as the caches tell.
+    pub(in crate::application) async fn prospect(
+        &self,
+        manifest: &Value,
+        cluster: &str,
+    ) -> Prospect {
+        let target = Target::of(manifest);
+        let key = ResourceKey::of(manifest, cluster);
+        if self.needs_visibility_check(manifest) {
+            return Prospect::Unclear;
+        }
+        let Ok(live) = self.cached(&target, &key).await else { return Prospect::Unclear };
+        if live.is_none() && self.needs_live_read(manifest) {
+            return Prospect::Unclear;
+        }
+        match self.plan(manifest, live.as_deref(), &key, Stage::Update) {
+            Ok(Write::Skip) => Prospect::Harmless,
+            Ok(Write::Patch { body, .. })
+                if is_own_metadata_only(&body)
+                    || self.is_known_no_op(&key, manifest, &body, live.as_deref()) =>
+            {
+                Prospect::Harmless
+            }
+            Ok(Write::Create(_) | Write::Patch { .. } | Write::Replace(_)) => Prospect::Whole,
+            Ok(Write::Recreate { .. }) | Err(_) => Prospect::Unclear,
+        }
+    }
+
+    /// Whether the API server says what may be known of an object: an identity sees no more of one that is only looked at than
+    /// it is shown.
+    pub(in crate::application) fn needs_visibility_check(&self, manifest: &Value) -> bool {
+        self.actors.are_others() && self.policies.is_read_only(manifest)
+    }
+
+    /// Whether that identity is shown the object now.
+    pub(in crate::application) async fn is_shown(&self, manifest: &Value, cluster: &str) -> bool {
+        matches!(self.fetch_live(&Target::of(manifest), cluster).await, Ok(Some(_)))
+    }
+
+    fn needs_live_read(&self, manifest: &Value) -> bool {
+        self.policies.is_read_only(manifest)
+            || self.policies.takes_over(manifest)
+            || self.policies.is_shared(manifest)
+    }
+
+    async fn cached(
+        &self,
+        target: &Target<'_>,
+        key: &ResourceKey,
+    ) -> Result<Option<Arc<Value>>, Failure> {
+        // A kind that is not served is the caller's error, whatever the caches say.
+        let unread = |error| Failure::ObjectClient("get", error);
+        let at = self.reach(&key.cluster).map_err(Failure::Elsewhere)?;
+        at.io.resolve(target.api_version, target.kind).await.map_err(unread)?;
+        self.live(target.api_version, key).await.map_err(unread)
+    }
+
+    async fn fetch_live(
+        &self,
+        target: &Target<'_>,
+        cluster: &str,
+    ) -> Result<Option<Arc<Value>>, Failure> {
+        let at = self.reach_to(cluster, "get").await.map_err(Failure::Elsewhere)?;
+        match at.requests().get(target).await {
+            Ok(object) => Ok(Some(Arc::new(object))),
+            Err(error) if error.is_not_found() => Ok(None),
+            Err(error) => Err(Failure::ObjectClient("get", error)),
+        }
+    }
+
+    fn plan(
+        &self,
+        manifest: &Value,
+        live: Option<&Value>,
+        key: &ResourceKey,
+        stage: Stage,
+    ) -> Result<Write, Failure> {
+        let previous = self.trackers.previous(key, manifest);
+        let options = Options { previous: &previous, ..self.options(stage) };
+        let prepared = plan::prepare(manifest, live, &options).map_err(Failure::Plan)?;
+        plan::plan(&prepared, live, &options).map_err(Failure::Plan)
+    }
+
+    async fn write(
+        &self,
+        manifest: &Value,
+        live: Option<&Value>,
+        key: &ResourceKey,
+        stage: Stage,
+        dry_run: bool,
+    ) -> Result<Applied, Failure> {
+        let write = self.plan(manifest, live, key, stage)?;
+        let repairs = stage.repairs() && !dry_run;
+        let is_known = matches!(&write, Write::Patch { body, .. }
+            if self.is_known_no_op(key, manifest, body, live));
+        let fields = if repairs && !is_known && write != Write::Skip {
+            match self.may_repair(manifest, key, &write).await {
+                Some(fields) => fields,
+                None => return Ok(Applied::Left),
+            }
+        } else {
+            BTreeSet::new()
+        };
+        let at = self.reach_to(&key.cluster, "patch").await.map_err(Failure::Elsewhere)?;
+        let io = at.requests();
+        let target = Target::of(manifest);
+        // What cannot be read the watch tells.
+        let now = |answer: &RawResponse| if dry_run { None } else { answer.object().ok() };
+        let (object, applied) = match write {
+            Write::Skip => {
+                self.mark_in_sync(key);
+                return Ok(Applied::Unchanged);
+            }
+            Write::Create(object) => (
+                io.create(&object, dry_run)
+                    .await
+                    .map(|answer| now(&answer))
+                    .map_err(|e| Failure::ObjectClient("create", e))?,
+                Applied::Created,
+            ),
+            Write::Patch { kind, body } => {
+                if !dry_run && is_known {
+                    self.mark_in_sync(key);
+                    return Ok(Applied::Unchanged);
+                }
+                let joins = live.and_then(Owner::of).is_some_and(|owner| owner != self.owner);
+                let verb = if joins { "share" } else { "patch" };
+                let object = io
+                    .patch(&target, (kind, &body), dry_run)
+                    .await
+                    .map(|answer| now(&answer))
+                    .map_err(|e| Failure::ObjectClient(verb, e))?;
+                if let (Some(before), Some(after)) = (live, &object)
+                    && version(before) == version(after)
+                {
+                    self.remember_no_op(key, manifest, &body, before);
+                    return Ok(Applied::Unchanged);
+                }
+                (object, Applied::Changed)
+            }
+            Write::Replace(object) => (
+                io.replace(&object, dry_run)
+                    .await
+                    .map(|answer| now(&answer))
+                    .map_err(|e| Failure::ObjectClient("update", e))?,
+                Applied::Changed,
+            ),
+            Write::Recreate { uid, delete, object } => {
+                if dry_run || delete {
+                    self.can_be_created(&object, io).await?;
+                }
+                if dry_run {
+                    return Ok(Applied::Changed);
+                }
+                (now(&self.recreate(&target, &uid, delete, &object, io).await?), Applied::Changed)
+            }
+        };
+        self.repaired(key, &fields);
+        if let Some(object) = object {
+            at.live.wrote(target.api_version, target.kind, object);
+        }
+        Ok(applied)
+    }
+
+    /// Whether the API server would make an object that is to take the place of the present one: what it refuses must not
+    /// cost us that one. It refuses the name too, last of all, and what only the present one holds.
+    async fn can_be_created(&self, object: &Value, io: Requests<'_>) -> Result<(), Failure> {
+        match io.create(object, true).await {
+            Err(error) if is_held_by_present(&error) => Ok(()),
+            Err(error) if error.class() == Class::Refused => {
+                Err(Failure::ObjectClient("recreate", error))
+            }
+            // What cannot be tried out (no admission webhook answers) fails where it is made, or does not.
+            _ => Ok(()),
+        }
+    }
+
+    /// Deletes an object, waits until it is gone and makes it again.
+    async fn recreate(
+        &self,
+        target: &Target<'_>,
+        uid: &str,
+        delete: bool,
+        object: &Value,
+        io: Requests<'_>,
+    ) -> Result<RawResponse, Failure> {
+        if delete {
+            io.delete(target, uid, Some("Background"))
+                .await
+                .map_err(|e| Failure::ObjectClient("delete", e))?;
+        }
+        let deadline = tokio::time::Instant::now() + RECREATE_WAIT;
+        loop {
+            match io.create(object, false).await {
+                Err(error)
+                    if error.is_already_exists() && tokio::time::Instant::now() < deadline =>
+                {
+                    tokio::time::sleep(std::time::Duration::from_millis(100)).await;
+                }
+                Err(error) if error.is_already_exists() => {
+                    // Something holds it: no failure, it is made when it is gone.
+                    self.recreate_pending.store(true, Ordering::Relaxed);
+                    let text = format!("{} {}", target.kind, target.name);
+                    return Err(Failure::Terminating(text));
+                }
+                other => return other.map_err(|e| Failure::ObjectClient("recreate", e)),
+            }
+        }
+    }
+
+    /// A patch the server took without changing anything (it normalises quantities, drops empty fields, fills in what items
+    /// of a list leave out) is not sent again to the same content: the same patch may well heal another.
+    fn is_known_no_op(
+        &self,
+        key: &ResourceKey,
+        manifest: &Value,
+        body: &Value,
+        live: Option<&Value>,
+    ) -> bool {
+        let Some(known) = self.memory().lock().no_ops.get(key).copied() else { return false };
+        live.is_some_and(|live| known == no_op(manifest, body, live))
+    }
+
+    fn remember_no_op(&self, key: &ResourceKey, manifest: &Value, body: &Value, live: &Value) {
+        self.memory().lock().no_ops.insert(key.clone(), no_op(manifest, body, live));
+    }
+}
+
+fn version(object: &Value) -> &str {
+    object::str_at(object, &["metadata", "resourceVersion"])
+}
+
+/// A hash of a value's text, for remembering.
+#[must_use]
+pub fn fingerprint(value: &Value) -> u64 {
+    use std::hash::{DefaultHasher, Hash, Hasher};
+    let mut hasher = DefaultHasher::new();
+    value.to_string().hash(&mut hasher);
+    hasher.finish()
+}
+
+/// By what a patch that changed nothing is known again: manifest, patch, and the live content, as hashes.
+fn no_op(manifest: &Value, body: &Value, live: &Value) -> (u64, u64, u64) {
+    (fingerprint(manifest), fingerprint(body), content(live))
+}
+
+/// A hash of an object without what changes by itself: its status, and the counts of its changes.
+fn content(object: &Value) -> u64 {
+    use std::hash::{DefaultHasher, Hash, Hasher};
+    let mut hasher = DefaultHasher::new();
+    let mut hash = |map: Option<&Map<String, Value>>, without: &[&str]| {
+        for (key, value) in map.into_iter().flatten() {
+            if !without.contains(&key.as_str()) {
+                (key, value.to_string()).hash(&mut hasher);
+            }
+        }
+    };
+    hash(object.as_object(), &["metadata", "status"]);
+    let metadata = object.get("metadata").and_then(Value::as_object);
+    hash(metadata, &["resourceVersion", "generation", "managedFields"]);
+    hasher.finish()
+}
+
+/// Whether a patch is about nothing but labels and annotations of our own domain: the revision, hashes, what was applied.
+fn is_own_metadata_only(body: &Value) -> bool {
+    let only = |value: &Value, keys: &[&str]| {
+        value.as_object().is_some_and(|map| map.keys().all(|key| keys.contains(&key.as_str())))
+    };
+    let is_ours = |key: &String| {
+        let domain = key.split('/').next().unwrap_or_default();
+        domain == "oam.dev" || domain.ends_with(".oam.dev")
+    };
+    let Some(metadata) = body.get("metadata").filter(|_| only(body, &["metadata"])) else {
+        return false;
+    };
+    only(metadata, &["labels", "annotations"])
+        && ["labels", "annotations"]
+            .iter()
+            .filter_map(|key| metadata.get(*key))
+            .all(|marks| marks.as_object().is_some_and(|marks| marks.keys().all(is_ours)))
+}
+
+/// Whether the API server refuses an object for nothing but the one that has its name: the name itself, a port, the quota.
+fn is_held_by_present(error: &ApiError) -> bool {
+    let text = error.to_string();
+    error.is_already_exists()
+        || text.contains("already allocated")
+        || text.contains("exceeded quota")
+}
+
+/// Why a write did not happen.
+#[derive(Debug, thiserror::Error)]
+pub(in crate::application) enum Failure {
+    #[error("{0}")]
+    Plan(PlanError),
+    #[error("{}", messages::cannot(.0, &.1.to_string()))]
+    ObjectClient(&'static str, ApiError),
+    #[error("{}", messages::still_going(.0))]
+    Terminating(String),
+    #[error("{0}")]
+    Elsewhere(ApiError),
+}
+
+impl Failure {
+    /// Whether nothing was written for certain.
+    pub(in crate::application) fn is_refusal(&self) -> bool {
+        match self {
+            Self::Plan(_) | Self::ObjectClient("get", _) | Self::Elsewhere(_) => true,
+            Self::Terminating(_) => false,
+            Self::ObjectClient(_, error) => error.class() == Class::Refused,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn marks_are_told_from_content() {
+        for (body, only_marks) in [
+            (json!({"metadata": {"labels": {"app.oam.dev/appRevision": "a-v2"}}}), true),
+            (
+                json!({"metadata": {
+                    "labels": {"oam.dev/render-hash": "x", "app.oam.dev/appRevision": "a-v2"},
+                    "annotations": {"app.oam.dev/last-applied-time": "t"}}}),
+                true,
+            ),
+            (json!({"metadata": {"labels": {"team": "a"}}}), false),
+            (json!({"metadata": {"labels": {"evil-oam.dev/a": "a"}}}), false),
+            (json!({"metadata": {"annotations": {"a.b/c": null}}}), false),
+            (json!({"metadata": {"labels": null}}), false),
+            (json!({"metadata": {"resourceVersion": "1", "labels": {}}}), false),
+            (
+                json!({"metadata": {"labels": {"oam.dev/render-hash": "x"}}, "spec": {"a": 1}}),
+                false,
+            ),
+            (json!({"spec": {"a": 1}}), false),
+        ] {
+            assert_eq!(is_own_metadata_only(&body), only_marks, "{body}");
+        }
+    }
+
+    #[test]
+    fn content_is_all_but_what_changes_by_itself() {
+        let object = json!({"kind": "A", "metadata": {"name": "a", "resourceVersion": "1"},
+            "spec": {"ports": [80]}, "status": {"ready": 1}});
+        let with = |pointer: &str, value: Value| {
+            let mut other = object.clone();
+            *other.pointer_mut(pointer).unwrap() = value;
+            content(&other)
+        };
+        assert_eq!(with("/status", json!({"ready": 2})), content(&object));
+        assert_eq!(with("/metadata/resourceVersion", json!("2")), content(&object));
+        assert_ne!(with("/spec/ports", json!([80, 81])), content(&object));
+        assert_ne!(with("/metadata/name", json!("b")), content(&object));
+    }
+
+    #[test]
+    fn what_is_refused_was_not_written() {
+        let api = |code| {
+            Failure::ObjectClient(
+                "patch",
+                ApiError::Api {
+                    code,
+                    reason: String::new(),
+                    message: String::new(),
+                    retry_after: None,
+                },
+            )
+        };
+        assert!(api(422).is_refusal() && api(403).is_refusal() && api(409).is_refusal());
+        assert!(!api(504).is_refusal() && !api(500).is_refusal());
+        assert!(!api(429).is_refusal() && !api(408).is_refusal());
+        assert!(!Failure::ObjectClient("create", ApiError::Transport(String::new())).is_refusal());
+        let absent = PlanError::ReadOnlyAbsent { kind: String::new(), name: String::new() };
+        assert!(Failure::Plan(absent).is_refusal());
+    }
+}

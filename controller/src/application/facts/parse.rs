@@ -1,0 +1,277 @@
+//! From an Application and the definitions of the cluster to what can be rendered.
+//!
+//! Answers for `pkg/appfile/parser.go`. Pure: definitions come through caches that were read before.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use serde_json::Value;
+use vela_api::application::{AppPolicy, Application, ApplicationComponent};
+use vela_api::workflow::WorkflowStep;
+use vela_api::{
+    ApplicationRevision, ComponentDefinition, Policy, PolicyDefinition, TraitDefinition,
+    WorkflowStepDefinition, WorkloadDefinition,
+};
+use vela_render::Definition;
+
+use crate::definitions::{Definitions, Lookup};
+use crate::messages;
+
+use crate::application::facts;
+
+/// `spec.scope` of a PolicyDefinition whose output is a change of the Application.
+pub(in crate::application) const APPLICATION_SCOPE: &str = "Application";
+
+/// Step types the engine runs itself.
+const BUILT_IN_STEPS: [&str; 5] =
+    ["suspend", "step-group", "apply-component", "builtin-apply-component", "break"];
+
+/// The objects of each component.
+pub type Referred = BTreeMap<String, Vec<Value>>;
+
+/// Every definition an Application uses, by the type name it is used under. Two versions of one definition are two
+/// entries.
+#[derive(Debug, Clone, Default)]
+pub struct Used {
+    /// ComponentDefinitions.
+    pub components: BTreeMap<String, Arc<ComponentDefinition>>,
+    /// WorkloadDefinitions that stand in for missing ComponentDefinitions.
+    pub workloads: BTreeMap<String, Arc<WorkloadDefinition>>,
+    /// TraitDefinitions.
+    pub traits: BTreeMap<String, Arc<TraitDefinition>>,
+    /// PolicyDefinitions.
+    pub policies: BTreeMap<String, Arc<PolicyDefinition>>,
+    /// WorkflowStepDefinitions.
+    pub steps: BTreeMap<String, Arc<WorkflowStepDefinition>>,
+    /// What `ref-objects` components refer to.
+    pub referred: Referred,
+}
+
+/// A component with its definitions, ready to render.
+#[derive(Debug, Clone)]
+pub struct ParsedComponent {
+    /// As written.
+    pub component: ApplicationComponent,
+    /// The definition of its type.
+    pub definition: Arc<Definition>,
+    /// The workload's kind as the definition declares it.
+    pub workload: (String, String),
+    /// The definitions of its traits, in order.
+    pub traits: Vec<Arc<Definition>>,
+    /// What its template is answered that asked for a chart.
+    pub chart: Option<Arc<Value>>,
+}
+
+impl ParsedComponent {
+    /// Whether a trait stands for the workload, which then is not applied.
+    #[must_use]
+    pub fn is_managed_by_trait(&self) -> bool {
+        self.traits.iter().any(|definition| definition.manage_workload)
+    }
+}
+
+/// What cannot be parsed.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{0}")]
+pub struct ParseError(pub String);
+
+/// Where definitions are taken from.
+#[derive(Debug, Clone, Copy)]
+pub struct Source<'a> {
+    /// The caches.
+    pub definitions: &'a Definitions,
+    /// The Application's namespace.
+    pub namespace: &'a str,
+    /// `app.oam.dev/autoUpdate: "true"`.
+    pub auto_update: bool,
+    /// The latest revision, for definitions that are gone from the cluster.
+    pub fallback: Option<&'a ApplicationRevision>,
+}
+
+impl Source<'_> {
+    fn component(&self, type_name: &str) -> Option<Arc<ComponentDefinition>> {
+        self.find(type_name).or_else(|| self.stored(type_name, |r| &r.spec.component_definitions))
+    }
+
+    fn workload(&self, type_name: &str) -> Option<Arc<WorkloadDefinition>> {
+        self.find(type_name).or_else(|| self.stored(type_name, |r| &r.spec.workload_definitions))
+    }
+
+    fn trait_(&self, type_name: &str) -> Option<Arc<TraitDefinition>> {
+        self.find(type_name).or_else(|| self.stored(type_name, |r| &r.spec.trait_definitions))
+    }
+
+    fn step(&self, type_name: &str) -> Option<Arc<WorkflowStepDefinition>> {
+        self.find(type_name)
+            .or_else(|| self.stored(type_name, |r| &r.spec.workflow_step_definitions))
+    }
+
+    /// The definition of a policy.
+    #[must_use]
+    pub fn policy(&self, type_name: &str) -> Option<Arc<PolicyDefinition>> {
+        self.find(type_name).or_else(|| self.stored(type_name, |r| &r.spec.policy_definitions))
+    }
+
+    fn find<T: Lookup>(&self, type_name: &str) -> Option<Arc<T>> {
+        if self.auto_update {
+            self.definitions.find_newest(self.namespace, type_name)
+        } else {
+            self.definitions.find(self.namespace, type_name)
+        }
+    }
+
+    fn stored<T>(
+        &self,
+        type_name: &str,
+        of: impl Fn(&ApplicationRevision) -> &BTreeMap<String, Arc<T>>,
+    ) -> Option<Arc<T>> {
+        stored(of(self.fallback?), type_name).cloned()
+    }
+}
+
+/// A definition of a revision by the type name it is used under: by the whole name, as we store further versions, or by
+/// the plain one.
+#[must_use]
+pub fn stored<'r, T>(map: &'r BTreeMap<String, T>, type_name: &str) -> Option<&'r T> {
+    map.get(type_name).or_else(|| map.get(type_name.split('@').next().unwrap_or(type_name)))
+}
+
+/// Collects every definition the Application uses; `external` are the policies beside it that its steps name.
+///
+/// # Errors
+/// A definition does not exist; two components have one name.
+pub fn collect(
+    app: &Application,
+    steps: &[WorkflowStep],
+    external: &BTreeMap<String, Policy>,
+    source: Source<'_>,
+) -> Result<Used, ParseError> {
+    let mut used = Used::default();
+    let missing =
+        |text: String, component: &str| ParseError(messages::in_component(component, &text));
+    for (index, component) in app.spec.components.iter().enumerate() {
+        let name = component.name.as_str();
+        if app.spec.components.iter().take(index).any(|other| other.name == name) {
+            return Err(ParseError(messages::duplicated_component(name)));
+        }
+        let ty = component.type_.as_str();
+        if let Some(found) = source.component(ty) {
+            used.components.insert(ty.to_owned(), found);
+        } else if let Some(found) = source.workload(ty) {
+            used.workloads.insert(ty.to_owned(), found);
+        } else {
+            let text = source.definitions.missing::<ComponentDefinition>(source.namespace, ty);
+            return Err(missing(text, name));
+        }
+        for ty in component.traits.iter().map(|t| t.type_.as_str()) {
+            let found = source.trait_(ty).ok_or_else(|| {
+                missing(source.definitions.missing::<TraitDefinition>(source.namespace, ty), name)
+            })?;
+            used.traits.insert(ty.to_owned(), found);
+        }
+    }
+    collect_overrides(app, external, source, &mut used);
+    for policy in rendered_policies(&app.spec.policies) {
+        let ty = policy.type_.as_str();
+        let found = source.policy(ty).ok_or_else(|| {
+            ParseError(source.definitions.missing::<PolicyDefinition>(source.namespace, ty))
+        })?;
+        // Those that change the Application did so before; they make no objects.
+        if found.spec.scope != APPLICATION_SCOPE {
+            used.policies.insert(ty.to_owned(), found);
+        }
+    }
+    for step in steps.iter().flat_map(|step| std::iter::once(step).chain(&step.sub_steps)) {
+        let ty = step.type_.as_str();
+        // A step of an unknown kind fails when it runs, with the name of the kind.
+        if let Some(found) = source.step(ty).filter(|_| !BUILT_IN_STEPS.contains(&ty)) {
+            used.steps.insert(ty.to_owned(), found);
+        }
+    }
+    Ok(used)
+}
+
+/// Override policies may bring component and trait types that no component of the spec has.
+fn collect_overrides(
+    app: &Application,
+    external: &BTreeMap<String, Policy>,
+    source: Source<'_>,
+    used: &mut Used,
+) {
+    let own = app.spec.policies.iter().map(|policy| (&policy.type_, &policy.properties));
+    let from_policies = external.values().map(|policy| (&policy.type_, &policy.properties));
+    let overrides = own.chain(from_policies).filter(|(type_, _)| *type_ == "override");
+    for value in overrides.filter_map(|(_, written)| facts::properties(written.as_ref())) {
+        let text = |value: &Value| value.get("type").and_then(Value::as_str).map(str::to_owned);
+        let components = value.get("components").and_then(Value::as_array);
+        for component in components.into_iter().flatten() {
+            if let Some(ty) = text(component).filter(|ty| !used.components.contains_key(ty))
+                && let Some(found) = source.component(&ty)
+            {
+                used.components.insert(ty, found);
+            }
+            let traits = component.get("traits").and_then(Value::as_array);
+            for ty in traits.into_iter().flatten().filter_map(text) {
+                if let Some(found) = source.trait_(&ty) {
+                    used.traits.insert(ty, found);
+                }
+            }
+        }
+    }
+}
+
+/// The policies that have a PolicyDefinition.
+pub fn rendered_policies(policies: &[AppPolicy]) -> impl Iterator<Item = &AppPolicy> {
+    policies.iter().filter(|policy| !facts::is_built_in_policy(&policy.type_))
+}
+
+/// One component with its definitions, in the form rendering wants as `definitions` keeps them.
+///
+/// # Errors
+/// A definition is not among `used`.
+pub fn parse_component(
+    component: &ApplicationComponent,
+    used: &Used,
+    definitions: &Definitions,
+) -> Result<ParsedComponent, ParseError> {
+    let ty = component.type_.as_str();
+    let (definition, workload) = if let Some(found) = stored(&used.components, ty) {
+        let gvk = &found.spec.workload.definition;
+        (definitions.to_render(found), (gvk.api_version.clone(), gvk.kind.clone()))
+    } else if let Some(found) = stored(&used.workloads, ty) {
+        (definitions.to_render(found), (String::new(), String::new()))
+    } else {
+        return Err(ParseError(messages::in_component(
+            &component.name,
+            &messages::definition_not_in_revision("ComponentDefinition", ty),
+        )));
+    };
+    let traits = component
+        .traits
+        .iter()
+        .map(|t| {
+            let found = stored(&used.traits, &t.type_);
+            if let Some(found) =
+                found.filter(|t| vela_render::Stage::named(&t.spec.stage).is_none())
+            {
+                return Err(ParseError(messages::unknown_stage(&t.type_, &found.spec.stage)));
+            }
+            found.map(|found| definitions.to_render(found)).ok_or_else(|| {
+                ParseError(messages::in_component(
+                    &component.name,
+                    &messages::definition_not_in_revision("TraitDefinition", &t.type_),
+                ))
+            })
+        })
+        .collect::<Result<_, _>>()?;
+    let mut component = component.clone();
+    if let Some(objects) = used.referred.get(&component.name) {
+        component.properties = Some(of_objects(objects));
+    }
+    Ok(ParsedComponent { component, definition, workload, traits, chart: None })
+}
+
+/// The properties the template sees: the objects instead of what selects them.
+fn of_objects(objects: &[Value]) -> vela_api::RawExtension {
+    vela_api::RawExtension::new(&serde_json::json!({ "objects": objects }))
+}

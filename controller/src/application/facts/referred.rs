@@ -1,0 +1,327 @@
+//! `ref-objects` components: what they are made of is read from the cluster once for each revision and kept in it.
+//!
+//! Answers for `pkg/component/ref_objects.go`. Objects are read under the identity of the Application. An unchanged
+//! Application is rendered from what its revision holds, so looking at it costs no request.
+
+use std::collections::BTreeMap;
+
+use serde::Deserialize;
+use serde_json::{Map, Value};
+use vela_api::{Application, ApplicationComponent, ApplicationRevision, RawExtension};
+use vela_apply::object::{
+    LOCAL_CLUSTER, api_version, cluster_of, kind, name, namespace, set_type, str_at,
+};
+use vela_cluster::{ApiError, Resource, Target, request};
+
+use crate::application::context::AppContext;
+use crate::messages;
+
+use crate::application::facts;
+use crate::application::facts::parse::Referred;
+use crate::application::session::Session;
+
+/// The type of such components.
+const TYPE: &str = "ref-objects";
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields, default)]
+struct Properties {
+    objects: Vec<Selector>,
+    urls: Vec<String>,
+}
+
+/// Which objects; kinds are named by their resource.
+#[derive(Debug, Default, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields, default)]
+struct Selector {
+    resource: String,
+    group: String,
+    api_version: String,
+    kind: String,
+    name: String,
+    namespace: String,
+    cluster: String,
+    label_selector: BTreeMap<String, String>,
+    /// The old key of the same; without its gate it is ignored.
+    deprecated_label_selector: BTreeMap<String, String>,
+}
+
+fn is_referring(component: &ApplicationComponent) -> bool {
+    component.type_.split('@').next() == Some(TYPE)
+}
+
+/// The objects that the Application refers to: those of the latest revision if that was made for the same spec, else as
+/// they are in the cluster now.
+///
+/// # Errors
+/// In words: properties that cannot be read, an object that is not there.
+pub(in crate::application) async fn collect(
+    session: &Session<'_>,
+    app: &Application,
+    latest: Option<&ApplicationRevision>,
+) -> Result<Vec<RawExtension>, String> {
+    if !app.spec.components.iter().any(is_referring) {
+        return Ok(Vec::new());
+    }
+    let same = latest.filter(|revision| {
+        facts::publish_version(&revision.metadata) == session.publish_version
+            && revision.spec.application.spec.components == app.spec.components
+    });
+    if let Some(revision) = same {
+        return Ok(revision.spec.referred_objects.clone());
+    }
+    let mut found: BTreeMap<String, Value> = BTreeMap::new();
+    for component in app.spec.components.iter().filter(|c| is_referring(c)) {
+        let said = |text: String| messages::in_component(&component.name, &text);
+        for selector in selectors(component, session.ctx).map_err(said)? {
+            let resource = resolve(session.ctx, &selector).await.map_err(said)?;
+            for object in read(session, component, &selector, &resource).await.map_err(said)? {
+                let key = format!(
+                    "{} {}|{}/{}",
+                    api_version(&object),
+                    kind(&object),
+                    namespace(&object),
+                    name(&object)
+                );
+                found.insert(key, object);
+            }
+        }
+    }
+    Ok(found.values().map(RawExtension::new).collect())
+}
+
+/// Hands the objects of a revision to the components that refer to them.
+///
+/// # Errors
+/// In words.
+pub(in crate::application) async fn assign(
+    ctx: &AppContext,
+    app: &Application,
+    objects: &[RawExtension],
+) -> Result<Referred, String> {
+    let mut out = Referred::new();
+    if !app.spec.components.iter().any(is_referring) {
+        return Ok(out);
+    }
+    let objects: Vec<Value> = objects.iter().map(RawExtension::to_value).collect();
+    let own = app.metadata.namespace.as_deref().unwrap_or_default();
+    for component in app.spec.components.iter().filter(|c| is_referring(c)) {
+        let said = |text: String| messages::in_component(&component.name, &text);
+        let mut chosen: Vec<Value> = Vec::new();
+        for selector in selectors(component, ctx).map_err(said)? {
+            let resource = resolve(ctx, &selector).await.map_err(said)?;
+            let wanted = Wanted::of(&selector, component, own);
+            let fits = |object: &&Value| {
+                kind(object) == resource.kind
+                    && vela_apply::object::group_of(api_version(object)) == resource.group()
+                    && (!resource.namespaced || namespace(object) == wanted.namespace)
+                    && wanted.fits(object)
+            };
+            for object in objects.iter().filter(fits) {
+                if !chosen.contains(object) {
+                    chosen.push(object.clone());
+                }
+            }
+        }
+        out.insert(component.name.clone(), chosen);
+    }
+    Ok(out)
+}
+
+fn selectors(component: &ApplicationComponent, ctx: &AppContext) -> Result<Vec<Selector>, String> {
+    read_selectors(component, ctx.settings.gates.deprecated_object_label_selector)
+}
+
+fn read_selectors(
+    component: &ApplicationComponent,
+    old_key: bool,
+) -> Result<Vec<Selector>, String> {
+    let Some(properties) = &component.properties else { return Ok(Vec::new()) };
+    let mut properties: Properties = properties
+        .parse()
+        .map_err(|error| messages::bad_reference(&component.name, &error.to_string()))?;
+    if !properties.urls.is_empty() {
+        return Err(messages::NO_REFERENCE_BY_URL.to_owned());
+    }
+    for selector in properties.objects.iter_mut().filter(|_| old_key) {
+        if selector.label_selector.is_empty() {
+            selector.label_selector = std::mem::take(&mut selector.deprecated_label_selector);
+        }
+    }
+    let both = |s: &&Selector| !s.name.is_empty() && !s.label_selector.is_empty();
+    if properties.objects.iter().any(|selector| both(&selector)) {
+        return Err(messages::AMBIGUOUS_REFERENCE.to_owned());
+    }
+    Ok(properties.objects)
+}
+
+/// What a selector means in its place.
+struct Wanted<'a> {
+    namespace: &'a str,
+    name: &'a str,
+    labels: &'a BTreeMap<String, String>,
+}
+
+impl<'a> Wanted<'a> {
+    fn of(selector: &'a Selector, component: &'a ApplicationComponent, own: &'a str) -> Self {
+        let name = match selector.name.as_str() {
+            "" if selector.label_selector.is_empty() => component.name.as_str(),
+            name => name,
+        };
+        let namespace = if selector.namespace.is_empty() { own } else { &selector.namespace };
+        Self { namespace, name, labels: &selector.label_selector }
+    }
+
+    fn fits(&self, object: &Value) -> bool {
+        (self.name.is_empty() || name(object) == self.name)
+            && self
+                .labels
+                .iter()
+                .all(|(key, value)| vela_apply::object::label(object, key) == Some(value.as_str()))
+    }
+}
+
+async fn resolve(ctx: &AppContext, selector: &Selector) -> Result<Resource, String> {
+    if cluster_of(&selector.cluster) != LOCAL_CLUSTER {
+        return Err(messages::no_such_cluster(&selector.cluster));
+    }
+    let by_kind = ctx.settings.gates.legacy_object_type_identifier && !selector.kind.is_empty();
+    let found = if by_kind {
+        ctx.io.resolve(&selector.api_version, &selector.kind).await
+    } else {
+        ctx.io.discovery().named(&selector.group, &selector.resource).await
+    };
+    found.map_err(|error| error.to_string())
+}
+
+/// The objects as they are now.
+async fn read(
+    session: &Session<'_>,
+    component: &ApplicationComponent,
+    selector: &Selector,
+    resource: &Resource,
+) -> Result<Vec<Value>, String> {
+    let own = session.owner.namespace.as_str();
+    let wanted = Wanted::of(selector, component, own);
+    if resource.namespaced && wanted.namespace != own && session.ctx.settings.refers_to_namespace {
+        return Err(messages::REFERENCE_OUTSIDE_NAMESPACE.to_owned());
+    }
+    let io = session.io();
+    let said = |error: ApiError| messages::cannot("get", &error.to_string());
+    let (version, kind) = (resource.api_version.as_str(), resource.kind.as_str());
+    if !wanted.name.is_empty() {
+        let target =
+            Target { api_version: version, kind, namespace: wanted.namespace, name: wanted.name };
+        let object = io.get(&target).await.map_err(said)?;
+        return Ok(vec![cleaned(object)]);
+    }
+    let selector = request::matching(wanted.labels);
+    let list = io.list(version, kind, wanted.namespace, &selector).await.map_err(said)?;
+    let items = list.get("items").and_then(Value::as_array).cloned().unwrap_or_default();
+    let whole = items.into_iter().map(|mut item| {
+        set_type(&mut item, version, kind);
+        cleaned(item)
+    });
+    Ok(whole.collect())
+}
+
+/// An object without what belongs to the one it was read from.
+fn cleaned(mut object: Value) -> Value {
+    let is_service = api_version(&object) == "v1" && kind(&object) == "Service";
+    if let Some(map) = object.as_object_mut() {
+        map.remove("status");
+        if let Some(metadata) = map.get_mut("metadata").and_then(Value::as_object_mut) {
+            for key in [
+                "resourceVersion",
+                "generation",
+                "ownerReferences",
+                "managedFields",
+                "uid",
+                "creationTimestamp",
+            ] {
+                metadata.remove(key);
+            }
+        }
+    }
+    if is_service && str_at(&object, &["spec", "clusterIP"]) != "None" {
+        let spec: Option<&mut Map<String, Value>> =
+            object.get_mut("spec").and_then(Value::as_object_mut);
+        if let Some(spec) = spec {
+            spec.remove("clusterIP");
+            spec.remove("clusterIPs");
+        }
+    }
+    object
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn component(properties: &Value) -> ApplicationComponent {
+        ApplicationComponent {
+            name: "c".to_owned(),
+            type_: TYPE.to_owned(),
+            properties: Some(RawExtension::new(properties)),
+            ..ApplicationComponent::default()
+        }
+    }
+
+    #[test]
+    fn mistakes_are_reported() {
+        let bad = |properties: Value| {
+            read_selectors(&component(&properties), false).expect_err("refused")
+        };
+        assert!(bad(json!({"objects": [{"resource": "a", "nam": "b"}]})).contains("nam"));
+        let both =
+            json!({"objects": [{"resource": "a", "name": "b", "labelSelector": {"x": "y"}}]});
+        assert_eq!(bad(both), messages::AMBIGUOUS_REFERENCE);
+        assert_eq!(bad(json!({"urls": ["http://a"]})), messages::NO_REFERENCE_BY_URL);
+    }
+
+    #[test]
+    fn without_a_name_the_component_names_the_object() {
+        let one = component(&json!({"objects": [
+            {"resource": "configmap"}, {"resource": "configmap", "labelSelector": {"a": "b"}},
+        ]}));
+        let all = read_selectors(&one, false).expect("readable");
+        let object = |name: &str, labels: Value| {
+            json!({"apiVersion": "v1", "kind": "ConfigMap",
+                "metadata": {"name": name, "namespace": "n", "labels": labels}})
+        };
+        let by_name = Wanted::of(&all[0], &one, "n");
+        assert!(by_name.fits(&object("c", json!({}))) && !by_name.fits(&object("d", json!({}))));
+        let by_label = Wanted::of(&all[1], &one, "n");
+        assert!(by_label.fits(&object("d", json!({"a": "b"}))));
+        assert!(!by_label.fits(&object("c", json!({"a": "c"}))));
+    }
+
+    #[test]
+    fn the_old_key_of_labels_counts_with_its_gate() {
+        let one = component(&json!({"objects": [
+            {"resource": "configmap", "deprecatedLabelSelector": {"a": "b"}}]}));
+        let object = json!({"apiVersion": "v1", "kind": "ConfigMap",
+            "metadata": {"name": "d", "namespace": "n", "labels": {"a": "b"}}});
+        for gate in [true, false] {
+            let all = read_selectors(&one, gate).expect("readable");
+            assert_eq!(Wanted::of(&all[0], &one, "n").fits(&object), gate);
+        }
+    }
+
+    #[test]
+    fn what_belongs_to_the_source_goes() {
+        let service = |ip: &str| {
+            json!({"apiVersion": "v1", "kind": "Service", "status": {"loadBalancer": {}},
+                "metadata": {"name": "s", "uid": "1", "resourceVersion": "2", "labels": {"a": "b"}},
+                "spec": {"clusterIP": ip, "clusterIPs": [ip], "ports": []}})
+        };
+        assert_eq!(
+            cleaned(service("10.0.0.1")),
+            json!({"apiVersion": "v1", "kind": "Service", "spec": {"ports": []},
+                "metadata": {"name": "s", "labels": {"a": "b"}}})
+        );
+        assert_eq!(cleaned(service("None"))["spec"]["clusterIP"], "None");
+    }
+}

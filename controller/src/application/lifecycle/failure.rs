@@ -1,0 +1,147 @@
+//! Negative ends of a reconcile: the condition, the phase and the event that say what went wrong.
+
+use std::time::Duration;
+
+use jiff::Timestamp;
+use tracing::{debug, error, warn};
+use vela_api::names::{condition as types, event, phase, reason};
+use vela_api::{AppStatus, Application, Condition, condition};
+use vela_cluster::ApiError;
+
+use crate::application::context::AppContext;
+use crate::events::Severity;
+use crate::guard::Ended;
+use crate::messages;
+use crate::queue::{Key, Next};
+
+use crate::application::facts;
+use crate::application::lifecycle::conflict;
+use crate::application::status;
+use crate::application::write;
+
+/// A phase that ended badly: which condition says so, in which phase the Application stays, and which event tells.
+#[derive(Debug)]
+pub(in crate::application) struct Failed {
+    pub(in crate::application) condition: &'static str,
+    pub(in crate::application) phase: &'static str,
+    pub(in crate::application) event: Option<&'static str>,
+    pub(in crate::application) message: String,
+}
+
+impl Failed {
+    pub(in crate::application) fn synced(message: impl Into<String>) -> Self {
+        Self {
+            condition: types::SYNCED,
+            phase: phase::STARTING,
+            event: None,
+            message: message.into(),
+        }
+    }
+
+    pub(in crate::application) fn parsed(message: impl Into<String>) -> Self {
+        Self {
+            condition: types::PARSED,
+            phase: phase::RENDERING,
+            event: Some(event::FAILED_PARSE),
+            message: message.into(),
+        }
+    }
+
+    pub(in crate::application) fn revision(message: impl Into<String>) -> Self {
+        Self {
+            condition: types::REVISION,
+            phase: phase::RENDERING,
+            event: Some(event::FAILED_REVISION),
+            message: message.into(),
+        }
+    }
+
+    pub(in crate::application) fn policy(message: impl Into<String>) -> Self {
+        Self {
+            condition: types::POLICY,
+            phase: phase::GENERATING_POLICY,
+            event: Some(event::FAILED_APPLY),
+            message: message.into(),
+        }
+    }
+
+    pub(in crate::application) fn executing(message: impl Into<String>) -> Self {
+        Self { phase: phase::RUNNING_WORKFLOW, ..Self::workflow(message) }
+    }
+
+    pub(in crate::application) fn workflow(message: impl Into<String>) -> Self {
+        Self {
+            condition: types::WORKFLOW,
+            phase: phase::WORKFLOW_FAILED,
+            event: Some(event::FAILED_WORKFLOW),
+            message: message.into(),
+        }
+    }
+}
+
+/// Why a reconcile ends before its last phase.
+pub(in crate::application) enum Stop {
+    /// It failed before its revision was named.
+    Failed(Failed),
+    /// It failed after that: what the status names must be there. Without a failure of its own: the revision could not be
+    /// stored.
+    Named(Option<Failed>),
+}
+
+/// A negative end: condition, event, status, and another reconcile after a delay.
+pub(in crate::application) async fn fail(
+    ctx: &AppContext,
+    app: &Application,
+    mut wanted: AppStatus,
+    failed: Failed,
+) -> Result<Next, ApiError> {
+    debug!(condition = failed.condition, message = failed.message, "reconcile failed");
+    status::set_failed(&mut wanted, failed.condition, &failed.message, Timestamp::now());
+    failed.phase.clone_into(&mut wanted.phase);
+    if let Some(reason) = failed.event {
+        let once = app.metadata.generation.unwrap_or_default().to_string();
+        ctx.events.emit(&facts::about(app), Severity::Warning, reason, &failed.message, &once);
+    }
+    match write::write_status(ctx, app, &wanted).await {
+        Ok(_) => Ok(Next::Failed),
+        Err(error) if error.is_conflict() => conflict::requeue(ctx, app).await,
+        Err(error) => Err(error),
+    }
+}
+
+/// Processes died over the Application: it is left as it is, and says so. How long.
+pub(crate) async fn set_aside(ctx: &AppContext, key: &Key) -> Option<Duration> {
+    let app = ctx.apps.get(key).filter(|app| facts::is_ours(ctx, app))?;
+    let generation = app.metadata.generation.unwrap_or_default();
+    let (left, deaths) = ctx.in_flight.set_aside(key, generation)?;
+    let message = messages::set_aside(deaths);
+    let mut wanted = app.status.clone();
+    let conditions = [types::SYNCED, types::READY].map(|type_| {
+        Condition::new(type_, "False", reason::SET_ASIDE, &*message, Timestamp::now())
+    });
+    condition::set(&mut wanted.conditions, conditions);
+    if wanted.conditions != app.status.conditions {
+        error!(key = %key, deaths, "the application is set aside");
+        ctx.events.emit(&facts::about(&app), Severity::Warning, event::SET_ASIDE, &message, "");
+        if let Err(error) = write::write_status(ctx, &app, &wanted).await {
+            warn!(%error, "the condition could not be written");
+        }
+    }
+    Some(left)
+}
+
+/// A reconcile of the Application panicked or took too long: its owner hears of it, the others do not.
+pub(crate) async fn report_panic(ctx: &AppContext, key: &Key, ended: &Ended) {
+    let message = match ended {
+        Ended::Panicked(text) => messages::reconcile_panicked(text),
+        Ended::TimedOut => messages::reconcile_timed_out(ctx.settings.reconcile_timeout),
+        Ended::Normally | Ended::Failed(_) => return,
+    };
+    let Some(app) = ctx.apps.get(key) else { return };
+    ctx.events.emit(&facts::about(&app), Severity::Warning, "ReconcileError", &message, "");
+    let mut wanted = app.status.clone();
+    status::set_failed(&mut wanted, types::SYNCED, &message, Timestamp::now());
+    if let Err(error) = write::write_status(ctx, &app, &wanted).await {
+        warn!(%error, "the condition could not be written");
+    }
+}

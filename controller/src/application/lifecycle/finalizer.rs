@@ -1,0 +1,209 @@
+//! The life cycle's two ends: the finalizer that is put on first, and the deletion that waits until everything is gone.
+//!
+//! Answers for `handleFinalizers` in `application_controller.go`. The finalizer is added by a patch, not by writing the
+//! object back, so the generation stays what the user's write made it.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use jiff::{SignedDuration, Timestamp};
+use serde_json::json;
+use tokio::time::Instant;
+use tracing::info;
+use vela_api::Application;
+use vela_api::names::{annotation, finalizer, phase};
+use vela_apply::gc::Scope;
+use vela_apply::plan::PatchKind;
+use vela_cluster::{ApiError, Identity, Stored};
+
+use crate::application::context::AppContext;
+use crate::messages;
+use crate::queue::{Key, Next};
+
+use crate::application::converge::gc;
+use crate::application::converge::removed_clusters;
+use crate::application::facts;
+use crate::application::lifecycle::legacy;
+use crate::application::session::Session;
+use crate::application::{status, write};
+
+/// How long after the last event a deletion is checked again; watches are faster.
+const REQUEUE_DELETION: Duration = Duration::from_secs(3);
+
+/// How long a deletion takes before the status says so. Deletion timestamps are whole seconds.
+const DELETION_STATUS_GRACE: SignedDuration = SignedDuration::from_secs(2);
+
+/// How long the finalizer stays off for the deletion to come. Who writes an Application back without it (`kubectl replace`)
+/// means no deletion, and has it back soon.
+const READD_DELAY: Duration = Duration::from_secs(2);
+
+/// Whether the Application carries our finalizer.
+#[must_use]
+pub fn is_present(app: &Application) -> bool {
+    app.metadata.finalizers.iter().flatten().any(|f| f == finalizer::APPLICATION)
+}
+
+/// How much longer our finalizer stays off an Application that somebody took it from after its present generation was
+/// handled; `None` where it belongs on at once. Taken off and deleted in the next request, an Application leaves its objects
+/// where they are: whoever does that (to restore it from a backup, to hand its objects on) asks for nothing else.
+pub fn readd_delay(ctx: &AppContext, key: &Key, app: &Application) -> Option<Duration> {
+    let memory = ctx.memory(key);
+    let mut memory = memory.lock();
+    let is_handled = app.status.observed_generation == app.metadata.generation.unwrap_or_default();
+    if is_present(app) || !is_handled {
+        memory.finalizer_missing_since = None;
+        return None;
+    }
+    let since = memory.finalizer_missing_since.get_or_insert_with(|| {
+        info!(after = ?READD_DELAY, "the finalizer was taken off; it is put on again unless a deletion follows");
+        Instant::now()
+    });
+    Some(READD_DELAY.saturating_sub(since.elapsed())).filter(|left| !left.is_zero())
+}
+
+/// Puts the finalizer (and the version annotation) on. Returns the Application as stored.
+///
+/// # Errors
+/// The API server's answer.
+pub async fn add(ctx: &AppContext, app: &Application) -> Result<Application, ApiError> {
+    let _time = ctx.metrics.stage("add-finalizer");
+    let mut finalizers = app.metadata.finalizers.clone().unwrap_or_default();
+    finalizers.push(finalizer::APPLICATION.to_owned());
+    let version = app.metadata.resource_version.as_deref();
+    let known = facts::annotation(&app.metadata, annotation::KUBEVELA_VERSION);
+    let keeps = !known.is_empty() && !legacy::has_early_stamp(app);
+    let stamp = if keeps { known } else { ctx.settings.version.as_str() };
+    let metadata = json!({
+        "finalizers": finalizers,
+        "resourceVersion": version,
+        "annotations": {annotation::KUBEVELA_VERSION: stamp},
+    });
+    write::patch(ctx, app, &json!({ "metadata": metadata })).await
+}
+
+/// Goes on with the deletion of an Application.
+///
+/// # Errors
+/// The API server's answer.
+pub async fn delete(
+    ctx: &AppContext,
+    session: &mut Session<'_>,
+    app: &Application,
+) -> Result<Next, ApiError> {
+    if !is_present(app) {
+        return Ok(Next::Done);
+    }
+    let collected = gc::collect(session, app, Scope::All, &[]).await;
+    let mut wanted = app.status.clone();
+    phase::DELETING.clone_into(&mut wanted.phase);
+    let now = Timestamp::now();
+    let elsewhere = session.trackers.elsewhere();
+    let waits_elsewhere = collected.is_done() && !elsewhere.is_empty();
+    status::set_elsewhere(&mut wanted, &elsewhere, now);
+    status::set_clusters(&mut wanted, removed_clusters::troubles(session, &[]), now);
+    let waits_elsewhere = waits_elsewhere
+        || (collected.error.is_none()
+            && collected.waiting.is_empty()
+            && !collected.unavailable.is_empty());
+    if let Some(error) = &collected.error {
+        status::set_collecting(&mut wanted, &messages::gc_failed(error), now);
+    } else if !collected.waiting.is_empty() {
+        status::set_collecting(&mut wanted, &messages::waiting_for(&collected.waiting), now);
+    } else if !collected.unavailable.is_empty() {
+        let text = messages::waiting_for_clusters(&collected.unavailable);
+        status::set_collecting(&mut wanted, &text, now);
+    } else if waits_elsewhere {
+        let text = messages::deletion_waits_elsewhere(&elsewhere);
+        status::set_collecting(&mut wanted, &text, now);
+    }
+    if !collected.is_done() || !session.trackers.is_empty() {
+        // Most deletions are over before anybody could read about them.
+        let asked = app.metadata.deletion_timestamp.as_ref().map(|time| time.0);
+        let lasted = asked.map_or(DELETION_STATUS_GRACE, |asked| now.duration_since(asked));
+        if lasted < DELETION_STATUS_GRACE && collected.error.is_none() {
+            let left = (DELETION_STATUS_GRACE - lasted)
+                .unsigned_abs()
+                .min(DELETION_STATUS_GRACE.unsigned_abs());
+            return Ok(Next::After(left));
+        }
+        // Said once: an ever shrinking count would be a write per object.
+        if app.status.phase != phase::DELETING || collected.error.is_some() || waits_elsewhere {
+            write::write_status(ctx, app, &wanted).await?;
+        }
+        if collected.recheck {
+            return Ok(Next::After(REQUEUE_DELETION));
+        }
+        if waits_elsewhere {
+            // A change of the trackers is heard at once.
+            return Ok(Next::Resync(ctx.settings.resync));
+        }
+        return Ok(if collected.error.is_some() {
+            Next::Failed
+        } else {
+            Next::After(REQUEUE_DELETION)
+        });
+    }
+    let _time = ctx.metrics.stage("remove-finalizer");
+    if !gc::delete_revisions(session).await? {
+        // Somebody else's finalizer holds a revision: it holds the Application too.
+        return Ok(Next::After(REQUEUE_DELETION));
+    }
+    let left: Vec<_> = app
+        .metadata
+        .finalizers
+        .iter()
+        .flatten()
+        .filter(|f| *f != finalizer::APPLICATION && *f != finalizer::ORPHAN_RESOURCE)
+        .collect();
+    let body = json!({"metadata": {
+        "finalizers": left, "resourceVersion": app.metadata.resource_version}});
+    let own = Identity::default();
+    let last =
+        match ctx.io.patch(&write::target(app), "", (PatchKind::Merge, &body), false, &own).await {
+            Ok(answer) => answer.read()?,
+            Err(error) if error.is_not_found() => app.clone(),
+            Err(error) => return Err(error),
+        };
+    // With nobody else's finalizer on it that was its end; the watch says so a moment later. It may have told already, and
+    // of another one that took the name.
+    if left.is_empty() {
+        let key = session.key();
+        ctx.drop(&key, last.version());
+        ctx.forget(&key);
+    }
+    ctx.events.forget(&facts::about(app));
+    Ok(Next::Done)
+}
+
+/// How often the objects of an Application that vanished are checked until they are gone.
+const VANISHED_CHECKS: u32 = 40;
+/// The time between two such reconciles.
+const VANISHED_INTERVAL: Duration = Duration::from_millis(250);
+
+/// The Application vanished while it was worked on. A deletion that the API server decided before it saw our finalizer
+/// ignores it; what this reconcile made for the Application (`fresh`: the finalizer is from this reconcile) goes with it.
+///
+/// # Errors
+/// The API server's answer.
+pub async fn vanished(
+    session: &mut Session<'_>,
+    app: &Application,
+    fresh: bool,
+) -> Result<Next, ApiError> {
+    for _ in 0..VANISHED_CHECKS {
+        if !fresh || session.trackers.is_empty() {
+            break;
+        }
+        let collected = gc::collect(session, app, Scope::All, &[]).await;
+        if !collected.is_done() {
+            tokio::time::sleep(VANISHED_INTERVAL).await;
+        }
+    }
+    // Our own writes may have put it back into the cache after the watch told of its end.
+    let key = session.key();
+    let same = |found: &Arc<Application>| found.metadata.uid == app.metadata.uid;
+    if let Some(last) = session.ctx.apps.get(&key).filter(same) {
+        session.ctx.drop(&key, last.version());
+    }
+    Ok(Next::Done)
+}

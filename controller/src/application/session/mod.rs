@@ -1,0 +1,156 @@
+//! What the phases of one reconcile share: the Application's identity, policies and trackers, and access to the cluster as its
+//! author. What a phase decides and does stands with that phase.
+
+pub(in crate::application) mod decoded;
+mod reach;
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+
+use jiff::Timestamp;
+use parking_lot::Mutex;
+use serde_json::Value;
+use vela_apply::plan::Options;
+use vela_apply::policy::Stage;
+use vela_apply::tracker::Run;
+use vela_apply::{Owner, ResourceKey, ResourcePolicies};
+use vela_cluster::members::Snapshot;
+use vela_cluster::{ApiError, Target};
+use vela_seal::Stamp;
+
+use crate::events::About;
+use crate::queue::Key;
+
+use super::actors::{Actors, Requests};
+use super::context::AppContext;
+use super::memory::AppCache;
+use super::trackers::Trackers;
+use crate::application::dispatch::completed::Completion;
+use crate::application::revision::pending::PendingRevision;
+use crate::application::session::decoded::DecodedObjects;
+
+/// What a reconcile dispatches with.
+#[derive(Debug)]
+pub struct Session<'a> {
+    /// Connection, caches, settings.
+    pub ctx: &'a AppContext,
+    /// The Application.
+    pub owner: Owner,
+    /// The same, for events.
+    pub about: About,
+    /// Who wrote the Application, if that is known.
+    pub stamp: Option<Stamp>,
+    /// As whom requests are made.
+    pub actors: Actors,
+    /// Its resource policies.
+    pub policies: ResourcePolicies,
+    /// Its trackers.
+    pub trackers: Trackers,
+    /// Generation of the Application.
+    pub generation: i64,
+    /// publishVersion, `""` if not pinned.
+    pub publish_version: String,
+    /// Name of the current revision.
+    pub revision: String,
+    /// Components of the spec: whose objects must not be taken by another component.
+    pub components: Vec<String>,
+    /// The time, RFC 3339.
+    pub now: String,
+    /// The revision of this reconcile, while it is not stored: that may go on beside the dry run, nothing is recorded before.
+    pub unstored: Option<PendingRevision>,
+    /// Why it could not be stored.
+    pub refused: Option<ApiError>,
+    /// When the present run of the workflow began, if it did before this reconcile.
+    pub run_began: Option<Timestamp>,
+    /// When the run began that the stored status tells of.
+    pub last_run_began: Option<Timestamp>,
+    /// What ran to its end, as this reconcile sees it.
+    pub(super) completed: Mutex<BTreeMap<ResourceKey, Completion>>,
+    /// An object is to be made again and its predecessor is not gone yet.
+    pub recreate_pending: AtomicBool,
+    /// It wrote an object. What it made may be gone again by its end: then the cluster is as it was at the beginning, and yet
+    /// not as this reconcile left it.
+    pub wrote: AtomicBool,
+    /// Its live objects, as far as this reconcile decoded them.
+    pub decoded: DecodedObjects,
+    /// The clusters as they were when it began.
+    pub clusters: Arc<Snapshot>,
+}
+
+impl Session<'_> {
+    /// The connection on which the Application's own requests go out.
+    #[must_use]
+    pub fn io(&self) -> Requests<'_> {
+        Requests { io: &self.ctx.io, actors: &self.actors }
+    }
+
+    /// The run, for tracker decisions.
+    #[must_use]
+    pub fn run(&self) -> Run<'_> {
+        Run {
+            generation: self.generation,
+            publish_version: &self.publish_version,
+            revision: &self.revision,
+        }
+    }
+
+    /// The name of the tracker that wants an object.
+    pub(super) fn holder(&self, key: &ResourceKey) -> String {
+        self.trackers.holder(&self.trackers.current(self.run()), key)
+    }
+
+    pub(super) fn options(&self, stage: Stage) -> Options<'_> {
+        let gates = &self.ctx.settings.gates;
+        Options {
+            owner: &self.owner,
+            policies: &self.policies,
+            stage,
+            adopt_unowned: gates.legacy_resource_owner_validation,
+            replace_by_default: gates.apply_resource_by_replace,
+            now: &self.now,
+            previous: &[],
+        }
+    }
+
+    pub(super) fn is_metadata_only(&self) -> bool {
+        self.ctx.settings.gates.apply_once || self.policies.is_metadata_only()
+    }
+
+    /// The key of the Application.
+    #[must_use]
+    pub fn key(&self) -> Key {
+        Key::new(&*self.owner.namespace, &*self.owner.name)
+    }
+
+    /// What is remembered of the Application.
+    pub(super) fn memory(&self) -> Arc<Mutex<AppCache>> {
+        self.ctx.memory(&self.key())
+    }
+
+    /// The live object of a key, `None` if there is none or its kind is not served. The cache holds what Applications of all
+    /// namespaces own, as the controller sees it: one that acts as somebody else gets from it what it owns or shares, and of
+    /// the rest what the API server shows to that somebody.
+    ///
+    /// # Errors
+    /// The API server does not answer, or does not show it.
+    pub(super) async fn live(
+        &self,
+        api_version: &str,
+        key: &ResourceKey,
+    ) -> Result<Option<Arc<Value>>, ApiError> {
+        let at = self.reach(&key.cluster)?;
+        let Some(live) = at.live.get(api_version, key).await? else { return Ok(None) };
+        if !self.actors.are_others() || live.is_of(&self.owner) {
+            return Ok(Some(self.decoded.decode(key, &live)));
+        }
+        let ResourceKey { kind, namespace, name, .. } = key;
+        let target = Target { api_version, kind, namespace, name };
+        let at = self.reach_to(&key.cluster, "get").await?;
+        match at.requests().get(&target).await {
+            Ok(object) => Ok(Some(Arc::new(object))),
+            Err(error) if error.is_not_found() => Ok(None),
+            Err(error) => Err(error),
+        }
+    }
+}

@@ -1,0 +1,140 @@
+//! The cluster that a placement or a record names: its connection and its live objects, or why it cannot be reached now.
+//!
+//! A cluster that cannot be reached postpones what is done in it, and nothing else: it is no failure of the Application.
+
+use std::borrow::Cow;
+use std::sync::Arc;
+
+use vela_apply::object::is_local;
+use vela_cluster::members::Named;
+use vela_cluster::{ApiError, LiveObjects, ObjectClient, postponed};
+
+use crate::messages;
+
+use crate::application::actors::{Actors, CoAuthor, Requests};
+use crate::application::session::Session;
+
+/// A cluster that can be reached.
+#[derive(Debug)]
+pub struct Reached<'a> {
+    /// Its connection.
+    pub io: &'a Arc<ObjectClient>,
+    /// Its objects.
+    pub live: &'a LiveObjects,
+    actors: Cow<'a, Actors>,
+}
+
+impl Reached<'_> {
+    /// The connection on which the Application's own requests go there.
+    #[must_use]
+    pub fn requests(&self) -> Requests<'_> {
+        Requests { io: self.io, actors: &self.actors }
+    }
+}
+
+impl Session<'_> {
+    /// The name under which a cluster is known: one of several, or of a renamed one the newer.
+    #[must_use]
+    pub fn canonical<'n>(&self, cluster: &'n str) -> Cow<'n, str> {
+        if is_local(cluster) || !self.ctx.clusters.is_on() {
+            return Cow::Borrowed(cluster);
+        }
+        Cow::Owned(self.clusters.canonical(cluster))
+    }
+
+    /// A cluster, for what the controller itself looks at: what it sees it shows to nobody who may not see it.
+    ///
+    /// # Errors
+    /// It cannot be reached now, or there is none of that name.
+    pub fn reach(&self, cluster: &str) -> Result<Reached<'_>, ApiError> {
+        if is_local(cluster) {
+            let (io, live) = (&self.ctx.io, &self.ctx.live);
+            return Ok(Reached { io, live, actors: Cow::Borrowed(&self.actors) });
+        }
+        self.reach_member(cluster).inspect_err(postponed::note)
+    }
+
+    /// The same without a word about it: of somebody who only tells.
+    ///
+    /// # Errors
+    /// As [`Self::reach`].
+    pub(in crate::application) fn reach_quietly(&self, cluster: &str) -> Result<(), ApiError> {
+        if is_local(cluster) { Ok(()) } else { self.reach_member(cluster).map(|_| ()) }
+    }
+
+    fn reach_member(&self, cluster: &str) -> Result<Reached<'_>, ApiError> {
+        if !self.ctx.clusters.is_on() {
+            return Err(ApiError::Config(messages::no_such_cluster(cluster)));
+        }
+        self.ctx.clusters.concerns(cluster, &self.key());
+        let unclear = |why: &str| ApiError::Unreachable {
+            cluster: cluster.to_owned(),
+            since: "the start".to_owned(),
+            why: why.to_owned(),
+        };
+        let found = match self.clusters.named(cluster) {
+            Named::Own => {
+                let (io, live) = (&self.ctx.io, &self.ctx.live);
+                return Ok(Reached { io, live, actors: Cow::Borrowed(&self.actors) });
+            }
+            Named::Unclear => return Err(unclear(messages::CLUSTERS_UNKNOWN)),
+            Named::Unregistered(_) => {
+                return Err(ApiError::Config(messages::no_such_cluster(cluster)));
+            }
+            Named::Member(member) => member,
+        };
+        // The snapshot holds it for as long as the session lives.
+        let name = found.cluster.name.as_str();
+        let Some(member) = self.clusters.members().get(name) else {
+            return Err(unclear(messages::CLUSTERS_UNKNOWN));
+        };
+        self.ctx.clusters.concerns(name, &self.key());
+        let (io, live) = member.reach()?;
+        let actors = if self.actors.are_others() {
+            Cow::Owned(self.actors_there()?)
+        } else {
+            Cow::Borrowed(&self.actors)
+        };
+        Ok(Reached { io, live, actors })
+    }
+
+    /// A cluster, for requests of the Application of a kind: `get`, `patch`, `create`, `delete`.
+    ///
+    /// # Errors
+    /// It cannot be reached now, there is none of that name, or the Application may not use it.
+    pub async fn reach_to(
+        &self,
+        cluster: &str,
+        verb: &'static str,
+    ) -> Result<Reached<'_>, ApiError> {
+        let reached = self.reach(cluster)?;
+        let name = self.canonical(cluster);
+        if !is_local(&name)
+            && self.actors.are_others()
+            && let Some(access) = self.ctx.clusters.access()
+        {
+            let authors = self.actors.co_authors.iter().map(|one| &one.identity);
+            for identity in std::iter::once(&self.actors.author).chain(authors) {
+                if identity.is_other() {
+                    access.check(identity, &name, verb).await.inspect_err(postponed::note)?;
+                }
+            }
+        }
+        Ok(reached)
+    }
+
+    /// As whom the Application acts in other clusters.
+    fn actors_there(&self) -> Result<Actors, ApiError> {
+        let Some(access) = self.ctx.clusters.access() else { return Ok(self.actors.clone()) };
+        let author = access.identity_there(&self.actors.author)?;
+        let there = |one: &CoAuthor| {
+            let identity = access.identity_there(&one.identity)?;
+            Ok(CoAuthor { identity, ..one.clone() })
+        };
+        let co_authors = self.actors.co_authors.iter().map(there);
+        // Who acts as the credential may do what it may.
+        let co_authors: Vec<CoAuthor> = co_authors.collect::<Result<_, ApiError>>()?;
+        let co_authors = co_authors.into_iter().filter(|one| one.identity.is_other()).collect();
+        Ok(Actors { author, co_authors })
+    }
+}

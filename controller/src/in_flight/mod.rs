@@ -1,0 +1,262 @@
+//! What is under way, seen from the vital threads: slow reconciles are named, and what was under way when the workers froze;
+//! an Application over which processes died is set aside.
+
+mod caution;
+mod notes;
+mod queues;
+mod record;
+mod slow;
+
+use std::collections::BTreeMap;
+use std::pin::pin;
+use std::time::{Duration, Instant};
+
+use jiff::Timestamp;
+use parking_lot::Mutex;
+use tokio::sync::{Notify, Semaphore, SemaphorePermit, watch};
+use tokio_util::sync::CancellationToken;
+use tracing::warn;
+
+use vela_api::Application;
+
+use crate::queue::Key;
+
+use caution::Caution;
+pub(crate) use notes::Notes;
+pub(crate) use queues::Queues;
+use record::Record;
+use slow::Reported;
+
+/// How often running reconciles are checked.
+const CHECK_INTERVAL: Duration = Duration::from_millis(500);
+
+/// Names what takes long, until `end`.
+pub(crate) async fn name_slow(queues: Queues, end: CancellationToken) {
+    let mut said = Reported::default();
+    while tokio::time::timeout(CHECK_INTERVAL, end.cancelled()).await.is_err() {
+        for ((controller, key), time) in said.news(queues.running()) {
+            warn!(controller, key = %key, seconds = time.as_secs(), "a reconcile takes long");
+        }
+    }
+}
+
+/// How long a reconcile waits until it is noted: an API server that does not take notes holds nobody up for long.
+const WRITTEN: Duration = Duration::from_secs(2);
+
+/// How long a reconcile that is noted beforehand is the only one: most deaths come sooner, and nobody else's edit waits longer for it.
+const ALONE: Duration = Duration::from_secs(1);
+
+/// Carries out what was noted beforehand. What takes long holds nobody up who is to be noted, too.
+pub(crate) async fn entered<T>(entered: Option<Entered<'_>>, work: impl Future<Output = T>) -> T {
+    let Some(mut entered) = entered else { return work.await };
+    let mut work = pin!(work);
+    if let Ok(done) = tokio::time::timeout(ALONE, &mut work).await {
+        return done;
+    }
+    entered.takes_long();
+    work.await
+}
+
+/// What is known of deaths, asked by every worker.
+#[derive(Debug)]
+pub(crate) struct InFlight {
+    state: Mutex<Noted>,
+    /// Those that are noted beforehand go one after the other: a death has one name.
+    one: Semaphore,
+    /// Something is to be noted now.
+    asked: Notify,
+    /// How many of the requests to note something were followed.
+    followed: watch::Sender<u64>,
+}
+
+impl Default for InFlight {
+    fn default() -> Self {
+        let (state, asked) = (Mutex::default(), Notify::new());
+        Self { state, one: Semaphore::new(1), asked, followed: watch::Sender::new(0) }
+    }
+}
+
+/// An Application that was noted before its reconcile began. It is taken back when this value is dropped.
+#[derive(Debug)]
+pub(crate) struct Entered<'u> {
+    in_flight: &'u InFlight,
+    key: Key,
+    permit: Option<SemaphorePermit<'u>>,
+}
+
+impl Entered<'_> {
+    /// It takes long, and is noted for that from now on: the next one may begin.
+    pub(crate) fn takes_long(&mut self) {
+        self.permit = None;
+    }
+}
+
+impl Drop for Entered<'_> {
+    fn drop(&mut self) {
+        self.in_flight.state.lock().entered.remove(&self.key.to_string());
+        self.in_flight.asked.notify_one();
+    }
+}
+
+#[derive(Debug, Default)]
+struct Noted {
+    record: Record,
+    /// It is not stored as it is.
+    is_news: bool,
+    caution: Caution,
+    /// What is noted before it begins, with its generation.
+    entered: BTreeMap<String, i64>,
+    /// How often something was to be noted at once.
+    asked: u64,
+}
+
+impl InFlight {
+    /// What the last leader left.
+    fn put(&self, record: Record) {
+        let caution = Caution::after(record.unexplained, Instant::now());
+        *self.state.lock() = Noted { record, caution, ..Noted::default() };
+    }
+
+    /// How long an Application is set aside, and after how many deaths.
+    pub(crate) fn set_aside(&self, key: &Key, generation: i64) -> Option<(Duration, u32)> {
+        let state = self.state.lock();
+        if state.record.deaths.is_empty() {
+            return None;
+        }
+        let key = key.to_string();
+        let left = state.record.set_aside(&key, generation, Timestamp::now())?;
+        Some((left, state.record.deaths_of(&key)))
+    }
+
+    /// A reconcile is about to begin. After a death over something unknown it is noted first.
+    pub(crate) async fn enter(&self, key: &Key, app: Option<&Application>) -> Option<Entered<'_>> {
+        let app = app.filter(|app| self.state.lock().caution.is_due(key, app, Instant::now()))?;
+        let permit = self.one.acquire().await.ok();
+        let asked = {
+            let mut state = self.state.lock();
+            let generation = app.metadata.generation.unwrap_or_default();
+            state.entered.insert(key.to_string(), generation);
+            state.asked = state.asked.saturating_add(1);
+            state.asked
+        };
+        let entered = Entered { in_flight: self, key: key.clone(), permit };
+        self.asked.notify_one();
+        let mut followed = self.followed.subscribe();
+        let noted = followed.wait_for(|count| *count >= asked);
+        if tokio::time::timeout(WRITTEN, noted).await.is_err() {
+            warn!(key = %key, "what is about to begin cannot be noted");
+        }
+        Some(entered)
+    }
+
+    /// A reconcile came to its end, whatever that was.
+    pub(crate) fn survived(&self, key: &Key, generation: i64) {
+        let mut state = self.state.lock();
+        state.caution.survived(key, generation);
+        if !state.record.deaths.is_empty() && state.record.survived(&key.to_string()) {
+            state.is_news = true;
+        }
+    }
+
+    fn count_set_aside(&self, now: Timestamp) -> usize {
+        self.state.lock().record.count_set_aside(now)
+    }
+
+    /// Takes note of what is under way, and of what is about to be; the record if it is to be written, and how many requests
+    /// are followed with that.
+    fn note(&self, mut in_flight: BTreeMap<String, i64>) -> (Option<Record>, u64) {
+        let mut state = self.state.lock();
+        in_flight.extend(state.entered.clone());
+        if state.caution.ends(Instant::now()) {
+            (state.record.unexplained, state.is_news) = (0, true);
+        }
+        let is_news = state.record.note(in_flight);
+        let record = (std::mem::take(&mut state.is_news) || is_news).then(|| state.record.clone());
+        (record, state.asked)
+    }
+
+    /// Takes note of an end in order; the record if it is to be written.
+    fn end(&self) -> Option<Record> {
+        let mut state = self.state.lock();
+        let is_news = state.record.end();
+        (std::mem::take(&mut state.is_news) || is_news).then(|| state.record.clone())
+    }
+
+    /// It could not be written.
+    fn mark_unwritten(&self) {
+        self.state.lock().is_news = true;
+    }
+
+    /// As if processes had died over an Application.
+    #[cfg(test)]
+    pub(crate) fn died_over(&self, key: &Key, generation: i64, times: u32) {
+        let mut state = self.state.lock();
+        if state.record.leader.is_empty() {
+            state.record.begin("first", Timestamp::now());
+        }
+        for time in 0..times {
+            state.record.note(BTreeMap::from([(key.to_string(), generation)]));
+            let next = format!("{}-{time}", state.record.leader);
+            state.record.begin(&next, Timestamp::now());
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use futures::poll;
+    use serde_json::json;
+
+    use super::*;
+
+    fn noted(in_flight: &InFlight) -> Vec<String> {
+        let (record, asked) = in_flight.note(BTreeMap::new());
+        in_flight.followed.send_replace(asked);
+        record.map(|record| record.in_flight.into_keys().collect()).unwrap_or_default()
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_reconcile_that_takes_long_delays_the_next_one_for_a_second() {
+        let app = json!({"metadata": {"generation": 2}, "spec": {"components": []}});
+        let app: Application = serde_json::from_value(app).unwrap();
+        let (a, b) = (Key::new("n", "a"), Key::new("n", "b"));
+        let in_flight = InFlight::default();
+        in_flight.put(Record { unexplained: 1, ..Record::default() });
+        let first = in_flight.enter(&a, Some(&app)).await;
+        let since = tokio::time::Instant::now();
+        let next = async {
+            assert!(in_flight.enter(&b, Some(&app)).await.is_some());
+            since.elapsed()
+        };
+        let long = tokio::time::sleep(Duration::from_secs(60));
+        let (waited, ()) = tokio::join!(next, entered(first, long));
+        assert!(waited >= ALONE && waited <= ALONE + WRITTEN, "{waited:?}");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_cautious_process_notes_first_and_one_at_a_time() {
+        let app = json!({"metadata": {"generation": 2}, "spec": {"components": []}});
+        let app: Application = serde_json::from_value(app).unwrap();
+        let (a, b) = (Key::new("n", "a"), Key::new("n", "b"));
+        let in_flight = InFlight::default();
+        assert!(in_flight.enter(&a, Some(&app)).await.is_none(), "nobody died");
+        in_flight.put(Record { unexplained: 1, ..Record::default() });
+        let (mut first, mut second) =
+            (pin!(in_flight.enter(&a, Some(&app))), pin!(in_flight.enter(&b, Some(&app))));
+        assert!(poll!(&mut first).is_pending() && poll!(&mut second).is_pending());
+        assert_eq!(noted(&in_flight), ["n/a"]);
+        let mut entered = first.await.unwrap();
+        assert!(poll!(&mut second).is_pending());
+        // It takes long: the next one may begin, and both are under way.
+        entered.takes_long();
+        assert!(poll!(&mut second).is_pending());
+        assert_eq!(noted(&in_flight), ["n/a", "n/b"]);
+        let other = second.await.unwrap();
+        drop((entered, other));
+        in_flight.survived(&a, 2);
+        assert!(noted(&in_flight).is_empty());
+        assert!(in_flight.enter(&a, Some(&app)).await.is_none(), "it survived");
+        // A Lease that takes no notes holds nobody up.
+        assert!(in_flight.enter(&b, Some(&app)).await.is_some());
+    }
+}

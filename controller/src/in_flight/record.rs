@@ -1,0 +1,232 @@
+//! Which Applications are set aside: pure decisions over a record that outlives processes.
+//!
+//! A process that leads notes what it is at when that takes long, and takes the note back at its end. Whoever leads next finds
+//! what was under way when its predecessor died, and counts a death for each. One that died before anything was noted makes its
+//! successors cautious (`caution.rs`). After [`MAX_DEATHS`] an Application is set aside: not reconciled until its
+//! spec changes, or until an hour has passed. A reconcile that ends takes its deaths back.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use jiff::Timestamp;
+use serde::{Deserialize, Serialize};
+
+/// Processes that die over an Application before it is set aside.
+pub(crate) const MAX_DEATHS: u32 = 2;
+/// How long it is set aside before it is tried once more.
+pub(crate) const RETRY: Duration = Duration::from_secs(3600);
+/// How long a death is remembered.
+const REMEMBERED: Duration = Duration::from_secs(24 * 3600);
+/// Applications that are remembered: the record is one small object.
+const MAX_REMEMBERED: usize = 200;
+
+/// What is known of an Application that was under way.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Death {
+    /// How often.
+    pub(crate) count: u32,
+    /// At which generation.
+    pub(crate) generation: i64,
+    /// When it was found out last.
+    pub(crate) last: Timestamp,
+}
+
+/// The record. Applications are named `namespace/name`.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub(crate) struct Record {
+    /// Who leads, or died as it led; empty after an end in order.
+    pub(crate) leader: String,
+    /// How many leaders in a row died over something that they had not noted.
+    pub(crate) unexplained: u32,
+    /// What that one is at, with its generation.
+    pub(crate) in_flight: BTreeMap<String, i64>,
+    /// What was under way at deaths.
+    pub(crate) deaths: BTreeMap<String, Death>,
+}
+
+impl Record {
+    /// A leader begins. Returns what was under way when its predecessor died.
+    ///
+    /// A death that is explained leaves what was unexplained before: the first one that is noted is not the last one yet.
+    pub(crate) fn begin(&mut self, leader: &str, now: Timestamp) -> Vec<String> {
+        let in_flight = std::mem::take(&mut self.in_flight);
+        // Its own note, read again, is no death.
+        let died = !self.leader.is_empty() && self.leader != leader;
+        leader.clone_into(&mut self.leader);
+        self.unexplained = match (died, in_flight.is_empty()) {
+            (false, _) => 0,
+            (true, true) => self.unexplained.saturating_add(1),
+            (true, false) => self.unexplained,
+        };
+        let mut found = Vec::new();
+        for (key, generation) in in_flight.into_iter().filter(|_| died) {
+            let death = Death { count: 0, generation, last: now };
+            let known = self.deaths.entry(key.clone()).or_insert_with(|| death.clone());
+            if known.generation != generation {
+                // It was edited since: what the old spec did is not held against the new one.
+                *known = death;
+            }
+            known.count = known.count.saturating_add(1);
+            known.last = now;
+            found.push(key);
+        }
+        self.deaths.retain(|_, death| age(death, now) < REMEMBERED);
+        while self.deaths.len() > MAX_REMEMBERED {
+            let oldest = self.deaths.iter().min_by_key(|(_, death)| death.last);
+            let Some(key) = oldest.map(|(key, _)| key.clone()) else { break };
+            self.deaths.remove(&key);
+        }
+        found
+    }
+
+    /// The leader ends in order: nothing is under way. Returns whether that is news.
+    pub(crate) fn end(&mut self) -> bool {
+        let is_news = !self.leader.is_empty() || !self.in_flight.is_empty();
+        (self.leader, self.unexplained) = (String::new(), 0);
+        self.in_flight.clear();
+        is_news
+    }
+
+    /// What is under way now. Returns whether that is news.
+    pub(crate) fn note(&mut self, in_flight: BTreeMap<String, i64>) -> bool {
+        let is_news = self.in_flight != in_flight;
+        self.in_flight = in_flight;
+        is_news
+    }
+
+    /// How long an Application is still set aside.
+    pub(crate) fn set_aside(&self, key: &str, generation: i64, now: Timestamp) -> Option<Duration> {
+        let death = self.deaths.get(key)?;
+        let left = RETRY.checked_sub(age(death, now)).filter(|left| !left.is_zero())?;
+        (death.count >= MAX_DEATHS && death.generation == generation).then_some(left)
+    }
+
+    /// How many are set aside.
+    pub(crate) fn count_set_aside(&self, now: Timestamp) -> usize {
+        let of =
+            |(key, death): &(&String, &Death)| self.set_aside(key, death.generation, now).is_some();
+        self.deaths.iter().filter(of).count()
+    }
+
+    /// A reconcile came to its end. Returns whether that is news.
+    pub(crate) fn survived(&mut self, key: &str) -> bool {
+        self.deaths.remove(key).is_some()
+    }
+
+    /// How often a process died over it.
+    pub(crate) fn deaths_of(&self, key: &str) -> u32 {
+        self.deaths.get(key).map_or(0, |death| death.count)
+    }
+}
+
+/// How long ago; a clock that went back makes nothing older.
+fn age(death: &Death, now: Timestamp) -> Duration {
+    Duration::try_from(now.duration_since(death.last)).unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn at(seconds: i64) -> Timestamp {
+        Timestamp::from_second(1_700_000_000 + seconds).unwrap()
+    }
+
+    fn record(in_flight: &[(&str, i64)]) -> Record {
+        let in_flight = in_flight.iter().map(|(key, of)| ((*key).to_owned(), *of)).collect();
+        Record { leader: "dead".to_owned(), in_flight, ..Record::default() }
+    }
+
+    /// The next leader, with what it was at when it died, too.
+    fn dies(record: &mut Record, now: i64, in_flight: &[(&str, i64)]) {
+        record.begin(&format!("leader-{now}"), at(now));
+        record.in_flight = self::record(in_flight).in_flight;
+    }
+
+    #[test]
+    fn two_deaths_set_aside_for_an_hour_or_until_an_edit() {
+        let mut record = record(&[("n/a", 1), ("n/b", 1)]);
+        let is_aside = |record: &Record, key: &str, generation, now| {
+            record.set_aside(key, generation, at(now)).is_some()
+        };
+        dies(&mut record, 0, &[("n/a", 1)]);
+        assert!(!is_aside(&record, "n/a", 1, 0));
+        dies(&mut record, 10, &[]);
+        assert!(is_aside(&record, "n/a", 1, 10));
+        assert!(!is_aside(&record, "n/b", 1, 10), "it was there once");
+        assert!(!is_aside(&record, "n/a", 2, 10), "it was edited");
+        assert_eq!(record.count_set_aside(at(10)), 1);
+        assert!(is_aside(&record, "n/a", 1, 10 + 3599));
+        assert!(!is_aside(&record, "n/a", 1, 10 + 3600), "it is tried once more");
+        assert_eq!(record.count_set_aside(at(10 + 3600)), 0);
+        // It kills again: set aside at once.
+        record.in_flight.insert("n/a".to_owned(), 1);
+        dies(&mut record, 4000, &[]);
+        assert!(is_aside(&record, "n/a", 1, 4001));
+        record.survived("n/a");
+        assert!(!is_aside(&record, "n/a", 1, 4001));
+    }
+
+    #[test]
+    fn an_edit_begins_to_count_anew() {
+        let mut record = record(&[("n/a", 1)]);
+        dies(&mut record, 0, &[("n/a", 2)]);
+        dies(&mut record, 1, &[("n/a", 2)]);
+        assert_eq!(record.set_aside("n/a", 2, at(1)), None);
+        dies(&mut record, 2, &[]);
+        assert!(record.set_aside("n/a", 2, at(2)).is_some());
+    }
+
+    #[test]
+    fn an_end_in_order_and_ones_own_note_are_no_deaths() {
+        let mut record = record(&[("n/a", 1)]);
+        assert!(record.note(BTreeMap::new()) && !record.note(BTreeMap::new()));
+        assert!(record.begin("next", at(0)).is_empty());
+        record.note(BTreeMap::from([("n/a".to_owned(), 1)]));
+        assert!(record.begin("next", at(1)).is_empty());
+        assert!(record.deaths.is_empty() && record.in_flight.is_empty());
+        record.note(BTreeMap::from([("n/a".to_owned(), 1)]));
+        assert_eq!(record.begin("other", at(2)), ["n/a"]);
+        assert_eq!(record.deaths_of("n/a"), 1);
+        assert!(record.survived("n/a") && !record.survived("n/a"));
+    }
+
+    #[test]
+    fn deaths_over_nothing_that_was_noted_are_counted() {
+        let mut record = Record::default();
+        record.begin("a", at(0));
+        assert_eq!(record.unexplained, 0, "nobody led before");
+        record.begin("b", at(1));
+        record.begin("c", at(2));
+        assert_eq!(record.unexplained, 2);
+        record.note(BTreeMap::from([("n/a".to_owned(), 1)]));
+        assert_eq!(record.begin("d", at(3)), ["n/a"]);
+        assert_eq!(record.unexplained, 2, "it is not over yet");
+        assert!(record.end() && !record.end());
+        record.begin("e", at(4));
+        assert_eq!((record.unexplained, record.deaths_of("n/a")), (0, 1));
+    }
+
+    #[test]
+    fn what_is_remembered_is_bounded_and_forgotten() {
+        let mut record = record(&[]);
+        for number in 0..500 {
+            let key = format!("n/{number}");
+            dies(&mut record, number, &[(&key, 1)]);
+        }
+        assert_eq!(record.deaths.len(), MAX_REMEMBERED);
+        assert!(record.deaths.contains_key("n/498") && !record.deaths.contains_key("n/0"));
+        dies(&mut record, 500 + 24 * 3600, &[]);
+        assert_eq!(record.deaths.len(), 1, "only what was under way then");
+    }
+
+    #[test]
+    fn a_record_is_read_as_it_was_written() {
+        let mut record = record(&[("n/a", 7)]);
+        dies(&mut record, 0, &[("n/b", 1)]);
+        let text = serde_json::to_string(&record).unwrap();
+        assert_eq!(serde_json::from_str::<Record>(&text).unwrap(), record);
+        assert_eq!(serde_json::from_str::<Record>("{}").unwrap(), Record::default());
+    }
+}

@@ -1,0 +1,267 @@
+//! What fills the caches of our own kinds, and what a change of an object wakes.
+
+use std::sync::Arc;
+
+use kube::runtime::watcher;
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
+use vela_api::{
+    Application, ApplicationRevision, ComponentDefinition, DefinitionRevision, ObjectMeta, Policy,
+    PolicyDefinition, ResourceTracker, TraitDefinition, Workflow, WorkflowStepDefinition,
+    WorkloadDefinition, names,
+};
+use vela_cluster::watch::{Change, feed};
+use vela_cluster::{Key, Packed, Store, Stored};
+
+use crate::application::policies;
+use crate::context::Context;
+use crate::definition::wake;
+use crate::queue::Class;
+use crate::revisions::Revision;
+
+/// Objects in an answer to a list: a page is in memory beside what stays.
+const PAGE: u32 = 200;
+
+/// What kubectl notes for itself is a second copy of the object.
+fn trim(metadata: &mut ObjectMeta) {
+    if let Some(annotations) = &mut metadata.annotations {
+        annotations.remove(names::annotation::KUBECTL_LAST_APPLIED);
+    }
+}
+
+/// Starts one watch; what is kept of an object is the object, or what a function makes of it.
+macro_rules! watch_kind {
+    ($tasks:expr, $end:expr, $client:expr, $store:expr, $kind:ty, $on_change:expr) => {
+        watch_kind!($tasks, $end, $client, $store, $kind, |object| object, $on_change)
+    };
+    ($tasks:expr, $end:expr, $client:expr, $store:expr, $kind:ty, $keep:expr, $on_change:expr) => {
+        watch_kind!(
+            $tasks,
+            $end,
+            $client,
+            $store,
+            $kind,
+            watcher::Config::default(),
+            $keep,
+            $on_change
+        )
+    };
+    ($tasks:expr, $end:expr, $client:expr, $store:expr, $kind:ty, $which:expr, $keep:expr, $on_change:expr) => {{
+        let (client, store, end) = ($client.clone(), Arc::clone(&$store), $end.clone());
+        let (keep, on_change, config) = ($keep, $on_change, $which.page_size(PAGE));
+        $tasks.spawn(async move {
+            let trimmed = |mut object: $kind| {
+                trim(&mut object.metadata);
+                keep(object)
+            };
+            let feed = feed::<$kind, _>(client, config, store, trimmed, on_change);
+            tokio::select! {
+                () = feed => {}
+                () = end.cancelled() => {}
+            }
+        });
+    }};
+}
+
+/// Starts the watches of our own kinds.
+pub(crate) fn start(
+    context: &Arc<Context>,
+    client: &kube::Client,
+    tasks: &TaskTracker,
+    end: &CancellationToken,
+) {
+    let queue = Arc::clone(&context.queue);
+    let definitions = &context.definitions;
+    // Revisions and trackers of all shards are kept: one that takes an Application over finds what belongs to it.
+    let own = match &context.settings.shard {
+        Some(shard) => watcher::Config::default()
+            .labels(&format!("{}={shard}", names::label::SCHEDULED_SHARD_ID)),
+        None => watcher::Config::default(),
+    };
+    watch_kind!(tasks, end, client, context.apps, Application, own, |app| app, {
+        let queue = Arc::clone(&queue);
+        let context = Arc::downgrade(context);
+        move |change: Change<Application>| {
+            if let Some(context) = context.upgrade() {
+                context.users.note(&change.key, &context.apps);
+            }
+            let class = urgency(&change);
+            queue.add(change.key, class);
+        }
+    });
+    let contents = Arc::clone(&context.revision_contents);
+    let keep = move |revision| Revision::of(revision, &contents);
+    watch_kind!(tasks, end, client, context.revisions, ApplicationRevision, keep, {
+        let queue = Arc::clone(&queue);
+        move |change: Change<Revision>| {
+            // A revision that is gone is made again; the others are our own.
+            if let (Some(old), None) = (change.old, change.new) {
+                old.index().into_iter().for_each(|app| queue.add(app, Class::Drift));
+            }
+        }
+    });
+    let keep = |mut tracker: ResourceTracker| {
+        // What cannot be expanded says so when it is read.
+        let _ = tracker.expand();
+        Packed::of(&tracker)
+    };
+    watch_kind!(tasks, end, client, context.trackers, ResourceTracker, keep, {
+        let (queue, apps) = (Arc::clone(&queue), Arc::clone(&context.apps));
+        move |change: Change<Packed<ResourceTracker>>| {
+            let app = change.new.or(change.old).and_then(|tracker| tracker.index());
+            app.into_iter().for_each(|app| {
+                let class = urgency_of_parts(&apps, &app);
+                queue.add(app, class);
+            });
+        }
+    });
+    // A definition that came, or was mended, gets waiting Applications going.
+    macro_rules! definition {
+        ($store:ident, $kind:ty, $queue:ident $(, $wake:expr)?) => {
+            watch_kind!(tasks, end, client, definitions.$store, $kind, {
+                let context = Arc::downgrade(context);
+                move |change: Change<$kind>| {
+                    if let Some(context) = context.upgrade() {
+                        $($wake(&context, change.old.as_deref(), change.new.as_deref());)?
+                        wake::definition_changed(&context, &change.key);
+                        context.definition_queues.$queue.add(change.key, Class::Edit);
+                    }
+                }
+            });
+        };
+    }
+    definition!(components, ComponentDefinition, components);
+    definition!(traits, TraitDefinition, traits);
+    definition!(policies, PolicyDefinition, policies, policies::wake);
+    definition!(steps, WorkflowStepDefinition, steps);
+    watch_kind!(tasks, end, client, definitions.workloads, WorkloadDefinition, {
+        let context = Arc::downgrade(context);
+        move |change: Change<WorkloadDefinition>| {
+            if let Some(context) = context.upgrade() {
+                wake::workload_changed(&context, &change.key);
+            }
+        }
+    });
+    watch_kind!(tasks, end, client, definitions.revisions, DefinitionRevision, {
+        let queues = context.definition_queues.clone();
+        let context = Arc::downgrade(context);
+        move |change: Change<DefinitionRevision>| {
+            if let (None, Some(new), Some(context)) = (&change.old, &change.new, context.upgrade())
+            {
+                wake::version_added(&context, new);
+            }
+            // A revision that somebody deleted is made again.
+            if let (Some(old), None) = (change.old, change.new)
+                && let Some(definition) = old.index()
+            {
+                let queue = match old.spec.definition_type.as_str() {
+                    names::definition_type::COMPONENT => &queues.components,
+                    names::definition_type::TRAIT => &queues.traits,
+                    names::definition_type::POLICY => &queues.policies,
+                    _ => &queues.steps,
+                };
+                queue.add(definition, Class::Edit);
+            }
+        }
+    });
+    macro_rules! referred {
+        ($store:ident, $kind:ty) => {
+            watch_kind!(tasks, end, client, definitions.$store, $kind, {
+                let context = Arc::downgrade(context);
+                move |change: Change<$kind>| {
+                    if let Some(context) = context.upgrade() {
+                        wake::referred_changed(&context, &change.key.namespace);
+                    }
+                }
+            });
+        };
+    }
+    referred!(external_policies, Policy);
+    referred!(workflows, Workflow);
+}
+
+/// How urgent a change of an Application is.
+fn urgency(change: &Change<Application>) -> Class {
+    if is_edit(change) {
+        Class::Edit
+    } else if change.old.is_none() {
+        Class::Scan
+    } else {
+        Class::Progress
+    }
+}
+
+/// How urgent a change of something that belongs to an Application is: its rollout or its deletion waits for it, or it drifted.
+pub(crate) fn urgency_of_parts(apps: &Store<Application>, key: &Key) -> Class {
+    let is_settled = |app: &Application| {
+        let ended = app.status.workflow.as_ref().is_some_and(|workflow| workflow.finished);
+        ended && app.metadata.deletion_timestamp.is_none()
+    };
+    if apps.get(key).is_some_and(|app| is_settled(&app)) { Class::Drift } else { Class::Progress }
+}
+
+/// Whether a change is what somebody wants of an Application, and not what became of it.
+fn is_edit(change: &Change<Application>) -> bool {
+    let Some(new) = &change.new else { return false };
+    let (metadata, observed) = (&new.metadata, new.status.observed_generation);
+    let is_marked = change.old.as_ref().is_some_and(|old| {
+        metadata.labels != old.metadata.labels || metadata.annotations != old.metadata.annotations
+    });
+    is_marked || metadata.deletion_timestamp.is_some() || metadata.generation != Some(observed)
+}
+
+/// Waits until every cache is filled.
+pub(crate) async fn synced(context: &Context) {
+    let definitions = &context.definitions;
+    tokio::join!(
+        context.apps.synced(),
+        context.revisions.synced(),
+        context.trackers.synced(),
+        definitions.components.synced(),
+        definitions.traits.synced(),
+        definitions.policies.synced(),
+        definitions.steps.synced(),
+        definitions.workloads.synced(),
+        definitions.revisions.synced(),
+        definitions.external_policies.synced(),
+        definitions.workflows.synced(),
+    );
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+    use vela_cluster::Key;
+
+    use super::*;
+
+    #[test]
+    fn edits_are_told_from_what_became_of_them() {
+        let app = |metadata: &Value, observed: i64| -> Arc<Application> {
+            let value = json!({"metadata": metadata, "spec": {"components": []},
+                "status": {"observedGeneration": observed}});
+            Arc::new(serde_json::from_value(value).unwrap())
+        };
+        let plain = json!({"generation": 2});
+        let marked = json!({"generation": 2, "annotations": {"app.oam.dev/publishVersion": "a"}});
+        let labelled =
+            json!({"generation": 2, "labels": {"controller.core.oam.dev/pause": "true"}});
+        let deleted = json!({"generation": 2, "deletionTimestamp": "2026-01-01T00:00:00Z"});
+        for (old, new, edit) in [
+            (Some((&plain, 1)), Some((&plain, 1)), true),
+            (Some((&plain, 1)), Some((&plain, 2)), false),
+            (Some((&plain, 2)), Some((&plain, 2)), false),
+            (Some((&plain, 2)), Some((&marked, 2)), true),
+            (Some((&marked, 2)), Some((&plain, 2)), true),
+            (Some((&plain, 2)), Some((&labelled, 2)), true),
+            (Some((&plain, 2)), Some((&deleted, 2)), true),
+            (None, Some((&plain, 0)), true),
+            (None, Some((&plain, 2)), false),
+            (Some((&plain, 2)), None, false),
+        ] {
+            let make = |side: Option<(&Value, i64)>| side.map(|(m, observed)| app(m, observed));
+            let change = Change { key: Key::new("n", "a"), old: make(old), new: make(new) };
+            assert_eq!(is_edit(&change), edit, "{old:?} {new:?}");
+        }
+    }
+}

@@ -1,0 +1,72 @@
+//! Whether requests of an attempt were put off by an API server that is overloaded or away.
+//!
+//! Who carries out a step or a reconcile makes many requests through many hands, and their errors become words on the way.
+//! That one of them was no refusal is noted here by its type, where it happens, so that the attempt as a whole can be reported
+//! from one that failed. It is noted for the task that asks; what an attempt spawns is not part of it.
+
+use std::cell::Cell;
+use std::future::Future;
+use std::time::Duration;
+
+use crate::{Class, Error};
+
+tokio::task_local! {
+    static NOTED: Cell<Option<Postponed>>;
+}
+
+/// Something was put off.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Postponed {
+    /// How long the API server wants to be left alone.
+    pub after: Option<Duration>,
+}
+
+/// Carries out an attempt; tells beside its result whether something in it was put off.
+pub async fn noting<F: Future>(attempt: F) -> (F::Output, Option<Postponed>) {
+    let noted = async { (attempt.await, NOTED.with(Cell::take)) };
+    NOTED.scope(Cell::new(None), noted).await
+}
+
+/// Notes an error of a request, if it says that the request was put off.
+pub fn note(error: &Error) {
+    if let Class::Retry(after) = error.class() {
+        postponed(after);
+    }
+}
+
+/// Notes that something was put off. The longest time that was asked for counts.
+pub fn postponed(after: Option<Duration>) {
+    let noted = |noted: &Cell<Option<Postponed>>| {
+        let before = noted.get().and_then(|before| before.after);
+        noted.set(Some(Postponed { after: before.max(after) }));
+    };
+    // Nobody asks outside of an attempt.
+    let _ = NOTED.try_with(noted);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn what_was_put_off_is_noted_for_its_attempt_only() {
+        let after = |seconds| Some(Duration::from_secs(seconds));
+        let busy = |retry_after| Error::Api {
+            code: 429,
+            reason: String::new(),
+            message: String::new(),
+            retry_after,
+        };
+        note(&busy(None));
+        assert_eq!(noting(async { 1 }).await, (1, None));
+        assert_eq!(noting(async { note(&Error::Config(String::new())) }).await.1, None);
+        let outer = noting(async {
+            note(&busy(after(2)));
+            let inner = noting(async { note(&busy(None)) }).await.1;
+            assert_eq!(inner, Some(Postponed { after: None }));
+            note(&busy(after(5)));
+            note(&busy(after(1)));
+        });
+        assert_eq!(outer.await.1, Some(Postponed { after: after(5) }));
+    }
+}
