@@ -24,7 +24,7 @@ use crate::renew::{AuthoritySecret, Plan, ServingSecret, State, decide};
 
 /// When a certificate was made, on both Secrets.
 const SINCE: &str = "certificates.core.oam.dev/since";
-/// Looked at this often even if no watch says anything.
+/// Reconciled this often even without a watch event.
 const PERIOD: Duration = Duration::from_secs(60);
 /// Pause after an error, doubled up to the period.
 const PAUSE: Duration = Duration::from_millis(500);
@@ -118,7 +118,7 @@ impl std::fmt::Display for Chain<'_> {
     }
 }
 
-/// One reconcile and what follows from it; when to look again.
+/// One reconcile and its consequences; returns when to reconcile again.
 async fn round(apis: &Apis, config: &Config) -> Result<Option<Timestamp>, Error> {
     let ca_secret = config.ca_secret();
     let (authority, serving, mutating, validating) = tokio::try_join!(

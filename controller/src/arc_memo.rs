@@ -1,5 +1,5 @@
-//! What is made of a definition, made once. Many Applications use one definition, and each is checked again and again: what
-//! was made is found by the place of the definition in memory.
+//! A bounded memo table keyed by `Arc` address. Deriving a render template from a definition is expensive and every reconcile
+//! needs it, so the result is kept as long as the definition is alive.
 
 use std::any::Any;
 use std::fmt::{self, Debug, Formatter};
@@ -15,10 +15,10 @@ const CAPACITY: NonZeroUsize = match NonZeroUsize::new(512) {
     None => NonZeroUsize::MIN,
 };
 
-/// The definition at a place, and what was made of it. As long as it is known nothing else can take the place.
+/// The definition at an address, and the value derived from it. The weak reference keeps the address from being reused.
 type Memo<V> = (Weak<dyn Any + Send + Sync>, V);
 
-/// What was made, by the place of what it was made of.
+/// Derived values by the address of their source.
 pub(crate) struct ArcMemo<V>(Mutex<LruCache<usize, Memo<V>>>);
 
 impl<V> Default for ArcMemo<V> {
@@ -34,7 +34,7 @@ impl<V> Debug for ArcMemo<V> {
 }
 
 impl<V: Clone> ArcMemo<V> {
-    /// What is made of something, or was before.
+    /// The derived value of an `Arc`, from the table or computed now.
     pub(crate) fn get<T: Send + Sync + 'static>(&self, of: &Arc<T>, make: impl FnOnce() -> V) -> V {
         let address = Arc::as_ptr(of).addr();
         if let Some((_, value)) = self.0.lock().get(&address) {

@@ -60,10 +60,10 @@ pub struct Flags {
     /// Deadline of one reconcile.
     #[arg(long, default_value = "3m", value_parser = duration)]
     reconcile_timeout: Duration,
-    /// ApplicationRevisions kept beside the current one.
+    /// ApplicationRevisions kept in addition to the current one.
     #[arg(long, default_value_t = 10)]
     application_revision_limit: usize,
-    /// DefinitionRevisions kept beside the current one.
+    /// DefinitionRevisions kept in addition to the current one.
     #[arg(long, default_value_t = 20)]
     definition_revision_limit: usize,
     /// Make the WorkloadDefinition of a ComponentDefinition's kind where there is none.

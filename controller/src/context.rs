@@ -30,13 +30,13 @@ pub struct Settings {
     pub system_namespace: String,
     /// Period of a settled Application.
     pub resync: Duration,
-    /// The least time between two looks at a workflow that waits, as long as only objects change.
+    /// The least time between two reconciles of a waiting workflow while only objects change.
     pub pause: Duration,
     /// Deadline of one reconcile.
     pub reconcile_timeout: Duration,
-    /// ApplicationRevisions kept beside the current one.
+    /// ApplicationRevisions kept in addition to the current one.
     pub application_revision_limit: usize,
-    /// DefinitionRevisions kept beside the current one.
+    /// DefinitionRevisions kept in addition to the current one.
     pub definition_revision_limit: usize,
     /// ComponentDefinitions get the WorkloadDefinition of their kind.
     pub makes_workload_definitions: bool,
@@ -194,13 +194,13 @@ pub struct Context {
     pub settings: Settings,
     /// Work of the Application controller.
     pub queue: Arc<Queue>,
-    /// The clusters beside the own one.
+    /// The member clusters.
     pub clusters: Clusters,
     /// Work of the definition controllers.
     pub definition_queues: DefinitionQueues,
     /// Which Applications name a version of a definition.
     pub users: crate::definition::users::Users,
-    /// What the last look at a definition saw, by kind and key: hashes of labels, annotations and spec.
+    /// Hashes of labels, annotations and spec of each definition at its last reconcile, by kind and key.
     pub seen_definitions: Mutex<HashMap<(&'static str, Key), u64>>,
 }
 
@@ -231,7 +231,7 @@ pub struct Parts {
     pub settings: Settings,
     /// Work of the Application controller.
     pub queue: Arc<Queue>,
-    /// The clusters beside the own one.
+    /// The member clusters.
     pub clusters: Clusters,
 }
 

@@ -48,7 +48,7 @@ pub struct Definitions {
     pub system_namespace: String,
 }
 
-/// A definition kind that can be looked up.
+/// A definition kind that can be resolved.
 pub trait Lookup: Stored + Clone + Serialize + Default {
     /// Its kind for rendering.
     const KIND: Kind;

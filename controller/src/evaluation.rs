@@ -91,7 +91,7 @@ impl Account {
         (of == generation && !left.is_zero()).then_some(left)
     }
 
-    /// Whether something was put off since this was asked last.
+    /// Whether something was postponed since the last call.
     pub(crate) fn take_postponed(&self) -> bool {
         std::mem::take(&mut self.state.lock().postponed)
     }
@@ -158,7 +158,7 @@ pub(crate) async fn within<E>(
     }
 }
 
-/// Whether something of this reconcile was put off since this was asked last.
+/// Whether something of this reconcile was postponed since the last call.
 pub(crate) fn take_postponed() -> bool {
     ACCOUNT.try_with(|account| account.take_postponed()).unwrap_or(false)
 }

@@ -49,7 +49,7 @@ fn gets_on(longest: Duration, limit: Duration) -> Result<(), String> {
 
 fn check_lease(overdue: Option<Duration>) -> Result<(), String> {
     match overdue.filter(|overdue| *overdue > TOLERANCE) {
-        Some(overdue) => Err(format!("the lease is over for {} s", overdue.as_secs())),
+        Some(overdue) => Err(format!("the lease expired {} s ago", overdue.as_secs())),
         None => Ok(()),
     }
 }

@@ -20,7 +20,7 @@ pub(crate) fn budget_spent(budget: Duration) -> String {
 #[must_use]
 pub(crate) fn set_aside(deaths: u32) -> String {
     format!(
-        "set aside: {deaths} processes of the controller ended while this application was under way; it is tried again \
+        "set aside: {deaths} processes of the controller ended while they reconciled this application; it is tried again \
          when its spec is edited, or after an hour"
     )
 }
@@ -79,7 +79,7 @@ pub(crate) const NO_REFERENCE_BY_URL: &str =
 #[must_use]
 pub(crate) fn not_stamped(default_user: &str, namespace: &str, name: &str) -> String {
     format!(
-        "the author of this Application is not known (it has no valid stamp), so it is applied as the default user {default_user:?}; whoever means to be its author applies it again: kubectl annotate application -n {namespace} {name} --overwrite app.oam.dev/stamp=renew; a cluster administrator can confirm the author that is named in its annotations with the value confirm"
+        "the author of this Application is not known (it has no valid stamp), so it is applied as the default user {default_user:?}; to become its author apply it again: kubectl annotate application -n {namespace} {name} --overwrite app.oam.dev/stamp=renew; a cluster administrator can confirm the author that is named in its annotations with the value confirm"
     )
 }
 
@@ -136,10 +136,10 @@ pub(crate) fn bad_policy(error: &str) -> String {
     format!("failed to create resourceKeeper: failed to parse resource policy: {error}")
 }
 
-/// What policies made of an Application is none.
+/// The result of the policies is no Application.
 #[must_use]
 pub(crate) fn unreadable_output(part: &str, error: &dyn std::fmt::Display) -> String {
-    format!("what application-scoped policies made of spec.{part} cannot be read: {error}")
+    format!("spec.{part} as changed by application-scoped policies cannot be read: {error}")
 }
 
 /// Why a policy changed nothing.
@@ -256,7 +256,7 @@ pub(crate) fn cannot(verb: &str, error: &str) -> String {
     }
 }
 
-/// An object that is to be made again and is still there.
+/// An object that is to be created again and is still there.
 #[must_use]
 pub(crate) fn still_going(object: &str) -> String {
     format!("{object} is being deleted, it is made again when it is gone")
@@ -282,7 +282,7 @@ pub(crate) fn forbidden_type(kind: &str, object: &str) -> String {
     format!("{kind} {object}: objects of this kind are not allowed here")
 }
 
-/// An object that cannot be told from others.
+/// An object that cannot be distinguished from others.
 #[must_use]
 pub(crate) fn no_name(kind: &str) -> String {
     format!("{kind} has no metadata.name")
@@ -500,7 +500,7 @@ pub(crate) fn and_more(list: &str, more: usize) -> String {
     if more == 0 { list.to_owned() } else { format!("{list}; and {more} more") }
 }
 
-/// An object that was deleted by somebody was made again.
+/// An object that was deleted by somebody was created again.
 #[must_use]
 pub(crate) fn recreated(object: &str) -> String {
     format!("{object} was deleted and made again")
@@ -588,7 +588,7 @@ pub(crate) fn intent_not_stored(reason: &str) -> String {
 /// An effect whose end nobody saw.
 pub(crate) fn effect_lost(what: &str, reason: &str) -> String {
     format!(
-        "{what}: {reason}. It is not known whether it happened, so it is not done again. Look there, then restart the workflow from this step"
+        "{what}: {reason}. Its result is unknown, so it is not repeated. Check the target system, then restart the workflow from this step"
     )
 }
 
@@ -686,13 +686,13 @@ pub(crate) fn mail_failed(reason: &str) -> String {
     format!("failed to send email: {reason}")
 }
 
-/// A step whose request is under way.
+/// A step whose request is in flight.
 pub(crate) fn waits_for_answer(what: &str) -> String {
     format!("waiting for the answer: {what}")
 }
 
 /// A step whose request cannot be sent yet.
-pub(crate) const TOO_MANY_CALLS: &str = "as many requests of steps as may be are under way, in the namespace or in all; the step waits for its turn";
+pub(crate) const TOO_MANY_CALLS: &str = "the limit of requests of steps in flight is reached, in the namespace or in all; the step waits for its turn";
 
 /// A mail server that said no: its code and the beginning of its first line. More of what it says is nobody's business who
 /// may not reach it himself.
@@ -716,7 +716,7 @@ pub(crate) const MAIL_SERVER_SILENT: &str = "the mail server does not answer";
 /// A mail server that hung up.
 pub(crate) const MAIL_SERVER_GONE: &str = "the mail server ended the connection";
 
-/// A mail server that would hear a password in the clear.
+/// A mail server that would receive a password in clear text.
 pub(crate) const MAIL_WITHOUT_TLS: &str =
     "the mail server offers no encryption: the password is not sent";
 
@@ -763,7 +763,7 @@ pub(crate) fn topology_empty(name: &str) -> String {
     format!("topology policy {name} must not have empty properties")
 }
 
-/// A policy beside the Application that is not there.
+/// A referenced Policy object that does not exist.
 pub(crate) fn external_policy_missing(name: &str) -> String {
     format!("external policy {name} not found")
 }
@@ -853,7 +853,7 @@ pub(crate) fn revision_not_believed(name: &str, version: &str) -> String {
     format!(
         "publishVersion {version} means ApplicationRevision {name}, but nobody is known to have written that (it was changed \
          by hand, or made before revisions had stamps), so it is not deployed; what is deployed stays: publish the \
-         Application anew under another publishVersion"
+         Application again under another publishVersion"
     )
 }
 
@@ -898,7 +898,7 @@ pub(crate) fn hook_being_removed(object: &str) -> String {
 
 /// A record of a release that is there already.
 pub(crate) fn made_by_others(name: &str) -> String {
-    format!("{name} was made by somebody else meanwhile")
+    format!("{name} was created by another client in the meantime")
 }
 
 /// Values of another namespace.
@@ -908,7 +908,7 @@ pub(crate) fn foreign_values(source: &str, more: &str) -> String {
     )
 }
 
-/// A chart that looks up too much.
+/// A chart that makes too many lookups.
 pub(crate) fn too_many_lookups(most: usize) -> String {
     format!("a chart may look up {most} objects")
 }

@@ -11,7 +11,7 @@ pub(crate) struct Controller {
     pub alias: &'static str,
     /// Runs without being asked for.
     pub default: bool,
-    /// Sends requests: the others only look at what the process has in memory.
+    /// Sends requests: the others only read memory.
     pub requests: bool,
     /// The feature gate without which it does not run, whoever asks for it.
     pub gate: Option<fn(&Gates) -> bool>,

@@ -121,7 +121,7 @@ impl Contents {
         self.content(hash, std::mem::take(&mut revision.spec))
     }
 
-    /// What tells the content of a revision; `None` if it is not compressed.
+    /// Identifies the content of a revision; `None` if it is not compressed.
     fn hash(&self, revision: &ApplicationRevision) -> Option<u64> {
         let data = &revision.spec.compression.data;
         let metadata = &revision.metadata;
@@ -210,7 +210,7 @@ impl Revision {
     /// The whole revision, not compressed.
     ///
     /// # Errors
-    /// It could not be read, in words.
+    /// It could not be read, as text.
     pub fn open(&self) -> Result<ApplicationRevision, String> {
         let Whole { head, content } = self.whole.as_ref().map_err(ToString::to_string)?;
         let mut revision: ApplicationRevision = unpack(head)?;

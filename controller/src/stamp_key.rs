@@ -21,11 +21,11 @@ const CURRENT: &str = "current";
 const PREVIOUS: &str = "previous";
 /// The bytes of a new key: as many as SHA-256 takes without hashing them first.
 const LENGTH: usize = 64;
-/// Looked at this often even if no watch says anything.
+/// Reconciled this often even without a watch event.
 const PERIOD: Duration = Duration::from_secs(60);
 /// Pause after an error, doubled up to the period.
 const PAUSE: Duration = Duration::from_millis(500);
-/// Between two looks at whether a key was read at the start.
+/// The time between two checks at the start whether a key was read.
 const START: Duration = Duration::from_millis(50);
 
 /// The Secret and who waits for it.

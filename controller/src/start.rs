@@ -56,7 +56,7 @@ const QUEUE: usize = 64;
 const PAUSE: Duration = Duration::from_millis(250);
 /// How long the end of the process waits for what is aborted, and for the last events: a follower waits for the lease.
 const FINAL_FLUSH: Duration = Duration::from_secs(1);
-/// How long the end of the process waits for reconciles under way.
+/// How long the end of the process waits for reconciles in flight.
 const DRAIN: Duration = Duration::from_secs(10);
 
 /// Our kinds that must be served before work begins.
@@ -74,7 +74,7 @@ const KINDS: [(&str, &str); 11] = [
     (vela_api::V1ALPHA1, "Workflow"),
 ];
 
-/// Works until the token is cancelled, then ends what is under way. The error is one line for the operator.
+/// Works until the token is cancelled, then ends what is in flight. The error is one line for the operator.
 ///
 /// # Errors
 /// Flags that cannot be followed, or the lease was lost.
@@ -395,7 +395,7 @@ struct LeaseHandles {
     release: CancellationToken,
     /// The election.
     electing: TaskTracker,
-    /// Ends the notes of what is under way, in order.
+    /// Ends the notes of what is in flight, in order.
     noted: CancellationToken,
     /// Who takes them.
     noting: Arc<Mutex<Option<JoinHandle<()>>>>,
@@ -412,7 +412,7 @@ impl LeaseHandles {
         }
     }
 
-    /// Finds out what the last leader died over, and notes what is under way from now on.
+    /// Finds out what the last leader died over, and notes what is in flight from now on.
     async fn take_notes(
         &self,
         context: &Arc<AppContext>,
@@ -432,14 +432,14 @@ impl LeaseHandles {
         Ok(())
     }
 
-    /// What is under way does not end: that stays on record.
+    /// What is in flight does not end: that stays on record.
     fn forget_notes(&self) {
         if let Some(noting) = self.noting.lock().take() {
             noting.abort();
         }
     }
 
-    /// Nothing is under way any more.
+    /// Nothing is in flight any more.
     async fn close_notes(&self) {
         let noting = self.noting.lock().take();
         self.noted.cancel();
@@ -522,7 +522,7 @@ impl Turn {
     }
 }
 
-/// Starts the workers of the selected controllers, and what is told of their work.
+/// Starts the workers of the selected controllers, and their metrics.
 fn work(
     config: &Config,
     context: &Arc<AppContext>,

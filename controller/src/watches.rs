@@ -19,7 +19,7 @@ use crate::definition::wake;
 use crate::queue::Class;
 use crate::revisions::Revision;
 
-/// Objects in an answer to a list: a page is in memory beside what stays.
+/// Objects in an answer to a list: each list page is held in memory in addition to the cache.
 const PAGE: u32 = 200;
 
 /// What kubectl notes for itself is a second copy of the object.
@@ -94,7 +94,7 @@ pub(crate) fn start(
     watch_kind!(tasks, end, client, context.revisions, ApplicationRevision, keep, {
         let queue = Arc::clone(&queue);
         move |change: Change<Revision>| {
-            // A revision that is gone is made again; the others are our own.
+            // A revision that is gone is created again; the others are our own.
             if let (Some(old), None) = (change.old, change.new) {
                 old.index().into_iter().for_each(|app| queue.add(app, Class::Drift));
             }
@@ -115,7 +115,7 @@ pub(crate) fn start(
             });
         }
     });
-    // A definition that came, or was mended, gets waiting Applications going.
+    // A definition that was created or corrected queues the waiting Applications.
     macro_rules! definition {
         ($store:ident, $kind:ty, $queue:ident $(, $wake:expr)?) => {
             watch_kind!(tasks, end, client, definitions.$store, $kind, {
@@ -150,7 +150,7 @@ pub(crate) fn start(
             {
                 wake::version_added(&context, new);
             }
-            // A revision that somebody deleted is made again.
+            // A revision that somebody deleted is created again.
             if let (Some(old), None) = (change.old, change.new)
                 && let Some(definition) = old.index()
             {

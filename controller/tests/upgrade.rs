@@ -1,7 +1,7 @@
 //! Upgrade: what the reference stored is adopted as it is. For every recorded snapshot of a settled Application: its tracker
 //! is found, no new revision is made, and state-keep writes nothing.
 //!
-//! The recordings lie beside the repository (`../shared`, or where `VELA_CONFORMANCE` points); without them the test says so
+//! The recordings lie next to the repository (`../shared`, or where `VELA_CONFORMANCE` points); without them the test says so
 //! and passes.
 
 #![allow(clippy::print_stdout, clippy::print_stderr, reason = "a test reports to people")]

@@ -1,5 +1,5 @@
 //! One trial per record of the Helm corpus, against a ratchet of passing ids: charts of public projects, small charts of
-//! the corpus' own, and templates for every function, each with what the real Helm made of it.
+//! the corpus' own, and templates for every function, each with the real Helm's result.
 //!
 //! A record passes if our answer has the same objects with the same sources in the same order, the same notes, and the
 //! same exact text of each rendered file; or an error of the same class. Places that differ between two renders of the

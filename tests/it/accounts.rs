@@ -1,5 +1,5 @@
 //! Each controller under a ServiceAccount of its own: helm's installation with the value on, judged by the audit log, which
-//! tells whose request each was and which right was missing.
+//! shows whose request each was and which right was missing.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -238,7 +238,7 @@ async fn each_does_its_own(installed: &Installed) {
     assert!(!deployed.is_empty() && deployed.iter().all(|user| !user.is_empty()), "{deployed:?}");
 }
 
-/// An account that is not there is waited for by name; the leader goes on with one that was made again.
+/// An account that is not there is waited for by name; the leader continues with one that was created again.
 async fn a_missing_account_is_waited_for(installed: &Installed) {
     let client = &installed.client;
     let accounts = installed.accounts();

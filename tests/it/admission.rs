@@ -57,7 +57,7 @@ async fn a_bad_edit_is_refused_and_the_application_goes_on() {
     assert_eq!(application.metadata.generation, Some(1));
 }
 
-/// Fields that the CRD does not have are gone before a webhook sees them. The API server itself tells of each, or refuses
+/// Fields that the CRD does not have are gone before a webhook sees them. The API server itself reports each, or refuses
 /// them, as the client asks: `kubectl` asks for the latter, and warns whoever asks for nothing.
 #[tokio::test]
 async fn fields_that_are_dropped_are_told() {

@@ -290,7 +290,7 @@ async fn nothing_is_written_when_nothing_happens() {
     space.create("quiet", json!([web("front")])).await.unwrap();
     space.running("quiet").await;
     let log = space.cluster().audit_log();
-    // The last writes of the roll-out (an event, a revision's status) may still be under way.
+    // The last writes of the roll-out (an event, a revision's status) may still be in flight.
     let ours = |entry: &Entry| entry.is_controllers_write() && entry.namespace == space.name();
     quiet(&log, Duration::from_secs(2), ours).await;
     // A label on an unrelated object and a Pod that comes and goes are no reason to write.

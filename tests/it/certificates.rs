@@ -53,7 +53,7 @@ impl Installed {
     }
 }
 
-/// Installs the release beside a Secret as kube-webhook-certgen makes it: key `ca` without the
+/// Installs the release next to a Secret as kube-webhook-certgen makes it: key `ca` without the
 /// authority's key, the leaf's key as SEC1.
 async fn install() -> Installed {
     let cluster = Arc::new(Cluster::start("release").await.unwrap());

@@ -1,5 +1,5 @@
 //! The controller's process dies at a write: before it is sent, or after it was committed. For every write of every
-//! scenario the end is that of a run without death, no object that was wanted all along was made again, and nothing is
+//! scenario the end is that of a run without death, no object that was wanted all along was created again, and nothing is
 //! left after the deletion.
 //!
 //! A sample of the writes; all of them with `VELA_LONG_TESTS`.
@@ -18,9 +18,9 @@ use crate::home::{APP, Home, Picture};
 
 /// How long a step of a scenario may take, restarts included.
 const LIMIT: Duration = Duration::from_secs(90);
-/// Scenarios under way at once.
+/// Scenarios in flight at once.
 const AT_ONCE: usize = 5;
-/// Of so many writes one is sampled.
+/// Of this many writes one is sampled.
 const SAMPLE: usize = 28;
 
 /// What happens in a scenario.
@@ -32,7 +32,7 @@ enum Step {
     Publish(&'static str),
     /// Somebody deletes a ConfigMap.
     Lose(&'static str),
-    /// A suspended workflow goes on.
+    /// A suspended workflow continues.
     Resume,
     /// It is deleted.
     Delete,

@@ -1,4 +1,4 @@
-//! Definitions with errors: refused with the line and the reason where admission can see it, told
+//! Definitions with errors: refused with the line and the reason where admission can see it, reported
 //! by the Application that needs them where it cannot; what runs already is left alone.
 
 use std::time::Duration;
@@ -61,7 +61,7 @@ async fn a_definition_with_an_error_is_told_and_what_runs_is_left_alone() {
     }
 
     // What only a rendering finds is stored; the Application that runs is not touched, also when
-    // the controller looks at it again.
+    // the controller reconciles it again.
     redefine(&space, &GOOD.replace("\tkind:       \"ConfigMap\"\n", "")).await.unwrap();
     let note = json!({ "metadata": { "annotations": { "look": "again" } } });
     let how = PatchParams::default();
@@ -96,7 +96,7 @@ async fn a_definition_with_an_error_is_told_and_what_runs_is_left_alone() {
         .collect();
     assert!(written.is_empty(), "{written:?}");
 
-    // With the definition mended the next edit runs; the revision before holds what it was made of.
+    // With the definition corrected the next edit runs; the revision before holds its definitions.
     redefine(&space, GOOD).await.unwrap();
     let edit = json!({ "spec": { "components": [
         { "name": "d", "type": "text", "properties": { "v": "2" } },

@@ -1,5 +1,5 @@
 //! Nobody borrows another's identity: whoever writes what an Application uses has its requests made only if he may make them
-//! himself. The audit log tells as whom they were made. The table is that of docs/security-model.md.
+//! himself. The audit log shows as whom they were made. The table is that of docs/security-model.md.
 
 use std::time::Duration;
 

@@ -25,7 +25,7 @@ use crate::home::{APP, Home, Picture};
 const LIMIT: Duration = Duration::from_secs(90);
 /// Applications under edit at once.
 const ACTORS: usize = 10;
-/// How long an edit may be under way to the controller, which then knows the spec of before.
+/// How long an edit may be in flight to the controller, which then knows the spec of before.
 const WATCH: SignedDuration = SignedDuration::from_millis(500);
 
 /// What a spec wants: values by the names of ConfigMaps.
@@ -329,7 +329,7 @@ impl Actor {
     }
 }
 
-/// Without what tells of the past: revisions, names of trackers, the annotation of a run.
+/// Without traces of the past: revisions, names of trackers, the annotation of a run.
 fn comparable(picture: Picture) -> Picture {
     let mut out = Picture::new();
     for (key, mut value) in picture {

@@ -8,7 +8,7 @@ use vela_tests::chart_server::{ChartServer, EXAMPLE};
 use vela_tests::fixtures::Space;
 use vela_tests::material::workspace;
 
-/// How long the webhook may take to hear of a definition that an example brings along.
+/// How long the webhook may take to see a definition that an example brings along.
 const HEARD: Duration = Duration::from_secs(20);
 
 fn files() -> Vec<PathBuf> {

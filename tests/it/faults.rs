@@ -1,4 +1,4 @@
-//! An API server that is overloaded, away or slow, or whose answers are lost: every rollout under way ends as without that, no
+//! An API server that is overloaded, away or slow, or whose answers are lost: every rollout in flight ends as without that, no
 //! attempt of a step is used up, and nothing fails for good.
 //!
 //! Each fault lasts a few seconds; a minute, with 5 s for each request, with `VELA_LONG_TESTS`.
@@ -17,7 +17,7 @@ use crate::home::{APP, Home, Picture};
 /// How long a rollout may take after the fault.
 const LIMIT: Duration = Duration::from_secs(120);
 
-/// What is under way when the fault begins.
+/// What is in flight when the fault begins.
 struct Rollout {
     name: &'static str,
     /// What rests before.
@@ -77,7 +77,7 @@ async fn rests(home: &Home) -> bool {
         && status["observedGeneration"].as_i64() == app.metadata.generation
 }
 
-/// Without the names of trackers: one whose first object was put off goes again, and while it goes the next one has another name.
+/// Without the names of trackers: one whose first object was postponed is deleted again, and while it terminates the next one has another name.
 fn comparable(picture: Picture) -> Picture {
     let anonymous = |key: String| match key.split_once(' ') {
         Some(("ResourceTracker", _)) => "ResourceTracker".to_owned(),

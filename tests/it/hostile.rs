@@ -1,8 +1,8 @@
-//! Ten tenants who attack at once, beside Applications that mean well: the edits of those are served, nothing of theirs is
+//! Ten tenants who attack at once, and well-meaning Applications: the edits of those are served, nothing of theirs is
 //! touched, and both programs live on within the memory that the chart gives them.
 //!
 //! 20 s and twelve Applications; ten minutes and fifty with `VELA_LONG_TESTS`, which also holds the times to their goal: on a
-//! machine that compiles beside it they say nothing.
+//! machine that compiles at the same time they say nothing.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;

@@ -118,7 +118,7 @@ async fn a_follower_takes_over() {
     world.cluster.stop();
 }
 
-/// The first look at what already runs sends nothing and says nothing.
+/// The first reconcile of what already runs sends nothing and reports nothing.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_restart_changes_nothing() {
     let world = World::new().await;
@@ -153,14 +153,14 @@ async fn a_restart_changes_nothing() {
         reconciles.is_ok_and(|reconciles| reconciles >= 1.0)
     })
     .await;
-    // What a reconcile decided to write would be under way now.
+    // What a reconcile decided to write would be in flight now.
     tokio::time::sleep(Duration::from_secs(2)).await;
     assert_eq!(audit::written(&log, from).unwrap(), Vec::<String>::new());
     assert_eq!(phase().await, "running");
     world.cluster.stop();
 }
 
-/// A leader that was held for longer than its lease must not write when it goes on, whatever it was about to do.
+/// A leader that was held for longer than its lease must not write when it continues, whatever it was about to do.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_leader_that_slept_writes_nothing() {
     let world = World::new().await;
@@ -176,7 +176,7 @@ async fn a_leader_that_slept_writes_nothing() {
             .filter(|entry| entry.is_controllers() && entry.is_write())
             .collect()
     };
-    // The audit log tells the two by their tokens.
+    // The audit log distinguishes the two by their tokens.
     let tokens: BTreeSet<String> = writes(0).into_iter().map(|entry| entry.credential).collect();
     assert_eq!(tokens.len(), 1, "{tokens:?}");
     let second = first.replica(&world.cluster, "controller-2").unwrap();
@@ -187,7 +187,7 @@ async fn a_leader_that_slept_writes_nothing() {
     second.ready().await.unwrap();
 
     let holder = world.holder().await;
-    // What is under way when it is held would still arrive.
+    // What is in flight when it is held would still arrive.
     world.quiet().await;
     first.pause();
     // An edit for which both would write.

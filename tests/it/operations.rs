@@ -304,7 +304,7 @@ async fn an_application_is_rolled_back_to_what_was_published_before() {
         status.insert(key.into(), first.data["status"][key].clone());
     }
     let mut object = all.replace_status("back", &PostParams::default(), &object).await.unwrap();
-    // the tracker belongs to this generation, then the controller may look again
+    // the tracker belongs to this generation, then the controller may reconcile again
     let kind = GroupVersionKind::gvk("core.oam.dev", "v1beta1", "ResourceTracker");
     let trackers: Api<DynamicObject> = Api::all_with(space.client(), &ApiResource::from_gvk(&kind));
     let tracker = format!("back-r1-{}", space.name());

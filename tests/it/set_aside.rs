@@ -38,7 +38,7 @@ async fn has(home: &Home, value: &str) -> bool {
     map.and_then(|map| map.data).is_some_and(|data| data.get("v").is_some_and(|it| it == value))
 }
 
-/// Which leader notes on the Lease that the Application is under way.
+/// Which leader notes on the Lease that the Application is in flight.
 async fn noted_by(world: &World, home: &Home) -> Option<String> {
     let leases: Api<Lease> = Api::namespaced(world.client.clone(), NAMESPACE);
     let all = leases.list(&ListParams::default()).await.unwrap().items;

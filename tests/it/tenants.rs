@@ -138,7 +138,7 @@ parameter: {}"#;
         })
         .await;
     }
-    // What an Application refers to is looked up at admission already, as its author.
+    // What an Application refers to is read at admission already, as its author.
     let refused =
         try_create(&thief, "Application", "reference", &reads(&reference, &json!([]))).await;
     let refused = refused.expect_err("a reference to another's Secret").to_string();

@@ -22,10 +22,10 @@ use vela_tests::deploy::{Deployed, Options};
 use vela_tests::fixtures::{binaries, until};
 use vela_tests::material;
 
-/// What the cluster makes of other objects itself, or what cannot be made again with the same identity.
+/// What the cluster makes of other objects itself, or what cannot be created again with the same identity.
 const NOT_MADE: [&str; 4] = ["ControllerRevision", "Job", "Pod", "PersistentVolume"];
 
-/// A recorded case that can be made again.
+/// A recorded case that can be created again.
 struct Case {
     name: String,
     namespace: String,
@@ -75,7 +75,7 @@ fn restored(value: &mut Value, namespace: &str, definitions: &BTreeMap<String, V
     }
 }
 
-/// The case, if it is one Application that runs and everything of it can be made again.
+/// The case, if it is one Application that runs and everything of it can be created again.
 fn read(dir: &Path, definitions: &BTreeMap<String, Value>) -> Option<Case> {
     let name = dir.file_name()?.to_str()?.to_owned();
     let text = fs::read_to_string(dir.join("snap-1.json")).ok()?;
@@ -114,7 +114,7 @@ fn read(dir: &Path, definitions: &BTreeMap<String, Value>) -> Option<Case> {
     objects.push(app.clone());
     objects.extend(list("applicationRevisions"));
     objects.extend(list("resourceTrackers"));
-    // A tracker that waits for its objects to go tells of a run that is not over.
+    // A tracker that waits for its objects to be deleted belongs to a run that has not ended.
     if objects.iter().any(|object| object["metadata"]["deletionTimestamp"].is_string()) {
         return None;
     }
@@ -205,7 +205,7 @@ async fn make(client: &Client, discovery: &Discovery, case: &Case) -> Result<(),
     Ok(())
 }
 
-/// The objects of the cases without what the cluster goes on writing, by kind, namespace and name.
+/// The objects of the cases without what the cluster continues writing, by kind, namespace and name.
 async fn contents(
     client: &Client,
     discovery: &Discovery,
@@ -322,7 +322,7 @@ async fn what_the_reference_stored_is_taken_over_as_it_is() {
         reconciles.is_ok_and(|reconciles| reconciles >= f64::from(checked))
     })
     .await;
-    // What a reconcile decided to write would be under way now.
+    // What a reconcile decided to write would be in flight now.
     tokio::time::sleep(Duration::from_secs(5)).await;
     let (mut changes, mut patches) = (Vec::new(), Vec::new());
     for entry in audit::read(&log, from).unwrap() {

@@ -99,7 +99,7 @@ async fn a_job_that_completed_is_made_once() {
     }
     // The status follows the ConfigMap that came back, it does not come with it.
     space.running("jobs").await;
-    // A dry run beside it is no creation of a second one.
+    // A dry run in parallel is no creation of a second one.
     assert!(made() <= 2, "{} creations", made());
 }
 
@@ -144,7 +144,7 @@ async fn a_job_that_completed_is_not_made_again_by_the_next_process() {
         notes.contains("at-once") && notes.contains("later")
     })
     .await;
-    // The second one is removed while nobody looks.
+    // The second one is removed unnoticed.
     world.controller.kill().unwrap();
     until("the end of the second", Duration::from_secs(90), async || !is_there("later").await)
         .await;
@@ -166,10 +166,10 @@ async fn a_job_that_completed_is_not_made_again_by_the_next_process() {
     let of_jobs = |entry: &&Entry| {
         entry.is_controllers_write() && entry.resource == "jobs" && entry.verb == "create"
     };
-    // A dry run beside each is no creation of a second one.
+    // A dry run in parallel with each is no creation of a second one.
     let made = entries.iter().filter(of_jobs).count();
     assert!(made <= 4, "{made} creations");
-    // An edit is another run: they are made again.
+    // An edit is another run: they are created again.
     let mut again = spec.clone();
     again["components"][1]["properties"]["objects"][0]["data"]["a"] = json!("2");
     home.put(&again).await;

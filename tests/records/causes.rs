@@ -1,4 +1,4 @@
-//! Whether a denial of ours tells at least what a denial of the reference tells.
+//! Whether a denial of ours says at least what a denial of the reference says.
 //!
 //! Words differ on purpose (compatibility notes webhook-9, webhook-16), so what is compared is what
 //! a cause is about: the type, the parameter, the field, or the rule that spoke.

@@ -37,7 +37,7 @@ pub(crate) fn compare_own(record: &Value, ours: &Value) -> Option<String> {
     compare(&record, &ours)
 }
 
-/// Takes names of calls, and messages of the calls that only tell something, out of an answer.
+/// Removes names of calls, and messages of the calls that only report, from an answer.
 fn without_own_words(answer: &mut Value) {
     for call in answer.get_mut("calls").and_then(Value::as_array_mut).into_iter().flatten() {
         if let Some(call) = call.as_object_mut() {

@@ -60,7 +60,7 @@ pub struct Cluster {
 }
 
 impl Cluster {
-    /// Starts a control plane; `name` tells its folder from others.
+    /// Starts a control plane; `name` is the name of its folder.
     ///
     /// # Errors
     /// When a program is missing, ends early or does not become ready.
@@ -112,7 +112,7 @@ impl Cluster {
                         watchdog,
                     };
                 }
-                // A port was taken between our look and the program's bind.
+                // A port was taken between our check and the program's bind.
                 Err(error)
                     if attempt < 3 && format!("{error:#}").contains("address already in use") =>
                 {
@@ -319,7 +319,7 @@ pub async fn client(kubeconfig: &Path) -> Result<Client> {
 
 fn connected(mut config: Config) -> Result<Client> {
     install_crypto();
-    // The harness tells its own requests from those of the programs under test.
+    // The harness distinguishes its own requests from those of the programs under test.
     let agent = http::HeaderValue::from_static("vela-harness/1");
     config.headers.push((http::header::USER_AGENT, agent));
     Ok(transport(config)?.build())
@@ -343,13 +343,13 @@ pub fn install_crypto() {
     let _ = rustls::crypto::aws_lc_rs::default_provider().install_default();
 }
 
-/// A loopback port that nobody listens on, and that this process was not given before: between look and bind nothing holds it.
+/// A loopback port that nobody listens on, and that this process was not given before: between check and bind nothing holds it.
 ///
 /// # Errors
 /// When no port is free.
 pub fn free_port() -> Result<u16> {
     static GIVEN: Mutex<BTreeSet<u16>> = Mutex::new(BTreeSet::new());
-    // Below the range for outgoing connections, which could take a port between look and bind.
+    // Below the range for outgoing connections, which could take a port between check and bind.
     for _ in 0..200 {
         let port = fastrand::u16(20_000..32_000);
         let is_free = || TcpListener::bind(("127.0.0.1", port)).is_ok();

@@ -144,7 +144,7 @@ impl Space {
         }
     }
 
-    /// Whether the API server lists a kind and answers for it: a new one is told of later than it is accepted.
+    /// Whether the API server lists a kind and answers for it: a new one is listed later than it is accepted.
     pub async fn serves(&self, version: &str, kind: &str) -> bool {
         let listed = self.client().list_api_group_resources(version).await;
         let listed = listed.is_ok_and(|list| list.resources.iter().any(|known| known.kind == kind));

@@ -135,7 +135,7 @@ impl Gate {
         Ok(Self { state, _accept: accept })
     }
 
-    /// A kubeconfig that leads through the gate, made of one that leads to the API server.
+    /// A kubeconfig that leads through the gate, derived from one that leads to the API server.
     ///
     /// # Errors
     /// When it cannot be read or written.

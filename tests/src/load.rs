@@ -1,7 +1,7 @@
 //! Reviews sent to an admission server as an API server sends them: HTTP/1.1 over TLS, the
 //! certificate checked, connections kept. One at a time for tests, many at once for measuring.
 //!
-//! Written on the socket so that the generator costs little beside what it measures.
+//! Written on the socket so that the generator costs little compared with what it measures.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -79,7 +79,7 @@ impl Target {
             .with_safe_default_protocol_versions()?
             .with_root_certificates(roots)
             .with_no_client_auth();
-        // Nor does an API server resume sessions; one that is resumed goes on with the certificate of its first handshake.
+        // Nor does an API server resume sessions; one that is resumed continues with the certificate of its first handshake.
         config.resumption = Resumption::disabled();
         Ok(Self { address, connector: TlsConnector::from(Arc::new(config)) })
     }

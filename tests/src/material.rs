@@ -1,4 +1,4 @@
-//! Where things are: the workspace, and the conformance material beside it.
+//! Where things are: the workspace, and the conformance material next to it.
 //!
 //! The material (specifications, recordings, tools) is not part of this repository. Tests that
 //! need it ask [`conformance`] and skip with a count when it is absent; the project's own cases
@@ -19,7 +19,7 @@ pub fn target() -> PathBuf {
     std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| workspace().join("target"), PathBuf::from)
 }
 
-/// The conformance material: `../shared` beside the workspace, or `$VELA_CONFORMANCE`.
+/// The conformance material: `../shared` next to the workspace, or `$VELA_CONFORMANCE`.
 #[must_use]
 pub fn conformance() -> Option<PathBuf> {
     let dir = std::env::var_os("VELA_CONFORMANCE").map_or_else(

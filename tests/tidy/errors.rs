@@ -1,4 +1,4 @@
-//! Errors are types: a library and the controller return no text as an error, so that callers can tell what went wrong.
+//! Errors are types: a library and the controller return no text as an error, so that callers know what went wrong.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;

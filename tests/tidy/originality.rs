@@ -23,7 +23,7 @@ const RUN: usize = 12;
 /// No run of equal tokens is longer.
 const MAX_RUN: usize = 30;
 
-/// Templates of so many tokens leave room for a design: less than `SHARE` of their tokens lies in
+/// Templates of this many tokens leave room for a design: less than `SHARE` of their tokens lies in
 /// equal runs. Smaller ones hand a few parameters on, which cannot be done in two ways.
 const MIN_TOKENS: usize = 100;
 const SHARE: f64 = 0.6;

@@ -1,6 +1,6 @@
 //! Sentences for users stand in `messages.rs`, where they can be read, compared and tested.
 //!
-//! A line-based look at string literals of five words or more. Errors for operators (in `error`
+//! A line-based check of string literals of five words or more. Errors for operators (in `error`
 //! attributes and contexts), logs and texts of metrics are not for users and do not count.
 
 use std::fs;

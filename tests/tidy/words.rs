@@ -37,7 +37,7 @@ const BANNED: [&str; 26] = [
     "untold",
 ];
 
-/// From so many words on an identifier is a sentence: the name of a test.
+/// From this many words on an identifier is a sentence: the name of a test.
 const SENTENCE: usize = 5;
 
 /// The words of an identifier, in lower case.

@@ -32,7 +32,7 @@ pub struct Flags {
     /// How long to wait for the certificate at the start.
     #[arg(long, default_value = "90s", value_parser = duration)]
     webhook_cert_wait_timeout: Duration,
-    /// How often to look for it.
+    /// How often to check for it.
     #[arg(long, default_value = "2s", value_parser = duration)]
     webhook_cert_wait_interval: Duration,
     /// How long to go on answering after the signal to stop, until clients have noticed that this
@@ -181,7 +181,7 @@ pub struct Config {
     pub cert_dir: PathBuf,
     /// How long to wait for it.
     pub cert_wait: Duration,
-    /// How often to look.
+    /// How often to check.
     pub cert_interval: Duration,
     /// The longest that a review may take.
     pub max_timeout: Duration,

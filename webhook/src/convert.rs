@@ -18,7 +18,7 @@ pub(crate) fn convert(body: &[u8]) -> Response {
 
 /// The answer, if the body is a ConversionReview.
 pub fn answer(body: &[u8]) -> Option<Value> {
-    // Go's decoder, too, reads one value and does not look further
+    // Go's decoder, too, reads one value and no further
     let mut values = serde_json::Deserializer::from_slice(body).into_iter::<Value>();
     let review = values.next()?.ok()?;
     let request = review.get("request").filter(|request| request.is_object())?;

@@ -17,7 +17,7 @@ use crate::watch;
 use crate::world::{Kind, ObjectKind};
 
 /// Follows one kind until the token is cancelled. The condition holds once all its definitions are
-/// in the snapshot, and goes on holding: a lost watch makes the cache old, not wrong.
+/// in the snapshot, and continues holding: a lost watch makes the cache old, not wrong.
 pub(crate) async fn follow(
     kind: Kind,
     client: Client,

@@ -22,7 +22,7 @@ pub(crate) struct Metrics {
     pub(crate) live_reads: IntCounterVec,
 }
 
-/// The metrics of one endpoint, looked up once.
+/// The metrics of one endpoint, resolved once.
 #[derive(Debug, Clone)]
 pub(crate) struct Meters {
     pub(crate) in_flight: IntGauge,
@@ -73,11 +73,11 @@ impl Metrics {
             )?,
             certificate_reads: registry.int_counter(
                 "certwatcher_read_certificate_total",
-                "Looks at the certificate files.",
+                "Reads of the certificate files.",
             )?,
             certificate_errors: registry.int_counter(
                 "certwatcher_read_certificate_errors_total",
-                "Looks that found no usable certificate.",
+                "Reads that found no usable certificate.",
             )?,
             definitions: registry.int_gauge_vec(
                 "vela_webhook_definitions",

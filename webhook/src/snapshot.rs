@@ -25,7 +25,7 @@ pub struct Definition {
     pub scope: String,
     /// Parameters that must not change, as dotted paths.
     pub immutable: Vec<String>,
-    /// What a step's template asks for that nobody here answers, in words.
+    /// What a step's template asks for that nobody here answers, as text.
     pub missing: Vec<String>,
     /// The schema of the parameters, made when it is first asked for.
     schema: OnceLock<Option<Value>>,

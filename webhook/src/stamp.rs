@@ -10,7 +10,7 @@ use crate::messages;
 use crate::review::User;
 use crate::world::World;
 
-/// Groups of an administrator that are asked about one by one. Who is one by more of them is told so.
+/// Groups of an administrator that are asked about one by one. An administrator by more of them gets a warning.
 const MAX_GROUPS_CHECKED: usize = 32;
 
 /// What users write to say what they want of a stamp: to be the author, or, as an administrator, that the author who is named
@@ -21,7 +21,7 @@ pub(crate) const CONFIRM: &str = "confirm";
 /// An annotation and its value; `None` for one that must not be there.
 pub(crate) type Annotations = [(&'static str, Option<String>); 4];
 
-/// Who asks, as the author of what he writes; beside it what he should know.
+/// Who asks, as the author of what he writes, and the warnings for him.
 pub(crate) fn author(user: &User, world: &World<'_>) -> (Stamp, Option<String>) {
     let settings = world.settings;
     let mut groups: Vec<String> =
@@ -80,7 +80,7 @@ fn is_passed(group: &str, settings: &Settings) -> bool {
 }
 
 pub(crate) fn is_administrator(user: &User, world: &World<'_>) -> bool {
-    // The API server authorizes this group for everything without looking further.
+    // The API server authorizes this group for everything without further checks.
     user.groups.iter().any(|group| group == "system:masters")
         || world.is_administrator(&user.username, &user.groups)
 }

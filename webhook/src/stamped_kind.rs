@@ -1,4 +1,4 @@
-//! Stamps of the objects beside an Application that decide what it deploys: definitions, Workflows, Policies and revisions.
+//! Stamps of the objects other than Applications that decide what it deploys: definitions, Workflows, Policies and revisions.
 //!
 //! Whoever writes one is its author, in the same form as the author of an Application. What is in the system namespace is the
 //! administrators' and needs no stamp; what the controller writes it stamps itself.

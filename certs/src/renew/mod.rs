@@ -61,7 +61,7 @@ pub struct Plan {
     pub serving: Option<ServingSecret>,
     /// What every entry of the configurations must carry.
     pub bundle: String,
-    /// Look again at this moment, even if nothing happens.
+    /// Reconcile again at this moment, even if nothing changes.
     pub again: Option<Timestamp>,
     /// What is done, for the log.
     pub reason: Option<&'static str>,

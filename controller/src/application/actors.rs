@@ -16,7 +16,7 @@ use crate::messages;
 pub struct CoAuthor {
     /// As whom requests are tried.
     pub identity: Identity,
-    /// What they wrote, in words: kind, namespace and name.
+    /// What they wrote, as text: kind, namespace and name.
     pub object: String,
     /// Whether they are known; else it is the default user that answers for the object.
     pub known: bool,

@@ -24,7 +24,7 @@ use crate::application::facts::parse::Used;
 use crate::application::facts::resolve::Deployed;
 use crate::application::policies::Transformed;
 
-/// The event that tells of an object that is not used as it is now.
+/// The event that reports an object whose present state is not used.
 const CHANGED_BY_OTHERS: &str = "ChangedByOthers";
 
 /// What a run uses besides the Application.
@@ -37,7 +37,7 @@ pub(super) struct Work<'a> {
     pub(super) revision: Option<(&'a str, &'a Option<Stamp>)>,
 }
 
-/// An object beside the Application.
+/// An object other than the Application.
 struct Written {
     /// Kind, namespace and name.
     object: String,
@@ -141,7 +141,7 @@ fn written<T: Content>(object: &T, keys: Option<&Keys>) -> Written {
 }
 
 /// What others than the author of the Application changed since it was deployed: an edit of theirs is none of the Application,
-/// which goes on with what it was deployed with until its author says something, or follows (`autoUpdate`). So nobody takes
+/// which continues with what it was deployed with until its author says something, or follows (`autoUpdate`). So nobody takes
 /// an approval away from a run that waits for it.
 ///
 /// # Errors

@@ -42,7 +42,7 @@ pub struct Settled {
     pub fingerprint: Fingerprint,
     /// Until when it rests.
     pub due: Option<Instant>,
-    /// No object changed while it was under way, not even by itself: what was heard in the meantime was its own status.
+    /// No object changed while it was in flight; the only events in the meantime were of its own status.
     pub alone: bool,
     /// It was heard since that something may have changed unseen.
     pub triggered: bool,
@@ -77,11 +77,11 @@ pub struct AppCache {
     /// Objects that a step waits for and that are as it dispatched them, by a hash of everything that was compared: not
     /// compared again.
     pub as_dispatched: HashMap<ResourceKey, u64>,
-    /// Its stamp, if that is valid, beside a hash of what was checked.
+    /// Its stamp, if that is valid, with a hash of what was checked.
     pub stamp: Option<(u64, Option<Stamp>)>,
     /// Repairs of drift, by object.
     pub repair_backoffs: HashMap<ResourceKey, RepairBackoff>,
-    /// Objects that differ and are left so, with who changed them: as the last look at all of them found.
+    /// Objects that differ and are left so, with their last writers, as of the last check of all of them.
     pub left: BTreeMap<String, String>,
     /// A hash of what was noted of application-scoped policies.
     pub policies_noted: Option<u64>,

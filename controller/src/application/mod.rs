@@ -81,7 +81,7 @@ async fn reconcile_within(
         // Not forgotten before a reconcile came to its end.
         let memory = ctx.memory(key);
         if let Some(settled) = &mut memory.lock().settled {
-            // What happened while the last reconcile was under way is not part of what that reconcile saw.
+            // What happened while the last reconcile was in flight is not part of what that reconcile saw.
             settled.triggered |= !settled.alone;
         }
     }
@@ -130,7 +130,7 @@ async fn reconcile_within(
     }
 }
 
-/// Reads what dispatching needs: identity, trackers, resource policies. A policy that cannot be read is reported beside.
+/// Reads what dispatching needs: identity, trackers, resource policies. An error of a policy is returned in addition.
 fn session<'c>(
     ctx: &'c AppContext,
     app: &Application,

@@ -148,7 +148,7 @@ async fn advance(
     };
     let start = start::run(ctx, session, status, &token, subject, now).await.map_err(|error| {
         let text = error.to_string();
-        // What is put off has not failed.
+        // A postponed request has not failed.
         let is_postponed = matches!(error.class(), Class::Retry(_));
         let failed = if is_postponed { Failed::executing(text) } else { Failed::workflow(text) };
         Stop::Named(Some(failed))
@@ -175,7 +175,7 @@ async fn advance(
     drop(time);
     // Workflow.
     let time = ctx.metrics.stage("generate-app-steps");
-    // A run that went on before this reconcile, perhaps in another process, has told of itself.
+    // A run that started before this reconcile, perhaps in another process, has emitted its events.
     let is_current = app.status.workflow.as_ref().is_some_and(|known| known.app_revision == token);
     if !is_current {
         emit_progress(ctx, app, &PREPARED);
@@ -326,7 +326,7 @@ async fn apply_policies(
     for policy in policies {
         let Some(found) = parse::stored(&used.policies, &policy.type_) else { continue };
         let definition = session.ctx.definitions.to_render(found);
-        // A template that does not name them does not look at what the components render to.
+        // A template that does not name them does not read the rendered components.
         let artifacts = if definition.template.text().contains("artifacts") {
             Some(artifacts(session.ctx, common, app, used).await?)
         } else {
@@ -371,8 +371,8 @@ async fn artifacts(
     })))
 }
 
-/// The events of a run that came this far. They tell nothing of the run itself: an Application has them once, and again
-/// after something failed. What every run tells is how it ended.
+/// The events of the phases before the workflow. They say nothing of the run itself: an Application has them once, and again
+/// after a failure. Every run emits an event when it ends.
 fn emit_progress(ctx: &AppContext, app: &Application, come: &[(&str, &str)]) {
     let about = facts::about(app);
     for (reason, message) in come {

@@ -39,10 +39,10 @@ const SHORTEST_INTERVAL: Duration = Duration::from_secs(10);
 /// How long a status is held back that says the same in other words.
 const STATUS_DEBOUNCE: Duration = Duration::from_secs(1);
 
-/// The longest pause between complete looks at a settled Application of whose objects nothing but the status changes.
+/// The longest pause between complete reconciles of a settled Application while nothing but the status of its objects changes.
 const MAX_PAUSE: Duration = Duration::from_secs(5);
 
-/// A reconcile under way.
+/// A reconcile in progress.
 pub(super) struct Reconcile<'c> {
     ctx: &'c AppContext,
     session: Session<'c>,
@@ -75,7 +75,7 @@ impl<'c> Reconcile<'c> {
         Ok(Self { ctx, session, app, fresh, objects, memory, doubt: None, now })
     }
 
-    /// When to look again if there is nothing to do now.
+    /// When to reconcile again if there is nothing to do now.
     ///
     /// # Errors
     /// A status that was held back cannot be written.
@@ -190,7 +190,7 @@ impl<'c> Reconcile<'c> {
         finalizer::vanished(&mut self.session, &self.app, self.fresh).await
     }
 
-    /// Writes the status, remembers what was seen, and says when to look again.
+    /// Writes the status, remembers the fingerprint, and returns when to reconcile again.
     async fn conclude(
         &mut self,
         mut end: End,
@@ -326,10 +326,10 @@ struct Objects {
 }
 
 /// The state of everything that belongs to an Application; `None` if some of it cannot be seen. That is no failure of the
-/// look: the newest spec may well do without.
+/// reconcile: the newest spec may not need it.
 ///
 /// # Errors
-/// Some of it is still being listed: after a start that is so for all, and nothing to tell.
+/// Some of it is still being listed, as for all Applications after a start; that is not reported.
 async fn objects(
     ctx: &AppContext,
     session: &Session<'_>,
@@ -355,7 +355,7 @@ async fn objects(
         let at = match session.reach(&record.cluster) {
             Ok(at) => at,
             Err(error) => {
-                // As long as it is so there is nothing to look at there.
+                // As long as that holds, there is nothing to check there.
                 error.to_string().hash(&mut hasher);
                 error.to_string().hash(&mut content);
                 continue;

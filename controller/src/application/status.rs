@@ -56,7 +56,7 @@ pub fn set_collecting(status: &mut AppStatus, message: &str, now: Timestamp) {
     condition::set(&mut status.conditions, [Condition::deleting(types::READY, message, now)]);
 }
 
-/// Says what is recorded of other clusters: so many objects in each.
+/// Says what is recorded of other clusters: this many objects in each.
 pub fn set_elsewhere(status: &mut AppStatus, elsewhere: &BTreeMap<String, usize>, now: Timestamp) {
     if elsewhere.is_empty() {
         status.conditions.retain(|c| c.type_ != types::OTHER_CLUSTERS);
@@ -132,14 +132,14 @@ pub fn reference(resource: &ManagedResource, creator: &str) -> ClusterObjectRefe
     }
 }
 
-/// Whether a run goes on from one status to the other and the two differ only in what is said about it: messages, and when a
+/// Whether a run continues from one status to the other and the two differ only in what is said about it: messages, and when a
 /// step was checked.
 #[must_use]
 pub fn differ_only_in_messages(stored: &AppStatus, wanted: &AppStatus) -> bool {
     both_go_on(stored, wanted) && without_messages(stored) == without_messages(wanted)
 }
 
-/// Whether a run goes on and all that is new is that its steps were checked again.
+/// Whether a run continues and all that is new is that its steps were checked again.
 #[must_use]
 pub fn differ_in_times(stored: &AppStatus, wanted: &AppStatus) -> bool {
     both_go_on(stored, wanted) && without_times(stored) == without_times(wanted)

@@ -2,7 +2,7 @@
 //!
 //! Answers for `pkg/controller/core.oam.dev/v1beta1/core/**` and `pkg/controller/utils/capability.go`. One algorithm for all
 //! kinds; what differs is in [`Kind`]. Differences on purpose: one status write instead of two, revisions that Applications pin
-//! are never collected, a revision deleted by hand is made again, and texts name the kind they are about.
+//! are never collected, a revision deleted by hand is created again, and texts name the kind they are about.
 
 mod kinds;
 mod revision;
@@ -25,7 +25,7 @@ use crate::queue::Next;
 
 pub use kinds::Kind;
 
-/// What a look at a definition failed at: for the event and the condition.
+/// Why the reconcile of a definition failed: for the event and the condition.
 struct Failed {
     event: &'static str,
     message: String,
@@ -33,7 +33,7 @@ struct Failed {
     again: bool,
 }
 
-/// Looks at a definition.
+/// Reconciles a definition.
 ///
 /// # Errors
 /// Its status could not be written.

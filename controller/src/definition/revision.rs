@@ -68,7 +68,7 @@ pub(super) async fn ensure<T: Kind>(ctx: &Context, definition: &T) -> Result<Fou
         {
             Ok(found(&existing, latest, false))
         }
-        // Deleted by hand: made again as it was.
+        // Deleted by hand: created again as it was.
         None if unchanged => numbered(ctx, definition, latest.revision.max(1), &hash).await,
         _ => numbered(ctx, definition, latest.revision.saturating_add(1), &hash).await,
     }
@@ -164,7 +164,7 @@ async fn create<T: Kind>(
         ctx.connections.of(T::CONTROLLER).create(&value, false, &Identity::default()).await?;
     let stored: DefinitionRevision = answer.read()?;
     let uid = stored.metadata.uid.clone();
-    // The watch has nothing new to tell of what is in the cache already.
+    // A watch event of a version that the cache has already changes nothing.
     let _ = ctx.definitions.revisions.put(stored.clone());
     wake::version_added(ctx, &stored);
     Ok(Found {
@@ -224,8 +224,8 @@ pub(super) async fn collect<T: Kind>(
 /// Names the types of something, one after the other.
 type Walk<'w> = dyn Fn(&mut dyn FnMut(&str)) + 'w;
 
-/// Whether something means this revision: an Application, or a Workflow or Policy beside it that it may refer to at any time.
-/// They look in their own namespace, and in the system namespace for what is not there.
+/// Whether something means this revision: an Application, or a Workflow or Policy object that it may refer to at any time.
+/// They resolve in their own namespace first, then in the system namespace.
 fn is_pinned(ctx: &Context, namespace: &str, definition: &str, revision: &str) -> bool {
     let pins = pins(ctx, namespace, definition, revision);
     let is_here = |metadata: &ObjectMeta| {

@@ -41,7 +41,7 @@ struct Index {
 }
 
 impl Users {
-    /// Takes in a change of an Application in the cache. Whoever comes last looks last: the order of changes does not matter.
+    /// Takes in a change of an Application in the cache. The last caller reads last, so the order of changes does not matter.
     pub fn note(&self, key: &Key, apps: &Store<Application>) {
         let mut index = self.0.lock();
         let after = apps.get(key).map(|app| uses(&app)).unwrap_or_default();
@@ -113,7 +113,7 @@ fn uses(app: &Application) -> BTreeSet<Use> {
     uses
 }
 
-/// The types that stand where an Application may have one: the places are those that parsing it looks at.
+/// The types at the fields of an Application that parsing reads.
 pub(super) fn types(spec: &ApplicationSpec, seen: &mut dyn FnMut(&str)) {
     for component in &spec.components {
         seen(&component.type_);

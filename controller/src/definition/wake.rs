@@ -13,7 +13,7 @@ fn reach<'d>(context: &Context, definition: &'d Key) -> Option<&'d str> {
     (!is_system).then_some(&*definition.namespace)
 }
 
-/// Looks again at Applications that use something of a definition.
+/// Queues the Applications that use a definition.
 fn wake(context: &Context, definition: &Key, uses: &[Use]) {
     if !context.apps.is_synced() {
         // All of them are checked anyway while they are being listed.

@@ -10,7 +10,7 @@ use crate::queue::Key;
 
 /// How long a process is cautious after a death.
 pub(super) const CAUTIOUS: Duration = Duration::from_secs(600);
-/// So many deaths in a row that nothing was noted of: then it was not among those that are the most likely.
+/// This many deaths in a row that nothing was noted of: then it was not among those that are the most likely.
 const MANY: u32 = 2;
 /// Applications that are remembered to have survived; with more of them some are noted twice.
 const MAX_SURVIVORS: usize = 100_000;
@@ -26,7 +26,7 @@ pub(super) struct Caution {
 }
 
 impl Caution {
-    /// The caution that so many unexplained deaths call for.
+    /// The caution that this many unexplained deaths call for.
     pub(super) fn after(unexplained: u32, now: Instant) -> Self {
         let until = (unexplained > 0).then(|| now + CAUTIOUS);
         Self { until, all: unexplained >= MANY, survived: HashMap::new() }

@@ -1,4 +1,4 @@
-//! What is under way, seen from the vital threads: slow reconciles are named, and what was under way when the workers froze;
+//! What is in flight, seen from the vital threads: slow reconciles are named, and what was in flight when the workers froze;
 //! an Application over which processes died is set aside.
 
 mod caution;
@@ -76,7 +76,7 @@ impl Default for InFlight {
     }
 }
 
-/// An Application that was noted before its reconcile began. It is taken back when this value is dropped.
+/// An Application that was noted before its reconcile began. The note is removed when this value is dropped.
 #[derive(Debug)]
 pub(crate) struct Entered<'u> {
     in_flight: &'u InFlight,
@@ -162,7 +162,7 @@ impl InFlight {
         self.state.lock().record.count_set_aside(now)
     }
 
-    /// Takes note of what is under way, and of what is about to be; the record if it is to be written, and how many requests
+    /// Takes note of what is in flight, and of what is about to be; the record if it is to be written, and how many requests
     /// are followed with that.
     fn note(&self, mut in_flight: BTreeMap<String, i64>) -> (Option<Record>, u64) {
         let mut state = self.state.lock();
@@ -247,7 +247,7 @@ mod tests {
         assert_eq!(noted(&in_flight), ["n/a"]);
         let mut entered = first.await.unwrap();
         assert!(poll!(&mut second).is_pending());
-        // It takes long: the next one may begin, and both are under way.
+        // It takes long: the next one may begin, and both are in flight.
         entered.takes_long();
         assert!(poll!(&mut second).is_pending());
         assert_eq!(noted(&in_flight), ["n/a", "n/b"]);

@@ -1,4 +1,4 @@
-//! The record of what is under way, as an annotation of the Lease: read and written when the lead begins, written when it ends
+//! The record of what is in flight, as an annotation of the Lease: read and written when the lead begins, written when it ends
 //! in order, and between only while something takes long, when somebody survived a death, and by a cautious process.
 
 use std::collections::BTreeMap;
@@ -20,7 +20,7 @@ use super::{CHECK_INTERVAL, InFlight};
 
 /// What runs longer is noted: a process that dies later died over it, perhaps.
 const NOTED: Duration = Duration::from_secs(3);
-/// Where the API server is slow, everything runs long: so many times the time of a write is no sign of anything.
+/// Where the API server is slow, everything runs long: this many times the time of a write is no sign of anything.
 const SLOWER: u32 = 10;
 
 /// Reads and writes the record.
@@ -58,7 +58,7 @@ impl Notes {
         let found = record.begin(leader, Timestamp::now());
         for key in &found {
             let deaths = record.deaths_of(key);
-            error!(key, deaths, "the last leader died while this application was under way");
+            error!(key, deaths, "the last leader died while it reconciled this application");
         }
         if record.unexplained > 0 {
             let deaths = record.unexplained;
@@ -79,7 +79,7 @@ impl Notes {
         self.api.patch(&self.lease, &PatchParams::default(), &Patch::Merge(body)).await.map(drop)
     }
 
-    /// Keeps the record until `end`, which is an end in order: then nothing is under way.
+    /// Keeps the record until `end`, which is an end in order: then nothing is in flight.
     pub(crate) async fn keep(self, context: Arc<Context>, end: CancellationToken) {
         let mut noted = NOTED;
         loop {
@@ -101,7 +101,7 @@ impl Notes {
                 match self.write(&record).await {
                     Ok(()) => noted = NOTED.max(since.elapsed().saturating_mul(SLOWER)),
                     Err(error) => {
-                        debug!(%error, "what is under way cannot be noted");
+                        debug!(%error, "reconciles in flight cannot be noted");
                         self.in_flight.mark_unwritten();
                     }
                 }
@@ -114,7 +114,7 @@ impl Notes {
     }
 }
 
-/// The Applications that have been under way for longer, with their generations.
+/// The Applications that have been in flight for longer, with their generations.
 fn long(context: &Context, than: Duration) -> BTreeMap<String, i64> {
     let running = context.queue.running().into_iter().filter(|(_, time)| *time >= than);
     let named = running.filter_map(|(key, _)| {

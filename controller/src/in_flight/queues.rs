@@ -39,7 +39,7 @@ impl Queues {
         self.0.iter().flat_map(of).collect()
     }
 
-    /// The same in words, for the log.
+    /// The same as text, for the log.
     pub(crate) fn describe(&self) -> String {
         let mut running = self.running();
         running.sort_by_key(|(_, time)| std::cmp::Reverse(*time));

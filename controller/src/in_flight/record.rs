@@ -1,7 +1,7 @@
 //! Which Applications are set aside: pure decisions over a record that outlives processes.
 //!
 //! A process that leads notes what it is at when that takes long, and takes the note back at its end. Whoever leads next finds
-//! what was under way when its predecessor died, and counts a death for each. One that died before anything was noted makes its
+//! what was in flight when its predecessor died, and counts a death for each. One that died before anything was noted makes its
 //! successors cautious (`caution.rs`). After [`MAX_DEATHS`] an Application is set aside: not reconciled until its
 //! spec changes, or until an hour has passed. A reconcile that ends takes its deaths back.
 
@@ -20,7 +20,7 @@ const REMEMBERED: Duration = Duration::from_secs(24 * 3600);
 /// Applications that are remembered: the record is one small object.
 const MAX_REMEMBERED: usize = 200;
 
-/// What is known of an Application that was under way.
+/// What is known of an Application that was in flight.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Death {
     /// How often.
@@ -41,12 +41,12 @@ pub(crate) struct Record {
     pub(crate) unexplained: u32,
     /// What that one is at, with its generation.
     pub(crate) in_flight: BTreeMap<String, i64>,
-    /// What was under way at deaths.
+    /// What was in flight at deaths.
     pub(crate) deaths: BTreeMap<String, Death>,
 }
 
 impl Record {
-    /// A leader begins. Returns what was under way when its predecessor died.
+    /// A leader begins. Returns what was in flight when its predecessor died.
     ///
     /// A death that is explained leaves what was unexplained before: the first one that is noted is not the last one yet.
     pub(crate) fn begin(&mut self, leader: &str, now: Timestamp) -> Vec<String> {
@@ -80,7 +80,7 @@ impl Record {
         found
     }
 
-    /// The leader ends in order: nothing is under way. Returns whether that is news.
+    /// The leader ends in order: nothing is in flight. Returns whether that is news.
     pub(crate) fn end(&mut self) -> bool {
         let is_news = !self.leader.is_empty() || !self.in_flight.is_empty();
         (self.leader, self.unexplained) = (String::new(), 0);
@@ -88,7 +88,7 @@ impl Record {
         is_news
     }
 
-    /// What is under way now. Returns whether that is news.
+    /// What is in flight now. Returns whether that is news.
     pub(crate) fn note(&mut self, in_flight: BTreeMap<String, i64>) -> bool {
         let is_news = self.in_flight != in_flight;
         self.in_flight = in_flight;
@@ -218,7 +218,7 @@ mod tests {
         assert_eq!(record.deaths.len(), MAX_REMEMBERED);
         assert!(record.deaths.contains_key("n/498") && !record.deaths.contains_key("n/0"));
         dies(&mut record, 500 + 24 * 3600, &[]);
-        assert_eq!(record.deaths.len(), 1, "only what was under way then");
+        assert_eq!(record.deaths.len(), 1, "only what was in flight then");
     }
 
     #[test]

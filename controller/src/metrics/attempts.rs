@@ -1,4 +1,4 @@
-//! `controller_runtime_*`: what controller-runtime tells of reconciles.
+//! `controller_runtime_*`: controller-runtime's metrics of reconciles.
 
 use std::time::Instant;
 
@@ -20,7 +20,7 @@ pub struct AttemptMetrics {
     workers: IntGaugeVec,
 }
 
-/// What one controller counts, looked up once: each is there from the beginning, at zero.
+/// The counters of one controller, resolved once: each exists from the start, at zero.
 #[derive(Debug, Clone)]
 pub struct AttemptMeter {
     done: IntCounter,
@@ -32,7 +32,7 @@ pub struct AttemptMeter {
     active: IntGauge,
 }
 
-/// An attempt under way.
+/// An attempt in flight.
 #[derive(Debug)]
 pub struct Attempt<'a> {
     meter: &'a AttemptMeter,
@@ -84,7 +84,7 @@ impl AttemptMetrics {
         })
     }
 
-    /// The counters of one controller with so many workers.
+    /// The counters of one controller with this many workers.
     #[must_use]
     pub fn of(&self, controller: &str, workers: usize) -> AttemptMeter {
         let own = [controller];

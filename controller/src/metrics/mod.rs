@@ -125,7 +125,7 @@ impl Metrics {
             )?,
             tracker_lists: count(
                 "list_resourcetracker_num",
-                "Looks at the trackers of an Application.",
+                "Reads of the trackers of an Application.",
                 &["controller"],
             )?,
             answers: count(

@@ -137,7 +137,7 @@ impl Collector for Phases {
     }
 
     fn collect(&self) -> Vec<MetricFamily> {
-        // Anew for each reader: what no Application has any more is not there any more.
+        // Computed for each scrape: series that no Application has any more disappear.
         let Ok(gauges) = Gauges::new() else { return Vec::new() };
         let apps = self.apps.all();
         gauges.count(&apps, &self.definitions);

@@ -1,4 +1,4 @@
-//! `workqueue_*`: what client-go tells of its queues.
+//! `workqueue_*`: client-go's metrics of its queues.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -12,7 +12,7 @@ use crate::queue::{Class, PerClass, Queue};
 
 /// client-go names a queue, controller-runtime says once more whose it is.
 const LABELS: [&str; 2] = ["name", "controller"];
-/// Of what tells classes apart.
+/// Metrics with a class.
 const CLASS_LABELS: [&str; 2] = ["controller", "class"];
 
 /// What all queues count.
@@ -25,7 +25,7 @@ pub struct QueueMetrics {
     attempts: HistogramVec,
 }
 
-/// What one queue counts, looked up once.
+/// The counters of one queue, resolved once.
 #[derive(Debug, Clone)]
 pub struct QueueMeter {
     /// `workqueue_adds_total`
@@ -55,7 +55,7 @@ pub struct Load {
     pub depth: usize,
     /// Keys that wait for a worker, by class.
     pub waiting: PerClass<usize>,
-    /// For how long the attempts under way have run, together.
+    /// For how long the attempts in flight have run, together.
     pub unfinished: Duration,
     /// For how long the oldest of them has run.
     pub longest: Duration,
@@ -136,11 +136,11 @@ impl Loads {
             )?,
             unfinished: seconds(
                 "workqueue_unfinished_work_seconds",
-                "How long the attempts under way have taken so far, together.",
+                "How long the attempts in flight have taken so far, together.",
             )?,
             longest: seconds(
                 "workqueue_longest_running_processor_seconds",
-                "How long the longest attempt under way has taken so far.",
+                "How long the longest attempt in flight has taken so far.",
             )?,
         })
     }

@@ -3,7 +3,7 @@
 //! decides `turns.rs`: by class, and fairly among namespaces.
 //!
 //! Answers for client-go's rate-limited workqueue, with these differences: a key whose object is gone is forgotten, a
-//! failing key never holds a worker, what somebody edited has a worker of its own beside those of everything, and resyncs are
+//! failing key never holds a worker, what somebody edited has a worker of its own in addition to those of everything, and resyncs are
 //! spread over their period.
 
 mod pace;
@@ -34,13 +34,13 @@ pub use weights::{WeightError, Weights};
 pub enum Next {
     /// Nothing until something happens; failures are forgotten.
     Done,
-    /// Look again after this time; failures are forgotten.
+    /// Reconcile again after this time; failures are forgotten.
     After(Duration),
-    /// Look again once in this period, at a moment of the key's own; failures are forgotten.
+    /// Reconcile again once in this period, at the key's own moment; failures are forgotten.
     Resync(Duration),
-    /// The attempt failed: look again after a delay that doubles.
+    /// The attempt failed: reconcile again after a delay that doubles.
     Failed,
-    /// The API server was overloaded or away: look again, not before this time, after a delay that doubles for a while.
+    /// The API server was overloaded or unavailable: reconcile again, not before this time, after a delay that doubles for a while.
     Postponed(Duration),
 }
 
@@ -73,7 +73,7 @@ struct Delayed {
 const FIRST_DELAY: Duration = Duration::from_millis(50);
 /// Longest delay after failures.
 const MAX_DELAY: Duration = Duration::from_secs(60);
-/// Longest delay of what was put off: an overload ends without a word.
+/// Longest delay of a postponed key: the end of an overload is not announced.
 const MAX_POSTPONED: Duration = Duration::from_secs(15);
 
 struct State {
@@ -109,7 +109,7 @@ impl State {
         true
     }
 
-    /// A key that is told of again and again leaves an entry of `later` each time, which would stay until its time comes.
+    /// A key that is added again and again leaves an entry in `later` each time, which would stay until its time comes.
     fn drop_stale(&mut self) {
         if self.later.len() > self.due.len().saturating_mul(2).saturating_add(STALE_SLACK) {
             let Self { later, due, .. } = self;
@@ -254,7 +254,7 @@ impl Queue {
         self.wake(class);
     }
 
-    /// Something that a key uses changed: it is checked again, ever more slowly as long as that goes on, and not before the
+    /// Something that a key uses changed: it is checked again, ever more slowly as long as that continues, and not before the
     /// pause after a failure is over.
     pub fn wake_user(&self, key: Key) {
         let mut state = self.state.lock();
@@ -281,7 +281,7 @@ impl Queue {
         }
     }
 
-    /// Look at a key after some time, unless an earlier reconcile is planned.
+    /// Reconcile a key after some time, unless an earlier reconcile is planned.
     pub fn add_after(&self, key: Key, delay: Duration, class: Class) {
         let mut state = self.state.lock();
         if let Some(meter) = &state.meter {
@@ -422,14 +422,14 @@ impl Queue {
     }
 }
 
-/// The delay after so many failures. Up to a fifth shorter, so that those that failed together are not tried together again.
+/// The delay after this many failures. Up to a fifth shorter, so that those that failed together are not tried together again.
 fn backoff(key: &Key, failures: u32) -> Duration {
     let factor = 1_u32.checked_shl(failures.saturating_sub(1)).unwrap_or(u32::MAX);
     let delay = FIRST_DELAY.saturating_mul(factor).min(MAX_DELAY);
     delay.saturating_sub(delay.mul_f64(fraction(&(key, failures)) / 5.0))
 }
 
-/// How long it is until the moment of a key in a period: what settled together is not looked at together again.
+/// How long it is until the moment of a key in a period: keys that settled together are not reconciled together again.
 fn until_phase(key: &Key, period: Duration, epoch: Instant) -> Duration {
     let nanos = |duration: Duration| u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX);
     let length = nanos(period).max(1);
@@ -613,7 +613,7 @@ mod tests {
         for name in ["a", "b", "c"] {
             queue.done(key(name), Next::Done);
         }
-        // Nothing is left of what the other lane took.
+        // Nothing is left of what the other worker took.
         assert!(queue.is_idle(Duration::from_secs(3600)));
         queue.add(key("d"), Class::Drift);
         assert_eq!(queue.next(WorkerKind::All).await, Some(key("d")));
@@ -696,7 +696,7 @@ mod tests {
             reconciles
         };
         let settled = reconciles(600, Next::Done).await;
-        assert!((5..=9).contains(&settled), "{settled} looks in a minute");
+        assert!((5..=9).contains(&settled), "{settled} reconciles in a minute");
         // Failing: the same attempts as without a word.
         tokio::time::advance(Duration::from_secs(300)).await;
         let failing = reconciles(600, Next::Failed).await;

@@ -1,5 +1,5 @@
 //! How often a key is woken because something that it uses changed: at once the first time, and then ever more slowly as long as
-//! it goes on. Pure; the clock is the queue's.
+//! it continues. Pure; the clock is the queue's.
 
 use std::collections::{HashMap, VecDeque};
 use std::time::Duration;
@@ -19,7 +19,7 @@ const FORGOTTEN: Duration = Duration::from_secs(60);
 #[derive(Debug, Default)]
 pub(super) struct Pace {
     woken: HashMap<Key, Woken>,
-    /// The keys by the time they were looked after; each is there once.
+    /// The keys by the time of their last reconcile; each is there once.
     order: VecDeque<(Instant, Key)>,
 }
 

@@ -45,7 +45,7 @@ impl Default for Shares {
 pub enum Class {
     /// Somebody edited or deleted it.
     Edit,
-    /// A rollout or a deletion under way goes on.
+    /// A rollout or a deletion in flight continues.
     Progress,
     /// Something that belongs to a settled one changed.
     Drift,
@@ -221,7 +221,7 @@ impl Turns {
         order.into_iter().find_map(|class| self.take_of(class, is_shared))
     }
 
-    /// The last worker is not given to scans: they are as long as any other look.
+    /// The last worker is not given to scans: they take as long as any other reconcile.
     fn may_run(&self, class: Class) -> bool {
         let most = self.shares.workers.saturating_sub(1).max(1);
         self.depth(class) > 0 && (class != Class::Scan || self.scans < most)
@@ -405,14 +405,14 @@ mod tests {
         Turns::new(Shares { workers, weights: Weights::parse(weights).unwrap() })
     }
 
-    /// Takes a key and is done with it after so many milliseconds.
+    /// Takes a key and is done with it after this many milliseconds.
     fn turn(turns: &mut Turns, cost: impl Fn(&Key) -> u64) -> Option<(Key, Class)> {
         let (key, taken) = turns.take(WorkerKind::All)?;
         turns.done(&key, &taken, Duration::from_millis(cost(&key)));
         Some((key, taken.class))
     }
 
-    /// How many of so many turns each namespace has.
+    /// How many of this many turns each namespace has.
     fn shares(
         turns: &mut Turns,
         count: usize,
@@ -532,7 +532,7 @@ mod tests {
         turns.take(WorkerKind::All).unwrap();
         let (long, taken) = turns.take(WorkerKind::All).unwrap();
         turns.done(&long, &taken, Duration::from_secs(100));
-        // It had far more than its share, and yet it is the one that nothing of is under way.
+        // It had far more than its share, and yet it is the one that nothing of is in flight.
         turns.push(key("long", 1), Class::Edit, now);
         let taken: Vec<_> = (0..4).map(|_| turns.take(WorkerKind::All).unwrap()).collect();
         let names: Vec<_> = taken.iter().map(|(key, _)| key.namespace.as_str()).collect();
@@ -622,7 +622,7 @@ mod tests {
             prop_assert!(is_clean(&turns), "{turns:?}");
         }
 
-        /// However many others come: a key waits for so many turns at most as there are classes by weight and namespaces.
+        /// However many others come: a key waits for this many turns at most as there are classes by weight and namespaces.
         #[test]
         fn nothing_starves(class in 0..5_usize, others in 1..6_usize, cost in 1..50_u64) {
             let (mut turns, now) = (turns(usize::MAX, ""), Instant::now());

@@ -278,7 +278,7 @@ async fn what_was_deployed_to_a_cluster_that_is_taken_away_stands_in_the_ledger(
         };
         work(&world, &process).await;
         assert!(ledger(&world).is_none() && !is_clean(&world));
-        // Longer than a Secret that is made again is away.
+        // Longer than a Secret that is created again is away.
         let past = Instant::now().checked_sub(ABSENT).unwrap();
         let members = process.context.clusters.members().unwrap();
         members.join(cluster("west"), server(&world, "west").client(process.number), "west");

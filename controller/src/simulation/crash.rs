@@ -121,7 +121,7 @@ async fn the_process_may_die_at_any_write() {
     assert!(points > 200, "only {points} moments of death");
 }
 
-/// A spec, another one whose run dies at any write, and the first one again, whose run dies at any write: the status tells
+/// A spec, another one whose run dies at any write, and the first one again, whose run dies at any write: the status names
 /// of the first run only, and what that had made is collected.
 #[tokio::test]
 async fn the_process_may_die_twice_on_the_way_there_and_back() {

@@ -12,7 +12,7 @@ fn template(value: &str) -> String {
     )
 }
 
-/// Another content of a definition; the process hears of it.
+/// Another content of a definition; the process sees it.
 fn define(world: &World, process: &Process, plural: &str, kind: &str, name: &str, template: &str) {
     world.server.by_another_writer(|state| {
         let mut definition = json!({"apiVersion": "core.oam.dev/v1beta1", "kind": kind,
@@ -188,7 +188,7 @@ async fn an_edited_policy_definition_is_applied_at_the_next_look() {
         policy("\"2\"");
         reconcile_often(&world, &process).await;
         assert_eq!(value(&world, "p"), "2", "{annotations}");
-        // A broken one is reported, a mended one helps.
+        // A broken one is reported, a corrected one helps.
         policy("\"1\" & \"2\"");
         reconcile_often(&world, &process).await;
         assert_eq!(world.app("a")["status"]["status"], "generatingPolicy");

@@ -1,4 +1,4 @@
-//! Somebody deletes a tracker whose objects are wanted: it is made again, and what it alone remembers is remembered at every
+//! Somebody deletes a tracker whose objects are wanted: it is created again, and what it alone remembers is remembered at every
 //! moment, whatever holds the old one and whenever the process dies.
 
 use std::collections::BTreeSet;

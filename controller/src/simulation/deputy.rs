@@ -1,4 +1,4 @@
-//! What decides beside an Application what it deploys, changed by somebody else: revisions and the context of the workflow.
+//! Objects other than the Application that decide what it deploys, changed by another user: revisions and the context of the workflow.
 
 use serde_json::{Value, json};
 use vela_seal::Keys;

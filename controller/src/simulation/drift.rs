@@ -127,7 +127,7 @@ async fn what_is_to_be_left_is_left() {
         }
         // Nothing runs in a loop for that.
         assert!(matches!(next, Next::Resync(_)), "{next:?}");
-        // Whoever puts it right again is not told of.
+        // A writer that restores it is not reported.
         drift(&world, &process, json!({"v": "1"})).await;
         assert_eq!(reported(&world), Value::Null, "{index}");
     }

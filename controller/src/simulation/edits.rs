@@ -173,7 +173,7 @@ async fn walk(seed: u64, steps: usize, is_late: bool) {
             }
         }
         if random.u8(..8) == 0 {
-            log.push("the process starts anew".to_owned());
+            log.push("the process starts again".to_owned());
             process = world.start();
         }
         world.settle(&mut process, "a").await;

@@ -11,7 +11,7 @@ output: {apiVersion: "v1", kind: "ConfigMap", metadata: name: parameter.name, da
 parameter: name: string
 "#;
 
-/// An Application with the component's ConfigMap `x` and the policy's ConfigMap `beside`.
+/// An Application with the component's ConfigMap `x` and the policy's ConfigMap `extra`.
 async fn settled(annotations: Value) -> (World, Process) {
     let world = World::new();
     world.server.by_another_writer(|state| {
@@ -132,7 +132,7 @@ async fn a_policy_that_fails_where_a_run_begins_costs_nothing() {
 }
 
 /// The process dies while a run begins in the tracker of the one before, and the definition is what it was when the next one
-/// looks: the status still tells of the run before, whose tracker holds nothing any more.
+/// reconciles: the status still names the run before, whose tracker holds nothing any more.
 #[tokio::test]
 async fn a_run_that_lost_its_tracker_to_another_one_is_made_again() {
     for at in 1.. {

@@ -5,7 +5,7 @@ use serde_json::json;
 use super::server::Death;
 use super::{NAMESPACE, TEMPLATE, World, application, named_maps};
 
-/// The definition with another template; the process hears of it as it starts.
+/// The definition with another template; the process sees it as it starts.
 fn redefine(world: &World, template: &str) {
     world.server.by_another_writer(|state| {
         let stored = state.get("componentdefinitions", "vela-system", "maps").cloned();

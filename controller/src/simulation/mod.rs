@@ -260,7 +260,7 @@ impl World {
         (!is_dead).then_some(next)
     }
 
-    /// Looks until nothing is left to do; a process that dies is started again. Returns how often it died.
+    /// Reconciles until nothing is left to do; a process that dies is started again. Returns how often it died.
     async fn settle(&self, process: &mut Process, name: &str) -> usize {
         let mut deaths = 0;
         for _ in 0..200 {

@@ -1,4 +1,4 @@
-//! Steps that a run did not come to: skipped by their condition, or behind one that failed. What earlier runs made of them is
+//! Steps that a run did not come to: skipped by their condition, or behind one that failed. Objects that earlier runs rendered from them are
 //! still in the spec, and stays.
 
 use std::collections::BTreeMap;
@@ -205,7 +205,7 @@ async fn what_is_behind_a_failure_stays() {
         settle(&world, &mut process, &app(&[("c", &["x"], "2")])).await;
         assert_eq!(phase(&world), "workflowFailed");
         assert_eq!(maps(&world), expected(left), "{with_object}");
-        // What goes on after that ends as if nothing had failed.
+        // What continues after that ends as if nothing had failed.
         world.server.state.lock().refused = None;
         settle(&world, &mut process, &app(&[("c", &["x"], "3")])).await;
         let mut end = vec![("n/x", "3"), ("n/y", "more")];

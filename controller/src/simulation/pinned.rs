@@ -7,7 +7,7 @@ use super::{NAMESPACE, World, application, refill};
 use crate::definition::{self, Kind};
 use crate::queue::Key;
 
-/// Edits the definition `d` of the system namespace, looked at after each edit, with `versions` as far as they go. Returns which revisions are left.
+/// Edits the definition `d` of the system namespace, reconciled after each edit, with `versions` as far as they go. Returns which revisions are left.
 async fn edit_often<T: Kind>(
     world: &World,
     plural: &str,

@@ -259,7 +259,7 @@ async fn an_object_without_a_name_gets_one_for_each_run() {
     assert_eq!(maps(&world), BTreeMap::new());
 }
 
-/// A trait that only a Policy beside the Application brings is in the revision, and found there.
+/// A trait that only a Policy object brings is in the revision, and found there.
 #[tokio::test]
 async fn a_trait_of_a_policy_beside_is_in_the_revision() {
     let world = World::new();

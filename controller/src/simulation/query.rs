@@ -52,7 +52,7 @@ async fn query(account: Option<&str>, name: &str, namespace: &str) -> Value {
 }
 
 /// Kinds and names of another team's objects, and whether it has an Application of a name, are nobody's business who may not
-/// look into its namespace.
+/// read its namespace.
 #[tokio::test]
 async fn another_application_is_seen_only_by_who_may_read_it() {
     let names = |answer: &Value| -> Vec<String> {

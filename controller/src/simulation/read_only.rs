@@ -1,4 +1,4 @@
-//! Objects of other namespaces that an Application only looks at: its author sees no more of them than the API server shows.
+//! Read-only objects of other namespaces: the author of the Application sees no more of them than the API server shows.
 
 use serde_json::{Value, json};
 

@@ -7,15 +7,15 @@ use serde_json::{Value, json};
 use super::server::{Death, State};
 use super::{NAMESPACE, World, application};
 
-/// What happens while the restart is under way.
+/// What happens while the restart is in flight.
 #[derive(Debug, Clone, Copy)]
 enum Between {
     Nothing,
     /// The process dies.
     Death(Death),
-    /// Somebody labels the Application after so many requests.
+    /// Somebody labels the Application after this many requests.
     Label(usize),
-    /// Somebody else's edit of the spec comes after so many requests.
+    /// Somebody else's edit of the spec comes after this many requests.
     Edit(usize),
 }
 
@@ -105,7 +105,7 @@ async fn a_restart_happens_once_whatever_comes_between() {
     }
 }
 
-/// The run of a publishVersion goes on whatever the version is called, and so does one that an older release began.
+/// The run of a publishVersion continues whatever the version is called, and so does one that an older release began.
 #[tokio::test]
 async fn a_run_goes_on_whatever_its_name() {
     for (version, stored) in [("2024-01-01T10:00", ""), ("p:1:2", ""), ("", "a-v1:4b2e1f")] {

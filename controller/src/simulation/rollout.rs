@@ -25,7 +25,7 @@ async fn waiting(policies: &Value) -> (World, Process) {
     (world, process)
 }
 
-/// Looks at the Application until the reconcile finds nothing to do.
+/// Reconciles the Application until there is nothing to do.
 async fn reconcile(world: &World, process: &Process) {
     for _ in 0..3 {
         world.reconcile(process, "a").await;
@@ -173,7 +173,7 @@ async fn a_step_does_not_fail_for_what_cannot_be_put_back() {
     reconcile(&world, &process).await;
     assert_eq!(map(&world, "y")["data"]["v"], "drift");
     world.server.state.lock().refused = None;
-    // Anything that happens to one of its objects is a reason to look.
+    // Any change of one of its objects is a reason to reconcile.
     change(&world, "x", |map| map["data"]["more"] = json!("x"));
     reconcile(&world, &process).await;
     assert_eq!(map(&world, "y")["data"]["v"], "1");
@@ -207,7 +207,7 @@ fn renders(process: &Process) -> u64 {
     renders.with_label_values(&["component", "success"]).get_sample_count()
 }
 
-/// The looks at a waiting Application find what its component rendered to; whatever it is rendered from makes it again.
+/// Reconciles of a waiting Application reuse the rendered component; a change of any input renders it again.
 #[tokio::test]
 async fn what_renders_to_the_same_is_rendered_once() {
     let (world, process) = waiting(&json!([])).await;
@@ -224,7 +224,7 @@ async fn what_renders_to_the_same_is_rendered_once() {
         reconcile(&world, &process).await;
     }
     assert_eq!(renders(&process), 1);
-    // Templates see annotations; this one is not looked at, which nobody could know.
+    // Templates see annotations; nobody could know that this one is not read.
     edit(&|app| app["metadata"]["annotations"]["team"] = json!("a"));
     reconcile(&world, &process).await;
     assert_eq!(renders(&process), 2);
@@ -243,7 +243,7 @@ async fn what_renders_to_the_same_is_rendered_once() {
     assert!(memory.lock().renderings.is_empty());
 }
 
-/// A template may look at its workload in the cluster: it is rendered at each reconcile.
+/// A template may read its workload from the cluster: it is rendered at each reconcile.
 #[tokio::test]
 async fn what_follows_the_cluster_is_rendered_again() {
     const FOLLOWS: &str = r#"

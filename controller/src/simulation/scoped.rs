@@ -70,7 +70,7 @@ fn revisions(world: &World) -> usize {
     world.server.state.lock().all("applicationrevisions").len()
 }
 
-/// Looks again and again, also by another process: nothing is written.
+/// Reconciles repeatedly, also in another process: nothing is written.
 async fn rests(world: &World, process: &mut Process) {
     let before = world.server.state.lock().writes;
     for _ in 0..3 {
@@ -211,7 +211,7 @@ async fn a_listed_policy_that_fails_stops_the_rollout_until_it_is_mended() {
     assert_eq!(value(&world, "x"), "by-policy-1");
 }
 
-/// What a policy makes of its own output must not be made of it again and again.
+/// What a policy derives from its own output must not be derived again and again.
 #[tokio::test]
 async fn a_policy_that_never_comes_to_rest_is_not_followed() {
     let world = world();

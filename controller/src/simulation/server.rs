@@ -74,7 +74,7 @@ pub(super) struct State {
     pub(super) refused: Option<&'static str>,
     /// Requests that are refused to the process under test: method and plural.
     pub(super) forbidden: Option<(Method, &'static str)>,
-    /// The API server is overloaded: which requests are put off, and by which answer.
+    /// The API server is overloaded: which requests are refused, and by which answer.
     pub(super) overload: Option<(Method, &'static str, u16)>,
     /// How often it was asked in vain.
     pub(super) asked_in_vain: usize,
@@ -84,7 +84,7 @@ pub(super) struct State {
     pub(super) is_late: bool,
     /// Its watches of objects are late: what happens from now on is reported when that ends.
     pub(super) is_silent: bool,
-    /// Happens when the process under test has sent so many further requests.
+    /// Happens when the process under test has sent this many further requests.
     pub(super) interruption: Option<(usize, Interruption)>,
 }
 
@@ -135,7 +135,7 @@ impl State {
         maps.map(|(version, ..)| *version).unwrap_or_default()
     }
 
-    /// Whether a process saw every change of a ConfigMap; one that looks at none sees them all.
+    /// Whether a process saw every change of a ConfigMap; one that watches none sees them all.
     pub(super) fn has_seen(&self, process: usize) -> bool {
         self.is_silent || self.seen.get(&process).is_none_or(|seen| *seen >= self.last_map())
     }

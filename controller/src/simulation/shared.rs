@@ -73,7 +73,7 @@ async fn the_next_one_has_it_and_the_last_one_deletes_it() {
     assert!(world.server.state.lock().all("resourcetrackers").is_empty());
 }
 
-/// Somebody else joins, and the process under test hears of it late.
+/// Somebody else joins, and the process under test sees it late.
 fn change_list(state: &mut State, change: impl FnOnce(&str) -> String) {
     state.is_silent = true;
     let Some(mut map) = state.get("configmaps", NAMESPACE, "x").cloned() else { return };
@@ -148,7 +148,7 @@ async fn who_joins_at_once_with_others_is_in_the_list_with_them() {
     panic!("it never ends");
 }
 
-/// The owner stops sharing, or its spec drops the object: the other one goes on with it.
+/// The owner stops sharing, or its spec drops the object: the other one continues with it.
 #[tokio::test]
 async fn the_owner_may_stop_sharing_and_leave() {
     let (world, mut process) = two().await;

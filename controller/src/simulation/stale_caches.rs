@@ -1,4 +1,4 @@
-//! What the caches do not show: an Application that was made again, objects that cannot be listed.
+//! What the caches do not show: an Application that was created again, objects that cannot be listed.
 
 use http::Method;
 use serde_json::{Value, json};

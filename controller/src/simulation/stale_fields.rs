@@ -56,7 +56,7 @@ fn put(world: &World, shape: Shape, policies: &Value) {
     });
 }
 
-/// The ConfigMaps as they should be, without what tells of the past.
+/// The ConfigMaps as they should be, without traces of the past.
 fn picture(world: &World) -> BTreeMap<String, Value> {
     let state = world.server.state.lock();
     let maps = state.all("configmaps").into_iter();
@@ -72,7 +72,7 @@ fn picture(world: &World) -> BTreeMap<String, Value> {
         .collect()
 }
 
-/// Looks until the process dies or is done. Returns whether it died.
+/// Reconciles until the process dies or is done. Returns whether it died.
 async fn reconcile_until_death(world: &World, process: &Process) -> bool {
     for _ in 0..200 {
         match world.reconcile(process, "a").await {

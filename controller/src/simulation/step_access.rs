@@ -1,4 +1,4 @@
-//! What steps can reach beside objects they name: by labels, by configs, by what the status calls ours. The flags that keep an
+//! What steps can reach in addition to objects they name: by labels, by configs, by what the status calls ours. The flags that keep an
 //! Application to its namespace count for all of it, and so do the rights of its author.
 
 use serde_json::{Value, json};
@@ -24,7 +24,7 @@ make: config.#CreateConfig & {$params: {name: "made", namespace: "n", template: 
 parameter: template: string
 "#;
 
-/// A config template that makes an object of another namespace beside the Secret.
+/// A config template that makes an object of another namespace in addition to the Secret.
 const TEMPLATE: &str = r#"template: {
     parameter: {}
     output: {apiVersion: "v1", kind: "Secret", stringData: word: "xyzzy"}

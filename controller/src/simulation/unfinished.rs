@@ -1,4 +1,4 @@
-//! A reconcile that did not come to an end is told to the Application's owner, until one does.
+//! A reconcile that did not end is reported to the Application's owner, until one does.
 
 use serde_json::{Value, json};
 

@@ -27,7 +27,7 @@ macro_rules! definition {
             pub metadata: ObjectMeta,
             /// The definition.
             pub spec: $spec,
-            /// What the controller made of it.
+            /// The controller's results for it.
             pub status: DefinitionStatus,
         }
 
@@ -323,7 +323,7 @@ pub struct WorkloadDefinitionSpec {
     pub extension: Option<RawExtension>,
 }
 
-/// What the controller made of a definition.
+/// The controller's results for a definition.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct DefinitionStatus {

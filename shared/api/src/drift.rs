@@ -6,7 +6,7 @@ pub enum Drift {
     /// It is put back.
     #[default]
     Heal,
-    /// It is left as it is, and told of.
+    /// It is left as it is, and reported.
     Warn,
     /// It is left as it is.
     Off,

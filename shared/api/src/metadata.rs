@@ -1,4 +1,4 @@
-//! Metadata of our kinds as it is read: managed fields are half of an object and nobody looks at them.
+//! Metadata of our kinds as it is read: managed fields are half of an object and are never used.
 
 use std::collections::BTreeMap;
 

@@ -3,7 +3,7 @@
 //! Upstream: `pkg/oam/labels.go`, `apis/types/{types,multicluster}.go`, `pkg/appfile/appfile.go`,
 //! `controller/sharding` and `controller/reconciler` of kubevela/pkg.
 
-/// Keys below `oam.dev` that application-scoped policies may set: they tell people something and decide nothing.
+/// Keys below `oam.dev` that application-scoped policies may set: they inform people and decide nothing.
 pub const SETTABLE: [&str; 4] =
     [label::PROJECT, label::SOURCE_OF_TRUTH, annotation::APP_NAME, annotation::APP_ALIAS];
 
@@ -440,7 +440,7 @@ pub const AUXILIARY_WORKLOAD: &str = "AuxiliaryWorkload";
 pub const SCHEMA: &str = "schema";
 /// Key of the schema in those ConfigMaps.
 pub const OPENAPI_V3_JSON_SCHEMA: &str = "openapi-v3-json-schema";
-/// Workload type of definitions whose kind only rendering tells.
+/// Workload type of definitions whose kind is known only after rendering.
 pub const AUTODETECT_WORKLOAD: &str = "autodetects.core.oam.dev";
 /// The local cluster.
 pub const CLUSTER_LOCAL: &str = "local";

@@ -122,9 +122,9 @@ mod tests {
         // The second was recorded and never written.
         assert_eq!(recorded(&written(&first), &wanted, &records), first);
         assert_eq!(recorded(&written(&second), &wanted, &records), second);
-        // What is there is what is wanted: what an older record has beside it is not ours any more.
+        // What is there is what is wanted: other keys of an older record are not ours any more.
         assert_eq!(recorded(&wanted, &wanted, &records)["data"], json!({"c": "1"}));
-        // Nobody can tell.
+        // That cannot be known.
         assert_eq!(
             recorded(&first, &wanted, &records)["data"],
             json!({"a": "1", "b": "1", "c": "1"})

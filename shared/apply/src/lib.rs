@@ -1,6 +1,6 @@
 //! Object algebra: what is written to a live object, who owns it, what trackers remember and what is garbage.
 //!
-//! Everything is a decision over values; nothing here talks to an API server or looks at a clock.
+//! Everything is a decision over values; nothing here talks to an API server or reads a clock.
 //!
 //! - [`object`]: reading and writing Kubernetes objects as JSON, object keys;
 //! - [`json_merge`], [`strategic`]: patches, three-way and plain; [`last_applied`]: what they start from;

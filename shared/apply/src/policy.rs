@@ -175,7 +175,7 @@ pub struct GcRule {
 /// `garbage-collect`.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Hash)]
 pub struct GarbageCollect {
-    /// Number of ApplicationRevisions kept beside the current one.
+    /// Number of ApplicationRevisions kept in addition to the current one.
     pub application_revision_limit: Option<i64>,
     /// Old trackers stay until somebody deletes them.
     pub keep_legacy_resource: bool,
@@ -315,7 +315,7 @@ impl ResourcePolicies {
         self.take_over.iter().any(|selector| selector.matches(object))
     }
 
-    /// Whether the object is only looked at.
+    /// Whether the object is read-only.
     #[must_use]
     pub fn is_read_only(&self, object: &Value) -> bool {
         self.read_only.iter().any(|selector| selector.matches(object))

@@ -184,7 +184,7 @@ pub struct Tracker {
     pub deleting: bool,
     /// What it remembers of this cluster.
     pub records: Vec<Record>,
-    /// How many objects of other clusters it remembers beside: nothing is decided about those, and it stays for them.
+    /// How many objects of other clusters it remembers in addition: nothing is decided about those, and it stays for them.
     pub elsewhere: usize,
 }
 
@@ -209,7 +209,7 @@ pub fn current<'t>(trackers: &'t [Tracker], run: Run<'_>) -> Option<&'t Tracker>
             .filter(|tracker| tracker.publish_version == run.publish_version)
             .max_by_key(|tracker| tracker.generation);
     }
-    // An annotation moves no generation: the tracker of a publishVersion that was taken away goes on.
+    // An annotation moves no generation: the tracker of a publishVersion that was taken away continues.
     let (unpinned, published): (Vec<_>, Vec<_>) =
         versioned.partition(|tracker| tracker.publish_version.is_empty());
     let of_generation = |tracker: &&&Tracker| tracker.generation == run.generation;
@@ -360,7 +360,7 @@ mod tests {
         assert!(mark_deleted(&mut records, newest.clone()));
         assert_eq!(records.iter().map(|r| r.deleted).collect::<Vec<_>>(), [true, false]);
         assert_eq!(records.get(1), Some(&other));
-        // One that is the same already, beside its twin.
+        // One that is the same already, next to its duplicate.
         let mut records = vec![newest.clone(), hpa("v2", "", 1)];
         assert!(add_record(&mut records, newest.clone()));
         assert_eq!(records, [newest]);

@@ -113,7 +113,7 @@ impl ServiceAccount {
     }
 
     /// The API server does not accept this token: the next request asks for another. The account
-    /// may have been deleted and made again.
+    /// may have been deleted and created again.
     async fn refused(&self, header: &HeaderValue) {
         let mut kept = self.token.lock().await;
         if kept.as_ref().is_some_and(|token| token.header == *header) {

@@ -43,7 +43,7 @@ pub struct ClientOptions {
     pub timeouts: Timeouts,
     /// Everything as somebody else.
     pub identity: Identity,
-    /// Hears of every answer.
+    /// Receives every answer.
     pub observer: Option<RequestObserver>,
     /// Who may write. Clients of cloned options stand behind the same one.
     pub fence: Fence,

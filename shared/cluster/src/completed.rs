@@ -10,7 +10,7 @@ use vela_apply::object::{group_of, kind, str_at};
 use crate::objects::Live;
 use crate::store::{Key, Stored};
 
-/// Objects of one kind that are remembered. One that is forgotten is made again once, as if nobody had seen its end.
+/// Objects of one kind that are remembered. One that is forgotten is created again once, as if nobody had seen its end.
 const MAX_REMEMBERED: usize = 1000;
 
 /// Whether objects of a kind can be of this sort at all.

@@ -5,7 +5,7 @@ use std::time::Duration;
 /// What a request without a result says about what was asked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Class {
-    /// The API server looked at the request and said no: nothing was written.
+    /// The API server refused the request: nothing was written.
     Refused,
     /// Nobody looked at it, or the answer was lost: overload, an outage, a cache that is still being filled. It is sent again
     /// later, not before the time that the API server asked for, and is no failed attempt of whoever asked.
@@ -53,7 +53,7 @@ pub enum Error {
         code: u16,
         /// Machine-readable reason.
         reason: String,
-        /// In words.
+        /// A message.
         message: String,
         /// When to come back, if it said so.
         retry_after: Option<Duration>,
@@ -122,7 +122,7 @@ impl Error {
         matches!(self, Self::Api { code: 404, .. } | Self::NoSuchKind { .. })
     }
 
-    /// The same error where it proves nothing: the request is made again.
+    /// The same error where it proves nothing: the request is repeated.
     #[must_use]
     pub fn unproven(self) -> Self {
         Self::Transport(format!("unproven: {self}"))

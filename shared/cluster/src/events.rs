@@ -31,14 +31,14 @@ const MAX_EVENTS: usize = 64;
 /// Events waiting to be written in each lane. Beyond it they are dropped: events are best effort, and
 /// a reconcile must never wait for one.
 const MAX_WAITING: usize = 512;
-/// Events that are written at once, those of one object one after the other: beside a slow API server a single writer
+/// Events that are written at once, those of one object one after the other: with a slow API server a single writer
 /// falls behind.
 const WRITERS: usize = 4;
 /// The API server forgets events after an hour; a persisting Warning is renewed before.
 const RENEW_AFTER: Duration = Duration::from_secs(50 * 60);
 /// How long an event lets other requests pass.
 const YIELD_LIMIT: Duration = Duration::from_secs(3);
-/// So many moments without a request in a row are a pause: what follows a write of ours in the cluster is over, too.
+/// This many moments without a request in a row are a pause: what follows a write of ours in the cluster is over, too.
 const CALM: u32 = 10;
 const MOMENT: Duration = Duration::from_millis(10);
 /// The longest message, in characters.
@@ -227,12 +227,12 @@ fn event(about: &About, key: Key<'_>, emitted: EmittedEvent, time: Timestamp) ->
     })
 }
 
-/// Tells events.
+/// Emits events.
 #[derive(Clone)]
 pub struct Recorder {
     memory: Arc<Mutex<Correlator>>,
     senders: Arc<[mpsc::Sender<Write>]>,
-    /// Events told and not yet written.
+    /// Events emitted and not yet written.
     unwritten: Arc<watch::Sender<usize>>,
     component: &'static str,
 }
@@ -251,7 +251,7 @@ impl std::fmt::Debug for Recorder {
 }
 
 impl Recorder {
-    /// A recorder with the source component tools look for, and what [`write`] writes.
+    /// A recorder with the source component that tools match, and what [`write`] writes.
     #[must_use]
     pub fn new(component: &'static str) -> (Self, Waiting) {
         let (senders, waiting): (Vec<_>, Vec<_>) =
@@ -267,7 +267,7 @@ impl Recorder {
         Self { component, ..self.clone() }
     }
 
-    /// Tells an event, unless it says nothing new. `once` is what makes an event new beside its
+    /// Emits an event, unless it says nothing new. `once` distinguishes an event in addition to its
     /// reason and text (for example the revision it is about). Never waits.
     pub fn emit(&self, about: &About, severity: Severity, reason: &str, message: &str, once: &str) {
         let key = Key { component: self.component, severity, reason, message, once };
@@ -285,7 +285,7 @@ impl Recorder {
         }
     }
 
-    /// Waits until everything that was told is written, or lost.
+    /// Waits until every emitted event is written, or lost.
     pub async fn written(&self) {
         // The sender lives as long as the recorder.
         let _ = self.unwritten.subscribe().wait_for(|count| *count == 0).await;

@@ -54,7 +54,7 @@ fn by_namespace(metadata: &ObjectMeta) -> Option<Key> {
     Some(in_namespace(metadata.namespace.as_deref().unwrap_or_default()))
 }
 
-/// The index value of kinds that are looked up by namespace.
+/// The index value of kinds that are listed by namespace.
 #[must_use]
 pub fn in_namespace(namespace: &str) -> Key {
     Key::new(namespace, "")

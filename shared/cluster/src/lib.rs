@@ -3,13 +3,13 @@
 //! - [`client`]: from a kubeconfig or the Pod's credentials to a client with rate limit, timeouts
 //!   and user agent; waiting until the API server and our kinds are there; [`transport`]: the connections below;
 //!   [`account`]: credentials of a ServiceAccount; [`impersonate`]: as whom a request is made;
-//!   [`administrators`]: who may do everything; [`answers`]: what metrics hear of requests;
+//!   [`administrators`]: who may do everything; [`answers`]: the metrics of requests;
 //! - [`discovery`]: which path a kind has; [`request`]: the verbs, for objects of any kind as JSON, with discovery and impersonation; [`removal`]: what came of a DELETE;
-//! - [`postponed`]: whether the requests of an attempt were put off;
+//! - [`postponed`]: whether the requests of an attempt were postponed;
 //! - [`store`]: caches that our own writes reach at once, [`packed`]: objects kept small in them; [`watch`]: what fills them;
 //! - [`objects`]: the live objects that Applications own, one watch per kind;
-//! - [`members`]: the clusters beside the control plane's own;
-//! - [`lease`]: who leads, and the fence that stops the writes of everybody else; [`events`]: what people are told.
+//! - [`members`]: the member clusters;
+//! - [`lease`]: who leads, and the fence that stops the writes of everybody else; [`events`]: Kubernetes events.
 
 #[cfg(doctest)]
 #[doc = include_str!("../README.md")]

@@ -183,7 +183,7 @@ impl Timeouts {
     }
 }
 
-/// Whether an answer goes on for as long as the API server likes: a watch, or a log that is followed.
+/// Whether an answer continues for as long as the API server likes: a watch, or a log that is followed.
 fn lasts(uri: &Uri) -> bool {
     uri.query()
         .unwrap_or_default()

@@ -124,7 +124,7 @@ impl Live {
         self.owner.as_ref() == Some(app) || self.sharers.contains(app)
     }
 
-    /// The Applications that a change of it concerns: whoever shares it has to see when it is gone, or made again by the
+    /// The Applications that a change of it concerns: whoever shares it has to see when it is gone, or created again by the
     /// owner, who knows of nobody then.
     fn concerned(&self) -> impl Iterator<Item = &Owner> {
         let others = self.sharers.iter().filter(|sharer| self.owner.as_ref() != Some(sharer));
@@ -184,7 +184,7 @@ type VersionKind = (String, String);
 /// What is reported when an object changed that an Application owns.
 pub type Notify = Arc<dyn Fn(&Owner) + Send + Sync>;
 
-/// The uids of objects whose end the API server confirmed to us before the watch told of it.
+/// The uids of objects whose deletion the API server confirmed to us before the watch event.
 #[derive(Default)]
 struct Ended(Mutex<HashSet<String>>);
 
@@ -199,7 +199,7 @@ impl Ended {
         !ended.is_empty() && ended.contains(uid)
     }
 
-    /// The watch has told of it.
+    /// The watch event has come.
     fn forget(&self, uid: &str) {
         let mut ended = self.0.lock();
         if !ended.is_empty() {
@@ -396,7 +396,7 @@ impl LiveObjects {
             if live.owner.is_some() {
                 let _ = watched.store.put(live);
             } else {
-                // The watch will tell nothing of it any more but that it left.
+                // The only watch event left is its deletion.
                 watched.store.remove(&live.key(), live.version());
             }
         }
@@ -428,7 +428,7 @@ impl LiveObjects {
     }
 }
 
-/// Tells whom a change of an object concerns.
+/// Notifies the Applications that a change of an object concerns.
 fn notify_owners(live: &Live, notify: &Notify) {
     live.concerned().for_each(|owner| notify(owner));
 }

@@ -1,4 +1,4 @@
-//! Tells an observer, and the log at level debug, of every answer of the API server, as client-go's
+//! Reports every answer of the API server to an observer, and to the log at level debug, as client-go's
 //! request metrics do: watches, discovery and the lease included, each try by itself, without the
 //! time it waited for the rate limit.
 
@@ -25,7 +25,7 @@ pub struct CompletedRequest<'a> {
     pub time: Duration,
 }
 
-/// Hears of every answer; called on the thread that waited for it, so it must be quick.
+/// Receives every answer; called on the thread that waited for it, so it must be quick.
 #[derive(Clone)]
 pub struct RequestObserver(Arc<dyn Fn(&CompletedRequest<'_>) + Send + Sync>);
 

@@ -1,7 +1,7 @@
 //! Objects as a list or a watch sends them, and of their metadata what the watch itself asks for.
 //!
 //! An object of any kind is read into one tree in one go: the type that the client has for this reads it in pieces and
-//! through a buffer, and its managed fields into types of their own, which nobody looks at. An object of a kind of ours may be
+//! through a buffer, and its managed fields into types of their own, which are never used. An object of a kind of ours may be
 //! unreadable: one bad object must not stop a watch. The client's guard copies every object through a generic tree; here the
 //! text is kept until it is known to fit, which costs nothing when it does.
 
@@ -195,7 +195,7 @@ impl Observed<Value> {
         self.object
     }
 
-    /// The object. The items of a list do not say what they are; templates and plans look at that.
+    /// The object. The items of a list do not say what they are; templates and plans read that.
     pub(crate) fn into_value(mut self, resource: &ApiResource) -> Value {
         set_type(&mut self.object, &resource.api_version, &resource.kind);
         self.object

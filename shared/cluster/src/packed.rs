@@ -40,7 +40,7 @@ impl<K: Stored + Serialize + DeserializeOwned> Packed<K> {
     /// The object.
     ///
     /// # Errors
-    /// It could not be packed, in words.
+    /// It could not be packed, as text.
     pub fn open(&self) -> Result<K, String> {
         let text = self.text.as_ref().map_err(ToString::to_string)?;
         unpack(text)
@@ -50,7 +50,7 @@ impl<K: Stored + Serialize + DeserializeOwned> Packed<K> {
 /// A value as compressed text.
 ///
 /// # Errors
-/// It could not be packed, in words.
+/// It could not be packed, as text.
 pub fn pack<T: Serialize>(value: &T) -> Result<Box<[u8]>, String> {
     let text = serde_json::to_vec(value).map_err(|error| error.to_string())?;
     compression::pack(&text).map(Into::into).map_err(|error| error.to_string())
@@ -59,7 +59,7 @@ pub fn pack<T: Serialize>(value: &T) -> Result<Box<[u8]>, String> {
 /// The value of a compressed text.
 ///
 /// # Errors
-/// It could not be read, in words.
+/// It could not be read, as text.
 pub fn unpack<T: DeserializeOwned>(packed: &[u8]) -> Result<T, String> {
     let text = compression::unpack(packed).map_err(|error| error.to_string())?;
     serde_json::from_slice(&text).map_err(|error| error.to_string())

@@ -1,4 +1,4 @@
-//! Whether requests of an attempt were put off by an API server that is overloaded or away.
+//! Whether requests of an attempt were postponed because the API server is overloaded or unavailable.
 //!
 //! Who carries out a step or a reconcile makes many requests through many hands, and their errors become words on the way.
 //! That one of them was no refusal is noted here by its type, where it happens, so that the attempt as a whole can be reported
@@ -14,27 +14,27 @@ tokio::task_local! {
     static NOTED: Cell<Option<Postponed>>;
 }
 
-/// Something was put off.
+/// Something was postponed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Postponed {
     /// How long the API server wants to be left alone.
     pub after: Option<Duration>,
 }
 
-/// Carries out an attempt; tells beside its result whether something in it was put off.
+/// Carries out an attempt; returns in addition to its result whether something in it was postponed.
 pub async fn noting<F: Future>(attempt: F) -> (F::Output, Option<Postponed>) {
     let noted = async { (attempt.await, NOTED.with(Cell::take)) };
     NOTED.scope(Cell::new(None), noted).await
 }
 
-/// Notes an error of a request, if it says that the request was put off.
+/// Notes an error of a request, if it says that the request is postponed.
 pub fn note(error: &Error) {
     if let Class::Retry(after) = error.class() {
         postponed(after);
     }
 }
 
-/// Notes that something was put off. The longest time that was asked for counts.
+/// Notes that something was postponed. The longest time that was asked for counts.
 pub fn postponed(after: Option<Duration>) {
     let noted = |noted: &Cell<Option<Postponed>>| {
         let before = noted.get().and_then(|before| before.after);

@@ -82,7 +82,7 @@ pub struct Observation<'a> {
     pub time: Duration,
 }
 
-/// Hears of every request about objects.
+/// Receives every request about objects.
 pub type Observer = Arc<dyn Fn(&Observation<'_>) + Send + Sync>;
 
 /// The connection to one API server.
@@ -95,7 +95,7 @@ pub struct ObjectClient {
 /// What connections of one process to one API server have in common.
 struct Common {
     discovery: Arc<Discovery>,
-    /// Requests under way, those about events aside.
+    /// Requests in flight, those about events aside.
     pending: AtomicUsize,
 }
 
@@ -132,7 +132,7 @@ impl ObjectClient {
         let _ = self.observer.set(observer);
     }
 
-    /// Whether a request is under way that somebody waits for; nobody waits for events.
+    /// Whether a request is in flight that somebody waits for; nobody waits for events.
     #[must_use]
     pub fn is_busy(&self) -> bool {
         self.common.pending.load(Ordering::Relaxed) > 0
@@ -196,7 +196,7 @@ impl ObjectClient {
         self.client.request_text(request).await.map_err(Error::from).inspect_err(postponed::note)
     }
 
-    /// Tells the observer how long a request took.
+    /// Reports to the observer how long a request took.
     async fn timed<T>(
         &self,
         verb: &'static str,
@@ -451,7 +451,7 @@ pub fn matching<K: Display, V: Display>(labels: impl IntoIterator<Item = (K, V)>
 
 const EVENT: &str = "Event";
 
-/// A request under way, answered or given up.
+/// A request in flight, answered or given up.
 struct Pending<'a>(&'a AtomicUsize);
 
 impl<'a> Pending<'a> {
@@ -629,7 +629,7 @@ mod tests {
             assert!(error.is_unserved() && error.class() == Class::Refused, "{error}");
         }
         let asked = seen.lock().iter().filter(|seen| seen.uri == "/api/v1").count();
-        assert_eq!(asked, 2, "how it is served is asked anew");
+        assert_eq!(asked, 2, "discovery is asked again");
     }
 
     #[tokio::test]

@@ -1,7 +1,7 @@
 //! A cache of one kind, fed by a watch and by our own writes.
 //!
 //! Writing what the API server answered into the cache at once means that a controller never decides on a state older
-//! than its own last write: no conflicts with itself, no second look for the echo of its own write.
+//! than its own last write: no conflicts with itself, no second reconcile for the echo of its own write.
 
 use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
@@ -38,7 +38,7 @@ pub trait Stored: Send + Sync + 'static {
     fn key(&self) -> Key;
     /// Its resourceVersion.
     fn version(&self) -> &str;
-    /// What it is looked up by besides its key (for example the Application it belongs to).
+    /// An index in addition to its key (for example the Application it belongs to).
     fn index(&self) -> Option<Key> {
         None
     }

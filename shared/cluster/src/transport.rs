@@ -1,7 +1,7 @@
 //! From a configuration to the service that sends requests.
 //!
 //! What the client library makes by itself leaves Nagle's algorithm on: the end of a request that takes two packets is held
-//! back until the API server has acknowledged its beginning, which it puts off for 40 ms. Go's clients switch it off, too.
+//! back until the API server has acknowledged its beginning, which it delays for 40 ms. Go's clients switch it off, too.
 //!
 //! A peer that is gone without a word is given up after 45 s, as Go's clients do with pings of HTTP/2: a watch whose API
 //! server died would otherwise be blind until the watch itself is over.
@@ -22,7 +22,7 @@ use tower_http::decompression::DecompressionLayer;
 
 use crate::members::{AddressRules, Resolver};
 
-/// What a client is made of, before limits.
+/// The parts of a client, before limits.
 pub type Transport = BoxService<Request<Body>, Response<Box<DynBody>>, BoxError>;
 
 /// Of a connection over which nothing comes: when the peer is asked whether it is there, and how often.

@@ -25,7 +25,7 @@ pub struct Change<T> {
     pub new: Option<Arc<T>>,
 }
 
-/// Watches a kind for ever. `trim` drops what nobody needs before an object is kept; `tell` hears of every change that
+/// Watches a kind for ever. `trim` drops what nobody needs before an object is kept; `notify` is called for every change that
 /// is not the echo of a write of ours.
 pub async fn feed<K, T>(
     client: Client,
@@ -138,7 +138,7 @@ mod tests {
         Client::new(service, "default")
     }
 
-    /// A watch that ends with 410 is begun again from a list, and what changed in the meantime is reported.
+    /// A watch that ends with 410 is restarted from a list, and what changed in the meantime is reported.
     #[tokio::test(start_paused = true)]
     async fn an_expired_watch_begins_anew() {
         let lists = Arc::new(Mutex::new(0_u32));

@@ -184,7 +184,7 @@ pub struct Token {
     pub span: Span,
     /// How many comment groups begin before it.
     pub(crate) comments: u32,
-    /// Whether a string is its own value, but for one quote at either end, or a number is made of
+    /// Whether a string is its own value, but for one quote at either end, or a number consists of
     /// decimal digits only.
     pub(crate) plain: bool,
 }
@@ -645,7 +645,7 @@ impl<'a> Lexer<'a> {
     }
 }
 
-/// The ASCII bytes that names are made of, but for the `#` in front.
+/// The ASCII bytes of names, but for the `#` in front.
 const IN_NAMES: [bool; 256] = {
     let mut table = [false; 256];
     let mut byte = 0;

@@ -148,7 +148,7 @@ fn corpus_files_round_trip() {
     }
 }
 
-/// Source texts made of the grammar's pieces.
+/// Source texts built from the grammar's pieces.
 fn expression() -> impl Strategy<Value = String> {
     let leaf = prop_oneof![
         Just("a".to_owned()),

@@ -307,7 +307,7 @@ fn strings_decode() {
 }
 
 /// Mutations of real texts: the parser must return, whatever it reads. Deterministic, and small
-/// enough to run always; `tests/fuzz` looks further.
+/// enough to run always; `tests/fuzz` goes further.
 #[test]
 fn mutated_texts_never_panic() {
     let seeds = [

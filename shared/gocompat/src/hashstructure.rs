@@ -1,7 +1,7 @@
 //! The hash of `mitchellh/hashstructure` v2 (format 2, FNV-1 64): what revision hashes and the
-//! render hash are made of.
+//! render hash are computed from.
 //!
-//! The library walks Go values by reflection; here the caller says what the Go value looked like,
+//! The library walks Go values by reflection; here the caller describes the Go value,
 //! piece by piece. The rules, as far as specs need them:
 //! - a scalar is the FNV of its little-endian bytes (`int` as 64 bits, `bool` as one byte), a
 //!   string the FNV of its text, and nil of any kind is the integer 0;

@@ -35,9 +35,9 @@ pub(crate) struct Prepared {
     pub(crate) program: Program,
     /// Whether the text may ask the host: it imports a package of providers, or calls one itself.
     pub(crate) asks_host: bool,
-    /// Whether it may look at `context.components`.
+    /// Whether it may read `context.components`.
     asks_for_components: bool,
-    /// Whether it may look at `context.output`: the workload, or what the cluster has of it.
+    /// Whether it may read `context.output`: the workload, rendered or live.
     asks_for_output: bool,
     /// Whether it may show its whole context instead of only selecting from it.
     shows_context: bool,
@@ -216,8 +216,8 @@ impl Programs {
         }
     }
 
-    /// Whether a template of a component or its traits may look at `context.components`. One that
-    /// does not compile looks at nothing.
+    /// Whether a template of a component or its traits may read `context.components`. One that
+    /// does not compile reads nothing.
     pub(crate) fn asks_for_components(&self, component: &Component<'_>) -> bool {
         let asks = |definition: &Definition, flavour| {
             self.template(&definition.template, flavour).is_ok_and(|of| of.asks_for_components)
@@ -226,7 +226,7 @@ impl Programs {
             || component.traits.iter().any(|t| asks(t.definition, trait_flavour(t)))
     }
 
-    /// Whether what a component renders to follows from what it is given and from nothing else: no template looks at the
+    /// Whether a rendered component depends on its inputs and on nothing else: no template reads the
     /// other components, or at the workload as it is in the cluster. Traits but the last see the one that is rendered.
     pub(crate) fn is_self_contained(&self, component: &Component<'_>) -> bool {
         let asks = |definition: &Definition| {

@@ -11,14 +11,14 @@ use cue::{Evaluation, Marker, Node, Rest, Shape, Value, Which};
 use serde_json::Value as Json;
 use vela_gocompat::nearest;
 
-/// What admission looks at besides a dry rendering.
+/// What admission checks in addition to a dry rendering.
 #[derive(Clone, Debug, Default)]
 pub struct Gates {
     /// `EnableCueValidation`: required parameters and constraints, also those no template uses.
     pub cue_validation: bool,
     /// `ValidateUndeclaredParameters`: properties the definition does not know are errors.
     pub undeclared_parameters: bool,
-    /// Names of parameters known to be declared: properties of these names are not looked at again.
+    /// Names of parameters known to be declared: properties of these names are not checked again.
     pub declared: Vec<String>,
     /// Paths of properties that come later (workflow inputs, component inputs, override policies),
     /// such as `image` or `ports[0].port`.
@@ -28,7 +28,7 @@ pub struct Gates {
 /// How bad a problem is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Severity {
-    /// Worth telling; the Application is accepted.
+    /// A warning; the Application is accepted.
     Warning,
     /// The Application is refused.
     Error,

@@ -156,7 +156,7 @@ impl<'a> Fields<'a> {
 }
 
 /// `context` of a component's template. `parameter` are the component's properties. Every
-/// component could have all of them in its context, which is quadratic, and hardly a template looks
+/// component could have all of them in its context, which is quadratic, and hardly a template reads them
 /// at them: `components` are given if one does.
 pub(crate) fn fields<'a>(
     app: &'a App,

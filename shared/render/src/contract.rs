@@ -85,7 +85,7 @@ fn apply_to(
     }
 }
 
-/// What a trait's object is told about the workload.
+/// What a trait's object learns about the workload.
 fn workload_reference(workload: &Json) -> Json {
     let text = |pointer: &str| {
         workload.pointer(pointer).and_then(Json::as_str).unwrap_or_default().to_owned()

@@ -54,7 +54,7 @@ impl Renderer {
     }
 
     /// Errors of a status text (health policy, custom status, details) that parameters and
-    /// context cannot mend.
+    /// context cannot repair.
     #[must_use]
     pub fn examine_status(&self, text: &str) -> Vec<String> {
         match self.programs.text(&Arc::from(text), Flavour::Status) {
@@ -64,7 +64,7 @@ impl Renderer {
     }
 }
 
-/// Every error with its place in the text, which has so many lines.
+/// Every error with its place in the text, which has this many lines.
 pub(crate) fn lines(errors: &cue::Errors, text: &str, count: usize) -> Vec<String> {
     let mut lines: Vec<String> = Vec::new();
     for error in errors.list() {

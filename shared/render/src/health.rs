@@ -11,7 +11,7 @@ use serde_json::Value as Json;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-/// What a status text may look at. There is no namespace and no cluster in it.
+/// What a status text may read. There is no namespace and no cluster in it.
 #[derive(Clone, Debug, Default)]
 pub struct HealthInput<'a> {
     /// Name of the component, also for a trait.
@@ -149,7 +149,7 @@ impl Texts<'_> {
         Ok(evaluation)
     }
 
-    /// An evaluation that nothing has looked at.
+    /// An evaluation of which nothing has been demanded.
     fn begin(&self, text: &Arc<str>, status: Option<&Value>) -> Result<Evaluation, String> {
         let of = self.programs.text(text, Flavour::Status).map_err(|errors| errors.to_string())?;
         let mut context = self.context.clone();

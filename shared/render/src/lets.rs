@@ -3,7 +3,7 @@
 //! In the reference a `let` at the top of a status text that cannot be computed fails the whole
 //! text. Here a `let` that is a path may lead nowhere, since texts test that with `== _|_`
 //! (render-4); one that computes something fails the text, instead of letting it say what does not
-//! follow from the objects. To look at a `let` after evaluation it needs a field.
+//! follow from the objects. To be read after evaluation a `let` needs a field.
 
 use cue::{Errors, Evaluation};
 use cue_syntax::ast::{Ast, DeclKind, Expr, ExprId};

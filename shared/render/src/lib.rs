@@ -1,7 +1,7 @@
 //! Definitions, parameters and context to Kubernetes objects.
 //!
 //! A [`Renderer`] holds what is shared: compiled templates, limits. It renders components
-//! ([`Renderer::render`]), tells their health ([`Renderer::health`]). All of it is pure: what a
+//! ([`Renderer::render`]), judges their health ([`Renderer::health`]). All of it is pure: what a
 //! template asks of the world goes through a [`RenderHost`].
 
 #[cfg(doctest)]
@@ -161,7 +161,7 @@ impl Renderer {
     }
 
     /// Whether a component renders to the same as long as it, its definitions, the target and the
-    /// Application's name, revision, labels and annotations are the same: its templates look
+    /// Application's name, revision, labels and annotations are the same: its templates read
     /// neither at the other components nor at the live workload.
     #[must_use]
     pub fn is_self_contained(&self, component: &Component<'_>) -> bool {

@@ -349,7 +349,7 @@ pub(crate) fn bad_property(key: &str, found: &str) -> String {
 }
 
 pub(crate) fn terraform(component: &str, why: &dyn Display) -> String {
-    format!("no Terraform Configuration can be made of component {component}: {why}")
+    format!("no Terraform Configuration can be rendered from component {component}: {why}")
 }
 
 pub(crate) fn incomplete_template(errors: &dyn Display) -> String {

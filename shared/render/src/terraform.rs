@@ -1,4 +1,4 @@
-//! Components made of a Terraform module: the `Configuration` object.
+//! Components that are Terraform modules: the `Configuration` object.
 
 use crate::messages;
 use serde_json::{Map, Value as Json, json};

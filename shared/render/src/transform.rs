@@ -80,7 +80,7 @@ pub struct Applied {
     pub custom: Map<String, Json>,
 }
 
-/// What a policy made of components, workflow and policies.
+/// A policy's result for components, workflow and policies.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Modified {
     /// As it found them.

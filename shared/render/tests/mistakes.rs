@@ -314,7 +314,7 @@ fn no_schematic_at_all() {
     .assert_eq(&refused(&json!({"workload": {"type": "deployments.apps"}})));
 }
 
-/// What runs may have a definition that was stored before anybody looked at it.
+/// A running Application may have a definition that was stored before any check.
 #[test]
 fn a_template_that_does_not_compile() {
     let template = |text: &str| json!({"schematic": {"cue": {"template": text}}});

@@ -1,7 +1,7 @@
 //! One trial per record of the rendering recordings, against a ratchet of passing ids, and the
 //! same for our own definitions (ids that begin with `own-definition/`).
 //!
-//! The records lie beside the repository (`../shared`, or where `VELA_CONFORMANCE` points). A
+//! The records lie next to the repository (`../shared`, or where `VELA_CONFORMANCE` points). A
 //! record whose id is in `tests/corpus/render.passing` has to pass; one that passes without being
 //! there is named in the summary, and `UPDATE_RATCHET=1` adds it. One that does not pass has to be
 //! in `tests/corpus/render.divergent`, with the note that gives the reason.

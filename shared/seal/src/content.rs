@@ -21,7 +21,7 @@ const NO_CONTENT: [&str; 5] = [
     annotation::KUBECTL_LAST_APPLIED,
 ];
 
-/// A kind beside the Application whose objects decide what is deployed.
+/// A kind whose objects decide what is deployed.
 pub trait Content: Sized {
     /// Its name.
     const KIND: &'static str;

@@ -88,7 +88,7 @@ impl Keys {
         key.is_some_and(|key| key.mac(domain, parts).verify_slice(&sum).is_ok())
     }
 
-    /// Whether the seal names the signing key: one that does not is made again at the next occasion.
+    /// Whether the seal names the signing key: one that does not is renewed at the next occasion.
     #[must_use]
     pub fn is_current(&self, seal: &str) -> bool {
         seal.split('.').nth(1) == Some(&self.current.id)
@@ -143,7 +143,7 @@ impl Key {
         if bytes.len() < MIN_KEY {
             return Err(KeyError::Short(bytes.len()));
         }
-        // A hash of the key under a label of its own: tells keys apart, and tells nothing about seals.
+        // A hash of the key under a label of its own: distinguishes keys, and reveals nothing about seals.
         let sum = Sha256::new().chain_update("vela key id").chain_update(bytes).finalize();
         let id = sum.iter().take(4).map(|byte| format!("{byte:02x}")).collect();
         Ok(Self { id, bytes: bytes.to_vec() })

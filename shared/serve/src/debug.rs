@@ -1,4 +1,4 @@
-//! A look into the running process: what it was configured with, its memory, where its time goes;
+//! Inspection of the running process: what it was configured with, its memory, where its time goes;
 //! and the level of its log.
 //!
 //! | request | answer |

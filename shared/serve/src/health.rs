@@ -1,6 +1,6 @@
 //! `/healthz` and `/readyz` on a plain HTTP listener of their own, open before anything else.
 //!
-//! Liveness is that the process answers and that every part of it that can be asked says it goes on;
+//! Liveness is that the process answers and that every part of it that can be asked says it continues;
 //! readiness is the conjunction of named conditions (certificate, caches). Upstream's are constants,
 //! so that traffic arrives before caches are filled, a Pod is killed while it waits, and one whose
 //! workers hang is not; ours say what they wait for.

@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 const MIB: u64 = 1 << 20;
 /// What is reckoned with where no limit is set: more than the evaluations of a busy cluster need.
 const UNLIMITED: u64 = 1024 * MIB;
-/// One part in so many of the limit is for evaluations.
+/// One part in this many of the limit is for evaluations.
 const SHARE: u64 = 2;
 /// Most that one evaluation may take: many times what any definition needs.
 const MAX_PER_EVALUATION: u64 = 64 * MIB;

@@ -2,7 +2,7 @@
 //!
 //! Evaluation recurses, takes milliseconds to a second of pure CPU, and must not run on the async
 //! workers. The pool has a fixed number of threads and a bounded queue; a job has a deadline, and
-//! a job whose caller has gone (the client hung up) is dropped from the queue unevaluated, or told
+//! a job whose caller has gone (the client hung up) is dropped from the queue unevaluated, or notified
 //! to stop if it already runs. Whose job is next: `fair.rs`.
 
 use std::any::Any;
@@ -58,7 +58,7 @@ impl Budget {
         self.deadline
     }
 
-    /// Becomes true when the caller has gone: for work that looks at a flag.
+    /// Becomes true when the caller has gone: for work that polls a flag.
     pub fn cancelled(&self) -> Arc<AtomicBool> {
         Arc::clone(&self.gone)
     }
@@ -203,7 +203,7 @@ impl Pool {
             let budget = Budget { deadline: ends(start), gone };
             let running = Count::up(&shared, |shared| &shared.running);
             let outcome = catch_unwind(AssertUnwindSafe(|| job(&budget)));
-            // before the answer: who has it may look at the gauges
+            // before the answer: its receiver may read the gauges
             drop(running);
             let _ = answer.send(outcome.map_err(|panic| PoolError::Panic(panic_text(&*panic))));
         });
@@ -216,7 +216,7 @@ impl Pool {
         }
         self.shared.work.notify_one();
         loop {
-            // When it begins is only known then: who waits looks up as often as a job may last.
+            // When it begins is only known then: a waiter polls as often as a job may last.
             let now = Instant::now();
             let until = match began.get() {
                 Some(start) => ends(*start),
@@ -277,7 +277,7 @@ fn work(shared: &Shared) {
     }
 }
 
-/// Tells the job that its caller has gone.
+/// Notifies the job that its caller has gone.
 struct Withdraw(Arc<AtomicBool>);
 
 impl Drop for Withdraw {
@@ -380,7 +380,7 @@ mod tests {
         assert!(second.await.unwrap_err().is_cancelled());
         release.send(()).unwrap();
         first.await.unwrap().unwrap();
-        // the thread is free again only after it has looked at the second job
+        // the thread is free again only after it has taken the second job
         pool.run(soon(), |_| ()).await.unwrap();
         assert!(!evaluated.load(Ordering::SeqCst));
     }

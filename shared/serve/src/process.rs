@@ -20,7 +20,7 @@ use crate::metrics::Registry;
 use crate::vital::Vital;
 use crate::{log, shutdown};
 
-/// A program's configuration, made of its flags by `TryFrom`, whose error is one line for the operator.
+/// A program's configuration, built from its flags by `TryFrom`, whose error is one line for the operator.
 pub trait Configuration: Sized {
     /// The flags.
     type Flags: clap::Parser;

@@ -1,7 +1,7 @@
 //! A small runtime of its own for what must go on whatever the rest of the process does: probes, metrics, the Lease; and the
 //! watchdog that notices when the rest does not get on.
 //!
-//! No work of users and no reconcile runs here. What hangs the main runtime would otherwise hang the probes that are to tell
+//! No work of users and no reconcile runs here. What hangs the main runtime would otherwise hang the probes that are to report it
 //! of it.
 
 use std::future::Future;
@@ -58,7 +58,7 @@ impl Vital {
         self.handle.spawn(task)
     }
 
-    /// Watches the runtime that calls this, from a thread beside both, until `end`. Once that runtime has missed
+    /// Watches the runtime that calls this, from a thread of its own, until `end`. Once that runtime has missed
     /// [`MAX_MISSED`] beats, `frozen` is called there.
     ///
     /// # Errors

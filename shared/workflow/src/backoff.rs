@@ -1,7 +1,7 @@
-//! When to look again: counters per step, and the delay they give.
+//! When to check again: counters per step, and the delay they give.
 //!
-//! The counters outlive a process (the caller stores them beside the workflow's variables), so a
-//! new leader goes on where the old one stopped.
+//! The counters outlive a process (the caller stores them with the workflow's variables), so a
+//! new leader continues where the old one stopped.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -15,11 +15,11 @@ use crate::status::{Phase, Status, StepStatus};
 pub struct Counters {
     /// Failed attempts so far.
     pub failures: u32,
-    /// When the next attempt is due, after one that failed or was put off: nothing else brings it forward.
+    /// When the next attempt is due, after one that failed or was postponed: nothing else brings it forward.
     pub next: Option<Timestamp>,
-    /// Attempts in a row that were put off.
+    /// Attempts in a row that were postponed.
     pub postponed: u32,
-    /// Looks that left the step unfinished.
+    /// Passes that left the step unfinished.
     pub waits: u32,
     /// The message at the last reconcile; a new one starts the count again.
     pub message: String,
@@ -27,7 +27,7 @@ pub struct Counters {
     pub progress: Option<Timestamp>,
 }
 
-/// Longest pause between attempts that are put off, unless a longer one is asked for: an overload ends without a word.
+/// Longest pause between postponed attempts, unless the API server asks for a longer one: the end of an overload is not announced.
 const MAX_POSTPONEMENT: Duration = Duration::from_secs(15);
 /// Longest time that an API server is left alone because it asked for it.
 const MAX_RETRY_AFTER: Duration = Duration::from_secs(300);
@@ -89,7 +89,7 @@ impl Memory {
         counters.failures
     }
 
-    /// Plans the next attempt after one that was put off, not before the time that was asked for. That is no failure.
+    /// Plans the next attempt after a postponed one, not before the time that was asked for. That is no failure.
     pub(crate) fn postponed(&mut self, id: &str, now: Timestamp, after: Option<Duration>) {
         let counters = self.steps.entry(id.to_owned()).or_default();
         let asked = after.unwrap_or_default().min(MAX_RETRY_AFTER);
@@ -147,7 +147,7 @@ pub(crate) fn cap(status: &Status, caps: Caps) -> Duration {
     if status.steps.iter().any(|s| s.phase == Phase::Failed) { caps.failed } else { caps.wait }
 }
 
-/// The delay until the next look at a workflow that waits: the next planned attempt, and the next look at the other steps,
+/// The delay until the next pass of a waiting workflow: the next planned attempt, and the next check of the other steps,
 /// if there are any that wait for more than for one with a plan.
 pub(crate) fn delay(memory: &Memory, status: &Status, caps: Caps, now: Timestamp) -> Duration {
     let planned = memory.steps.values().filter_map(|counters| counters.next).min();

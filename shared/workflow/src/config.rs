@@ -34,7 +34,7 @@ pub struct Template<'a> {
     pub sensitive: bool,
 }
 
-/// The Secret of a config, and the objects its template makes beside it.
+/// The Secret of a config, and the further objects of its template.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Config {
     /// The Secret.

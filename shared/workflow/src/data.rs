@@ -42,7 +42,7 @@ pub enum OutputError {
     Missing {
         /// `valueFrom` as it is written.
         value_from: String,
-        /// The path at which the value was looked for.
+        /// The path of the missing value.
         path: String,
     },
     /// Text that does not evaluate.

@@ -1,7 +1,7 @@
 //! Outside effects that must not be repeated: what a step noted before and after each.
 //!
 //! Before the effect an intent is noted (and stored by the caller), after it the outcome. A later
-//! look at the step finds the outcome and goes on with it. Where only the intent is found, nobody
+//! pass finds the outcome and continues with it. Where only the intent is found, nobody
 //! knows whether the effect happened: that is reported, and nothing is done again.
 
 use serde_json::{Value, json};
@@ -14,9 +14,9 @@ use crate::step::Notes;
 /// What is known of an effect.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Known {
-    /// It was not begun.
+    /// It was not started.
     Nothing,
-    /// It was begun at this time, and nobody noted how it ended.
+    /// It was started at this time, and its result is unknown.
     Started(String),
     /// It happened, and gave this.
     Done(Value),

@@ -1,7 +1,7 @@
 //! The workflow engine: a pure state machine over steps.
 //!
-//! The engine is *sans IO*. A [`Pass`] is one look at a workflow: it hands out [`Attempt`]s (steps
-//! to run now) and [`Question`]s (conditions to evaluate), takes back what each came to ([`Outcome`]) and ends with a new [`Status`] and the time
+//! The engine is *sans IO*. A [`Pass`] is one advance of a workflow: it hands out [`Attempt`]s (steps
+//! to run now) and [`Question`]s (conditions to evaluate), takes an [`Outcome`] for each and ends with a new [`Status`] and the time
 //! until the next reconcile ([`Progress`]). Templates, API servers and clocks belong to the caller, so
 //! every rule is tested with tables and random event sequences.
 //!

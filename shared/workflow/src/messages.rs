@@ -234,11 +234,11 @@ pub fn metric_fails(
     format!("the metric is {value}, and {condition} is wanted: for {elapsed} of {allowed}{end}")
 }
 
-/// An effect that was begun and of which nobody knows whether it happened.
+/// An effect that was started and whose result is unknown.
 #[must_use]
 pub fn effect_unknown(what: &str, started: &str) -> String {
     format!(
-        "{what} was begun at {started}, and it is not known whether it happened: it is not done again. Look there, then restart the workflow from this step"
+        "{what} was started at {started} but its result is unknown, so it is not repeated. Check the target system, then restart the workflow from this step"
     )
 }
 
@@ -286,7 +286,7 @@ pub fn no_progress(deadline: &str, since: &str, waits_for: &str) -> String {
     format!("no progress for {deadline}, nothing changed since {since}{what}{waits_for}")
 }
 
-/// What a running workflow waits for: a step, since when, and how many seconds there are between two looks at most.
+/// What a running workflow waits for: a step, since when, and the most seconds between two passes.
 #[must_use]
 pub fn waits(step: &str, others: usize, since: &str, seconds: u64) -> String {
     let more = match others {
@@ -303,7 +303,7 @@ pub fn tries_again(step: &str, failures: u32, most: u32, again: &str) -> String 
     format!("step {step} failed {failures} of {most} times, tried again by {again}")
 }
 
-/// A workflow that goes on by itself.
+/// A workflow that continues by itself.
 #[must_use]
 pub fn suspended_until(step: &str, until: &str) -> String {
     format!("suspended at step {step}, goes on at {until}")

@@ -38,7 +38,7 @@ pub fn packages() -> Packages {
     packages
 }
 
-/// What a template of a step asks for that nobody here answers, in words for people: such a step can never run. For
+/// What a template of a step asks for that nobody here answers, as a message for people: such a step can never run. For
 /// admission, and for the step itself.
 #[must_use]
 pub fn missing(template: &str) -> Vec<String> {

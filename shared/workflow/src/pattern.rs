@@ -47,7 +47,7 @@ pub enum PatternError {
 const MAX_PATTERNS: usize = 100;
 const TRIALS: usize = 5000;
 
-/// Reads the names of one override policy, which are tried on so many components.
+/// Reads the names of one override policy, which are tried on this many components.
 ///
 /// # Errors
 /// The index of a name, and what is wrong with it.
@@ -110,7 +110,7 @@ impl Pattern {
     }
 }
 
-/// Whether a text is what names are made of. A dot between two parts of a name is a dot.
+/// Whether a text consists of the characters of names. A dot between two parts of a name is a dot.
 fn is_name(text: &str) -> bool {
     text.split('.').all(|part| {
         !part.is_empty() && part.chars().all(|c| c.is_alphanumeric() || matches!(c, '-' | '_'))

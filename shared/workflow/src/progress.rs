@@ -1,7 +1,7 @@
 //! Progress deadlines: how long a step may wait without anything changing about what it waits for.
 //!
 //! Off by default. The annotation `app.oam.dev/progress-deadline` of an Application says `10m` for every step, and
-//! `10m, build=1h, approve=off` for single ones beside it.
+//! `10m, build=1h, approve=off` for single ones in addition.
 
 use std::collections::BTreeMap;
 

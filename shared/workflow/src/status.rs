@@ -190,7 +190,7 @@ pub struct StepStatus {
     pub phase: Phase,
     /// Why.
     pub reason: Reason,
-    /// In words.
+    /// A message.
     pub message: String,
     /// When it was first recorded.
     pub first_execute_time: Option<Timestamp>,
@@ -217,7 +217,7 @@ impl StepStatus {
 pub struct Status {
     /// Where it stands.
     pub phase: WorkflowPhase,
-    /// In words; rarely used.
+    /// A message; rarely used.
     pub message: String,
     /// Halted until somebody resumes, or until a time.
     pub suspend: bool,

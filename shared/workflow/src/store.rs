@@ -1,4 +1,4 @@
-//! What a workflow keeps between reconciles beside its status, as the data of its context ConfigMap.
+//! What a workflow keeps between reconciles in addition to its status, as the data of its context ConfigMap.
 //!
 //! | key | content |
 //! |---|---|
@@ -92,7 +92,7 @@ impl Saved {
         for (id, counters) in self.memory.iter() {
             if counters.failures > 0 {
                 data.insert(format!("{id}{FAILED_TIMES}"), counters.failures.to_string());
-                // What was only put off is tried at once by a process that knows nothing of it.
+                // A postponed attempt is tried at once by a process that knows nothing of it.
                 if let Some(time) = counters.next {
                     data.insert(format!("{id}{NEXT_TIME}"), time.to_string());
                 }
@@ -116,7 +116,7 @@ impl Saved {
 
     /// Forgets what belongs to no step of this run: ids that nobody has any more, and the outputs
     /// of steps that are not finished (a restart from a step forgets those of the steps that run
-    /// again, whether or not the client told the ConfigMap).
+    /// again, whether or not the client wrote the ConfigMap).
     pub fn prune(&mut self, workflow: &Workflow, status: &Status, known: &BTreeSet<String>) {
         let statuses = status.by_name();
         let finished =
@@ -164,7 +164,7 @@ pub fn print_variables(variables: &Map<String, Value>) -> String {
 }
 
 /// The identity of a step that has none yet: ten letters that follow from the run and the name, so
-/// that a reconcile that is made again after a crash gives the same one, and finds what it had noted.
+/// that a reconcile that is repeated after a crash gives the same one, and finds what it had noted.
 #[must_use]
 pub fn step_id(run: &str, name: &str) -> String {
     const LETTERS: &[u8; 35] = b"abcdefghijklmnopqrstuvwxyz123456789";

@@ -1,7 +1,7 @@
 //! Random workflows against an independent model, and random events against what must always hold.
 //!
 //! The model says what a workflow without events comes to, by plain recursion over the rules. The invariants are checked
-//! while people suspend, resume, terminate and restart, and while looks are lost in crashes. Everything follows from the
+//! while people suspend, resume, terminate and restart, and while passes are lost in crashes. Everything follows from the
 //! seed that a failure names.
 
 #![allow(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing, reason = "a test")]
@@ -34,7 +34,7 @@ impl Random {
     }
 }
 
-/// What a step does: so many times something unfinished, then its end.
+/// What a step does: this many times something unfinished, then its end.
 #[derive(Debug, Clone)]
 struct Script {
     first: Vec<Verdict>,
@@ -104,7 +104,7 @@ impl Maker {
                 step.sub_mode = Some(sub_mode);
                 step.sub_steps = self.steps(&format!("{name}-"), false, sub_mode);
             } else {
-                // what a break in a group ends beside it depends on which of them came first
+                // what a break in a group ends with it depends on which of them came first
                 let script = self.script(top && mode == Mode::StepByStep);
                 self.scripts.insert(name, script);
             }
@@ -313,16 +313,16 @@ impl<'c> World<'c> {
         self.case.workflow.steps.iter().all(done)
     }
 
-    /// Looks until the workflow ends or halts.
+    /// Makes passes until the workflow ends or halts.
     fn settle(&mut self) -> WorkflowPhase {
         for _ in 0..400 {
             match self.reconcile(false) {
                 (WorkflowPhase::Executing, Some(delay)) => {
                     self.clock += i64::try_from(delay.as_secs().max(1)).unwrap();
                 }
-                (WorkflowPhase::Executing, None) => self.fail("nobody looks again"),
+                (WorkflowPhase::Executing, None) => self.fail("no pass is planned"),
                 (WorkflowPhase::Suspending, _) => return WorkflowPhase::Suspending,
-                (_, Some(_)) => self.fail("an ended workflow is looked at again"),
+                (_, Some(_)) => self.fail("an ended workflow has another pass"),
                 (phase, None) => return phase,
             }
         }

@@ -46,7 +46,7 @@ impl fmt::Display for Level {
     }
 }
 
-/// A difference, with what differs in words that do not depend on names and values.
+/// A difference, with what differs in a form that does not depend on names and values.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Difference {
     pub(crate) level: Level,
@@ -72,7 +72,7 @@ pub(crate) enum Verdict {
 }
 
 impl Verdict {
-    /// The difference to look at.
+    /// The difference to judge.
     pub(crate) fn difference(&self) -> Option<&Difference> {
         match self {
             Self::Differs(difference) | Self::NoneOfSeveral(difference) => Some(difference),

@@ -86,7 +86,7 @@ struct Args {
 /// Our evaluator's limits are sized for a thread like those of its pool.
 const STACK: usize = 256 << 20;
 
-/// Time after the end of a run in which reductions that have begun go on.
+/// Time after the end of a run in which reductions that have started continue.
 const REDUCTION: Duration = Duration::from_secs(20);
 
 fn main() -> ExitCode {

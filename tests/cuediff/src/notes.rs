@@ -32,7 +32,7 @@ pub(crate) fn lifted(program: &Program) -> Option<Program> {
     (count > 0).then_some(program)
 }
 
-/// One operand becomes a hidden field beside the declaration that it is part of.
+/// One operand becomes a hidden field next to the declaration that it is part of.
 fn lift(text: &str, count: usize) -> Option<String> {
     let file = parsed(text)?;
     let ast = &file.ast;

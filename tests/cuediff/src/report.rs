@@ -31,7 +31,7 @@ struct Finding {
 #[derive(Debug, Default)]
 pub(crate) struct Report {
     counts: BTreeMap<Family, Count>,
-    /// By level and what differs, then by what the smallest programs are made of.
+    /// By level and what differs, then by the productions of the smallest programs.
     groups: BTreeMap<(String, String), Vec<Finding>>,
     sizes: BTreeMap<(String, String), usize>,
     seen: BTreeSet<String>,

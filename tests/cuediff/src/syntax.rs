@@ -183,7 +183,7 @@ pub(crate) fn children(ast: &Ast, id: ExprId) -> Vec<ExprId> {
     }
 }
 
-/// What a program is made of, to group programs that differ for the same reason.
+/// The productions of a program, to group programs that differ for the same reason.
 pub(crate) fn features(text: &str) -> Vec<&'static str> {
     use cue_syntax::ast::{BinaryOp, Marker, UnaryOp};
     let Some(file) = parsed(text) else { return vec!["rejected"] };

@@ -108,7 +108,7 @@ async fn clients_that_leave_leave_nothing_behind() {
         connection.send(&request).await.unwrap();
         drop(connection);
     }
-    // What was begun ends at its next look at the clock, what was not is never begun.
+    // A started review ends at its next check of the clock; the others never start.
     let start = Instant::now();
     assert!(own.target.post(VALIDATE, &good()).await.unwrap().is_admitted());
     vela_tests::fixtures::until("no review under way", Duration::from_secs(30), async || {

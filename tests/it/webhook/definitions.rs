@@ -14,7 +14,7 @@ async fn dry_apply(space: &Space, object: &Value) -> kube::Result<DynamicObject>
     dry_apply_as("test", &api, object).await
 }
 
-/// The same by this program, which is what `kubectl` and `helm` tell of themselves.
+/// The same by this program, which is how `kubectl` and `helm` identify themselves.
 async fn dry_apply_as(
     manager: &str,
     api: &Api<DynamicObject>,

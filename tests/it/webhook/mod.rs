@@ -21,7 +21,7 @@ use vela_tests::fixtures::{deployed, shared};
 use vela_tests::load::{self, Target};
 use vela_tests::pki::Leaf;
 
-/// A webhook of its own beside the shared one, with its own ports and certificate folder.
+/// A webhook of its own in addition to the shared one, with its own ports and certificate folder.
 struct Own {
     program: Program,
     mount: PathBuf,

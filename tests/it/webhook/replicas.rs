@@ -71,7 +71,7 @@ async fn pass(mut client: TcpStream, targets: Vec<SocketAddr>) {
     }
 }
 
-/// Reviews from some clients until told to stop; a client takes a new connection every tenth time.
+/// Reviews from some clients until stopped; a client takes a new connection every tenth time.
 struct Load {
     stop: Arc<AtomicBool>,
     good: Arc<AtomicUsize>,
@@ -134,7 +134,7 @@ impl Load {
 }
 
 async fn two(first: &'static str, second: &'static str) -> (Vec<Arc<Own>>, Service, Target) {
-    // As in the chart: after the signal it goes on until nobody sends new connections.
+    // As in the chart: after the signal it continues until nobody sends new connections.
     let flags = ["--shutdown-delay-duration=1s"];
     let replicas =
         vec![Arc::new(Own::start(first, &flags).await), Arc::new(Own::start(second, &flags).await)];

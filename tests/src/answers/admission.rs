@@ -1,6 +1,6 @@
 //! Answers of kind `admission`: recorded reviews, decided by the webhook's engine.
 //!
-//! The world of a record is made of the reference's built-in definitions and of the record's
+//! The world of a record consists of the reference's built-in definitions and of the record's
 //! fixtures, completed by what the control plane makes of them: revisions of definitions.
 
 use std::collections::BTreeMap;

@@ -1,5 +1,5 @@
 //! Answers to records of kinds `helm` (a chart, values, and what becomes of them) and `gotemplate` (one template in a
-//! small chart). Packed charts and the lists of API versions lie beside the file of the records.
+//! small chart). Packed charts and the lists of API versions lie next to the file of the records.
 
 use std::collections::BTreeMap;
 use std::path::Path;

@@ -1,4 +1,4 @@
-//! The table of values in the chart's README, made of the comments in its values.yaml.
+//! The table of values in the chart's README, generated from the comments in its values.yaml.
 //!
 //! Read line by line, since comments are what YAML parsers leave out; values.yaml keeps to two blanks
 //! a level and one value a line.

@@ -1,4 +1,4 @@
-//! `cargo xtask cue diff`: our CUE evaluator beside both of Go's on generated programs.
+//! `cargo xtask cue diff`: our CUE evaluator compared with both of Go's on generated programs.
 //!
 //! The comparison is a program of its own (`tests/cuediff`), built with optimisation: it runs
 //! hundreds of programs a second.

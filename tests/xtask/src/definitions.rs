@@ -110,8 +110,8 @@ fn manifest(object: &Value) -> String {
     format!("{HEAD}{escaped}")
 }
 
-/// Text that the chart's templates print as it is. Braces beside each other are one string: one
-/// that is left over beside an action would be read with it.
+/// Text that the chart's templates print as it is. Braces next to each other are one string: one
+/// that is left over next to an action would be read with it.
 fn escaped(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     let mut rest = text;

@@ -53,7 +53,7 @@ pub(crate) struct Setup {
     /// Build the programs in the dev profile: quicker to build, slower to run
     #[arg(long)]
     dev: bool,
-    /// So many further clusters join under the names member-1, member-2, ...
+    /// This many further clusters join under the names member-1, member-2, ...
     #[arg(long, value_name = "N", default_value_t = 0)]
     pub(crate) members: usize,
     #[command(flatten)]
@@ -142,7 +142,7 @@ pub(crate) async fn cluster(name: &str, kubeconfig: Option<&Path>, pace: Pace) -
 
 /// Like a new installation, which applies Applications under the identity of their authors. With
 /// definitions of one's own like an installation that was upgraded from the reference, whose
-/// definitions those are: it goes on with the controller's rights, which is what the recordings
+/// definitions those are: it continues with the controller's rights, which is what the recordings
 /// show. `--set` overrides either.
 fn options(args: &Setup) -> Options {
     let mut values = Vec::new();

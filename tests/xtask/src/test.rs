@@ -104,7 +104,7 @@ fn charts() -> Result<Outcome> {
 }
 
 /// The seed of the property tests, so that a run says the same twice. Another value of the variable
-/// looks at other cases.
+/// tries other cases.
 const SEED: (&str, &str) = ("PROPTEST_RNG_SEED", "20260601");
 
 /// Runs cargo with its output passed through, and adds up what its test runs report.

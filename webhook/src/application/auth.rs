@@ -41,7 +41,7 @@ pub(crate) fn permissions(subject: &Subject<'_>, findings: &mut Findings) {
     }
     let mut seen = BTreeSet::new();
     for (kind, type_, field) in used {
-        // a versioned type is a definition too; upstream looks for one of that literal name
+        // a versioned type is a definition too; upstream searches one of that literal name
         let name = type_.split('@').next().unwrap_or(type_);
         if name.is_empty() || NO_DEFINITION.contains(&name) || !seen.insert((kind, name)) {
             continue;

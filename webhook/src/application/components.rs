@@ -271,7 +271,7 @@ pub(crate) fn declared(
         if is_nested && parameters::mentions_label(template, &key) {
             continue;
         }
-        // The dry rendering knows better which names there are, and tells.
+        // The dry rendering knows better which names there are, and reports it.
         if is_component && !is_nested {
             continue;
         }
@@ -294,7 +294,7 @@ pub(crate) fn declared(
     }
 }
 
-/// A value that fits no alternative has one error for each: told in one problem.
+/// A value that fits no alternative has one error for each: reported as one problem.
 fn one_a_field(problems: Vec<vela_render::Problem>) -> Vec<vela_render::Problem> {
     let mut out: Vec<vela_render::Problem> = Vec::new();
     for problem in problems {

@@ -1,7 +1,7 @@
 //! Parameters against the schema of their definition: names nobody knows, values nobody gave.
 //!
 //! The schema is the one users see in forms and documentation. Where it is open or has
-//! alternatives nothing is said: what is told here must be right.
+//! alternatives nothing is reported: what is reported here must be right.
 
 use serde_json::{Map, Value};
 
@@ -17,7 +17,7 @@ pub(crate) struct Findings {
     pub(crate) missing: Vec<String>,
 }
 
-/// Deeper nesting is not looked at: a schema can refer to itself only by depth.
+/// Deeper nesting is not checked: a schema can refer to itself only by depth.
 const DEPTH: usize = 16;
 
 /// Where in the properties: put into words only for what is found.

@@ -158,7 +158,7 @@ fn one(subject: &Subject<'_>, policy: &Policy<'_>, field: &Field, findings: &mut
     }
 }
 
-/// Clusters that nothing is deployed to: told, not refused, since the reference admits them and an
+/// Clusters that nothing is deployed to: a warning, not a denial, since the reference admits them and an
 /// Application may be written before its cluster is there.
 fn topology_clusters(map: &Map<String, Value>, field: &Field, findings: &mut Findings) {
     if let Some(clusters) = map.get("clusters").filter(|clusters| !clusters.is_null()) {

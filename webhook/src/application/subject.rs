@@ -30,7 +30,7 @@ impl Findings {
     }
 }
 
-/// What all rule groups look at.
+/// What all rule groups read.
 pub(crate) struct Subject<'a> {
     pub(crate) app: &'a App<'a>,
     /// What it was before, in an update.
@@ -49,7 +49,7 @@ impl Subject<'_> {
 }
 
 impl Findings {
-    /// What can never work is refused where somebody writes it, and told where it is there already:
+    /// What can never work is denied in a write, and warned about where it is there already:
     /// the rest of such an Application can be edited.
     pub(crate) fn refuse_if(
         &mut self,

@@ -8,7 +8,7 @@ use super::policies::{items, text};
 use super::subject::Subject;
 use crate::world::ObjectKind;
 
-/// What inputs of steps give, and override policies: those of the Application, and those beside it that its steps name.
+/// What inputs of steps give, and override policies: those of the Application, and Policy objects that its steps name.
 pub(crate) struct Supplied {
     inputs: Vec<String>,
     overrides: Vec<Part>,
@@ -130,7 +130,7 @@ parameter: {image: string, deep: {a: {b: string}, o?: string}}
     const BARE: &str = r#"output: {apiVersion: "v1", kind: "ConfigMap", data: v: "1"}"#;
     const STEP: &str = "parameter: {...}";
 
-    /// Whether an Application is admitted whose parameters must be given; else why not. `beside` is the Policy `ext`.
+    /// Whether an Application is admitted whose parameters must be given; else why not. `external` is the Policy `ext`.
     fn admitted(component: &Value, spec: &Value, policy_object: &Value) -> Result<(), String> {
         let gates = Gates::parse(["EnableCueValidation=true"]).unwrap();
         let engine = Engine::new(Settings { gates, ..Settings::default() }, true);
@@ -208,7 +208,7 @@ parameter: {image: string, deep: {a: {b: string}, o?: string}}
         assert!(
             ok(&inline(&over("web", &json!({ "image": "x" })))).unwrap_err().contains("deep.a.b")
         );
-        // A Policy beside the Application counts where a step names it.
+        // A Policy object counts where a step names it.
         let policy_object = json!({ "type": "override", "properties": over("web", &all) });
         let named = json!({ "workflow": { "steps": [
             { "name": "d", "type": "deploy", "properties": { "policies": ["ext"] } }] } });

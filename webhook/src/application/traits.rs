@@ -9,7 +9,7 @@ use crate::messages;
 use crate::snapshot::Definition;
 
 /// Warns of traits that are made for other workloads: upstream records `appliesToWorkloads` and
-/// never looks at it, so what breaks is a patch, later, in words nobody understands.
+/// never checks it, so what breaks is a patch, later, as text nobody understands.
 pub(crate) fn applicable(
     component: &Component<'_>,
     definition: Option<&Definition>,

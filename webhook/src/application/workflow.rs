@@ -19,7 +19,7 @@ fn steps_field() -> Field {
     Field::new("spec.workflow.steps")
 }
 
-/// Names and timeouts. Upstream checks a sub-step's timeout by looking at its parent's again.
+/// Names and timeouts. Upstream checks a sub-step's timeout by checking its parent's again.
 pub(crate) fn shape(subject: &Subject<'_>, findings: &mut Findings) {
     let Some(workflow) = &subject.app.workflow else { return };
     let mut names = BTreeSet::new();
@@ -144,7 +144,7 @@ fn condition(step: &Step<'_>, field: &Field, findings: &mut Findings) {
     }
 }
 
-/// What a step is given against what its definition declares: told, since the reference admits it
+/// The properties of a step compared with what its definition declares: a warning, since the reference admits it
 /// and inputs may still change it.
 fn properties(
     subject: &Subject<'_>,

@@ -4,7 +4,7 @@ use serde_json::{Map, Value};
 
 use crate::world::{Kind, World};
 
-/// What the rules of a kind look at.
+/// What the rules of a kind read.
 pub(crate) struct Subject<'a> {
     pub(crate) kind: Kind,
     pub(crate) name: &'a str,

@@ -1,5 +1,5 @@
-//! WorkflowStepDefinitions. Upstream does not look at their CUE: a step with a broken template is
-//! accepted and fails when it runs. Ours tells, as a warning (compatibility note webhook-6), and
+//! WorkflowStepDefinitions. Upstream does not check their CUE: a step with a broken template is
+//! accepted and fails when it runs. Ours warns (compatibility note webhook-6), and
 //! refuses what upstream refuses: with `ValidateResourcesExist`, a template that cannot be parsed
 //! and outputs of unknown kinds.
 

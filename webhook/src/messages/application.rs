@@ -1,11 +1,11 @@
-//! What is told of an Application: its components, traits, policies, steps and identity.
+//! Sentences about an Application: its components, traits, policies, steps and identity.
 
 use vela_workflow::restart::SHORTEST_PAUSE;
 
 use super::{hint, in_namespaces, shortened};
 use crate::world::Kind;
 
-/// The reference's own suites look for this sentence.
+/// The reference's own suites match this sentence.
 pub(crate) const BOTH_VERSIONS: &str =
     "Application has both autoUpdate and publishVersion annotations. Only one can be present";
 pub(crate) const DUPLICATED_STEP: &str = "duplicated step name";
@@ -13,7 +13,7 @@ pub(crate) const EMPTY_STEP_NAME: &str = "a step needs a name";
 pub(crate) const REF_AND_STEPS: &str = "a workflow has either steps or a ref";
 pub(crate) const SPEC_REMOVED: &str = "an Application that loses its spec would lose everything it deployed; to delete that, delete the Application or write components: []";
 pub(crate) const SERVICE_ACCOUNT: &str = "authentication is on, so an Application acts as its author: it cannot choose a ServiceAccount by annotation";
-pub(crate) const AUTHENTICATION_OFF: &str = "authentication is off: this Application is deployed with the rights of the controller, whoever wrote it; the chart's value authentication.enabled=true deploys every Application with the rights of its author";
+pub(crate) const AUTHENTICATION_OFF: &str = "authentication is off: this Application is deployed with the rights of the controller, not of its author; the chart's value authentication.enabled=true deploys every Application with the rights of its author";
 pub(crate) const NO_STAMP_KEY: &str =
     "the key that stamps are sealed with is not there yet; the controller makes it when it starts";
 pub(crate) const NO_EVIDENCE: &str = "you are a cluster administrator, but neither your user nor one of your first 32 groups is one by itself: this Application is deployed without the rights of administrators";

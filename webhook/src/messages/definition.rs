@@ -1,4 +1,4 @@
-//! What is told of a definition.
+//! Sentences about a definition.
 
 use super::no_matches;
 use crate::world::Kind;
@@ -33,7 +33,7 @@ pub(crate) fn no_workload_definition(name: &str) -> String {
     format!("WorkloadDefinition.core.oam.dev \"{name}\" not found")
 }
 
-/// The reference's own suites look for this sentence.
+/// The reference's own suites match this sentence.
 pub(crate) fn both_revisions(kind: Kind) -> String {
     format!(
         "{} has both spec.version and revision name annotation. Only one can be present",
@@ -47,7 +47,7 @@ pub(crate) fn invalid_revision_name(name: &str) -> String {
     )
 }
 
-/// The reference's own suites look for the beginning of this sentence.
+/// The reference's own suites match the beginning of this sentence.
 pub(crate) fn no_resource_type(api_version: &str, kind: &str) -> String {
     format!(
         "resource type not found on cluster: {api_version}/{kind} ({})",

@@ -1,6 +1,6 @@
 //! Every sentence that a user of the API sees: denials, problems, warnings. One function each.
 //!
-//! Details keep the words of upstream (`pkg/webhook`, `pkg/appfile`) that scripts look for, and add
+//! Details keep the words of upstream (`pkg/webhook`, `pkg/appfile`) that scripts match, and add
 //! what they lack: the value, the namespaces that were searched, the nearest known name.
 
 use std::fmt::Write as _;
@@ -40,7 +40,7 @@ pub(crate) fn numbered(problems: &[Problem], uid: &str) -> String {
     with_uid(&text, uid)
 }
 
-/// The request's uid, which an operator can look for in the log.
+/// The request's uid, which an operator can search in the log.
 pub(crate) fn with_uid(text: &str, uid: &str) -> String {
     format!("{text} (requestUID={uid})")
 }
@@ -123,7 +123,7 @@ pub(crate) fn required() -> &'static str {
     "required value"
 }
 
-/// A problem that is only told.
+/// A problem that is only a warning.
 pub(crate) fn warning(field: &str, detail: &str) -> String {
     format!("{field}: {detail}")
 }

@@ -1,4 +1,4 @@
-//! What is told of parameters: in plain words, with CUE's behind them.
+//! Sentences about parameters: in plain words, followed by CUE's.
 
 use serde_json::Value;
 
@@ -19,7 +19,7 @@ pub(crate) fn parameter(
     nearest: Option<&str>,
     cue: &str,
 ) -> String {
-    // what is told already in a sentence of ours stays as it is
+    // a problem that a sentence of ours reports already stays as it is
     if cue.contains('\n') || cue.contains("missing parameters") {
         return cue.to_owned();
     }

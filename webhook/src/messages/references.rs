@@ -1,4 +1,4 @@
-//! What is told of ref-objects components.
+//! Sentences about ref-objects components.
 
 use super::hint;
 
@@ -84,6 +84,6 @@ pub(crate) fn webhook_may_not_read(resource: &str) -> String {
 
 pub(crate) fn too_many_referred(field: &str, most: usize) -> String {
     format!(
-        "{field}: from here on it is not checked whether the objects exist, only the first {most} are looked up"
+        "{field}: from here on it is not checked whether the objects exist, only the first {most} are read"
     )
 }

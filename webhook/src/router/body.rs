@@ -1,4 +1,4 @@
-//! Bodies: a client gets memory for what it has sent, as long as it goes on sending.
+//! Bodies: a client gets memory for what it has sent, as long as it continues sending.
 //!
 //! What a client says that it will send counts for nothing. Nobody asks who it is, so one that could
 //! reserve memory by a promise, or keep it by sending a byte now and then, would keep everybody else
@@ -17,7 +17,7 @@ use crate::decision::Decision;
 use crate::messages;
 use crate::review::BODY_LIMIT;
 
-/// Memory that bodies under way may take together, in units: 64 MiB, a quarter of the chart's limit.
+/// Memory that bodies in flight may take together, in units: 64 MiB, a quarter of the chart's limit.
 const BODY_MEMORY_UNITS: usize = 4096;
 /// The smallest piece of it; most reviews take one or two.
 const UNIT: usize = 16 << 10;

@@ -32,7 +32,7 @@ pub async fn live(
     if cached.is_some() {
         return cached;
     }
-    // Objects that are only looked at carry none of our labels. What is read is read here.
+    // Read-only objects carry none of our labels, so they are read here.
     let policies = &session.policies;
     let may_lack_marks = policies.is_read_only(manifest) || policies.is_shared(manifest);
     if may_lack_marks {
@@ -103,7 +103,7 @@ fn unready(part: &ParsedComponent, objects: &[Found]) -> Option<String> {
     own.filter_map(|object| object.live.as_deref()).find_map(release::waits_for)
 }
 
-/// Everything health evaluation looks at.
+/// Everything that health evaluation reads.
 struct Inputs {
     app: Arc<App>,
     part: ParsedComponent,
@@ -199,7 +199,7 @@ impl Inputs {
         all_healthy
     }
 
-    /// The live objects beside the workload that the component (`None`) or one of its traits made, by their keys in
+    /// The live auxiliary objects that the component (`None`) or one of its traits made, by their keys in
     /// `outputs`; `None` if one of them is not there.
     fn outputs(&self, made_by: Option<usize>) -> Option<BTreeMap<&str, &Value>> {
         let mut found = BTreeMap::new();

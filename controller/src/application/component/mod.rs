@@ -74,7 +74,7 @@ pub struct Rendered {
 /// `with_post_dispatch`.
 ///
 /// # Errors
-/// In words, for the step.
+/// A message for the step.
 pub async fn render(
     ctx: &AppContext,
     common: &RenderInput,
@@ -149,7 +149,7 @@ pub async fn render(
             finish(&mut rendered, &common.app, &part.component.name, &part.component.type_);
             let rendered =
                 assemble(rendered, &common, &part, &placement, &kept, pending, disable_revision);
-            // Traits of a component without a workload may look at the one in the cluster.
+            // Traits of a component without a workload may read the one in the cluster.
             let is_self_contained =
                 !rendered.objects.is_empty() && renderer.is_self_contained(&component);
             Ok::<_, String>((rendered, is_self_contained))
@@ -208,7 +208,7 @@ fn fingerprint(common: &RenderInput, part: &ParsedComponent, placement: &Placeme
 /// if the policy asks for them.
 ///
 /// # Errors
-/// In words.
+/// A message.
 pub async fn render_policy(
     ctx: &AppContext,
     common: &RenderInput,

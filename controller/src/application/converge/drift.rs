@@ -111,7 +111,7 @@ impl Session<'_> {
     }
 }
 
-/// Says in the status what is fought about and what is left; an event tells of what is new. Returns when to look again.
+/// Reports contention and drift that is left in the status, and news in an event. Returns when to reconcile again.
 pub(in crate::application) fn report(
     ctx: &AppContext,
     about: &About,
@@ -143,7 +143,7 @@ pub(in crate::application) fn report(
     due.map(|due| until(now, due))
 }
 
-/// At least a moment: a time that has come is not looked at in a loop.
+/// At least a moment, so that a time in the past does not cause a loop of reconciles.
 fn until(now: Timestamp, due: Timestamp) -> Duration {
     Duration::try_from(due.duration_since(now)).unwrap_or_default().max(Duration::from_millis(100))
 }

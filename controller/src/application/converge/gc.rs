@@ -34,7 +34,7 @@ pub struct Collected {
     pub unavailable: Vec<Record>,
     /// Some of them are in a cluster that is not registered, which is believed after a while.
     pub recheck: bool,
-    /// What failed, in words.
+    /// What failed, as text.
     pub error: Option<String>,
 }
 
@@ -46,7 +46,7 @@ impl Collected {
     }
 }
 
-/// Collects what `scope` allows. `spared` are components whose objects stay whatever happens.
+/// Collects what `scope` allows. `protected` are components whose objects are never deleted.
 pub async fn collect(
     session: &mut Session<'_>,
     app: &Application,
@@ -99,7 +99,7 @@ async fn try_collect(
     }
 }
 
-/// What to collect as things are now; `None` if there is nothing to look at.
+/// What to collect in the present state; `None` if nothing is tracked.
 async fn decide(
     session: &Session<'_>,
     app: &Application,
@@ -170,7 +170,7 @@ async fn member_object(
     session: &Session<'_>,
     record: &mut Record,
 ) -> Result<Option<Value>, ApiError> {
-    // What is not looked at now says nothing about the attempt.
+    // An object that is not read now says nothing about the attempt.
     let at = session.reach(&record.cluster)?;
     if !is_served(at.io, record).await {
         return Ok(None);
@@ -252,15 +252,15 @@ async fn carry_out(
     let (io, store) = (&*session.ctx.io, &*session.ctx.trackers);
     let revision = session.revision.clone();
     session.trackers.record_in_root(io, store, &revision, plan.to_root).await?;
-    // The mark comes first: from then on the collection goes on whatever becomes of the spec.
+    // The mark comes first: from then on the collection continues whatever becomes of the spec.
     if !plan.marked.is_empty() {
         let _time = session.ctx.metrics.stage("gc-rt.mark");
         for name in &plan.marked {
             session.trackers.mark(io, store, name).await?;
         }
     }
-    // The caches may be behind an edit that wants something back. One look at the truth leaves the time of a request in
-    // which that can still happen; what is deleted then is made again by the look at the edit.
+    // The cached Application may be stale: a newer spec could need an object that is about to be deleted. Read it again from the API
+    // server first. A race of one round trip remains; the reconcile of the newer spec then recreates the object.
     let deletes = plan.actions.iter().any(|action| matches!(action, Action::Delete { .. }));
     if deletes && decided_for.is_some() {
         let key = session.key();

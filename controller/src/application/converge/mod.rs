@@ -38,13 +38,13 @@ const POSTPONEMENT: Duration = Duration::from_secs(1);
 /// How a reconcile of an Application ended.
 pub(in crate::application) struct End {
     pub(in crate::application) status: AppStatus,
-    /// When to look again; `None`: at the resync.
+    /// When to reconcile again; `None`: at the resync.
     pub(in crate::application) again: Option<Duration>,
     /// Nothing is left to do or to wait for.
     pub(in crate::application) settled: bool,
 }
 
-/// The run is over: the revision's own record of it, conditions and events. A record that is put off is written before the run
+/// The run has ended: the revision's own record of it, conditions and events. A record that is postponed is written before the run
 /// counts as ended: whether a revision was ever deployed decides what a later edit takes away. Returns in how long then.
 pub(in crate::application) async fn finish(
     ctx: &AppContext,
@@ -183,7 +183,7 @@ pub(in crate::application) async fn after_workflow(
     end.settled = settled && !collected.recheck && (workflow.is_final() || end.again.is_none());
 }
 
-/// What earlier runs made of components whose step was skipped this time belongs to the present run: it is still in the spec.
+/// Objects that earlier runs rendered from components whose step was skipped this time belongs to the present run: it is still in the spec.
 async fn carry_over(
     session: &mut Session<'_>,
     run: &workflow::run::Run<'_>,

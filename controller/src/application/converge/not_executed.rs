@@ -32,16 +32,16 @@ impl ComponentPlacement {
     }
 }
 
-/// What a step makes, as far as its properties tell.
+/// What a step creates, as far as its properties say.
 enum Creates {
     Components(Vec<ComponentPlacement>),
-    /// Components, but not to be told which.
+    /// Components, but it cannot be known which.
     Unknown,
     /// Whatever its template says.
     Anything,
 }
 
-/// What earlier runs made of components whose step was skipped in this one: at the places of that step, and wherever their
+/// Objects that earlier runs rendered from components whose step was skipped in this one: at the places of that step, and wherever their
 /// objects say themselves where they belong.
 pub(super) fn skipped(session: &Session<'_>, run: &Run<'_>, status: &AppStatus) -> Vec<Record> {
     let known = status.workflow.as_ref().map(convert::from_api).unwrap_or_default();

@@ -119,7 +119,7 @@ impl RepairBackoff {
         !self.fields.is_empty()
     }
 
-    /// When to look again: something may be put back then, or a fight is over.
+    /// When to reconcile again: a repair may be due then, or the contention has ended.
     pub fn requeue_at(&self, now: Timestamp, longest: Duration) -> Option<Timestamp> {
         let due = |field: &Field| match field.quiet(longest) {
             Some(quiet) => (field.repairs >= CONTENTION_REPAIRS).then_some(quiet),
@@ -183,7 +183,7 @@ fn collect(value: &Value, path: &str, into: &mut BTreeSet<String>) {
                 collect(value, &path, into);
             }
         }
-        // Which item of a list differs is not told apart.
+        // Items of a list are not distinguished.
         _ => {
             into.insert(path.to_owned());
         }
@@ -272,7 +272,7 @@ mod tests {
         );
         let repairs =
             contention(&mut RepairBackoff::default(), |second| names(&[&format!("f{second}")]));
-        // So many fields in each of the longest pauses of an hour, and what stands for all others.
+        // This many fields in each of the longest pauses of an hour, and what stands for all others.
         assert!(repairs.len() < 13 * (MAX_FIELDS + 2), "{}", repairs.len());
     }
 

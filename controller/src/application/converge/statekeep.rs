@@ -1,7 +1,7 @@
 //! State-keep: live objects are put back to what was dispatched when something else changed or deleted them.
 //!
-//! Answers for `pkg/resourcekeeper/statekeep.go`. It runs when a watched object changed, not only at the resync, and tells
-//! who changed what. While the workflow goes on, it is done for what a step waits for.
+//! Answers for `pkg/resourcekeeper/statekeep.go`. It runs when a watched object changed, not only at the resync, and reports
+//! who changed what. While the workflow continues, it is done for what a step waits for.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -21,13 +21,13 @@ use crate::messages;
 use crate::application::dispatch::apply::{Applied, Failure};
 use crate::application::session::Session;
 
-/// The reason of the event that tells of an object that was put back.
+/// The reason of the event for a repaired object.
 pub const DRIFT_CORRECTED: &str = "DriftCorrected";
 
 /// One object that was put back.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Repaired {
-    /// In words.
+    /// A message.
     pub message: String,
 }
 
@@ -94,7 +94,7 @@ async fn keep_one(session: &Session<'_>, record: &Record) -> Result<Option<Strin
         return Ok(None);
     };
     if live.as_ref().is_some_and(|live| live.deleting) {
-        // It is made again once it is gone.
+        // It is created again once it is gone.
         return Ok(None);
     }
     let keeps_hands_off = session.policies.apply_once_paths(&raw, Stage::StateKeep).is_some();
@@ -107,7 +107,7 @@ async fn keep_one(session: &Session<'_>, record: &Record) -> Result<Option<Strin
         return Ok(None);
     }
     if let Some(live) = live.as_ref().filter(|live| live.owner.as_ref() == Some(&session.owner)) {
-        // The cluster removes it soon, and perhaps while nobody looks.
+        // The cluster removes it soon, perhaps between two reconciles.
         if vela_cluster::may_be_over(&record.kind) && vela_cluster::is_over(&live.value()) {
             session.completes(&key, &live.value());
         }
@@ -118,7 +118,7 @@ async fn keep_one(session: &Session<'_>, record: &Record) -> Result<Option<Strin
     Ok(repair_message(&applied, &object, &manager))
 }
 
-/// What is told of an object that could not be put back.
+/// The message for an object that could not be repaired.
 fn failed(session: &Session<'_>, key: &ResourceKey, failure: &Failure) -> String {
     let (object, tracker) = (key.to_string(), session.holder(key));
     match failure {
@@ -129,7 +129,7 @@ fn failed(session: &Session<'_>, key: &ResourceKey, failure: &Failure) -> String
     }
 }
 
-/// What is told of an object that was checked; `manager` is who wrote it last.
+/// The message for an object that was checked; `manager` is its last writer.
 fn repair_message(applied: &Applied, object: &str, manager: &str) -> Option<String> {
     match applied {
         Applied::Unchanged | Applied::Left => None,
@@ -153,7 +153,7 @@ pub async fn hold(session: &Session<'_>, manifest: &Value, cluster: &str, manage
             }
             applied == Applied::Unchanged
         }
-        // A rule that cannot be followed is reported when the state is kept; what is going is made again when it is gone.
+        // A rule that cannot be followed is reported when the state is kept; a terminating object is recreated once it is gone.
         Err(Failure::Plan(_) | Failure::Terminating(_) | Failure::Elsewhere(_)) => false,
         Err(failure @ Failure::ObjectClient(..)) => {
             let key = ResourceKey::of(manifest, cluster);

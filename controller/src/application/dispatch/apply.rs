@@ -17,7 +17,7 @@ use crate::messages;
 use crate::application::actors::Requests;
 use crate::application::session::Session;
 
-/// How long a reconcile waits for an object that has to go before it can be made again; after that the watch says when.
+/// How long a reconcile waits for an object that has to go before it can be created again; after that the watch says when.
 const RECREATE_WAIT: std::time::Duration = std::time::Duration::from_secs(2);
 
 /// How often a write is decided again because the object changed in the meantime: several Applications may join those that share
@@ -52,7 +52,7 @@ impl Session<'_> {
     /// Makes one live object what its manifest says.
     ///
     /// # Errors
-    /// In words.
+    /// A message.
     pub async fn apply(
         &self,
         manifest: &Value,
@@ -107,7 +107,7 @@ impl Session<'_> {
         }
     }
 
-    /// What applying a manifest would send, as far as the caches tell.
+    /// What applying a manifest would send, judged by the caches.
     pub(in crate::application) async fn prospect(
         &self,
         manifest: &Value,
@@ -135,7 +135,7 @@ impl Session<'_> {
         }
     }
 
-    /// Whether the API server says what may be known of an object: an identity sees no more of one that is only looked at than
+    /// Whether the API server decides what may be read of an object: an identity sees no more of a read-only object than
     /// it is shown.
     pub(in crate::application) fn needs_visibility_check(&self, manifest: &Value) -> bool {
         self.actors.are_others() && self.policies.is_read_only(manifest)
@@ -213,7 +213,7 @@ impl Session<'_> {
         let at = self.reach_to(&key.cluster, "patch").await.map_err(Failure::Elsewhere)?;
         let io = at.requests();
         let target = Target::of(manifest);
-        // What cannot be read the watch tells.
+        // The watch delivers what cannot be read.
         let now = |answer: &RawResponse| if dry_run { None } else { answer.object().ok() };
         let (object, applied) = match write {
             Write::Skip => {

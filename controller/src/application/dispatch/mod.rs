@@ -3,8 +3,8 @@
 //! Answers for `pkg/resourcekeeper/{dispatch,admission,options}.go`. Order: nothing is applied before it is recorded, and
 //! nothing stays recorded or is applied if the API server refuses an object of the dispatch. It is asked by a dry run, with
 //! two exceptions: a patch of our own marks is not asked about, and the write of one object, the first, is its own answer
-//! (what was recorded for it is taken back). What is only looked at is read as the author first. An object that an earlier run recorded is recorded: its write, an edit, goes out
-//! beside the new record.
+//! (on refusal its record is rolled back). Read-only objects are read as the author first. An object that an earlier run recorded is recorded: its write, an edit, goes out
+//! in parallel with the new record.
 
 pub mod apply;
 pub(in crate::application) mod completed;
@@ -48,7 +48,7 @@ impl Session<'_> {
     /// Stores the revision of this reconcile, if it is not yet.
     ///
     /// # Errors
-    /// The API server's answer, in words; it is kept beside.
+    /// The API server's answer as a message; the error itself is kept in `refused`.
     pub async fn store_revision(&mut self) -> Result<(), String> {
         let unstored = self.unstored.take();
         let stored = store::save(self.ctx, unstored).boxed().await;
@@ -68,7 +68,7 @@ impl Session<'_> {
     /// Brings the manifests of one stage of one component to a cluster.
     ///
     /// # Errors
-    /// In words, for the step.
+    /// A message for the step.
     pub async fn dispatch(&mut self, manifests: &mut [Value], cluster: &str) -> Result<(), String> {
         let todo = self.todo(manifests, cluster).await?;
         if todo.is_empty() {
@@ -158,7 +158,7 @@ impl Session<'_> {
         trials
     }
 
-    /// Takes back what a dispatch recorded that wrote nothing. What cannot be taken back is collected with its run.
+    /// Rolls back the records of a dispatch that wrote nothing. A record that cannot be rolled back is collected with its run.
     async fn take_back(&mut self, before: &Trackers) {
         let (io, store) = (&*self.ctx.io, &*self.ctx.trackers);
         if let Err(error) = self.trackers.take_back(io, store, before).await {
@@ -166,7 +166,7 @@ impl Session<'_> {
         }
     }
 
-    /// Brings the manifests of several components to a cluster, so many components at once. What becomes of one does not
+    /// Brings the manifests of several components to a cluster, up to `width` components in parallel. The result of one does not
     /// concern the others; one record holds all of them.
     pub async fn dispatch_together(
         &mut self,
@@ -252,7 +252,7 @@ impl Session<'_> {
         }
         for manifest in manifests.iter_mut() {
             if name(manifest).is_empty() {
-                // It would be made again in every reconcile, and nobody could find it again.
+                // It would be created again in every reconcile, and could not be found again.
                 return Err(messages::dispatch_failed(&messages::no_name(kind(manifest))));
             }
             self.normalize_namespace(manifest, cluster).await;
@@ -315,7 +315,7 @@ impl Session<'_> {
     /// Whether the Application may touch such an object at all; kinds that have no namespace get none.
     ///
     /// # Errors
-    /// In words.
+    /// A message.
     pub async fn permit(&self, manifest: &mut Value, cluster: &str) -> Result<(), String> {
         self.normalize_namespace(manifest, cluster).await;
         self.allow(manifest)
@@ -384,7 +384,7 @@ impl Session<'_> {
         let Ok(at) = self.reach(cluster) else { return false };
         let live = match at.live.get(api_version(manifest), &key).await {
             Ok(Some(live)) => live,
-            // What ran to its end in this run is not made again.
+            // What ran to its end in this run is not created again.
             Ok(None) => return self.has_completed_in_run(manifest, &key),
             Err(_) => return false,
         };

@@ -71,7 +71,7 @@ pub(crate) fn follows_definitions(app: &Application) -> bool {
     annotation(&app.metadata, names::annotation::AUTO_UPDATE) == "true"
 }
 
-/// The resource policies of a spec; beside it the first that cannot be read.
+/// The resource policies of a spec, and the first error of one that cannot be read.
 pub(crate) fn resource_policies(
     metadata: &ObjectMeta,
     spec: &ApplicationSpec,

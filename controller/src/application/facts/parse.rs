@@ -136,7 +136,7 @@ pub fn stored<'r, T>(map: &'r BTreeMap<String, T>, type_name: &str) -> Option<&'
     map.get(type_name).or_else(|| map.get(type_name.split('@').next().unwrap_or(type_name)))
 }
 
-/// Collects every definition the Application uses; `external` are the policies beside it that its steps name.
+/// Collects every definition the Application uses; `external` are the Policy objects that its steps name.
 ///
 /// # Errors
 /// A definition does not exist; two components have one name.

@@ -1,7 +1,7 @@
-//! `ref-objects` components: what they are made of is read from the cluster once for each revision and kept in it.
+//! `ref-objects` components: their objects are read from the cluster once for each revision and kept in it.
 //!
 //! Answers for `pkg/component/ref_objects.go`. Objects are read under the identity of the Application. An unchanged
-//! Application is rendered from what its revision holds, so looking at it costs no request.
+//! Application is rendered from its revision, so a reconcile costs no request.
 
 use std::collections::BTreeMap;
 
@@ -54,7 +54,7 @@ fn is_referring(component: &ApplicationComponent) -> bool {
 /// they are in the cluster now.
 ///
 /// # Errors
-/// In words: properties that cannot be read, an object that is not there.
+/// A message: properties that cannot be read, an object that is not there.
 pub(in crate::application) async fn collect(
     session: &Session<'_>,
     app: &Application,
@@ -93,7 +93,7 @@ pub(in crate::application) async fn collect(
 /// Hands the objects of a revision to the components that refer to them.
 ///
 /// # Errors
-/// In words.
+/// A message.
 pub(in crate::application) async fn assign(
     ctx: &AppContext,
     app: &Application,

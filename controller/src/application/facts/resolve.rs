@@ -1,4 +1,4 @@
-//! What an Application refers to: looked up in the cluster, or taken from a revision that pins it.
+//! The definitions and policies that an Application refers to: from the cluster, or from the revision that pins it.
 
 use std::collections::BTreeMap;
 use std::hash::{DefaultHasher, Hash, Hasher};
@@ -36,7 +36,7 @@ pub(in crate::application) struct Found {
     pub(in crate::application) workflow: Option<Workflow>,
 }
 
-/// Looks everything up that the Application refers to.
+/// Resolves everything that the Application refers to.
 pub(in crate::application) fn collect(
     ctx: &AppContext,
     app: &Application,
@@ -80,14 +80,14 @@ struct Deploy {
     ignore_terraform_component: Option<bool>,
 }
 
-/// The versions of the objects beside an Application that it refers to, its Workflow and Policies: an edit of them is one
+/// The versions of the objects that an Application refers to, its Workflow and Policies: an edit of them is one
 /// of the Application.
 fn external_refs(ctx: &AppContext, app: &Application) -> Vec<Option<String>> {
     let Some(own) = &app.spec.workflow else { return Vec::new() };
     let namespace = app.metadata.namespace.as_deref().unwrap_or_default();
     let workflow = ctx.definitions.workflows.get(&Key::new(namespace, &*own.reference));
     let steps = workflow.as_ref().map_or(&own.steps, |workflow| &workflow.steps);
-    // What cannot be read is told where it is needed.
+    // An unreadable one is reported where it is needed.
     let named = named_policies(app, steps).unwrap_or_default();
     let policies = &ctx.definitions.external_policies;
     let found = named.iter().map(|name| policies.get(&Key::new(namespace, &**name)));
@@ -96,7 +96,7 @@ fn external_refs(ctx: &AppContext, app: &Application) -> Vec<Option<String>> {
     std::iter::once(workflow).chain(versions).collect()
 }
 
-/// Policies that `deploy` steps name and the Application does not have, as the objects beside it say them.
+/// Policies that `deploy` steps name and the Application does not have, from the Policy objects of that name.
 fn external_policies(
     ctx: &AppContext,
     app: &Application,
@@ -206,7 +206,7 @@ pub(in crate::application) fn renewed(latest: &ApplicationRevision, fresh: Used)
 }
 
 /// Whether the run of a revision failed before all components were deployed. What the revision holds may be why: then a new
-/// content of a definition makes a new revision, or a mended one would not help before the next edit.
+/// content of a definition makes a new revision; otherwise a corrected one would not help before the next edit.
 pub(in crate::application) fn is_undeployed(
     app: &Application,
     status: &AppStatus,
@@ -224,7 +224,7 @@ pub(in crate::application) fn is_undeployed(
     has_failed && app.spec.components.iter().any(|component| !is_there(&component.name))
 }
 
-/// What concerns an Application without an edit of its own, as a hash: the objects beside it that it refers to, and definitions
+/// What concerns an Application without an edit of its own, as a hash: the objects that it refers to, and definitions
 /// whose new content counts.
 pub(in crate::application) fn fingerprint(ctx: &AppContext, app: &Application) -> u64 {
     fn note<T: Lookup>(

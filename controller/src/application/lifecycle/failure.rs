@@ -19,7 +19,7 @@ use crate::application::lifecycle::conflict;
 use crate::application::status;
 use crate::application::write;
 
-/// A phase that ended badly: which condition says so, in which phase the Application stays, and which event tells.
+/// A failed phase: its condition, the phase in which the Application stays, and its event.
 #[derive(Debug)]
 pub(in crate::application) struct Failed {
     pub(in crate::application) condition: &'static str,
@@ -130,7 +130,7 @@ pub(crate) async fn set_aside(ctx: &AppContext, key: &Key) -> Option<Duration> {
     Some(left)
 }
 
-/// A reconcile of the Application panicked or took too long: its owner hears of it, the others do not.
+/// A reconcile of the Application panicked or took too long: its owner is informed, the others are not affected.
 pub(crate) async fn report_panic(ctx: &AppContext, key: &Key, ended: &Ended) {
     let message = match ended {
         Ended::Panicked(text) => messages::reconcile_panicked(text),

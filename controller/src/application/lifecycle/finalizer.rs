@@ -164,7 +164,7 @@ pub async fn delete(
             Err(error) if error.is_not_found() => app.clone(),
             Err(error) => return Err(error),
         };
-    // With nobody else's finalizer on it that was its end; the watch says so a moment later. It may have told already, and
+    // If no other finalizer is left, the Application is now gone; the watch event follows a moment later. It may have come already, and
     // of another one that took the name.
     if left.is_empty() {
         let key = session.key();
@@ -199,7 +199,7 @@ pub async fn vanished(
             tokio::time::sleep(VANISHED_INTERVAL).await;
         }
     }
-    // Our own writes may have put it back into the cache after the watch told of its end.
+    // Our own writes may have put it back into the cache after its deletion event.
     let key = session.key();
     let same = |found: &Arc<Application>| found.metadata.uid == app.metadata.uid;
     if let Some(last) = session.ctx.apps.get(&key).filter(same) {

@@ -149,7 +149,7 @@ fn globals(ctx: &AppContext, app: &Application) -> BTreeMap<String, Arc<PolicyDe
     out
 }
 
-/// What a settled Application depends on beside itself and its objects: its policies' definitions.
+/// What a settled Application depends on in addition to itself and its objects: its policies' definitions.
 pub(in crate::application) fn fingerprint(ctx: &AppContext, app: &Application) -> u64 {
     if !ctx.settings.gates.enable_application_scoped_policies {
         return 0;
@@ -163,7 +163,7 @@ pub(in crate::application) fn fingerprint(ctx: &AppContext, app: &Application) -
     hasher.finish()
 }
 
-/// A PolicyDefinition came, changed or went: the Applications it may change look again.
+/// A PolicyDefinition was created, changed or deleted: the Applications it may change are queued.
 pub(crate) fn wake(ctx: &Context, old: Option<&PolicyDefinition>, new: Option<&PolicyDefinition>) {
     let gates = &ctx.settings.gates;
     let Some(definition) = new.or(old) else { return };

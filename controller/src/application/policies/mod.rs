@@ -38,7 +38,7 @@ use candidates::Candidate;
 pub(in crate::application) use candidates::fingerprint;
 pub(crate) use candidates::wake;
 
-/// What policies made of an Application.
+/// The result of the policies of an Application.
 #[derive(Debug, Default)]
 pub(in crate::application) struct Transformed {
     /// The spec that is deployed.
@@ -93,11 +93,11 @@ impl Transformed {
     }
 }
 
-/// What came of looking at the policies.
+/// The result of evaluating the policies.
 pub(in crate::application) enum ScopedOutcome {
     /// There is none.
     None,
-    /// The Application carries other labels or annotations now: look again.
+    /// The Application carries other labels or annotations now: reconcile again.
     Requeue,
     /// They made this.
     To(Box<Transformed>),
@@ -225,7 +225,7 @@ impl Source {
         Self { spec: hash(spec), policies: hash(&policies) }
     }
 
-    /// Whether a note tells of the same: of the spec, and of the policies where those count.
+    /// Whether a note is of the same spec, and of the same policies where those count.
     fn is_that_of(self, noted: &str, policies: bool) -> bool {
         let own = self.to_string();
         let spec = |text: &str| text.split('-').next().map(str::to_owned).unwrap_or_default();

@@ -169,7 +169,7 @@ fn hash_of(revision: &ApplicationRevision) -> String {
     facts::label(&revision.metadata, label::APP_REVISION_HASH).to_owned()
 }
 
-/// Whether all that comes of a new revision is what its components are dispatched to: then it is stored beside the dry run
+/// Whether all that comes of a new revision is what its components are dispatched to: then it is stored in parallel with the dry run
 /// of that. Whatever else has an effect finds it stored.
 fn is_plain(session: &Session<'_>, subject: &Application, revision: &str) -> bool {
     let run = Run { revision, ..session.run() };

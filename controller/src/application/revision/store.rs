@@ -113,7 +113,7 @@ pub(in crate::application) fn draft(
     let taken = ctx.memory(&key).lock().taken_revision;
     let latest = status.latest_revision.as_ref().map_or(0, |r| r.revision).max(taken);
     let views = session.trackers.views();
-    // The tracker of this run may have been stored beside a revision that was not: its number is still free.
+    // The tracker of this run may have been stored although its revision was not: its number is still free.
     let present = session.trackers.current(session.run());
     let earlier = views.iter().filter(|tracker| tracker.name != present);
     let seen = history.names().chain(earlier.map(|tracker| tracker.revision.as_str()));

@@ -57,17 +57,17 @@ pub struct Session<'a> {
     pub components: Vec<String>,
     /// The time, RFC 3339.
     pub now: String,
-    /// The revision of this reconcile, while it is not stored: that may go on beside the dry run, nothing is recorded before.
+    /// The revision of this reconcile, while it is not stored: that may happen in parallel with the dry run, nothing is recorded before.
     pub unstored: Option<PendingRevision>,
     /// Why it could not be stored.
     pub refused: Option<ApiError>,
     /// When the present run of the workflow began, if it did before this reconcile.
     pub run_began: Option<Timestamp>,
-    /// When the run began that the stored status tells of.
+    /// When the run in the stored status began.
     pub last_run_began: Option<Timestamp>,
     /// What ran to its end, as this reconcile sees it.
     pub(super) completed: Mutex<BTreeMap<ResourceKey, Completion>>,
-    /// An object is to be made again and its predecessor is not gone yet.
+    /// An object is to be created again and its predecessor is not gone yet.
     pub recreate_pending: AtomicBool,
     /// It wrote an object. What it made may be gone again by its end: then the cluster is as it was at the beginning, and yet
     /// not as this reconcile left it.

@@ -42,7 +42,7 @@ impl Session<'_> {
         Cow::Owned(self.clusters.canonical(cluster))
     }
 
-    /// A cluster, for what the controller itself looks at: what it sees it shows to nobody who may not see it.
+    /// A cluster, for the controller's own reads: their results are shown to nobody without the right to them.
     ///
     /// # Errors
     /// It cannot be reached now, or there is none of that name.
@@ -54,7 +54,7 @@ impl Session<'_> {
         self.reach_member(cluster).inspect_err(postponed::note)
     }
 
-    /// The same without a word about it: of somebody who only tells.
+    /// The same without reporting a failure: for callers that only report.
     ///
     /// # Errors
     /// As [`Self::reach`].

@@ -1,4 +1,4 @@
-//! The life of a tracker after it was made: under a new generation, set aside, on its way out, gone, made again.
+//! The life of a tracker after it was made: under a new generation, set aside, on its way out, gone, created again.
 
 use serde_json::json;
 use vela_api::{ObjectMeta, ResourceTracker, names};
@@ -13,7 +13,7 @@ use super::expanded::ExpandedTracker;
 use super::{Trackers, decode, head, target};
 
 impl Trackers {
-    /// The tracker of a run goes on under a new generation: an edit that changed nothing. Also claims a tracker of an
+    /// The tracker of a run continues under a new generation: an edit that changed nothing. Also claims a tracker of an
     /// Application that is gone.
     ///
     /// # Errors
@@ -218,7 +218,7 @@ impl Trackers {
         Ok(())
     }
 
-    /// A tracker that somebody is deleting although its objects are wanted: it is made again with the same content. A spare
+    /// A tracker that somebody is deleting although its objects are wanted: it is created again with the same content. A spare
     /// one holds that content before the old one goes, so whatever comes between, nothing is forgotten.
     ///
     /// # Errors
@@ -245,7 +245,7 @@ impl Trackers {
             // Somebody else holds the old one (a deletion in the foreground), and with it its name: the spare one stays.
             return self.remove(io, store, name).await;
         }
-        // Should this end here it is made again itself, or goes beside the other: there are never two that stay.
+        // If the process ends here, the tracker is recreated itself, or deleted together with the other: two never stay.
         self.mark(io, store, &spare).await?;
         self.remove(io, store, name).await?;
         let stored = self.create(io, copy(&old, name)).await?;

@@ -27,7 +27,7 @@ fn is_same(existing: &ResourceTracker, wanted: &ResourceTracker) -> bool {
         && published(existing) == published(wanted)
 }
 
-/// Whether a record is needed beside the one that takes its place.
+/// Whether a record is needed in addition to the one that replaces it.
 fn must_outlive(before: &Record, after: Option<&RawExtension>) -> bool {
     let (Some(before), Some(after)) = (before.raw.as_ref(), after) else { return false };
     before != after && last_applied::must_outlive(&before.to_value(), &after.to_value())

@@ -33,10 +33,10 @@ pub struct Done {
     pub ready: bool,
 }
 
-/// Renders, dispatches stage by stage and looks at the health of one component.
+/// Renders one component, dispatches it stage by stage and checks its health.
 ///
 /// # Errors
-/// In words, for the step.
+/// A message for the step.
 pub async fn apply(
     session: &mut Session<'_>,
     run: &Run<'_>,
@@ -131,7 +131,7 @@ async fn dispatch_in_stages(
     done
 }
 
-/// A release that is on its way, and nothing of which can be looked at yet.
+/// A release in progress, of which nothing can be checked yet.
 fn waiting(
     session: &Session<'_>,
     part: &parse::ParsedComponent,
@@ -219,7 +219,7 @@ enum Turn {
     Ended(Result<Done, String>),
 }
 
-/// Renders and dispatches several components, so many at once, and looks at their health. What becomes of one does not
+/// Renders and dispatches several components in parallel, and checks their health. The result of one does not
 /// concern the others.
 pub async fn apply_together(
     session: &mut Session<'_>,
@@ -368,7 +368,7 @@ fn later_traits(part: &parse::ParsedComponent, stage: Stage) -> Vec<usize> {
 /// they were dispatched.
 ///
 /// # Errors
-/// In words.
+/// A message.
 pub async fn check_health(
     session: &Session<'_>,
     run: &Run<'_>,

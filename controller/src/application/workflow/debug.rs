@@ -49,7 +49,7 @@ pub(super) async fn keep(
     }
 }
 
-/// The client looks for this name.
+/// The client reads this name.
 fn name(app: &Application, id: &str) -> String {
     let uid = app.metadata.uid.as_deref().unwrap_or_default();
     let tail = uid.char_indices().rev().nth(4).and_then(|(at, _)| uid.get(at..)).unwrap_or(uid);

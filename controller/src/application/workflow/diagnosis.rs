@@ -17,11 +17,11 @@ use crate::messages;
 
 use super::cached::PodReasons;
 
-/// Most reasons told; one is usually that of all the others.
+/// The most reasons reported; one is usually the cause of the others.
 const MAX_REASONS: usize = 3;
 /// Most characters of one reason.
 const LONG: usize = 200;
-/// How long what Pods said is told again.
+/// How long the reasons of Pods are reused.
 const FRESH: Duration = Duration::from_secs(30);
 
 /// What the objects of a component say. Empty if they say nothing.
@@ -99,7 +99,7 @@ async fn of_pods(session: &Session<'_>, live: &Value) -> Vec<String> {
     reasons
 }
 
-/// How far an object is that has not come to its end; `None` where it has, or where nobody can tell.
+/// The progress of an object that has not finished; `None` where it has, or where that is unknown.
 fn unfinished(object: &Value) -> Option<String> {
     let text = |path: &[&str]| Some(str_at(object, path)).filter(|text| !text.is_empty());
     let number = |path: &str| object.pointer(path).and_then(Value::as_i64);
@@ -145,7 +145,7 @@ fn may_have_pods(object: &Value) -> bool {
     }
 }
 
-/// Conditions that tell of a failure.
+/// Conditions that report a failure.
 fn of_conditions(object: &Value) -> Vec<String> {
     let all = object.pointer("/status/conditions").and_then(Value::as_array);
     let bad = all.into_iter().flatten().filter(|condition| {

@@ -173,7 +173,7 @@ fn rest(status: &Status, now: Timestamp, longest: Duration) -> Duration {
     waited.clamp(SLOW_COMPONENT.min(longest), longest)
 }
 
-/// Whether all that components are made of and judged by is watched, and no step has a time.
+/// Whether all that components are rendered from and judged by is watched, and no step has a time.
 fn can_watch(session: &Session<'_>, run: &Run<'_>) -> bool {
     let policies = &session.policies;
     let is_timed = |step: &Step| step.timeout.is_some() || step.progress_deadline.is_some();
@@ -306,7 +306,7 @@ async fn apply_component(
 /// The component that a parameter holds, and where it goes.
 ///
 /// # Errors
-/// In words, for the step.
+/// A message for the step.
 fn component_and_placement(
     parameter: &Map<String, Value>,
 ) -> Result<(ApplicationComponent, Placement), String> {

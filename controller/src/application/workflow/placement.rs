@@ -83,7 +83,7 @@ struct Replication {
 pub struct Named<'a> {
     /// The Application: its own policies come first.
     pub app: &'a Application,
-    /// Policy objects beside it.
+    /// Policy objects that it refers to.
     pub external: &'a BTreeMap<String, Policy>,
     /// Policies that a step brings along.
     pub inline: &'a [Value],

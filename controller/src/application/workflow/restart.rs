@@ -1,7 +1,7 @@
 //! Restarting the workflow by annotation: now, at a time, or again and again.
 //!
 //! Answers for `workflow.go` (handleWorkflowRestartAnnotation). A schedule never hides a new revision: whether the revision
-//! asks for a run is decided without looking at it.
+//! asks for a run is decided without reading it.
 
 use jiff::Timestamp;
 use serde_json::json;
@@ -185,7 +185,7 @@ mod tests {
         let value = (annotation::RESTART_WORKFLOW.to_owned(), "1m".to_owned());
         app.metadata.annotations = Some(std::collections::BTreeMap::from([value]));
         assert_eq!(planned(&app, finished(100, None)), Some(at(160)));
-        // What was planned with another pause, or while the run was under way.
+        // What was planned with another pause, or while the run was in flight.
         assert_eq!(planned(&app, finished(100, Some(700))), Some(at(160)));
         assert_eq!(planned(&app, AppStatus::default()), None);
     }

@@ -3,7 +3,7 @@
 //!
 //! Each entry has a seal of its own, and so has each variable: clients take single ones out (`vela workflow restart --step`).
 //! The seals are an entry themselves. What is not sealed counts as absent; what is absent is as harmless as a ConfigMap that
-//! somebody deleted. An entry of an earlier moment of the same run is not told from the present one.
+//! somebody deleted. An earlier entry of the same run cannot be distinguished from the present one.
 
 use std::collections::BTreeMap;
 

@@ -13,12 +13,12 @@ use crate::application::workflow::restart as schedule;
 
 /// How a reconcile stands to the run of the workflow.
 pub(in crate::application) enum RunStart {
-    /// The status tells of the run, which goes on or has just begun.
+    /// The run of the status, which continues or has just started.
     Current,
-    /// A new run, of which the status is to tell ([`restart`]) once what precedes the workflow went well.
+    /// A new run; the status names it ([`restart`]) once the phases before the workflow have succeeded.
     New,
     /// That must be stored before anything is done: a new run under the name of the one that is stored cannot be distinguished from it,
-    /// and whoever goes on after a crash would take what little the new one had dispatched for all of it.
+    /// and whoever continues after a crash would take what little the new one had dispatched for all of it.
     StoreFirst,
 }
 
@@ -61,7 +61,7 @@ pub(in crate::application) async fn run(
     Ok(RunStart::New)
 }
 
-/// Lets the status tell of a new run.
+/// Writes a new run into the status.
 pub(in crate::application) fn restart(ctx: &AppContext, status: &mut AppStatus, token: &str) {
     status::restart(status, token);
     status.workflow_restart_scheduled_at = None;
@@ -84,7 +84,7 @@ fn is_tracker_lost(session: &Session<'_>, status: &AppStatus, subject: &Applicat
             .any(|known| known.role == Role::Versioned && known.revision == session.revision)
 }
 
-/// The tracker of an unchanged run: follows the generation, and is made again when somebody deletes it.
+/// The tracker of an unchanged run: follows the generation, and is created again when somebody deletes it.
 async fn keep_tracker(ctx: &AppContext, session: &mut Session<'_>) -> Result<(), ApiError> {
     rebuild(ctx, session).await?;
     let (io, store) = (&*ctx.io, &*ctx.trackers);

@@ -1,7 +1,7 @@
 //! The context ConfigMap of a workflow: `workflow-<name>-context`, owned by the Application.
 //!
 //! It is read once by a process that did not write it, and written at most once a reconcile; once more before each effect that
-//! must not be repeated. Until something is written there is none. One that somebody deleted is made again. What somebody
+//! must not be repeated. Until something is written there is none. One that somebody deleted is created again. What somebody
 //! else wrote into it counts as absent ([`sealed`](super::sealed)).
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -25,7 +25,7 @@ use crate::messages;
 use super::cached::CachedContext;
 use super::sealed;
 
-/// The event that tells of entries that we did not write.
+/// The event for entries that we did not write.
 const FOREIGN_CONTEXT: &str = "ForeignContext";
 
 /// What a run keeps.
@@ -40,7 +40,7 @@ pub struct Store<'a> {
     run: String,
 }
 
-/// Names the run that is stored: a reconcile that is made again begins from the same one.
+/// Names the run that is stored: a reconcile that is repeated begins from the same one.
 fn seed(app: &Application) -> String {
     let metadata = &app.metadata;
     let uid = metadata.uid.as_deref().unwrap_or_default();
@@ -49,7 +49,7 @@ fn seed(app: &Application) -> String {
             let time = |time: &Option<vela_api::Time>| {
                 time.as_ref().map(|t| t.0.to_string()).unwrap_or_default()
             };
-            // A run that was over and goes on: what its steps came to before is not what they come to now.
+            // A run that was over and continues: what its steps came to before is not what they come to now.
             let again = if convert::from_api(run).phase.is_final() { "/again" } else { "" };
             let (start, end) = (time(&run.start_time), time(&run.end_time));
             format!("{uid}/{}/{start}/{end}{again}", run.app_revision)
@@ -148,7 +148,7 @@ impl<'a> Store<'a> {
     /// Reads what another process may have written; once.
     ///
     /// # Errors
-    /// In words.
+    /// A message.
     pub async fn load(&mut self) -> Result<(), String> {
         if self.kept.stored.is_some() {
             return Ok(());

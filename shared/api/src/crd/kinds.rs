@@ -243,7 +243,7 @@ fn root<const N: usize>(description: &str, fields: [(&str, &str, Schema); N]) ->
     extend(base, fields).describe(description)
 }
 
-/// An object inside another one: only the telling part of its metadata is kept.
+/// An object inside another one: only the identifying part of its metadata is kept.
 fn embedded<const N: usize>(fields: [(&str, &str, Schema); N]) -> Schema {
     let metadata = object([
         ("annotations", "", map(string())),
@@ -285,7 +285,7 @@ fn definition(
                 description,
                 [
                     ("spec", "The definition.", spec),
-                    ("status", "What the controller made of it.", definition_status()),
+                    ("status", "The controller's results for it.", definition_status()),
                 ],
             ),
         }],
@@ -307,7 +307,7 @@ fn workload_definition(
             "Legacy: a component type named after a CustomResourceDefinition.",
             [
                 ("spec", "The definition.", workload_definition_spec(true)),
-                ("status", "What the controller made of it.", status),
+                ("status", "The controller's results for it.", status),
             ],
         ),
     }

@@ -3,7 +3,7 @@
 //! Answers for `pkg/resourcekeeper/gc.go`. The reference marks trackers by generation and deletes what only marked trackers
 //! hold; here the rule is: **an object in the desired set of the newest spec is never deleted.** The desired set is what
 //! the current and the root tracker hold, and old trackers are checked only when the run of the newest spec allows it
-//! (`Scope::History`). What is deleted is confirmed by the next look at the live objects, never assumed.
+//! (`Scope::History`). A deletion is confirmed by the next read of the live objects, never assumed.
 
 use std::collections::BTreeSet;
 
@@ -113,7 +113,7 @@ pub struct Plan {
     pub actions: Vec<Action>,
     /// Trackers with nothing left to collect: remove their finalizer and delete them.
     pub finished: Vec<String>,
-    /// Old trackers to mark as deleting, so that the collection goes on whatever happens to the spec.
+    /// Old trackers to mark as deleting, so that the collection continues whatever happens to the spec.
     pub marked: Vec<String>,
     /// Records a policy of the new spec saves: they move to the root tracker (`skipGC` set for `never`).
     pub to_root: Vec<Record>,
@@ -301,7 +301,7 @@ fn act(input: &Input<'_>, record: &Record, live: &Value, keeps: bool) -> Option<
     let owner = Owner::of(live);
     let owns = owner.as_ref() == Some(input.owner);
     let shared_by = without_sharer(live, input.owner);
-    // Whose labels it carries, or who is named beside us, has it from now on, also one that joined in the same moment as we
+    // Whose labels it carries, or who is named next to us, has it from now on, also one that joined in the same moment as we
     // did and came alone into the list.
     if !shared_by.is_empty() || (owner.is_some() && !owns) {
         let next = owns.then(|| next_owner(&shared_by)).flatten();

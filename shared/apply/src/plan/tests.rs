@@ -521,7 +521,7 @@ fn what_left_the_text_of_a_secret_goes() {
 }
 
 proptest::proptest! {
-    /// Whatever was recorded and never written, whoever writes beside us: after a write our keys are those of the manifest,
+    /// Whatever was recorded and never written, whoever else writes: after a write our keys are those of the manifest,
     /// and the others are still there.
     #[test]
     fn a_write_leaves_nothing_of_what_was_dispatched_before(

@@ -136,7 +136,7 @@ fn unknown_lists_are_replaced() {
     assert_eq!(patch, spec(&json!([2])));
 }
 
-/// Every list of a spec that `k8s.io/api` 0.34 merges by a key, beside those of Pods: an element that left goes, one of
+/// Every list of a spec that `k8s.io/api` 0.34 merges by a key, in addition to those of Pods: an element that left goes, one of
 /// somebody else stays.
 #[test]
 fn lists_that_the_server_merges_lose_what_left() {

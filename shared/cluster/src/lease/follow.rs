@@ -1,5 +1,5 @@
 //! What a follower does between two tries: it watches the Lease. A release is noticed when it happens and a renewal when it
-//! is written, so the wait after a crash is counted from the last renewal and not from the last time somebody looked.
+//! is written, so the wait after a crash is counted from the last renewal and not from the last poll.
 //!
 //! client-go asks every few seconds. The rules are its own all the same: what was seen here only says when to try.
 
@@ -70,7 +70,7 @@ impl Elector {
                 }
                 Some(Ok(WatchEvent::Deleted(_))) => return true,
                 Some(Ok(WatchEvent::Bookmark(_))) => {}
-                // A watch that ends after news is begun again at once, one that brought none after a pause.
+                // A watch that ends after news is restarted at once, one that brought none after a pause.
                 Some(Ok(WatchEvent::Error(_)) | Err(_)) | None => return learnt,
             }
         }

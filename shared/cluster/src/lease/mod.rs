@@ -205,7 +205,7 @@ pub struct Elector {
     clock: Arc<dyn Fn() -> Timestamp + Send + Sync>,
     state: watch::Sender<State>,
     observed: Option<Observed>,
-    /// A write has begun since, and what came of it is not known.
+    /// A write has started since, and its result is not known.
     in_doubt: bool,
     last_holder: String,
 }

@@ -23,7 +23,7 @@ struct Server {
     down: bool,
     /// Nobody may watch.
     blind: bool,
-    /// What becomes of the next write: nobody hears of it, whether it is committed or not.
+    /// What becomes of the next write: its answer is lost, whether it is committed or not.
     unheard: Option<Committed>,
 }
 
@@ -222,7 +222,7 @@ fn written(server: &Shared, holder: &str) {
     }));
 }
 
-/// Stops a replica when its next write is under way, of which it never hears.
+/// Stops a replica when its next write is in flight, whose answer it never gets.
 async fn stop_in_a_write(server: &Shared, replica: Replica, committed: Committed) {
     server.lock().unheard = Some(committed);
     while server.lock().unheard.is_some() {

@@ -145,7 +145,7 @@ impl<'a> Printer<'a> {
         }
     }
 
-    /// Text that may span lines. The lines of a multi-line literal are indented anew.
+    /// Text that may span lines. The lines of a multi-line literal are indented again.
     fn raw(&mut self, raw: &str) {
         let Some((first, rest)) = raw.split_once('\n') else {
             self.text(raw);

@@ -21,7 +21,7 @@ pub enum Indent {
     /// A tab per level, as `cue fmt`.
     #[default]
     Tab,
-    /// So many spaces per level; `cue eval` uses four.
+    /// This many spaces per level; `cue eval` uses four.
     Spaces(usize),
 }
 
@@ -61,7 +61,7 @@ pub fn format_with(file: &File, indent: Indent) -> String {
     printed
 }
 
-/// How often a text with comments is printed anew until that changes nothing more.
+/// How often a text with comments is printed again until that changes nothing more.
 const MAX_PASSES: usize = 8;
 
 fn print(file: &File, indent: Indent) -> String {

@@ -103,7 +103,7 @@ impl ParseMemory {
         parse_in(self, name, text, limits)
     }
 
-    /// Takes back the memory of a tree.
+    /// Reclaims the memory of a tree.
     pub fn recycle(&mut self, file: File) {
         let File { mut ast, mut comments, .. } = file;
         if ast.expr_count() <= MAX_KEPT {

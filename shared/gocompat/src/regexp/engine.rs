@@ -28,7 +28,7 @@ pub trait Meter {
     /// What ends a search that cannot be paid for.
     type Error;
 
-    /// Pays for looking at this many states of an automaton, each for one byte.
+    /// Pays for this many states of an automaton, each for one byte.
     ///
     /// # Errors
     /// When there is no more to pay with; the search ends.
@@ -155,7 +155,7 @@ impl Regexp {
         })
     }
 
-    /// Bytes that it takes, and a search beside it.
+    /// Bytes that it takes, and a search next to it.
     #[must_use]
     pub fn memory(&self) -> u64 {
         let nfa = self.pike.get_nfa();
@@ -168,7 +168,7 @@ impl Regexp {
     /// Work that compiling it was.
     #[must_use]
     pub fn made(&self) -> u64 {
-        // A state takes some 24 bytes, and as long as it takes to look at it a few times.
+        // A state takes some 24 bytes, and the time of a few visits.
         self.pike.get_nfa().memory_usage() as u64 / 8
     }
 
@@ -247,7 +247,7 @@ impl Regexp {
         self.pike.get_nfa().group_info().pattern_names(PatternID::ZERO).flatten()
     }
 
-    /// Looks for the first match behind a place; its groups are in the scratch.
+    /// Searches the first match behind a position; its groups are in the scratch.
     fn search<M: Meter>(
         &self,
         scratch: &mut Scratch,

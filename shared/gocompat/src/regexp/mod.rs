@@ -321,7 +321,7 @@ struct Parser<'a> {
     out: String,
     names: HashSet<&'a str>,
     unicode_classes: usize,
-    /// The last place where a POSIX class could end: to look for it once.
+    /// The last position where a POSIX class could end: to search it once.
     last_posix_end: Option<usize>,
 }
 
@@ -1040,7 +1040,7 @@ mod tests {
             assert_eq!(refused, compile(&pattern).unwrap_err());
             assert!(refused.code.is_limit(), "{refused}");
         }
-        // Each of these looked for the end of something at every character.
+        // Each of these searched the end of something at every character.
         for part in ["{", "[[:", "(?P<n", "[[:a"] {
             let pattern = part.repeat(LENGTH_LIMIT / part.len());
             assert!(Matcher::new(&pattern).is_ok() || compile(&pattern).is_err(), "{part}");

@@ -8,7 +8,7 @@
 pub(super) const SHORT: usize = 127;
 /// Patterns that repeat to more than this are left to the automaton, which may refuse them.
 const MAX_PARTS: u64 = 1000;
-/// Places looked at before a text is left to the automaton, whose time is linear.
+/// Positions visited before a text is left to the automaton, whose time is linear.
 const MAX_STEPS: u32 = 1 << 14;
 /// Ranges of a class that a character is compared with for one more step.
 const RANGES_A_STEP: u32 = 8;
@@ -58,7 +58,7 @@ impl Places {
     }
 
     /// Whether it matches somewhere in a text of up to [`SHORT`] bytes, `None` if that takes long;
-    /// and the places looked at for that.
+    /// and the positions visited for that.
     pub(super) fn is_match(&self, text: &str) -> (Option<bool>, u64) {
         let end = u32::try_from(text.len()).ok().and_then(|len| 1_u128.checked_shl(len));
         let Some(end) = end else { return (None, 0) };

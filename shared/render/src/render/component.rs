@@ -67,13 +67,13 @@ pub const AUXILIARY_WORKLOAD: &str = "AuxiliaryWorkload";
 pub struct Rendered {
     /// The workload.
     pub workload: Json,
-    /// The objects beside it, in order.
+    /// The auxiliary objects, in order.
     pub auxiliaries: Vec<Auxiliary>,
-    /// Things that are worth telling.
+    /// Warnings.
     pub warnings: Vec<String>,
 }
 
-/// An object beside the workload.
+/// An auxiliary object.
 #[derive(Clone, Debug)]
 pub struct Auxiliary {
     /// Its name in `outputs`.

@@ -38,7 +38,7 @@ struct Run {
     /// The workload as far as it is; `None` if the template has no `output`.
     base: Option<Term>,
     drafts: Vec<Draft>,
-    /// What the component's template lacks, told if the workload cannot be exported.
+    /// What the component's template lacks, reported if the workload cannot be exported.
     missing: Option<Errors>,
     /// The evaluated template, for traits that show their whole context.
     template: Option<Value>,

@@ -14,7 +14,7 @@ use cue::{Errors, Evaluation, Node};
 use ecow::EcoString;
 use serde_json::Value as Json;
 
-/// The objects of a component that neither traits nor a step patch: made of the evaluation without
+/// The objects of a component that neither traits nor a step patch: built from the evaluation without
 /// terms in between.
 #[derive(Debug)]
 pub(super) struct Exported {

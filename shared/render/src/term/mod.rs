@@ -1,5 +1,5 @@
 //! Terms: evaluated values that may still be open: defaults not yet taken, types instead of
-//! values, lists that may grow. What patches are made of and work on.
+//! values, lists that may grow. The values of patches.
 //!
 //! A term needs no evaluator: unifying two of them is a walk over both.
 

@@ -239,7 +239,7 @@ impl Unifier {
         }
     }
 
-    /// The product of two sets of alternatives. An alternative is a default if it is made of
+    /// The product of two sets of alternatives. An alternative is a default if it consists of
     /// defaults on both sides; a side without marks counts as marked throughout.
     fn alternatives(&mut self, left: &[Alternative], right: &[Alternative]) -> Term {
         if left.len().saturating_mul(right.len()) > ALTERNATIVES {

@@ -55,7 +55,7 @@ fn shipped() -> &'static HashMap<String, Arc<Definition>> {
     })
 }
 
-/// The conformance material beside the repository.
+/// The conformance material next to the repository.
 #[must_use]
 pub(crate) fn material() -> PathBuf {
     std::env::var_os("VELA_CONFORMANCE").map_or_else(

@@ -1,4 +1,4 @@
-//! Our own definitions, from the files the chart's manifests are made of.
+//! Our own definitions, from the files the chart's manifests are generated from.
 
 use std::path::Path;
 

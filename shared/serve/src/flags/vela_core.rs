@@ -1,5 +1,5 @@
 //! Every flag that `vela-core` has or had (`cmd/core/app/options`), so that a program of ours can
-//! tell "not mine" from "misspelled".
+//! distinguish "not mine" from "misspelled".
 
 /// Whether a flag is followed by a value.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

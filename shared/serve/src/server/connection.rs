@@ -73,7 +73,7 @@ impl<S: Send + 'static> Accept<Arrival, S> for Acceptor {
     }
 }
 
-/// Tells the connection of its requests.
+/// Reports its requests to the connection.
 #[derive(Clone)]
 pub(super) struct Counted<S> {
     service: S,
@@ -109,7 +109,7 @@ pub(super) struct Watched {
     slot: Slot,
     limits: Limits,
     must_close: Pin<Box<WaitForCancellationFutureOwned>>,
-    /// When to look again; often earlier than needed, so that a busy connection seldom sets it.
+    /// When to check again; often earlier than needed, so that a busy connection seldom sets it.
     alarm: Pin<Box<Sleep>>,
 }
 

@@ -1,4 +1,4 @@
-//! Accepting: each connection takes a seat, or is closed at once.
+//! The listener with a limit: each connection takes a slot, or is closed at once.
 //!
 //! After the stop nobody listens, so that clients are refused and try another replica, while those
 //! who are inside go on.
@@ -32,7 +32,7 @@ impl Address for Peer {
     type Listener = LimitedListener;
 }
 
-/// A connection and its seat.
+/// A connection and its slot.
 pub(super) struct Arrival {
     pub(super) stream: TcpStream,
     pub(super) slot: Slot,

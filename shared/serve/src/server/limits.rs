@@ -15,14 +15,14 @@ pub struct Limits {
     pub header: Duration,
     /// Without a request.
     pub idle: Duration,
-    /// After the stop: how long requests under way may take.
+    /// After the stop: how long requests in flight may take.
     pub drain: Duration,
     /// After the stop: how long HTTP/1.1 connections must be idle before they are closed.
     pub quiet: Duration,
 }
 
 impl Limits {
-    /// Of the port that API servers ask. One opens a connection for each review under way and keeps
+    /// Of the port that API servers ask. One opens a connection for each review in flight and keeps
     /// some for the next.
     pub const REVIEWS: Self = Self {
         // Below the 1024 file descriptors of a process whose limit nobody raised.

@@ -39,7 +39,7 @@ const WINDOW: u32 = (64 << 10) - 1;
 /// Bytes of answers kept for a stream whose client does not read.
 const UNREAD: usize = 64 << 10;
 
-/// Serves until `stop`, then lets requests under way end.
+/// Serves until `stop`, then lets requests in flight end.
 ///
 /// # Errors
 /// The listener's.

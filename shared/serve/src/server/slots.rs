@@ -22,7 +22,7 @@ enum Does {
     NoRequestYet(Instant),
     /// It waits for the next request.
     Waits(Instant),
-    /// A request is under way.
+    /// A request is in flight.
     Works(Instant),
 }
 
@@ -126,7 +126,7 @@ impl Connection {
         InFlight(Arc::clone(self))
     }
 
-    /// Until when it may go on like this; `None` while a request is under way.
+    /// Until when it may go on like this; `None` while a request is in flight.
     pub(super) fn until(&self, limits: &Limits) -> Option<Instant> {
         let activity = self.activity.lock();
         match (activity.in_flight, activity.header) {
@@ -137,7 +137,7 @@ impl Connection {
     }
 }
 
-/// A request under way.
+/// A request in flight.
 #[derive(Debug)]
 pub(super) struct InFlight(Arc<Connection>);
 
@@ -169,7 +169,7 @@ impl Slots {
         Self { limits, open: Mutex::default(), left: Notify::new() }
     }
 
-    /// A seat for a newcomer, if need be that of another; `None`: all are at work.
+    /// A slot for a new connection, if need be that of an idle one; `None`: all are in use.
     pub(super) fn take(self: &Arc<Self>, peer: IpAddr) -> Option<Slot> {
         let mut open = self.open.lock();
         let those = open.connections.iter().map(|(key, one)| (*key, one.peer, one.does()));

@@ -170,7 +170,7 @@ async fn nobody_is_let_in_after_the_stop_while_requests_end() {
     let server = Running::start(Limits { quiet: Duration::from_millis(1), ..PATIENT }).await;
     let mut client = server.connect().await;
     send(&mut client, b"GET /slow HTTP/1.1\r\nHost: localhost\r\n\r\n").await.unwrap();
-    // it has begun: its header is read when the next connection is served
+    // it has started: its header is read when the next connection is served
     server.is_well().await;
     server.stop.cancel();
     while TcpStream::connect(server.address).await.is_ok() {
@@ -216,7 +216,7 @@ async fn a_header_has_a_time_and_idleness_another() {
     ask(&mut second).await;
     send(&mut second, b"GET /").await.unwrap();
     closed(second).await;
-    // longer under way than a header may take
+    // longer in flight than a header may take
     send(&mut used, b"GET /slow HTTP/1.1\r\nHost: localhost\r\n\r\n").await.unwrap();
     assert!(answer(&mut used).await.is_some());
     ask(&mut used).await;

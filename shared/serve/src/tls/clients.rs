@@ -51,7 +51,7 @@ impl Clients {
         Arc::clone(&self.verifier)
     }
 
-    /// Follows the file until the token is cancelled; `seen` is told of each reconcile.
+    /// Follows the file until the token is cancelled; `seen` is called at each read.
     pub async fn follow(
         mut self,
         resolver: Arc<Resolver>,

@@ -53,7 +53,7 @@ pub enum TlsError {
     NoKey {
         /// The certificate.
         cert: PathBuf,
-        /// The key that should be beside it.
+        /// The key that belongs to it.
         key: PathBuf,
     },
     /// The file cannot be read.
@@ -63,7 +63,7 @@ pub enum TlsError {
     #[error("{file} holds no PEM {what}", file = .0.display(), what = .1)]
     Pem(PathBuf, &'static str),
     /// The pair does not fit together or is of no supported kind.
-    #[error("{cert} and tls.key beside it are no usable pair", cert = .0.display())]
+    #[error("{cert} and tls.key next to it are no usable pair", cert = .0.display())]
     Pair(PathBuf, #[source] rustls::Error),
     /// The certificate is outside its validity.
     #[error("{cert} is not valid now: {validity}", cert = .0.display(), validity = .1)]
@@ -161,7 +161,7 @@ fn load_valid(dir: &Path, now: Timestamp) -> Result<Pair, TlsError> {
     Ok(pair)
 }
 
-/// Waits until the directory holds a usable, currently valid pair. Looks at once and then every
+/// Waits until the directory holds a usable, currently valid pair. Checks at once and then every
 /// `interval`, saying what is missing, for at most `timeout`.
 pub async fn wait(
     dir: &Path,
@@ -252,7 +252,7 @@ pub enum Reload<'a> {
     Kept(&'a TlsError, Validity),
 }
 
-/// Follows the directory until the token is cancelled. `seen` is told of every reconcile, which is at
+/// Follows the directory until the token is cancelled. `seen` is called at every read, which is at
 /// least every 10 s: it feeds metrics and readiness.
 pub async fn follow(
     dir: PathBuf,

@@ -67,7 +67,7 @@ fn what_is_missing_is_named() {
     fs::write(path.join(KEY), "rubbish").unwrap();
     assert_eq!(text(path), "D/tls.key holds no PEM private key");
     fs::write(path.join(KEY), &other.key).unwrap();
-    assert_eq!(text(path), "D/tls.crt and tls.key beside it are no usable pair");
+    assert_eq!(text(path), "D/tls.crt and tls.key next to it are no usable pair");
     fs::write(path.join(KEY), &one.key).unwrap();
     let validity = load(path).unwrap().validity();
     assert_eq!(validity.not_after.to_string(), "2099-01-01T00:00:00Z");

@@ -1,4 +1,4 @@
-//! The end of a pass: the workflow's phase, what it waits for, and when to look again.
+//! The end of a pass: the workflow's phase, what it waits for, and when the next pass is due.
 
 use std::sync::Arc;
 use std::time::Duration;

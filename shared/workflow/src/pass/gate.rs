@@ -76,7 +76,7 @@ impl<'a> Pass<'a> {
         }
     }
 
-    /// The condition of a step, with all that it may look at.
+    /// The condition of a step, with all that it may read.
     fn question(&self, step_index: StepIndex, step: &'a Step) -> Question {
         let text = match &step.condition {
             If::Expression(text) => text.clone(),
@@ -165,7 +165,7 @@ impl<'a> Pass<'a> {
         true
     }
 
-    /// What a step waits for, in words.
+    /// What a step waits for, as text.
     pub(super) fn pending(&self, step: &Step) -> Option<String> {
         for name in &step.depends_on {
             let finished = self.known(self.resolve(name)).is_some_and(StepStatus::is_finished);

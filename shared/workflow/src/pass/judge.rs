@@ -10,7 +10,7 @@ use super::end::whole_seconds;
 use super::{Attempt, Group, Outcome, Pass, StepIndex, Verdict, saturating_add};
 
 impl Pass<'_> {
-    /// Takes back what an attempt did.
+    /// Takes in the outcome of an attempt.
     pub fn complete(&mut self, attempt: &Attempt, outcome: Outcome, now: Timestamp) {
         self.facts.now = now;
         let Outcome { verdict, message, variables } = outcome;

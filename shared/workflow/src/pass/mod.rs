@@ -1,4 +1,4 @@
-//! One look at a workflow: which steps run now, and what follows from what they did.
+//! One pass over a workflow: which steps run now, and what follows from their outcomes.
 //!
 //! Here: the order in which steps are checked. Whether one runs is decided in `gate.rs`, what follows from an attempt
 //! in `judge.rs`, the end of the reconcile in `end.rs`; `record.rs` keeps the status. No CUE is evaluated here: a condition is
@@ -126,7 +126,7 @@ pub enum Verdict {
     Break,
     /// The attempt failed; it is repeated.
     Error,
-    /// The attempt was put off by what it asked (overload, an outage): it is made again, not before this time, and does not
+    /// The attempt was postponed by the server it called (overload, an outage): it is repeated, not before this time, and does not
     /// count.
     Later(Option<Duration>),
 }
@@ -136,7 +136,7 @@ pub enum Verdict {
 pub struct Outcome {
     /// How it ended.
     pub verdict: Verdict,
-    /// In words; empty: the message of before stays.
+    /// A message; empty: the message of before stays.
     pub message: String,
     /// Variables the step left, in order; kept only when the step is finished.
     pub variables: Vec<(String, Value)>,
@@ -167,7 +167,7 @@ pub struct Progress {
     pub memory: Memory,
     /// Variables, with those that steps left in this pass.
     pub variables: Map<String, Value>,
-    /// When to look again at the latest; `None`: when something changes.
+    /// When the next pass is due at the latest; `None`: when something changes.
     pub again: Option<Duration>,
 }
 
@@ -194,7 +194,7 @@ impl Level {
     }
 }
 
-/// A group whose sub-steps are being looked at.
+/// A group whose sub-steps are being run.
 #[derive(Debug)]
 struct Group {
     index: usize,
@@ -210,7 +210,7 @@ enum Gate {
     Ask(Question),
 }
 
-/// One look at a workflow.
+/// One pass over a workflow.
 #[derive(Debug)]
 pub struct Pass<'a> {
     workflow: &'a Workflow,
@@ -231,7 +231,7 @@ pub struct Pass<'a> {
     stopped: bool,
     /// A step finished in this pass.
     finished_any: bool,
-    /// Steps that may go on were not looked at.
+    /// Steps that may continue were not reached.
     cut_short: bool,
     /// The answer to the question of a step, until the step is entered.
     answered: Option<(StepIndex, Result<bool, ConditionError>)>,
@@ -337,7 +337,7 @@ impl<'a> Pass<'a> {
         self.stopped = true;
     }
 
-    /// Looks at the steps of a level until one is to be run or a group is entered.
+    /// Walks the steps of a level until one is to be run or a group is entered.
     fn advance(
         &mut self,
         level: &mut Level,

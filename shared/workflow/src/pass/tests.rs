@@ -92,7 +92,7 @@ fn after(mut step: Step, names: &[&str]) -> Step {
     step
 }
 
-/// A failed attempt has its successor's time: looks before that leave the step alone, and what comes after it too.
+/// A failed attempt has its successor's time: passes before that leave the step alone, and what comes after it too.
 #[test]
 fn attempts_keep_their_distance_whatever_happens_meanwhile() {
     for mode in [Mode::Dag, Mode::StepByStep] {
@@ -229,7 +229,7 @@ fn a_suspended_step_halts_until_resumed() {
     let mut world = World::answering(&[("s", Verdict::Suspend)]);
     assert_eq!(world.reconcile(&workflow), (WorkflowPhase::Suspending, None));
     assert_eq!(world.steps(), "a=succeeded s=suspending/Suspend");
-    // a look at a suspended step asks it again: its time may have come
+    // a pass over a suspended step asks it again: its time may have come
     assert_eq!(world.reconcile(&workflow).0, WorkflowPhase::Suspending);
     crate::operation::resume(&mut world.status, None).unwrap();
     world.answers.clear();
@@ -459,7 +459,7 @@ fn a_running_workflow_says_what_it_waits_for() {
     assert_eq!(messages.into_iter().collect::<Vec<_>>(), [said]);
 }
 
-/// Steps whose conditions are not evaluated in a reconcile wait, in words; each reconcile goes on where the last one ended, and not at
+/// Steps whose conditions are not evaluated in a reconcile wait, as text; each reconcile continues where the last one ended, and not at
 /// once.
 #[test]
 fn a_pass_is_cut_where_its_budget_ends() {

@@ -43,9 +43,9 @@ pub struct ProviderCall<'a> {
 /// What a provider did.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Reply {
-    /// Done; the template goes on with these results.
+    /// Done; the template continues with these results.
     Returns(Value),
-    /// Done, and the step is to be checked again; the template goes on.
+    /// Done, and the step is to be checked again; the template continues.
     Wait(String),
     /// Done with results, and the step is to be checked again.
     ReturnsAndWait(Value, String),
@@ -55,7 +55,7 @@ pub enum Reply {
     Fail(String),
     /// There is no such function.
     Unknown,
-    /// Not answered yet: the evaluation ends here and is made again once the answer is there.
+    /// Not answered yet: the evaluation ends here and is repeated once the answer is there.
     Later,
 }
 
@@ -80,7 +80,7 @@ pub struct StepRun<'a> {
     pub dump: bool,
 }
 
-/// What steps leave beside the variables: timestamps of suspended steps, where logs are.
+/// What steps leave in addition to the variables: timestamps of suspended steps, where logs are.
 pub type Notes = BTreeMap<String, String>;
 
 /// One call a step made, for tests and for the debug dump.
@@ -241,7 +241,7 @@ impl Host for StepHost<'_> {
             path: &path,
             params: &params,
         });
-        // A call whose answer comes later leaves no trace: it is made again.
+        // A call whose answer comes later leaves no trace: it is repeated.
         let is_over = reply != Reply::Later;
         let answer = self.answer_outside(reply, &mut traced, legacy);
         if is_over {
@@ -347,7 +347,7 @@ fn returned(value: Value, traced: &mut Traced, legacy: bool) -> Answer {
     answer
 }
 
-/// Results lie in `$returns`, or in older packages beside the parameters.
+/// Results lie in `$returns`, or in older packages among the parameters.
 fn wrap(value: &Value, legacy: bool) -> cue::Value {
     if legacy { cue::Value::from(value) } else { cue::Value::from(&json!({ "$returns": value })) }
 }

@@ -29,7 +29,7 @@ struct Args {
     budget: u64,
     /// `--only NAME`: only this definition.
     only: Option<String>,
-    /// `--renders N`: instead, render so many times and print the most memory the process has had,
+    /// `--renders N`: instead, render this many times and print the most memory the process has had,
     /// in KiB, and that without the pages of files.
     renders: usize,
     /// `--cold`: with `--renders`, from text to objects each time.

@@ -1,4 +1,4 @@
-//! Which productions a family of programs is made of.
+//! Which productions make up a family of programs.
 
 use clap::ValueEnum;
 
@@ -7,7 +7,7 @@ use clap::ValueEnum;
 pub(crate) enum Family {
     /// A little of everything.
     Mixed,
-    /// Comprehensions, also those that insert into the structs they look at.
+    /// Comprehensions, also those that insert into the structs they read.
     Comprehensions,
     /// References in circles, of values and of structures.
     Cycles,
@@ -98,7 +98,7 @@ impl Family {
     }
 }
 
-/// How often a production is chosen, beside the others that fit a place; the first four
+/// How often a production is chosen, relative to the others that fit a position; the first four
 /// are percentages.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Weights {

@@ -1,7 +1,7 @@
 //! What the measurements of the controller share: a control plane with everything deployed, and the meters.
 //!
 //! The meters are outside of what is measured: the API server's audit log counts requests by user
-//! agent, `/proc` tells CPU time and memory.
+//! agent, `/proc` has CPU time and memory.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::future::Future;
@@ -29,7 +29,7 @@ use vela_tests::progress::Step;
 
 use crate::exec::Paced;
 
-/// How many requests of the load are under way at a time.
+/// How many requests of the load are in flight at a time.
 const AT_ONCE: usize = 32;
 const AGENT: &str = "vela-controller/";
 /// How long nothing may happen before the programs are checked.
@@ -153,7 +153,7 @@ impl BenchEnv {
             .context("an Application was refused")
     }
 
-    /// Watches until so many Applications have a phase. The API server sends each change once, in the form it has for all
+    /// Watches until this many Applications have a phase. The API server sends each change once, in the form it has for all
     /// watches: listing them again and again would take more of the machine than what is measured.
     pub(crate) async fn until(&self, wanted: &str, count: usize, limit: Duration) -> Result<()> {
         let deadline = Instant::now() + limit;
@@ -255,7 +255,7 @@ impl BenchEnv {
         Ok(Spent { time, ..self.since(mark)? })
     }
 
-    /// Makes so many Applications and waits until all run.
+    /// Makes this many Applications and waits until all run.
     pub(crate) async fn create_all(
         &self,
         count: usize,

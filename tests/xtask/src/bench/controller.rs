@@ -1,7 +1,7 @@
 //! `cargo xtask bench controller`: the life of many Applications.
 //!
 //! webservice, scaler and gateway in ten namespaces: create, resync passes in which nothing
-//! changes, edits, drift, edits while all resync, a restart, deletion. The goals stand beside the
+//! changes, edits, drift, edits while all resync, a restart, deletion. The goals stand next to the
 //! results; wall times are of a machine that does nothing else.
 
 use std::process::ExitCode;
@@ -78,7 +78,7 @@ async fn measure(args: &Args, bench_env: &BenchEnv) -> Result<()> {
     let mark = bench_env.mark()?;
     edited(bench_env, 1 % args.n, "nginx:after-restart").await?;
     let restarted = since.elapsed();
-    // A start is a look at everything.
+    // A start is a reconcile of everything.
     let checked = bench_env.settled(&mark).await?;
     let after_restart = bench_env.usage()?;
     step.done();

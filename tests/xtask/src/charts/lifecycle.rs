@@ -27,7 +27,7 @@ use vela_tests::release::{Helm, Release, admits, application, applications};
 use super::predecessor;
 
 /// What `helm uninstall` leaves in the release's namespace, on purpose: the certificate and the key of
-/// stamps, so that a new installation goes on with them, and the lock. The README says how to remove them.
+/// stamps, so that a new installation continues with them, and the lock. The README says how to remove them.
 const KEPT: [&str; 4] = [
     "Secret vela-system/kubevela-vela-core-admission",
     "Secret vela-system/kubevela-vela-core-admission-ca",
@@ -39,7 +39,7 @@ pub(super) async fn run(cluster: Arc<Cluster>, binaries: Binaries) -> Result<()>
     let client = cluster.client().await?;
     let release = Release::prepare(Arc::clone(&cluster), binaries).await?;
 
-    let step = Step::start("installing what a Go installation is made of");
+    let step = Step::start("installing the parts of a Go installation");
     let empty = everything(&client).await?;
     let old = predecessor::chart(cluster.dir())?;
     helm(&release, "install", &old, &[]).await?;
@@ -275,7 +275,7 @@ fn is_expected(object: &str) -> bool {
         // Each namespace has these.
         || object == "ConfigMap vela-system/kube-root-ca.crt"
         || object == "ServiceAccount vela-system/default"
-        // Applications outlive the control plane, with all they are made of.
+        // Applications outlive the control plane, with all their objects.
         || name.starts_with("default/")
         || kind == "ResourceTracker"
         // The controller made them of ComponentDefinitions; Applications may use them.
@@ -332,7 +332,7 @@ pub(super) struct Probe {
 }
 
 impl Probe {
-    /// With so many clients, each with one question at a time.
+    /// With this many clients, each with one question at a time.
     pub(super) fn start(client: &Client, clients: usize) -> Self {
         let over = Arc::new(AtomicBool::new(false));
         let clients = (0..clients)

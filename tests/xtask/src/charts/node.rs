@@ -282,7 +282,7 @@ async fn eventually(
         match condition().await {
             Ok(()) => return Ok(()),
             Err(error) if Instant::now() > deadline => {
-                return Err(error).with_context(|| format!("waited in vain for {what}"));
+                return Err(error).with_context(|| format!("timed out waiting for {what}"));
             }
             Err(_) => tokio::time::sleep(Duration::from_millis(100)).await,
         }

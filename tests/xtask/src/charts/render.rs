@@ -288,7 +288,7 @@ const REFUSED: [&str; 15] = [
     "admissionWebhooks.failurePolicy=Sometimes",
 ];
 
-/// Settings that say who the controllers are, who writes Applications then, and the ServiceAccounts beside those of the two
+/// Settings that say who the controllers are, who writes Applications then, and the ServiceAccounts other than those of the two
 /// programs.
 const IDENTITIES: [(&[&str], &str, &[&str]); 5] = [
     (&[], "kubevela-vela-core", &[]),

@@ -19,7 +19,7 @@ use crate::world::{Access, Fact};
 /// The type of such components.
 const TYPE: &str = "ref-objects";
 
-/// How many objects of an Application are looked up. Each may take three requests, and one author
+/// How many objects of an Application are read. Each may take three requests, and one author
 /// must not keep the API server busy for all others.
 const MAX_REFERENCES: usize = 100;
 
@@ -100,7 +100,7 @@ fn knows_old_labels(subject: &Subject<'_>) -> bool {
     subject.world.settings.gates.deprecated_object_label_selector
 }
 
-/// Looks at the form of a selector. It is handed back if there is one and its form is right.
+/// Checks the form of a selector. Returns it if there is one and its form is right.
 fn form<'a>(
     subject: &Subject<'_>,
     object: &'a Value,

@@ -50,7 +50,7 @@ impl Calling<'_, '_, '_> {
         .into()
     }
 
-    /// Begins to send a mail that was not begun before.
+    /// Starts to send a mail that was not started before.
     async fn post(&mut self, slot: Slot, mail: Mail, named: String) -> CallOutcome {
         if let Some(answer) = self.before_call(&slot, &named, true).await {
             return answer;

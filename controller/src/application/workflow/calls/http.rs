@@ -65,7 +65,7 @@ impl Calling<'_, '_, '_> {
         .into()
     }
 
-    /// Begins a request that was not begun before.
+    /// Starts a request that was not started before.
     async fn begin(
         &mut self,
         call: &Pending,
@@ -129,7 +129,7 @@ impl Calling<'_, '_, '_> {
         CallOutcome::Waits(named)
     }
 
-    /// Where a call is known beside.
+    /// The key of a call among the calls in flight.
     pub(super) fn slot(&self, call: &Pending) -> Slot {
         Slot { app: self.session.key(), step: self.id.to_owned(), path: call.path.clone() }
     }
@@ -149,7 +149,7 @@ impl Calling<'_, '_, '_> {
         }
     }
 
-    /// What is known of an effect: how it ended, or that nobody knows. `None`: it was not begun.
+    /// The state of an effect: its result, or that the result is unknown. `None`: it was not started.
     async fn effect(&mut self, path: &str, what: &str) -> Result<Option<CallOutcome>, String> {
         self.store.load().await?;
         let notes = &self.store.saved().notes;

@@ -232,7 +232,7 @@ impl Calling<'_, '_, '_> {
         match self.patched(&base, call).await {
             Ok(Ok(result)) => Reply::Returns(json!({ "result": result })),
             Ok(Err(error)) => Reply::Returns(json!({ "err": error })),
-            // No matter of the template: the attempt is made again.
+            // No matter of the template: the attempt is repeated.
             Err(error) => Reply::Error(error.to_string()),
         }
     }

@@ -87,9 +87,9 @@ pub(super) enum CallOutcome {
     Reply(Reply),
     /// The step was finished before; only its status is missing.
     Finished(Outcome),
-    /// It is under way beside: what this is.
+    /// It is in flight: its description.
     Waits(String),
-    /// It was not begun: as many as may be are under way.
+    /// It was not started: the limit of calls in flight is reached.
     NoRoom,
 }
 
@@ -208,10 +208,10 @@ impl Calling<'_, '_, '_> {
     }
 }
 
-/// The entry of the context that tells clients where the logs of steps are.
+/// The entry of the context that names the logs of steps to clients.
 const LOG_CONFIG: &str = "logConfig";
 
-/// The entry after a step logged: that it logs data (the controller's log holds it), and where else to look.
+/// The entry after a step logged: that it logs data (in the controller's log), and its other sources.
 fn log_config(
     known: Option<&str>,
     step: &str,

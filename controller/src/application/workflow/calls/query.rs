@@ -226,7 +226,7 @@ impl Calling<'_, '_, '_> {
 
     /// An address of a node: an external one rather than an internal one.
     async fn node_address(&self) -> String {
-        // nodes are no secret of the Application's namespace: the controller looks
+        // nodes are no secret of the Application's namespace: the controller reads them
         let own = vela_cluster::Identity::default();
         let all = self.session.ctx.io.list("v1", "Node", "", "", &own).await.unwrap_or_default();
         let nodes = all.get("items").and_then(Value::as_array).cloned().unwrap_or_default();
