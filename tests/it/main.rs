@@ -31,6 +31,7 @@ mod members;
 mod metrics;
 mod operations;
 mod processes;
+mod protection;
 mod rbac;
 mod reviews;
 mod scoped;

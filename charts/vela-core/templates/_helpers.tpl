@@ -357,6 +357,11 @@ patch must agree. */}}
 {{- mergeOverwrite $defaults (deepCopy (.Values.securityContext | default dict)) | toYaml -}}
 {{- end -}}
 
+{{/* "true" where the API server has ValidatingAdmissionPolicies */}}
+{{- define "kubevela.hasAdmissionPolicies" -}}
+{{- or (.Capabilities.APIVersions.Has "admissionregistration.k8s.io/v1/ValidatingAdmissionPolicy") (semverCompare ">=1.30-0" .Capabilities.KubeVersion.Version) -}}
+{{- end -}}
+
 {{/* The priority class of a Pod: the one it names, else the chart's own. dict: root, name */}}
 {{- define "kubevela.priorityClassName" -}}
 {{- if .name -}}

@@ -157,6 +157,8 @@ pub mod annotation {
     pub const COMPLETED: &str = "app.oam.dev/completed";
     /// What happens to objects that somebody else changed: `heal` (the default), `warn` or `off`. Not in the reference.
     pub const DRIFT: &str = "app.oam.dev/drift";
+    /// `true`: the API server refuses to delete the object that carries it. Not in the reference.
+    pub const DELETION_PROTECTION: &str = "app.oam.dev/deletion-protection";
     /// Resync period of this Application.
     pub const RECONCILE_INTERVAL: &str = "app.oam.dev/reconcile-interval";
     /// Name for `context.workflowName`.
@@ -178,6 +180,9 @@ pub mod annotation {
     pub const STAMP: &str = "app.oam.dev/stamp";
     /// Who acts for an object, and how we know.
     pub const IDENTITY: [&str; 4] = [USERNAME, GROUP, ADMINISTRATOR, STAMP];
+    /// What an Application's objects do not inherit from it: who acts for it, and what only speaks of the Application itself.
+    pub const NOT_INHERITED: [&str; 5] =
+        [USERNAME, GROUP, ADMINISTRATOR, STAMP, DELETION_PROTECTION];
     /// Allow changes of immutable parameters.
     pub const FORCE_PARAM_MUTATIONS: &str = "app.oam.dev/force-param-mutations";
     /// Policies may change the spec of any revision.

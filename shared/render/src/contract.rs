@@ -187,9 +187,9 @@ fn annotate(object: &mut Json, app: &App) {
         return;
     }
     let none_left = with_metadata_map(object, "annotations", |target| {
-        // Who acts for the Application says nothing about its objects.
-        let passed = |(key, _): &(&String, &String)| !annotation::IDENTITY.contains(&key.as_str());
-        for (key, value) in app.annotations.iter().filter(passed) {
+        let inherited =
+            |(key, _): &(&String, &String)| !annotation::NOT_INHERITED.contains(&key.as_str());
+        for (key, value) in app.annotations.iter().filter(inherited) {
             target.insert(key.clone(), value.clone().into());
         }
         for key in NEVER {
@@ -255,9 +255,10 @@ mod tests {
     use super::*;
 
     #[test]
-    fn who_acts_is_not_inherited() {
+    fn what_speaks_of_the_application_alone_is_not_inherited() {
         let texts = |key: &&str| ((*key).to_owned(), "x".to_owned());
-        let mut all: BTreeMap<String, String> = annotation::IDENTITY.iter().map(texts).collect();
+        let mut all: BTreeMap<String, String> =
+            annotation::NOT_INHERITED.iter().map(texts).collect();
         all.insert("example.com/tier".to_owned(), "gold".to_owned());
         let app = App { annotations: all, ..App::default() };
         let mut object = json!({"metadata": {"annotations": {annotation::USERNAME: "own"}}});

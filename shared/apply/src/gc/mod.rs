@@ -5,9 +5,13 @@
 //! the current and the root tracker hold, and old trackers are checked only when the run of the newest spec allows it
 //! (`Scope::History`). A deletion is confirmed by the next read of the live objects, never assumed.
 
+mod approval;
+
 use std::collections::BTreeSet;
 
 use serde_json::Value;
+
+pub use approval::{PruneError, PruneRules};
 
 use crate::object::{ResourceKey, is_deleting, str_at};
 use crate::ownership::{Owner, sharers, without_sharer};
@@ -50,6 +54,8 @@ pub struct Input<'a> {
     pub protected: &'a dyn Fn(&Record) -> bool,
     /// The components that `component` waits for (used with `order: dependency`).
     pub depends_on: &'a dyn Fn(&str) -> Vec<String>,
+    /// Which deletions have to be approved; `None` if everything is, for this generation.
+    pub prune: Option<&'a PruneRules>,
 }
 
 impl std::fmt::Debug for Input<'_> {
@@ -121,6 +127,8 @@ pub struct Plan {
     pub waiting: Vec<Record>,
     /// Objects that hold a tracker up, and of which nobody can say whether they exist.
     pub unknown: Vec<Record>,
+    /// Objects that stay until somebody approves of their deletion.
+    pub held: Vec<Record>,
 }
 
 impl Plan {
@@ -133,6 +141,7 @@ impl Plan {
             && self.to_root.is_empty()
             && self.waiting.is_empty()
             && self.unknown.is_empty()
+            && self.held.is_empty()
     }
 }
 
@@ -151,6 +160,33 @@ pub fn desired(trackers: &[Tracker], current: &str) -> BTreeSet<ResourceKey> {
 /// Decides what to collect.
 #[must_use]
 pub fn plan(input: &Input<'_>) -> Plan {
+    let plan = plan_without(input, &BTreeSet::new());
+    let Some(rules) = input.prune.filter(|_| !plan.waiting.is_empty()) else {
+        return plan;
+    };
+    // What an ordered collection has not come to yet is about to be deleted, too.
+    let held = rules.held(input.scope, &plan.waiting, objects(input));
+    if held.is_empty() {
+        return plan;
+    }
+    let held = held.into_iter().map(key_of).collect();
+    plan_without(input, &held)
+}
+
+/// How many objects the Application has, those that it is about to lose among them.
+fn objects(input: &Input<'_>) -> usize {
+    let keys: BTreeSet<ResourceKey> = input
+        .trackers
+        .iter()
+        .flat_map(|tracker| &tracker.records)
+        .map(key_of)
+        .filter(|key| (input.live)(key).is_some_and(|live| input.owner.holds(&live)))
+        .collect();
+    keys.len()
+}
+
+/// As [`plan`]; what is `held` stays, with the tracker that remembers it.
+fn plan_without(input: &Input<'_>, held: &BTreeSet<ResourceKey>) -> Plan {
     let desired = match input.scope {
         Scope::All => BTreeSet::new(),
         _ => desired(input.trackers, input.current),
@@ -181,9 +217,9 @@ pub fn plan(input: &Input<'_>) -> Plan {
         if !collected {
             continue;
         }
-        let held = LiveRecords::of(tracker, input);
+        let owned = LiveRecords::of(tracker, input);
         let ordered =
-            input.policies.garbage_collect.order_dependency && held.has_an_end(&desired, input);
+            input.policies.garbage_collect.order_dependency && owned.has_an_end(&desired, input);
         // Of objects of other clusters nobody knows what became of them: what remembers them stays, unless they are to be left.
         let elsewhere = tracker.elsewhere > 0 && !(input.orphan && input.scope == Scope::All);
         let mut pending = elsewhere;
@@ -195,7 +231,7 @@ pub fn plan(input: &Input<'_>) -> Plan {
                 }
             }
         }
-        for (record, live) in &held.live {
+        for (record, live) in &owned.live {
             if desired.contains(&key_of(record)) {
                 continue;
             }
@@ -208,8 +244,15 @@ pub fn plan(input: &Input<'_>) -> Plan {
             if input.scope != Scope::All && keep_by_policy(input, record, live, &mut plan) {
                 continue;
             }
-            let waits = ordered && held.has_dependents(&record.component, input);
+            let waits = ordered && owned.has_dependents(&record.component, input);
             let first = seen.insert(key_of(record));
+            if held.contains(&key_of(record)) && !is_deleting(live) {
+                pending = true;
+                if first {
+                    plan.held.push((*record).clone());
+                }
+                continue;
+            }
             let keeps = kept.contains(&key_of(record));
             match (first && !waits).then(|| act(input, record, live, keeps)) {
                 Some(Some(action)) => {

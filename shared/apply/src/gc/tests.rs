@@ -43,6 +43,7 @@ struct World {
     policies: ResourcePolicies,
     orphan: bool,
     unknown: Vec<String>,
+    prune: Option<PruneRules>,
 }
 
 impl World {
@@ -54,7 +55,13 @@ impl World {
             policies: ResourcePolicies::default(),
             orphan: false,
             unknown: Vec::new(),
+            prune: None,
         }
+    }
+
+    fn asking(mut self, rules: &str) -> Self {
+        self.prune = Some(PruneRules::parse(rules).unwrap());
+        self
     }
 
     fn with_policy(mut self, properties: &Value) -> Self {
@@ -87,6 +94,7 @@ impl World {
             unknown: &|record| self.unknown.contains(&record.name),
             protected: &|_| false,
             depends_on,
+            prune: self.prune.as_ref(),
         })
     }
 }
@@ -551,5 +559,80 @@ fn what_is_unknown_holds_its_tracker_and_nothing_else() {
         let unknown: &[&str] = if all { &["unknown", "wanted"] } else { &["unknown"] };
         assert_eq!(names(&plan.unknown), unknown);
         assert!(!plan.is_done());
+    }
+}
+
+/// What has to be approved stays with its tracker, everything else goes; the approval lets it go.
+#[test]
+fn deletions_that_ask_wait_for_the_approval() {
+    let trackers = vec![tracker("old", 1, &["a", "b"]), tracker("new", 2, &["c"])];
+    let world = World::new(trackers, &["a", "b", "c"]);
+    let names = |records: &[Record]| -> Vec<String> {
+        records.iter().map(|record| record.name.clone()).collect()
+    };
+    for (rules, goes, held) in [
+        ("confirm=Secret", &["a", "b"][..], &[][..]),
+        ("confirm=ConfigMap", &[], &["a", "b"]),
+        // Two of the three objects of the Application.
+        ("limit=67%", &["a", "b"], &[]),
+        ("limit=66%", &[], &["a", "b"]),
+        ("limit=1", &[], &["a", "b"]),
+    ] {
+        let mut world = World { trackers: world.trackers.clone(), ..World::new(vec![], &[]) };
+        world.live = ["a", "b", "c"].map(|name| (name.to_owned(), object(name, true))).into();
+        let asking = world.asking(rules);
+        let plan = asking.plan("new", Scope::History);
+        assert_eq!(deleted(&plan), goes, "{rules}");
+        assert_eq!(names(&plan.held), held, "{rules}");
+        assert_eq!(plan.marked, ["old"], "{rules}");
+        assert!(plan.finished.is_empty() && !plan.is_done(), "{rules}");
+        let unasked = World { prune: None, ..asking };
+        assert_eq!(deleted(&unasked.plan("new", Scope::History)), ["a", "b"], "{rules}, approved");
+    }
+}
+
+/// Somebody deletes what has to be approved: nothing is left to ask.
+#[test]
+fn what_is_being_deleted_asks_no_more() {
+    let trackers = vec![tracker("old", 1, &["a"]), tracker("new", 2, &[])];
+    let mut world = World::new(trackers, &["a"]).asking("confirm");
+    world.live.get_mut("a").unwrap()["metadata"]["deletionTimestamp"] =
+        json!("2026-01-01T00:00:00Z");
+    let plan = world.plan("new", Scope::History);
+    assert!(plan.held.is_empty() && plan.waiting.len() == 1, "{plan:?}");
+    world.live.clear();
+    assert_eq!(world.plan("new", Scope::History).finished, ["old"]);
+}
+
+proptest! {
+    /// With `confirm` no history of edits deletes anything before it is approved.
+    #[test]
+    fn nothing_that_asks_is_deleted_unapproved(events in proptest::collection::vec(event(), 1..40)) {
+        let world = World::new(Vec::new(), &[]).asking("confirm");
+        let mut walk = Walk { world, generation: 1, spec: 1, finished: false };
+        for event in events {
+            match event {
+                Event::Edit(bits) => {
+                    walk.generation += 1;
+                    walk.finished &= walk.spec == bits;
+                    walk.spec = bits;
+                }
+                Event::NoopEdit => walk.generation += 1,
+                Event::Dispatch(count) => walk.dispatch(count),
+                Event::Collect | Event::DeleteTracker(_) | Event::DeleteObject(_) => {
+                    let before = walk.world.live.clone();
+                    walk.collect();
+                    prop_assert_eq!(&before, &walk.world.live);
+                }
+            }
+        }
+        walk.dispatch(NAMES.len());
+        walk.keep();
+        walk.world.prune = None;
+        for _ in 0..3 {
+            walk.collect();
+        }
+        let live: Vec<_> = walk.world.live.keys().map(String::as_str).collect();
+        prop_assert_eq!(live, objects_of(walk.spec));
     }
 }

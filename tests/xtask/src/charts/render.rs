@@ -14,7 +14,7 @@ use vela_tests::release::{Helm, chart};
 use super::predecessor;
 
 /// Settings that change what is rendered; each must give valid YAML.
-const VARIANTS: [&[&str]; 16] = [
+const VARIANTS: [&[&str]; 17] = [
     &[],
     &["authentication.enabled=true"],
     &["authentication.enabled=false"],
@@ -31,6 +31,7 @@ const VARIANTS: [&[&str]; 16] = [
     &["webhook.refObjects.rules=null", "multicluster.enabled=true"],
     &["sharding.enabled=true", "sharding.schedulableShards=shard-0"],
     &["controller.podDisruptionBudget.enabled=true", "imageRegistry=registry.example/"],
+    &["deletionProtection.enabled=false"],
     &["controller.serviceAccountCredentials=true"],
     &["controller.serviceAccountCredentials=true", "serviceAccount.create=false"],
     &[
@@ -343,7 +344,8 @@ const TEXTS: [(&str, &str); 3] = [
 ];
 
 /// The blocks that no older chart has: `--reuse-values` does not bring their defaults along.
-const NEW: [&str; 4] = ["webhook", "controller", "networkPolicy", "priorityClass"];
+const NEW: [&str; 5] =
+    ["webhook", "controller", "networkPolicy", "priorityClass", "deletionProtection"];
 
 /// Lints the chart and renders it in all variants.
 pub(crate) fn check() -> Result<()> {

@@ -1,0 +1,194 @@
+//! Deletions that ask: which objects of a collection stay until a person approves of it.
+//!
+//! The annotation `app.oam.dev/prune` has the rules, separated by semicolons: `confirm` (every object), `confirm=KIND,KIND`,
+//! `confirm=all` (every object, also when the Application itself is deleted) and `limit=10` or `limit=50%` (more than that at
+//! once). An approval names the generation that it is about, so it never counts for a later spec.
+
+use std::collections::BTreeSet;
+
+use crate::gc::Scope;
+use crate::tracker::Record;
+
+/// What may be deleted without asking.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct PruneRules {
+    confirm: Confirm,
+    limit: Option<Limit>,
+    /// Whether the deletion of the Application asks, too.
+    whole: bool,
+}
+
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+enum Confirm {
+    #[default]
+    Nothing,
+    Everything,
+    Kinds(BTreeSet<String>),
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Limit {
+    Objects(usize),
+    Percent(u8),
+}
+
+/// A rule that cannot be read.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum PruneError {
+    /// Neither `confirm` nor `limit`.
+    #[error(
+        "expected `confirm`, `confirm=KIND,KIND`, `confirm=all`, `limit=10` or `limit=50%`, got {0:?}"
+    )]
+    Unknown(String),
+    /// Not a number of objects and not a share of them.
+    #[error("expected a number of objects or a percentage up to 100%, got {0:?}")]
+    Limit(String),
+    /// No kind between two commas.
+    #[error("expected kinds separated by commas, got {0:?}")]
+    Kinds(String),
+}
+
+impl PruneRules {
+    /// Asks before every deletion, but not when the Application itself is deleted.
+    #[must_use]
+    pub fn confirm_everything() -> Self {
+        Self { confirm: Confirm::Everything, ..Self::default() }
+    }
+
+    /// Asks before objects of these kinds are deleted.
+    #[must_use]
+    pub fn confirm_kinds(kinds: impl IntoIterator<Item = String>) -> Self {
+        let kinds: BTreeSet<String> = kinds.into_iter().collect();
+        let confirm = if kinds.is_empty() { Confirm::Nothing } else { Confirm::Kinds(kinds) };
+        Self { confirm, ..Self::default() }
+    }
+
+    /// Reads the annotation.
+    ///
+    /// # Errors
+    /// A rule that is none. Who stores such a text means to be asked: [`PruneRules::confirm_everything`] is the safe reading.
+    pub fn parse(text: &str) -> Result<Self, PruneError> {
+        let mut rules = Self::default();
+        for rule in text.split(';').map(str::trim).filter(|rule| !rule.is_empty()) {
+            match rule.split_once('=').map(|(key, value)| (key.trim(), value.trim())) {
+                None if rule == "confirm" => rules.confirm = Confirm::Everything,
+                Some(("confirm", "all")) => {
+                    rules.confirm = Confirm::Everything;
+                    rules.whole = true;
+                }
+                Some(("confirm", kinds)) => {
+                    let kinds: BTreeSet<String> =
+                        kinds.split(',').map(|kind| kind.trim().to_owned()).collect();
+                    if kinds.contains("") {
+                        return Err(PruneError::Kinds(rule.to_owned()));
+                    }
+                    rules.confirm = Confirm::Kinds(kinds);
+                }
+                Some(("limit", limit)) => rules.limit = Some(Limit::parse(limit)?),
+                _ => return Err(PruneError::Unknown(rule.to_owned())),
+            }
+        }
+        Ok(rules)
+    }
+
+    /// Which of `deletions` have to be approved, of an Application with `total` objects.
+    pub(super) fn held<'r>(
+        &self,
+        scope: Scope,
+        deletions: &'r [Record],
+        total: usize,
+    ) -> Vec<&'r Record> {
+        if scope == Scope::All && !self.whole {
+            return Vec::new();
+        }
+        if self.limit.is_some_and(|limit| limit.is_crossed(deletions.len(), total)) {
+            return deletions.iter().collect();
+        }
+        deletions.iter().filter(|record| self.confirm.asks(&record.kind)).collect()
+    }
+}
+
+impl Confirm {
+    fn asks(&self, kind: &str) -> bool {
+        match self {
+            Self::Nothing => false,
+            Self::Everything => true,
+            Self::Kinds(kinds) => kinds.contains(kind),
+        }
+    }
+}
+
+impl Limit {
+    fn parse(text: &str) -> Result<Self, PruneError> {
+        let wrong = || PruneError::Limit(text.to_owned());
+        match text.strip_suffix('%') {
+            Some(share) => match share.trim().parse() {
+                Ok(share @ 0..=100) => Ok(Self::Percent(share)),
+                _ => Err(wrong()),
+            },
+            None => text.parse().map(Self::Objects).map_err(|_| wrong()),
+        }
+    }
+
+    fn is_crossed(self, deletions: usize, total: usize) -> bool {
+        match self {
+            Self::Objects(most) => deletions > most,
+            Self::Percent(share) => {
+                deletions.saturating_mul(100) > total.saturating_mul(usize::from(share))
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn record(kind: &str, name: &str) -> Record {
+        Record { kind: kind.to_owned(), name: name.to_owned(), ..Record::default() }
+    }
+
+    fn held(text: &str, scope: Scope, total: usize) -> String {
+        let deletions = [record("ConfigMap", "c"), record("PersistentVolumeClaim", "p")];
+        let rules = PruneRules::parse(text).unwrap();
+        let held = rules.held(scope, &deletions, total);
+        held.iter().map(|record| record.name.as_str()).collect()
+    }
+
+    #[test]
+    fn what_asks() {
+        for (text, history, all) in [
+            ("", "", ""),
+            ("confirm", "cp", ""),
+            ("confirm=all", "cp", "cp"),
+            ("confirm=PersistentVolumeClaim", "p", ""),
+            ("confirm = PersistentVolumeClaim , StatefulSet ;", "p", ""),
+            ("limit=2", "", ""),
+            ("limit=1", "cp", ""),
+            ("limit=0", "cp", ""),
+            ("limit=50%", "", ""),
+            ("limit=49%", "cp", ""),
+            ("limit=100%; confirm=ConfigMap", "c", ""),
+            ("limit=0; confirm=all", "cp", "cp"),
+        ] {
+            assert_eq!(held(text, Scope::History, 4), history, "{text}");
+            assert_eq!(held(text, Scope::All, 4), all, "{text}, of the Application");
+        }
+    }
+
+    #[test]
+    fn what_is_no_rule() {
+        for (text, wrong) in [
+            ("ask", PruneError::Unknown("ask".into())),
+            ("confirm; yes=no", PruneError::Unknown("yes=no".into())),
+            ("confirm=", PruneError::Kinds("confirm=".into())),
+            ("confirm=A,,B", PruneError::Kinds("confirm=A,,B".into())),
+            ("limit=", PruneError::Limit(String::new())),
+            ("limit=101%", PruneError::Limit("101%".into())),
+            ("limit=-1", PruneError::Limit("-1".into())),
+            ("limit=1e3", PruneError::Limit("1e3".into())),
+        ] {
+            assert_eq!(PruneRules::parse(text), Err(wrong), "{text}");
+        }
+    }
+}
