@@ -99,6 +99,10 @@ pub struct Flags {
     /// Kinds that may be dispatched: `whitelist:Kind.version.group,...` or `blacklist:...`.
     #[arg(long, default_value = "")]
     allow_resource_types: String,
+    /// Kinds whose objects are deleted only when somebody approves, where an Application says nothing about it
+    /// (app.oam.dev/prune). Separated by commas.
+    #[arg(long, value_delimiter = ',')]
+    prune_confirm_kinds: Vec<String>,
     /// Where ref-objects components may point: namespace, cluster or global.
     #[arg(long, default_value = "global", value_parser = ["namespace", "cluster", "global"])]
     ref_objects_available_scope: String,
@@ -226,6 +230,8 @@ pub struct Config {
     pub allow_cross_namespace: bool,
     /// Kinds that may be dispatched.
     pub allowed_types: AllowedTypes,
+    /// Kinds whose deletion asks first, where an Application says nothing about it.
+    pub prune_confirm_kinds: Vec<String>,
     /// References stay within the namespace.
     pub refers_to_namespace: bool,
     /// No component revision label.
@@ -368,6 +374,7 @@ impl TryFrom<Flags> for Config {
             max_workflow_step_error_retry_times,
             allow_cross_namespace_resource,
             allow_resource_types,
+            prune_confirm_kinds,
             ref_objects_available_scope,
             optimize_disable_component_revision,
             authentication_default_user,
@@ -467,6 +474,7 @@ impl TryFrom<Flags> for Config {
             allow_cross_namespace: allow_cross_namespace_resource,
             allowed_types: AllowedTypes::parse(&allow_resource_types)
                 .map_err(ConfigError::AllowedTypes)?,
+            prune_confirm_kinds,
             refers_to_namespace: ref_objects_available_scope == "namespace",
             disable_component_revision: optimize_disable_component_revision,
             acting,

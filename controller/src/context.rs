@@ -58,6 +58,8 @@ pub struct Settings {
     pub ignore_without_version: bool,
     /// Definitions without a version requirement are left alone.
     pub ignore_definitions_without_version: bool,
+    /// Kinds whose deletion asks first, where an Application says nothing about it.
+    pub prune_confirm_kinds: Vec<String>,
     /// As whom Applications are applied.
     pub acting: Acting,
     /// Bounds of the workflow engine.

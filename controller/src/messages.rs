@@ -5,6 +5,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
+use vela_api::names;
 use vela_apply::tracker::{Record, display_name};
 
 /// A reconcile that has evaluated for as long as it may.
@@ -180,6 +181,31 @@ pub(crate) fn waiting_for(waiting: &[Record]) -> String {
         "Waiting for {} to delete. (At least {} resources are deleting.)",
         display_name(first),
         waiting.len()
+    )
+}
+
+/// Objects that one message names.
+const MAX_NAMED: usize = 5;
+
+/// Objects whose deletion somebody has to approve of.
+#[must_use]
+pub(crate) fn needs_approval(held: &[Record], generation: i64) -> String {
+    let named: Vec<String> = held.iter().take(MAX_NAMED).map(display_name).collect();
+    let list = and_more(&named.join(", "), held.len().saturating_sub(named.len()));
+    format!(
+        "Not deleted without approval: {list}. To approve, set the annotation {}: \"{generation}\".",
+        names::annotation::PRUNE_APPROVED,
+    )
+}
+
+/// A step deletes what somebody has to approve of first; without a name, what it selects by labels.
+#[must_use]
+pub(crate) fn step_needs_approval(kind: &str, name: Option<&str>, generation: i64) -> String {
+    let object =
+        name.map_or_else(|| format!("objects of kind {kind}"), |name| format!("{kind} {name}"));
+    format!(
+        "the deletion of {object} waits for approval: set the annotation {}: \"{generation}\"",
+        names::annotation::PRUNE_APPROVED,
     )
 }
 

@@ -269,6 +269,7 @@ fn settings(config: &Config, version: &k8s_openapi::apimachinery::pkg::version::
         dispatch_concurrency: config.dispatch_concurrency,
         allow_cross_namespace: config.allow_cross_namespace,
         allowed_types: config.allowed_types.clone(),
+        prune_confirm_kinds: config.prune_confirm_kinds.clone(),
         refers_to_namespace: config.refers_to_namespace,
         shard: config.shard.clone(),
         disable_component_revision: config.disable_component_revision,

@@ -10,6 +10,7 @@
     reason = "a test that meets something unexpected fails there"
 )]
 
+mod annotations;
 mod circles;
 mod dependencies;
 mod errors;

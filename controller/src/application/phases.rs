@@ -60,7 +60,7 @@ pub(super) async fn run(
     let pinned = latest.as_ref().filter(published);
     if pinned.is_some_and(|former| !former.believed && !former.says(&subject)) {
         // Nobody knows what it is to be. What it was stays as it was.
-        let mut end = End { status, again: None, settled: false };
+        let mut end = End { status, again: None, pruned: false, settled: false };
         converge::keep_state(session, app, &mut end, now).await;
         let text = messages::revision_not_believed(&latest_name, &session.publish_version);
         return Err((end.status, Failed::revision(text)));
@@ -157,7 +157,7 @@ async fn advance(
         stored(session).await?;
         phase::RUNNING_WORKFLOW.clone_into(&mut status.phase);
         let status = std::mem::take(status);
-        return Ok(End { status, again: Some(Duration::ZERO), settled: false });
+        return Ok(End { status, again: Some(Duration::ZERO), pruned: false, settled: false });
     }
     // Policies that are objects.
     let time = ctx.metrics.stage("apply-policies");
@@ -211,7 +211,7 @@ async fn advance(
     stored(session).await?;
     let in_spec = |name: &str| session.components.iter().any(|component| component == name);
     status.services.retain(|service| in_spec(&service.name));
-    let mut end = End { status: std::mem::take(status), again, settled: false };
+    let mut end = End { status: std::mem::take(status), again, pruned: false, settled: false };
     converge::after_workflow(session, app, &run, phase, done, &mut end, now).await;
     Ok(end)
 }
@@ -307,7 +307,7 @@ async fn stop_named(
     let error = session.refused.take();
     if error.as_ref().is_some_and(ApiError::is_already_exists) {
         let again = Some(Duration::ZERO);
-        return Ok(End { status: app.status.clone(), again, settled: false });
+        return Ok(End { status: app.status.clone(), again, pruned: false, settled: false });
     }
     emit_progress(session.ctx, app, PREPARED.get(..1).unwrap_or_default());
     let text = error.map(|error| error.to_string()).unwrap_or_default();

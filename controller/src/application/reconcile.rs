@@ -20,8 +20,8 @@ use super::session::Session;
 use super::write;
 use crate::application::context::AppContext;
 use crate::application::converge::End;
-use crate::application::converge::drift;
 use crate::application::converge::removed_clusters;
+use crate::application::converge::{drift, prune};
 use crate::application::facts::resolve;
 use crate::application::lifecycle::conflict;
 use crate::application::lifecycle::failure::{Failed, fail};
@@ -227,6 +227,11 @@ impl<'c> Reconcile<'c> {
                 return self.vanished().await;
             }
             Err(error) => return Err(error),
+        }
+        if end.pruned
+            && let Some(stored) = prune::end_approval(self.ctx, &self.app).await?
+        {
+            self.app = stored;
         }
         let before = self.memory.lock().settled.take();
         let status = &self.app.status;

@@ -22,6 +22,7 @@ mod overload;
 mod pinned;
 mod placements;
 mod policies;
+mod prune;
 mod query;
 mod read_only;
 mod refused_write;
@@ -196,6 +197,7 @@ impl World {
                 dispatch_concurrency: 1,
                 allow_cross_namespace: self.allowed.0,
                 allowed_types: self.allowed.1.clone(),
+                prune_confirm_kinds: Vec::new(),
                 refers_to_namespace: false,
                 disable_component_revision: true,
                 version: "simulation".to_owned(),

@@ -29,6 +29,7 @@ mod metadata;
 pub mod names;
 pub mod package;
 pub mod policy;
+mod prune;
 pub mod raw;
 pub mod reference;
 pub mod resource_tracker;
@@ -47,6 +48,7 @@ pub use definition::{
 pub use drift::Drift;
 pub use package::Package;
 pub use policy::Policy;
+pub use prune::{PruneError, PruneRules};
 pub use raw::RawExtension;
 pub use reference::{ClusterObjectReference, ObjectReference};
 pub use resource_tracker::{ManagedResource, ResourceTracker};

@@ -159,6 +159,11 @@ pub mod annotation {
     pub const DRIFT: &str = "app.oam.dev/drift";
     /// `true`: the API server refuses to delete the object that carries it. Not in the reference.
     pub const DELETION_PROTECTION: &str = "app.oam.dev/deletion-protection";
+    /// Which deletions of an Application's objects ask first: `confirm`, `confirm=KIND,KIND`, `confirm=all`, `limit=10`,
+    /// `limit=50%`. Not in the reference.
+    pub const PRUNE: &str = "app.oam.dev/prune";
+    /// The generation of the Application whose deletions are approved. Not in the reference.
+    pub const PRUNE_APPROVED: &str = "app.oam.dev/prune-approved";
     /// Resync period of this Application.
     pub const RECONCILE_INTERVAL: &str = "app.oam.dev/reconcile-interval";
     /// Name for `context.workflowName`.
@@ -181,8 +186,8 @@ pub mod annotation {
     /// Who acts for an object, and how we know.
     pub const IDENTITY: [&str; 4] = [USERNAME, GROUP, ADMINISTRATOR, STAMP];
     /// What an Application's objects do not inherit from it: who acts for it, and what only speaks of the Application itself.
-    pub const NOT_INHERITED: [&str; 5] =
-        [USERNAME, GROUP, ADMINISTRATOR, STAMP, DELETION_PROTECTION];
+    pub const NOT_INHERITED: [&str; 7] =
+        [USERNAME, GROUP, ADMINISTRATOR, STAMP, DELETION_PROTECTION, PRUNE, PRUNE_APPROVED];
     /// Allow changes of immutable parameters.
     pub const FORCE_PARAM_MUTATIONS: &str = "app.oam.dev/force-param-mutations";
     /// Policies may change the spec of any revision.
@@ -288,6 +293,8 @@ pub mod condition {
     pub const CLUSTERS: &str = "Clusters";
     /// Somebody else changes objects again and again, or what they changed is left as it is. Not in the reference.
     pub const DRIFT: &str = "Drift";
+    /// Objects that left the spec wait for somebody to approve of their deletion; absent otherwise. Not in the reference.
+    pub const PRUNED: &str = "Pruned";
     /// Those of Applications in their internal order; a restart keeps those up to `Render`.
     pub const APPLICATION_ORDER: [&str; 6] = [PARSED, REVISION, POLICY, RENDER, WORKFLOW, READY];
 }
@@ -304,6 +311,8 @@ pub mod reason {
     pub const DRIFT_CONTENTION: &str = "DriftFight";
     /// What somebody else changed is left as it is, as the Application asks.
     pub const DRIFT_LEFT: &str = "DriftLeft";
+    /// A person has to approve.
+    pub const NEEDS_APPROVAL: &str = "NeedsApproval";
     /// Something is going away.
     pub const DELETING: &str = "Deleting";
     /// Processes of the controller died over it.

@@ -20,8 +20,8 @@ mod workflow;
 
 use serde_json::Value;
 use serde_json::value::RawValue;
-use vela_api::Drift;
 use vela_api::names::annotation;
+use vela_api::{Drift, PruneRules};
 use vela_workflow::restart::Restart;
 
 use crate::admit::Admit;
@@ -157,6 +157,11 @@ fn annotations(app: &App<'_>, old: Option<&App<'_>>, findings: &mut Findings) {
         let is_new = changed(app, old, annotation::DRIFT);
         let detail = messages::unknown_word(word, &Drift::WORDS);
         findings.refuse_if(is_new, Rule::Annotations, Reason::Invalid, field, detail);
+    }
+    if let Some(Err(error)) = app.annotation(annotation::PRUNE).map(PruneRules::parse) {
+        let field = Field::new("metadata.annotations").key(annotation::PRUNE);
+        let is_new = changed(app, old, annotation::PRUNE);
+        findings.refuse_if(is_new, Rule::Annotations, Reason::Invalid, field, error.to_string());
     }
     if let Some(Err(error)) =
         app.annotation(annotation::PROGRESS_DEADLINE).map(vela_workflow::progress::read)

@@ -19,7 +19,7 @@ use vela_cluster::{ApiError, Identity, ObjectClient, Removal, Stored, Target};
 
 use crate::queue::Key;
 
-use crate::application::converge::removed_clusters;
+use crate::application::converge::{prune, removed_clusters};
 use crate::application::lifecycle::conflict;
 use crate::application::lifecycle::legacy;
 use crate::application::revision;
@@ -32,6 +32,8 @@ pub struct Collected {
     pub waiting: Vec<Record>,
     /// Objects that must go, in clusters that cannot be reached now.
     pub unavailable: Vec<Record>,
+    /// Objects that stay until somebody approves of their deletion.
+    pub held: Vec<Record>,
     /// Some of them are in a cluster that is not registered, which is believed after a while.
     pub recheck: bool,
     /// What failed, as text.
@@ -42,7 +44,10 @@ impl Collected {
     /// Whether nothing is left to do.
     #[must_use]
     pub fn is_done(&self) -> bool {
-        self.waiting.is_empty() && self.unavailable.is_empty() && self.error.is_none()
+        self.waiting.is_empty()
+            && self.unavailable.is_empty()
+            && self.held.is_empty()
+            && self.error.is_none()
     }
 }
 
@@ -54,13 +59,11 @@ pub async fn collect(
     protected_names: &[String],
 ) -> Collected {
     let _time = session.ctx.metrics.stage("gc-rt");
-    let mut unavailable = Vec::new();
-    let mut collected =
-        match try_collect(session, app, scope, protected_names, &mut unavailable).await {
-            Ok(waiting) => Collected { waiting, ..Collected::default() },
-            Err(error) => Collected { error: Some(error.to_string()), ..Collected::default() },
-        };
-    collected.unavailable = unavailable;
+    let mut collected = Collected::default();
+    match try_collect(session, app, scope, protected_names, &mut collected).await {
+        Ok(waiting) => collected.waiting = waiting,
+        Err(error) => collected.error = Some(error.to_string()),
+    }
     collected.recheck = removed_clusters::is_due_soon(session);
     collected
 }
@@ -70,7 +73,7 @@ async fn try_collect(
     app: &Application,
     scope: Scope,
     protected_names: &[String],
-    unavailable: &mut Vec<Record>,
+    collected: &mut Collected,
 ) -> Result<Vec<Record>, ApiError> {
     removed_clusters::forget(session, app).await?;
     let mut left = MAX_REPLANS;
@@ -79,7 +82,8 @@ async fn try_collect(
             return Ok(Vec::new());
         };
         let waiting = plan.waiting.clone();
-        unavailable.clone_from(&plan.unknown);
+        collected.unavailable.clone_from(&plan.unknown);
+        collected.held.clone_from(&plan.held);
         let decided_for = (scope != Scope::All).then_some(app.metadata.generation);
         // What the API server confirmed to be gone may be all that the rest waited for.
         if scope == Scope::History {
@@ -147,6 +151,7 @@ async fn decide(
         }
     }
     let depends_on = |component: &str| dependencies(app, component);
+    let prune = prune::rules(session.ctx, app);
     Ok(Some(gc::plan(&gc::Input {
         owner: &session.owner,
         trackers: &views,
@@ -159,6 +164,7 @@ async fn decide(
         unknown: &|record| unknown.contains(&tracker::key_of(record)),
         protected: &|record| protected_names.contains(&record.component),
         depends_on: &depends_on,
+        prune: prune.as_ref(),
     })))
 }
 

@@ -4,6 +4,7 @@ pub(in crate::application) mod drift;
 pub mod gc;
 pub mod health;
 mod not_executed;
+pub(in crate::application) mod prune;
 pub(in crate::application) mod removed_clusters;
 pub mod repair_backoff;
 pub mod statekeep;
@@ -40,6 +41,8 @@ pub(in crate::application) struct End {
     pub(in crate::application) status: AppStatus,
     /// When to reconcile again; `None`: at the resync.
     pub(in crate::application) again: Option<Duration>,
+    /// Everything that was to be deleted is gone: an approval of it has had its effect.
+    pub(in crate::application) pruned: bool,
     /// Nothing is left to do or to wait for.
     pub(in crate::application) settled: bool,
 }
@@ -145,6 +148,7 @@ pub(in crate::application) async fn after_workflow(
         end.again = Some(REQUEUE_COLLECTION);
         return;
     }
+    prune::report(ctx, app, &collected.held, &mut end.status, now);
     if collected.recheck {
         end.again =
             Some(end.again.map_or(REQUEUE_COLLECTION, |again| again.min(REQUEUE_COLLECTION)));
@@ -156,6 +160,7 @@ pub(in crate::application) async fn after_workflow(
             Some(end.again.map_or(REQUEUE_COLLECTION, |again| again.min(REQUEUE_COLLECTION)));
         return;
     }
+    end.pruned = succeeded && collected.is_done();
     if succeeded {
         let latest =
             end.status.latest_revision.as_ref().map(|r| r.name.clone()).unwrap_or_default();

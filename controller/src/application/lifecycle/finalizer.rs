@@ -20,8 +20,7 @@ use crate::application::context::AppContext;
 use crate::messages;
 use crate::queue::{Key, Next};
 
-use crate::application::converge::gc;
-use crate::application::converge::removed_clusters;
+use crate::application::converge::{gc, prune, removed_clusters};
 use crate::application::facts;
 use crate::application::lifecycle::legacy;
 use crate::application::session::Session;
@@ -105,6 +104,9 @@ pub async fn delete(
         || (collected.error.is_none()
             && collected.waiting.is_empty()
             && !collected.unavailable.is_empty());
+    prune::report(ctx, app, &collected.held, &mut wanted, now);
+    let asks =
+        collected.error.is_none() && collected.waiting.is_empty() && !collected.held.is_empty();
     if let Some(error) = &collected.error {
         status::set_collecting(&mut wanted, &messages::gc_failed(error), now);
     } else if !collected.waiting.is_empty() {
@@ -127,13 +129,17 @@ pub async fn delete(
             return Ok(Next::After(left));
         }
         // Said once: an ever shrinking count would be a write per object.
-        if app.status.phase != phase::DELETING || collected.error.is_some() || waits_elsewhere {
+        if app.status.phase != phase::DELETING
+            || collected.error.is_some()
+            || waits_elsewhere
+            || asks
+        {
             write::write_status(ctx, app, &wanted).await?;
         }
         if collected.recheck {
             return Ok(Next::After(REQUEUE_DELETION));
         }
-        if waits_elsewhere {
+        if waits_elsewhere || asks {
             // A change of the trackers is heard at once.
             return Ok(Next::Resync(ctx.settings.resync));
         }

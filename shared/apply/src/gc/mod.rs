@@ -5,13 +5,10 @@
 //! the current and the root tracker hold, and old trackers are checked only when the run of the newest spec allows it
 //! (`Scope::History`). A deletion is confirmed by the next read of the live objects, never assumed.
 
-mod approval;
-
 use std::collections::BTreeSet;
 
 use serde_json::Value;
-
-pub use approval::{PruneError, PruneRules};
+use vela_api::PruneRules;
 
 use crate::object::{ResourceKey, is_deleting, str_at};
 use crate::ownership::{Owner, sharers, without_sharer};
@@ -165,12 +162,17 @@ pub fn plan(input: &Input<'_>) -> Plan {
         return plan;
     };
     // What an ordered collection has not come to yet is about to be deleted, too.
-    let held = rules.held(input.scope, &plan.waiting, objects(input));
-    if held.is_empty() {
-        return plan;
+    let held = held_by(rules, input, &plan.waiting);
+    if held.is_empty() { plan } else { plan_without(input, &held) }
+}
+
+/// Which of the deletions have to be approved.
+fn held_by(rules: &PruneRules, input: &Input<'_>, deletions: &[Record]) -> BTreeSet<ResourceKey> {
+    if input.scope == Scope::All && !rules.asks_for_whole() {
+        return BTreeSet::new();
     }
-    let held = held.into_iter().map(key_of).collect();
-    plan_without(input, &held)
+    let all = rules.limits(deletions.len(), objects(input));
+    deletions.iter().filter(|record| all || rules.asks(&record.kind)).map(key_of).collect()
 }
 
 /// How many objects the Application has, those that it is about to lose among them.

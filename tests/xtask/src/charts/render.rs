@@ -271,8 +271,9 @@ const RENDERED: &[Rendered] = &[
 const DIGEST: &str = "aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa";
 
 /// What the schema must not let pass.
-const REFUSED: [&str; 15] = [
+const REFUSED: [&str; 16] = [
     "authentication.enable=true",
+    "prune.confirmKinds={a b}",
     "authentication.defaultUser=",
     "admissionWebhooks.timeout=3",
     "featureGates.enableEverything=true",
@@ -344,8 +345,8 @@ const TEXTS: [(&str, &str); 3] = [
 ];
 
 /// The blocks that no older chart has: `--reuse-values` does not bring their defaults along.
-const NEW: [&str; 5] =
-    ["webhook", "controller", "networkPolicy", "priorityClass", "deletionProtection"];
+const NEW: [&str; 6] =
+    ["webhook", "controller", "networkPolicy", "priorityClass", "deletionProtection", "prune"];
 
 /// Lints the chart and renders it in all variants.
 pub(crate) fn check() -> Result<()> {

@@ -9,6 +9,7 @@ use vela_render::patch;
 use vela_render::term::Term;
 use vela_workflow::Reply;
 
+use crate::application::converge::prune;
 use crate::evaluation::{EvaluationScope, NotEvaluated};
 use crate::messages;
 
@@ -149,6 +150,13 @@ impl Calling<'_, '_, '_> {
         let mut value = params.get("value").cloned().unwrap_or_default();
         if namespace(&value).is_empty() {
             set_namespace(&mut value, "default");
+        }
+        let kind = text(&value, "kind");
+        let rules = prune::rules(self.session.ctx, self.run.app);
+        if rules.is_some_and(|rules| rules.asks(kind)) {
+            let named = params.get("filter").is_none().then(|| name(&value));
+            let generation = self.run.app.metadata.generation.unwrap_or_default();
+            return Reply::Wait(messages::step_needs_approval(kind, named, generation));
         }
         let cluster = text(params, "cluster");
         let done = match params.get("filter") {

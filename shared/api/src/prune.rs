@@ -1,13 +1,10 @@
-//! Deletions that ask: which objects of a collection stay until a person approves of it.
+//! Which deletions of an Application's objects ask a person first.
 //!
 //! The annotation `app.oam.dev/prune` has the rules, separated by semicolons: `confirm` (every object), `confirm=KIND,KIND`,
 //! `confirm=all` (every object, also when the Application itself is deleted) and `limit=10` or `limit=50%` (more than that at
 //! once). An approval names the generation that it is about, so it never counts for a later spec.
 
 use std::collections::BTreeSet;
-
-use crate::gc::Scope;
-use crate::tracker::Record;
 
 /// What may be deleted without asking.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -91,20 +88,22 @@ impl PruneRules {
         Ok(rules)
     }
 
-    /// Which of `deletions` have to be approved, of an Application with `total` objects.
-    pub(super) fn held<'r>(
-        &self,
-        scope: Scope,
-        deletions: &'r [Record],
-        total: usize,
-    ) -> Vec<&'r Record> {
-        if scope == Scope::All && !self.whole {
-            return Vec::new();
-        }
-        if self.limit.is_some_and(|limit| limit.is_crossed(deletions.len(), total)) {
-            return deletions.iter().collect();
-        }
-        deletions.iter().filter(|record| self.confirm.asks(&record.kind)).collect()
+    /// Whether the deletion of an object of this kind asks, how few there may be.
+    #[must_use]
+    pub fn asks(&self, kind: &str) -> bool {
+        self.confirm.asks(kind)
+    }
+
+    /// Whether the deletion of the Application itself asks, too.
+    #[must_use]
+    pub fn asks_for_whole(&self) -> bool {
+        self.whole
+    }
+
+    /// Whether so many deletions at once ask whatever is deleted, of an Application with `total` objects.
+    #[must_use]
+    pub fn limits(&self, deletions: usize, total: usize) -> bool {
+        self.limit.is_some_and(|limit| limit.is_crossed(deletions, total))
     }
 }
 
@@ -144,35 +143,30 @@ impl Limit {
 mod tests {
     use super::*;
 
-    fn record(kind: &str, name: &str) -> Record {
-        Record { kind: kind.to_owned(), name: name.to_owned(), ..Record::default() }
-    }
-
-    fn held(text: &str, scope: Scope, total: usize) -> String {
-        let deletions = [record("ConfigMap", "c"), record("PersistentVolumeClaim", "p")];
-        let rules = PruneRules::parse(text).unwrap();
-        let held = rules.held(scope, &deletions, total);
-        held.iter().map(|record| record.name.as_str()).collect()
-    }
-
     #[test]
     fn what_asks() {
-        for (text, history, all) in [
-            ("", "", ""),
-            ("confirm", "cp", ""),
-            ("confirm=all", "cp", "cp"),
-            ("confirm=PersistentVolumeClaim", "p", ""),
-            ("confirm = PersistentVolumeClaim , StatefulSet ;", "p", ""),
-            ("limit=2", "", ""),
-            ("limit=1", "cp", ""),
-            ("limit=0", "cp", ""),
-            ("limit=50%", "", ""),
-            ("limit=49%", "cp", ""),
-            ("limit=100%; confirm=ConfigMap", "c", ""),
-            ("limit=0; confirm=all", "cp", "cp"),
+        // of four objects: a ConfigMap, a PersistentVolumeClaim, two of them at once; the whole Application
+        for (text, expected) in [
+            ("", [false, false, false, false]),
+            ("confirm", [true, true, false, false]),
+            ("confirm=all", [true, true, false, true]),
+            ("confirm = PersistentVolumeClaim , StatefulSet ;", [false, true, false, false]),
+            ("limit=2", [false, false, false, false]),
+            ("limit=1", [false, false, true, false]),
+            ("limit=0", [false, false, true, false]),
+            ("limit=50%", [false, false, false, false]),
+            ("limit=49%", [false, false, true, false]),
+            ("limit=100%; confirm=ConfigMap", [true, false, false, false]),
+            ("limit=0; confirm=all", [true, true, true, true]),
         ] {
-            assert_eq!(held(text, Scope::History, 4), history, "{text}");
-            assert_eq!(held(text, Scope::All, 4), all, "{text}, of the Application");
+            let rules = PruneRules::parse(text).unwrap();
+            let found = [
+                rules.asks("ConfigMap"),
+                rules.asks("PersistentVolumeClaim"),
+                rules.limits(2, 4),
+                rules.asks_for_whole(),
+            ];
+            assert_eq!(found, expected, "{text}");
         }
     }
 
