@@ -27,7 +27,7 @@ macro_rules! definition {
             pub metadata: ObjectMeta,
             /// The definition.
             pub spec: $spec,
-            /// The controller's results for it.
+            /// Results of the controller.
             pub status: DefinitionStatus,
         }
 

@@ -285,7 +285,7 @@ fn definition(
                 description,
                 [
                     ("spec", "The definition.", spec),
-                    ("status", "The controller's results for it.", definition_status()),
+                    ("status", "Results of the controller.", definition_status()),
                 ],
             ),
         }],
@@ -307,7 +307,7 @@ fn workload_definition(
             "Legacy: a component type named after a CustomResourceDefinition.",
             [
                 ("spec", "The definition.", workload_definition_spec(true)),
-                ("status", "The controller's results for it.", status),
+                ("status", "Results of the controller.", status),
             ],
         ),
     }
