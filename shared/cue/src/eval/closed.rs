@@ -4,6 +4,22 @@
 //! id; conjuncts carry the id of the occurrence they came through. A closed vertex holds its
 //! occurrences as requirements: a regular field must show, for each, a conjunct that came through
 //! it, or through the struct literal it is embedded in. Nothing is done where nothing closes.
+//!
+//! # A worked example
+//!
+//! ```cue
+//! #A: {a: int}
+//! #B: {#A, b: int}
+//! x: #B & {a: 1, b: 2, c: 3}
+//! ```
+//!
+//! The reference `#B` in `x` gets the id 1. The literal of `#B` embeds `#A`, which gets the id 2 with parent 1, marked as
+//! embedded. The conjuncts of `x`'s fields then carry: `a: int` the id 2, `b: int` the id 1, and `a: 1`, `b: 2`, `c: 3` none,
+//! since the second operand closes nothing. `x` requires 1 (and, from the embedding, 2).
+//!
+//! - `a` shows a conjunct with id 2. That is evidence for 2, and for 1, since 2 lies under 1.
+//! - `b` shows id 1. That is evidence for 1. For 2 it counts too: it came through the literal in which 2 is embedded.
+//! - `c` has only a conjunct without an id, which is evidence for nothing: `x.c: field not allowed`.
 
 use super::error::Msg;
 use super::state::{ArcKind, Machine, Phase, Vid};

@@ -1,4 +1,23 @@
 //! Tasks: comprehensions, dynamic fields, computed conjuncts.
+//!
+//! # A worked example
+//!
+//! ```cue
+//! x: {
+//!     n: 2
+//!     if n > 1 {big: true}
+//!     for i, v in list {"k\(i)": v}
+//!     list: [10, 20]
+//! }
+//! ```
+//!
+//! Expanding `x` makes arcs for `n` and `list` and queues two tasks: the guard and the loop. Settling `x` runs them in rounds.
+//! The guard demands `n` settled, finds `2 > 1`, and adds the literal `{big: true}` as a conjunct of `x`, in an environment of
+//! its own; the loop demands `list`, and adds the literal `{"k\(i)": v}` twice, with `i` and `v` bound in two environments. Each of
+//! these has a dynamic field, which is a task again: the second round computes the names `k0` and `k1` and adds their arcs.
+//!
+//! Had `n` been declared by the loop, the guard would fail as incomplete in the first round, and run again in the second,
+//! because the round before made progress. A demand for the field `n` alone runs only tasks that may define it.
 
 use super::error::{Msg, Res};
 use super::state::{

@@ -4,6 +4,24 @@
 //! It is evaluated anew from the conjuncts; while that goes on it stands in the place of the vertex
 //! it is a candidate for. Alternatives are tried one disjunction after the other, so that a choice
 //! that fails early is never combined with the others.
+//!
+//! # Worked examples
+//!
+//! `n: *1 | 2 | int` and `n: >1`. All alternatives are scalars, so no vertex is made: the product of `{*1, 2, int}` with the
+//! validator `>1` drops `1` (`1` is not above 1), and leaves `2` and `int & >1`. The default failed, so none is left: both
+//! survivors are unmarked and `n` is ambiguous until something unifies it with a concrete value.
+//!
+//! ```cue
+//! v: {port: int} & (*{kind: "a", n: 1} | {kind: "b", name: string}) & {kind: "b", name: "x"}
+//! ```
+//!
+//! The alternatives are structs. The candidate for the first is a vertex with the conjuncts `{port: int}`, `{kind: "a", n: 1}` and
+//! `{kind: "b", name: "x"}`: before it is evaluated, the atoms `"a"` and `"b"` of `kind` conflict, so it is dropped. The
+//! candidate for the second is evaluated in the place of `v`: a reference `v.name` inside it reaches the candidate's own
+//! field. It survives alone, and `v` forwards to it.
+//!
+//! With a second disjunction `& ({a: 1} | {a: 2})` the dropped alternative is never combined with either of its two: there are
+//! three candidates after the first disjunction has been decided, not four.
 
 use super::error::{ErrId, Msg, Res};
 use super::state::{

@@ -8,6 +8,27 @@
 //!
 //! Meeting a vertex that is in the middle of its own computation gives what is known so far; a
 //! result made of such partial knowledge is provisional and computed again when next asked for.
+//!
+//! # A worked example
+//!
+//! ```cue
+//! #A: {n: int, out: n + 1}
+//! x: #A & {n: 2}
+//! ```
+//!
+//! Somebody demands `x` deep.
+//!
+//! 1. *Expand `x`.* Its one conjunct is the expression `#A & {n: 2}`. The reference is followed to the vertex `#A`, whose own
+//!    conjunct is the struct literal, and the two operands are distributed: `x` gets the arcs `n` (conjuncts `int` and `2`)
+//!    and `out` (conjunct `n + 1`, in an environment whose struct is `x`, so that `n` means `x.n`). The conjuncts of `#A` carry the
+//!    close id of the reference. Nothing is computed yet.
+//! 2. *Settle `x`.* It has no tasks and no alternatives; it is a struct.
+//! 3. *Deep.* The arcs are settled one by one. `n`: the kind of `int` meets the atom `2`, the result is `2`. `out`: the sum
+//!    demands `x.n` settled, which it is, and gives `3`. Then closedness is checked: `n` and `out` each have a conjunct that
+//!    came through the reference, so both are allowed.
+//!
+//! In `{a: b, b: a & 1}` settling `a` follows the reference to `b`, which demands `a` while `a` is in progress: the demand is
+//! answered with what is known of `a` (nothing), `b` becomes `1`, `a` becomes `1`, and `b`, provisional until then, is confirmed.
 
 mod arith;
 mod call;

@@ -4,6 +4,20 @@
 //! Literals that stand one after the other follow each other; those that are unified explicitly, by
 //! `&` or by one reference that brings several of them, do not. What is asked for is a graph, which
 //! is sorted topologically; where it leaves the order open, or is circular, names decide.
+//!
+//! # A worked example
+//!
+//! ```cue
+//! base: {b: 1, a: 2}
+//! x: base & {a: int, c: 3}
+//! x: d: 4
+//! ```
+//!
+//! `x` is made up of three literals: `{b, a}` through the reference, `{a, c}`, and `{d}`. Each asks for its own order: `b` before
+//! `a`, `a` before `c`. The first two are joined by `&` and say nothing about each other; the third stands after them in the
+//! source, so it follows both: `a`, `b` and `c` come before `d`. The graph `b -> a -> c -> d` has one order. Were the
+//! second literal `{c: 3}`, it would be open where `c` goes: of the fields that nothing holds back, the least name comes first, which
+//! gives `b`, then `a`, then `c`, and `d` at last.
 
 use super::state::{Conj, EnvId, Machine, Src, Vid};
 use crate::ir::{Expr, ExprId, StructId};
