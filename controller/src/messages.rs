@@ -3,10 +3,13 @@
 //! Texts that tools match are the reference's; where the reference says nothing useful, ours name the thing and the place.
 
 use std::collections::BTreeMap;
+use std::fmt::Display;
 use std::time::Duration;
 
 use vela_api::names;
 use vela_apply::tracker::{Record, display_name};
+
+use crate::application::dispatch::error::Verb;
 
 /// A reconcile that has evaluated for as long as it may.
 #[must_use]
@@ -139,7 +142,7 @@ pub(crate) fn bad_policy(error: &str) -> String {
 
 /// The result of the policies is no Application.
 #[must_use]
-pub(crate) fn unreadable_output(part: &str, error: &dyn std::fmt::Display) -> String {
+pub(crate) fn unreadable_output(part: &str, error: &dyn Display) -> String {
     format!("spec.{part} as changed by application-scoped policies cannot be read: {error}")
 }
 
@@ -250,7 +253,7 @@ pub(crate) fn gc_failed(error: &str) -> String {
 
 /// Several things of one dispatch failed.
 #[must_use]
-pub(crate) fn errors(errors: &[String]) -> String {
+pub(crate) fn errors(errors: &[impl Display]) -> String {
     let list: Vec<_> = errors.iter().map(|error| format!("({error})")).collect();
     format!("Found {} errors. [{}]", errors.len(), list.join(", "))
 }
@@ -275,11 +278,17 @@ pub(crate) fn render_failed(text: &str) -> String {
 
 /// A request to the API server failed: what we wanted, and its answer.
 #[must_use]
-pub(crate) fn cannot(verb: &str, error: &str) -> String {
-    match verb {
-        "share" => format!("cannot patch shared resource annotation: {error}"),
-        verb => format!("cannot {verb} object: {error}"),
-    }
+pub(crate) fn cannot(verb: Verb, error: &str) -> String {
+    let what = match verb {
+        Verb::Share => "patch shared resource annotation",
+        Verb::Get => "get object",
+        Verb::Create => "create object",
+        Verb::Patch => "patch object",
+        Verb::Update => "update object",
+        Verb::Delete => "delete object",
+        Verb::Recreate => "recreate object",
+    };
+    format!("cannot {what}: {error}")
 }
 
 /// An object that is to be created again and is still there.

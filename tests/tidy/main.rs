@@ -20,6 +20,7 @@ mod metrics;
 mod originality;
 mod sentences;
 mod sources;
+mod walks;
 mod words;
 
 use std::path::{Path, PathBuf};

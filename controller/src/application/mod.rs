@@ -92,6 +92,7 @@ async fn reconcile_within(
     let mut app = Application::clone(&app);
     let fresh = !deleting && !finalizer::is_present(&app);
     if fresh {
+        // Before anything is created: without the finalizer a deletion would leave the objects behind.
         app = match finalizer::add(ctx, &app).await {
             Err(error) if error.is_conflict() => return conflict::requeue(ctx, &app).await,
             other => other?,
@@ -101,12 +102,14 @@ async fn reconcile_within(
         Ok(found) => found,
         Err(text) => return fail(ctx, &app, app.status.clone(), Failed::synced(text)).await,
     };
+    // An Application of the same name was deleted and created again, or restored from a backup: its trackers follow it.
     for name in session.trackers.of_other_uid() {
         let (io, store) = (&*ctx.io, &*ctx.trackers);
         session.trackers.relabel(io, store, &name, None).await?;
     }
     if deleting {
         session.actors = identity::of(ctx, &app).await?.identity.into();
+        // Policies that protect objects count as they were when the objects were deployed, not as the last edit left them.
         if let Some(spec) = policies::deployed(ctx, &app) {
             (session.policies, _) = facts::resource_policies(&app.metadata, &spec);
             app.spec = spec;
@@ -123,7 +126,7 @@ async fn reconcile_within(
             other => other?,
         };
     }
-    let mut turn = Reconcile::begin(ctx, session, app, fresh).await?;
+    let mut turn = Reconcile::begin(session, app, fresh).await?;
     match turn.rest().await? {
         Some(next) => Ok(next),
         None => turn.run().await,

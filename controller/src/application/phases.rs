@@ -73,6 +73,7 @@ pub(super) async fn run(
         latest.as_ref().filter(|former| former.believed && !former.by_controller && !is_pinned);
     let foreign = foreign.map(|former| (latest_name.clone(), former.author.clone()));
     let latest = latest.map(|former| former.revision);
+    // From here on `subject` is what is deployed; `app` is what the user wrote and what the status is written to.
     if let Some(pinned) = latest.as_ref().filter(|_| is_pinned) {
         subject.spec = pinned.spec.application.spec.clone();
         session.components = subject.spec.components.iter().map(|c| c.name.clone()).collect();
@@ -103,6 +104,8 @@ pub(super) async fn run(
         let Found { used, policies, workflow } = &found;
         let revision = foreign.as_ref().map(|(name, author)| (name.as_str(), author));
         let work = Work { used, policies, workflow: workflow.as_ref(), transformed, revision };
+        // The authors of what is deployed decide as whom requests are made. They are known twice: before the revision is chosen, since
+        // that reads objects, and after it, since an older revision may use other definitions.
         let unknown = |error: ApiError| Stop::Failed(Failed::parsed(error.to_string()));
         session.actors =
             authors::of(session, &own, author.as_ref(), &work).await.map_err(unknown)?;
@@ -153,6 +156,8 @@ async fn advance(
         let failed = if is_postponed { Failed::executing(text) } else { Failed::workflow(text) };
         Stop::Named(Some(failed))
     })?;
+    // Both runs may have the same token. After a crash a partly applied new run would be taken for the finished old one, so
+    // the new run is in the stored status before anything is applied.
     if matches!(start, RunStart::StoreFirst) {
         stored(session).await?;
         phase::RUNNING_WORKFLOW.clone_into(&mut status.phase);
@@ -210,6 +215,7 @@ async fn advance(
     };
     stored(session).await?;
     let in_spec = |name: &str| session.components.iter().any(|component| component == name);
+    // A component that left the spec is not reported, also while its objects wait for their collection.
     status.services.retain(|service| in_spec(&service.name));
     let mut end = End { status: std::mem::take(status), again, pruned: false, settled: false };
     converge::after_workflow(session, app, &run, phase, done, &mut end, now).await;
@@ -229,11 +235,13 @@ async fn execute(
     let known = status.workflow.clone().unwrap_or_default();
     let key = session.key();
     let kept = ctx.memory(&key).lock().context.take();
+    // Jobs that ended in this run are not created again, those of an earlier run are.
     session.run_began = known.start_time.as_ref().map(|time| time.0);
     let mut store = Store::open(ctx, app, kept, &known)
         .await
         .map_err(|text| Stop::Named(Some(Failed::executing(text))))?;
     let time = ctx.metrics.stage("execute-workflow");
+    // The engine has its own status type: it never sees what it did not write.
     let engine = convert::from_api(&known);
     let ran = Box::pin(workflow::pass(session, run, engine, &mut store, now)).await;
     drop(time);
@@ -259,6 +267,7 @@ async fn execute(
     }
     note_applied(status, applied);
     let mut next = convert::to_api(&progress.status, &run.workflow.mode_text(), &known);
+    // The engine knows no clock, so the end of the run is timed here.
     if progress.phase.is_final() {
         next.finished = true;
         next.end_time = Some(vela_api::condition::seconds(ctx.clock.now()));
@@ -269,6 +278,7 @@ async fn execute(
     ctx.memory(&key).lock().context = Some(store.into_kept());
     if progress.phase.is_final() {
         let ended = (progress.phase, &data);
+        // The record of the run in its revision comes before the status says that the run ended: a crash in between repeats it.
         if let Some(left) = converge::finish(ctx, session, app, status, ended, revision).await {
             if let Some(run) = &mut status.workflow {
                 (run.finished, run.end_time) = (false, None);
@@ -334,7 +344,7 @@ async fn apply_policies(
         };
         let mut manifests =
             component::render_policy(session.ctx, common, &policy, definition, artifacts).await?;
-        session.dispatch(&mut manifests, "").await?;
+        session.dispatch(&mut manifests, "").await.map_err(|error| error.to_string())?;
         applied.extend(manifests.iter().map(|manifest| ClusterObjectReference {
             api_version: object::api_version(manifest).to_owned(),
             kind: object::kind(manifest).to_owned(),

@@ -64,11 +64,11 @@ impl<'c> Reconcile<'c> {
     /// # Errors
     /// Its objects are still being listed.
     pub(super) async fn begin(
-        ctx: &'c AppContext,
         session: Session<'c>,
         app: Application,
         fresh: bool,
     ) -> Result<Self, ApiError> {
+        let ctx = session.ctx;
         let memory = session.memory();
         let objects = objects(ctx, &session, &app).await?;
         let now = ctx.clock.now();
@@ -81,6 +81,7 @@ impl<'c> Reconcile<'c> {
     /// A status that was held back cannot be written.
     pub(super) async fn rest(&self) -> Result<Option<Next>, ApiError> {
         let Some(rest) = self.memory.lock().settled else { return Ok(None) };
+        // A definition may change without a change of the Application or its objects.
         if facts::follows_definitions(&self.app) {
             return Ok(None);
         }
@@ -97,6 +98,7 @@ impl<'c> Reconcile<'c> {
             let left = Some(left).filter(|left| same && !left.is_zero());
             return Ok(left.map(Next::After));
         }
+        // Nothing changed. `due` is the time of a step, of a repair or of the resync.
         match rest.due.map(|due| due.saturating_duration_since(Instant::now())) {
             None => Ok(Some(Next::Resync(self.resync()))),
             Some(left) if !left.is_zero() => self.write_deferred(left, objects).await.map(Some),
@@ -122,6 +124,7 @@ impl<'c> Reconcile<'c> {
             Err(error) if error.is_conflict() => {
                 return conflict::requeue(self.ctx, &self.app).await;
             }
+            // Deleted in the meantime, which the watch reports too.
             Err(error) if error.is_not_found() => return Ok(Next::Done),
             Err(error) => return Err(error),
         }

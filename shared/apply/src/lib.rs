@@ -6,12 +6,13 @@
 //! - [`json_merge`], [`strategic`]: patches, three-way and plain; [`last_applied`]: what they start from;
 //! - [`ownership`]: owner labels and sharers; [`policy`]: the resource policies and their rules;
 //! - [`release`]: marks of objects that come from charts;
-//! - [`plan`]: one manifest against one live object; [`tracker`]: ResourceTrackers; [`gc`]: garbage collection.
+//! - [`plan`]: one manifest against one live object; [`dispatch`]: what is validated, recorded and written, in order; [`tracker`]: ResourceTrackers; [`gc`]: garbage collection.
 
 #[cfg(doctest)]
 #[doc = include_str!("../README.md")]
 struct Readme;
 
+pub mod dispatch;
 pub mod gc;
 pub mod json_merge;
 pub mod last_applied;

@@ -7,7 +7,7 @@ use std::time::Duration;
 pub enum Class {
     /// The API server refused the request: nothing was written.
     Refused,
-    /// Nobody looked at it, or the answer was lost: overload, an outage, a cache that is still being filled. It is sent again
+    /// It was not handled, or the answer was lost: overload, an outage, a cache that is still being filled. It is sent again
     /// later, not before the time that the API server asked for, and is no failed attempt of whoever asked.
     Retry(Option<Duration>),
     /// Something is wrong, and whether something was written is not known.

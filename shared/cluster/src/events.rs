@@ -1,4 +1,4 @@
-//! Events: what people are told about an object, in the reference's form (core/v1, with a source
+//! Events: Kubernetes events about an object, in the reference's form (core/v1, with a source
 //! component), written in the background.
 //!
 //! The reference emits the same five or six events at every reconcile and lets a client-side
@@ -49,7 +49,7 @@ const MAX_MESSAGE: usize = 1024;
 pub enum Severity {
     /// As it should be.
     Normal,
-    /// Somebody should look.
+    /// Somebody should check.
     Warning,
 }
 

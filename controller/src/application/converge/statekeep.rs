@@ -18,7 +18,8 @@ use vela_cluster::ApiError;
 use crate::events::Severity;
 use crate::messages;
 
-use crate::application::dispatch::apply::{Applied, Failure};
+use crate::application::dispatch::apply::Applied;
+use crate::application::dispatch::error::{Verb, WriteError};
 use crate::application::session::Session;
 
 /// The reason of the event for a repaired object.
@@ -61,13 +62,13 @@ async fn keep_one(session: &Session<'_>, record: &Record) -> Result<Option<Strin
         Ok(at) => at,
         // Its return wakes the Application.
         Err(ApiError::Unreachable { .. }) => return Ok(None),
-        Err(error) => return Err(messages::cannot("get", &error.to_string())),
+        Err(error) => return Err(messages::cannot(Verb::Get, &error.to_string())),
     };
     let live = at
         .live
         .get(&record.api_version, &key)
         .await
-        .map_err(|error| messages::cannot("get", &error.to_string()))?;
+        .map_err(|error| messages::cannot(Verb::Get, &error.to_string()))?;
     let object = format!("{} {}", record.kind, record.name);
     if record.deleted {
         let Some(live) = live.filter(|live| !live.deleting) else { return Ok(None) };
@@ -81,11 +82,11 @@ async fn keep_one(session: &Session<'_>, record: &Record) -> Result<Option<Strin
             name: &record.name,
         };
         let at = session.reach_to(&record.cluster, "delete").await;
-        let at = at.map_err(|error| messages::cannot("delete", &error.to_string()))?;
+        let at = at.map_err(|error| messages::cannot(Verb::Delete, &error.to_string()))?;
         return at.requests().delete(&target, &live.uid, None).await.map(|_| None).map_err(
             |error| {
                 let (tracker, error) = (session.holder(&key), error.to_string());
-                let error = messages::cannot("delete", &error);
+                let error = messages::cannot(Verb::Delete, &error);
                 messages::delete_outdated_failed(&key.to_string(), &tracker, &error)
             },
         );
@@ -112,17 +113,17 @@ async fn keep_one(session: &Session<'_>, record: &Record) -> Result<Option<Strin
             session.completes(&key, &live.value());
         }
     }
-    let applied = session.attempt(&raw, &record.cluster, Stage::StateKeep, false).await;
+    let applied = session.apply(&raw, &record.cluster, Stage::StateKeep, false).await;
     let applied = applied.map_err(|failure| failed(session, &key, &failure))?;
     let manager = live.map(|live| live.manager.clone()).unwrap_or_default();
     Ok(repair_message(&applied, &object, &manager))
 }
 
 /// The message for an object that could not be repaired.
-fn failed(session: &Session<'_>, key: &ResourceKey, failure: &Failure) -> String {
+fn failed(session: &Session<'_>, key: &ResourceKey, failure: &WriteError) -> String {
     let (object, tracker) = (key.to_string(), session.holder(key));
     match failure {
-        Failure::Plan(PlanError::ApplyOncePath { path, .. }) => {
+        WriteError::Plan(PlanError::ApplyOncePath { path, .. }) => {
             messages::apply_once_failed(&object, &tracker, path)
         }
         failure => messages::reapply_failed(&object, &tracker, &failure.to_string()),
@@ -144,7 +145,7 @@ pub async fn hold(session: &Session<'_>, manifest: &Value, cluster: &str, manage
     let record_event = |severity, reason, message: &str| {
         session.ctx.events.emit(&session.about, severity, reason, message, "");
     };
-    match session.attempt(manifest, cluster, Stage::Wait, false).await {
+    match session.apply(manifest, cluster, Stage::Wait, false).await {
         Ok(applied) => {
             let object = format!("{} {}", kind(manifest), name(manifest));
             let repair = repair_message(&applied, &object, manager);
@@ -154,8 +155,8 @@ pub async fn hold(session: &Session<'_>, manifest: &Value, cluster: &str, manage
             applied == Applied::Unchanged
         }
         // A rule that cannot be followed is reported when the state is kept; a terminating object is recreated once it is gone.
-        Err(Failure::Plan(_) | Failure::Terminating(_) | Failure::Elsewhere(_)) => false,
-        Err(failure @ Failure::ObjectClient(..)) => {
+        Err(WriteError::Plan(_) | WriteError::Terminating(_) | WriteError::Unreachable(_)) => false,
+        Err(failure @ WriteError::Request(..)) => {
             let key = ResourceKey::of(manifest, cluster);
             let text = messages::errors(&[failed(session, &key, &failure)]);
             record_event(Severity::Warning, event::FAILED_STATE_KEEP, &text);

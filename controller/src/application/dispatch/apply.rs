@@ -7,14 +7,14 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use serde_json::{Map, Value};
-use vela_apply::plan::{self, Options, PlanError, Write};
+use vela_apply::dispatch::ExpectedWrite;
+use vela_apply::plan::{self, Options, Write};
 use vela_apply::policy::Stage;
 use vela_apply::{Owner, ResourceKey, object};
 use vela_cluster::{ApiError, Class, RawResponse, Target};
 
-use crate::messages;
-
 use crate::application::actors::Requests;
+use crate::application::dispatch::error::{Verb, WriteError};
 use crate::application::session::Session;
 
 /// How long a reconcile waits for an object that has to go before it can be created again; after that the watch says when.
@@ -37,44 +37,21 @@ pub enum Applied {
     Left,
 }
 
-/// What has to be known of a write before it is sent.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(in crate::application) enum Prospect {
-    /// Nothing is sent, or nothing but marks of ours.
-    Harmless,
-    /// The API server takes it as a whole or not at all.
-    Whole,
-    /// It has several parts, or what it meets is not known yet.
-    Unclear,
-}
-
 impl Session<'_> {
-    /// Makes one live object what its manifest says.
+    /// Makes one live object equal to its manifest.
     ///
     /// # Errors
-    /// A message.
+    /// It may not be written, or a request failed.
     pub async fn apply(
         &self,
         manifest: &Value,
         cluster: &str,
         stage: Stage,
         dry_run: bool,
-    ) -> Result<Applied, String> {
-        let applied = self.attempt(manifest, cluster, stage, dry_run).await;
-        applied.map_err(|failure| failure.to_string())
-    }
-
-    /// The same with a failure that can be distinguished from a refusal.
-    pub(in crate::application) async fn attempt(
-        &self,
-        manifest: &Value,
-        cluster: &str,
-        stage: Stage,
-        dry_run: bool,
-    ) -> Result<Applied, Failure> {
+    ) -> Result<Applied, WriteError> {
         let target = Target::of(manifest);
         let key = ResourceKey::of(manifest, cluster);
-        self.reach(cluster).map_err(Failure::Elsewhere)?;
+        self.reach(cluster).map_err(WriteError::Unreachable)?;
         let mut live = self.cached(&target, &key).await?;
         if self.needs_visibility_check(manifest)
             || (live.is_none() && self.needs_live_read(manifest))
@@ -86,12 +63,12 @@ impl Session<'_> {
             left -= 1;
             match self.write(manifest, live.as_deref(), &key, stage, dry_run).await {
                 // Not ours, the cache is behind, or others write too: decide again on what is there.
-                Err(Failure::ObjectClient("create", error))
+                Err(WriteError::Request(Verb::Create, error))
                     if error.is_already_exists() && left > 0 =>
                 {
                     live = self.fetch_live(&target, cluster).await?;
                 }
-                Err(Failure::ObjectClient("patch" | "share" | "update", error))
+                Err(WriteError::Request(Verb::Patch | Verb::Share | Verb::Update, error))
                     if (error.is_conflict() || error.is_not_found()) && left > 0 =>
                 {
                     live = self.fetch_live(&target, cluster).await?;
@@ -108,30 +85,30 @@ impl Session<'_> {
     }
 
     /// What applying a manifest would send, judged by the caches.
-    pub(in crate::application) async fn prospect(
+    pub(in crate::application) async fn expected_write(
         &self,
         manifest: &Value,
         cluster: &str,
-    ) -> Prospect {
+    ) -> ExpectedWrite {
         let target = Target::of(manifest);
         let key = ResourceKey::of(manifest, cluster);
         if self.needs_visibility_check(manifest) {
-            return Prospect::Unclear;
+            return ExpectedWrite::Unknown;
         }
-        let Ok(live) = self.cached(&target, &key).await else { return Prospect::Unclear };
+        let Ok(live) = self.cached(&target, &key).await else { return ExpectedWrite::Unknown };
         if live.is_none() && self.needs_live_read(manifest) {
-            return Prospect::Unclear;
+            return ExpectedWrite::Unknown;
         }
         match self.plan(manifest, live.as_deref(), &key, Stage::Update) {
-            Ok(Write::Skip) => Prospect::Harmless,
+            Ok(Write::Skip) => ExpectedWrite::NoChange,
             Ok(Write::Patch { body, .. })
                 if is_own_metadata_only(&body)
                     || self.is_known_no_op(&key, manifest, &body, live.as_deref()) =>
             {
-                Prospect::Harmless
+                ExpectedWrite::NoChange
             }
-            Ok(Write::Create(_) | Write::Patch { .. } | Write::Replace(_)) => Prospect::Whole,
-            Ok(Write::Recreate { .. }) | Err(_) => Prospect::Unclear,
+            Ok(Write::Create(_) | Write::Patch { .. } | Write::Replace(_)) => ExpectedWrite::Atomic,
+            Ok(Write::Recreate { .. }) | Err(_) => ExpectedWrite::Unknown,
         }
     }
 
@@ -156,10 +133,10 @@ impl Session<'_> {
         &self,
         target: &Target<'_>,
         key: &ResourceKey,
-    ) -> Result<Option<Arc<Value>>, Failure> {
+    ) -> Result<Option<Arc<Value>>, WriteError> {
         // A kind that is not served is the caller's error, whatever the caches say.
-        let unread = |error| Failure::ObjectClient("get", error);
-        let at = self.reach(&key.cluster).map_err(Failure::Elsewhere)?;
+        let unread = |error| WriteError::Request(Verb::Get, error);
+        let at = self.reach(&key.cluster).map_err(WriteError::Unreachable)?;
         at.io.resolve(target.api_version, target.kind).await.map_err(unread)?;
         self.live(target.api_version, key).await.map_err(unread)
     }
@@ -168,12 +145,12 @@ impl Session<'_> {
         &self,
         target: &Target<'_>,
         cluster: &str,
-    ) -> Result<Option<Arc<Value>>, Failure> {
-        let at = self.reach_to(cluster, "get").await.map_err(Failure::Elsewhere)?;
+    ) -> Result<Option<Arc<Value>>, WriteError> {
+        let at = self.reach_to(cluster, "get").await.map_err(WriteError::Unreachable)?;
         match at.requests().get(target).await {
             Ok(object) => Ok(Some(Arc::new(object))),
             Err(error) if error.is_not_found() => Ok(None),
-            Err(error) => Err(Failure::ObjectClient("get", error)),
+            Err(error) => Err(WriteError::Request(Verb::Get, error)),
         }
     }
 
@@ -183,11 +160,11 @@ impl Session<'_> {
         live: Option<&Value>,
         key: &ResourceKey,
         stage: Stage,
-    ) -> Result<Write, Failure> {
+    ) -> Result<Write, WriteError> {
         let previous = self.trackers.previous(key, manifest);
         let options = Options { previous: &previous, ..self.options(stage) };
-        let prepared = plan::prepare(manifest, live, &options).map_err(Failure::Plan)?;
-        plan::plan(&prepared, live, &options).map_err(Failure::Plan)
+        let prepared = plan::prepare(manifest, live, &options).map_err(WriteError::Plan)?;
+        plan::plan(&prepared, live, &options).map_err(WriteError::Plan)
     }
 
     async fn write(
@@ -197,7 +174,7 @@ impl Session<'_> {
         key: &ResourceKey,
         stage: Stage,
         dry_run: bool,
-    ) -> Result<Applied, Failure> {
+    ) -> Result<Applied, WriteError> {
         let write = self.plan(manifest, live, key, stage)?;
         let repairs = stage.repairs() && !dry_run;
         let is_known = matches!(&write, Write::Patch { body, .. }
@@ -210,7 +187,7 @@ impl Session<'_> {
         } else {
             BTreeSet::new()
         };
-        let at = self.reach_to(&key.cluster, "patch").await.map_err(Failure::Elsewhere)?;
+        let at = self.reach_to(&key.cluster, "patch").await.map_err(WriteError::Unreachable)?;
         let io = at.requests();
         let target = Target::of(manifest);
         // The watch delivers what cannot be read.
@@ -224,7 +201,7 @@ impl Session<'_> {
                 io.create(&object, dry_run)
                     .await
                     .map(|answer| now(&answer))
-                    .map_err(|e| Failure::ObjectClient("create", e))?,
+                    .map_err(|e| WriteError::Request(Verb::Create, e))?,
                 Applied::Created,
             ),
             Write::Patch { kind, body } => {
@@ -233,12 +210,12 @@ impl Session<'_> {
                     return Ok(Applied::Unchanged);
                 }
                 let joins = live.and_then(Owner::of).is_some_and(|owner| owner != self.owner);
-                let verb = if joins { "share" } else { "patch" };
+                let verb = if joins { Verb::Share } else { Verb::Patch };
                 let object = io
                     .patch(&target, (kind, &body), dry_run)
                     .await
                     .map(|answer| now(&answer))
-                    .map_err(|e| Failure::ObjectClient(verb, e))?;
+                    .map_err(|e| WriteError::Request(verb, e))?;
                 if let (Some(before), Some(after)) = (live, &object)
                     && version(before) == version(after)
                 {
@@ -251,7 +228,7 @@ impl Session<'_> {
                 io.replace(&object, dry_run)
                     .await
                     .map(|answer| now(&answer))
-                    .map_err(|e| Failure::ObjectClient("update", e))?,
+                    .map_err(|e| WriteError::Request(Verb::Update, e))?,
                 Applied::Changed,
             ),
             Write::Recreate { uid, delete, object } => {
@@ -273,11 +250,11 @@ impl Session<'_> {
 
     /// Whether the API server would make an object that is to take the place of the present one: what it refuses must not
     /// cost us that one. It refuses the name too, last of all, and what only the present one holds.
-    async fn can_be_created(&self, object: &Value, io: Requests<'_>) -> Result<(), Failure> {
+    async fn can_be_created(&self, object: &Value, io: Requests<'_>) -> Result<(), WriteError> {
         match io.create(object, true).await {
             Err(error) if is_held_by_present(&error) => Ok(()),
             Err(error) if error.class() == Class::Refused => {
-                Err(Failure::ObjectClient("recreate", error))
+                Err(WriteError::Request(Verb::Recreate, error))
             }
             // What cannot be tried out (no admission webhook answers) fails where it is made, or does not.
             _ => Ok(()),
@@ -292,11 +269,11 @@ impl Session<'_> {
         delete: bool,
         object: &Value,
         io: Requests<'_>,
-    ) -> Result<RawResponse, Failure> {
+    ) -> Result<RawResponse, WriteError> {
         if delete {
             io.delete(target, uid, Some("Background"))
                 .await
-                .map_err(|e| Failure::ObjectClient("delete", e))?;
+                .map_err(|e| WriteError::Request(Verb::Delete, e))?;
         }
         let deadline = tokio::time::Instant::now() + RECREATE_WAIT;
         loop {
@@ -310,9 +287,9 @@ impl Session<'_> {
                     // Something holds it: no failure, it is made when it is gone.
                     self.recreate_pending.store(true, Ordering::Relaxed);
                     let text = format!("{} {}", target.kind, target.name);
-                    return Err(Failure::Terminating(text));
+                    return Err(WriteError::Terminating(text));
                 }
-                other => return other.map_err(|e| Failure::ObjectClient("recreate", e)),
+                other => return other.map_err(|e| WriteError::Request(Verb::Recreate, e)),
             }
         }
     }
@@ -397,30 +374,6 @@ fn is_held_by_present(error: &ApiError) -> bool {
         || text.contains("exceeded quota")
 }
 
-/// Why a write did not happen.
-#[derive(Debug, thiserror::Error)]
-pub(in crate::application) enum Failure {
-    #[error("{0}")]
-    Plan(PlanError),
-    #[error("{}", messages::cannot(.0, &.1.to_string()))]
-    ObjectClient(&'static str, ApiError),
-    #[error("{}", messages::still_going(.0))]
-    Terminating(String),
-    #[error("{0}")]
-    Elsewhere(ApiError),
-}
-
-impl Failure {
-    /// Whether nothing was written for certain.
-    pub(in crate::application) fn is_refusal(&self) -> bool {
-        match self {
-            Self::Plan(_) | Self::ObjectClient("get", _) | Self::Elsewhere(_) => true,
-            Self::Terminating(_) => false,
-            Self::ObjectClient(_, error) => error.class() == Class::Refused,
-        }
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use serde_json::json;
@@ -428,7 +381,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn marks_are_told_from_content() {
+    fn own_metadata_is_distinguished_from_content() {
         for (body, only_marks) in [
             (json!({"metadata": {"labels": {"app.oam.dev/appRevision": "a-v2"}}}), true),
             (
@@ -465,26 +418,5 @@ mod tests {
         assert_eq!(with("/metadata/resourceVersion", json!("2")), content(&object));
         assert_ne!(with("/spec/ports", json!([80, 81])), content(&object));
         assert_ne!(with("/metadata/name", json!("b")), content(&object));
-    }
-
-    #[test]
-    fn what_is_refused_was_not_written() {
-        let api = |code| {
-            Failure::ObjectClient(
-                "patch",
-                ApiError::Api {
-                    code,
-                    reason: String::new(),
-                    message: String::new(),
-                    retry_after: None,
-                },
-            )
-        };
-        assert!(api(422).is_refusal() && api(403).is_refusal() && api(409).is_refusal());
-        assert!(!api(504).is_refusal() && !api(500).is_refusal());
-        assert!(!api(429).is_refusal() && !api(408).is_refusal());
-        assert!(!Failure::ObjectClient("create", ApiError::Transport(String::new())).is_refusal());
-        let absent = PlanError::ReadOnlyAbsent { kind: String::new(), name: String::new() };
-        assert!(Failure::Plan(absent).is_refusal());
     }
 }

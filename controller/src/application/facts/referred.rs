@@ -16,6 +16,7 @@ use vela_cluster::{ApiError, Resource, Target, request};
 use crate::application::context::AppContext;
 use crate::messages;
 
+use crate::application::dispatch::error::Verb;
 use crate::application::facts;
 use crate::application::facts::parse::Referred;
 use crate::application::session::Session;
@@ -207,7 +208,7 @@ async fn read(
         return Err(messages::REFERENCE_OUTSIDE_NAMESPACE.to_owned());
     }
     let io = session.io();
-    let said = |error: ApiError| messages::cannot("get", &error.to_string());
+    let said = |error: ApiError| messages::cannot(Verb::Get, &error.to_string());
     let (version, kind) = (resource.api_version.as_str(), resource.kind.as_str());
     if !wanted.name.is_empty() {
         let target =

@@ -153,7 +153,8 @@ async fn start(
     hook: &RecordedHook,
     object: &Value,
 ) -> Result<Waits, ReleaseError> {
-    session.permit(&mut object.clone(), "").await.map_err(ReleaseError::NotStored)?;
+    let permitted = session.permit(&mut object.clone(), "").await;
+    permitted.map_err(|denial| ReleaseError::NotStored(denial.to_string()))?;
     if has(hook, "before-hook-creation") && kind(object) != "CustomResourceDefinition" {
         match session.io().get(&Target::of(object)).await {
             Err(error) if error.is_not_found() => {}

@@ -25,7 +25,8 @@ pub type Waits = Option<String>;
 /// # Errors
 /// A request or a hook failed.
 pub async fn begin(session: &mut Session<'_>, released: &Released) -> Result<Waits, ReleaseError> {
-    session.store_revision().await.map_err(ReleaseError::NotStored)?;
+    let stored = session.store_revision().await;
+    stored.map_err(|error| ReleaseError::NotStored(error.to_string()))?;
     if !released.state.lock().is_stored {
         make_namespace(session, released).await?;
         for crd in &released.crds {
@@ -66,7 +67,8 @@ pub async fn finish(session: &mut Session<'_>, released: &Released) -> Result<Wa
     write(session, released).await?;
     for old in records::outdated(&released.known, released.params.history.map(|it| it.max(1))) {
         if old.revision < revision {
-            session.delete(&old.secret, "").await.map_err(ReleaseError::NotStored)?;
+            let deleted = session.delete(&old.secret, "").await;
+            deleted.map_err(|error| ReleaseError::NotStored(error.to_string()))?;
         }
     }
     Ok(None)

@@ -193,7 +193,7 @@ impl Trackers {
     ///
     /// # Errors
     /// The API server's answer.
-    pub async fn take_back(
+    pub async fn roll_back(
         &mut self,
         io: &ObjectClient,
         store: &Store<Packed<ResourceTracker>>,

@@ -203,7 +203,8 @@ async fn dispatch(
     if manifests.is_empty() {
         return Ok(false);
     }
-    session.dispatch(&mut manifests, &placement.cluster).await?;
+    let dispatched = session.dispatch(&mut manifests, &placement.cluster).await;
+    dispatched.map_err(|error| error.to_string())?;
     let chosen = rendered.objects.iter_mut().filter(|object| which(object));
     for (object, manifest) in chosen.zip(manifests) {
         object.manifest = manifest;
@@ -306,8 +307,8 @@ async fn dispatch_together(
         let mut groups: Vec<Vec<Value>> = of_cluster.iter().map(manifests).collect();
         let dispatched = session.dispatch_together(&mut groups, cluster, width).await;
         for ((turn, manifests), dispatched) in of_cluster.iter_mut().zip(groups).zip(dispatched) {
-            if let Err(text) = dispatched {
-                **turn = Turn::Ended(Err(text));
+            if let Err(error) = dispatched {
+                **turn = Turn::Ended(Err(error.to_string()));
             } else if let Turn::Rendered(_, rendered) = &mut **turn {
                 for (object, manifest) in rendered.objects.iter_mut().zip(manifests) {
                     object.manifest = manifest;

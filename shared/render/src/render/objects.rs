@@ -22,8 +22,7 @@ pub(super) struct Exported {
     auxiliaries: Vec<(EcoString, Json)>,
 }
 
-/// The objects, if all of them are complete. What is wrong otherwise is for the way through terms
-/// to tell.
+/// The objects, if all of them are complete. Otherwise the way through terms reports what is wrong.
 pub(super) fn export(evaluation: &mut Evaluation, root: Node) -> Option<Exported> {
     let one = |evaluation: &mut Evaluation, node| {
         evaluation.export_json(node).ok().and_then(|json| object(json).ok())

@@ -80,7 +80,7 @@ impl Calling<'_, '_, '_> {
         let session = &*self.session;
         let io = session.io();
         for object in &mut *objects {
-            session.permit(object, "").await?;
+            session.permit(object, "").await.map_err(|denial| denial.to_string())?;
         }
         for object in &*objects {
             let body = (PatchKind::Merge, object);
@@ -141,13 +141,13 @@ impl Calling<'_, '_, '_> {
                 "apiVersion": text(&object, "apiVersion"), "kind": text(&object, "kind"),
                 "metadata": {"namespace": text(&object, "namespace"), "name": text(&object, "name")},
             });
-            self.session.delete(&object, "").await?;
+            self.session.delete(&object, "").await.map_err(|error| error.to_string())?;
         }
         let secret = json!({
             "apiVersion": "v1", "kind": "Secret",
             "metadata": {"namespace": text(params, "namespace"), "name": text(params, "name")},
         });
-        self.session.delete(&secret, "").await?;
+        self.session.delete(&secret, "").await.map_err(|error| error.to_string())?;
         Ok(Value::Null)
     }
 }

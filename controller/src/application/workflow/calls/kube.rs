@@ -96,7 +96,7 @@ impl Calling<'_, '_, '_> {
             set_label(object, label::APP_NAME, &session.owner.name);
             set_label(object, label::APP_NAMESPACE, &session.owner.namespace);
         }
-        session.dispatch(objects, cluster).await
+        session.dispatch(objects, cluster).await.map_err(|error| error.to_string())
     }
 
     pub(super) async fn read(&mut self, params: &Value) -> Reply {
@@ -160,7 +160,10 @@ impl Calling<'_, '_, '_> {
         }
         let cluster = text(params, "cluster");
         let done = match params.get("filter") {
-            None => self.session.delete(&value, cluster).await,
+            None => {
+                let deleted = self.session.delete(&value, cluster).await;
+                deleted.map_err(|error| error.to_string())
+            }
             Some(filter) => {
                 let session = &*self.session;
                 let selector = selector(filter.get("matchingLabels"));
@@ -172,8 +175,8 @@ impl Calling<'_, '_, '_> {
                 // without a selector this would be everything in the namespace
                 if selector.is_empty() {
                     Err(messages::DELETE_WITHOUT_SELECTOR.to_owned())
-                } else if let Err(text) = session.permit(&mut any, cluster).await {
-                    Err(text)
+                } else if let Err(denial) = session.permit(&mut any, cluster).await {
+                    Err(denial.to_string())
                 } else {
                     let done = match session.reach_to(cluster, "delete").await {
                         Ok(at) => {
