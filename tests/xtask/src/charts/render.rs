@@ -533,11 +533,8 @@ pub(crate) fn check() -> Result<()> {
         template(&helm, &[])? == template(&helm, &without)?,
         "values.yaml and the defaults in templates/_helpers.tpl differ"
     );
-    let old_clusters: Vec<&str> = without
-        .iter()
-        .copied()
-        .chain([CLUSTERS, "multicluster.clusterGateway=null"])
-        .collect();
+    let old_clusters: Vec<&str> =
+        without.iter().copied().chain([CLUSTERS, "multicluster.clusterGateway=null"]).collect();
     ensure!(
         template(&helm, &[CLUSTERS])? == template(&helm, &old_clusters)?,
         "values.yaml and the defaults of the gateway in templates/_helpers.tpl differ"
