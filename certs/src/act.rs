@@ -1,4 +1,4 @@
-//! Reads the Secrets and configurations, decides, writes. Everything it writes carries the
+//! Reads the Secrets and what carries the authority (`target.rs`), decides, writes. Everything it writes carries the
 //! resourceVersion it read, so that two writers never undo each other unseen.
 
 use std::collections::BTreeMap;
@@ -7,10 +7,6 @@ use std::time::Duration;
 use futures::StreamExt as _;
 use jiff::Timestamp;
 use k8s_openapi::ByteString;
-use k8s_openapi::api::admissionregistration::v1::{
-    MutatingWebhookConfiguration, ServiceReference, ValidatingWebhookConfiguration,
-    WebhookClientConfig,
-};
 use k8s_openapi::api::core::v1::Secret;
 use kube::api::{ObjectMeta, PostParams};
 use kube::runtime::watcher;
@@ -21,6 +17,7 @@ use tracing::{info, warn};
 use crate::Config;
 use crate::issue::{IssueError, Key};
 use crate::renew::{AuthoritySecret, Plan, ServingSecret, State, decide};
+use crate::target::Carriers;
 
 /// When a certificate was made, on both Secrets.
 const SINCE: &str = "certificates.core.oam.dev/since";
@@ -48,26 +45,23 @@ impl From<kube::Error> for Error {
 
 struct Apis {
     secrets: Api<Secret>,
-    mutating: Api<MutatingWebhookConfiguration>,
-    validating: Api<ValidatingWebhookConfiguration>,
+    carriers: Carriers,
 }
 
-/// Keeps certificate and configurations right until the token is cancelled. For the leader only:
+/// Keeps the certificate and what carries its authority right until the token is cancelled. For the leader only:
 /// two of these would take turns, without harm, but also without use.
 pub async fn run(client: Client, config: Config, stop: CancellationToken) {
     let apis = Apis {
         secrets: Api::namespaced(client.clone(), &config.namespace),
-        mutating: Api::all(client.clone()),
-        validating: Api::all(client),
+        carriers: Carriers::new(client, &config.target),
     };
     let named = |name: &str| watcher::Config::default().fields(&format!("metadata.name={name}"));
     // What is said does not matter, only that something happened.
-    let mut events = futures::stream::select_all([
+    let secrets = [
         watcher(apis.secrets.clone(), named(&config.secret)).map(|e| e.is_ok()).boxed(),
         watcher(apis.secrets.clone(), named(&config.ca_secret())).map(|e| e.is_ok()).boxed(),
-        watcher(apis.mutating.clone(), named(&config.configuration)).map(|e| e.is_ok()).boxed(),
-        watcher(apis.validating.clone(), named(&config.configuration)).map(|e| e.is_ok()).boxed(),
-    ]);
+    ];
+    let mut events = futures::stream::select_all(secrets.into_iter().chain(apis.carriers.events()));
     let mut pause = PAUSE;
     loop {
         let wait = match round(&apis, &config).await {
@@ -79,7 +73,8 @@ pub async fn run(client: Client, config: Config, stop: CancellationToken) {
                 until.unwrap_or(PERIOD).clamp(PAUSE, PERIOD)
             }
             Err(error) => {
-                warn!(error = %Chain(&error), "admission certificate not settled, trying again");
+                let secret = &config.secret;
+                warn!(secret, error = %Chain(&error), "serving certificate not settled, trying again");
                 pause = (pause * 2).min(PERIOD);
                 pause
             }
@@ -121,86 +116,23 @@ impl std::fmt::Display for Chain<'_> {
 /// One reconcile and its consequences; returns when to reconcile again.
 async fn round(apis: &Apis, config: &Config) -> Result<Option<Timestamp>, Error> {
     let ca_secret = config.ca_secret();
-    let (authority, serving, mutating, validating) = tokio::try_join!(
+    let (authority, serving, carried) = tokio::try_join!(
         apis.secrets.get_opt(&ca_secret),
         apis.secrets.get_opt(&config.secret),
-        apis.mutating.get_opt(&config.configuration),
-        apis.validating.get_opt(&config.configuration),
+        apis.carriers.read(),
     )?;
-    let mut mutating = mutating;
-    let mut validating = validating;
-    let mut bundles = Vec::new();
-    for client in ours(config, &mut mutating, &mut validating) {
-        let bytes = client.ca_bundle.as_ref().map(|bytes| bytes.0.clone()).unwrap_or_default();
-        bundles.push(String::from_utf8_lossy(&bytes).into_owned());
-    }
     let state = State {
         authority: authority.as_ref().map(read_authority),
         serving: serving.as_ref().map(read_serving),
-        bundles,
+        bundles: carried.bundles(config),
     };
     let plan = decide(&state, &config.hosts(), Timestamp::now())?;
     if let Some(reason) = plan.reason {
-        info!(reason, "admission certificate changes");
+        info!(secret = config.secret, reason, "serving certificate changes");
     }
     write_secrets(apis, config, authority, serving, &plan).await?;
-    let is_changed = set_bundles(config, &mut mutating, &mut validating, &plan.bundle);
-    if is_changed.0
-        && let Some(mutating) = mutating
-    {
-        let name = mutating.name_any();
-        apis.mutating.replace(&name, &PostParams::default(), &mutating).await?;
-        info!(configuration = name, kind = "MutatingWebhookConfiguration", "caBundle set");
-    }
-    if is_changed.1
-        && let Some(validating) = validating
-    {
-        let name = validating.name_any();
-        apis.validating.replace(&name, &PostParams::default(), &validating).await?;
-        info!(configuration = name, kind = "ValidatingWebhookConfiguration", "caBundle set");
-    }
+    apis.carriers.write(carried, config, &plan.bundle).await?;
     Ok(plan.again)
-}
-
-fn is_ours(config: &Config, client: &WebhookClientConfig) -> bool {
-    matches!(&client.service, Some(ServiceReference { name, namespace, .. })
-        if *name == config.service && *namespace == config.namespace)
-}
-
-/// The entries that call our Service. Others (a webhook called by URL) are somebody else's.
-fn ours<'a>(
-    config: &'a Config,
-    mutating: &'a mut Option<MutatingWebhookConfiguration>,
-    validating: &'a mut Option<ValidatingWebhookConfiguration>,
-) -> impl Iterator<Item = &'a mut WebhookClientConfig> {
-    let first = mutating.iter_mut().flat_map(|c| c.webhooks.iter_mut().flatten());
-    let second = validating.iter_mut().flat_map(|c| c.webhooks.iter_mut().flatten());
-    first
-        .map(|webhook| &mut webhook.client_config)
-        .chain(second.map(|webhook| &mut webhook.client_config))
-        .filter(|client| is_ours(config, client))
-}
-
-/// Sets the bundle everywhere; says which of the two objects changed.
-fn set_bundles(
-    config: &Config,
-    mutating: &mut Option<MutatingWebhookConfiguration>,
-    validating: &mut Option<ValidatingWebhookConfiguration>,
-    bundle: &str,
-) -> (bool, bool) {
-    let set = |client: &mut WebhookClientConfig| {
-        let wanted = Some(ByteString(bundle.as_bytes().to_vec()));
-        let is_changed = is_ours(config, client) && client.ca_bundle != wanted;
-        if is_changed {
-            client.ca_bundle = wanted;
-        }
-        is_changed
-    };
-    let first = mutating.iter_mut().flat_map(|c| c.webhooks.iter_mut().flatten());
-    let first = first.fold(false, |any, webhook| set(&mut webhook.client_config) | any);
-    let second = validating.iter_mut().flat_map(|c| c.webhooks.iter_mut().flatten());
-    let second = second.fold(false, |any, webhook| set(&mut webhook.client_config) | any);
-    (first, second)
 }
 
 fn data(secret: &Secret, key: &str) -> String {

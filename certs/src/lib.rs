@@ -1,4 +1,5 @@
-//! The admission certificate: issued, renewed, and made known to the API server.
+//! The certificates of servers that the API server calls, the webhook and the aggregated API: issued, renewed, and made known to
+//! it.
 //!
 //! Answers for the certificate jobs of the Go chart (`kube-webhook-certgen`), but as a controller
 //! run by the leader of vela-controller instead of hooks of Helm: an emptied caBundle, a deleted
@@ -16,8 +17,18 @@ pub mod issue;
 pub mod renew;
 
 mod act;
+mod target;
 
 pub use act::{Error, run};
+
+/// Where the API server reads whom it trusts.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Target {
+    /// In the webhook configurations of this name, both kinds.
+    Webhooks(String),
+    /// In the APIService of this name.
+    ApiService(String),
+}
 
 /// What the certificate is for and where it is kept.
 #[derive(Debug, Clone)]
@@ -26,11 +37,11 @@ pub struct Config {
     pub namespace: String,
     /// The Service the API server calls.
     pub service: String,
-    /// The Secret that webhook Pods mount. The Secret with the CA's key is named like it, with
+    /// The Secret that its Pods mount. The Secret with the CA's key is named like it, with
     /// `-ca` behind.
     pub secret: String,
-    /// Name of both webhook configurations.
-    pub configuration: String,
+    /// What carries the authority.
+    pub target: Target,
 }
 
 impl Config {

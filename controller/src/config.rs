@@ -151,6 +151,15 @@ pub struct Flags {
     /// `managed`: issue and renew the certificate; `external`: somebody else does.
     #[arg(long, default_value = "external", value_parser = ["managed", "external"])]
     webhook_certificates: String,
+    /// Service of the aggregated API of clusters.
+    #[arg(long, default_value = "")]
+    gateway_service: String,
+    /// Secret that its Pods mount.
+    #[arg(long, default_value = "")]
+    gateway_secret: String,
+    /// `managed`: issue and renew its certificate; `external`: somebody else does, or there is none.
+    #[arg(long, default_value = "external", value_parser = ["managed", "external"])]
+    gateway_certificates: String,
     /// Controllers to run: `*`, names, and `-name` for all but one.
     #[arg(long, default_value = "*", value_delimiter = ',', allow_hyphen_values = true)]
     controllers: Vec<String>,
@@ -187,6 +196,9 @@ pub struct Flags {
     render_concurrency: usize,
 }
 
+/// The APIService of the aggregated API of clusters.
+const CLUSTER_API: &str = "v1alpha1.cluster.core.oam.dev";
+
 /// The configuration of the process, checked.
 #[derive(Debug, Clone)]
 pub struct Config {
@@ -196,8 +208,8 @@ pub struct Config {
     pub kube: KubeFlags,
     /// Feature gates.
     pub gates: Gates,
-    /// The admission certificate to keep; `None` if somebody else does, or its controller is not selected.
-    pub certificates: Option<vela_certs::Config>,
+    /// The serving certificates to keep; none if somebody else does, or their controller is not selected.
+    pub certificates: Vec<vela_certs::Config>,
     /// Namespace of the process; empty means the Pod's.
     pub namespace: String,
     /// The election; `None` to lead without one.
@@ -337,7 +349,8 @@ impl Configuration for Config {
 impl Config {
     /// The controllers that send requests, in the order they start.
     pub(crate) fn requesting(&self) -> Vec<&'static str> {
-        let has_work = |name: &&str| *name != registry::CERTIFICATES || self.certificates.is_some();
+        let has_work =
+            |name: &&str| *name != registry::CERTIFICATES || !self.certificates.is_empty();
         self.controllers.requesting().filter(has_work).collect()
     }
 }
@@ -391,6 +404,9 @@ impl TryFrom<Flags> for Config {
             webhook_configuration,
             webhook_secret,
             webhook_certificates,
+            gateway_service,
+            gateway_secret,
+            gateway_certificates,
             controllers,
             controller_start_interval,
             use_service_account_credentials,
@@ -424,15 +440,26 @@ impl TryFrom<Flags> for Config {
         if shard.as_ref().is_some_and(|shard| shard != MASTER) {
             controllers = controllers.of_applications();
         }
-        let managed = use_webhook
-            && webhook_certificates == "managed"
-            && controllers.has(registry::CERTIFICATES);
-        let certificates = managed.then(|| vela_certs::Config {
-            namespace: leader_election_namespace.clone(),
-            service: webhook_service,
-            secret: webhook_secret,
-            configuration: webhook_configuration,
-        });
+        let mut certificates = Vec::new();
+        if use_webhook && webhook_certificates == "managed" {
+            certificates.push(vela_certs::Config {
+                namespace: leader_election_namespace.clone(),
+                service: webhook_service,
+                secret: webhook_secret,
+                target: vela_certs::Target::Webhooks(webhook_configuration),
+            });
+        }
+        if gateway_certificates == "managed" {
+            certificates.push(vela_certs::Config {
+                namespace: leader_election_namespace.clone(),
+                service: gateway_service,
+                secret: gateway_secret,
+                target: vela_certs::Target::ApiService(CLUSTER_API.to_owned()),
+            });
+        }
+        if !controllers.has(registry::CERTIFICATES) {
+            certificates.clear();
+        }
         let election = enable_leader_election.then_some(Election {
             lease_duration: leader_election_lease_duration,
             renew_deadline: leader_election_renew_deadline,
@@ -562,7 +589,7 @@ mod tests {
         let (other, config) = shard(&other).unwrap();
         assert_eq!(other.as_deref(), Some("shard-1"));
         assert_eq!(config.requesting(), ["application"]);
-        assert!(config.certificates.is_none());
+        assert!(config.certificates.is_empty());
         for bad in ["", "A", "a_b", "-a", "a-", "a,b", &"a".repeat(64)] {
             let error = shard(&["--enable-sharding", &format!("--shard-id={bad}")]).unwrap_err();
             assert!(error.starts_with("--shard-id: "), "{error}");
@@ -592,6 +619,9 @@ mod tests {
         assert_eq!(requesting(&[]), all[1..]);
         let without = [managed.as_slice(), &["--controllers=*,-certs,-application"]].concat();
         assert_eq!(requesting(&without), all[1..5]);
-        assert!(config(&without).unwrap().certificates.is_none());
+        assert!(config(&without).unwrap().certificates.is_empty());
+        let both = [managed.as_slice(), &["--gateway-certificates=managed"]].concat();
+        assert_eq!(config(&both).unwrap().certificates.len(), 2);
+        assert_eq!(requesting(&["--gateway-certificates=managed"])[0], "certificates");
     }
 }

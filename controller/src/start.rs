@@ -533,13 +533,15 @@ fn work(
     let mut workers = JoinSet::new();
     let mut starts = Starts::new(config.start_interval);
     let mut measured = Vec::new();
-    if let Some(certificates) = &config.certificates {
-        let client = context.connections.of(registry::CERTIFICATES).client().clone();
-        let certificates = vela_certs::Config {
-            namespace: own_namespace(&certificates.namespace)?,
-            ..certificates.clone()
-        };
-        let work = vela_certs::run(client, certificates, ending.clone());
+    if !config.certificates.is_empty() {
+        let client = context.connections.of(registry::CERTIFICATES).client();
+        let mut all = Vec::new();
+        for certificates in &config.certificates {
+            let namespace = own_namespace(&certificates.namespace)?;
+            let certificates = vela_certs::Config { namespace, ..certificates.clone() };
+            all.push(vela_certs::run(client.clone(), certificates, ending.clone()));
+        }
+        let work = async { drop(futures::future::join_all(all).await) };
         let handle = workers.spawn(starts.next(ending).then(work));
         liveness::task(health, registry::CERTIFICATES, handle);
     }

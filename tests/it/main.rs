@@ -23,6 +23,7 @@ mod elsewhere;
 mod examples;
 mod faults;
 mod gated;
+mod gateway;
 mod helm;
 mod home;
 mod hostile;

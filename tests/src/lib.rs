@@ -9,6 +9,7 @@ pub mod chart_server;
 pub mod cluster;
 pub mod controlplane;
 pub mod deploy;
+pub mod echo;
 pub mod faults;
 pub mod fixtures;
 pub mod gate;

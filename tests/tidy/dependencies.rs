@@ -33,6 +33,7 @@ const MAY_USE: &[(&str, &[&str])] = &[
             "vela-serve",
         ],
     ),
+    ("vela-gateway", &["vela-api", "vela-cluster", "vela-serve"]),
     (
         "vela-controller",
         &[
@@ -70,7 +71,7 @@ const IMPURE: [&str; 5] = ["tokio", "kube-client", "kube-runtime", "hyper", "req
 
 /// Foreign crates that only some of ours may name.
 const CONFINED: &[(&str, &[&str])] = &[
-    ("axum", &["vela-serve", "vela-webhook", "vela-certs", "vela-controller"]),
+    ("axum", &["vela-serve", "vela-webhook", "vela-certs", "vela-controller", "vela-gateway"]),
     ("axum-server", &["vela-serve", "vela-webhook", "vela-certs"]),
     ("notify", &["vela-serve", "vela-webhook", "vela-certs"]),
     ("rcgen", &["vela-certs", "vela-helm"]),

@@ -90,7 +90,7 @@ app.kubernetes.io/component: webhook
 {{/* The controllers that have a ServiceAccount of their own, as a JSON list. */}}
 {{- define "kubevela.controllersWithAccounts" -}}
 {{- $all := list "componentdefinition" "traitdefinition" "policydefinition" "workflowstepdefinition" "application" -}}
-{{- if eq (include "kubevela.issuesCertificate" .) "true" -}}
+{{- if or (eq (include "kubevela.issuesCertificate" .) "true") (eq (include "kubevela.gateway.issuesCertificate" .) "true") -}}
 {{- $all = prepend $all "certificates" -}}
 {{- end -}}
 {{- toJson $all -}}
@@ -167,6 +167,87 @@ app.kubernetes.io/component: webhook
 {{- mergeOverwrite $defaults (deepCopy (.Values.controller | default dict)) | toYaml -}}
 {{- end -}}
 
+{{/* The aggregated API of clusters. Names are those of the chart this one replaces. */}}
+{{- define "kubevela.gateway.values" -}}
+{{- $defaults := dict
+  "image" (dict "repository" "vela-gateway" "tag" "" "digest" "" "pullPolicy" "IfNotPresent" "pullSecrets" list)
+  "logFormat" "json"
+  "priorityClassName" ""
+  "podDisruptionBudget" (dict "enabled" true)
+  "topologySpread" true
+  "topologySpreadConstraints" list
+  "healthPort" 0
+  "metricsPort" 8080
+  "strategy" dict
+  "revisionHistoryLimit" 10
+  "serviceAccount" (dict "create" true "name" "" "annotations" dict)
+  "podAnnotations" dict "podLabels" dict
+  "extraEnv" list "extraVolumes" list "extraVolumeMounts" list
+  "terminationGracePeriodSeconds" 60
+  "shutdownDelaySeconds" 8
+  "nodeSelector" dict "tolerations" list "affinity" dict
+  "extraArgs" list
+-}}
+{{- mergeOverwrite $defaults (deepCopy (.Values.gateway | default dict)) | toYaml -}}
+{{- end -}}
+
+{{- define "kubevela.clusterGateway.values" -}}
+{{- $defaults := dict
+  "enabled" true
+  "implementation" "native"
+  "replicaCount" 1
+  "port" 9443
+  "image" (dict "repository" "oamdev/cluster-gateway" "tag" "v1.9.0-alpha.2" "pullPolicy" "IfNotPresent")
+  "resources" (dict "requests" (dict "cpu" "20m" "memory" "16Mi") "limits" (dict "memory" "128Mi"))
+  "secureTLS" (dict "certPath" "/etc/k8s-cluster-gateway-certs" "certManager" (dict "enabled" false))
+-}}
+{{- $given := (.Values.multicluster | default dict).clusterGateway | default dict -}}
+{{- mergeOverwrite $defaults (deepCopy $given) | toYaml -}}
+{{- end -}}
+
+{{/* Which one is deployed: "native", "original", or nothing. */}}
+{{- define "kubevela.gateway.implementation" -}}
+{{- $g := include "kubevela.clusterGateway.values" . | fromYaml -}}
+{{- if and (.Values.multicluster | default dict).enabled $g.enabled -}}
+{{- $g.implementation -}}
+{{- end -}}
+{{- end -}}
+
+{{/* Whether the controller issues its certificate. */}}
+{{- define "kubevela.gateway.issuesCertificate" -}}
+{{- $g := include "kubevela.clusterGateway.values" . | fromYaml -}}
+{{- and (ne (include "kubevela.gateway.implementation" .) "") (not $g.secureTLS.certManager.enabled) -}}
+{{- end -}}
+
+{{- define "kubevela.gateway.fullname" -}}
+{{- printf "%s-cluster-gateway" (.Release.Name | trunc 48 | trimSuffix "-") -}}
+{{- end -}}
+
+{{- define "kubevela.gateway.service" -}}
+{{- printf "%s-service" (include "kubevela.gateway.fullname" .) -}}
+{{- end -}}
+
+{{- define "kubevela.gateway.secret" -}}
+{{- printf "%s-cluster-gateway-tls-v2" (include "kubevela.fullname" .) -}}
+{{- end -}}
+
+{{/* A Deployment's selector cannot change. */}}
+{{- define "kubevela.gateway.selectorLabels" -}}
+app.kubernetes.io/name: {{ include "kubevela.name" . }}-cluster-gateway
+app.kubernetes.io/instance: {{ .Release.Name }}-cluster-gateway
+{{- end -}}
+
+{{- define "kubevela.gateway.labels" -}}
+{{ include "kubevela.commonLabels" . }}
+{{ include "kubevela.gateway.selectorLabels" . }}
+app.kubernetes.io/component: gateway
+{{- end -}}
+
+{{- define "kubevela.gateway.serviceAccountName" -}}
+{{- $account := (include "kubevela.gateway.values" . | fromYaml).serviceAccount -}}
+{{- $account.name | default (ternary (include "kubevela.gateway.fullname" .) "default" $account.create) -}}
+{{- end -}}
+
 {{/* Image of a block: registry prefix, repository, and digest, tag or the chart's version. dict: root, image */}}
 {{- define "kubevela.image" -}}
 {{- $name := printf "%s%s" (.root.Values.imageRegistry | default "") .image.repository -}}
@@ -234,7 +315,6 @@ its default: "path", one a line.
     "livenessProbe.initialDelaySeconds" "90"
     "multicluster.metrics.enabled" "false"
     "multicluster.clusterGateway.direct" "true"
-    "multicluster.clusterGateway.image.repository" "oamdev/cluster-gateway"
     "multicluster.clusterGateway.secureTLS.enabled" "true"
     "multicluster.clusterGateway.serviceMonitor.enabled" "false"
     "admissionWebhooks.patch.enabled" "true"
@@ -301,6 +381,9 @@ patch must agree. */}}
 {{/* Who is never impersonated: the accounts of this release, as a JSON list. */}}
 {{- define "kubevela.protectedIdentities" -}}
 {{- $accounts := list (include "kubevela.serviceAccountName" .) (include "kubevela.webhook.fullname" .) -}}
+{{- if eq (include "kubevela.gateway.implementation" .) "native" -}}
+{{- $accounts = append $accounts (include "kubevela.gateway.serviceAccountName" .) -}}
+{{- end -}}
 {{- if eq (include "kubevela.ownAccounts" .) "true" -}}
 {{- range include "kubevela.controllersWithAccounts" . | fromJsonArray -}}
 {{- $accounts = append $accounts (printf "vela-%s-controller" .) -}}

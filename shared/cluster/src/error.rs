@@ -173,7 +173,7 @@ impl From<kube::Error> for Error {
 }
 
 /// An error and its causes in one line, without repeating what a message already contains.
-pub(crate) fn chain(error: &dyn std::error::Error) -> String {
+pub fn chain(error: &dyn std::error::Error) -> String {
     let mut text = error.to_string();
     let mut source = error.source();
     while let Some(cause) = source {

@@ -67,7 +67,7 @@ pub(crate) fn transport_to(
     Ok(ClientBuilder::new(service, config.default_namespace))
 }
 
-fn tcp(rules: Option<AddressRules>) -> HttpConnector<Resolver> {
+pub(crate) fn tcp(rules: Option<AddressRules>) -> HttpConnector<Resolver> {
     let mut connector = HttpConnector::new_with_resolver(Resolver::new(rules));
     connector.enforce_http(false);
     connector.set_nodelay(true);

@@ -1,4 +1,4 @@
-//! The two programs, built by cargo.
+//! The programs, built by cargo.
 
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
@@ -24,10 +24,12 @@ pub struct Binaries {
     pub controller: PathBuf,
     /// `vela-webhook`.
     pub webhook: PathBuf,
+    /// `vela-gateway`.
+    pub gateway: PathBuf,
 }
 
 impl Binaries {
-    /// Builds both; when nothing changed this takes a second.
+    /// Builds all; when nothing changed this takes a second.
     ///
     /// # Errors
     /// When the build fails; cargo has said why on standard error.
@@ -44,13 +46,15 @@ impl Binaries {
                     "vela-webhook",
                     "-p",
                     "vela-controller",
+                    "-p",
+                    "vela-gateway",
                     "--release",
                     "--config",
                     "profile.release.lto=false",
                 ],
             ),
         };
-        let step = Step::start(format!("building webhook and controller ({folder})"));
+        let step = Step::start(format!("building the programs ({folder})"));
         let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
         let output = Command::new(cargo)
             .current_dir(material::workspace())
@@ -76,6 +80,10 @@ impl Binaries {
             Profile::Dev => "debug",
             Profile::Release => "release",
         });
-        Self { controller: dir.join("vela-controller"), webhook: dir.join("vela-webhook") }
+        Self {
+            controller: dir.join("vela-controller"),
+            webhook: dir.join("vela-webhook"),
+            gateway: dir.join("vela-gateway"),
+        }
     }
 }

@@ -1,4 +1,4 @@
-//! vela-rs on a control plane: the chart's objects and both programs as processes.
+//! vela-rs on a control plane: the chart's objects and the programs as processes.
 //!
 //! As close to an installation as processes on loopback can be: the chart is rendered by helm, the
 //! programs get the flags of the chart's Deployments, each has a token of its own ServiceAccount
@@ -6,6 +6,7 @@
 //! name a URL instead of a Service, and ports and folders are ours.
 
 mod binaries;
+mod gateway;
 mod manifests;
 mod program;
 
@@ -23,6 +24,7 @@ use serde_json::{Value, json};
 use vela_seal::Keys;
 
 pub use self::binaries::{Binaries, Profile};
+pub use self::gateway::{CLUSTER_API, Gateway};
 pub use self::manifests::{AUTHENTICATION, Manifests, apply, apply_all, from_jsonl};
 pub use self::program::{Program, Role};
 
@@ -46,6 +48,8 @@ pub struct Options {
     pub controller_flags: Vec<String>,
     /// Flags for the webhook after those of the chart.
     pub webhook_flags: Vec<String>,
+    /// Flags for the gateway after those of the chart.
+    pub gateway_flags: Vec<String>,
     /// Values for the chart, as `--set` takes them.
     pub values: Vec<String>,
 }
@@ -189,7 +193,8 @@ async fn identity(cluster: &Cluster, role: Role, account: &str) -> Result<(PathB
     let kubeconfig = cluster.kubeconfig_of(NAMESPACE, account).await?;
     let certificates = cluster.dir().join(format!("{}-certs", role.name()));
     fs::create_dir_all(&certificates)?;
-    let leaf = cluster.authority().server(role.name(), &["localhost"])?;
+    // The API server verifies the name of the Service, wherever that leads.
+    let leaf = cluster.authority().server(role.name(), &["localhost", gateway::SERVER_NAME])?;
     leaf.write(&certificates, "tls")?;
     fs::write(certificates.join("ca.crt"), cluster.authority().certificate())?;
     fs::write(cluster.dir().join("webhook-ca.crt"), cluster.authority().certificate())?;

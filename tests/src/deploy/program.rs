@@ -1,4 +1,4 @@
-//! One of the two programs as a process: its flags, its start, its end.
+//! One of the programs as a process: its flags, its start, its end.
 
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
@@ -16,7 +16,7 @@ use crate::process::{Invocation, Process, tail};
 const READY: Duration = Duration::from_secs(60);
 
 /// Flags of the chart that name addresses, folders and identities of a Pod.
-const OURS: [&str; 9] = [
+const OURS: [&str; 12] = [
     "--health-addr",
     "--metrics-addr",
     "--webhook-port",
@@ -25,6 +25,9 @@ const OURS: [&str; 9] = [
     "--kubeconfig",
     "--leader-election-namespace",
     "--webhook-certificates",
+    "--gateway-certificates",
+    "--secure-port",
+    "--cert-dir",
     "--shutdown-delay-duration",
 ];
 
@@ -35,6 +38,8 @@ pub enum Role {
     Controller,
     /// `vela-webhook`.
     Webhook,
+    /// `vela-gateway`.
+    Gateway,
 }
 
 impl Role {
@@ -44,6 +49,7 @@ impl Role {
         match self {
             Self::Controller => "controller",
             Self::Webhook => "webhook",
+            Self::Gateway => "gateway",
         }
     }
 
@@ -53,9 +59,12 @@ impl Role {
             .pointer("/metadata/labels")
             .and_then(|labels| labels.get("controller.oam.dev/name"));
         let webhook = text(deployment, "/metadata/name").is_some_and(|n| n.ends_with("-webhook"));
+        let gateway =
+            text(deployment, "/metadata/name").is_some_and(|n| n.ends_with("-cluster-gateway"));
         match self {
-            Self::Controller => label.is_some() && !webhook,
+            Self::Controller => label.is_some() && !webhook && !gateway,
             Self::Webhook => label.is_none() && webhook,
+            Self::Gateway => gateway,
         }
     }
 }
@@ -98,8 +107,9 @@ impl Program {
         let (program, extra) = match role {
             Role::Controller => {
                 flags.push(format!("--leader-election-namespace={NAMESPACE}"));
-                // The certificate is of the control plane's authority, for 127.0.0.1.
+                // The certificates are of the control plane's authority, for 127.0.0.1.
                 flags.push("--webhook-certificates=external".into());
+                flags.push("--gateway-certificates=external".into());
                 (&binaries.controller, &options.controller_flags)
             }
             Role::Webhook => {
@@ -109,6 +119,13 @@ impl Program {
                 // There are no endpoints that would have to forget it.
                 flags.push("--shutdown-delay-duration=0s".into());
                 (&binaries.webhook, &options.webhook_flags)
+            }
+            Role::Gateway => {
+                flags.push(format!("--secure-port={webhook}"));
+                flags.push(format!("--cert-dir={}", certificates.display()));
+                flags.push("--shutdown-delay-duration=0s".into());
+                flags.push("--allow-loopback-clusters".into());
+                (&binaries.gateway, &options.gateway_flags)
             }
         };
         flags.extend(extra.iter().cloned());
@@ -140,8 +157,14 @@ impl Program {
                 format!("--metrics-addr=127.0.0.1:{metrics}"),
             ])
             .env("POD_NAME", name);
-        if self.role == Role::Webhook {
-            invocation = invocation.args([format!("--webhook-port={webhook}")]);
+        match self.role {
+            Role::Controller => {}
+            Role::Webhook => {
+                invocation = invocation.args([format!("--webhook-port={webhook}")]);
+            }
+            Role::Gateway => {
+                invocation = invocation.args([format!("--secure-port={webhook}")]);
+            }
         }
         let log = cluster.dir().join(format!("{name}.log"));
         let process = Mutex::new(None);
@@ -322,7 +345,7 @@ impl Program {
         &self.log
     }
 
-    /// The port on which a webhook answers.
+    /// The port on which a webhook or the gateway answers.
     #[must_use]
     pub fn port(&self) -> u16 {
         self.webhook
@@ -383,5 +406,9 @@ mod tests {
         let webhook = json!({ "metadata": { "name": "kubevela-vela-core-webhook", "labels": {} } });
         assert!(Role::Controller.owns(&controller) && !Role::Controller.owns(&webhook));
         assert!(Role::Webhook.owns(&webhook) && !Role::Webhook.owns(&controller));
+        let gateway = json!({ "metadata": { "name": "kubevela-cluster-gateway", "labels": {} } });
+        let all = [Role::Controller, Role::Webhook, Role::Gateway];
+        let owners = all.into_iter().filter(|role| role.owns(&gateway));
+        assert_eq!(owners.collect::<Vec<_>>(), [Role::Gateway]);
     }
 }

@@ -159,6 +159,7 @@ fn options(args: &Setup) -> Options {
         definitions: args.definitions.clone(),
         controller_flags,
         webhook_flags: args.webhook_flag.clone(),
+        gateway_flags: Vec::new(),
         values,
     }
 }

@@ -4,6 +4,7 @@
 //! - [`state`]: what is known of a member from what became of requests; [`layer`]: what stands in front of its API server;
 //! - [`gate`]: whether requests reach it; [`connect`]: its client;
 //! - [`member`]: one member with its connection, its watches and its probe;
+//! - [`pass`]: requests of somebody else that are passed on;
 //! - [`known`]: which cluster had which name, remembered over restarts;
 //! - [`follow`]: the watch of the Secrets; here: the registry, as it is at a moment.
 //!
@@ -16,6 +17,7 @@ mod gate;
 mod known;
 mod layer;
 mod member;
+mod pass;
 mod secret;
 mod state;
 
@@ -32,6 +34,7 @@ pub(crate) use address::Resolver;
 pub use gate::Changed;
 pub use known::{Known, load, store};
 pub use member::{Connecting, Identified, Member};
+pub use pass::{PassError, Passage, PassedBody};
 pub use secret::{Access, Cluster, SecretRules, Unusable};
 pub use state::{Health, Heard, State};
 

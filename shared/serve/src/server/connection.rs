@@ -23,7 +23,7 @@ use tower::Service;
 
 use super::limited::Arrival;
 use super::limits::Limits;
-use super::slots::{Connection, Slot};
+use super::slots::{Connection, InFlight, Slot};
 
 /// Makes an arrival a stream to serve.
 #[derive(Clone)]
@@ -53,6 +53,7 @@ impl<S: Send + 'static> Accept<Arrival, S> for Acceptor {
         Box::pin(async move {
             let Arrival { stream, slot } = arrival;
             let connection = Arc::clone(&slot.connection);
+            let mut name = None;
             let stream = match tls {
                 None => Either::Left(stream),
                 Some(tls) => {
@@ -65,19 +66,37 @@ impl<S: Send + 'static> Accept<Arrival, S> for Acceptor {
                     if stream.get_ref().1.alpn_protocol() == Some(b"h2") {
                         connection.speaks_h2();
                     }
+                    let certificate = stream.get_ref().1.peer_certificates();
+                    name = certificate.and_then(|all| PeerName::of(all.first()?));
                     Either::Right(Box::new(stream))
                 }
             };
-            Ok((Watched::new(stream, slot, limits), Counted { service, connection }))
+            Ok((Watched::new(stream, slot, limits), Counted { service, connection, name }))
         })
     }
 }
+
+/// The common name of the certificate that the client showed, in the extensions of a request; the handshake has verified it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PeerName(pub Arc<str>);
+
+impl PeerName {
+    fn of(certificate: &[u8]) -> Option<Self> {
+        Some(Self(crate::tls::common_name(certificate)?.into()))
+    }
+}
+
+/// In the extensions of a request: while somebody holds it, its connection counts as used. For answers that go on after they
+/// have begun, and for connections that were handed over.
+#[derive(Clone, Debug)]
+pub struct Busy(#[allow(dead_code, reason = "held for its drop")] Arc<InFlight>);
 
 /// Reports its requests to the connection.
 #[derive(Clone)]
 pub(super) struct Counted<S> {
     service: S,
     connection: Arc<Connection>,
+    name: Option<PeerName>,
 }
 
 impl<S, B> Service<Request<B>> for Counted<S>
@@ -92,8 +111,12 @@ where
         self.service.poll_ready(context)
     }
 
-    fn call(&mut self, request: Request<B>) -> Self::Future {
-        let in_flight = self.connection.begin();
+    fn call(&mut self, mut request: Request<B>) -> Self::Future {
+        let in_flight = Arc::new(self.connection.begin());
+        request.extensions_mut().insert(Busy(Arc::clone(&in_flight)));
+        if let Some(name) = &self.name {
+            request.extensions_mut().insert(name.clone());
+        }
         let answer = self.service.call(request);
         Box::pin(async move {
             let answer = answer.await;

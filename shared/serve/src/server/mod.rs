@@ -21,21 +21,16 @@ use tokio_util::sync::CancellationToken;
 use tracing::{debug, warn};
 
 use crate::tls::RustlsConfig;
+pub use connection::{Busy, PeerName};
 pub use limits::Limits;
 
 use connection::Acceptor;
 use limited::{LimitedListener, Peer};
+use limits::{STREAMS, WINDOW};
 use slots::Slots;
 
-/// Bytes of a header of HTTP/1.1; a client that is slow with it makes us keep that much.
+/// Bytes of a header of HTTP/1.1, at least; a client that is slow with it makes us keep that much.
 const HEADER: usize = 32 << 10;
-/// Bytes of a header of HTTP/2, unpacked.
-const HEADER_LIST: u32 = 16 << 10;
-/// Requests at a time on one connection of HTTP/2.
-const STREAMS: u32 = 64;
-/// Bytes that a client of HTTP/2 may send ahead of whoever reads them: the least the protocol allows
-/// for a connection.
-const WINDOW: u32 = (64 << 10) - 1;
 /// Bytes of answers kept for a stream whose client does not read.
 const UNREAD: usize = 64 << 10;
 
@@ -65,13 +60,13 @@ pub async fn serve(
         server = server.http1_only();
     }
     let builder = server.http_builder();
-    builder.http1().max_buf_size(HEADER);
+    builder.http1().max_buf_size(HEADER.max(usize::try_from(limits.headers).unwrap_or(HEADER)));
     builder
         .http2()
         .max_concurrent_streams(STREAMS)
-        .max_header_list_size(HEADER_LIST)
+        .max_header_list_size(limits.headers)
         .initial_stream_window_size(WINDOW)
-        .initial_connection_window_size(WINDOW)
+        .initial_connection_window_size(limits.ahead)
         .max_send_buf_size(UNREAD)
         .keep_alive_interval(Some(Duration::from_secs(30)))
         .keep_alive_timeout(Duration::from_secs(15));

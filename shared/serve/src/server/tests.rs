@@ -279,7 +279,10 @@ async fn http2_is_kept_small() {
             (setting[..2] == [0, wanted]).then_some(value)
         })
     };
-    assert_eq!((setting_value(3), setting_value(6)), (Some(STREAMS), Some(HEADER_LIST)));
+    assert_eq!(
+        (setting_value(3), setting_value(6)),
+        (Some(STREAMS), Some(Limits::REVIEWS.headers))
+    );
     assert!(setting_value(4).is_none_or(|window| window == WINDOW));
     server.end().await;
 }

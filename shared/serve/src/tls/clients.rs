@@ -1,4 +1,4 @@
-//! Whose certificates clients must have: an authority from a file, followed when it is replaced.
+//! Whose certificates clients must have: an authority from a file, followed when it is replaced, or from a text.
 //!
 //! A file that cannot be used never replaces one that can. New handshakes are judged by the new
 //! authority, open connections go on.
@@ -45,6 +45,21 @@ impl Clients {
         let verifier = WebPkiClientVerifier::builder_with_provider(Arc::new(roots), provider());
         let verifier = verifier.build().map_err(|_| no_pem())?;
         Ok(Self { file: file.to_owned(), text, verifier })
+    }
+
+    /// Of a text in PEM that somebody else follows; `source` says where it is from.
+    ///
+    /// # Errors
+    /// [`TlsError::NoAuthority`]: it holds no certificate of an authority.
+    pub fn of_pem(text: &str, source: &'static str) -> Result<Self, TlsError> {
+        let mut roots = RootCertStore::empty();
+        for certificate in CertificateDer::pem_slice_iter(text.as_bytes()) {
+            let certificate = certificate.map_err(|_| TlsError::NoAuthority(source))?;
+            roots.add(certificate).map_err(|_| TlsError::NoAuthority(source))?;
+        }
+        let verifier = WebPkiClientVerifier::builder_with_provider(Arc::new(roots), provider());
+        let verifier = verifier.build().map_err(|_| TlsError::NoAuthority(source))?;
+        Ok(Self { file: PathBuf::new(), text: text.as_bytes().to_vec(), verifier })
     }
 
     pub(super) fn verifier(&self) -> Arc<dyn ClientCertVerifier> {

@@ -32,6 +32,7 @@ use tracing::{info, warn};
 pub use axum_server::tls_rustls::RustlsConfig;
 pub use clients::Clients;
 pub use validity::Validity;
+pub(crate) use validity::common_name;
 
 use watch::Watch;
 
@@ -71,6 +72,9 @@ pub enum TlsError {
     /// The file with the authority of clients is not there.
     #[error("file {0} with the authority of client certificates does not exist")]
     NoClientAuthority(PathBuf),
+    /// A text with the authority of clients is of no use.
+    #[error("{0}: no certificate of an authority of clients in PEM")]
+    NoAuthority(&'static str),
     /// A certificate in it is of no use.
     #[error("{file} holds a certificate that is no authority of clients", file = .0.display())]
     ClientAuthority(PathBuf, #[source] rustls::Error),
@@ -223,6 +227,19 @@ pub fn serving(
     clients: Option<&Clients>,
 ) -> Result<RustlsConfig, TlsError> {
     server_config(resolver, clients).map(RustlsConfig::from_config)
+}
+
+/// New handshakes are judged by this authority of clients from now on; open connections go on.
+///
+/// # Errors
+/// [`TlsError::Versions`].
+pub fn renew_clients(
+    config: &RustlsConfig,
+    resolver: Arc<Resolver>,
+    clients: &Clients,
+) -> Result<(), TlsError> {
+    config.reload_from_config(server_config(resolver, Some(clients))?);
+    Ok(())
 }
 
 fn server_config(

@@ -1,5 +1,5 @@
-//! The validity of a certificate, read from its DER: the only field a server needs of its own
-//! certificate, not worth an X.509 parser in the webhook.
+//! What a server needs of certificates, read from their DER: the validity of its own, the common name of a client's. Not worth
+//! an X.509 parser in every program.
 
 use std::fmt;
 
@@ -26,6 +26,12 @@ const SEQUENCE: u8 = 0x30;
 const VERSION: u8 = 0xa0;
 const UTC_TIME: u8 = 0x17;
 const GENERALIZED_TIME: u8 = 0x18;
+const OBJECT_IDENTIFIER: u8 = 0x06;
+/// 2.5.4.3
+const COMMON_NAME: [u8; 3] = [0x55, 0x04, 0x03];
+const UTF8_STRING: u8 = 0x0c;
+const PRINTABLE_STRING: u8 = 0x13;
+const IA5_STRING: u8 = 0x16;
 
 impl Validity {
     /// Whether the moment is inside.
@@ -35,25 +41,57 @@ impl Validity {
 
     /// Reads it: `Certificate { tbs { [0] version?, serial, signature, issuer, validity .. } .. }`.
     pub(super) fn of(der: &[u8]) -> Option<Self> {
-        let (tag, certificate, _) = element(der)?;
-        let (tbs_tag, tbs, _) = element(certificate)?;
-        if tag != SEQUENCE || tbs_tag != SEQUENCE {
-            return None;
-        }
-        let (first, _, after_first) = element(tbs)?;
-        let serial_on = if first == VERSION { after_first } else { tbs };
-        let (_, _, rest) = element(serial_on)?;
-        let (_, _, rest) = element(rest)?;
-        let (_, _, rest) = element(rest)?;
-        let (tag, validity, _) = element(rest)?;
-        if tag != SEQUENCE {
-            return None;
-        }
+        let (validity, _) = validity_and_rest(der)?;
         let (tag, text, rest) = element(validity)?;
         let not_before = time(tag, text)?;
         let (tag, text, _) = element(rest)?;
         Some(Self { not_before, not_after: time(tag, text)? })
     }
+}
+
+/// The content of the validity, and what follows: subject, key ..
+fn validity_and_rest(der: &[u8]) -> Option<(&[u8], &[u8])> {
+    let (tag, certificate, _) = element(der)?;
+    let (tbs_tag, tbs, _) = element(certificate)?;
+    if tag != SEQUENCE || tbs_tag != SEQUENCE {
+        return None;
+    }
+    let (first, _, after_first) = element(tbs)?;
+    let serial_on = if first == VERSION { after_first } else { tbs };
+    let (_, _, rest) = element(serial_on)?;
+    let (_, _, rest) = element(rest)?;
+    let (_, _, rest) = element(rest)?;
+    let (tag, validity, rest) = element(rest)?;
+    (tag == SEQUENCE).then_some((validity, rest))
+}
+
+/// The common name of a certificate's subject, of several the last, as Go reads it; empty if there is none.
+///
+/// `None`: it is no certificate, or the name is no text.
+pub(crate) fn common_name(der: &[u8]) -> Option<String> {
+    let (_, rest) = validity_and_rest(der)?;
+    let (tag, mut names, _) = element(rest)?;
+    if tag != SEQUENCE {
+        return None;
+    }
+    let mut found = String::new();
+    while !names.is_empty() {
+        let (_, mut set, rest) = element(names)?;
+        while !set.is_empty() {
+            let (_, pair, rest) = element(set)?;
+            let (tag, kind, value) = element(pair)?;
+            if tag == OBJECT_IDENTIFIER && kind == COMMON_NAME {
+                let (tag, text, _) = element(value)?;
+                if !matches!(tag, UTF8_STRING | PRINTABLE_STRING | IA5_STRING) {
+                    return None;
+                }
+                found = std::str::from_utf8(text).ok()?.to_owned();
+            }
+            set = rest;
+        }
+        names = rest;
+    }
+    Some(found)
 }
 
 /// Tag, content and what follows, of the first DER element.
@@ -85,4 +123,31 @@ fn time(tag: u8, text: &[u8]) -> Option<Timestamp> {
     };
     let civil = DateTime::strptime("%Y%m%d%H%M%S", text).ok()?;
     Some(civil.to_zoned(TimeZone::UTC).ok()?.timestamp())
+}
+
+#[cfg(test)]
+mod tests {
+    use rcgen::{CertificateParams, DnType, KeyPair};
+
+    use super::*;
+
+    #[test]
+    fn the_common_name_is_that_of_the_subject() {
+        for (names, expected) in [(&["front-proxy"][..], "front-proxy"), (&[], "")] {
+            let mut params = CertificateParams::default();
+            params.distinguished_name = rcgen::DistinguishedName::new();
+            params.distinguished_name.push(DnType::OrganizationName, "org");
+            for name in names {
+                params.distinguished_name.push(DnType::CommonName, *name);
+            }
+            let key = KeyPair::generate().unwrap();
+            let der = params.self_signed(&key).unwrap().der().to_vec();
+            assert_eq!(common_name(&der).as_deref(), Some(expected));
+            // Every part of it is no certificate, and no part ends the process.
+            for end in 0..der.len() {
+                let _ = common_name(&der[..end]);
+            }
+        }
+        assert_eq!(common_name(b"rubbish"), None);
+    }
 }

@@ -14,7 +14,7 @@ use vela_tests::release::{Helm, chart};
 use super::predecessor;
 
 /// Settings that change what is rendered; each must give valid YAML.
-const VARIANTS: [&[&str]; 17] = [
+const VARIANTS: [&[&str]; 20] = [
     &[],
     &["authentication.enabled=true"],
     &["authentication.enabled=false"],
@@ -29,6 +29,15 @@ const VARIANTS: [&[&str]; 17] = [
         "priorityClass.create=false",
     ],
     &["webhook.refObjects.rules=null", "multicluster.enabled=true"],
+    &[
+        "multicluster.enabled=true",
+        "multicluster.clusterGateway.replicaCount=2",
+        "multicluster.clusterGateway.secureTLS.certManager.enabled=true",
+        "networkPolicy.enabled=true",
+        "controller.serviceAccountCredentials=true",
+    ],
+    &["multicluster.enabled=true", "multicluster.clusterGateway.implementation=original"],
+    &["multicluster.enabled=true", "multicluster.clusterGateway.enabled=false"],
     &["sharding.enabled=true", "sharding.schedulableShards=shard-0"],
     &["controller.podDisruptionBudget.enabled=true", "imageRegistry=registry.example/"],
     &["deletionProtection.enabled=false"],
@@ -56,7 +65,100 @@ const POLICY: &str = "NetworkPolicy kubevela-vela-core";
 const MONITOR: &str = "ServiceMonitor kubevela-vela-core";
 const VALIDATING: &str = "ValidatingWebhookConfiguration kubevela-vela-core-admission";
 
+const GATEWAY: &str = "Deployment kubevela-cluster-gateway";
+const CLUSTERS: &str = "multicluster.enabled=true";
+
 const RENDERED: &[Rendered] = &[
+    (
+        &[CLUSTERS],
+        GATEWAY,
+        "/spec/template/spec/containers/0/image",
+        r#""vela-gateway:v1.11.0-rs.1""#,
+    ),
+    // Names and labels of the chart this one replaces; a selector cannot change.
+    (
+        &[CLUSTERS],
+        GATEWAY,
+        "/spec/selector/matchLabels",
+        r#"{"app.kubernetes.io/instance":"kubevela-cluster-gateway","app.kubernetes.io/name":"vela-core-cluster-gateway"}"#,
+    ),
+    (
+        &[CLUSTERS],
+        "APIService v1alpha1.cluster.core.oam.dev",
+        "/spec",
+        r#"{"group":"cluster.core.oam.dev","groupPriorityMinimum":2000,"service":{"name":"kubevela-cluster-gateway-service","namespace":"vela-system","port":9443},"version":"v1alpha1","versionPriority":10}"#,
+    ),
+    (
+        &[CLUSTERS, "multicluster.clusterGateway.port=8443"],
+        "Service kubevela-cluster-gateway-service",
+        "/spec/ports/0/port",
+        "8443",
+    ),
+    (
+        &[CLUSTERS],
+        "ClusterRole kubevela-vela-core:cluster-gateway",
+        "/rules",
+        r#"[{"apiGroups":["authorization.k8s.io"],"resources":["subjectaccessreviews"],"verbs":["create"]}]"#,
+    ),
+    (
+        &[CLUSTERS, "multicluster.namespace=clusters"],
+        "Role kubevela-cluster-gateway",
+        "/metadata/namespace",
+        r#""clusters""#,
+    ),
+    (
+        &[CLUSTERS],
+        "Role kubevela-cluster-gateway",
+        "/rules",
+        r#"[{"apiGroups":[""],"resources":["secrets"],"verbs":["get","list","watch"]}]"#,
+    ),
+    (
+        &[CLUSTERS],
+        "ClusterRoleBinding kubevela-vela-core:cluster-gateway:proxy",
+        "/subjects/0/name",
+        r#""kubevela:client""#,
+    ),
+    // The image that an older chart's values name is that of the original, and ours is never it.
+    (
+        &[
+            CLUSTERS,
+            "multicluster.clusterGateway.image.repository=mirror/cluster-gateway",
+            "multicluster.clusterGateway.implementation=original",
+        ],
+        GATEWAY,
+        "/spec/template/spec/containers/0/image",
+        r#""mirror/cluster-gateway:v1.9.0-alpha.2""#,
+    ),
+    (
+        &[CLUSTERS, "multicluster.clusterGateway.image.repository=mirror/cluster-gateway"],
+        GATEWAY,
+        "/spec/template/spec/containers/0/image",
+        r#""vela-gateway:v1.11.0-rs.1""#,
+    ),
+    (
+        &[CLUSTERS, "multicluster.clusterGateway.implementation=original"],
+        GATEWAY,
+        "/spec/template/spec/containers/0/readinessProbe/httpGet",
+        r#"{"path":"/readyz","port":"https","scheme":"HTTPS"}"#,
+    ),
+    (
+        &[CLUSTERS, "multicluster.clusterGateway.secureTLS.certManager.enabled=true"],
+        "APIService v1alpha1.cluster.core.oam.dev",
+        "/metadata/annotations",
+        r#"{"cert-manager.io/inject-ca-from":"vela-system/kubevela-vela-core-cluster-gateway-tls"}"#,
+    ),
+    (
+        &[CLUSTERS, "multicluster.clusterGateway.replicaCount=2"],
+        "PodDisruptionBudget kubevela-cluster-gateway",
+        "/spec/maxUnavailable",
+        "1",
+    ),
+    (
+        &[CLUSTERS, "networkPolicy.enabled=true", "networkPolicy.apiServers[0]=192.0.2.1/32"],
+        "NetworkPolicy kubevela-cluster-gateway",
+        "/spec/ingress/0/from",
+        r#"[{"ipBlock":{"cidr":"192.0.2.1/32"}}]"#,
+    ),
     (&[], WEBHOOK, "/spec/template/spec/containers/0/image", r#""vela-webhook:v1.11.0-rs.1""#),
     (
         &["imageRegistry=r.example/", "webhook.image.digest=sha256:%"],
@@ -271,7 +373,8 @@ const RENDERED: &[Rendered] = &[
 const DIGEST: &str = "aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa";
 
 /// What the schema must not let pass.
-const REFUSED: [&str; 16] = [
+const REFUSED: [&str; 17] = [
+    "multicluster.clusterGateway.implementation=other",
     "authentication.enable=true",
     "prune.confirmKinds={a b}",
     "authentication.defaultUser=",
@@ -345,8 +448,15 @@ const TEXTS: [(&str, &str); 3] = [
 ];
 
 /// The blocks that no older chart has: `--reuse-values` does not bring their defaults along.
-const NEW: [&str; 6] =
-    ["webhook", "controller", "networkPolicy", "priorityClass", "deletionProtection", "prune"];
+const NEW: [&str; 7] = [
+    "webhook",
+    "controller",
+    "gateway",
+    "networkPolicy",
+    "priorityClass",
+    "deletionProtection",
+    "prune",
+];
 
 /// Lints the chart and renders it in all variants.
 pub(crate) fn check() -> Result<()> {
@@ -422,6 +532,12 @@ pub(crate) fn check() -> Result<()> {
     ensure!(
         template(&helm, &[])? == template(&helm, &without)?,
         "values.yaml and the defaults in templates/_helpers.tpl differ"
+    );
+    let old_clusters: Vec<&str> =
+        without.iter().copied().chain([CLUSTERS, "multicluster.clusterGateway=null"]).collect();
+    ensure!(
+        template(&helm, &[CLUSTERS])? == template(&helm, &old_clusters)?,
+        "values.yaml and the defaults of the gateway in templates/_helpers.tpl differ"
     );
     let old = home.join("predecessor-values.yaml");
     fs::create_dir_all(&home)?;

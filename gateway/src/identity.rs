@@ -1,0 +1,168 @@
+//! As whom a request reaches a member: as the credential of its Secret, or as the user who made it, as rules say.
+
+use std::collections::BTreeMap;
+
+use http::{HeaderMap, HeaderName, HeaderValue};
+
+use crate::front::Caller;
+use crate::messages;
+use crate::status::Failure;
+
+/// Who may do everything in the hub, and so reads the Secrets of clusters anyway.
+const MASTERS: &str = "system:masters";
+/// What Kubernetes says about a credential of the hub: it means nothing elsewhere, and impersonating it takes further rights.
+const ABOUT_CREDENTIALS: &str = "authentication.kubernetes.io/";
+
+/// As whom.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Acting {
+    /// As the credential in the Secret.
+    Credential,
+    /// As somebody else.
+    As { user: String, groups: Vec<String>, extra: BTreeMap<String, Vec<String>> },
+}
+
+/// Decides. `is_asked`: the request wants to be made as its user, or all are.
+pub(crate) fn acting(caller: &Caller, cluster: &str, is_asked: bool) -> Result<Acting, Failure> {
+    if !is_asked {
+        return Ok(Acting::Credential);
+    }
+    if caller.is_in(MASTERS) {
+        return Ok(Acting::Credential);
+    }
+    let account = account_of(&caller.user);
+    if caller.user.starts_with("system:") && account.is_none() {
+        return Err(Failure::forbidden(cluster, messages::not_lent(&caller.user, cluster)));
+    }
+    let of_account = account.map(|namespace| format!("system:serviceaccounts:{namespace}"));
+    let passed = |group: &&String| {
+        let own = of_account.is_some() && *group == "system:serviceaccounts";
+        !group.starts_with("system:")
+            || *group == "system:authenticated"
+            || own
+            || of_account.as_ref() == Some(*group)
+    };
+    let groups = caller.groups.iter().filter(passed).cloned().collect();
+    let extra = caller.extra.iter().filter(|(key, _)| !key.starts_with(ABOUT_CREDENTIALS));
+    let extra = extra.map(|(key, values)| (key.clone(), values.clone())).collect();
+    Ok(Acting::As { user: caller.user.clone(), groups, extra })
+}
+
+/// The namespace of the ServiceAccount that a user is.
+fn account_of(user: &str) -> Option<&str> {
+    let (namespace, name) = user.strip_prefix("system:serviceaccount:")?.split_once(':')?;
+    (!namespace.is_empty() && !name.is_empty() && !name.contains(':')).then_some(namespace)
+}
+
+impl Acting {
+    /// Adds the headers to a request that has none of them.
+    pub(crate) fn apply(&self, headers: &mut HeaderMap) -> Result<(), Failure> {
+        let Self::As { user, groups, extra } = self else { return Ok(()) };
+        let value = |text: &str| {
+            HeaderValue::from_bytes(text.as_bytes())
+                .map_err(|_| Failure::bad_request(messages::NOT_A_HEADER))
+        };
+        headers.insert(HeaderName::from_static("impersonate-user"), value(user)?);
+        for group in groups {
+            headers.append(HeaderName::from_static("impersonate-group"), value(group)?);
+        }
+        for (key, values) in extra {
+            let name = format!("impersonate-extra-{}", escaped(key));
+            let name: HeaderName =
+                name.parse().map_err(|_| Failure::bad_request(messages::NOT_A_HEADER))?;
+            for text in values {
+                headers.append(name.clone(), value(text)?);
+            }
+        }
+        Ok(())
+    }
+}
+
+/// A key as a part of the name of a header.
+fn escaped(key: &str) -> String {
+    use std::fmt::Write as _;
+    let mut out = String::new();
+    for byte in key.bytes() {
+        if byte.is_ascii_alphanumeric() || b"!#$&'*+-.^_`|~".contains(&byte) {
+            out.push(char::from(byte.to_ascii_lowercase()));
+        } else {
+            let _ = write!(out, "%{byte:02x}");
+        }
+    }
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn caller(user: &str, groups: &[&str]) -> Caller {
+        let groups = groups.iter().map(|group| (*group).to_owned()).collect();
+        Caller { user: user.to_owned(), groups, ..Caller::default() }
+    }
+
+    fn text(acting: &Acting) -> String {
+        match acting {
+            Acting::Credential => "credential".to_owned(),
+            Acting::As { user, groups, .. } => format!("{user} {}", groups.join(",")),
+        }
+    }
+
+    #[test]
+    fn who_acts_as_whom() {
+        const ALL: &str = "system:authenticated";
+        for (user, groups, is_asked, expected) in [
+            ("alice", &["dev", ALL][..], false, Some("credential")),
+            ("alice", &["dev", ALL], true, Some("alice dev,system:authenticated")),
+            ("alice", &["dev", "system:nodes"], true, Some("alice dev")),
+            ("kubernetes-admin", &[MASTERS, ALL], true, Some("credential")),
+            ("system:admin", &[MASTERS], true, Some("credential")),
+            ("system:kube-controller-manager", &[ALL], true, None),
+            ("system:anonymous", &["system:unauthenticated"], true, None),
+            ("system:anonymous", &["system:unauthenticated"], false, Some("credential")),
+            (
+                "system:serviceaccount:team:ci",
+                &[
+                    "system:serviceaccounts",
+                    "system:serviceaccounts:team",
+                    "system:serviceaccounts:other",
+                    ALL,
+                ],
+                true,
+                Some(
+                    "system:serviceaccount:team:ci system:serviceaccounts,system:serviceaccounts:team,system:authenticated",
+                ),
+            ),
+            ("system:serviceaccount:team:", &[], true, None),
+            ("system:serviceaccount:a:b:c", &[], true, None),
+            ("alice", &["system:serviceaccounts"], true, Some("alice ")),
+        ] {
+            let acting = acting(&caller(user, groups), "east", is_asked);
+            match (&acting, expected) {
+                (Ok(acting), Some(expected)) => assert_eq!(text(acting), expected, "{user}"),
+                (Err(failure), None) => assert_eq!(failure.code(), 403, "{user}"),
+                other => panic!("{user}: {other:?}"),
+            }
+        }
+    }
+
+    #[test]
+    fn headers_are_those_of_kubernetes() {
+        let mut alice = caller("alice é", &["dev", "ops"]);
+        alice.extra.insert("example.com/scope".to_owned(), vec!["a".to_owned(), "b".to_owned()]);
+        alice
+            .extra
+            .insert("authentication.kubernetes.io/credential-id".to_owned(), vec!["x".to_owned()]);
+        let mut headers = HeaderMap::new();
+        acting(&alice, "east", true).unwrap().apply(&mut headers).unwrap();
+        assert_eq!(headers["impersonate-user"].as_bytes(), "alice é".as_bytes());
+        assert_eq!(headers.get_all("impersonate-group").iter().count(), 2);
+        let scopes: Vec<_> =
+            headers.get_all("impersonate-extra-example.com%2fscope").iter().collect();
+        assert_eq!(scopes, ["a", "b"]);
+        assert_eq!(headers.len(), 5);
+        let hostile = caller("a\nImpersonate-Group: system:masters", &[]);
+        let refused = acting(&hostile, "east", true).unwrap().apply(&mut HeaderMap::new());
+        assert_eq!(refused.unwrap_err().code(), 400);
+    }
+}

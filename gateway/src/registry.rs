@@ -1,0 +1,212 @@
+//! The clusters that joined, as their Secrets say now: views of them, and ways to their API servers.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures::StreamExt as _;
+use k8s_openapi::api::core::v1::Secret;
+use kube::api::Api;
+use kube::runtime::{WatchStreamExt as _, watcher};
+use tokio::sync::watch;
+use tracing::{info, warn};
+use vela_api::names::label;
+use vela_cluster::members::{Cluster, Passage, SecretRules};
+
+use crate::messages;
+use crate::status::Failure;
+use crate::streams::Counter;
+use crate::view::View;
+
+/// Secrets in one answer to a list.
+const PAGE: u32 = 100;
+/// How long a request waits for the Secret of its cluster: who joins one uses it a moment later.
+const WAIT: Duration = Duration::from_secs(3);
+
+/// A cluster that joined.
+#[derive(Debug)]
+pub(crate) struct Member {
+    pub(crate) view: View,
+    /// Its API server, or why it cannot be reached.
+    passage: Result<Passage, String>,
+    fingerprint: u64,
+    /// Its requests under way.
+    pub(crate) streams: Arc<Counter>,
+}
+
+impl Member {
+    /// The way to its API server.
+    pub(crate) fn passage(&self) -> Result<&Passage, Failure> {
+        self.passage.as_ref().map_err(|why| Failure::unusable(&self.view.name, why))
+    }
+}
+
+/// All clusters at a moment.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Snapshot {
+    /// Whether all Secrets were seen.
+    pub(crate) synced: bool,
+    pub(crate) members: BTreeMap<String, Arc<Member>>,
+    /// Of the last Secret that changed anything.
+    pub(crate) version: String,
+}
+
+/// The registry.
+#[derive(Debug)]
+pub(crate) struct Registry {
+    rules: SecretRules,
+    current: watch::Sender<Arc<Snapshot>>,
+}
+
+impl Registry {
+    pub(crate) fn new(rules: SecretRules) -> Self {
+        Self { rules, current: watch::Sender::default() }
+    }
+
+    pub(crate) fn snapshot(&self) -> Arc<Snapshot> {
+        Arc::clone(&self.current.borrow())
+    }
+
+    /// The cluster of a name; if there is none, or nobody knows yet, it is waited for.
+    pub(crate) async fn member(&self, name: &str) -> Result<Arc<Member>, Failure> {
+        let mut changes = self.current.subscribe();
+        let wanted = name.to_owned();
+        let found = changes.wait_for(move |snapshot| snapshot.members.contains_key(&wanted));
+        if let Ok(Ok(snapshot)) = tokio::time::timeout(WAIT, found).await
+            && let Some(member) = snapshot.members.get(name)
+        {
+            return Ok(Arc::clone(member));
+        }
+        if self.current.borrow().synced {
+            Err(Failure::no_cluster(name))
+        } else {
+            Err(Failure::unavailable(messages::NOT_SYNCED))
+        }
+    }
+
+    /// Takes in a Secret.
+    pub(crate) fn put(&self, secret: &Secret) {
+        let cluster = Cluster::of(secret, self.rules);
+        let view = View::of(secret, &cluster);
+        let known = self.snapshot().members.get(&cluster.name).cloned();
+        let passage = match (&known, &cluster.access) {
+            (Some(known), _) if known.fingerprint == cluster.fingerprint => known.passage.clone(),
+            (_, Err(unusable)) => Err(unusable.to_string()),
+            (_, Ok(access)) => {
+                if access.is_insecure() {
+                    warn!(
+                        cluster = cluster.name,
+                        "the certificate of this cluster is not checked: its Secret has no ca.crt"
+                    );
+                }
+                Passage::new(access, self.rules.addresses).map_err(|error| error.to_string())
+            }
+        };
+        let streams = known.map(|known| Arc::clone(&known.streams)).unwrap_or_default();
+        let member = Member { view, passage, fingerprint: cluster.fingerprint, streams };
+        let version = secret.metadata.resource_version.clone().unwrap_or_default();
+        self.change(|snapshot| {
+            snapshot.members.insert(cluster.name, Arc::new(member));
+            snapshot.version = version;
+        });
+    }
+
+    fn remove(&self, name: &str) {
+        self.change(|snapshot| {
+            snapshot.members.remove(name);
+        });
+    }
+
+    /// All Secrets were seen; clusters that are not among them are gone.
+    pub(crate) fn synced(&self, listed: &[String]) {
+        self.change(|snapshot| {
+            snapshot.synced = true;
+            snapshot.members.retain(|name, _| listed.contains(name));
+        });
+    }
+
+    fn change(&self, change: impl FnOnce(&mut Snapshot)) {
+        self.current.send_modify(|current| {
+            let mut next = Snapshot::clone(current);
+            change(&mut next);
+            *current = Arc::new(next);
+        });
+    }
+
+    /// Follows the Secrets of a namespace for ever. `synced` hears when all were seen for the first time.
+    pub(crate) async fn follow(&self, client: kube::Client, namespace: &str, synced: impl Fn()) {
+        let api: Api<Secret> = Api::namespaced(client, namespace);
+        let config =
+            watcher::Config::default().labels(label::CLUSTER_CREDENTIAL_TYPE).page_size(PAGE);
+        let mut events = std::pin::pin!(watcher(api, config).default_backoff());
+        let mut listed = Vec::new();
+        while let Some(event) = events.next().await {
+            match event {
+                Ok(watcher::Event::Init) => listed.clear(),
+                Ok(watcher::Event::InitApply(secret)) => {
+                    listed.push(secret.metadata.name.clone().unwrap_or_default());
+                    self.put(&secret);
+                }
+                Ok(watcher::Event::InitDone) => {
+                    info!(namespace, clusters = listed.len(), "clusters are known");
+                    self.synced(&listed);
+                    synced();
+                }
+                Ok(watcher::Event::Apply(secret)) => self.put(&secret),
+                Ok(watcher::Event::Delete(secret)) => {
+                    self.remove(&secret.metadata.name.unwrap_or_default());
+                }
+                Err(error) => {
+                    let error = vela_cluster::error::chain(&error);
+                    warn!(namespace, error, "watch of cluster Secrets failed, trying again");
+                }
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::view::tests::secret;
+
+    const DATA: [(&str, &str); 2] = [("endpoint", "https://10.0.0.1:6443"), ("token", "t0ken")];
+
+    fn registry() -> Registry {
+        vela_serve::tls::install_crypto();
+        Registry::new(SecretRules::default())
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_name_that_nobody_has_is_waited_for() {
+        let registry = Arc::new(registry());
+        assert_eq!(registry.member("east").await.unwrap_err().code(), 503);
+        registry.synced(&[]);
+        assert_eq!(registry.member("east").await.unwrap_err().code(), 404);
+        let waiting = tokio::spawn({
+            let registry = Arc::clone(&registry);
+            async move { registry.member("east").await.map(|member| member.view.name.clone()) }
+        });
+        tokio::time::sleep(WAIT / 2).await;
+        registry.put(&secret("west", "ServiceAccountToken", &DATA));
+        registry.put(&secret("east", "ServiceAccountToken", &DATA));
+        assert_eq!(waiting.await.unwrap().unwrap(), "east");
+        registry.remove("east");
+        assert_eq!(registry.member("east").await.unwrap_err().code(), 404);
+    }
+
+    #[tokio::test]
+    async fn a_secret_that_cannot_be_used_is_no_unknown_cluster() {
+        let registry = registry();
+        registry.put(&secret("east", "ServiceAccountToken", &DATA[..1]));
+        let member = registry.member("east").await.unwrap();
+        assert_eq!(member.passage().unwrap_err().code(), 422);
+        registry.put(&secret("east", "ServiceAccountToken", &DATA));
+        let repaired = registry.member("east").await.unwrap();
+        assert!(repaired.passage().is_ok());
+        // What is under way to a cluster counts on, whatever becomes of its Secret.
+        assert!(Arc::ptr_eq(&member.streams, &repaired.streams));
+        registry.synced(&["west".to_owned()]);
+        assert!(registry.snapshot().members.is_empty());
+    }
+}

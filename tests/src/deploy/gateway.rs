@@ -1,0 +1,101 @@
+//! The gateway behind the API server's aggregation, on loopback: the APIService leads to a Service without Pods.
+
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, bail};
+use base64::Engine as _;
+use kube::api::{Api, ApiResource, DynamicObject};
+use kube::core::GroupVersionKind;
+use serde_json::{Value, json};
+
+use super::{Binaries, Manifests, NAMESPACE, Options, Program, Role, apply, text};
+use crate::cluster::Cluster;
+use crate::progress::Step;
+
+/// The name of the APIService.
+pub const CLUSTER_API: &str = "v1alpha1.cluster.core.oam.dev";
+/// What the API server expects the gateway to be called.
+pub(super) const SERVER_NAME: &str = "kubevela-cluster-gateway-service.vela-system.svc";
+
+/// How long the API server may take to notice that the API is there.
+const AVAILABLE: Duration = Duration::from_secs(60);
+
+/// The gateway, running, and reached through the API server.
+#[derive(Debug)]
+pub struct Gateway {
+    /// The program.
+    pub program: Program,
+}
+
+impl Gateway {
+    /// Starts it on a control plane with the chart's objects, and waits until its API is available.
+    ///
+    /// # Errors
+    /// When the program does not become ready, or its API not available.
+    pub async fn start(cluster: &Cluster, binaries: &Binaries, options: &Options) -> Result<Self> {
+        let step = Step::start("starting the gateway");
+        let manifests = Manifests::render(cluster.programs(), &options.values)?;
+        let program =
+            Program::prepare(Role::Gateway, cluster, binaries, &manifests, options).await?;
+        program.start(cluster)?;
+        program.ready().await?;
+        let gateway = Self { program };
+        let bundle =
+            base64::engine::general_purpose::STANDARD.encode(cluster.authority().certificate());
+        gateway.register(cluster, &manifests, json!(bundle)).await?;
+        available(cluster).await?;
+        step.done();
+        Ok(gateway)
+    }
+
+    /// Makes Service and APIService of the chart lead to the program.
+    async fn register(
+        &self,
+        cluster: &Cluster,
+        manifests: &Manifests,
+        bundle: Value,
+    ) -> Result<()> {
+        let client = cluster.client().await?;
+        let mut service =
+            manifests.of("APIService").next().context("the chart has no APIService")?.clone();
+        let name = text(&service, "/spec/service/name").context("it names no Service")?.to_owned();
+        let port = self.program.port();
+        apply(
+            &client,
+            &json!({"apiVersion": "v1", "kind": "Service", "metadata": {"name": name, "namespace": NAMESPACE},
+                "spec": {"type": "ExternalName", "externalName": "localhost", "ports": [{"port": port}]}}),
+        )
+        .await?;
+        if let Some(spec) = service.pointer_mut("/spec").and_then(Value::as_object_mut) {
+            spec.insert("caBundle".to_owned(), bundle);
+        }
+        if let Some(target) = service.pointer_mut("/spec/service").and_then(Value::as_object_mut) {
+            target.insert("port".to_owned(), json!(port));
+        }
+        apply(&client, &service).await
+    }
+}
+
+/// Waits until the API server says that the API is available, and routes to it.
+async fn available(cluster: &Cluster) -> Result<()> {
+    let kind = GroupVersionKind::gvk("apiregistration.k8s.io", "v1", "APIService");
+    let client = cluster.client().await?;
+    let api: Api<DynamicObject> = Api::all_with(client.clone(), &ApiResource::from_gvk(&kind));
+    let deadline = Instant::now() + AVAILABLE;
+    loop {
+        let status = api.get(CLUSTER_API).await?.data["status"].clone();
+        let conditions = status["conditions"].as_array().into_iter().flatten();
+        let is_available =
+            conditions.clone().any(|one| one["type"] == "Available" && one["status"] == "True");
+        let path = "/apis/cluster.core.oam.dev/v1alpha1/virtualclusters/local";
+        let request = http::Request::get(path).body(Vec::new())?;
+        let answer = client.request_text(request).await;
+        if is_available && answer.is_ok() {
+            return Ok(());
+        }
+        if Instant::now() > deadline {
+            bail!("{CLUSTER_API} is not available: {status}, {answer:?}");
+        }
+        tokio::time::sleep(Duration::from_millis(50)).await;
+    }
+}
