@@ -52,16 +52,16 @@ pub async fn run(client: Client, config: Config, stop: CancellationToken) {
     };
     let mut rounds = Rounds::new(stop)
         .watching(&apis.secrets, &config.secret)
-        .watching(&apis.secrets, &config.ca_secret())
-        .watching(&apis.mutating, &config.configuration)
-        .watching(&apis.validating, &config.configuration);
+        .watching(&apis.secrets, &config.ca_secret());
+    rounds = apis.carriers.watched(rounds);
     loop {
         let after = match round(&apis, &config).await {
             Ok(again) => Some(again.map_or(rounds::PERIOD, |at| {
                 Duration::try_from(at.duration_since(Timestamp::now())).unwrap_or_default()
             })),
             Err(error) => {
-                warn!(error = %Chain(&error), "admission certificate not settled, trying again");
+                let secret = &config.secret;
+                warn!(secret, error = %Chain(&error), "serving certificate not settled, trying again");
                 None
             }
         };

@@ -1,8 +1,6 @@
 //! What carries the authority to the API server: webhook configurations, or an APIService. Only entries that name our Service
 //! are ours.
 
-use futures::StreamExt as _;
-use futures::stream::BoxStream;
 use k8s_openapi::ByteString;
 use k8s_openapi::api::admissionregistration::v1::{
     MutatingWebhookConfiguration, ServiceReference, ValidatingWebhookConfiguration,
@@ -10,9 +8,9 @@ use k8s_openapi::api::admissionregistration::v1::{
 };
 use k8s_openapi::kube_aggregator::pkg::apis::apiregistration::v1::APIService;
 use kube::api::PostParams;
-use kube::runtime::watcher;
 use kube::{Api, Client, ResourceExt as _};
 use tracing::info;
+use vela_cluster::Rounds;
 
 use crate::{Config, Target};
 
@@ -52,18 +50,13 @@ impl Carriers {
         }
     }
 
-    /// Something happened to one of them (`true`), or a watch failed.
-    pub(crate) fn events(&self) -> Vec<BoxStream<'static, bool>> {
-        let named =
-            |name: &str| watcher::Config::default().fields(&format!("metadata.name={name}"));
+    /// A change of one of them is a reason for a round.
+    pub(crate) fn watched(&self, rounds: Rounds) -> Rounds {
         match self {
-            Self::Webhooks { name, mutating, validating } => vec![
-                watcher(mutating.clone(), named(name)).map(|e| e.is_ok()).boxed(),
-                watcher(validating.clone(), named(name)).map(|e| e.is_ok()).boxed(),
-            ],
-            Self::ApiService { name, api } => {
-                vec![watcher(api.clone(), named(name)).map(|e| e.is_ok()).boxed()]
+            Self::Webhooks { name, mutating, validating } => {
+                rounds.watching(mutating, name).watching(validating, name)
             }
+            Self::ApiService { name, api } => rounds.watching(api, name),
         }
     }
 
