@@ -114,7 +114,7 @@ async fn reconcile_within(
             (session.policies, _) = facts::resource_policies(&app.metadata, &spec);
             app.spec = spec;
         }
-        return finalizer::delete(ctx, &mut session, &app).await;
+        return finalizer::delete(&mut session, &app).await;
     }
     if let Some(text) = bad_policies {
         let failed = Failed::synced(messages::bad_policy(&text));

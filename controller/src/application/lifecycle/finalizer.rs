@@ -84,11 +84,8 @@ pub async fn add(ctx: &AppContext, app: &Application) -> Result<Application, Api
 ///
 /// # Errors
 /// The API server's answer.
-pub async fn delete(
-    ctx: &AppContext,
-    session: &mut Session<'_>,
-    app: &Application,
-) -> Result<Next, ApiError> {
+pub async fn delete(session: &mut Session<'_>, app: &Application) -> Result<Next, ApiError> {
+    let ctx = session.ctx;
     if !is_present(app) {
         return Ok(Next::Done);
     }
