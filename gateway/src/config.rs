@@ -34,6 +34,9 @@ pub struct Flags {
     /// Requests reach a cluster as the user who made them, also without `impersonate=true` in the query.
     #[arg(long)]
     client_identity_penetration: bool,
+    /// Groups whose members reach every cluster as the credential of its Secret, not as themselves; comma-separated, may repeat.
+    #[arg(long, value_delimiter = ',')]
+    privileged_groups: Vec<String>,
     /// What to do with clusters whose certificate cannot be checked: warn or refuse.
     #[arg(long, default_value = "warn")]
     insecure_clusters: String,
@@ -69,6 +72,8 @@ pub struct Config {
     pub namespace: String,
     /// Every request reaches a cluster as its user.
     pub penetrates: bool,
+    /// Whose members reach every cluster as its credential.
+    pub privileged_groups: Vec<String>,
     /// What of Secrets is accepted.
     pub rules: SecretRules,
     /// How many requests may be under way.
@@ -122,6 +127,11 @@ impl TryFrom<Flags> for Config {
             cert_wait: flags.cert_wait_timeout,
             namespace: flags.secret_namespace,
             penetrates: flags.client_identity_penetration,
+            privileged_groups: flags
+                .privileged_groups
+                .into_iter()
+                .filter(|it| !it.is_empty())
+                .collect(),
             rules: SecretRules { addresses, refuse_insecure },
             limits: StreamLimits {
                 per_user: flags.max_streams_per_user.max(1),
@@ -148,6 +158,8 @@ mod tests {
         let by_default = config(&[]).unwrap();
         assert!(!by_default.rules.refuse_insecure && !by_default.penetrates);
         assert_eq!(by_default.namespace, "vela-system");
+        assert!(by_default.privileged_groups.is_empty());
+        assert_eq!(config(&["--privileged-groups=a,,b"]).unwrap().privileged_groups, ["a", "b"]);
         assert!(config(&["--insecure-clusters=refuse"]).unwrap().rules.refuse_insecure);
         assert!(config(&["--insecure-clusters=maybe"]).unwrap_err().contains("maybe"));
         assert!(config(&["--secret-namespace="]).unwrap_err().contains("--secret-namespace"));

@@ -22,17 +22,20 @@ pub(crate) enum Acting {
     As { user: String, groups: Vec<String>, extra: BTreeMap<String, Vec<String>> },
 }
 
-/// Decides. `is_asked`: the request wants to be made as its user, or all are.
-pub(crate) fn acting(caller: &Caller, cluster: &str, is_asked: bool) -> Result<Acting, Failure> {
-    if !is_asked {
-        return Ok(Acting::Credential);
-    }
-    if caller.is_in(MASTERS) {
+/// Decides. `is_asked`: the request wants to be made as its user, or all are. `privileged`: groups whose members act as the
+/// credential all the same.
+pub(crate) fn acting(
+    caller: &Caller,
+    cluster: &str,
+    is_asked: bool,
+    privileged: &[String],
+) -> Result<Acting, Failure> {
+    if !is_asked || caller.is_in(MASTERS) || privileged.iter().any(|group| caller.is_in(group)) {
         return Ok(Acting::Credential);
     }
     let account = account_of(&caller.user);
     if caller.user.starts_with("system:") && account.is_none() {
-        return Err(Failure::forbidden(cluster, messages::not_lent(&caller.user, cluster)));
+        return Err(Failure::forbidden(cluster, messages::not_impersonated(&caller.user, cluster)));
     }
     let of_account = account.map(|namespace| format!("system:serviceaccounts:{namespace}"));
     let passed = |group: &&String| {
@@ -117,6 +120,13 @@ mod tests {
             ("alice", &["dev", "system:nodes"], true, Some("alice dev")),
             ("kubernetes-admin", &[MASTERS, ALL], true, Some("credential")),
             ("system:admin", &[MASTERS], true, Some("credential")),
+            ("velaux", &["kubevela:ux", ALL], true, Some("credential")),
+            (
+                "velaux",
+                &["kubevela:ux2", ALL],
+                true,
+                Some("velaux kubevela:ux2,system:authenticated"),
+            ),
             ("system:kube-controller-manager", &[ALL], true, None),
             ("system:anonymous", &["system:unauthenticated"], true, None),
             ("system:anonymous", &["system:unauthenticated"], false, Some("credential")),
@@ -137,7 +147,8 @@ mod tests {
             ("system:serviceaccount:a:b:c", &[], true, None),
             ("alice", &["system:serviceaccounts"], true, Some("alice ")),
         ] {
-            let acting = acting(&caller(user, groups), "east", is_asked);
+            let acting =
+                acting(&caller(user, groups), "east", is_asked, &["kubevela:ux".to_owned()]);
             match (&acting, expected) {
                 (Ok(acting), Some(expected)) => assert_eq!(text(acting), expected, "{user}"),
                 (Err(failure), None) => assert_eq!(failure.code(), 403, "{user}"),
@@ -154,7 +165,7 @@ mod tests {
             .extra
             .insert("authentication.kubernetes.io/credential-id".to_owned(), vec!["x".to_owned()]);
         let mut headers = HeaderMap::new();
-        acting(&alice, "east", true).unwrap().apply(&mut headers).unwrap();
+        acting(&alice, "east", true, &[]).unwrap().apply(&mut headers).unwrap();
         assert_eq!(headers["impersonate-user"].as_bytes(), "alice é".as_bytes());
         assert_eq!(headers.get_all("impersonate-group").iter().count(), 2);
         let scopes: Vec<_> =
@@ -162,7 +173,7 @@ mod tests {
         assert_eq!(scopes, ["a", "b"]);
         assert_eq!(headers.len(), 5);
         let hostile = caller("a\nImpersonate-Group: system:masters", &[]);
-        let refused = acting(&hostile, "east", true).unwrap().apply(&mut HeaderMap::new());
+        let refused = acting(&hostile, "east", true, &[]).unwrap().apply(&mut HeaderMap::new());
         assert_eq!(refused.unwrap_err().code(), 400);
     }
 }

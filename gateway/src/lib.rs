@@ -77,7 +77,7 @@ pub async fn run(config: Config, stop: CancellationToken) -> anyhow::Result<()> 
 
     // Not waited for: the watches try until the API server answers, and readiness waits for them.
     let client = vela_cluster::connect(&client_options(&config.kube)).await?;
-    let clusters = Arc::new(Registry::new(config.rules));
+    let clusters = Arc::new(Registry::new(config.rules, config.penetrates));
     tasks.spawn({
         let (clusters, client, namespace) =
             (Arc::clone(&clusters), client.clone(), config.namespace.clone());
@@ -113,6 +113,7 @@ pub async fn run(config: Config, stop: CancellationToken) -> anyhow::Result<()> 
         health: health.clone(),
         limits: config.limits,
         penetrates: config.penetrates,
+        privileged_groups: config.privileged_groups.clone(),
         closing: CancellationToken::new(),
         cut: CancellationToken::new(),
         tunnels: TaskTracker::new(),

@@ -18,6 +18,9 @@ pub(crate) const NOT_SYNCED: &str = "clusters are not known yet: their Secrets a
 /// The end of this process is near.
 pub(crate) const STOPPING: &str = "this replica is shutting down";
 
+/// Rules about identities.
+pub(crate) const NO_EXCHANGE: &str = "annotation cluster.core.oam.dev/cluster-gateway-proxy-configuration: rules about identities are not supported";
+
 /// A Secret that cannot be used.
 pub(crate) fn unusable(name: &str, why: &str) -> String {
     format!("cluster {name} cannot be reached: Secret {name}: {why}")
@@ -64,10 +67,9 @@ pub(crate) fn no_review(why: &str) -> String {
 }
 
 /// A user of Kubernetes itself.
-pub(crate) fn not_lent(user: &str, cluster: &str) -> String {
+pub(crate) fn not_impersonated(user: &str, cluster: &str) -> String {
     format!(
-        "user {user:?} is not impersonated in cluster {cluster}: names that begin with \"system:\" mean somebody else there; \
-         a rule of a ClusterGatewayProxyConfiguration can map it"
+        "user {user:?} is not impersonated in cluster {cluster}: names that begin with \"system:\" mean somebody else there"
     )
 }
 

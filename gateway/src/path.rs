@@ -32,6 +32,10 @@ pub(crate) fn target(endpoint: &Uri, rest: &str, query: Option<&str>) -> Result<
 fn cleaned(path: &str) -> Option<Vec<&str>> {
     let mut segments = Vec::new();
     for segment in path.split('/') {
+        // These end a path; one that has them as it is written is none.
+        if segment.contains(['?', '#']) {
+            return None;
+        }
         let plain = decoded(segment)?;
         match plain.as_str() {
             "" | "." => {}
@@ -174,6 +178,8 @@ mod tests {
             "/..%5cc-2",
             "/%252e%252e%252fc-2",
             "/%252e%252e",
+            "/..?",
+            "/a#b",
             "/%ff",
         ] {
             let refused = target(&endpoint, rest, None);

@@ -75,7 +75,7 @@ async fn attempt(
     let query = request.uri().query();
     let is_asked = server.penetrates || path::has(query, "impersonate", &["true"]);
     let is_watch = path::is_watch(query);
-    let acting = identity::acting(caller, name, is_asked)?;
+    let acting = identity::acting(caller, name, is_asked, &server.privileged_groups)?;
     let target = path::target(passage.uri(), rest, query)?;
     let mut headers = headers::to_member(request.headers(), front);
     acting.apply(&mut headers)?;

@@ -14,6 +14,7 @@ use vela_api::names::label;
 use vela_cluster::members::{Cluster, Passage, SecretRules};
 
 use crate::messages;
+use crate::names::EXCHANGE;
 use crate::status::Failure;
 use crate::streams::Counter;
 use crate::view::View;
@@ -55,12 +56,14 @@ pub(crate) struct Snapshot {
 #[derive(Debug)]
 pub(crate) struct Registry {
     rules: SecretRules,
+    /// Requests reach clusters as their users: rules about identities would count.
+    penetrates: bool,
     current: watch::Sender<Arc<Snapshot>>,
 }
 
 impl Registry {
-    pub(crate) fn new(rules: SecretRules) -> Self {
-        Self { rules, current: watch::Sender::default() }
+    pub(crate) fn new(rules: SecretRules, penetrates: bool) -> Self {
+        Self { rules, penetrates, current: watch::Sender::default() }
     }
 
     pub(crate) fn snapshot(&self) -> Arc<Snapshot> {
@@ -89,8 +92,13 @@ impl Registry {
         let cluster = Cluster::of(secret, self.rules);
         let view = View::of(secret, &cluster);
         let known = self.snapshot().members.get(&cluster.name).cloned();
+        // A rule that is not followed could be one that takes rights away.
+        let has_rules = self.penetrates
+            && secret.metadata.annotations.as_ref().is_some_and(|all| all.contains_key(EXCHANGE));
+        let fingerprint = cluster.fingerprint ^ u64::from(has_rules);
         let passage = match (&known, &cluster.access) {
-            (Some(known), _) if known.fingerprint == cluster.fingerprint => known.passage.clone(),
+            _ if has_rules => Err(messages::NO_EXCHANGE.to_owned()),
+            (Some(known), _) if known.fingerprint == fingerprint => known.passage.clone(),
             (_, Err(unusable)) => Err(unusable.to_string()),
             (_, Ok(access)) => {
                 if access.is_insecure() {
@@ -103,7 +111,7 @@ impl Registry {
             }
         };
         let streams = known.map(|known| Arc::clone(&known.streams)).unwrap_or_default();
-        let member = Member { view, passage, fingerprint: cluster.fingerprint, streams };
+        let member = Member { view, passage, fingerprint, streams };
         let version = secret.metadata.resource_version.clone().unwrap_or_default();
         self.change(|snapshot| {
             snapshot.members.insert(cluster.name, Arc::new(member));
@@ -174,7 +182,7 @@ mod tests {
 
     fn registry() -> Registry {
         vela_serve::tls::install_crypto();
-        Registry::new(SecretRules::default())
+        Registry::new(SecretRules::default(), true)
     }
 
     #[tokio::test(start_paused = true)]
@@ -206,6 +214,18 @@ mod tests {
         assert!(repaired.passage().is_ok());
         // What is under way to a cluster counts on, whatever becomes of its Secret.
         assert!(Arc::ptr_eq(&member.streams, &repaired.streams));
+        let mut ruled = secret("east", "ServiceAccountToken", &DATA);
+        ruled
+            .metadata
+            .annotations
+            .as_mut()
+            .unwrap()
+            .insert(EXCHANGE.to_owned(), "rules".to_owned());
+        registry.put(&ruled);
+        assert_eq!(registry.member("east").await.unwrap().passage().unwrap_err().code(), 422);
+        let anybody = Registry::new(SecretRules::default(), false);
+        anybody.put(&ruled);
+        assert!(anybody.member("east").await.unwrap().passage().is_ok());
         registry.synced(&["west".to_owned()]);
         assert!(registry.snapshot().members.is_empty());
     }

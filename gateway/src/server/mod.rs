@@ -38,6 +38,8 @@ pub(crate) struct Server {
     pub(crate) limits: StreamLimits,
     /// Every request reaches a cluster as its user.
     pub(crate) penetrates: bool,
+    /// Whose members do so as its credential.
+    pub(crate) privileged_groups: Vec<String>,
     /// This replica is about to stop: what can be asked for elsewhere ends.
     pub(crate) closing: CancellationToken,
     /// It stops: everything ends.
