@@ -2,9 +2,10 @@
 
 use std::collections::HashMap;
 use std::fmt;
-use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::sync::{Arc, OnceLock};
 
 use gotemplate::Parsed;
+use parking_lot::Mutex;
 
 use crate::schema::Schema;
 
@@ -27,7 +28,7 @@ pub(crate) struct Compiled {
 impl Compiled {
     /// The parsed templates of a chart that has so many and stands at a path.
     pub(crate) fn templates(&self, path: &str, count: usize) -> Slots {
-        let mut known = self.templates.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut known = self.templates.lock();
         if let Some(slots) = known.get(path).filter(|slots| slots.len() == count) {
             return Arc::clone(slots);
         }

@@ -52,7 +52,7 @@ impl Written<'_> {
         Written { value, depth: self.depth + 1, deep: self.deep }
     }
 
-    fn map<'v, S: Serializer>(
+    fn map<S: Serializer>(
         &self,
         entries: impl ExactSizeIterator<Item = (Str, Value)>,
         serializer: S,

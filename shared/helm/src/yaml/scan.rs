@@ -271,7 +271,7 @@ impl<'a> Scanner<'a> {
     }
 
     fn fetch(&mut self) -> Result {
-        self.to_next_token();
+        self.skip_to_token();
         self.unroll(isize::try_from(self.mark.column).unwrap_or(isize::MAX));
         let Some(first) = self.byte(0) else { return self.end() };
         if self.mark.column == 0 && first == b'%' {
@@ -370,7 +370,7 @@ impl<'a> Scanner<'a> {
         Ok(())
     }
 
-    fn to_next_token(&mut self) {
+    fn skip_to_token(&mut self) {
         loop {
             if self.mark.column == 0 && self.rest().starts_with('\u{feff}') {
                 self.skip();
@@ -550,10 +550,10 @@ impl<'a> Scanner<'a> {
             }
             _ => return self.problem(start, "found unknown directive name"),
         }
-        self.to_line_end(start)
+        self.end_line(start)
     }
 
-    fn to_line_end(&mut self, start: Mark) -> Result {
+    fn end_line(&mut self, start: Mark) -> Result {
         self.skip_blanks();
         self.skip_comment();
         if !self.is_break_or_end() {
@@ -692,13 +692,13 @@ impl<'a> Scanner<'a> {
                     return self.problem(start, "found an indentation indicator equal to 0");
                 }
                 Some(digit @ b'1'..=b'9') if increment == 0 => {
-                    increment = isize::from(digit - b'0')
+                    increment = isize::from(digit - b'0');
                 }
                 _ => break,
             }
             self.skip();
         }
-        self.to_line_end(start)?;
+        self.end_line(start)?;
         let mut indent = if increment > 0 { self.indent.max(0) + increment } else { 0 };
         let mut text = String::new();
         let (mut last_break, mut leading_blank) = ("", false);
