@@ -139,7 +139,7 @@ pub fn document(text: &str) {
         let written = yaml::write(&value, layout);
         match yaml::read(&written) {
             Ok(again) => {
-                assert_eq!(rounded(again), rounded(value.clone()), "{layout:?} {written:?}")
+                assert_eq!(rounded(again), rounded(value.clone()), "{layout:?} {written:?}");
             }
             Err(error) => panic!("{layout:?} {written:?}: {error}"),
         }

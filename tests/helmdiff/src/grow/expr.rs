@@ -41,10 +41,11 @@ impl Expressions<'_> {
 
     /// What can stand in an action: an operand or a pipeline.
     pub(crate) fn pipeline(&mut self, kind: Kind, depth: usize) -> String {
-        if depth > 0 && self.dice.percent(85) {
-            if let Some(call) = self.call(kind, depth) {
-                return call;
-            }
+        if depth > 0
+            && self.dice.percent(85)
+            && let Some(call) = self.call(kind, depth)
+        {
+            return call;
         }
         self.leaf(kind)
     }
@@ -107,13 +108,13 @@ impl Expressions<'_> {
         let mut args: Vec<String> =
             kinds.iter().map(|kind| self.operand(*kind, depth - 1)).collect();
         // Bounds keep results small.
-        if matches!(name, "repeat" | "indent" | "nindent" | "until") {
-            if let Some(first) = args.first_mut() {
-                *first = self
-                    .dice
-                    .one_of(&["0", "1", "2", "3", "4", "10", "(int 2)", "-1", "(int 2.7)"])
-                    .to_owned();
-            }
+        if matches!(name, "repeat" | "indent" | "nindent" | "until")
+            && let Some(first) = args.first_mut()
+        {
+            *first = self
+                .dice
+                .one_of(&["0", "1", "2", "3", "4", "10", "(int 2)", "-1", "(int 2.7)"])
+                .to_owned();
         }
         if matches!(name, "untilStep" | "seq" | "wrap" | "wrapWith") {
             for arg in args.iter_mut().take(3) {
@@ -223,7 +224,8 @@ impl Expressions<'_> {
                 Kind::Document => &["doc"],
                 _ => &[],
             };
-            if !names.is_empty() && !(kind == Kind::Int && dice.percent(90)) {
+            let rarely = kind == Kind::Int && dice.percent(90);
+            if !names.is_empty() && !rarely {
                 return value(dice, names);
             }
         }

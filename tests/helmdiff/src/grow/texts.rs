@@ -489,7 +489,7 @@ impl Dice {
                 '\t' => out += "\\t",
                 '\r' => out += "\\r",
                 char if (char as u32) < 32 || (char as u32) == 127 => {
-                    out += &format!("\\x{:02x}", char as u32)
+                    out += &format!("\\x{:02x}", char as u32);
                 }
                 char => out.push(char),
             }
