@@ -40,7 +40,7 @@ pub use exec::{Call, Depth, Executor};
 pub use fmt::{TooDeep, print, printf, println, quote};
 pub use function::{Args, Failure, Function, Functions, Meter, Param, Run, Signature, Stop};
 pub use object::{Object, Underlying};
-pub use templates::{MissingKey, Templates};
+pub use templates::{MissingKey, Parsed, Templates};
 pub use text::Str;
 pub use types::{Int, Kind, Type, Uint};
 pub use value::{List, Map, Value};

@@ -59,6 +59,12 @@ pub trait Object: Any + fmt::Debug {
         None
     }
 
+    /// What an action prints: differs from [`Self::text`] where only a pointer to the type has
+    /// `String()`, since an action prints through one if it can.
+    fn shown(&self) -> Option<String> {
+        self.text()
+    }
+
     /// What a verb of `Printf` writes, if the type formats itself; the width is added to it. A type
     /// that has something for `v` has no verbs but those it knows.
     fn format(&self, verb: char) -> Option<String> {

@@ -24,6 +24,21 @@ pub enum MissingKey {
     Error,
 }
 
+/// The templates of one text, parsed once: its own and those that it defines. It can be added to any
+/// number of sets that have the same functions, also on other threads.
+#[derive(Clone)]
+pub struct Parsed {
+    name: EcoString,
+    trees: Arc<[Arc<Tree>]>,
+}
+
+impl fmt::Debug for Parsed {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let names = self.trees.iter().map(|tree| &tree.name);
+        f.debug_tuple("Parsed").field(&self.name).field(&names.collect::<Vec<_>>()).finish()
+    }
+}
+
 /// Templates by name, any of which may execute any other, and the functions they may call.
 ///
 /// ```
@@ -88,7 +103,29 @@ impl<H> Templates<H> {
     /// # Errors
     /// The text is no template; nothing changed then.
     pub fn parse(&mut self, name: &str, text: &str) -> Result<(), ParseError> {
-        self.add(name, text, false)
+        let parsed = self.read(name, text)?;
+        self.add(&parsed);
+        Ok(())
+    }
+
+    /// Parses a text without taking it in.
+    ///
+    /// # Errors
+    /// The text is no template.
+    pub fn read(&self, name: &str, text: &str) -> Result<Parsed, ParseError> {
+        let functions = &self.functions;
+        let find = |name: &str| {
+            let given = functions.position(name).map(Callee::Given);
+            given.or_else(|| Builtin::named(name).map(Callee::Builtin))
+        };
+        let trees = parse(name, text, &find)?.into_iter().map(Arc::new).collect();
+        Ok(Parsed { name: name.into(), trees })
+    }
+
+    /// Takes in what [`Self::read`] of templates with the same functions gave, as [`Self::parse`]
+    /// does.
+    pub fn add(&mut self, parsed: &Parsed) {
+        self.take(parsed, false);
     }
 
     /// As [`Self::parse`], but the template itself is a new one, whatever it is made of: what a
@@ -97,22 +134,18 @@ impl<H> Templates<H> {
     /// # Errors
     /// As [`Self::parse`].
     pub fn parse_again(&mut self, name: &str, text: &str) -> Result<(), ParseError> {
-        self.add(name, text, true)
+        let parsed = self.read(name, text)?;
+        self.take(&parsed, true);
+        Ok(())
     }
 
-    fn add(&mut self, name: &str, text: &str, again: bool) -> Result<(), ParseError> {
-        let functions = Arc::clone(&self.functions);
-        let find = |name: &str| {
-            let given = functions.position(name).map(Callee::Given);
-            given.or_else(|| Builtin::named(name).map(Callee::Builtin))
-        };
-        for tree in parse(name, text, &find)? {
-            let new = again && tree.name == name;
+    fn take(&mut self, parsed: &Parsed, again: bool) {
+        for tree in parsed.trees.iter() {
+            let new = again && tree.name == parsed.name;
             if new || !tree.is_empty() || self.get(&tree.name).is_none() {
-                self.trees.insert(tree.name.clone(), Arc::new(tree));
+                self.trees.insert(tree.name.clone(), Arc::clone(tree));
             }
         }
-        Ok(())
     }
 
     /// Whether there is a template of this name.

@@ -151,10 +151,14 @@ pub(crate) fn split(text: &str) -> impl Iterator<Item = &str> {
     let mut parts = Vec::new();
     let mut start = 0;
     for (at, _) in text.match_indices("---") {
-        let line_start = at == 0 || text.get(..at).is_some_and(|before| before.ends_with('\n'));
+        // The line break before a separator belongs to it: that behind another one is taken already.
+        let line_start =
+            at == 0 || text.get(start..at).is_some_and(|before| before.ends_with('\n'));
         if at >= start && line_start {
             parts.push(text.get(start..at).unwrap_or_default());
-            start = at + 3;
+            let rest = text.get(at + 3..).unwrap_or_default();
+            let blank = |char| matches!(char, ' ' | '\t' | '\n' | '\u{c}' | '\r');
+            start = text.len() - rest.trim_start_matches(blank).len();
         }
     }
     parts.push(text.get(start..).unwrap_or_default());
@@ -173,7 +177,7 @@ mod tests {
     #[test]
     fn documents_are_separated_at_lines() {
         let parts: Vec<&str> = split("\n---\na: 1\n---\n\n--- # c\nb: '---'\n---x: 1\n").collect();
-        assert_eq!(parts, ["a: 1", "# c\nb: '---'", "x: 1"]);
+        assert_eq!(parts, ["a: 1", "--- # c\nb: '---'", "x: 1"]);
     }
 
     #[test]

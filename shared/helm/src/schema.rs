@@ -6,7 +6,7 @@
 use std::fmt::Write as _;
 
 use jsonschema::error::{TypeKind, ValidationErrorKind};
-use jsonschema::{ReferencingError, ValidationError};
+use jsonschema::{PatternOptions, ReferencingError, ValidationError, Validator};
 use serde_json::Value;
 
 use crate::chart::Chart;
@@ -29,7 +29,7 @@ pub(crate) fn validate(chart: &Chart, values: &Table) -> Result<(), SchemaError>
 
 fn chart_values(chart: &Chart, values: &Table, report: &mut String) {
     if let Some(schema) = &chart.schema {
-        let lines = against(schema, values);
+        let lines = chart.compiled.schema.get_or_init(|| Schema::read(schema)).against(values);
         if !lines.is_empty() {
             let _ = writeln!(report, "{}:\n{}", chart.name(), lines.join("\n"));
         }
@@ -50,16 +50,37 @@ fn chart_values(chart: &Chart, values: &Table, report: &mut String) {
     }
 }
 
-/// What is wrong with values, a line each; a schema that is none is wrong too.
-fn against(schema: &[u8], values: &Table) -> Vec<String> {
-    let schema: Value = match serde_json::from_slice(schema) {
-        Ok(schema) => schema,
-        Err(error) => return vec![format!("unable to validate schema: {error}")],
-    };
-    let validator = match jsonschema::options().build(&schema) {
-        Ok(validator) => validator,
-        Err(error) => return vec![broken(&error)],
-    };
+/// What was read of a schema.
+pub(crate) enum Schema {
+    Usable(Box<Validator>),
+    /// What is wrong with it.
+    Broken(String),
+}
+
+impl Schema {
+    fn read(text: &[u8]) -> Self {
+        let schema: Value = match serde_json::from_slice(text) {
+            Ok(schema) => schema,
+            Err(error) => return Self::Broken(format!("unable to validate schema: {error}")),
+        };
+        // The engine for patterns that takes no time beyond the length of the text, as Go's.
+        let options = jsonschema::options().with_pattern_options(PatternOptions::regex());
+        match options.build(&schema) {
+            Ok(validator) => Self::Usable(Box::new(validator)),
+            Err(error) => Self::Broken(broken(&error)),
+        }
+    }
+
+    /// What is wrong with values, a line each; a schema that is none is wrong too.
+    fn against(&self, values: &Table) -> Vec<String> {
+        match self {
+            Self::Usable(validator) => against(validator, values),
+            Self::Broken(what) => vec![what.clone()],
+        }
+    }
+}
+
+fn against(validator: &Validator, values: &Table) -> Vec<String> {
     let mut values = Value::Object(values.clone());
     integers(&mut values);
     let mut missing: Vec<(String, Vec<String>)> = Vec::new();
@@ -239,7 +260,7 @@ mod tests {
 
     fn lines(schema: &Value, values: &Value) -> Vec<String> {
         let Value::Object(values) = values else { panic!("values are a map") };
-        against(schema.to_string().as_bytes(), values)
+        Schema::read(schema.to_string().as_bytes()).against(values)
     }
 
     #[test]

@@ -21,6 +21,7 @@ mod cue;
 mod definitions;
 mod exec;
 mod graph;
+mod helm;
 mod replay;
 mod test;
 mod tree;
@@ -58,6 +59,9 @@ enum Command {
     /// Compare the CUE evaluator with Go's
     #[command(subcommand)]
     Cue(cue::Args),
+    /// Compare the Helm engine with Helm
+    #[command(subcommand)]
+    Helm(helm::Args),
     /// Replay recorded cases and score them
     Replay(replay::Args),
     /// Lint, render, install, upgrade and remove the chart
@@ -78,6 +82,7 @@ fn main() -> ExitCode {
         Command::Answers(args) => answers::run(args),
         Command::Bench(args) => bench::run(args),
         Command::Cue(args) => cue::run(args),
+        Command::Helm(args) => helm::run(args),
         Command::Replay(args) => replay::run(args),
         Command::Charts(args) => charts::run(args),
         Command::Control(args) => control::run(args),

@@ -83,7 +83,6 @@ fn written(time: &GoTime, element: Element) -> String {
         }
         Element::HalfDay(before, after) => if time.hour < 12 { before } else { after }.to_owned(),
         Element::Zone if !time.zone.is_empty() => time.zone.clone(),
-        Element::Zone if time.offset % 3600 == 0 => offset_text(time.offset, Form::Hours),
         Element::Zone => offset_text(time.offset, Form::Minutes),
         Element::Offset { zulu: true, .. } if time.offset == 0 => "Z".to_owned(),
         Element::Offset { form, .. } => offset_text(time.offset, form),
@@ -511,7 +510,7 @@ mod tests {
             assert_eq!(format(&time, layout), text, "{layout}");
         }
         assert_eq!(format(&time.utc(), "Z07:00 MST -07"), "Z UTC +00");
-        assert_eq!(format(&sample(), "MST"), "-08");
+        assert_eq!(format(&sample(), "MST"), "-0800");
     }
 
     #[test]

@@ -49,6 +49,7 @@ pub struct Executor<'a, H: 'static> {
     host: &'a mut H,
     changed: Vec<Map>,
     depth: Depth,
+    stopped: Option<Location>,
 }
 
 /// What an execution shares with those within it.
@@ -56,6 +57,8 @@ pub struct Executor<'a, H: 'static> {
 struct Shared<'a, H> {
     host: &'a mut H,
     changed: &'a mut Vec<Map>,
+    /// Where an execution was stopped.
+    stopped: &'a mut Option<Location>,
     depth: Depth,
     nested: usize,
     /// The stack at the outermost execution.
@@ -65,7 +68,7 @@ struct Shared<'a, H> {
 impl<'a, H: Meter> Executor<'a, H> {
     /// Executes these templates; `host` is lent to their functions.
     pub fn new(templates: Arc<Templates<H>>, host: &'a mut H) -> Self {
-        Self { templates, host, changed: Vec::new(), depth: Depth::default() }
+        Self { templates, host, changed: Vec::new(), depth: Depth::default(), stopped: None }
     }
 
     /// With another bound of depth.
@@ -80,11 +83,19 @@ impl<'a, H: Meter> Executor<'a, H> {
         self.host
     }
 
+    /// Where the last execution was stopped: the innermost node that was visited, in a text that has
+    /// a name of its own.
+    #[must_use]
+    pub fn stopped(&self) -> Option<&Location> {
+        self.stopped.as_ref()
+    }
+
     /// Executes the template of this name over `data`, and gives its output.
     ///
     /// # Errors
     /// There is no such template, it fails, or it is stopped.
     pub fn execute(&mut self, name: &str, data: Value) -> Result<Vec<u8>, Error> {
+        self.stopped = None;
         let templates = Arc::clone(&self.templates);
         run(&templates, self.shared(), name, data)
     }
@@ -103,8 +114,8 @@ impl<'a, H: Meter> Executor<'a, H> {
 
     fn shared(&mut self) -> Shared<'_, H> {
         let stack = Stack::here();
-        let (host, changed) = (&mut *self.host, &mut self.changed);
-        Shared { host, changed, depth: self.depth, nested: 0, stack }
+        let (host, changed, stopped) = (&mut *self.host, &mut self.changed, &mut self.stopped);
+        Shared { host, changed, stopped, depth: self.depth, nested: 0, stack }
     }
 }
 
@@ -118,8 +129,8 @@ impl<H> Drop for Executor<'_, H> {
 
 impl<H> Shared<'_, H> {
     fn lend(&mut self) -> Shared<'_, H> {
-        let (host, changed) = (&mut *self.host, &mut *self.changed);
-        Shared { host, changed, ..*self }
+        let (host, changed, stopped) = (&mut *self.host, &mut *self.changed, &mut *self.stopped);
+        Shared { host, changed, stopped, ..*self }
     }
 
     /// Whether one template more may be executed, as far as the stack is concerned.
@@ -127,6 +138,9 @@ impl<H> Shared<'_, H> {
         self.stack.grew_less_than(self.depth.stack)
     }
 }
+
+/// Bytes of output that room is made for in advance, at the most.
+const MOST_EXPECTED: usize = 1 << 20;
 
 /// Executes a template with an output of its own.
 fn run<H: Meter>(
@@ -141,16 +155,25 @@ fn run<H: Meter>(
     // A nil interface becomes no value on its way through Go's `Execute`.
     let dot = Operand::plain(if let Value::Nil = data { Value::NoValue } else { data });
     shared.nested += 1;
+    // A file makes about as much as it is long; what is executed within it is small.
+    let expected = if shared.nested == 1 { tree.source.text.len().min(MOST_EXPECTED) } else { 0 };
     let mut execution = Execution {
         templates,
         tree,
         shared,
-        out: Vec::new(),
+        out: Vec::with_capacity(expected),
         variables: vec![(0, dot.clone())],
         at: None,
     };
-    execution.nodes(&dot, &tree.root)?;
-    Ok(execution.out)
+    match execution.nodes(&dot, &tree.root) {
+        Ok(_) => Ok(execution.out),
+        Err(error) => {
+            if matches!(error, Error::Stop(_)) {
+                execution.note_stop();
+            }
+            Err(error)
+        }
+    }
 }
 
 /// A value, and whether an interface holds it: what comes out of a map or list of interfaces and
@@ -212,15 +235,28 @@ impl<'t, H: Meter> Execution<'t, '_, H> {
         message: String,
         source: Option<Box<dyn std::error::Error + Send + Sync>>,
     ) -> Error {
-        let offset = self.at.map_or(0, At::offset) as usize;
-        let (line, column) = self.tree.source.position(offset);
         Error::Exec(Box::new(ExecError {
             template: self.tree.name.clone(),
-            location: Location { name: self.tree.source.name.clone(), line, column },
+            location: self.location(),
             context: self.at.map_or_else(String::new, |at| Show(self.tree, at).to_string()),
             message,
             source,
         }))
+    }
+
+    /// Remembers where the execution is stopped. A text that a function was given has the name of the
+    /// whole set: then the caller knows better.
+    fn note_stop(&mut self) {
+        let set = self.templates.name();
+        if self.shared.stopped.as_ref().is_none_or(|known| known.name == set) {
+            *self.shared.stopped = Some(self.location());
+        }
+    }
+
+    fn location(&self) -> Location {
+        let offset = self.at.map_or(0, At::offset) as usize;
+        let (line, column) = self.tree.source.position(offset);
+        Location { name: self.tree.source.name.clone(), line, column }
     }
 
     fn write(&mut self, bytes: &[u8]) -> Done<()> {

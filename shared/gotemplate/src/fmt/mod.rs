@@ -86,6 +86,9 @@ pub(crate) fn action(value: &Value, meter: &mut dyn Meter) -> Result<Vec<u8>, St
     match value {
         Value::NoValue => printer.write(b"<no value>")?,
         Value::Object(object) if object.text().is_none() => match object.underlying() {
+            _ if object.shown().is_some() => {
+                printer.write(object.shown().unwrap_or_default().as_bytes())?;
+            }
             Underlying::Pointer => printer.fields(&**object, "", 'v', 0)?,
             _ => printer.value(value, 'v', 0)?,
         },

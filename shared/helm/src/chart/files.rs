@@ -107,6 +107,7 @@ pub(super) fn load(
         files: others.into(),
         dependencies,
         aliased: None,
+        compiled: Arc::default(),
     })
 }
 

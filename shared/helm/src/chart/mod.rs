@@ -1,6 +1,7 @@
 //! Charts: what a directory or an archive holds, read once and never changed.
 
 mod archive;
+mod compiled;
 mod decode;
 mod error;
 mod files;
@@ -11,6 +12,7 @@ use std::sync::Arc;
 
 use serde_json::{Map, Value};
 
+pub(crate) use compiled::{Compiled, Slots};
 pub(crate) use decode::{DecodeError, Fields};
 pub use error::{ChartError, Invalid};
 pub use ignore::{IgnoreError, Rules};
@@ -46,6 +48,8 @@ pub struct Chart {
     pub dependencies: Vec<Self>,
     /// The name that an alias replaced.
     pub(crate) aliased: Option<String>,
+    /// What all renders share.
+    pub(crate) compiled: Arc<Compiled>,
 }
 
 impl Chart {

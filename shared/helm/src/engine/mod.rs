@@ -7,7 +7,7 @@ pub(crate) mod state;
 use std::collections::BTreeMap;
 use std::error::Error as _;
 use std::rc::Rc;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use gotemplate::{
     Args, Call, Depth, Executor, Failure, Function, Map, MissingKey, Param, ParseError, Signature,
@@ -15,7 +15,7 @@ use gotemplate::{
 };
 use vela_gocompat::strconv;
 
-use crate::chart::Chart;
+use crate::chart::{Chart, Slots};
 use crate::functions::{ALL, from_json};
 use crate::host::Lookup;
 use crate::objects::{Capabilities, CapabilitiesObject, ChartObject, Files, table, values_of};
@@ -48,19 +48,19 @@ pub enum TemplateError {
     /// A template that is not there.
     #[error("{0}")]
     NotDefined(String),
-    /// The render was ended; the path is that of the file.
-    #[error("{path}: {bound}")]
+    /// The render was ended.
+    #[error("{at}: {bound}")]
     OverBudget {
-        /// The file whose template was running.
-        path: String,
+        /// The file whose template was running, line and column.
+        at: String,
         /// What was crossed.
         bound: OverBudget,
     },
     /// The render was ended for a reason of the host.
-    #[error("{path}: {stop}")]
+    #[error("{at}: {stop}")]
     Stopped {
-        /// The file whose template was running.
-        path: String,
+        /// The file whose template was running, line and column.
+        at: String,
         /// Why.
         stop: Stop,
     },
@@ -77,10 +77,30 @@ pub(crate) struct Refused(pub(crate) String);
 
 /// A file that is parsed and perhaps rendered.
 struct File {
-    text: String,
+    data: Arc<[u8]>,
+    /// Of the chart's templates, and which one this is.
+    parsed: Slots,
+    index: usize,
     /// The map that its templates see; all files of a chart share it.
     scope: Map,
     base_path: String,
+}
+
+impl File {
+    /// Takes the file into a set; it is parsed at the first render of its chart.
+    fn parse_into(&self, path: &str, templates: &mut Templates<State>) -> Result<(), ParseError> {
+        let slot = self.parsed.get(self.index);
+        if let Some(parsed) = slot.and_then(OnceLock::get) {
+            templates.add(parsed);
+            return Ok(());
+        }
+        let parsed = templates.read(path, &String::from_utf8_lossy(&self.data))?;
+        templates.add(&parsed);
+        if let Some(slot) = slot {
+            let _ = slot.set(parsed);
+        }
+        Ok(())
+    }
 }
 
 /// What all charts of a render see.
@@ -108,7 +128,7 @@ pub(crate) fn render(
     order.sort_by_key(|(path, _)| std::cmp::Reverse((path.matches('/').count(), *path)));
     let mut templates = Templates::new(SET, Arc::clone(&ALL)).missing_key(MissingKey::Zero);
     for (path, file) in &order {
-        templates.parse(path, &file.text).map_err(TemplateError::Parse)?;
+        file.parse_into(path, &mut templates).map_err(TemplateError::Parse)?;
     }
     let (budget, mut total) = (state.budget, 0);
     let depth = Depth { stack: budget.stack, ..Depth::default() };
@@ -118,19 +138,24 @@ pub(crate) fn render(
         if path.rsplit('/').next().is_some_and(|name| name.starts_with('_')) {
             continue;
         }
-        let failed = |error| failed(path, error);
         let template = values_of(Map::from_iter([
             (Str::from("Name"), Value::from(path.as_str())),
             (Str::from("BasePath"), Value::from(file.base_path.as_str())),
         ]));
         let set = executor.act(|call| call.insert(&file.scope, "Template".into(), template));
         if let Err(Failure::Stop(stop)) = set {
-            return Err(failed(gotemplate::Error::Stop(stop)));
+            return Err(failed(path, gotemplate::Error::Stop(stop)));
         }
-        let output = executor.execute(path, values_of(file.scope.clone())).map_err(failed)?;
-        let text = String::from_utf8_lossy(&output).replace(NO_VALUE, "");
+        let output = match executor.execute(path, values_of(file.scope.clone())) {
+            Ok(output) => output,
+            Err(error) => {
+                let at = executor.stopped().map_or_else(|| path.clone(), ToString::to_string);
+                return Err(failed(&at, error));
+            }
+        };
+        let text = text_of(output);
         total += text.len();
-        let over_budget = |bound| TemplateError::OverBudget { path: path.clone(), bound };
+        let over_budget = |bound| TemplateError::OverBudget { at: path.clone(), bound };
         if text.len() > budget.file {
             return Err(over_budget(OverBudget::Text(budget.file)));
         }
@@ -140,6 +165,16 @@ pub(crate) fn render(
         rendered.insert(path.clone(), text);
     }
     Ok(rendered)
+}
+
+/// What a template made, as text, without what stands for values that are not there.
+fn text_of(output: Vec<u8>) -> String {
+    let text = String::from_utf8(output)
+        .unwrap_or_else(|error| String::from_utf8_lossy(error.as_bytes()).into_owned());
+    if memchr::memmem::find(text.as_bytes(), NO_VALUE.as_bytes()).is_none() {
+        return text;
+    }
+    text.replace(NO_VALUE, "")
 }
 
 fn release_map(release: &Release) -> Value {
@@ -187,13 +222,16 @@ fn collect(
     ];
     let scope = Map::from_iter(entries.map(|(key, value)| (Str::from(key), value)));
     let library = chart.metadata.is_library();
-    for template in chart.templates.iter() {
+    let parsed = chart.compiled.templates(&path, chart.templates.len());
+    for (index, template) in chart.templates.iter().enumerate() {
         let partial = template.name.rsplit('/').next().is_some_and(|name| name.starts_with('_'));
         if library && !partial {
             continue;
         }
         let file = File {
-            text: String::from_utf8_lossy(&template.data).into_owned(),
+            data: Arc::clone(&template.data),
+            parsed: Arc::clone(&parsed),
+            index,
             scope: scope.clone(),
             base_path: format!("{path}/templates"),
         };
@@ -202,7 +240,8 @@ fn collect(
     scope
 }
 
-fn failed(path: &str, error: gotemplate::Error) -> TemplateError {
+/// An error of an execution; one that was stopped was at `at`.
+fn failed(at: &str, error: gotemplate::Error) -> TemplateError {
     match error {
         gotemplate::Error::Exec(error) => match refusal(&error) {
             Some(message) => {
@@ -211,8 +250,8 @@ fn failed(path: &str, error: gotemplate::Error) -> TemplateError {
             None => TemplateError::Exec(error),
         },
         gotemplate::Error::Stop(stop) => match stop.reason::<OverBudget>() {
-            Some(bound) => TemplateError::OverBudget { path: path.to_owned(), bound: *bound },
-            None => TemplateError::Stopped { path: path.to_owned(), stop },
+            Some(bound) => TemplateError::OverBudget { at: at.to_owned(), bound: *bound },
+            None => TemplateError::Stopped { at: at.to_owned(), stop },
         },
         other => TemplateError::NotDefined(other.to_string()),
     }
@@ -295,7 +334,7 @@ fn tpl(call: &mut Call<'_, State>, args: Args<'_>) -> Result<Value, Failure> {
     call.host().tpl -= 1;
     match output {
         Ok(output) => {
-            let text = String::from_utf8_lossy(&output).replace(NO_VALUE, "");
+            let text = text_of(output);
             call.host().text(text.len())?;
             Ok(Value::from(text))
         }

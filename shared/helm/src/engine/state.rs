@@ -1,8 +1,10 @@
 //! What all functions of one render share: the host, and what is left of the budget.
 
 use std::collections::HashMap;
+use std::rc::Rc;
 
 use gotemplate::{Failure, Meter, Stop};
+use vela_gocompat::regexp::Regexp;
 
 use crate::host::Host;
 use crate::limits::Budget;
@@ -63,6 +65,8 @@ pub(crate) struct State {
     pub(crate) including: HashMap<String, usize>,
     /// How many `tpl` are running within each other.
     pub(crate) tpl: usize,
+    /// Patterns that were compiled.
+    pub(crate) patterns: HashMap<String, Rc<Regexp>>,
 }
 
 impl std::fmt::Debug for State {
@@ -82,6 +86,7 @@ impl State {
             keys: 0,
             including: HashMap::new(),
             tpl: 0,
+            patterns: HashMap::new(),
         }
     }
 

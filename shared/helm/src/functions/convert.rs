@@ -12,7 +12,7 @@ use crate::engine::state::{OverBudget, State, over};
 use crate::objects;
 
 /// Levels of values that are written as JSON, YAML or TOML; a map that holds itself ends here.
-const DEEPEST: usize = 1000;
+pub(super) const DEEPEST: usize = 1000;
 
 /// A value as `%v` prints it.
 pub(super) fn display(state: &mut State, value: &Value) -> Result<Str> {
@@ -117,6 +117,9 @@ pub(crate) enum JsonError {
     /// A value of a type that has no JSON.
     #[error("json: unsupported type: {0}")]
     Kind(String),
+    /// Any of these, while it is written.
+    #[error("{0}")]
+    Unsupported(String),
     /// Nested too deep.
     #[error(transparent)]
     Deep(OverBudget),
@@ -153,9 +156,7 @@ fn json_at(value: &Value, depth: usize) -> std::result::Result<serde_json::Value
             }
         },
         Value::String(text) => Json::String(text.to_str_lossy().into_owned()),
-        Value::Bytes(bytes) => {
-            Json::String(base64::engine::general_purpose::STANDARD.encode(bytes.as_bytes()))
-        }
+        Value::Bytes(bytes) => Json::String(base64_of(bytes.as_bytes())),
         Value::List(list) if list.is_nil() => Json::Null,
         Value::List(list) => {
             let items = list.as_slice().iter().map(|item| json_at(item, depth + 1));
@@ -187,6 +188,11 @@ fn json_at(value: &Value, depth: usize) -> std::result::Result<serde_json::Value
             }
         }
     })
+}
+
+/// Bytes as JSON has them.
+pub(super) fn base64_of(bytes: &[u8]) -> String {
+    base64::engine::general_purpose::STANDARD.encode(bytes)
 }
 
 /// A value of JSON as Go reads it: all numbers are floats.

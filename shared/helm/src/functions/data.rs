@@ -4,7 +4,8 @@ use gotemplate::{Args, Function, List, Map, Str, Value};
 use serde_json::Value as Json;
 use vela_gocompat::json as go;
 
-use super::convert::{from_json, to_json};
+use super::convert::{JsonError, from_json, to_json};
+use super::written::{self, Style};
 use super::{ANY, Body, Context, Result, STRING, function, text, toml};
 use crate::engine::state::State;
 use crate::yaml::{self, Layout, json_kind};
@@ -20,10 +21,8 @@ pub(super) static TABLE: &[Function<State>] = &[
         let read = reading(call, args, |text| yaml::read(text).map_err(|error| error.to_string()))?;
         Ok(list_or_error(read, YAML_KIND))
     }),
-    function("toJson", &[ANY], |call, args| json_text(call, args, |json| go::to_string(json).ok())),
-    function("mustToJson", &[ANY], |call, args| {
-        must_json(call, args, |json| go::to_string(json).ok())
-    }),
+    function("toJson", &[ANY], |call, args| json_text(call, args, Style::Compact)),
+    function("mustToJson", &[ANY], |call, args| must_json(call, args, Style::Compact)),
     function("toRawJson", &[ANY], RAW_JSON),
     function("mustToRawJson", &[ANY], RAW_JSON),
     function("toPrettyJson", &[ANY], PRETTY_JSON),
@@ -43,6 +42,7 @@ pub(super) static TABLE: &[Function<State>] = &[
     function("toToml", &[ANY], |call, args| {
         let written = match to_json(args.get(0)) {
             Ok(_) => toml::write(args.get(0)).unwrap_or_else(|error| error.to_string()),
+            Err(error @ JsonError::Deep(_)) => return Err(error.into()),
             Err(error) => error.to_string(),
         };
         text(call, written)
@@ -61,7 +61,11 @@ const JSON_KIND: &str = "";
 
 fn to_yaml(call: &mut Context<'_>, args: Args<'_>, layout: Layout) -> Result {
     call.host().room_of(args.get(0))?;
-    let Ok(json) = to_json(args.get(0)) else { return Ok(Value::from("")) };
+    let json = match to_json(args.get(0)) {
+        Ok(json) => json,
+        Err(error @ JsonError::Deep(_)) => return Err(error.into()),
+        Err(_) => return Ok(Value::from("")),
+    };
     let json = match layout {
         Layout::Compact => match through_json(json) {
             Some(json) => json,
@@ -109,25 +113,23 @@ fn folded(text: String) -> Option<String> {
     Some(if text.contains('\u{85}') { text.replace('\u{85}', " ") } else { text })
 }
 
-type ToText = fn(&Json) -> Option<String>;
-
-fn json_text(call: &mut Context<'_>, args: Args<'_>, write: ToText) -> Result {
+fn json_text(call: &mut Context<'_>, args: Args<'_>, style: Style) -> Result {
     call.host().room_of(args.get(0))?;
-    let json = to_json(args.get(0)).ok();
-    text(call, json.and_then(|json| write(&json)).unwrap_or_default())
+    match written::json(args.get(0), style) {
+        Err(error @ JsonError::Deep(_)) => Err(error.into()),
+        written => text(call, written.unwrap_or_default()),
+    }
 }
 
-fn must_json(call: &mut Context<'_>, args: Args<'_>, write: ToText) -> Result {
+fn must_json(call: &mut Context<'_>, args: Args<'_>, style: Style) -> Result {
     call.host().room_of(args.get(0))?;
-    let json = to_json(args.get(0))?;
-    text(call, write(&json).unwrap_or_default())
+    let written = written::json(args.get(0), style)?;
+    text(call, written)
 }
 
-const RAW_JSON: Body =
-    |call, args| must_json(call, args, |json| go::to_string_unescaped(json).ok());
+const RAW_JSON: Body = |call, args| must_json(call, args, Style::Raw);
 
-const PRETTY_JSON: Body =
-    |call, args| must_json(call, args, |json| go::to_string_indent(json, "", "  ").ok());
+const PRETTY_JSON: Body = |call, args| must_json(call, args, Style::Pretty);
 
 type Read = std::result::Result<Json, String>;
 
@@ -138,20 +140,8 @@ fn reading(call: &mut Context<'_>, args: Args<'_>, read: fn(&str) -> Read) -> Re
 }
 
 fn read_json(text: &str) -> Read {
-    serde_json::from_str(text).map_err(|error| syntax_error(text, &error))
-}
-
-/// The text of Go's decoder for the most common mistakes; its place is that of ours.
-fn syntax_error(text: &str, error: &serde_json::Error) -> String {
-    if error.is_eof() {
-        return "unexpected end of JSON input".to_owned();
-    }
-    let line = text.split('\n').nth(error.line().saturating_sub(1)).unwrap_or_default();
-    let found = line.get(..error.column()).and_then(|text| text.chars().next_back());
-    let found = found.map_or_else(|| "'\\n'".to_owned(), vela_gocompat::strconv::quote_char);
-    let after = error.to_string().starts_with("trailing characters");
-    let what = if after { "after top-level value" } else { "looking for beginning of value" };
-    format!("invalid character {found} {what}")
+    serde_json::from_str(text)
+        .map_err(|error| super::syntax::error(text).unwrap_or_else(|| error.to_string()))
 }
 
 fn error_map(text: &str) -> Value {

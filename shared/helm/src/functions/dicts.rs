@@ -1,12 +1,14 @@
-//! Dicts. `set` and `unset` change the dict that they are given, for everybody who holds it.
+//! Dicts. `set` and `unset` change the dict that they are given, for everybody who holds it. `merge` and `mergeOverwrite`
+//! put dicts together in place: the values of the sources are shared, not copied.
 
 use std::collections::BTreeMap;
 
 use gotemplate::{Args, Failure, Function, List, Map, Str, Value};
 
 use super::convert::strval;
-use super::{ANY, Context, MAP, Result, STRING, function, variadic};
-use crate::engine::state::State;
+use super::logic::is_empty;
+use super::{ANY, Body, Context, MAP, Result, STRING, function, variadic};
+use crate::engine::state::{OverBudget, State, over};
 
 pub(super) static TABLE: &[Function<State>] = &[
     variadic("dict", &[], ANY, |call, args| {
@@ -58,6 +60,10 @@ pub(super) static TABLE: &[Function<State>] = &[
         Ok(List::new(entries.into_iter().map(|(_, value)| value).collect()).into())
     }),
     variadic("dig", &[], ANY, dig),
+    variadic("merge", &[MAP], MAP, MERGE),
+    variadic("mustMerge", &[MAP], MAP, MERGE),
+    variadic("mergeOverwrite", &[MAP], MAP, OVERWRITE),
+    variadic("mustMergeOverwrite", &[MAP], MAP, OVERWRITE),
 ];
 
 fn filtered(call: &mut Context<'_>, args: Args<'_>, listed: bool) -> Result {
@@ -107,4 +113,55 @@ fn plain_map(value: &Value) -> Result<&Map> {
         Value::Map(map) if value.type_of() == Some(gotemplate::Type::MAP) => Ok(map),
         other => Err(wrong_type(other, WANTED)),
     }
+}
+
+const MERGE: Body = |call, args| merged(call, args, false);
+const OVERWRITE: Body = |call, args| merged(call, args, true);
+
+/// Levels of dicts; one that holds itself ends here.
+const DEEPEST: usize = 1000;
+
+fn merged(call: &mut Context<'_>, args: Args<'_>, overwrite: bool) -> Result {
+    let into = match args.map(0) {
+        nil if nil.is_nil() => Map::from_iter([]),
+        map => map,
+    };
+    for at in 1..args.all().len() {
+        merge(call, &into, &args.map(at), overwrite, 0)?;
+    }
+    Ok(into.into())
+}
+
+fn merge(
+    call: &mut Context<'_>,
+    into: &Map,
+    from: &Map,
+    overwrite: bool,
+    depth: usize,
+) -> Result<()> {
+    if depth > DEEPEST {
+        return Err(over(OverBudget::Depth(DEEPEST)));
+    }
+    if into.same(from) {
+        return Ok(());
+    }
+    for (key, value) in from.entries() {
+        call.steps(1)?;
+        let taken = match into.get(key.as_bytes()) {
+            None => overwrite || !value.is_nothing(),
+            Some(own) => match (own.underlying(), value.underlying()) {
+                (Value::Map(own), Value::Map(value)) => {
+                    merge(call, &own, &value, overwrite, depth + 1)?;
+                    false
+                }
+                (_, Value::NoValue | Value::Nil) => overwrite,
+                // An empty value is as good as none.
+                (own, _) => overwrite || is_empty(&own),
+            },
+        };
+        if taken {
+            call.insert(into, key, value)?;
+        }
+    }
+    Ok(())
 }

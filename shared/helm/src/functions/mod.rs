@@ -12,13 +12,14 @@ mod encoding;
 mod lists;
 mod logic;
 mod math;
-mod merge;
 mod paths;
 mod regex;
 mod semver;
 mod strings;
+mod syntax;
 mod toml;
 mod words;
+mod written;
 
 use std::sync::{Arc, LazyLock};
 
@@ -66,7 +67,6 @@ pub(crate) static ALL: LazyLock<Arc<Functions<State>>> = LazyLock::new(|| {
         math::TABLE,
         lists::TABLE,
         dicts::TABLE,
-        merge::TABLE,
         dates::TABLE,
         encoding::TABLE,
         data::TABLE,

@@ -1,5 +1,7 @@
 //! Regular expressions in RE2 syntax. Compiling and searching are paid for.
 
+use std::rc::Rc;
+
 use gotemplate::{Args, Failure, Function, List, Str};
 use vela_gocompat::regexp::{self as go, Meter as _, Regexp};
 
@@ -61,26 +63,36 @@ const SPLIT: Body = |call, args| {
     split(call, args, &regexp)
 };
 
-type Compiled = std::result::Result<Regexp, go::RegexpError>;
+type Compiled = std::result::Result<Rc<Regexp>, go::RegexpError>;
+
+/// Patterns that a render keeps compiled: charts use few, again and again.
+const MOST_KEPT: usize = 64;
 
 /// The pattern of the first argument.
 fn compiled(call: &mut Context<'_>, args: Args<'_>) -> Result<Compiled> {
     let pattern = args.text(0);
     call.steps((pattern.len() as u64).saturating_mul(8))?;
-    let compiled = go::compile(&pattern);
+    if let Some(known) = call.host().patterns.get(&*pattern) {
+        return Ok(Ok(Rc::clone(known)));
+    }
+    let compiled = go::compile(&pattern).map(Rc::new);
     if let Ok(regexp) = &compiled {
         Searching(call.host()).work(regexp.made())?;
+        let kept = &mut call.host().patterns;
+        if kept.len() < MOST_KEPT {
+            kept.insert(pattern.into_owned(), Rc::clone(regexp));
+        }
     }
     Ok(compiled)
 }
 
 /// A function whose name begins with `must` gives the error itself.
-fn must(call: &mut Context<'_>, args: Args<'_>) -> Result<Regexp> {
+fn must(call: &mut Context<'_>, args: Args<'_>) -> Result<Rc<Regexp>> {
     compiled(call, args)?.map_err(|error| Failure::text(error.to_string()))
 }
 
 /// Others panic, with more text around it.
-fn panics(call: &mut Context<'_>, args: Args<'_>) -> Result<Regexp> {
+fn panics(call: &mut Context<'_>, args: Args<'_>) -> Result<Rc<Regexp>> {
     compiled(call, args)?.map_err(|error| {
         Failure::text(format!("regexp: Compile({}): {error}", go_quote(&args.text(0))))
     })

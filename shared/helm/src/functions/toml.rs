@@ -10,10 +10,16 @@ use crate::objects::Time;
 
 /// A text that is not TOML.
 #[derive(Debug, thiserror::Error)]
-#[error("toml: line {line}: {what}")]
+#[error("toml: line {line}{}: {what}", last(.key))]
 pub(super) struct TomlError {
     line: usize,
+    /// The key that was read last, with those of its tables.
+    key: String,
     what: String,
+}
+
+fn last(key: &str) -> String {
+    if key.is_empty() { String::new() } else { format!(" (last key {})", strconv::quote(key)) }
 }
 
 /// A value that TOML has no text for.
@@ -25,9 +31,79 @@ pub(super) struct Unwritable(String);
 pub(super) fn read(text: &str) -> Result<Map, TomlError> {
     let table: toml::Table = text.parse().map_err(|error: toml::de::Error| {
         let before = error.span().and_then(|span| text.get(..span.start)).unwrap_or_default();
-        TomlError { line: before.matches('\n').count() + 1, what: error.message().to_owned() }
+        // An error at a line break belongs to the line that it ends.
+        let line = before.matches('\n').count();
+        let start = before.rfind('\n').map_or(0, |at| at + 1);
+        let (earlier, rest) = text.split_at_checked(start).unwrap_or(("", text));
+        let known = last_key(earlier);
+        let (key, what) =
+            go_error(rest, known.clone()).unwrap_or_else(|| (known, error.message().to_owned()));
+        TomlError { line: line + 1, key, what }
     })?;
     Ok(map(table))
+}
+
+/// The key of the last line that has one, behind that of its table.
+fn last_key(text: &str) -> String {
+    let (mut table, mut key) = (String::new(), "");
+    for line in text.lines().map(str::trim) {
+        if let Some(name) = line.strip_prefix('[') {
+            table = name.trim_matches(['[', ']', ' ']).to_owned();
+            key = "";
+        } else if let Some((name, _)) = line.split_once('=').filter(|_| !line.starts_with('#')) {
+            key = name.trim();
+        }
+    }
+    match (table.is_empty(), key.is_empty()) {
+        (true, _) => key.to_owned(),
+        (false, true) => table,
+        (false, false) => format!("{table}.{key}"),
+    }
+}
+
+/// The last key and the text of Go's reader, for mistakes in a key and for a word that is no value: what people get who
+/// give it a text of another language.
+fn go_error(rest: &str, known: String) -> Option<(String, String)> {
+    const BLANK: [char; 2] = [' ', '\t'];
+    let bare = |char: char| char.is_ascii_alphanumeric() || matches!(char, '-' | '_');
+    let rest = rest.trim_start_matches(BLANK);
+    if rest.starts_with('=') {
+        return Some((known, "unexpected '=': key name appears blank".to_owned()));
+    }
+    let mut key = Vec::new();
+    let mut at = rest;
+    let value = loop {
+        let end = match at.chars().next()? {
+            quote @ ('"' | '\'') => at.get(1..)?.find(quote)? + 2,
+            _ => at.find(|char| !bare(char)).unwrap_or(at.len()),
+        };
+        if end > 0 {
+            key.push(at.get(..end)?.trim_matches(['"', '\'']));
+        }
+        at = at.get(end..)?.trim_start_matches(BLANK);
+        match at.chars().next() {
+            Some('.') if end > 0 => at = at.get(1..)?.trim_start_matches(BLANK),
+            Some('=') if end > 0 => break at.get(1..)?.trim_start_matches(BLANK),
+            Some(other) => {
+                let other = strconv::quote_char(other);
+                return Some((known, format!("expected '.' or '=', but got {other} instead")));
+            }
+            None => {
+                return Some((known, "unexpected EOF; expected key separator '='".to_owned()));
+            }
+        }
+    };
+    let key = key.join(".");
+    let what = match value.chars().next() {
+        None => "unexpected EOF; expected value".to_owned(),
+        Some('\n') => "expected value but found '\\n' instead".to_owned(),
+        Some(letter) if letter.is_ascii_alphabetic() => {
+            let end = value.find(|char: char| !char.is_ascii_alphanumeric()).unwrap_or(value.len());
+            format!("expected value but found {} instead", strconv::quote(value.get(..end)?))
+        }
+        _ => return None,
+    };
+    Some((key, what))
 }
 
 fn map(table: toml::Table) -> Map {
@@ -220,4 +296,27 @@ fn quoted(text: &str) -> String {
     }
     out.push('"');
     out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn texts_of_other_languages_fail_as_in_go() {
+        for (text, want) in [
+            ("x", "toml: line 1: unexpected EOF; expected key separator '='"),
+            ("x\ny=1", "toml: line 1: expected '.' or '=', but got '\\n' instead"),
+            ("a: 1", "toml: line 1: expected '.' or '=', but got ':' instead"),
+            (
+                "# c\n[x]\na b",
+                "toml: line 3 (last key \"x\"): expected '.' or '=', but got 'b' instead",
+            ),
+            ("a =", "toml: line 1 (last key \"a\"): unexpected EOF; expected value"),
+            ("a = yes", "toml: line 1 (last key \"a\"): expected value but found \"yes\" instead"),
+            ("= 1", "toml: line 1: unexpected '=': key name appears blank"),
+        ] {
+            assert_eq!(read(text).unwrap_err().to_string(), want, "{text}");
+        }
+    }
 }

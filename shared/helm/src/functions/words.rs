@@ -226,6 +226,10 @@ fn camel_case(from: &str) -> String {
         begins = false;
         after_connector = false;
     }
+    // The last connector stays; of a text of nothing else it is doubled.
+    if let Some(last) = from.chars().next_back().filter(|_| after_connector || rest.is_empty()) {
+        out.push(last);
+    }
     out
 }
 
@@ -339,6 +343,12 @@ mod tests {
             ("_a_b__c", "_AB_C"),
             ("HTTP20Server x1y", "Http20ServerX1y"),
             ("a.b c/d", "A.bC/d"),
+            // Of the connectors at the end the last one stays.
+            ("x ", "X "),
+            ("_x_", "_X_"),
+            ("ab  ", "Ab  "),
+            ("-", "--"),
+            ("", ""),
         ] {
             assert_eq!(camel_case(from), want, "{from}");
         }

@@ -130,7 +130,7 @@ impl Object for KubeVersionObject {
         Ok(Value::from(self.0.version.as_str()))
     }
 
-    fn text(&self) -> Option<String> {
+    fn shown(&self) -> Option<String> {
         Some(self.0.version.clone())
     }
 }
@@ -208,5 +208,12 @@ mod tests {
         for text in ["", "v1", "x", "1..2", "1.02"] {
             assert!(KubeVersion::parse(text).is_err(), "{text}");
         }
+    }
+
+    #[test]
+    fn only_an_action_prints_the_version_by_its_method() {
+        let version = KubeVersionObject(KubeVersion::parse("v1.34.0").unwrap());
+        assert_eq!(version.shown().as_deref(), Some("v1.34.0"));
+        assert_eq!(version.text(), None);
     }
 }

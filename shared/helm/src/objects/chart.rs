@@ -1,6 +1,7 @@
 //! `.Chart`: what Chart.yaml says, under the names of Go.
 
 use gotemplate::{List, Map, Object, Str, Type, Underlying, Value};
+use serde::Serialize;
 use serde_json::Value as Json;
 
 use crate::chart::{Dependency, Maintainer, Metadata};
@@ -18,6 +19,18 @@ impl ChartObject {
         Self { metadata: metadata.clone(), is_root }
     }
 
+    /// The same in the order of the fields.
+    fn ordered(&self) -> impl Serialize + use<> {
+        #[derive(Serialize)]
+        struct Ordered {
+            #[serde(flatten)]
+            metadata: Metadata,
+            #[serde(rename = "IsRoot")]
+            is_root: bool,
+        }
+        Ordered { metadata: self.metadata.clone(), is_root: self.is_root }
+    }
+
     /// With the names of Chart.yaml, and one of Go.
     fn json(&self) -> Json {
         let mut json = serde_json::to_value(&self.metadata).unwrap_or_default();
@@ -26,6 +39,11 @@ impl ChartObject {
         }
         json
     }
+}
+
+/// `.Chart` as it is written as JSON.
+pub(super) fn ordered(value: &Value) -> Option<impl Serialize + use<>> {
+    value.downcast_ref::<ChartObject>().map(ChartObject::ordered)
 }
 
 /// The objects of this file as JSON.

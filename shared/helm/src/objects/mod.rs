@@ -49,6 +49,11 @@ pub(crate) fn table(values: &Table) -> Map {
     values.iter().map(|(key, json)| (gotemplate::Str::from(key.as_str()), value(json))).collect()
 }
 
+/// `.Chart` as it is written as JSON, its fields in their order.
+pub(crate) fn chart(value: &Value) -> Option<impl serde::Serialize + use<>> {
+    chart::ordered(value)
+}
+
 /// What an object is as JSON, if it has a form of its own.
 pub(crate) fn json(value: &Value) -> Option<Json> {
     if let Some(at) = value.downcast_ref::<Time>() {

@@ -46,7 +46,7 @@ struct Comparison {
 }
 
 impl Constraint {
-    /// Reads a range; an empty text admits every release.
+    /// Reads a range.
     ///
     /// # Errors
     /// A text of another form.
@@ -54,14 +54,14 @@ impl Constraint {
         if text.len() > LONGEST {
             return Err(ConstraintError::TooLong);
         }
-        let improper = || ConstraintError::Improper(text.to_owned());
+        let improper = |group: &str| ConstraintError::Improper(group.to_owned());
         let groups: Vec<&str> = text.split("||").collect();
         if groups.len() > MOST_GROUPS {
             return Err(ConstraintError::TooLong);
         }
         let groups = groups
             .into_iter()
-            .map(|group| comparisons(group).ok_or_else(improper))
+            .map(|group| comparisons(group).ok_or_else(|| improper(group)))
             .collect::<Result<_, _>>()?;
         Ok(Self { groups })
     }
@@ -81,7 +81,7 @@ impl Constraint {
 fn comparisons(group: &str) -> Option<Vec<Comparison>> {
     let text = spelled_out(group.trim());
     if text.is_empty() {
-        return Some(vec![Comparison::read(Operator::Equal, "*")?]);
+        return None;
     }
     let mut rest = text.as_str();
     let mut found = Vec::new();
@@ -230,7 +230,7 @@ mod tests {
     #[test]
     fn ranges_admit_what_they_say() {
         for (range, version, want) in [
-            ("", "1.2.3", true),
+            ("", "1.2.3", false),
             ("*", "1.2.3-rc", false),
             ("1.2", "1.2.9", true),
             ("=1.2.3", "1.2.3+k3s1", true),
@@ -259,7 +259,7 @@ mod tests {
         ] {
             assert_eq!(is_compatible(range, version), want, "{range} {version}");
         }
-        for range in ["latest", ">>1", "1,", "1.2.3.4", "~~1"] {
+        for range in ["", " ", "1 || ", "latest", ">>1", "1,", "1.2.3.4", "~~1"] {
             assert!(Constraint::parse(range).is_err(), "{range}");
         }
     }

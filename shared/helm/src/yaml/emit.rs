@@ -238,9 +238,16 @@ impl Emitter {
         self.indicator("\"", true, false, false);
         let mut after_blank = false;
         let mut first = true;
+        // Behind a byte order mark at the beginning nothing is taken for printable.
+        let marked = self.layout == Layout::Compact && text.starts_with('\u{feff}');
         let mut chars = text.chars().peekable();
         while let Some(char) = chars.next() {
-            if !is_printable(char, self.layout) || is_break(char) || char == '"' || char == '\\' {
+            if marked
+                || !is_printable(char, self.layout)
+                || is_break(char)
+                || char == '"'
+                || char == '\\'
+            {
                 for char in escape(char).chars() {
                     self.put(char);
                 }
@@ -445,4 +452,22 @@ fn natural(a: &str, b: &str, layout: Layout) -> Ordering {
 
 fn is_digit(char: char) -> bool {
     char.is_ascii_digit()
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn behind_a_byte_order_mark_everything_is_escaped() {
+        for (text, want) in [
+            ("\u{feff}\"b", "\"\\uFEFF\\\"\\x62\"\n"),
+            ("\u{feff} b", "\"\\uFEFF\\x20\\x62\"\n"),
+            ("a\u{feff}b", "\"a\\uFEFFb\"\n"),
+        ] {
+            assert_eq!(write(&json!(text), Layout::Compact), want);
+        }
+    }
 }

@@ -5,8 +5,10 @@
 //! numbers, texts, lists and maps.
 
 mod emit;
+mod parse;
 mod read;
 mod resolve;
+mod scan;
 
 pub use emit::{Layout, write};
 pub(crate) use read::json_kind;

@@ -2,21 +2,21 @@
 //!
 //! Aliases are expanded by copying; the copies are counted, so that an exponential document ends at a limit.
 
-use std::borrow::Cow;
 use std::collections::HashMap;
 
 use base64::Engine as _;
-use granit_parser::{Event, Parser, ScalarStyle, StrInput, Tag};
 use serde_json::{Map, Number, Value};
 use vela_gocompat::strconv;
 
+use super::parse::{Event, Parser};
 use super::resolve::{Scalar, resolve};
+use super::scan::{Problem, Style};
 
 /// Nodes that the aliases of a document may add to it: what Helm's reader tolerates before it looks at proportions.
 const MOST_ALIASED: usize = 400_000;
 
 /// Levels of a document. Conversions of values recurse, so this also bounds their stack.
-const DEEPEST: usize = 500;
+pub(super) const DEEPEST: usize = 500;
 
 /// Why a text is not YAML that Helm can read.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -48,19 +48,10 @@ fn at(line: &Option<usize>) -> String {
     line.map(|line| format!("line {line}: ")).unwrap_or_default()
 }
 
-/// What Helm's reader says about some mistakes, where ours words them otherwise. It does not count the first line for
-/// those that it finds while it looks for tokens.
-fn syntax(line: usize, what: &str) -> YamlError {
-    const NO_TOKEN: &str = "found character that cannot start any token";
-    let what = match what {
-        what if what.starts_with("unexpected character") => NO_TOKEN,
-        what if what.contains("unclosed bracket '['") => "did not find expected ',' or ']'",
-        what if what.contains("unclosed bracket '{'") => "did not find expected ',' or '}'",
-        what => what,
-    };
-    let scanned = what == NO_TOKEN || what.ends_with("not allowed in this context");
-    let line = Some(line).filter(|line| !scanned || *line > 1);
-    YamlError::Syntax { line, what: what.to_owned() }
+impl From<Problem> for YamlError {
+    fn from(problem: Problem) -> Self {
+        Self::Syntax { line: problem.line, what: problem.what.into_owned() }
+    }
 }
 
 /// Reads the first document; an empty text is null.
@@ -68,11 +59,16 @@ fn syntax(line: usize, what: &str) -> YamlError {
 /// # Errors
 /// Text that is not YAML, or has no equivalent in JSON.
 pub fn read(text: &str) -> Result<Value, YamlError> {
-    let mut reader = Reader::new(text);
-    match reader.document()? {
-        Some(first) => reader.node(first),
-        None => Ok(Value::Null),
+    let mut reader = Reader::new(text)?;
+    let value = match reader.next()? {
+        Event::End => return Ok(Value::Null),
+        first => reader.node(first),
+    };
+    // The whole document is read before its values matter, with the token behind it.
+    if !reader.broken {
+        while reader.next()? != Event::End {}
     }
+    value
 }
 
 /// Reads one value of the first document, by the keys that lead to it; everything else is passed over and never held in
@@ -81,16 +77,16 @@ pub fn read(text: &str) -> Result<Value, YamlError> {
 /// # Errors
 /// Text that is not YAML up to the end of the value, or has no equivalent in JSON.
 pub fn read_at(text: &str, path: &[&str]) -> Result<Option<Value>, YamlError> {
-    let mut reader = Reader::new(text);
-    let Some(mut event) = reader.document()? else { return Ok(None) };
+    let mut reader = Reader::new(text)?;
+    let mut event = reader.next()?;
     for wanted in path {
-        if !matches!(event, Event::MappingStart(..)) {
+        if !matches!(event, Event::Mapping(_)) {
             return Ok(None);
         }
         loop {
             let is_wanted = match reader.next()? {
                 Event::MappingEnd => return Ok(None),
-                Event::Scalar(key, ..) => key == *wanted,
+                Event::Scalar { text: key, .. } => key == *wanted,
                 _ => return reader.bad("invalid map key"),
             };
             event = reader.next()?;
@@ -146,27 +142,23 @@ pub(crate) fn json_kind(value: &Value) -> &'static str {
 }
 
 struct Reader<'a> {
-    events: Parser<'a, StrInput<'a>>,
-    /// Values by anchor, with the number of nodes in each.
-    anchors: HashMap<usize, (Value, usize)>,
+    events: Parser<'a>,
+    /// Whether the text itself is wrong, not only a value in it.
+    broken: bool,
+    /// Values by anchor, with the number of nodes in each; `None` until it is complete.
+    anchors: HashMap<&'a str, Option<(Value, usize)>>,
     aliased: usize,
-    line: usize,
-    text: &'a str,
-    /// Where the latest event ends, in characters.
-    end: usize,
-    /// The length of the text in characters, once somebody wants to know.
-    characters: Option<usize>,
 }
 
 /// A collection whose end has not been read.
-enum Open {
-    List(usize, Vec<Value>),
-    Map(Mapping),
+enum Open<'a> {
+    List(Option<&'a str>, Vec<Value>),
+    Map(Mapping<'a>),
 }
 
 #[derive(Default)]
-struct Mapping {
-    anchor: usize,
+struct Mapping<'a> {
+    anchor: Option<&'a str>,
     fields: Map<String, Value>,
     /// The key that was read last, until its value is complete.
     key: Option<Key>,
@@ -180,43 +172,19 @@ enum Key {
 }
 
 impl<'a> Reader<'a> {
-    fn new(text: &'a str) -> Self {
-        let options = granit_parser::options! {
-            flow_nesting_limit: DEEPEST,
-            block_nesting_limit: DEEPEST,
-            emit_comments: false,
-        };
-        Self {
-            events: Parser::new_from_str_with_options(text, options),
-            anchors: HashMap::new(),
-            aliased: 0,
-            line: 1,
-            text,
-            end: 0,
-            characters: None,
-        }
-    }
-
-    /// The first event of the first document; `None`: there is none.
-    fn document(&mut self) -> Result<Option<Event<'a>>, YamlError> {
-        loop {
-            match self.next()? {
-                Event::StreamEnd => return Ok(None),
-                Event::DocumentStart(..) => return self.next().map(Some),
-                _ => {}
-            }
-        }
+    fn new(text: &'a str) -> Result<Self, YamlError> {
+        let events = Parser::new(text)?;
+        Ok(Self { events, broken: false, anchors: HashMap::new(), aliased: 0 })
     }
 
     /// Passes over a node with everything in it.
     fn skip(&mut self, first: &Event<'a>) -> Result<(), YamlError> {
-        let opens =
-            |event: &Event<'_>| matches!(event, Event::MappingStart(..) | Event::SequenceStart(..));
+        let opens = |event: &Event<'_>| matches!(event, Event::Mapping(_) | Event::Sequence(_));
         let mut depth = usize::from(opens(first));
         while depth > 0 {
             match self.next()? {
                 Event::MappingEnd | Event::SequenceEnd => depth -= 1,
-                Event::StreamEnd => return self.bad("did not find expected node content"),
+                Event::End => return self.bad("did not find expected node content"),
                 event if opens(&event) => depth += 1,
                 _ => {}
             }
@@ -225,77 +193,67 @@ impl<'a> Reader<'a> {
     }
 
     fn next(&mut self) -> Result<Event<'a>, YamlError> {
-        match self.events.next_event() {
-            Some(Ok((event, span))) => {
-                self.line = span.start.line();
-                self.end = span.end.index();
-                Ok(event)
-            }
-            Some(Err(error)) => Err(syntax(error.marker().line(), &error.info())),
-            None => Ok(Event::StreamEnd),
-        }
-    }
-
-    /// The text of a scalar. A block that ends with the document's last line, which has no line break, has none either.
-    fn content<'s>(&mut self, text: &'s str, style: ScalarStyle) -> &'s str {
-        let block = matches!(style, ScalarStyle::Literal | ScalarStyle::Folded);
-        if !block || self.text.ends_with('\n') || !text.ends_with('\n') {
-            return text;
-        }
-        let document = self.text;
-        let characters = *self.characters.get_or_insert_with(|| document.chars().count());
-        if self.end < characters { text } else { text.strip_suffix('\n').unwrap_or(text) }
+        let next = self.events.next();
+        self.broken |= next.is_err();
+        Ok(next?)
     }
 
     fn bad<T>(&self, what: impl Into<String>) -> Result<T, YamlError> {
-        Err(YamlError::Syntax { line: Some(self.line), what: what.into() })
+        Err(YamlError::Syntax { line: None, what: what.into() })
     }
 
     /// A node with everything in it, on a stack of our own.
     fn node(&mut self, first: Event<'a>) -> Result<Value, YamlError> {
-        let mut open: Vec<Open> = Vec::new();
+        let mut open: Vec<Open<'a>> = Vec::new();
         let mut event = first;
         loop {
             if open.len() > DEEPEST {
                 return self.bad(format!("exceeded max depth of {DEEPEST}"));
             }
             let done = match (event, open.last_mut()) {
-                (Event::Scalar(text, style, anchor, tag), Some(Open::Map(map)))
+                (Event::Scalar { text, style, anchor, tag }, Some(Open::Map(map)))
                     if map.key.is_none() =>
                 {
-                    let plain = style == ScalarStyle::Plain && tag.is_none();
+                    let plain = style == Style::Plain && tag.is_none();
                     if plain && text == "<<" {
                         map.key = Some(Key::Merge);
                     } else {
-                        let value = self.scalar(&text, style, tag.as_ref())?;
-                        map.key = Some(self.key(&value, &text, plain)?);
-                        if anchor != 0 {
-                            self.anchors.insert(anchor, (value, 1));
+                        let endless = if plain { not_finite(&text) } else { None };
+                        if let Some(name) = endless {
+                            map.key = Some(Key::Field(name.to_owned()));
+                        } else {
+                            let value = self.scalar(&text, style, tag.as_deref())?;
+                            map.key = Some(self.key(&value)?);
+                            if let Some(anchor) = anchor {
+                                self.anchors.insert(anchor, Some((value, 1)));
+                            }
                         }
                     }
                     None
                 }
-                (Event::Alias(id), Some(Open::Map(map))) if map.key.is_none() => {
-                    let value = self.alias(id)?;
-                    map.key = Some(self.key(&value, "", false)?);
+                (Event::Alias(name), Some(Open::Map(map))) if map.key.is_none() => {
+                    let value = self.alias(name)?;
+                    map.key = Some(self.key(&value)?);
                     None
                 }
-                (Event::MappingStart(..), Some(Open::Map(map))) if map.key.is_none() => {
-                    return self.bad("invalid map key: map[interface {}]interface {}");
+                (
+                    event @ (Event::Mapping(_) | Event::Sequence(_)),
+                    Some(Open::Map(Mapping { key: None, .. })),
+                ) => {
+                    let key = self.node(event)?;
+                    return self.bad(format!("invalid map key: {}", go_syntax(&key)));
                 }
-                (Event::SequenceStart(..), Some(Open::Map(map))) if map.key.is_none() => {
-                    return self.bad("invalid map key: []interface {}");
+                (Event::Scalar { text, style, anchor, tag }, _) => {
+                    Some((anchor, self.scalar(&text, style, tag.as_deref())?))
                 }
-                (Event::Scalar(text, style, anchor, tag), _) => {
-                    let text = self.content(&text, style);
-                    Some((anchor, self.scalar(text, style, tag.as_ref())?))
-                }
-                (Event::Alias(id), _) => Some((0, self.alias(id)?)),
-                (Event::SequenceStart(_, anchor, _), _) => {
+                (Event::Alias(name), _) => Some((None, self.alias(name)?)),
+                (Event::Sequence(anchor), _) => {
+                    self.opened(anchor);
                     open.push(Open::List(anchor, Vec::new()));
                     None
                 }
-                (Event::MappingStart(_, anchor, _), _) => {
+                (Event::Mapping(anchor), _) => {
+                    self.opened(anchor);
                     open.push(Open::Map(Mapping { anchor, ..Mapping::default() }));
                     None
                 }
@@ -307,18 +265,18 @@ impl<'a> Reader<'a> {
                     Some(Open::Map(map)) => Some((map.anchor, Value::Object(map.fields))),
                     _ => return self.bad("did not find expected key"),
                 },
-                (Event::DocumentEnd | Event::StreamEnd, None) => return Ok(Value::Null),
-                _ => return self.bad("did not find expected node content"),
+                (Event::End, _) => return self.bad("did not find expected node content"),
             };
             if let Some((anchor, value)) = done {
-                if anchor != 0 {
-                    self.anchors.insert(anchor, (value.clone(), count(&value)));
+                if let Some(anchor) = anchor {
+                    let nodes = count(&value);
+                    self.anchors.insert(anchor, Some((value.clone(), nodes)));
                 }
                 match open.last_mut() {
                     None => return Ok(value),
                     Some(Open::List(_, elements)) => elements.push(value),
                     Some(Open::Map(map)) => match map.key.take() {
-                        Some(Key::Merge) => merge(&mut map.fields, value, self.line)?,
+                        Some(Key::Merge) => merge(&mut map.fields, value)?,
                         Some(Key::Field(key)) => {
                             map.fields.insert(key, value);
                         }
@@ -331,8 +289,15 @@ impl<'a> Reader<'a> {
         }
     }
 
+    /// The collection of an anchor has begun: it can be named, but not within itself.
+    fn opened(&mut self, anchor: Option<&'a str>) {
+        if let Some(anchor) = anchor {
+            self.anchors.insert(anchor, None);
+        }
+    }
+
     /// The text of a key: numbers in decimal, floats in the shortest form at 32 bits.
-    fn key(&self, value: &Value, text: &str, plain: bool) -> Result<Key, YamlError> {
+    fn key(&self, value: &Value) -> Result<Key, YamlError> {
         Ok(Key::Field(match value {
             Value::String(text) => text.clone(),
             Value::Bool(bool) => bool.to_string(),
@@ -341,14 +306,17 @@ impl<'a> Reader<'a> {
                 _ => number.to_string(),
             },
             Value::Null => return Ok(Key::Null),
-            _ if plain => text.to_owned(),
-            other => return self.bad(format!("invalid map key: {}", json_kind(other))),
+            other => return self.bad(format!("invalid map key: {}", go_syntax(other))),
         }))
     }
 
-    fn alias(&mut self, id: usize) -> Result<Value, YamlError> {
-        let Some((value, nodes)) = self.anchors.get(&id) else {
-            return self.bad("anchor value contains itself");
+    fn alias(&mut self, name: &str) -> Result<Value, YamlError> {
+        let Some(known) = self.anchors.get(name) else {
+            self.broken = true;
+            return self.bad(format!("unknown anchor '{name}' referenced"));
+        };
+        let Some((value, nodes)) = known else {
+            return self.bad(format!("anchor '{name}' value contains itself"));
         };
         self.aliased = self.aliased.saturating_add(*nodes);
         if self.aliased > MOST_ALIASED {
@@ -359,22 +327,19 @@ impl<'a> Reader<'a> {
         Ok(value.clone())
     }
 
-    fn scalar(
-        &self,
-        text: &str,
-        style: ScalarStyle,
-        tag: Option<&Cow<'_, Tag>>,
-    ) -> Result<Value, YamlError> {
-        let plain = style == ScalarStyle::Plain;
+    fn scalar(&self, text: &str, style: Style, tag: Option<&str>) -> Result<Value, YamlError> {
+        let plain = style == Style::Plain;
+        // With a tag quotes do not matter.
         let wrong = |wanted: &str| {
             let found = short_tag(&resolve(text));
             self.bad(format!("cannot decode {found} `{text}` as a !!{wanted}"))
         };
-        match short(tag) {
+        match tag.map(|tag| tag.strip_prefix("tag:yaml.org,2002:").unwrap_or(tag)) {
             None if !plain => Ok(Value::String(text.to_owned())),
             None => json(&resolve(text), text),
             Some("binary") => {
-                let clean: String = text.chars().filter(|char| !char.is_whitespace()).collect();
+                let clean: String =
+                    text.chars().filter(|char| !matches!(char, '\n' | '\r')).collect();
                 match base64::engine::general_purpose::STANDARD.decode(clean) {
                     Ok(bytes) => Ok(Value::String(String::from_utf8_lossy(&bytes).into_owned())),
                     Err(_) => self.bad("!!binary value contains invalid base64 data"),
@@ -404,6 +369,39 @@ impl<'a> Reader<'a> {
     }
 }
 
+/// The text of a key that is no number of JSON.
+fn not_finite(text: &str) -> Option<&'static str> {
+    match resolve(text) {
+        Scalar::Float(float) if float.is_nan() => Some(".nan"),
+        Scalar::Float(f64::INFINITY) => Some(".inf"),
+        Scalar::Float(f64::NEG_INFINITY) => Some("-.inf"),
+        _ => None,
+    }
+}
+
+/// A value as Go writes it in its own syntax.
+fn go_syntax(value: &Value) -> String {
+    match value {
+        Value::Null => "interface {}(nil)".to_owned(),
+        Value::String(text) => strconv::quote(text),
+        Value::Number(number) if number.is_f64() => {
+            strconv::format_float(number.as_f64().unwrap_or_default(), 'g', -1, 64)
+        }
+        Value::Array(list) => {
+            let items: Vec<String> = list.iter().map(go_syntax).collect();
+            format!("[]interface {{}}{{{}}}", items.join(", "))
+        }
+        Value::Object(map) => {
+            let item = |(key, value): (&String, &Value)| {
+                format!("{}:{}", strconv::quote(key), go_syntax(value))
+            };
+            let items: Vec<String> = map.iter().map(item).collect();
+            format!("map[interface {{}}]interface {{}}{{{}}}", items.join(", "))
+        }
+        other => other.to_string(),
+    }
+}
+
 fn json(scalar: &Scalar, text: &str) -> Result<Value, YamlError> {
     Ok(match *scalar {
         Scalar::Null => Value::Null,
@@ -422,9 +420,9 @@ fn json(scalar: &Scalar, text: &str) -> Result<Value, YamlError> {
 }
 
 /// Maps are merged where the key stands: a later key of the document wins over it, an earlier one does not.
-fn merge(fields: &mut Map<String, Value>, value: Value, line: usize) -> Result<(), YamlError> {
+fn merge(fields: &mut Map<String, Value>, value: Value) -> Result<(), YamlError> {
     let wrong = || YamlError::Syntax {
-        line: Some(line),
+        line: None,
         what: "map merge requires map or sequence of maps as the value".to_owned(),
     };
     match value {
@@ -442,11 +440,7 @@ fn merge(fields: &mut Map<String, Value>, value: Value, line: usize) -> Result<(
 }
 
 fn null_key(value: &Value) -> YamlError {
-    let value = match value {
-        Value::Null => "interface {}(nil)".to_owned(),
-        Value::String(text) => strconv::quote(text),
-        other => other.to_string(),
-    };
+    let value = if value.is_null() { "<nil>".to_owned() } else { go_syntax(value) };
     YamlError::NotJson(format!(
         "unsupported map key of type: %!s(<nil>), key: <nil>, value: {value}"
     ))
@@ -461,12 +455,6 @@ fn short_tag(scalar: &Scalar) -> &'static str {
         Scalar::Timestamp => "!!timestamp",
         Scalar::Text => "!!str",
     }
-}
-
-/// The short name of a tag: `str` of `!!str`.
-fn short<'t>(tag: Option<&'t Cow<'_, Tag>>) -> Option<&'t str> {
-    let suffix = tag?.suffix();
-    Some(suffix.strip_prefix("tag:yaml.org,2002:").unwrap_or(suffix))
 }
 
 fn count(value: &Value) -> usize {
@@ -513,6 +501,58 @@ mod tests {
         assert!(
             error.ends_with("cannot unmarshal array into Go value of type map[string]interface {}")
         );
+    }
+
+    #[test]
+    fn mistakes_are_worded_as_helms_reader_does() {
+        for (text, want) in [
+            ("\ta: 1", "found character that cannot start any token"),
+            (":", "did not find expected key"),
+            ("'", "found unexpected end of stream"),
+            ("[", "line 1: did not find expected node content"),
+            ("{a, b", "line 1: did not find expected ',' or '}'"),
+            ("0\n0:", "line 2: mapping values are not allowed in this context"),
+            ("a: *nope", "unknown anchor 'nope' referenced"),
+            ("a: &x [*x]", "anchor 'x' value contains itself"),
+            ("[a]: b", "invalid map key: []interface {}{\"a\"}"),
+            ("a: 1\n b: 2", "line 2: mapping values are not allowed in this context"),
+            ("a:\n- b\n c: 1", "line 3: mapping values are not allowed in this context"),
+            ("%x", "found unknown directive name"),
+            ("\"\\q\"", "found unknown escape character"),
+            ("a: \u{1}", "control characters are not allowed"),
+            // The whole document is read before a value in it matters.
+            ("~: <:", "mapping values are not allowed in this context"),
+            ("a: !!int x\nb: [", "line 2: did not find expected node content"),
+        ] {
+            let error = read(text).unwrap_err().to_string();
+            assert_eq!(error, format!("error converting YAML to JSON: yaml: {want}"), "{text:?}");
+        }
+        let error = read("\n?").unwrap_err().to_string();
+        assert!(error.ends_with("key: <nil>, value: <nil>"), "{error}");
+    }
+
+    #[test]
+    fn leniencies_of_helms_reader_are_kept() {
+        for (text, want) in [
+            // What stands behind the document has to be a token, no more.
+            ("{}}", json!({})),
+            ("a: 1\n...\n]", json!({"a": 1})),
+            (".inf: 1", json!({".inf": 1})),
+            ("a: x\u{2028}  y", json!({"a": "x\u{2028}y"})),
+            ("{? a, b: }", json!({"a": null, "b": null})),
+            ("[a: 1, ? b : 2]", json!([{"a": 1}, {"b": 2}])),
+            ("- - a\n  -\n-", json!([["a", null], null])),
+            ("? a\n? b\n: c", json!({"a": null, "b": "c"})),
+            ("a: 'it''s'\nb: \"x\\\n  y\"", json!({"a": "it's", "b": "xy"})),
+            ("a: >+\n x\n y\n\n  z\n\nb: |2-\n   q\n", json!({"a": "x y\n\n z\n\n", "b": " q"})),
+            ("%TAG !e! tag:yaml.org,2002:\n---\na: !e!str 1", json!({"a": "1"})),
+            ("\u{feff}a: 1", json!({"a": 1})),
+            ("a: http://b:c#d", json!({"a": "http://b:c#d"})),
+            ("a:\n- 1\n- 2\nb: 3", json!({"a": [1, 2], "b": 3})),
+            ("a: b\n  c\n\n  d # e", json!({"a": "b c\nd"})),
+        ] {
+            assert_eq!(read(text), Ok(want), "{text:?}");
+        }
     }
 
     #[test]

@@ -4,6 +4,7 @@ mod admission;
 mod bench_env;
 mod controller;
 mod cue;
+mod helm;
 mod render;
 mod smoke;
 mod workflow;
@@ -27,6 +28,8 @@ enum What {
     Controller(controller::Args),
     /// Compare our CUE evaluator with Go's: time of warm and cold renders, memory
     Cue(cue::Args),
+    /// Compare our Helm engine with Helm's: time and memory of renders
+    Helm(helm::Args),
     /// Measure a component with three traits: time and allocated bytes, warm and cold, and compiled definitions
     Render,
     /// Create Applications of one webservice each, wait until all run, delete them
@@ -40,6 +43,7 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
         What::Admission(args) => admission::run(args),
         What::Controller(args) => controller::run(args),
         What::Cue(args) => cue::run(args),
+        What::Helm(args) => helm::run(args),
         What::Render => render::run(),
         What::Smoke(args) => smoke::run(args),
         What::Workflow(args) => workflow::run(args),

@@ -1,0 +1,119 @@
+//! A value as Go writes it as JSON, without a value of JSON in between: fields of structs keep their order.
+
+use std::cell::Cell;
+
+use gotemplate::{Str, Underlying, Value};
+use serde::ser::{Error as _, SerializeMap as _, SerializeSeq as _};
+use serde::{Serialize, Serializer};
+use vela_gocompat::json as go;
+use vela_gocompat::strconv;
+
+use super::convert::{DEEPEST, JsonError, base64_of};
+use crate::engine::state::OverBudget;
+use crate::objects;
+
+/// How the text is laid out.
+#[derive(Clone, Copy)]
+pub(super) enum Style {
+    Compact,
+    /// `<`, `>` and `&` are themselves.
+    Raw,
+    /// Two blanks a level.
+    Pretty,
+}
+
+/// Writes a value.
+pub(super) fn json(value: &Value, style: Style) -> Result<String, JsonError> {
+    let deep = Cell::new(false);
+    let written = Written { value, depth: 0, deep: &deep };
+    let text = match style {
+        Style::Compact => go::to_string(&written),
+        Style::Raw => go::to_string_unescaped(&written),
+        Style::Pretty => go::to_string_indent(&written, "", "  "),
+    };
+    text.map_err(|error| {
+        if deep.get() {
+            JsonError::Deep(OverBudget::Depth(DEEPEST))
+        } else {
+            JsonError::Unsupported(error.to_string())
+        }
+    })
+}
+
+struct Written<'v> {
+    value: &'v Value,
+    depth: usize,
+    /// Whether the value nests too deep.
+    deep: &'v Cell<bool>,
+}
+
+impl Written<'_> {
+    fn below<'v>(&'v self, value: &'v Value) -> Written<'v> {
+        Written { value, depth: self.depth + 1, deep: self.deep }
+    }
+
+    fn map<S: Serializer>(
+        &self,
+        entries: impl ExactSizeIterator<Item = (Str, Value)>,
+        serializer: S,
+    ) -> Result<S::Ok, S::Error> {
+        let mut map = serializer.serialize_map(Some(entries.len()))?;
+        for (key, value) in entries {
+            map.serialize_entry(&key.to_str_lossy(), &self.below(&value))?;
+        }
+        map.end()
+    }
+}
+
+impl Serialize for Written<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        if self.depth > DEEPEST {
+            self.deep.set(true);
+            return Err(S::Error::custom("nested too deep"));
+        }
+        match self.value {
+            Value::NoValue | Value::Nil => serializer.serialize_unit(),
+            Value::Bool(bool) => serializer.serialize_bool(*bool),
+            Value::Int(_, int) => serializer.serialize_i64(*int),
+            Value::Uint(_, uint) => serializer.serialize_u64(*uint),
+            Value::Float(float) if float.is_finite() => serializer.serialize_f64(*float),
+            Value::Float(float) => {
+                let text = strconv::format_float(*float, 'g', -1, 64);
+                Err(S::Error::custom(format!("json: unsupported value: {text}")))
+            }
+            Value::String(text) => serializer.serialize_str(&text.to_str_lossy()),
+            Value::Bytes(bytes) => serializer.serialize_str(&base64_of(bytes.as_bytes())),
+            Value::List(list) if list.is_nil() => serializer.serialize_unit(),
+            Value::List(list) => {
+                let mut items = serializer.serialize_seq(Some(list.len()))?;
+                for item in list.as_slice() {
+                    items.serialize_element(&self.below(item))?;
+                }
+                items.end()
+            }
+            Value::Map(map) if map.is_nil() => serializer.serialize_unit(),
+            Value::Map(map) => self.map(map.entries().into_iter(), serializer),
+            Value::Object(object) => {
+                if let Some(chart) = objects::chart(self.value) {
+                    return chart.serialize(serializer);
+                }
+                if let Some(json) = objects::json(self.value) {
+                    return json.serialize(serializer);
+                }
+                match object.underlying() {
+                    Underlying::Value(value) => self.below(&value).serialize(serializer),
+                    Underlying::Struct | Underlying::Pointer => {
+                        let field = |name: &&str| {
+                            (Str::from(*name), object.field(name).unwrap_or_default())
+                        };
+                        self.map(object.fields().iter().map(field), serializer)
+                    }
+                    Underlying::Func => {
+                        let of = object.type_of();
+                        Err(S::Error::custom(format!("json: unsupported type: {of}")))
+                    }
+                }
+            }
+        }
+    }
+}

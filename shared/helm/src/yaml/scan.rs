@@ -1,0 +1,980 @@
+//! Text to tokens by the rules of YAML 1.1, as Helm's reader has them: where a key may stand, what ends a plain text, which
+//! characters may begin anything. The errors are worded as there, since `fromYaml` shows them to templates.
+
+use std::borrow::Cow;
+use std::collections::VecDeque;
+
+use super::read::DEEPEST;
+
+/// A position: characters from the start, line and column from 0.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(super) struct Mark {
+    index: usize,
+    pub(super) line: usize,
+    column: usize,
+}
+
+/// What is wrong with a text, and on which line, from 1; none if it is the first or unknown.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Problem {
+    pub(super) line: Option<usize>,
+    pub(super) what: Cow<'static, str>,
+}
+
+/// How a scalar is written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Style {
+    Plain,
+    /// Between quotes.
+    Quoted,
+    /// `|` and `>`.
+    Block,
+}
+
+#[derive(Debug, Clone, PartialEq)]
+pub(super) enum Token<'a> {
+    StreamEnd,
+    /// `%YAML` with its version.
+    Version(u32, u32),
+    /// `%TAG` with handle and prefix.
+    TagDirective(String, String),
+    DocumentStart,
+    DocumentEnd,
+    BlockSequence,
+    BlockMapping,
+    BlockEnd,
+    FlowSequence,
+    FlowSequenceEnd,
+    FlowMapping,
+    FlowMappingEnd,
+    BlockEntry,
+    FlowEntry,
+    Key,
+    Value,
+    Alias(&'a str),
+    Anchor(&'a str),
+    /// Handle and suffix.
+    Tag(String, String),
+    Scalar(Cow<'a, str>, Style),
+}
+
+/// A text that may turn out to be a key, once a `:` follows on its line.
+#[derive(Debug, Clone, Copy)]
+struct SimpleKey {
+    /// Nothing else can stand here, so that it has to be a key.
+    required: bool,
+    token: usize,
+    mark: Mark,
+}
+
+/// How far a `:` may be from the start of its key.
+const LONGEST_KEY: usize = 1024;
+
+pub(super) struct Scanner<'a> {
+    text: &'a str,
+    at: usize,
+    mark: Mark,
+    tokens: VecDeque<(Token<'a>, Mark)>,
+    /// Tokens that were taken.
+    taken: usize,
+    ended: bool,
+    flow: usize,
+    /// The column of the innermost block collection, -1 outside of all.
+    indent: isize,
+    indents: Vec<isize>,
+    key_allowed: bool,
+    /// One for each level of flow collections.
+    keys: Vec<Option<SimpleKey>>,
+}
+
+type Result<T = ()> = std::result::Result<T, Problem>;
+
+fn is_break(char: char) -> bool {
+    matches!(char, '\n' | '\r' | '\u{85}' | '\u{2028}' | '\u{2029}')
+}
+
+fn is_word(char: char) -> bool {
+    char.is_ascii_alphanumeric() || char == '_' || char == '-'
+}
+
+impl<'a> Scanner<'a> {
+    pub(super) fn new(text: &'a str) -> Result<Self> {
+        let allowed = |char: char| {
+            matches!(char, '\t' | '\n' | '\r' | ' '..='~' | '\u{85}' | '\u{a0}'..='\u{fffd}')
+                || char > '\u{ffff}'
+        };
+        if !text.chars().all(allowed) {
+            return Err(Problem { line: None, what: "control characters are not allowed".into() });
+        }
+        // A mark at the very start says how the text is encoded.
+        let text = text.strip_prefix('\u{feff}').unwrap_or(text);
+        Ok(Self {
+            text,
+            at: 0,
+            mark: Mark::default(),
+            tokens: VecDeque::new(),
+            taken: 0,
+            ended: false,
+            flow: 0,
+            indent: -1,
+            indents: Vec::new(),
+            key_allowed: true,
+            keys: vec![None],
+        })
+    }
+
+    /// The next token and where it starts; at the end the end again and again.
+    pub(super) fn peek(&mut self) -> Result<(&Token<'a>, Mark)> {
+        self.fill()?;
+        match self.tokens.front() {
+            Some((token, mark)) => Ok((token, *mark)),
+            None => Ok((&Token::StreamEnd, self.mark)),
+        }
+    }
+
+    pub(super) fn take(&mut self) -> Result<(Token<'a>, Mark)> {
+        self.fill()?;
+        match self.tokens.pop_front() {
+            Some(next) => {
+                self.taken += 1;
+                Ok(next)
+            }
+            None => Ok((Token::StreamEnd, self.mark)),
+        }
+    }
+
+    /// Scans until it is known that no key begins before the next token.
+    fn fill(&mut self) -> Result {
+        while !self.ended {
+            if !self.tokens.is_empty() {
+                let level =
+                    self.keys.iter().position(|key| key.is_some_and(|key| key.token == self.taken));
+                match level {
+                    Some(level) if self.valid_key(level)?.is_some() => {}
+                    _ => break,
+                }
+            }
+            self.fetch()?;
+        }
+        Ok(())
+    }
+
+    fn problem<T>(&self, context: Mark, what: impl Into<Cow<'static, str>>) -> Result<T> {
+        let line = match (self.mark.line, context.line) {
+            (0, 0) => None,
+            (0, line) => Some(line),
+            (line, _) => Some(line + 1),
+        };
+        Err(Problem { line, what: what.into() })
+    }
+
+    fn rest(&self) -> &'a str {
+        self.text.get(self.at..).unwrap_or_default()
+    }
+
+    fn char(&self) -> Option<char> {
+        self.rest().chars().next()
+    }
+
+    fn byte(&self, ahead: usize) -> Option<u8> {
+        self.text.as_bytes().get(self.at + ahead).copied()
+    }
+
+    /// Whether a character so many bytes ahead is a blank, a break or the end.
+    fn is_blank_or_end(&self, ahead: usize) -> bool {
+        match self.byte(ahead) {
+            None | Some(b' ' | b'\t' | b'\n' | b'\r') => true,
+            Some(byte) if byte.is_ascii() => false,
+            Some(_) => {
+                let rest = self.text.get(self.at + ahead..).unwrap_or_default();
+                rest.chars().next().is_some_and(is_break)
+            }
+        }
+    }
+
+    fn is_break(&self) -> bool {
+        match self.byte(0) {
+            Some(b'\n' | b'\r') => true,
+            Some(byte) if byte.is_ascii() => false,
+            None => false,
+            Some(_) => self.char().is_some_and(is_break),
+        }
+    }
+
+    fn is_break_or_end(&self) -> bool {
+        self.at >= self.text.len() || self.is_break()
+    }
+
+    fn is_blank(&self) -> bool {
+        matches!(self.byte(0), Some(b' ' | b'\t'))
+    }
+
+    /// Passes a character that is no line break.
+    fn skip(&mut self) {
+        self.at += self.char().map_or(0, char::len_utf8);
+        self.mark.index += 1;
+        self.mark.column += 1;
+    }
+
+    fn skip_bytes(&mut self, count: usize) {
+        for _ in 0..count {
+            self.skip();
+        }
+    }
+
+    /// Passes a line break and gives what it reads as.
+    fn line_break(&mut self) -> &'static str {
+        let (bytes, characters, read) = match self.char() {
+            Some('\r') if self.byte(1) == Some(b'\n') => (2, 2, "\n"),
+            Some('\r' | '\n') => (1, 1, "\n"),
+            Some('\u{85}') => (2, 1, "\n"),
+            Some('\u{2028}') => (3, 1, "\u{2028}"),
+            Some('\u{2029}') => (3, 1, "\u{2029}"),
+            _ => return "",
+        };
+        self.at += bytes;
+        self.mark =
+            Mark { index: self.mark.index + characters, line: self.mark.line + 1, column: 0 };
+        read
+    }
+
+    fn skip_blanks(&mut self) {
+        while self.is_blank() {
+            self.skip();
+        }
+    }
+
+    fn skip_comment(&mut self) {
+        if self.byte(0) == Some(b'#') {
+            while !self.is_break_or_end() {
+                self.skip();
+            }
+        }
+    }
+
+    fn push(&mut self, token: Token<'a>, mark: Mark) {
+        self.tokens.push_back((token, mark));
+    }
+
+    /// Takes so many bytes as a token.
+    fn indicator(&mut self, token: Token<'a>, bytes: usize) {
+        let mark = self.mark;
+        self.skip_bytes(bytes);
+        self.push(token, mark);
+    }
+
+    fn is_document_mark(&self) -> bool {
+        let rest = self.rest();
+        self.mark.column == 0
+            && (rest.starts_with("---") || rest.starts_with("..."))
+            && self.is_blank_or_end(3)
+    }
+
+    fn fetch(&mut self) -> Result {
+        self.skip_to_token();
+        self.unroll(isize::try_from(self.mark.column).unwrap_or(isize::MAX));
+        let Some(first) = self.byte(0) else { return self.end() };
+        if self.mark.column == 0 && first == b'%' {
+            self.unroll(-1);
+            self.forget_key()?;
+            self.key_allowed = false;
+            return self.directive();
+        }
+        if self.is_document_mark() {
+            self.unroll(-1);
+            self.forget_key()?;
+            self.key_allowed = false;
+            let token = if first == b'-' { Token::DocumentStart } else { Token::DocumentEnd };
+            self.indicator(token, 3);
+            return Ok(());
+        }
+        match first {
+            b'[' => self.open(Token::FlowSequence),
+            b'{' => self.open(Token::FlowMapping),
+            b']' => self.close(Token::FlowSequenceEnd),
+            b'}' => self.close(Token::FlowMappingEnd),
+            b',' => {
+                self.forget_key()?;
+                self.key_allowed = true;
+                self.indicator(Token::FlowEntry, 1);
+                Ok(())
+            }
+            b'-' if self.is_blank_or_end(1) => {
+                self.block_indicator(
+                    "block sequence entries are not allowed in this context",
+                    Token::BlockSequence,
+                )?;
+                self.forget_key()?;
+                self.key_allowed = true;
+                self.indicator(Token::BlockEntry, 1);
+                Ok(())
+            }
+            b'?' if self.flow > 0 || self.is_blank_or_end(1) => {
+                self.block_indicator(
+                    "mapping keys are not allowed in this context",
+                    Token::BlockMapping,
+                )?;
+                self.forget_key()?;
+                self.key_allowed = self.flow == 0;
+                self.indicator(Token::Key, 1);
+                Ok(())
+            }
+            b':' if self.flow > 0 || self.is_blank_or_end(1) => self.value(),
+            b'*' | b'&' => {
+                self.save_key()?;
+                self.key_allowed = false;
+                self.anchor(first == b'*')
+            }
+            b'!' => {
+                self.save_key()?;
+                self.key_allowed = false;
+                self.tag()
+            }
+            b'|' | b'>' if self.flow == 0 => {
+                self.forget_key()?;
+                self.key_allowed = true;
+                self.block_scalar(first == b'|')
+            }
+            b'\'' | b'"' => {
+                self.save_key()?;
+                self.key_allowed = false;
+                self.quoted(first == b'\'')
+            }
+            b'-' => self.fetch_plain(),
+            b'?' | b':' if self.flow == 0 => self.fetch_plain(),
+            b'?' | b':' | b'#' | b'|' | b'>' | b'%' | b'@' | b'`' | b'\t' => {
+                self.problem(self.mark, "found character that cannot start any token")
+            }
+            _ => self.fetch_plain(),
+        }
+    }
+
+    fn fetch_plain(&mut self) -> Result {
+        self.save_key()?;
+        self.key_allowed = false;
+        self.plain()
+    }
+
+    fn end(&mut self) -> Result {
+        // The end is on a line of its own.
+        if self.mark.column != 0 {
+            self.mark.column = 0;
+            self.mark.line += 1;
+        }
+        self.unroll(-1);
+        self.forget_key()?;
+        self.key_allowed = false;
+        self.ended = true;
+        let mark = self.mark;
+        self.push(Token::StreamEnd, mark);
+        Ok(())
+    }
+
+    fn skip_to_token(&mut self) {
+        loop {
+            if self.mark.column == 0 && self.rest().starts_with('\u{feff}') {
+                self.skip();
+            }
+            while self.byte(0) == Some(b' ')
+                || (self.byte(0) == Some(b'\t') && (self.flow > 0 || !self.key_allowed))
+            {
+                self.skip();
+            }
+            self.skip_comment();
+            if !self.is_break() {
+                return;
+            }
+            self.line_break();
+            if self.flow == 0 {
+                self.key_allowed = true;
+            }
+        }
+    }
+
+    /// A key that may still be one.
+    fn valid_key(&mut self, level: usize) -> Result<Option<SimpleKey>> {
+        let Some(slot) = self.keys.get_mut(level) else { return Ok(None) };
+        let Some(key) = *slot else { return Ok(None) };
+        if key.mark.line < self.mark.line || key.mark.index + LONGEST_KEY < self.mark.index {
+            if key.required {
+                return self.problem(key.mark, "could not find expected ':'");
+            }
+            *slot = None;
+            return Ok(None);
+        }
+        Ok(Some(key))
+    }
+
+    fn save_key(&mut self) -> Result {
+        let column = isize::try_from(self.mark.column).unwrap_or(isize::MAX);
+        let required = self.flow == 0 && self.indent == column;
+        if self.key_allowed {
+            self.forget_key()?;
+            let token = self.taken + self.tokens.len();
+            let mark = self.mark;
+            if let Some(slot) = self.keys.last_mut() {
+                *slot = Some(SimpleKey { required, token, mark });
+            }
+        }
+        Ok(())
+    }
+
+    fn forget_key(&mut self) -> Result {
+        if let Some(Some(key)) = self.keys.last().copied()
+            && key.required
+        {
+            return self.problem(key.mark, "could not find expected ':'");
+        }
+        if let Some(slot) = self.keys.last_mut() {
+            *slot = None;
+        }
+        Ok(())
+    }
+
+    fn open(&mut self, token: Token<'a>) -> Result {
+        self.save_key()?;
+        self.keys.push(None);
+        self.flow += 1;
+        self.depth(self.flow)?;
+        self.key_allowed = true;
+        self.indicator(token, 1);
+        Ok(())
+    }
+
+    fn depth(&self, depth: usize) -> Result {
+        if depth > DEEPEST {
+            return self.problem(self.mark, format!("exceeded max depth of {DEEPEST}"));
+        }
+        Ok(())
+    }
+
+    fn close(&mut self, token: Token<'a>) -> Result {
+        self.forget_key()?;
+        if self.flow > 0 {
+            self.flow -= 1;
+            self.keys.pop();
+        }
+        self.key_allowed = false;
+        self.indicator(token, 1);
+        Ok(())
+    }
+
+    fn block_indicator(&mut self, refusal: &'static str, collection: Token<'a>) -> Result {
+        if self.flow > 0 {
+            return Ok(());
+        }
+        if !self.key_allowed {
+            return self.problem(self.mark, refusal);
+        }
+        self.roll(self.mark.column, None, collection, self.mark)
+    }
+
+    fn value(&mut self) -> Result {
+        let level = self.keys.len().saturating_sub(1);
+        if let Some(key) = self.valid_key(level)? {
+            let at = key.token.saturating_sub(self.taken);
+            self.tokens.insert(at.min(self.tokens.len()), (Token::Key, key.mark));
+            if self.flow == 0 {
+                self.roll(key.mark.column, Some(at), Token::BlockMapping, key.mark)?;
+            }
+            if let Some(slot) = self.keys.last_mut() {
+                *slot = None;
+            }
+            self.key_allowed = false;
+        } else {
+            self.block_indicator(
+                "mapping values are not allowed in this context",
+                Token::BlockMapping,
+            )?;
+            self.key_allowed = self.flow == 0;
+        }
+        self.indicator(Token::Value, 1);
+        Ok(())
+    }
+
+    /// Begins a block collection, if this column is further in than the innermost one.
+    fn roll(&mut self, column: usize, at: Option<usize>, token: Token<'a>, mark: Mark) -> Result {
+        let column = isize::try_from(column).unwrap_or(isize::MAX);
+        if self.indent < column {
+            self.indents.push(self.indent);
+            self.indent = column;
+            self.depth(self.indents.len())?;
+            let at = at.unwrap_or(self.tokens.len()).min(self.tokens.len());
+            self.tokens.insert(at, (token, mark));
+        }
+        Ok(())
+    }
+
+    /// Ends the block collections that are further in than this column.
+    fn unroll(&mut self, column: isize) {
+        while self.flow == 0 && self.indent > column {
+            let mark = self.mark;
+            self.push(Token::BlockEnd, mark);
+            self.indent = self.indents.pop().unwrap_or(-1);
+        }
+    }
+
+    fn directive(&mut self) -> Result {
+        let start = self.mark;
+        self.skip();
+        let name = self.word();
+        if name.is_empty() {
+            return self.problem(start, "could not find expected directive name");
+        }
+        if !self.is_blank_or_end(0) {
+            return self.problem(start, "found unexpected non-alphabetical character");
+        }
+        match name {
+            "YAML" => {
+                self.skip_blanks();
+                let major = self.version_number(start)?;
+                if self.byte(0) != Some(b'.') {
+                    return self.problem(start, "did not find expected digit or '.' character");
+                }
+                self.skip();
+                let minor = self.version_number(start)?;
+                self.push(Token::Version(major, minor), start);
+            }
+            "TAG" => {
+                self.skip_blanks();
+                let handle = self.tag_handle(true, start)?;
+                if !self.is_blank() {
+                    return self.problem(start, "did not find expected whitespace");
+                }
+                self.skip_blanks();
+                let prefix = self.tag_uri("", start)?;
+                if !self.is_blank_or_end(0) {
+                    return self.problem(start, "did not find expected whitespace or line break");
+                }
+                self.push(Token::TagDirective(handle, prefix), start);
+            }
+            _ => return self.problem(start, "found unknown directive name"),
+        }
+        self.end_line(start)
+    }
+
+    fn end_line(&mut self, start: Mark) -> Result {
+        self.skip_blanks();
+        self.skip_comment();
+        if !self.is_break_or_end() {
+            return self.problem(start, "did not find expected comment or line break");
+        }
+        if self.is_break() {
+            self.line_break();
+        }
+        Ok(())
+    }
+
+    fn version_number(&mut self, start: Mark) -> Result<u32> {
+        let digits = self.rest().bytes().take_while(u8::is_ascii_digit).count();
+        if digits > 9 {
+            return self.problem(start, "found extremely long version number");
+        }
+        let number = self.rest().get(..digits).and_then(|text| text.parse().ok());
+        self.skip_bytes(digits);
+        match number {
+            Some(number) => Ok(number),
+            None => self.problem(start, "did not find expected version number"),
+        }
+    }
+
+    /// Letters, digits, `_` and `-`.
+    fn word(&mut self) -> &'a str {
+        let rest = self.rest();
+        let word = rest.split(|char| !is_word(char)).next().unwrap_or_default();
+        self.skip_bytes(word.len());
+        word
+    }
+
+    fn anchor(&mut self, alias: bool) -> Result {
+        let start = self.mark;
+        self.skip();
+        let word = self.word();
+        let ends =
+            self.is_blank_or_end(0) || self.byte(0).is_some_and(|byte| b"?:,]}%@`".contains(&byte));
+        if word.is_empty() || !ends {
+            return self.problem(start, "did not find expected alphabetic or numeric character");
+        }
+        self.push(if alias { Token::Alias(word) } else { Token::Anchor(word) }, start);
+        Ok(())
+    }
+
+    fn tag(&mut self) -> Result {
+        let start = self.mark;
+        let (handle, suffix) = if self.byte(1) == Some(b'<') {
+            self.skip_bytes(2);
+            let suffix = self.tag_uri("", start)?;
+            if self.byte(0) != Some(b'>') {
+                return self.problem(start, "did not find the expected '>'");
+            }
+            self.skip();
+            (String::new(), suffix)
+        } else {
+            let handle = self.tag_handle(false, start)?;
+            if handle.len() > 1 && handle.ends_with('!') {
+                let suffix = self.tag_uri("", start)?;
+                (handle, suffix)
+            } else {
+                let suffix = self.tag_uri(&handle, start)?;
+                // `!` alone is a tag of its own.
+                if suffix.is_empty() {
+                    (String::new(), "!".to_owned())
+                } else {
+                    ("!".to_owned(), suffix)
+                }
+            }
+        };
+        if !self.is_blank_or_end(0) {
+            return self.problem(start, "did not find expected whitespace or line break");
+        }
+        self.push(Token::Tag(handle, suffix), start);
+        Ok(())
+    }
+
+    fn tag_handle(&mut self, directive: bool, start: Mark) -> Result<String> {
+        if self.byte(0) != Some(b'!') {
+            return self.problem(start, "did not find expected '!'");
+        }
+        let mut handle = "!".to_owned();
+        self.skip();
+        handle.push_str(self.word());
+        if self.byte(0) == Some(b'!') {
+            handle.push('!');
+            self.skip();
+        } else if directive && handle != "!" {
+            return self.problem(start, "did not find expected '!'");
+        }
+        Ok(handle)
+    }
+
+    /// What follows a handle; `head` is a handle that turned out to be the beginning of it.
+    fn tag_uri(&mut self, head: &str, start: Mark) -> Result<String> {
+        let mut uri = head.get(1..).unwrap_or_default().to_owned();
+        let mut any = !head.is_empty();
+        while let Some(char) = self.char() {
+            if char == '%' {
+                let mut bytes = Vec::new();
+                while self.byte(0) == Some(b'%') {
+                    let hex =
+                        self.rest().get(1..3).and_then(|hex| u8::from_str_radix(hex, 16).ok());
+                    let Some(byte) = hex else {
+                        return self.problem(start, "did not find URI escaped octet");
+                    };
+                    bytes.push(byte);
+                    self.skip_bytes(3);
+                }
+                match String::from_utf8(bytes) {
+                    Ok(text) => uri.push_str(&text),
+                    Err(_) => return self.problem(start, "found an incorrect leading UTF-8 octet"),
+                }
+            } else if is_word(char) || ";/?:@&=+$,.!~*'()[]".contains(char) {
+                uri.push(char);
+                self.skip();
+            } else {
+                break;
+            }
+            any = true;
+        }
+        if !any {
+            return self.problem(start, "did not find expected tag URI");
+        }
+        Ok(uri)
+    }
+
+    fn block_scalar(&mut self, literal: bool) -> Result {
+        let start = self.mark;
+        self.skip();
+        let (mut keep, mut increment) = (None, 0);
+        for _ in 0..2 {
+            match self.byte(0) {
+                Some(sign @ (b'+' | b'-')) if keep.is_none() => keep = Some(sign == b'+'),
+                Some(b'0') if increment == 0 => {
+                    return self.problem(start, "found an indentation indicator equal to 0");
+                }
+                Some(digit @ b'1'..=b'9') if increment == 0 => {
+                    increment = isize::from(digit - b'0');
+                }
+                _ => break,
+            }
+            self.skip();
+        }
+        self.end_line(start)?;
+        let mut indent = if increment > 0 { self.indent.max(0) + increment } else { 0 };
+        let mut text = String::new();
+        let (mut last_break, mut leading_blank) = ("", false);
+        let mut breaks = String::new();
+        self.block_breaks(&mut indent, &mut breaks, start)?;
+        while self.mark.column == usize::try_from(indent).unwrap_or(0) && self.at < self.text.len()
+        {
+            let blank = self.is_blank();
+            if !literal && last_break == "\n" && !leading_blank && !blank {
+                if breaks.is_empty() {
+                    text.push(' ');
+                }
+            } else {
+                text.push_str(last_break);
+            }
+            text.push_str(&breaks);
+            breaks.clear();
+            leading_blank = blank;
+            let from = self.at;
+            while !self.is_break_or_end() {
+                self.skip();
+            }
+            text.push_str(self.text.get(from..self.at).unwrap_or_default());
+            last_break = self.line_break();
+            self.block_breaks(&mut indent, &mut breaks, start)?;
+        }
+        if keep != Some(false) {
+            text.push_str(last_break);
+        }
+        if keep == Some(true) {
+            text.push_str(&breaks);
+        }
+        self.push(Token::Scalar(text.into(), Style::Block), start);
+        Ok(())
+    }
+
+    /// Passes the indentation of the next line, and empty lines before it. An indentation of 0 is not known yet: the
+    /// deepest of these lines decides.
+    fn block_breaks(&mut self, indent: &mut isize, breaks: &mut String, start: Mark) -> Result {
+        let mut deepest = 0;
+        loop {
+            let within = |column: usize| {
+                *indent == 0 || isize::try_from(column).is_ok_and(|column| column < *indent)
+            };
+            while within(self.mark.column) && self.byte(0) == Some(b' ') {
+                self.skip();
+            }
+            deepest = deepest.max(self.mark.column);
+            if within(self.mark.column) && self.byte(0) == Some(b'\t') {
+                return self.problem(
+                    start,
+                    "found a tab character where an indentation space is expected",
+                );
+            }
+            if !self.is_break() {
+                break;
+            }
+            breaks.push_str(self.line_break());
+        }
+        if *indent == 0 {
+            *indent = isize::try_from(deepest).unwrap_or(isize::MAX).max(self.indent + 1).max(1);
+        }
+        Ok(())
+    }
+
+    fn quoted(&mut self, single: bool) -> Result {
+        let start = self.mark;
+        self.skip();
+        let mut text: Cow<'a, str> = Cow::Borrowed("");
+        loop {
+            if self.is_document_mark() {
+                return self.problem(start, "found unexpected document indicator");
+            }
+            if self.at >= self.text.len() {
+                return self.problem(start, "found unexpected end of stream");
+            }
+            let mut broken = false;
+            let from = self.at;
+            // What needs no change is taken as it is.
+            while let Some(byte) = self.byte(0)
+                && byte != b'\''
+                && byte != b'"'
+                && byte != b'\\'
+                && !self.is_blank_or_end(0)
+            {
+                self.skip();
+            }
+            append(&mut text, self.text.get(from..self.at).unwrap_or_default());
+            while !self.is_blank_or_end(0) {
+                match self.byte(0) {
+                    Some(b'\'') if single && self.byte(1) == Some(b'\'') => {
+                        text.to_mut().push('\'');
+                        self.skip_bytes(2);
+                    }
+                    Some(byte) if byte == if single { b'\'' } else { b'"' } => break,
+                    Some(b'\\') if !single => {
+                        let next =
+                            self.text.get(self.at + 1..).and_then(|rest| rest.chars().next());
+                        if next.is_some_and(is_break) {
+                            self.skip();
+                            self.line_break();
+                            broken = true;
+                            break;
+                        }
+                        let char = self.escape(next, start)?;
+                        text.to_mut().push(char);
+                    }
+                    _ => {
+                        if let Some(char) = self.char() {
+                            text.to_mut().push(char);
+                        }
+                        self.skip();
+                    }
+                }
+            }
+            if !broken && self.byte(0) == Some(if single { b'\'' } else { b'"' }) {
+                break;
+            }
+            self.fold(&mut text, broken);
+        }
+        self.skip();
+        self.push(Token::Scalar(text, Style::Quoted), start);
+        Ok(())
+    }
+
+    /// Blanks and line breaks within quotes: a break is a blank, more of them are one less.
+    fn fold(&mut self, text: &mut Cow<'a, str>, mut broken: bool) {
+        let from = self.at;
+        let (mut blanks_end, mut first, mut more) = (self.at, "", String::new());
+        while self.is_blank() || self.is_break() {
+            if self.is_blank() {
+                self.skip();
+                if !broken {
+                    blanks_end = self.at;
+                }
+            } else if broken {
+                more.push_str(self.line_break());
+            } else {
+                first = self.line_break();
+                broken = true;
+            }
+        }
+        if !broken {
+            append(text, self.text.get(from..blanks_end).unwrap_or_default());
+        } else if first == "\n" {
+            text.to_mut().push_str(if more.is_empty() { " " } else { &more });
+        } else {
+            text.to_mut().push_str(first);
+            text.to_mut().push_str(&more);
+        }
+    }
+
+    fn escape(&mut self, kind: Option<char>, start: Mark) -> Result<char> {
+        let (char, digits) = match kind {
+            Some('0') => ('\0', 0),
+            Some('a') => ('\u{7}', 0),
+            Some('b') => ('\u{8}', 0),
+            Some('t' | '\t') => ('\t', 0),
+            Some('n') => ('\n', 0),
+            Some('v') => ('\u{b}', 0),
+            Some('f') => ('\u{c}', 0),
+            Some('r') => ('\r', 0),
+            Some('e') => ('\u{1b}', 0),
+            Some(char @ (' ' | '"' | '\'' | '\\')) => (char, 0),
+            Some('N') => ('\u{85}', 0),
+            Some('_') => ('\u{a0}', 0),
+            Some('L') => ('\u{2028}', 0),
+            Some('P') => ('\u{2029}', 0),
+            Some('x') => ('\0', 2),
+            Some('u') => ('\0', 4),
+            Some('U') => ('\0', 8),
+            _ => return self.problem(start, "found unknown escape character"),
+        };
+        self.skip_bytes(2);
+        if digits == 0 {
+            return Ok(char);
+        }
+        let hex = self
+            .rest()
+            .get(..digits)
+            .filter(|hex| hex.bytes().all(|byte| byte.is_ascii_hexdigit()));
+        let Some(code) = hex.and_then(|hex| u32::from_str_radix(hex, 16).ok()) else {
+            return self.problem(start, "did not find expected hexdecimal number");
+        };
+        let Some(char) = char::from_u32(code) else {
+            return self.problem(start, "found invalid Unicode character escape code");
+        };
+        self.skip_bytes(digits);
+        Ok(char)
+    }
+
+    fn plain(&mut self) -> Result {
+        let start = self.mark;
+        let indent = self.indent + 1;
+        // The text is a piece of the document as long as it is on one line.
+        let (begin, mut end) = (self.at, self.at);
+        let mut folded: Option<String> = None;
+        let (mut first, mut more) = ("", String::new());
+        let mut broken = false;
+        while !self.is_document_mark() && self.byte(0) != Some(b'#') {
+            let from = self.at;
+            while let Some(byte) = self.byte(0) {
+                let ends = match byte {
+                    b':' => self.is_blank_or_end(1),
+                    b',' | b'?' | b'[' | b']' | b'{' | b'}' => self.flow > 0,
+                    _ => self.is_blank_or_end(0),
+                };
+                if ends {
+                    break;
+                }
+                self.skip();
+            }
+            if from < self.at {
+                let piece = |range| self.text.get(range).unwrap_or_default();
+                if broken {
+                    let text = folded.get_or_insert_with(|| piece(begin..end).to_owned());
+                    match (first, more.is_empty()) {
+                        ("\n", true) => text.push(' '),
+                        ("\n", false) => text.push_str(&more),
+                        (other, _) => {
+                            text.push_str(other);
+                            text.push_str(&more);
+                        }
+                    }
+                    text.push_str(piece(from..self.at));
+                } else if let Some(text) = &mut folded {
+                    text.push_str(piece(end..self.at));
+                }
+                end = self.at;
+                (broken, first) = (false, "");
+                more.clear();
+            }
+            if !self.is_blank() && !self.is_break() {
+                break;
+            }
+            while self.is_blank() || self.is_break() {
+                if self.is_blank() {
+                    let column = isize::try_from(self.mark.column).unwrap_or(isize::MAX);
+                    if broken && column < indent && self.byte(0) == Some(b'\t') {
+                        return self
+                            .problem(start, "found a tab character that violates indentation");
+                    }
+                    self.skip();
+                } else if broken {
+                    more.push_str(self.line_break());
+                } else {
+                    first = self.line_break();
+                    broken = true;
+                }
+            }
+            if self.flow == 0
+                && isize::try_from(self.mark.column).is_ok_and(|column| column < indent)
+            {
+                break;
+            }
+        }
+        let text = match folded {
+            Some(text) => Cow::Owned(text),
+            None => Cow::Borrowed(self.text.get(begin..end).unwrap_or_default()),
+        };
+        self.push(Token::Scalar(text, Style::Plain), start);
+        if broken {
+            self.key_allowed = true;
+        }
+        Ok(())
+    }
+}
+
+/// Adds a part of the document to a text that is one itself, as long as that needs no copy.
+fn append<'a>(text: &mut Cow<'a, str>, part: &'a str) {
+    if part.is_empty() {
+        return;
+    }
+    if text.is_empty() {
+        *text = Cow::Borrowed(part);
+    } else {
+        text.to_mut().push_str(part);
+    }
+}

@@ -1,0 +1,169 @@
+//! Times our Helm engine on charts, as `tests/helmdiff/oracle -bench` times Helm's.
+//!
+//! The same charts, values, work and clock: one JSON object a line in, one out, and in the end the
+//! most memory the process has had, in KiB. Load is reading and unpacking an archive; a render is
+//! everything from dependencies to the texts of all templates, with the chart loaded and the
+//! values read.
+
+#![allow(clippy::print_stdout, reason = "a command line tool prints its results")]
+#![allow(
+    clippy::indexing_slicing,
+    reason = "only JSON values are indexed, and those answer null for what is not there"
+)]
+
+mod allocator;
+
+use std::io::BufRead as _;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context as _, Result};
+use serde_json::{Value as Json, json};
+use vela_helm::values::Table;
+use vela_helm::{
+    Budget, Capabilities, Chart, Host, KubeVersion, Limits, Options, Release, prepare, yaml,
+};
+
+/// Stack of the thread that renders, and what templates may take of it.
+const STACK: usize = 64 << 20;
+const STACK_OF_TEMPLATES: usize = 48 << 20;
+/// Measured times in one measurement.
+const BATCHES: u32 = 5;
+
+/// What the command line says. Read by hand: a library for this would be a part of the memory that
+/// is measured.
+struct Args {
+    /// `--budget N`: milliseconds for each measurement.
+    budget: u64,
+    /// `--renders N`: instead, render each chart so many times.
+    renders: usize,
+}
+
+impl Args {
+    fn read(mut words: impl Iterator<Item = String>) -> Result<Self> {
+        let mut args = Self { budget: 100, renders: 0 };
+        while let Some(word) = words.next() {
+            let value = words.next().with_context(|| format!("{word} needs a value"))?;
+            match word.as_str() {
+                "--budget" => args.budget = value.parse()?,
+                "--renders" => args.renders = value.parse()?,
+                _ => anyhow::bail!("usage: bench-helm [--budget MS] [--renders N] < REQUESTS"),
+            }
+        }
+        Ok(args)
+    }
+}
+
+struct Machine;
+
+impl Host for Machine {
+    fn now(&mut self) -> jiff::Timestamp {
+        jiff::Timestamp::now()
+    }
+
+    fn random(&mut self, bytes: &mut [u8]) {
+        bytes.fill_with(|| fastrand::u8(..));
+    }
+}
+
+fn main() -> Result<()> {
+    let args = Args::read(std::env::args().skip(1))?;
+    let thread = std::thread::Builder::new().stack_size(STACK).spawn(move || -> Result<()> {
+        for line in std::io::stdin().lock().lines() {
+            let request: Json = serde_json::from_str(&line?)?;
+            println!(
+                "{}",
+                measure(&request, &args)
+                    .unwrap_or_else(|error| json!({ "error": error.to_string() }))
+            );
+        }
+        println!("{}", peak());
+        Ok(())
+    })?;
+    thread.join().map_err(|_| anyhow::anyhow!("the thread panicked"))?
+}
+
+fn load(request: &Json) -> Result<Chart> {
+    if let Some(path) = request["chart"].as_str() {
+        return Ok(Chart::from_archive(&std::fs::read(path)?, &Limits::default())?);
+    }
+    let files = request["files"].as_object().into_iter().flatten();
+    let files = files
+        .map(|(name, text)| (name.clone(), text.as_str().unwrap_or_default().as_bytes().to_vec()));
+    Ok(Chart::from_directory(files, &Limits::default())?)
+}
+
+fn measure(request: &Json, args: &Args) -> Result<Json> {
+    let text = |value: &Json| value.as_str().unwrap_or_default().to_owned();
+    let values: Table = yaml::read_values(&text(&request["values"]))?;
+    let mut capabilities =
+        Capabilities::without_cluster(KubeVersion::parse(&text(&request["kubeVersion"]))?);
+    let versions = request["apiVersions"].as_array().into_iter().flatten();
+    capabilities.api_versions = versions.map(text).collect();
+    let release = &request["release"];
+    let release = Release {
+        name: text(&release["name"]),
+        namespace: text(&release["namespace"]),
+        is_upgrade: release["isUpgrade"].as_bool().unwrap_or_default(),
+        revision: release["revision"].as_i64().unwrap_or(1),
+    };
+    let budget = Budget { stack: STACK_OF_TEMPLATES, ..Budget::default() };
+    let chart = load(request)?;
+    let once = || -> Result<usize> {
+        let prepared = prepare(&chart, &values, Options::default(), &budget)?;
+        let texts = prepared.texts(&release, &capabilities, Box::new(Machine), &budget)?;
+        Ok(texts.values().map(String::len).sum())
+    };
+    let bytes = once()?;
+    for _ in 1..args.renders {
+        once()?;
+    }
+    if args.renders > 0 {
+        return Ok(json!({ "bytes": bytes }));
+    }
+    let limit = Duration::from_millis(args.budget);
+    Ok(json!({
+        "bytes": bytes,
+        "load_ns": time(limit, || drop(load(request))),
+        "render_ns": time(limit, || drop(once())),
+        "load_bytes": allocator::bytes(|| drop(load(request))),
+        "render_bytes": allocator::bytes(|| drop(once())),
+    }))
+}
+
+/// CPU nanoseconds of one run: the best of several batches.
+fn time(budget: Duration, run: impl Fn()) -> f64 {
+    let enough = budget.as_secs_f64() * 1e9 / f64::from(BATCHES);
+    let end = Instant::now() + 4 * budget;
+    let (mut n, mut best, mut batches) = (1_u32, f64::INFINITY, 0);
+    while batches < BATCHES {
+        let before = cpu();
+        for _ in 0..n {
+            run();
+        }
+        let spent = cpu() - before;
+        if spent < enough && Instant::now() < end {
+            n = n.saturating_mul(2);
+            best = best.min(spent / f64::from(n / 2));
+            continue;
+        }
+        best = best.min(spent / f64::from(n));
+        batches += 1;
+        if Instant::now() > end {
+            break;
+        }
+    }
+    best
+}
+
+/// Nanoseconds this thread has been running. What others do in the meantime does not count.
+fn cpu() -> f64 {
+    let spent = rustix::time::clock_gettime(rustix::time::ClockId::ThreadCPUTime);
+    spent.tv_sec as f64 * 1e9 + spent.tv_nsec as f64
+}
+
+/// The most memory this process has had, in KiB.
+fn peak() -> u64 {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"));
+    line.and_then(|line| line.split_whitespace().next()?.parse().ok()).unwrap_or(0)
+}
