@@ -346,6 +346,8 @@ impl Machine<'_> {
                 }
                 match self.v(w).arc {
                     ArcKind::Optional => continue,
+                    // Whoever only sees regular fields misses no other.
+                    ArcKind::Required if self.s.visible && !label.is_string() => continue,
                     ArcKind::Required => {
                         let text = "field is required but not present";
                         return Err(self.err(Class::Incomplete, crate::eval::text(text), w));

@@ -382,3 +382,196 @@ fn defaults_that_contradict_each_other_stay_no_defaults() {
         ("a: *1 | int, b: *3 | 2, c: a & b", r#"{"a":1,"b":3,"c":3}"#),
     ]);
 }
+
+#[test]
+fn anything_in_a_definition_is_open_only_where_nothing_else_is_said() {
+    table(&[
+        ("#A: {a: 1} & _, x: #A & {y: 1}", "eval"),
+        ("#A: {a: _}, x: #A & {a: y: 1}", r#"{"x":{"a":{"y":1}}}"#),
+        ("#A: {a: {b: 1}}, #A: {a: _}, x: #A & {a: y: 1}", "eval"),
+        ("#A: {_, a: 1}, x: #A & {y: 1}", "eval"),
+        ("#A: {#B}, #B: _, x: #A & 3", r#"{"x":3}"#),
+        ("#A: #B, #B: _, x: #A & {y: 1}", r#"{"x":{"y":1}}"#),
+        ("#A: #A, x: (#A & {}).e", "incomplete"),
+        ("x: close({_})", "eval"),
+        ("x: close({_, a: 1})", r#"{"x":{"a":1}}"#),
+    ]);
+}
+
+#[test]
+fn an_operand_has_all_that_it_requires() {
+    table(&[
+        ("_x: {a!: 1}, y: _x == null", "incomplete"),
+        ("_x: [{b: {a!: 1}}], y: _x == [1]", "incomplete"),
+        ("_x: {a!: 1}, y: !_x", "eval"),
+        ("_x: {a!: 1}, y: len(_x)", r#"{"y":0}"#),
+        ("y: {#a!: 1, 5} + 1", r#"{"y":6}"#),
+    ]);
+}
+
+#[test]
+fn a_required_field_is_seen_by_what_may_yet_give_it() {
+    table(&[
+        ("_#p: {a!: \"x\", \"\\(a)\": 1}, y: _#p.x", r#"{"y":1}"#),
+        ("a!: 2, if a {a: 1}", "eval"),
+        ("_p: {a!: _}, y: [if _p.a != _|_ {1}]", "cycle"),
+        ("_p: {a!: {b: 1}}, y: [if _p.a.b != _|_ {1}]", r#"{"y":[1]}"#),
+        ("_p: {a!: string}, y: [if _p.a == _|_ {1}]", r#"{"y":[1]}"#),
+    ]);
+}
+
+#[test]
+fn a_field_that_waits_for_itself_is_not_there_for_others() {
+    table(&[
+        ("_b: _b.c, y: _b.c != _|_", r#"{"y":false}"#),
+        ("_b: _b.c, y: _b.d != _|_", r#"{"y":false}"#),
+        ("_b: {c: _b.c.d}, y: _b.c.d != _|_", r#"{"y":false}"#),
+        ("_a: b, b: _a.c, y: b != _|_", "incomplete"),
+    ]);
+}
+
+#[test]
+fn definitions_and_hidden_fields_that_fail_do_not_keep_a_value_from_matching() {
+    table(&[
+        ("x: matchN(1, [{#C: {}}]) & {#C: 1}", r#"{"x":{}}"#),
+        ("x: matchN(1, [{a: _h: {}}]) & {a: _h: 1}", r#"{"x":{"a":{}}}"#),
+        ("x: matchN(1, [{#C: {}, a: 1}]) & {#C: 1, a: 2}", "eval"),
+        ("x: matchIf({#C: {}}, {b!: 1}, {c!: 1}) & {#C: 1, b: 1}", r#"{"x":{"b":1}}"#),
+    ]);
+}
+
+#[test]
+fn a_schema_is_asked_about_one_alternative_at_a_time() {
+    table(&[
+        ("x: matchN(2, [_, bool]) & ([] | true)", r#"{"x":true}"#),
+        ("x: matchN(1, [int]) & (1 | {})", r#"{"x":1}"#),
+        ("x: matchN(0, [int, string]) & (1 | {})", r#"{"x":{}}"#),
+        ("x: matchN(1, [[], 2]) & ([] | 1 | {})", r#"{"x":[]}"#),
+    ]);
+}
+
+#[test]
+fn how_often_has_to_be_known() {
+    table(&[("_y: int, x: matchN(_y + 1, [1, 2]) & 1", "incomplete")]);
+}
+
+#[test]
+fn equal_validators_are_one() {
+    let text = "x: matchIf(bool, int, _) & matchIf(bool, int, _)";
+    assert!(eval(text).ends_with("value matchIf(bool, int, _)"), "{}", eval(text));
+}
+
+#[test]
+fn alternatives_cannot_be_gone_through() {
+    table(&[
+        ("_y: int | 1, x: [for v in _y {v}]", "incomplete"),
+        ("_y: *1 | int, x: [for v in _y {v}]", "eval"),
+        ("_y: [1] | 1, x: [for v in _y {v}]", "incomplete"),
+    ]);
+}
+
+#[test]
+fn only_what_is_selected_of_a_literal_has_to_end() {
+    table(&[
+        ("x: d: (x & {}).y", "incomplete"),
+        ("x: d: (x & {}).d", "structural cycle"),
+        ("x: {c: 3, d: (x & {b: 1}).c}", r#"{"x":{"c":3,"d":3}}"#),
+        ("x: (x.#B & 1).z", "incomplete"),
+    ]);
+}
+
+#[test]
+fn a_definition_that_a_comprehension_adds_to_is_not_closed_yet() {
+    table(&[("#B: {}, if #B.e {#B: {}}", "incomplete"), ("#B: {}, if #B.e {c: 1}", "eval")]);
+}
+
+#[test]
+fn a_text_of_regular_fields_needs_no_others() {
+    table(&[
+        ("import \"encoding/json\"\ny: json.Marshal({#a!: 1, b: _h!: 2})", r#"{"y":"{\"b\":{}}"}"#),
+        ("import \"encoding/json\"\ny: json.Marshal({a!: 1})", "incomplete"),
+        ("import \"encoding/yaml\"\ny: yaml.Marshal({#a!: 1})", "incomplete"),
+    ]);
+}
+
+#[test]
+fn what_is_closed_has_to_be_known_first() {
+    table(&[
+        ("_y: {}, x: close({_y.z, a: 1, a: 2})", "incomplete"),
+        ("_y: string, x: close({(_y): 1, b: 1}) & {b: 2}", "incomplete"),
+        ("a: b, b: close({c}), c: a", r#"{"a":{},"b":{},"c":{}}"#),
+        ("_y: {c: 1}, x: close({_y, b: 2}) & {d: 1}", "eval"),
+    ]);
+}
+
+#[test]
+fn an_operand_is_known_all_the_way_down() {
+    table(&[
+        ("a: {b: int} == null", "incomplete"),
+        ("a: [int] == null", "incomplete"),
+        ("_b: {c: {d: int}}, a: _b + 1", "incomplete"),
+        ("a: [1] + {}", "eval"),
+        ("a: {b: *1 | int, #c: int} == null", r#"{"a":false}"#),
+    ]);
+}
+
+#[test]
+fn an_index_waits_for_the_struct_it_is_of() {
+    table(&[
+        ("_x: {}, _z: {c: 2, _x.y}, f: _z[0]", "incomplete"),
+        ("_z: {c: 2, if _ {}}, f: _z[0]", "incomplete"),
+        ("_z: {c: 2}, f: _z[0]", "eval"),
+    ]);
+}
+
+#[test]
+fn embedded_literals_add_to_what_is_embedded_with_them() {
+    table(&[("#B, #B: _, {#B: {x: 1}}", r#"{"x":1}"#)]);
+}
+
+#[test]
+fn what_cannot_be_computed_yet_does_not_match_yet() {
+    table(&[
+        ("_c: _, x: matchN(1, [{}]) & {e: _c.d}", "incomplete"),
+        ("_c: _, x: matchN(1, [{e: _c.d}, {}]) & {}", r#"{"x":{}}"#),
+        ("_c: _, x: matchN(1, [{}, {}]) & {#e: _c.d}", "eval"),
+        ("_c: _, x: matchIf({}, {a: 1}, {a: 2}) & {e: _c.d, a: 1}", "eval"),
+        ("x: matchN(1, [[...{#C!: 1}], [...{}]]) & [{}]", r#"{"x":[{}]}"#),
+    ]);
+}
+
+#[test]
+fn a_bound_is_no_label() {
+    table(&[("(=~1): 0", "incomplete"), ("(>5): 0", "incomplete")]);
+}
+
+#[test]
+fn an_alternative_is_chosen_as_a_whole() {
+    table(&[
+        ("#A: {f: 1} | {f: 2}, y: (#A & {e: 1}).f", "eval"),
+        ("#A: *{f: 1} | {f: 2}, y: (#A & {f: 2}).f", r#"{"y":2}"#),
+        ("#A: {f: 1}, y: (#A & {e: 1}).f", r#"{"y":1}"#),
+    ]);
+}
+
+#[test]
+fn what_stands_in_a_definition_is_not_the_definition() {
+    table(&[
+        ("#B: {x: (#B & {}).d, ...}", "{}"),
+        ("y: (y & 1).a", "eval"),
+        ("d: {out: {a: d, a: 0}}.out", "eval"),
+        ("x: {_ & _}", "incomplete"),
+    ]);
+}
+
+#[test]
+fn a_field_with_an_alias_binds_no_name_in_other_files() {
+    let compile = |other: &str| {
+        let files = [("a.cue", "package p\nX=a: 1\ny: [X, a]"), ("b.cue", other)];
+        crate::Program::compile_files(&files, &crate::Packages::std())
+    };
+    assert!(compile("package p\nb: 1").is_ok());
+    let error = compile("package p\nb: a").err().map(|errors| errors.to_string());
+    assert!(error.is_some_and(|error| error.contains(r#"reference "a" not found"#)));
+    assert!(compile("package p\nb: a\na: int").is_ok());
+}

@@ -55,6 +55,13 @@ pub(crate) struct Difference {
     pub(crate) detail: String,
 }
 
+impl Difference {
+    /// Whether we have an error where the reference has a value.
+    fn is_error_for_value(&self) -> bool {
+        self.what.starts_with("type _|_, want") || self.what.ends_with(", want a value")
+    }
+}
+
 /// What came of a program.
 #[derive(Clone, Debug)]
 pub(crate) enum Verdict {
@@ -130,7 +137,7 @@ pub(crate) fn compare(program: &Program, oracle: &mut Oracle) -> anyhow::Result<
         self::difference(answers.get(..1).unwrap_or_default(), other, other).is_none()
     };
     if answers.iter().all(agrees) {
-        if let Some(lifted) = notes::lifted(program) {
+        if let Some(lifted) = notes::lifted(program, difference.is_error_for_value()) {
             oracle.restart();
             let [newer, _] = oracle.ask(&lifted)?;
             if let (Reply::Answer(newer), Ok(ours)) = (newer, self::ours(&lifted))

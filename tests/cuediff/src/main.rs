@@ -36,6 +36,7 @@ use anyhow::{Context, Result};
 use clap::{Parser, ValueEnum};
 
 use compare::{Level, Verdict, compare};
+use conformance::json::Json;
 use grow::Family;
 use oracle::Oracle;
 use program::Program;
@@ -78,6 +79,9 @@ struct Args {
     /// Instead: compare this file and show the answers
     #[arg(long)]
     file: Option<PathBuf>,
+    /// Instead: answer programs on standard input, a line `{"files": {..}}` each, with our tree and export
+    #[arg(long)]
+    answer: bool,
     /// Instead: print the programs
     #[arg(long)]
     print: bool,
@@ -119,6 +123,9 @@ fn run(args: &Args) -> Result<ExitCode> {
         };
         (family, program)
     };
+    if args.answer {
+        return answer();
+    }
     if args.print {
         for index in 0..args.count.unwrap_or(10) {
             println!("// {index}\n{}", make(index).1);
@@ -221,6 +228,27 @@ fn corpus(folder: &Path) -> Result<Vec<String>> {
             .with_context(|| format!("cannot read {}", path.display()))?;
     }
     Ok(mutate::corpus(&lines))
+}
+
+/// Answers programs on standard input as the oracle does, a line each.
+fn answer() -> Result<ExitCode> {
+    let thread = std::thread::Builder::new().stack_size(STACK).spawn(|| -> Result<()> {
+        for line in std::io::stdin().lines() {
+            let request = Json::parse(&line?).map_err(|why| anyhow::anyhow!("{why:?}"))?;
+            let Some(Json::Object(files)) = request.get("files") else { continue };
+            let files = files.iter().filter_map(|(name, text)| match text {
+                Json::String(text) => Some((name.clone(), text.clone())),
+                _ => None,
+            });
+            let program = Program::new(files.collect());
+            for kind in ["tree", "json"] {
+                println!("{}", conformance::answer(&program.record(kind)));
+            }
+        }
+        Ok(())
+    })?;
+    thread.join().map_err(|_| anyhow::anyhow!("the evaluator panicked"))??;
+    Ok(ExitCode::SUCCESS)
 }
 
 /// Shows all answers to a file.

@@ -10,12 +10,12 @@ use cue_syntax::ast::{self, DeclId, DeclKind, List};
 use cue_syntax::{File, Span};
 
 impl Compiler<'_> {
-    /// The fields that bind names (identifier labels) of some declarations.
+    /// The fields that bind names (identifier labels) of some declarations, and whether each has an alias.
     pub(super) fn field_names(
         &mut self,
         file: &File,
         decls: List<DeclId>,
-        mut enter: impl FnMut(&mut Self, Name, Entry),
+        mut enter: impl FnMut(&mut Self, Name, Entry, bool),
     ) {
         for decl in file.ast.decls(decls) {
             if let DeclKind::Field(id) = file.ast.decl(decl).kind
@@ -24,7 +24,7 @@ impl Compiler<'_> {
             {
                 let name = self.name(file, symbol);
                 let label = self.symbol_label(file, symbol);
-                enter(self, name, Entry::Field(label));
+                enter(self, name, Entry::Field(label), file.ast.field(id).alias.is_some());
             }
         }
     }
@@ -85,18 +85,26 @@ impl Compiler<'_> {
         }
     }
 
-    /// A file's declarations, in the scope of its package, whose fields are `names`.
-    pub(super) fn root_struct(&mut self, file: &File, names: &[(Name, Entry)]) -> ExprId {
+    /// A file's declarations, in the scope of its package, whose fields are `names`; some of them are
+    /// known in the file of a number only.
+    pub(super) fn root_struct(
+        &mut self,
+        file: &File,
+        number: usize,
+        names: &[(Name, Entry, Option<usize>)],
+    ) -> ExprId {
         self.scopes.push();
-        for &(name, entry) in names {
-            self.scopes.declare(name, entry);
+        for &(name, entry, only) in names {
+            if only.is_none_or(|only| only == number) {
+                self.scopes.declare(name, entry);
+            }
         }
         self.struct_body(file, file.decls, Span::new(0, 0))
     }
 
     pub(super) fn struct_lit(&mut self, file: &File, decls: List<DeclId>, span: Span) -> ExprId {
         self.scopes.push();
-        self.field_names(file, decls, |c, name, entry| c.scopes.declare(name, entry));
+        self.field_names(file, decls, |c, name, entry, _| c.scopes.declare(name, entry));
         self.struct_body(file, decls, span)
     }
 

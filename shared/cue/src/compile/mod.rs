@@ -189,11 +189,14 @@ impl Compiler<'_> {
             self.reserve(&file.ast);
         }
         let mut names = Vec::with_capacity(parsed.iter().map(|file| file.decls.len()).sum());
-        for file in parsed {
+        for (number, file) in parsed.iter().enumerate() {
             self.symbols.clear();
-            self.field_names(file, file.decls, |_, name, entry| names.push((name, entry)));
+            // A field with an alias binds no name in other files.
+            self.field_names(file, file.decls, |_, name, entry, aliased| {
+                names.push((name, entry, aliased.then_some(number)));
+            });
         }
-        for file in parsed {
+        for (number, file) in parsed.iter().enumerate() {
             if parsed.len() > 1 {
                 self.symbols.clear();
             }
@@ -207,7 +210,7 @@ impl Compiler<'_> {
             self.load_imports(file);
             self.scopes.clear();
             self.scopes.several_files = parsed.len() > 1;
-            let root = self.root_struct(file, &names);
+            let root = self.root_struct(file, number, &names);
             self.cyclic_lets();
             if let Some(files) = self.ir.packages.get_mut(id.0 as usize) {
                 files.push(root);

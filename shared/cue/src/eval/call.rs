@@ -40,7 +40,11 @@ impl Machine<'_> {
             return Ok(());
         }
         if let (Callee::Core(Core::Close), [arg]) = (call.callee, call.args.as_slice()) {
-            self.check_closable(*arg, conj.env)?;
+            // What leads back to the call adds nothing to it.
+            match self.check_closable(*arg, conj.env) {
+                Err(e) if self.class(e) == Class::StructuralCycle => {}
+                checked => checked?,
+            }
             let conj = self.close_conj(v, conj, *arg);
             self.process(v, conj, false);
             return Ok(());
@@ -281,7 +285,7 @@ impl Machine<'_> {
         !kind.is_bottom() && !kind.intersects(want)
     }
 
-    fn has_choice(&self, w: Vid) -> bool {
+    pub(super) fn has_choice(&self, w: Vid) -> bool {
         self.v(w).extra.as_ref().is_some_and(|x| !x.alts.is_empty())
     }
 
@@ -428,9 +432,11 @@ impl Machine<'_> {
                             self.check_no_cycle(w)?;
                             let elem = builtin.params.get(i).map_or(Kind::TOP, |p| p.elem);
                             self.check_elements(w, elem, i, e)?;
-                            let outer = std::mem::replace(&mut self.s.ordered, true);
+                            let outer = (self.s.ordered, self.s.visible);
+                            let visible = self.ir.builtins[id.idx()].package == "encoding/json";
+                            (self.s.ordered, self.s.visible) = (true, visible);
                             let value = self.value_of(w);
-                            self.s.ordered = outer;
+                            (self.s.ordered, self.s.visible) = outer;
                             value?
                         }
                         val => self.value_of_val(val, Vid::NONE)?,

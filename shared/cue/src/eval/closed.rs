@@ -22,8 +22,9 @@
 //! - `c` has only a conjunct without an id, which is evidence for nothing: `x.c: field not allowed`.
 
 use super::error::Msg;
-use super::state::{ArcKind, Machine, Phase, Vid};
+use super::state::{ArcKind, Conj, Machine, Phase, Src, Vid};
 use crate::error::Class;
+use crate::ir::Expr;
 use crate::label::Label;
 use smallvec::SmallVec;
 
@@ -68,6 +69,29 @@ impl Machine<'_> {
         }
     }
 
+    /// Takes note of a struct or list, where something closes.
+    pub(crate) fn note_literal(&mut self, v: Vid, c: Conj) {
+        if let Some(extra) = &mut self.vm(v).extra
+            && !extra.reqs.is_empty()
+            && !extra.literals.contains(&c.close)
+        {
+            extra.literals.push(c.close);
+        }
+    }
+
+    /// Whether a requirement is one of a struct or list: `_` allows anything, also in a definition.
+    fn closes(&self, v: Vid, req: Req) -> bool {
+        let vertex = self.v(v);
+        let Some(extra) = &vertex.extra else { return false };
+        // The structs and lists are in the alternatives.
+        if !extra.alts.is_empty() {
+            return true;
+        }
+        let written = |c: &Conj| matches!(c.src, Src::Expr(e) if matches!(self.ir.expr(e), Expr::Struct(_) | Expr::List(_)));
+        let direct = vertex.conjs.iter().filter(|c| written(c)).map(|c| &c.close);
+        extra.literals.iter().chain(direct).any(|id| self.is_evidence(*id, req.id))
+    }
+
     fn under(&self, mut id: CloseId, ancestor: CloseId) -> bool {
         if ancestor.is_none() {
             return true;
@@ -99,14 +123,22 @@ impl Machine<'_> {
 
     /// Requirements a field inherits: the recursive ones it has evidence for.
     pub(crate) fn inherit_reqs(&mut self, v: Vid) {
-        let parent = self.v(v).parent;
-        if parent.is_none() {
+        let vertex = self.v(v);
+        let parent = vertex.parent;
+        // Where something stands in an expression says nothing about what it is.
+        let inline = vertex.label == Label::NONE && vertex.extra.as_ref().is_some_and(|x| x.opened);
+        if parent.is_none() || inline {
             return;
         }
         let Some(extra) = &self.v(parent).extra else { return };
         // What is built inside of an expression is open or not by itself.
         let opened = extra.opened && self.v(v).label != Label::NONE;
-        let reqs: SmallVec<[Req; 2]> = extra.reqs.iter().filter(|r| r.recursive).copied().collect();
+        let reqs: SmallVec<[Req; 2]> = extra
+            .reqs
+            .iter()
+            .filter(|r| r.recursive && self.closes(parent, **r))
+            .copied()
+            .collect();
         if opened {
             self.extra(v).opened = true;
         }
@@ -121,6 +153,9 @@ impl Machine<'_> {
     pub(crate) fn allows(&self, v: Vid, w: Vid) -> bool {
         let Some(extra) = &self.v(v).extra else { return true };
         extra.reqs.iter().all(|req| {
+            if !self.closes(v, *req) {
+                return true;
+            }
             if req.id.is_none() {
                 return !self.v(w).conjs.is_empty() || extra.opens.contains(&req.id);
             }
@@ -135,7 +170,7 @@ impl Machine<'_> {
     pub(crate) fn has_reqs(&self, v: Vid) -> bool {
         let vertex = self.v(v);
         vertex.extra.as_ref().is_some_and(|x| {
-            x.reqs.iter().any(|r| {
+            x.reqs.iter().filter(|r| self.closes(v, **r)).any(|r| {
                 !self.requires(vertex.parent, *r)
                     || vertex.conjs.iter().any(|c| self.under(c.close, r.id))
             })
@@ -148,7 +183,7 @@ impl Machine<'_> {
 
     pub(crate) fn is_closed(&self, v: Vid) -> bool {
         self.v(v).extra.as_ref().is_some_and(|x| {
-            x.reqs.iter().any(|r| {
+            x.reqs.iter().filter(|r| self.closes(v, **r)).any(|r| {
                 !x.opens
                     .iter()
                     .any(|o| if r.id.is_none() { o.is_none() } else { self.is_evidence(*o, r.id) })

@@ -78,6 +78,7 @@ impl Machine<'_> {
                 let comp = &self.ir.comps[id.idx()];
                 comp.open || comp.labels.binary_search(&label).is_ok()
             }
+            (TaskKind::Dynamic(_), _) => label.is_string(),
             _ if label.is_int() => true,
             (TaskKind::Expr, Src::Expr(e)) => self.ir.may_bring_fields(e),
             (TaskKind::List(_), _) => false,
@@ -148,6 +149,11 @@ impl Machine<'_> {
             }
             TaskKind::List(id) => self.run_list(v, conj, id),
             TaskKind::Dynamic(decl) => {
+                // A bound is no label, whatever it bounds.
+                if matches!(self.ir.expr(decl.label), Expr::Bound(..)) {
+                    let text = "key value of dynamic field must be concrete";
+                    return Err(self.text_err(Class::Incomplete, text, decl.label));
+                }
                 let val = self.concrete(decl.label, conj.env, "dynamic field")?;
                 let Val::Str(name) = val else {
                     let text =
@@ -241,16 +247,19 @@ impl Machine<'_> {
             Val::Node(w) => self.node_kind(*w),
             val => self.val_kind(val),
         };
+        let open = matches!(&val, Val::Node(w) if self.has_choice(*w));
         let val = if self.is_becoming_struct(&val) {
             val
-        } else if kind.intersects(Kind::STRUCT | Kind::LIST) || kind.is_bottom() {
+        } else if open || kind.intersects(Kind::STRUCT | Kind::LIST) || kind.is_bottom() {
             self.make_concrete(val, source, "for clause")?
         } else {
             // It will never be a struct or list, concrete or not.
             val
         };
         let val = match val {
-            Val::Node(w) if !kind.intersects(Kind::STRUCT | Kind::LIST) => self.scalar_val(w),
+            Val::Node(w) if !open && !kind.intersects(Kind::STRUCT | Kind::LIST) => {
+                self.scalar_val(w)
+            }
             val => val,
         };
         let Val::Node(w) = val else {

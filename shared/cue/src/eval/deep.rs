@@ -131,7 +131,9 @@ impl Machine<'_> {
             .tasks
             .iter()
             .filter_map(|task| match (task.kind, task.state) {
-                (TaskKind::Comp(id), TaskState::Failed(e)) if self.is_incomplete(e) => {
+                (TaskKind::Comp(id), TaskState::Failed(e))
+                    if self.is_incomplete(e) && self.class(e) != Class::Cycle =>
+                {
                     Some((e, ir.comps[id.idx()].labels.as_slice()))
                 }
                 _ => None,

@@ -304,9 +304,22 @@ impl Machine<'_> {
         };
         same && a.args.len() == b.args.len()
             && a.args.iter().zip(&b.args).all(|(a, b)| match (a, b) {
-                (Val::Node(a), Val::Node(b)) => a == b,
+                (Val::Node(a), Val::Node(b)) => a == b || self.same_argument(*a, *b),
                 (a, b) => self.same_scalar(a, b),
             })
+    }
+
+    /// Whether two arguments are written as the same literal or type.
+    fn same_argument(&self, a: Vid, b: Vid) -> bool {
+        let written = |w: Vid| match self.v(w).conjs.as_slice() {
+            [conj] => match conj.src {
+                Src::Expr(e) if self.is_literal(e) => Some(self.literal(e)),
+                Src::Expr(e) if matches!(self.ir.expr(e), Expr::Top) => Some(Val::Top),
+                _ => None,
+            },
+            _ => None,
+        };
+        matches!((written(a), written(b)), (Some(a), Some(b)) if self.same_scalar(&a, &b))
     }
 
     pub(crate) fn same_scalar(&self, a: &Val, b: &Val) -> bool {
@@ -580,9 +593,8 @@ impl Machine<'_> {
         vertex.arc = arc;
         vertex.conjs = conjs;
         let inputs = self.v(v).extra.as_ref().map(|x| x.inputs.clone()).unwrap_or_default();
-        let opened = self.v(v).extra.as_ref().is_some_and(|x| x.opened);
+        // An alternative is chosen as a whole, also where only a field of it is selected.
         let extra = self.extra(c);
-        extra.opened = opened;
         extra.choices = choices.to_vec();
         extra.inputs = inputs;
         c

@@ -3,8 +3,8 @@
 use super::closed::{CloseId, Req};
 use super::error::{ErrId, Msg};
 use super::state::{
-    ArcKind, CYCLE_FLAGS, CYCLIC, Conj, Data, Deep, EMBED, Forward, Machine, Occurrence, Phase,
-    Src, Task, TaskKind, TaskState, Val, Vid,
+    ArcKind, CYCLE_FLAGS, CYCLIC, Conj, Data, Deep, EMBED, Forward, INLINE, Machine, Occurrence,
+    Phase, Src, Task, TaskKind, TaskState, Val, Vid,
 };
 use crate::error::Class;
 use crate::ir::{Callee, Core, Expr, ExprId};
@@ -81,6 +81,7 @@ impl Machine<'_> {
                 if let Some(extra) = &mut vertex.extra {
                     extra.alts.clear();
                 }
+                self.inherit_reqs(v);
                 self.process(v, conj, false);
             }
         }
@@ -277,14 +278,22 @@ impl Machine<'_> {
             Expr::And(a, b) => {
                 let mut c = c;
                 if c.flags & EMBED != 0 {
+                    let top = |e| matches!(self.ir.expr(e), Expr::Top);
+                    if top(a) && top(b) {
+                        self.vm(v).maybe_any = true;
+                    }
                     c.close = self.new_close(c.close, true);
                     c.flags &= !EMBED;
                 }
+                // A scalar first: what leads back here then has nothing to add.
+                let swap = c.flags & INLINE != 0 && self.is_literal(b) && !self.is_literal(a);
+                let (a, b) = if swap { (b, a) } else { (a, b) };
                 stack.push(c.with(Src::Expr(b), c.env));
                 stack.push(c.with(Src::Expr(a), c.env));
             }
             Expr::Struct(id) => self.add_struct(v, c, id),
             Expr::List(id) => {
+                self.note_literal(v, c);
                 self.note_structure(v, c);
                 if self.ir.lists[id.idx()].has_comp {
                     self.narrow(v, Kind::LIST, c);
@@ -317,7 +326,6 @@ impl Machine<'_> {
                 if c.flags & EMBED != 0 {
                     self.vm(v).maybe_any = true;
                 }
-                self.open(v, c);
             }
             Expr::Bottom => {
                 let err = self.err_at(
@@ -345,7 +353,7 @@ impl Machine<'_> {
             Expr::Call(id) => {
                 let call = &self.ir.calls[id.idx()];
                 if let (Callee::Core(Core::Close), [arg]) = (call.callee, call.args.as_slice())
-                    && matches!(self.ir.expr(*arg), Expr::Struct(_))
+                    && self.is_literal_struct(*arg)
                 {
                     stack.push(self.close_conj(v, c, *arg));
                 } else {
@@ -354,6 +362,14 @@ impl Machine<'_> {
             }
             _ => self.push_task(v, TaskKind::Expr, c),
         }
+    }
+
+    /// Whether an expression is a struct literal, whatever else is known: `{_}` may be anything, and what
+    /// is embedded or named by an expression has to be known first.
+    fn is_literal_struct(&self, e: ExprId) -> bool {
+        let Expr::Struct(id) = self.ir.expr(e) else { return false };
+        let tmpl = &self.ir.structs[id.idx()];
+        tmpl.embeds().is_empty() && tmpl.dynamics().is_empty()
     }
 
     /// The argument of `close` as a conjunct that closes.

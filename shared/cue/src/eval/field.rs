@@ -16,6 +16,7 @@ impl Machine<'_> {
     pub(super) fn add_struct(&mut self, v: Vid, c: Conj, id: StructId) {
         let tmpl = &self.ir.structs[id.idx()];
         let env = self.new_env(c.env, v, Label::new(id.0, LabelKind::Int));
+        self.note_literal(v, c);
         let mut c = c;
         if !tmpl.embeds().is_empty() || !tmpl.comps().is_empty() {
             c.close = self.new_close(c.close, c.flags & EMBED != 0);
@@ -45,9 +46,15 @@ impl Machine<'_> {
         for &dynamic in tmpl.dynamics() {
             self.push_task(v, TaskKind::Dynamic(dynamic), c.with(c.src, env));
         }
-        for &embed in tmpl.embeds() {
-            let flags = (c.flags & CYCLE_FLAGS) | EMBED;
-            self.process(v, Conj { src: Src::Expr(embed), env, flags, ..c }, false);
+        // Literals first: what they declare is there for the others.
+        let ir = self.ir;
+        for literals in [true, false] {
+            for &embed in tmpl.embeds() {
+                if matches!(ir.expr(embed), Expr::Struct(_)) == literals {
+                    let flags = (c.flags & CYCLE_FLAGS) | EMBED;
+                    self.process(v, Conj { src: Src::Expr(embed), env, flags, ..c }, false);
+                }
+            }
         }
         for &comp in tmpl.comps() {
             let flags = (c.flags & CYCLE_FLAGS) | EMBED;
@@ -213,6 +220,7 @@ impl Machine<'_> {
         match self.s.data[d.idx()].clone() {
             Data::Val(val) => self.unify_val(v, val, c),
             Data::Struct(start, len) => {
+                self.note_literal(v, c);
                 self.note_structure(v, c);
                 self.vm(v).is_struct = true;
                 self.narrow(v, Kind::STRUCT, c);
@@ -225,6 +233,7 @@ impl Machine<'_> {
                 }
             }
             data @ (Data::List(start, len) | Data::OpenList(start, len)) => {
+                self.note_literal(v, c);
                 self.note_structure(v, c);
                 if self.s.budget.room(u64::from(len) * size_of::<Conj>() as u64).is_err() {
                     return;

@@ -8,6 +8,7 @@ use super::state::{
 };
 use crate::error::Class;
 use crate::ir::{Expr, ExprId};
+use crate::kind::Kind;
 use crate::label::Label;
 
 impl Machine<'_> {
@@ -29,9 +30,13 @@ impl Machine<'_> {
         let mut cyclic = ancestor;
         let mut at = conj.refs;
         let mut followed = 0;
+        // Of what is built inside of an expression only what is selected is computed: it ends unless
+        // that leads to the same reference again.
+        let inline = conj.flags & INLINE != 0;
+        let mut again = !(ancestor && self.v(v).label == Label::NONE);
         while let Some(expr) = expr
             && !at.is_none()
-            && !cyclic
+            && (!cyclic || inline && !again)
         {
             let r = self.s.refs[at.idx()];
             if r.expr == expr && r.target == w {
@@ -39,6 +44,7 @@ impl Machine<'_> {
                     return;
                 }
                 cyclic = true;
+                again = true;
             }
             at = r.next;
             followed += 1;
@@ -72,6 +78,12 @@ impl Machine<'_> {
             conj.refs = id;
         }
         if closes {
+            // `{#A}` is whatever `#A` is.
+            let top =
+                |c: &Conj| matches!(c.src, Src::Expr(e) if matches!(self.ir.expr(e), Expr::Top));
+            if conj.flags & EMBED != 0 && self.v(w).conjs.iter().all(top) {
+                self.vm(v).maybe_any = true;
+            }
             let id = self.new_close(conj.close, conj.flags & EMBED != 0);
             self.add_req(v, Req { id, recursive: true });
             conj.close = id;
@@ -84,10 +96,19 @@ impl Machine<'_> {
         if cyclic {
             conj.flags |= CYCLIC;
             self.vm(v).any_cyclic = true;
-            if conj.flags & INLINE != 0 {
+            // What encloses a field is a struct or list.
+            let scalar = !self.v(v).kind.intersects(Kind::STRUCT | Kind::LIST);
+            if inline && again && scalar && self.v(v).label == Label::NONE {
+                return;
+            }
+            if inline && again && scalar && ancestor {
+                self.narrow(v, Kind::STRUCT | Kind::LIST, conj);
+                return;
+            }
+            if inline && again {
                 let e = self.err(Class::StructuralCycle, Msg::StructuralCycle, v);
                 self.fail(v, e);
-            } else if self.v(v).noncyclic {
+            } else if self.v(v).noncyclic || inline {
                 self.take_conjs(v, conj, own);
             } else {
                 self.extra(v).cyclic.push((conj, own));

@@ -2,7 +2,7 @@
 
 use super::error::{ErrId, Msg, Res};
 use super::state::{
-    ArcKind, Conj, EnvId, INLINE, Machine, Mode, Phase, Src, TaskKind, TaskState, Val, Vid,
+    ArcKind, Conj, EnvId, INLINE, Machine, Mode, Phase, Src, TaskKind, TaskState, Val, Vertex, Vid,
 };
 use crate::error::Class;
 use crate::ir::{Expr, ExprId};
@@ -99,6 +99,13 @@ impl Machine<'_> {
         self.settle(w);
         if whole {
             self.check_whole(w)?;
+        }
+        // What is selected from a scalar that is not all that is known waits for the rest.
+        let made = self.deref(w);
+        if self.v(made).atom.is_atom()
+            && let Some(e) = self.v(made).incomplete.filter(|e| self.class(*e) == Class::Incomplete)
+        {
+            return Err(e);
         }
         match self.node_val_at(w, e)? {
             Val::Node(w) => Ok(w),
@@ -205,7 +212,7 @@ impl Machine<'_> {
     pub(crate) fn select(&mut self, v: Vid, label: Label, at: ExprId, base: ExprId) -> Res<Vid> {
         let found = self.lookup(v, label)?;
         let w = self.chosen(v);
-        let there = found.is_some_and(|arc| self.v(arc).arc == ArcKind::Member);
+        let there = found.is_some_and(|arc| self.v(arc).arc != ArcKind::Optional);
         if !there
             && !self.is_no_struct(w, label)
             && let Some(by) = self.defined_by(w, label)
@@ -259,6 +266,13 @@ impl Machine<'_> {
         let a_struct = label.is_string() && vertex.is_struct;
         // Definitions and hidden fields may stand beside any value.
         let plain = label.is_string() || label.is_int();
+        if label.is_int()
+            && vertex.is_struct
+            && let Some(e) = self.waits_for(w)
+        {
+            return e;
+        }
+        let vertex = self.v(w);
         if plain && !(kind.intersects(wanted) || kind.is_bottom() || a_struct) {
             let want = if label.is_int() { "list" } else { "struct" };
             let shown = if vertex.atom.is_atom() {
@@ -294,6 +308,7 @@ impl Machine<'_> {
         let a_struct = self.v(w).is_struct;
         let expanding = self.v(w).phase == Phase::Expanding;
         let unfinished = expanding
+            || self.may_be_added_to(w)
             || self.v(w).extra.as_ref().is_some_and(|x| {
                 x.tasks.iter().any(|task| match task.state {
                     TaskState::Pending | TaskState::Running => true,
@@ -307,6 +322,43 @@ impl Machine<'_> {
         };
         let class = if closed { Class::Eval } else { Class::Incomplete };
         self.err_at(class, Msg::Undefined(label, w), Vid::NONE, &[at])
+    }
+
+    /// What a struct cannot be put together without.
+    fn waits_for(&mut self, w: Vid) -> Option<ErrId> {
+        if self.v(w).phase == Phase::Expanded {
+            self.run_tasks(w, None);
+        }
+        let vertex = self.v(w);
+        let tasks = vertex.extra.iter().flat_map(|x| &x.tasks);
+        let of_task = tasks.filter_map(|task| match task.state {
+            TaskState::Failed(e) => Some(e),
+            _ => None,
+        });
+        vertex.incomplete.into_iter().chain(of_task).find(|e| self.is_incomplete(*e))
+    }
+
+    /// Whether something at work or waiting may declare more of a field, or of one that it is in.
+    fn may_be_added_to(&self, w: Vid) -> bool {
+        let mut at = w;
+        loop {
+            let &Vertex { parent, label, .. } = self.v(at);
+            if parent.is_none() || label == Label::NONE {
+                return false;
+            }
+            let open = self.v(parent).extra.iter().flat_map(|x| &x.tasks).any(|task| {
+                let open = match task.state {
+                    TaskState::Running => true,
+                    TaskState::Failed(e) => self.is_incomplete(e),
+                    TaskState::Pending | TaskState::Done => false,
+                };
+                open && self.concerns(task, Some(label))
+            });
+            if open {
+                return true;
+            }
+            at = parent;
+        }
     }
 
     fn pattern_may_allow(&self, w: Vid) -> bool {

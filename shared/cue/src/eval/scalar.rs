@@ -95,7 +95,7 @@ impl Machine<'_> {
             self.note_structure(v, c);
         }
         match val {
-            Val::Top => self.open(v, c),
+            Val::Top => {}
             Val::Kind(k) => self.narrow(v, k, c),
             Val::All(list) => {
                 for x in list.iter() {

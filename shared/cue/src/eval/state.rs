@@ -258,6 +258,9 @@ pub(crate) struct Extra {
     pub(crate) alts: Vec<Alt>,
     pub(crate) reqs: SmallVec<[Req; 2]>,
     pub(crate) opens: SmallVec<[CloseId; 2]>,
+    /// Where structs and lists came through, as long as something closes: what closes nothing but
+    /// `_` allows anything.
+    pub(crate) literals: SmallVec<[CloseId; 2]>,
     /// Closedness does not count here and below: the struct was built to select from it.
     pub(crate) opened: bool,
     /// Something that is part of the struct has gone through its fields: there must not be more.
@@ -289,6 +292,7 @@ impl Extra {
             alts,
             reqs,
             opens,
+            literals,
             rests,
             cyclic,
             active,
@@ -311,6 +315,7 @@ impl Extra {
         alts.clear();
         reqs.clear();
         opens.clear();
+        literals.clear();
         rests.clear();
         cyclic.clear();
         *active = None;
@@ -400,6 +405,8 @@ pub(crate) struct State {
     pub(crate) min_unfinished_depth: u32,
     /// Values are made with their fields in the order of the source.
     pub(crate) ordered: bool,
+    /// Values are made of regular fields: what is required of others does not matter.
+    pub(crate) visible: bool,
     /// A structure being computed turned out to contain itself.
     pub(crate) into_itself: bool,
     /// What a clause has taken for absent although its own body may add it.
@@ -438,6 +445,7 @@ impl State {
             into_itself: false,
             assumed: None,
             ordered: false,
+            visible: false,
             cur_refs: RefsId::NONE,
             regexps: FxHashMap::default(),
             of_regexps: 0,

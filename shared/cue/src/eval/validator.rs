@@ -2,7 +2,7 @@
 
 use super::call::MOST_NESTED;
 use super::call::std_defaults;
-use super::error::{Msg, Res};
+use super::error::{ErrId, Msg, Res};
 use super::state::{ArcKind, Conj, EnvId, Func, Machine, Src, Val, Validator, Vid};
 use crate::error::Class;
 use crate::ir::{Core, Expr, ExprId};
@@ -107,17 +107,53 @@ impl Machine<'_> {
 
     pub(super) fn meet_with(&mut self, val: &Val, schema: Vid) -> Res<Vid> {
         let w = self.new_vertex(Vid::NONE, Label::NONE);
-        let src = match val {
-            Val::Node(x) => Src::Node(*x),
-            val => self.new_val(val.clone()),
-        };
-        let conjs = [Conj::new(src, EnvId::NONE), Conj::new(Src::Node(schema), EnvId::NONE)];
-        self.vm(w).conjs.extend(conjs);
+        match val {
+            Val::Node(x) => self.take_choices(w, *x),
+            val => {
+                let src = self.new_val(val.clone());
+                self.vm(w).conjs.push(Conj::new(src, EnvId::NONE));
+            }
+        }
+        self.vm(w).conjs.push(Conj::new(Src::Node(schema), EnvId::NONE));
         self.deep_aside(w);
         if self.s.budget.crossed().is_some() {
             return Err(self.limit(crate::limits::LimitError::Steps));
         }
         Ok(w)
+    }
+
+    /// Makes a vertex what another is; of one that is tried as an alternative that alternative, not the
+    /// whole disjunction once more.
+    fn take_choices(&mut self, w: Vid, x: Vid) {
+        let choices = self.v(x).extra.as_ref().map(|extra| extra.choices.clone());
+        match choices {
+            Some(choices) if !choices.is_empty() => {
+                let conjs = self.v(x).conjs.clone();
+                self.vm(w).conjs.extend(conjs);
+                self.extra(w).choices = choices;
+            }
+            _ => self.vm(w).conjs.push(Conj::new(Src::Node(x), EnvId::NONE)),
+        }
+    }
+
+    /// The error that keeps a value from matching a schema. What fails in definitions and hidden
+    /// fields does not count.
+    fn mismatch(&mut self, met: Vid) -> Option<ErrId> {
+        let e = self.final_error(met)?;
+        let w = self.deref(met);
+        let own = self.v(met).error.or(self.v(w).error).is_some();
+        if own || self.class(e) == Class::StructuralCycle || self.enter().is_err() {
+            return Some(e);
+        }
+        let arcs = self.v(w).arcs.clone();
+        let seen = arcs.into_iter().filter(|(label, _)| label.is_string() || label.is_int());
+        let found = seen
+            .filter(|(_, arc)| self.v(*arc).arc != ArcKind::Optional)
+            .map(|(_, arc)| arc)
+            .collect::<Vec<_>>();
+        let found = found.into_iter().find_map(|arc| self.mismatch(arc));
+        self.leave();
+        found
     }
 
     /// Whether a field that a schema requires of a value has not been given, at any depth that was
@@ -144,7 +180,9 @@ impl Machine<'_> {
             self.v(met).arcs.iter().filter(|(label, _)| !label.is_let()).copied().collect();
         arcs.into_iter().any(|(label, arc)| {
             let of = schema.map(|schema| self.arc(schema, label));
-            if of == Some(None) {
+            // What a schema says of elements and fields that it does not name is not known here.
+            let named = of != Some(None) || schema.is_some_and(|schema| !self.says_more(schema));
+            if of == Some(None) && named {
                 return false;
             }
             let of = of.flatten();
@@ -165,18 +203,45 @@ impl Machine<'_> {
         })
     }
 
+    /// Whether a schema has elements or fields that it does not name.
+    fn says_more(&self, schema: Vid) -> bool {
+        let extra = self.v(schema).extra.as_ref();
+        extra.is_some_and(|x| !x.patterns.is_empty() || x.rests.iter().any(|r| r.conj.is_some()))
+    }
+
+    /// Whether something in what was met cannot be computed yet, definitions and hidden fields aside.
+    fn is_unknown(&mut self, met: Vid) -> bool {
+        if self.incomplete_error(met).is_none() {
+            return false;
+        }
+        let w = self.deref(met);
+        if self.v(w).incomplete.is_some() || self.enter().is_err() {
+            return true;
+        }
+        let arcs = self.v(w).arcs.clone();
+        let unknown = arcs.into_iter().any(|(label, arc)| {
+            (label.is_string() || label.is_int())
+                && self.v(arc).arc == ArcKind::Member
+                && self.is_unknown(arc)
+        });
+        self.leave();
+        unknown
+    }
+
     fn match_n(&mut self, x: &Validator, val: &Val) -> Res<Option<String>> {
         let [Val::Node(count), Val::Node(list)] = x.args.as_slice() else { return Ok(None) };
+        self.check_argument(*count)?;
         let elems = self.list_elems(*list)?;
         let (mut n, mut possible) = (0, 0);
+        let mut endless = None;
         for w in &elems {
             let met = self.meet_with(val, *w)?;
-            if self.final_error(met).is_some() {
+            if let Some(e) = self.mismatch(met) {
+                endless = endless.or((self.class(e) == Class::StructuralCycle).then_some(e));
                 continue;
             }
             // What is still required may come and make it match.
-            let met = self.deref(met);
-            if self.v(met).incomplete.is_some() || self.lacks_required(met, *w, val) {
+            if self.is_unknown(met) || self.lacks_required(met, *w, val) {
                 possible += 1;
             } else {
                 n += 1;
@@ -188,6 +253,11 @@ impl Machine<'_> {
         let mut open = false;
         for more in 1..=possible {
             open = open || self.fits(&Val::Int(n + more), *count)?;
+        }
+        // A schema that contains itself has no end in any definition either.
+        let within_itself = self.s.validating.iter().filter(|(e, _)| *e == x.expr).count() > 1;
+        if let Some(e) = endless.filter(|_| within_itself) {
+            return Err(e);
         }
         let count = *count;
         self.settle(count);
@@ -222,11 +292,13 @@ impl Machine<'_> {
             self.check_argument(*arg)?;
         }
         let met = self.meet_with(val, *cond)?;
-        let holds = self.final_error(met).is_none() && !self.lacks_required(met, *cond, val);
+        let holds = self.mismatch(met).is_none()
+            && !self.is_unknown(met)
+            && !self.lacks_required(met, *cond, val);
         let branch = if holds { then } else { other };
         let met = self.meet_with(val, *branch)?;
-        let failed = self.final_error(met).is_some();
-        if !failed && !self.lacks_required(met, *branch, val) {
+        let failed = self.mismatch(met).is_some();
+        if !failed && !self.is_unknown(met) && !self.lacks_required(met, *branch, val) {
             return Ok(None);
         }
         let text = format!("invalid value {} (does not satisfy matchIf)", self.val_text(val));

@@ -1,7 +1,7 @@
 //! Values of expressions.
 
 use super::error::{Msg, Res};
-use super::state::{EnvId, Func, Machine, Phase, Val, Validator, Vid};
+use super::state::{ArcKind, EnvId, Func, Machine, Phase, Val, Validator, Vid};
 use crate::error::Class;
 use crate::ir::{Core, Expr, ExprId, Part};
 use crate::kind::Kind;
@@ -222,11 +222,20 @@ impl Machine<'_> {
         if self.selects_from_failed(e, env)? {
             return Ok(false);
         }
-        let mut val = match self.value(e, env) {
+        let touch = std::mem::replace(&mut self.s.touch, u32::MAX);
+        let tested = self.value(e, env);
+        // Whether it depends on something that is being computed.
+        let unfinished = self.s.touch <= self.s.depth;
+        self.s.touch = self.s.touch.min(touch);
+        let mut val = match tested {
             Ok(val) => val,
             Err(err) if self.class(err) == Class::Limit => return Err(err),
             Err(err) => {
                 return match self.s.errs[err.0 as usize].msg {
+                    // A field that waits for itself does so for good.
+                    Msg::Cycle(_) if !unfinished && self.class(err) == Class::Incomplete => {
+                        Ok(false)
+                    }
                     Msg::Cycle(_) => Err(err),
                     // Only what the test itself looks for: a value that waits for it is not there
                     // yet.
@@ -262,6 +271,10 @@ impl Machine<'_> {
             }
             let vertex = self.v(w);
             let open = vertex.extra.as_ref().is_some_and(|x| !x.alts.is_empty());
+            if vertex.arc == ArcKind::Required && !open && self.tests_required(e, env) {
+                return Err(self.err_at(Class::Cycle, Msg::Cycle(e), Vid::NONE, &[e]));
+            }
+            let vertex = self.v(w);
             if !open && !vertex.is_struct && !vertex.is_list {
                 return Ok(vertex.checks.is_empty() && vertex.kind == Kind::TOP
                     || super::scalar::pinned(vertex.kind, &vertex.checks).is_some());
@@ -282,6 +295,20 @@ impl Machine<'_> {
                 && vertex.incomplete.is_none()
                 && vertex.extra.as_ref().is_none_or(|x| x.child_error.is_none()));
         }
+    }
+
+    /// Whether a test is about a required field that nobody has given and that may be anything, or is a
+    /// struct or list: whether it is there is then said by who gives it.
+    fn tests_required(&mut self, e: ExprId, env: EnvId) -> bool {
+        if !matches!(self.ir.expr(e), Expr::Ref { .. } | Expr::Sel(..) | Expr::Index(..)) {
+            return false;
+        }
+        let Ok(arc) = self.resolve(e, env) else { return false };
+        let vertex = self.v(arc);
+        vertex.arc == ArcKind::Required
+            && (vertex.is_struct
+                || vertex.is_list
+                || vertex.kind == Kind::TOP && vertex.checks.is_empty())
     }
 
     /// Whether an expression is one of the selections that another is made of.
@@ -404,7 +431,43 @@ impl Machine<'_> {
     }
 
     fn operand(&mut self, e: ExprId, env: EnvId, op: BinaryOp) -> Res<Val> {
-        self.concrete(e, env, operand_of(op))
+        let val = self.concrete(e, env, operand_of(op))?;
+        if let Val::Node(w) = val {
+            self.check_known(w, e, 0)?;
+        }
+        Ok(val)
+    }
+
+    /// A struct or list that is calculated or compared with has to be known, all the way down.
+    fn check_known(&mut self, w: Vid, at: ExprId, depth: u32) -> Res<()> {
+        const MOST: u32 = 100;
+        let w = self.chosen(w);
+        if depth > MOST || self.v(w).arcs.is_empty() {
+            return Ok(());
+        }
+        for (label, arc) in self.v(w).arcs.clone() {
+            if !(label.is_string() || label.is_int()) {
+                continue;
+            }
+            match self.v(arc).arc {
+                ArcKind::Required => {
+                    let text = Msg::Text("field is required but not present".into());
+                    return Err(self.err_at(Class::Incomplete, text, arc, &[at]));
+                }
+                ArcKind::Optional => continue,
+                ArcKind::Member => {}
+            }
+            let target = self.deref(arc);
+            if matches!(self.v(target).phase, Phase::Settling | Phase::Expanding) {
+                continue;
+            }
+            self.settle(arc);
+            let val = self.node_val(arc)?;
+            if let Val::Node(w) = self.make_concrete(val, at, "operand")? {
+                self.check_known(w, at, depth + 1)?;
+            }
+        }
+        Ok(())
     }
 }
 

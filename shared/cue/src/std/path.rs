@@ -56,7 +56,8 @@ pub(super) static PACKAGE: &[Member] = &[
     }),
     func("Resolve", TWO, Kind::STRING, |a, b| {
         let (dir, sub, os) = (text(a, 0)?, text(a, 1)?, system(a, 2)?);
-        string(if os.is_abs(sub) { os.clean(sub) } else { os.join(&[dir, sub]) }, b)
+        let joined = if os.is_abs(sub) { os.clean(sub) } else { os.join(&[dir, sub]) };
+        string(if joined.is_empty() { ".".into() } else { joined }, b)
     }),
     func("Rel", TWO, Kind::STRING, |a, b| {
         string(system(a, 2)?.relative(text(a, 0)?, text(a, 1)?)?, b)

@@ -277,6 +277,9 @@ impl<'a> Writer<'a> {
     fn argument(&mut self, argument: Form) -> Json {
         let Form::Node(node) = argument else { return self.form(argument) };
         let list = self.evaluation.describe(node);
+        if let Some(form @ Form::Any(_)) = list.form {
+            return self.form(form);
+        }
         if list.kind != Kind::LIST {
             return Json::Array(vec!["expr".into(), "".into()]);
         }

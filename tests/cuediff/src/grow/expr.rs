@@ -290,6 +290,15 @@ impl Grower {
 
     /// A struct used as a function.
     fn function(&mut self, shape: &Shape, depth: usize) -> String {
+        // A definition with an input serves as one, too.
+        if self.percent(40)
+            && let Some(path) = self.reference(|other| matches!(other, Shape::Struct(_)))
+        {
+            let (label, out) = (self.one_of(&LABELS), self.one_of(&LABELS));
+            let input = if self.percent(60) { Shape::Int } else { self.shape(depth + 1) };
+            let argument = self.value(&input, depth + 1);
+            return format!("({path} & {{{label}: {argument}}}).{out}");
+        }
         let input = if self.percent(60) { Shape::Int } else { self.shape(depth + 1) };
         let kind = self.kind(&input);
         let name = self.one_of(&HIDDEN);
@@ -354,14 +363,22 @@ impl Grower {
 
     /// A validator that values of this shape may meet.
     pub(super) fn validator(&mut self, shape: &Shape, depth: usize) -> String {
-        let schema = |g: &mut Self| {
-            if g.percent(50) { g.kind(shape) } else { g.constraint(shape, depth + 1) }
+        let schema = |g: &mut Self| match g.rng.u32(..9) {
+            0..=3 => g.kind(shape),
+            4..=6 => g.constraint(shape, depth + 1),
+            7 => g.literal(shape, depth + 1),
+            _ if depth < MAX_DEPTH => g.validator(shape, depth + 1),
+            _ => g.kind(shape),
         };
         match (self.rng.u32(..4), shape) {
             (0, Shape::List(element)) => {
                 self.imports.insert("list");
-                let count = self.rng.u32(..3);
-                let element = self.kind(element);
+                let count = self.one_of(&["0", "1", "2", ">=1", "<2", "int"]);
+                let element = if self.percent(60) {
+                    self.kind(element)
+                } else {
+                    self.loose(element, depth + 1)
+                };
                 format!("list.MatchN({count}, {element})")
             }
             (1, Shape::List(_)) => {
@@ -432,6 +449,11 @@ impl Grower {
                     "path.Ext",
                     "path.Join",
                     "path.Clean",
+                    "path.Rel",
+                    "path.Resolve",
+                    "path.ToSlash",
+                    "path.FromSlash",
+                    "path.VolumeName",
                     "strconv.FormatInt",
                     "base64.Encode",
                     "yaml.Marshal",
@@ -470,10 +492,19 @@ impl Grower {
                     }
                     "json.Marshal" | "yaml.Marshal" => {
                         let shape = self.shape(depth);
-                        format!("{call}({})", self.value(&shape, depth))
+                        let value = match self.rng.u32(..4) {
+                            0 => self.kind(&shape),
+                            _ => self.value(&shape, depth),
+                        };
+                        format!("{call}({value})")
                     }
                     "path.Join" => format!("{call}([\"{file}\", \"../q\"], {system})"),
-                    "path.Base" | "path.Dir" | "path.Ext" | "path.Clean" => {
+                    "path.Rel" | "path.Resolve" => {
+                        let base = self.one_of(&["/a", "a/b", "C:\\\\a", "..", ""]);
+                        format!("{call}(\"{base}\", \"{file}\", {system})")
+                    }
+                    "path.Base" | "path.Dir" | "path.Ext" | "path.Clean" | "path.ToSlash"
+                    | "path.FromSlash" | "path.VolumeName" => {
                         format!("{call}(\"{file}\", {system})")
                     }
                     "strconv.FormatInt" => {
@@ -490,9 +521,31 @@ impl Grower {
                     "list.Contains",
                     "regexp.Match",
                     "list.IsSortedStrings",
+                    "list.MatchN",
+                    "json.Validate",
+                    "path.IsAbs",
+                    "path.Match",
                 ]);
                 self.import(call);
+                let system = self.one_of(&["path.Unix", "path.Windows", "path.Plan9"]);
+                let file = self.one_of(&["/a/b", "a/b", "C:\\\\a", "b*", "[a-c]", ""]);
                 match call {
+                    "path.IsAbs" => format!("{call}(\"{file}\", {system})"),
+                    "path.Match" => {
+                        let pattern = self.one_of(&["*", "a/?", "[a-c]*", "[", "\\\\b"]);
+                        format!("{call}(\"{pattern}\", \"{file}\", {system})")
+                    }
+                    "list.MatchN" => {
+                        let count = self.one_of(&["0", "1", ">=1", "<2", "int"]);
+                        let (list, kind) =
+                            (self.value(&ints, depth), self.loose(&Shape::Int, depth));
+                        format!("{call}({list}, {count}, {kind})")
+                    }
+                    "json.Validate" => {
+                        let shape = self.shape(depth);
+                        let (value, kind) = (self.value(&shape, depth), self.kind(&shape));
+                        format!("{call}(json.Marshal({value}), {kind})")
+                    }
                     "list.Contains" => {
                         let (a, b) = (self.value(&ints, depth), self.value(&Shape::Int, depth));
                         format!("{call}({a}, {b})")

@@ -29,6 +29,8 @@ pub(crate) enum Family {
     Order,
     /// Several files and packages of a module.
     Packages,
+    /// Definitions of KubeVela with parameters and a context.
+    Rendering,
     /// Mutations of the programs of the conformance corpus.
     Corpus,
 }
@@ -48,6 +50,7 @@ impl Family {
             Self::Standard => "standard",
             Self::Order => "order",
             Self::Packages => "packages",
+            Self::Rendering => "rendering",
             Self::Corpus => "corpus",
         }
     }
@@ -55,7 +58,7 @@ impl Family {
     pub(crate) fn weights(self) -> Weights {
         let base = Weights::BASE;
         match self {
-            Self::Mixed | Self::Packages | Self::Corpus => base,
+            Self::Mixed | Self::Packages | Self::Rendering | Self::Corpus => base,
             Self::Comprehensions => Weights {
                 circle: 30,
                 comprehension: 40,

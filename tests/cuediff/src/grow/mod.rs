@@ -8,6 +8,7 @@ mod decl;
 mod expr;
 mod family;
 mod packages;
+mod rendering;
 
 pub(crate) use family::Family;
 
@@ -73,6 +74,9 @@ pub(crate) fn grow(family: Family, seed: u64, size: usize) -> Program {
     };
     if family == Family::Packages {
         return packages::grow(&mut grower);
+    }
+    if family == Family::Rendering {
+        return rendering::grow(&mut grower);
     }
     Program::single(&grower.file())
 }
