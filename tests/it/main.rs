@@ -24,6 +24,8 @@ mod examples;
 mod faults;
 mod gated;
 mod helm;
+mod helm_bad_input;
+mod helm_life;
 mod home;
 mod hostile;
 mod lease;

@@ -5,8 +5,11 @@
 //! around the ordinary dispatch: namespace, CRDs, record, hooks; the objects themselves are dispatched, tracked, kept and
 //! collected like all others. Requests are made as the Application.
 
+mod entry;
 mod error;
 mod external;
+mod failed;
+mod flux;
 mod hooks;
 pub mod objects;
 pub mod params;
@@ -14,19 +17,23 @@ pub mod ready;
 pub mod records;
 mod render;
 pub mod steps;
+pub mod uninstall;
 pub mod values;
 mod world;
 
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::Instant;
 
+use jiff::Timestamp;
 use parking_lot::Mutex;
 use serde_json::{Value, json};
-use vela_apply::object::is_local;
 use vela_cluster::Target;
-use vela_helm::release::Record;
+use vela_helm::release::{Record, RecordError, Status};
 
 use crate::charts::Wanted;
 use crate::charts::auth::{AuthError, AuthReason, Credentials};
+use crate::messages;
 
 use super::component::{self, RenderInput};
 use super::placement::Placement;
@@ -37,45 +44,116 @@ pub use error::ReleaseError;
 pub use external::{has_values, revision_of, run_of};
 pub use objects::is_first;
 pub use ready::waits_for;
-pub use steps::{begin, fail, finish, restore, unestablished};
+pub use steps::{Waits, begin, fail, finish, restore, unestablished};
 
+use entry::{Cluster, Entry, State};
+use hooks::Moment;
 use params::Params;
-use records::{Choice, Known, Marks};
+use records::{Asked, Choice, Conflict, Known, Marks};
+
+/// What becomes of a release with a revision.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Change {
+    /// It is the first one.
+    Install,
+    /// Something is deployed already.
+    Upgrade,
+    /// A revision is repeated.
+    Rollback(i64),
+}
+
+impl Change {
+    const fn before(self) -> Moment {
+        match self {
+            Self::Install => Moment::PreInstall,
+            Self::Upgrade => Moment::PreUpgrade,
+            Self::Rollback(_) => Moment::PreRollback,
+        }
+    }
+
+    const fn after(self) -> Moment {
+        match self {
+            Self::Install => Moment::PostInstall,
+            Self::Upgrade => Moment::PostUpgrade,
+            Self::Rollback(_) => Moment::PostRollback,
+        }
+    }
+
+    /// The state of a record that is under way, and Helm's sentence about it.
+    const fn pending(self) -> (Status, &'static str) {
+        match self {
+            Self::Install => (Status::PendingInstall, "Initial install underway"),
+            Self::Upgrade => (Status::PendingUpgrade, "Preparing upgrade"),
+            Self::Rollback(_) => (Status::PendingRollback, "Preparing rollback"),
+        }
+    }
+
+    fn done(self) -> String {
+        match self {
+            Self::Install => "Install complete".to_owned(),
+            Self::Upgrade => "Upgrade complete".to_owned(),
+            Self::Rollback(to) => format!("Rollback to {to}"),
+        }
+    }
+
+    fn failed(self, release: &str, why: &str) -> String {
+        let what = match self {
+            Self::Install => "Release",
+            Self::Upgrade => "Upgrade",
+            Self::Rollback(_) => "Rollback",
+        };
+        format!("{what} {release:?} failed: {why}")
+    }
+}
 
 /// What a component's release is, or is to become.
 #[derive(Debug)]
 pub struct Released {
     /// What `helm.#Render` returns.
     pub answer: Arc<Value>,
+    /// The record.
+    entry: Entry,
     params: Params,
-    component: String,
     /// The records before this one, or with it at the end if it is stored.
     known: Vec<Known>,
-    state: Mutex<State>,
     inputs: String,
     digest: String,
     materials: String,
     /// The objects of `crds/`.
     crds: Vec<Value>,
-    is_upgrade: bool,
-}
-
-/// The record, as far as it has come.
-#[derive(Debug)]
-struct State {
-    record: Record,
-    is_stored: bool,
+    change: Change,
+    /// Why the revision before it failed, which is the reason for a rollback.
+    failure: Option<String>,
 }
 
 impl Released {
     fn marks<'a>(&'a self, session: &'a Session<'_>) -> Marks<'a> {
+        let back = match self.change {
+            Change::Rollback(to) => Some((to, self.failure.as_deref())),
+            Change::Install | Change::Upgrade => None,
+        };
         Marks {
             owner: &session.owner,
-            component: &self.component,
+            component: &self.entry.component,
             inputs: &self.inputs,
             digest: &self.digest,
             materials: &self.materials,
+            timeout: self.entry.timeout,
+            back,
         }
+    }
+
+    /// Its objects, in the order in which they are installed.
+    #[must_use]
+    pub fn resources(&self) -> Vec<Value> {
+        let resources = self.answer.get("resources").and_then(Value::as_array);
+        resources.cloned().unwrap_or_default()
+    }
+
+    /// Whether what refuses a change of an immutable field is made again.
+    #[must_use]
+    pub const fn is_forced(&self) -> bool {
+        self.params.force
     }
 }
 
@@ -92,66 +170,143 @@ pub async fn resolve(
     if !part.definition.template.text().contains("\"vela/helm\"") {
         return Ok(None);
     }
-    if !is_local(&placement.cluster) {
-        return Err(ReleaseError::Elsewhere(placement.cluster.clone()));
-    }
     let asked = component::asked_of_helm(session.ctx, frame, part, placement).await;
     let Some(asked) = asked.map_err(ReleaseError::Template)? else { return Ok(None) };
-    let params = Params::read(&asked)?;
+    resolve_call(session, &asked, &part.component.name, placement).await.map(Some)
+}
+
+/// The same for the parameters of a call, which somebody makes under the name of a component.
+///
+/// # Errors
+/// As [`resolve`].
+pub async fn resolve_call(
+    session: &Session<'_>,
+    asked: &Value,
+    component: &str,
+    placement: &Placement,
+) -> Result<Arc<Released>, ReleaseError> {
+    let mut params = Params::read(asked)?;
+    if !placement.namespace.is_empty() {
+        // The namespace of a placement is that of all objects.
+        params.namespace.clone_from(&placement.namespace);
+    }
+    let cluster = placement.cluster.as_str();
     let values = values::read(session, &params).await?;
     let inputs = params.inputs(&values, &session.revision);
-    let known = records_of(session, &params).await?;
+    let at = Cluster { session, name: cluster };
+    let known = at.records(&params.namespace, &params.name).await?;
+    let own = (cluster, params.namespace.as_str(), params.name.as_str());
+    let asked = Asked {
+        owner: &session.owner,
+        component,
+        is_in_use: known.last().is_some_and(|it| is_in_use(session, own, it.component())),
+        inputs: &inputs,
+        now: session.ctx.clock.now(),
+        timeout: params.timeout,
+        atomic: params.atomic,
+        is_final: params.cleanup_on_fail,
+        began: session.run_began,
+    };
+    let recorded = steps::recorded(session, own, component);
+    let choice = records::choose(&known, &asked).inspect_err(|conflict| {
+        if matches!(conflict, Conflict::Busy(_)) {
+            session.release_busy.store(true, Ordering::Relaxed);
+        }
+    });
+    let choice = choice?.not_before(recorded);
+    if !matches!(choice, Choice::Use(_) | Choice::GivenUp(_)) {
+        flux::check(at, &params, &known).await?;
+    }
+    let entry = |record: Record, is_stored: bool, since: Timestamp| Entry {
+        cluster: cluster.to_owned(),
+        component: component.to_owned(),
+        release: params.name.clone(),
+        namespace: params.namespace.clone(),
+        timeout: params.timeout,
+        state: Mutex::new(State { record, is_stored, since }),
+    };
     let now = session.ctx.clock.now();
-    let component = part.component.name.clone();
-    let owner = (&session.owner, component.as_str());
-    let recorded = steps::recorded(session, &params, &component);
-    let choice = records::choose(&known, owner, &inputs, now, params.timeout)?.not_before(recorded);
+    let materials = known.iter().rev().find_map(Known::materials).unwrap_or_default();
     let released = match choice {
+        Choice::GivenUp(why) => {
+            return Err(ReleaseError::GivenUp(messages::given_up(&why)));
+        }
         Choice::Use(index) => {
-            let stored =
-                known.get(index).ok_or(vela_helm::release::RecordError::Missing("name"))?;
+            let stored = known.get(index).ok_or(RecordError::Missing("name"))?;
             let record = stored.read()?;
             let answer = answer(&record, &params)?;
-            let is_upgrade = records::was_deployed(&known, stored.revision);
+            let change = match stored.rolled_back_to() {
+                Some(to) => Change::Rollback(to),
+                None if records::was_deployed(&known, stored.revision) => Change::Upgrade,
+                None => Change::Install,
+            };
             Released {
                 answer,
-                component,
-                state: Mutex::new(State { record, is_stored: true }),
+                entry: entry(record, true, stored.since()),
                 inputs,
                 digest: String::new(),
                 materials: String::new(),
                 crds: Vec::new(),
-                is_upgrade,
+                change,
+                failure: stored.failure().map(str::to_owned),
+                params,
+                known,
+            }
+        }
+        Choice::Back { to, revision, failure } => {
+            let earlier = known.get(to).ok_or(RecordError::Missing("name"))?;
+            let mut record = earlier.read()?.renewed(revision, &now.to_string());
+            let change = Change::Rollback(earlier.revision);
+            record.set_status(change.pending().0, change.pending().1);
+            let answer = answer(&record, &params)?;
+            Released {
+                answer,
+                entry: entry(record, false, now),
+                inputs,
+                digest: earlier.digest().unwrap_or_default().to_owned(),
+                materials,
+                crds: Vec::new(),
+                change,
+                failure,
                 params,
                 known,
             }
         }
         Choice::New { revision, is_upgrade } => {
             let wanted = wanted(session, &params).await?;
-            let archive = session.ctx.charts.fetch(&wanted, params.freshness).await?;
+            let since = Instant::now();
+            let archive = session.ctx.charts.fetch(&wanted, params.freshness).await;
+            session.ctx.metrics.fetched(archive.is_ok(), since.elapsed());
+            let archive = archive?;
             let release = vela_helm::Release {
                 name: params.name.clone(),
                 namespace: params.namespace.clone(),
                 is_upgrade,
                 revision,
             };
-            let made = render::run(session, &params, &archive, values, &release, &known).await?;
+            let made = render::run(at, &params, &archive, values, &release, &known).await?;
             let answer = answer(&made.record, &params)?;
             Released {
                 answer,
-                component,
-                state: Mutex::new(State { record: made.record, is_stored: false }),
+                entry: entry(made.record, false, now),
                 inputs,
                 digest: archive.digest,
                 materials: made.materials,
                 crds: made.crds,
-                is_upgrade,
+                change: if is_upgrade { Change::Upgrade } else { Change::Install },
+                failure: None,
                 params,
                 known,
             }
         }
     };
-    Ok(Some(Arc::new(released)))
+    Ok(Arc::new(released))
+}
+
+/// Whether a component of the Application, or a step of the present run, has a release.
+fn is_in_use(session: &Session<'_>, own: (&str, &str, &str), component: &str) -> bool {
+    session.components.iter().any(|name| name == component)
+        || steps::recorded(session, own, component).is_some()
 }
 
 /// What the template gets to see of a record.
@@ -159,15 +314,11 @@ fn answer(record: &Record, params: &Params) -> Result<Arc<Value>, ReleaseError> 
     let chart = || record.chart_name().to_owned();
     let documents = record.documents().map_err(|error| ReleaseError::Yaml(chart(), error))?;
     let resources = objects::of(documents, &params.name, &params.namespace);
-    let resources = resources.map_err(|error| ReleaseError::Object(chart(), error))?;
+    let mut resources = resources.map_err(|error| ReleaseError::Object(chart(), error))?;
+    if params.recreate_pods && record.revision() > 1 {
+        resources.iter_mut().for_each(|object| objects::restart(object, record.revision()));
+    }
     Ok(Arc::new(json!({"resources": resources, "notes": record.notes()})))
-}
-
-async fn records_of(session: &Session<'_>, params: &Params) -> Result<Vec<Known>, ReleaseError> {
-    let selector = format!("owner=helm,name={}", params.name);
-    let list = session.io().list("v1", "Secret", &params.namespace, &selector).await;
-    let what = || format!("records of release {}/{}", params.namespace, params.name);
-    Ok(Known::all(&list.map_err(ReleaseError::io(what()))?))
 }
 
 /// The chart with the credentials for it.
