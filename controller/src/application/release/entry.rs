@@ -13,7 +13,11 @@ use vela_apply::{ResourceKey, tracker};
 use vela_cluster::{Error, Removal, Target};
 use vela_helm::release::{Record, secret_name};
 
-use super::{Known, ReleaseError, records};
+use super::error::ReleaseError;
+use super::records::{self, Known};
+
+/// What there is to wait for, in words.
+pub type Waits = Option<String>;
 use crate::application::session::Session;
 
 /// A record and its place in the cluster.

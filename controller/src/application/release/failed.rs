@@ -8,7 +8,10 @@ use vela_apply::object::{api_version, kind};
 use vela_apply::{Owner, ResourceKey, release as marks};
 use vela_helm::release::Record;
 
-use super::{Change, Known, ReleaseError, Released, objects};
+use super::error::ReleaseError;
+use super::objects;
+use super::records::Known;
+use super::released::{Change, Released};
 use crate::application::session::Session;
 
 /// Removes what a revision made that fails now, as its options say.

@@ -9,8 +9,9 @@ use vela_cluster::{Class, Error, Target};
 use crate::messages;
 
 use super::entry::Cluster;
+use super::error::ReleaseError;
 use super::params::Params;
-use super::{Known, ReleaseError};
+use super::records::Known;
 use crate::application::facts;
 
 const GROUP_VERSION: &str = "helm.toolkit.fluxcd.io/v2";

@@ -14,10 +14,10 @@ use vela_helm::yaml;
 use crate::events::Severity;
 use crate::messages;
 
-use super::entry::Entry;
+use super::entry::{Entry, Waits};
+use super::error::ReleaseError;
+use super::objects;
 use super::ready::{self, Ended};
-use super::steps::Waits;
-use super::{ReleaseError, objects};
 use crate::application::session::Session;
 
 const RUNNING: &str = "Running";

@@ -16,10 +16,11 @@ use vela_helm::{
 use crate::charts::Archive;
 
 use super::entry::Cluster;
+use super::error::ReleaseError;
 use super::params::Params;
 use super::records::Known;
+use super::released::Change;
 use super::world::{Answers, Asked, Materials, Noted, World};
-use super::{Change, ReleaseError};
 use crate::application::component;
 
 /// How often a chart is rendered for what it looks up.

@@ -12,12 +12,12 @@ use crate::evaluation;
 use crate::events::Severity;
 use crate::messages;
 
-use super::entry::Entry;
-use super::{Change, Known, ReleaseError, Released, failed, hooks, ready, records};
+use super::entry::{Entry, Waits};
+use super::error::ReleaseError;
+use super::records::{self, Known};
+use super::released::{Change, Released};
+use super::{failed, hooks, ready};
 use crate::application::session::Session;
-
-/// What there is to wait for, in words.
-pub type Waits = Option<String>;
 
 /// Everything that comes before the objects.
 ///

@@ -17,9 +17,11 @@ use vela_helm::release::Status;
 use crate::events::Severity;
 use crate::messages;
 
-use super::entry::{Cluster, Entry, State};
+use super::entry::{Cluster, Entry, State, Waits};
+use super::error::ReleaseError;
 use super::hooks::{self, Moment};
-use super::{Known, ReleaseError, params};
+use super::params;
+use super::records::Known;
 use crate::application::session::Session;
 
 /// What deletions of releases have to wait for.
@@ -188,7 +190,7 @@ async fn begin(
     session: &mut Session<'_>,
     at: &Release,
     keys: &HashSet<ResourceKey>,
-) -> Result<Option<(Going, super::steps::Waits)>, ReleaseError> {
+) -> Result<Option<(Going, Waits)>, ReleaseError> {
     let cluster = Cluster { session, name: &at.cluster };
     let known = cluster.records(&at.namespace, &at.name).await?;
     let Some(base) = base(&known, &session.owner) else { return Ok(None) };
@@ -238,7 +240,7 @@ async fn run(
     session: &mut Session<'_>,
     entry: &Entry,
     moment: Moment,
-) -> Result<super::steps::Waits, ReleaseError> {
+) -> Result<Waits, ReleaseError> {
     let waits = hooks::run(session, entry, moment).await;
     let is_late = {
         let state = entry.state.lock();

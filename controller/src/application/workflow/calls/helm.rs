@@ -13,18 +13,37 @@ use crate::messages;
 use super::super::run::reference;
 use super::{CallOutcome, Calling, text};
 
+/// Why a release of a step did not come further.
+#[derive(Debug, thiserror::Error)]
+enum NotReleased {
+    #[error(transparent)]
+    Release(#[from] ReleaseError),
+    /// The objects could not be dispatched.
+    #[error("{0}")]
+    Dispatch(String),
+}
+
+/// How far a release came.
+enum Came {
+    /// It is deployed: what the template gets.
+    Deployed(Value),
+    /// Something has to be waited for.
+    Waits(String),
+}
+
 impl Calling<'_, '_, '_> {
     /// Makes a release of a chart, as far as it comes now; the template goes on once it is deployed.
     pub(super) async fn release(&mut self, params: &Value) -> CallOutcome {
         match self.try_release(params).await {
-            Ok(Ok(answer)) => CallOutcome::Reply(Reply::Returns(answer)),
-            Ok(Err(waits)) => CallOutcome::Reply(Reply::Wait(waits)),
-            Err(text) => CallOutcome::Reply(Reply::Error(messages::release_failed(&text))),
+            Ok(Came::Deployed(answer)) => CallOutcome::Reply(Reply::Returns(answer)),
+            Ok(Came::Waits(waits)) => CallOutcome::Reply(Reply::Wait(waits)),
+            Err(error) => {
+                CallOutcome::Reply(Reply::Error(messages::release_failed(&error.to_string())))
+            }
         }
     }
 
-    async fn try_release(&mut self, params: &Value) -> Result<Result<Value, String>, String> {
-        let words = |error: ReleaseError| error.to_string();
+    async fn try_release(&mut self, params: &Value) -> Result<Came, NotReleased> {
         let cluster = text(params, "cluster").to_owned();
         let mut asked = params.clone();
         if let Value::Object(asked) = &mut asked {
@@ -34,14 +53,14 @@ impl Calling<'_, '_, '_> {
         }
         let placement = Placement { cluster: cluster.clone(), ..Placement::default() };
         let resolved = release::resolve_call(self.session, &asked, self.step, &placement);
-        let released = Box::pin(resolved).await.map_err(words)?;
+        let released = Box::pin(resolved).await?;
         if released.is_forced() {
             self.session.forced.lock().insert(self.step.to_owned());
         }
         let work = async {
-            let waits: Waits = release::begin(self.session, &released).await.map_err(words)?;
+            let waits: Waits = release::begin(self.session, &released).await?;
             if let Some(waits) = waits {
-                return Ok(Err(waits));
+                return Ok(Came::Waits(waits));
             }
             let mut objects: Vec<Value> = released.resources();
             for object in &mut objects {
@@ -51,23 +70,23 @@ impl Calling<'_, '_, '_> {
             let (mut first, mut rest): (Vec<_>, Vec<_>) =
                 objects.into_iter().partition(release::is_first);
             if !first.is_empty() {
-                self.own(&mut first, &cluster).await?;
+                self.own(&mut first, &cluster).await.map_err(NotReleased::Dispatch)?;
                 let waits = release::unestablished(self.session, &released, first.iter());
-                if let Some(waits) = waits.await.map_err(words)? {
-                    return Ok(Err(waits));
+                if let Some(waits) = waits.await? {
+                    return Ok(Came::Waits(waits));
                 }
             }
-            self.own(&mut rest, &cluster).await?;
+            self.own(&mut rest, &cluster).await.map_err(NotReleased::Dispatch)?;
             first.append(&mut rest);
             for object in &first {
                 self.seen.note(reference(object, &cluster));
             }
-            let waits = release::finish(self.session, &released, &first).await.map_err(words)?;
-            Ok(waits.map_or_else(|| Ok(Value::clone(&released.answer)), Err))
+            let waits = release::finish(self.session, &released, &first).await?;
+            Ok(waits.map_or_else(|| Came::Deployed(Value::clone(&released.answer)), Came::Waits))
         };
-        let done: Result<Result<Value, String>, String> = Box::pin(work).await;
+        let done: Result<Came, NotReleased> = Box::pin(work).await;
         if let Err(why) = &done {
-            release::fail(self.session, &released, why).await;
+            release::fail(self.session, &released, &why.to_string()).await;
         }
         done
     }
