@@ -145,6 +145,11 @@ pub(crate) async fn within<E>(
     })
 }
 
+/// Whether something of this reconcile was postponed since that was asked last; the answer stays.
+pub(crate) fn is_postponed() -> bool {
+    ACCOUNT.try_with(|account| account.state.lock().postponed).unwrap_or(false)
+}
+
 /// What a job evaluates with.
 #[derive(Debug)]
 pub struct EvaluationScope {

@@ -335,12 +335,6 @@ pub(crate) fn unknown_step_kind(kind: &str) -> String {
     format!("no such step type {kind:?}: there is no WorkflowStepDefinition of this name")
 }
 
-/// A call of a step that this version does not answer yet.
-#[must_use]
-pub(crate) fn unsupported_call(provider: &str, function: &str) -> String {
-    format!("{provider}.{function} is not supported by this version")
-}
-
 /// A definition without a template.
 #[must_use]
 pub(crate) fn step_without_template(kind: &str) -> String {
@@ -919,6 +913,74 @@ pub(crate) const HOOK_REMOVED: &str = "it was removed before it ended";
 /// A hook that takes too long.
 pub(crate) fn hook_timeout(timeout: Duration) -> String {
     format!("it did not end within {timeout:?}")
+}
+
+/// A hook that is under way.
+pub(crate) fn hook_has_not_ended(object: &str) -> String {
+    format!("hook {object} has not ended")
+}
+
+/// A hook of a deletion that failed.
+pub(crate) fn hook_passed_over(moment: &str, why: &str) -> String {
+    format!("{moment}: {why}; the deletion goes on without it")
+}
+
+/// What a deletion waits for.
+pub(crate) fn waiting_for_releases(releases: &[String]) -> String {
+    format!("waiting for hooks of releases: {}", releases.join("; "))
+}
+
+/// Hooks of a deletion whose time is over.
+pub(crate) fn hooks_late(moment: &str) -> String {
+    format!("{moment} hooks took too long; the deletion goes on without them")
+}
+
+/// A release whose objects have to go before its last hooks run.
+pub(crate) const OBJECTS_ARE_GOING: &str = "its objects are going";
+
+/// What was waited for in vain.
+pub(crate) fn not_within(what: &str, timeout: Duration) -> String {
+    format!("{what}, which took longer than {timeout:?}")
+}
+
+/// A release whose deletion waits for its hooks.
+pub(crate) fn release_waits(release: &str, why: &str) -> String {
+    format!("release {release}: {why}")
+}
+
+/// A release whose revision failed and was rolled back.
+pub(crate) fn rolled_back(failed: i64, to: i64, why: &str) -> String {
+    format!("revision {failed} failed and was rolled back to revision {to}: {why}")
+}
+
+/// A release whose newest record somebody else wrote.
+pub(crate) fn put_over(release: &str, to: i64) -> String {
+    format!(
+        "somebody changed release {release}; it is revision {to} again, which the Application describes"
+    )
+}
+
+/// A CustomResourceDefinition that has to be waited for.
+pub(crate) fn not_served_yet(name: &str) -> String {
+    format!("CustomResourceDefinition {name} is not served yet")
+}
+
+/// A revision that failed and is not tried again now.
+pub(crate) fn given_up(why: &str) -> String {
+    format!("{why}; it is tried again with the next run of the workflow")
+}
+
+/// A release that Flux manages.
+pub(crate) fn release_of_flux(release: &str, object: &str, annotation: &str) -> String {
+    format!(
+        "release {release} is managed by HelmRelease {object}: suspend that (spec.suspend: true), then delete it while it is \
+         suspended, or annotate the Application with {annotation}: \"true\""
+    )
+}
+
+/// Objects of a release that did not become ready in time.
+pub(crate) fn not_ready_within(what: &str, timeout: Duration) -> String {
+    format!("not ready within {timeout:?}: {what}")
 }
 
 /// The object of a hook of an earlier revision.

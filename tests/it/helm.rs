@@ -10,10 +10,10 @@ use serde_json::{Value, json};
 use vela_tests::chart_server::{ChartServer, Settings, USER};
 use vela_tests::fixtures::{Space, until};
 
-const LIMIT: Duration = Duration::from_secs(90);
+pub(super) const LIMIT: Duration = Duration::from_secs(90);
 
-const VALUES: &str = "greeting: hello\nextra: false\n";
-const MAP: &str = "apiVersion: v1
+pub(super) const VALUES: &str = "greeting: hello\nextra: false\n";
+pub(super) const MAP: &str = "apiVersion: v1
 kind: ConfigMap
 metadata:
   name: {{ .Release.Name }}-map
@@ -34,13 +34,13 @@ metadata:
 /// A chart of one ConfigMap, or two.
 const CHART: [(&str, &str); 2] = [("values.yaml", VALUES), ("templates/map.yaml", MAP)];
 
-async fn server(settings: Settings) -> ChartServer {
+pub(super) async fn server(settings: Settings) -> ChartServer {
     let server = ChartServer::start(settings).await.unwrap();
     server.publish("web", "1.0.0", &CHART).unwrap();
     server
 }
 
-fn component(server: &ChartServer, more: Value) -> Value {
+pub(super) fn component(server: &ChartServer, more: Value) -> Value {
     let mut properties = json!({
         "chart": {
             "source": "web", "version": "1.0.0",
@@ -52,7 +52,7 @@ fn component(server: &ChartServer, more: Value) -> Value {
     json!([{"name": "web", "type": "helmchart", "properties": properties}])
 }
 
-fn merge(into: &mut Value, more: Value) {
+pub(super) fn merge(into: &mut Value, more: Value) {
     match (into, more) {
         (Value::Object(into), Value::Object(more)) => {
             for (key, value) in more {
@@ -63,19 +63,19 @@ fn merge(into: &mut Value, more: Value) {
     }
 }
 
-async fn edit(space: &Space, components: Value) {
+pub(super) async fn edit(space: &Space, components: Value) {
     let patch = json!({"spec": {"components": components}});
     let patch = Patch::Merge(&patch);
     space.applications().patch("a", &PatchParams::default(), &patch).await.unwrap();
 }
 
-async fn data(space: &Space, name: &str, key: &str) -> Option<String> {
+pub(super) async fn data(space: &Space, name: &str, key: &str) -> Option<String> {
     let map = space.api::<ConfigMap>().get_opt(name).await.unwrap()?;
     map.data?.get(key).cloned()
 }
 
 /// The release's records: revision and status, the oldest first.
-async fn records(space: &Space, release: &str) -> Vec<(i64, String)> {
+pub(super) async fn records(space: &Space, release: &str) -> Vec<(i64, String)> {
     let selector = format!("owner=helm,name={release}");
     let list = ListParams::default().labels(&selector);
     let mut all: Vec<(i64, String)> = space
@@ -94,12 +94,12 @@ async fn records(space: &Space, release: &str) -> Vec<(i64, String)> {
     all
 }
 
-fn revisions(all: &[(i64, &str)]) -> Vec<(i64, String)> {
+pub(super) fn revisions(all: &[(i64, &str)]) -> Vec<(i64, String)> {
     all.iter().map(|(revision, status)| (*revision, (*status).to_owned())).collect()
 }
 
 /// What the Helm client says.
-async fn helm(space: &Space, arguments: &[&str]) -> String {
+pub(super) async fn helm(space: &Space, arguments: &[&str]) -> String {
     let mut command = Command::new(space.cluster().programs().path("helm"));
     command.args(arguments).args(["--namespace", space.name()]);
     command.env("KUBECONFIG", space.cluster().kubeconfig());
@@ -111,7 +111,7 @@ async fn helm(space: &Space, arguments: &[&str]) -> String {
 }
 
 /// What the status says of the component, or of the step that failed.
-async fn complaint(space: &Space, part: &str) {
+pub(super) async fn complaint(space: &Space, part: &str) {
     until(&format!("a status that says {part:?}"), LIMIT, async || {
         let app = space.applications().get("a").await.unwrap();
         app.data["status"].to_string().contains(part)

@@ -25,6 +25,8 @@ mod faults;
 mod gated;
 mod gateway;
 mod helm;
+mod helm_bad_input;
+mod helm_life;
 mod home;
 mod hostile;
 mod lease;

@@ -45,8 +45,21 @@ pub struct ChartServer {
 struct State {
     /// Archives by name and version.
     charts: BTreeMap<(String, String), Vec<u8>>,
+    /// What is answered at other paths.
+    others: BTreeMap<String, Reply>,
     requests: Vec<String>,
     fails: bool,
+}
+
+/// An answer that no repository should give, or only sometimes does.
+#[derive(Debug, Clone)]
+pub enum Reply {
+    /// These bytes.
+    Body(Vec<u8>),
+    /// A redirect.
+    Redirect(String),
+    /// Bytes without an end.
+    Endless,
 }
 
 impl Drop for ChartServer {
@@ -153,12 +166,17 @@ impl ChartServer {
         Ok(())
     }
 
+    /// Answers a path like this from now on.
+    pub fn put(&self, path: &str, reply: Reply) {
+        self.state.lock().others.insert(path.to_owned(), reply);
+    }
+
     /// Whether every request fails from now on.
     pub fn fail(&self, fails: bool) {
         self.state.lock().fails = fails;
     }
 
-    /// The paths that were asked for so far.
+    /// The paths that were asked for so far, each with whether somebody's credentials came with it.
     #[must_use]
     pub fn requests(&self) -> Vec<String> {
         self.state.lock().requests.clone()
@@ -167,26 +185,37 @@ impl ChartServer {
 
 /// A packed chart.
 fn archive<'a>(name: &str, files: impl Iterator<Item = (&'a str, &'a str)>) -> Result<Vec<u8>> {
+    pack(files.map(|(path, text)| (format!("{name}/{path}"), b'0', text.as_bytes().to_vec())))
+}
+
+/// An archive of entries: path, type and content. For those of type `2` the content is where they link to.
+///
+/// # Errors
+/// When a path is too long.
+pub fn pack(entries: impl Iterator<Item = (String, u8, Vec<u8>)>) -> Result<Vec<u8>> {
     let mut packed = GzEncoder::new(Vec::new(), Compression::fast());
-    for (path, text) in files {
+    for (path, kind, content) in entries {
+        let is_link = kind == b'2';
+        let (content, link) = if is_link { (Vec::new(), content) } else { (content, Vec::new()) };
         let mut head = [0_u8; 512];
         let mut put = |at: usize, bytes: &[u8]| -> Result<()> {
             let end = at.saturating_add(bytes.len());
             head.get_mut(at..end).context("a path that is too long")?.copy_from_slice(bytes);
             Ok(())
         };
-        put(0, format!("{name}/{path}").as_bytes())?;
+        put(0, path.as_bytes())?;
         put(100, b"0000644\0")?;
-        put(124, format!("{:011o}\0", text.len()).as_bytes())?;
+        put(124, format!("{:011o}\0", content.len()).as_bytes())?;
         put(148, b"        ")?;
-        put(156, b"0")?;
+        put(156, &[kind])?;
+        put(157, &link)?;
         put(257, b"ustar\x0000")?;
         let sum: u32 = head.iter().copied().map(u32::from).sum();
         let sum = format!("{sum:06o}\0 ");
         head.get_mut(148..156).context("checksum")?.copy_from_slice(sum.as_bytes());
         packed.write_all(&head)?;
-        packed.write_all(text.as_bytes())?;
-        let rest = text.len().next_multiple_of(512).saturating_sub(text.len());
+        packed.write_all(&content)?;
+        let rest = content.len().next_multiple_of(512).saturating_sub(content.len());
         packed.write_all(&vec![0; rest])?;
     }
     packed.write_all(&[0; 1024])?;
@@ -217,10 +246,17 @@ async fn serve(
     });
     let given = given.flatten().map(|(_, value)| value.trim().to_owned()).unwrap_or_default();
     let is_known = given.eq_ignore_ascii_case(&expected);
+    let other = state.lock().others.get(&path).cloned();
     let (status, body) = {
         let mut state = state.lock();
-        state.requests.push(path.clone());
-        if state.fails {
+        state
+            .requests
+            .push(format!("{path}{}", if given.is_empty() { "" } else { " as somebody" }));
+        if let Some(Reply::Body(body)) = &other {
+            (200, body.clone())
+        } else if other.is_some() {
+            (302, Vec::new())
+        } else if state.fails {
             (503, b"not now".to_vec())
         } else if wants_password && !is_known {
             (401, b"who are you".to_vec())
@@ -229,9 +265,20 @@ async fn serve(
         }
     };
     let challenge = if status == 401 { "www-authenticate: Basic realm=\"charts\"\r\n" } else { "" };
+    if let Some(Reply::Endless) = other {
+        stream.write_all(b"HTTP/1.1 200 x\r\nconnection: close\r\n\r\n").await?;
+        loop {
+            // Who reads it goes away.
+            stream.write_all(&[0; 65536]).await?;
+        }
+    }
+    let location = match other {
+        Some(Reply::Redirect(to)) => format!("location: {to}\r\n"),
+        _ => String::new(),
+    };
     let length = body.len();
     let head = format!(
-        "HTTP/1.1 {status} x\r\nconnection: close\r\n{challenge}content-length: {length}\r\n\r\n"
+        "HTTP/1.1 {status} x\r\nconnection: close\r\n{challenge}{location}content-length: {length}\r\n\r\n"
     );
     stream.write_all(head.as_bytes()).await?;
     stream.write_all(&body).await?;

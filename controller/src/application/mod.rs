@@ -188,6 +188,8 @@ fn session<'c>(
             .and_then(|run| Some(run.start_time.as_ref()?.0)),
         completed: Mutex::default(),
         recreate_pending: std::sync::atomic::AtomicBool::new(false),
+        forced: Mutex::default(),
+        release_busy: std::sync::atomic::AtomicBool::new(false),
         wrote: std::sync::atomic::AtomicBool::new(false),
         decoded: session::decoded::DecodedObjects::default(),
         clusters,

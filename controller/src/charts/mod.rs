@@ -14,7 +14,7 @@ mod oci;
 pub mod source;
 
 #[cfg(test)]
-mod server;
+pub(crate) mod server;
 
 pub use error::FetchError;
 pub use fetch::{Archive, Fetcher, Freshness, Wanted};

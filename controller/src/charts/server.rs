@@ -14,27 +14,27 @@ use crate::egress::policy::parse;
 use super::download::Rules;
 
 /// An answer: the code, headers beside the length, the body.
-pub(super) type Answer = (u16, Vec<(&'static str, String)>, Vec<u8>);
+pub(crate) type Answer = (u16, Vec<(&'static str, String)>, Vec<u8>);
 
 /// A request.
 #[derive(Debug, Clone)]
-pub(super) struct Asked {
-    pub(super) path: String,
-    pub(super) authorization: String,
+pub(crate) struct Asked {
+    pub(crate) path: String,
+    pub(crate) authorization: String,
 }
 
 /// A running server; it ends with the runtime of its test.
-pub(super) struct Server {
+pub(crate) struct Server {
     /// `127.0.0.1:PORT`.
-    pub(super) address: String,
-    pub(super) asked: Arc<Mutex<Vec<Asked>>>,
+    pub(crate) address: String,
+    pub(crate) asked: Arc<Mutex<Vec<Asked>>>,
     /// Its certificate in PEM; empty without TLS.
-    pub(super) certificate: String,
+    pub(crate) certificate: String,
 }
 
 impl Server {
     /// Begins to answer. The function is given the server's address.
-    pub(super) async fn start(
+    pub(crate) async fn start(
         secure: bool,
         answer: impl Fn(&str, &Asked) -> Answer + Send + Sync + 'static,
     ) -> Self {
@@ -80,7 +80,7 @@ impl Server {
     }
 
     /// The authorizations that were sent for a path.
-    pub(super) fn authorizations(&self, path: &str) -> Vec<String> {
+    pub(crate) fn authorizations(&self, path: &str) -> Vec<String> {
         let asked = self.asked.lock();
         asked.iter().filter(|it| it.path == path).map(|it| it.authorization.clone()).collect()
     }
@@ -113,7 +113,7 @@ async fn serve(
 }
 
 /// The rules of a test: loopback is open.
-pub(super) fn rules() -> Rules {
+pub(crate) fn rules() -> Rules {
     let egress =
         Egress::new(parse(crate::egress::policy::USUAL).unwrap(), parse("127.0.0.0/8").unwrap());
     Rules { egress, plain_http: true, allowed: Vec::new() }

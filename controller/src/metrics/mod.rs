@@ -36,6 +36,8 @@ pub struct Metrics {
     pub finished: HistogramVec,
     /// `kubevela_cue_render_duration_seconds{definition_kind,status}`
     pub renders: HistogramVec,
+    /// `vela_chart_fetch_duration_seconds{status}`
+    pub fetches: HistogramVec,
     /// `kubevela_controller_client_request_time_seconds{controller,cluster,verb,kind,apiVersion,unstructured}`
     pub requests: HistogramVec,
     /// `list_resourcetracker_num{controller}`
@@ -117,6 +119,11 @@ impl Metrics {
                 "kubevela_cue_render_duration_seconds",
                 "Time of a rendering, waiting for a thread included.",
                 &["definition_kind", "status"],
+            )?,
+            fetches: times(
+                "vela_chart_fetch_duration_seconds",
+                "Time until the archive of a chart was there, fetched or found in the cache.",
+                &["status"],
             )?,
             requests: times(
                 "kubevela_controller_client_request_time_seconds",
@@ -223,6 +230,12 @@ impl Metrics {
     pub fn rendered(&self, kind: &str, is_fine: bool, time: Duration) {
         let status = if is_fine { "success" } else { "error" };
         self.renders.with_label_values(&[kind, status]).observe(time.as_secs_f64());
+    }
+
+    /// A chart was fetched, or could not be.
+    pub fn fetched(&self, is_fine: bool, time: Duration) {
+        let status = if is_fine { "success" } else { "error" };
+        self.fetches.with_label_values(&[status]).observe(time.as_secs_f64());
     }
 
     /// An answer of the API server, to whatever request.

@@ -2,6 +2,7 @@
 //! death of the process at every write. The oracle is the server: nothing the newest spec wants is ever deleted, nothing is
 //! leaked, and the end is what a fresh apply would have made.
 
+mod charts;
 mod clusters;
 mod crash;
 mod definition_updates;
@@ -99,6 +100,8 @@ pub(super) struct World {
     renderer: Arc<Renderer>,
     pool: Arc<Pool>,
     started: AtomicUsize,
+    /// Where charts may come from.
+    rules: Rules,
     /// Seconds by which the time of steps is ahead: nobody waits for it here.
     ahead: Arc<AtomicI64>,
 }
@@ -147,6 +150,7 @@ impl World {
             renderer: Arc::new(Renderer::new(Options::default())),
             pool: Arc::new(Pool::new("cue", 1, 8).unwrap()),
             started: AtomicUsize::new(0),
+            rules: Rules::default(),
             ahead: Arc::default(),
         }
     }
@@ -222,7 +226,7 @@ impl World {
             },
             queue,
         });
-        let context = AppContext::new(Arc::new(context), Rules::default());
+        let context = AppContext::new(Arc::new(context), self.rules.clone());
         if let Some(keys) = &self.keys {
             context.keys.set(keys.clone());
         }

@@ -16,10 +16,11 @@ use vela_api::Application;
 use vela_cluster::Store;
 
 /// Group version, plural, kind, namespaced.
-const KINDS: [(&str, &str, &str, bool); 13] = [
+const KINDS: [(&str, &str, &str, bool); 14] = [
     ("v1", "secrets", "Secret", true),
     ("v1", "configmaps", "ConfigMap", true),
     ("v1", "namespaces", "Namespace", false),
+    ("batch/v1", "jobs", "Job", true),
     ("v1", "events", "Event", true),
     ("core.oam.dev/v1beta1", "applications", "Application", true),
     ("core.oam.dev/v1beta1", "applicationrevisions", "ApplicationRevision", true),

@@ -17,6 +17,9 @@ pub fn is_reserved(key: &str) -> bool {
 
 /// Labels.
 pub mod label {
+    /// On a release record: its revision, and the beginning of the hash of everything that decided what it is. The Helm client keeps
+    /// labels, also on records that it makes of ours: those have another revision. Not in the reference.
+    pub const RELEASE_ORIGIN: &str = "helm.oam.dev/origin";
     /// Owner: name of the Application. With [`APP_NAMESPACE`] this is the record of ownership.
     pub const APP_NAME: &str = "app.oam.dev/name";
     /// Owner: namespace of the Application.
@@ -245,6 +248,23 @@ pub mod annotation {
     pub const CLUSTER_ROUTE: &str = "cluster.core.oam.dev/route";
     /// Clusters whose objects an Application does not wait for any more, separated by commas.
     pub const FORGET_CLUSTERS: &str = "app.oam.dev/forget-clusters";
+    /// On a release record: a hash of everything that decided what the release is. The Helm client drops annotations: what it
+    /// made is never taken for ours. Not in the reference, like the following ones.
+    pub const RELEASE_INPUTS: &str = "helm.oam.dev/inputs";
+    /// On a release record: SHA-256 of the chart's archive.
+    pub const RELEASE_CHART_DIGEST: &str = "helm.oam.dev/chart-digest";
+    /// On a release record: the revision that it repeats.
+    pub const RELEASE_ROLLED_BACK_TO: &str = "helm.oam.dev/rolled-back-to";
+    /// On a release record that repeats an earlier one: why the revision in between failed.
+    pub const RELEASE_FAILURE: &str = "helm.oam.dev/failure";
+    /// On a release record: how long a hook may take.
+    pub const RELEASE_TIMEOUT: &str = "helm.oam.dev/timeout";
+    /// On the object of a hook: the record that it was made for.
+    pub const RELEASE_HOOK_OF: &str = "helm.oam.dev/hook-of";
+    /// On the Pods of a release: the revision for which they were restarted (`options.recreatePods`).
+    pub const RELEASE_RESTARTED_FOR: &str = "helm.oam.dev/restarted-for";
+    /// On an Application: releases of Flux are taken over although their HelmRelease is not suspended.
+    pub const RELEASE_ADOPT_FLUX: &str = "helm.oam.dev/adopt-from-flux";
     /// Annotation prefixes that templates of application-scoped policies do not see.
     pub const INTERNAL_PREFIXES: [&str; 7] = [
         "app.oam.dev/",
@@ -341,6 +361,10 @@ pub mod event {
     pub const APPLIED: &str = "Applied";
     /// All is done.
     pub const DEPLOYED: &str = "Deployed";
+    /// A hook of a release failed while that was deleted.
+    pub const RELEASE_HOOK: &str = "ReleaseHookFailed";
+    /// A release was rolled back, or put back over what the Helm client did.
+    pub const RELEASE_ROLLED_BACK: &str = "ReleaseRolledBack";
     /// Parsing failed.
     pub const FAILED_PARSE: &str = "FailedParse";
     /// Revision failed.

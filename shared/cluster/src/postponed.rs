@@ -56,6 +56,13 @@ fn add(more: Postponed) {
     let _ = NOTED.try_with(noted);
 }
 
+/// Whether something was postponed in the present attempt so far.
+#[must_use]
+pub fn is_noted() -> bool {
+    let noted = |noted: &Cell<Option<Postponed>>| noted.get().is_some();
+    NOTED.try_with(noted).unwrap_or(false)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -73,7 +80,9 @@ mod tests {
         assert_eq!(noting(async { 1 }).await, (1, None));
         assert_eq!(noting(async { note(&Error::Config(String::new())) }).await.1, None);
         let outer = noting(async {
+            assert!(!is_noted());
             note(&busy(after(2)));
+            assert!(is_noted());
             let inner = noting(async { note(&busy(None)) }).await.1;
             assert_eq!(inner, Some(Postponed { after: None, by_server: true }));
             note(&busy(after(5)));

@@ -256,6 +256,34 @@ impl Record {
         }
     }
 
+    /// The same release under another revision, which begins now (RFC 3339) and whose hooks have not run.
+    #[must_use]
+    pub fn renewed(&self, revision: i64, now: &str) -> Self {
+        let mut record = self.clone();
+        record.0.insert("version".to_owned(), revision.into());
+        if let Some(Value::Object(info)) = record.0.get_mut("info") {
+            info.insert("last_deployed".to_owned(), now.into());
+        }
+        let hooks = record.0.get("hooks").and_then(Value::as_array).map_or(0, Vec::len);
+        for index in 0..hooks {
+            record.set_last_run(index, &LastRun::default());
+        }
+        record
+    }
+
+    /// Notes when its removal began: RFC 3339.
+    pub fn set_deleted(&mut self, now: &str) {
+        if let Some(Value::Object(info)) = self.0.get_mut("info") {
+            info.insert("deleted".to_owned(), now.into());
+        }
+    }
+
+    /// When its removal began: RFC 3339; empty if it did not.
+    #[must_use]
+    pub fn deleted(&self) -> &str {
+        self.info("deleted")
+    }
+
     /// The manifest of everything but hooks and CRDs.
     #[must_use]
     pub fn manifest(&self) -> &str {
@@ -474,6 +502,24 @@ mod tests {
         assert_eq!((read.name(), read.namespace(), read.revision()), ("rel", "ns", 2));
         assert_eq!((read.status(), read.chart_version()), (Status::Deployed, "1.2.3"));
         assert_eq!(secret_name("rel", 2), "sh.helm.release.v1.rel.v2");
+    }
+
+    #[test]
+    fn a_release_under_another_revision_begins_again() {
+        let mut record = record();
+        let hook = json!({"name": "h", "events": ["pre-install"]});
+        record.0.insert("hooks".to_owned(), json!([hook]));
+        let run = |phase: &str| LastRun { phase: phase.to_owned(), ..LastRun::default() };
+        record.set_last_run(0, &run("Succeeded"));
+        let again = record.renewed(7, "2025-01-01T00:00:00Z");
+        assert_eq!((again.revision(), record.revision()), (7, 2));
+        assert_eq!(
+            (again.manifest(), again.first_deployed()),
+            (record.manifest(), record.first_deployed())
+        );
+        assert_eq!(again.hooks()[0].last_run, LastRun::default());
+        record.set_deleted("2025-01-01T00:00:00Z");
+        assert_eq!((record.deleted(), again.deleted()), ("2025-01-01T00:00:00Z", ""));
     }
 
     #[test]

@@ -309,9 +309,6 @@ pub fn suspended_until(step: &str, until: &str) -> String {
     format!("suspended at step {step}, goes on at {until}")
 }
 
-/// A template that renders charts.
-pub const NO_HELM: &str = "the step renders a Helm chart (package \"vela/helm\"), and this control plane has no Helm engine";
-
 /// A template with a package that is not there.
 #[must_use]
 pub fn no_package(path: &str) -> String {

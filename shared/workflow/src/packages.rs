@@ -8,10 +8,11 @@ use cue::Packages;
 use crate::messages;
 
 /// Import paths and their texts.
-const TEXTS: [(&str, &str); 14] = [
+const TEXTS: [(&str, &str); 15] = [
     ("vela/builtin", include_str!("../packages/builtin.cue")),
     ("vela/config", include_str!("../packages/config.cue")),
     ("vela/email", include_str!("../packages/email.cue")),
+    ("vela/helm", include_str!("../packages/helm.cue")),
     ("vela/http", include_str!("../packages/http.cue")),
     ("vela/kube", include_str!("../packages/kube.cue")),
     ("vela/metrics", include_str!("../packages/metrics.cue")),
@@ -48,10 +49,7 @@ pub fn missing(template: &str) -> Vec<String> {
         .iter()
         .map(|import| file.ast.str(import.path).split(':').next().unwrap_or_default())
         .filter(|path| path.starts_with("vela/") && !known(path))
-        .map(|path| match path {
-            "vela/helm" => messages::NO_HELM.to_owned(),
-            path => messages::no_package(path),
-        })
+        .map(messages::no_package)
         .collect()
 }
 
@@ -70,9 +68,8 @@ mod tests {
     fn what_needs_something_that_is_not_there_is_named() {
         let template = "import (\n\t\"strings\"\n\th \"vela/helm\"\n\t\"vela/ql\"\n\t\"vela/workspace\"\n)\nx: h.#Render\n";
         let missing = missing(template);
-        assert_eq!(missing.len(), 2);
-        assert!(missing[0].contains("Helm"), "{missing:?}");
-        assert!(missing[1].contains("\"vela/workspace\""), "{missing:?}");
+        assert_eq!(missing.len(), 1);
+        assert!(missing[0].contains("\"vela/workspace\""), "{missing:?}");
         assert!(super::missing("not CUE {").is_empty());
     }
 

@@ -176,7 +176,8 @@ fn definitions(part: &ParsedComponent) -> impl Iterator<Item = &Arc<Definition>>
 }
 
 /// The version of a cluster: as it last said itself, else the own one's.
-fn version_of(ctx: &AppContext, cluster: &str) -> ClusterVersion {
+#[must_use]
+pub fn version_of(ctx: &AppContext, cluster: &str) -> ClusterVersion {
     let member = match ctx.clusters.snapshot().named(cluster) {
         Named::Member(member) => member.identified().version,
         Named::Own | Named::Unregistered(_) | Named::Unclear => None,

@@ -22,6 +22,7 @@ use crate::queue::Key;
 use crate::application::converge::{prune, removed_clusters};
 use crate::application::lifecycle::conflict;
 use crate::application::lifecycle::legacy;
+use crate::application::release;
 use crate::application::revision;
 use crate::application::session::Session;
 
@@ -36,6 +37,8 @@ pub struct Collected {
     pub held: Vec<Record>,
     /// Some of them are in a cluster that is not registered, which is believed after a while.
     pub recheck: bool,
+    /// Releases whose hooks have not ended, as text.
+    pub releases: Vec<String>,
     /// What failed, as text.
     pub error: Option<String>,
 }
@@ -47,6 +50,7 @@ impl Collected {
         self.waiting.is_empty()
             && self.unavailable.is_empty()
             && self.held.is_empty()
+            && self.releases.is_empty()
             && self.error.is_none()
     }
 }
@@ -59,11 +63,52 @@ pub async fn collect(
     protected_names: &[String],
 ) -> Collected {
     let _time = session.ctx.metrics.stage("gc-rt");
+    // Releases have hooks before and after their objects go, which nobody runs before the deletion is approved.
+    let is_whole = scope == Scope::All;
+    let ends = match scope {
+        Scope::All => !is_orphaning(app),
+        Scope::History => true,
+        Scope::Marked => false,
+    };
+    let mut ending = release::uninstall::Ending::default();
+    if ends && release::uninstall::ends_any(session, is_whole) {
+        let nothing = HashSet::new();
+        match decide(session, app, scope, (protected_names, &nothing)).await {
+            Ok(Some(plan)) if !plan.held.is_empty() => {
+                ending.held = release::uninstall::all_keys(session, is_whole);
+                let protects = (protected_names, &ending.held);
+                let mut collected = collect_except(session, app, scope, protects).await;
+                collected.held = plan.held;
+                return collected;
+            }
+            Ok(_) => ending = release::uninstall::before(session, is_whole).await,
+            Err(error) => {
+                return Collected { error: Some(error.to_string()), ..Collected::default() };
+            }
+        }
+    }
+    let mut collected = collect_except(session, app, scope, (protected_names, &ending.held)).await;
+    if release::uninstall::after(session, &mut ending, &collected.waiting).await {
+        let protects = (protected_names, &ending.held);
+        collected = collect_except(session, app, scope, protects).await;
+    }
+    collected.releases = ending.waits;
+    collected
+}
+
+/// The same, except for components and objects that stay for the time being.
+async fn collect_except(
+    session: &mut Session<'_>,
+    app: &Application,
+    scope: Scope,
+    protects: (&[String], &HashSet<ResourceKey>),
+) -> Collected {
     let mut collected = Collected::default();
-    match try_collect(session, app, scope, protected_names, &mut collected).await {
+    match try_collect(session, app, scope, protects, &mut collected).await {
         Ok(waiting) => collected.waiting = waiting,
         Err(error) => collected.error = Some(error.to_string()),
     }
+    collected.unavailable.retain(|record| !protects.1.contains(&tracker::key_of(record)));
     collected.recheck = removed_clusters::is_due_soon(session);
     collected
 }
@@ -72,13 +117,13 @@ async fn try_collect(
     session: &mut Session<'_>,
     app: &Application,
     scope: Scope,
-    protected_names: &[String],
+    protects: (&[String], &HashSet<ResourceKey>),
     collected: &mut Collected,
 ) -> Result<Vec<Record>, ApiError> {
     removed_clusters::forget(session, app).await?;
     let mut left = MAX_REPLANS;
     loop {
-        let Some(plan) = decide(session, app, scope, protected_names).await? else {
+        let Some(plan) = decide(session, app, scope, protects).await? else {
             return Ok(Vec::new());
         };
         let waiting = plan.waiting.clone();
@@ -108,7 +153,7 @@ async fn decide(
     session: &Session<'_>,
     app: &Application,
     scope: Scope,
-    protected_names: &[String],
+    (protected_names, held): (&[String], &HashSet<ResourceKey>),
 ) -> Result<Option<Plan>, ApiError> {
     let _time = session.ctx.metrics.stage("gc-rt.init");
     let current = session.trackers.current(session.run());
@@ -129,6 +174,11 @@ async fn decide(
             // One place has one name here, whatever names its cluster has or had.
             record.cluster = session.canonical(&record.cluster).into_owned();
         }
+        if held.contains(&tracker::key_of(record)) {
+            // It stays, and so does what remembers it.
+            unknown.insert(tracker::key_of(record));
+            continue;
+        }
         if !is_local(&record.cluster) {
             match member_object(session, record).await {
                 Ok(Some(found)) => drop(live.entry(tracker::key_of(record)).or_insert(found)),
@@ -141,6 +191,10 @@ async fn decide(
             continue;
         }
         if !is_served(&session.ctx.io, record).await {
+            continue;
+        }
+        if held.contains(&tracker::key_of(record)) {
+            unknown.insert(tracker::key_of(record));
             continue;
         }
         if let Entry::Vacant(free) = live.entry(tracker::key_of(record))

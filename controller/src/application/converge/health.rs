@@ -15,7 +15,7 @@ use crate::application::workflow::placement::{self, Named as NamedPolicies};
 use crate::application::workflow::{self, run::Run};
 
 /// Checks the health of the components in the status again. A component that cannot be evaluated keeps its reported health.
-pub async fn refresh(session: &Session<'_>, run: &Run<'_>, app_status: &mut AppStatus) {
+pub async fn refresh(session: &mut Session<'_>, run: &Run<'_>, app_status: &mut AppStatus) {
     let known = app_status.services.clone();
     let deployed = deployed(run);
     for service in known {

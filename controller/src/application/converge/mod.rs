@@ -10,6 +10,7 @@ pub mod repair_backoff;
 pub mod statekeep;
 
 use std::collections::BTreeMap;
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use jiff::Timestamp;
@@ -122,6 +123,10 @@ pub(in crate::application) async fn after_workflow(
         if was_done && !health::is_managed(run) {
             health::refresh(session, run, &mut end.status).await;
         }
+        if session.release_busy.swap(false, Ordering::Relaxed) {
+            end.again = Some(REQUEUE_COLLECTION);
+            settled = false;
+        }
         if !vela_api::status::is_healthy(&end.status.services) && !health::is_managed(run) {
             phase::UNHEALTHY.clone_into(&mut end.status.phase);
         }
@@ -153,8 +158,12 @@ pub(in crate::application) async fn after_workflow(
         end.again =
             Some(end.again.map_or(REQUEUE_COLLECTION, |again| again.min(REQUEUE_COLLECTION)));
     }
-    if !collected.waiting.is_empty() {
-        let text = messages::waiting_for(&collected.waiting);
+    if !collected.waiting.is_empty() || !collected.releases.is_empty() {
+        let text = if collected.releases.is_empty() {
+            messages::waiting_for(&collected.waiting)
+        } else {
+            messages::waiting_for_releases(&collected.releases)
+        };
         status::set_collecting(&mut end.status, &text, now);
         end.again =
             Some(end.again.map_or(REQUEUE_COLLECTION, |again| again.min(REQUEUE_COLLECTION)));

@@ -7,6 +7,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use serde_json::{Map, Value};
+use vela_api::names;
 use vela_apply::dispatch::ExpectedWrite;
 use vela_apply::plan::{self, Options, Write};
 use vela_apply::policy::Stage;
@@ -23,6 +24,10 @@ const RECREATE_WAIT: std::time::Duration = std::time::Duration::from_secs(2);
 /// How often a write is decided again because the object changed in the meantime: several Applications may join those that share
 /// one at the same moment.
 const MAX_REPLANS: usize = 6;
+
+/// Kinds whose objects hold what is lost with them.
+const HOLDERS: [&str; 4] =
+    ["PersistentVolumeClaim", "PersistentVolume", "Namespace", "CustomResourceDefinition"];
 
 /// What happened to one object.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -72,6 +77,13 @@ impl Session<'_> {
                     if (error.is_conflict() || error.is_not_found()) && left > 0 =>
                 {
                     live = self.fetch_live(&target, cluster).await?;
+                }
+                Err(WriteError::Request(Verb::Patch, error))
+                    if error.code() == Some(422)
+                        && stage == Stage::Update
+                        && self.is_forced(manifest) =>
+                {
+                    return self.force(manifest, live.as_deref(), &key, dry_run).await;
                 }
                 ended => {
                     let is_write = matches!(ended, Ok(Applied::Created | Applied::Changed));
@@ -246,6 +258,41 @@ impl Session<'_> {
             at.live.wrote(target.api_version, target.kind, object);
         }
         Ok(applied)
+    }
+
+    /// Whether an object that refuses a change may be made again: never one that holds more than its manifest says.
+    fn is_forced(&self, manifest: &Value) -> bool {
+        let component = object::label(manifest, names::label::APP_COMPONENT).unwrap_or_default();
+        !HOLDERS.contains(&object::kind(manifest)) && self.forced.lock().contains(component)
+    }
+
+    /// Makes an object again that refuses a change.
+    async fn force(
+        &self,
+        manifest: &Value,
+        live: Option<&Value>,
+        key: &ResourceKey,
+        dry_run: bool,
+    ) -> Result<Applied, WriteError> {
+        let options = self.options(Stage::Update);
+        let prepared = plan::prepare(manifest, None, &options).map_err(WriteError::Plan)?;
+        let Write::Create(new) = plan::plan(&prepared, None, &options).map_err(WriteError::Plan)?
+        else {
+            return Ok(Applied::Left);
+        };
+        let at = self.reach_to(&key.cluster, "patch").await.map_err(WriteError::Unreachable)?;
+        self.can_be_created(&new, at.requests()).await?;
+        if dry_run {
+            return Ok(Applied::Changed);
+        }
+        let uid = live.map(|live| object::str_at(live, &["metadata", "uid"])).unwrap_or_default();
+        let target = Target::of(manifest);
+        let made = self.recreate(&target, uid, true, &new, at.requests()).await?;
+        self.wrote.store(true, Ordering::Relaxed);
+        if let Ok(made) = made.object() {
+            at.live.wrote(target.api_version, target.kind, made);
+        }
+        Ok(Applied::Changed)
     }
 
     /// Whether the API server would make an object that is to take the place of the present one: what it refuses must not

@@ -106,6 +106,9 @@ pub async fn delete(session: &mut Session<'_>, app: &Application) -> Result<Next
         collected.error.is_none() && collected.waiting.is_empty() && !collected.held.is_empty();
     if let Some(error) = &collected.error {
         status::set_collecting(&mut wanted, &messages::gc_failed(error), now);
+    } else if !collected.releases.is_empty() {
+        let text = messages::waiting_for_releases(&collected.releases);
+        status::set_collecting(&mut wanted, &text, now);
     } else if !collected.waiting.is_empty() {
         status::set_collecting(&mut wanted, &messages::waiting_for(&collected.waiting), now);
     } else if !collected.unavailable.is_empty() {

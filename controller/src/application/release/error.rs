@@ -62,9 +62,18 @@ pub enum ReleaseError {
     /// A hook failed.
     #[error("hook {0} failed: {1}")]
     Hook(String, String),
-    /// The cluster is another one.
-    #[error("charts are installed in the local cluster only, not in {0:?}")]
-    Elsewhere(String),
+    /// Objects were not ready in time.
+    #[error("{0}")]
+    NotReady(String),
+    /// It is what an atomic release went back to.
+    #[error("{0}")]
+    RolledBack(String),
+    /// It failed, and is not tried again now.
+    #[error("{0}")]
+    GivenUp(String),
+    /// Flux has it.
+    #[error("{0}")]
+    Flux(String),
     /// The chart looks up more and more.
     #[error("chart {0}: what it looks up depends on what it looked up, more than {1} times")]
     Lookups(String, usize),

@@ -8,10 +8,10 @@ use vela_helm::yaml;
 
 use crate::charts::auth::hex;
 
-use super::super::facts::properties;
-use super::super::session::Session;
 use super::params::ValuesFrom;
 use super::values::{self, ValuesError};
+use crate::application::facts::properties;
+use crate::application::session::Session;
 
 /// The type of such components.
 const TYPE: &str = "helmchart";

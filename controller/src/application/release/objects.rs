@@ -1,6 +1,7 @@
 //! From the documents of a release to the objects that its component is made of. Pure.
 
 use serde_json::Value;
+use vela_api::names;
 use vela_apply::object::{
     api_version, kind, name, namespace, set_annotation, set_label, set_namespace,
 };
@@ -79,6 +80,17 @@ fn drop_nulls(value: &mut Value) {
     }
 }
 
+/// Makes the Pods of a workload others for a revision: they are restarted.
+pub fn restart(object: &mut Value, revision: i64) {
+    if !matches!(kind(object), "Deployment" | "StatefulSet" | "DaemonSet") {
+        return;
+    }
+    let template = object.pointer_mut("/spec/template").filter(|template| template.is_object());
+    if let Some(template) = template {
+        set_annotation(template, names::annotation::RELEASE_RESTARTED_FOR, &revision.to_string());
+    }
+}
+
 /// Whether something else may need it to be there first.
 #[must_use]
 pub fn is_first(object: &Value) -> bool {
@@ -105,6 +117,18 @@ mod tests {
         assert_eq!(found[2]["spec"], json!({"podSelector": {}, "ingress": []}));
         assert_eq!(found[0]["metadata"]["labels"]["app.kubernetes.io/managed-by"], "Helm");
         assert_eq!(found[0]["metadata"]["annotations"]["meta.helm.sh/release-name"], "r");
+    }
+
+    #[test]
+    fn an_upgrade_restarts_pods() {
+        let object = |kind: &str| {
+            let mut object = json!({"kind": kind, "spec": {"template": {"spec": {}}}});
+            restart(&mut object, 3);
+            object
+        };
+        let key = "/spec/template/metadata/annotations/helm.oam.dev~1restarted-for";
+        assert_eq!(object("Deployment").pointer(key), Some(&json!("3")));
+        assert_eq!(object("Job").pointer(key), None, "a Job cannot be changed");
     }
 
     #[test]

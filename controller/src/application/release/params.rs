@@ -14,7 +14,7 @@ use crate::charts::source::{Source, SourceError};
 /// Revisions of a release that are kept unless something else is said.
 const HISTORY: usize = 10;
 /// How long hooks, and other operations on the release, may take unless something else is said.
-const PATIENCE: Duration = Duration::from_secs(300);
+pub(super) const PATIENCE: Duration = Duration::from_secs(300);
 /// Sources of values.
 const MOST_SOURCES: usize = 64;
 
@@ -120,6 +120,11 @@ struct Options {
     create_namespace: Option<bool>,
     timeout: Option<String>,
     max_history: Option<i64>,
+    atomic: bool,
+    wait: bool,
+    force: bool,
+    recreate_pods: bool,
+    cleanup_on_fail: bool,
     cache: Cache,
 }
 
@@ -142,6 +147,7 @@ struct Context {
 
 /// What is to be released.
 #[derive(Debug, Clone, PartialEq)]
+#[allow(clippy::struct_excessive_bools, reason = "options of an existing API")]
 pub struct Params {
     /// Where the chart is.
     pub source: Source,
@@ -165,6 +171,16 @@ pub struct Params {
     pub create_namespace: bool,
     /// How long an operation may take.
     pub timeout: Duration,
+    /// Whether a revision that fails is followed by the one before it. Implies `wait`.
+    pub atomic: bool,
+    /// Whether a revision is deployed only once all its objects are ready, and fails if they are not in time.
+    pub wait: bool,
+    /// Whether an object that refuses a change of an immutable field is made again.
+    pub force: bool,
+    /// Whether each upgrade restarts Pods.
+    pub recreate_pods: bool,
+    /// Whether what a failed upgrade made new is removed.
+    pub cleanup_on_fail: bool,
     /// Revisions to keep; none: all.
     pub history: Option<usize>,
     /// How long what a source led to counts.
@@ -212,6 +228,11 @@ impl Params {
             skip_hooks: options.skip_hooks,
             create_namespace: options.create_namespace.unwrap_or(true),
             timeout: duration("options.timeout", options.timeout)?.unwrap_or(PATIENCE),
+            atomic: options.atomic,
+            wait: options.wait || options.atomic,
+            force: options.force,
+            recreate_pods: options.recreate_pods,
+            cleanup_on_fail: options.cleanup_on_fail,
             history,
             freshness: Freshness {
                 exact: ttl.or(exact).unwrap_or(usual.exact),
@@ -226,14 +247,18 @@ impl Params {
     pub fn inputs(&self, values: &Map<String, Value>, app_revision: &str) -> String {
         let moves = if index::is_exact(&self.version) { "" } else { app_revision };
         let mut hasher = Sha256::new();
-        let switches = [self.include_crds, self.skip_hooks].map(|it| if it { "1" } else { "0" });
+        let mut switches =
+            [self.include_crds, self.skip_hooks].map(|it| if it { "1" } else { "0" }).concat();
+        if self.recreate_pods {
+            switches.push_str("restart");
+        }
         for part in [
             &format!("{:?}", self.source),
             self.version.as_str(),
             moves,
             self.name.as_str(),
             self.namespace.as_str(),
-            &switches.concat(),
+            &switches,
             &Value::Object(values.clone()).to_string(),
         ] {
             hasher.update(part.as_bytes());
@@ -278,6 +303,9 @@ mod tests {
         assert_eq!((read.name.as_str(), read.namespace.as_str()), ("r", "ns"));
         assert_eq!((read.history, read.timeout.as_secs()), (None, 60));
         assert_eq!(read.freshness.exact, Duration::ZERO);
+        assert!(!read.wait && !read.atomic && !read.force && !read.recreate_pods);
+        let read = params(&json!({"options": {"atomic": true}})).unwrap();
+        assert!(read.atomic && read.wait && !read.cleanup_on_fail, "who rolls back has to wait");
     }
 
     #[test]
@@ -304,7 +332,8 @@ mod tests {
         assert_eq!(usual, of(json!({}), "app-v2"), "an exact version stays what it is");
         assert_ne!(usual, of(json!({"values": {"a": 1}}), "app-v1"));
         assert_ne!(usual, of(json!({"options": {"skipHooks": true}}), "app-v1"));
-        assert_eq!(usual, of(json!({"options": {"timeout": "9m"}}), "app-v1"));
+        assert_ne!(usual, of(json!({"options": {"recreatePods": true}}), "app-v1"));
+        assert_eq!(usual, of(json!({"options": {"timeout": "9m", "atomic": true}}), "app-v1"));
         let moving = json!({"chart": {"source": "web", "repoURL": "https://c.example"}});
         assert_ne!(of(moving.clone(), "app-v1"), of(moving, "app-v2"));
     }

@@ -5,18 +5,17 @@ use std::time::Duration;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD as BASE64;
 use jiff::Timestamp;
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 use vela_api::names;
+use vela_api::names::annotation as marks;
 use vela_apply::Owner;
 use vela_apply::object::{annotation, label, name};
 use vela_helm::release::{self, Record, RecordError, SECRET_TYPE, Status};
 
-/// What a release was made of, as a hash. The Helm client drops annotations: what it made is never taken for ours.
-const INPUTS: &str = "helm.oam.dev/inputs";
-/// SHA-256 of the chart's archive.
-const DIGEST: &str = "helm.oam.dev/chart-digest";
 /// Bytes of a Secret's data that are safe to send: the API server takes 1 MiB.
 const MOST: usize = 1_000_000;
+/// Characters of a failure that are kept beside the record that follows it.
+const MOST_FAILURE: usize = 2_000;
 
 /// A record as its Secret tells of it; what is in it is read when somebody needs it.
 #[derive(Debug, Clone)]
@@ -59,6 +58,40 @@ pub enum Choice {
         /// Something was deployed before.
         is_upgrade: bool,
     },
+    /// An earlier record is repeated under a new revision.
+    Back {
+        /// The position of the earlier one.
+        to: usize,
+        /// The new revision.
+        revision: i64,
+        /// Why the newest one failed; `None`: it is somebody else's.
+        failure: Option<String>,
+    },
+    /// It failed in this run, and there is nothing to go back to.
+    GivenUp(String),
+}
+
+/// What is asked of the records of a release.
+#[derive(Debug)]
+pub struct Asked<'a> {
+    /// Whose release it is.
+    pub owner: &'a Owner,
+    /// Of which component.
+    pub component: &'a str,
+    /// Whether the component of the newest record is still there.
+    pub is_in_use: bool,
+    /// The hash of everything that decides.
+    pub inputs: &'a str,
+    /// The time.
+    pub now: Timestamp,
+    /// How long an operation may take.
+    pub timeout: Duration,
+    /// Whether what fails is rolled back.
+    pub atomic: bool,
+    /// Whether what fails is not tried again in the same run of the workflow.
+    pub is_final: bool,
+    /// When the present run of the workflow began, if it did.
+    pub began: Option<Timestamp>,
 }
 
 impl Known {
@@ -97,10 +130,79 @@ impl Known {
         Some(text(&self.secret, "materials")).filter(|text| !text.is_empty())
     }
 
-    fn is_of(&self, owner: &Owner, component: &str) -> bool {
-        Owner::of(&self.secret).as_ref() == Some(owner)
-            && label(&self.secret, names::label::APP_COMPONENT) == Some(component)
+    /// The hash of everything that decided, if it is ours.
+    #[must_use]
+    pub fn inputs(&self) -> Option<&str> {
+        annotation(&self.secret, marks::RELEASE_INPUTS)
     }
+
+    /// Whether it is ours and was made with such a hash, also if the Helm client wrote it since.
+    fn is_made_with(&self, inputs: &str) -> bool {
+        self.inputs().map_or_else(
+            || {
+                label(&self.secret, names::label::RELEASE_ORIGIN)
+                    == Some(&*origin(self.revision, inputs))
+            },
+            |own| own == inputs,
+        )
+    }
+
+    /// Whether we made it.
+    fn is_original(&self) -> bool {
+        let origin = label(&self.secret, names::label::RELEASE_ORIGIN).unwrap_or_default();
+        let revision = origin.split('-').next().and_then(|revision| revision.parse().ok());
+        self.inputs().is_some() || revision == Some(self.revision)
+    }
+
+    /// SHA-256 of its archive, if it is ours.
+    #[must_use]
+    pub fn digest(&self) -> Option<&str> {
+        annotation(&self.secret, marks::RELEASE_CHART_DIGEST)
+    }
+
+    /// The revision that it repeats.
+    #[must_use]
+    pub fn rolled_back_to(&self) -> Option<i64> {
+        annotation(&self.secret, marks::RELEASE_ROLLED_BACK_TO)?.parse().ok()
+    }
+
+    /// Why the revision before it failed, if that is why it repeats an earlier one.
+    #[must_use]
+    pub fn failure(&self) -> Option<&str> {
+        annotation(&self.secret, marks::RELEASE_FAILURE)
+    }
+
+    /// How long one of its hooks may take.
+    #[must_use]
+    pub fn timeout(&self) -> Option<Duration> {
+        let seconds = annotation(&self.secret, marks::RELEASE_TIMEOUT)?.parse().ok()?;
+        Some(Duration::from_secs(seconds))
+    }
+
+    /// When it was written last.
+    #[must_use]
+    pub fn since(&self) -> Timestamp {
+        let written = ["modifiedAt", "createdAt"].iter().find_map(|key| label(&self.secret, key));
+        let seconds = written.and_then(|seconds| seconds.parse().ok()).unwrap_or_default();
+        Timestamp::from_second(seconds).unwrap_or_default()
+    }
+
+    /// Whether it is the record of a component.
+    #[must_use]
+    pub fn is_of(&self, owner: &Owner, component: &str) -> bool {
+        Owner::of(&self.secret).as_ref() == Some(owner) && self.component() == component
+    }
+
+    /// The component that it belongs to; empty if it is not ours.
+    #[must_use]
+    pub fn component(&self) -> &str {
+        label(&self.secret, names::label::APP_COMPONENT).unwrap_or_default()
+    }
+}
+
+/// The value of the label by which a record of ours is known: a label holds less than a hash.
+fn origin(revision: i64, inputs: &str) -> String {
+    format!("{revision}-{}", inputs.chars().take(32).collect::<String>())
 }
 
 fn encoded(text: &str) -> Value {
@@ -113,7 +215,9 @@ fn text(secret: &Value, key: &str) -> String {
     String::from_utf8(bytes.unwrap_or_default()).unwrap_or_default()
 }
 
-fn is_pending(status: Status) -> bool {
+/// Whether somebody works on it.
+#[must_use]
+pub fn is_pending(status: Status) -> bool {
     matches!(
         status,
         Status::PendingInstall
@@ -127,40 +231,70 @@ fn is_pending(status: Status) -> bool {
 ///
 /// # Errors
 /// It is somebody else's, or somebody works on it.
-pub fn choose(
-    known: &[Known],
-    (owner, component): (&Owner, &str),
-    inputs: &str,
-    now: Timestamp,
-    timeout: Duration,
-) -> Result<Choice, Conflict> {
+pub fn choose(known: &[Known], asked: &Asked<'_>) -> Result<Choice, Conflict> {
     let Some(newest) = known.last() else {
         return Ok(Choice::New { revision: 1, is_upgrade: false });
     };
     let release = || label(&newest.secret, "name").unwrap_or_default().to_owned();
-    if !newest.is_of(owner, component)
-        && let Some(other) = Owner::of(&newest.secret)
-    {
-        let of = label(&newest.secret, names::label::APP_COMPONENT).unwrap_or_default();
-        let (release, component) = (release(), of.to_owned());
-        return Err(Conflict::Foreign { release, owner: other.sharer(), component });
-    }
-    let is_ours = newest.is_of(owner, component);
-    let is_same = is_ours && annotation(&newest.secret, INPUTS) == Some(inputs);
-    let has_ended = matches!(newest.status, Status::Uninstalled | Status::Superseded);
-    if is_same && !has_ended && newest.read().is_ok() {
-        return Ok(Choice::Use(known.len().saturating_sub(1)));
-    }
-    if is_pending(newest.status) && !is_ours {
-        let since = ["modifiedAt", "createdAt"].iter().find_map(|key| label(&newest.secret, key));
-        let since = since.and_then(|seconds| seconds.parse::<i64>().ok()).unwrap_or_default();
-        let age = now.as_second().saturating_sub(since);
-        if age < i64::try_from(timeout.as_secs()).unwrap_or(i64::MAX) {
-            return Err(Conflict::Busy(release()));
+    let is_ours = newest.is_of(asked.owner, asked.component);
+    if let Some(other) = Owner::of(&newest.secret).filter(|_| !is_ours) {
+        // A component that was renamed takes its release along.
+        let is_left = other == *asked.owner && !asked.is_in_use;
+        if !is_left {
+            let (release, component) = (release(), newest.component().to_owned());
+            return Err(Conflict::Foreign { release, owner: other.sharer(), component });
         }
     }
     let revision = newest.revision.saturating_add(1);
-    Ok(Choice::New { revision, is_upgrade: was_deployed(known, revision) })
+    let new = Choice::New { revision, is_upgrade: was_deployed(known, revision) };
+    let is_same = is_ours && newest.inputs() == Some(asked.inputs);
+    let has_ended =
+        matches!(newest.status, Status::Uninstalled | Status::Superseded | Status::Uninstalling);
+    if is_same && !has_ended && newest.read().is_ok() {
+        let is_older = asked.began.is_some_and(|began| newest.since() < began);
+        let failed = newest.status == Status::Failed && newest.failure().is_none();
+        if newest.failure().is_some() && is_older {
+            return Ok(new);
+        }
+        if !failed || !(asked.atomic || asked.is_final) {
+            return Ok(Choice::Use(known.len().saturating_sub(1)));
+        }
+        if is_older {
+            return Ok(new);
+        }
+        let failure = newest.read().map(|record| record.description().to_owned());
+        let failure = failure.unwrap_or_default();
+        return Ok(match last_deployed(known).filter(|_| asked.atomic) {
+            Some(to) => Choice::Back { to, revision, failure: Some(failure) },
+            None => Choice::GivenUp(failure),
+        });
+    }
+    if is_pending(newest.status) && !is_ours {
+        let age = asked.now.duration_since(newest.since()).unsigned_abs();
+        if age < asked.timeout {
+            return Err(Conflict::Busy(release()));
+        }
+    }
+    // What the Helm client put over a revision that is meant still: that one is repeated, nothing is fetched.
+    if newest.inputs().is_none()
+        && newest.status == Status::Deployed
+        && !newest.is_original()
+        && let Some(to) = known.iter().rposition(Known::is_original)
+        && let Some(before) = known.get(to)
+        && before.is_of(asked.owner, asked.component)
+        && before.is_made_with(asked.inputs)
+        && before.failure().is_none()
+        && before.status == Status::Superseded
+        && before.read().is_ok()
+    {
+        return Ok(Choice::Back { to, revision, failure: None });
+    }
+    Ok(new)
+}
+
+/// The position of the newest record that is deployed and can be read.
+fn last_deployed(known: &[Known]) -> Option<usize> {
+    known.iter().rposition(|it| it.status == Status::Deployed && it.read().is_ok())
 }
 
 impl Choice {
@@ -180,7 +314,8 @@ impl Choice {
 /// Whether something was deployed before a revision.
 #[must_use]
 pub fn was_deployed(known: &[Known], revision: i64) -> bool {
-    let deployed = |status| matches!(status, Status::Deployed | Status::Superseded);
+    let deployed =
+        |status| matches!(status, Status::Deployed | Status::Superseded | Status::Uninstalling);
     known.iter().any(|known| known.revision < revision && deployed(known.status))
 }
 
@@ -197,6 +332,10 @@ pub struct Marks<'a> {
     pub digest: &'a str,
     /// What was generated.
     pub materials: &'a str,
+    /// How long a hook may take.
+    pub timeout: Duration,
+    /// The revision that it repeats, and why the one in between failed.
+    pub back: Option<(i64, Option<&'a str>)>,
 }
 
 /// The Secret of a new record. A record that is too large loses the texts of its chart: with what is left the Helm client
@@ -204,19 +343,26 @@ pub struct Marks<'a> {
 ///
 /// # Errors
 /// None that input can cause.
-pub fn secret(
-    record: &mut Record,
-    marks: &Marks<'_>,
-    now: Timestamp,
-) -> Result<Value, RecordError> {
+pub fn secret(record: &mut Record, of: &Marks<'_>, now: Timestamp) -> Result<Value, RecordError> {
     let mut packed = record.encode()?;
-    if packed.len().saturating_add(marks.materials.len()) > MOST {
+    if packed.len().saturating_add(of.materials.len()) > MOST {
         record.drop_chart();
         packed = record.encode()?;
     }
-    let mut data = serde_json::Map::from_iter([("release".to_owned(), encoded(&packed))]);
-    if !marks.materials.is_empty() {
-        data.insert("materials".to_owned(), encoded(marks.materials));
+    let mut data = Map::from_iter([("release".to_owned(), encoded(&packed))]);
+    if !of.materials.is_empty() {
+        data.insert("materials".to_owned(), encoded(of.materials));
+    }
+    let mut annotations = Map::new();
+    let mut note = |key: &str, value: &str| annotations.insert(key.to_owned(), value.into());
+    note(marks::RELEASE_INPUTS, of.inputs);
+    note(marks::RELEASE_CHART_DIGEST, of.digest);
+    note(marks::RELEASE_TIMEOUT, &of.timeout.as_secs().to_string());
+    if let Some((to, failure)) = of.back {
+        note(marks::RELEASE_ROLLED_BACK_TO, &to.to_string());
+        if let Some(failure) = failure {
+            note(marks::RELEASE_FAILURE, &failure.chars().take(MOST_FAILURE).collect::<String>());
+        }
     }
     Ok(json!({
         "apiVersion": "v1",
@@ -231,11 +377,12 @@ pub fn secret(
                 "status": record.status().as_str(),
                 "version": record.revision().to_string(),
                 "createdAt": now.as_second().to_string(),
-                (names::label::APP_NAME): marks.owner.name,
-                (names::label::APP_NAMESPACE): marks.owner.namespace,
-                (names::label::APP_COMPONENT): marks.component,
+                (names::label::APP_NAME): of.owner.name,
+                (names::label::APP_NAMESPACE): of.owner.namespace,
+                (names::label::APP_COMPONENT): of.component,
+                (names::label::RELEASE_ORIGIN): origin(record.revision(), of.inputs),
             },
-            "annotations": {(INPUTS): marks.inputs, (DIGEST): marks.digest},
+            "annotations": annotations,
         },
         "data": data,
     }))
@@ -271,11 +418,15 @@ mod tests {
     }
 
     fn known(revision: i64, status: &str, app: &str, inputs: &str) -> Value {
-        let data = BASE64.encode(BASE64.encode(r#"{"name":"r","info":{"status":"x"}}"#));
+        let data = BASE64.encode(
+            BASE64.encode(r#"{"name":"r","info":{"status":"x","description":"it broke"}}"#),
+        );
+        let annotations =
+            if inputs.is_empty() { json!({}) } else { json!({(marks::RELEASE_INPUTS): inputs}) };
         let mut secret = json!({
             "metadata": {"name": format!("sh.helm.release.v1.r.v{revision}"), "namespace": "n",
                 "labels": {"name": "r", "owner": "helm", "status": status, "createdAt": "1000"},
-                "annotations": {(INPUTS): inputs}},
+                "annotations": annotations},
             "data": {"release": data},
         });
         if !app.is_empty() {
@@ -290,10 +441,82 @@ mod tests {
         secret
     }
 
+    fn asked(owner: &Owner, now: i64) -> Asked<'_> {
+        Asked {
+            owner,
+            component: "c",
+            is_in_use: false,
+            inputs: "i",
+            now: Timestamp::from_second(now).unwrap(),
+            timeout: Duration::from_secs(300),
+            atomic: false,
+            is_final: false,
+            began: None,
+        }
+    }
+
     fn chosen(secrets: &[Value], now: i64) -> Result<Choice, Conflict> {
         let all = Known::all(&json!({"items": secrets}));
-        let now = Timestamp::from_second(now).unwrap();
-        choose(&all, (&owner("a"), "c"), "i", now, Duration::from_secs(300))
+        choose(&all, &asked(&owner("a"), now))
+    }
+
+    /// The same with `options.atomic`, in a run that began at a second.
+    fn atomically(secrets: &[Value], began: i64) -> Choice {
+        let all = Known::all(&json!({"items": secrets}));
+        let began = Some(Timestamp::from_second(began).unwrap());
+        let owner = owner("a");
+        let asked = Asked { atomic: true, began, ..asked(&owner, 2000) };
+        choose(&all, &asked).unwrap()
+    }
+
+    #[test]
+    fn what_fails_atomically_goes_back_once_in_each_run() {
+        let before = known(1, "deployed", "a", "j");
+        let failed = known(2, "failed", "a", "i");
+        let both = [before.clone(), failed.clone()];
+        let back = Choice::Back { to: 0, revision: 3, failure: Some("it broke".into()) };
+        assert_eq!(atomically(&both, 900), back);
+        let new = Choice::New { revision: 3, is_upgrade: true };
+        assert_eq!(atomically(&both, 1100), new, "another run tries again");
+        assert_eq!(chosen(&both, 2000), Ok(Choice::Use(1)), "without atomic it is tried again");
+        let alone = std::slice::from_ref(&failed);
+        assert_eq!(atomically(alone, 900), Choice::GivenUp("it broke".into()));
+        let mut rolled_back = known(3, "deployed", "a", "i");
+        rolled_back["metadata"]["annotations"][marks::RELEASE_FAILURE] = "it broke".into();
+        let all = [known(1, "superseded", "a", "j"), failed, rolled_back];
+        assert_eq!(atomically(&all, 900), Choice::Use(2));
+        assert_eq!(atomically(&all, 1100), Choice::New { revision: 4, is_upgrade: true });
+    }
+
+    #[test]
+    fn what_the_client_put_over_ours_is_undone_without_a_rendering() {
+        let ours = |status| known(7, status, "a", "i");
+        let back = Ok(Choice::Back { to: 0, revision: 9, failure: None });
+        assert_eq!(chosen(&[ours("superseded"), known(8, "deployed", "a", "")], 2000), back);
+        assert_eq!(chosen(&[ours("superseded"), known(8, "deployed", "", "")], 2000), back);
+        // The client drops annotations of what it writes, and copies labels to what it makes.
+        let mut ours_still = known(7, "superseded", "a", "");
+        ours_still["metadata"]["labels"][names::label::RELEASE_ORIGIN] = "7-i".into();
+        let mut copied = known(8, "deployed", "a", "");
+        copied["metadata"]["labels"][names::label::RELEASE_ORIGIN] = "7-i".into();
+        assert_eq!(chosen(&[ours_still, copied], 2000), back);
+        let new = Ok(Choice::New { revision: 9, is_upgrade: true });
+        let other = known(7, "superseded", "a", "j");
+        assert_eq!(chosen(&[other, known(8, "deployed", "a", "")], 2000), new);
+        assert_eq!(chosen(&[ours("deployed"), known(8, "failed", "a", "")], 2000), new);
+    }
+
+    #[test]
+    fn a_renamed_component_takes_its_release_along() {
+        let of = |is_in_use: bool| {
+            let mut secret = known(1, "deployed", "a", "i");
+            secret["metadata"]["labels"][names::label::APP_COMPONENT] = "other".into();
+            let all = Known::all(&json!({"items": [secret]}));
+            let owner = owner("a");
+            choose(&all, &Asked { is_in_use, ..asked(&owner, 2000) })
+        };
+        assert_eq!(of(false), Ok(Choice::New { revision: 2, is_upgrade: true }));
+        assert!(matches!(of(true), Err(Conflict::Foreign { .. })));
     }
 
     #[test]
@@ -313,7 +536,7 @@ mod tests {
             (vec![known(1, "failed", "", "")], new(2, false)),
             // What the Helm client made is taken over, and so is what it went back to.
             (vec![known(7, "deployed", "", "")], new(8, true)),
-            (vec![known(7, "superseded", "a", "i"), known(8, "deployed", "a", "")], new(9, true)),
+            (vec![known(2, "uninstalling", "a", "i")], new(3, true)),
         ] {
             assert_eq!(chosen(&secrets, 2000), want);
         }

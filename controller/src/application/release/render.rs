@@ -15,11 +15,13 @@ use vela_helm::{
 
 use crate::charts::Archive;
 
-use super::super::session::Session;
-use super::ReleaseError;
+use super::entry::Cluster;
+use super::error::ReleaseError;
 use super::params::Params;
 use super::records::Known;
+use super::released::Change;
 use super::world::{Answers, Asked, Materials, Noted, World};
+use crate::application::component;
 
 /// How often a chart is rendered for what it looks up.
 const ROUNDS: usize = 8;
@@ -59,14 +61,14 @@ struct Input {
 
 /// Renders a chart for a revision.
 pub(super) async fn run(
-    session: &Session<'_>,
+    at: Cluster<'_, '_>,
     params: &Params,
     archive: &Archive,
     values: Map<String, Value>,
     release: &Release,
     known: &[Known],
 ) -> Result<Made, ReleaseError> {
-    let ctx = session.ctx;
+    let ctx = at.session.ctx;
     let before = known.iter().rev().find(|it| it.status == Status::Deployed).or(known.last());
     let now = ctx.clock.now();
     let first = before.and_then(|before| before.read().ok());
@@ -77,7 +79,7 @@ pub(super) async fn run(
         shown: params.source.shown(),
         values,
         release: release.clone(),
-        capabilities: capabilities(session).await?,
+        capabilities: capabilities(at).await?,
         now,
         first_deployed: first.filter(|first| !first.is_empty()).unwrap_or_else(|| now.to_string()),
         materials: Materials::of(materials.as_deref()),
@@ -97,7 +99,7 @@ pub(super) async fn run(
             Round::Asks(asked) => {
                 let mut answers = Answers::clone(&input.answers);
                 for one in asked {
-                    let answer = answer_lookup(session, &one).await?;
+                    let answer = answer_lookup(at, &one).await?;
                     answers.insert(one, answer);
                 }
                 input.answers = Arc::new(answers);
@@ -142,11 +144,8 @@ impl Input {
                 crds.extend(Some(document).filter(|_| is_object));
             }
         }
-        let (status, description) = if self.release.is_upgrade {
-            (Status::PendingUpgrade, "Preparing upgrade")
-        } else {
-            (Status::PendingInstall, "Initial install underway")
-        };
+        let change = if self.release.is_upgrade { Change::Upgrade } else { Change::Install };
+        let (status, description) = change.pending();
         let record = Record::new(&NewRecord {
             name: &self.release.name,
             namespace: &self.release.namespace,
@@ -167,18 +166,18 @@ impl Input {
 }
 
 /// What the cluster has, for `.Capabilities`: its version, and every version and kind that it serves.
-async fn capabilities(session: &Session<'_>) -> Result<Capabilities, ReleaseError> {
-    let ctx = session.ctx;
-    let version = &ctx.settings.cluster_version.git_version;
-    let kube_version = match KubeVersion::parse(version) {
+async fn capabilities(at: Cluster<'_, '_>) -> Result<Capabilities, ReleaseError> {
+    let version = component::version_of(at.session.ctx, at.name).git_version;
+    let kube_version = match KubeVersion::parse(&version) {
         Ok(parsed) => parsed,
         // A simulated cluster has none.
         Err(_) if version.is_empty() => KubeVersion::parse("v1.34.0")
             .map_err(|error| ReleaseError::Version(error.to_string()))?,
         Err(error) => return Err(ReleaseError::Version(error.to_string())),
     };
-    let served =
-        ctx.io.discovery().served().await.map_err(ReleaseError::io("kinds of the cluster"))?;
+    let reached = at.session.reach(at.name).map_err(ReleaseError::io("cluster"))?;
+    let served = reached.io.discovery().served().await;
+    let served = served.map_err(ReleaseError::io("kinds of the cluster"))?;
     if served.is_empty() {
         return Ok(Capabilities::without_cluster(kube_version));
     }
@@ -187,13 +186,13 @@ async fn capabilities(session: &Session<'_>) -> Result<Capabilities, ReleaseErro
 
 /// Reads what a template looks up, as the Application.
 async fn answer_lookup(
-    session: &Session<'_>,
+    at: Cluster<'_, '_>,
     (api_version, kind, namespace, name): &Asked,
 ) -> Result<Result<Option<Value>, String>, ReleaseError> {
     let found = if name.is_empty() {
-        session.io().list(api_version, kind, namespace, "").await
+        at.list((api_version, kind), namespace, "").await
     } else {
-        session.io().get(&Target { api_version, kind, namespace, name }).await
+        at.get(&Target { api_version, kind, namespace, name }).await
     };
     match found {
         Ok(found) => Ok(Ok(Some(found))),

@@ -9,8 +9,8 @@ use vela_helm::yaml;
 
 use crate::messages;
 
-use super::super::session::Session;
 use super::params::{Params, ValuesFrom};
+use crate::application::session::Session;
 
 type Table = Map<String, Value>;
 

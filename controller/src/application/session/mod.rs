@@ -4,7 +4,7 @@
 pub(in crate::application) mod decoded;
 mod reach;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
@@ -69,6 +69,10 @@ pub struct Session<'a> {
     pub(super) completed: Mutex<BTreeMap<ResourceKey, Completion>>,
     /// An object is to be created again and its predecessor is not gone yet.
     pub recreate_pending: AtomicBool,
+    /// Components whose objects are made again where they refuse a change (`options.force` of a chart).
+    pub forced: Mutex<BTreeSet<String>>,
+    /// The Helm client works on one of its releases: nothing tells when that ends.
+    pub release_busy: AtomicBool,
     /// It wrote an object. What it made may be gone again by its end: then the cluster is as it was at the beginning, and yet
     /// not as this reconcile left it.
     pub wrote: AtomicBool,

@@ -104,6 +104,9 @@ async fn dispatch_in_stages(
     let Some(released) = &released else {
         return dispatch_objects(session, run, part, placement, rendered).await;
     };
+    if released.is_forced() {
+        session.forced.lock().insert(part.component.name.clone());
+    }
     let work = async {
         let failed = |error: ReleaseError| messages::release_failed(&error.to_string());
         if let Some(waits) = release::begin(session, released).await.map_err(failed)? {
@@ -112,13 +115,16 @@ async fn dispatch_in_stages(
         let is_first = |object: &Object| release::is_first(&object.manifest);
         if dispatch(session, &mut rendered, is_first, placement).await? {
             let manifests = rendered.objects.iter().map(|object| &object.manifest);
-            let waits = release::unestablished(session, manifests).await.map_err(failed)?;
+            let waits = release::unestablished(session, released, manifests);
+            let waits = waits.await.map_err(failed)?;
             if let Some(waits) = waits {
                 return Ok(waiting(session, part, placement, waits));
             }
         }
         let mut done = dispatch_objects(session, run, part, placement, rendered).await?;
-        if let Some(waits) = release::finish(session, released).await.map_err(failed)? {
+        let manifests = done.rendered.objects.iter().map(|object| object.manifest.clone());
+        let manifests: Vec<Value> = manifests.collect();
+        if let Some(waits) = release::finish(session, released, &manifests).await.map_err(failed)? {
             (done.ready, done.status.healthy, done.status.workload_healthy) = (false, false, false);
             done.status.message = waits;
         }
@@ -371,7 +377,7 @@ fn later_traits(part: &parse::ParsedComponent, stage: Stage) -> Vec<usize> {
 /// # Errors
 /// A message.
 pub async fn check_health(
-    session: &Session<'_>,
+    session: &mut Session<'_>,
     run: &Run<'_>,
     component: &ApplicationComponent,
     placement: &Placement,

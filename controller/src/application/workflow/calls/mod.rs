@@ -4,6 +4,7 @@ mod config;
 mod deploy;
 mod email;
 mod environment;
+mod helm;
 mod http;
 mod kube;
 mod metrics;
@@ -20,7 +21,6 @@ use vela_workflow::{Outcome, Reply};
 
 use crate::application::placement::Placement;
 use crate::application::session::Session;
-use crate::messages;
 
 pub(super) use super::components::Done;
 use super::diagnosis;
@@ -159,9 +159,7 @@ impl Calling<'_, '_, '_> {
             ("query" | "ql" | "op", function) if query::answers(function) => {
                 self.query(function, &call.params).await.into()
             }
-            (provider @ "helm", function) => {
-                Reply::Fail(messages::unsupported_call(provider, function)).into()
-            }
+            ("helm", "render") => self.release(&call.params).await,
             _ => Reply::Unknown.into(),
         }
     }
