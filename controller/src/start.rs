@@ -181,7 +181,8 @@ pub async fn run(config: Config, stop: CancellationToken) -> anyhow::Result<()> 
     vital.watch(end.clone(), frozen).context("cannot start threads")?;
     watches::start(&context.shared, &client, &tasks, &end);
     if let Some(members) = context.clusters.members() {
-        context.metrics.register_clusters(Arc::clone(members))?;
+        let pending = context.clusters.concerned();
+        context.metrics.register_clusters(Arc::clone(members), pending)?;
         let (context, client, end) = (Arc::clone(&context), client.clone(), end.clone());
         tasks.spawn(async move { context.clusters.follow(client, &end).await });
     }
@@ -232,10 +233,16 @@ fn clusters(
     wake: Wake,
 ) -> Clusters {
     let Some(flags) = &config.clusters else { return Clusters::own() };
-    let options = ClientOptions { qps: flags.qps, burst: flags.burst, ..options.clone() };
+    let options = ClientOptions {
+        qps: flags.qps,
+        burst: flags.burst,
+        exec_credentials: flags.exec_dir.clone(),
+        ..options.clone()
+    };
     let connecting = Connecting { options, rules: flags.rules, notify, tasks, stop };
-    let access = Access::new(client.clone(), &config.acting.admin_group);
-    Clusters::of(&flags.namespace, connecting, access, wake)
+    let as_credential = if flags.admins_as_credential { &*config.acting.admin_group } else { "" };
+    let access = Access::new(client.clone(), as_credential);
+    Clusters::of(&flags.namespace, connecting, access, wake).with_exchange(flags.exchange.clone())
 }
 
 fn client_options(config: &Config, metrics: &Metrics) -> ClientOptions {
@@ -271,6 +278,7 @@ fn settings(config: &Config, version: &k8s_openapi::apimachinery::pkg::version::
         allowed_types: config.allowed_types.clone(),
         prune_confirm_kinds: config.prune_confirm_kinds.clone(),
         refers_to_namespace: config.refers_to_namespace,
+        refers_to_clusters: config.refers_to_clusters,
         shard: config.shard.clone(),
         disable_component_revision: config.disable_component_revision,
         version: config.version.clone(),
@@ -334,9 +342,23 @@ async fn lead(
     let ending = CancellationToken::new();
     let _ending_on_return = ending.clone().drop_guard();
     let mut workers = work(config, &context, &ending, health)?;
+    if let Some(interval) = config.clusters.as_ref().and_then(|flags| flags.metrics) {
+        let (context, ending) = (Arc::clone(&context), ending.clone());
+        let nodes = context.metrics.register_nodes()?;
+        workers.spawn(async move {
+            let own = context.io.client();
+            context.clusters.measure(own, &nodes, (interval, &ending)).await;
+        });
+    }
     if context.clusters.is_on() {
         let (context, ending) = (Arc::clone(&context), ending.clone());
-        workers.spawn(async move { context.clusters.remember(&context.io, &ending).await });
+        workers.spawn(async move {
+            let (clusters, events) = (&context.clusters, &context.events);
+            tokio::join!(
+                clusters.remember(&context.io, &ending),
+                clusters.report(events, &ending),
+            );
+        });
     }
     info!("leading");
     let lost = match &mut election {

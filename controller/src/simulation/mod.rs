@@ -199,6 +199,7 @@ impl World {
                 allowed_types: self.allowed.1.clone(),
                 prune_confirm_kinds: Vec::new(),
                 refers_to_namespace: false,
+                refers_to_clusters: true,
                 disable_component_revision: true,
                 version: "simulation".to_owned(),
                 shard: self.shard.clone(),

@@ -74,6 +74,13 @@ impl Text {
         Self::Plain(text.into())
     }
 
+    fn len(&self) -> usize {
+        match self {
+            Self::Plain(text) => text.len(),
+            Self::Packed(packed) => packed.len(),
+        }
+    }
+
     fn value(&self) -> Value {
         let parsed = match self {
             Self::Plain(text) => serde_json::from_str(text).ok(),
@@ -285,6 +292,14 @@ impl LiveObjects {
         stop: CancellationToken,
     ) -> Self {
         Self { own: false, ..Self::new(io, notify, tasks, stop) }
+    }
+
+    /// Bytes that the texts of all objects take.
+    #[must_use]
+    pub fn bytes(&self) -> usize {
+        let kinds: Vec<_> = self.kinds.lock().values().cloned().collect();
+        let of = |live: Arc<Live>| live.text.len();
+        kinds.iter().map(|watched| watched.store.all().into_iter().map(of).sum::<usize>()).sum()
     }
 
     /// The objects of a kind, watched from now on; returns when the first list is complete.
