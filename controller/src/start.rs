@@ -22,6 +22,7 @@ use vela_cluster::lease::{self, Elector, LeaseOptions, Outcome};
 use vela_cluster::members::Connecting;
 use vela_cluster::objects::Notify;
 use vela_cluster::observe::RequestObserver;
+use vela_cluster::parking::Worker;
 use vela_cluster::{Discovery, LiveObjects, ObjectClient, Store};
 use vela_render::{ClusterVersion, Limits, Options, Renderer};
 use vela_seal::KeyHolder;
@@ -612,31 +613,50 @@ const fn application_workers(config: &Config) -> usize {
     config.workers.saturating_add(1)
 }
 
+/// Attempts that go on without a worker, of one worker: they wait for clusters that are slow or silent.
+const PARKED: usize = 64;
+
 async fn applications(context: Arc<AppContext>, worker_kind: WorkerKind, meter: AttemptMeter) {
+    let mut parked = JoinSet::new();
     while let Some(key) = context.queue.next(worker_kind).await {
+        while parked.try_join_next().is_some() {}
         if let Some(left) = application::lifecycle::failure::set_aside(&context, &key).await {
             context.queue.done(key, Next::After(left));
             continue;
         }
-        let started = Instant::now();
-        let known = || context.apps.get(&key);
-        let before = known();
-        let attempt = meter.begin();
-        let limit = context.settings.reconcile_timeout;
-        let entered = context.in_flight.enter(&key, before.as_deref()).await;
-        let work = application::reconcile(&context, &key).boxed();
-        let work = guard::run(registry::APPLICATION, &key, limit, work);
-        let (next, ended) = in_flight::entered(entered, work).await;
-        attempt.end(next, &ended);
-        let generation = before.as_ref().and_then(|app| app.metadata.generation);
-        context.in_flight.survived(&key, generation.unwrap_or_default());
-        application::lifecycle::failure::report_panic(&context, &key, &ended).await;
-        let (begin, end) = (phase(before.as_deref()), known());
-        let labels = [begin, phase(end.as_deref())];
-        let time = started.elapsed().as_secs_f64();
-        context.metrics.reconcile_time.with_label_values(&labels).observe(time);
-        context.queue.done(key, next);
+        let (worker, work) =
+            Worker::lend(attempt(Arc::clone(&context), key.clone(), meter.clone()));
+        let mut work = work.boxed();
+        tokio::select! {
+            () = &mut work => continue,
+            () = worker.given_back(), if parked.len() < PARKED => {}
+        }
+        context.queue.park(&key);
+        parked.spawn(work);
     }
+    while parked.join_next().await.is_some() {}
+}
+
+/// One attempt at an Application, from its begin to what becomes of its key.
+async fn attempt(context: Arc<AppContext>, key: Key, meter: AttemptMeter) {
+    let started = Instant::now();
+    let known = || context.apps.get(&key);
+    let before = known();
+    let attempt = meter.begin();
+    let limit = context.settings.reconcile_timeout;
+    let entered = context.in_flight.enter(&key, before.as_deref()).await;
+    let work = application::reconcile(&context, &key).boxed();
+    let work = guard::run(registry::APPLICATION, &key, limit, work);
+    let (next, ended) = in_flight::entered(entered, work).await;
+    attempt.end(next, &ended);
+    let generation = before.as_ref().and_then(|app| app.metadata.generation);
+    context.in_flight.survived(&key, generation.unwrap_or_default());
+    application::lifecycle::failure::report_panic(&context, &key, &ended).await;
+    let (begin, end) = (phase(before.as_deref()), known());
+    let labels = [begin, phase(end.as_deref())];
+    let time = started.elapsed().as_secs_f64();
+    context.metrics.reconcile_time.with_label_values(&labels).observe(time);
+    context.queue.done(key, next);
 }
 
 /// An Application's phase as metrics name it.

@@ -2,6 +2,7 @@
 //! death of the process at every write. The oracle is the server: nothing the newest spec wants is ever deleted, nothing is
 //! leaked, and the end is what a fresh apply would have made.
 
+mod cluster_faults;
 mod clusters;
 mod crash;
 mod definition_updates;

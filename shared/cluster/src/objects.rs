@@ -24,6 +24,7 @@ use vela_apply::{Owner, ResourceKey, ownership};
 use crate::completed::{self, Completed};
 use crate::error::Class;
 use crate::observed::Observed;
+use crate::parking;
 use crate::postponed;
 use crate::request::{ApiError, ObjectClient};
 use crate::store::{Key, Store, Stored};
@@ -316,7 +317,8 @@ impl LiveObjects {
             None => self.start(api_version, kind).await?,
         };
         let left = LIST_TIME.saturating_sub(watched.listing.lock().since.elapsed());
-        let listed = tokio::time::timeout(left, watched.store.synced()).await.is_ok();
+        let synced = tokio::time::timeout(left, watched.store.synced());
+        let listed = if self.own { synced.await } else { parking::waiting(synced).await }.is_ok();
         let (kind, api_version) = (kind.to_owned(), api_version.to_owned());
         let listing = watched.listing.lock();
         if listing.over {

@@ -11,7 +11,7 @@ use serde_json::{Map, Value};
 use vela_api::{Application, ApplicationComponent, ApplicationRevision, RawExtension};
 use vela_apply::object::{api_version, is_local, kind, name, namespace, set_type, str_at};
 use vela_cluster::members::{Member, Named};
-use vela_cluster::{ApiError, Resource, Target, put_off, request};
+use vela_cluster::{ApiError, Resource, Target, postponed, request};
 
 use crate::application::context::AppContext;
 use crate::messages;
@@ -207,7 +207,7 @@ fn member(ctx: &AppContext, cluster: &str) -> Result<Option<Arc<Member>>, String
         Named::Own => Ok(None),
         Named::Member(member) => Ok(Some(member)),
         Named::Unclear if ctx.clusters.is_on() => {
-            put_off::put_off(None);
+            postponed::postponed(None);
             Err(messages::CLUSTERS_UNKNOWN.to_owned())
         }
         Named::Unclear | Named::Unregistered(_) => Err(messages::no_such_cluster(cluster)),

@@ -109,3 +109,47 @@ pub(super) fn gated(client: Client, gate: &Arc<Gate>) -> Client {
 
 /// How long a connection to a member may take to be made.
 const MEMBER_CONNECT: Duration = Duration::from_secs(5);
+
+#[cfg(test)]
+mod tests {
+    use http::Method;
+    use parking_lot::Mutex;
+
+    use super::*;
+    use crate::members::Heard;
+    use crate::{Error, Leadership};
+
+    /// A process that does not lead writes to no member, and that says nothing of the member.
+    #[tokio::test]
+    async fn the_fence_stands_before_members_too() {
+        let sent = Arc::<Mutex<Vec<String>>>::default();
+        let seen = Arc::clone(&sent);
+        let server = tower::service_fn(move |request: Request<Body>| {
+            let (seen, line) =
+                (Arc::clone(&seen), format!("{} {}", request.method(), request.uri().path()));
+            async move {
+                seen.lock().push(line);
+                let body = http_body_util::BodyExt::map_err(Body::empty(), BoxError::from);
+                Ok::<_, BoxError>(Response::new(Box::new(body) as Box<DynBody>))
+            }
+        });
+        let gate = Arc::new(Gate::new("edge", Arc::new(|_| {})));
+        gate.hear(Heard::Answer(200, Duration::ZERO));
+        gate.identify();
+        let options = ClientOptions::new("test");
+        let client = behind(ClientBuilder::new(server, "default"), &gate, &options, "edge:6443");
+        options.fence.guard(Leadership::never());
+        let send = async |method: Method| {
+            let request =
+                Request::builder().method(method).uri("/api/v1/namespaces/a/configmaps/x");
+            client.request_text(request.body(Vec::new()).unwrap()).await.map_err(Error::from)
+        };
+        for method in [Method::POST, Method::PUT, Method::PATCH, Method::DELETE] {
+            let error = send(method).await.unwrap_err();
+            assert!(matches!(error, Error::NotLeader), "{error}");
+        }
+        send(Method::GET).await.unwrap();
+        assert_eq!(*sent.lock(), ["GET /api/v1/namespaces/a/configmaps/x"]);
+        assert!(gate.open().is_ok());
+    }
+}

@@ -21,8 +21,8 @@ use tower::{BoxError, Layer, Service};
 use super::body::Limit;
 use super::gate::Gate;
 use super::state::Heard;
-use crate::Error;
 use crate::error::chain;
+use crate::{Error, parking};
 
 /// The most of an answer that is no result which is read.
 const MOST: usize = 1 << 20;
@@ -80,11 +80,13 @@ where
         let waiting = Waiting::of(Arc::clone(&self.gate));
         Box::pin(async move {
             let since = Instant::now();
-            let answered = answer.await.map_err(|error| unanswered(error.into()));
-            let judged = match answered {
-                Ok(answer) => judge((&path, &query), answer).await,
-                Err(error) => Err(error),
-            };
+            let judged = parking::waiting(async {
+                match answer.await.map_err(|error| unanswered(error.into())) {
+                    Ok(answer) => judge((&path, &query), answer).await,
+                    Err(error) => Err(error),
+                }
+            })
+            .await;
             let (heard, answer) = match judged {
                 Ok((code, refusal, answer)) => {
                     let answered = Heard::Answer(code, since.elapsed());
