@@ -202,6 +202,12 @@ impl Member {
         self.link.identified.lock().clone()
     }
 
+    /// Another cluster has the name now.
+    #[cfg(test)]
+    pub(super) fn replace(&self) {
+        self.link.gate.stop(State::Replaced, "another one".to_owned());
+    }
+
     /// Requests that have no answer yet.
     #[must_use]
     pub fn in_flight(&self) -> usize {

@@ -161,7 +161,12 @@ impl Snapshot {
         if name.is_empty() || name == LOCAL {
             return LOCAL.to_owned();
         }
-        let live = self.members.get(name).and_then(|member| member.identified().uid);
+        let member = self.members.get(name);
+        // Who answers there now is not who was meant, also if he is known under another name.
+        if member.is_some_and(|member| member.state() == State::Replaced) {
+            return name.to_owned();
+        }
+        let live = member.and_then(|member| member.identified().uid);
         let uid = live.or_else(|| {
             let known = self.known.get(name)?;
             // The name has a Secret, and who answers is not known yet: it is nobody else until that is known.
