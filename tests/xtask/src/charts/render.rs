@@ -14,7 +14,7 @@ use vela_tests::release::{Helm, chart};
 use super::predecessor;
 
 /// Settings that change what is rendered; each must give valid YAML.
-const VARIANTS: [&[&str]; 17] = [
+const VARIANTS: [&[&str]; 18] = [
     &[],
     &["authentication.enabled=true"],
     &["authentication.enabled=false"],
