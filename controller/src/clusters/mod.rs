@@ -64,7 +64,7 @@ const MEASURE: Duration = Duration::from_secs(5);
 /// Clusters whose nodes are read at once.
 const AT_ONCE: usize = 16;
 /// How often the ends of credentials are compared with the time.
-const LOOK: Duration = Duration::from_secs(600);
+const RECHECK: Duration = Duration::from_secs(600);
 
 impl Clusters {
     /// The control plane's own cluster only.
@@ -258,7 +258,7 @@ impl Clusters {
             tokio::select! {
                 () = on.changes.notified() => {}
                 // Time passes for credentials, too.
-                () = tokio::time::sleep(LOOK) => {}
+                () = tokio::time::sleep(RECHECK) => {}
                 () = stop.cancelled() => return,
             }
         }

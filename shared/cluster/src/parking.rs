@@ -15,24 +15,24 @@ use tokio::sync::Notify;
 const PATIENCE: Duration = Duration::from_millis(100);
 
 tokio::task_local! {
-    static LENT: Arc<Lent>;
+    static HANDOVER: Arc<Handover>;
 }
 
 #[derive(Debug, Default)]
-struct Lent {
+struct Handover {
     given_back: AtomicBool,
     news: Notify,
 }
 
 /// Somebody who works on one attempt at a time.
 #[derive(Debug)]
-pub struct Worker(Arc<Lent>);
+pub struct Worker(Arc<Handover>);
 
 impl Worker {
     /// Lends a worker to an attempt.
     pub fn lend<F: Future>(attempt: F) -> (Self, impl Future<Output = F::Output>) {
-        let lent = Arc::<Lent>::default();
-        (Self(Arc::clone(&lent)), LENT.scope(lent, attempt))
+        let handover = Arc::<Handover>::default();
+        (Self(Arc::clone(&handover)), HANDOVER.scope(handover, attempt))
     }
 
     /// Waits until the attempt needs it no more.
@@ -45,16 +45,17 @@ impl Worker {
 pub(crate) async fn waiting<F: Future>(answer: F) -> F::Output {
     let mut answer = pin!(answer);
     // Nobody lent one, or it was given back.
-    let is_held = LENT.try_with(|lent| !lent.given_back.load(Ordering::Acquire)).unwrap_or(false);
+    let is_held =
+        HANDOVER.try_with(|handover| !handover.given_back.load(Ordering::Acquire)).unwrap_or(false);
     if !is_held {
         return answer.await;
     }
     match tokio::time::timeout(PATIENCE, &mut answer).await {
         Ok(output) => output,
         Err(_) => {
-            let _ = LENT.try_with(|lent| {
-                if !lent.given_back.swap(true, Ordering::AcqRel) {
-                    lent.news.notify_one();
+            let _ = HANDOVER.try_with(|handover| {
+                if !handover.given_back.swap(true, Ordering::AcqRel) {
+                    handover.news.notify_one();
                 }
             });
             answer.await
