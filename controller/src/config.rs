@@ -1,6 +1,7 @@
 //! The flags of this program, under the names and with the defaults of `vela-core` (`cmd/core/app/options`), and the
 //! configuration they make. Flags that `vela-core` has or had and that mean nothing here are accepted with a warning.
 
+use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::Parser;
@@ -188,6 +189,21 @@ pub struct Flags {
     /// Clusters may be at loopback addresses: for tests.
     #[arg(long)]
     allow_loopback_clusters: bool,
+    /// Directory of the commands that Secrets of clusters (credential type Dynamic) may name; empty: they may name none.
+    #[arg(long, default_value = "", value_name = "DIR")]
+    exec_credential_dir: String,
+    /// ConfigMap (NAMESPACE/NAME) with rules about identities in other clusters; empty for none.
+    #[arg(long, default_value = "", value_name = "NAMESPACE/NAME")]
+    cluster_exchange_rules: String,
+    /// How administrators act in other clusters: as the credential, or impersonate: as themselves.
+    #[arg(long, default_value = "credential", value_parser = ["credential", "impersonate"])]
+    cluster_hub_admins: String,
+    /// Read the metrics of the nodes of all clusters.
+    #[arg(long)]
+    enable_cluster_metrics: bool,
+    /// Time between two readings of them.
+    #[arg(long, default_value = "15s", value_parser = duration)]
+    cluster_metrics_interval: Duration,
     /// Rewrite old CUE syntax before it is rendered.
     #[arg(long, default_value_t = true)]
     enable_cue_version_compatibility: bool,
@@ -246,6 +262,8 @@ pub struct Config {
     pub prune_confirm_kinds: Vec<String>,
     /// References stay within the namespace.
     pub refers_to_namespace: bool,
+    /// ref-objects may point to other clusters.
+    pub refers_to_clusters: bool,
     /// No component revision label.
     pub disable_component_revision: bool,
     /// As whom Applications are applied.
@@ -283,6 +301,14 @@ pub struct ClusterFlags {
     pub burst: u32,
     /// What of the Secrets is accepted.
     pub rules: SecretRules,
+    /// Where the commands are that they may name.
+    pub exec_dir: Option<PathBuf>,
+    /// Namespace and name of the ConfigMap with rules about identities.
+    pub exchange: Option<(String, String)>,
+    /// Administrators act as the credential.
+    pub admins_as_credential: bool,
+    /// The time between two readings of the metrics of nodes; `None`: they are not read.
+    pub metrics: Option<Duration>,
 }
 
 /// Who leads.
@@ -319,6 +345,9 @@ pub enum ConfigError {
     /// No stamp could be distinguished from a forged one.
     #[error("--stamp-key-secret is needed with the gate AuthenticateApplication")]
     StampKey,
+    /// The ConfigMap with rules about identities.
+    #[error("--cluster-exchange-rules: {0:?} is not NAMESPACE/NAME of a ConfigMap")]
+    ExchangeRules(String),
 }
 
 /// The shard that does everything that is done once for all of them.
@@ -416,6 +445,11 @@ impl TryFrom<Flags> for Config {
             member_kube_api_burst,
             insecure_clusters,
             allow_loopback_clusters,
+            exec_credential_dir,
+            cluster_exchange_rules,
+            cluster_hub_admins,
+            enable_cluster_metrics,
+            cluster_metrics_interval,
             enable_cue_version_compatibility,
             render_concurrency,
         } = flags;
@@ -465,6 +499,13 @@ impl TryFrom<Flags> for Config {
             renew_deadline: leader_election_renew_deadline,
             retry_period: leader_election_retry_period,
         });
+        let exchange = match cluster_exchange_rules.split_once('/') {
+            _ if cluster_exchange_rules.is_empty() => None,
+            Some((namespace, name)) if !namespace.is_empty() && !name.is_empty() => {
+                Some((namespace.to_owned(), name.to_owned()))
+            }
+            _ => return Err(ConfigError::ExchangeRules(cluster_exchange_rules)),
+        };
         let processors = std::thread::available_parallelism().map_or(1, usize::from);
         Ok(Self {
             process,
@@ -503,6 +544,7 @@ impl TryFrom<Flags> for Config {
                 .map_err(ConfigError::AllowedTypes)?,
             prune_confirm_kinds,
             refers_to_namespace: ref_objects_available_scope == "namespace",
+            refers_to_clusters: ref_objects_available_scope == "global",
             disable_component_revision: optimize_disable_component_revision,
             acting,
             stamp_key_secret,
@@ -520,6 +562,11 @@ impl TryFrom<Flags> for Config {
                     addresses: AddressRules { allow_loopback: allow_loopback_clusters },
                     refuse_insecure: insecure_clusters == "refuse",
                 },
+                exec_dir: (!exec_credential_dir.is_empty()).then(|| exec_credential_dir.into()),
+                exchange,
+                admins_as_credential: cluster_hub_admins == "credential",
+                metrics: enable_cluster_metrics
+                    .then(|| cluster_metrics_interval.max(Duration::from_secs(1))),
             }),
             legacy_cue: enable_cue_version_compatibility,
             render_threads: if render_concurrency == 0 { processors } else { render_concurrency },
@@ -571,6 +618,8 @@ mod tests {
             error.contains("--namespace-weights") && error.contains("from 1 to 100"),
             "{error}"
         );
+        let error = config(&["--cluster-exchange-rules=rules"]).unwrap_err();
+        assert!(error.contains("NAMESPACE/NAME"), "{error}");
         let error = config(&["--allow-resource-types=Deployment"]).unwrap_err();
         assert!(error.starts_with("--allow-resource-types:"), "{error}");
         let error = config(&["--controllers=*,-aplication"]).unwrap_err();

@@ -48,6 +48,8 @@ pub struct Settings {
     pub allowed_types: AllowedTypes,
     /// `ref-objects` components refer to objects of their own namespace only.
     pub refers_to_namespace: bool,
+    /// ref-objects may point to other clusters.
+    pub refers_to_clusters: bool,
     /// No label `app.oam.dev/revision` on objects.
     pub disable_component_revision: bool,
     /// Version written to `oam.dev/kubevela-version` and compared with `controller-version-require`.

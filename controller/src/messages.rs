@@ -75,6 +75,9 @@ pub(crate) const AMBIGUOUS_REFERENCE: &str =
 /// `ref-objects`: the flag keeps references within the namespace.
 pub(crate) const REFERENCE_OUTSIDE_NAMESPACE: &str =
     "ref-objects may only name objects of the Application's own namespace";
+/// `ref-objects`: the flag keeps references within the cluster of the control plane.
+pub(crate) const REFERENCE_OUTSIDE_CONTROL_PLANE: &str =
+    "cannot refer to objects outside control plane";
 /// `ref-objects`: by address.
 pub(crate) const NO_REFERENCE_BY_URL: &str =
     "urls are not supported: the control plane reads no addresses that users name";
@@ -450,6 +453,33 @@ pub(crate) fn waiting_for_clusters(unavailable: &[Record]) -> String {
         *count = count.saturating_add(1);
     }
     format!("Waiting for objects in clusters that cannot be reached: {}.", in_clusters(&counts))
+}
+
+/// The state of a cluster.
+#[must_use]
+pub(crate) fn cluster_state(cluster: &str, state: &str, why: &str) -> String {
+    let why = if why.is_empty() { String::new() } else { format!(": {why}") };
+    format!("Cluster {cluster} is {state}{why}.")
+}
+
+/// A cluster whose certificate is not checked.
+#[must_use]
+pub(crate) fn cluster_insecure(cluster: &str) -> String {
+    format!(
+        "The certificate of cluster {cluster} is not checked: its Secret has no ca.crt. Whoever answers at its address gets the credential."
+    )
+}
+
+/// A credential that ends soon.
+#[must_use]
+pub(crate) fn credential_expires(cluster: &str, end: &str) -> String {
+    format!("The credential of cluster {cluster} expires at {end}.")
+}
+
+/// Names of one cluster.
+#[must_use]
+pub(crate) fn cluster_alias(names: &[String]) -> String {
+    format!("These names mean one cluster: {}.", names.join(", "))
 }
 
 /// The Secrets of clusters were not all seen yet, or cannot be seen now.

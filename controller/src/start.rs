@@ -22,6 +22,7 @@ use vela_cluster::lease::{self, Elector, LeaseOptions, Outcome};
 use vela_cluster::members::Connecting;
 use vela_cluster::objects::Notify;
 use vela_cluster::observe::RequestObserver;
+use vela_cluster::parking::Worker;
 use vela_cluster::{Discovery, LiveObjects, ObjectClient, Store};
 use vela_render::{ClusterVersion, Limits, Options, Renderer};
 use vela_seal::KeyHolder;
@@ -181,7 +182,8 @@ pub async fn run(config: Config, stop: CancellationToken) -> anyhow::Result<()> 
     vital.watch(end.clone(), frozen).context("cannot start threads")?;
     watches::start(&context.shared, &client, &tasks, &end);
     if let Some(members) = context.clusters.members() {
-        context.metrics.register_clusters(Arc::clone(members))?;
+        let pending = context.clusters.concerned();
+        context.metrics.register_clusters(Arc::clone(members), pending)?;
         let (context, client, end) = (Arc::clone(&context), client.clone(), end.clone());
         tasks.spawn(async move { context.clusters.follow(client, &end).await });
     }
@@ -232,10 +234,16 @@ fn clusters(
     wake: Wake,
 ) -> Clusters {
     let Some(flags) = &config.clusters else { return Clusters::own() };
-    let options = ClientOptions { qps: flags.qps, burst: flags.burst, ..options.clone() };
+    let options = ClientOptions {
+        qps: flags.qps,
+        burst: flags.burst,
+        exec_credentials: flags.exec_dir.clone(),
+        ..options.clone()
+    };
     let connecting = Connecting { options, rules: flags.rules, notify, tasks, stop };
-    let access = Access::new(client.clone(), &config.acting.admin_group);
-    Clusters::of(&flags.namespace, connecting, access, wake)
+    let as_credential = if flags.admins_as_credential { &*config.acting.admin_group } else { "" };
+    let access = Access::new(client.clone(), as_credential);
+    Clusters::of(&flags.namespace, connecting, access, wake).with_exchange(flags.exchange.clone())
 }
 
 fn client_options(config: &Config, metrics: &Metrics) -> ClientOptions {
@@ -271,6 +279,7 @@ fn settings(config: &Config, version: &k8s_openapi::apimachinery::pkg::version::
         allowed_types: config.allowed_types.clone(),
         prune_confirm_kinds: config.prune_confirm_kinds.clone(),
         refers_to_namespace: config.refers_to_namespace,
+        refers_to_clusters: config.refers_to_clusters,
         shard: config.shard.clone(),
         disable_component_revision: config.disable_component_revision,
         version: config.version.clone(),
@@ -334,9 +343,23 @@ async fn lead(
     let ending = CancellationToken::new();
     let _ending_on_return = ending.clone().drop_guard();
     let mut workers = work(config, &context, &ending, health)?;
+    if let Some(interval) = config.clusters.as_ref().and_then(|flags| flags.metrics) {
+        let (context, ending) = (Arc::clone(&context), ending.clone());
+        let nodes = context.metrics.register_nodes()?;
+        workers.spawn(async move {
+            let own = context.io.client();
+            context.clusters.measure(own, &nodes, (interval, &ending)).await;
+        });
+    }
     if context.clusters.is_on() {
         let (context, ending) = (Arc::clone(&context), ending.clone());
-        workers.spawn(async move { context.clusters.remember(&context.io, &ending).await });
+        workers.spawn(async move {
+            let (clusters, events) = (&context.clusters, &context.events);
+            tokio::join!(
+                clusters.remember(&context.io, &ending),
+                clusters.report(events, &ending),
+            );
+        });
     }
     info!("leading");
     let lost = match &mut election {
@@ -592,31 +615,50 @@ const fn application_workers(config: &Config) -> usize {
     config.workers.saturating_add(1)
 }
 
+/// Attempts that go on without a worker, of one worker: they wait for clusters that are slow or silent.
+const PARKED: usize = 64;
+
 async fn applications(context: Arc<AppContext>, worker_kind: WorkerKind, meter: AttemptMeter) {
+    let mut parked = JoinSet::new();
     while let Some(key) = context.queue.next(worker_kind).await {
+        while parked.try_join_next().is_some() {}
         if let Some(left) = application::lifecycle::failure::set_aside(&context, &key).await {
             context.queue.done(key, Next::After(left));
             continue;
         }
-        let started = Instant::now();
-        let known = || context.apps.get(&key);
-        let before = known();
-        let attempt = meter.begin();
-        let limit = context.settings.reconcile_timeout;
-        let entered = context.in_flight.enter(&key, before.as_deref()).await;
-        let work = application::reconcile(&context, &key).boxed();
-        let work = guard::run(registry::APPLICATION, &key, limit, work);
-        let (next, ended) = in_flight::entered(entered, work).await;
-        attempt.end(next, &ended);
-        let generation = before.as_ref().and_then(|app| app.metadata.generation);
-        context.in_flight.survived(&key, generation.unwrap_or_default());
-        application::lifecycle::failure::report_panic(&context, &key, &ended).await;
-        let (begin, end) = (phase(before.as_deref()), known());
-        let labels = [begin, phase(end.as_deref())];
-        let time = started.elapsed().as_secs_f64();
-        context.metrics.reconcile_time.with_label_values(&labels).observe(time);
-        context.queue.done(key, next);
+        let (worker, work) =
+            Worker::lend(attempt(Arc::clone(&context), key.clone(), meter.clone()));
+        let mut work = work.boxed();
+        tokio::select! {
+            () = &mut work => continue,
+            () = worker.given_back(), if parked.len() < PARKED => {}
+        }
+        context.queue.park(&key);
+        parked.spawn(work);
     }
+    while parked.join_next().await.is_some() {}
+}
+
+/// One attempt at an Application, from its begin to what becomes of its key.
+async fn attempt(context: Arc<AppContext>, key: Key, meter: AttemptMeter) {
+    let started = Instant::now();
+    let known = || context.apps.get(&key);
+    let before = known();
+    let attempt = meter.begin();
+    let limit = context.settings.reconcile_timeout;
+    let entered = context.in_flight.enter(&key, before.as_deref()).await;
+    let work = application::reconcile(&context, &key).boxed();
+    let work = guard::run(registry::APPLICATION, &key, limit, work);
+    let (next, ended) = in_flight::entered(entered, work).await;
+    attempt.end(next, &ended);
+    let generation = before.as_ref().and_then(|app| app.metadata.generation);
+    context.in_flight.survived(&key, generation.unwrap_or_default());
+    application::lifecycle::failure::report_panic(&context, &key, &ended).await;
+    let (begin, end) = (phase(before.as_deref()), known());
+    let labels = [begin, phase(end.as_deref())];
+    let time = started.elapsed().as_secs_f64();
+    context.metrics.reconcile_time.with_label_values(&labels).observe(time);
+    context.queue.done(key, next);
 }
 
 /// An Application's phase as metrics name it.

@@ -43,6 +43,15 @@ pub enum Pace {
     AsShipped,
 }
 
+/// Which programs are started.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Parts {
+    /// With controller manager, scheduler and a simulated node.
+    All,
+    /// etcd and the API server.
+    Server,
+}
+
 /// A running control plane. It ends when this value is dropped or the process ends.
 #[derive(Debug)]
 pub struct Cluster {
@@ -73,9 +82,27 @@ impl Cluster {
     /// # Errors
     /// As [`Cluster::start`].
     pub async fn start_at(name: &str, pace: Pace) -> Result<Self> {
-        let cluster = Self::launch(name, None, pace).await?;
+        let cluster = Self::launch(name, None, pace, Parts::All).await?;
         cluster.nodes_and_accounts().await?;
         Ok(cluster)
+    }
+
+    /// Starts etcd and an API server: a cluster in which objects are what they are written as, and nothing becomes of them.
+    /// Namespaces that are deleted do not go.
+    ///
+    /// # Errors
+    /// As [`Cluster::start`].
+    pub async fn start_lean(name: &str) -> Result<Self> {
+        Self::launch(name, None, Pace::Unlimited, Parts::Server).await
+    }
+
+    /// Ends a program without a word, as a machine that loses its power.
+    ///
+    /// # Errors
+    /// The operating system does not do it.
+    pub fn kill(&self, program: &'static str) -> Result<()> {
+        let processes = self.processes.lock();
+        processes.get(program).with_context(|| format!("no {program} runs"))?.kill().map(drop)
     }
 
     /// Starts a control plane for nodes that run containers: it is reached at `address`, and
@@ -84,10 +111,10 @@ impl Cluster {
     /// # Errors
     /// As [`Cluster::start`].
     pub async fn start_for_nodes(name: &str, address: &str) -> Result<Self> {
-        Self::launch(name, Some(address), Pace::Unlimited).await
+        Self::launch(name, Some(address), Pace::Unlimited, Parts::All).await
     }
 
-    async fn launch(name: &str, address: Option<&str>, pace: Pace) -> Result<Self> {
+    async fn launch(name: &str, address: Option<&str>, pace: Pace, parts: Parts) -> Result<Self> {
         install_crypto();
         let programs = tokio::task::spawn_blocking(Programs::ready).await??;
         let dir = run_dir(name)?;
@@ -95,7 +122,7 @@ impl Cluster {
         let step = Step::start("starting the control plane");
         let mut attempt = 1;
         let cluster = loop {
-            let plan = Plan::new(&dir, &programs, address, pace)?;
+            let plan = Plan { parts, ..Plan::new(&dir, &programs, address, pace)? };
             match plan.run(&watchdog).await {
                 Ok((processes, server, authority)) => {
                     let admin = dir.join("admin.kubeconfig");
@@ -413,6 +440,7 @@ struct Plan<'a> {
     /// Where Pods reach it, if there are Pods that run.
     address: Option<&'a str>,
     pace: Pace,
+    parts: Parts,
 }
 
 impl<'a> Plan<'a> {
@@ -433,6 +461,7 @@ impl<'a> Plan<'a> {
             api_port,
             address,
             pace,
+            parts: Parts::All,
         };
         plan.write()?;
         Ok(plan)
@@ -519,6 +548,9 @@ impl<'a> Plan<'a> {
                 );
             }
             tokio::time::sleep(POLL).await;
+        }
+        if self.parts == Parts::Server {
+            return Ok(());
         }
         let mut spawn = |name: &'static str, args: Vec<String>| -> Result<()> {
             let invocation = Invocation::new(self.programs.path(name)).args(args);

@@ -75,7 +75,7 @@ const CONFINED: &[(&str, &[&str])] = &[
     ("axum-server", &["vela-serve", "vela-webhook", "vela-certs"]),
     ("notify", &["vela-serve", "vela-webhook", "vela-certs"]),
     ("rcgen", &["vela-certs", "vela-helm"]),
-    ("x509-parser", &["vela-certs", "vela-serve"]),
+    ("x509-parser", &["vela-certs", "vela-cluster", "vela-serve"]),
 ];
 
 fn name(package: &Value) -> &str {

@@ -83,6 +83,9 @@ pub struct Flags {
     /// Where ref-objects may point: namespace, cluster or global.
     #[arg(long, default_value = "global")]
     ref_objects_available_scope: String,
+    /// Applications may name clusters that joined.
+    #[arg(long)]
+    enable_cluster_gateway: bool,
     /// Rewrite old CUE syntax before it is checked.
     #[arg(long, default_value_t = true)]
     enable_cue_version_compatibility: bool,
@@ -130,6 +133,8 @@ pub struct Settings {
     pub shards: Vec<String>,
     /// How far ref-objects may reach.
     pub ref_scope: Scope,
+    /// There may be other clusters; which, only the controller knows.
+    pub several_clusters: bool,
     /// What one evaluation may take.
     pub evaluation_bytes: u64,
 }
@@ -149,6 +154,7 @@ impl Default for Settings {
             sharding: false,
             shards: Vec::new(),
             ref_scope: Scope::Global,
+            several_clusters: false,
             evaluation_bytes: vela_render::Limits::default().bytes,
         }
     }
@@ -264,6 +270,7 @@ impl TryFrom<Flags> for Config {
                 sharding: flags.enable_sharding,
                 shards: flags.schedulable_shards.into_iter().filter(|s| !s.is_empty()).collect(),
                 ref_scope,
+                several_clusters: flags.enable_cluster_gateway,
                 evaluation_bytes: vela_render::Limits::default().bytes,
             },
             process: flags.process,

@@ -336,7 +336,6 @@ its default: "path", one a line.
     "rbac.create" "true"
     "readinessProbe.initialDelaySeconds" "30"
     "livenessProbe.initialDelaySeconds" "90"
-    "multicluster.metrics.enabled" "false"
     "multicluster.clusterGateway.direct" "true"
     "multicluster.clusterGateway.secureTLS.enabled" "true"
     "multicluster.clusterGateway.serviceMonitor.enabled" "false"
@@ -436,6 +435,9 @@ patch must agree. */}}
 - "--feature-gates=ValidateResourcesExist={{ dig "validateResourcesExist" false .Values.featureGates }}"
 - "--feature-gates=EnableApplicationScopedPolicies={{ dig "enableApplicationScopedPolicies" false .Values.featureGates }}"
 - "--feature-gates=EnableGlobalPolicies={{ dig "enableGlobalPolicies" false .Values.featureGates }}"
+{{- if (.Values.multicluster | default dict).enabled }}
+- "--enable-cluster-gateway"
+{{- end }}
 {{- if .Values.sharding.enabled }}
 - "--enable-sharding"
 {{- with .Values.sharding.schedulableShards }}

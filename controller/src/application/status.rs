@@ -67,17 +67,30 @@ pub fn set_elsewhere(status: &mut AppStatus, elsewhere: &BTreeMap<String, usize>
     condition::set(&mut status.conditions, [not_managed]);
 }
 
+/// What keeps an Application from a cluster: the reason of a condition, and in words.
+#[derive(Debug)]
+pub struct Trouble {
+    /// The reason.
+    pub reason: &'static str,
+    /// A clause.
+    pub text: String,
+}
+
 /// Says whether the clusters of an Application can be reached; `None`: it has no other than the own one.
-pub fn set_clusters(status: &mut AppStatus, troubles: Option<Vec<String>>, now: Timestamp) {
+pub fn set_clusters(status: &mut AppStatus, troubles: Option<Vec<Trouble>>, now: Timestamp) {
     let Some(troubles) = troubles else {
         status.conditions.retain(|c| c.type_ != types::CLUSTERS);
         return;
     };
-    let new = if troubles.is_empty() {
-        Condition::new(types::CLUSTERS, "True", reason::REACHABLE, String::new(), now)
-    } else {
-        let message = messages::clusters_in_trouble(&troubles);
-        Condition::new(types::CLUSTERS, "False", reason::UNREACHABLE, message, now)
+    let new = match troubles.first() {
+        None => Condition::new(types::CLUSTERS, "True", reason::REACHABLE, String::new(), now),
+        Some(first) => {
+            let is_one = troubles.iter().all(|trouble| trouble.reason == first.reason);
+            let reason = if is_one { first.reason } else { reason::UNREACHABLE };
+            let texts: Vec<String> = troubles.into_iter().map(|trouble| trouble.text).collect();
+            let message = messages::clusters_in_trouble(&texts);
+            Condition::new(types::CLUSTERS, "False", reason, message, now)
+        }
     };
     condition::set(&mut status.conditions, [new]);
 }

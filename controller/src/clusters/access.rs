@@ -12,7 +12,10 @@ use kube::{Api, Client};
 use lru::LruCache;
 use parking_lot::Mutex;
 use tokio::time::Instant;
+use vela_cluster::members::{Cluster, ExchangeRules, Exchanged};
 use vela_cluster::{ApiError, Identity};
+
+use super::exchange::NoRules;
 
 /// Answers kept.
 const REMEMBERED: NonZeroUsize = match NonZeroUsize::new(4096) {
@@ -32,6 +35,8 @@ pub struct Access {
     remembered: Mutex<LruCache<Question, (Instant, bool)>>,
     /// Members of this group act as the credential itself: who administers the hub can read the Secrets.
     administrators: String,
+    /// Rules about identities in all clusters, or why they cannot be followed: then nobody gets anywhere.
+    exchange: Mutex<Result<ExchangeRules, NoRules>>,
 }
 
 impl std::fmt::Debug for Access {
@@ -48,7 +53,13 @@ impl Access {
             api: Api::all(client),
             remembered: Mutex::new(LruCache::new(REMEMBERED)),
             administrators: administrators.to_owned(),
+            exchange: Mutex::new(Ok(ExchangeRules::default())),
         }
+    }
+
+    /// From now on these rules about identities hold in all clusters; or why none can be followed.
+    pub fn exchange(&self, rules: Result<ExchangeRules, NoRules>) {
+        *self.exchange.lock() = rules;
     }
 
     /// Whether an identity may make requests of a verb to a cluster.
@@ -84,13 +95,29 @@ impl Access {
         )))
     }
 
-    /// As whom a request arrives at a member.
+    /// As whom a request arrives at a member: as its own rules say, else as those of all clusters; else administrators as the
+    /// credential, and everybody else as himself.
     ///
     /// # Errors
-    /// A user of the system, who is somebody else there.
-    pub fn identity_there(&self, identity: &Identity) -> Result<Identity, ApiError> {
+    /// A user of the system, who is somebody else there; or rules that cannot be followed.
+    pub fn identity_there(
+        &self,
+        identity: &Identity,
+        member: &Cluster,
+    ) -> Result<Identity, ApiError> {
         if !identity.is_other() {
             return Ok(identity.clone());
+        }
+        let everywhere = self.exchange.lock().clone().map_err(|error| ApiError::Unreachable {
+            cluster: member.name.clone(),
+            since: "the last change of the rules".to_owned(),
+            why: error.to_string(),
+        })?;
+        let mut rules = [&member.exchange, &everywhere].into_iter();
+        match rules.find_map(|rules| rules.exchange(identity, &member.name)) {
+            Some(Exchanged::Credential) => return Ok(Identity::default()),
+            Some(Exchanged::As(other)) => return Ok(other),
+            None => {}
         }
         if !self.administrators.is_empty() && identity.groups.contains(&self.administrators) {
             return Ok(Identity::default());
@@ -100,11 +127,15 @@ impl Access {
             let user = &identity.user;
             return Err(forbidden(format!("user {user:?} is not impersonated in other clusters")));
         }
+        let account = identity.user.strip_prefix(ACCOUNT);
+        let of_account =
+            account.and_then(|account| account.split_once(':')).map(|(namespace, _)| {
+                ["system:serviceaccounts".to_owned(), format!("system:serviceaccounts:{namespace}")]
+            });
         let is_forwarded = |group: &&String| {
             !group.starts_with("system:")
                 || *group == "system:authenticated"
-                || (identity.user.starts_with(ACCOUNT)
-                    && group.starts_with("system:serviceaccounts"))
+                || of_account.as_ref().is_some_and(|own| own.contains(group))
         };
         let groups = identity.groups.iter().filter(is_forwarded).cloned().collect();
         Ok(Identity { user: identity.user.clone(), groups })
@@ -142,8 +173,11 @@ mod tests {
 
     use http::{Request, Response};
     use kube::client::Body;
+    use serde_json::json;
     use tower::service_fn;
+    use vela_cluster::members::SecretRules;
 
+    use super::super::exchange::missing;
     use super::*;
 
     /// Alice may do everything to `edge`.
@@ -189,17 +223,61 @@ mod tests {
         assert!(access.check(&alice, "other", "patch").await.is_err());
     }
 
+    /// A cluster with rules of its own.
+    fn edge(rules: &str) -> Cluster {
+        let secret = json!({"metadata": {"name": "edge", "annotations": {
+            "cluster.core.oam.dev/cluster-gateway-proxy-configuration": rules}}});
+        Cluster::of(&serde_json::from_value(secret).unwrap(), SecretRules::default())
+    }
+
+    fn rules(user: &str, target: &str) -> String {
+        format!(
+            "{{apiVersion: cluster.core.oam.dev/v1alpha1, kind: ClusterGatewayProxyConfiguration,
+              spec: {{clientIdentityExchanger: {{rules: [{{name: r, source: {{user: {user}}}, {target}}}]}}}}}}"
+        )
+    }
+
+    const PRIVILEGED: &str = "type: PrivilegedIdentityExchanger";
+    const ROBOT: &str = "type: StaticMappingIdentityExchanger, target: {user: robot}";
+
+    #[tokio::test]
+    async fn rules_of_the_cluster_come_before_those_of_all_and_wrong_ones_let_nobody_through() {
+        let access = access(&Arc::default());
+        let there = |user: &str, groups: &[&str], member: &Cluster| {
+            access.identity_there(&identity(user, groups), member)
+        };
+        access.exchange(Ok(ExchangeRules::read(&rules("alice", PRIVILEGED)).unwrap()));
+        assert_eq!(there("alice", &[], &edge("")).unwrap(), Identity::default());
+        assert_eq!(there("bob", &[], &edge("")).unwrap(), identity("bob", &[]));
+        let own = edge(&rules("alice", ROBOT));
+        assert_eq!(there("alice", &["admins"], &own).unwrap(), identity("robot", &[]));
+        assert_eq!(there("bob", &["admins"], &own).unwrap(), Identity::default());
+        access.exchange(Err(missing("n/rules")));
+        for user in ["alice", "bob"] {
+            let error = there(user, &["admins"], &own).unwrap_err();
+            assert!(error.to_string().contains("n/rules: there is no such"), "{error}");
+            assert!(matches!(error.class(), vela_cluster::Class::Retry(_)));
+        }
+        // The controller's own requests are nobody's.
+        assert_eq!(access.identity_there(&Identity::default(), &own).unwrap(), Identity::default());
+    }
+
     #[tokio::test]
     async fn administrators_act_as_the_credential_and_groups_of_the_system_stay_at_home() {
         let access = access(&Arc::default());
-        let there = |user: &str, groups: &[&str]| access.identity_there(&identity(user, groups));
+        let member = edge("");
+        let there =
+            |user: &str, groups: &[&str]| access.identity_there(&identity(user, groups), &member);
         assert_eq!(there("alice", &["admins", "dev"]).unwrap(), Identity::default());
         let groups = &["dev", "system:masters", "system:authenticated"];
         assert_eq!(there("alice", groups).unwrap().groups, ["dev", "system:authenticated"]);
         let account = "system:serviceaccount:n:a";
-        let groups = &["system:serviceaccounts", "system:serviceaccounts:n", "system:nodes"];
-        assert_eq!(there(account, groups).unwrap().groups.len(), 2);
+        let own = ["system:serviceaccounts", "system:serviceaccounts:n"];
+        let others = ["system:nodes", "system:serviceaccounts:m", "system:serviceaccountsx"];
+        assert_eq!(there(account, &[own, ["a", "b"]].concat()).unwrap().groups.len(), 4);
+        assert_eq!(there(account, &[&own[..], &others].concat()).unwrap().groups, own);
         assert!(there("system:admin", &[]).is_err());
-        assert_eq!(access.identity_there(&Identity::default()).unwrap(), Identity::default());
+        let nobody = Identity::default();
+        assert_eq!(access.identity_there(&nobody, &member).unwrap(), nobody);
     }
 }

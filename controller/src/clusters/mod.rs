@@ -1,24 +1,32 @@
 //! The clusters beside the control plane's own, as the controller uses them: the registry, who waits for a member, and what was
-//! left behind in clusters that are gone.
+//! left behind in clusters that are gone; what is said of them on their Secrets, and as whom Applications act in them.
 //!
 //! Without the flag there is one cluster, and nothing here does anything.
 
 pub mod access;
+mod exchange;
 pub mod ledger;
+pub mod nodes;
+mod report;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
+use futures::StreamExt as _;
+use jiff::Timestamp;
 use k8s_openapi::api::core::v1::Namespace;
 use kube::Api;
 use parking_lot::Mutex;
 use tokio::sync::Notify;
+use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 use tracing::warn;
 use vela_apply::object::LOCAL_CLUSTER;
 use vela_cluster::members::{self, Changed, Connecting, Known, Members, Snapshot};
-use vela_cluster::{ApiError, Key};
+use vela_cluster::{About, ApiError, Key, Recorder};
+
+use crate::metrics::{NodeMetrics, Pending};
 
 use access::Access;
 
@@ -45,7 +53,18 @@ struct Enabled {
     namespace: String,
     /// Something is known that is not stored yet.
     news: Arc<Notify>,
+    /// Something is known that was not said yet.
+    changes: Arc<Notify>,
+    /// The ConfigMap with rules about identities.
+    exchange: Option<(String, String)>,
 }
+
+/// How long the nodes of one cluster may take to be read.
+const MEASURE: Duration = Duration::from_secs(5);
+/// Clusters whose nodes are read at once.
+const AT_ONCE: usize = 16;
+/// How often the ends of credentials are compared with the time.
+const RECHECK: Duration = Duration::from_secs(600);
 
 impl Clusters {
     /// The control plane's own cluster only.
@@ -59,9 +78,12 @@ impl Clusters {
     pub fn of(namespace: &str, connecting: Connecting, access: Access, wake: Wake) -> Self {
         let (concerned, news) = (Arc::<Concerned>::default(), Arc::<Notify>::default());
         let (observed, noted) = (Arc::clone(&concerned), Arc::clone(&news));
+        let changes = Arc::<Notify>::default();
+        let said = Arc::clone(&changes);
         let changed: Changed = Arc::new(move |name: &str| {
             // Permits one waiter, or the next one: nothing is missed.
             noted.notify_one();
+            said.notify_one();
             let all: BTreeSet<Key> = match name {
                 "" => observed.0.lock().values().flatten().cloned().collect(),
                 name => observed.0.lock().get(name).cloned().unwrap_or_default(),
@@ -70,7 +92,9 @@ impl Clusters {
         });
         let members = Arc::new(Members::new(connecting, changed));
         let namespace = namespace.to_owned();
-        Self { enabled: Some(Enabled { members, concerned, access, namespace, news }) }
+        let exchange = None;
+        let on = Enabled { members, concerned, access, namespace, news, changes, exchange };
+        Self { enabled: Some(on) }
     }
 
     /// Whether there may be members at all.
@@ -113,6 +137,54 @@ impl Clusters {
         }
     }
 
+    /// How many Applications are observed when the state of a member changes.
+    #[must_use]
+    pub fn concerned(&self) -> Pending {
+        let concerned = self.enabled.as_ref().map(|on| Arc::clone(&on.concerned));
+        Arc::new(move |name| {
+            let Some(concerned) = &concerned else { return 0 };
+            concerned.0.lock().get(name).map_or(0, BTreeSet::len)
+        })
+    }
+
+    /// Reads what the nodes of all clusters have, as long as this process leads.
+    pub async fn measure(
+        &self,
+        own: &kube::Client,
+        metrics: &NodeMetrics,
+        (interval, stop): (Duration, &CancellationToken),
+    ) {
+        let mut ticks = tokio::time::interval(interval);
+        ticks.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
+        let mut known = BTreeSet::new();
+        loop {
+            tokio::select! {
+                _ = ticks.tick() => {}
+                () = stop.cancelled() => return,
+            }
+            let snapshot = self.snapshot();
+            let own = std::iter::once((LOCAL_CLUSTER.to_owned(), Some(own.clone())));
+            let members = snapshot.members().iter().map(|(name, member)| {
+                (name.clone(), member.reach().ok().map(|(io, _)| io.client().clone()))
+            });
+            let all: Vec<_> = own.chain(members).collect();
+            let names: BTreeSet<String> = all.iter().map(|(name, _)| name.clone()).collect();
+            known.difference(&names).for_each(|name: &String| metrics.forget(name));
+            let read = all.into_iter().map(|(name, client)| async move {
+                let nodes = match client {
+                    None => None,
+                    Some(client) => {
+                        let read = nodes::Nodes::read(&client);
+                        tokio::time::timeout(MEASURE, read).await.ok().and_then(Result::ok)
+                    }
+                };
+                metrics.set(&name, nodes.as_ref());
+            });
+            futures::stream::iter(read).buffer_unordered(AT_ONCE).collect::<()>().await;
+            known = names;
+        }
+    }
+
     /// The Application is gone.
     pub fn forget(&self, app: &Key) {
         if let Some(on) = &self.enabled {
@@ -140,9 +212,55 @@ impl Clusters {
                 }
             }
         }
+        let exchange = async {
+            match &on.exchange {
+                Some((namespace, name)) => {
+                    exchange::follow(&on.access, client.clone(), (namespace, name)).await;
+                }
+                None => std::future::pending().await,
+            }
+        };
         tokio::select! {
-            () = on.members.follow(client, &on.namespace) => {}
+            () = on.members.follow(client.clone(), &on.namespace) => {}
+            () = on.members.follow_managed(client.clone()) => {}
+            () = exchange => {}
             () = stop.cancelled() => {}
+        }
+    }
+
+    /// From now on the rules about identities in a ConfigMap hold: its namespace and name.
+    #[must_use]
+    pub fn with_exchange(mut self, map: Option<(String, String)>) -> Self {
+        if let Some(on) = &mut self.enabled {
+            on.exchange = map;
+        }
+        self
+    }
+
+    /// Says on the Secrets what changed of their clusters, as long as this process leads.
+    pub async fn report(&self, events: &Recorder, stop: &CancellationToken) {
+        let Some(on) = &self.enabled else { return };
+        let mut reported = report::Reported::default();
+        loop {
+            let snapshot = on.members.snapshot();
+            for report in reported.news(&snapshot, Instant::now(), Timestamp::now()) {
+                let uid = snapshot.members().get(&report.cluster);
+                let about = About {
+                    api_version: "v1".to_owned(),
+                    kind: "Secret".to_owned(),
+                    namespace: on.namespace.clone(),
+                    name: report.cluster.clone(),
+                    uid: uid.map(|member| member.cluster.secret_uid.clone()).unwrap_or_default(),
+                    version: String::new(),
+                };
+                events.emit(&about, report.severity, report.reason, &report.message, "");
+            }
+            tokio::select! {
+                () = on.changes.notified() => {}
+                // Time passes for credentials, too.
+                () = tokio::time::sleep(RECHECK) => {}
+                () = stop.cancelled() => return,
+            }
         }
     }
 

@@ -1,51 +1,165 @@
-//! The state of every member, asked when somebody reads the metrics.
+//! Every member: its state, its requests, what waits for it, asked when somebody reads the metrics.
 
 use std::sync::Arc;
 
 use prometheus::core::{Collector, Desc};
 use prometheus::proto::MetricFamily;
-use prometheus::{IntGaugeVec, Opts};
+use prometheus::{HistogramVec, IntCounterVec, IntGaugeVec, Opts};
 use vela_cluster::members::{Members, State};
-use vela_serve::metrics::Error;
+use vela_cluster::observe::CompletedRequest;
+use vela_serve::metrics::{Error, REQUEST_BUCKETS, Registry};
 
 /// Clusters that have a label value of their own; the others share one.
 const NAMED: usize = 200;
+/// That one.
+const OTHER: &str = "other";
+
+/// What is counted of requests to members.
+#[derive(Debug, Clone)]
+pub struct ClusterMetrics {
+    /// `vela_cluster_requests_total{cluster,verb,code}`
+    requests: IntCounterVec,
+    /// `vela_cluster_request_seconds{cluster,verb}`
+    times: HistogramVec,
+    /// `vela_cluster_left_behind{cluster}`
+    pub left_behind: IntCounterVec,
+    /// Names that have a label value of their own.
+    named: Arc<parking_lot::Mutex<std::collections::BTreeSet<String>>>,
+}
+
+impl ClusterMetrics {
+    /// Registers them.
+    ///
+    /// # Errors
+    /// A name is taken.
+    pub fn new(registry: &Registry) -> Result<Self, Error> {
+        Ok(Self {
+            requests: registry.int_counter_vec(
+                "vela_cluster_requests_total",
+                "Requests to a cluster that joined, by answer.",
+                &["cluster", "verb", "code"],
+            )?,
+            times: registry.histogram_vec(
+                "vela_cluster_request_seconds",
+                "Time until the answer of a cluster that joined begins.",
+                REQUEST_BUCKETS,
+                &["cluster", "verb"],
+            )?,
+            left_behind: registry.int_counter_vec(
+                "vela_cluster_left_behind",
+                "Objects that went to the ledger of a cluster.",
+                &["cluster"],
+            )?,
+            named: Arc::default(),
+        })
+    }
+
+    /// The label value of a cluster.
+    pub fn label<'n>(&self, cluster: &'n str) -> &'n str {
+        let mut named = self.named.lock();
+        if named.contains(cluster) {
+            return cluster;
+        }
+        if named.len() >= NAMED {
+            return OTHER;
+        }
+        named.insert(cluster.to_owned());
+        cluster
+    }
+
+    /// A request to a member has ended.
+    pub(super) fn answered(&self, answer: &CompletedRequest<'_>) {
+        let (cluster, verb) = (self.label(answer.cluster), answer.method.as_str());
+        let code = answer.code.as_ref().map_or("<error>", |code| code.as_str());
+        self.requests.with_label_values(&[cluster, verb, code]).inc();
+        self.times.with_label_values(&[cluster, verb]).observe(answer.time.as_secs_f64());
+    }
+}
+
+/// How many Applications wait for a cluster.
+pub(crate) type Pending = Arc<dyn Fn(&str) -> usize + Send + Sync>;
 
 /// Asks the registry.
 pub(super) struct States {
     members: Arc<Members>,
+    pending: Pending,
     states: IntGaugeVec,
+    in_flight: IntGaugeVec,
+    waiting: IntGaugeVec,
+    cached: IntGaugeVec,
+    expires: IntGaugeVec,
 }
 
 impl States {
-    pub(super) fn new(members: Arc<Members>) -> Result<Self, Error> {
-        let states = IntGaugeVec::new(
-            Opts::new(
-                "vela_cluster_state",
-                "1 for the state that a cluster is in, 0 for the others.",
-            ),
-            &["cluster", "state"],
-        )?;
-        Ok(Self { members, states })
+    pub(super) fn new(members: Arc<Members>, pending: Pending) -> Result<Self, Error> {
+        let gauge = |opts: Opts, labels: &[&str]| IntGaugeVec::new(opts, labels);
+        Ok(Self {
+            members,
+            pending,
+            states: gauge(
+                Opts::new(
+                    "vela_cluster_state",
+                    "1 for the state that a cluster is in, 0 for the others.",
+                ),
+                &["cluster", "state"],
+            )?,
+            in_flight: gauge(
+                Opts::new("vela_cluster_in_flight", "Requests to a cluster without an answer yet."),
+                &["cluster"],
+            )?,
+            waiting: gauge(
+                Opts::new(
+                    "vela_cluster_pending_apps",
+                    "Applications that wait for a cluster that cannot be reached.",
+                ),
+                &["cluster"],
+            )?,
+            cached: gauge(
+                Opts::new("vela_cluster_cache_bytes", "Bytes of the objects that are watched."),
+                &["cluster"],
+            )?,
+            expires: gauge(
+                Opts::new(
+                    "vela_cluster_credential_expires_seconds",
+                    "When the credential of a cluster ends, in seconds since 1970.",
+                ),
+                &["cluster"],
+            )?,
+        })
+    }
+
+    fn all(&self) -> [&IntGaugeVec; 5] {
+        [&self.states, &self.in_flight, &self.waiting, &self.cached, &self.expires]
     }
 }
 
 impl Collector for States {
     fn desc(&self) -> Vec<&Desc> {
-        self.states.desc()
+        self.all().into_iter().flat_map(Collector::desc).collect()
     }
 
     fn collect(&self) -> Vec<MetricFamily> {
         // Those of clusters that are gone go.
-        self.states.reset();
+        self.all().into_iter().for_each(IntGaugeVec::reset);
+        let number = |count: usize| i64::try_from(count).unwrap_or(i64::MAX);
         for (index, (name, member)) in self.members.snapshot().members().iter().enumerate() {
-            let name = if index < NAMED { name.as_str() } else { "other" };
+            let label = if index < NAMED { name.as_str() } else { OTHER };
             let current = member.state();
             for state in State::ALL {
-                let labels = [name, state.as_str()];
+                let labels = [label, state.as_str()];
                 self.states.with_label_values(&labels).add(i64::from(state == current));
             }
+            let add =
+                |gauge: &IntGaugeVec, value: i64| gauge.with_label_values(&[label]).add(value);
+            add(&self.in_flight, number(member.in_flight()));
+            add(&self.cached, number(member.cached()));
+            let waiting = if current.is_open() { 0 } else { (self.pending)(name) };
+            add(&self.waiting, number(waiting));
+            let validity = member.cluster.access.as_ref().ok().and_then(|access| access.validity());
+            if let Some(validity) = validity.filter(|_| label != OTHER) {
+                self.expires.with_label_values(&[label]).set(validity.until.as_second());
+            }
         }
-        self.states.collect()
+        self.all().into_iter().flat_map(Collector::collect).collect()
     }
 }

@@ -3,6 +3,7 @@
 mod attempts;
 mod clusters;
 pub(crate) mod labels;
+mod nodes;
 mod phases;
 mod queues;
 
@@ -21,6 +22,8 @@ use crate::definitions::Definitions;
 use crate::queue::Queue;
 
 pub(crate) use attempts::{AttemptMeter, AttemptMetrics};
+pub(crate) use clusters::{ClusterMetrics, Pending};
+pub(crate) use nodes::NodeMetrics;
 pub(crate) use queues::{Load, QueueMeter, QueueMetrics};
 
 /// All of them.
@@ -60,6 +63,8 @@ pub struct Metrics {
     pub leading: IntGaugeVec,
     /// `vela_applications_set_aside`
     pub set_aside: IntGauge,
+    /// `vela_cluster_*`
+    pub clusters: ClusterMetrics,
     registry: Registry,
 }
 
@@ -169,6 +174,7 @@ impl Metrics {
                 "1 while this process holds the lease.",
                 &["name"],
             )?,
+            clusters: ClusterMetrics::new(registry)?,
             registry: registry.clone(),
         })
     }
@@ -199,8 +205,16 @@ impl Metrics {
     ///
     /// # Errors
     /// They are reported already.
-    pub fn register_clusters(&self, members: Arc<Members>) -> Result<(), Error> {
-        self.registry.register(clusters::States::new(members)?)
+    pub fn register_clusters(&self, members: Arc<Members>, pending: Pending) -> Result<(), Error> {
+        self.registry.register(clusters::States::new(members, pending)?)
+    }
+
+    /// The metrics of the nodes of clusters, from now on.
+    ///
+    /// # Errors
+    /// They are reported already.
+    pub fn register_nodes(&self) -> Result<NodeMetrics, Error> {
+        NodeMetrics::new(&self.registry)
     }
 
     /// Times a stage of the reconcile, until the value is dropped.
@@ -240,6 +254,9 @@ impl Metrics {
 
     /// An answer of the API server, to whatever request.
     pub fn answered(&self, answer: &CompletedRequest<'_>) {
+        if !answer.cluster.is_empty() {
+            self.clusters.answered(answer);
+        }
         let (method, host) = (answer.method.as_str(), answer.host);
         let code = answer.code.as_ref().map_or("<error>", |code| code.as_str());
         self.answers.with_label_values(&[code, host, method]).inc();

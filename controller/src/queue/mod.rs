@@ -61,6 +61,8 @@ impl Next {
 struct Running {
     since: Instant,
     turn: Taken,
+    /// It goes on without a worker: its turn is over.
+    parked: bool,
 }
 
 /// When a key is wanted next, and how urgently.
@@ -330,7 +332,7 @@ impl Queue {
                     if let Some(meter) = &state.meter {
                         meter.waited(turn.class, now.saturating_duration_since(turn.since));
                     }
-                    state.running.insert(key.clone(), Running { since: now, turn });
+                    state.running.insert(key.clone(), Running { since: now, turn, parked: false });
                     if !state.turns.is_empty() {
                         let has_edits = state.turns.depth(Class::Edit) > 0;
                         self.wake(if has_edits { Class::Edit } else { Class::Scan });
@@ -351,6 +353,16 @@ impl Queue {
         }
     }
 
+    /// The attempt at a key goes on without a worker; [`Queue::done`] must still follow.
+    pub fn park(&self, key: &Key) {
+        let mut state = self.state.lock();
+        let State { running, turns, .. } = &mut *state;
+        if let Some(running) = running.get_mut(key).filter(|running| !running.parked) {
+            running.parked = true;
+            turns.done(key, &running.turn, running.since.elapsed());
+        }
+    }
+
     /// The attempt at a key is over.
     pub fn done(&self, key: Key, next: Next) {
         let mut class = Class::Scan;
@@ -358,7 +370,9 @@ impl Queue {
             let mut state = self.state.lock();
             if let Some(running) = state.running.remove(&key) {
                 let time = running.since.elapsed();
-                state.turns.done(&key, &running.turn, time);
+                if !running.parked {
+                    state.turns.done(&key, &running.turn, time);
+                }
                 if let Some(meter) = &state.meter {
                     meter.attempts.observe(time.as_secs_f64());
                 }
@@ -469,6 +483,23 @@ mod tests {
         assert_eq!(queue.next(WorkerKind::All).await, Some(key("a")));
         queue.done(key("a"), Next::Done);
         assert!(queue.is_idle(Duration::from_secs(3600)));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_parked_key_leaves_its_turn_to_others_and_still_runs_once_at_a_time() {
+        let queue = Queue::new(Shares { workers: 2, weights: Weights::default() });
+        for name in ["a", "b"] {
+            queue.add(key(name), Class::Scan);
+        }
+        assert_eq!(queue.next(WorkerKind::All).await, Some(key("a")));
+        queue.park(&key("a"));
+        queue.park(&key("a"));
+        queue.add(key("a"), Class::Edit);
+        assert_eq!(queue.next(WorkerKind::All).await, Some(key("b")));
+        assert_eq!(queue.running().len(), 2);
+        queue.done(key("b"), Next::Done);
+        queue.done(key("a"), Next::Done);
+        assert_eq!(queue.next(WorkerKind::All).await, Some(key("a")));
     }
 
     #[tokio::test(start_paused = true)]

@@ -15,7 +15,7 @@ use super::server::{Death, Server};
 use super::{NAMESPACE, Process, World, application, placements};
 
 /// The control plane's cluster, and two others.
-fn world() -> World {
+pub(super) fn world() -> World {
     let mut world = World::new();
     placements::define(&world);
     let killed = Arc::clone(&world.server.state.lock().killed);
@@ -27,7 +27,7 @@ fn world() -> World {
     world
 }
 
-fn app(clusters: &Value, value: &str) -> Value {
+pub(super) fn app(clusters: &Value, value: &str) -> Value {
     let mut app = application("a", &[("c", &[], value)]);
     app["spec"]["policies"] = json!([
         {"name": "here", "type": "topology", "properties": {"clusters": clusters}}]);
@@ -36,7 +36,7 @@ fn app(clusters: &Value, value: &str) -> Value {
     app
 }
 
-fn apply(world: &World, app: Value) {
+pub(super) fn apply(world: &World, app: Value) {
     world.server.by_another_writer(|state| {
         let old = state.get("applications", NAMESPACE, "a").cloned().unwrap_or_default();
         let mut new = app;
@@ -48,13 +48,13 @@ fn apply(world: &World, app: Value) {
     });
 }
 
-fn server<'w>(world: &'w World, cluster: &str) -> &'w Server {
+pub(super) fn server<'w>(world: &'w World, cluster: &str) -> &'w Server {
     let mut members = world.members.iter();
     members.find(|(name, _)| *name == cluster).map_or(&world.server, |(_, server)| server)
 }
 
 /// What the ConfigMap of the component holds in each cluster that has one.
-fn deployed(world: &World) -> Vec<(&'static str, String)> {
+pub(super) fn deployed(world: &World) -> Vec<(&'static str, String)> {
     ["local", "east", "west"]
         .into_iter()
         .filter_map(|cluster| {
@@ -65,7 +65,7 @@ fn deployed(world: &World) -> Vec<(&'static str, String)> {
         .collect()
 }
 
-fn everywhere(value: &str, clusters: &[&'static str]) -> Vec<(&'static str, String)> {
+pub(super) fn everywhere(value: &str, clusters: &[&'static str]) -> Vec<(&'static str, String)> {
     clusters.iter().map(|cluster| (*cluster, format!("{NAMESPACE}{value}"))).collect()
 }
 
@@ -74,19 +74,23 @@ fn hear(process: &Process, cluster: &str, heard: Heard) {
     snapshot.members().get(cluster).unwrap().hear(heard);
 }
 
-fn disconnect(process: &Process, cluster: &str) {
+pub(super) fn disconnect(process: &Process, cluster: &str) {
     hear(process, cluster, Heard::Refused("the token was revoked".to_owned()));
 }
 
-fn reconnect(process: &Process, cluster: &str) {
+pub(super) fn reconnect(process: &Process, cluster: &str) {
     hear(process, cluster, Heard::Answer(200, Duration::ZERO));
 }
 
 /// Reconciles so often that what can be done is done.
-async fn work(world: &World, process: &Process) -> Option<Next> {
+pub(super) async fn work(world: &World, process: &Process) -> Option<Next> {
     let mut next = None;
     for _ in 0..12 {
         next = world.reconcile(process, "a").await;
+        if next.is_none() {
+            // It died: it sees nothing any more.
+            break;
+        }
         if let Some(Next::After(delay)) = next {
             world.pass(delay);
             let memory = process.context.memory(&crate::queue::Key::new(NAMESPACE, "a"));
@@ -98,11 +102,11 @@ async fn work(world: &World, process: &Process) -> Option<Next> {
     next
 }
 
-fn delete(world: &World) {
+pub(super) fn delete(world: &World) {
     world.server.by_another_writer(|state| drop(state.delete("applications", NAMESPACE, "a")));
 }
 
-fn is_clean(world: &World) -> bool {
+pub(super) fn is_clean(world: &World) -> bool {
     let state = world.server.state.lock();
     state.get("applications", NAMESPACE, "a").is_none() && state.all("resourcetrackers").is_empty()
 }

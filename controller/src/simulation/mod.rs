@@ -3,6 +3,7 @@
 //! leaked, and the end is what a fresh apply would have made.
 
 mod charts;
+mod cluster_faults;
 mod clusters;
 mod crash;
 mod definition_updates;
@@ -204,6 +205,7 @@ impl World {
                 allowed_types: self.allowed.1.clone(),
                 prune_confirm_kinds: Vec::new(),
                 refers_to_namespace: false,
+                refers_to_clusters: true,
                 disable_component_revision: true,
                 version: "simulation".to_owned(),
                 shard: self.shard.clone(),

@@ -246,6 +246,8 @@ pub mod annotation {
     pub const CLUSTER_ALIAS: &str = "cluster.core.oam.dev/cluster-alias";
     /// How the control plane reaches a cluster, where it is not directly.
     pub const CLUSTER_ROUTE: &str = "cluster.core.oam.dev/route";
+    /// As whom identities arrive at a cluster: a ClusterGatewayProxyConfiguration.
+    pub const CLUSTER_EXCHANGE: &str = "cluster.core.oam.dev/cluster-gateway-proxy-configuration";
     /// Clusters whose objects an Application does not wait for any more, separated by commas.
     pub const FORGET_CLUSTERS: &str = "app.oam.dev/forget-clusters";
     /// On a release record: a hash of everything that decided what the release is. The Helm client drops annotations: what it
@@ -343,6 +345,14 @@ pub mod reason {
     pub const REACHABLE: &str = "Reachable";
     /// Some cannot.
     pub const UNREACHABLE: &str = "Unreachable";
+    /// A cluster does not take its credential.
+    pub const CREDENTIAL_REFUSED: &str = "CredentialRefused";
+    /// The Secret of a cluster cannot be used.
+    pub const INVALID: &str = "Invalid";
+    /// Another cluster has the name of one.
+    pub const REPLACED: &str = "Replaced";
+    /// A cluster has no Secret.
+    pub const UNREGISTERED: &str = "Unregistered";
 }
 
 /// Reasons of events.
@@ -381,6 +391,24 @@ pub mod event {
     pub const FAILED_GC: &str = "FailedGC";
     /// Objects in a cluster that is gone are not managed any more.
     pub const LEFT_BEHIND: &str = "LeftBehind";
+    /// A cluster answers again. These and the following are about the Secret of a cluster, and not in the reference.
+    pub const CLUSTER_CONNECTED: &str = "ClusterConnected";
+    /// It answers late, or has too much to do.
+    pub const CLUSTER_DEGRADED: &str = "ClusterDegraded";
+    /// It does not answer.
+    pub const CLUSTER_DISCONNECTED: &str = "ClusterDisconnected";
+    /// It does not take the credential.
+    pub const CREDENTIAL_REFUSED: &str = "CredentialRefused";
+    /// The credential ends soon.
+    pub const CREDENTIAL_EXPIRES: &str = "CredentialExpires";
+    /// The Secret cannot be used.
+    pub const CLUSTER_INVALID: &str = "ClusterInvalid";
+    /// The name means another cluster than before.
+    pub const CLUSTER_REPLACED: &str = "ClusterReplaced";
+    /// Two names mean one cluster.
+    pub const CLUSTER_ALIAS: &str = "ClusterAlias";
+    /// The certificate of the cluster is not checked.
+    pub const INSECURE_CLUSTER: &str = "InsecureCluster";
     /// A global policy ran.
     pub const GLOBAL_POLICY_APPLIED: &str = "GlobalPolicyApplied";
     /// An explicit policy ran.

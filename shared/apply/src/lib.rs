@@ -20,7 +20,7 @@ pub mod object;
 pub mod ownership;
 pub mod plan;
 pub mod policy;
-mod quantity;
+pub mod quantity;
 pub mod release;
 mod secret;
 pub mod strategic;

@@ -47,7 +47,8 @@ fn spell_amounts_as(live: &Value, manifest: &mut Value) {
 }
 
 /// An amount in billionths; `None` for what is no quantity, or too fine or too large to be one that is stored.
-fn nanos(value: &Value) -> Option<i128> {
+#[must_use]
+pub fn nanos(value: &Value) -> Option<i128> {
     let text = match value {
         Value::String(text) => text.clone(),
         Value::Number(number) => number.to_string(),

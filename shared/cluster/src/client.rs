@@ -47,6 +47,8 @@ pub struct ClientOptions {
     pub observer: Option<RequestObserver>,
     /// Who may write. Clients of cloned options stand behind the same one.
     pub fence: Fence,
+    /// The directory of the commands that Secrets of other clusters may name for credentials; `None`: they may name none.
+    pub exec_credentials: Option<PathBuf>,
 }
 
 impl ClientOptions {
@@ -65,6 +67,7 @@ impl ClientOptions {
             identity: Identity::own(),
             observer: None,
             fence: Fence::default(),
+            exec_credentials: None,
         }
     }
 
@@ -188,7 +191,11 @@ pub(crate) fn layered(
 ) -> Client {
     let builder = connections
         .with_layer(&TimeoutLayer(options.timeouts))
-        .with_layer(&ObserveLayer { host: host.into(), observer: options.observer.clone() })
+        .with_layer(&ObserveLayer {
+            cluster: "".into(),
+            host: host.into(),
+            observer: options.observer.clone(),
+        })
         .with_layer(&options.fence)
         .with_layer(&AccountLayer(options.account.clone()));
     if options.qps > 0.0 {

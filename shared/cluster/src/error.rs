@@ -79,6 +79,9 @@ pub enum Error {
         /// Why.
         why: String,
     },
+    /// A command gave no credential for a member.
+    #[error("failed to issue credential from external command: {0}")]
+    Credential(String),
     /// This process does not lead (any more) and must not write.
     #[error("not the leader: nothing was written")]
     NotLeader,
@@ -94,6 +97,7 @@ impl Error {
             | Self::Timeout { .. }
             | Self::Transport(_)
             | Self::Unreachable { .. }
+            | Self::Credential(_)
             | Self::NotLeader => Class::Retry(None),
             // Of server errors only those that mean overload or an outage; others may be an admission webhook that is wrong
             // for good.

@@ -5,7 +5,7 @@
 //!   [`account`]: credentials of a ServiceAccount; [`impersonate`]: as whom a request is made;
 //!   [`administrators`]: who may do everything; [`answers`]: the metrics of requests;
 //! - [`discovery`]: which path a kind has; [`request`]: the verbs, for objects of any kind as JSON, with discovery and impersonation; [`removal`]: what came of a DELETE;
-//! - [`postponed`]: whether the requests of an attempt were put off;
+//! - [`postponed`]: whether the requests of an attempt were postponed; [`parking`]: attempts that wait for a member without a worker;
 //! - [`store`]: caches that our own writes reach at once, [`packed`]: objects kept small in them; [`watch`]: what fills them; [`rounds`]: when work on a few objects is repeated;
 //! - [`objects`]: the live objects that Applications own, one watch per kind;
 //! - [`members`]: the member clusters;
@@ -33,6 +33,7 @@ pub mod objects;
 pub mod observe;
 mod observed;
 pub mod packed;
+pub mod parking;
 pub mod postponed;
 pub mod removal;
 pub mod request;

@@ -24,6 +24,7 @@ use vela_apply::{Owner, ResourceKey, ownership};
 use crate::completed::{self, Completed};
 use crate::error::Class;
 use crate::observed::Observed;
+use crate::parking;
 use crate::postponed;
 use crate::request::{ApiError, ObjectClient};
 use crate::store::{Key, Store, Stored};
@@ -72,6 +73,13 @@ impl Text {
             return Self::Packed(packed.into());
         }
         Self::Plain(text.into())
+    }
+
+    fn len(&self) -> usize {
+        match self {
+            Self::Plain(text) => text.len(),
+            Self::Packed(packed) => packed.len(),
+        }
     }
 
     fn value(&self) -> Value {
@@ -287,6 +295,14 @@ impl LiveObjects {
         Self { own: false, ..Self::new(io, notify, tasks, stop) }
     }
 
+    /// Bytes that the texts of all objects take.
+    #[must_use]
+    pub fn bytes(&self) -> usize {
+        let kinds: Vec<_> = self.kinds.lock().values().cloned().collect();
+        let of = |live: Arc<Live>| live.text.len();
+        kinds.iter().map(|watched| watched.store.all().into_iter().map(of).sum::<usize>()).sum()
+    }
+
     /// The objects of a kind, watched from now on; returns when the first list is complete.
     ///
     /// # Errors
@@ -301,7 +317,8 @@ impl LiveObjects {
             None => self.start(api_version, kind).await?,
         };
         let left = LIST_TIME.saturating_sub(watched.listing.lock().since.elapsed());
-        let listed = tokio::time::timeout(left, watched.store.synced()).await.is_ok();
+        let synced = tokio::time::timeout(left, watched.store.synced());
+        let listed = if self.own { synced.await } else { parking::waiting(synced).await }.is_ok();
         let (kind, api_version) = (kind.to_owned(), api_version.to_owned());
         let listing = watched.listing.lock();
         if listing.over {

@@ -19,6 +19,8 @@ pub struct CompletedRequest<'a> {
     pub method: &'a Method,
     /// The API server's host, with its port if the configuration names one.
     pub host: &'a str,
+    /// The name of the member; empty for the control plane's own cluster.
+    pub cluster: &'a str,
     /// `None`: there was no answer.
     pub code: Option<StatusCode>,
     /// Until the answer began: of a watch not its whole life.
@@ -46,6 +48,7 @@ impl std::fmt::Debug for RequestObserver {
 #[derive(Clone, Debug)]
 pub(crate) struct ObserveLayer {
     pub(crate) host: Arc<str>,
+    pub(crate) cluster: Arc<str>,
     pub(crate) observer: Option<RequestObserver>,
 }
 
@@ -81,7 +84,7 @@ where
     fn call(&mut self, request: Request<B>) -> Self::Future {
         let method = request.method().clone();
         let uri = tracing::enabled!(Level::DEBUG).then(|| request.uri().clone());
-        let ObserveLayer { host, observer } = self.layer.clone();
+        let ObserveLayer { host, cluster, observer } = self.layer.clone();
         let answer = self.inner.call(request);
         Box::pin(async move {
             let since = Instant::now();
@@ -93,7 +96,8 @@ where
                 debug!(%method, %uri, code, ?time, "request answered");
             }
             if let Some(observer) = observer {
-                (observer.0)(&CompletedRequest { method: &method, host: &host, code, time });
+                let (method, host, cluster) = (&method, &*host, &*cluster);
+                (observer.0)(&CompletedRequest { method, host, cluster, code, time });
             }
             answer.map_err(Into::into)
         })
@@ -116,7 +120,11 @@ mod tests {
                 heard.lock().push((answer.method.clone(), answer.host.to_owned(), code));
             })
         };
-        let layer = ObserveLayer { host: "server:6443".into(), observer: Some(observer) };
+        let layer = ObserveLayer {
+            host: "server:6443".into(),
+            cluster: "".into(),
+            observer: Some(observer),
+        };
         let mut service = layer.layer(tower::service_fn(|request: Request<()>| async move {
             match request.uri().path() {
                 "/gone" => Ok(Response::builder().status(404).body(()).unwrap()),

@@ -8,19 +8,21 @@
 
 use std::time::Duration;
 
-use http::{Request, Response};
+use http::{Request, Response, Uri};
+use hyper::rt::{Read, Write};
 use hyper_timeout::TimeoutConnector;
 use hyper_util::client::legacy::Client;
-use hyper_util::client::legacy::connect::HttpConnector;
+use hyper_util::client::legacy::connect::proxy::{SocksV5, Tunnel};
+use hyper_util::client::legacy::connect::{Connection, HttpConnector};
 use hyper_util::rt::TokioExecutor;
 use kube::client::{Body, ClientBuilder, ConfigExt as _, DynBody};
 use kube::{Config, Result};
 use tower::util::BoxService;
-use tower::{BoxError, ServiceBuilder, ServiceExt as _};
+use tower::{BoxError, Service, ServiceBuilder, ServiceExt as _};
 use tower_http::ServiceExt as _;
 use tower_http::decompression::DecompressionLayer;
 
-use crate::members::{AddressRules, Resolver};
+use crate::members::{AddressRules, Proxy, ProxyKind, Resolver};
 
 /// The parts of a client, before limits.
 pub type Transport = BoxService<Request<Body>, Response<Box<DynBody>>, BoxError>;
@@ -35,20 +37,57 @@ const KEEPALIVE_RETRIES: u32 = 3;
 /// # Errors
 /// Unusable certificates, keys or headers, or a proxy.
 pub fn transport(config: Config) -> Result<ClientBuilder<Transport>> {
-    transport_to(config, None)
-}
-
-/// The same to addresses that rules allow.
-pub(crate) fn transport_to(
-    config: Config,
-    rules: Option<AddressRules>,
-) -> Result<ClientBuilder<Transport>> {
     if config.proxy_url.is_some() {
         // Says which proxies this build has, so far none.
         return ClientBuilder::try_from(config);
     }
+    over(config, tcp(None))
+}
+
+/// The same to addresses that rules allow, through a proxy if there is one; of that the rules are, too.
+pub(crate) fn transport_to(
+    config: Config,
+    rules: AddressRules,
+    proxy: Option<&Proxy>,
+) -> Result<ClientBuilder<Transport>> {
+    let tcp = tcp(Some(rules));
+    let Some(proxy) = proxy else { return over(config, tcp) };
+    let uri = proxy.uri.clone();
+    match proxy.kind {
+        ProxyKind::Http => over(config, tunnel(proxy, tcp)),
+        ProxyKind::Https => {
+            // Of the machine's authorities, without the credential: it is for the cluster only.
+            let theirs = Config::new(uri);
+            over(config, tunnel(proxy, theirs.rustls_https_connector_with_connector(tcp)?))
+        }
+        ProxyKind::Socks => {
+            let socks = SocksV5::new(uri, tcp);
+            match proxy.user() {
+                Some((user, password)) => over(config, socks.with_auth(user, password)),
+                None => over(config, socks),
+            }
+        }
+    }
+}
+
+fn tunnel<C>(proxy: &Proxy, connector: C) -> Tunnel<C> {
+    let tunnel = Tunnel::new(proxy.uri.clone(), connector);
+    match proxy.authorization() {
+        Some(header) => tunnel.with_auth(header),
+        None => tunnel,
+    }
+}
+
+/// Over connections of one kind.
+fn over<C>(config: Config, connections: C) -> Result<ClientBuilder<Transport>>
+where
+    C: Service<Uri> + Clone + Send + Sync + 'static,
+    C::Response: Connection + Read + Write + Unpin + Send + 'static,
+    C::Future: Send + 'static,
+    C::Error: Into<BoxError>,
+{
     let mut connector =
-        TimeoutConnector::new(config.rustls_https_connector_with_connector(tcp(rules))?);
+        TimeoutConnector::new(config.rustls_https_connector_with_connector(connections)?);
     // For who accepts a connection and then says nothing. That nothing is read is normal: watches are silent for minutes.
     connector.set_connect_timeout(config.connect_timeout);
     connector.set_write_timeout(config.write_timeout);

@@ -9,7 +9,7 @@
 //! | `CONTROLLER_PID`, `WEBHOOK_PID` | process ids |
 //! | `CONTROLLER_LOG`, `WEBHOOK_LOG` | their output |
 //! | `WEBHOOK_URL`, `CA_FILE` | where the webhook answers, and who signed its certificate |
-//! | `MEMBER_1_KUBECONFIG`, `MEMBER_1_AUDIT_LOG`, ... | the clusters that joined with `--members N` |
+//! | `MEMBER_1_KUBECONFIG`, `MEMBER_1_AUDIT_LOG`, ... | the clusters that joined with `--members N`: etcd and an API server each |
 //! | `KILL_CMD`, `START_CMD` | `kill -9` of the controller; start it again and wait until ready |
 //! | `RUN_DIR` | the folder with all of it |
 
@@ -92,7 +92,7 @@ pub(crate) fn under(args: &Setup, command: &[OsString]) -> Result<ExitCode> {
     let deployed = runtime.block_on(Deployed::start(&cluster, &binaries, &options))?;
     let controller = Arc::new(deployed.controller);
     let control = Control::start(Arc::clone(&cluster), Arc::clone(&controller), runtime.handle())?;
-    let members = runtime.block_on(members(&cluster, args.members))?;
+    let members = runtime.block_on(members(&cluster, args.members, Kind::Lean))?;
 
     let mut command = prepared(command, &cluster, &controller, &deployed.webhook, &control)?;
     for (index, member) in (1..).zip(&members) {
@@ -113,16 +113,36 @@ pub(crate) fn under(args: &Setup, command: &[OsString]) -> Result<ExitCode> {
     Ok(code(status))
 }
 
+/// What becomes of objects in a cluster that joins.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Kind {
+    /// Nothing: etcd and an API server.
+    Lean,
+    /// What becomes of them in a cluster.
+    Whole,
+}
+
 /// Further clusters that join.
-async fn members(hub: &Cluster, count: usize) -> Result<Vec<Cluster>> {
+pub(crate) async fn members(hub: &Cluster, count: usize, kind: Kind) -> Result<Vec<Cluster>> {
     let mut all = Vec::new();
     for index in 1..=count {
         let name = format!("member-{index}");
-        let member = Cluster::start(&name).await?;
+        let member = match kind {
+            Kind::Lean => Cluster::start_lean(&name).await?,
+            Kind::Whole => Cluster::start(&name).await?,
+        };
         vela_tests::members::join(hub, &member, &name, vela_tests::members::port(&member)?).await?;
         all.push(member);
     }
     Ok(all)
+}
+
+/// What the programs need to deploy to clusters on loopback.
+pub(crate) fn with_members(options: Options) -> Options {
+    let Options { mut values, mut controller_flags, .. } = options.clone();
+    values.push("multicluster.enabled=true".to_owned());
+    controller_flags.push("--allow-loopback-clusters".to_owned());
+    Options { values, controller_flags, ..options }
 }
 
 /// A cluster that lives on must not call a webhook that has gone.
@@ -149,19 +169,18 @@ fn options(args: &Setup) -> Options {
     if args.definitions.is_some() {
         values.push("authentication.enabled=false".to_owned());
     }
-    let mut controller_flags = args.controller_flag.clone();
-    if args.members > 0 {
-        values.push("multicluster.enabled=true".to_owned());
-        controller_flags.push("--allow-loopback-clusters".to_owned());
-    }
-    values.extend(args.set.iter().cloned());
-    Options {
+    let options = Options {
         definitions: args.definitions.clone(),
-        controller_flags,
+        controller_flags: args.controller_flag.clone(),
         webhook_flags: args.webhook_flag.clone(),
         gateway_flags: Vec::new(),
         values,
-    }
+    };
+    let Options { mut values, controller_flags, .. } =
+        if args.members > 0 { with_members(options.clone()) } else { options.clone() };
+    // What is asked for comes last.
+    values.extend(args.set.iter().cloned());
+    Options { values, controller_flags, ..options }
 }
 
 fn prepared(

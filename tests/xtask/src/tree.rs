@@ -66,7 +66,9 @@ fn lines(application: &Value) -> String {
     }
     for service in list(&status["services"]) {
         let health = if service["healthy"] == true { "healthy" } else { "not healthy yet" };
-        let mut line = format!("{}: {health}", text(&service["name"]));
+        let cluster = text(&service["cluster"]);
+        let placement = if cluster.is_empty() { String::new() } else { format!(" in {cluster}") };
+        let mut line = format!("{}{placement}: {health}", text(&service["name"]));
         if let Some(message) = service["message"].as_str().filter(|text| !text.is_empty()) {
             let _ = write!(line, ", {message}");
         }
@@ -108,11 +110,15 @@ mod tests {
                     "name": "web", "healthy": false, "message": "Ready:0/1",
                     "workloadDefinition": { "kind": "Deployment" },
                     "traits": [{ "type": "scaler" }],
+                }, {
+                    "name": "web", "healthy": true, "cluster": "edge",
+                    "workloadDefinition": { "kind": "Deployment" },
                 }],
             },
         });
         let expected = "  Application a: runningWorkflow\n  ├─ workflow\n  │  └─ web: running (wait)\n  \
-            └─ web: not healthy yet, Ready:0/1\n     ├─ Deployment\n     └─ trait scaler\n";
+            ├─ web: not healthy yet, Ready:0/1\n  │  ├─ Deployment\n  │  └─ trait scaler\n  \
+            └─ web in edge: healthy\n     └─ Deployment\n";
         assert_eq!(lines(&application), expected);
     }
 }

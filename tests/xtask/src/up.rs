@@ -1,4 +1,4 @@
-//! `cargo xtask up`: a control plane, vela-rs on it, and an example Application that runs.
+//! `cargo xtask up`: a control plane, vela-rs on it, further clusters that join, and example Applications that run.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -15,6 +15,7 @@ use vela_tests::deploy::{Binaries, Deployed, Options, Profile, apply};
 use vela_tests::fixtures::reaching_loopback;
 use vela_tests::material;
 
+use crate::exec::{Kind, members, with_members};
 use crate::tree::Tree;
 
 #[derive(clap::Args)]
@@ -34,6 +35,9 @@ pub(crate) struct Args {
     /// Use the cluster of this kubeconfig instead of starting one
     #[arg(long, value_name = "FILE")]
     kubeconfig: Option<PathBuf>,
+    /// So many further clusters join under the names member-1, member-2, ..., and docs/examples/clusters is applied, too
+    #[arg(long, value_name = "N", default_value_t = 0)]
+    clusters: usize,
     /// Seconds until the examples must run
     #[arg(long, default_value_t = 120)]
     deadline: u64,
@@ -51,7 +55,9 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
     // The charts of the examples are served on loopback.
     let charts = runtime.block_on(ChartServer::of_examples())?;
     let options = Options { definitions: args.definitions.clone(), ..reaching_loopback() };
+    let options = if args.clusters > 0 { with_members(options) } else { options };
     let deployed = runtime.block_on(Deployed::start(&cluster, &binaries, &options))?;
+    let members = runtime.block_on(members(&cluster, args.clusters, Kind::Whole))?;
     let outcome = runtime.block_on(async {
         tokio::select! {
             outcome = follow(args, &cluster, &deployed, &charts) => Some(outcome),
@@ -72,7 +78,7 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
             if args.once {
                 Ok(ExitCode::SUCCESS)
             } else {
-                next_steps(&cluster, &names);
+                next_steps(&cluster, &members, &names);
                 let stayed = runtime.block_on(stay(&cluster, &deployed));
                 eprintln!("\nstopping");
                 stayed.map(|()| ExitCode::SUCCESS)
@@ -83,6 +89,7 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
         runtime.block_on(crate::exec::leave(&cluster, &deployed.admission));
     }
     let ended = deployed.stop(Duration::from_secs(15));
+    members.iter().for_each(Cluster::stop);
     cluster.stop();
     ended?;
     code
@@ -96,7 +103,7 @@ async fn follow(
     charts: &ChartServer,
 ) -> Result<Vec<String>> {
     let client = cluster.client().await?;
-    let objects = examples(&args.file, charts)?;
+    let objects = examples(args, charts)?;
     for object in &objects {
         apply(&client, object).await?;
     }
@@ -164,12 +171,17 @@ fn reason(application: &Value) -> String {
     reason
 }
 
-fn examples(files: &[PathBuf], charts: &ChartServer) -> Result<Vec<Value>> {
-    let mut files = files.to_vec();
+fn examples(args: &Args, charts: &ChartServer) -> Result<Vec<Value>> {
+    let mut files = args.file.clone();
     if files.is_empty() {
-        let dir = material::workspace().join("docs/examples");
-        for entry in fs::read_dir(&dir).with_context(|| dir.display().to_string())? {
-            files.push(entry?.path());
+        let mut dirs = vec![material::workspace().join("docs/examples")];
+        if args.clusters > 0 {
+            dirs.push(material::workspace().join("docs/examples/clusters"));
+        }
+        for dir in dirs {
+            for entry in fs::read_dir(&dir).with_context(|| dir.display().to_string())? {
+                files.push(entry?.path());
+            }
         }
         files.retain(|path| path.extension().is_some_and(|extension| extension == "yaml"));
         files.sort();
@@ -189,8 +201,12 @@ fn documents(file: &Path, charts: &ChartServer) -> Result<Vec<Value>> {
     Ok(documents.into_iter().filter(Value::is_object).collect())
 }
 
-fn next_steps(cluster: &Cluster, names: &[String]) {
+fn next_steps(cluster: &Cluster, members: &[Cluster], names: &[String]) {
     let name = names.first().map_or("first-app", String::as_str);
+    let joined: String = (1..)
+        .zip(members)
+        .map(|(index, member)| format!("member-{index}: {}\n", member.kubeconfig().display()))
+        .collect();
     let kubeconfig = cluster.kubeconfig();
     println!(
         "\nThe control plane stays up until Ctrl-C. In another terminal:\n\n  \
@@ -198,7 +214,7 @@ fn next_steps(cluster: &Cluster, names: &[String]) {
          kubectl get applications,deployments,services,pods\n  \
          kubectl edit application {name}     # change an image, or misspell a component type\n  \
          kubectl delete application {name}   # nothing stays behind\n\n\
-         Logs, audit log and certificates: {}\n",
+         {joined}Logs, audit log and certificates: {}\n",
         kubeconfig.display(),
         cluster.dir().display()
     );

@@ -153,7 +153,9 @@ fn one(subject: &Subject<'_>, policy: &Policy<'_>, field: &Field, findings: &mut
     object(map, shape, policy.type_, &field, findings);
     match policy.type_ {
         "override" => overridden(subject, map, &field, findings),
-        "topology" => topology_clusters(map, &field, findings),
+        "topology" if !subject.world.settings.several_clusters => {
+            topology_clusters(map, &field, findings);
+        }
         _ => {}
     }
 }

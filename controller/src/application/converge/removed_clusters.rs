@@ -2,10 +2,10 @@
 //! Application up that nobody can ever do, and nothing is forgotten.
 
 use vela_api::Application;
-use vela_api::names::{annotation, event};
+use vela_api::names::{annotation, event, reason};
 use vela_apply::object::is_local;
 use vela_cluster::ApiError;
-use vela_cluster::members::Named;
+use vela_cluster::members::{Named, State};
 
 use crate::clusters::ledger::{self, Cause, Entry};
 use crate::events::Severity;
@@ -13,6 +13,7 @@ use crate::messages;
 
 use crate::application::facts;
 use crate::application::session::Session;
+use crate::application::status::Trouble;
 
 /// Why the objects of an Application in a cluster are not waited for any more; `None` as long as they are.
 fn cause(session: &Session<'_>, app: &Application, cluster: &str) -> Option<Cause> {
@@ -63,6 +64,9 @@ pub(in crate::application) async fn forget(
         let entries: Vec<Entry> = records.iter().map(entry).collect();
         ledger::write(&ctx.io, ctx.clusters.namespace(), &cluster, &entries).await?;
         session.trackers.drop_cluster(&ctx.io, &ctx.trackers, &cluster).await?;
+        let metrics = &ctx.metrics.clusters;
+        let count = u64::try_from(entries.len()).unwrap_or(u64::MAX);
+        metrics.left_behind.with_label_values(&[metrics.label(&cluster)]).inc_by(count);
         let text = messages::left_behind(&cluster, entries.len());
         ctx.events.emit(&session.about, Severity::Warning, event::LEFT_BEHIND, &text, "");
         ctx.clusters.unlearn(&cluster);
@@ -70,11 +74,11 @@ pub(in crate::application) async fn forget(
     Ok(())
 }
 
-/// What keeps an Application from its clusters, one clause for each that it names or has objects in, sorted.
+/// What keeps an Application from its clusters, one for each that it names or has objects in, sorted.
 pub(in crate::application) fn troubles(
     session: &Session<'_>,
     also: &[String],
-) -> Option<Vec<String>> {
+) -> Option<Vec<Trouble>> {
     if !session.ctx.clusters.is_on() {
         return None;
     }
@@ -83,6 +87,21 @@ pub(in crate::application) fn troubles(
     if names.is_empty() {
         return None;
     }
-    let trouble = |name: &String| session.reach_quietly(name).err().map(|error| error.to_string());
+    let trouble = |name: &String| {
+        let text = session.reach_quietly(name).err()?.to_string();
+        let reason = match session.clusters.named(name) {
+            Named::Unregistered(_) => reason::UNREGISTERED,
+            Named::Own | Named::Unclear => reason::UNREACHABLE,
+            Named::Member(member) => match member.state() {
+                State::CredentialRefused => reason::CREDENTIAL_REFUSED,
+                State::Invalid => reason::INVALID,
+                State::Replaced => reason::REPLACED,
+                State::Unknown | State::Connected | State::Degraded | State::Disconnected => {
+                    reason::UNREACHABLE
+                }
+            },
+        };
+        Some(Trouble { reason, text })
+    };
     Some(names.iter().filter_map(trouble).collect())
 }

@@ -4,14 +4,14 @@
 //! Application is rendered from its revision, so a reconcile costs no request.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use serde::Deserialize;
 use serde_json::{Map, Value};
 use vela_api::{Application, ApplicationComponent, ApplicationRevision, RawExtension};
-use vela_apply::object::{
-    LOCAL_CLUSTER, api_version, cluster_of, kind, name, namespace, set_type, str_at,
-};
-use vela_cluster::{ApiError, Resource, Target, request};
+use vela_apply::object::{api_version, is_local, kind, name, namespace, set_type, str_at};
+use vela_cluster::members::{Member, Named};
+use vela_cluster::{ApiError, Resource, Target, postponed, request};
 
 use crate::application::context::AppContext;
 use crate::messages;
@@ -182,17 +182,37 @@ impl<'a> Wanted<'a> {
     }
 }
 
+/// The kind as the cluster of the objects serves it; while that is away as the own one does, so that a revision can be rendered.
 async fn resolve(ctx: &AppContext, selector: &Selector) -> Result<Resource, String> {
-    if cluster_of(&selector.cluster) != LOCAL_CLUSTER {
-        return Err(messages::no_such_cluster(&selector.cluster));
-    }
+    let member = member(ctx, &selector.cluster)?;
+    let reached = member.as_ref().and_then(|member| member.reach().ok());
+    let io = reached.map_or(&ctx.io, |(io, _)| io);
     let by_kind = ctx.settings.gates.legacy_object_type_identifier && !selector.kind.is_empty();
     let found = if by_kind {
-        ctx.io.resolve(&selector.api_version, &selector.kind).await
+        io.resolve(&selector.api_version, &selector.kind).await
     } else {
-        ctx.io.discovery().named(&selector.group, &selector.resource).await
+        io.discovery().named(&selector.group, &selector.resource).await
     };
     found.map_err(|error| error.to_string())
+}
+
+/// The member that a selector names; `None` for the own cluster.
+fn member(ctx: &AppContext, cluster: &str) -> Result<Option<Arc<Member>>, String> {
+    if is_local(cluster) {
+        return Ok(None);
+    }
+    if !ctx.settings.refers_to_clusters {
+        return Err(messages::REFERENCE_OUTSIDE_CONTROL_PLANE.to_owned());
+    }
+    match ctx.clusters.snapshot().named(cluster) {
+        Named::Own => Ok(None),
+        Named::Member(member) => Ok(Some(member)),
+        Named::Unclear if ctx.clusters.is_on() => {
+            postponed::postponed(None);
+            Err(messages::CLUSTERS_UNKNOWN.to_owned())
+        }
+        Named::Unclear | Named::Unregistered(_) => Err(messages::no_such_cluster(cluster)),
+    }
 }
 
 /// The objects as they are now.
@@ -207,8 +227,14 @@ async fn read(
     if resource.namespaced && wanted.namespace != own && session.ctx.settings.refers_to_namespace {
         return Err(messages::REFERENCE_OUTSIDE_NAMESPACE.to_owned());
     }
-    let io = session.io();
     let said = |error: ApiError| messages::cannot(Verb::Get, &error.to_string());
+    let reached;
+    let io = if is_local(&selector.cluster) {
+        session.io()
+    } else {
+        reached = session.reach_to(&selector.cluster, "get").await.map_err(said)?;
+        reached.requests()
+    };
     let (version, kind) = (resource.api_version.as_str(), resource.kind.as_str());
     if !wanted.name.is_empty() {
         let target =

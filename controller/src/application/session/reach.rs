@@ -6,7 +6,7 @@ use std::borrow::Cow;
 use std::sync::Arc;
 
 use vela_apply::object::is_local;
-use vela_cluster::members::Named;
+use vela_cluster::members::{Cluster, Named};
 use vela_cluster::{ApiError, LiveObjects, ObjectClient, postponed};
 
 use crate::messages;
@@ -91,7 +91,7 @@ impl Session<'_> {
         self.ctx.clusters.concerns(name, &self.key());
         let (io, live) = member.reach()?;
         let actors = if self.actors.are_others() {
-            Cow::Owned(self.actors_there()?)
+            Cow::Owned(self.actors_there(&found.cluster)?)
         } else {
             Cow::Borrowed(&self.actors)
         };
@@ -124,11 +124,11 @@ impl Session<'_> {
     }
 
     /// As whom the Application acts in other clusters.
-    fn actors_there(&self) -> Result<Actors, ApiError> {
+    fn actors_there(&self, member: &Cluster) -> Result<Actors, ApiError> {
         let Some(access) = self.ctx.clusters.access() else { return Ok(self.actors.clone()) };
-        let author = access.identity_there(&self.actors.author)?;
+        let author = access.identity_there(&self.actors.author, member)?;
         let there = |one: &CoAuthor| {
-            let identity = access.identity_there(&one.identity)?;
+            let identity = access.identity_there(&one.identity, member)?;
             Ok(CoAuthor { identity, ..one.clone() })
         };
         let co_authors = self.actors.co_authors.iter().map(there);

@@ -70,6 +70,10 @@ const METADATA_V6: [[u16; 8]; 3] = [
     [0xfd20, 0xce, 0, 0, 0, 0, 0, 0x254],
 ];
 
+/// What is said of a literal address that the rules refuse.
+pub(super) const REFUSED: &str =
+    "is an address that is not connected to (loopback, link-local, metadata service, multicast)";
+
 /// Reads the address of a member's API server: `https://host[:port][/path]`.
 ///
 /// # Errors
@@ -102,9 +106,7 @@ pub(super) fn endpoint(text: &str, rules: AddressRules) -> Result<Uri, &'static 
     if let Ok(address) = host.trim_start_matches('[').trim_end_matches(']').parse()
         && rules.refusal(address).is_some()
     {
-        return Err(
-            "is an address that is not connected to (loopback, link-local, metadata service, multicast)",
-        );
+        return Err(REFUSED);
     }
     Ok(uri)
 }

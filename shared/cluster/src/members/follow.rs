@@ -1,22 +1,29 @@
-//! The watch of the cluster Secrets: whatever it brings goes into the registry; while it does not work, the registry does not
-//! claim to be complete.
+//! The watch of the cluster Secrets, and of what Open Cluster Management says of its clusters: whatever it brings goes into the
+//! registry; while that of the Secrets does not work, the registry does not claim to be complete.
 
 use std::time::Duration;
 
 use futures::StreamExt as _;
 use k8s_openapi::api::core::v1::Secret;
-use kube::api::{Api, ListParams};
+use kube::api::{Api, ApiResource, DynamicObject, ListParams};
+use kube::core::GroupVersionKind;
 use kube::runtime::{WatchStreamExt as _, watcher};
 use tokio::time::{Instant, timeout_at};
 use tracing::{info, warn};
 use vela_api::names::label;
 
-use super::{Cluster, Members};
+use crate::{Discovery, Error};
+
+use super::{Managed, Members};
 
 /// How long the watch may be down before names that are not known are not taken for absent any more.
 const BLIND: Duration = Duration::from_secs(30);
-/// Secrets in one answer to a list.
+/// Objects in one answer to a list.
 const PAGE: u32 = 100;
+/// The kind of Open Cluster Management's clusters.
+const MANAGED: (&str, &str) = ("cluster.open-cluster-management.io/v1", "ManagedCluster");
+/// The pause before it is asked again whether that kind is served.
+const AGAIN: Duration = Duration::from_secs(300);
 
 impl Members {
     /// Follows the Secrets of one namespace for ever.
@@ -46,7 +53,7 @@ impl Members {
                 Some(Ok(watcher::Event::Init)) => listed.clear(),
                 Some(Ok(watcher::Event::InitApply(secret))) => {
                     listed.push(secret.metadata.name.clone().unwrap_or_default());
-                    self.put(Cluster::of(&secret, self.connecting().rules));
+                    self.put_secret(secret);
                 }
                 Some(Ok(watcher::Event::InitDone)) => {
                     blind = None;
@@ -54,10 +61,10 @@ impl Members {
                     self.synced(true, Some(&listed));
                 }
                 Some(Ok(watcher::Event::Apply(secret))) => {
-                    self.put(Cluster::of(&secret, self.connecting().rules));
+                    self.put_secret(secret);
                 }
                 Some(Ok(watcher::Event::Delete(secret))) => {
-                    self.remove(&secret.metadata.name.unwrap_or_default());
+                    self.remove_secret(&secret.metadata.name.unwrap_or_default());
                 }
                 Some(Err(error)) => {
                     warn!(
@@ -73,6 +80,64 @@ impl Members {
         }
     }
 
+    /// Follows the ManagedClusters of Open Cluster Management for ever, if and when their kind is served. They are no reason to
+    /// wait: a registry without them is complete.
+    pub async fn follow_managed(&self, client: kube::Client) {
+        let discovery = Discovery::new(client.clone());
+        loop {
+            let served = discovery.resolve(MANAGED.0, MANAGED.1).await;
+            if served.is_ok() {
+                self.watch_managed(client.clone()).await;
+            }
+            // Not served, or not any more.
+            for name in self.managed_names() {
+                if matches!(served, Err(Error::NoSuchKind { .. })) {
+                    self.put_managed(&name, None);
+                }
+            }
+            tokio::time::sleep(AGAIN).await;
+        }
+    }
+
+    async fn watch_managed(&self, client: kube::Client) {
+        let (group, version) = MANAGED.0.split_once('/').unwrap_or_default();
+        let kind = ApiResource::from_gvk(&GroupVersionKind::gvk(group, version, MANAGED.1));
+        let api: Api<DynamicObject> = Api::all_with(client, &kind);
+        let config = watcher::Config::default().page_size(PAGE);
+        let mut events = std::pin::pin!(watcher(api, config).default_backoff());
+        let mut listed: Vec<String> = Vec::new();
+        let read = |object: &DynamicObject| {
+            serde_json::to_value(object).ok().as_ref().and_then(Managed::of)
+        };
+        let name = |object: &DynamicObject| object.metadata.name.clone().unwrap_or_default();
+        while let Some(event) = events.next().await {
+            match event {
+                Ok(watcher::Event::Init) => listed.clear(),
+                Ok(watcher::Event::InitApply(object)) => {
+                    listed.push(name(&object));
+                    self.put_managed(&name(&object), read(&object).as_ref());
+                }
+                Ok(watcher::Event::InitDone) => {
+                    let gone = self.managed_names().into_iter().filter(|it| !listed.contains(it));
+                    gone.for_each(|name| self.put_managed(&name, None));
+                }
+                Ok(watcher::Event::Apply(object)) => {
+                    self.put_managed(&name(&object), read(&object).as_ref());
+                }
+                Ok(watcher::Event::Delete(object)) => self.put_managed(&name(&object), None),
+                Err(watcher::Error::InitialListFailed(kube::Error::Api(status)))
+                    if status.code == 404 =>
+                {
+                    return;
+                }
+                Err(error) => {
+                    let error = crate::error::chain(&error);
+                    warn!(error, "watch of ManagedClusters failed, trying again");
+                }
+            }
+        }
+    }
+
     /// Lists the Secrets. Returns since when the watch does not work, if even that does not.
     async fn list_secrets(&self, api: &Api<Secret>, which: &ListParams) -> Option<Instant> {
         match api.list(which).await {
@@ -80,7 +145,7 @@ impl Members {
                 let mut names = Vec::new();
                 for secret in list.items {
                     names.push(secret.metadata.name.clone().unwrap_or_default());
-                    self.put(Cluster::of(&secret, self.connecting().rules));
+                    self.put_secret(secret);
                 }
                 self.synced(true, Some(&names));
                 None

@@ -1,7 +1,7 @@
 //! Whether requests reach a member, and what became of them.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 use k8s_openapi::jiff::Timestamp;
 use parking_lot::Mutex;
@@ -21,6 +21,8 @@ pub(crate) struct Gate {
     /// It is known which cluster answers.
     pub(super) identified: AtomicBool,
     pub(super) poke: Poke,
+    /// Requests that have no answer yet.
+    pub(super) in_flight: AtomicUsize,
     changed: Changed,
 }
 
@@ -37,8 +39,13 @@ impl Gate {
             health: Mutex::new(Health::new(Timestamp::now())),
             identified: AtomicBool::new(false),
             poke: Poke::new(),
+            in_flight: AtomicUsize::new(0),
             changed,
         }
+    }
+
+    pub(super) fn cluster(&self) -> &str {
+        &self.cluster
     }
 
     /// Whether requests of Applications may go out.

@@ -7,6 +7,7 @@
 use std::future::Future;
 use std::pin::Pin;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::task::{Context, Poll};
 use std::time::Instant;
 
@@ -17,10 +18,11 @@ use kube::client::{Body, DynBody};
 use serde::Deserialize;
 use tower::{BoxError, Layer, Service};
 
+use super::body::Limit;
 use super::gate::Gate;
 use super::state::Heard;
-use crate::Error;
 use crate::error::chain;
+use crate::{Error, parking};
 
 /// The most of an answer that is no result which is read.
 const MOST: usize = 1 << 20;
@@ -73,28 +75,52 @@ where
             return Box::pin(std::future::ready(Err(closed.into())));
         }
         let path = request.uri().path().to_owned();
+        let query = request.uri().query().unwrap_or_default().to_owned();
         let answer = self.inner.call(request);
+        let waiting = Waiting::of(Arc::clone(&self.gate));
         Box::pin(async move {
             let since = Instant::now();
-            let answered = answer.await.map_err(|error| unanswered(error.into()));
-            let judged = match answered {
-                Ok(answer) => judge(&path, answer).await,
-                Err(error) => Err(error),
-            };
+            let judged = parking::waiting(async {
+                match answer.await.map_err(|error| unanswered(error.into())) {
+                    Ok(answer) => judge((&path, &query), answer).await,
+                    Err(error) => Err(error),
+                }
+            })
+            .await;
             let (heard, answer) = match judged {
                 Ok((code, refusal, answer)) => {
                     let answered = Heard::Answer(code, since.elapsed());
                     (refusal.map_or(answered, Heard::Refused), Ok(answer))
                 }
                 Err(Error::NotLeader) => return Err(Error::NotLeader.into()),
+                Err(error @ Error::Credential(_)) => {
+                    (Heard::Refused(error.to_string()), Err(error.into()))
+                }
                 Err(error) => {
                     let late = matches!(error, Error::Timeout { .. });
                     (Heard::Nothing(error.to_string(), late), Err(error.into()))
                 }
             };
+            drop(waiting);
             gate.hear(heard);
             answer
         })
+    }
+}
+
+/// A request without an answer, counted until it has one or nobody waits for it any more.
+struct Waiting(Arc<Gate>);
+
+impl Waiting {
+    fn of(gate: Arc<Gate>) -> Self {
+        gate.in_flight.fetch_add(1, Ordering::Relaxed);
+        Self(gate)
+    }
+}
+
+impl Drop for Waiting {
+    fn drop(&mut self) {
+        self.0.in_flight.fetch_sub(1, Ordering::Relaxed);
     }
 }
 
@@ -147,9 +173,14 @@ type Judged = (u16, Option<String>, Response<Box<DynBody>>);
 
 /// Tells the answers of an API server from those of something in front of it. Returns the code, and why the credential is
 /// refused, if it is.
-async fn judge(path: &str, answer: Response<Box<DynBody>>) -> Result<Judged, Error> {
+async fn judge(
+    (path, query): (&str, &str),
+    answer: Response<Box<DynBody>>,
+) -> Result<Judged, Error> {
     let status = answer.status();
     if status.is_success() {
+        let limit = Limit::of(path, query);
+        let answer = answer.map(|body| Box::new(limit.around(body)) as Box<DynBody>);
         return Ok((status.as_u16(), None, answer));
     }
     if status.is_redirection() || status.is_informational() {
@@ -221,6 +252,11 @@ impl Asked<'_> {
 
 fn escaped(name: &str) -> String {
     name.replace('%', "%25").replace(':', "%3A")
+}
+
+/// Whether a path names one object.
+pub(super) fn is_object(path: &str) -> bool {
+    named(path).is_some()
 }
 
 /// `None` for collections, and for all that is no object.

@@ -202,6 +202,24 @@ impl Member {
         self.link.identified.lock().clone()
     }
 
+    /// Another cluster has the name now.
+    #[cfg(test)]
+    pub(super) fn replace(&self) {
+        self.link.gate.stop(State::Replaced, "another one".to_owned());
+    }
+
+    /// Requests that have no answer yet.
+    #[must_use]
+    pub fn in_flight(&self) -> usize {
+        self.link.gate.in_flight.load(Ordering::Relaxed)
+    }
+
+    /// Bytes that the objects of its watches take, about.
+    #[must_use]
+    pub fn cached(&self) -> usize {
+        self.link.connection.as_ref().map_or(0, |connection| connection.live.bytes())
+    }
+
     /// Whether two are one connection.
     #[must_use]
     pub fn is_same_connection(&self, other: &Self) -> bool {

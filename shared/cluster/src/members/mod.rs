@@ -1,8 +1,11 @@
 //! The clusters beside the control plane's own: members, as Secrets describe them.
 //!
 //! - [`secret`]: what a Secret says; [`address`]: where an API server may be;
-//! - [`state`]: what is known of a member from what became of requests; [`layer`]: what stands in front of its API server;
-//! - [`gate`]: whether requests reach it; [`connect`]: its client;
+//! - [`state`]: what is known of a member from what became of requests; [`layer`]: what stands in front of its API server; [`body`]: how
+//!   much of an answer is read;
+//! - [`gate`]: whether requests reach it; [`connect`]: its client; [`proxy`]: the proxy on the way; [`exec`], [`dynamic`]:
+//!   credentials that a command hands out; [`expiry`]: when one ends;
+//! - [`exchange`]: as whom identities arrive there; [`managed`]: what Open Cluster Management says of a cluster;
 //! - [`member`]: one member with its connection, its watches and its probe;
 //! - [`pass`]: requests of somebody else that are passed on;
 //! - [`known`]: which cluster had which name, remembered over restarts;
@@ -11,30 +14,42 @@
 //! A name that is not in the registry means nothing until the registry is complete: what is not known is not gone.
 
 mod address;
+mod body;
 mod connect;
+mod dynamic;
+mod exchange;
+mod exec;
+mod expiry;
 mod follow;
 mod gate;
 mod known;
 mod layer;
+mod managed;
 mod member;
 mod pass;
+mod proxy;
 mod secret;
 mod state;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
+use k8s_openapi::api::core::v1::Secret;
 use parking_lot::Mutex;
 use tokio::time::Instant;
 use vela_api::cluster::LOCAL;
 
 pub use address::AddressRules;
 pub(crate) use address::Resolver;
+pub use exchange::{ExchangeError, ExchangeRules, Exchanged};
+pub use expiry::Validity;
 pub use gate::Changed;
 pub use known::{Known, load, store};
+pub use managed::Managed;
 pub use member::{Connecting, Identified, Member};
 pub use pass::{PassError, Passage, PassedBody};
+pub(crate) use proxy::{Kind as ProxyKind, Proxy};
 pub use secret::{Access, Cluster, SecretRules, Unusable};
 pub use state::{Health, Heard, State};
 
@@ -43,6 +58,17 @@ pub struct Members {
     connecting: Connecting,
     changed: Changed,
     current: Mutex<Arc<Snapshot>>,
+    written: Mutex<Written>,
+}
+
+/// What is needed to read a cluster again when one of its two sources changes.
+#[derive(Default)]
+struct Written {
+    /// Secrets that do not say where their cluster is.
+    incomplete: BTreeMap<String, Secret>,
+    /// Names of the others.
+    complete: BTreeSet<String>,
+    managed: BTreeMap<String, Managed>,
 }
 
 impl std::fmt::Debug for Members {
@@ -138,7 +164,12 @@ impl Snapshot {
         if name.is_empty() || name == LOCAL {
             return LOCAL.to_owned();
         }
-        let live = self.members.get(name).and_then(|member| member.identified().uid);
+        let member = self.members.get(name);
+        // Who answers there now is not who was meant, also if he is known under another name.
+        if member.is_some_and(|member| member.state() == State::Replaced) {
+            return name.to_owned();
+        }
+        let live = member.and_then(|member| member.identified().uid);
         let uid = live.or_else(|| {
             let known = self.known.get(name)?;
             // The name has a Secret, and who answers is not known yet: it is nobody else until that is known.
@@ -180,7 +211,8 @@ impl Members {
     #[must_use]
     pub fn new(connecting: Connecting, changed: Changed) -> Self {
         let snapshot = Snapshot { grace: FIRST_ABSENT, ..Snapshot::default() };
-        Self { connecting, changed, current: Mutex::new(Arc::new(snapshot)) }
+        let current = Mutex::new(Arc::new(snapshot));
+        Self { connecting, changed, current, written: Mutex::default() }
     }
 
     /// As it is now.
@@ -232,18 +264,74 @@ impl Members {
     }
 
     /// Takes in a Secret.
+    pub fn put_secret(&self, secret: Secret) {
+        let name = secret.metadata.name.clone().unwrap_or_default();
+        let mut written = self.written.lock();
+        let managed = written.managed.get(&name);
+        let cluster = Cluster::with(&secret, managed, self.connecting.rules);
+        let has_endpoint = secret.data.iter().flatten().any(|(key, _)| key == "endpoint");
+        // Only one that a ManagedCluster completes is read again.
+        if has_endpoint {
+            written.incomplete.remove(&name);
+            written.complete.insert(name);
+        } else {
+            written.complete.remove(&name);
+            written.incomplete.insert(name, secret);
+        }
+        drop(written);
+        self.put(cluster);
+    }
+
+    /// A Secret is gone. What a ManagedCluster says of the name stays.
+    pub fn remove_secret(&self, name: &str) {
+        let managed = {
+            let mut written = self.written.lock();
+            written.incomplete.remove(name);
+            written.complete.remove(name);
+            written.managed.get(name).map(|managed| Cluster::of_managed(name, managed))
+        };
+        match managed {
+            Some(cluster) => self.put(cluster),
+            None => self.remove(name),
+        }
+    }
+
+    /// Takes in what Open Cluster Management says of a name; `None`: nothing any more.
+    pub fn put_managed(&self, name: &str, managed: Option<&Managed>) {
+        let rules = self.connecting.rules;
+        let mut written = self.written.lock();
+        match managed {
+            Some(managed) => drop(written.managed.insert(name.to_owned(), managed.clone())),
+            None => drop(written.managed.remove(name)),
+        }
+        let secret = written.incomplete.get(name);
+        let cluster = match (secret, managed) {
+            (Some(secret), managed) => Some(Cluster::with(secret, managed, rules)),
+            // A Secret of the name says it all.
+            (None, _) if written.complete.contains(name) => return,
+            (None, Some(managed)) => Some(Cluster::of_managed(name, managed)),
+            (None, None) => None,
+        };
+        drop(written);
+        match cluster {
+            Some(cluster) => self.put(cluster),
+            None => self.remove(name),
+        }
+    }
+
+    /// The names that Open Cluster Management knows.
+    #[must_use]
+    pub fn managed_names(&self) -> Vec<String> {
+        self.written.lock().managed.keys().cloned().collect()
+    }
+
+    /// Takes in a cluster.
     pub fn put(&self, cluster: Cluster) {
         let name = cluster.name.clone();
         let snapshot = self.snapshot();
         let old = snapshot.members.get(&name);
-        let same_connection = old.is_some_and(|old| {
-            old.cluster.fingerprint == cluster.fingerprint
-                && old.cluster.secret_uid == cluster.secret_uid
-        });
-        if let Some(old) = old.filter(|_| same_connection) {
-            let is_same =
-                old.cluster.labels == cluster.labels && old.cluster.alias == cluster.alias;
-            if !is_same {
+        if let Some(old) = old.filter(|old| old.cluster.is_same_connection(&cluster)) {
+            if !old.cluster.is_same(&cluster) {
                 self.take(old.relabelled(cluster));
             }
             return;
@@ -293,6 +381,13 @@ impl Members {
     pub fn synced(&self, synced: bool, listed: Option<&[String]>) {
         let mut gone = Vec::new();
         let mut news = false;
+        let mut written = self.written.lock();
+        if let Some(listed) = listed {
+            written.incomplete.retain(|name, _| listed.contains(name));
+            written.complete.retain(|name| listed.contains(name));
+        }
+        let managed = written.managed.clone();
+        drop(written);
         self.change(|snapshot| {
             news = synced && !snapshot.synced;
             snapshot.synced = synced;
@@ -300,7 +395,9 @@ impl Members {
                 snapshot.complete = Some(Instant::now());
             }
             if let Some(listed) = listed {
-                gone = snapshot.members.keys().filter(|n| !listed.contains(n)).cloned().collect();
+                let is_gone = |name: &&String| !listed.contains(name);
+                gone = snapshot.members.keys().filter(is_gone).cloned().collect();
+                gone.retain(|name| !managed.contains_key(name));
                 for name in &gone {
                     snapshot.members.remove(name);
                     snapshot.gone.insert(name.clone(), Instant::now());
@@ -308,6 +405,11 @@ impl Members {
             }
         });
         gone.iter().for_each(|name| (self.changed)(name));
+        for (name, managed) in &managed {
+            if listed.is_some_and(|listed| !listed.contains(name)) {
+                self.put(Cluster::of_managed(name, managed));
+            }
+        }
         if news {
             // Who asked for a name that was not known is answered now.
             (self.changed)("");

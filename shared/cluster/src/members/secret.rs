@@ -18,6 +18,11 @@ use vela_api::cluster::LOCAL;
 use vela_api::names::{annotation, label};
 
 use super::address::{self, AddressRules};
+use super::exchange::{ExchangeError, ExchangeRules};
+use super::exec::Exec;
+use super::expiry::{self, Validity};
+use super::managed::Managed;
+use super::proxy::Proxy;
 
 /// A cluster that joined.
 #[derive(Debug)]
@@ -32,8 +37,14 @@ pub struct Cluster {
     pub alias: String,
     /// When it joined.
     pub created: Option<Timestamp>,
+    /// Whether the control plane accepts it: Open Cluster Management may not yet.
+    pub accepted: bool,
     /// A hash of all that a connection is made of.
     pub fingerprint: u64,
+    /// As whom identities arrive there, before the rules of all clusters.
+    pub exchange: ExchangeRules,
+    /// A hash of the text of these rules.
+    pub(super) exchange_text: u64,
     /// How it is reached.
     pub access: Result<Access, Unusable>,
 }
@@ -43,7 +54,16 @@ pub struct Access {
     pub(crate) uri: Uri,
     /// The authorities that its certificate is checked with; `None`: it is not checked.
     pub(crate) authorities: Option<Vec<Vec<u8>>>,
-    pub(crate) auth: AuthInfo,
+    pub(crate) credential: Credential,
+    pub(crate) proxy: Option<Proxy>,
+}
+
+/// What a connection is made with.
+pub(crate) enum Credential {
+    /// A token, or a certificate with its key.
+    Fixed(Box<AuthInfo>),
+    /// What a command answers.
+    Exec(Exec),
 }
 
 impl std::fmt::Debug for Access {
@@ -57,6 +77,15 @@ impl Access {
     #[must_use]
     pub fn is_insecure(&self) -> bool {
         self.authorities.is_none()
+    }
+
+    /// From when to when the credential is valid, if it says so.
+    #[must_use]
+    pub fn validity(&self) -> Option<Validity> {
+        match &self.credential {
+            Credential::Fixed(auth) => expiry::of(auth),
+            Credential::Exec(_) => None,
+        }
     }
 }
 
@@ -72,7 +101,7 @@ pub enum Unusable {
     /// A type that nobody knows.
     #[error("label {CREDENTIAL_TYPE}: unrecognized secret credential type {0}")]
     CredentialType(String),
-    /// Commands are not run.
+    /// Commands are not run: there is no directory of commands that may be.
     #[error("label {CREDENTIAL_TYPE}: credential type Dynamic is not enabled")]
     Dynamic,
     /// A tunnel.
@@ -92,11 +121,18 @@ pub enum Unusable {
     /// No certificate to check that of the API server with, and that is refused.
     #[error("key ca.crt is missing, and clusters whose certificate is not checked are refused")]
     Insecure,
+    /// Rules about identities that cannot be followed.
+    #[error("annotation {EXCHANGE}: {0}")]
+    Exchange(ExchangeError),
+    /// A cluster of Open Cluster Management that nothing says how to reach.
+    #[error("ManagedCluster: {0}")]
+    Managed(&'static str),
 }
 
 const CREDENTIAL_TYPE: &str = label::CLUSTER_CREDENTIAL_TYPE;
 const ENDPOINT_TYPE: &str = label::CLUSTER_ENDPOINT_TYPE;
 const ROUTE: &str = annotation::CLUSTER_ROUTE;
+const EXCHANGE: &str = annotation::CLUSTER_EXCHANGE;
 
 /// What of Secrets is accepted.
 #[derive(Clone, Copy, Debug, Default)]
@@ -111,17 +147,33 @@ impl Cluster {
     /// Reads a Secret.
     #[must_use]
     pub fn of(secret: &Secret, rules: SecretRules) -> Self {
+        Self::with(secret, None, rules)
+    }
+
+    /// Reads a Secret; what it does not say of the way to its cluster a ManagedCluster of the same name does.
+    pub(super) fn with(secret: &Secret, managed: Option<&Managed>, rules: SecretRules) -> Self {
         let metadata = &secret.metadata;
         let labels = metadata.labels.clone().unwrap_or_default();
         let annotations = metadata.annotations.clone().unwrap_or_default();
         let name = metadata.name.clone().unwrap_or_default();
         let text =
             |map: &BTreeMap<String, String>, key: &str| map.get(key).cloned().unwrap_or_default();
-        let access = if name == LOCAL {
-            Err(Unusable::Reserved)
-        } else {
-            let read = Read { secret, labels: &labels, annotations: &annotations, rules };
-            read.access()
+        // A tunnel is no way for us, and what the ManagedCluster says is a direct one.
+        let managed = managed.filter(|_| !has(secret, "endpoint"));
+        let exchange = ExchangeRules::read(&text(&annotations, EXCHANGE));
+        let access = match &exchange {
+            _ if name == LOCAL => Err(Unusable::Reserved),
+            Err(error) => Err(Unusable::Exchange(error.clone())),
+            Ok(_) => {
+                let read =
+                    Read { secret, labels: &labels, annotations: &annotations, managed, rules };
+                read.access()
+            }
+        };
+        let exchange_text = {
+            let mut hasher = DefaultHasher::new();
+            text(&annotations, EXCHANGE).hash(&mut hasher);
+            hasher.finish()
         };
         let fingerprint = {
             let mut hasher = DefaultHasher::new();
@@ -132,18 +184,64 @@ impl Cluster {
                 text(&labels, key).hash(&mut hasher);
             }
             text(&annotations, ROUTE).hash(&mut hasher);
+            // Rules are followed over the same connection; there is none while they cannot be.
+            exchange.is_ok().hash(&mut hasher);
+            managed.map(Managed::way).hash(&mut hasher);
             hasher.finish()
         };
         Self {
             labels: view_labels(labels),
             alias: text(&annotations, annotation::CLUSTER_ALIAS),
             created: metadata.creation_timestamp.as_ref().map(|time| time.0),
+            accepted: true,
             secret_uid: metadata.uid.clone().unwrap_or_default(),
             name,
             fingerprint,
+            exchange: exchange.unwrap_or_default(),
+            exchange_text,
             access,
         }
     }
+
+    /// A ManagedCluster without a Secret: it is there, and cannot be reached directly.
+    pub(super) fn of_managed(name: &str, managed: &Managed) -> Self {
+        Self {
+            labels: view_labels(managed.labels.clone()),
+            alias: managed.alias.clone(),
+            created: managed.created,
+            accepted: managed.accepted,
+            secret_uid: managed.uid.clone(),
+            name: name.to_owned(),
+            fingerprint: 0,
+            exchange: ExchangeRules::default(),
+            exchange_text: 0,
+            access: Err(Unusable::Managed(NO_CREDENTIAL)),
+        }
+    }
+
+    /// Whether nothing that is shown or decided of it differs.
+    pub(super) fn is_same(&self, other: &Self) -> bool {
+        self.is_same_connection(other)
+            && self.labels == other.labels
+            && self.alias == other.alias
+            && self.accepted == other.accepted
+            && self.exchange_text == other.exchange_text
+    }
+
+    /// Whether both are reached in the same way.
+    pub(super) fn is_same_connection(&self, other: &Self) -> bool {
+        self.fingerprint == other.fingerprint && self.secret_uid == other.secret_uid
+    }
+}
+
+/// What a ManagedCluster alone does not have.
+const NO_CREDENTIAL: &str = "there is no Secret of its name with label \
+    cluster.core.oam.dev/cluster-credential-type and a token; reaching it without one needs a gateway of Open Cluster Management, \
+    which is not supported";
+
+fn has(secret: &Secret, key: &str) -> bool {
+    let found = secret.data.as_ref().and_then(|data| data.get(key));
+    found.is_some_and(|bytes| !bytes.0.trim_ascii().is_empty())
 }
 
 /// Labels as views show them: what the domain of clusters says of itself is not a label of the cluster.
@@ -160,6 +258,7 @@ struct Read<'s> {
     secret: &'s Secret,
     labels: &'s BTreeMap<String, String>,
     annotations: &'s BTreeMap<String, String>,
+    managed: Option<&'s Managed>,
     rules: SecretRules,
 }
 
@@ -176,16 +275,24 @@ impl Read<'_> {
         if !route.is_empty() {
             return Err(Unusable::Route(route));
         }
-        let uri = self.text("endpoint")?;
-        let uri = address::endpoint(uri, self.rules.addresses)
-            .map_err(|why| Unusable::Unreadable("endpoint", why))?;
-        if self.bytes("proxy-url").is_some() {
-            return Err(Unusable::Unreadable("proxy-url", "is set: proxies are not supported"));
-        }
-        let auth = match kind.as_str() {
-            "X509Certificate" => self.certificate()?,
-            "ServiceAccountToken" => self.token()?,
-            "Dynamic" => return Err(Unusable::Dynamic),
+        let uri = match self.managed {
+            Some(managed) => managed.endpoint(self.rules.addresses).map_err(Unusable::Managed)?,
+            None => address::endpoint(self.text("endpoint")?, self.rules.addresses)
+                .map_err(|why| Unusable::Unreadable("endpoint", why))?,
+        };
+        let proxy = match self.bytes("proxy-url") {
+            None => None,
+            Some(_) => Some(
+                Proxy::read(self.text("proxy-url")?, self.rules.addresses)
+                    .map_err(|why| Unusable::Unreadable("proxy-url", why))?,
+            ),
+        };
+        let credential = match kind.as_str() {
+            "X509Certificate" => Credential::Fixed(Box::new(self.certificate()?)),
+            "ServiceAccountToken" => Credential::Fixed(Box::new(self.token()?)),
+            "Dynamic" => Credential::Exec(
+                Exec::read(self.text("exec")?).map_err(|why| Unusable::Unreadable("exec", why))?,
+            ),
             "" => return Err(Unusable::NoCredentialType),
             other => return Err(Unusable::CredentialType(other.to_owned())),
         };
@@ -193,7 +300,7 @@ impl Read<'_> {
         if authorities.is_none() && self.rules.refuse_insecure {
             return Err(Unusable::Insecure);
         }
-        Ok(Access { uri, authorities, auth })
+        Ok(Access { uri, authorities, credential, proxy })
     }
 
     fn bytes(&self, key: &str) -> Option<&[u8]> {
@@ -231,7 +338,10 @@ impl Read<'_> {
 
     fn authorities(&self) -> Result<Option<Vec<Vec<u8>>>, Unusable> {
         let named = |key| self.bytes(key).map(|bytes| (key, bytes));
-        let Some((key, bytes)) = named("ca.crt").or_else(|| named("ca")) else { return Ok(None) };
+        let managed = || Some(("caBundle", self.managed?.authorities.as_slice()));
+        let managed = || managed().filter(|(_, bytes)| !bytes.is_empty());
+        let found = named("ca.crt").or_else(|| named("ca")).or_else(managed);
+        let Some((key, bytes)) = found else { return Ok(None) };
         let unreadable = Unusable::Unreadable(key, "is no bundle of certificates in PEM");
         let all: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(bytes)
             .map(|certificate| certificate.map(|der| der.to_vec()))
@@ -269,6 +379,7 @@ pub(super) mod tests {
     const TOKEN: [(&str, &str); 2] = [("endpoint", "https://10.0.0.1:6443\n"), ("token", "t0ken")];
     // Shaped like what openssl writes; nothing looks inside.
     const CERTIFICATE: &str = "-----BEGIN CERTIFICATE-----\nMAA=\n-----END CERTIFICATE-----\n";
+    const EXEC: &str = r#"{"apiVersion": "client.authentication.k8s.io/v1", "command": "aws", "args": ["s3cret"]}"#;
     const KEY: &str = "-----BEGIN PRIVATE KEY-----\nMAA=\n-----END PRIVATE KEY-----\n";
 
     #[test]
@@ -282,7 +393,9 @@ pub(super) mod tests {
             ("X509Certificate", x509.to_vec(), None),
             ("", TOKEN.to_vec(), Some("credential-type")),
             ("Fancy", TOKEN.to_vec(), Some("unrecognized secret credential type Fancy")),
-            ("Dynamic", TOKEN.to_vec(), Some("credential type Dynamic is not enabled")),
+            ("Dynamic", TOKEN.to_vec(), Some("key exec is missing")),
+            ("Dynamic", [&TOKEN[..], &[("exec", "{}")]].concat(), Some("key exec")),
+            ("Dynamic", [&TOKEN[..], &[("exec", EXEC)]].concat(), None),
             ("ServiceAccountToken", vec![("token", "t")], Some("key endpoint is missing")),
             ("ServiceAccountToken", vec![("endpoint", good)], Some("key token is missing")),
             ("ServiceAccountToken", vec![("endpoint", good), ("token", "a b")], Some("key token")),
@@ -294,9 +407,15 @@ pub(super) mod tests {
             ),
             (
                 "ServiceAccountToken",
-                [&TOKEN[..], &[("proxy-url", "http://p")]].concat(),
+                [&TOKEN[..], &[("proxy-url", "ftp://p")]].concat(),
                 Some("key proxy-url"),
             ),
+            (
+                "ServiceAccountToken",
+                [&TOKEN[..], &[("proxy-url", "http://169.254.169.254")]].concat(),
+                Some("key proxy-url"),
+            ),
+            ("ServiceAccountToken", [&TOKEN[..], &[("proxy-url", "http://p")]].concat(), None),
             ("X509Certificate", x509[..2].to_vec(), Some("key tls.key is missing")),
             ("X509Certificate", vec![x509[0], ("tls.crt", "x"), x509[2]], Some("key tls.crt")),
             ("X509Certificate", vec![x509[0], x509[1], ("tls.key", "x")], Some("key tls.key")),
@@ -335,9 +454,17 @@ pub(super) mod tests {
         let data = [&TOKEN[..], &[("tls.key", KEY)]].concat();
         let shown = format!("{:?}", read(&secret("edge", "ServiceAccountToken", &data)));
         assert!(!shown.contains("t0ken") && !shown.contains("PRIVATE"), "{shown}");
-        let data = [("endpoint", "https://u:pa55@10.0.0.1"), ("token", "t0ken")];
-        let shown = format!("{:?}", read(&secret("edge", "ServiceAccountToken", &data)));
-        assert!(!shown.contains("pa55") && !shown.contains("t0ken"), "{shown}");
+        for data in [
+            [("endpoint", "https://u:pa55@10.0.0.1"), ("token", "t0ken"), ("x", "")],
+            [TOKEN[0], TOKEN[1], ("proxy-url", "http://u:pa55@p")],
+            [TOKEN[0], TOKEN[1], ("proxy-url", "http://u:pa55@p?x")],
+        ] {
+            let shown = format!("{:?}", read(&secret("edge", "ServiceAccountToken", &data)));
+            assert!(!shown.contains("pa55") && !shown.contains("t0ken"), "{shown}");
+        }
+        let data = [&TOKEN[..], &[("exec", EXEC)]].concat();
+        let shown = format!("{:?}", read(&secret("edge", "Dynamic", &data)));
+        assert!(!shown.contains("s3cret"), "{shown}");
     }
 
     #[test]
@@ -353,5 +480,48 @@ pub(super) mod tests {
         assert_eq!(read(&one).fingerprint, first.fingerprint);
         one["data"]["token"] = json!(STANDARD.encode("other"));
         assert_ne!(read(&one).fingerprint, first.fingerprint);
+    }
+
+    #[test]
+    fn rules_about_identities_change_no_connection_and_wrong_ones_close_it() {
+        let one = |rules: &str| {
+            let mut one = secret("edge", "ServiceAccountToken", &TOKEN);
+            let text = format!(
+                "{{apiVersion: cluster.core.oam.dev/v1alpha1, kind: ClusterGatewayProxyConfiguration,
+                  spec: {{clientIdentityExchanger: {{rules: [{rules}]}}}}}}"
+            );
+            one["metadata"]["annotations"] = json!({ EXCHANGE: text });
+            read(&one)
+        };
+        let (none, some) = (one(""), one("{type: PrivilegedIdentityExchanger, source: {user: a}}"));
+        assert!(some.access.is_ok() && none.is_same_connection(&some) && !none.is_same(&some));
+        let wrong = one("{name: r, type: PrivilegedIdentityExchanger, source: {userPattern: '('}}");
+        let why = wrong.access.as_ref().unwrap_err().to_string();
+        assert!(why.contains(EXCHANGE) && why.contains("\"r\""), "{why}");
+        assert!(!wrong.is_same_connection(&some));
+    }
+
+    #[test]
+    fn a_secret_without_an_endpoint_is_completed_by_its_managed_cluster() {
+        let managed = |url: &str| {
+            Managed::of(&json!({"metadata": {"name": "edge", "uid": "m"}, "spec": {
+                "hubAcceptsClient": true, "managedClusterClientConfigs": [{"url": url}]}}))
+            .unwrap()
+        };
+        let rules = SecretRules::default();
+        let with = |data: &[(&str, &str)], url: &str| {
+            let secret = secret("edge", "ServiceAccountToken", data);
+            Cluster::with(&serde_json::from_value(secret).unwrap(), Some(&managed(url)), rules)
+        };
+        let token = [("token", "t")];
+        assert_eq!(with(&token, "https://10.0.0.9").access.unwrap().uri, "https://10.0.0.9/");
+        let why = with(&token, "http://10.0.0.9").access.unwrap_err().to_string();
+        assert!(why.contains("ManagedCluster") && why.contains("http"), "{why}");
+        // What the Secret says comes first.
+        assert_eq!(with(&TOKEN, "https://10.0.0.9").access.unwrap().uri, "https://10.0.0.1:6443/");
+        let (one, other) = (with(&token, "https://10.0.0.9"), with(&token, "https://10.0.0.8"));
+        assert!(!one.is_same_connection(&other));
+        let alone = Cluster::of_managed("edge", &managed("https://10.0.0.9"));
+        assert!(alone.accepted && alone.access.unwrap_err().to_string().contains("no Secret"));
     }
 }

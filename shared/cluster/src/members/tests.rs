@@ -104,6 +104,22 @@ async fn names_of_one_cluster_are_one_and_a_renamed_one_is_found() {
     assert_eq!(snapshot.aliases(), [vec!["a", "b"], vec!["local", "self"]]);
 }
 
+/// What was meant for a cluster whose name another one took goes to nobody, also if that one joined under a name of its own.
+#[tokio::test]
+async fn a_replaced_cluster_is_nobody_elses_name() {
+    let (members, _) = registry();
+    members.synced(true, Some(&[]));
+    join(&members, "west", "w");
+    join(&members, "east", "w").replace();
+    let snapshot = members.snapshot();
+    assert_eq!(
+        (snapshot.canonical("east"), snapshot.canonical("west")),
+        ("east".into(), "west".into())
+    );
+    assert!(is_member(&snapshot.named("east"), "east"));
+    assert_eq!(snapshot.aliases(), Vec::<Vec<String>>::new());
+}
+
 #[tokio::test]
 async fn the_order_is_that_of_views() {
     let (members, _) = registry();

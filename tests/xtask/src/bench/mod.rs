@@ -2,6 +2,7 @@
 
 mod admission;
 mod bench_env;
+mod clusters;
 mod controller;
 mod cue;
 mod helm;
@@ -24,6 +25,8 @@ pub(crate) struct Args {
 enum What {
     /// Load the webhook with small and large Applications from few and many clients
     Admission(admission::Args),
+    /// A hub and members: edits, a member that swallows everything, idle and settled members
+    Clusters(clusters::Args),
     /// The life of many Applications: create, resync, edit, drift, restart, delete
     Controller(controller::Args),
     /// Compare our CUE evaluator with Go's: time of warm and cold renders, memory
@@ -41,6 +44,7 @@ enum What {
 pub(crate) fn run(args: &Args) -> Result<ExitCode> {
     match &args.what {
         What::Admission(args) => admission::run(args),
+        What::Clusters(args) => clusters::run(args),
         What::Controller(args) => controller::run(args),
         What::Cue(args) => cue::run(args),
         What::Helm(args) => helm::run(args),

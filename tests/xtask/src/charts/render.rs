@@ -14,7 +14,7 @@ use vela_tests::release::{Helm, chart};
 use super::predecessor;
 
 /// Settings that change what is rendered; each must give valid YAML.
-const VARIANTS: [&[&str]; 20] = [
+const VARIANTS: [&[&str]; 21] = [
     &[],
     &["authentication.enabled=true"],
     &["authentication.enabled=false"],
@@ -38,6 +38,14 @@ const VARIANTS: [&[&str]; 20] = [
     ],
     &["multicluster.enabled=true", "multicluster.clusterGateway.implementation=original"],
     &["multicluster.enabled=true", "multicluster.clusterGateway.enabled=false"],
+    &[
+        "multicluster.enabled=true",
+        "multicluster.guard.groups={platform}",
+        "multicluster.exchangeRules=vela-system/rules",
+        "multicluster.execCredentialDir=/commands",
+        "multicluster.hubAdmins=impersonate",
+        "multicluster.metrics.enabled=true",
+    ],
     &["sharding.enabled=true", "sharding.schedulableShards=shard-0"],
     &["controller.podDisruptionBudget.enabled=true", "imageRegistry=registry.example/"],
     &["deletionProtection.enabled=false"],

@@ -1,0 +1,179 @@
+//! A connection whose credential a command hands out: it is asked when the first request comes, again shortly before the
+//! credential ends, and when the API server refuses it.
+
+use std::future::Future;
+use std::path::PathBuf;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use http::{Request, Response, StatusCode};
+use k8s_openapi::jiff::Timestamp;
+use kube::Client;
+use kube::client::{Body, DynBody};
+use kube::config::AuthInfo;
+use tokio::sync::Mutex;
+use tokio::time::Instant;
+use tower::{BoxError, Service};
+
+use super::exec::Exec;
+use crate::Error;
+
+/// A credential that is refused is not asked for again before: whoever is not let in would run a command per request.
+const PATIENCE: Duration = Duration::from_secs(10);
+
+/// Makes a client with a credential.
+type Connect = Box<dyn Fn(AuthInfo) -> Result<Client, Error> + Send + Sync>;
+
+/// The source of the clients.
+pub(super) struct Dynamic {
+    exec: Exec,
+    dir: PathBuf,
+    connect: Connect,
+    current: Mutex<Current>,
+}
+
+#[derive(Default)]
+struct Current {
+    client: Option<(Client, Instant)>,
+    /// When the command was last run, and what came of it if it gave no credential.
+    asked: Option<(Instant, Option<Error>)>,
+}
+
+impl Dynamic {
+    pub(super) fn new(exec: Exec, dir: PathBuf, connect: Connect) -> Arc<Self> {
+        Arc::new(Self { exec, dir, connect, current: Mutex::default() })
+    }
+
+    /// The client to use now. Who comes while the command runs waits for it.
+    async fn client(&self) -> Result<Client, Error> {
+        let mut current = self.current.lock().await;
+        let now = Instant::now();
+        if let Some((client, _)) = current.client.as_ref().filter(|(_, end)| now < *end) {
+            return Ok(client.clone());
+        }
+        if let Some((at, Some(error))) = &current.asked
+            && at.elapsed() < PATIENCE
+        {
+            return Err(error.clone());
+        }
+        let issued = self.exec.issue(&self.dir, Timestamp::now()).await;
+        let made = match issued {
+            Ok(issued) => (self.connect)(issued.auth).map(|client| (client, issued.lasts)),
+            Err(error) => Err(Error::Credential(error.to_string())),
+        };
+        current.asked = Some((now, made.as_ref().err().cloned()));
+        let (client, lasts) = made?;
+        current.client = Some((client.clone(), Instant::now() + lasts));
+        Ok(client)
+    }
+
+    /// The API server does not take the credential.
+    async fn refused(&self) {
+        let mut current = self.current.lock().await;
+        if current.asked.as_ref().is_none_or(|(at, _)| at.elapsed() >= PATIENCE) {
+            current.client = None;
+        }
+    }
+
+    pub(super) fn service(self: &Arc<Self>) -> Issued {
+        Issued(Arc::clone(self))
+    }
+}
+
+/// Requests with the credential of the moment.
+pub(super) struct Issued(Arc<Dynamic>);
+
+impl Service<Request<Body>> for Issued {
+    type Response = Response<Box<DynBody>>;
+    type Error = BoxError;
+    type Future = Pin<Box<dyn Future<Output = Result<Self::Response, BoxError>> + Send>>;
+
+    fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<Result<(), BoxError>> {
+        Poll::Ready(Ok(()))
+    }
+
+    fn call(&mut self, request: Request<Body>) -> Self::Future {
+        let source = Arc::clone(&self.0);
+        Box::pin(async move {
+            let client = source.client().await?;
+            let answer = client.send(request).await.map_err(Error::from)?;
+            if answer.status() == StatusCode::UNAUTHORIZED {
+                source.refused().await;
+            }
+            Ok(answer.map(|body| {
+                Box::new(http_body_util::BodyExt::map_err(body, BoxError::from)) as Box<DynBody>
+            }))
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::PermissionsExt as _;
+
+    use parking_lot::Mutex;
+
+    use super::*;
+
+    /// A command that counts its runs, and an API server that takes the tokens with an even number.
+    fn dynamic(name: &str, script: &str) -> (Arc<Dynamic>, PathBuf) {
+        let dir = std::env::temp_dir().join(format!("vela-dynamic-{name}-{}", std::process::id()));
+        std::fs::create_dir_all(&dir).unwrap();
+        let path = dir.join("issue");
+        std::fs::write(&path, format!("#!/bin/sh\n{script}\n")).unwrap();
+        std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o755)).unwrap();
+        let exec =
+            Exec::read(r#"{"apiVersion": "client.authentication.k8s.io/v1", "command": "issue"}"#);
+        let asked = Mutex::new(0);
+        let connect = Box::new(move |auth: AuthInfo| {
+            assert!(auth.token.is_some());
+            let mut asked = asked.lock();
+            *asked += 1;
+            let code = if *asked % 2 == 0 { 200 } else { 401 };
+            let service = tower::service_fn(move |_: Request<Body>| async move {
+                let answer = Response::builder().status(code).body(Body::empty());
+                answer.map_err(BoxError::from)
+            });
+            Ok(Client::new(service, "default"))
+        });
+        (Dynamic::new(exec.unwrap(), dir.clone(), connect), dir)
+    }
+
+    async fn ask(dynamic: &Arc<Dynamic>) -> Result<u16, String> {
+        let answer = dynamic.service().call(Request::new(Body::empty())).await;
+        answer.map(|answer| answer.status().as_u16()).map_err(|error| error.to_string())
+    }
+
+    const ANSWER: &str = r#"echo run >> runs
+        echo '{"apiVersion": "client.authentication.k8s.io/v1", "status": {"token": "t"}}'"#;
+
+    fn runs(dir: &std::path::Path) -> usize {
+        std::fs::read_to_string(dir.join("runs")).unwrap_or_default().lines().count()
+    }
+
+    #[tokio::test]
+    async fn the_command_runs_once_for_many_requests_and_again_for_a_refused_credential() {
+        let (dynamic, dir) = dynamic("good", ANSWER);
+        let all = futures::future::join_all((0..5).map(|_| ask(&dynamic))).await;
+        assert_eq!((all, runs(&dir)), (vec![Ok(401); 5], 1));
+        // Refused, but just asked for.
+        assert_eq!((ask(&dynamic).await, runs(&dir)), (Ok(401), 1));
+        dynamic.current.lock().await.asked = Some((Instant::now() - PATIENCE, None));
+        assert_eq!((ask(&dynamic).await, ask(&dynamic).await), (Ok(401), Ok(200)));
+        assert_eq!(runs(&dir), 2);
+        std::fs::remove_dir_all(&dir).unwrap();
+    }
+
+    #[tokio::test]
+    async fn a_command_that_fails_is_not_run_for_every_request_and_says_why() {
+        let (dynamic, dir) = dynamic("bad", "echo run >> runs\nexit 3");
+        for _ in 0..3 {
+            let error = ask(&dynamic).await.unwrap_err();
+            assert!(error.contains("issue credential") && error.contains("exit code 3"), "{error}");
+        }
+        assert_eq!(runs(&dir), 1);
+        std::fs::remove_dir_all(&dir).unwrap();
+    }
+}

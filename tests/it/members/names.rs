@@ -1,0 +1,117 @@
+//! Names of clusters: one that goes, one that changes, two for one cluster, one that means another cluster.
+
+use serde_json::Value;
+use vela_tests::audit;
+use vela_tests::fixtures::until;
+use vela_tests::members::{Fleet, Joining, LIMIT, NAMESPACE, fleet, port};
+
+/// What the ledger of a cluster says: its entries.
+async fn ledger(fleet: &Fleet, cluster: &str) -> Vec<Value> {
+    use k8s_openapi::api::core::v1::ConfigMap;
+    let maps: kube::Api<ConfigMap> = kube::Api::namespaced(fleet.client(), NAMESPACE);
+    let map = maps.get_opt(&format!("vela-left-behind-{cluster}")).await.unwrap();
+    let data = map.and_then(|map| map.data).unwrap_or_default();
+    data.values().map(|text| serde_json::from_str(text).unwrap()).collect()
+}
+
+/// F8, as far as the Secret goes: what was deployed there stands in the ledger, and nothing waits for it.
+#[tokio::test]
+async fn a_cluster_that_is_detached_leaves_a_ledger() {
+    let (_turn, fleet) = fleet().await;
+    let space = fleet.space("detached").await.unwrap();
+    space.apply(&space.application("a", &["local", "east"], "1")).await.unwrap();
+    space.runs("a").await;
+    fleet.detach("east").await.unwrap();
+    until("the ledger", LIMIT, async || {
+        let all = ledger(fleet, "east").await;
+        all.iter().any(|entry| entry["app"] == "detached/a" && entry["name"] == "a")
+    })
+    .await;
+    assert_eq!(space.value("east", "a").await.as_deref(), Some("1"));
+    space.delete("a").await;
+    // Nobody deleted it there.
+    assert_eq!(space.value("east", "a").await.as_deref(), Some("1"));
+}
+
+/// F9: the records of a cluster that was renamed are found under its new name.
+#[tokio::test]
+async fn a_renamed_cluster_is_the_same() {
+    let (_turn, fleet) = fleet().await;
+    let space = fleet.space("renamed").await.unwrap();
+    space.apply(&space.application("a", &["east"], "1")).await.unwrap();
+    space.runs("a").await;
+    let (uid, _) = space.map("east", "a").await.unwrap();
+    let from = audit::position(&fleet.east.cluster.audit_log()).unwrap();
+    // As `vela cluster rename` does it: two requests.
+    fleet.detach("east").await.unwrap();
+    fleet.write(&fleet.east.joining().secret("orient")).await.unwrap();
+    fleet.reaches("orient", "Connected").await;
+    space.apply(&space.application("a", &["orient"], "2")).await.unwrap();
+    space.runs("a").await;
+    until("the edit", LIMIT, async || space.value("east", "a").await.as_deref() == Some("2")).await;
+    assert_eq!(space.map("east", "a").await.unwrap().0, uid);
+    space.delete("a").await;
+    assert_eq!(space.value("east", "a").await, None);
+    let log = audit::read(&fleet.east.cluster.audit_log(), from).unwrap();
+    let deletes = log
+        .iter()
+        .filter(|it| it.is_controllers() && it.verb == "delete" && it.namespace == "renamed");
+    assert_eq!(deletes.count(), 1);
+}
+
+/// F10: two names of one cluster, and one of the hub itself.
+#[tokio::test]
+async fn an_object_is_never_deleted_under_another_name_of_its_cluster() {
+    let (_turn, fleet) = fleet().await;
+    let space = fleet.space("aliases").await.unwrap();
+    fleet.write(&fleet.east.joining().secret("zone")).await.unwrap();
+    let token = vela_tests::members::token(&fleet.hub, "vela-hub").await.unwrap();
+    let own = Joining::at(&fleet.hub, port(&fleet.hub).unwrap()).token(&token);
+    fleet.write(&own.secret("itself")).await.unwrap();
+    fleet.reaches("zone", "Connected").await;
+    fleet.reaches("itself", "Connected").await;
+    for (cluster, from, to) in [("east", "zone", "east"), ("local", "local", "itself")] {
+        space.apply(&space.application("a", &[from], "1")).await.unwrap();
+        space.runs("a").await;
+        let (uid, _) = space.map(cluster, "a").await.unwrap();
+        space.apply(&space.application("a", &[to], "2")).await.unwrap();
+        space.runs("a").await;
+        assert_eq!(space.map(cluster, "a").await, Some((uid, "2".to_owned())));
+        space.delete("a").await;
+        assert_eq!(space.map(cluster, "a").await, None);
+    }
+    until("events of the names", LIMIT, async || {
+        fleet.events("zone").await.unwrap().iter().any(|(reason, _)| reason == "ClusterAlias")
+    })
+    .await;
+}
+
+/// F11: a name that means another cluster than before is not used.
+#[tokio::test]
+async fn a_cluster_that_took_the_place_of_another_gets_nothing_unasked() {
+    let (_turn, fleet) = fleet().await;
+    let space = fleet.space("replaced").await.unwrap();
+    space.apply(&space.application("a", &["east"], "1")).await.unwrap();
+    space.runs("a").await;
+    let from = audit::position(&fleet.west.cluster.audit_log()).unwrap();
+    fleet.write(&fleet.west.joining().secret("east")).await.unwrap();
+    fleet.reaches("east", "Replaced").await;
+    until("the event", LIMIT, async || {
+        fleet.events("east").await.unwrap().iter().any(|(reason, _)| reason == "ClusterReplaced")
+    })
+    .await;
+    space.apply(&space.application("a", &["east"], "2")).await.unwrap();
+    until("the Application to say so", LIMIT, async || {
+        space.app("a").await["status"].to_string().contains("another one")
+    })
+    .await;
+    assert_eq!(space.value("west", "a").await, None);
+    let log = audit::read(&fleet.west.cluster.audit_log(), from).unwrap();
+    let ours = log.iter().filter(|it| it.is_controllers_write() && it.namespace == "replaced");
+    assert_eq!(ours.count(), 0);
+    // The right one again.
+    fleet.write(&fleet.east.joining().secret("east")).await.unwrap();
+    space.runs("a").await;
+    assert_eq!(space.value("east", "a").await.as_deref(), Some("2"));
+    space.delete("a").await;
+}

@@ -1,0 +1,351 @@
+//! `cargo xtask bench clusters`: a hub and members on loopback: how long an edit takes to arrive in a member, what a member that
+//! swallows everything costs the others, what an idle and what a settled member costs.
+//!
+//! Each member is etcd and an API server at the end of a link; what is deployed are ConfigMaps.
+
+use std::pin::pin;
+use std::process::ExitCode;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, bail};
+use futures::TryStreamExt as _;
+use k8s_openapi::api::core::v1::ConfigMap;
+use kube::api::{
+    Api, DeleteParams, DynamicObject, ListParams, Patch, PatchParams, PostParams, WatchEvent,
+    WatchParams,
+};
+use kube::core::{ApiResource, GroupVersionKind};
+use serde_json::{Value, json};
+use vela_tests::audit;
+use vela_tests::cluster::Cluster;
+use vela_tests::deploy::{Binaries, Deployed, Options, Profile, apply};
+use vela_tests::link::{Link, Mode};
+use vela_tests::members::{self, Joining};
+use vela_tests::proc::usage;
+use vela_tests::progress::Step;
+
+use super::bench_env::row;
+
+const NAMESPACE: &str = "bench";
+/// The longest time that anything may take.
+const LIMIT: Duration = Duration::from_secs(120);
+
+#[derive(clap::Args)]
+pub(crate) struct Args {
+    /// How many members
+    #[arg(long, default_value_t = 10)]
+    members: usize,
+    /// Applications in each member
+    #[arg(long, default_value_t = 100)]
+    n: usize,
+    /// Edits of each measurement
+    #[arg(long, default_value_t = 100)]
+    edits: usize,
+    /// Seconds in which the requests of settled members are counted
+    #[arg(long, default_value_t = 300)]
+    steady: u64,
+    /// Measure the dev profile
+    #[arg(long)]
+    dev: bool,
+}
+
+pub(crate) fn run(args: &Args) -> Result<ExitCode> {
+    if args.members < 2 || args.n == 0 || args.edits == 0 {
+        bail!("at least two members, one Application in each and one edit are needed");
+    }
+    let binaries = Binaries::build(if args.dev { Profile::Dev } else { Profile::Release })?;
+    tokio::runtime::Runtime::new()?.block_on(async {
+        let hub = Cluster::start_lean("bench-hub").await?;
+        let options = crate::exec::with_members(Options::default());
+        let deployed = Deployed::start(&hub, &binaries, &options).await?;
+        let outcome = measure(args, &hub, &deployed).await;
+        hub.stop();
+        outcome
+    })?;
+    Ok(ExitCode::SUCCESS)
+}
+
+/// A member and the way to it.
+struct Member {
+    name: String,
+    cluster: Cluster,
+    link: Link,
+    token: String,
+}
+
+/// The hub, its programs and its members.
+struct Bed<'a> {
+    hub: &'a Cluster,
+    deployed: &'a Deployed,
+    members: Vec<Member>,
+    apps: Api<DynamicObject>,
+}
+
+async fn measure(args: &Args, hub: &Cluster, deployed: &Deployed) -> Result<()> {
+    let kind =
+        ApiResource::from_gvk(&GroupVersionKind::gvk("core.oam.dev", "v1beta1", "Application"));
+    let apps = Api::namespaced_with(hub.client().await?, NAMESPACE, &kind);
+    let mut bed = Bed { hub, deployed, members: Vec::new(), apps };
+    let namespace =
+        json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": NAMESPACE}});
+    apply(&hub.client().await?, &namespace).await?;
+    let step = Step::start(format!("{} members", args.members));
+    for index in 0..args.members {
+        bed.members.push(Member::start(index, &namespace).await?);
+    }
+    step.done();
+
+    let before = bed.memory()?;
+    let mut joined = Vec::new();
+    for member in &bed.members {
+        bed.write(member, &member.token).await?;
+        joined.push(bed.reaches(&member.name, "Connected").await?);
+    }
+    let idle = (bed.memory()? - before) / to_f64(args.members);
+
+    let step = Step::start(format!("{} Applications", args.members * args.n));
+    for member in &bed.members {
+        for index in 0..args.n {
+            let app = application(&member.name, index);
+            bed.apps.create(&PostParams::default(), &serde_json::from_value(app)?).await?;
+        }
+    }
+    for member in &bed.members {
+        bed.deployed_in(member, args.n).await?;
+    }
+    step.done();
+
+    let step = Step::start("edits");
+    let quiet = bed.edits(&bed.members, args, "quiet").await?;
+    step.done();
+    let (first, others) = bed.members.split_first().context("no member")?;
+
+    let step = Step::start(format!("edits while {} swallows everything", first.name));
+    first.link.set(Mode::Swallow);
+    for index in 0..args.n {
+        bed.edit(&format!("{}-{index}", first.name), "swallowed").await?;
+    }
+    let faulty = bed.edits(others, args, "faulty").await?;
+    let swallowed = bed.reaches(&first.name, "Disconnected").await?;
+    first.link.set(Mode::Pass);
+    step.done();
+    bed.reaches(&first.name, "Connected").await?;
+
+    let step = Step::start("what is noticed");
+    first.link.set(Mode::Refuse);
+    let refused = bed.reaches(&first.name, "Disconnected").await?;
+    first.link.set(Mode::Pass);
+    bed.reaches(&first.name, "Connected").await?;
+    bed.write(first, "a token that nobody issued").await?;
+    let revoked = bed.reaches(&first.name, "CredentialRefused").await?;
+    bed.write(first, &first.token).await?;
+    let rotated = bed.reaches(&first.name, "Connected").await?;
+    step.done();
+
+    let step = Step::start(format!("watching {} s of nothing", args.steady));
+    bed.rests(&bed.members).await?;
+    let from: Vec<u64> = bed
+        .members
+        .iter()
+        .map(|member| audit::position(&member.cluster.audit_log()))
+        .collect::<Result<_>>()?;
+    tokio::time::sleep(Duration::from_secs(args.steady)).await;
+    let mut requests = Vec::new();
+    for (member, from) in bed.members.iter().zip(from) {
+        let log = audit::read(&member.cluster.audit_log(), from)?;
+        requests.push(log.iter().filter(|entry| entry.is_controllers()).count());
+    }
+    step.done();
+    let settled = bed.memory()?;
+    let hour =
+        |count: usize| to_f64(count) * 3600.0 / to_f64(usize::try_from(args.steady).unwrap_or(1));
+    let most = requests.iter().copied().max().unwrap_or_default();
+
+    println!("\n{} members, {} Applications in each, {} edits", args.members, args.n, args.edits);
+    row("edit to object in a member, median", millis(quiet.at(50)));
+    row("edit to object in a member, p99", millis(quiet.at(99)));
+    row("the others' p99 while one swallows everything", millis(faulty.at(99)));
+    row("  slower by", format!("{:+.1} %", (faulty.at(99) / quiet.at(99) - 1.0) * 100.0));
+    row("memory per idle member", format!("{idle:.2} MiB"));
+    row("memory with everything settled", format!("{settled:.1} MiB"));
+    row("requests an hour to a settled member, the most", format!("{:.0}", hour(most)));
+    joined.sort_unstable();
+    row("joined, noticed after at the most", seconds(joined.last().copied().unwrap_or_default()));
+    row("refused, noticed after", seconds(refused));
+    row("swallowed, noticed after the last edit of the others", seconds(swallowed));
+    row("revoked, noticed after", seconds(revoked));
+    row("rotated, noticed after", seconds(rotated));
+
+    for member in &bed.members {
+        let all = ListParams::default().labels(&format!("member={}", member.name));
+        bed.apps.delete_collection(&DeleteParams::default(), &all).await?;
+    }
+    for member in &bed.members {
+        bed.deployed_in(member, 0).await?;
+    }
+    bed.members.iter().for_each(|member| member.cluster.stop());
+    Ok(())
+}
+
+impl Member {
+    async fn start(index: usize, namespace: &Value) -> Result<Self> {
+        let name = format!("member-{index}");
+        let cluster = Cluster::start_lean(&name).await?;
+        let token = members::token(&cluster, "vela-hub").await?;
+        let link = Link::to(members::port(&cluster)?).await?;
+        apply(&cluster.client().await?, namespace).await?;
+        Ok(Self { name, cluster, link, token })
+    }
+
+    async fn maps(&self) -> Result<Api<ConfigMap>> {
+        Ok(Api::namespaced(self.cluster.client().await?, NAMESPACE))
+    }
+}
+
+impl Bed<'_> {
+    /// The controller's memory in MiB.
+    fn memory(&self) -> Result<f64> {
+        let pid = self.deployed.controller.pid().context("the controller does not run")?;
+        Ok(usage(pid)?.rss_mib)
+    }
+
+    async fn write(&self, member: &Member, token: &str) -> Result<()> {
+        let secret = Joining::at(&member.cluster, member.link.port()).token(token);
+        apply(&self.hub.client().await?, &secret.secret(&member.name)).await
+    }
+
+    /// Waits until the controller has a member in a state.
+    async fn reaches(&self, member: &str, state: &str) -> Result<Duration> {
+        let since = Instant::now();
+        let wanted = format!("vela_cluster_state{{cluster=\"{member}\",state=\"{state}\"}} 1");
+        loop {
+            self.deployed.check()?;
+            let text = self.deployed.controller.metrics().await?;
+            if text.lines().any(|line| line == wanted) {
+                return Ok(since.elapsed());
+            }
+            if since.elapsed() > LIMIT {
+                bail!("{member} is not {state} after {} s", LIMIT.as_secs());
+            }
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+    }
+
+    /// Waits until so many objects are in a member.
+    async fn deployed_in(&self, member: &Member, count: usize) -> Result<()> {
+        let since = Instant::now();
+        let maps = member.maps().await?;
+        let ours = ListParams::default().labels("app.oam.dev/name");
+        loop {
+            self.deployed.check()?;
+            let there = maps.list_metadata(&ours).await?.items.len();
+            if there == count {
+                return Ok(());
+            }
+            if since.elapsed() > LIMIT * 5 {
+                bail!("{there} of {count} objects in {}", member.name);
+            }
+            tokio::time::sleep(Duration::from_millis(200)).await;
+        }
+    }
+
+    async fn edit(&self, name: &str, value: &str) -> Result<()> {
+        let edit = json!({"spec": {"components": [component(name, value)]}});
+        self.apps.patch(name, &PatchParams::default(), &Patch::Merge(&edit)).await?;
+        Ok(())
+    }
+
+    /// The times of edits, one after the other, in members in turn.
+    async fn edits(&self, of: &[Member], args: &Args, round: &str) -> Result<Times> {
+        let mut times = Vec::new();
+        for edit in 0..args.edits {
+            let member = of.get(edit % of.len()).context("no member")?;
+            let name = format!("{}-{}", member.name, (edit / of.len()) % args.n);
+            times.push(self.one_edit(member, &name, &format!("{round}-{edit}")).await?);
+        }
+        times.sort_unstable_by(f64::total_cmp);
+        Ok(Times(times))
+    }
+
+    /// The seconds from an edit until its object is in the member, by a watch that began before.
+    async fn one_edit(&self, member: &Member, name: &str, value: &str) -> Result<f64> {
+        let maps = member.maps().await?;
+        let one = format!("metadata.name={name}");
+        let now = maps.list_metadata(&ListParams::default().fields(&one)).await?.metadata;
+        let version = now.resource_version.unwrap_or_default();
+        let params = WatchParams::default().fields(&one).timeout(u32::try_from(LIMIT.as_secs())?);
+        let mut changes = pin!(maps.watch(&params, &version).await?);
+        let since = Instant::now();
+        self.edit(name, value).await?;
+        while let Some(event) = changes.try_next().await? {
+            let (WatchEvent::Added(map) | WatchEvent::Modified(map)) = event else { continue };
+            if map.data.is_some_and(|data| data.get("v").is_some_and(|it| it == value)) {
+                return Ok(since.elapsed().as_secs_f64());
+            }
+        }
+        bail!("{name} did not arrive in {} within {} s", member.name, LIMIT.as_secs())
+    }
+
+    /// Waits until nothing is written in members for a while.
+    async fn rests(&self, of: &[Member]) -> Result<()> {
+        const CALM: Duration = Duration::from_secs(10);
+        for member in of {
+            let log = member.cluster.audit_log();
+            let (mut from, mut since) = (audit::position(&log)?, Instant::now());
+            let begin = Instant::now();
+            while since.elapsed() < CALM {
+                if begin.elapsed() > LIMIT {
+                    bail!("{} does not come to rest", member.name);
+                }
+                tokio::time::sleep(Duration::from_millis(500)).await;
+                let position = audit::position(&log)?;
+                if audit::read(&log, from)?.iter().any(audit::Entry::is_controllers_write) {
+                    since = Instant::now();
+                }
+                from = position;
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Seconds, sorted.
+struct Times(Vec<f64>);
+
+impl Times {
+    /// A percentile.
+    fn at(&self, percent: usize) -> f64 {
+        let last = self.0.len().saturating_sub(1);
+        self.0.get(last * percent / 100).copied().unwrap_or_default()
+    }
+}
+
+fn application(member: &str, index: usize) -> Value {
+    let name = format!("{member}-{index}");
+    json!({
+        "apiVersion": "core.oam.dev/v1beta1", "kind": "Application",
+        "metadata": {"name": name, "namespace": NAMESPACE, "labels": {"member": member}},
+        "spec": {
+            "components": [component(&name, "0")],
+            "policies": [{"name": "there", "type": "topology", "properties": {"clusters": [member]}}],
+        },
+    })
+}
+
+fn component(name: &str, value: &str) -> Value {
+    json!({"name": "c", "type": "k8s-objects", "properties": {"objects": [
+        {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": name}, "data": {"v": value}}]}})
+}
+
+#[allow(clippy::cast_precision_loss, reason = "a small count")]
+fn to_f64(count: usize) -> f64 {
+    count as f64
+}
+
+fn millis(seconds: f64) -> String {
+    format!("{:.1} ms", seconds * 1000.0)
+}
+
+fn seconds(time: Duration) -> String {
+    format!("{:.2} s", time.as_secs_f64())
+}
