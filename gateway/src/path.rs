@@ -114,7 +114,7 @@ pub(crate) fn is_watch(query: Option<&str>) -> bool {
 pub(crate) fn resource_of(path: &str) -> &str {
     let mut parts = path.split('/').filter(|part| !part.is_empty());
     let rest = match parts.next() {
-        Some("api") => parts.nth(0).and_then(|_| parts.next()),
+        Some("api") => parts.next().and_then(|_| parts.next()),
         Some("apis") => parts.nth(1).and_then(|_| parts.next()),
         _ => None,
     };

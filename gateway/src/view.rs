@@ -45,7 +45,7 @@ impl View {
             labels,
             created: None,
             gateway: None,
-            virtual_cluster: object("VirtualCluster", &metadata, spec),
+            virtual_cluster: object("VirtualCluster", &metadata, &spec),
         }
     }
 
@@ -64,7 +64,7 @@ impl View {
         let mut gateway = object(
             "ClusterGateway",
             &metadata,
-            json!({"provider": "", "access": {
+            &json!({"provider": "", "access": {
                 "endpoint": read.endpoint(way, &endpoint),
                 "credential": read.credential(kind),
             }}),
@@ -75,7 +75,7 @@ impl View {
             labels: cluster.labels.clone(),
             created: cluster.created,
             gateway: Some(gateway),
-            virtual_cluster: object("VirtualCluster", &metadata, spec),
+            virtual_cluster: object("VirtualCluster", &metadata, &spec),
         }
     }
 
@@ -85,7 +85,7 @@ impl View {
     }
 }
 
-fn object(kind: &str, metadata: &Value, spec: Value) -> Value {
+fn object(kind: &str, metadata: &Value, spec: &Value) -> Value {
     json!({"apiVersion": GROUP_VERSION, "kind": kind, "metadata": metadata, "spec": spec})
 }
 
