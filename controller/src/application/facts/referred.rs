@@ -184,7 +184,7 @@ impl<'a> Wanted<'a> {
 
 /// The kind as the cluster of the objects serves it; while that is away as the own one does, so that a revision can be rendered.
 async fn resolve(ctx: &AppContext, selector: &Selector) -> Result<Resource, String> {
-    let member = member(ctx, &selector.cluster)?;
+    let member = member(ctx, &selector.cluster).map_err(|error| error.to_string())?;
     let reached = member.as_ref().and_then(|member| member.reach().ok());
     let io = reached.map_or(&ctx.io, |(io, _)| io);
     let by_kind = ctx.settings.gates.legacy_object_type_identifier && !selector.kind.is_empty();
@@ -197,21 +197,23 @@ async fn resolve(ctx: &AppContext, selector: &Selector) -> Result<Resource, Stri
 }
 
 /// The member that a selector names; `None` for the own cluster.
-fn member(ctx: &AppContext, cluster: &str) -> Result<Option<Arc<Member>>, String> {
+fn member(ctx: &AppContext, cluster: &str) -> Result<Option<Arc<Member>>, ApiError> {
     if is_local(cluster) {
         return Ok(None);
     }
     if !ctx.settings.refers_to_clusters {
-        return Err(messages::REFERENCE_OUTSIDE_CONTROL_PLANE.to_owned());
+        return Err(ApiError::Config(messages::REFERENCE_OUTSIDE_CONTROL_PLANE.to_owned()));
     }
     match ctx.clusters.snapshot().named(cluster) {
         Named::Own => Ok(None),
         Named::Member(member) => Ok(Some(member)),
         Named::Unclear if ctx.clusters.is_on() => {
             postponed::postponed(None);
-            Err(messages::CLUSTERS_UNKNOWN.to_owned())
+            Err(ApiError::Config(messages::CLUSTERS_UNKNOWN.to_owned()))
         }
-        Named::Unclear | Named::Unregistered(_) => Err(messages::no_such_cluster(cluster)),
+        Named::Unclear | Named::Unregistered(_) => {
+            Err(ApiError::Config(messages::no_such_cluster(cluster)))
+        }
     }
 }
 
