@@ -707,11 +707,6 @@ pub(crate) fn mail_named(to: &str, host: &str) -> String {
     format!("the mail to {to} over {host}")
 }
 
-/// A mail that was not sent.
-pub(crate) fn mail_failed(reason: &str) -> String {
-    format!("failed to send email: {reason}")
-}
-
 /// A step whose request is in flight.
 pub(crate) fn waits_for_answer(what: &str) -> String {
     format!("waiting for the answer: {what}")

@@ -50,9 +50,36 @@ impl Egress {
     /// Whether a host may be connected to as far as its text shows: an address is checked, a name once it is resolved.
     #[must_use]
     pub fn allows_host(&self, host: &str) -> bool {
-        let bare = host.trim_start_matches('[').trim_end_matches(']');
-        bare.parse().map_or(true, |address| self.allows(address))
+        literal(host).is_none_or(|address| self.allows(address))
     }
+}
+
+/// The address that a host is, in any of the forms in which resolvers take one: also with a zone, and IPv4 with fewer than
+/// four numbers, octal or hexadecimal (`127.1`, `0x7f000001`).
+fn literal(host: &str) -> Option<IpAddr> {
+    let bare = host.trim_start_matches('[').trim_end_matches(']');
+    let bare = bare.split_once('%').map_or(bare, |(address, _zone)| address);
+    bare.parse().ok().or_else(|| short(bare).map(IpAddr::V4))
+}
+
+/// IPv4 as `inet_aton` reads it: the last number fills the bytes that the others leave.
+fn short(text: &str) -> Option<Ipv4Addr> {
+    let number = |text: &str| match text.strip_prefix("0x").or_else(|| text.strip_prefix("0X")) {
+        Some(digits) => u32::from_str_radix(digits, 16).ok(),
+        None if text.len() > 1 && text.starts_with('0') => u32::from_str_radix(text, 8).ok(),
+        None if text.starts_with(|c: char| c.is_ascii_digit()) => text.parse().ok(),
+        None => None,
+    };
+    let numbers: Vec<u32> = text.split('.').map(number).collect::<Option<_>>()?;
+    let (last, bytes) = numbers.split_last()?;
+    let rest = 32_u32.checked_sub(8 * u32::try_from(bytes.len()).ok()?).filter(|bits| *bits > 0)?;
+    if u64::from(*last) >> rest > 0 {
+        return None;
+    }
+    let high = bytes.iter().try_fold(0_u32, |all, byte| {
+        u8::try_from(*byte).ok().map(|byte| (all << 8) | u32::from(byte))
+    })?;
+    Some(Ipv4Addr::from(high.checked_shl(rest).unwrap_or(0) | last))
 }
 
 /// A text that is no network.
@@ -184,10 +211,36 @@ mod tests {
     #[test]
     fn a_host_that_is_an_address_is_checked_before_it_is_resolved() {
         let egress = Egress::default();
-        for closed in ["127.0.0.1", "[::1]", "::1", "[::ffff:169.254.169.254]"] {
+        for closed in [
+            "127.0.0.1",
+            "[::1]",
+            "::1",
+            "[::ffff:169.254.169.254]",
+            "fe80::1%eth0",
+            "127.1",
+            "2130706433",
+            "0x7f000001",
+            "0177.0.0.1",
+            "169.254.0xa9fe",
+            "0",
+        ] {
             assert!(!egress.allows_host(closed), "{closed}");
         }
-        for open in ["10.0.0.1", "[2001:db8::1]", "example.org", "localhost", "127.1", ""] {
+        for open in [
+            "10.0.0.1",
+            "[2001:db8::1]",
+            "example.org",
+            "localhost",
+            "",
+            "10.1",
+            "0x0a000001",
+            "127.0.0.0.1",
+            "127.16777216",
+            "4294967296",
+            "1.127.a.1",
+            "+127.1",
+            "127.-1",
+        ] {
             assert!(egress.allows_host(open), "{open}");
         }
     }

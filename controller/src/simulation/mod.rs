@@ -11,6 +11,7 @@ mod deputy;
 mod drift;
 mod duplicate_records;
 mod edits;
+mod egress;
 mod external_refs;
 mod finalizer_removed;
 mod follows_definition;

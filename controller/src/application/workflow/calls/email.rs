@@ -3,14 +3,14 @@
 use futures::FutureExt;
 use jiff::Timestamp;
 use serde_json::Value;
-use vela_workflow::Reply;
 
-use crate::egress::calls::{Call, Lost, Slot};
+use crate::egress::Egress;
+use crate::egress::calls::{Ended, Lost};
 use crate::egress::http::HttpResponse;
 use crate::egress::smtp::{Failure, Mail, reach, send};
 use crate::messages;
 
-use super::http::Outgoing;
+use super::outgoing::{Outgoing, Progress};
 use super::{CallOutcome, Calling, Pending, names, text};
 
 impl Calling<'_, '_, '_> {
@@ -35,37 +35,25 @@ impl Calling<'_, '_, '_> {
         };
         self.secrets.keep(&mail.password);
         let named = messages::mail_named(&mail.to.join(", "), &mail.host);
-        let slot = self.slot(call);
-        let ended = match self.session.ctx.calls.find(&slot) {
-            Some(Call::InFlight) => return CallOutcome::Waits(named),
-            Some(Call::Ended(ended)) => ended,
-            None => return self.post(slot, mail, named).await,
-        };
-        self.settle(&call.path, &ended, |_| Value::Null);
-        match ended {
-            Ok(_) => Reply::Returns(Value::Null),
-            Err(Lost::NotSent(error)) => Reply::Error(messages::mail_failed(&error)),
-            Err(Lost::Unknown(error)) => Reply::Fail(messages::effect_lost(&named, &error)),
-        }
-        .into()
-    }
-
-    /// Starts to send a mail that was not started before.
-    async fn post(&mut self, slot: Slot, mail: Mail, named: String) -> CallOutcome {
-        if let Some(answer) = self.before_call(&slot, &named, true).await {
-            return answer;
-        }
-        let egress = self.session.ctx.workflow.egress.clone();
-        let host = mail.host.clone();
-        let work = async move {
-            let ready =
-                reach(&mail, &egress).await.map_err(|error| Lost::NotSent(error.to_string()))?;
-            match send(ready).await {
-                Ok(()) => Ok(HttpResponse::default()),
-                Err(Failure::NotSent(error)) => Err(Lost::NotSent(error)),
-                Err(Failure::Unknown(error)) => Err(Lost::Unknown(error)),
+        let outgoing = Outgoing::once(call, &mail.host, named);
+        let ended = match self.progress(&outgoing).await {
+            Progress::Answered(outcome) => return outcome,
+            Progress::MayBegin => {
+                let egress = self.session.ctx.workflow.egress.clone();
+                return self.begin(outgoing, exchange(mail, egress).boxed()).await;
             }
+            Progress::Ended(ended) => ended,
         };
-        self.call_out(Outgoing { slot, host, named, once: true, work: work.boxed() }).await
+        self.ended(&outgoing, ended, |_| Value::Null).into()
+    }
+}
+
+/// Sends a mail. A mail server's answer has nothing that a step needs.
+async fn exchange(mail: Mail, egress: Egress) -> Ended {
+    let ready = reach(&mail, &egress).await.map_err(|error| Lost::NotSent(error.to_string()))?;
+    match send(ready).await {
+        Ok(()) => Ok(HttpResponse::default()),
+        Err(Failure::NotSent(error)) => Err(Lost::NotSent(error)),
+        Err(Failure::Unknown(error)) => Err(Lost::Unknown(error)),
     }
 }

@@ -1,4 +1,4 @@
-//! `vela/http`: requests. One that must not be repeated (POST) notes its intent before it is sent.
+//! `vela/http`: requests. A POST must not be repeated.
 
 use std::time::Duration;
 
@@ -7,84 +7,61 @@ use base64::engine::general_purpose::STANDARD as BASE64;
 use futures::FutureExt;
 use futures::future::BoxFuture;
 use http::{HeaderName, HeaderValue, Method, Uri};
-use jiff::Timestamp;
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use serde_json::{Value, json};
 use vela_cluster::Target;
-use vela_workflow::{Reply, effects};
+use vela_workflow::Reply;
 
-use crate::egress::calls::{Call, Ended, Lost, Slot};
+use crate::egress::calls::{Ended, Lost};
 use crate::egress::http::{HttpError, HttpRequest, HttpResponse, LONGEST, USUAL, get, reach, send};
 use crate::messages;
 
+use super::outgoing::{Outgoing, Progress};
 use super::{CallOutcome, Calling, Pending, text};
-
-/// A call to a server outside the cluster that is ready to begin.
-pub(super) struct Outgoing {
-    /// Which call.
-    pub(super) slot: Slot,
-    /// Host as the step names it: an address or a name.
-    pub(super) host: String,
-    /// The call in messages.
-    pub(super) named: String,
-    /// Must not be repeated.
-    pub(super) once: bool,
-    /// The call itself.
-    pub(super) work: BoxFuture<'static, Ended>,
-}
 
 impl Calling<'_, '_, '_> {
     pub(super) async fn request(&mut self, call: &Pending) -> CallOutcome {
-        let legacy = call.provider == "op";
-        let wrap = |value: Value| if legacy { json!({ "response": value }) } else { value };
-        let (method, url) = match (method(&call.params), url(&call.params)) {
-            (Ok(method), Ok(url)) => (method, url),
-            (Err(error), _) | (_, Err(error)) => return Reply::Error(error).into(),
-        };
-        let named = go_method(&method, &shown(&url));
-        let once = method == Method::POST;
-        let slot = self.slot(call);
-        let ended = match self.session.ctx.calls.find(&slot) {
-            Some(Call::InFlight) => return CallOutcome::Waits(named),
-            Some(Call::Ended(ended)) => ended,
-            None => return self.begin(call, slot, named, once).await,
-        };
-        if once {
-            self.settle(&call.path, &ended, |response| wrap(returned(response)));
+        match self.requested(call).await {
+            Ok(outcome) => outcome,
+            Err(error) => Reply::Error(error).into(),
         }
+    }
+
+    async fn requested(&mut self, call: &Pending) -> Result<CallOutcome, String> {
+        let (method, url) = (method(&call.params)?, url(&call.params)?);
+        let named = go_method(&method, &shown(&url));
+        let host = url.host().unwrap_or_default();
+        let once = method == Method::POST;
+        let outgoing = if once {
+            Outgoing::once(call, host, named)
+        } else {
+            Outgoing::repeatable(call, host, named)
+        };
+        let ended = match self.progress(&outgoing).await {
+            Progress::Answered(outcome) => return Ok(outcome),
+            Progress::MayBegin => {
+                let http_request = self.parsed_request(&call.params).await?;
+                self.admit(&http_request, &call.params)?;
+                let work = self.exchange(http_request, once);
+                return Ok(self.begin(outgoing, work).await);
+            }
+            Progress::Ended(ended) => ended,
+        };
         // What it was asked with is taken out of what is shown of the answer.
         if reads_secrets(&call.params) {
             let _ = self.parsed_request(&call.params).await;
         }
-        match ended {
-            Ok(response) => Reply::Returns(wrap(returned(&response))),
-            Err(Lost::Unknown(error)) if once => Reply::Fail(messages::effect_lost(&named, &error)),
-            Err(lost) => Reply::Error(format!("{named}: {}", lost.text())),
-        }
-        .into()
+        let reply = self.ended(&outgoing, ended, |response| match call.provider.as_str() {
+            "op" => json!({ "response": returned(&response) }),
+            _ => returned(&response),
+        });
+        Ok(reply.into())
     }
 
-    /// Starts a request that was not started before.
-    async fn begin(
-        &mut self,
-        call: &Pending,
-        slot: Slot,
-        named: String,
-        once: bool,
-    ) -> CallOutcome {
-        if let Some(answer) = self.before_call(&slot, &named, once).await {
-            return answer;
-        }
-        let http_request = match self.parsed_request(&call.params).await {
-            Ok(http_request) => http_request,
-            Err(error) => return Reply::Error(error).into(),
-        };
-        if let Err(error) = self.admit(&http_request, &call.params) {
-            return Reply::Error(error).into();
-        }
+    /// The request itself; one that must not be repeated follows no redirects.
+    fn exchange(&self, http_request: HttpRequest, once: bool) -> BoxFuture<'static, Ended> {
         let egress = self.session.ctx.workflow.egress.clone();
-        let host = http_request.url.host().unwrap_or_default().to_owned();
         let not_sent = |error: HttpError| Lost::NotSent(error.to_string());
         let work = async move {
             if !once {
@@ -93,86 +70,7 @@ impl Calling<'_, '_, '_> {
             let ready = reach(http_request, &egress).await.map_err(not_sent)?;
             send(ready).await.map_err(|error| Lost::Unknown(error.to_string()))
         };
-        self.call_out(Outgoing { slot, host, named, once, work: work.boxed() }).await
-    }
-
-    /// What answers a step before its call begins: how an earlier attempt at it ended, or that there is no room yet.
-    pub(super) async fn before_call(
-        &mut self,
-        slot: &Slot,
-        named: &str,
-        once: bool,
-    ) -> Option<CallOutcome> {
-        if once {
-            match self.effect(&slot.path, named).await {
-                Ok(Some(done)) => return Some(done),
-                Ok(None) => {}
-                Err(error) => return Some(Reply::Error(error).into()),
-            }
-        }
-        let has_room = self.session.ctx.calls.has_room(&slot.app.namespace);
-        (!has_room).then_some(CallOutcome::NoRoom)
-    }
-
-    /// Begins a call, unless the egress rule refuses its host. The intent of one that must not be repeated is noted first.
-    pub(super) async fn call_out(&mut self, call: Outgoing) -> CallOutcome {
-        let Outgoing { slot, host, named, once, work } = call;
-        let ctx = self.session.ctx;
-        // A name is checked again when it is resolved; an address needs no connection to be refused.
-        if !ctx.workflow.egress.allows_host(&host) {
-            return Reply::Error(messages::egress_denied(&host)).into();
-        }
-        if once && let Err(error) = self.intend(&slot.path).await {
-            return Reply::Error(error).into();
-        }
-        ctx.calls.begin(&slot, once, work);
-        CallOutcome::Waits(named)
-    }
-
-    /// The key of a call among the calls in flight.
-    pub(super) fn slot(&self, call: &Pending) -> Slot {
-        Slot { app: self.session.key(), step: self.id.to_owned(), path: call.path.clone() }
-    }
-
-    /// Notes how an effect ended.
-    pub(super) fn settle(
-        &mut self,
-        path: &str,
-        ended: &Ended,
-        value: impl Fn(&HttpResponse) -> Value,
-    ) {
-        let notes = &mut self.store.saved_mut().notes;
-        match ended {
-            Ok(response) => effects::end(notes, self.id, path, &value(response)),
-            Err(Lost::NotSent(_)) => effects::withdraw(notes, self.id, path),
-            Err(Lost::Unknown(_)) => {}
-        }
-    }
-
-    /// The state of an effect: its result, or that the result is unknown. `None`: it was not started.
-    async fn effect(&mut self, path: &str, what: &str) -> Result<Option<CallOutcome>, String> {
-        self.store.load().await?;
-        let notes = &self.store.saved().notes;
-        if let Some(outcome) = effects::finished(notes, self.id) {
-            return Ok(Some(CallOutcome::Finished(outcome)));
-        }
-        Ok(match effects::known(notes, self.id, path) {
-            effects::Known::Nothing => None,
-            effects::Known::Done(value) => Some(Reply::Returns(value).into()),
-            effects::Known::Started(at) => Some(Reply::Fail(effects::unknown(what, &at)).into()),
-        })
-    }
-
-    /// Notes an effect before it happens.
-    async fn intend(&mut self, path: &str) -> Result<(), String> {
-        let now = Timestamp::now();
-        let now = Timestamp::from_second(now.as_second()).unwrap_or(now).to_string();
-        effects::begin(&mut self.store.saved_mut().notes, self.id, path, &now);
-        let stored = self.store.commit(true).await;
-        stored.map_err(|error| {
-            effects::withdraw(&mut self.store.saved_mut().notes, self.id, path);
-            messages::intent_not_stored(&error.to_string())
-        })
+        work.boxed()
     }
 
     fn admit(&self, http_request: &HttpRequest, params: &Value) -> Result<(), String> {

@@ -8,12 +8,13 @@ use jiff::Timestamp;
 use serde_json::Value;
 use vela_workflow::{Reply, metrics};
 
-use crate::egress::calls::{Call, Lost};
+use crate::egress::calls::Lost;
 use crate::egress::http::{HttpError, HttpRequest, reach, send};
 use crate::evaluation::EvaluationScope;
 use crate::messages;
 
-use super::http::{Outgoing, go_method, shown};
+use super::http::{go_method, shown};
+use super::outgoing::{Outgoing, Progress};
 use super::{CallOutcome, Calling, Pending, text};
 
 impl Calling<'_, '_, '_> {
@@ -41,23 +42,18 @@ impl Calling<'_, '_, '_> {
             timeout: Duration::from_secs(10),
             tls: None,
         };
-        let ctx = self.session.ctx;
-        let slot = self.slot(call);
-        let response = match ctx.calls.find(&slot) {
-            Some(Call::InFlight) => return Ok(CallOutcome::Waits(named)),
-            Some(Call::Ended(ended)) => ended,
-            None => {
-                if let Some(answer) = self.before_call(&slot, &named, false).await {
-                    return Ok(answer);
-                }
-                let host = request.url.host().unwrap_or_default().to_owned();
-                let egress = ctx.workflow.egress.clone();
+        let outgoing =
+            Outgoing::repeatable(call, request.url.host().unwrap_or_default(), named.clone());
+        let response = match self.progress(&outgoing).await {
+            Progress::Answered(outcome) => return Ok(outcome),
+            Progress::MayBegin => {
+                let egress = self.session.ctx.workflow.egress.clone();
                 let response = async move { send(reach(request, &egress).await?).await };
-                let work = response
-                    .map(|sent| sent.map_err(|error: HttpError| Lost::NotSent(error.to_string())))
-                    .boxed();
-                return Ok(self.call_out(Outgoing { slot, host, named, once: false, work }).await);
+                let not_sent = |error: HttpError| Lost::NotSent(error.to_string());
+                let work = response.map(move |sent| sent.map_err(not_sent)).boxed();
+                return Ok(self.begin(outgoing, work).await);
             }
+            Progress::Ended(ended) => ended,
         };
         let response = response.map_err(|lost| format!("{named}: {}", lost.text()))?;
         let answer: Value = serde_json::from_str(&response.body)

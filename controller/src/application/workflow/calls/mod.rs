@@ -8,6 +8,7 @@ mod http;
 mod kube;
 mod metrics;
 mod oam;
+mod outgoing;
 mod query;
 mod terraform;
 
