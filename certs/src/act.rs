@@ -4,7 +4,6 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use futures::StreamExt as _;
 use jiff::Timestamp;
 use k8s_openapi::ByteString;
 use k8s_openapi::api::admissionregistration::v1::{
@@ -13,10 +12,10 @@ use k8s_openapi::api::admissionregistration::v1::{
 };
 use k8s_openapi::api::core::v1::Secret;
 use kube::api::{ObjectMeta, PostParams};
-use kube::runtime::watcher;
 use kube::{Api, Client, ResourceExt as _};
 use tokio_util::sync::CancellationToken;
 use tracing::{info, warn};
+use vela_cluster::{Rounds, rounds};
 
 use crate::Config;
 use crate::issue::{IssueError, Key};
@@ -24,10 +23,6 @@ use crate::renew::{AuthoritySecret, Plan, ServingSecret, State, decide};
 
 /// When a certificate was made, on both Secrets.
 const SINCE: &str = "certificates.core.oam.dev/since";
-/// Reconciled this often even without a watch event.
-const PERIOD: Duration = Duration::from_secs(60);
-/// Pause after an error, doubled up to the period.
-const PAUSE: Duration = Duration::from_millis(500);
 
 /// Why a round failed. The next one follows with backoff.
 #[derive(Debug, thiserror::Error)]
@@ -60,46 +55,23 @@ pub async fn run(client: Client, config: Config, stop: CancellationToken) {
         mutating: Api::all(client.clone()),
         validating: Api::all(client),
     };
-    let named = |name: &str| watcher::Config::default().fields(&format!("metadata.name={name}"));
-    // What is said does not matter, only that something happened.
-    let mut events = futures::stream::select_all([
-        watcher(apis.secrets.clone(), named(&config.secret)).map(|e| e.is_ok()).boxed(),
-        watcher(apis.secrets.clone(), named(&config.ca_secret())).map(|e| e.is_ok()).boxed(),
-        watcher(apis.mutating.clone(), named(&config.configuration)).map(|e| e.is_ok()).boxed(),
-        watcher(apis.validating.clone(), named(&config.configuration)).map(|e| e.is_ok()).boxed(),
-    ]);
-    let mut pause = PAUSE;
+    let mut rounds = Rounds::new(stop)
+        .watching(&apis.secrets, &config.secret)
+        .watching(&apis.secrets, &config.ca_secret())
+        .watching(&apis.mutating, &config.configuration)
+        .watching(&apis.validating, &config.configuration);
     loop {
-        let wait = match round(&apis, &config).await {
-            Ok(again) => {
-                pause = PAUSE;
-                let until = again.map(|at| {
-                    Duration::try_from(at.duration_since(Timestamp::now())).unwrap_or_default()
-                });
-                until.unwrap_or(PERIOD).clamp(PAUSE, PERIOD)
-            }
+        let after = match round(&apis, &config).await {
+            Ok(again) => Some(again.map_or(rounds::PERIOD, |at| {
+                Duration::try_from(at.duration_since(Timestamp::now())).unwrap_or_default()
+            })),
             Err(error) => {
                 warn!(error = %Chain(&error), "admission certificate not settled, trying again");
-                pause = (pause * 2).min(PERIOD);
-                pause
+                None
             }
         };
-        let deadline = tokio::time::Instant::now() + wait;
-        loop {
-            tokio::select! {
-                () = stop.cancelled() => return,
-                () = tokio::time::sleep_until(deadline) => break,
-                event = events.next() => match event {
-                    Some(true) => {
-                        // A burst is one reason; a second's worth of it is enough.
-                        tokio::time::sleep(Duration::from_millis(50)).await;
-                        break;
-                    }
-                    // A watch that fails tries again by itself, without end.
-                    Some(false) => tokio::time::sleep(PAUSE).await,
-                    None => break,
-                },
-            }
+        if !rounds.next(after).await {
+            return;
         }
     }
 }

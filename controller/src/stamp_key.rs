@@ -4,15 +4,14 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use futures::StreamExt as _;
 use k8s_openapi::ByteString;
 use k8s_openapi::api::core::v1::Secret;
 use kube::api::{ObjectMeta, PostParams};
-use kube::runtime::watcher;
 use kube::{Api, Client};
 use rustls::crypto::CryptoProvider;
 use tokio_util::sync::CancellationToken;
 use tracing::{info, warn};
+use vela_cluster::{Rounds, rounds};
 use vela_seal::{KeyHolder, Keys};
 use vela_serve::health::Condition;
 
@@ -21,10 +20,6 @@ const CURRENT: &str = "current";
 const PREVIOUS: &str = "previous";
 /// The bytes of a new key: as many as SHA-256 takes without hashing them first.
 const LENGTH: usize = 64;
-/// Reconciled this often even without a watch event.
-const PERIOD: Duration = Duration::from_secs(60);
-/// Pause after an error, doubled up to the period.
-const PAUSE: Duration = Duration::from_millis(500);
 /// The time between two checks at the start whether a key was read.
 const START: Duration = Duration::from_millis(50);
 
@@ -54,40 +49,23 @@ impl StampKey {
     /// Reads the key, and again whenever the Secret changes, until the token is cancelled. A Secret that cannot be used never
     /// replaces the key that could, and is never written over. `ready` holds once a key was read.
     pub(crate) async fn follow(self, ready: Condition, stop: CancellationToken) {
-        let only = watcher::Config::default().fields(&format!("metadata.name={}", self.name));
-        // What is said does not matter, only that something happened.
-        let mut events = watcher(self.secrets.clone(), only).map(|event| event.is_ok()).boxed();
-        let mut pause = PAUSE;
+        let mut rounds = Rounds::new(stop).watching(&self.secrets, &self.name);
         loop {
-            let wait = match self.round().await {
+            let after = match self.round().await {
                 Ok(()) => {
                     ready.pass();
-                    pause = PAUSE;
-                    PERIOD
+                    Some(rounds::PERIOD)
                 }
                 Err(error) => {
                     warn!(secret = self.name, error, "no stamp key, trying again");
                     if self.keys.get().is_none() {
                         ready.fail(error);
                     }
-                    pause = (pause * 2).min(PERIOD);
-                    pause
+                    None
                 }
             };
-            let deadline = tokio::time::Instant::now() + wait;
-            loop {
-                tokio::select! {
-                    () = stop.cancelled() => return,
-                    () = tokio::time::sleep_until(deadline) => break,
-                    event = events.next() => match event {
-                        Some(false) => tokio::time::sleep(PAUSE).await,
-                        _ => {
-                            // A burst is one reason.
-                            tokio::time::sleep(PAUSE / 10).await;
-                            break;
-                        }
-                    },
-                }
+            if !rounds.next(after).await {
+                return;
             }
         }
     }

@@ -20,7 +20,7 @@ const MAY_USE: &[(&str, &[&str])] = &[
     ("vela-cluster", &["vela-api", "vela-apply", "vela-seal"]),
     ("vela-seal", &["vela-api"]),
     ("vela-serve", &["vela-gocompat"]),
-    ("vela-certs", &[]),
+    ("vela-certs", &["vela-cluster"]),
     (
         "vela-webhook",
         &[

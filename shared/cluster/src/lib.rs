@@ -6,7 +6,7 @@
 //!   [`administrators`]: who may do everything; [`answers`]: the metrics of requests;
 //! - [`discovery`]: which path a kind has; [`request`]: the verbs, for objects of any kind as JSON, with discovery and impersonation; [`removal`]: what came of a DELETE;
 //! - [`postponed`]: whether the requests of an attempt were postponed;
-//! - [`store`]: caches that our own writes reach at once, [`packed`]: objects kept small in them; [`watch`]: what fills them;
+//! - [`store`]: caches that our own writes reach at once, [`packed`]: objects kept small in them; [`watch`]: what fills them; [`rounds`]: when work on a few objects is repeated;
 //! - [`objects`]: the live objects that Applications own, one watch per kind;
 //! - [`members`]: the member clusters;
 //! - [`lease`]: who leads, and the fence that stops the writes of everybody else; [`events`]: Kubernetes events.
@@ -36,6 +36,7 @@ pub mod packed;
 pub mod postponed;
 pub mod removal;
 pub mod request;
+pub mod rounds;
 pub mod store;
 pub mod transport;
 pub mod watch;
@@ -55,4 +56,5 @@ pub use objects::{Live, LiveObjects};
 pub use packed::Packed;
 pub use removal::Removal;
 pub use request::{ApiError, ObjectClient, RawResponse, Target};
+pub use rounds::Rounds;
 pub use store::{Key, Stale, Store, Stored};
