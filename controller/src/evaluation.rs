@@ -9,6 +9,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use parking_lot::Mutex;
+use vela_cluster::postponed;
 use vela_render::Renderer;
 use vela_serve::pool::{Group, Pool, PoolError, Terms};
 use vela_workflow::Limits;
@@ -65,9 +66,7 @@ pub struct Account {
 struct State {
     /// Left in this reconcile.
     left: Duration,
-    /// Something was not evaluated for want of budget or thread, and nobody asked yet.
-    postponed: bool,
-    /// Something was, in this reconcile.
+    /// Something was not evaluated for want of budget or thread.
     wants_more: bool,
     /// Reconciles in a row that wanted more.
     times: u32,
@@ -79,8 +78,7 @@ impl Account {
     /// The account of something in a namespace.
     #[must_use]
     pub fn of(namespace: &str) -> Arc<Self> {
-        let state =
-            State { left: BUDGET, postponed: false, wants_more: false, times: 0, pause: None };
+        let state = State { left: BUDGET, wants_more: false, times: 0, pause: None };
         Arc::new(Self { group: namespace.into(), state: Mutex::new(state) })
     }
 
@@ -89,11 +87,6 @@ impl Account {
         let (until, of) = self.state.lock().pause?;
         let left = until.saturating_duration_since(Instant::now());
         (of == generation && !left.is_zero()).then_some(left)
-    }
-
-    /// Whether something was postponed since the last call.
-    pub(crate) fn take_postponed(&self) -> bool {
-        std::mem::take(&mut self.state.lock().postponed)
     }
 
     fn left(&self) -> Option<Duration> {
@@ -105,31 +98,22 @@ impl Account {
         state.left = state.left.saturating_sub(took);
     }
 
-    fn postponed(&self) {
-        let mut state = self.state.lock();
-        (state.postponed, state.wants_more) = (true, true);
-    }
-
     fn renew(&self) {
         let mut state = self.state.lock();
-        (state.left, state.postponed, state.wants_more) = (BUDGET, false, false);
+        (state.left, state.wants_more) = (BUDGET, false);
     }
 
-    /// Ends a reconcile: one that spent its budget, or got no thread, is followed by a pause.
-    fn end(&self, next: Next, generation: i64) -> Next {
+    /// Ends a reconcile: the pause after one that spent its budget, or got no thread.
+    fn end(&self, generation: i64) -> Option<Duration> {
         let mut state = self.state.lock();
         if !state.left.is_zero() && !state.wants_more {
             (state.times, state.pause) = (0, None);
-            return next;
+            return None;
         }
         let pause = pause(state.times);
         state.times = state.times.saturating_add(1);
         state.pause = Some((Instant::now() + pause, generation));
-        match next {
-            Next::After(delay) | Next::Postponed(delay) => Next::After(delay.max(pause)),
-            Next::Resync(period) => Next::Resync(period.max(pause)),
-            Next::Done | Next::Failed => Next::After(pause),
-        }
+        Some(pause)
     }
 }
 
@@ -138,7 +122,8 @@ fn pause(times: u32) -> Duration {
     FIRST_PAUSE.saturating_mul(factor).min(MAX_PAUSE)
 }
 
-/// Carries out a reconcile on an account.
+/// Carries out a reconcile on an account. A pause that follows it is noted as something that was postponed, so that a reconcile
+/// that failed only for want of time has not failed ([`guard`](crate::guard)).
 ///
 /// # Errors
 /// Those of the reconcile.
@@ -149,18 +134,15 @@ pub(crate) async fn within<E>(
 ) -> Result<Next, E> {
     account.renew();
     let done = ACCOUNT.scope(Arc::clone(&account), work).await;
-    match done {
-        Ok(next) => Ok(account.end(next, generation)),
-        Err(error) => {
-            account.end(Next::Failed, generation);
-            Err(error)
-        }
-    }
-}
-
-/// Whether something of this reconcile was postponed since the last call.
-pub(crate) fn take_postponed() -> bool {
-    ACCOUNT.try_with(|account| account.take_postponed()).unwrap_or(false)
+    let Some(pause) = account.end(generation) else { return done };
+    postponed::had_no_time(Some(pause));
+    done.map(|next| match next {
+        Next::Done => Next::After(pause),
+        Next::After(delay) => Next::After(delay.max(pause)),
+        Next::Postponed(delay) => Next::Postponed(delay.max(pause)),
+        Next::Resync(period) => Next::Resync(period.max(pause)),
+        Next::Failed => Next::Failed,
+    })
 }
 
 /// What a job evaluates with.
@@ -197,7 +179,8 @@ impl Evaluator {
         let account = ACCOUNT.try_with(Arc::clone).unwrap_or_else(|_| Account::of(""));
         let result = self.run_for(&account, job).await;
         if result.as_ref().is_err_and(NotEvaluated::is_temporary) {
-            account.postponed();
+            account.state.lock().wants_more = true;
+            postponed::had_no_time(None);
         }
         result
     }
@@ -243,6 +226,8 @@ impl Evaluator {
 
 #[cfg(test)]
 mod tests {
+    use vela_cluster::postponed::Postponed;
+
     use super::*;
 
     fn evaluator() -> Evaluator {
@@ -262,9 +247,9 @@ mod tests {
         let work = async {
             account.charge(BUDGET.saturating_sub(Duration::from_millis(50)));
             assert!(evaluator.run(|_| ()).await.is_ok());
-            let spent = spend(&evaluator).await;
+            let (spent, noted) = postponed::noting(spend(&evaluator)).await;
             assert!(matches!(spent, Err(NotEvaluated::Spent(_))), "{spent:?}");
-            assert!(take_postponed() && !take_postponed());
+            assert_eq!(noted, Some(Postponed { after: None, by_server: false }));
             // Nothing more, be it ever so small.
             let more = evaluator.run(|_| ()).await;
             assert!(matches!(more, Err(NotEvaluated::Spent(_))));
@@ -292,19 +277,32 @@ mod tests {
                 })
                 .await;
             assert!(matches!(result, Err(NotEvaluated::Panicked(text)) if text == "boom"));
-            assert!(!take_postponed());
             Ok::<_, ()>(Next::Failed)
         };
-        assert_eq!(within(Account::of("team"), 1, work).await, Ok(Next::Failed));
+        let ended = postponed::noting(within(Account::of("team"), 1, work)).await;
+        assert_eq!(ended, (Ok(Next::Failed), None));
     }
 
-    #[test]
-    fn who_got_no_thread_pauses_and_is_forgiven() {
+    #[tokio::test]
+    async fn who_got_no_thread_pauses_and_is_forgiven() {
         let account = Account::of("team");
-        account.postponed();
-        assert_eq!(account.end(Next::Failed, 1), Next::After(FIRST_PAUSE));
-        account.renew();
-        assert_eq!(account.end(Next::Failed, 1), Next::Failed);
+        let end = async |wants_more: bool, next: Result<Next, ()>| {
+            let asking = Arc::clone(&account);
+            let work = async move {
+                asking.state.lock().wants_more = wants_more;
+                next
+            };
+            postponed::noting(within(Arc::clone(&account), 1, work)).await
+        };
+        let noted = |after| Some(Postponed { after: Some(after), by_server: false });
+        let times = |n: u32| FIRST_PAUSE * n;
+        // One that failed has not failed then: who guards it is asked to wait as long.
+        assert_eq!(end(true, Ok(Next::Failed)).await, (Ok(Next::Failed), noted(times(1))));
+        assert_eq!(end(true, Err(())).await, (Err(()), noted(times(2))));
+        assert_eq!(end(true, Ok(Next::Done)).await.0, Ok(Next::After(times(4))));
+        let long = Next::After(Duration::from_secs(300));
+        assert_eq!(end(true, Ok(long)).await.0, Ok(long), "what is later anyway stays");
+        assert_eq!(end(false, Ok(Next::Failed)).await, (Ok(Next::Failed), None));
         assert_eq!(account.pauses(1), None);
     }
 
@@ -315,12 +313,8 @@ mod tests {
         for _ in 0..8 {
             account.renew();
             account.charge(BUDGET);
-            let Next::After(pause) = account.end(Next::Done, 1) else { panic!("it pauses") };
-            pauses.push(pause.as_secs());
+            pauses.push(account.end(1).map(|pause| pause.as_secs()));
         }
-        assert_eq!(pauses, [1, 2, 4, 8, 16, 32, 60, 60]);
-        account.charge(BUDGET);
-        let long = Next::After(Duration::from_secs(300));
-        assert_eq!(account.end(long, 1), long, "what is later anyway stays");
+        assert_eq!(pauses, [1, 2, 4, 8, 16, 32, 60, 60].map(Some));
     }
 }

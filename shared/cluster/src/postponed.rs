@@ -1,8 +1,9 @@
-//! Whether requests of an attempt were postponed because the API server is overloaded or unavailable.
+//! Whether something in an attempt was postponed: by an API server that is overloaded or unavailable, or for want of time or
+//! threads.
 //!
 //! Who carries out a step or a reconcile makes many requests through many hands, and their errors become words on the way.
-//! That one of them was no refusal is noted here by its type, where it happens, so that the attempt as a whole can be reported
-//! from one that failed. It is noted for the task that asks; what an attempt spawns is not part of it.
+//! That one of them was no refusal is noted here by its type, where it happens, so that the attempt as a whole is
+//! distinguished from one that failed. It is noted for the task that asks; what an attempt spawns is not part of it.
 
 use std::cell::Cell;
 use std::future::Future;
@@ -17,8 +18,10 @@ tokio::task_local! {
 /// Something was postponed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Postponed {
-    /// How long the API server wants to be left alone.
+    /// The least time until the next attempt.
     pub after: Option<Duration>,
+    /// An API server was a reason.
+    pub by_server: bool,
 }
 
 /// Carries out an attempt; returns in addition to its result whether something in it was postponed.
@@ -34,11 +37,21 @@ pub fn note(error: &Error) {
     }
 }
 
-/// Notes that something was postponed. The longest time that was asked for counts.
+/// Notes that an API server postponed something. The longest time that was asked for counts.
 pub fn postponed(after: Option<Duration>) {
+    add(Postponed { after, by_server: true });
+}
+
+/// Notes that there was no time or no thread for something. The longest time that was asked for counts.
+pub fn had_no_time(after: Option<Duration>) {
+    add(Postponed { after, by_server: false });
+}
+
+fn add(more: Postponed) {
     let noted = |noted: &Cell<Option<Postponed>>| {
-        let before = noted.get().and_then(|before| before.after);
-        noted.set(Some(Postponed { after: before.max(after) }));
+        let before = noted.get().unwrap_or_default();
+        let after = before.after.max(more.after);
+        noted.set(Some(Postponed { after, by_server: before.by_server || more.by_server }));
     };
     // Nobody asks outside of an attempt.
     let _ = NOTED.try_with(noted);
@@ -63,10 +76,17 @@ mod tests {
         let outer = noting(async {
             note(&busy(after(2)));
             let inner = noting(async { note(&busy(None)) }).await.1;
-            assert_eq!(inner, Some(Postponed { after: None }));
+            assert_eq!(inner, Some(Postponed { after: None, by_server: true }));
             note(&busy(after(5)));
             note(&busy(after(1)));
         });
-        assert_eq!(outer.await.1, Some(Postponed { after: after(5) }));
+        assert_eq!(outer.await.1, Some(Postponed { after: after(5), by_server: true }));
+        let own = noting(async { had_no_time(after(1)) }).await.1;
+        assert_eq!(own, Some(Postponed { after: after(1), by_server: false }));
+        let both = noting(async {
+            postponed(None);
+            had_no_time(after(1));
+        });
+        assert_eq!(both.await.1, Some(Postponed { after: after(1), by_server: true }));
     }
 }

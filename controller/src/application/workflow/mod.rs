@@ -37,7 +37,7 @@ use vela_workflow::{
 };
 
 use crate::application::context::AppContext;
-use crate::evaluation::{self, EvaluationScope};
+use crate::evaluation::EvaluationScope;
 use crate::messages;
 use crate::metrics::labels;
 
@@ -221,16 +221,15 @@ async fn attempt_step(
     seen.dump = seen.dump.take().map(|text| secrets.redacted(&text));
     secrets.note(&outcome.variables, &mut store.saved_mut().notes);
     let going = session.recreate_pending.swap(false, Ordering::Relaxed);
-    let unevaluated = evaluation::take_postponed();
     match postponed {
         // What has to go first goes in its own time, and an API server that is overloaded, or that there was no time to
         // evaluate, says nothing about the step: that uses up no attempts.
         _ if outcome.verdict != Verdict::Error => outcome,
         _ if going => Outcome::of(Verdict::Wait, outcome.message),
-        Some(postponed) => {
+        Some(postponed) if postponed.by_server => {
             Outcome::of(Verdict::Later(postponed.after), messages::postponed(&outcome.message))
         }
-        None if unevaluated => Outcome::of(Verdict::Later(None), outcome.message),
+        Some(postponed) => Outcome::of(Verdict::Later(postponed.after), outcome.message),
         None => outcome,
     }
 }
