@@ -37,7 +37,8 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
 
 /// The listening side.
 pub(crate) struct Control {
-    /// Short on purpose: the path of a socket may have 107 bytes.
+    /// Short on purpose: the path of a socket may have 107 bytes. The program is in it too: a build in the meantime replaces
+    /// the one that runs.
     dir: TempDir,
     killed: Arc<AtomicBool>,
 }
@@ -50,6 +51,7 @@ impl Control {
     ) -> Result<Self> {
         let dir = tempfile::Builder::new().prefix("vela-").tempdir()?;
         let listener = UnixListener::bind(dir.path().join("control"))?;
+        std::fs::copy("/proc/self/exe", dir.path().join("xtask"))?;
         let killed = Arc::new(AtomicBool::new(false));
         let control = Self { dir, killed: Arc::clone(&killed) };
         let runtime = runtime.clone();
@@ -78,10 +80,9 @@ impl Control {
     }
 
     /// A shell command for an action.
-    pub(crate) fn command(&self, action: &str) -> Result<String> {
-        let program = std::env::current_exe()?;
-        let socket = self.dir.path().join("control");
-        Ok(format!("'{}' control '{}' {action}", program.display(), socket.display()))
+    pub(crate) fn command(&self, action: &str) -> String {
+        let [program, socket] = ["xtask", "control"].map(|name| self.dir.path().join(name));
+        format!("'{}' control '{}' {action}", program.display(), socket.display())
     }
 
     /// Whether the controller was killed on request.

@@ -183,8 +183,8 @@ fn prepared(
         .env("WEBHOOK_LOG", webhook.log())
         .env("WEBHOOK_URL", webhook.url())
         .env("CA_FILE", cluster.dir().join("webhook-ca.crt"))
-        .env("KILL_CMD", control.command("kill")?)
-        .env("START_CMD", control.command("start")?)
+        .env("KILL_CMD", control.command("kill"))
+        .env("START_CMD", control.command("start"))
         .env("RUN_DIR", cluster.dir());
     Ok(command)
 }
