@@ -190,8 +190,31 @@ imagePullSecrets:
 {{- if dig "scrapeAnnotations" true .root.Values.core.metrics -}}
 prometheus.io/path: /metrics
 prometheus.io/port: {{ .port | quote }}
+{{- if include "kubevela.metricsSecret" .root }}
+prometheus.io/scheme: https
+{{- end }}
 prometheus.io/scrape: "true"
 {{- end -}}
+{{- end -}}
+
+{{/* The Secret with the certificate of the metrics; empty if they are served in the clear. */}}
+{{- define "kubevela.metricsSecret" -}}
+{{- dig "tls" "secretName" "" .Values.core.metrics -}}
+{{- end -}}
+
+{{- define "kubevela.metricsMount" -}}
+- name: metrics-certificate
+  mountPath: /metrics-certificate
+  readOnly: true
+{{- end -}}
+
+{{/* Optional: the program starts without it, and serves its metrics once it is there. */}}
+{{- define "kubevela.metricsVolume" -}}
+- name: metrics-certificate
+  secret:
+    defaultMode: 0440
+    secretName: {{ include "kubevela.metricsSecret" . }}
+    optional: true
 {{- end -}}
 
 {{/* What comes between a Pod and its node and zone. dict: constraints, spread, labels */}}

@@ -1,6 +1,9 @@
 //! The metrics registry of a process and its `/metrics` listener, in Go's text format.
 
 use std::io;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
 
 use axum::Router;
 use axum::extract::State;
@@ -15,6 +18,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::health::Health;
 use crate::server::{self, Limits};
+use crate::tls::{self, TlsError};
 
 pub use prometheus::{
     Gauge, GaugeVec, Histogram, HistogramOpts, HistogramVec, IntCounter, IntCounterVec, IntGauge,
@@ -39,6 +43,9 @@ pub const QUEUE_BUCKETS: &[f64] =
 /// Buckets for admission: our answers take tenths of milliseconds, the API server waits 10 s.
 pub const ADMISSION_BUCKETS: &[f64] =
     &[0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0];
+
+/// Between two checks of whether the certificate for `/metrics` is there.
+const CERTIFICATE: Duration = Duration::from_secs(5);
 
 /// A metric could not be made or was registered twice: a mistake of the programmer, found by the
 /// first test that builds the registry.
@@ -157,9 +164,30 @@ impl Registry {
         Router::new().route("/metrics", get(metrics)).with_state(self.clone())
     }
 
-    /// Serves `/metrics` until the token is cancelled.
-    pub async fn serve(self, listener: TcpListener, stop: CancellationToken) -> io::Result<()> {
-        server::serve(listener, None, self.router(), Limits::OBSERVERS, stop).await
+    /// Serves `/metrics` until the token is cancelled; with a folder over TLS, with the certificate in it, whose files are
+    /// followed. Until it holds one, connections wait.
+    ///
+    /// # Errors
+    /// The listener's.
+    pub async fn serve(
+        self,
+        listener: TcpListener,
+        certificates: Option<PathBuf>,
+        stop: CancellationToken,
+    ) -> io::Result<()> {
+        let Some(dir) = certificates else {
+            return server::serve(listener, None, self.router(), Limits::OBSERVERS, stop).await;
+        };
+        let pair = match tls::wait(&dir, Duration::MAX, CERTIFICATE, &stop).await {
+            Ok(pair) => pair,
+            Err(TlsError::Stopped) => return Ok(()),
+            Err(error) => return Err(io::Error::other(error)),
+        };
+        let resolver = tls::Resolver::new(pair);
+        let config = tls::serving(Arc::clone(&resolver), None).map_err(io::Error::other)?;
+        let followed = tls::follow(dir, resolver, stop.clone(), |_| ());
+        let served = server::serve(listener, Some(config), self.router(), Limits::OBSERVERS, stop);
+        tokio::join!(served, followed).0
     }
 }
 
@@ -198,6 +226,9 @@ async fn metrics(State(registry): State<Registry>) -> impl IntoResponse {
 
 #[cfg(test)]
 mod tests {
+    use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _};
+    use tokio::net::TcpStream;
+
     use super::*;
 
     #[test]
@@ -221,6 +252,49 @@ mod tests {
         says("all", 1);
         health.stopping();
         says("all", 0);
+    }
+
+    #[tokio::test]
+    async fn with_a_certificate_metrics_are_served_over_tls_only() {
+        let made = rcgen::generate_simple_self_signed(vec!["localhost".to_owned()]).unwrap();
+        let dir = tempfile::tempdir().unwrap();
+        std::fs::write(dir.path().join("tls.crt"), made.cert.pem()).unwrap();
+        std::fs::write(dir.path().join("tls.key"), made.signing_key.serialize_pem()).unwrap();
+        let registry = Registry::new("vela-test", "0.0.0").unwrap();
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let address = listener.local_addr().unwrap();
+        let stop = CancellationToken::new();
+        let serving =
+            tokio::spawn(registry.serve(listener, Some(dir.path().to_owned()), stop.clone()));
+
+        let mut roots = rustls::RootCertStore::empty();
+        roots.add(made.cert.der().clone()).unwrap();
+        let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
+        let config = rustls::ClientConfig::builder_with_provider(provider)
+            .with_safe_default_protocol_versions()
+            .unwrap()
+            .with_root_certificates(roots)
+            .with_no_client_auth();
+        let stream = TcpStream::connect(address).await.unwrap();
+        let name = rustls_pki_types::ServerName::try_from("localhost").unwrap();
+        let connector = tokio_rustls::TlsConnector::from(Arc::new(config));
+        let encrypted = connector.connect(name, stream).await.unwrap();
+        let answer = asked(encrypted).await;
+        assert!(answer.starts_with("HTTP/1.1 200 "), "{answer}");
+        assert!(answer.contains("vela_build_info"), "{answer}");
+        let answer = asked(TcpStream::connect(address).await.unwrap()).await;
+        assert!(!answer.contains("vela_build_info"), "{answer}");
+        stop.cancel();
+        serving.await.unwrap().unwrap();
+    }
+
+    /// What is answered to a request for the metrics, until the connection ends.
+    async fn asked(mut stream: impl AsyncRead + AsyncWrite + Unpin) -> String {
+        let request = b"GET /metrics HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n\r\n";
+        stream.write_all(request).await.unwrap();
+        let mut answer = Vec::new();
+        let _ = stream.read_to_end(&mut answer).await;
+        String::from_utf8_lossy(&answer).into_owned()
     }
 
     #[test]

@@ -126,8 +126,8 @@ pub async fn observe(
     let probes = health.clone();
     let serve = move |listener, end| probes.serve(listener, end);
     listen(("health-addr", health_addr), (tasks, vital), end, serve).await?;
-    let registry = registry.clone();
-    let serve = move |listener, end| registry.serve(listener, end);
+    let (registry, certificates) = (registry.clone(), flags.metrics_cert_path.clone());
+    let serve = move |listener, end| registry.serve(listener, certificates, end);
     listen(("metrics-addr", metrics_addr), (tasks, vital), end, serve).await
 }
 

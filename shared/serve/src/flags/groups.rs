@@ -17,6 +17,9 @@ pub struct ProcessFlags {
     /// Address of /metrics.
     #[arg(long, default_value = ":8080")]
     pub metrics_addr: ListenAddr,
+    /// Folder with tls.crt and tls.key: /metrics is served over TLS, from the moment they are there. Without it in the clear.
+    #[arg(long, value_name = "DIR")]
+    pub metrics_cert_path: Option<PathBuf>,
     /// Address of /configz, /debug/flags/v, /debug/profile and /mem/stat, which ask nobody who they are; "0" for none.
     #[arg(long, default_value = "0")]
     pub profiling_addr: ListenAddr,

@@ -249,6 +249,51 @@ const RENDERED: &[Rendered] = &[
         &[
             "core.metrics.enabled=true",
             "core.metrics.serviceMonitor.enabled=true",
+            "core.metrics.tls.secretName=metrics",
+        ],
+        MONITOR,
+        "/spec/endpoints/0",
+        r#"{"port":"metrics","scheme":"https","tlsConfig":{"insecureSkipVerify":true}}"#,
+    ),
+    (
+        &[
+            "core.metrics.enabled=true",
+            "core.metrics.serviceMonitor.enabled=true",
+            "core.metrics.serviceMonitor.tlsConfig.serverName=vela-metrics",
+            "core.metrics.tls.secretName=metrics",
+        ],
+        MONITOR,
+        "/spec/endpoints/0/tlsConfig",
+        r#"{"serverName":"vela-metrics"}"#,
+    ),
+    (
+        &["core.metrics.tls.secretName=metrics"],
+        CONTROLLER,
+        "/spec/template/spec/volumes/0/secret/secretName",
+        r#""metrics""#,
+    ),
+    (
+        &["core.metrics.tls.secretName=metrics"],
+        CONTROLLER,
+        "/spec/template/spec/containers/0/volumeMounts",
+        r#"[{"mountPath":"/metrics-certificate","name":"metrics-certificate","readOnly":true}]"#,
+    ),
+    (
+        &["core.metrics.tls.secretName=metrics"],
+        WEBHOOK,
+        "/spec/template/metadata/annotations/prometheus.io~1scheme",
+        r#""https""#,
+    ),
+    (
+        &["core.metrics.tls.secretName=metrics"],
+        WEBHOOK,
+        "/spec/template/spec/volumes/2/secret/secretName",
+        r#""metrics""#,
+    ),
+    (
+        &[
+            "core.metrics.enabled=true",
+            "core.metrics.serviceMonitor.enabled=true",
             "core.metrics.serviceMonitor.namespace=monitoring",
         ],
         MONITOR,
