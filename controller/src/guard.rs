@@ -36,7 +36,7 @@ pub(crate) async fn run<E: std::fmt::Display>(
     let ended = tokio::time::timeout(limit, guarded).instrument(span).await;
     let (ended, postponed) =
         ended.map_or((Err(()), None), |(ended, postponed)| (Ok(ended), postponed));
-    // An attempt that failed while the API server was overloaded or away says nothing about its object.
+    // An attempt that failed while the API server was overloaded or away, or for want of time, says nothing about its object.
     let failed = postponed.map_or(Next::Failed, |it| Next::Postponed(it.after.unwrap_or_default()));
     match ended {
         Ok(Ok(Ok(Next::Failed))) => (failed, Ended::Normally),

@@ -31,7 +31,7 @@ const LEFT: [(&str, usize); 51] = [
     ("controller/src/application/workflow/calls/config.rs", 6),
     ("controller/src/application/workflow/calls/deploy.rs", 5),
     ("controller/src/application/workflow/calls/environment.rs", 3),
-    ("controller/src/application/workflow/calls/http.rs", 9),
+    ("controller/src/application/workflow/calls/http.rs", 8),
     ("controller/src/application/workflow/calls/kube.rs", 7),
     ("controller/src/application/workflow/calls/metrics.rs", 1),
     ("controller/src/application/workflow/calls/mod.rs", 2),

@@ -15,6 +15,7 @@ use prometheus::proto::MetricFamily;
 use prometheus::{Encoder as _, Opts, TextEncoder};
 use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
+use tracing::warn;
 
 use crate::health::Health;
 use crate::server::{self, Limits};
@@ -45,7 +46,9 @@ pub const ADMISSION_BUCKETS: &[f64] =
     &[0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0];
 
 /// Between two checks of whether the certificate for `/metrics` is there.
-const CERTIFICATE: Duration = Duration::from_secs(5);
+const INTERVAL: Duration = Duration::from_secs(5);
+/// After so long without one it is a warning.
+const PATIENCE: Duration = Duration::from_secs(60);
 
 /// A metric could not be made or was registered twice: a mistake of the programmer, found by the
 /// first test that builds the registry.
@@ -178,10 +181,12 @@ impl Registry {
         let Some(dir) = certificates else {
             return server::serve(listener, None, self.router(), Limits::OBSERVERS, stop).await;
         };
-        let pair = match tls::wait(&dir, Duration::MAX, CERTIFICATE, &stop).await {
-            Ok(pair) => pair,
-            Err(TlsError::Stopped) => return Ok(()),
-            Err(error) => return Err(io::Error::other(error)),
+        let pair = loop {
+            match tls::wait(&dir, PATIENCE, INTERVAL, &stop).await {
+                Ok(pair) => break pair,
+                Err(TlsError::Stopped) => return Ok(()),
+                Err(error) => warn!(%error, "metrics are not served without a certificate"),
+            }
         };
         let resolver = tls::Resolver::new(pair);
         let config = tls::serving(Arc::clone(&resolver), None).map_err(io::Error::other)?;

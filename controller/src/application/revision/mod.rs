@@ -130,7 +130,8 @@ pub fn with_policy_names(spec: &ApplicationSpec) -> ApplicationSpec {
     spec
 }
 
-/// Whether two revisions mean the same for the Application. With auto-update the definitions count too.
+/// Whether two revisions mean the same for the Application. With auto-update the definitions count too. This is upstream's
+/// question, whose answer must not change with an upgrade; what a stamp vouches for is more ([`vela_seal::Content`]).
 #[must_use]
 pub fn is_same(
     a: &ApplicationRevisionSpec,

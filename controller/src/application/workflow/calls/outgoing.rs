@@ -59,12 +59,10 @@ impl Calling<'_, '_, '_> {
             Some(Call::Ended(ended)) => return Progress::Ended(ended),
             None => {}
         }
-        if call.once {
-            match self.effect(call).await {
-                Ok(Some(known)) => return Progress::Answered(known),
-                Ok(None) => {}
-                Err(error) => return Progress::Answered(Reply::Error(error).into()),
-            }
+        if call.once
+            && let Some(known) = self.effect(call).await
+        {
+            return Progress::Answered(known);
         }
         if !ctx.workflow.egress.allows_host(&call.host) {
             let refusal = messages::egress_denied(&call.host);
@@ -83,9 +81,9 @@ impl Calling<'_, '_, '_> {
         work: BoxFuture<'static, Ended>,
     ) -> CallOutcome {
         if call.once
-            && let Err(error) = self.intend(&call).await
+            && let Some(failed) = self.intend(&call).await
         {
-            return Reply::Error(error).into();
+            return failed;
         }
         self.session.ctx.calls.begin(&self.slot(&call), call.once, work);
         CallOutcome::Waits(call.named)
@@ -123,31 +121,31 @@ impl Calling<'_, '_, '_> {
     }
 
     /// What is known of an effect: how it ended, or that nobody knows. `None`: it was not begun.
-    async fn effect(&mut self, call: &Outgoing) -> Result<Option<CallOutcome>, String> {
-        self.store.load().await?;
+    async fn effect(&mut self, call: &Outgoing) -> Option<CallOutcome> {
+        if let Err(error) = self.store.load().await {
+            return Some(Reply::Error(error).into());
+        }
         let notes = &self.store.saved().notes;
         if let Some(outcome) = effects::finished(notes, self.id) {
-            return Ok(Some(CallOutcome::Finished(outcome)));
+            return Some(CallOutcome::Finished(outcome));
         }
-        Ok(match effects::known(notes, self.id, &call.path) {
+        match effects::known(notes, self.id, &call.path) {
             effects::Known::Nothing => None,
             effects::Known::Done(value) => Some(Reply::Returns(value).into()),
             effects::Known::Started(at) => {
                 Some(Reply::Fail(effects::unknown(&call.named, &at)).into())
             }
-        })
+        }
     }
 
-    /// Notes an effect before it happens.
-    async fn intend(&mut self, call: &Outgoing) -> Result<(), String> {
+    /// Notes an effect before it happens; an answer for the step if it cannot be stored.
+    async fn intend(&mut self, call: &Outgoing) -> Option<CallOutcome> {
         let now = Timestamp::now();
         let now = Timestamp::from_second(now.as_second()).unwrap_or(now).to_string();
         effects::begin(&mut self.store.saved_mut().notes, self.id, &call.path, &now);
-        let stored = self.store.commit(true).await;
-        stored.map_err(|error| {
-            effects::withdraw(&mut self.store.saved_mut().notes, self.id, &call.path);
-            messages::intent_not_stored(&error.to_string())
-        })
+        let error = self.store.commit(true).await.err()?;
+        effects::withdraw(&mut self.store.saved_mut().notes, self.id, &call.path);
+        Some(Reply::Error(messages::intent_not_stored(&error.to_string())).into())
     }
 }
 
