@@ -122,7 +122,7 @@ fn pause(times: u32) -> Duration {
     FIRST_PAUSE.saturating_mul(factor).min(MAX_PAUSE)
 }
 
-/// Carries out a reconcile on an account. A pause that follows it is noted as something that was put off, so that a reconcile
+/// Carries out a reconcile on an account. A pause that follows it is noted as something that was postponed, so that a reconcile
 /// that failed only for want of time has not failed ([`guard`](crate::guard)).
 ///
 /// # Errors
@@ -143,11 +143,6 @@ pub(crate) async fn within<E>(
         Next::Resync(period) => Next::Resync(period.max(pause)),
         Next::Failed => Next::Failed,
     })
-}
-
-/// Whether something of this reconcile was postponed since that was asked last; the answer stays.
-pub(crate) fn is_postponed() -> bool {
-    ACCOUNT.try_with(|account| account.state.lock().postponed).unwrap_or(false)
 }
 
 /// What a job evaluates with.

@@ -740,7 +740,7 @@ pub(crate) fn mail_named(to: &str, host: &str) -> String {
     format!("the mail to {to} over {host}")
 }
 
-/// A step whose request is under way.
+/// A step whose request is in flight.
 pub(crate) fn waits_for_answer(what: &str) -> String {
     format!("waiting for the answer: {what}")
 }

@@ -20,7 +20,7 @@ const CURRENT: &str = "current";
 const PREVIOUS: &str = "previous";
 /// The bytes of a new key: as many as SHA-256 takes without hashing them first.
 const LENGTH: usize = 64;
-/// Between two checks of whether a key was read at the start.
+/// The time between two checks at the start whether a key was read.
 const START: Duration = Duration::from_millis(50);
 
 /// The Secret and who waits for it.

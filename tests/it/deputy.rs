@@ -3,8 +3,7 @@
 
 use std::time::Duration;
 
-use k8s_openapi::api::core::v1::Namespace;
-use k8s_openapi::api::rbac::v1::{ClusterRole, Role, RoleBinding};
+use k8s_openapi::api::rbac::v1::ClusterRole;
 use kube::api::{Api, ApiResource, DynamicObject, Patch, PatchParams, PostParams};
 use kube::core::GroupVersionKind;
 use kube::{Client, ResourceExt};
@@ -16,36 +15,42 @@ use vela_tests::fixtures::{binaries, until};
 use vela_tests::release::admits;
 use vela_tests::tenant::Tenant;
 
-const LIMIT: Duration = Duration::from_secs(60);
-const TEAM: &str = "team";
+pub(crate) const LIMIT: Duration = Duration::from_secs(60);
+pub(crate) const TEAM: &str = "team";
 const TENANT: &str = "tenant";
 
 /// Who writes an object.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Who {
+pub(crate) enum Who {
     Administrator,
     Tenant,
 }
 
-struct Actors {
-    administrator: Client,
-    tenant: Client,
+pub(crate) struct Actors {
+    pub(crate) administrator: Client,
+    pub(crate) tenant: Client,
 }
 
 impl Actors {
-    fn of(&self, who: Who) -> &Client {
+    pub(crate) fn of(&self, who: Who) -> &Client {
         match who {
             Who::Tenant => &self.tenant,
             Who::Administrator => &self.administrator,
         }
     }
 
-    fn objects(&self, who: Who, version: &str, kind: &str, namespace: &str) -> Api<DynamicObject> {
+    pub(crate) fn objects(
+        &self,
+        who: Who,
+        version: &str,
+        kind: &str,
+        namespace: &str,
+    ) -> Api<DynamicObject> {
         let kind = GroupVersionKind::gvk("core.oam.dev", version, kind);
         Api::namespaced_with(self.of(who).clone(), namespace, &ApiResource::from_gvk(&kind))
     }
 
-    async fn create(&self, who: Who, version: &str, object: &Value) -> kube::Result<()> {
+    pub(crate) async fn create(&self, who: Who, version: &str, object: &Value) -> kube::Result<()> {
         let kind = object["kind"].as_str().unwrap();
         let namespace = object["metadata"]["namespace"].as_str().unwrap();
         let mut object = object.clone();
@@ -57,14 +62,14 @@ impl Actors {
 }
 
 /// A template that makes a ClusterRole, which the tenant may not.
-fn template(name: &str) -> String {
+pub(crate) fn template(name: &str) -> String {
     format!(
         r#"output: {{apiVersion: "rbac.authorization.k8s.io/v1", kind: "ClusterRole", metadata: name: "{name}", rules: []}}
 parameter: {{...}}"#
     )
 }
 
-fn component_definition(namespace: &str, name: &str, template: &str) -> Value {
+pub(crate) fn component_definition(namespace: &str, name: &str, template: &str) -> Value {
     json!({
         "kind": "ComponentDefinition", "metadata": {"name": name, "namespace": namespace},
         "spec": {"workload": {"type": "autodetects.core.oam.dev"},
@@ -72,36 +77,20 @@ fn component_definition(namespace: &str, name: &str, template: &str) -> Value {
     })
 }
 
-fn application(name: &str, type_: &str) -> Value {
+pub(crate) fn application(name: &str, type_: &str) -> Value {
     json!({
         "kind": "Application", "metadata": {"name": name, "namespace": TEAM},
         "spec": {"components": [{"name": "c", "type": type_, "properties": {}}]},
     })
 }
 
-async fn tenants(cluster: &Cluster) -> Actors {
-    let administrator = cluster.client().await.unwrap();
-    let namespaces: Api<Namespace> = Api::all(administrator.clone());
-    let team = serde_json::from_value(json!({"metadata": {"name": TEAM}})).unwrap();
-    namespaces.create(&PostParams::default(), &team).await.unwrap();
-    let role = json!({"metadata": {"name": TENANT},
-        "rules": [{"apiGroups": ["*"], "resources": ["*"], "verbs": ["*"]}]});
-    let roles: Api<Role> = Api::namespaced(administrator.clone(), TEAM);
-    roles.create(&PostParams::default(), &serde_json::from_value(role).unwrap()).await.unwrap();
-    let binding = json!({"metadata": {"name": TENANT},
-        "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "Role", "name": TENANT},
-        "subjects": [{"apiGroup": "rbac.authorization.k8s.io", "kind": "User", "name": TENANT}]});
-    let bindings: Api<RoleBinding> = Api::namespaced(administrator.clone(), TEAM);
-    let binding = serde_json::from_value(binding).unwrap();
-    bindings.create(&PostParams::default(), &binding).await.unwrap();
-    Actors {
-        administrator,
-        tenant: cluster.client_as(TENANT, &["system:authenticated"]).await.unwrap(),
-    }
+pub(crate) async fn actors(cluster: &Cluster) -> Actors {
+    let tenant = Tenant::called(cluster, TEAM, TENANT).await.unwrap();
+    Actors { administrator: cluster.client().await.unwrap(), tenant: tenant.client().clone() }
 }
 
 /// What became of an Application: it runs, or what its step or its conditions complain about.
-async fn outcome(actors: &Actors, name: &str) -> Result<(), String> {
+pub(crate) async fn outcome(actors: &Actors, name: &str) -> Result<(), String> {
     let api = actors.objects(Who::Administrator, "v1beta1", "Application", TEAM);
     let mut found = None;
     until(&format!("the end of {name}"), LIMIT, async || {
@@ -121,7 +110,7 @@ async fn outcome(actors: &Actors, name: &str) -> Result<(), String> {
 #[tokio::test(flavor = "multi_thread")]
 async fn every_request_is_allowed_to_every_author() {
     let cluster = Cluster::start("deputy").await.unwrap();
-    let actors = tenants(&cluster).await;
+    let actors = actors(&cluster).await;
     let values = vec!["authentication.enabled=true".to_owned()];
     let options = Options { values, ..Options::default() };
     let deployed = Deployed::start(&cluster, &binaries(), &options).await.unwrap();

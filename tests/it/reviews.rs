@@ -9,6 +9,7 @@ use vela_tests::cluster::Cluster;
 use vela_tests::deploy::{Deployed, Options, Program, apply_all};
 use vela_tests::fixtures::{binaries, until};
 use vela_tests::release::{admits, application, applications};
+use vela_tests::tenant::{bound, user};
 
 /// How often the webhook was asked for a patch, and for its opinion.
 async fn asked(webhook: &Program) -> [f64; 2] {
@@ -101,23 +102,22 @@ async fn without_authentication_only_what_may_need_a_patch_is_asked_for_one() {
 }
 
 /// Users who may edit Applications, one of whom may do everything: by his roles, not as one of the group that is never asked.
-const USERS: &str = r#"[
-    {"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRole", "metadata": {"name": "editors"},
-     "rules": [{"apiGroups": ["core.oam.dev"], "resources": ["applications"], "verbs": ["get", "patch"]}]},
-    {"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRoleBinding", "metadata": {"name": "editors"},
-     "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "editors"},
-     "subjects": [{"apiGroup": "rbac.authorization.k8s.io", "kind": "User", "name": "jane"}]},
-    {"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRoleBinding", "metadata": {"name": "roots"},
-     "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "cluster-admin"},
-     "subjects": [{"apiGroup": "rbac.authorization.k8s.io", "kind": "User", "name": "root"}]}
-]"#;
+fn users() -> Vec<Value> {
+    let rules = json!([{"apiGroups": ["core.oam.dev"], "resources": ["applications"], "verbs": ["get", "patch"]}]);
+    vec![
+        json!({"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRole",
+            "metadata": {"name": "editors"}, "rules": rules}),
+        bound("editors", "editors", &user("jane")),
+        bound("roots", "cluster-admin", &user("root")),
+    ]
+}
 
 #[tokio::test(flavor = "multi_thread")]
 async fn with_authentication_an_edit_that_decides_nothing_needs_no_patch() {
     let cluster = Cluster::start("authors").await.unwrap();
     let deployed = deployed(&cluster, "authentication.enabled=true").await;
     let own = cluster.client().await.unwrap();
-    apply_all(&own, serde_json::from_str(USERS).unwrap()).await.unwrap();
+    apply_all(&own, users()).await.unwrap();
     let jane = cluster.client_as("jane", &["kubevela:a", "other", "kubevela:b"]).await.unwrap();
     let left = cluster.client_as("jane", &["kubevela:a"]).await.unwrap();
     let alone = cluster.client_as("jane", &[]).await.unwrap();

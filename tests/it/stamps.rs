@@ -4,22 +4,20 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-use k8s_openapi::api::admissionregistration::v1::{
-    MutatingWebhookConfiguration, ValidatingAdmissionPolicyBinding, ValidatingWebhookConfiguration,
-};
+use k8s_openapi::api::admissionregistration::v1::ValidatingAdmissionPolicyBinding;
+use k8s_openapi::api::core::v1::ConfigMap;
 use k8s_openapi::api::rbac::v1::ClusterRoleBinding;
 use kube::Client;
 use kube::api::{Api, DeleteParams, DynamicObject, Patch, PatchParams, PostParams};
 use serde_json::{Value, json};
 use vela_tests::audit;
 use vela_tests::cluster::Cluster;
-use vela_tests::deploy::{Deployed, Options, apply_all};
+use vela_tests::deploy::{Deployed, KEY, Options, apply_all, exchange_stamp_key};
 use vela_tests::fixtures::{binaries, until};
 use vela_tests::release::{admits, applications};
+use vela_tests::tenant::{bound, every_right_in, group, user};
 
 const LIMIT: Duration = Duration::from_secs(90);
-/// The name of both webhook configurations.
-const ADMISSION: &str = "kubevela-vela-core-admission";
 /// The name of the admission policy.
 const POLICY: &str = "kubevela-vela-core-stamps";
 
@@ -27,23 +25,17 @@ const DEFAULT: (&str, &str) = ("kubevela:vela-core", "system:authenticated");
 const TENANT: (&str, &str) = ("tenant", "kubevela:team,system:authenticated");
 const ADMIN: (&str, &str) = ("admin", "kubevela:cluster-admins,system:authenticated");
 
-/// tenant and the account ci may do everything in the namespace, root and the members of platform everywhere.
-const USERS: &str = r#"[
-    {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": "ci", "namespace": "default"}},
-    {"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "Role", "metadata": {"name": "team", "namespace": "default"},
-     "rules": [{"apiGroups": ["*"], "resources": ["*"], "verbs": ["*"]}]},
-    {"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "RoleBinding", "metadata": {"name": "team", "namespace": "default"},
-     "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "Role", "name": "team"},
-     "subjects": [{"apiGroup": "rbac.authorization.k8s.io", "kind": "User", "name": "tenant"},
-         {"apiGroup": "rbac.authorization.k8s.io", "kind": "User", "name": "root"},
-         {"kind": "ServiceAccount", "name": "ci", "namespace": "default"}]},
-    {"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRoleBinding", "metadata": {"name": "root"},
-     "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "cluster-admin"},
-     "subjects": [{"apiGroup": "rbac.authorization.k8s.io", "kind": "User", "name": "root"}]},
-    {"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRoleBinding", "metadata": {"name": "platform"},
-     "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "cluster-admin"},
-     "subjects": [{"apiGroup": "rbac.authorization.k8s.io", "kind": "Group", "name": "platform"}]}
-]"#;
+/// tenant, root and the account ci may do everything in the namespace, root and the members of platform everywhere.
+fn users() -> Vec<Value> {
+    let ci = json!({"kind": "ServiceAccount", "name": "ci", "namespace": "default"});
+    let mut all = vec![
+        json!({"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": "ci", "namespace": "default"}}),
+        bound("root", "cluster-admin", &user("root")),
+        bound("platform", "cluster-admin", &group("platform")),
+    ];
+    all.extend(every_right_in("default", &[user("tenant"), user("root"), ci]));
+    all
+}
 
 /// An Application that makes a ConfigMap of its own name.
 fn app(name: &str, annotations: &Value) -> DynamicObject {
@@ -130,7 +122,7 @@ async fn started(name: &str) -> (Table, Deployed) {
     let options = Options { values, ..Options::default() };
     let deployed = Deployed::start(&cluster, &binaries(), &options).await.unwrap();
     let admin = cluster.client().await.unwrap();
-    apply_all(&admin, serde_json::from_str(USERS).unwrap()).await.unwrap();
+    apply_all(&admin, users()).await.unwrap();
     until("admission", LIMIT, async || admits(&admin).await.is_ok()).await;
     let table = Table { cluster, admin };
     for user in ["tenant", "root"] {
@@ -246,8 +238,7 @@ async fn an_application_is_applied_as_who_wrote_it() {
     })
     .await;
     let from = table.now();
-    let maps: Api<k8s_openapi::api::core::v1::ConfigMap> =
-        Api::namespaced(table.admin.clone(), "default");
+    let maps: Api<ConfigMap> = Api::namespaced(table.admin.clone(), "default");
     maps.delete("t6", &DeleteParams::default()).await.unwrap();
     table.acts("taken away", "t6", from, ("root", "system:authenticated"), false).await;
 
@@ -277,12 +268,7 @@ async fn what_is_written_while_no_webhook_answers_is_nobodys() {
     table.acts("a tenant", "mine", 0, TENANT, true).await;
 
     // The webhook is away.
-    let mutating: Api<MutatingWebhookConfiguration> = Api::all(table.admin.clone());
-    let validating: Api<ValidatingWebhookConfiguration> = Api::all(table.admin.clone());
-    let mut hooks =
-        (mutating.get(ADMISSION).await.unwrap(), validating.get(ADMISSION).await.unwrap());
-    mutating.delete(ADMISSION, &DeleteParams::default()).await.unwrap();
-    validating.delete(ADMISSION, &DeleteParams::default()).await.unwrap();
+    let withdrawn = deployed.admission.withdraw(&table.cluster).await.unwrap();
     let probe = async || {
         let dry = PostParams { dry_run: true, ..PostParams::default() };
         let made = applications(tenant.clone()).create(&dry, &app("probe", &none)).await;
@@ -337,10 +323,7 @@ async fn what_is_written_while_no_webhook_answers_is_nobodys() {
 
     // The webhook is back: an edit of metadata makes nobody the author, who asks for it is, and an administrator confirms what
     // is there and could be.
-    hooks.0.metadata.resource_version = None;
-    hooks.1.metadata.resource_version = None;
-    mutating.create(&PostParams::default(), &hooks.0).await.unwrap();
-    validating.create(&PostParams::default(), &hooks.1).await.unwrap();
+    withdrawn.restore(&table.cluster).await.unwrap();
     until("admission", LIMIT, async || admits(&table.admin).await.is_ok()).await;
     table.edit(&tenant, "f0", &label).await.unwrap();
     assert!(has_doubt(&applications(table.admin.clone()).get("f0").await.unwrap()));
@@ -374,7 +357,7 @@ async fn what_was_written_before_authentication_is_nobodys() {
     };
     let off = Deployed::start(&cluster, &binaries(), &options("false")).await.unwrap();
     let admin = cluster.client().await.unwrap();
-    apply_all(&admin, serde_json::from_str(USERS).unwrap()).await.unwrap();
+    apply_all(&admin, users()).await.unwrap();
     until("admission", LIMIT, async || admits(&admin).await.is_ok()).await;
     let table = Table { cluster, admin };
     let tenant = table.client("tenant", &["kubevela:team"]).await;
@@ -416,5 +399,71 @@ async fn what_was_written_before_authentication_is_nobodys() {
     })
     .await;
     on.check().unwrap();
+    table.cluster.stop();
+}
+
+/// Waits until both programs have read a key: what is stamped then is sealed with it.
+async fn have_read(deployed: &Deployed, times: usize) {
+    until("both programs read the key", LIMIT, async || {
+        [&deployed.controller, &deployed.webhook].into_iter().all(|program| {
+            let log = std::fs::read_to_string(program.log()).unwrap();
+            log.matches("stamp key read").count() >= times
+        })
+    })
+    .await;
+}
+
+/// The key is exchanged while everything runs: what the old one sealed counts until it is taken out, `confirm` seals again, and
+/// who still has the old key then is nobody.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_key_is_exchanged_without_anybody_losing_his_applications() {
+    const NEW: &str = "another stamp key, for control planes that exchange theirs";
+    let (table, deployed) = started("key").await;
+    let tenant = table.client("tenant", &["kubevela:team"]).await;
+    let (none, maps) = (json!({}), Api::<ConfigMap>::namespaced(table.admin.clone(), "default"));
+    for name in ["kept", "confirmed"] {
+        table.create(&tenant, &app(name, &none)).await.unwrap();
+        table.acts("the first key", name, 0, TENANT, true).await;
+    }
+    have_read(&deployed, 1).await;
+    exchange_stamp_key(&table.cluster, NEW, Some(KEY)).await.unwrap();
+    have_read(&deployed, 2).await;
+
+    let from = table.now();
+    table.create(&tenant, &app("new", &none)).await.unwrap();
+    table.acts("the new key", "new", from, TENANT, true).await;
+    for name in ["kept", "confirmed"] {
+        let from = table.now();
+        maps.delete(name, &DeleteParams::default()).await.unwrap();
+        table.acts("the key before", name, from, TENANT, true).await;
+    }
+    let stamp = async |name: &str| {
+        let found = applications(table.admin.clone()).get(name).await.unwrap();
+        found.metadata.annotations.unwrap()["app.oam.dev/stamp"].clone()
+    };
+    let before = stamp("confirmed").await;
+    let confirm = json!({"metadata": {"annotations": {"app.oam.dev/stamp": "confirm"}}});
+    table.edit(&table.admin, "confirmed", &confirm).await.unwrap();
+    assert_ne!(stamp("confirmed").await, before, "it is sealed with the new key");
+
+    exchange_stamp_key(&table.cluster, NEW, None).await.unwrap();
+    have_read(&deployed, 3).await;
+    for name in ["new", "confirmed"] {
+        let from = table.now();
+        maps.delete(name, &DeleteParams::default()).await.unwrap();
+        table.acts("the old key is out", name, from, TENANT, true).await;
+    }
+    // Its stamp is not believed any more. Nothing is deleted for that.
+    let label = json!({"metadata": {"labels": {"a": "b"}}});
+    table.edit(&tenant, "kept", &label).await.unwrap();
+    until("the doubt", LIMIT, async || {
+        has_doubt(&applications(table.admin.clone()).get("kept").await.unwrap())
+    })
+    .await;
+    assert!(maps.get_opt("kept").await.unwrap().is_some());
+    let from = table.now();
+    table.edit(&tenant, "kept", &json!({"spec": spec("kept", "2")})).await.unwrap();
+    table.acts("an edit", "kept", from, TENANT, true).await;
+    deployed.check().unwrap();
     table.cluster.stop();
 }

@@ -40,8 +40,8 @@ pub enum Next {
     Resync(Duration),
     /// The attempt failed: reconcile again after a delay that doubles.
     Failed,
-    /// The API server was overloaded or away, or there was no time: requeue, not before this time, after a delay that doubles
-    /// for a while.
+    /// The API server was overloaded or unavailable, or there was no time: reconcile again, not before this time, after a delay
+    /// that doubles for a while.
     Postponed(Duration),
 }
 

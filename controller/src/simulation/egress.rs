@@ -49,7 +49,7 @@ fn messages_and_effects(world: &World) -> (Vec<String>, Vec<String>) {
 }
 
 /// An address in a URL, or a mail server's, needs no connection to be refused: the step says so at once, whatever else its
-/// namespace has under way, and nothing is noted as if it had been sent.
+/// namespace has in flight, and nothing is noted as if it had been sent.
 #[tokio::test]
 async fn an_address_that_is_closed_is_refused_before_the_call_begins() {
     let http = |method: &str, url: &str| {

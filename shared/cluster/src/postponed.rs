@@ -1,4 +1,5 @@
-//! Whether something in an attempt was put off: by an API server that is overloaded or away, or for want of time or threads.
+//! Whether something in an attempt was postponed: by an API server that is overloaded or unavailable, or for want of time or
+//! threads.
 //!
 //! Who carries out a step or a reconcile makes many requests through many hands, and their errors become words on the way.
 //! That one of them was no refusal is noted here by its type, where it happens, so that the attempt as a whole is
@@ -23,7 +24,7 @@ pub struct Postponed {
     pub by_server: bool,
 }
 
-/// Carries out an attempt; its result, and whether something in it was put off.
+/// Carries out an attempt; returns in addition to its result whether something in it was postponed.
 pub async fn noting<F: Future>(attempt: F) -> (F::Output, Option<Postponed>) {
     let noted = async { (attempt.await, NOTED.with(Cell::take)) };
     NOTED.scope(Cell::new(None), noted).await
@@ -36,7 +37,7 @@ pub fn note(error: &Error) {
     }
 }
 
-/// Notes that an API server put something off. The longest time that was asked for counts.
+/// Notes that an API server postponed something. The longest time that was asked for counts.
 pub fn postponed(after: Option<Duration>) {
     add(Postponed { after, by_server: true });
 }
@@ -56,13 +57,6 @@ fn add(more: Postponed) {
     let _ = NOTED.try_with(noted);
 }
 
-/// Whether something was postponed in the present attempt so far.
-#[must_use]
-pub fn is_noted() -> bool {
-    let noted = |noted: &Cell<Option<Postponed>>| noted.get().is_some();
-    NOTED.try_with(noted).unwrap_or(false)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -80,9 +74,7 @@ mod tests {
         assert_eq!(noting(async { 1 }).await, (1, None));
         assert_eq!(noting(async { note(&Error::Config(String::new())) }).await.1, None);
         let outer = noting(async {
-            assert!(!is_noted());
             note(&busy(after(2)));
-            assert!(is_noted());
             let inner = noting(async { note(&busy(None)) }).await.1;
             assert_eq!(inner, Some(Postponed { after: None, by_server: true }));
             note(&busy(after(5)));

@@ -10,6 +10,7 @@ mod gateway;
 mod manifests;
 mod program;
 
+use std::collections::BTreeSet;
 use std::fs;
 use std::path::PathBuf;
 use std::time::Duration;
@@ -18,8 +19,9 @@ use anyhow::{Context, Result, bail};
 use k8s_openapi::api::admissionregistration::v1::{
     MutatingWebhookConfiguration, ValidatingWebhookConfiguration,
 };
+use k8s_openapi::api::core::v1::Secret;
 use kube::Api;
-use kube::api::DeleteParams;
+use kube::api::{DeleteParams, Patch, PatchParams, PostParams};
 use serde_json::{Value, json};
 use vela_seal::Keys;
 
@@ -156,13 +158,59 @@ impl Admission {
         }
         Ok(())
     }
+
+    /// Takes the configurations away for a while, as somebody could, so that writes are not reviewed.
+    ///
+    /// # Errors
+    /// When the API server refuses.
+    pub async fn withdraw(&self, cluster: &Cluster) -> Result<Withdrawn> {
+        let client = cluster.client().await?;
+        let (mut mutating, mut validating) = (Vec::new(), Vec::new());
+        let of_patches = Api::<MutatingWebhookConfiguration>::all(client.clone());
+        let of_opinions = Api::<ValidatingWebhookConfiguration>::all(client);
+        // A configuration of each kind may have the same name.
+        for name in self.0.iter().collect::<BTreeSet<_>>() {
+            mutating.extend(of_patches.get_opt(name).await?);
+            validating.extend(of_opinions.get_opt(name).await?);
+        }
+        self.close(cluster).await?;
+        Ok(Withdrawn { mutating, validating })
+    }
+}
+
+/// Webhook configurations that were taken away.
+#[derive(Debug)]
+pub struct Withdrawn {
+    mutating: Vec<MutatingWebhookConfiguration>,
+    validating: Vec<ValidatingWebhookConfiguration>,
+}
+
+impl Withdrawn {
+    /// Puts them back.
+    ///
+    /// # Errors
+    /// When the API server refuses.
+    pub async fn restore(self, cluster: &Cluster) -> Result<()> {
+        let client = cluster.client().await?;
+        for mut configuration in self.mutating {
+            configuration.metadata.resource_version = None;
+            let all = Api::<MutatingWebhookConfiguration>::all(client.clone());
+            all.create(&PostParams::default(), &configuration).await?;
+        }
+        for mut configuration in self.validating {
+            configuration.metadata.resource_version = None;
+            let all = Api::<ValidatingWebhookConfiguration>::all(client.clone());
+            all.create(&PostParams::default(), &configuration).await?;
+        }
+        Ok(())
+    }
 }
 
 /// The Secret with the key that stamps are sealed with. The controller would make one.
 pub const STAMP_KEY: &str = "kubevela-vela-core-stamp-key";
 
 /// What is in it here: anybody may read it.
-const KEY: &str = "the stamp key of control planes that nobody but tests uses";
+pub const KEY: &str = "the stamp key of control planes that nobody but tests uses";
 
 /// The key that stamps are sealed with, for who writes one.
 ///
@@ -178,6 +226,29 @@ fn stamp_key() -> Value {
         "metadata": {"name": STAMP_KEY, "namespace": NAMESPACE},
         "stringData": {"current": KEY},
     })
+}
+
+/// Exchanges the key as an administrator does, in the Secret and in the webhook's folder. `previous`: the key before it, whose
+/// stamps still count.
+///
+/// # Errors
+/// When the API server or the file system refuses.
+pub async fn exchange_stamp_key(
+    cluster: &Cluster,
+    current: &str,
+    previous: Option<&str>,
+) -> Result<()> {
+    let secrets: Api<Secret> = Api::namespaced(cluster.client().await?, NAMESPACE);
+    let body = json!({"data": {"previous": null}, "stringData": {"current": current, "previous": previous}});
+    secrets.patch(STAMP_KEY, &PatchParams::default(), &Patch::Merge(&body)).await?;
+    let dir = cluster.dir().join("stamp-key");
+    // The older one first: whoever reads in between finds one that he knows.
+    match previous {
+        Some(previous) => fs::write(dir.join("previous"), previous)?,
+        None => fs::remove_file(dir.join("previous"))?,
+    }
+    fs::write(dir.join("current"), current)?;
+    Ok(())
 }
 
 /// The key in a folder, as the kubelet would bring it.

@@ -26,7 +26,7 @@ pub(super) struct Outgoing {
 
 /// How far a call is.
 pub(super) enum Progress {
-    /// The step is answered without it: it is under way, may not begin, or is known to have ended.
+    /// The step is answered without it: it is in flight, may not begin, or is known to have ended.
     Answered(CallOutcome),
     /// It may begin now.
     MayBegin,
@@ -120,7 +120,7 @@ impl Calling<'_, '_, '_> {
         Slot { app: self.session.key(), step, path }
     }
 
-    /// What is known of an effect: how it ended, or that nobody knows. `None`: it was not begun.
+    /// What is known of an effect: how it ended, or that nobody knows. `None`: it was not started.
     async fn effect(&mut self, call: &Outgoing) -> Option<CallOutcome> {
         if let Err(error) = self.store.load().await {
             return Some(Reply::Error(error).into());
