@@ -52,7 +52,8 @@ const MAY_USE: &[(&str, &[&str])] = &[
 ];
 
 /// They may use everything, and nothing may use them.
-const TOOLS: [&str; 6] = ["vela-tests", "xtask", "bench-cue", "bench-helm", "cue-diff", "helm-diff"];
+const TOOLS: [&str; 6] =
+    ["vela-tests", "xtask", "bench-cue", "bench-helm", "cue-diff", "helm-diff"];
 
 /// Crates that decide and never act: no runtime, no network, in whatever they bring along.
 const PURE: [&str; 10] = [

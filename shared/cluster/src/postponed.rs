@@ -47,6 +47,12 @@ pub fn had_no_time(after: Option<Duration>) {
     add(Postponed { after, by_server: false });
 }
 
+/// Whether something in the attempt was postponed so far; the note stays.
+#[must_use]
+pub fn is_noted() -> bool {
+    NOTED.try_with(|noted| noted.get().is_some()).unwrap_or(false)
+}
+
 fn add(more: Postponed) {
     let noted = |noted: &Cell<Option<Postponed>>| {
         let before = noted.get().unwrap_or_default();

@@ -8,7 +8,6 @@ use vela_apply::object::{api_version, cluster_of, kind, name};
 use vela_cluster::{Target, postponed};
 use vela_helm::release::Status;
 
-use crate::evaluation;
 use crate::events::Severity;
 use crate::messages;
 
@@ -208,9 +207,7 @@ pub async fn restore(session: &mut Session<'_>, released: &Released) -> Result<(
 /// postponed has not failed.
 pub async fn fail(session: &mut Session<'_>, released: &Released, why: &str) {
     use std::sync::atomic::Ordering;
-    let is_postponed = postponed::is_noted()
-        || evaluation::is_postponed()
-        || session.recreate_pending.load(Ordering::Relaxed);
+    let is_postponed = postponed::is_noted() || session.recreate_pending.load(Ordering::Relaxed);
     if is_postponed {
         return;
     }

@@ -17,7 +17,7 @@ use tower::util::BoxCloneSyncService;
 use tower::{BoxError, Service as _, ServiceBuilder};
 
 use super::address::AddressRules;
-use super::secret::Access;
+use super::secret::{Access, Credential};
 use crate::Error;
 use crate::error::chain;
 use crate::transport::tcp;
@@ -64,12 +64,19 @@ impl Passage {
     /// To where a Secret says, at addresses that the rules allow. Nothing is sent yet.
     ///
     /// # Errors
-    /// [`Error::Config`]: unusable certificates or keys.
+    /// [`Error::Config`]: unusable certificates or keys, or a way that requests cannot be passed on: a credential that a command
+    /// hands out, a proxy.
     pub fn new(access: &Access, addresses: AddressRules) -> Result<Self, Error> {
+        let Credential::Fixed(auth) = &access.credential else {
+            return Err(Error::Config("credentials of type Dynamic are not passed on".to_owned()));
+        };
+        if access.proxy.is_some() {
+            return Err(Error::Config("requests are not passed on through a proxy-url".to_owned()));
+        }
         let mut config = Config::new(access.uri.clone());
         config.root_cert.clone_from(&access.authorities);
         config.accept_invalid_certs = access.authorities.is_none();
-        config.auth_info = access.auth.clone();
+        config.auth_info = (**auth).clone();
         let unusable = |error: &kube::Error| {
             Error::Config(format!("cannot set up the connection: {}", chain(error)))
         };

@@ -41,6 +41,7 @@ const VARIANTS: [&[&str]; 21] = [
     &[
         "multicluster.enabled=true",
         "multicluster.guard.groups={platform}",
+        "multicluster.clusterGateway.enabled=false",
         "multicluster.exchangeRules=vela-system/rules",
         "multicluster.execCredentialDir=/commands",
         "multicluster.hubAdmins=impersonate",
@@ -426,8 +427,9 @@ const RENDERED: &[Rendered] = &[
 const DIGEST: &str = "aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa";
 
 /// What the schema must not let pass.
-const REFUSED: [&str; 17] = [
+const REFUSED: [&str; 18] = [
     "multicluster.clusterGateway.implementation=other",
+    "multicluster.enabled=true,multicluster.exchangeRules=vela-system/rules",
     "authentication.enable=true",
     "prune.confirmKinds={a b}",
     "authentication.defaultUser=",
