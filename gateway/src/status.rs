@@ -1,4 +1,4 @@
-//! Answers that are no success, as a Status of Kubernetes with a reason that clients tell apart.
+//! Answers that are no success, as a Status of Kubernetes with a reason that clients report apart.
 
 use axum::response::{IntoResponse, Response};
 use http::header::{CONTENT_TYPE, RETRY_AFTER};

@@ -1,5 +1,5 @@
 //! Work that is repeated: after a period, soon after a watched object changed, and after a pause that grows while it fails.
-//! For a handful of objects that are read anew in each round; a cache of many is a [`store`](crate::store).
+//! For a handful of objects that are read again in each round; a cache of many is a [`store`](crate::store).
 
 use std::fmt::Debug;
 use std::time::Duration;

@@ -71,7 +71,7 @@ pub struct Session<'a> {
     pub recreate_pending: AtomicBool,
     /// Components whose objects are made again where they refuse a change (`options.force` of a chart).
     pub forced: Mutex<BTreeSet<String>>,
-    /// The Helm client works on one of its releases: nothing tells when that ends.
+    /// The Helm client works on one of its releases: nothing shows when that ends.
     pub release_busy: AtomicBool,
     /// It wrote an object. What it made may be gone again by its end: then the cluster is as it was at the beginning, and yet
     /// not as this reconcile left it.

@@ -87,7 +87,7 @@ impl PeerName {
 }
 
 /// In the extensions of a request: while somebody holds it, its connection counts as used. For answers that go on after they
-/// have begun, and for connections that were handed over.
+/// have started, and for connections that were handed over.
 #[derive(Clone, Debug)]
 pub struct Busy(#[allow(dead_code, reason = "held for its drop")] Arc<InFlight>);
 
