@@ -18,12 +18,12 @@ use crate::{Config, Target};
 pub(crate) enum Carriers {
     Webhooks {
         name: String,
-        mutating: Api<MutatingWebhookConfiguration>,
-        validating: Api<ValidatingWebhookConfiguration>,
+        mutating: Box<Api<MutatingWebhookConfiguration>>,
+        validating: Box<Api<ValidatingWebhookConfiguration>>,
     },
     ApiService {
         name: String,
-        api: Api<APIService>,
+        api: Box<Api<APIService>>,
     },
 }
 
@@ -41,11 +41,11 @@ impl Carriers {
         match target {
             Target::Webhooks(name) => Self::Webhooks {
                 name: name.clone(),
-                mutating: Api::all(client.clone()),
-                validating: Api::all(client),
+                mutating: Box::new(Api::all(client.clone())),
+                validating: Box::new(Api::all(client)),
             },
             Target::ApiService(name) => {
-                Self::ApiService { name: name.clone(), api: Api::all(client) }
+                Self::ApiService { name: name.clone(), api: Box::new(Api::all(client)) }
             }
         }
     }
@@ -115,7 +115,8 @@ impl Carriers {
                 }
             }
             (Self::ApiService { name, api }, Carried::ApiService(Some(mut object))) => {
-                if set_api_service(config, &mut object, bundle) {
+                let is_changed = set_api_service(config, &mut object, bundle);
+                if is_changed {
                     api.replace(name, &params, &object).await?;
                     info!(api_service = name, "caBundle set");
                 }

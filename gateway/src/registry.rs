@@ -178,6 +178,9 @@ mod tests {
     use super::*;
     use crate::view::tests::secret;
 
+    const RULES: &str = "apiVersion: cluster.core.oam.dev/v1alpha1\nkind: ClusterGatewayProxyConfiguration\n\
+        spec: {clientIdentityExchanger: {rules: [{name: a, type: PrivilegedIdentityExchanger, source: {group: b}}]}}";
+
     const DATA: [(&str, &str); 2] = [("endpoint", "https://10.0.0.1:6443"), ("token", "t0ken")];
 
     fn registry() -> Registry {
@@ -215,12 +218,7 @@ mod tests {
         // What is under way to a cluster counts on, whatever becomes of its Secret.
         assert!(Arc::ptr_eq(&member.streams, &repaired.streams));
         let mut ruled = secret("east", "ServiceAccountToken", &DATA);
-        ruled
-            .metadata
-            .annotations
-            .as_mut()
-            .unwrap()
-            .insert(EXCHANGE.to_owned(), "rules".to_owned());
+        ruled.metadata.annotations.as_mut().unwrap().insert(EXCHANGE.to_owned(), RULES.to_owned());
         registry.put(&ruled);
         assert_eq!(registry.member("east").await.unwrap().passage().unwrap_err().code(), 422);
         let anybody = Registry::new(SecretRules::default(), false);

@@ -522,10 +522,10 @@ async fn a_watch_streams_and_a_member_that_is_away_holds_up_nobody(world: &World
     while seen.len() < 2 {
         match tokio::time::timeout(LIMIT, events.next()).await.unwrap().unwrap().unwrap() {
             WatchEvent::Added(map) if map.metadata.name.as_deref() == Some("seen") => {
-                seen.push("added")
+                seen.push("added");
             }
             WatchEvent::Modified(map) if map.metadata.name.as_deref() == Some("seen") => {
-                seen.push("modified")
+                seen.push("modified");
             }
             _ => {}
         }

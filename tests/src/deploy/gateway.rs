@@ -83,10 +83,12 @@ async fn available(cluster: &Cluster) -> Result<()> {
     let api: Api<DynamicObject> = Api::all_with(client.clone(), &ApiResource::from_gvk(&kind));
     let deadline = Instant::now() + AVAILABLE;
     loop {
-        let status = api.get(CLUSTER_API).await?.data["status"].clone();
-        let conditions = status["conditions"].as_array().into_iter().flatten();
-        let is_available =
-            conditions.clone().any(|one| one["type"] == "Available" && one["status"] == "True");
+        let found = api.get(CLUSTER_API).await?.data;
+        let conditions = found.pointer("/status/conditions").and_then(Value::as_array);
+        let is_available = conditions
+            .into_iter()
+            .flatten()
+            .any(|one| one["type"] == "Available" && one["status"] == "True");
         let path = "/apis/cluster.core.oam.dev/v1alpha1/virtualclusters/local";
         let request = http::Request::get(path).body(Vec::new())?;
         let answer = client.request_text(request).await;
@@ -94,7 +96,7 @@ async fn available(cluster: &Cluster) -> Result<()> {
             return Ok(());
         }
         if Instant::now() > deadline {
-            bail!("{CLUSTER_API} is not available: {status}, {answer:?}");
+            bail!("{CLUSTER_API} is not available: {found}, {answer:?}");
         }
         tokio::time::sleep(Duration::from_millis(50)).await;
     }
