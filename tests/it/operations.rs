@@ -407,7 +407,7 @@ async fn a_request_whose_end_nobody_knows_is_reported_and_not_sent_again() {
     let failed = phase(&all, "killed", "workflowFailed").await;
     assert_eq!(steps(&failed), owned(&[("fine", "succeeded"), ("held", "failed/Action")]));
     let message = failed["workflow"]["steps"][1]["message"].as_str().unwrap();
-    assert!(message.contains("it is not known whether it happened"), "{message}");
+    assert!(message.contains("its result is unknown, so it is not repeated"), "{message}");
     assert_eq!((server.heard("/fine"), server.heard("/hold")), (1, 1), "sent once each");
     deployed.stop(Duration::from_secs(10)).unwrap();
     cluster.stop();

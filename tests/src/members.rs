@@ -233,6 +233,7 @@ impl Fleet {
             controller_flags: vec!["--allow-loopback-clusters".to_owned()],
             values: vec![
                 "multicluster.enabled=true".to_owned(),
+                "multicluster.clusterGateway.enabled=false".to_owned(),
                 "multicluster.metrics.enabled=true".to_owned(),
                 format!("multicluster.exchangeRules={NAMESPACE}/{EXCHANGE}"),
                 format!("multicluster.execCredentialDir={}", commands.display()),

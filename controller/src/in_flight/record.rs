@@ -40,6 +40,8 @@ pub(crate) struct Record {
     /// How many leaders in a row died over something that they had not noted.
     pub(crate) unexplained: u32,
     /// What that one is at, with its generation.
+    #[serde(rename = "underWay")]
+    // processes of earlier versions wrote it, and read it after a rollback
     pub(crate) in_flight: BTreeMap<String, i64>,
     /// What was in flight at deaths.
     pub(crate) deaths: BTreeMap<String, Death>,
