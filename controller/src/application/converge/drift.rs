@@ -8,15 +8,16 @@ use std::time::Duration;
 use jiff::Timestamp;
 use serde_json::Value;
 use vela_api::names::{condition as types, reason};
-use vela_api::{AppStatus, Condition, Drift, condition};
+use vela_api::{AppStatus, Condition, Drift};
 use vela_apply::ResourceKey;
 use vela_apply::object::{api_version, kind, name, str_at};
 use vela_apply::plan::{self, Write};
 use vela_apply::policy::Stage;
 
 use crate::application::context::AppContext;
+use crate::application::converge::warning;
 use crate::application::memory::AppCache;
-use crate::events::{About, Severity};
+use crate::events::About;
 use crate::messages;
 
 use crate::application::converge::repair_backoff;
@@ -134,12 +135,8 @@ pub(in crate::application) fn report(
             return due.map(|due| until(now, due));
         }
     };
-    let is_reported = |known: &Condition| known.type_ == types::DRIFT && known.message == message;
-    if !status.conditions.iter().any(is_reported) {
-        ctx.events.emit(about, Severity::Warning, reason, &message, "");
-    }
     let drifted = Condition::new(types::DRIFT, "True", reason, message, now);
-    condition::set(&mut status.conditions, [drifted]);
+    warning::set(ctx, about, status, drifted);
     due.map(|due| until(now, due))
 }
 

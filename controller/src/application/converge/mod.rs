@@ -8,6 +8,7 @@ pub(in crate::application) mod prune;
 pub(in crate::application) mod removed_clusters;
 pub mod repair_backoff;
 pub mod statekeep;
+mod warning;
 
 use std::collections::BTreeMap;
 use std::sync::atomic::Ordering;

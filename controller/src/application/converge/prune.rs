@@ -4,14 +4,14 @@
 use jiff::Timestamp;
 use serde_json::json;
 use vela_api::names::{annotation, condition as types, reason};
-use vela_api::{AppStatus, Application, Condition, PruneRules, condition};
+use vela_api::{AppStatus, Application, Condition, PruneRules};
 use vela_apply::tracker::Record;
 use vela_cluster::ApiError;
 
 use crate::application::context::AppContext;
+use crate::application::converge::warning;
 use crate::application::facts;
 use crate::application::write;
-use crate::events::Severity;
 use crate::messages;
 
 /// Which deletions ask; `None` where somebody approved of those of this generation. A rule that cannot be read asks always: who
@@ -45,13 +45,8 @@ pub(in crate::application) fn report(
         return;
     }
     let message = messages::needs_approval(held, app.metadata.generation.unwrap_or_default());
-    let is_reported = |known: &Condition| known.type_ == types::PRUNED && known.message == message;
-    if !status.conditions.iter().any(is_reported) {
-        let about = facts::about(app);
-        ctx.events.emit(&about, Severity::Warning, reason::NEEDS_APPROVAL, &message, "");
-    }
     let waits = Condition::new(types::PRUNED, "False", reason::NEEDS_APPROVAL, message, now);
-    condition::set(&mut status.conditions, [waits]);
+    warning::set(ctx, &facts::about(app), status, waits);
 }
 
 /// Takes back the approval of a generation whose deletions are done: what the same generation would delete later, because a

@@ -1,0 +1,16 @@
+//! A condition that warns: where its message is news, an event says the same.
+
+use vela_api::{AppStatus, Condition, condition};
+
+use crate::application::context::AppContext;
+use crate::events::{About, Severity};
+
+/// Sets the condition; the event is emitted only if the status has no condition with this message yet.
+pub(super) fn set(ctx: &AppContext, about: &About, status: &mut AppStatus, warning: Condition) {
+    let is_reported =
+        |known: &Condition| known.type_ == warning.type_ && known.message == warning.message;
+    if !status.conditions.iter().any(is_reported) {
+        ctx.events.emit(about, Severity::Warning, &warning.reason, &warning.message, "");
+    }
+    condition::set(&mut status.conditions, [warning]);
+}
