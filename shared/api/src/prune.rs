@@ -100,9 +100,10 @@ impl PruneRules {
         self.whole
     }
 
-    /// Whether so many deletions at once ask whatever is deleted, of an Application with `total` objects.
+    /// Whether so many deletions at once ask whatever is deleted, of an Application with `total` objects; they are counted only
+    /// where the limit is a percentage.
     #[must_use]
-    pub fn limits(&self, deletions: usize, total: usize) -> bool {
+    pub fn limits(&self, deletions: usize, total: impl FnOnce() -> usize) -> bool {
         self.limit.is_some_and(|limit| limit.is_crossed(deletions, total))
     }
 }
@@ -129,11 +130,11 @@ impl Limit {
         }
     }
 
-    fn is_crossed(self, deletions: usize, total: usize) -> bool {
+    fn is_crossed(self, deletions: usize, total: impl FnOnce() -> usize) -> bool {
         match self {
             Self::Objects(most) => deletions > most,
             Self::Percent(share) => {
-                deletions.saturating_mul(100) > total.saturating_mul(usize::from(share))
+                deletions.saturating_mul(100) > total().saturating_mul(usize::from(share))
             }
         }
     }
@@ -163,7 +164,7 @@ mod tests {
             let found = [
                 rules.asks("ConfigMap"),
                 rules.asks("PersistentVolumeClaim"),
-                rules.limits(2, 4),
+                rules.limits(2, || 4),
                 rules.asks_for_whole(),
             ];
             assert_eq!(found, expected, "{text}");

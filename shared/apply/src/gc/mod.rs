@@ -171,7 +171,7 @@ fn held_by(rules: &PruneRules, input: &Input<'_>, deletions: &[Record]) -> BTree
     if input.scope == Scope::All && !rules.asks_for_whole() {
         return BTreeSet::new();
     }
-    let all = rules.limits(deletions.len(), objects(input));
+    let all = rules.limits(deletions.len(), || objects(input));
     deletions.iter().filter(|record| all || rules.asks(&record.kind)).map(key_of).collect()
 }
 
