@@ -197,17 +197,7 @@ fn client_options(flags: &KubeFlags) -> ClientOptions {
 }
 
 fn record_reload(reload: &tls::Reload<'_>, certificate: &Condition, metrics: &Metrics) {
-    let validity = match reload {
-        tls::Reload::Same(validity)
-        | tls::Reload::Renewed(validity)
-        | tls::Reload::Kept(_, validity) => *validity,
-    };
     #[allow(clippy::cast_precision_loss, reason = "seconds since 1970")]
-    metrics.certificate_not_after.set(validity.not_after.as_second() as f64);
-    if validity.holds_at(jiff::Timestamp::now()) {
-        certificate.pass();
-    } else {
-        warn!(%validity, "the serving certificate is not valid now");
-        certificate.fail(format!("not valid now: {validity}"));
-    }
+    metrics.certificate_not_after.set(reload.validity().not_after.as_second() as f64);
+    reload.report_to(certificate);
 }

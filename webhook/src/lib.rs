@@ -32,7 +32,7 @@ use std::sync::Arc;
 
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
-use tracing::{info, warn};
+use tracing::info;
 use vela_cluster::{ClientOptions, Timeouts};
 use vela_serve::flags::KubeFlags;
 use vela_serve::health::Health;
@@ -183,19 +183,8 @@ fn record_reload(
     metrics: &Metrics,
 ) {
     metrics.certificate_reads.inc();
-    let validity = match reload {
-        tls::Reload::Same(validity) | tls::Reload::Renewed(validity) => *validity,
-        tls::Reload::Kept(_, validity) => {
-            metrics.certificate_errors.inc();
-            *validity
-        }
-    };
+    metrics.certificate_errors.inc_by(u64::from(matches!(reload, tls::Reload::Kept(..))));
     #[allow(clippy::cast_precision_loss, reason = "seconds since 1970")]
-    metrics.certificate_not_after.set(validity.not_after.as_second() as f64);
-    if validity.holds_at(jiff::Timestamp::now()) {
-        certificate.pass();
-    } else {
-        warn!(%validity, "the serving certificate is not valid now");
-        certificate.fail(format!("not valid now: {validity}"));
-    }
+    metrics.certificate_not_after.set(reload.validity().not_after.as_second() as f64);
+    reload.report_to(certificate);
 }

@@ -34,6 +34,7 @@ pub use clients::Clients;
 pub use validity::Validity;
 pub(crate) use validity::common_name;
 
+use crate::health::Condition;
 use watch::Watch;
 
 /// File names of a `kubernetes.io/tls` Secret.
@@ -267,6 +268,26 @@ pub enum Reload<'a> {
     Renewed(Validity),
     /// The files cannot be used; the old pair stays.
     Kept(&'a TlsError, Validity),
+}
+
+impl Reload<'_> {
+    /// When the certificate in use is valid.
+    pub fn validity(&self) -> Validity {
+        match self {
+            Self::Same(validity) | Self::Renewed(validity) | Self::Kept(_, validity) => *validity,
+        }
+    }
+
+    /// Readiness: whether the certificate in use is valid now.
+    pub fn report_to(&self, certificate: &Condition) {
+        let validity = self.validity();
+        if validity.holds_at(Timestamp::now()) {
+            certificate.pass();
+        } else {
+            warn!(%validity, "the serving certificate is not valid now");
+            certificate.fail(format!("not valid now: {validity}"));
+        }
+    }
 }
 
 /// Follows the directory until the token is cancelled. `seen` is called at every read, which is at
