@@ -15,13 +15,12 @@
 mod answers;
 mod bench;
 mod charts;
+mod compare;
 mod control;
 mod crds;
-mod cue;
 mod definitions;
 mod exec;
 mod graph;
-mod helm;
 mod replay;
 mod test;
 mod tree;
@@ -58,10 +57,10 @@ enum Command {
     Bench(bench::Args),
     /// Compare the CUE evaluator with Go's
     #[command(subcommand)]
-    Cue(cue::Args),
+    Cue(compare::Args),
     /// Compare the Helm engine with Helm
     #[command(subcommand)]
-    Helm(helm::Args),
+    Helm(compare::Args),
     /// Replay recorded cases and score them
     Replay(replay::Args),
     /// Lint, render, install, upgrade and remove the chart
@@ -81,8 +80,8 @@ fn main() -> ExitCode {
         Command::Graph(args) => graph::run(args),
         Command::Answers(args) => answers::run(args),
         Command::Bench(args) => bench::run(args),
-        Command::Cue(args) => cue::run(args),
-        Command::Helm(args) => helm::run(args),
+        Command::Cue(args) => compare::CUE.run(args),
+        Command::Helm(args) => compare::HELM.run(args),
         Command::Replay(args) => replay::run(args),
         Command::Charts(args) => charts::run(args),
         Command::Control(args) => control::run(args),
