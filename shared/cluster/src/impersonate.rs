@@ -91,7 +91,8 @@ impl Acting {
     /// `is_administrator`: whether the author it names is an administrator still.
     ///
     /// Without authentication the controller may do everything anyway, so that a user who is named takes rights away and
-    /// can be believed; that of an administrator who confined an Application so is what matters.
+    /// can be believed; that of an administrator who confined an Application so is what matters. Names with a stamp are those of
+    /// an author from a time with authentication, and confine nobody.
     pub fn identity<'a>(
         &self,
         annotation: impl Fn(&str) -> &'a str,
@@ -106,7 +107,7 @@ impl Acting {
             };
         }
         let named = Stamp::read(&annotation);
-        if !named.user.is_empty() {
+        if !named.user.is_empty() && annotation(annotation::STAMP).is_empty() {
             return self.author(&named, true);
         }
         match annotation(annotation::SERVICE_ACCOUNT) {
@@ -140,7 +141,7 @@ impl Acting {
 }
 
 /// The namespace of the ServiceAccount that a user is.
-fn service_account_of(user: &str) -> Option<&str> {
+pub(crate) fn service_account_of(user: &str) -> Option<&str> {
     let (namespace, name) = user.strip_prefix("system:serviceaccount:")?.split_once(':')?;
     let is_name = !namespace.is_empty() && !name.is_empty() && !name.contains(':');
     is_name.then_some(namespace)
@@ -223,6 +224,17 @@ mod tests {
         assert_eq!(of(false, "system:admin", ""), "default a,b");
         assert_eq!(of(false, "", "sa"), "system:serviceaccount:n:sa ");
         assert_eq!(of(false, "", ""), " ");
+    }
+
+    #[test]
+    fn an_author_from_a_time_with_authentication_confines_nobody_without_it() {
+        let stamped = |key: &str| match key {
+            annotation::USERNAME => "alice",
+            annotation::GROUP => "dev,admins",
+            annotation::STAMP => "a seal",
+            _ => "",
+        };
+        assert_eq!(acting(false).identity(stamped, "n", None, false), Identity::own());
     }
 
     #[test]

@@ -223,7 +223,7 @@ fn identity(
         let names = [annotation::USERNAME, annotation::GROUP];
         let writes =
             names.iter().any(|key| change.annotations.get(*key) != edit.old_annotation(key));
-        if writes && edit.is_administrator() { None } else { Some(kept(edit)) }
+        Some(if writes && edit.is_administrator() { confined(edit, change) } else { kept(edit) })
     };
     for (key, value) in wanted.into_iter().flatten() {
         let is_users =
@@ -264,6 +264,18 @@ type Wanted = [(&'static str, Option<Value>); 4];
 
 fn kept(edit: &Edit<'_>) -> Wanted {
     annotation::IDENTITY.map(|key| (key, edit.old_annotation(key).cloned()))
+}
+
+/// The names that an administrator wrote with authentication off. A stamp that was there before belongs to the author of a time
+/// with authentication, not to them.
+fn confined(edit: &Edit<'_>, change: &Change<'_>) -> Wanted {
+    let stamp = change.annotations.get(annotation::STAMP);
+    let is_left_over = stamp == edit.old_annotation(annotation::STAMP);
+    annotation::IDENTITY.map(|key| {
+        let is_name = [annotation::USERNAME, annotation::GROUP].contains(&key);
+        let written = change.annotations.get(key).filter(|_| is_name || !is_left_over);
+        (key, written.cloned())
+    })
 }
 
 /// The stamp with authentication on. Nothing means that the annotations are right as they are.

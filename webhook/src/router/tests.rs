@@ -136,6 +136,28 @@ fn identity_is_taken_out_unless_an_administrator_wrote_it() {
     assert_eq!((json!(decision.patch), decision.warnings.len()), (Value::Null, 1));
 }
 
+#[test]
+fn names_of_an_administrator_take_the_stamp_of_an_author_away() {
+    let server = server();
+    let mut body = review(&json!([{ "name": "a", "type": "worker" }]));
+    let stamped = json!({ "app.oam.dev/username": "dev", "app.oam.dev/stamp": "a seal" });
+    body["request"]["operation"] = json!("UPDATE");
+    body["request"]["object"]["metadata"]["annotations"] = stamped.clone();
+    body["request"]["oldObject"] = body["request"]["object"].clone();
+    let endpoint = endpoints().find(|endpoint| endpoint.path == MUTATE).unwrap();
+    let decide = |user: &str| {
+        let mut body = body.clone();
+        body["request"]["object"]["metadata"]["annotations"]["app.oam.dev/username"] = json!(user);
+        let (body, published) = (body.to_string(), server.published.load());
+        let know = |_: &crate::world::Need| crate::world::Fact::Allowed(true);
+        let json = Some("application/json");
+        server.engine.review(endpoint, json, body.as_bytes(), &published, know).1
+    };
+    let removed = json!([{ "op": "remove", "path": "/metadata/annotations/app.oam.dev~1stamp" }]);
+    assert_eq!(json!(decide("guest").patch), removed);
+    assert_eq!(json!(decide("dev").patch), Value::Null, "an edit of something else keeps both");
+}
+
 #[tokio::test]
 async fn what_will_fail_later_is_told_now() {
     let server = server();
