@@ -166,6 +166,7 @@ parameter: {...}"#;
     kinds(&actors, &roles).await;
     second_tenant(&cluster, &actors).await;
     referred(&actors).await;
+    policy(&actors, &roles).await;
     revisions(&actors, &roles).await;
     deployed.admission.close(&cluster).await.unwrap();
     cluster.stop();
@@ -269,6 +270,54 @@ async fn referred(actors: &Actors) {
     })
     .await;
     assert_eq!(phase().await, "workflowSuspending", "nobody else takes an approval away");
+}
+
+/// A Policy that an administrator's Application refers to: a change of the tenant waits for the next edit, and is then work of the
+/// tenant too.
+async fn policy(actors: &Actors, roles: &Api<ClusterRole>) {
+    let mut of_role = component_definition(NAMESPACE, "makes-role", "");
+    of_role["kind"] = json!("TraitDefinition");
+    let template = template("makes-role").replace("output:", "outputs: x:");
+    of_role["spec"] = json!({"schematic": {"cue": {"template": template}}});
+    actors.create(Who::Administrator, "v1beta1", &of_role).await.unwrap();
+    let properties = |component: Value| json!({"properties": {"components": [component]}});
+    let mut object = properties(json!({"name": "c"}));
+    object["kind"] = json!("Policy");
+    object["metadata"] = json!({"name": "over", "namespace": TEAM});
+    object["type"] = json!("override");
+    actors.create(Who::Administrator, "v1alpha1", &object).await.unwrap();
+    let mut app = application("overridden", "plain");
+    let step = json!({"name": "d", "type": "deploy", "properties": {"policies": ["over"]}});
+    app["spec"]["workflow"] = json!({"steps": [step]});
+    actors.create(Who::Administrator, "v1beta1", &app).await.unwrap();
+    outcome(actors, "overridden").await.unwrap();
+
+    let policies = actors.objects(Who::Tenant, "v1alpha1", "Policy", TEAM);
+    let edit = properties(json!({"name": "c", "traits": [{"type": "makes-role"}]}));
+    policies.patch("over", &PatchParams::default(), &Patch::Merge(&edit)).await.unwrap();
+    let events: Api<k8s_openapi::api::core::v1::Event> =
+        Api::namespaced(actors.administrator.clone(), TEAM);
+    until("the Policy is reported", LIMIT, async || {
+        let all = events.list(&kube::api::ListParams::default()).await.unwrap();
+        all.items.iter().any(|event| {
+            let is_of_policy =
+                event.message.as_deref().is_some_and(|text| text.contains("Policy team/over"));
+            event.reason.as_deref() == Some("ChangedByOthers") && is_of_policy
+        })
+    })
+    .await;
+    assert!(roles.get_opt("makes-role").await.unwrap().is_none());
+
+    let apps = actors.objects(Who::Administrator, "v1beta1", "Application", TEAM);
+    let component = json!({"name": "c", "type": "plain", "properties": {"again": "1"}});
+    let edit = json!({"spec": {"components": [component]}});
+    apps.patch("overridden", &PatchParams::default(), &Patch::Merge(&edit)).await.unwrap();
+    until("the refusal", LIMIT, async || {
+        let text = apps.get("overridden").await.unwrap().data["status"].to_string();
+        text.contains("forbidden") && text.contains(TENANT) && text.contains("Policy team/over")
+    })
+    .await;
+    assert!(roles.get_opt("makes-role").await.unwrap().is_none());
 }
 
 /// A pinned Application of an administrator, whose revision a tenant writes again: with a stamp of his own.

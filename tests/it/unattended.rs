@@ -24,44 +24,51 @@ const DEFAULT_USER: &str = "kubevela:vela-core";
 const HARMLESS: &str = r#"output: {apiVersion: "v1", kind: "ConfigMap", metadata: name: context.appName, data: {}}
 parameter: {...}"#;
 
-/// What an Application uses: kind, name of the object and of the Application, what the object says before and after.
+/// What an Application uses: an object that is named as the Application, and how the tenant changes it.
 struct Row {
+    version: &'static str,
     kind: &'static str,
     name: &'static str,
-    before: String,
-    after: String,
+    object: Value,
+    edit: Value,
+}
+
+/// A definition whose template the tenant replaces.
+fn definition(kind: &'static str, name: &'static str, before: &str, after: &str) -> Row {
+    let schematic = |template: &str| json!({"schematic": {"cue": {"template": template}}});
+    let mut object = component_definition(TEAM, name, before);
+    if kind != "ComponentDefinition" {
+        object["kind"] = json!(kind);
+        object["spec"] = schematic(before);
+    }
+    Row { version: "v1beta1", kind, name, object, edit: json!({"spec": schematic(after)}) }
+}
+
+fn of_trait(template: &str) -> String {
+    template.replace("output:", "outputs: x:")
 }
 
 fn rows() -> Vec<Row> {
-    let row = |kind, name, before: &str, after: String| Row {
-        kind,
-        name,
-        before: before.to_owned(),
-        after,
-    };
     let applies = |object: &str| {
         format!("import \"vela/op\"\napply: op.#Apply & {{value: {object}}}\nparameter: {{...}}")
     };
     let map = r#"{apiVersion: "v1", kind: "ConfigMap", metadata: name: "of-the-step", data: {}}"#;
     let role = r#"{apiVersion: "rbac.authorization.k8s.io/v1", kind: "ClusterRole", metadata: name: "u-step", rules: []}"#;
-    let of_trait = |template: &str| template.replace("output:", "outputs: x:");
     let map_of_trait = of_trait(&HARMLESS.replace("context.appName", "\"of-the-trait\""));
     let map_of_policy = HARMLESS.replace("context.appName", "\"of-the-policy\"");
+    let overrides = |component: Value| json!({"properties": {"components": [component]}});
+    let mut policy = overrides(json!({"name": "c"}));
+    policy["kind"] = json!("Policy");
+    policy["metadata"] = json!({"name": "u-override", "namespace": TEAM});
+    policy["type"] = json!("override");
+    let adds = overrides(json!({"name": "c", "traits": [{"type": "u-override"}]}));
     vec![
-        row("ComponentDefinition", "u-component", HARMLESS, template("u-component")),
-        row("TraitDefinition", "u-trait", &map_of_trait, of_trait(&template("u-trait"))),
-        row("PolicyDefinition", "u-policy", &map_of_policy, template("u-policy")),
-        row("WorkflowStepDefinition", "u-step", &applies(map), applies(role)),
+        definition("ComponentDefinition", "u-component", HARMLESS, &template("u-component")),
+        definition("TraitDefinition", "u-trait", &map_of_trait, &of_trait(&template("u-trait"))),
+        definition("PolicyDefinition", "u-policy", &map_of_policy, &template("u-policy")),
+        definition("WorkflowStepDefinition", "u-step", &applies(map), &applies(role)),
+        Row { version: "v1alpha1", kind: "Policy", name: "u-override", object: policy, edit: adds },
     ]
-}
-
-fn definition(row: &Row) -> Value {
-    let mut definition = component_definition(TEAM, row.name, &row.before);
-    if row.kind != "ComponentDefinition" {
-        definition["kind"] = json!(row.kind);
-        definition["spec"] = json!({"schematic": {"cue": {"template": row.before}}});
-    }
-    definition
 }
 
 /// An Application that uses the object of a row.
@@ -75,6 +82,11 @@ fn uses(row: &Row) -> Value {
         "PolicyDefinition" => {
             app["spec"]["policies"] =
                 json!([{"name": "p", "type": row.name, "properties": {"a": "b"}}]);
+        }
+        "Policy" => {
+            let step =
+                json!({"name": "d", "type": "deploy", "properties": {"policies": [row.name]}});
+            app["spec"]["workflow"] = json!({"steps": [step]});
         }
         _ => {
             let apply =
@@ -152,8 +164,13 @@ async fn what_is_changed_while_no_webhook_answers_is_nobodys_work() {
     };
     let rows = rows();
     create("v1beta1", &component_definition(NAMESPACE, "u-plain", HARMLESS)).await;
+    // A trait of the administrators, which the tenant's Policy will name.
+    let mut of_role = definition("TraitDefinition", "u-override", "", "").object;
+    of_role["metadata"]["namespace"] = json!(NAMESPACE);
+    of_role["spec"]["schematic"]["cue"]["template"] = json!(of_trait(&template("u-override")));
+    create("v1beta1", &of_role).await;
     for row in &rows {
-        create("v1beta1", &definition(row)).await;
+        create(row.version, &row.object).await;
         create("v1beta1", &uses(row)).await;
     }
     let workflow = json!({"kind": "Workflow", "metadata": {"name": "u-wf", "namespace": TEAM},
@@ -195,6 +212,7 @@ async fn what_is_changed_while_no_webhook_answers_is_nobodys_work() {
         ("v1beta1", "PolicyDefinition", "u-policy"),
         ("v1beta1", "WorkflowStepDefinition", "u-step"),
         ("v1alpha1", "Workflow", "u-wf"),
+        ("v1alpha1", "Policy", "u-override"),
         ("v1beta1", "ApplicationRevision", "u-pinned-v1"),
         ("v1beta1", "Application", "u-status"),
     ] {
@@ -208,10 +226,14 @@ async fn what_is_changed_while_no_webhook_answers_is_nobodys_work() {
 
     // The tenant writes all that he may write: everything of his namespace, no tracker and nothing of the system.
     for row in &rows {
-        let edit = json!({"spec": {"schematic": {"cue": {"template": row.after}}}});
-        world.by_tenant("v1beta1", row.kind, row.name, &edit).await;
+        world.by_tenant(row.version, row.kind, row.name, &row.edit).await;
     }
     world.by_tenant("v1alpha1", "Workflow", "u-wf", &json!({"steps": steps(true)})).await;
+    // A stored revision holds its spec compressed: whoever changes it writes a whole one.
+    let edit = json!({"spec": {"compression": null, "application": {"apiVersion": "core.oam.dev/v1beta1", "kind": "Application",
+        "metadata": {"name": "u-pinned"}, "spec": {"components": [
+        {"name": "c", "type": "u-plain", "properties": {"tenant": "1"}}]}}}});
+    world.by_tenant("v1beta1", "ApplicationRevision", "u-pinned-v1", &edit).await;
     let trackers = world.actors.objects(Who::Tenant, "v1beta1", "ResourceTracker", TEAM);
     assert!(trackers.list(&ListParams::default()).await.is_err(), "trackers are of the cluster");
     let of_system = world.actors.objects(Who::Tenant, "v1beta1", "ComponentDefinition", NAMESPACE);
@@ -246,6 +268,19 @@ async fn what_is_changed_while_no_webhook_answers_is_nobodys_work() {
         .await;
         assert!(roles.get_opt(row.name).await.unwrap().is_none(), "{}", row.kind);
     }
+    // What is deployed stays; the next run says that nobody is known to have written what it would deploy.
+    let restart = json!({"metadata": {"annotations": {"app.oam.dev/restart-workflow": "true"}}});
+    world.edit("u-pinned", &restart).await;
+    until("the revision is reported", LIMIT, async || {
+        let conditions = world.status("u-pinned").await["conditions"].clone();
+        let revision =
+            conditions.as_array().into_iter().flatten().find(|one| one["type"] == "Revision");
+        revision.is_some_and(|one| {
+            one["status"] == "False" && one["message"].to_string().contains("u-pinned-v1")
+        })
+    })
+    .await;
+    assert!(world.maps.get_opt("u-pinned").await.unwrap().is_some());
     until("the Workflow is reported", LIMIT, async || world.events("ChangedByOthers").await).await;
     assert_eq!(world.status("u-referred").await["status"], "workflowSuspending");
 
