@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use clap::Parser;
 use vela_cluster::Acting;
-use vela_cluster::members::{AddressRules, SecretRules};
+use vela_cluster::members::{AddressRules, NoMap, RulesMap, SecretRules};
 use vela_serve::flags::{GateFlags, KubeFlags, ProcessFlags, duration};
 use vela_serve::gates::{GateError, Gates};
 use vela_serve::process::Configuration;
@@ -303,8 +303,8 @@ pub struct ClusterFlags {
     pub rules: SecretRules,
     /// Where the commands are that they may name.
     pub exec_dir: Option<PathBuf>,
-    /// Namespace and name of the ConfigMap with rules about identities.
-    pub exchange: Option<(String, String)>,
+    /// The ConfigMap with rules about identities.
+    pub exchange: Option<RulesMap>,
     /// Administrators act as the credential.
     pub admins_as_credential: bool,
     /// The time between two readings of the metrics of nodes; `None`: they are not read.
@@ -346,8 +346,8 @@ pub enum ConfigError {
     #[error("--stamp-key-secret is needed with the gate AuthenticateApplication")]
     StampKey,
     /// The ConfigMap with rules about identities.
-    #[error("--cluster-exchange-rules: {0:?} is not NAMESPACE/NAME of a ConfigMap")]
-    ExchangeRules(String),
+    #[error("--cluster-exchange-rules: {0}")]
+    ExchangeRules(#[from] NoMap),
 }
 
 /// The shard that does everything that is done once for all of them.
@@ -499,13 +499,8 @@ impl TryFrom<Flags> for Config {
             renew_deadline: leader_election_renew_deadline,
             retry_period: leader_election_retry_period,
         });
-        let exchange = match cluster_exchange_rules.split_once('/') {
-            _ if cluster_exchange_rules.is_empty() => None,
-            Some((namespace, name)) if !namespace.is_empty() && !name.is_empty() => {
-                Some((namespace.to_owned(), name.to_owned()))
-            }
-            _ => return Err(ConfigError::ExchangeRules(cluster_exchange_rules)),
-        };
+        let named = Some(cluster_exchange_rules).filter(|text| !text.is_empty());
+        let exchange = named.map(|text| text.parse::<RulesMap>()).transpose()?;
         let processors = std::thread::available_parallelism().map_or(1, usize::from);
         Ok(Self {
             process,

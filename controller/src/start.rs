@@ -19,7 +19,7 @@ use vela_api::{
 };
 use vela_cluster::client::{ClientOptions, Timeouts, connect, wait_for_api_server, wait_for_kinds};
 use vela_cluster::lease::{self, Elector, LeaseOptions, Outcome};
-use vela_cluster::members::Connecting;
+use vela_cluster::members::{Connecting, SharedRules};
 use vela_cluster::objects::Notify;
 use vela_cluster::observe::RequestObserver;
 use vela_cluster::parking::Worker;
@@ -242,8 +242,9 @@ fn clusters(
     };
     let connecting = Connecting { options, rules: flags.rules, notify, tasks, stop };
     let as_credential = if flags.admins_as_credential { &*config.acting.admin_group } else { "" };
-    let access = Access::new(client.clone(), as_credential);
-    Clusters::of(&flags.namespace, connecting, access, wake).with_exchange(flags.exchange.clone())
+    let access =
+        Access::new(client.clone(), as_credential, SharedRules::of(flags.exchange.clone()));
+    Clusters::of(&flags.namespace, connecting, access, wake)
 }
 
 fn client_options(config: &Config, metrics: &Metrics) -> ClientOptions {

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::Parser;
-use vela_cluster::members::{AddressRules, SecretRules};
+use vela_cluster::members::{AddressRules, RulesMap, SecretRules};
 use vela_serve::flags::{KubeFlags, ProcessFlags, duration};
 use vela_serve::gates::Gates;
 use vela_serve::process::Configuration;
@@ -37,6 +37,12 @@ pub struct Flags {
     /// Groups whose members reach every cluster as the credential of its Secret, not as themselves; comma-separated, may repeat.
     #[arg(long, value_delimiter = ',')]
     privileged_groups: Vec<String>,
+    /// ConfigMap with rules about identities in all clusters, as NAMESPACE/NAME.
+    #[arg(long)]
+    cluster_exchange_rules: Option<RulesMap>,
+    /// Directory with the commands that Secrets of credential type Dynamic may name.
+    #[arg(long)]
+    exec_credential_dir: Option<PathBuf>,
     /// What to do with clusters whose certificate cannot be checked: warn or refuse.
     #[arg(long, default_value = "warn")]
     insecure_clusters: String,
@@ -74,6 +80,10 @@ pub struct Config {
     pub penetrates: bool,
     /// Whose members reach every cluster as its credential.
     pub privileged_groups: Vec<String>,
+    /// The ConfigMap with rules about identities.
+    pub exchange: Option<RulesMap>,
+    /// Where the commands are that hand out credentials.
+    pub commands: Option<PathBuf>,
     /// What of Secrets is accepted.
     pub rules: SecretRules,
     /// How many requests may be under way.
@@ -132,6 +142,8 @@ impl TryFrom<Flags> for Config {
                 .into_iter()
                 .filter(|it| !it.is_empty())
                 .collect(),
+            exchange: flags.cluster_exchange_rules,
+            commands: flags.exec_credential_dir,
             rules: SecretRules { addresses, refuse_insecure },
             limits: StreamLimits {
                 per_user: flags.max_streams_per_user.max(1),
@@ -162,6 +174,9 @@ mod tests {
         assert_eq!(config(&["--privileged-groups=a,,b"]).unwrap().privileged_groups, ["a", "b"]);
         assert!(config(&["--insecure-clusters=refuse"]).unwrap().rules.refuse_insecure);
         assert!(config(&["--insecure-clusters=maybe"]).unwrap_err().contains("maybe"));
+        assert!(config(&["--cluster-exchange-rules=a/b"]).unwrap().exchange.is_some());
+        let error = config(&["--cluster-exchange-rules=rules"]).unwrap_err();
+        assert!(error.contains("NAMESPACE/NAME"), "{error}");
         assert!(config(&["--secret-namespace="]).unwrap_err().contains("--secret-namespace"));
     }
 }

@@ -3,6 +3,8 @@
 use std::collections::BTreeMap;
 
 use http::{HeaderMap, HeaderName, HeaderValue};
+use vela_cluster::Identity;
+use vela_cluster::members::{Arrival, ExchangeRules, arrival};
 
 use crate::front::Caller;
 use crate::messages;
@@ -22,39 +24,35 @@ pub(crate) enum Acting {
     As { user: String, groups: Vec<String>, extra: BTreeMap<String, Vec<String>> },
 }
 
-/// Decides. `is_asked`: the request wants to be made as its user, or all are. `privileged`: groups whose members act as the
-/// credential all the same.
+/// Decides. `is_asked`: the request wants to be made as its user, or all are; else it is made as the credential. `rules`: about
+/// identities, the cluster's own before those of all. `privileged`: groups whose members act as the credential all the same.
 pub(crate) fn acting(
     caller: &Caller,
     cluster: &str,
     is_asked: bool,
+    rules: [&ExchangeRules; 2],
     privileged: &[String],
 ) -> Result<Acting, Failure> {
-    if !is_asked || caller.is_in(MASTERS) || privileged.iter().any(|group| caller.is_in(group)) {
+    if !is_asked {
         return Ok(Acting::Credential);
     }
-    let account = account_of(&caller.user);
-    if caller.user.starts_with("system:") && account.is_none() {
-        return Err(Failure::forbidden(cluster, messages::not_impersonated(&caller.user, cluster)));
+    let is_privileged =
+        |group: &str| group == MASTERS || privileged.iter().any(|privileged| privileged == group);
+    let identity = Identity { user: caller.user.clone(), groups: caller.groups.clone() };
+    match arrival(&identity, cluster, rules, is_privileged) {
+        Ok(Arrival::Credential) => Ok(Acting::Credential),
+        Ok(Arrival::Exchanged(Identity { user, groups })) => {
+            Ok(Acting::As { user, groups, extra: BTreeMap::new() })
+        }
+        Ok(Arrival::Himself(Identity { user, groups })) => {
+            let extra = caller.extra.iter().filter(|(key, _)| !key.starts_with(ABOUT_CREDENTIALS));
+            let extra = extra.map(|(key, values)| (key.clone(), values.clone())).collect();
+            Ok(Acting::As { user, groups, extra })
+        }
+        Err(error) => {
+            Err(Failure::forbidden(cluster, messages::not_impersonated(&error.0, cluster)))
+        }
     }
-    let of_account = account.map(|namespace| format!("system:serviceaccounts:{namespace}"));
-    let passed = |group: &&String| {
-        let own = of_account.is_some() && *group == "system:serviceaccounts";
-        !group.starts_with("system:")
-            || *group == "system:authenticated"
-            || own
-            || of_account.as_ref() == Some(*group)
-    };
-    let groups = caller.groups.iter().filter(passed).cloned().collect();
-    let extra = caller.extra.iter().filter(|(key, _)| !key.starts_with(ABOUT_CREDENTIALS));
-    let extra = extra.map(|(key, values)| (key.clone(), values.clone())).collect();
-    Ok(Acting::As { user: caller.user.clone(), groups, extra })
-}
-
-/// The namespace of the ServiceAccount that a user is.
-fn account_of(user: &str) -> Option<&str> {
-    let (namespace, name) = user.strip_prefix("system:serviceaccount:")?.split_once(':')?;
-    (!namespace.is_empty() && !name.is_empty() && !name.contains(':')).then_some(namespace)
 }
 
 impl Acting {
@@ -104,52 +102,42 @@ mod tests {
         Caller { user: user.to_owned(), groups, ..Caller::default() }
     }
 
+    fn act(caller: &Caller, is_asked: bool, own: &str) -> Result<Acting, Failure> {
+        let own = ExchangeRules::read(own).unwrap();
+        let privileged = ["kubevela:ux".to_owned()];
+        acting(caller, "east", is_asked, [&own, &ExchangeRules::default()], &privileged)
+    }
+
     fn text(acting: &Acting) -> String {
         match acting {
             Acting::Credential => "credential".to_owned(),
-            Acting::As { user, groups, .. } => format!("{user} {}", groups.join(",")),
+            Acting::As { user, groups, extra } => {
+                format!("{user} {} {}", groups.join(","), extra.len())
+            }
         }
     }
 
     #[test]
     fn who_acts_as_whom() {
         const ALL: &str = "system:authenticated";
+        const RULES: &str = "{apiVersion: cluster.core.oam.dev/v1alpha1, kind: ClusterGatewayProxyConfiguration, \
+            spec: {clientIdentityExchanger: {rules: [{name: r, source: {user: robot}, \
+            type: StaticMappingIdentityExchanger, target: {user: r2, groups: [g]}}]}}}";
         for (user, groups, is_asked, expected) in [
             ("alice", &["dev", ALL][..], false, Some("credential")),
-            ("alice", &["dev", ALL], true, Some("alice dev,system:authenticated")),
-            ("alice", &["dev", "system:nodes"], true, Some("alice dev")),
+            ("alice", &["dev", ALL], true, Some("alice dev,system:authenticated 1")),
             ("kubernetes-admin", &[MASTERS, ALL], true, Some("credential")),
             ("system:admin", &[MASTERS], true, Some("credential")),
             ("velaux", &["kubevela:ux", ALL], true, Some("credential")),
-            (
-                "velaux",
-                &["kubevela:ux2", ALL],
-                true,
-                Some("velaux kubevela:ux2,system:authenticated"),
-            ),
-            ("system:kube-controller-manager", &[ALL], true, None),
+            ("velaux", &["kubevela:ux2"], true, Some("velaux kubevela:ux2 1")),
+            ("robot", &["dev"], true, Some("r2 g 0")),
+            ("robot", &["dev"], false, Some("credential")),
             ("system:anonymous", &["system:unauthenticated"], true, None),
             ("system:anonymous", &["system:unauthenticated"], false, Some("credential")),
-            (
-                "system:serviceaccount:team:ci",
-                &[
-                    "system:serviceaccounts",
-                    "system:serviceaccounts:team",
-                    "system:serviceaccounts:other",
-                    ALL,
-                ],
-                true,
-                Some(
-                    "system:serviceaccount:team:ci system:serviceaccounts,system:serviceaccounts:team,system:authenticated",
-                ),
-            ),
-            ("system:serviceaccount:team:", &[], true, None),
-            ("system:serviceaccount:a:b:c", &[], true, None),
-            ("alice", &["system:serviceaccounts"], true, Some("alice ")),
         ] {
-            let acting =
-                acting(&caller(user, groups), "east", is_asked, &["kubevela:ux".to_owned()]);
-            match (&acting, expected) {
+            let mut caller = caller(user, groups);
+            caller.extra.insert("scope".to_owned(), vec!["a".to_owned()]);
+            match (&act(&caller, is_asked, RULES), expected) {
                 (Ok(acting), Some(expected)) => assert_eq!(text(acting), expected, "{user}"),
                 (Err(failure), None) => assert_eq!(failure.code(), 403, "{user}"),
                 other => panic!("{user}: {other:?}"),
@@ -165,7 +153,7 @@ mod tests {
             .extra
             .insert("authentication.kubernetes.io/credential-id".to_owned(), vec!["x".to_owned()]);
         let mut headers = HeaderMap::new();
-        acting(&alice, "east", true, &[]).unwrap().apply(&mut headers).unwrap();
+        act(&alice, true, "").unwrap().apply(&mut headers).unwrap();
         assert_eq!(headers["impersonate-user"].as_bytes(), "alice é".as_bytes());
         assert_eq!(headers.get_all("impersonate-group").iter().count(), 2);
         let scopes: Vec<_> =
@@ -173,7 +161,7 @@ mod tests {
         assert_eq!(scopes, ["a", "b"]);
         assert_eq!(headers.len(), 5);
         let hostile = caller("a\nImpersonate-Group: system:masters", &[]);
-        let refused = acting(&hostile, "east", true, &[]).unwrap().apply(&mut HeaderMap::new());
+        let refused = act(&hostile, true, "").unwrap().apply(&mut HeaderMap::new());
         assert_eq!(refused.unwrap_err().code(), 400);
     }
 }

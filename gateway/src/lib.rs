@@ -33,6 +33,7 @@ use arc_swap::ArcSwapOption;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 use tracing::{info, warn};
+use vela_cluster::members::SharedRules;
 use vela_cluster::{ClientOptions, Timeouts};
 use vela_serve::flags::KubeFlags;
 use vela_serve::health::{Condition, Health};
@@ -77,7 +78,7 @@ pub async fn run(config: Config, stop: CancellationToken) -> anyhow::Result<()> 
 
     // Not waited for: the watches try until the API server answers, and readiness waits for them.
     let client = vela_cluster::connect(&client_options(&config.kube)).await?;
-    let clusters = Arc::new(Registry::new(config.rules, config.penetrates));
+    let clusters = Arc::new(Registry::new(config.rules, config.commands.clone()));
     tasks.spawn({
         let (clusters, client, namespace) =
             (Arc::clone(&clusters), client.clone(), config.namespace.clone());
@@ -85,6 +86,16 @@ pub async fn run(config: Config, stop: CancellationToken) -> anyhow::Result<()> 
         async move {
             tokio::select! {
                 () = clusters.follow(client, &namespace, || known.pass()) => {}
+                () = end.cancelled() => {}
+            }
+        }
+    });
+    let exchange = Arc::new(SharedRules::of(config.exchange.clone()));
+    tasks.spawn({
+        let (exchange, client, end) = (Arc::clone(&exchange), client.clone(), end.clone());
+        async move {
+            tokio::select! {
+                () = exchange.follow(client) => {}
                 () = end.cancelled() => {}
             }
         }
@@ -114,6 +125,7 @@ pub async fn run(config: Config, stop: CancellationToken) -> anyhow::Result<()> 
         limits: config.limits,
         penetrates: config.penetrates,
         privileged_groups: config.privileged_groups.clone(),
+        exchange,
         closing: CancellationToken::new(),
         cut: CancellationToken::new(),
         tunnels: TaskTracker::new(),

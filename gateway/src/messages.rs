@@ -18,9 +18,6 @@ pub(crate) const NOT_SYNCED: &str = "clusters are not known yet: their Secrets a
 /// The end of this process is near.
 pub(crate) const STOPPING: &str = "this replica is shutting down";
 
-/// Rules about identities.
-pub(crate) const NO_EXCHANGE: &str = "annotation cluster.core.oam.dev/cluster-gateway-proxy-configuration: rules about identities are not supported";
-
 /// A Secret that cannot be used.
 pub(crate) fn unusable(name: &str, why: &str) -> String {
     format!("cluster {name} cannot be reached: Secret {name}: {why}")

@@ -13,5 +13,3 @@ pub(crate) const VIRTUAL: &str = "virtualclusters";
 /// Short names of the latter.
 pub(crate) const SHORT: [&str; 5] =
     ["vc", "vcluster", "vclusters", "virtual-cluster", "virtual-clusters"];
-/// Annotation of a Secret with rules about identities.
-pub(crate) const EXCHANGE: &str = "cluster.core.oam.dev/cluster-gateway-proxy-configuration";

@@ -11,7 +11,7 @@ use http::{Method, StatusCode};
 use http_body_util::{BodyExt as _, Empty};
 use hyper::upgrade::OnUpgrade;
 use tower::BoxError;
-use vela_cluster::members::{PassError, Passage, PassedBody};
+use vela_cluster::members::{ExchangeRules, PassError, Passage, PassedBody};
 use vela_serve::server::Busy;
 
 use crate::access::verb;
@@ -75,7 +75,14 @@ async fn attempt(
     let query = request.uri().query();
     let is_asked = server.penetrates || path::has(query, "impersonate", &["true"]);
     let is_watch = path::is_watch(query);
-    let acting = identity::acting(caller, name, is_asked, &server.privileged_groups)?;
+    let everywhere = match server.exchange.now() {
+        Ok(rules) => rules,
+        // A rule that is not known could be one that takes rights away.
+        Err(error) if is_asked => return Err(Failure::unavailable(error.to_string())),
+        Err(_) => ExchangeRules::default(),
+    };
+    let rules = [&member.exchange, &everywhere];
+    let acting = identity::acting(caller, name, is_asked, rules, &server.privileged_groups)?;
     let target = path::target(passage.uri(), rest, query)?;
     let mut headers = headers::to_member(request.headers(), front);
     acting.apply(&mut headers)?;

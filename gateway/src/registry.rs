@@ -1,6 +1,7 @@
 //! The clusters that joined, as their Secrets say now: views of them, and ways to their API servers.
 
 use std::collections::BTreeMap;
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -11,10 +12,9 @@ use kube::runtime::{WatchStreamExt as _, watcher};
 use tokio::sync::watch;
 use tracing::{info, warn};
 use vela_api::names::label;
-use vela_cluster::members::{Cluster, Passage, SecretRules};
+use vela_cluster::members::{Cluster, ExchangeRules, Passage, SecretRules};
 
 use crate::messages;
-use crate::names::EXCHANGE;
 use crate::status::Failure;
 use crate::streams::Counter;
 use crate::view::View;
@@ -28,6 +28,8 @@ const WAIT: Duration = Duration::from_secs(3);
 #[derive(Debug)]
 pub(crate) struct Member {
     pub(crate) view: View,
+    /// As whom users arrive there, before the rules of all clusters.
+    pub(crate) exchange: ExchangeRules,
     /// Its API server, or why it cannot be reached.
     passage: Result<Passage, String>,
     fingerprint: u64,
@@ -56,14 +58,14 @@ pub(crate) struct Snapshot {
 #[derive(Debug)]
 pub(crate) struct Registry {
     rules: SecretRules,
-    /// Requests reach clusters as their users: rules about identities would count.
-    penetrates: bool,
+    /// Where the commands are that hand out credentials.
+    commands: Option<PathBuf>,
     current: watch::Sender<Arc<Snapshot>>,
 }
 
 impl Registry {
-    pub(crate) fn new(rules: SecretRules, penetrates: bool) -> Self {
-        Self { rules, penetrates, current: watch::Sender::default() }
+    pub(crate) fn new(rules: SecretRules, commands: Option<PathBuf>) -> Self {
+        Self { rules, commands, current: watch::Sender::default() }
     }
 
     pub(crate) fn snapshot(&self) -> Arc<Snapshot> {
@@ -92,12 +94,8 @@ impl Registry {
         let cluster = Cluster::of(secret, self.rules);
         let view = View::of(secret, &cluster);
         let known = self.snapshot().members.get(&cluster.name).cloned();
-        // A rule that is not followed could be one that takes rights away.
-        let has_rules = self.penetrates
-            && secret.metadata.annotations.as_ref().is_some_and(|all| all.contains_key(EXCHANGE));
-        let fingerprint = cluster.fingerprint ^ u64::from(has_rules);
+        let fingerprint = cluster.fingerprint;
         let passage = match (&known, &cluster.access) {
-            _ if has_rules => Err(messages::NO_EXCHANGE.to_owned()),
             (Some(known), _) if known.fingerprint == fingerprint => known.passage.clone(),
             (_, Err(unusable)) => Err(unusable.to_string()),
             (_, Ok(access)) => {
@@ -107,11 +105,12 @@ impl Registry {
                         "the certificate of this cluster is not checked: its Secret has no ca.crt"
                     );
                 }
-                Passage::new(access, self.rules.addresses).map_err(|error| error.to_string())
+                Passage::new(access, self.rules.addresses, self.commands.as_deref())
+                    .map_err(|error| error.to_string())
             }
         };
         let streams = known.map(|known| Arc::clone(&known.streams)).unwrap_or_default();
-        let member = Member { view, passage, fingerprint, streams };
+        let member = Member { view, exchange: cluster.exchange, passage, fingerprint, streams };
         let version = secret.metadata.resource_version.clone().unwrap_or_default();
         self.change(|snapshot| {
             snapshot.members.insert(cluster.name, Arc::new(member));
@@ -175,17 +174,16 @@ impl Registry {
 
 #[cfg(test)]
 mod tests {
+    use vela_api::names::annotation;
+
     use super::*;
     use crate::view::tests::secret;
-
-    const RULES: &str = "apiVersion: cluster.core.oam.dev/v1alpha1\nkind: ClusterGatewayProxyConfiguration\n\
-        spec: {clientIdentityExchanger: {rules: [{name: a, type: PrivilegedIdentityExchanger, source: {group: b}}]}}";
 
     const DATA: [(&str, &str); 2] = [("endpoint", "https://10.0.0.1:6443"), ("token", "t0ken")];
 
     fn registry() -> Registry {
         vela_serve::tls::install_crypto();
-        Registry::new(SecretRules::default(), true)
+        Registry::new(SecretRules::default(), None)
     }
 
     #[tokio::test(start_paused = true)]
@@ -217,13 +215,12 @@ mod tests {
         assert!(repaired.passage().is_ok());
         // What is under way to a cluster counts on, whatever becomes of its Secret.
         assert!(Arc::ptr_eq(&member.streams, &repaired.streams));
+        // A rule that cannot be followed could be one that takes rights away.
         let mut ruled = secret("east", "ServiceAccountToken", &DATA);
-        ruled.metadata.annotations.as_mut().unwrap().insert(EXCHANGE.to_owned(), RULES.to_owned());
+        let annotations = ruled.metadata.annotations.as_mut().unwrap();
+        annotations.insert(annotation::CLUSTER_EXCHANGE.to_owned(), "[".to_owned());
         registry.put(&ruled);
         assert_eq!(registry.member("east").await.unwrap().passage().unwrap_err().code(), 422);
-        let anybody = Registry::new(SecretRules::default(), false);
-        anybody.put(&ruled);
-        assert!(anybody.member("east").await.unwrap().passage().is_ok());
         registry.synced(&["west".to_owned()]);
         assert!(registry.snapshot().members.is_empty());
     }

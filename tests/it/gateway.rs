@@ -2,6 +2,7 @@
 //! server and the gateway to a real API server, as whoever may be there.
 
 use std::collections::BTreeMap;
+use std::os::unix::fs::PermissionsExt as _;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
@@ -29,6 +30,7 @@ use vela_tests::deploy::{
 use vela_tests::echo::{Echo, LAST_WORD, field, header};
 use vela_tests::faults::Door;
 use vela_tests::fixtures::{binaries, until};
+use vela_tests::proxies::{ForwardProxy, Speaks};
 use vela_tests::release::Mount;
 use vela_tests::{members, proc};
 
@@ -49,6 +51,7 @@ async fn members_are_reached_through_the_hub() {
     let world = start().await;
     the_clients_requests_are_answered(&world).await;
     a_user_is_himself_in_the_member_and_nobody_there_without_a_right_here(&world).await;
+    rules_proxies_and_commands_are_followed(&world).await;
     a_watch_streams_and_a_member_that_is_away_holds_up_nobody(&world).await;
     upgrades_go_through_byte_for_byte(&world).await;
     the_port_is_the_front_proxys_and_half_closed_streams_go_on(&world).await;
@@ -59,11 +62,19 @@ async fn members_are_reached_through_the_hub() {
 async fn start() -> World {
     let hub = Cluster::start("gateway-hub").await.unwrap();
     let east = Cluster::start("gateway-east").await.unwrap();
-    let values = vec!["multicluster.enabled=true".to_owned()];
+    let commands = hub.dir().join("commands");
+    std::fs::create_dir_all(&commands).unwrap();
+    let values = vec![
+        "multicluster.enabled=true".to_owned(),
+        format!("multicluster.exchangeRules={NAMESPACE}/rules"),
+        format!("multicluster.execCredentialDir={}", commands.display()),
+    ];
     let options = Options { values, ..Options::default() };
     let client = hub.client().await.unwrap();
     let manifests = Manifests::render(hub.programs(), &options.values).unwrap();
     apply_all(&client, manifests.foundation()).await.unwrap();
+    let rules = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "rules", "namespace": NAMESPACE}});
+    apply(&client, &rules).await.unwrap();
     let gateway = Gateway::start(&hub, &binaries(), &options).await.unwrap();
     let door = Door::shut(members::port(&east).unwrap()).await.unwrap();
     door.open();
@@ -506,6 +517,92 @@ async fn a_user_is_himself_in_the_member_and_nobody_there_without_a_right_here(w
         );
     }
     assert!(asked.iter().any(|header| header.contains("/plain ")), "{asked:?}");
+}
+
+/// Whom a user is in a member, what is on the way there, and a credential that a command hands out.
+async fn rules_proxies_and_commands_are_followed(world: &World) {
+    let hub = world.hub.client().await.unwrap();
+    let configuration = |user: &str, target: &str| {
+        format!(
+            "{{apiVersion: cluster.core.oam.dev/v1alpha1, kind: ClusterGatewayProxyConfiguration, spec: \
+             {{clientIdentityExchanger: {{rules: [{{name: r, source: {{user: {user}}}, \
+             type: StaticMappingIdentityExchanger, target: {{user: {target}}}}}]}}}}}}"
+        )
+    };
+    let rules = |text: &str| {
+        json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "rules", "namespace": NAMESPACE},
+            "data": {"rules": text}})
+    };
+    world.allow("carol", &["echo", "deep", "behind", "issued"]).await;
+    let carol = world.hub.client_as("carol", &[]).await.unwrap();
+    let path = |cluster: &str, page: &str| format!("{BASE}/clustergateways/{cluster}/proxy/{page}");
+    let answer = async |cluster: &str, page: &str| {
+        ask(&carol, "GET", &path(cluster, page), JSON, Value::Null).await
+    };
+    let header_of = |page: &str| {
+        let asked = world.echo.asked();
+        asked.into_iter().find(|header| header.contains(&format!("/{page} ")))
+    };
+    until("carol's right to the proxy", LIMIT, async || answer("echo", "carol-0").await.0 != 403)
+        .await;
+    let header = header_of("carol-0").unwrap();
+    assert_eq!(field(&header, "impersonate-user"), Some("carol"), "{header}");
+
+    apply(&hub, &rules(&configuration("carol", "dave"))).await.unwrap();
+    let mut turn = 0;
+    until("the rules of all clusters", LIMIT, async || {
+        turn += 1;
+        answer("echo", &format!("carol-a-{turn}")).await;
+        let header = header_of(&format!("carol-a-{turn}")).unwrap();
+        field(&header, "impersonate-user") == Some("dave")
+    })
+    .await;
+    // What cannot be followed lets nobody through.
+    apply(&hub, &rules("{")).await.unwrap();
+    until("rules that cannot be followed", LIMIT, async || {
+        let (code, body) = answer("echo", "carol-b").await;
+        code == 503 && body["message"].as_str().unwrap().contains("ConfigMap vela-system/rules")
+    })
+    .await;
+    let admin = ask(&hub, "GET", &path("echo", "admin"), JSON, Value::Null).await;
+    assert_eq!(admin.0, 503, "{}", admin.1);
+    apply(&hub, &rules("")).await.unwrap();
+    until("no rules", LIMIT, async || answer("echo", "carol-c").await.0 != 503).await;
+
+    let proxy = ForwardProxy::start(Speaks::Http).await.unwrap();
+    let script = world.hub.dir().join("commands/issue");
+    let issued =
+        r#"{"apiVersion": "client.authentication.k8s.io/v1", "status": {"token": "issued-t0ken"}}"#;
+    std::fs::write(&script, format!("#!/bin/sh\necho '{issued}'\n")).unwrap();
+    std::fs::set_permissions(&script, std::fs::Permissions::from_mode(0o755)).unwrap();
+    let exec = r#"{"apiVersion": "client.authentication.k8s.io/v1", "command": "issue"}"#;
+    for (name, kind, key, value, credential) in [
+        ("behind", "ServiceAccountToken", "proxy-url", proxy.url(), "Bearer s3cret-t0ken"),
+        ("issued", "Dynamic", "exec", exec.to_owned(), "Bearer issued-t0ken"),
+    ] {
+        let mut data = json!({"endpoint": format!("https://127.0.0.1:{}", world.echo.port()),
+            "ca.crt": world.hub.authority().certificate()});
+        if kind == "ServiceAccountToken" {
+            data["token"] = json!("s3cret-t0ken");
+        }
+        data[key] = json!(value);
+        let secret = json!({"apiVersion": "v1", "kind": "Secret", "stringData": data, "metadata": {
+            "name": name, "namespace": NAMESPACE,
+            "labels": {"cluster.core.oam.dev/cluster-credential-type": kind},
+            "annotations": {"cluster.core.oam.dev/cluster-gateway-proxy-configuration": configuration("carol", "erin")},
+        }});
+        apply(&hub, &secret).await.unwrap();
+        let page = format!("carol-{name}");
+        until(name, LIMIT, async || {
+            answer(name, &page).await;
+            header_of(&page).is_some()
+        })
+        .await;
+        let header = header_of(&page).unwrap();
+        assert_eq!(field(&header, "authorization"), Some(credential), "{header}");
+        assert_eq!(field(&header, "impersonate-user"), Some("erin"), "{header}");
+    }
+    assert!(proxy.passed() > 0);
 }
 
 async fn a_watch_streams_and_a_member_that_is_away_holds_up_nobody(world: &World) {

@@ -209,9 +209,6 @@ app.kubernetes.io/component: webhook
 {{- define "kubevela.gateway.implementation" -}}
 {{- $g := include "kubevela.clusterGateway.values" . | fromYaml -}}
 {{- if and (.Values.multicluster | default dict).enabled $g.enabled -}}
-{{- if and (eq $g.implementation "native") (.Values.multicluster | default dict).exchangeRules -}}
-{{- fail "multicluster.exchangeRules: vela-gateway does not follow rules about identities; set multicluster.clusterGateway.enabled=false, or implementation=original" -}}
-{{- end -}}
 {{- $g.implementation -}}
 {{- end -}}
 {{- end -}}

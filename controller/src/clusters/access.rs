@@ -12,10 +12,8 @@ use kube::{Api, Client};
 use lru::LruCache;
 use parking_lot::Mutex;
 use tokio::time::Instant;
-use vela_cluster::members::{Cluster, ExchangeRules, Exchanged};
+use vela_cluster::members::{Arrival, Cluster, SharedRules, arrival};
 use vela_cluster::{ApiError, Identity};
-
-use super::exchange::NoRules;
 
 /// Answers kept.
 const REMEMBERED: NonZeroUsize = match NonZeroUsize::new(4096) {
@@ -35,8 +33,7 @@ pub struct Access {
     remembered: Mutex<LruCache<Question, (Instant, bool)>>,
     /// Members of this group act as the credential itself: who administers the hub can read the Secrets.
     administrators: String,
-    /// Rules about identities in all clusters, or why they cannot be followed: then nobody gets anywhere.
-    exchange: Mutex<Result<ExchangeRules, NoRules>>,
+    rules: SharedRules,
 }
 
 impl std::fmt::Debug for Access {
@@ -48,18 +45,19 @@ impl std::fmt::Debug for Access {
 impl Access {
     /// Asks over a connection that needs `create` of `subjectaccessreviews`.
     #[must_use]
-    pub fn new(client: Client, administrators: &str) -> Self {
+    pub fn new(client: Client, administrators: &str, rules: SharedRules) -> Self {
         Self {
             api: Api::all(client),
             remembered: Mutex::new(LruCache::new(REMEMBERED)),
             administrators: administrators.to_owned(),
-            exchange: Mutex::new(Ok(ExchangeRules::default())),
+            rules,
         }
     }
 
-    /// From now on these rules about identities hold in all clusters; or why none can be followed.
-    pub fn exchange(&self, rules: Result<ExchangeRules, NoRules>) {
-        *self.exchange.lock() = rules;
+    /// The rules about identities of all clusters.
+    #[must_use]
+    pub fn rules(&self) -> &SharedRules {
+        &self.rules
     }
 
     /// Whether an identity may make requests of a verb to a cluster.
@@ -108,37 +106,19 @@ impl Access {
         if !identity.is_other() {
             return Ok(identity.clone());
         }
-        let everywhere = self.exchange.lock().clone().map_err(|error| ApiError::Unreachable {
+        let everywhere = self.rules.now().map_err(|error| ApiError::Unreachable {
             cluster: member.name.clone(),
             since: "the last change of the rules".to_owned(),
             why: error.to_string(),
         })?;
-        let mut rules = [&member.exchange, &everywhere].into_iter();
-        match rules.find_map(|rules| rules.exchange(identity, &member.name)) {
-            Some(Exchanged::Credential) => return Ok(Identity::default()),
-            Some(Exchanged::As(other)) => return Ok(other),
-            None => {}
+        let is_administrators =
+            |group: &str| !self.administrators.is_empty() && group == self.administrators;
+        let rules = [&member.exchange, &everywhere];
+        match arrival(identity, &member.name, rules, is_administrators) {
+            Ok(Arrival::Credential) => Ok(Identity::default()),
+            Ok(Arrival::Exchanged(there) | Arrival::Himself(there)) => Ok(there),
+            Err(error) => Err(forbidden(error.to_string())),
         }
-        if !self.administrators.is_empty() && identity.groups.contains(&self.administrators) {
-            return Ok(Identity::default());
-        }
-        const ACCOUNT: &str = "system:serviceaccount:";
-        if identity.user.starts_with("system:") && !identity.user.starts_with(ACCOUNT) {
-            let user = &identity.user;
-            return Err(forbidden(format!("user {user:?} is not impersonated in other clusters")));
-        }
-        let account = identity.user.strip_prefix(ACCOUNT);
-        let of_account =
-            account.and_then(|account| account.split_once(':')).map(|(namespace, _)| {
-                ["system:serviceaccounts".to_owned(), format!("system:serviceaccounts:{namespace}")]
-            });
-        let is_forwarded = |group: &&String| {
-            !group.starts_with("system:")
-                || *group == "system:authenticated"
-                || of_account.as_ref().is_some_and(|own| own.contains(group))
-        };
-        let groups = identity.groups.iter().filter(is_forwarded).cloned().collect();
-        Ok(Identity { user: identity.user.clone(), groups })
     }
 }
 
@@ -177,11 +157,14 @@ mod tests {
     use tower::service_fn;
     use vela_cluster::members::SecretRules;
 
-    use super::super::exchange::missing;
     use super::*;
 
     /// Alice may do everything to `edge`.
     fn access(asked: &Arc<AtomicUsize>) -> Access {
+        with_rules(asked, SharedRules::of(None))
+    }
+
+    fn with_rules(asked: &Arc<AtomicUsize>, rules: SharedRules) -> Access {
         let asked = Arc::clone(asked);
         let service = service_fn(move |request: Request<Body>| {
             let asked = Arc::clone(&asked);
@@ -197,7 +180,7 @@ mod tests {
                 Ok::<_, tower::BoxError>(Response::new(Body::from(review.to_string().into_bytes())))
             }
         });
-        Access::new(Client::new(service, "default"), "admins")
+        Access::new(Client::new(service, "default"), "admins", rules)
     }
 
     fn identity(user: &str, groups: &[&str]) -> Identity {
@@ -237,47 +220,26 @@ mod tests {
         )
     }
 
-    const PRIVILEGED: &str = "type: PrivilegedIdentityExchanger";
     const ROBOT: &str = "type: StaticMappingIdentityExchanger, target: {user: robot}";
 
     #[tokio::test]
-    async fn rules_of_the_cluster_come_before_those_of_all_and_wrong_ones_let_nobody_through() {
+    async fn rules_of_the_cluster_come_before_administrators_and_unread_ones_let_nobody_through() {
         let access = access(&Arc::default());
-        let there = |user: &str, groups: &[&str], member: &Cluster| {
-            access.identity_there(&identity(user, groups), member)
-        };
-        access.exchange(Ok(ExchangeRules::read(&rules("alice", PRIVILEGED)).unwrap()));
-        assert_eq!(there("alice", &[], &edge("")).unwrap(), Identity::default());
-        assert_eq!(there("bob", &[], &edge("")).unwrap(), identity("bob", &[]));
         let own = edge(&rules("alice", ROBOT));
-        assert_eq!(there("alice", &["admins"], &own).unwrap(), identity("robot", &[]));
-        assert_eq!(there("bob", &["admins"], &own).unwrap(), Identity::default());
-        access.exchange(Err(missing("n/rules")));
+        let there =
+            |access: &Access, user: &str| access.identity_there(&identity(user, &["admins"]), &own);
+        assert_eq!(there(&access, "alice").unwrap(), identity("robot", &[]));
+        assert_eq!(there(&access, "bob").unwrap(), Identity::default());
+        assert!(access.identity_there(&identity("system:admin", &[]), &own).is_err());
+
+        let map = Some("n/rules".parse().unwrap());
+        let access = with_rules(&Arc::default(), SharedRules::of(map));
         for user in ["alice", "bob"] {
-            let error = there(user, &["admins"], &own).unwrap_err();
-            assert!(error.to_string().contains("n/rules: there is no such"), "{error}");
+            let error = there(&access, user).unwrap_err();
+            assert!(error.to_string().contains("n/rules: they were not read yet"), "{error}");
             assert!(matches!(error.class(), vela_cluster::Class::Retry(_)));
         }
         // The controller's own requests are nobody's.
         assert_eq!(access.identity_there(&Identity::default(), &own).unwrap(), Identity::default());
-    }
-
-    #[tokio::test]
-    async fn administrators_act_as_the_credential_and_groups_of_the_system_stay_at_home() {
-        let access = access(&Arc::default());
-        let member = edge("");
-        let there =
-            |user: &str, groups: &[&str]| access.identity_there(&identity(user, groups), &member);
-        assert_eq!(there("alice", &["admins", "dev"]).unwrap(), Identity::default());
-        let groups = &["dev", "system:masters", "system:authenticated"];
-        assert_eq!(there("alice", groups).unwrap().groups, ["dev", "system:authenticated"]);
-        let account = "system:serviceaccount:n:a";
-        let own = ["system:serviceaccounts", "system:serviceaccounts:n"];
-        let others = ["system:nodes", "system:serviceaccounts:m", "system:serviceaccountsx"];
-        assert_eq!(there(account, &[own, ["a", "b"]].concat()).unwrap().groups.len(), 4);
-        assert_eq!(there(account, &[&own[..], &others].concat()).unwrap().groups, own);
-        assert!(there("system:admin", &[]).is_err());
-        let nobody = Identity::default();
-        assert_eq!(access.identity_there(&nobody, &member).unwrap(), nobody);
     }
 }

@@ -4,7 +4,6 @@
 //! Without the flag there is one cluster, and nothing here does anything.
 
 pub mod access;
-mod exchange;
 pub mod ledger;
 pub mod nodes;
 mod report;
@@ -55,8 +54,6 @@ struct Enabled {
     news: Arc<Notify>,
     /// Something is known that was not said yet.
     changes: Arc<Notify>,
-    /// The ConfigMap with rules about identities.
-    exchange: Option<(String, String)>,
 }
 
 /// How long the nodes of one cluster may take to be read.
@@ -92,8 +89,7 @@ impl Clusters {
         });
         let members = Arc::new(Members::new(connecting, changed));
         let namespace = namespace.to_owned();
-        let exchange = None;
-        let on = Enabled { members, concerned, access, namespace, news, changes, exchange };
+        let on = Enabled { members, concerned, access, namespace, news, changes };
         Self { enabled: Some(on) }
     }
 
@@ -212,29 +208,12 @@ impl Clusters {
                 }
             }
         }
-        let exchange = async {
-            match &on.exchange {
-                Some((namespace, name)) => {
-                    exchange::follow(&on.access, client.clone(), (namespace, name)).await;
-                }
-                None => std::future::pending().await,
-            }
-        };
         tokio::select! {
             () = on.members.follow(client.clone(), &on.namespace) => {}
             () = on.members.follow_managed(client.clone()) => {}
-            () = exchange => {}
+            () = on.access.rules().follow(client.clone()) => {}
             () = stop.cancelled() => {}
         }
-    }
-
-    /// From now on the rules about identities in a ConfigMap hold: its namespace and name.
-    #[must_use]
-    pub fn with_exchange(mut self, map: Option<(String, String)>) -> Self {
-        if let Some(on) = &mut self.enabled {
-            on.exchange = map;
-        }
-        self
     }
 
     /// Says on the Secrets what changed of their clusters, as long as this process leads.

@@ -7,7 +7,7 @@ use std::time::Duration;
 use serde_json::json;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
-use vela_cluster::members::{Cluster, Connecting, SecretRules};
+use vela_cluster::members::{Cluster, Connecting, SecretRules, SharedRules};
 use vela_cluster::{ClientOptions, ObjectClient};
 
 use crate::clusters::Clusters;
@@ -33,7 +33,7 @@ pub(super) fn start(
         tasks: TaskTracker::new(),
         stop: stop.clone(),
     };
-    let access = Access::new(io.client().clone(), "");
+    let access = Access::new(io.client().clone(), "", SharedRules::of(None));
     let queue = Arc::clone(queue);
     let wake = Arc::new(move |app: &Key| queue.add(app.clone(), Class::Progress));
     let clusters = Clusters::of("vela-system", connecting, access, wake);

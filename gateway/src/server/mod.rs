@@ -12,6 +12,7 @@ use http::{HeaderValue, Method, StatusCode};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 use vela_api::cluster::LOCAL;
+use vela_cluster::members::SharedRules;
 use vela_serve::health::Health;
 use vela_serve::server::PeerName;
 
@@ -40,6 +41,8 @@ pub(crate) struct Server {
     pub(crate) penetrates: bool,
     /// Whose members do so as its credential.
     pub(crate) privileged_groups: Vec<String>,
+    /// Rules about identities in all clusters.
+    pub(crate) exchange: Arc<SharedRules>,
     /// This replica is about to stop: what can be asked for elsewhere ends.
     pub(crate) closing: CancellationToken,
     /// It stops: everything ends.

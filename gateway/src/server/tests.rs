@@ -27,7 +27,7 @@ fn server(synced: bool) -> Arc<Server> {
             .body(KubeBody::from(answer.to_string().into_bytes()))?;
         Ok::<_, tower::BoxError>(answer)
     });
-    let registry = Arc::new(Registry::new(SecretRules::default(), true));
+    let registry = Arc::new(Registry::new(SecretRules::default(), None));
     let data = [("endpoint", "https://10.0.0.1:6443"), ("token", "t0ken")];
     registry.put(&secret("east", "ServiceAccountToken", &data));
     registry.put(&secret("broken", "ServiceAccountToken", &data[..1]));
@@ -43,6 +43,7 @@ fn server(synced: bool) -> Arc<Server> {
         limits: StreamLimits { per_user: 2, per_cluster: 4 },
         penetrates: true,
         privileged_groups: Vec::new(),
+        exchange: Arc::new(SharedRules::of(None)),
         closing: CancellationToken::new(),
         cut: CancellationToken::new(),
         tunnels: TaskTracker::new(),

@@ -41,30 +41,67 @@ pub fn transport(config: Config) -> Result<ClientBuilder<Transport>> {
         // Says which proxies this build has, so far none.
         return ClientBuilder::try_from(config);
     }
-    over(config, tcp(None))
+    Parts.over(config, tcp(None))
 }
 
-/// The same to addresses that rules allow, through a proxy if there is one; of that the rules are, too.
-pub(crate) fn transport_to(
+/// Connections of one kind: straight to the API server, or through a proxy.
+pub(crate) trait Connections:
+    Service<
+        Uri,
+        Response: Connection + Read + Write + Unpin + Send + 'static,
+        Error: Into<BoxError>,
+        Future: Send + 'static,
+    > + Clone
+    + Send
+    + Sync
+    + 'static
+{
+}
+
+impl<C> Connections for C where
+    C: Service<
+            Uri,
+            Response: Connection + Read + Write + Unpin + Send + 'static,
+            Error: Into<BoxError>,
+            Future: Send + 'static,
+        > + Clone
+        + Send
+        + Sync
+        + 'static
+{
+}
+
+/// What is made over connections, of whatever kind they are.
+pub(crate) trait Over {
+    /// What is made.
+    type Made;
+
+    /// Makes it.
+    fn over<C: Connections>(self, config: Config, connections: C) -> Result<Self::Made>;
+}
+
+/// Makes something over connections to addresses that rules allow, through a proxy if there is one; of that the rules are, too.
+pub(crate) fn connected<O: Over>(
+    what: O,
     config: Config,
     rules: AddressRules,
     proxy: Option<&Proxy>,
-) -> Result<ClientBuilder<Transport>> {
+) -> Result<O::Made> {
     let tcp = tcp(Some(rules));
-    let Some(proxy) = proxy else { return over(config, tcp) };
+    let Some(proxy) = proxy else { return what.over(config, tcp) };
     let uri = proxy.uri.clone();
     match proxy.kind {
-        ProxyKind::Http => over(config, tunnel(proxy, tcp)),
+        ProxyKind::Http => what.over(config, tunnel(proxy, tcp)),
         ProxyKind::Https => {
             // Of the machine's authorities, without the credential: it is for the cluster only.
             let theirs = Config::new(uri);
-            over(config, tunnel(proxy, theirs.rustls_https_connector_with_connector(tcp)?))
+            what.over(config, tunnel(proxy, theirs.rustls_https_connector_with_connector(tcp)?))
         }
         ProxyKind::Socks => {
             let socks = SocksV5::new(uri, tcp);
             match proxy.user() {
-                Some((user, password)) => over(config, socks.with_auth(user, password)),
-                None => over(config, socks),
+                Some((user, password)) => what.over(config, socks.with_auth(user, password)),
+                None => what.over(config, socks),
             }
         }
     }
@@ -78,32 +115,32 @@ fn tunnel<C>(proxy: &Proxy, connector: C) -> Tunnel<C> {
     }
 }
 
-/// Over connections of one kind.
-fn over<C>(config: Config, connections: C) -> Result<ClientBuilder<Transport>>
-where
-    C: Service<Uri> + Clone + Send + Sync + 'static,
-    C::Response: Connection + Read + Write + Unpin + Send + 'static,
-    C::Future: Send + 'static,
-    C::Error: Into<BoxError>,
-{
-    let mut connector =
-        TimeoutConnector::new(config.rustls_https_connector_with_connector(connections)?);
-    // For who accepts a connection and then says nothing. That nothing is read is normal: watches are silent for minutes.
-    connector.set_connect_timeout(config.connect_timeout);
-    connector.set_write_timeout(config.write_timeout);
-    let client: Client<_, Body> = Client::builder(TokioExecutor::new()).build(connector);
-    let service = ServiceBuilder::new()
-        .layer(config.base_uri_layer())
-        .layer(DecompressionLayer::new().gzip(!config.disable_compression))
-        .option_layer(config.auth_layer()?)
-        .layer(config.extra_headers_layer()?)
-        .map_err(BoxError::from)
-        .service(client)
-        .map_response_body(|body| {
-            Box::new(http_body_util::BodyExt::map_err(body, BoxError::from)) as Box<DynBody>
-        })
-        .boxed();
-    Ok(ClientBuilder::new(service, config.default_namespace))
+/// The parts of a client.
+pub(crate) struct Parts;
+
+impl Over for Parts {
+    type Made = ClientBuilder<Transport>;
+
+    fn over<C: Connections>(self, config: Config, connections: C) -> Result<Self::Made> {
+        let mut connector =
+            TimeoutConnector::new(config.rustls_https_connector_with_connector(connections)?);
+        // For who accepts a connection and then says nothing. That nothing is read is normal: watches are silent for minutes.
+        connector.set_connect_timeout(config.connect_timeout);
+        connector.set_write_timeout(config.write_timeout);
+        let client: Client<_, Body> = Client::builder(TokioExecutor::new()).build(connector);
+        let service = ServiceBuilder::new()
+            .layer(config.base_uri_layer())
+            .layer(DecompressionLayer::new().gzip(!config.disable_compression))
+            .option_layer(config.auth_layer()?)
+            .layer(config.extra_headers_layer()?)
+            .map_err(BoxError::from)
+            .service(client)
+            .map_response_body(|body| {
+                Box::new(http_body_util::BodyExt::map_err(body, BoxError::from)) as Box<DynBody>
+            })
+            .boxed();
+        Ok(ClientBuilder::new(service, config.default_namespace))
+    }
 }
 
 pub(crate) fn tcp(rules: Option<AddressRules>) -> HttpConnector<Resolver> {

@@ -20,7 +20,7 @@ use crate::client::ClientOptions;
 use crate::error::chain;
 use crate::limit::{LimitLayer, TimeoutLayer};
 use crate::observe::ObserveLayer;
-use crate::transport::transport_to;
+use crate::transport::{Parts, connected};
 
 /// A client of a member: over https, to addresses that the rules allow, behind its gate.
 ///
@@ -32,10 +32,7 @@ pub(super) fn member_client(
     gate: &Arc<Gate>,
     options: &ClientOptions,
 ) -> Result<Client, Error> {
-    let mut config = Config::new(access.uri.clone());
-    config.root_cert.clone_from(&access.authorities);
-    config.accept_invalid_certs = access.authorities.is_none();
-    config.connect_timeout = Some(MEMBER_CONNECT);
+    let mut config = configuration(access);
     config.default_retry = false;
     let agent = HeaderValue::from_str(&options.user_agent)
         .map_err(|_| Error::Config(format!("user agent {:?} is no header", options.user_agent)))?;
@@ -44,7 +41,7 @@ pub(super) fn member_client(
     let connect = move |auth: AuthInfo| {
         let mut config = config.clone();
         config.auth_info = auth;
-        transport_to(config, addresses, proxy.as_ref())
+        connected(Parts, config, addresses, proxy.as_ref())
             .map_err(|error| Error::Config(format!("cannot set up the client: {}", chain(&error))))
     };
     let host = access.uri.authority().map(http::uri::Authority::as_str).unwrap_or_default();
@@ -59,6 +56,15 @@ pub(super) fn member_client(
             Ok(behind(ClientBuilder::new(service, DEFAULT_NAMESPACE), gate, options, host))
         }
     }
+}
+
+/// How a member's API server is reached, without the credential.
+pub(super) fn configuration(access: &Access) -> Config {
+    let mut config = Config::new(access.uri.clone());
+    config.root_cert.clone_from(&access.authorities);
+    config.accept_invalid_certs = access.authorities.is_none();
+    config.connect_timeout = Some(MEMBER_CONNECT);
+    config
 }
 
 /// Limits, time limits, the fence and the gate before a transport.

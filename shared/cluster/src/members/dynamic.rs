@@ -23,35 +23,35 @@ use crate::Error;
 /// A credential that is refused is not asked for again before: whoever is not let in would run a command per request.
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// Makes a client with a credential.
-type Connect = Box<dyn Fn(AuthInfo) -> Result<Client, Error> + Send + Sync>;
+/// Makes a connection with a credential.
+type Connect<T> = Box<dyn Fn(AuthInfo) -> Result<T, Error> + Send + Sync>;
 
-/// The source of the clients.
-pub(super) struct Dynamic {
+/// The source of the connections.
+pub(super) struct Dynamic<T> {
     exec: Exec,
     dir: PathBuf,
-    connect: Connect,
-    current: Mutex<Current>,
+    connect: Connect<T>,
+    current: Mutex<Current<T>>,
 }
 
-#[derive(Default)]
-struct Current {
-    client: Option<(Client, Instant)>,
+struct Current<T> {
+    connection: Option<(T, Instant)>,
     /// When the command was last run, and what came of it if it gave no credential.
     asked: Option<(Instant, Option<Error>)>,
 }
 
-impl Dynamic {
-    pub(super) fn new(exec: Exec, dir: PathBuf, connect: Connect) -> Arc<Self> {
-        Arc::new(Self { exec, dir, connect, current: Mutex::default() })
+impl<T: Clone> Dynamic<T> {
+    pub(super) fn new(exec: Exec, dir: PathBuf, connect: Connect<T>) -> Arc<Self> {
+        let current = Mutex::new(Current { connection: None, asked: None });
+        Arc::new(Self { exec, dir, connect, current })
     }
 
-    /// The client to use now. Who comes while the command runs waits for it.
-    async fn client(&self) -> Result<Client, Error> {
+    /// The connection to use now. Who comes while the command runs waits for it.
+    pub(super) async fn connection(&self) -> Result<T, Error> {
         let mut current = self.current.lock().await;
         let now = Instant::now();
-        if let Some((client, _)) = current.client.as_ref().filter(|(_, end)| now < *end) {
-            return Ok(client.clone());
+        if let Some((connection, _)) = current.connection.as_ref().filter(|(_, end)| now < *end) {
+            return Ok(connection.clone());
         }
         if let Some((at, Some(error))) = &current.asked
             && at.elapsed() < PATIENCE
@@ -60,30 +60,32 @@ impl Dynamic {
         }
         let issued = self.exec.issue(&self.dir, Timestamp::now()).await;
         let made = match issued {
-            Ok(issued) => (self.connect)(issued.auth).map(|client| (client, issued.lasts)),
+            Ok(issued) => (self.connect)(issued.auth).map(|made| (made, issued.lasts)),
             Err(error) => Err(Error::Credential(error.to_string())),
         };
         current.asked = Some((now, made.as_ref().err().cloned()));
-        let (client, lasts) = made?;
-        current.client = Some((client.clone(), Instant::now() + lasts));
-        Ok(client)
+        let (connection, lasts) = made?;
+        current.connection = Some((connection.clone(), Instant::now() + lasts));
+        Ok(connection)
     }
 
     /// The API server does not take the credential.
-    async fn refused(&self) {
+    pub(super) async fn refused(&self) {
         let mut current = self.current.lock().await;
         if current.asked.as_ref().is_none_or(|(at, _)| at.elapsed() >= PATIENCE) {
-            current.client = None;
+            current.connection = None;
         }
     }
+}
 
+impl Dynamic<Client> {
     pub(super) fn service(self: &Arc<Self>) -> Issued {
         Issued(Arc::clone(self))
     }
 }
 
 /// Requests with the credential of the moment.
-pub(super) struct Issued(Arc<Dynamic>);
+pub(super) struct Issued(Arc<Dynamic<Client>>);
 
 impl Service<Request<Body>> for Issued {
     type Response = Response<Box<DynBody>>;
@@ -97,7 +99,7 @@ impl Service<Request<Body>> for Issued {
     fn call(&mut self, request: Request<Body>) -> Self::Future {
         let source = Arc::clone(&self.0);
         Box::pin(async move {
-            let client = source.client().await?;
+            let client = source.connection().await?;
             let answer = client.send(request).await.map_err(Error::from)?;
             if answer.status() == StatusCode::UNAUTHORIZED {
                 source.refused().await;
@@ -118,7 +120,7 @@ mod tests {
     use super::*;
 
     /// A command that counts its runs, and an API server that takes the tokens with an even number.
-    fn dynamic(name: &str, script: &str) -> (Arc<Dynamic>, PathBuf) {
+    fn dynamic(name: &str, script: &str) -> (Arc<Dynamic<Client>>, PathBuf) {
         let dir = std::env::temp_dir().join(format!("vela-dynamic-{name}-{}", std::process::id()));
         std::fs::create_dir_all(&dir).unwrap();
         let path = dir.join("issue");
@@ -141,7 +143,7 @@ mod tests {
         (Dynamic::new(exec.unwrap(), dir.clone(), connect), dir)
     }
 
-    async fn ask(dynamic: &Arc<Dynamic>) -> Result<u16, String> {
+    async fn ask(dynamic: &Arc<Dynamic<Client>>) -> Result<u16, String> {
         let answer = dynamic.service().call(Request::new(Body::empty())).await;
         answer.map(|answer| answer.status().as_u16()).map_err(|error| error.to_string())
     }

@@ -5,7 +5,8 @@
 //!   much of an answer is read;
 //! - [`gate`]: whether requests reach it; [`connect`]: its client; [`proxy`]: the proxy on the way; [`exec`], [`dynamic`]:
 //!   credentials that a command hands out; [`expiry`]: when one ends;
-//! - [`exchange`]: as whom identities arrive there; [`managed`]: what Open Cluster Management says of a cluster;
+//! - [`exchange`]: rules about identities; [`rules`]: those of all clusters, as they are now; [`arrival`]: as whom somebody arrives
+//!   there; [`managed`]: what Open Cluster Management says of a cluster;
 //! - [`member`]: one member with its connection, its watches and its probe;
 //! - [`pass`]: requests of somebody else that are passed on;
 //! - [`known`]: which cluster had which name, remembered over restarts;
@@ -14,6 +15,7 @@
 //! A name that is not in the registry means nothing until the registry is complete: what is not known is not gone.
 
 mod address;
+mod arrival;
 mod body;
 mod connect;
 mod dynamic;
@@ -28,6 +30,7 @@ mod managed;
 mod member;
 mod pass;
 mod proxy;
+mod rules;
 mod secret;
 mod state;
 
@@ -42,6 +45,7 @@ use vela_api::cluster::LOCAL;
 
 pub use address::AddressRules;
 pub(crate) use address::Resolver;
+pub use arrival::{Arrival, NotImpersonated, arrival};
 pub use exchange::{ExchangeError, ExchangeRules, Exchanged};
 pub use expiry::Validity;
 pub use gate::Changed;
@@ -50,6 +54,7 @@ pub use managed::Managed;
 pub use member::{Connecting, Identified, Member};
 pub use pass::{PassError, Passage, PassedBody};
 pub(crate) use proxy::{Kind as ProxyKind, Proxy};
+pub use rules::{NoMap, NoRules, RulesMap, SharedRules};
 pub use secret::{Access, Cluster, SecretRules, Unusable};
 pub use state::{Health, Heard, State};
 

@@ -2,10 +2,12 @@
 //! credential. HTTP/1.1 only: a connection for each request under way, so that none waits for another and any may be upgraded.
 
 use std::io;
+use std::path::Path;
+use std::sync::Arc;
 use std::time::Duration;
 
 use futures::future::BoxFuture;
-use http::{Request, Response, Uri};
+use http::{Request, Response, StatusCode, Uri};
 use http_body_util::combinators::UnsyncBoxBody;
 use hyper::body::{Bytes, Incoming};
 use hyper_timeout::TimeoutConnector;
@@ -13,20 +15,21 @@ use hyper_util::client::legacy::{Client, Error as ClientError};
 use hyper_util::rt::{TokioExecutor, TokioTimer};
 use kube::Config;
 use kube::client::ConfigExt as _;
+use kube::config::AuthInfo;
 use tower::util::BoxCloneSyncService;
 use tower::{BoxError, Service as _, ServiceBuilder};
 
 use super::address::AddressRules;
-use super::secret::{Access, Credential};
+use super::connect::configuration;
+use super::dynamic::Dynamic;
+use super::secret::{Access, Credential, Unusable};
 use crate::Error;
 use crate::error::chain;
-use crate::transport::tcp;
+use crate::transport::{Connections, Over, connected};
 
 /// The body of a request that is passed on.
 pub type PassedBody = UnsyncBoxBody<Bytes, BoxError>;
 
-/// How long a connection may take to be made, with TLS.
-const CONNECT: Duration = Duration::from_secs(5);
 /// How long a connection without a request is kept, and how many of them.
 const IDLE: Duration = Duration::from_secs(90);
 const IDLE_CONNECTIONS: usize = 4;
@@ -37,7 +40,17 @@ const BUFFER: usize = 64 << 10;
 #[derive(Clone)]
 pub struct Passage {
     uri: Uri,
-    service: BoxCloneSyncService<Request<PassedBody>, Response<Incoming>, BoxError>,
+    way: Way,
+}
+
+/// A connection with its credential.
+type Connection = BoxCloneSyncService<Request<PassedBody>, Response<Incoming>, BoxError>;
+
+#[derive(Clone)]
+enum Way {
+    Fixed(Connection),
+    /// With the credential that a command hands out.
+    Issued(Arc<Dynamic<Connection>>),
 }
 
 impl std::fmt::Debug for Passage {
@@ -61,40 +74,33 @@ pub enum PassError {
 }
 
 impl Passage {
-    /// To where a Secret says, at addresses that the rules allow. Nothing is sent yet.
+    /// To where a Secret says, at addresses that the rules allow. `commands`: the directory of those that hand out credentials.
+    /// Nothing is sent yet.
     ///
     /// # Errors
-    /// [`Error::Config`]: unusable certificates or keys, or a way that requests cannot be passed on: a credential that a command
-    /// hands out, a proxy.
-    pub fn new(access: &Access, addresses: AddressRules) -> Result<Self, Error> {
-        let Credential::Fixed(auth) = &access.credential else {
-            return Err(Error::Config("credentials of type Dynamic are not passed on".to_owned()));
+    /// [`Error::Config`]: unusable certificates or keys, or a credential that a command hands out, without a directory.
+    pub fn new(
+        access: &Access,
+        addresses: AddressRules,
+        commands: Option<&Path>,
+    ) -> Result<Self, Error> {
+        let config = configuration(access);
+        let proxy = access.proxy.clone();
+        let connect = move |auth: AuthInfo| {
+            let mut config = config.clone();
+            config.auth_info = auth;
+            connected(Passing, config, addresses, proxy.as_ref()).map_err(|error| {
+                Error::Config(format!("cannot set up the connection: {}", chain(&error)))
+            })
         };
-        if access.proxy.is_some() {
-            return Err(Error::Config("requests are not passed on through a proxy-url".to_owned()));
-        }
-        let mut config = Config::new(access.uri.clone());
-        config.root_cert.clone_from(&access.authorities);
-        config.accept_invalid_certs = access.authorities.is_none();
-        config.auth_info = (**auth).clone();
-        let unusable = |error: &kube::Error| {
-            Error::Config(format!("cannot set up the connection: {}", chain(error)))
+        let way = match &access.credential {
+            Credential::Fixed(auth) => Way::Fixed(connect((**auth).clone())?),
+            Credential::Exec(exec) => {
+                let dir = commands.ok_or_else(|| Error::Config(Unusable::Dynamic.to_string()))?;
+                Way::Issued(Dynamic::new(exec.clone(), dir.to_owned(), Box::new(connect)))
+            }
         };
-        let https = config.rustls_https_connector_with_connector(tcp(Some(addresses)));
-        let mut connector = TimeoutConnector::new(https.map_err(|error| unusable(&error))?);
-        connector.set_connect_timeout(Some(CONNECT));
-        let client: Client<_, PassedBody> = Client::builder(TokioExecutor::new())
-            .pool_timer(TokioTimer::new())
-            .pool_idle_timeout(IDLE)
-            .pool_max_idle_per_host(IDLE_CONNECTIONS)
-            .http1_max_buf_size(BUFFER)
-            .build(connector);
-        let authentication = config.auth_layer().map_err(|error| unusable(&error))?;
-        let service = ServiceBuilder::new()
-            .option_layer(authentication)
-            .map_err(BoxError::from)
-            .service(client);
-        Ok(Self { uri: access.uri.clone(), service: BoxCloneSyncService::new(service) })
+        Ok(Self { uri: access.uri.clone(), way })
     }
 
     /// The address of the API server; its path comes before that of every request.
@@ -111,19 +117,59 @@ impl Passage {
         &self,
         request: Request<PassedBody>,
     ) -> BoxFuture<'static, Result<Response<Incoming>, PassError>> {
-        // It is always ready: connections are made by requests.
-        let answer = self.service.clone().call(request);
+        let way = self.way.clone();
         Box::pin(async move {
-            answer.await.map_err(|error| {
-                let text = chain(error.as_ref());
-                let client = error.downcast_ref::<ClientError>();
-                match client.is_some_and(ClientError::is_connect) {
-                    true if is_late(error.as_ref()) => PassError::Late(text),
-                    true => PassError::NotConnected(text),
-                    false => PassError::Cut(text),
+            let source = match way {
+                // It is always ready: connections are made by requests.
+                Way::Fixed(mut connection) => {
+                    return connection.call(request).await.map_err(failed);
                 }
-            })
+                Way::Issued(source) => source,
+            };
+            let issued = source.connection().await;
+            let mut connection =
+                issued.map_err(|error| PassError::NotConnected(error.to_string()))?;
+            let answer = connection.call(request).await.map_err(failed)?;
+            if answer.status() == StatusCode::UNAUTHORIZED {
+                source.refused().await;
+            }
+            Ok(answer)
         })
+    }
+}
+
+/// A connection for requests that are passed on.
+struct Passing;
+
+impl Over for Passing {
+    type Made = Connection;
+
+    fn over<C: Connections>(self, config: Config, connections: C) -> kube::Result<Connection> {
+        let https = config.rustls_https_connector_with_connector(connections)?;
+        let mut connector = TimeoutConnector::new(https);
+        connector.set_connect_timeout(config.connect_timeout);
+        let client: Client<_, PassedBody> = Client::builder(TokioExecutor::new())
+            .pool_timer(TokioTimer::new())
+            .pool_idle_timeout(IDLE)
+            .pool_max_idle_per_host(IDLE_CONNECTIONS)
+            .http1_max_buf_size(BUFFER)
+            .build(connector);
+        let service = ServiceBuilder::new()
+            .option_layer(config.auth_layer()?)
+            .map_err(BoxError::from)
+            .service(client);
+        Ok(BoxCloneSyncService::new(service))
+    }
+}
+
+/// Why there is no answer.
+fn failed(error: BoxError) -> PassError {
+    let text = chain(error.as_ref());
+    let client = error.downcast_ref::<ClientError>();
+    match client.is_some_and(ClientError::is_connect) {
+        true if is_late(error.as_ref()) => PassError::Late(text),
+        true => PassError::NotConnected(text),
+        false => PassError::Cut(text),
     }
 }
 

@@ -41,7 +41,6 @@ const VARIANTS: [&[&str]; 21] = [
     &[
         "multicluster.enabled=true",
         "multicluster.guard.groups={platform}",
-        "multicluster.clusterGateway.enabled=false",
         "multicluster.exchangeRules=vela-system/rules",
         "multicluster.execCredentialDir=/commands",
         "multicluster.hubAdmins=impersonate",
@@ -427,9 +426,8 @@ const RENDERED: &[Rendered] = &[
 const DIGEST: &str = "aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa";
 
 /// What the schema must not let pass.
-const REFUSED: [&str; 18] = [
+const REFUSED: [&str; 17] = [
     "multicluster.clusterGateway.implementation=other",
-    "multicluster.enabled=true,multicluster.exchangeRules=vela-system/rules",
     "authentication.enable=true",
     "prune.confirmKinds={a b}",
     "authentication.defaultUser=",
