@@ -11,6 +11,7 @@ use vela_cluster::{ApiError, Class};
 use vela_workflow::{WorkflowPhase, convert, generate};
 
 use crate::application::context::AppContext;
+use crate::application::workflow::error::StepError;
 use crate::events::Severity;
 use crate::messages;
 
@@ -85,7 +86,7 @@ pub(super) async fn run(
             let latest = latest.as_ref().filter(|_| believed);
             match authors::kept(session, &subject, latest).await {
                 Ok(kept) => resolve::collect(ctx, &subject, latest, kept),
-                Err(error) => Err(error.to_string()),
+                Err(error) => Err(error.to_string().into()),
             }
         }
     };
@@ -170,7 +171,7 @@ async fn advance(
         Ok(applied) => applied,
         Err(text) => {
             emit_progress(ctx, app, PREPARED.get(..2).unwrap_or_default());
-            return Err(Stop::Failed(Failed::policy(text)));
+            return Err(Stop::Failed(Failed::policy(text.to_string())));
         }
     };
     if matches!(start, RunStart::New) {
@@ -239,7 +240,7 @@ async fn execute(
     session.run_began = known.start_time.as_ref().map(|time| time.0);
     let mut store = Store::open(ctx, app, kept, &known)
         .await
-        .map_err(|text| Stop::Named(Some(Failed::executing(text))))?;
+        .map_err(|error| Stop::Named(Some(Failed::executing(error.to_string()))))?;
     let time = ctx.metrics.stage("execute-workflow");
     // The engine has its own status type: it never sees what it did not write.
     let engine = convert::from_api(&known);
@@ -330,7 +331,7 @@ async fn apply_policies(
     common: &RenderInput,
     app: &Application,
     used: &Used,
-) -> Result<Vec<ClusterObjectReference>, String> {
+) -> Result<Vec<ClusterObjectReference>, StepError> {
     let mut applied = Vec::new();
     let policies: Vec<_> = parse::rendered_policies(&app.spec.policies).cloned().collect();
     for policy in policies {
@@ -344,7 +345,7 @@ async fn apply_policies(
         };
         let mut manifests =
             component::render_policy(session.ctx, common, &policy, definition, artifacts).await?;
-        session.dispatch(&mut manifests, "").await.map_err(|error| error.to_string())?;
+        session.dispatch(&mut manifests, "").await?;
         applied.extend(manifests.iter().map(|manifest| ClusterObjectReference {
             api_version: object::api_version(manifest).to_owned(),
             kind: object::kind(manifest).to_owned(),
@@ -363,11 +364,10 @@ async fn artifacts(
     common: &RenderInput,
     app: &Application,
     used: &Used,
-) -> Result<serde_json::Value, String> {
+) -> Result<serde_json::Value, StepError> {
     let mut all = Vec::new();
     for one in &app.spec.components {
-        let part = parse::parse_component(one, used, &ctx.definitions)
-            .map_err(|error| error.to_string())?;
+        let part = parse::parse_component(one, used, &ctx.definitions)?;
         let placement = Placement::default();
         let rendered = component::render(ctx, common, &part, &placement, None, true).await?;
         all.push((one.name.as_str(), rendered));

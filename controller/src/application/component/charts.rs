@@ -6,6 +6,7 @@ use serde_json::Value;
 use vela_api::hash::GoHash;
 use vela_render::{RenderHost, Target};
 
+use crate::application::component::ComponentError;
 use crate::application::context::AppContext;
 use crate::application::facts::parse::ParsedComponent;
 use crate::application::placement::Placement;
@@ -62,7 +63,7 @@ pub async fn asked_of_helm(
     frame: &RenderInput,
     part: &ParsedComponent,
     placement: &Placement,
-) -> Result<Option<Value>, String> {
+) -> Result<Option<Value>, ComponentError> {
     let cluster_version = ctx.settings.cluster_version.clone();
     let (frame, part, placement) = (frame.clone(), part.clone(), placement.clone());
     let ran = ctx.cue.run(move |scope| {
@@ -89,8 +90,8 @@ pub async fn asked_of_helm(
         match (charts.asked, rendered) {
             (Some(asked), _) => Ok(Some(asked)),
             (None, Ok(_)) => Ok(None),
-            (None, Err(error)) => Err(messages::render_failed(&error.to_string())),
+            (None, Err(error)) => Err(error),
         }
     });
-    ran.await.map_err(|error| messages::render_failed(&error.to_string()))?
+    Ok(ran.await.map_err(ComponentError::NotRendered)??)
 }

@@ -12,6 +12,7 @@ use vela_apply::ResourceKey;
 use vela_apply::object::api_version;
 use vela_render::{App, Health, HealthInput, Renderer, StatusTexts};
 
+use crate::application::component::ComponentError;
 use crate::messages;
 
 use super::super::facts::properties;
@@ -54,7 +55,7 @@ pub async fn health(
     part: &ParsedComponent,
     rendered: &Rendered,
     placement: &Placement,
-) -> Result<ComponentStatus, String> {
+) -> Result<ComponentStatus, ComponentError> {
     let mut objects = Vec::with_capacity(rendered.objects.len());
     for object in &rendered.objects {
         objects.push(Found {
@@ -81,7 +82,7 @@ pub async fn health(
         .cue
         .run(move |scope| inputs.judge(&scope.renderer))
         .await
-        .map_err(|error| error.to_string())?;
+        .map_err(ComponentError::NotJudged)?;
     if let Some(message) = unready.filter(|_| status.healthy) {
         (status.healthy, status.workload_healthy) = (false, false);
         status.message = messages::with_cause(&status.message, &message);

@@ -4,6 +4,7 @@
 //! length.
 
 mod charts;
+mod error;
 mod health;
 mod rendering;
 
@@ -20,11 +21,10 @@ use vela_apply::ResourceKey;
 use vela_apply::object::{api_version, cluster_of, kind, set_label, set_namespace};
 use vela_cluster::members::Named;
 use vela_cluster::packed;
-use vela_render::{App, ClusterVersion, Definition, NoHost, Stage, Target, contract};
+use vela_render::{App, ClusterVersion, Definition, NoHost, RenderError, Stage, Target, contract};
 
 use crate::application::context::AppContext;
 use crate::evaluation::EvaluationScope;
-use crate::messages;
 use crate::queue::Key;
 
 use super::facts::properties;
@@ -32,6 +32,7 @@ use super::placement::Placement;
 use crate::application::facts::parse::ParsedComponent;
 
 pub use charts::asked_of_helm;
+pub use error::ComponentError;
 pub use health::{health, live};
 pub use rendering::CachedRendering;
 
@@ -82,7 +83,7 @@ pub async fn render(
     placement: &Placement,
     live: Option<Arc<Value>>,
     with_post_dispatch: bool,
-) -> Result<Rendered, String> {
+) -> Result<Rendered, ComponentError> {
     let memory = ctx.memory(&Key::new(&*common.app.namespace, &*common.app.name));
     // What traits of the last stage see changes with the cluster.
     // A chart's answer is no part of what is compared.
@@ -142,9 +143,8 @@ pub async fn render(
                 patch: None,
             };
             let app = namespaced(&common.app, &placement);
-            let mut rendered = renderer
-                .render(&app, &target, &component, &mut charts::Charts::of(&part))
-                .map_err(|error| messages::render_failed(&error.to_string()))?;
+            let mut rendered =
+                renderer.render(&app, &target, &component, &mut charts::Charts::of(&part))?;
             let finish = if staged { contract::apply_in_stages } else { contract::apply };
             finish(&mut rendered, &common.app, &part.component.name, &part.component.type_);
             let rendered =
@@ -152,14 +152,13 @@ pub async fn render(
             // Traits of a component without a workload may read the one in the cluster.
             let is_self_contained =
                 !rendered.objects.is_empty() && renderer.is_self_contained(&component);
-            Ok::<_, String>((rendered, is_self_contained))
+            Ok::<_, RenderError>((rendered, is_self_contained))
         }
     };
     let since = Instant::now();
     let ran = ctx.cue.run(job).await;
     ctx.metrics.rendered("component", matches!(ran, Ok(Ok(_))), since.elapsed());
-    let (rendered, is_self_contained) =
-        ran.map_err(|error| messages::render_failed(&error.to_string()))??;
+    let (rendered, is_self_contained) = ran.map_err(ComponentError::NotRendered)??;
     if is_self_contained
         && let Some(input) = input
         && let Ok(packed) = packed::pack(&rendered)
@@ -216,7 +215,7 @@ pub async fn render_policy(
     policy: &AppPolicy,
     definition: Arc<Definition>,
     artifacts: Option<Value>,
-) -> Result<Vec<Value>, String> {
+) -> Result<Vec<Value>, ComponentError> {
     let (common, policy) = (common.clone(), policy.clone());
     let cluster_version = ctx.settings.cluster_version.clone();
     let job = move |scope: &EvaluationScope| {
@@ -232,9 +231,7 @@ pub async fn render_policy(
         };
         let custom = common.custom.as_deref().cloned();
         let target = Target { cluster_version, artifacts, custom, ..Target::default() };
-        let mut rendered = renderer
-            .render(&common.app, &target, &component, &mut NoHost)
-            .map_err(|error| messages::render_failed(&error.to_string()))?;
+        let mut rendered = renderer.render(&common.app, &target, &component, &mut NoHost)?;
         contract::label(&mut rendered, &common.app, &policy.name, &policy.type_);
         let mut out = Vec::new();
         let all = std::iter::once(rendered.workload)
@@ -257,12 +254,12 @@ pub async fn render_policy(
             }
             out.push(object);
         }
-        Ok::<_, String>(out)
+        Ok::<_, RenderError>(out)
     };
     let since = Instant::now();
     let ran = ctx.cue.run(job).await;
     ctx.metrics.rendered("policy", matches!(ran, Ok(Ok(_))), since.elapsed());
-    ran.map_err(|error| messages::render_failed(&error.to_string()))?
+    Ok(ran.map_err(ComponentError::NotRendered)??)
 }
 
 fn set_name(object: &mut Value, name: &str) {

@@ -52,7 +52,7 @@ pub async fn refresh(session: &mut Session<'_>, run: &Run<'_>, app_status: &mut 
             match workflow::components::check_health(session, run, &component, &placement).await {
                 Ok(new) if worst.as_ref().is_none_or(|worst| worst.healthy) => worst = Some(new),
                 Ok(_) => {}
-                Err(error) => debug!(error, component = component.name, "health not evaluated"),
+                Err(error) => debug!(%error, component = component.name, "health not evaluated"),
             }
         }
         if let Some(new) = worst {

@@ -75,6 +75,24 @@ impl ParsedComponent {
 #[error("{0}")]
 pub struct ParseError(pub String);
 
+impl From<String> for ParseError {
+    fn from(sentence: String) -> Self {
+        Self(sentence)
+    }
+}
+
+impl From<&str> for ParseError {
+    fn from(sentence: &str) -> Self {
+        Self(sentence.to_owned())
+    }
+}
+
+impl From<ParseError> for String {
+    fn from(error: ParseError) -> Self {
+        error.0
+    }
+}
+
 /// Where definitions are taken from.
 #[derive(Debug, Clone, Copy)]
 pub struct Source<'a> {

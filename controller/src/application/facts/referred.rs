@@ -18,7 +18,7 @@ use crate::messages;
 
 use crate::application::dispatch::error::Verb;
 use crate::application::facts;
-use crate::application::facts::parse::Referred;
+use crate::application::facts::parse::{ParseError, Referred};
 use crate::application::session::Session;
 
 /// The type of such components.
@@ -60,7 +60,7 @@ pub(in crate::application) async fn collect(
     session: &Session<'_>,
     app: &Application,
     latest: Option<&ApplicationRevision>,
-) -> Result<Vec<RawExtension>, String> {
+) -> Result<Vec<RawExtension>, ParseError> {
     if !app.spec.components.iter().any(is_referring) {
         return Ok(Vec::new());
     }
@@ -73,7 +73,7 @@ pub(in crate::application) async fn collect(
     }
     let mut found: BTreeMap<String, Value> = BTreeMap::new();
     for component in app.spec.components.iter().filter(|c| is_referring(c)) {
-        let said = |text: String| messages::in_component(&component.name, &text);
+        let said = |error: ParseError| messages::in_component(&component.name, &error.0);
         for selector in selectors(component, session.ctx).map_err(said)? {
             let resource = resolve(session.ctx, &selector).await.map_err(said)?;
             for object in read(session, component, &selector, &resource).await.map_err(said)? {
@@ -99,7 +99,7 @@ pub(in crate::application) async fn assign(
     ctx: &AppContext,
     app: &Application,
     objects: &[RawExtension],
-) -> Result<Referred, String> {
+) -> Result<Referred, ParseError> {
     let mut out = Referred::new();
     if !app.spec.components.iter().any(is_referring) {
         return Ok(out);
@@ -107,7 +107,7 @@ pub(in crate::application) async fn assign(
     let objects: Vec<Value> = objects.iter().map(RawExtension::to_value).collect();
     let own = app.metadata.namespace.as_deref().unwrap_or_default();
     for component in app.spec.components.iter().filter(|c| is_referring(c)) {
-        let said = |text: String| messages::in_component(&component.name, &text);
+        let said = |error: ParseError| messages::in_component(&component.name, &error.0);
         let mut chosen: Vec<Value> = Vec::new();
         for selector in selectors(component, ctx).map_err(said)? {
             let resource = resolve(ctx, &selector).await.map_err(said)?;
@@ -129,20 +129,23 @@ pub(in crate::application) async fn assign(
     Ok(out)
 }
 
-fn selectors(component: &ApplicationComponent, ctx: &AppContext) -> Result<Vec<Selector>, String> {
+fn selectors(
+    component: &ApplicationComponent,
+    ctx: &AppContext,
+) -> Result<Vec<Selector>, ParseError> {
     read_selectors(component, ctx.settings.gates.deprecated_object_label_selector)
 }
 
 fn read_selectors(
     component: &ApplicationComponent,
     old_key: bool,
-) -> Result<Vec<Selector>, String> {
+) -> Result<Vec<Selector>, ParseError> {
     let Some(properties) = &component.properties else { return Ok(Vec::new()) };
     let mut properties: Properties = properties
         .parse()
         .map_err(|error| messages::bad_reference(&component.name, &error.to_string()))?;
     if !properties.urls.is_empty() {
-        return Err(messages::NO_REFERENCE_BY_URL.to_owned());
+        return Err(messages::NO_REFERENCE_BY_URL.into());
     }
     for selector in properties.objects.iter_mut().filter(|_| old_key) {
         if selector.label_selector.is_empty() {
@@ -151,7 +154,7 @@ fn read_selectors(
     }
     let both = |s: &&Selector| !s.name.is_empty() && !s.label_selector.is_empty();
     if properties.objects.iter().any(|selector| both(&selector)) {
-        return Err(messages::AMBIGUOUS_REFERENCE.to_owned());
+        return Err(messages::AMBIGUOUS_REFERENCE.into());
     }
     Ok(properties.objects)
 }
@@ -183,7 +186,7 @@ impl<'a> Wanted<'a> {
 }
 
 /// The kind as the cluster of the objects serves it; while that is away as the own one does, so that a revision can be rendered.
-async fn resolve(ctx: &AppContext, selector: &Selector) -> Result<Resource, String> {
+async fn resolve(ctx: &AppContext, selector: &Selector) -> Result<Resource, ParseError> {
     let member = member(ctx, &selector.cluster).map_err(|error| error.to_string())?;
     let reached = member.as_ref().and_then(|member| member.reach().ok());
     let io = reached.map_or(&ctx.io, |(io, _)| io);
@@ -193,7 +196,7 @@ async fn resolve(ctx: &AppContext, selector: &Selector) -> Result<Resource, Stri
     } else {
         io.discovery().named(&selector.group, &selector.resource).await
     };
-    found.map_err(|error| error.to_string())
+    found.map_err(|error| error.to_string().into())
 }
 
 /// The member that a selector names; `None` for the own cluster.
@@ -223,11 +226,11 @@ async fn read(
     component: &ApplicationComponent,
     selector: &Selector,
     resource: &Resource,
-) -> Result<Vec<Value>, String> {
+) -> Result<Vec<Value>, ParseError> {
     let own = session.owner.namespace.as_str();
     let wanted = Wanted::of(selector, component, own);
     if resource.namespaced && wanted.namespace != own && session.ctx.settings.refers_to_namespace {
-        return Err(messages::REFERENCE_OUTSIDE_NAMESPACE.to_owned());
+        return Err(messages::REFERENCE_OUTSIDE_NAMESPACE.into());
     }
     let said = |error: ApiError| messages::cannot(Verb::Get, &error.to_string());
     let reached;
@@ -301,7 +304,7 @@ mod tests {
     #[test]
     fn mistakes_are_reported() {
         let bad = |properties: Value| {
-            read_selectors(&component(&properties), false).expect_err("refused")
+            read_selectors(&component(&properties), false).expect_err("refused").0
         };
         assert!(bad(json!({"objects": [{"resource": "a", "nam": "b"}]})).contains("nam"));
         let both =

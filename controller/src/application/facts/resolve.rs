@@ -19,7 +19,7 @@ use crate::messages;
 use crate::queue::Key;
 
 use crate::application::facts;
-use crate::application::facts::parse::{self, Used};
+use crate::application::facts::parse::{self, ParseError, Used};
 use crate::application::release;
 
 /// Workflow and Policies as they were deployed.
@@ -42,7 +42,7 @@ pub(in crate::application) fn collect(
     app: &Application,
     latest: Option<&ApplicationRevision>,
     kept: Deployed,
-) -> Result<Found, String> {
+) -> Result<Found, ParseError> {
     let namespace = app.metadata.namespace.as_deref().unwrap_or_default();
     let reference = app.spec.workflow.as_ref().map(|w| w.reference.as_str()).unwrap_or_default();
     let workflow = if reference.is_empty() {
@@ -61,7 +61,7 @@ pub(in crate::application) fn collect(
         fallback: latest,
     };
     let policies = external_policies(ctx, app, &steps, kept.policies)?;
-    let used = parse::collect(app, &steps, &policies, source).map_err(|error| error.to_string())?;
+    let used = parse::collect(app, &steps, &policies, source)?;
     Ok(Found { used, policies, workflow })
 }
 
@@ -102,7 +102,7 @@ fn external_policies(
     app: &Application,
     steps: &[vela_api::workflow::WorkflowStep],
     mut kept: BTreeMap<String, Policy>,
-) -> Result<BTreeMap<String, Policy>, String> {
+) -> Result<BTreeMap<String, Policy>, ParseError> {
     let namespace = app.metadata.namespace.as_deref().unwrap_or_default();
     let mut found = BTreeMap::new();
     for wanted in named_policies(app, steps)? {
@@ -122,7 +122,7 @@ fn external_policies(
 fn named_policies(
     app: &Application,
     steps: &[vela_api::workflow::WorkflowStep],
-) -> Result<Vec<String>, String> {
+) -> Result<Vec<String>, ParseError> {
     let own: Vec<String> = app
         .spec
         .policies

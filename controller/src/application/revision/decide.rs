@@ -14,7 +14,7 @@ use crate::messages;
 
 use crate::application::component::RenderInput;
 use crate::application::facts;
-use crate::application::facts::parse::{self, Used};
+use crate::application::facts::parse::{self, ParseError, Used};
 use crate::application::lifecycle::failure::{Failed, Stop};
 use crate::application::revision::store::{self, History};
 
@@ -69,7 +69,7 @@ pub(in crate::application) async fn run(
 ) -> Result<Revised, Stop> {
     let ctx = session.ctx;
     let _time = ctx.metrics.stage("prepare-current-apprev");
-    let parsed = |text: String| Stop::Failed(Failed::parsed(text));
+    let parsed = |error: ParseError| Stop::Failed(Failed::parsed(error));
     let Found { used, policies, workflow } = found;
     let mut spec = revision::snapshot(
         subject,

@@ -13,11 +13,12 @@ use vela_apply::object::cluster_of;
 use vela_apply::tracker::Record;
 use vela_render::Stage;
 
+use crate::application::workflow::error::StepError;
 use crate::messages;
 
 use super::super::component::{self, Object, Rendered};
 use super::super::placement::Placement;
-use super::super::release::{self, ReleaseError, Released};
+use super::super::release::{self, Released};
 use super::super::session::Session;
 use super::run::Run;
 use crate::application::facts::parse;
@@ -42,7 +43,7 @@ pub async fn apply(
     run: &Run<'_>,
     component: &ApplicationComponent,
     placement: &Placement,
-) -> Result<Done, String> {
+) -> Result<Done, StepError> {
     let _time = session.ctx.metrics.component();
     let rendered_component = render(session, run, component, placement).await?;
     dispatch_in_stages(session, run, placement, rendered_component).await
@@ -52,9 +53,9 @@ fn parsed_component(
     session: &Session<'_>,
     run: &Run<'_>,
     component: &ApplicationComponent,
-) -> Result<parse::ParsedComponent, String> {
+) -> Result<parse::ParsedComponent, StepError> {
     let definitions = &session.ctx.definitions;
-    parse::parse_component(component, run.used, definitions).map_err(|error| error.to_string())
+    Ok(parse::parse_component(component, run.used, definitions)?)
 }
 
 async fn render(
@@ -62,7 +63,7 @@ async fn render(
     run: &Run<'_>,
     component: &ApplicationComponent,
     placement: &Placement,
-) -> Result<RenderedComponent, String> {
+) -> Result<RenderedComponent, StepError> {
     let mut part = parsed_component(session, run, component)?;
     let released = released(session, run, &mut part, placement).await?;
     let live = live_workload(session, &component.name, placement).await;
@@ -84,9 +85,9 @@ async fn released(
     run: &Run<'_>,
     part: &mut parse::ParsedComponent,
     placement: &Placement,
-) -> Result<Option<Arc<Released>>, String> {
+) -> Result<Option<Arc<Released>>, StepError> {
     let released = Box::pin(release::resolve(session, run.input, part, placement)).await;
-    let released = released.map_err(|error| messages::release_failed(&error.to_string()))?;
+    let released = released?;
     part.chart = released.as_ref().map(|released| Arc::clone(&released.answer));
     Ok(released)
 }
@@ -98,7 +99,7 @@ async fn dispatch_in_stages(
     run: &Run<'_>,
     placement: &Placement,
     rendered_component: RenderedComponent,
-) -> Result<Done, String> {
+) -> Result<Done, StepError> {
     let RenderedComponent { part, mut rendered, released } = rendered_component;
     let part = &part;
     let Some(released) = &released else {
@@ -108,15 +109,14 @@ async fn dispatch_in_stages(
         session.forced.lock().insert(part.component.name.clone());
     }
     let work = async {
-        let failed = |error: ReleaseError| messages::release_failed(&error.to_string());
-        if let Some(waits) = release::begin(session, released).await.map_err(failed)? {
+        if let Some(waits) = release::begin(session, released).await? {
             return Ok(waiting(session, part, placement, waits));
         }
         let is_first = |object: &Object| release::is_first(&object.manifest);
         if dispatch(session, &mut rendered, is_first, placement).await? {
             let manifests = rendered.objects.iter().map(|object| &object.manifest);
             let waits = release::unestablished(session, released, manifests);
-            let waits = waits.await.map_err(failed)?;
+            let waits = waits.await?;
             if let Some(waits) = waits {
                 return Ok(waiting(session, part, placement, waits));
             }
@@ -124,15 +124,15 @@ async fn dispatch_in_stages(
         let mut done = dispatch_objects(session, run, part, placement, rendered).await?;
         let manifests = done.rendered.objects.iter().map(|object| object.manifest.clone());
         let manifests: Vec<Value> = manifests.collect();
-        if let Some(waits) = release::finish(session, released, &manifests).await.map_err(failed)? {
+        if let Some(waits) = release::finish(session, released, &manifests).await? {
             (done.ready, done.status.healthy, done.status.workload_healthy) = (false, false, false);
             done.status.message = waits;
         }
         Ok(done)
     };
-    let done: Result<Done, String> = Box::pin(work).await;
+    let done: Result<Done, StepError> = Box::pin(work).await;
     if let Err(why) = &done {
-        release::fail(session, released, why).await;
+        release::fail(session, released, &why.to_string()).await;
     }
     done
 }
@@ -169,7 +169,7 @@ async fn dispatch_objects(
     part: &parse::ParsedComponent,
     placement: &Placement,
     mut rendered: Rendered,
-) -> Result<Done, String> {
+) -> Result<Done, StepError> {
     if !session.ctx.settings.gates.multi_stage_component_apply {
         dispatch(session, &mut rendered, |_| true, placement).await?;
     } else {
@@ -203,14 +203,14 @@ async fn dispatch(
     rendered: &mut Rendered,
     which: impl Fn(&Object) -> bool,
     placement: &Placement,
-) -> Result<bool, String> {
+) -> Result<bool, StepError> {
     let chosen = rendered.objects.iter().filter(|object| which(object));
     let mut manifests: Vec<Value> = chosen.map(|object| object.manifest.clone()).collect();
     if manifests.is_empty() {
         return Ok(false);
     }
     let dispatched = session.dispatch(&mut manifests, &placement.cluster).await;
-    dispatched.map_err(|error| error.to_string())?;
+    dispatched?;
     let chosen = rendered.objects.iter_mut().filter(|object| which(object));
     for (object, manifest) in chosen.zip(manifests) {
         object.manifest = manifest;
@@ -223,7 +223,7 @@ enum Turn {
     /// Its objects are still to be dispatched, or were.
     Rendered(parse::ParsedComponent, Rendered),
     /// Nothing is left to do.
-    Ended(Result<Done, String>),
+    Ended(Result<Done, StepError>),
 }
 
 /// Renders and dispatches several components in parallel, and checks their health. The result of one does not
@@ -233,7 +233,7 @@ pub async fn apply_together(
     run: &Run<'_>,
     items: &[(ApplicationComponent, Placement)],
     width: usize,
-) -> Vec<Result<Done, String>> {
+) -> Vec<Result<Done, StepError>> {
     let staged = session.ctx.settings.gates.multi_stage_component_apply;
     let has_stages = |rendered: &Rendered| {
         staged && rendered.objects.iter().any(|object| object.stage == Stage::PreDispatch)
@@ -267,7 +267,7 @@ pub async fn apply_together(
                 with_late_traits(session, run, &part, placement, rendered, status).await
             }
             (Turn::Rendered(..), Some(Err(text))) => Err(text),
-            (Turn::Rendered(..), None) => Err(String::new()),
+            (Turn::Rendered(..), None) => Err(String::new().into()),
         });
     }
     out
@@ -278,7 +278,7 @@ async fn render_together(
     run: &Run<'_>,
     items: &[(ApplicationComponent, Placement)],
     width: usize,
-) -> Vec<Result<RenderedComponent, String>> {
+) -> Vec<Result<RenderedComponent, StepError>> {
     let mut renders = Vec::with_capacity(items.len());
     for (component, placement) in items {
         renders.push(render(session, run, component, placement).boxed());
@@ -314,7 +314,7 @@ async fn dispatch_together(
         let dispatched = session.dispatch_together(&mut groups, cluster, width).await;
         for ((turn, manifests), dispatched) in of_cluster.iter_mut().zip(groups).zip(dispatched) {
             if let Err(error) = dispatched {
-                **turn = Turn::Ended(Err(error.to_string()));
+                **turn = Turn::Ended(Err(error.into()));
             } else if let Turn::Rendered(_, rendered) = &mut **turn {
                 for (object, manifest) in rendered.objects.iter_mut().zip(manifests) {
                     object.manifest = manifest;
@@ -331,12 +331,12 @@ async fn health_together(
     placements: &[&Placement],
     turns: &[Turn],
     width: usize,
-) -> BTreeMap<usize, Result<ComponentStatus, String>> {
+) -> BTreeMap<usize, Result<ComponentStatus, StepError>> {
     let mut checks = Vec::new();
     for (index, (turn, placement)) in turns.iter().zip(placements).enumerate() {
         let Turn::Rendered(part, rendered) = turn else { continue };
         let check = component::health(session, run.input, part, rendered, placement);
-        checks.push(check.map(move |status| (index, status)).boxed());
+        checks.push(check.map(move |status| (index, status.map_err(StepError::from))).boxed());
     }
     stream::iter(checks).buffered(width.max(1)).collect().await
 }
@@ -349,7 +349,7 @@ async fn with_late_traits(
     placement: &Placement,
     mut rendered: Rendered,
     mut status: ComponentStatus,
-) -> Result<Done, String> {
+) -> Result<Done, StepError> {
     let ready = vela_api::status::is_healthy(std::slice::from_ref(&status));
     if status.workload_healthy && !rendered.pending.is_empty() {
         let live = live_of(session, part, &rendered, placement).await;
@@ -381,11 +381,11 @@ pub async fn check_health(
     run: &Run<'_>,
     component: &ApplicationComponent,
     placement: &Placement,
-) -> Result<ComponentStatus, String> {
+) -> Result<ComponentStatus, StepError> {
     let mut part = parsed_component(session, run, component)?;
     if let Some(released) = released(session, run, &mut part, placement).await? {
         let restored = Box::pin(release::restore(session, &released)).await;
-        restored.map_err(|error| messages::release_failed(&error.to_string()))?;
+        restored?;
     }
     let live = live_workload(session, &component.name, placement).await;
     let (ctx, common) = (session.ctx, run.input);
@@ -395,7 +395,7 @@ pub async fn check_health(
     {
         rendered = component::render(ctx, common, &part, placement, Some(live), true).await?;
     }
-    component::health(session, run.input, &part, &rendered, placement).await
+    Ok(component::health(session, run.input, &part, &rendered, placement).await?)
 }
 
 /// The workload of a rendered component as it is in the cluster.

@@ -8,6 +8,7 @@ mod calls;
 pub mod components;
 mod debug;
 pub mod diagnosis;
+pub mod error;
 pub mod placement;
 pub mod restart;
 pub mod run;
@@ -41,11 +42,12 @@ use crate::evaluation::EvaluationScope;
 use crate::messages;
 use crate::metrics::labels;
 
-use super::component::{self};
+use super::component;
 use super::placement::Placement;
 use super::session::Session;
 use calls::Seen;
 use components::Done;
+use error::StepError;
 use run::{Run, SLOW_COMPONENT, context, reference, takes_long, waited};
 use secrets::Secrets;
 use steps::StepInput;
@@ -244,10 +246,10 @@ async fn apply_component(
     let step = input.step;
     let (component, placement) = match component_and_placement(&input.parameter) {
         Ok(found) => found,
-        Err(text) => return Outcome::of(Verdict::Error, text),
+        Err(error) => return Outcome::of(Verdict::Error, error.to_string()),
     };
     match components::apply(session, run, &component, &placement).await {
-        Err(text) => Outcome::of(Verdict::Error, text),
+        Err(error) => Outcome::of(Verdict::Error, error.to_string()),
         Ok(done) => {
             note(&done, &placement, seen);
             let wants_outputs = !step.outputs.is_empty() && done.ready;
@@ -308,7 +310,7 @@ async fn apply_component(
 /// A message for the step.
 fn component_and_placement(
     parameter: &Map<String, Value>,
-) -> Result<(ApplicationComponent, Placement), String> {
+) -> Result<(ApplicationComponent, Placement), StepError> {
     let text =
         |key: &str| parameter.get(key).and_then(Value::as_str).unwrap_or_default().to_owned();
     let placement = Placement {
@@ -317,7 +319,7 @@ fn component_and_placement(
         replica: String::new(),
     };
     let value = parameter.get("value").cloned().unwrap_or(Value::Null);
-    let component = serde_json::from_value(value).map_err(|error| error.to_string())?;
+    let component = serde_json::from_value(value)?;
     Ok((component, placement))
 }
 

@@ -15,6 +15,7 @@ use vela_cluster::postponed;
 use vela_workflow::Pattern;
 use vela_workflow::generate::policy_name;
 
+use crate::application::workflow::error::StepError;
 use crate::messages;
 
 /// Components and the places they go to.
@@ -126,7 +127,7 @@ impl Named<'_> {
 ///
 /// # Errors
 /// A policy that does not exist or cannot be read, a cluster that is not there.
-pub fn resolve(named: &Named<'_>, names: &[String]) -> Result<ComponentPlacements, String> {
+pub fn resolve(named: &Named<'_>, names: &[String]) -> Result<ComponentPlacements, StepError> {
     let mut components = named.app.spec.components.clone();
     let mut targets: Vec<(String, String)> = Vec::new();
     let mut replications: Vec<(&str, Replication)> = Vec::new();
@@ -138,13 +139,13 @@ pub fn resolve(named: &Named<'_>, names: &[String]) -> Result<ComponentPlacement
             "topology" => {
                 has_topology = true;
                 if properties.is_none() {
-                    return Err(messages::topology_empty(wanted));
+                    return Err(messages::topology_empty(wanted).into());
                 }
                 let topology: Topology = read(properties, "topology", wanted)?;
                 let own = named.app.metadata.namespace.as_deref().unwrap_or_default();
                 let elsewhere = !topology.namespace.is_empty() && topology.namespace != own;
                 if elsewhere && !named.crosses_namespaces {
-                    return Err(messages::CANNOT_CROSS_NAMESPACE.to_owned());
+                    return Err(messages::CANNOT_CROSS_NAMESPACE.into());
                 }
                 for placement in topology_placements(topology, wanted, named.clusters)? {
                     if !targets.contains(&placement) {
@@ -178,7 +179,7 @@ pub fn of_environment(
     environment: &str,
     patch: Option<&Value>,
     selector: Option<&Value>,
-) -> Result<Vec<ApplicationComponent>, String> {
+) -> Result<Vec<ApplicationComponent>, StepError> {
     let mut policy: Override = read(patch.cloned(), "env-binding", environment)?;
     let selector: Selector = read(selector.cloned(), "env-binding", environment)?;
     policy.selector = Some(selector.components).filter(|names| !names.is_empty());
@@ -189,10 +190,10 @@ pub fn of_environment(
 fn replicated(
     components: Vec<ApplicationComponent>,
     policies: &[(&str, Replication)],
-) -> Result<Vec<(ApplicationComponent, String)>, String> {
+) -> Result<Vec<(ApplicationComponent, String)>, StepError> {
     for (name, policy) in policies {
         if !components.iter().any(|component| policy.selector.contains(&component.name)) {
-            return Err(messages::nothing_to_replicate(name));
+            return Err(messages::nothing_to_replicate(name).into());
         }
     }
     let (mut out, mut copies) = (Vec::new(), Vec::new());
@@ -219,11 +220,11 @@ fn read<T: Default + for<'de> Deserialize<'de>>(
     properties: Option<Value>,
     type_: &str,
     name: &str,
-) -> Result<T, String> {
+) -> Result<T, StepError> {
     match properties {
         None => Ok(T::default()),
         Some(value) => serde_json::from_value(value)
-            .map_err(|error| messages::policy_unreadable(type_, name, &error.to_string())),
+            .map_err(|error| messages::policy_unreadable(type_, name, &error.to_string()).into()),
     }
 }
 
@@ -231,16 +232,18 @@ fn topology_placements(
     topology: Topology,
     policy: &str,
     clusters: Option<&Snapshot>,
-) -> Result<Vec<(String, String)>, String> {
+) -> Result<Vec<(String, String)>, StepError> {
     let placement = |cluster: &str| (cluster.to_owned(), topology.namespace.clone());
     if let Some(known) = clusters {
         let places = |names: Vec<String>| names.iter().map(|name| placement(name)).collect();
-        return chosen(&topology, policy, known).map(places).map_err(|error| error.to_string());
+        return chosen(&topology, policy, known)
+            .map(places)
+            .map_err(|error| error.to_string().into());
     }
     if let Some(clusters) = &topology.clusters {
         let missing = clusters.iter().find(|cluster| *cluster != LOCAL_CLUSTER);
         return match missing {
-            Some(cluster) => Err(messages::cluster_not_found(cluster)),
+            Some(cluster) => Err(messages::cluster_not_found(cluster).into()),
             None => Ok(clusters.iter().map(|cluster| placement(cluster)).collect()),
         };
     }
@@ -250,7 +253,7 @@ fn topology_placements(
     } else if topology.allow_empty {
         Ok(Vec::new())
     } else {
-        Err(messages::no_cluster_matches())
+        Err(messages::no_cluster_matches().into())
     }
 }
 
@@ -314,7 +317,7 @@ fn overridden(
     mut components: Vec<ApplicationComponent>,
     policy: Override,
     (type_, name): (&str, &str),
-) -> Result<Vec<ApplicationComponent>, String> {
+) -> Result<Vec<ApplicationComponent>, StepError> {
     let names = policy.components.iter().map(|patch| &*patch.name).filter(|name| !name.is_empty());
     let patterns = vela_workflow::read_patterns(names, components.len())
         .map_err(|(_, error)| messages::policy_unreadable(type_, name, &error.to_string()))?;
@@ -413,7 +416,7 @@ mod tests {
         .unwrap()
     }
 
-    fn resolved(policies: &Value, names: &[&str]) -> Result<Value, String> {
+    fn resolved(policies: &Value, names: &[&str]) -> Result<Value, StepError> {
         let names: Vec<String> = names.iter().map(|n| (*n).to_owned()).collect();
         let app = app(policies);
         let external = BTreeMap::new();
@@ -462,7 +465,7 @@ mod tests {
             ("nope", "policy nope not found"),
         ] {
             let found = resolved(&policies, &[name]).unwrap_err();
-            assert!(found.starts_with(error), "{found}");
+            assert!(found.to_string().starts_with(error), "{found}");
         }
         let app = app(&policies);
         let external = BTreeMap::new();
@@ -473,7 +476,10 @@ mod tests {
             crosses_namespaces: false,
             clusters: None,
         };
-        assert_eq!(resolve(&named, &["a".to_owned()]).unwrap_err(), "cannot cross namespace");
+        assert_eq!(
+            resolve(&named, &["a".to_owned()]).unwrap_err().to_string(),
+            "cannot cross namespace"
+        );
         assert!(resolve(&named, &["home".to_owned()]).is_ok());
     }
 
@@ -511,7 +517,7 @@ mod tests {
         assert_eq!(result["replicas"], json!(["", "x", "y"]));
         assert_eq!(result["components"][2]["name"], "web");
         assert_eq!(
-            resolved(&policies, &["none"]).unwrap_err(),
+            resolved(&policies, &["none"]).unwrap_err().to_string(),
             "failed to apply replicate policy none: no component selected to replicate"
         );
         // A key is one copy, however often it is named.
@@ -572,7 +578,7 @@ mod tests {
             assert_eq!(named(name).unwrap(), expected, "{name}");
         }
         assert_eq!(named("db").unwrap(), ["web:null", "my-web-2:null", "db:1"]);
-        assert!(named("web-(").unwrap_err().contains("missing closing )"));
+        assert!(named("web-(").unwrap_err().to_string().contains("missing closing )"));
         assert_eq!(over(&json!({"selector": []})).unwrap(), Vec::<String>::new());
         assert_eq!(over(&json!({"selector": null})).unwrap().len(), 2);
         assert_eq!(over(&json!({"selector": ["web"]})).unwrap(), ["web:null"]);

@@ -14,7 +14,7 @@ use vela_workflow::{
 };
 
 use crate::application::session::Session;
-use crate::evaluation::EvaluationScope;
+use crate::evaluation::{EvaluationScope, NotEvaluated};
 use crate::messages;
 
 use super::calls::{CallOutcome, Calling, Pending, Seen};
@@ -126,7 +126,7 @@ pub(super) async fn run(
         let evaluated = evaluate(calling.session, &attempted, &replies).await;
         let Evaluated { mut outcome, pending, notes, dump } = match evaluated {
             Ok(evaluated) => evaluated,
-            Err(text) => return Outcome::of(Verdict::Error, text),
+            Err(error) => return Outcome::of(Verdict::Error, error.to_string()),
         };
         let Some(call) = pending else {
             if outcome.verdict == Verdict::Wait && calling.long {
@@ -224,7 +224,7 @@ async fn evaluate(
     session: &Session<'_>,
     attempted: &Arc<Attempted>,
     replies: &[Reply],
-) -> Result<Evaluated, String> {
+) -> Result<Evaluated, NotEvaluated> {
     let attempted = Arc::clone(attempted);
     let replies = replies.to_vec();
     let job = move |scope: &EvaluationScope| {
@@ -246,5 +246,5 @@ async fn evaluate(
         let (outcome, dump) = (result.outcome, result.dump);
         Evaluated { outcome, pending: known.pending, notes, dump }
     };
-    session.ctx.cue.run(job).await.map_err(|error| error.to_string())
+    session.ctx.cue.run(job).await
 }

@@ -28,6 +28,11 @@ use super::sealed;
 /// The event for entries that we did not write.
 const FOREIGN_CONTEXT: &str = "ForeignContext";
 
+/// What a run kept cannot be read.
+#[derive(Debug, thiserror::Error)]
+#[error("{}", messages::context_unreadable(.0))]
+pub struct ContextUnreadable(String);
+
 /// What a run keeps.
 #[derive(Debug)]
 pub struct Store<'a> {
@@ -69,7 +74,7 @@ impl<'a> Store<'a> {
         app: &'a Application,
         known: Option<CachedContext>,
         workflow: &WorkflowStatus,
-    ) -> Result<Self, String> {
+    ) -> Result<Self, ContextUnreadable> {
         let default_name =
             format!("workflow-{}-context", app.metadata.name.as_deref().unwrap_or_default());
         let named = workflow.context_backend.as_ref().map(|backend| backend.name.clone());
@@ -149,14 +154,14 @@ impl<'a> Store<'a> {
     ///
     /// # Errors
     /// A message.
-    pub async fn load(&mut self) -> Result<(), String> {
+    pub async fn load(&mut self) -> Result<(), ContextUnreadable> {
         if self.kept.stored.is_some() {
             return Ok(());
         }
         let found = match self.ctx.io.get(&self.target(), &Identity::default()).await {
             Ok(found) => found,
             Err(error) if error.is_not_found() => return Ok(()),
-            Err(error) => return Err(messages::context_unreadable(&error.to_string())),
+            Err(error) => return Err(ContextUnreadable(error.to_string())),
         };
         if self.is_ours(&found) {
             let data = self.took(&found);
@@ -169,7 +174,7 @@ impl<'a> Store<'a> {
     }
 
     /// What of the data we wrote ourselves.
-    async fn believed(&self, data: BTreeMap<String, String>) -> Result<Saved, String> {
+    async fn believed(&self, data: BTreeMap<String, String>) -> Result<Saved, ContextUnreadable> {
         let keys = self.ctx.keys.get();
         let strict = self.ctx.settings.gates.authenticate_application;
         let mut read = sealed::read(data, self.owner(), keys.as_deref(), strict);
@@ -182,7 +187,7 @@ impl<'a> Store<'a> {
             Ok(saved) => saved,
             // Not our text: whoever wrote it cannot hold up the run with it.
             Err(_) if read.variables_changed => Saved::without_variables(&read.data),
-            Err(error) => return Err(messages::context_unreadable(&error)),
+            Err(error) => return Err(ContextUnreadable(error)),
         };
         read.check(&mut saved.variables);
         if !read.refused.is_empty() {

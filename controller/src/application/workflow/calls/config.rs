@@ -7,6 +7,7 @@ use vela_apply::plan::PatchKind;
 use vela_cluster::Target;
 use vela_workflow::config;
 
+use crate::application::workflow::error::StepError;
 use crate::evaluation::EvaluationScope;
 use crate::messages;
 
@@ -14,7 +15,7 @@ use super::super::selector::selector;
 use super::{Calling, kube, text};
 
 impl Calling<'_, '_, '_> {
-    pub(super) async fn create_config(&mut self, params: &Value) -> Result<Value, String> {
+    pub(super) async fn create_config(&mut self, params: &Value) -> Result<Value, StepError> {
         let (namespace, name) = (text(params, "namespace"), text(params, "name"));
         let properties = params.get("config").cloned().unwrap_or_else(|| json!({}));
         let session = &*self.session;
@@ -35,7 +36,7 @@ impl Calling<'_, '_, '_> {
                 session.ctx.io.get(&target, &vela_cluster::Identity::default()).await
             } else if !settings.allow_cross_namespace && within != session.owner.namespace {
                 let at = format!("{within}/{name}");
-                return Err(messages::forbidden_namespace("ConfigMap", &at));
+                return Err(messages::forbidden_namespace("ConfigMap", &at).into());
             } else {
                 session.io().get(&target).await
             };
@@ -56,12 +57,12 @@ impl Calling<'_, '_, '_> {
             config::make((&of.0, &of.1), template, &properties, &scope.limits)
                 .map_err(|error| error.to_string())
         };
-        let made = session.ctx.cue.run(job).await.map_err(|error| error.to_string())??;
+        let made = session.ctx.cue.run(job).await??;
         let old = match session.io().get(&Target::of(&made.secret)).await {
             Err(error) if error.is_not_found() => None,
-            Err(error) => return Err(error.to_string()),
+            Err(error) => return Err(error.into()),
             Ok(old) => {
-                config::may_replace(&old, &made.secret).map_err(|error| error.to_string())?;
+                config::may_replace(&old, &made.secret)?;
                 Some(old)
             }
         };
@@ -76,27 +77,27 @@ impl Calling<'_, '_, '_> {
     }
 
     /// Writes over a config that does not belong to an Application.
-    async fn change_config(&self, objects: &mut [Value]) -> Result<(), String> {
+    async fn change_config(&self, objects: &mut [Value]) -> Result<(), StepError> {
         let session = &*self.session;
         let io = session.io();
         for object in &mut *objects {
-            session.permit(object, "").await.map_err(|denial| denial.to_string())?;
+            session.permit(object, "").await?;
         }
         for object in &*objects {
             let body = (PatchKind::Merge, object);
             match io.patch(&Target::of(object), body, false).await {
                 Err(error) if error.is_not_found() => {
-                    io.create(object, false).await.map_err(|e| e.to_string())?;
+                    io.create(object, false).await?;
                 }
                 other => {
-                    other.map_err(|e| e.to_string())?;
+                    other?;
                 }
             }
         }
         Ok(())
     }
 
-    async fn config_secret(&mut self, params: &Value) -> Result<Value, String> {
+    async fn config_secret(&mut self, params: &Value) -> Result<Value, StepError> {
         let (namespace, name) = (text(params, "namespace"), text(params, "name"));
         let target = Target { api_version: "v1", kind: "Secret", namespace, name };
         let session = &*self.session;
@@ -105,49 +106,49 @@ impl Calling<'_, '_, '_> {
                 self.keep_secret(&secret);
                 Ok(secret)
             }
-            Err(error) if error.is_not_found() => Err(messages::config_missing(name)),
-            Err(error) => Err(error.to_string()),
+            Err(error) if error.is_not_found() => Err(messages::config_missing(name).into()),
+            Err(error) => Err(error.into()),
         }
     }
 
-    pub(super) async fn read_config(&mut self, params: &Value) -> Result<Value, String> {
+    pub(super) async fn read_config(&mut self, params: &Value) -> Result<Value, StepError> {
         let secret = self.config_secret(params).await?;
-        let properties = config::read(&secret).map_err(|error| error.to_string())?;
+        let properties = config::read(&secret)?;
         Ok(json!({ "config": properties }))
     }
 
-    pub(super) async fn list_config(&mut self, params: &Value) -> Result<Value, String> {
+    pub(super) async fn list_config(&mut self, params: &Value) -> Result<Value, StepError> {
         let (namespace, template) = (text(params, "namespace"), text(params, "template"));
         if namespace.is_empty() || template.is_empty() {
-            return Err(messages::CONFIG_LIST_INVALID.to_owned());
+            return Err(messages::CONFIG_LIST_INVALID.into());
         }
         let template = template.rsplit_once('/').map_or(template, |(_, name)| name);
         let labels = json!({config::CATALOG.0: config::CATALOG.1, config::TYPE: template});
         let selector = selector(Some(&labels));
         let session = &*self.session;
         let all = session.io().list("v1", "Secret", namespace, &selector);
-        let all = all.await.map_err(|error| error.to_string())?;
+        let all = all.await?;
         let items = || all.get("items").and_then(Value::as_array).into_iter().flatten();
         items().for_each(|item| self.keep_secret(&kube::named(item, "Secret")));
         let items = items();
         Ok(json!({ "configs": items.map(config::item).collect::<Vec<_>>() }))
     }
 
-    pub(super) async fn delete_config(&mut self, params: &Value) -> Result<Value, String> {
+    pub(super) async fn delete_config(&mut self, params: &Value) -> Result<Value, StepError> {
         let secret = self.config_secret(params).await?;
-        config::may_replace(&secret, &secret).map_err(|error| error.to_string())?;
+        config::may_replace(&secret, &secret)?;
         for object in config::objects(&secret) {
             let object = json!({
                 "apiVersion": text(&object, "apiVersion"), "kind": text(&object, "kind"),
                 "metadata": {"namespace": text(&object, "namespace"), "name": text(&object, "name")},
             });
-            self.session.delete(&object, "").await.map_err(|error| error.to_string())?;
+            self.session.delete(&object, "").await?;
         }
         let secret = json!({
             "apiVersion": "v1", "kind": "Secret",
             "metadata": {"namespace": text(params, "namespace"), "name": text(params, "name")},
         });
-        self.session.delete(&secret, "").await.map_err(|error| error.to_string())?;
+        self.session.delete(&secret, "").await?;
         Ok(Value::Null)
     }
 }

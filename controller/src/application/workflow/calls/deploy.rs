@@ -10,6 +10,7 @@ use vela_workflow::{Reply, data};
 
 use crate::application::placement::Placement;
 use crate::application::workflow;
+use crate::application::workflow::error::StepError;
 use crate::evaluation::EvaluationScope;
 use crate::messages;
 
@@ -33,7 +34,7 @@ impl Calling<'_, '_, '_> {
         }
     }
 
-    pub(super) fn placements(&self, params: &Value) -> Result<Value, String> {
+    pub(super) fn placements(&self, params: &Value) -> Result<Value, StepError> {
         let wanted = names(params, "policies");
         let named = self.named(&[]);
         let resolved = placement::resolve(&named, &wanted)?;
@@ -62,7 +63,7 @@ impl Calling<'_, '_, '_> {
         let named = self.named(&inline);
         let mut resolved = match placement::resolve(&named, &wanted) {
             Ok(resolved) => resolved,
-            Err(error) => return Reply::Error(error),
+            Err(error) => return error.into(),
         };
         if params.get("ignoreTerraformComponent").and_then(Value::as_bool).unwrap_or(false) {
             resolved.components.retain(|(component, _)| !self.is_terraform(component));
@@ -70,7 +71,7 @@ impl Calling<'_, '_, '_> {
         let width = params.get("parallelism").and_then(Value::as_u64).unwrap_or(1);
         let width = usize::try_from(width).unwrap_or(usize::MAX).min(MAX_PARALLELISM);
         match self.deploy_all(&resolved, width).await {
-            Err(error) => Reply::Error(error),
+            Err(error) => error.into(),
             Ok(reasons) if reasons.is_empty() => Reply::Returns(Value::Null),
             Ok(reasons) => Reply::Wait(reasons.join(",")),
         }
@@ -81,7 +82,7 @@ impl Calling<'_, '_, '_> {
         &mut self,
         resolved: &ComponentPlacements,
         width: usize,
-    ) -> Result<Vec<String>, String> {
+    ) -> Result<Vec<String>, StepError> {
         let mut left: Vec<Task<'_>> = Vec::new();
         for (index, (cluster, namespace)) in resolved.placements.iter().enumerate() {
             left.extend(resolved.components.iter().map(|(component, replica)| {
@@ -106,7 +107,7 @@ impl Calling<'_, '_, '_> {
                         items.push((component, task.placement.clone()));
                         tasks.push(task);
                     }
-                    Err(error) => errors.push(error),
+                    Err(error) => errors.push(error.to_string()),
                 }
             }
             let before = healthy.len();
@@ -115,7 +116,8 @@ impl Calling<'_, '_, '_> {
             for (task, done) in tasks.into_iter().zip(all) {
                 match done {
                     Err(error) => {
-                        errors.push(messages::deploy_failed(&task.placement.cluster, &error));
+                        let text = error.to_string();
+                        errors.push(messages::deploy_failed(&task.placement.cluster, &text));
                     }
                     Ok(done) => {
                         workflow::note(&done, &task.placement, self.seen);
@@ -136,7 +138,7 @@ impl Calling<'_, '_, '_> {
             }
         }
         if !errors.is_empty() {
-            return Err(messages::errors(&errors));
+            return Err(messages::errors(&errors).into());
         }
         reasons.extend(left.iter().map(|task| messages::deploy_waiting(&task.name())));
         Ok(reasons)
@@ -148,7 +150,7 @@ impl Calling<'_, '_, '_> {
         task: &Task<'_>,
         done: &workflow::components::Done,
         values: &mut Map<String, Value>,
-    ) -> Result<(), String> {
+    ) -> Result<(), StepError> {
         if task.component.outputs.is_empty() {
             return Ok(());
         }
@@ -156,13 +158,12 @@ impl Calling<'_, '_, '_> {
         let wanted = task.component.outputs.clone();
         let job = move |scope: &EvaluationScope| {
             let value_of = |output: &OutputItem| {
-                let value = data::output_of(&fields, &output.value_from, &scope.limits)
-                    .map_err(|error| error.to_string())?;
+                let value = data::output_of(&fields, &output.value_from, &scope.limits)?;
                 Ok((output.name.clone(), value))
             };
-            wanted.iter().map(value_of).collect::<Result<Vec<_>, String>>()
+            wanted.iter().map(value_of).collect::<Result<Vec<_>, StepError>>()
         };
-        let found = self.session.ctx.cue.run(job).await.map_err(|error| error.to_string())??;
+        let found = self.session.ctx.cue.run(job).await??;
         values.extend(found);
         Ok(())
     }
@@ -210,7 +211,7 @@ impl Task<'_> {
 fn filled(
     component: &ApplicationComponent,
     values: &Map<String, Value>,
-) -> Result<ApplicationComponent, String> {
+) -> Result<ApplicationComponent, StepError> {
     let mut filled = component.clone();
     let mut whole = Map::new();
     let properties = component.properties.as_ref().map(RawExtension::to_value);
@@ -223,7 +224,7 @@ fn filled(
             format!("properties.{key}")
         };
         let value = values.get(&input.from).cloned().unwrap_or_default();
-        data::set_input(&mut whole, &key, value).map_err(|error| error.to_string())?;
+        data::set_input(&mut whole, &key, value)?;
     }
     if !component.inputs.is_empty() {
         filled.properties = whole.get("properties").map(RawExtension::new);

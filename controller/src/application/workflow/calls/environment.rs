@@ -8,6 +8,7 @@ use vela_api::status::PolicyStatus;
 
 use vela_cluster::members::Named;
 
+use crate::application::workflow::error::StepError;
 use crate::messages;
 
 use super::super::placement;
@@ -48,13 +49,13 @@ impl Decision {
 }
 
 impl Calling<'_, '_, '_> {
-    pub(super) fn decide_placement(&mut self, params: &Value) -> Result<Value, String> {
+    pub(super) fn decide_placement(&mut self, params: &Value) -> Result<Value, StepError> {
         let inputs = params.get("inputs").cloned().unwrap_or_default();
-        let name = |kind: &str| -> Result<String, String> {
+        let name = |kind: &str| -> Result<String, StepError> {
             let selector = inputs.pointer(&format!("/placement/{kind}")).unwrap_or(&Value::Null);
             let labels = selector.get("labels").and_then(Value::as_object);
             if labels.is_some_and(|labels| !labels.is_empty()) {
-                return Err(messages::environment_by_labels(text(&inputs, "envName"), kind));
+                return Err(messages::environment_by_labels(text(&inputs, "envName"), kind).into());
             }
             Ok(text(selector, "name").to_owned())
         };
@@ -65,11 +66,11 @@ impl Calling<'_, '_, '_> {
                 match self.session.clusters.named(other) {
                     Named::Own | Named::Member(_) => other.to_owned(),
                     Named::Unclear | Named::Unregistered(_) => {
-                        return Err(messages::no_such_cluster(other));
+                        return Err(messages::no_such_cluster(other).into());
                     }
                 }
             }
-            other => return Err(messages::no_such_cluster(other)),
+            other => return Err(messages::no_such_cluster(other).into()),
         };
         let decision = json!({"cluster": cluster, "namespace": namespace});
         self.seen.decisions.push(Decision {
@@ -82,7 +83,7 @@ impl Calling<'_, '_, '_> {
         Ok(json!({"outputs": {"decisions": [decision]}}))
     }
 
-    pub(super) fn patch_application(&self, params: &Value) -> Result<Value, String> {
+    pub(super) fn patch_application(&self, params: &Value) -> Result<Value, StepError> {
         let inputs = params.get("inputs").cloned().unwrap_or_default();
         let components = placement::of_environment(
             self.run.app,

@@ -8,6 +8,7 @@ use vela_workflow::Reply;
 
 use crate::application::placement::Placement;
 use crate::application::release::{self, ReleaseError, Waits};
+use crate::application::workflow::error::StepError;
 use crate::messages;
 
 use super::super::run::reference;
@@ -19,8 +20,8 @@ enum NotReleased {
     #[error(transparent)]
     Release(#[from] ReleaseError),
     /// The objects could not be dispatched.
-    #[error("{0}")]
-    Dispatch(String),
+    #[error(transparent)]
+    Dispatch(StepError),
 }
 
 /// How far a release came.

@@ -13,6 +13,7 @@ use serde_json::{Value, json};
 use vela_cluster::Target;
 use vela_workflow::Reply;
 
+use crate::application::workflow::error::StepError;
 use crate::egress::calls::{Ended, Lost};
 use crate::egress::http::{HttpError, HttpRequest, HttpResponse, LONGEST, USUAL, get, reach, send};
 use crate::messages;
@@ -24,11 +25,11 @@ impl Calling<'_, '_, '_> {
     pub(super) async fn request(&mut self, call: &Pending) -> CallOutcome {
         match self.requested(call).await {
             Ok(outcome) => outcome,
-            Err(error) => Reply::Error(error).into(),
+            Err(error) => Reply::from(error).into(),
         }
     }
 
-    async fn requested(&mut self, call: &Pending) -> Result<CallOutcome, String> {
+    async fn requested(&mut self, call: &Pending) -> Result<CallOutcome, StepError> {
         let (method, url) = (method(&call.params)?, url(&call.params)?);
         let named = go_method(&method, &shown(&url));
         let host = url.host().unwrap_or_default();
@@ -73,7 +74,7 @@ impl Calling<'_, '_, '_> {
         work.boxed()
     }
 
-    fn admit(&self, http_request: &HttpRequest, params: &Value) -> Result<(), String> {
+    fn admit(&self, http_request: &HttpRequest, params: &Value) -> Result<(), StepError> {
         let Some(limiter) = params.pointer("/request/ratelimiter") else { return Ok(()) };
         let limit = limiter.get("limit").and_then(Value::as_u64).unwrap_or(0);
         let period = text(limiter, "period");
@@ -82,10 +83,10 @@ impl Calling<'_, '_, '_> {
         let length = length.ok_or_else(|| messages::bad_duration(period))?;
         let key = format!("{}-{}", http_request.method, shown(&http_request.url));
         let admitted = self.session.ctx.workflow.rates.lock().take(&key, limit, length);
-        if admitted { Ok(()) } else { Err(messages::RATE_EXCEEDED.to_owned()) }
+        if admitted { Ok(()) } else { Err(messages::RATE_EXCEEDED.into()) }
     }
 
-    async fn parsed_request(&mut self, params: &Value) -> Result<HttpRequest, String> {
+    async fn parsed_request(&mut self, params: &Value) -> Result<HttpRequest, StepError> {
         let request = params.get("request").cloned().unwrap_or_default();
         let (method, url) = (method(params)?, url(params)?);
         let mut headers = Vec::new();
@@ -98,7 +99,7 @@ impl Calling<'_, '_, '_> {
             let (name, secret, key) =
                 (text(&item, "header"), text(&item, "secret"), text(&item, "key"));
             let found = self.secret(&self.session.owner.namespace.clone(), secret).await;
-            let found = found.map_err(|e| messages::header_secret(secret, name, &e))?;
+            let found = found.map_err(|e| messages::header_secret(secret, name, &e.to_string()))?;
             let value = secret_value(&found, key)
                 .ok_or_else(|| messages::header_secret_key(key, secret, name))?;
             headers.push(header(name, &String::from_utf8_lossy(&value))?);
@@ -130,11 +131,11 @@ impl Calling<'_, '_, '_> {
         })
     }
 
-    async fn secret(&mut self, namespace: &str, name: &str) -> Result<Value, String> {
+    async fn secret(&mut self, namespace: &str, name: &str) -> Result<Value, StepError> {
         let target = Target { api_version: "v1", kind: "Secret", namespace, name };
         let session = &*self.session;
         let found = session.io().get(&target).await;
-        let found = found.map_err(|error| error.to_string())?;
+        let found = found?;
         self.keep_secret(&found);
         Ok(found)
     }
@@ -142,7 +143,7 @@ impl Calling<'_, '_, '_> {
     async fn tls(
         &mut self,
         config: &Value,
-    ) -> Result<std::sync::Arc<rustls::ClientConfig>, String> {
+    ) -> Result<std::sync::Arc<rustls::ClientConfig>, StepError> {
         let own = self.session.owner.namespace.clone();
         let namespace = match text(config, "namespace") {
             "" => own.as_str(),
@@ -173,20 +174,20 @@ impl Calling<'_, '_, '_> {
             }
             _ => None,
         };
-        crate::egress::tls(roots, own).map_err(|error| error.to_string())
+        crate::egress::tls(roots, own).map_err(|error| error.to_string().into())
     }
 }
 
-fn method(params: &Value) -> Result<Method, String> {
+fn method(params: &Value) -> Result<Method, StepError> {
     match text(params, "method") {
         "" => Ok(Method::GET),
-        method => Method::from_bytes(method.as_bytes()).map_err(|error| error.to_string()),
+        method => Method::from_bytes(method.as_bytes()).map_err(|error| error.to_string().into()),
     }
 }
 
-fn url(params: &Value) -> Result<Uri, String> {
+fn url(params: &Value) -> Result<Uri, StepError> {
     let url = text(params, "url").parse();
-    url.map_err(|error: http::uri::InvalidUri| messages::bad_url(&error.to_string()))
+    url.map_err(|error: http::uri::InvalidUri| messages::bad_url(&error.to_string()).into())
 }
 
 fn reads_secrets(params: &Value) -> bool {
@@ -198,7 +199,7 @@ fn secret_value(secret: &Value, key: &str) -> Option<Vec<u8>> {
     BASE64.decode(encoded).ok()
 }
 
-fn header(name: &str, value: &str) -> Result<(HeaderName, HeaderValue), String> {
+fn header(name: &str, value: &str) -> Result<(HeaderName, HeaderValue), StepError> {
     let key = name.parse().map_err(|_| messages::bad_header(name))?;
     let value = HeaderValue::from_str(value.trim()).map_err(|_| messages::bad_header(name))?;
     Ok((key, value))

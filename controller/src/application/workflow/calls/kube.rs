@@ -10,6 +10,7 @@ use vela_render::term::Term;
 use vela_workflow::Reply;
 
 use crate::application::converge::prune;
+use crate::application::workflow::error::StepError;
 use crate::evaluation::{EvaluationScope, NotEvaluated};
 use crate::messages;
 
@@ -24,14 +25,14 @@ const MAX_PREFIX: usize = 55;
 const READS_AT_ONCE: usize = 8;
 
 impl Calling<'_, '_, '_> {
-    pub(super) async fn apply(&mut self, call: &Pending) -> Result<Value, String> {
+    pub(super) async fn apply(&mut self, call: &Pending) -> Result<Value, StepError> {
         let mut value = call.params.get("value").cloned().unwrap_or_default();
         self.give_name(&mut value, &call.path);
         let mut live = self.dispatch(vec![value], text(&call.params, "cluster")).await?;
         Ok(json!({ "value": live.pop() }))
     }
 
-    pub(super) async fn apply_all(&mut self, call: &Pending) -> Result<Value, String> {
+    pub(super) async fn apply_all(&mut self, call: &Pending) -> Result<Value, StepError> {
         let objects = call.params.get("value").and_then(Value::as_array);
         let mut objects = objects.cloned().unwrap_or_default();
         for (index, object) in objects.iter_mut().enumerate() {
@@ -61,7 +62,7 @@ impl Calling<'_, '_, '_> {
         &mut self,
         mut objects: Vec<Value>,
         cluster: &str,
-    ) -> Result<Vec<Value>, String> {
+    ) -> Result<Vec<Value>, StepError> {
         for object in &mut objects {
             if namespace(object).is_empty() {
                 set_namespace(object, "default");
@@ -76,27 +77,31 @@ impl Calling<'_, '_, '_> {
         let mut reads = Vec::with_capacity(objects.len());
         for object in &objects {
             let read = async move {
-                let at = session.reach_to(cluster, "get").await.map_err(|e| e.to_string())?;
+                let at = session.reach_to(cluster, "get").await?;
                 let live = at.requests().get(&Target::of(object)).await;
-                live.map_err(|error| error.to_string())
+                Ok(live?)
             };
             reads.push(read.boxed());
         }
         let reads = stream::iter(reads).buffered(READS_AT_ONCE);
-        let live: Vec<Result<Value, String>> = reads.collect().await;
+        let live: Vec<Result<Value, StepError>> = reads.collect().await;
         let live: Vec<Value> = live.into_iter().collect::<Result<_, _>>()?;
         self.touched.extend(live.iter().cloned());
         Ok(live)
     }
 
     /// Applies objects as the Application's: they go with it.
-    pub(super) async fn own(&mut self, objects: &mut [Value], cluster: &str) -> Result<(), String> {
+    pub(super) async fn own(
+        &mut self,
+        objects: &mut [Value],
+        cluster: &str,
+    ) -> Result<(), StepError> {
         let session = &mut *self.session;
         for object in &mut *objects {
             set_label(object, label::APP_NAME, &session.owner.name);
             set_label(object, label::APP_NAMESPACE, &session.owner.namespace);
         }
-        session.dispatch(objects, cluster).await.map_err(|error| error.to_string())
+        Ok(session.dispatch(objects, cluster).await?)
     }
 
     pub(super) async fn read(&mut self, params: &Value) -> Reply {
@@ -108,14 +113,13 @@ impl Calling<'_, '_, '_> {
             Ok(at) => at.requests().get(&Target::of(&object)).await,
             Err(error) => Err(error),
         };
-        let found = found.map_err(|error| error.to_string());
         Reply::Returns(match found {
             Ok(live) => {
                 self.keep_secret(&live);
                 self.touched.push(live.clone());
                 json!({ "value": live })
             }
-            Err(error) => json!({"value": object, "err": error}),
+            Err(error) => json!({"value": object, "err": error.to_string()}),
         })
     }
 
@@ -127,12 +131,9 @@ impl Calling<'_, '_, '_> {
                 let (api_version, kind) = (text(&resource, "apiVersion"), text(&resource, "kind"));
                 let selector = selector(filter.get("matchingLabels"));
                 let within = text(&filter, "namespace");
-                at.requests()
-                    .list(api_version, kind, within, &selector)
-                    .await
-                    .map_err(|error| error.to_string())
+                at.requests().list(api_version, kind, within, &selector).await
             }
-            Err(error) => Err(error.to_string()),
+            Err(error) => Err(error),
         };
         let key = if legacy { "list" } else { "values" };
         Reply::Returns(match found {
@@ -142,7 +143,7 @@ impl Calling<'_, '_, '_> {
                 }
                 json!({ key: list })
             }
-            Err(error) => json!({ "err": error }),
+            Err(error) => json!({ "err": error.to_string() }),
         })
     }
 
@@ -162,7 +163,7 @@ impl Calling<'_, '_, '_> {
         let done = match params.get("filter") {
             None => {
                 let deleted = self.session.delete(&value, cluster).await;
-                deleted.map_err(|error| error.to_string())
+                deleted.map_err(StepError::from)
             }
             Some(filter) => {
                 let session = &*self.session;
@@ -174,9 +175,9 @@ impl Calling<'_, '_, '_> {
                     "metadata": {"namespace": within, "name": "*"}});
                 // without a selector this would be everything in the namespace
                 if selector.is_empty() {
-                    Err(messages::DELETE_WITHOUT_SELECTOR.to_owned())
+                    Err(messages::DELETE_WITHOUT_SELECTOR.into())
                 } else if let Err(denial) = session.permit(&mut any, cluster).await {
-                    Err(denial.to_string())
+                    Err(denial.into())
                 } else {
                     let done = match session.reach_to(cluster, "delete").await {
                         Ok(at) => {
@@ -184,25 +185,25 @@ impl Calling<'_, '_, '_> {
                         }
                         Err(error) => Err(error),
                     };
-                    done.map_err(|error| error.to_string())
+                    done.map_err(StepError::from)
                 }
             }
         };
         match done {
             Ok(()) => Reply::Returns(Value::Null),
-            Err(error) => Reply::Returns(json!({ "err": error })),
+            Err(error) => Reply::Returns(json!({ "err": error.to_string() })),
         }
     }
 
-    pub(super) async fn patch(&mut self, call: &Pending) -> Result<Value, String> {
+    pub(super) async fn patch(&mut self, call: &Pending) -> Result<Value, StepError> {
         let cluster = text(&call.params, "cluster");
         let mut value = call.params.get("value").cloned().unwrap_or_default();
         if namespace(&value).is_empty() {
             set_namespace(&mut value, "default");
         }
-        let at = self.session.reach_to(cluster, "get").await.map_err(|e| e.to_string())?;
+        let at = self.session.reach_to(cluster, "get").await?;
         let live = at.requests().get(&Target::of(&value)).await;
-        let mut live = live.map_err(|error| error.to_string())?;
+        let mut live = live?;
         self.keep_secret(&live);
         if let Some(live) = live.as_object_mut() {
             live.remove("status");
@@ -214,7 +215,7 @@ impl Calling<'_, '_, '_> {
                 }
             }
         }
-        let patched = self.patched(&live, call).await.map_err(|error| error.to_string())??;
+        let patched = self.patched(&live, call).await??;
         let mut live = self.dispatch(vec![patched], text(&call.params, "cluster")).await?;
         Ok(json!({ "result": live.pop() }))
     }
@@ -224,14 +225,15 @@ impl Calling<'_, '_, '_> {
         &self,
         base: &Value,
         call: &Pending,
-    ) -> Result<Result<Value, String>, NotEvaluated> {
+    ) -> Result<Result<Value, StepError>, NotEvaluated> {
         let text = call.patch.clone().unwrap_or_else(|| "{}".to_owned());
         let base = base.clone();
         let job = move |scope: &EvaluationScope| {
-            let (patch, _) = scope.renderer.term(&text, None).map_err(|e| e.to_string())?;
+            let (patch, _) =
+                scope.renderer.term(&text, None).map_err(|errors| errors.to_string())?;
             let mut term = Term::from_value(&vela_render::json::to_cue(&base));
             term.open_lists();
-            let merged = patch::strategic(term, patch).map_err(|error| error.to_string())?;
+            let merged = patch::strategic(term, patch)?;
             let merged = merged.export().map_err(|_| messages::PATCH_NOT_CONCRETE.to_owned())?;
             Ok(vela_render::json::from_cue(&merged))
         };
@@ -242,7 +244,7 @@ impl Calling<'_, '_, '_> {
         let base = call.params.get("value").cloned().unwrap_or_default();
         match self.patched(&base, call).await {
             Ok(Ok(result)) => Reply::Returns(json!({ "result": result })),
-            Ok(Err(error)) => Reply::Returns(json!({ "err": error })),
+            Ok(Err(error)) => Reply::Returns(json!({ "err": error.to_string() })),
             // No matter of the template: the attempt is repeated.
             Err(error) => Reply::Error(error.to_string()),
         }

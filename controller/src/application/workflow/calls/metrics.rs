@@ -8,6 +8,7 @@ use jiff::Timestamp;
 use serde_json::Value;
 use vela_workflow::{Reply, metrics};
 
+use crate::application::workflow::error::StepError;
 use crate::egress::calls::Lost;
 use crate::egress::http::{HttpError, HttpRequest, reach, send};
 use crate::evaluation::EvaluationScope;
@@ -21,11 +22,11 @@ impl Calling<'_, '_, '_> {
     pub(super) async fn prom_check(&mut self, call: &Pending) -> CallOutcome {
         match self.checked(call).await {
             Ok(answer) => answer,
-            Err(text) => Reply::Error(text).into(),
+            Err(error) => Reply::from(error).into(),
         }
     }
 
-    async fn checked(&mut self, call: &Pending) -> Result<CallOutcome, String> {
+    async fn checked(&mut self, call: &Pending) -> Result<CallOutcome, StepError> {
         let params = &call.params;
         let endpoint = text(params, "metricEndpoint").trim_end_matches('/');
         let url = format!("{endpoint}/api/v1/query");
@@ -58,7 +59,7 @@ impl Calling<'_, '_, '_> {
         let response = response.map_err(|lost| format!("{named}: {}", lost.text()))?;
         let answer: Value = serde_json::from_str(&response.body)
             .map_err(|_| messages::prometheus_unreadable(response.status))?;
-        let value = metrics::value(&answer).map_err(|error| error.to_string())?;
+        let value = metrics::value(&answer)?;
         let [condition, duration, fail_duration] =
             ["condition", "duration", "failDuration"].map(|key| text(params, key).to_owned());
         let (id, mut notes) = (self.id.to_owned(), self.store.saved().notes.clone());
@@ -69,10 +70,9 @@ impl Calling<'_, '_, '_> {
             let result = metrics::judge(check, &value, &id, &mut notes, now, &scope.limits);
             (result, notes)
         };
-        let judged = self.session.ctx.cue.run(job).await.map_err(|error| error.to_string());
-        let (result, notes) = judged?;
+        let (result, notes) = self.session.ctx.cue.run(job).await?;
         self.store.saved_mut().notes = notes;
-        result.map(|value| Reply::Returns(value).into()).map_err(|error| error.to_string())
+        Ok(Reply::Returns(result?).into())
     }
 }
 

@@ -21,6 +21,7 @@ use vela_workflow::{Outcome, Reply};
 
 use crate::application::placement::Placement;
 use crate::application::session::Session;
+use crate::application::workflow::error::StepError;
 
 pub(super) use super::components::Done;
 use super::diagnosis;
@@ -94,11 +95,11 @@ pub(super) enum CallOutcome {
     NoRoom,
 }
 
-impl From<Result<Value, String>> for CallOutcome {
-    fn from(result: Result<Value, String>) -> Self {
+impl From<Result<Value, StepError>> for CallOutcome {
+    fn from(result: Result<Value, StepError>) -> Self {
         Self::Reply(match result {
             Ok(value) => Reply::Returns(value),
-            Err(text) => Reply::Error(text),
+            Err(error) => error.into(),
         })
     }
 }

@@ -11,6 +11,7 @@ use vela_workflow::Reply;
 use crate::application::component;
 use crate::application::facts::parse;
 use crate::application::workflow;
+use crate::application::workflow::error::StepError;
 use crate::messages;
 
 use super::{Calling, text};
@@ -27,7 +28,7 @@ fn bare(component: &ApplicationComponent) -> Value {
 }
 
 impl Calling<'_, '_, '_> {
-    pub(super) fn load(&self, params: &Value, in_order: bool) -> Result<Value, String> {
+    pub(super) fn load(&self, params: &Value, in_order: bool) -> Result<Value, StepError> {
         let own = &self.session.owner;
         let components = match text(params, "app") {
             "" => self.run.app.spec.components.clone(),
@@ -57,13 +58,13 @@ impl Calling<'_, '_, '_> {
         let parameter = params.as_object().cloned().unwrap_or_default();
         let (component, placement) = match workflow::component_and_placement(&parameter) {
             Ok(found) => found,
-            Err(error) => return Reply::Error(error),
+            Err(error) => return error.into(),
         };
         let done = match workflow::components::apply(self.session, self.run, &component, &placement)
             .await
         {
             Ok(done) => done,
-            Err(error) => return Reply::Error(error),
+            Err(error) => return error.into(),
         };
         workflow::note(&done, &placement, self.seen);
         let returned = Value::Object(workflow::outputs(self.session, &done, &placement).await);
@@ -75,12 +76,11 @@ impl Calling<'_, '_, '_> {
         Reply::Returns(returned)
     }
 
-    pub(super) async fn render_component(&mut self, params: &Value) -> Result<Value, String> {
+    pub(super) async fn render_component(&mut self, params: &Value) -> Result<Value, StepError> {
         let parameter = params.as_object().cloned().unwrap_or_default();
         let (component, placement) = workflow::component_and_placement(&parameter)?;
         let ctx = self.session.ctx;
-        let part = parse::parse_component(&component, self.run.used, &ctx.definitions)
-            .map_err(|error| error.to_string())?;
+        let part = parse::parse_component(&component, self.run.used, &ctx.definitions)?;
         let rendered =
             component::render(ctx, self.run.input, &part, &placement, None, true).await?;
         let mut output = Value::Null;

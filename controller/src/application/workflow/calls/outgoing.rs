@@ -123,7 +123,7 @@ impl Calling<'_, '_, '_> {
     /// What is known of an effect: how it ended, or that nobody knows. `None`: it was not started.
     async fn effect(&mut self, call: &Outgoing) -> Option<CallOutcome> {
         if let Err(error) = self.store.load().await {
-            return Some(Reply::Error(error).into());
+            return Some(Reply::Error(error.to_string()).into());
         }
         let notes = &self.store.saved().notes;
         if let Some(outcome) = effects::finished(notes, self.id) {

@@ -7,6 +7,7 @@ use vela_apply::object::{cluster_of, str_at};
 use vela_apply::tracker::{Record, identity};
 use vela_cluster::{Key, Target};
 
+use crate::application::workflow::error::StepError;
 use crate::messages;
 
 use super::super::selector::selector;
@@ -60,7 +61,11 @@ impl Filter {
 }
 
 impl Calling<'_, '_, '_> {
-    pub(super) async fn query(&mut self, function: &str, params: &Value) -> Result<Value, String> {
+    pub(super) async fn query(
+        &mut self,
+        function: &str,
+        params: &Value,
+    ) -> Result<Value, StepError> {
         if function == "searchEvents" {
             return self.events(params).await;
         }
@@ -77,7 +82,7 @@ impl Calling<'_, '_, '_> {
         let records = match records {
             Ok(records) => records,
             Err(error) if function == "collectServiceEndpoints" => return Err(error),
-            Err(error) => return Ok(json!({ "err": error })),
+            Err(error) => return Ok(json!({ "err": error.to_string() })),
         };
         let list = match function {
             "listResourcesInApp" => self.resources(&records, &filter).await,
@@ -93,7 +98,7 @@ impl Calling<'_, '_, '_> {
     }
 
     /// Whether the author may see an Application: the caches hold those of all namespaces.
-    async fn may_ask(&self, namespace: &str, name: &str) -> Result<(), String> {
+    async fn may_ask(&self, namespace: &str, name: &str) -> Result<(), StepError> {
         let session = &*self.session;
         let is_own = namespace == session.owner.namespace && name == session.owner.name;
         if is_own || !session.actors.author.is_other() {
@@ -103,22 +108,27 @@ impl Calling<'_, '_, '_> {
         let target = Target { api_version, kind, namespace, name };
         match session.io().get(&target).await {
             Ok(_) => Ok(()),
-            Err(error) if error.is_not_found() => Err(messages::query_app_missing(name)),
-            Err(error) => Err(error.to_string()),
+            Err(error) if error.is_not_found() => Err(messages::query_app_missing(name).into()),
+            Err(error) => Err(error.into()),
         }
     }
 
     /// What the trackers of an Application say.
-    fn records(&self, namespace: &str, name: &str, filter: &Filter) -> Result<Vec<Record>, String> {
+    fn records(
+        &self,
+        namespace: &str,
+        name: &str,
+        filter: &Filter,
+    ) -> Result<Vec<Record>, StepError> {
         let ctx = self.session.ctx;
         let key = Key::new(namespace, name);
         if ctx.apps.get(&key).is_none() {
-            return Err(messages::query_app_missing(name));
+            return Err(messages::query_app_missing(name).into());
         }
         let mut records: Vec<Record> = Vec::new();
         for stored in ctx.trackers.indexed(&key) {
             let mut tracker = stored.open()?;
-            tracker.expand().map_err(|error| error.to_string())?;
+            tracker.expand()?;
             for record in tracker.spec.managed_resources {
                 let same = |other: &Record| identity(other) == identity(&record);
                 if filter.takes(&record) && !records.iter().any(same) {
@@ -240,7 +250,7 @@ impl Calling<'_, '_, '_> {
         of("ExternalIP").or_else(|| of("InternalIP")).unwrap_or_default()
     }
 
-    async fn events(&self, params: &Value) -> Result<Value, String> {
+    async fn events(&self, params: &Value) -> Result<Value, StepError> {
         let object = params.get("value").filter(|value| value.is_object());
         let object = object.ok_or(messages::EVENTS_OF_NOTHING)?;
         let namespace = str_at(object, &["metadata", "namespace"]);
@@ -261,14 +271,14 @@ impl Calling<'_, '_, '_> {
         Ok(json!({ "list": items.filter(about).collect::<Vec<_>>() }))
     }
 
-    async fn logs(&self, params: &Value) -> Result<Value, String> {
+    async fn logs(&self, params: &Value) -> Result<Value, StepError> {
         let options = params.get("options").cloned().unwrap_or_default();
         let (pod, container) = (text(params, "pod"), text(&options, "container"));
         if pod.is_empty() {
-            return Err(messages::LOGS_OF_NO_POD.to_owned());
+            return Err(messages::LOGS_OF_NO_POD.into());
         }
         if container.is_empty() {
-            return Err(messages::LOGS_OF_NO_CONTAINER.to_owned());
+            return Err(messages::LOGS_OF_NO_CONTAINER.into());
         }
         let session = &*self.session;
         let mut query = vec![("container".to_owned(), container.to_owned())];

@@ -2,12 +2,13 @@
 
 use serde_json::{Value, json};
 
+use crate::application::workflow::error::StepError;
 use crate::messages;
 
 use super::{Calling, text};
 
 impl Calling<'_, '_, '_> {
-    pub(super) fn terraform_components(&self) -> Result<Value, String> {
+    pub(super) fn terraform_components(&self) -> Result<Value, StepError> {
         let components = self.run.app.spec.components.iter().filter(|component| {
             let definition = self.run.used.components.get(&component.type_);
             definition
@@ -19,11 +20,11 @@ impl Calling<'_, '_, '_> {
         Ok(json!({"outputs": {"components": components}}))
     }
 
-    pub(super) fn connection_status(&self, params: &Value) -> Result<Value, String> {
+    pub(super) fn connection_status(&self, params: &Value) -> Result<Value, StepError> {
         let inputs = params.get("inputs").cloned().unwrap_or_default();
         let name = text(&inputs, "componentName");
         if name.is_empty() {
-            return Err(messages::COMPONENT_NAME_REQUIRED.to_owned());
+            return Err(messages::COMPONENT_NAME_REQUIRED.into());
         }
         let known = self.seen.services.iter().chain(&self.run.app.status.services);
         let found = known.filter(|service| service.name == name).map(|s| s.healthy).next();
