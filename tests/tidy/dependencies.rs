@@ -26,6 +26,7 @@ const MAY_USE: &[(&str, &[&str])] = &[
         &[
             "vela-gocompat",
             "vela-api",
+            "vela-helm",
             "vela-render",
             "vela-workflow",
             "vela-seal",

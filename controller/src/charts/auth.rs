@@ -10,7 +10,7 @@ use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use serde_json::Value;
 use sha2::{Digest, Sha256};
 
-use super::source::Source;
+use vela_helm::request::Source;
 
 /// How a request is authenticated.
 #[derive(Clone, PartialEq, Eq)]

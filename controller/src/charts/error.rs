@@ -4,7 +4,7 @@
 use vela_helm::index::IndexError;
 
 use super::auth::AuthError;
-use super::source::SourceError;
+use vela_helm::request::SourceError;
 
 /// Why there is no archive.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]

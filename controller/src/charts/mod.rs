@@ -1,9 +1,9 @@
 //! Charts from repositories, registries and plain addresses: fetched on behalf of an Application, under the egress rule.
 //!
-//! What is fetched is an archive, known by the SHA-256 of its bytes. `source.rs` reads what an Application names, `auth.rs`
-//! the Secret beside it; `download.rs` is HTTP with the rules for redirects and credentials, `oci.rs` the protocol of
-//! registries; `cache.rs` keeps archives and answers within bounds; `fetch.rs` puts them together. Nothing here knows of
-//! releases.
+//! What is fetched is an archive, known by the SHA-256 of its bytes. What an Application names is read by
+//! `vela_helm::request`, the Secret beside it by `auth.rs`; `download.rs` is HTTP with the rules for redirects and
+//! credentials, `oci.rs` the protocol of registries; `cache.rs` keeps archives and answers within bounds; `fetch` puts
+//! them together. Nothing here knows of releases.
 
 pub mod auth;
 mod cache;
@@ -11,10 +11,9 @@ pub mod download;
 mod error;
 mod fetch;
 mod oci;
-pub mod source;
 
 #[cfg(test)]
 pub(crate) mod server;
 
 pub use error::FetchError;
-pub use fetch::{Archive, Fetcher, Freshness, Wanted};
+pub use fetch::{Archive, Fetcher, Wanted};

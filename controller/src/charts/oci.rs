@@ -10,7 +10,7 @@ use vela_helm::index;
 use super::FetchError;
 use super::auth::{Authorization, Credentials, hex};
 use super::download::{self, Get, Got, Rules, join, origin, shown};
-use super::source::{is_digest, is_tag};
+use vela_helm::request::source::{is_digest, is_tag};
 
 const MANIFEST: &str = "application/vnd.oci.image.manifest.v1+json";
 const CONFIG: &str = "application/vnd.cncf.helm.config.v1+json";

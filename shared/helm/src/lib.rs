@@ -55,6 +55,7 @@ mod objects;
 mod print;
 pub mod release;
 mod render;
+pub mod request;
 mod schema;
 mod semver;
 pub mod set;

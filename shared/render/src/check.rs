@@ -64,6 +64,8 @@ pub struct Checked {
     pub outputs: Vec<String>,
     /// The providers that the templates ask while they are rendered; admission asks none of them.
     pub providers: Vec<String>,
+    /// What the component's template asks of the provider of charts (`helm.#Render`).
+    pub chart: Option<Json>,
 }
 
 impl Checked {
@@ -103,7 +105,7 @@ impl Renderer {
                 }
             }
         }
-        checked.providers = host.asked;
+        (checked.providers, checked.chart) = (host.asked, host.chart);
         parameters.explain(&mut checked.problems);
         if gates.cue_validation && !checked.refused() {
             parameters.missing(&gates.supplied_later, &mut checked.problems);

@@ -47,6 +47,8 @@ impl RenderHost for NoHost {
 pub(crate) struct DryHost {
     /// The providers that were asked, each once.
     pub(crate) asked: Vec<String>,
+    /// The parameters of the last call for a chart.
+    pub(crate) chart: Option<Json>,
 }
 
 impl DryHost {
@@ -58,11 +60,14 @@ impl DryHost {
 }
 
 impl RenderHost for DryHost {
-    fn call(&mut self, provider: &str, _: &str, _: &Json) -> Option<Result<Json, String>> {
+    fn call(&mut self, provider: &str, name: &str, params: &Json) -> Option<Result<Json, String>> {
         if !KNOWN.contains(&provider) {
             return None;
         }
         self.note(provider);
+        if (provider, name) == ("helm", "render") {
+            self.chart = Some(params.clone());
+        }
         Some(Ok(Json::Object(serde_json::Map::new())))
     }
 

@@ -6,7 +6,7 @@ use serde_json::Value;
 
 use super::lookup::Types;
 use super::subject::{Findings, Subject};
-use super::{parameters, supplied, traits};
+use super::{charts, parameters, supplied, traits};
 use crate::field::{Field, Reason, Rule};
 use crate::messages;
 use crate::snapshot::Definition;
@@ -128,6 +128,7 @@ pub(crate) fn parameters(subject: &Subject<'_>, types: &Types, findings: &mut Fi
     };
     let gates = &subject.world.settings.gates;
     let elsewhere = supplied::Supplied::of(subject);
+    let mut releases = charts::Releases::new();
     for (i, (component, (definition, trait_definitions))) in
         subject.app.components.iter().zip(&types.components).enumerate()
     {
@@ -205,6 +206,10 @@ pub(crate) fn parameters(subject: &Subject<'_>, types: &Types, findings: &mut Fi
         let checked = subject.world.renderer.check(&app, &dry, &checks);
         // A chart is rendered by the controller; only a component can be one.
         let is_chart = definition.render.template.text().contains("\"vela/helm\"");
+        // What is filled in later may be anything.
+        if let Some(asked) = checked.chart.as_ref().filter(|_| is_chart && filled.is_none()) {
+            charts::check(subject, component, asked, &field, &mut releases, findings);
+        }
         for provider in checked.providers.iter().filter(|name| *name != "helm" || !is_chart) {
             let detail = messages::no_provider(component.type_, provider);
             let (is_new, field) = (subject.is_new(component), field.at("type"));

@@ -5,6 +5,7 @@
 //! path.
 
 pub(crate) mod auth;
+mod charts;
 mod components;
 pub(crate) mod immutable;
 mod lookup;

@@ -112,6 +112,12 @@ pub(crate) fn no_provider(type_: &str, provider: &str) -> String {
     }
 }
 
+pub(crate) fn same_release(field: &str, namespace: &str, release: &str, other: &str) -> String {
+    format!(
+        "{field}: component \"{other}\" is release \"{release}\" of namespace \"{namespace}\", too: where both are deployed to one cluster, one of them fails"
+    )
+}
+
 pub(crate) fn unknown_cluster(field: &str, name: &str, nearest: Option<&str>) -> String {
     let what = "this control plane deploys to \"local\" only; the deployment will fail";
     format!("{field}: there is no cluster \"{name}\", {what}{}", hint(nearest))

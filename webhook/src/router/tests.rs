@@ -35,8 +35,17 @@ fn server() -> Arc<Server> {
             "import \"vela/kube\"\nrender: kube.#Get & {$params: resource: parameter}\noutput: {apiVersion: \"v1\", kind: \"ConfigMap\"}\nparameter: {source: string}" } } },
     });
     let helm = Arc::new(crate::snapshot::Definition::new(Kind::Component, &helm).unwrap());
+    let chart = json!({
+        "kind": "ComponentDefinition",
+        "metadata": { "name": "chart" },
+        "spec": { "schematic": { "cue": { "template":
+            "import \"vela/helm\"\nrender: helm.#Render & {$params: {parameter, \"context\": {name: context.name, namespace: context.namespace}}}\n\
+             output: {apiVersion: \"v1\", kind: \"ConfigMap\"}\nparameter: {chart: {...}, release?: {...}, valuesFrom?: [...{...}], options?: {...}}" } } },
+    });
+    let chart = Arc::new(crate::snapshot::Definition::new(Kind::Component, &chart).unwrap());
     published.change(|snapshot| {
         snapshot.insert(Kind::Component, "vela-system", "helmchart", Arc::clone(&helm));
+        snapshot.insert(Kind::Component, "vela-system", "chart", Arc::clone(&chart));
         snapshot.insert(Kind::Component, "vela-system", "worker", Arc::clone(&definition));
     });
     Arc::new(Server::new(
@@ -218,6 +227,44 @@ async fn a_component_that_asks_the_cluster_is_refused_unless_it_is_there_already
     assert_eq!(answer["response"]["allowed"], true, "{answer}");
     let warnings = answer["response"]["warnings"].to_string();
     assert!(warnings.contains("asks the provider"), "{warnings}");
+}
+
+#[tokio::test]
+async fn what_a_chart_says_wrong_itself_is_told_at_once_and_nothing_is_fetched() {
+    let server = server();
+    let chart = |name: &str, properties: Value| json!({ "name": name, "type": "chart", "properties": properties });
+    let source = |version: &str| json!({ "source": "web", "repoURL": "https://charts.example", "version": version });
+    let wrong = json!([chart(
+        "web",
+        json!({
+            "chart": source("one"),
+            "valuesFrom": [{ "kind": "ConfigMap", "name": "a" }, { "kind": "Secret", "name": "b", "namespace": "vault" }],
+            "options": { "timeout": "soon" },
+        })
+    )]);
+    let answer = send(&server, VALIDATE, review(&wrong).to_string().into()).await;
+    let causes = answer["response"]["status"]["details"]["causes"].as_array().unwrap();
+    let fields: Vec<&str> = causes.iter().map(|cause| cause["field"].as_str().unwrap()).collect();
+    assert_eq!(
+        fields,
+        [
+            "spec.components[0].properties.chart.version",
+            "spec.components[0].properties.options.timeout",
+            "spec.components[0].properties.valuesFrom[1].namespace",
+        ],
+        "{answer}"
+    );
+    let both = json!([
+        chart("web", json!({ "chart": source("1.x"), "release": { "name": "one" } })),
+        chart("two", json!({ "chart": source(""), "release": { "name": "one" } })),
+    ]);
+    let answer = send(&server, VALIDATE, review(&both).to_string().into()).await;
+    assert_eq!(answer["response"]["allowed"], true, "{answer}");
+    let warnings = answer["response"]["warnings"].to_string();
+    assert!(
+        warnings.contains("spec.components[1]: component \\\"web\\\" is release"),
+        "{warnings}"
+    );
 }
 
 #[tokio::test]

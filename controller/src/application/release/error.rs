@@ -5,21 +5,22 @@ use vela_helm::release::RecordError;
 use vela_helm::yaml::YamlError;
 use vela_helm::{ChartError, RenderError};
 
+use crate::application::component::ComponentError;
 use crate::charts::FetchError;
 use crate::charts::auth::AuthError;
 use crate::evaluation::NotEvaluated;
 
 use super::objects::NoObject;
-use super::params::ParamsError;
 use super::records::Conflict;
 use super::values::ValuesError;
+use vela_helm::request::ParamsError;
 
 /// Why there is no release. The old one, if there is one, stays as it is.
 #[derive(Debug, thiserror::Error)]
 pub enum ReleaseError {
     /// The component's own template fails.
-    #[error("{0}")]
-    Template(String),
+    #[error(transparent)]
+    Template(ComponentError),
     /// The template asks for something that cannot be meant.
     #[error(transparent)]
     Params(#[from] ParamsError),

@@ -8,10 +8,10 @@ use vela_helm::yaml;
 
 use crate::charts::auth::hex;
 
-use super::params::ValuesFrom;
 use super::values::{self, ValuesError};
 use crate::application::facts::properties;
 use crate::application::session::Session;
+use vela_helm::request::ValuesFrom;
 
 /// The type of such components.
 const TYPE: &str = "helmchart";

@@ -10,9 +10,9 @@ use crate::messages;
 
 use super::entry::Cluster;
 use super::error::ReleaseError;
-use super::params::Params;
 use super::records::Known;
 use crate::application::facts;
+use vela_helm::request::Params;
 
 const GROUP_VERSION: &str = "helm.toolkit.fluxcd.io/v2";
 const KIND: &str = "HelmRelease";

@@ -12,7 +12,6 @@ mod failed;
 mod flux;
 mod hooks;
 pub mod objects;
-pub mod params;
 pub mod ready;
 pub mod records;
 mod released;

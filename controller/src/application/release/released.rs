@@ -9,8 +9,8 @@ use crate::application::session::Session;
 
 use super::entry::Entry;
 use super::hooks::Moment;
-use super::params::Params;
 use super::records::{Known, Marks};
+use vela_helm::request::Params;
 
 /// What becomes of a release with a revision.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -17,11 +17,11 @@ use crate::charts::Archive;
 
 use super::entry::Cluster;
 use super::error::ReleaseError;
-use super::params::Params;
 use super::records::Known;
 use super::released::Change;
 use super::world::{Answers, Asked, Materials, Noted, World};
 use crate::application::component;
+use vela_helm::request::Params;
 
 /// How often a chart is rendered for what it looks up.
 const ROUNDS: usize = 8;

@@ -21,10 +21,10 @@ use crate::messages;
 
 use super::entry::{Cluster, Entry, State};
 use super::error::ReleaseError;
-use super::params::{self, Params};
 use super::records::{self, Asked, Choice, Conflict, Known};
 use super::released::{Change, Released};
 use super::{flux, objects, render, steps, values};
+use vela_helm::request::{self, Params};
 
 /// What the template of a component asks for, answered; `None`: it asks for no chart.
 ///
@@ -202,7 +202,7 @@ async fn wanted(session: &Session<'_>, params: &Params) -> Result<Wanted, Releas
 async fn credentials(
     session: &Session<'_>,
     params: &Params,
-    secret: &params::SecretRef,
+    secret: &request::SecretRef,
 ) -> Result<Credentials, AuthError> {
     let given = secret.namespace.as_deref().filter(|namespace| !namespace.is_empty());
     let namespace = given.unwrap_or(&params.namespace);
@@ -212,7 +212,7 @@ async fn credentials(
         reason,
     };
     let own = session.owner.namespace.as_str();
-    if !values::may_read(namespace, own, &params.namespace, session.actors.are_others()) {
+    if !request::may_read(namespace, own, &params.namespace, session.actors.are_others()) {
         return Err(wrong(AuthReason::Namespace));
     }
     let target = Target { api_version: "v1", kind: "Secret", namespace, name: &secret.name };

@@ -20,7 +20,6 @@ use crate::messages;
 use super::entry::{Cluster, Entry, State, Waits};
 use super::error::ReleaseError;
 use super::hooks::{self, Moment};
-use super::params;
 use super::records::Known;
 use crate::application::session::Session;
 
@@ -200,7 +199,7 @@ async fn begin(
         component: at.component.clone(),
         release: at.name.clone(),
         namespace: at.namespace.clone(),
-        timeout: base.timeout().unwrap_or(params::PATIENCE),
+        timeout: base.timeout().unwrap_or(vela_helm::request::OPERATION_TIMEOUT),
         state: Mutex::new(State { record, is_stored: true, since: base.since() }),
     };
     let all = entry.state.lock().record.hooks();

@@ -9,8 +9,8 @@ use vela_helm::yaml;
 
 use crate::messages;
 
-use super::params::{Params, ValuesFrom};
 use crate::application::session::Session;
+use vela_helm::request::{Params, ValuesFrom, may_read};
 
 type Table = Map<String, Value>;
 
@@ -40,13 +40,6 @@ pub enum ValuesError {
     /// The object cannot be read.
     #[error("valuesFrom: {0}: {1}")]
     Unreadable(String, Error),
-}
-
-/// Whether an object of a namespace may be read for a release, given whether that is done as its author: the controller's own
-/// rights end at the Application's namespace.
-#[must_use]
-pub fn may_read(namespace: &str, own: &str, release: &str, as_author: bool) -> bool {
-    namespace == own || (namespace == release && as_author)
 }
 
 /// All values of a release.

@@ -16,7 +16,7 @@ use super::auth::{Credentials, hex};
 use super::cache::{Cache, Flights, Key};
 use super::download::{self, Get, Rules, join, origin, shown};
 use super::oci::Registry;
-use super::source::Source;
+use vela_helm::request::{Freshness, Source};
 
 /// Bytes of an archive: what the loader takes.
 const MOST_ARCHIVE: usize = 20 << 20;
@@ -47,21 +47,6 @@ pub struct Wanted {
     pub version: String,
     /// Whose Secret is used.
     pub credentials: Option<Credentials>,
-}
-
-/// How long an answer counts.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Freshness {
-    /// For versions that do not change.
-    pub exact: Duration,
-    /// For all others.
-    pub moving: Duration,
-}
-
-impl Default for Freshness {
-    fn default() -> Self {
-        Self { exact: Duration::from_secs(24 * 3600), moving: Duration::from_secs(300) }
-    }
 }
 
 type Outcome = Result<Archive, FetchError>;

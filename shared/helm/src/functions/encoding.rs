@@ -41,7 +41,7 @@ fn sum<D: Digest>(call: &mut Context<'_>, args: Args<'_>) -> Result {
 }
 
 /// Lower-case digits, two for each byte.
-pub(super) fn hex(bytes: &[u8]) -> String {
+pub(crate) fn hex(bytes: &[u8]) -> String {
     bytes
         .iter()
         .flat_map(|byte| [byte >> 4, byte & 15])

@@ -8,7 +8,7 @@ mod crypto;
 mod data;
 mod dates;
 mod dicts;
-mod encoding;
+pub(crate) mod encoding;
 mod lists;
 mod logic;
 mod math;

@@ -1,22 +1,41 @@
-//! What a template asks of `helm.#Render`, read from the parameters of its call. Pure.
+//! What a template asks of `helm.#Render` of KubeVela, read from the parameters of its call: by the controller, which carries it
+//! out, and by admission, which says everything that is wrong with it at once ([`problems`]).
 
 use std::time::Duration;
 
 use serde::Deserialize;
 use serde_json::{Map, Value};
 use sha2::{Digest, Sha256};
-use vela_helm::{index, release, yaml};
 
-use crate::charts::Freshness;
-use crate::charts::auth::hex;
-use crate::charts::source::{Source, SourceError};
+use crate::functions::encoding::hex;
+use crate::semver::Constraint;
+use crate::{index, release, yaml};
+
+pub mod source;
+
+pub use source::{Source, SourceError};
 
 /// Revisions of a release that are kept unless something else is said.
 const HISTORY: usize = 10;
 /// How long hooks, and other operations on the release, may take unless something else is said.
-pub(super) const PATIENCE: Duration = Duration::from_secs(300);
+pub const OPERATION_TIMEOUT: Duration = Duration::from_secs(300);
 /// Sources of values.
 const MOST_SOURCES: usize = 64;
+
+/// How long an answer of a server counts.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Freshness {
+    /// For versions that do not change.
+    pub exact: Duration,
+    /// For all others.
+    pub moving: Duration,
+}
+
+impl Default for Freshness {
+    fn default() -> Self {
+        Self { exact: Duration::from_secs(24 * 3600), moving: Duration::from_secs(300) }
+    }
+}
 
 /// A call of `helm.#Render` that cannot be answered.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -36,6 +55,128 @@ pub enum ParamsError {
     /// Too many sources of values.
     #[error("valuesFrom has more than {MOST_SOURCES} entries")]
     TooMany,
+    /// A version that is neither one nor a constraint.
+    #[error("chart.version: {0:?} is neither a version nor a constraint, such as ^1.2.0")]
+    Version(String),
+    /// Values come of another kind of object.
+    #[error("valuesFrom: {0:?} is neither ConfigMap nor Secret")]
+    Kind(String),
+    /// An object of a namespace that is neither the Application's nor the release's.
+    #[error(
+        "{0} {1:?} is of namespace {2:?}: only those of the namespaces of the Application and of the release are read"
+    )]
+    Namespace(&'static str, String, String),
+}
+
+/// Something wrong, and the field of the parameters that it is about.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Problem {
+    /// Keys and positions, such as `valuesFrom`, `0`, `kind`; none for all of it.
+    pub path: Vec<String>,
+    /// What it is.
+    pub error: ParamsError,
+}
+
+/// Whether an object of a namespace may be read for a release of an Application, given whether that is done as its author: the
+/// controller's own rights end at the Application's namespace.
+#[must_use]
+pub fn may_read(namespace: &str, own: &str, release: &str, as_author: bool) -> bool {
+    namespace == own || (namespace == release && as_author)
+}
+
+/// Everything that is wrong with the parameters of a call of an Application in a namespace, as far as they say it themselves.
+#[must_use]
+pub fn problems(params: &Value, own: &str) -> Vec<Problem> {
+    let mut all = Vec::new();
+    let mut add = |path: &[&str], error| {
+        let path = path.iter().map(|&part| part.to_owned()).collect();
+        all.push(Problem { path, error });
+    };
+    let written: Written = match serde_json::from_value(params.clone()) {
+        Ok(written) => written,
+        Err(error) => {
+            add(&[], ParamsError::Shape(error.to_string()));
+            return all;
+        }
+    };
+    let Written { chart, release: wanted, values_from, options, context, .. } = written;
+    let text = |text: &Option<String>| text.clone().unwrap_or_default();
+    match Source::read(&chart.source, chart.repo_url.as_deref()) {
+        Ok(source) if !source.is_registry() || !text(&chart.version).is_empty() => {
+            let version = text(&chart.version);
+            if !is_version(&version) {
+                add(&["chart", "version"], ParamsError::Version(version));
+            }
+        }
+        Ok(_) => {}
+        Err(error) => {
+            let is_of_repository =
+                matches!(&error, SourceError::NoRepository(_)) || chart.repo_url.is_some();
+            let field = if is_of_repository { "repoURL" } else { "source" };
+            add(&["chart", field], error.into());
+        }
+    }
+    let name = named(wanted.name, &context.name);
+    if let Err(error) = release::validate_name(&name) {
+        add(&["release", "name"], ParamsError::Name(name, error));
+    }
+    let namespace = named(wanted.namespace, &context.namespace);
+    let secret = chart.auth.secret_ref.unwrap_or_default();
+    let of = named(secret.namespace, &namespace);
+    if !secret.name.is_empty() && !may_read(&of, own, &namespace, true) {
+        let error = ParamsError::Namespace("Secret", secret.name, of);
+        add(&["chart", "auth", "secretRef", "namespace"], error);
+    }
+    if values_from.len() > MOST_SOURCES {
+        add(&["valuesFrom"], ParamsError::TooMany);
+    }
+    for (index, source) in values_from.into_iter().take(MOST_SOURCES).enumerate() {
+        let index = index.to_string();
+        let kind = match source.kind.as_str() {
+            "ConfigMap" => "ConfigMap",
+            "Secret" => "Secret",
+            _ => {
+                add(&["valuesFrom", &index, "kind"], ParamsError::Kind(source.kind));
+                continue;
+            }
+        };
+        let of = named(source.namespace, own);
+        if !may_read(&of, own, &namespace, true) {
+            let error = ParamsError::Namespace(kind, source.name, of);
+            add(&["valuesFrom", &index, "namespace"], error);
+        }
+    }
+    let Cache { ttl, immutable_ttl, mutable_ttl } = options.cache;
+    for (path, text) in [
+        (&["options", "timeout"][..], options.timeout),
+        (&["options", "cache", "ttl"], ttl),
+        (&["options", "cache", "immutableTTL"], immutable_ttl),
+        (&["options", "cache", "mutableTTL"], mutable_ttl),
+    ] {
+        if let Err(ParamsError::Duration(_, text)) = duration("", text) {
+            add(path, ParamsError::Duration("duration", text));
+        }
+    }
+    all
+}
+
+/// Whether a text is a version or a constraint; none means the newest.
+fn is_version(text: &str) -> bool {
+    text.is_empty() || index::is_exact(text) || Constraint::parse(text).is_ok()
+}
+
+/// The release and the namespace that the parameters of a call name; `None` where they say neither.
+#[must_use]
+pub fn release_of(params: &Value) -> Option<(String, String)> {
+    let written: Written = serde_json::from_value(params.clone()).ok()?;
+    let Written { release, context, .. } = written;
+    let (name, namespace) =
+        (named(release.name, &context.name), named(release.namespace, &context.namespace));
+    (!name.is_empty()).then_some((namespace, name))
+}
+
+fn named(text: Option<String>, other: &str) -> String {
+    text.filter(|text| !text.is_empty()).unwrap_or_else(|| other.to_owned())
 }
 
 #[derive(Debug, Default, Deserialize)]
@@ -200,9 +341,6 @@ impl Params {
         if values_from.len() > MOST_SOURCES {
             return Err(ParamsError::TooMany);
         }
-        let named = |text: Option<String>, other: &str| {
-            text.filter(|text| !text.is_empty()).unwrap_or_else(|| other.to_owned())
-        };
         let name = named(wanted.name, &context.name);
         release::validate_name(&name).map_err(|error| ParamsError::Name(name.clone(), error))?;
         let mut values = Value::Object(values.unwrap_or_default());
@@ -227,7 +365,7 @@ impl Params {
             include_crds: options.include_crds.unwrap_or(true),
             skip_hooks: options.skip_hooks,
             create_namespace: options.create_namespace.unwrap_or(true),
-            timeout: duration("options.timeout", options.timeout)?.unwrap_or(PATIENCE),
+            timeout: duration("options.timeout", options.timeout)?.unwrap_or(OPERATION_TIMEOUT),
             atomic: options.atomic,
             wait: options.wait || options.atomic,
             force: options.force,
@@ -296,7 +434,7 @@ mod tests {
     fn what_is_not_said() {
         let read = params(&json!({})).unwrap();
         assert_eq!((read.name.as_str(), read.namespace.as_str()), ("comp", "ns"));
-        assert_eq!((read.history, read.timeout), (Some(10), PATIENCE));
+        assert_eq!((read.history, read.timeout), (Some(10), OPERATION_TIMEOUT));
         assert!(read.include_crds && read.create_namespace && !read.skip_hooks);
         let said = json!({"release": {"name": "r"}, "options": {"maxHistory": 0, "timeout": "1m", "cache": {"ttl": "0s"}}});
         let read = params(&said).unwrap();
@@ -320,6 +458,50 @@ mod tests {
             let error = params(&more).unwrap_err().to_string();
             assert!(error.contains(text), "{error}");
         }
+    }
+
+    #[test]
+    fn all_problems_are_found_at_once_with_their_fields() {
+        let found = |params: &Value| -> Vec<String> {
+            let all = problems(params, "own");
+            all.into_iter().map(|one| format!("{}: {}", one.path.join("."), one.error)).collect()
+        };
+        let context = json!({"name": "comp", "namespace": "own"});
+        let fine = json!({"context": context, "chart": {"source": "web", "repoURL": "https://c.example", "version": "^1.2 || 3.x",
+            "auth": {"secretRef": {"name": "s", "namespace": "there"}}},
+            "release": {"namespace": "there"}, "valuesFrom": [{"kind": "Secret", "name": "v", "namespace": "there"}]});
+        assert!(found(&fine).is_empty(), "{:?}", found(&fine));
+        let wrong = json!({"context": context, "chart": {"source": "web", "repoURL": "https://c.example", "version": "one",
+            "auth": {"secretRef": {"name": "s", "namespace": "vault"}}},
+            "release": {"name": "Web"},
+            "valuesFrom": [{"kind": "Pod", "name": "p"}, {"kind": "ConfigMap", "name": "m", "namespace": "vault"}],
+            "options": {"timeout": "soon", "cache": {"mutableTTL": "x"}}});
+        let all = found(&wrong);
+        for (index, part) in [
+            "chart.version: ",
+            "release.name: ",
+            "chart.auth.secretRef.namespace: ",
+            "valuesFrom.0.kind: ",
+            "valuesFrom.1.namespace: ",
+            "options.timeout: ",
+            "options.cache.mutableTTL: ",
+        ]
+        .into_iter()
+        .enumerate()
+        {
+            assert!(all[index].starts_with(part), "{all:#?}");
+        }
+        assert_eq!(all.len(), 7);
+        for (chart, field) in [
+            (json!({"source": "web"}), "chart.repoURL: "),
+            (json!({"source": "oci://"}), "chart.source: "),
+            (json!({"source": 1}), ": parameters of the chart"),
+        ] {
+            let all = found(&json!({"context": context, "chart": chart}));
+            assert!(all.len() == 1 && all[0].starts_with(field), "{all:?}");
+        }
+        let of = |params: &Value| release_of(params).unwrap();
+        assert_eq!(of(&fine), ("there".to_owned(), "comp".to_owned()));
     }
 
     #[test]

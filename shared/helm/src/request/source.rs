@@ -154,13 +154,15 @@ fn registry(reference: &str) -> Option<Source> {
 }
 
 /// `sha256:` and 64 hex digits in lower case.
-pub(super) fn is_digest(text: &str) -> bool {
+#[must_use]
+pub fn is_digest(text: &str) -> bool {
     let hex = |byte: u8| byte.is_ascii_digit() || (b'a'..=b'f').contains(&byte);
     text.strip_prefix("sha256:").is_some_and(|digits| digits.len() == 64 && digits.bytes().all(hex))
 }
 
 /// What a registry takes as a tag.
-pub(super) fn is_tag(text: &str) -> bool {
+#[must_use]
+pub fn is_tag(text: &str) -> bool {
     let inner = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'.' | b'-');
     let first = text.bytes().next().is_some_and(|b| b.is_ascii_alphanumeric() || b == b'_');
     first && text.len() <= 128 && text.bytes().all(inner)
