@@ -19,6 +19,7 @@ const MAY_USE: &[(&str, &[&str])] = &[
     ("vela-apply", &["vela-api"]),
     ("vela-cluster", &["vela-api", "vela-apply", "vela-seal"]),
     ("vela-seal", &["vela-api"]),
+    ("vela-shard", &[]),
     ("vela-serve", &["vela-gocompat"]),
     ("vela-certs", &["vela-cluster"]),
     (
@@ -57,7 +58,7 @@ const TOOLS: [&str; 6] =
     ["vela-tests", "xtask", "bench-cue", "bench-helm", "cue-diff", "helm-diff"];
 
 /// Crates that decide and never act: no runtime, no network, in whatever they bring along.
-const PURE: [&str; 10] = [
+const PURE: [&str; 11] = [
     "vela-gocompat",
     "vela-api",
     "cue-syntax",
@@ -68,6 +69,7 @@ const PURE: [&str; 10] = [
     "vela-workflow",
     "vela-apply",
     "vela-seal",
+    "vela-shard",
 ];
 const IMPURE: [&str; 5] = ["tokio", "kube-client", "kube-runtime", "hyper", "reqwest"];
 

@@ -1,0 +1,437 @@
+//! One replica: what it knows of itself and the others, and what follows. It learns facts (its renewals, lists of Leases,
+//! tables) and asked for decisions; whoever acts on them reports the results.
+//!
+//! The rules that keep two members from writing to one Application:
+//!
+//! - a member writes only for slots that it holds by the table as it last read it, and only while its session is valid: a
+//!   *permitted* time after the last successful renewal of its Lease **began**. A stale view is harmless, since nobody else changes
+//!   the rows of a member whose session is valid;
+//! - others judge it dead after they saw no change of its Lease for longer than that (*judged*), and take its rows only after
+//!   its Lease was *seized* by a versioned write: from then on no renewal can succeed;
+//! - a holder gives a slot only when nothing of it is in flight, and what it stopped stays stopped until it *knows* that it still
+//!   holds it: a write whose answer was lost may have been carried out, or be carried out later.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use crate::Millis;
+use crate::table::{MemberId, Slot, Table};
+
+/// How fast sessions are.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct Timing {
+    /// How long after the begin of a successful renewal a member may write.
+    pub permitted: Millis,
+    /// How long the Lease of a member must be unchanged before it may be judged dead. Longer than `permitted`, by what clocks may
+    /// differ in speed.
+    pub judged: Millis,
+    /// The pause between renewals. One that is late by more than two of them is a gap: the others are observed again.
+    pub period: Millis,
+}
+
+/// The Lease of a member in a list.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct Observed {
+    /// Whose it is.
+    pub id: MemberId,
+    /// Identifies the renewal: another stamp, another renewal.
+    pub stamp: u64,
+    /// It was seized: it is never renewed again.
+    pub seized: bool,
+}
+
+/// What is known of another member.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+struct Seen {
+    /// `None`: its Lease is not there.
+    stamp: Option<u64>,
+    seized: bool,
+    /// When this was first seen.
+    since: Millis,
+}
+
+/// Where a member is in its life.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+enum Phase {
+    /// It is not in the table yet.
+    New,
+    /// It works.
+    Joined,
+    /// It gives away what it has.
+    Leaving,
+    /// It is out of the table, and does nothing any more.
+    Over,
+}
+
+/// What a member knows. All moments are of its own clock.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct Member {
+    id: MemberId,
+    timing: Timing,
+    buckets: usize,
+    phase: Phase,
+    /// The begin of the last successful renewal.
+    renewed: Option<Millis>,
+    /// The begin of the last list that showed the table.
+    listed: Option<Millis>,
+    /// The others are judged by what was seen since then.
+    fit: Millis,
+    others: BTreeMap<MemberId, Seen>,
+    table: Option<Arc<Table>>,
+    /// Since when lists show no table.
+    absent: Option<Millis>,
+    /// What it does not work on although it holds it, and whether nothing of that is in flight any more.
+    stopped: BTreeMap<Slot, bool>,
+    /// A write of the table over this revision has no answer.
+    doubt: Option<u64>,
+}
+
+impl Member {
+    /// A member that knows nothing, of a table with so many buckets.
+    #[must_use]
+    pub const fn new(id: MemberId, timing: Timing, buckets: usize) -> Self {
+        Self {
+            id,
+            timing,
+            buckets,
+            phase: Phase::New,
+            renewed: None,
+            listed: None,
+            fit: 0,
+            others: BTreeMap::new(),
+            table: None,
+            absent: None,
+            stopped: BTreeMap::new(),
+            doubt: None,
+        }
+    }
+
+    /// Who it is.
+    #[must_use]
+    pub const fn id(&self) -> &MemberId {
+        &self.id
+    }
+
+    /// The table as it was read last.
+    #[must_use]
+    pub const fn table(&self) -> Option<&Arc<Table>> {
+        self.table.as_ref()
+    }
+
+    /// Whether it is out of the table after it left: its Lease may go.
+    #[must_use]
+    pub const fn is_over(&self) -> bool {
+        matches!(self.phase, Phase::Over)
+    }
+
+    // --- the own session ---------------------------------------------------------------------------------------------
+
+    /// A renewal of the own Lease that began at `started` succeeded.
+    pub fn renewed(&mut self, started: Millis, now: Millis) {
+        let late = self.timing.period.saturating_mul(3);
+        if self.renewed.is_none_or(|last| started.saturating_sub(last) > late) {
+            self.fit = now;
+        }
+        self.renewed = Some(self.renewed.map_or(started, |last| last.max(started)));
+    }
+
+    /// The own Lease was seized, or is gone: whatever was held belongs to others.
+    pub fn lost(&mut self) {
+        self.phase = Phase::Over;
+        self.renewed = None;
+    }
+
+    /// How long the session is still valid.
+    #[must_use]
+    pub fn session(&self, now: Millis) -> Option<Millis> {
+        let until = self.renewed?.saturating_add(self.timing.permitted);
+        until.checked_sub(now).filter(|left| *left > 0)
+    }
+
+    // --- what may be done --------------------------------------------------------------------------------------------
+
+    /// How long it may still write for a slot; `None`: not now.
+    #[must_use]
+    pub fn permitted(&self, slot: Slot, now: Millis) -> Option<Millis> {
+        if self.stopped.contains_key(&slot) {
+            return None;
+        }
+        self.holds(slot, now)
+    }
+
+    /// How long it may still end what it began, which is longer than [`Self::permitted`] for what it stopped and did not give yet.
+    #[must_use]
+    pub fn holds(&self, slot: Slot, now: Millis) -> Option<Millis> {
+        if self.stopped.get(&slot).is_some_and(|drained| *drained) {
+            return None;
+        }
+        let left = self.session(now)?.min(self.informed(now)?);
+        (self.table.as_ref()?.holder(slot) == Some(&self.id)).then_some(left)
+    }
+
+    /// Whoever does not read the table any more must not go on by it: it may be deleted, and made again without him.
+    fn informed(&self, now: Millis) -> Option<Millis> {
+        let until = self.listed?.saturating_add(self.timing.permitted);
+        until.checked_sub(now).filter(|left| *left > 0)
+    }
+
+    /// The slots that it holds and has not stopped.
+    pub fn working(&self) -> impl Iterator<Item = Slot> + '_ {
+        let held = self.table.iter().flat_map(|table| table.held_by(&self.id));
+        held.filter(|slot| !self.stopped.contains_key(slot))
+    }
+
+    /// The slots that it stopped, and of which something may be in flight still.
+    pub fn draining(&self) -> impl Iterator<Item = Slot> + '_ {
+        self.stopped.iter().filter(|(_, drained)| !**drained).map(|(slot, _)| *slot)
+    }
+
+    // --- what is read ------------------------------------------------------------------------------------------------
+
+    /// A list that began at `started` was answered at `now`: all Leases of members. The table of the same list follows by
+    /// [`Self::read`] or [`Self::read_nothing`].
+    pub fn observe(&mut self, leases: &[Observed], now: Millis) {
+        for lease in leases.iter().filter(|lease| lease.id != self.id) {
+            let seen = self.others.get(&lease.id);
+            let is_known = seen
+                .is_some_and(|seen| seen.stamp == Some(lease.stamp) && seen.seized == lease.seized);
+            if !is_known {
+                let seen = Seen { stamp: Some(lease.stamp), seized: lease.seized, since: now };
+                self.others.insert(Arc::clone(&lease.id), seen);
+            }
+        }
+        let listed = |id: &MemberId| leases.iter().any(|lease| lease.id == *id);
+        let in_table =
+            |id: &MemberId| self.table.as_ref().is_some_and(|table| table.index(id).is_some());
+        self.others.retain(|id, _| listed(id) || in_table(id));
+        let missing = Seen { stamp: None, seized: false, since: now };
+        for (id, seen) in self.others.iter_mut().filter(|(id, _)| !listed(id)) {
+            // What was seized and then deleted stays seized.
+            if seen.stamp.is_some() && !seen.seized {
+                debug_assert!(*id != self.id, "nobody observes himself");
+                *seen = missing;
+            }
+        }
+        // A member whose Lease was never there joined with its last breath.
+        for member in self.table.iter().flat_map(|table| &table.members) {
+            if member.id != self.id && !self.others.contains_key(&member.id) {
+                self.others.insert(Arc::clone(&member.id), missing);
+            }
+        }
+    }
+
+    /// A table was read. `listed` is when the list began that showed it; `None` for a watch, which may be behind.
+    pub fn read(&mut self, table: Arc<Table>, listed: Option<Millis>) {
+        match (&self.table, listed) {
+            // After a table was deleted only a list says that there is one again.
+            (None, None) if self.absent.is_some() => return,
+            (Some(known), _) if table.revision < known.revision => {}
+            _ => {
+                if self.doubt.is_some_and(|base| table.revision > base) {
+                    self.doubt = None;
+                }
+                self.table = Some(table);
+            }
+        }
+        self.listed = self.listed.max(listed);
+        self.absent = None;
+        self.settle();
+    }
+
+    /// A list shows that there is no table: nobody holds anything.
+    pub fn read_nothing(&mut self, now: Millis) {
+        self.absent.get_or_insert(now);
+        (self.table, self.listed, self.doubt) = (None, None, None);
+        self.stopped.clear();
+        self.phase = match self.phase {
+            Phase::New | Phase::Joined => Phase::New,
+            Phase::Leaving | Phase::Over => Phase::Over,
+        };
+    }
+
+    fn settle(&mut self) {
+        let Some(table) = &self.table else { return };
+        if let Some(at) = table.index(&self.id) {
+            if self.phase == Phase::New {
+                self.phase = Phase::Joined;
+            }
+            self.stopped.retain(|slot, _| table.holds.get(*slot).copied().flatten() == Some(at));
+        } else {
+            self.stopped.clear();
+            match self.phase {
+                // Somebody took it out: its Lease was seized, which the next renewal finds out, too.
+                Phase::Joined | Phase::Leaving => self.phase = Phase::Over,
+                Phase::New | Phase::Over => {}
+            }
+        }
+    }
+
+    // --- the others --------------------------------------------------------------------------------------------------
+
+    /// Members whose Lease is to be read again and, if it is unchanged then, to be seized.
+    pub fn suspects(&self, now: Millis) -> impl Iterator<Item = &MemberId> {
+        let fit = self.session(now).is_some();
+        self.others
+            .iter()
+            .filter(move |(_, seen)| {
+                fit && !seen.seized && seen.stamp.is_some() && self.is_silent(seen, now)
+            })
+            .map(|(id, _)| id)
+    }
+
+    /// What was seen of a member last: a seizure is bound to it.
+    #[must_use]
+    pub fn stamp(&self, id: &str) -> Option<u64> {
+        self.others.get(id).and_then(|seen| seen.stamp)
+    }
+
+    /// A member was seized, by this one.
+    pub fn seized(&mut self, id: &str) {
+        if let Some(seen) = self.others.get_mut(id) {
+            seen.seized = true;
+        }
+    }
+
+    fn is_silent(&self, seen: &Seen, now: Millis) -> bool {
+        now.saturating_sub(seen.since.max(self.fit)) >= self.timing.judged
+    }
+
+    /// Whether a member's rows may be taken.
+    fn is_dead(&self, id: &MemberId, now: Millis) -> bool {
+        let gone = |seen: &Seen| seen.stamp.is_none() && self.is_silent(seen, now);
+        self.others.get(id).is_some_and(|seen| seen.seized || gone(seen))
+    }
+
+    /// Whether a member is worth giving something to: whoever was silent for long is dead, perhaps.
+    fn is_lively(&self, id: &MemberId, now: Millis) -> bool {
+        let recent = |seen: &Seen| now.saturating_sub(seen.since) < self.timing.permitted;
+        self.others.get(id).is_some_and(|seen| !seen.seized && seen.stamp.is_some() && recent(seen))
+    }
+
+    /// Whether a living member holds a slot, as far as is known here.
+    #[must_use]
+    pub fn is_owned(&self, slot: Slot, now: Millis) -> bool {
+        let holder = self.table.as_ref().and_then(|table| table.holder(slot));
+        holder.is_some_and(|holder| {
+            if *holder == self.id {
+                return self.session(now).is_some();
+            }
+            let lives = |seen: &Seen| {
+                !seen.seized
+                    && seen.stamp.is_some()
+                    && now.saturating_sub(seen.since) < self.timing.judged
+            };
+            self.others.get(holder).is_some_and(lives)
+        })
+    }
+
+    // --- what to do --------------------------------------------------------------------------------------------------
+
+    /// It shall leave: from now on it gives everything away.
+    pub fn leave(&mut self) {
+        self.phase = match self.phase {
+            Phase::Joined | Phase::Leaving => Phase::Leaving,
+            // A join whose answer was lost may have been carried out: that is known once the table is read.
+            Phase::New if self.doubt.is_some() => Phase::Leaving,
+            Phase::New | Phase::Over => Phase::Over,
+        };
+    }
+
+    /// Nothing of a slot that was stopped is in flight any more.
+    pub fn drained(&mut self, slot: Slot) {
+        if let Some(drained) = self.stopped.get_mut(&slot) {
+            *drained = true;
+        }
+    }
+
+    /// Stops what is to be handed over, and takes up again what is not any more.
+    pub fn adjust(&mut self, now: Millis) {
+        let Some(table) = self.table.clone() else { return };
+        let leaving = self.phase == Phase::Leaving;
+        for slot in table.held_by(&self.id) {
+            let goes = match table.target(slot) {
+                Some(target) => *target != self.id && self.is_lively(target, now),
+                None => leaving,
+            };
+            if goes {
+                self.stopped.entry(slot).or_insert(false);
+            } else if self.doubt.is_none() {
+                self.stopped.remove(&slot);
+            }
+        }
+    }
+
+    /// The table to write over the one that was read last, if there is anything to change. Whoever writes it calls
+    /// [`Self::writing`] before and then [`Self::wrote`], [`Self::refused`], or nothing if the answer was lost.
+    #[must_use]
+    pub fn next_table(&self, now: Millis) -> Option<Table> {
+        self.session(now)?;
+        let mut next = match &self.table {
+            Some(table) => Table::clone(table),
+            None if self.may_create(now) => Table::new(self.buckets),
+            None => return None,
+        };
+        let before = next.clone();
+        if next.buckets() != self.buckets {
+            return None;
+        }
+        let dead: Vec<MemberId> = next
+            .members
+            .iter()
+            .map(|member| &member.id)
+            .filter(|id| **id != self.id && self.is_dead(id, now))
+            .map(Arc::clone)
+            .collect();
+        dead.iter().for_each(|id| next.remove(id));
+        match self.phase {
+            Phase::New => next.join(&self.id, 1),
+            Phase::Leaving => next.retire(&self.id),
+            Phase::Joined => {}
+            Phase::Over => return None,
+        }
+        for (slot, _) in self.stopped.iter().filter(|(_, drained)| **drained) {
+            let target = next.target(*slot);
+            let is_mine = next.holder(*slot) == Some(&self.id);
+            if is_mine
+                && target.is_none_or(|target| *target != self.id && self.is_lively(target, now))
+            {
+                next.give(*slot);
+            }
+        }
+        if self.phase == Phase::Leaving && next.held_by(&self.id).next().is_none() {
+            next.remove(&self.id);
+        }
+        if next == before {
+            return None;
+        }
+        next.revision = next.revision.saturating_add(1);
+        Some(next)
+    }
+
+    /// Without a table nobody who still goes by an old one may be left.
+    fn may_create(&self, now: Millis) -> bool {
+        let is_alone = self.others.values().all(|seen| seen.seized || seen.stamp.is_none());
+        let enough = |since: Millis| now.saturating_sub(since.max(self.fit)) >= self.timing.judged;
+        self.phase == Phase::New && self.absent.is_some_and(|since| is_alone || enough(since))
+    }
+
+    /// A write of the table is about to be sent. Returns what [`Self::refused`] needs.
+    #[must_use]
+    pub fn writing(&mut self) -> Option<u64> {
+        let base = self.table.as_ref().map_or(0, |table| table.revision);
+        let before = self.doubt;
+        self.doubt = Some(before.map_or(base, |doubt| doubt.max(base)));
+        before
+    }
+
+    /// It succeeded.
+    pub fn wrote(&mut self, table: Arc<Table>, started: Millis) {
+        self.absent = None;
+        self.read(table, Some(started));
+    }
+
+    /// The last write was refused and has no effect, now or later.
+    pub const fn refused(&mut self, before: Option<u64>) {
+        self.doubt = before;
+    }
+}

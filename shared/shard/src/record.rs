@@ -1,0 +1,220 @@
+//! The table as text: the JSON of an annotation, small enough for one Lease and readable by people.
+//!
+//! `{"protocol":1,"revision":9,"epoch":3,"members":[{"id":"pod_uuid"}],"lead":"a","leadWanted":"a",
+//! "pools":{"":{"holds":"aab…","wanted":"aab…"}}}`: a letter for each bucket, the index of a member in base 62 (`a`-`z`, `A`-`Z`,
+//! `0`-`9`), `-` for nobody.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+
+use crate::BUCKETS;
+use crate::table::{Entry, Table};
+
+/// The version of the record that this library speaks.
+pub const PROTOCOL: u32 = 1;
+/// How many members a table can have: indexes are one letter.
+pub const MAX_MEMBERS: usize = 60;
+/// The longest identity: a name of a Pod and a UUID.
+const MAX_ID: usize = 300;
+const LETTERS: &[u8; 62] = b"abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789";
+/// The pool of members without a shard id.
+const DEFAULT_POOL: &str = "";
+
+/// A table that cannot be read. Whoever reads it works on nothing.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum RecordError {
+    /// Not the JSON of a table.
+    #[error("the table of shards is no JSON of a table: {0}")]
+    Json(String),
+    /// Another release wrote it.
+    #[error("the table of shards has protocol {found}, this release speaks {PROTOCOL}")]
+    Protocol {
+        /// Its protocol.
+        found: u32,
+    },
+    /// Its parts contradict each other.
+    #[error("the table of shards is inconsistent: {0}")]
+    Inconsistent(&'static str),
+}
+
+#[derive(Serialize, Deserialize)]
+struct Record {
+    protocol: u32,
+    revision: u64,
+    epoch: u64,
+    members: Vec<MemberRecord>,
+    lead: String,
+    #[serde(rename = "leadWanted")]
+    lead_wanted: String,
+    pools: BTreeMap<String, PoolRecord>,
+}
+
+#[derive(Serialize, Deserialize)]
+struct MemberRecord {
+    id: String,
+    #[serde(default = "one", skip_serializing_if = "is_one")]
+    weight: u16,
+}
+
+#[derive(Serialize, Deserialize)]
+struct PoolRecord {
+    holds: String,
+    wanted: String,
+}
+
+const fn one() -> u16 {
+    1
+}
+
+#[allow(clippy::trivially_copy_pass_by_ref, reason = "serde gives a reference")]
+const fn is_one(weight: &u16) -> bool {
+    *weight == 1
+}
+
+fn letter(of: Option<u8>) -> char {
+    of.and_then(|index| LETTERS.get(usize::from(index))).map_or('-', |letter| char::from(*letter))
+}
+
+impl Table {
+    /// The text of the record.
+    #[must_use]
+    pub fn to_text(&self) -> String {
+        let row = |row: &[Option<u8>]| row.iter().map(|of| letter(*of)).collect::<String>();
+        let (holds, lead) = self.holds.split_at(self.buckets());
+        let (wanted, lead_wanted) = self.wanted.split_at(self.buckets());
+        let record = Record {
+            protocol: PROTOCOL,
+            revision: self.revision,
+            epoch: self.epoch,
+            members: self
+                .members
+                .iter()
+                .map(|member| MemberRecord { id: member.id.to_string(), weight: member.weight })
+                .collect(),
+            lead: row(lead),
+            lead_wanted: row(lead_wanted),
+            pools: BTreeMap::from([(
+                DEFAULT_POOL.to_owned(),
+                PoolRecord { holds: row(holds), wanted: row(wanted) },
+            )]),
+        };
+        serde_json::to_string(&record).unwrap_or_default()
+    }
+
+    /// Reads a record. Anybody with rights on Leases may have written it, so everything is checked.
+    ///
+    /// # Errors
+    /// [`RecordError`]; nothing of the record counts then.
+    pub fn from_text(text: &str) -> Result<Self, RecordError> {
+        #[derive(Deserialize)]
+        struct Version {
+            protocol: u32,
+        }
+        let wrong = |error: serde_json::Error| RecordError::Json(error.to_string());
+        let found = serde_json::from_str::<Version>(text).map_err(wrong)?.protocol;
+        if found != PROTOCOL {
+            return Err(RecordError::Protocol { found });
+        }
+        let record: Record = serde_json::from_str(text).map_err(wrong)?;
+        let count = record.members.len();
+        if count > MAX_MEMBERS {
+            return Err(RecordError::Inconsistent("more members than there are letters"));
+        }
+        let mut members: Vec<Entry> = Vec::with_capacity(count);
+        for MemberRecord { id, weight } in record.members {
+            if id.is_empty() || id.len() > MAX_ID || members.iter().any(|known| *known.id == *id) {
+                return Err(RecordError::Inconsistent("a member without an identity of its own"));
+            }
+            members.push(Entry { id: id.into(), weight });
+        }
+        let mut pools = record.pools;
+        let pool = pools.remove(DEFAULT_POOL);
+        let Some(pool) = pool.filter(|_| pools.is_empty()) else {
+            return Err(RecordError::Inconsistent("pools that this release does not know"));
+        };
+        let row = |text: &str, lead: &str| {
+            let index = |letter: u8| match LETTERS.iter().position(|known| *known == letter) {
+                _ if letter == b'-' => Ok(None),
+                Some(index) if index < count => Ok(u8::try_from(index).ok()),
+                _ => Err(RecordError::Inconsistent("a letter of no member")),
+            };
+            if text.len() != BUCKETS || lead.len() != 1 {
+                return Err(RecordError::Inconsistent("a row of another length"));
+            }
+            text.bytes().chain(lead.bytes()).map(index).collect::<Result<Vec<_>, _>>()
+        };
+        let holds = row(&pool.holds, &record.lead)?;
+        let wanted = row(&pool.wanted, &record.lead_wanted)?;
+        Ok(Self { revision: record.revision, epoch: record.epoch, members, holds, wanted })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn table(members: usize) -> Table {
+        let mut table = Table::new(BUCKETS);
+        for number in 0..members {
+            table.join(
+                &format!(
+                    "kubevela-vela-core-5f7c9d-{number:05}_6b0c3a5e-0000-4000-8000-000000000000"
+                )
+                .as_str()
+                .into(),
+                1,
+            );
+            (0..=BUCKETS).step_by(3).for_each(|slot| table.give(slot));
+        }
+        table
+    }
+
+    #[test]
+    fn a_table_is_read_as_it_was_written_and_fits_into_a_lease() {
+        for members in [0, 1, 3, MAX_MEMBERS] {
+            let mut table = table(members);
+            if members > 1 {
+                table.retire(&std::sync::Arc::clone(&table.members[1].id));
+            }
+            let text = table.to_text();
+            assert_eq!(Table::from_text(&text).as_ref(), Ok(&table));
+            assert!(text.len() < 10_000, "{members} members take {} bytes", text.len());
+        }
+    }
+
+    #[test]
+    fn what_is_no_table_is_refused() {
+        let text = table(2).to_text();
+        let refused = |from: &str, to: &str| {
+            assert!(text.contains(from), "{from} in {text}");
+            Table::from_text(&text.replacen(from, to, 1)).unwrap_err().to_string()
+        };
+        assert!(refused("\"protocol\":1", "\"protocol\":2").contains("has protocol 2"));
+        assert!(refused("\"lead\":\"a\"", "\"lead\":\"c\"").contains("a letter of no member"));
+        assert!(refused("\"lead\":\"a\"", "\"lead\":\"\"").contains("another length"));
+        assert!(refused("\"\":{", "\"x\":{").contains("pools that this release does not know"));
+        assert!(refused("-00001_", "-00000_").contains("identity of its own"));
+        for text in ["", "{}", "null", "[]", "{\"protocol\":1}"] {
+            assert!(matches!(Table::from_text(text), Err(RecordError::Json(_))), "{text}");
+        }
+    }
+
+    proptest! {
+        /// A table that was damaged is refused or is a table; reading never panics.
+        #[test]
+        fn a_damaged_record_harms_nobody(at in any::<proptest::sample::Index>(), byte in 32_u8..127) {
+            let mut text = table(3).to_text().into_bytes();
+            let at = at.index(text.len());
+            text[at] = byte;
+            if let Ok(read) = Table::from_text(&String::from_utf8(text).unwrap()) {
+                prop_assert_eq!(read.holds.len(), BUCKETS + 1);
+                let count = read.members.len();
+                let known = |row: &[Option<u8>]| row.iter().flatten().all(|of| usize::from(*of) < count);
+                prop_assert!(known(&read.holds) && known(&read.wanted));
+            }
+        }
+    }
+}

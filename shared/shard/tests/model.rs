@@ -1,0 +1,613 @@
+//! All interleavings of a few members, explored breadth-first with the functions that the controller calls: a member renews,
+//! lists, writes the table, seizes others, writes objects; whatever is sent may be carried out late, its answer may be lost, and a
+//! member may crash or stand still at any moment.
+//!
+//! What must never happen: two members that may write for one slot, or a write in flight for a slot that another may write for.
+//! Each rule of the protocol is left out once, and that must be found.
+
+#![allow(
+    clippy::unwrap_used,
+    clippy::indexing_slicing,
+    clippy::panic,
+    clippy::print_stderr,
+    reason = "a test that meets something unexpected fails there"
+)]
+
+use std::collections::{HashSet, VecDeque};
+use std::hash::{BuildHasher, BuildHasherDefault, DefaultHasher};
+use std::sync::Arc;
+
+use vela_shard::{Member, MemberId, Observed, Slot, Table, Timing};
+
+/// The rule that is left out.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Flaw {
+    None,
+    RowsTakenWithoutSeizure,
+    GivenWithoutDraining,
+    ResumedAfterALostAnswer,
+    WritesWithoutADeadline,
+    PermittedFromTheAnswer,
+    JudgedTooEarly,
+}
+
+/// What is explored.
+#[derive(Debug, Clone, Copy)]
+struct Scope {
+    members: usize,
+    /// Who is in the table in the beginning, by index; the first of them holds everything.
+    joined: usize,
+    buckets: usize,
+    flaw: Flaw,
+    /// Time ends here.
+    horizon: u64,
+    /// What each member may do, so many times.
+    renewals: u8,
+    puts: u8,
+    writes: u8,
+    /// The first member is asked to leave at some moment.
+    leaves: bool,
+    /// Members may crash.
+    crashes: bool,
+    /// Answers may be lost.
+    losses: bool,
+    /// The clock of the first member runs at two thirds of the speed.
+    slow_clock: bool,
+    /// States after which the exploration ends, exhausted or not.
+    states: usize,
+}
+
+const SCOPE: Scope = Scope {
+    members: 2,
+    joined: 2,
+    buckets: 2,
+    flaw: Flaw::None,
+    horizon: 7,
+    renewals: 2,
+    puts: 2,
+    writes: 1,
+    leaves: false,
+    crashes: true,
+    losses: true,
+    slow_clock: false,
+    states: usize::MAX,
+};
+
+/// A request in flight.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+enum Stage {
+    Sent,
+    Done,
+    Refused,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+struct Lease {
+    stamp: u64,
+    seized: bool,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+struct Put {
+    table: Arc<Table>,
+    base: u64,
+    before: Option<u64>,
+    started: u64,
+    stage: Stage,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+struct Node {
+    member: Member,
+    alive: bool,
+    /// The own Lease as it knows it.
+    stamp: u64,
+    renewal: Option<(u64, u64, Stage)>,
+    put: Option<Put>,
+    /// A write of the table whose answer nobody waits for any more.
+    stray: Option<(u64, Arc<Table>)>,
+    /// The member that is being seized, and the Lease that was read for it.
+    seizure: Option<(usize, u64)>,
+    /// A write of an object, and when the API server gives it up.
+    write: Option<(Slot, u64)>,
+    renewals: u8,
+    puts: u8,
+    writes: u8,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+struct World {
+    time: u64,
+    table: Arc<Table>,
+    leases: Vec<Lease>,
+    nodes: Vec<Node>,
+}
+
+fn id(index: usize) -> MemberId {
+    ["a", "b", "c"][index].into()
+}
+
+impl World {
+    fn new(scope: &Scope) -> Self {
+        let judged = if scope.flaw == Flaw::JudgedTooEarly { 2 } else { 3 };
+        let timing = Timing { permitted: 2, judged, period: 1 };
+        let mut table = Table::new(scope.buckets);
+        (0..scope.joined).for_each(|index| table.join(&id(index), 1));
+        table.revision = 1;
+        let node = |index| Node {
+            member: Member::new(id(index), timing, scope.buckets),
+            alive: true,
+            stamp: 0,
+            renewal: None,
+            put: None,
+            stray: None,
+            seizure: None,
+            write: None,
+            renewals: scope.renewals,
+            puts: scope.puts,
+            writes: scope.writes,
+        };
+        let mut world = Self {
+            time: 0,
+            table: Arc::new(table),
+            leases: vec![Lease { stamp: 0, seized: false }; scope.members],
+            nodes: (0..scope.members).map(node).collect(),
+        };
+        // Whoever is in the table has been there for a while.
+        for index in 0..scope.joined {
+            let (observed, table) = (world.observed(), Arc::clone(&world.table));
+            let member = &mut world.nodes[index].member;
+            member.renewed(0, 0);
+            member.observe(&observed, 0);
+            // What is to be handed over is not stopped yet.
+            member.read(table, Some(0));
+        }
+        world
+    }
+
+    fn now(&self, scope: &Scope, index: usize) -> u64 {
+        if scope.slow_clock && index == 0 { self.time * 2 / 3 } else { self.time }
+    }
+
+    fn observed(&self) -> Vec<Observed> {
+        let one = |(index, lease): (usize, &Lease)| Observed {
+            id: id(index),
+            stamp: lease.stamp,
+            seized: lease.seized,
+        };
+        self.leases.iter().enumerate().map(one).collect()
+    }
+
+    /// All worlds that can follow.
+    fn successors(&self, scope: &Scope) -> Vec<(String, Self)> {
+        let mut all = Vec::new();
+        let mut add = |what: String, change: &dyn Fn(&mut Self)| {
+            let mut next = self.clone();
+            change(&mut next);
+            all.push((what, next));
+        };
+        if self.time < scope.horizon {
+            add("time passes".into(), &|world| world.tick(scope));
+        }
+        for (index, node) in self.nodes.iter().enumerate() {
+            let who = id(index);
+            let now = self.now(scope, index);
+            // What is in flight goes on without its sender.
+            if matches!(node.renewal, Some((_, _, Stage::Sent))) {
+                add(format!("{who}'s renewal arrives"), &|world| world.renewal_arrives(index));
+            }
+            if node.put.as_ref().is_some_and(|put| put.stage == Stage::Sent) {
+                add(format!("{who}'s table arrives"), &|world| world.put_arrives(index));
+            }
+            if node.stray.is_some() {
+                add(format!("{who}'s stray table arrives"), &|world| {
+                    let (base, table) = world.nodes[index].stray.take().unwrap();
+                    if world.table.revision == base {
+                        world.table = table;
+                    }
+                });
+            }
+            if node.write.is_some() {
+                add(format!("{who}'s write is carried out"), &|world| {
+                    world.nodes[index].write = None;
+                });
+            }
+            if !node.alive {
+                continue;
+            }
+            if scope.crashes {
+                add(format!("{who} crashes"), &|world| world.nodes[index].alive = false);
+            }
+            match node.renewal {
+                None if node.renewals > 0 && !node.member.is_over() => {
+                    add(format!("{who} renews"), &|world| {
+                        let node = &mut world.nodes[index];
+                        node.renewal = Some((now, node.stamp, Stage::Sent));
+                        node.renewals -= 1;
+                    });
+                }
+                Some((started, _, stage)) if stage != Stage::Sent => {
+                    add(format!("{who}'s renewal is answered"), &|world| {
+                        world.renewal_answered(scope, index, started, stage);
+                    });
+                    if scope.losses {
+                        add(format!("the answer to {who}'s renewal is lost"), &|world| {
+                            world.nodes[index].renewal = None;
+                        });
+                    }
+                }
+                _ => {}
+            }
+            add(format!("{who} lists"), &|world| world.list(scope, index));
+            for slot in node.member.draining() {
+                let in_flight = node.write.is_some_and(|(of, _)| of == slot);
+                if !in_flight || scope.flaw == Flaw::GivenWithoutDraining {
+                    add(format!("{who} has drained {slot}"), &|world| {
+                        world.nodes[index].member.drained(slot);
+                    });
+                }
+            }
+            if node.put.is_none() && node.puts > 0 && node.member.next_table(now).is_some() {
+                add(format!("{who} writes the table"), &|world| world.begin_put(scope, index));
+            }
+            if let Some(put) = &node.put {
+                if put.stage != Stage::Sent {
+                    add(format!("{who}'s table is answered"), &|world| {
+                        world.put_answered(scope, index);
+                    });
+                }
+                if scope.losses && node.stray.is_none() {
+                    add(format!("the answer to {who}'s table is lost"), &|world| {
+                        let node = &mut world.nodes[index];
+                        let put = node.put.take().unwrap();
+                        if put.stage == Stage::Sent {
+                            node.stray = Some((put.base, put.table));
+                        }
+                        if scope.flaw == Flaw::ResumedAfterALostAnswer {
+                            node.member.refused(put.before);
+                        }
+                    });
+                }
+            }
+            if node.seizure.is_none() {
+                for other in node.member.suspects(now) {
+                    let other = (0..scope.members).find(|index| id(*index) == *other).unwrap();
+                    add(format!("{who} suspects {}", id(other)), &|world| {
+                        world.suspect(scope, index, other);
+                    });
+                }
+            } else {
+                add(format!("{who}'s seizure arrives and is answered"), &|world| {
+                    let (other, stamp) = world.nodes[index].seizure.take().unwrap();
+                    let lease = &mut world.leases[other];
+                    if lease.stamp == stamp && !lease.seized {
+                        lease.seized = true;
+                        world.nodes[index].member.seized(&id(other));
+                    }
+                });
+            }
+            if node.write.is_none() && node.writes > 0 {
+                for slot in 0..=scope.buckets {
+                    if let Some(left) = node.member.permitted(slot, now) {
+                        add(format!("{who} writes for {slot}"), &|world| {
+                            let end = world.time + left;
+                            let node = &mut world.nodes[index];
+                            node.write = Some((slot, end));
+                            node.writes -= 1;
+                        });
+                    }
+                }
+            }
+            if scope.leaves && index == 0 {
+                add(format!("{who} is asked to leave"), &|world| {
+                    let node = &mut world.nodes[index];
+                    node.member.leave();
+                    node.member.adjust(now);
+                });
+            }
+        }
+        all
+    }
+
+    fn tick(&mut self, scope: &Scope) {
+        self.time += 1;
+        let (time, ends) = (self.time, scope.flaw != Flaw::WritesWithoutADeadline);
+        for node in &mut self.nodes {
+            node.write = node.write.filter(|(_, end)| !ends || *end > time);
+        }
+        for index in 0..self.nodes.len() {
+            let now = self.now(scope, index);
+            self.nodes[index].member.adjust(now);
+        }
+    }
+
+    fn renewal_arrives(&mut self, index: usize) {
+        let Some((started, base, _)) = self.nodes[index].renewal else { return };
+        let lease = &mut self.leases[index];
+        let stage = if lease.stamp == base && !lease.seized {
+            lease.stamp += 1;
+            Stage::Done
+        } else {
+            Stage::Refused
+        };
+        self.nodes[index].renewal = Some((started, base, stage));
+    }
+
+    fn renewal_answered(&mut self, scope: &Scope, index: usize, started: u64, stage: Stage) {
+        let now = self.now(scope, index);
+        let lease = self.leases[index].clone();
+        let node = &mut self.nodes[index];
+        node.renewal = None;
+        match stage {
+            Stage::Done => {
+                node.stamp += 1;
+                let from = if scope.flaw == Flaw::PermittedFromTheAnswer { now } else { started };
+                node.member.renewed(from, now);
+                node.member.adjust(now);
+            }
+            // It reads its Lease: either it is seized, or an answer was lost before.
+            _ if lease.seized => node.member.lost(),
+            _ => node.stamp = lease.stamp,
+        }
+    }
+
+    fn list(&mut self, scope: &Scope, index: usize) {
+        let (now, observed, table) =
+            (self.now(scope, index), self.observed(), Arc::clone(&self.table));
+        let member = &mut self.nodes[index].member;
+        member.observe(&observed, now);
+        member.read(table, Some(now));
+        member.adjust(now);
+    }
+
+    fn begin_put(&mut self, scope: &Scope, index: usize) {
+        let now = self.now(scope, index);
+        let node = &mut self.nodes[index];
+        let table = node.member.next_table(now).unwrap();
+        let base = node.member.table().unwrap().revision;
+        let before = node.member.writing();
+        node.put =
+            Some(Put { table: Arc::new(table), base, before, started: now, stage: Stage::Sent });
+        node.puts -= 1;
+    }
+
+    fn put_arrives(&mut self, index: usize) {
+        let Some(put) = &mut self.nodes[index].put else { return };
+        if self.table.revision == put.base {
+            self.table = Arc::clone(&put.table);
+            put.stage = Stage::Done;
+        } else {
+            put.stage = Stage::Refused;
+        }
+    }
+
+    fn put_answered(&mut self, scope: &Scope, index: usize) {
+        let now = self.now(scope, index);
+        let node = &mut self.nodes[index];
+        let put = node.put.take().unwrap();
+        match put.stage {
+            Stage::Done => node.member.wrote(put.table, put.started),
+            _ => node.member.refused(put.before),
+        }
+        node.member.adjust(now);
+    }
+
+    fn suspect(&mut self, scope: &Scope, index: usize, other: usize) {
+        // The Lease is read again: only an unchanged one is seized.
+        let lease = self.leases[other].clone();
+        let node = &mut self.nodes[index];
+        if scope.flaw == Flaw::RowsTakenWithoutSeizure {
+            node.member.seized(&id(other));
+        } else if !lease.seized && node.member.stamp(&id(other)) == Some(lease.stamp) {
+            node.seizure = Some((other, lease.stamp));
+        }
+    }
+
+    fn violation(&self, scope: &Scope) -> Option<String> {
+        for slot in 0..=scope.buckets {
+            let may = |index: &usize| {
+                let node = &self.nodes[*index];
+                node.alive && node.member.permitted(slot, self.now(scope, *index)).is_some()
+            };
+            let permitted: Vec<usize> = (0..scope.members).filter(may).collect();
+            if permitted.len() > 1 {
+                return Some(format!("{permitted:?} may all write for {slot}"));
+            }
+            for (index, node) in self.nodes.iter().enumerate() {
+                let pending = node.write.is_some_and(|(of, _)| of == slot);
+                if pending && permitted.iter().any(|other| *other != index) {
+                    return Some(format!(
+                        "a write of {index} for {slot} is in flight, {permitted:?} may write"
+                    ));
+                }
+            }
+        }
+        None
+    }
+
+    /// Nothing fails from here on: in the end the living hold everything, and nothing moves any more.
+    fn converges(&self, scope: &Scope) -> Result<(), String> {
+        let mut world = self.clone();
+        let mut last = None;
+        for _ in 0..24 {
+            world.tick(scope);
+            for index in 0..scope.members {
+                world.renewal_arrives(index);
+                world.put_arrives(index);
+                if let Some((base, table)) = world.nodes[index].stray.take()
+                    && world.table.revision == base
+                {
+                    world.table = table;
+                }
+            }
+            for index in (0..scope.members).filter(|index| self.nodes[*index].alive) {
+                world.healthy_round(scope, index);
+            }
+            last = Some(Arc::clone(&world.table));
+        }
+        let living =
+            |index: &usize| world.nodes[*index].alive && !world.nodes[*index].member.is_over();
+        if !(0..scope.members).any(|index| living(&index)) {
+            return Ok(());
+        }
+        for slot in 0..=scope.buckets {
+            let may = (0..scope.members).filter(living).filter(|index| {
+                world.nodes[*index].member.permitted(slot, world.now(scope, *index)).is_some()
+            });
+            if may.count() != 1 {
+                return Err(format!("nobody works on {slot}: {:?}", world.table));
+            }
+        }
+        if last.is_none_or(|last| last.holds != last.wanted) {
+            return Err(format!("it does not come to rest: {:?}", world.table));
+        }
+        Ok(())
+    }
+
+    fn healthy_round(&mut self, scope: &Scope, index: usize) {
+        if let Some((started, _, stage)) = self.nodes[index].renewal {
+            self.renewal_answered(scope, index, started, stage);
+        }
+        if self.nodes[index].put.is_some() {
+            self.put_answered(scope, index);
+        }
+        if self.nodes[index].member.is_over() {
+            return;
+        }
+        let now = self.now(scope, index);
+        let stamp = self.nodes[index].stamp;
+        self.nodes[index].renewal = Some((now, stamp, Stage::Sent));
+        self.renewal_arrives(index);
+        if let Some((started, _, stage)) = self.nodes[index].renewal {
+            self.renewal_answered(scope, index, started, stage);
+        }
+        self.list(scope, index);
+        if let Some((other, stamp)) = self.nodes[index].seizure.take()
+            && self.leases[other] == (Lease { stamp, seized: false })
+        {
+            self.leases[other].seized = true;
+        }
+        let suspects: Vec<MemberId> =
+            self.nodes[index].member.suspects(now).map(Arc::clone).collect();
+        for suspect in suspects {
+            let other = (0..scope.members).find(|index| id(*index) == suspect).unwrap();
+            self.suspect(scope, index, other);
+            if let Some((other, _)) = self.nodes[index].seizure.take() {
+                self.leases[other].seized = true;
+                self.nodes[index].member.seized(&suspect);
+            }
+        }
+        self.nodes[index].write = None;
+        let draining: Vec<Slot> = self.nodes[index].member.draining().collect();
+        draining.into_iter().for_each(|slot| self.nodes[index].member.drained(slot));
+        if self.nodes[index].member.next_table(now).is_some() {
+            self.nodes[index].puts = 1;
+            self.begin_put(scope, index);
+            self.put_arrives(index);
+            self.put_answered(scope, index);
+        }
+    }
+}
+
+/// What an exploration found.
+struct Explored {
+    states: usize,
+    exhausted: bool,
+    violation: Option<(String, Vec<String>)>,
+}
+
+fn explore(scope: &Scope) -> Explored {
+    let hasher = BuildHasherDefault::<DefaultHasher>::default();
+    let mut known: HashSet<u64, BuildHasherDefault<DefaultHasher>> = HashSet::default();
+    // How each state was reached: the index of the state before, and the action.
+    let mut steps: Vec<(usize, String)> = vec![(0, String::new())];
+    let keep_steps = scope.flaw != Flaw::None;
+    let first = World::new(scope);
+    known.insert(hasher.hash_one(&first));
+    let mut todo = VecDeque::from([(0_usize, first)]);
+    while let Some((at, world)) = todo.pop_front() {
+        if known.len().is_multiple_of(4_096) && scope.flaw == Flaw::None {
+            world
+                .converges(scope)
+                .unwrap_or_else(|why| panic!("{scope:?}: {why}\nfrom {world:#?}"));
+        }
+        for (what, next) in world.successors(scope) {
+            if !known.insert(hasher.hash_one(&next)) {
+                continue;
+            }
+            let mut number = 0;
+            if keep_steps {
+                steps.push((at, what.clone()));
+                number = steps.len() - 1;
+            }
+            if let Some(why) = next.violation(scope) {
+                let (mut path, mut at) = (vec![what], at);
+                while at > 0 {
+                    path.push(steps[at].1.clone());
+                    at = steps[at].0;
+                }
+                path.reverse();
+                return Explored {
+                    states: known.len(),
+                    exhausted: false,
+                    violation: Some((why, path)),
+                };
+            }
+            if known.len() >= scope.states {
+                return Explored { states: known.len(), exhausted: false, violation: None };
+            }
+            todo.push_back((number, next));
+        }
+    }
+    Explored { states: known.len(), exhausted: true, violation: None }
+}
+
+/// More states with `VELA_LONG_TESTS`.
+fn budget() -> usize {
+    if std::env::var_os("VELA_LONG_TESTS").is_some() { 10_000_000 } else { 250_000 }
+}
+
+fn holds(name: &str, scope: &Scope) -> usize {
+    let scope = Scope { states: budget(), ..*scope };
+    let found = explore(&scope);
+    if let Some((why, path)) = found.violation {
+        panic!("{name}: {why}\n{}", path.join("\n"));
+    }
+    eprintln!("{name}: {} states, exhausted: {}", found.states, found.exhausted);
+    found.states
+}
+
+#[test]
+fn no_two_members_may_write_for_one_slot() {
+    let explored = [
+        holds("two members, a move and crashes", &SCOPE),
+        holds("one of two leaves", &Scope { leaves: true, puts: 3, ..SCOPE }),
+        holds("a slow clock", &Scope { slow_clock: true, horizon: 8, ..SCOPE }),
+        holds("one joins", &Scope { joined: 1, ..SCOPE }),
+        holds("three members", &Scope { members: 3, joined: 3, puts: 1, ..SCOPE }),
+    ];
+    let states: usize = explored.iter().sum();
+    eprintln!("{states} states in all");
+    assert!(states >= 1_000_000, "{states}");
+}
+
+#[test]
+fn every_rule_is_needed() {
+    // What a violation does not need is left out: it is found sooner.
+    let quiet = Scope { crashes: false, losses: false, writes: 0, ..SCOPE };
+    let one = Scope { buckets: 1, renewals: 1, puts: 1, horizon: 4, ..quiet };
+    for (flaw, scope) in [
+        (Flaw::RowsTakenWithoutSeizure, one),
+        (Flaw::GivenWithoutDraining, Scope { writes: 1, ..quiet }),
+        (Flaw::ResumedAfterALostAnswer, Scope { losses: true, renewals: 1, horizon: 5, ..quiet }),
+        (Flaw::WritesWithoutADeadline, Scope { writes: 1, ..one }),
+        (Flaw::PermittedFromTheAnswer, one),
+        (Flaw::JudgedTooEarly, Scope { slow_clock: true, ..one }),
+    ] {
+        let found = explore(&Scope { flaw, states: 4_000_000, ..scope });
+        let Some((why, path)) = found.violation else {
+            panic!("{flaw:?} is not found in {} states", found.states);
+        };
+        eprintln!("{flaw:?}: {why}, after {} steps and {} states", path.len(), found.states);
+    }
+}
