@@ -136,7 +136,7 @@ async fn measure(args: &Args, hub: &Cluster, deployed: &Deployed) -> Result<()> 
     let refused = bed.reaches(&first.name, "Disconnected").await?;
     first.link.set(Mode::Pass);
     bed.reaches(&first.name, "Connected").await?;
-    bed.write(first, "a token that nobody issued").await?;
+    bed.write(first, "nobody-issued-this-token").await?;
     let revoked = bed.reaches(&first.name, "CredentialRefused").await?;
     bed.write(first, &first.token).await?;
     let rotated = bed.reaches(&first.name, "Connected").await?;
