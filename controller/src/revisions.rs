@@ -17,7 +17,7 @@ use vela_api::{
     ApplicationRevision, ComponentDefinition, PolicyDefinition, TraitDefinition,
     WorkflowStepDefinition, WorkloadDefinition,
 };
-use vela_cluster::packed::{pack, unpack};
+use vela_cluster::packed::{PackError, pack, unpack};
 use vela_cluster::{Key, Stored};
 use vela_seal::{Content as _, Keys, Stamp};
 
@@ -112,12 +112,12 @@ impl Contents {
     }
 
     /// What a revision says, compressed or not.
-    fn of(&self, revision: &mut ApplicationRevision) -> Result<Arc<Content>, String> {
+    fn of(&self, revision: &mut ApplicationRevision) -> Result<Arc<Content>, PackError> {
         let hash = self.hash(revision);
         if let Some(known) = hash.and_then(|hash| self.all.lock().get(hash)) {
             return Ok(known);
         }
-        revision.expand().map_err(|error| error.to_string())?;
+        revision.expand()?;
         self.content(hash, std::mem::take(&mut revision.spec))
     }
 
@@ -134,7 +134,7 @@ impl Contents {
         &self,
         hash: Option<u64>,
         mut spec: ApplicationRevisionSpec,
-    ) -> Result<Arc<Content>, String> {
+    ) -> Result<Arc<Content>, PackError> {
         let mut all = Parts { hasher: &self.hasher, parts: Vec::new() };
         all.take(&mut spec.component_definitions, &self.components, Definition::Component)?;
         all.take(&mut spec.workload_definitions, &self.workloads, Definition::Workload)?;
@@ -162,7 +162,7 @@ pub struct Revision {
     /// A hash of what it says in the form in which it is stored; `None` if it has none.
     stored: OnceLock<Option<[u8; 32]>>,
     /// All of it, or why it cannot be read.
-    whole: Result<Whole, Box<str>>,
+    whole: Result<Whole, PackError>,
 }
 
 #[derive(Debug)]
@@ -190,7 +190,7 @@ impl Revision {
             deleting: metadata.deletion_timestamp.is_some(),
             stored,
             held: metadata.finalizers.as_ref().is_some_and(|holders| !holders.is_empty()),
-            whole: whole.map_err(Into::into),
+            whole,
         }
     }
 
@@ -210,9 +210,9 @@ impl Revision {
     /// The whole revision, not compressed.
     ///
     /// # Errors
-    /// It could not be read, as text.
-    pub fn open(&self) -> Result<ApplicationRevision, String> {
-        let Whole { head, content } = self.whole.as_ref().map_err(ToString::to_string)?;
+    /// It could not be read.
+    pub fn open(&self) -> Result<ApplicationRevision, PackError> {
+        let Whole { head, content } = self.whole.as_ref().map_err(PackError::clone)?;
         let mut revision: ApplicationRevision = unpack(head)?;
         revision.spec = unpack(&content.rest)?;
         let spec = &mut revision.spec;
@@ -253,7 +253,7 @@ impl Parts<'_> {
         map: &mut BTreeMap<String, Arc<T>>,
         known: &Once<T>,
         part: fn(Arc<T>) -> Definition,
-    ) -> Result<(), String> {
+    ) -> Result<(), PackError> {
         for (name, definition) in std::mem::take(map) {
             let definition = part(self.shared(definition, known)?);
             self.parts.push(NamedDefinition { name: name.into(), definition });
@@ -266,11 +266,11 @@ impl Parts<'_> {
         &self,
         definition: Arc<T>,
         known: &Once<T>,
-    ) -> Result<Arc<T>, String> {
+    ) -> Result<Arc<T>, PackError> {
         if known.lock().holds(&definition) {
             return Ok(definition);
         }
-        let text = serde_json::to_vec(&definition).map_err(|error| error.to_string())?;
+        let text = serde_json::to_vec(&definition)?;
         let hash = self.hasher.hash_one(&text);
         let mut known = known.lock();
         if let Some(same) = known.get(hash).filter(|same| *same == definition) {
@@ -377,7 +377,7 @@ mod tests {
         damaged.spec.compression =
             Compression { type_: "zstd".to_owned(), data: "no base64!".to_owned() };
         let kept = Revision::of(damaged, &Contents::default());
-        assert_eq!(kept.open().unwrap_err(), "compressed data is not base64");
+        assert_eq!(kept.open().unwrap_err().to_string(), "compressed data is not base64");
         assert_eq!(kept.index(), Some(Key::new("n", "a")));
     }
 }

@@ -35,6 +35,7 @@ use parking_lot::Mutex;
 use vela_api::Application;
 use vela_api::names::label;
 use vela_apply::Owner;
+use vela_cluster::packed::PackError;
 use vela_cluster::{ApiError, Identity};
 
 use crate::application::context::AppContext;
@@ -100,7 +101,10 @@ async fn reconcile_within(
     }
     let (mut session, bad_policies) = match session(ctx, &app) {
         Ok(found) => found,
-        Err(text) => return fail(ctx, &app, app.status.clone(), Failed::synced(text)).await,
+        Err(error) => {
+            let failed = Failed::synced(error.to_string());
+            return fail(ctx, &app, app.status.clone(), failed).await;
+        }
     };
     // An Application of the same name was deleted and created again, or restored from a backup: its trackers follow it.
     for name in session.trackers.of_other_uid() {
@@ -137,7 +141,7 @@ async fn reconcile_within(
 fn session<'c>(
     ctx: &'c AppContext,
     app: &Application,
-) -> Result<(Session<'c>, Option<String>), String> {
+) -> Result<(Session<'c>, Option<String>), PackError> {
     let _time = ctx.metrics.stage("create-app-handler");
     ctx.metrics.tracker_lists.with_label_values(&["application"]).inc();
     let metadata = &app.metadata;

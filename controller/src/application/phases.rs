@@ -47,7 +47,7 @@ pub(super) async fn run(
     let latest_name = status.latest_revision.as_ref().map(|r| r.name.clone()).unwrap_or_default();
     let latest = match history.open(&latest_name) {
         Ok(latest) => latest,
-        Err(text) => return Err((status, Failed::revision(text))),
+        Err(error) => return Err((status, Failed::revision(error.to_string()))),
     };
     let mut subject = app.clone();
     if let Some(transformed) = transformed {

@@ -2,6 +2,7 @@
 //! of a few hundred values takes five to ten times the memory.
 
 use std::marker::PhantomData;
+use std::sync::Arc;
 
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -9,12 +10,35 @@ use vela_api::compression;
 
 use crate::store::{Key, Stored};
 
+/// Why something is not packed, or cannot be read.
+#[derive(Clone, Debug, thiserror::Error)]
+pub enum PackError {
+    /// It is no JSON, or of another form.
+    #[error(transparent)]
+    Json(#[from] Arc<serde_json::Error>),
+    /// The compression.
+    #[error(transparent)]
+    Compression(#[from] Arc<compression::Error>),
+}
+
+impl From<serde_json::Error> for PackError {
+    fn from(error: serde_json::Error) -> Self {
+        Self::Json(Arc::new(error))
+    }
+}
+
+impl From<compression::Error> for PackError {
+    fn from(error: compression::Error) -> Self {
+        Self::Compression(Arc::new(error))
+    }
+}
+
 /// One object: what it is found by in the open, the rest packed.
 pub struct Packed<K> {
     key: Key,
     version: Box<str>,
     index: Option<Key>,
-    text: Result<Box<[u8]>, Box<str>>,
+    text: Result<Box<[u8]>, PackError>,
     kind: PhantomData<fn() -> K>,
 }
 
@@ -32,7 +56,7 @@ impl<K: Stored + Serialize + DeserializeOwned> Packed<K> {
             key: object.key(),
             version: object.version().into(),
             index: object.index(),
-            text: pack(object).map_err(Into::into),
+            text: pack(object),
             kind: PhantomData,
         }
     }
@@ -40,9 +64,9 @@ impl<K: Stored + Serialize + DeserializeOwned> Packed<K> {
     /// The object.
     ///
     /// # Errors
-    /// It could not be packed, as text.
-    pub fn open(&self) -> Result<K, String> {
-        let text = self.text.as_ref().map_err(ToString::to_string)?;
+    /// It could not be packed.
+    pub fn open(&self) -> Result<K, PackError> {
+        let text = self.text.as_ref().map_err(PackError::clone)?;
         unpack(text)
     }
 }
@@ -50,19 +74,17 @@ impl<K: Stored + Serialize + DeserializeOwned> Packed<K> {
 /// A value as compressed text.
 ///
 /// # Errors
-/// It could not be packed, as text.
-pub fn pack<T: Serialize>(value: &T) -> Result<Box<[u8]>, String> {
-    let text = serde_json::to_vec(value).map_err(|error| error.to_string())?;
-    compression::pack(&text).map(Into::into).map_err(|error| error.to_string())
+/// It could not be packed.
+pub fn pack<T: Serialize>(value: &T) -> Result<Box<[u8]>, PackError> {
+    Ok(compression::pack(&serde_json::to_vec(value)?)?.into())
 }
 
 /// The value of a compressed text.
 ///
 /// # Errors
-/// It could not be read, as text.
-pub fn unpack<T: DeserializeOwned>(packed: &[u8]) -> Result<T, String> {
-    let text = compression::unpack(packed).map_err(|error| error.to_string())?;
-    serde_json::from_slice(&text).map_err(|error| error.to_string())
+/// It could not be read.
+pub fn unpack<T: DeserializeOwned>(packed: &[u8]) -> Result<T, PackError> {
+    Ok(serde_json::from_slice(&compression::unpack(packed)?)?)
 }
 
 impl<K: 'static> Stored for Packed<K> {

@@ -19,6 +19,7 @@ use vela_api::application::ApplicationSpec;
 use vela_api::names::{annotation, event, is_reserved};
 use vela_api::revision::{ApplicationRevisionSpec, PolicyVersion};
 use vela_api::{AppStatus, Application, ApplicationRevision, PolicyDefinition};
+use vela_cluster::packed::PackError;
 use vela_gocompat::fnv::fnv1a_64;
 use vela_render::NoHost;
 use vela_render::transform::{Applied, View};
@@ -118,7 +119,8 @@ pub(in crate::application) async fn run(
     if !marked && (!on || candidates::of(ctx, app, None).is_empty()) {
         return Ok(ScopedOutcome::None);
     }
-    let latest = if on { latest(ctx, app).map_err(Failed::revision)? } else { None };
+    let unreadable = |error: PackError| Failed::revision(error.to_string());
+    let latest = if on { latest(ctx, app).map_err(unreadable)? } else { None };
     let live = if on { candidates::of(ctx, app, latest.as_ref()) } else { Vec::new() };
     let noted = latest.as_ref().map(noted).unwrap_or_default();
     let now = Source::of(&app.spec, &live);
@@ -198,7 +200,7 @@ pub(in crate::application) fn deployed(
 }
 
 /// The latest revision, if what it says may be deployed.
-fn latest(ctx: &AppContext, app: &Application) -> Result<Option<ApplicationRevision>, String> {
+fn latest(ctx: &AppContext, app: &Application) -> Result<Option<ApplicationRevision>, PackError> {
     let Some(latest) = &app.status.latest_revision else { return Ok(None) };
     let namespace = app.metadata.namespace.as_deref().unwrap_or_default();
     let name = app.metadata.name.as_deref().unwrap_or_default();

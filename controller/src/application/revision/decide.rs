@@ -161,7 +161,8 @@ fn choose(
         return Ok((Choice::Latest, Vec::new()));
     }
     complete(spec);
-    let all = known.history.open_all(&known.latest_name).map_err(|text| gone(&text))?;
+    let all =
+        known.history.open_all(&known.latest_name).map_err(|error| gone(&error.to_string()))?;
     Ok((choose(spec, &all), all))
 }
 

@@ -10,6 +10,7 @@ use tracing::warn;
 use vela_api::names::annotation;
 use vela_api::{AppStatus, Application, ApplicationRevision};
 use vela_apply::plan::PatchKind;
+use vela_cluster::packed::PackError;
 use vela_cluster::{ApiError, Identity, RawResponse, Stored, Target};
 use vela_seal::{Content, Keys, Stamp, Subject};
 
@@ -55,7 +56,7 @@ impl History {
     }
 
     /// One of them.
-    pub(in crate::application) fn open(&self, name: &str) -> Result<Option<Former>, String> {
+    pub(in crate::application) fn open(&self, name: &str) -> Result<Option<Former>, PackError> {
         self.all.iter().find(|kept| kept.name() == name).map(|kept| self.read(kept)).transpose()
     }
 
@@ -63,9 +64,9 @@ impl History {
     pub(in crate::application) fn open_all(
         &self,
         present: &str,
-    ) -> Result<Vec<ApplicationRevision>, String> {
+    ) -> Result<Vec<ApplicationRevision>, PackError> {
         let all = self.all.iter().map(|kept| self.read(kept));
-        let counts = |former: &Result<Former, String>| {
+        let counts = |former: &Result<Former, PackError>| {
             former.as_ref().map_or(true, |former| {
                 let is_present = former.revision.metadata.name.as_deref() == Some(present);
                 is_present || (former.believed && (former.by_controller || !self.strict))
@@ -74,7 +75,7 @@ impl History {
         all.filter(counts).map(|former| former.map(|former| former.revision)).collect()
     }
 
-    fn read(&self, kept: &Revision) -> Result<Former, String> {
+    fn read(&self, kept: &Revision) -> Result<Former, PackError> {
         let revision = kept.open()?;
         let stamp = |kind| self.keys.as_ref().and_then(|keys| kept.author(kind, &revision, keys));
         let by_controller = stamp(CONTROLLER_MADE);

@@ -14,6 +14,7 @@ use vela_api::{ResourceTracker, names};
 use vela_apply::tracker::{self, Record, Role, Run, Tracker};
 
 use crate::queue::Key;
+use vela_cluster::packed::PackError;
 use vela_cluster::{ApiError, Packed, Store, Stored, Target};
 
 use vela_apply::object::is_local;
@@ -81,12 +82,10 @@ impl Trackers {
         owner: TrackedApplication,
         compression: &'static str,
         whole: bool,
-    ) -> Result<Self, String> {
+    ) -> Result<Self, PackError> {
         let mut objects = Vec::new();
         for stored in store.indexed(&Key::new(&*owner.namespace, &*owner.name)) {
-            objects.push(
-                ExpandedTracker::of(stored.open()?, whole).map_err(|error| error.to_string())?,
-            );
+            objects.push(ExpandedTracker::of(stored.open()?, whole)?);
         }
         Ok(Self { owner, compression, objects, whole, written_over: Vec::new() })
     }

@@ -1,6 +1,7 @@
 //! Why a step, or a call of its template, has not done what it was to do.
 
 use vela_cluster::ApiError;
+use vela_cluster::packed::PackError;
 use vela_render::patch::PatchError;
 use vela_workflow::Reply;
 use vela_workflow::config::ConfigError;
@@ -61,7 +62,7 @@ pub enum StepError {
     Parameter(#[from] serde_json::Error),
     /// A stored record cannot be read.
     #[error(transparent)]
-    Record(#[from] vela_api::compression::Error),
+    Record(#[from] PackError),
     /// What the step asks for cannot be had: a sentence of [`messages`].
     #[error("{0}")]
     Asked(String),

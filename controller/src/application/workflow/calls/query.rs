@@ -5,6 +5,7 @@
 use serde_json::{Value, json};
 use vela_apply::object::{cluster_of, str_at};
 use vela_apply::tracker::{Record, identity};
+use vela_cluster::packed::PackError;
 use vela_cluster::{Key, Target};
 
 use crate::application::workflow::error::StepError;
@@ -128,7 +129,7 @@ impl Calling<'_, '_, '_> {
         let mut records: Vec<Record> = Vec::new();
         for stored in ctx.trackers.indexed(&key) {
             let mut tracker = stored.open()?;
-            tracker.expand()?;
+            tracker.expand().map_err(PackError::from)?;
             for record in tracker.spec.managed_resources {
                 let same = |other: &Record| identity(other) == identity(&record);
                 if filter.takes(&record) && !records.iter().any(same) {
