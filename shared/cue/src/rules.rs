@@ -575,3 +575,80 @@ fn a_field_with_an_alias_binds_no_name_in_other_files() {
     assert!(error.is_some_and(|error| error.contains(r#"reference "a" not found"#)));
     assert!(compile("package p\nb: a\na: int").is_ok());
 }
+
+#[test]
+fn alternatives_of_which_one_has_no_end_have_no_end() {
+    table(&[
+        ("c: [c | c]", "structural cycle"),
+        ("c: [c | (1 & 2)]", "structural cycle"),
+        ("d: 1 & 2 | {a: d}", "structural cycle"),
+        ("d: 1 & 2 | {a: 1, a: 2}", "eval"),
+        ("x: (1 & 2) | _|_", "user"),
+        ("_y: int, x: (1 & 2) | {a: _y + 1} | {b: x}", "incomplete"),
+    ]);
+}
+
+#[test]
+fn what_contradicts_itself_has_no_fields_that_go_on_without_end() {
+    table(&[
+        ("c: 7, c: #B.x, #B: {x: (c & {}).out}", "eval"),
+        ("z: ({in: int, out: in} & {in: (z & {}).e}).out", "eval"),
+        ("a: {[_]: 1, b: (a.b & {}).z}", "eval"),
+        ("a: b: a", "structural cycle"),
+    ]);
+}
+
+#[test]
+fn an_embedded_literal_closes_nothing_of_the_one_around_it() {
+    table(&[
+        ("a: {{b: close({c: 1})}, b: {e: 1}}", r#"{"a":{"b":{"e":1,"c":1}}}"#),
+        ("a: {{b: close({c: 1})}, {b: {e: 1}}}", r#"{"a":{"b":{"c":1,"e":1}}}"#),
+        ("_A: {b: #B}, #B: {c: 1}, a: {_A, b: {e: 1}}", r#"{"a":{"b":{"e":1,"c":1}}}"#),
+        ("#B: {c: 1}, a: {{b: #B}, b: {e: 1}} & {b: f: 1}", "eval"),
+        ("#B: {c: 1}, a: {{b: #B}} & {b: f: 1}", "eval"),
+        ("a: {b: close({c: 1}), b: {e: 1}}", "eval"),
+    ]);
+}
+
+#[test]
+fn what_is_selected_from_waits_for_the_guards_that_may_add_to_it() {
+    table(&[
+        ("_t: bool, if _t {c: 1}, d: c.e, c: 1", "incomplete"),
+        ("_t: false, if _t {c: 1}, d: c.e, c: 1", "eval"),
+        ("_t: bool, if _t {e: 1}, d: c.e, c: 1", "eval"),
+    ]);
+}
+
+#[test]
+fn a_guard_that_would_declare_the_circle_it_asks_for_is_part_of_it() {
+    table(&[
+        ("c: c, if c {c: 1}", "cycle"),
+        ("a: b, b: a, if a > 1 {a: 1}", "cycle"),
+        ("a: {x: a.x}, if a.x {a: x: 1}", "cycle"),
+        ("c: c, if c for x in 0 {c: c}", "cycle"),
+        ("c: c, if c {d: 1}", "incomplete"),
+        ("c: _, if c {c: 1}", "incomplete"),
+        ("c: c, if c.d {c: 1}", "incomplete"),
+    ]);
+}
+
+#[test]
+fn a_pattern_that_leads_back_goes_on_while_something_else_feeds_it() {
+    table(&[
+        (
+            "y: [string]: b: y, x: y, x: c: b: e: b: c: _",
+            r#"{"y":{},"x":{"c":{"b":{"e":{"b":{"c":{"b":{}}}}}}}}"#,
+        ),
+        (
+            "a: [string]: b: a, x: a, x: c: b: c: b: c: {}",
+            r#"{"a":{},"x":{"c":{"b":{"c":{"b":{"c":{"b":{}}}}}}}}"#,
+        ),
+        (
+            "y: [string]: b: c: y, x: y, x: c: y",
+            r#"{"y":{},"x":{"c":{"b":{"c":{},"b":{"c":{}}}}}}"#,
+        ),
+        ("y: [string]: b: y, x: y, x: c: y", "structural cycle"),
+        ("y: [string]: b: y, x: y, x: c: x", "structural cycle"),
+        ("a: [string]: b: a, a: c: b: c: b: c: {}", "structural cycle"),
+    ]);
+}

@@ -5,7 +5,8 @@
 //! A program in which such operands are fields of their own means the same; if there is no difference
 //! left then, the note explains the first.
 
-use cue_syntax::ast::{Ast, BinaryOp, DeclKind, Expr, ExprId, Label, Part};
+use cue_syntax::File;
+use cue_syntax::ast::{BinaryOp, DeclKind, Expr, ExprId, Label, Part};
 
 use crate::program::Program;
 use crate::syntax::{Edit, children, declarations, parsed, range};
@@ -39,7 +40,7 @@ pub(crate) fn lifted(program: &Program, selected: bool) -> Option<Program> {
 fn lift_one(text: &str, count: usize, selected: bool) -> Option<String> {
     let file = parsed(text)?;
     let ast = &file.ast;
-    let operand = operands(ast, selected)
+    let operand = operands(&file, selected)
         .into_iter()
         .map(|id| range(ast.span(id)))
         .min_by_key(|at| at.len())?;
@@ -56,7 +57,8 @@ fn lift_one(text: &str, count: usize, selected: bool) -> Option<String> {
 }
 
 /// Unifications that are operands of something other than `&` and `|`.
-fn operands(ast: &Ast, selected: bool) -> Vec<ExprId> {
+fn operands(file: &File, selected: bool) -> Vec<ExprId> {
+    let ast = &file.ast;
     let mut found = Vec::new();
     let mut lift = |mut id: ExprId, literals: bool| {
         while let Expr::Paren(inner) = ast.expr(id) {
@@ -84,16 +86,14 @@ fn operands(ast: &Ast, selected: bool) -> Vec<ExprId> {
                     }
                 }
             }
-            Expr::Struct { decls, .. } => {
-                for decl in ast.decls(decls) {
-                    if let DeclKind::Field(field) = ast.decl(decl).kind
-                        && let Label::Dynamic(e) = ast.field(field).label
-                    {
-                        lift(e, false);
-                    }
-                }
-            }
             _ => {}
+        }
+    }
+    for decl in declarations(file).into_iter().flatten() {
+        if let DeclKind::Field(field) = ast.decl(decl).kind
+            && let Label::Dynamic(e) = ast.field(field).label
+        {
+            lift(e, false);
         }
     }
     found

@@ -19,7 +19,7 @@
 //! Had `n` been declared by the loop, the guard would fail as incomplete in the first round, and run again in the second,
 //! because the round before made progress. A demand for the field `n` alone runs only tasks that may define it.
 
-use super::error::{Msg, Res};
+use super::error::{ErrId, Msg, Res};
 use super::state::{
     ArcKind, Conj, EnvId, Machine, Phase, Src, Task, TaskKind, TaskState, Val, Vid,
 };
@@ -136,7 +136,7 @@ impl Machine<'_> {
                 let outer = std::mem::take(&mut self.s.assumed);
                 let envs = self.run_clauses(id, conj.env);
                 let assumed = std::mem::replace(&mut self.s.assumed, outer);
-                let envs = envs?;
+                let envs = envs.map_err(|e| self.asked_of_a_circle(v, id, conj.env, e))?;
                 if let Some(test) = assumed
                     && !envs.is_empty()
                 {
@@ -176,6 +176,44 @@ impl Machine<'_> {
             return Ok(());
         }
         Err(self.err_at(Class::Incomplete, Msg::Cycle(test), Vid::NONE, &[test]))
+    }
+
+    /// A guard that asks for the value of a field which is nothing but a circle of references, and
+    /// which its own body would declare, is part of the circle: in `c: c, if c {c: true}` it waits for
+    /// itself, while `c: c, if c {d: true}` only waits for somebody to say what `c` is.
+    fn asked_of_a_circle(&mut self, v: Vid, id: CompId, env: EnvId, e: ErrId) -> ErrId {
+        let ir = self.ir;
+        let comp = &ir.comps[id.idx()];
+        let err = &self.s.errs[e.0 as usize];
+        let (Msg::NonConcrete(Kind::TOP, _), &[at]) = (&err.msg, err.at.as_slice()) else {
+            return e;
+        };
+        let Some(Clause::If(guard)) = comp.clauses.first() else { return e };
+        if !ir.within(at, *guard) || !matches!(ir.expr(at), Expr::Ref { .. } | Expr::Sel(..)) {
+            return e;
+        }
+        let Ok(asked) = self.resolve(at, env) else { return e };
+        let mut field = asked;
+        while !self.v(field).parent.is_none() && self.v(field).parent != v {
+            field = self.v(field).parent;
+        }
+        let declared =
+            |w: Vid| self.v(w).parent == v && comp.labels.binary_search(&self.v(w).label).is_ok();
+        let root = self.share_root(asked);
+        if self.is_circle(asked) && (declared(field) || declared(root)) {
+            return self.err_at(Class::Cycle, Msg::Cycle(at), Vid::NONE, &[at]);
+        }
+        e
+    }
+
+    /// Whether a field is declared by references only, which lead nowhere.
+    fn is_circle(&self, w: Vid) -> bool {
+        let only = |c: &Conj| match c.src {
+            Src::Expr(e) => matches!(self.ir.expr(e), Expr::Ref { .. } | Expr::Sel(..)),
+            _ => false,
+        };
+        let vertex = self.v(self.share_root(w));
+        vertex.kind == Kind::TOP && vertex.conjs.iter().all(only)
     }
 
     fn expr_task(&mut self, v: Vid, conj: Conj) -> Res<()> {

@@ -204,11 +204,16 @@ impl Machine<'_> {
             return *one;
         }
         let text = format!("{} errors in empty disjunction:", causes.len());
-        let incomplete = causes.iter().any(|e| self.is_incomplete(*e));
+        // What may yet come true counts most, then what has no end; a conflict says least.
+        let is = |class| causes.iter().any(|e| self.class(*e) == class);
         let class = if causes.iter().all(|e| self.class(*e) == Class::Cycle) {
             Class::Cycle
-        } else if incomplete {
+        } else if causes.iter().any(|e| self.is_incomplete(*e)) {
             Class::Incomplete
+        } else if is(Class::StructuralCycle) {
+            Class::StructuralCycle
+        } else if is(Class::User) {
+            Class::User
         } else {
             Class::Eval
         };

@@ -178,8 +178,13 @@ impl Machine<'_> {
         }
     }
 
-    /// The public form, causes after it.
+    /// The public form, causes after it. A cause counts as what the whole is: alternatives of which one
+    /// contradicts itself and one has no end have no end together.
     pub(crate) fn public(&mut self, e: ErrId, out: &mut Vec<Error>) {
+        self.public_as(e, self.class(e), out);
+    }
+
+    fn public_as(&mut self, e: ErrId, class: Class, out: &mut Vec<Error>) {
         const MOST: usize = 64;
         if out.len() >= MOST {
             return;
@@ -193,12 +198,12 @@ impl Machine<'_> {
             Msg::Undefined(label, of) => self.field_hint(label, of),
             _ => None,
         };
-        let error = Error { class: err.class, message, path, positions, hint };
+        let error = Error { class, message, path, positions, hint };
         if !out.contains(&error) {
             out.push(error);
         }
         for cause in err.causes {
-            self.public(cause, out);
+            self.public_as(cause, class, out);
         }
     }
 

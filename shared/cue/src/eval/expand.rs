@@ -399,14 +399,19 @@ impl Machine<'_> {
         }
     }
 
-    /// A final error of the vertex itself; the first counts, a user's own beats others.
+    /// A final error of the vertex itself; the first counts, a user's own beats others, and a conflict
+    /// beats a circle: what contradicts itself has no fields that could go on without end.
     pub(crate) fn fail(&mut self, v: Vid, e: ErrId) {
         self.locate(e, v);
         let class = self.class(e);
         let old = self.v(v).error;
         if class.is_incomplete() {
             self.vm(v).incomplete.get_or_insert(e);
-        } else if old.is_none_or(|old| class == Class::User && self.class(old) == Class::Eval) {
+        } else if old.is_none_or(|old| match self.class(old) {
+            Class::Eval => class == Class::User,
+            Class::StructuralCycle => matches!(class, Class::Eval | Class::User),
+            _ => false,
+        }) {
             self.vm(v).error = Some(e);
         }
     }

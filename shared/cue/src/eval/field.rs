@@ -18,7 +18,7 @@ impl Machine<'_> {
         let env = self.new_env(c.env, v, Label::new(id.0, LabelKind::Int));
         self.note_literal(v, c);
         let mut c = c;
-        if !tmpl.embeds().is_empty() || !tmpl.comps().is_empty() {
+        if !tmpl.embeds().is_empty() || !tmpl.comps().is_empty() || c.flags & EMBED != 0 {
             c.close = self.new_close(c.close, c.flags & EMBED != 0);
         }
         self.note_structure(v, c);

@@ -34,7 +34,12 @@ impl Machine<'_> {
         // that leads to the same reference again.
         let inline = conj.flags & INLINE != 0;
         let mut again = !(ancestor && self.v(v).label == Label::NONE);
+        // What came through a pattern and goes round once more does so for as long as something else
+        // gives the vertex content.
+        let fed = || self.v(v).conjs.iter().any(|c| c.flags & (CYCLIC | AGAIN) == 0);
+        let free = !ancestor && conj.flags & AGAIN != 0 && fed();
         while let Some(expr) = expr
+            && !free
             && !at.is_none()
             && (!cyclic || inline && !again)
         {
@@ -72,7 +77,16 @@ impl Machine<'_> {
             return;
         }
         self.extra(v).followed.push(followed);
-        if let Some(expr) = expr {
+        let renewed = cyclic && !ancestor && conj.flags & (OPTIONAL | AGAIN) == OPTIONAL;
+        if renewed {
+            conj.flags |= AGAIN;
+            conj.refs = RefsId::NONE;
+            cyclic = false;
+        }
+        if let Some(expr) = expr
+            && !free
+            && !renewed
+        {
             let id = RefsId(u32::try_from(self.s.refs.len()).unwrap_or(u32::MAX - 1));
             self.s.refs.push(Refs { expr, target: w, node: v, next: conj.refs });
             conj.refs = id;
@@ -88,10 +102,6 @@ impl Machine<'_> {
             self.add_req(v, Req { id, recursive: true });
             conj.close = id;
             conj.flags &= !EMBED;
-        }
-        if cyclic && !ancestor && conj.flags & (OPTIONAL | AGAIN) == OPTIONAL {
-            conj.flags |= AGAIN;
-            cyclic = false;
         }
         if cyclic {
             conj.flags |= CYCLIC;

@@ -272,6 +272,10 @@ impl Machine<'_> {
         {
             return e;
         }
+        // What it is may depend on a guard that is not decided.
+        if plain && let Some(e) = self.undecided(w) {
+            return e;
+        }
         let vertex = self.v(w);
         if plain && !(kind.intersects(wanted) || kind.is_bottom() || a_struct) {
             let want = if label.is_int() { "list" } else { "struct" };
@@ -356,6 +360,27 @@ impl Machine<'_> {
             });
             if open {
                 return true;
+            }
+            at = parent;
+        }
+    }
+
+    /// What a comprehension waits for that declares more of a field, or of one that it is in.
+    fn undecided(&self, w: Vid) -> Option<ErrId> {
+        let mut at = w;
+        loop {
+            let &Vertex { parent, label, .. } = self.v(at);
+            if parent.is_none() || label == Label::NONE {
+                return None;
+            }
+            let waiting = self.v(parent).extra.iter().flat_map(|x| &x.tasks).find_map(|task| {
+                let TaskKind::Comp(id) = task.kind else { return None };
+                let TaskState::Failed(e) = task.state else { return None };
+                let named = self.ir.comps[id.idx()].labels.binary_search(&label).is_ok();
+                (named && self.class(e) == Class::Incomplete).then_some(e)
+            });
+            if waiting.is_some() {
+                return waiting;
             }
             at = parent;
         }
