@@ -652,3 +652,35 @@ fn a_pattern_that_leads_back_goes_on_while_something_else_feeds_it() {
         ("a: [string]: b: a, a: c: b: c: b: c: {}", "structural cycle"),
     ]);
 }
+
+#[test]
+fn an_embedded_field_is_what_all_operands_make_of_it() {
+    table(&[
+        ("a: {#A: {d: int}, #A} & {#A: {d: 3}}", r#"{"a":{"d":3}}"#),
+        ("a: {A, A: {d: int}} & {A: {d: 3}}", r#"{"a":{"A":{"d":3},"d":3}}"#),
+        ("a: {A, A: {d: 1}}, a: {A: {e: 3}}", r#"{"a":{"A":{"d":1,"e":3},"d":1,"e":3}}"#),
+        ("a: {#A: {d: true}, #A} & {#A: {d: false}}", "eval"),
+        ("a: {A: B: {d: int}, A.B} & {A: B: {d: 3}}", r#"{"a":{"A":{"B":{"d":3}},"d":3}}"#),
+    ]);
+}
+
+#[test]
+fn what_the_first_operand_of_a_choice_decides_leaves_the_second_any_kind() {
+    table(&[
+        ("x: true || 1, y: false && 1", r#"{"x":true,"y":false}"#),
+        ("x: false || 1", "eval"),
+        ("x: true && 1", "eval"),
+        ("x: 1 || true", "eval"),
+        ("_y: _, x: true || _y", "incomplete"),
+    ]);
+}
+
+#[test]
+fn what_is_selected_from_a_unification_waits_for_all_operands() {
+    table(&[
+        ("_d: {...}, x: ({a: 1} & _d.e).a", "incomplete"),
+        ("_l: 1, x: (_l.#B & {a: 1}).a", "incomplete"),
+        ("_l: _, x: ({a: 1, _l.b}).a", "incomplete"),
+        ("_l: {b: {}}, x: ({a: 1, _l.b}).a", r#"{"x":1}"#),
+    ]);
+}

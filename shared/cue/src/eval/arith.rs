@@ -105,8 +105,11 @@ impl Machine<'_> {
         use BinaryOp as B;
         match op {
             B::LogicalAnd | B::LogicalOr => {
-                if let (Val::Bool(a), Val::Bool(b)) = (a, b) {
-                    return Ok(Val::Bool(if op == B::LogicalAnd { *a && *b } else { *a || *b }));
+                // Both sides are computed, but of what the first decides the second may be anything.
+                match (a, b) {
+                    (Val::Bool(a), _) if *a == (op == B::LogicalOr) => return Ok(Val::Bool(*a)),
+                    (Val::Bool(_), Val::Bool(b)) => return Ok(Val::Bool(*b)),
+                    _ => {}
                 }
             }
             B::Equal | B::NotEqual => {

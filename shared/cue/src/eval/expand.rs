@@ -3,8 +3,8 @@
 use super::closed::{CloseId, Req};
 use super::error::{ErrId, Msg};
 use super::state::{
-    ArcKind, CYCLE_FLAGS, CYCLIC, Conj, Data, Deep, EMBED, Forward, INLINE, Machine, Occurrence,
-    Phase, Src, Task, TaskKind, TaskState, Val, Vid,
+    ArcKind, CYCLE_FLAGS, CYCLIC, Conj, Data, Deep, EMBED, Forward, INLINE, LATE, Machine,
+    Occurrence, Phase, Src, Task, TaskKind, TaskState, Val, Vid,
 };
 use crate::error::Class;
 use crate::ir::{Callee, Core, Expr, ExprId};
@@ -171,11 +171,23 @@ impl Machine<'_> {
                 self.insert_arc(v, label, ArcKind::Member, conj);
             }
         }
+        // Vertices expand within each other, so those of this one are the last.
+        while let Some((_, conj)) = self.s.late.pop_if(|(of, _)| *of == v) {
+            self.process(v, Conj { flags: conj.flags | LATE, ..conj }, false);
+        }
         self.flush_cyclic(v);
         if self.v(v).phase == Phase::Expanding {
             self.vm(v).phase = Phase::Expanded;
         }
         self.leave();
+    }
+
+    /// Whether a struct embeds one of its own fields before all that defines the field is there: in
+    /// `{#A: n: int, #A} & {#A: n: 3}` the second operand adds to `#A`, which the first embeds.
+    fn comes_late(&mut self, v: Vid, c: Conj, w: Vid) -> bool {
+        c.flags & (EMBED | LATE) == EMBED
+            && self.v(v).phase == Phase::Expanding
+            && self.is_ancestor(v, w)
     }
 
     /// A vertex that is one literal or one piece of data is settled at once: about half of all are.
@@ -316,6 +328,7 @@ impl Machine<'_> {
                 let found = self.resolve(e, c.env);
                 self.s.cur_refs = outer;
                 match found {
+                    Ok(w) if self.comes_late(v, c, w) => self.s.late.push((v, c)),
                     Ok(w) => self.follow(v, c, w, Some(e), sole),
                     Err(err) if self.is_incomplete(err) => self.push_task(v, TaskKind::Expr, c),
                     Err(err) => self.fail(v, err),

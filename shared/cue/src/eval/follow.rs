@@ -163,7 +163,7 @@ impl Machine<'_> {
         }
     }
 
-    fn is_ancestor(&mut self, w: Vid, v: Vid) -> bool {
+    pub(super) fn is_ancestor(&mut self, w: Vid, v: Vid) -> bool {
         let mut at = self.v(v).parent;
         let mut height = 0;
         while !at.is_none() {

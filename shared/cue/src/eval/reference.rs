@@ -102,6 +102,9 @@ impl Machine<'_> {
         }
         // What is selected from a scalar that is not all that is known waits for the rest.
         let made = self.deref(w);
+        if let Some(e) = self.operand_unknown(made) {
+            return Err(e);
+        }
         if self.v(made).atom.is_atom()
             && let Some(e) = self.v(made).incomplete.filter(|e| self.class(*e) == Class::Incomplete)
         {
@@ -114,6 +117,23 @@ impl Machine<'_> {
                 Ok(self.anon(Conj::new(src, env)))
             }
         }
+    }
+
+    /// An operand of a unification, or something embedded, that is not known: what there is of the others
+    /// is not the whole yet.
+    fn operand_unknown(&self, made: Vid) -> Option<ErrId> {
+        let vertex = self.v(made);
+        if vertex.phase != Phase::Settled {
+            return None;
+        }
+        vertex.extra.iter().flat_map(|x| &x.tasks).find_map(|task| {
+            let (TaskState::Failed(e), Src::Expr(x)) = (task.state, task.conj.src) else {
+                return None;
+            };
+            let reference = matches!(task.kind, TaskKind::Expr)
+                && matches!(self.ir.expr(x), Expr::Ref { .. } | Expr::Sel(..) | Expr::Index(..));
+            (reference && self.class(e) == Class::Incomplete).then_some(e)
+        })
     }
 
     /// A unification that is part of a struct which was itself built inside an expression counts as a

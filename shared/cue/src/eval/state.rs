@@ -96,6 +96,8 @@ pub(crate) const OPTIONAL: u8 = 8;
 pub(crate) const AGAIN: u8 = 16;
 /// The conjunct belongs to a struct built inside an expression.
 pub(crate) const INLINE: u8 = 32;
+/// The conjunct has waited until the others were distributed.
+pub(crate) const LATE: u8 = 64;
 /// What fields inherit.
 pub(crate) const CYCLE_FLAGS: u8 = CYCLIC | OPTIONAL | AGAIN | INLINE;
 
@@ -396,6 +398,8 @@ pub(crate) struct State {
     /// Parts of vertices to be used again.
     pub(crate) parts: Parts,
     pub(crate) packages: Vec<Vid>,
+    /// Embeddings of a vertex's own fields, to be followed when all its conjuncts are distributed.
+    pub(crate) late: Vec<(Vid, Conj)>,
     /// Lets by the frame they belong to.
     pub(crate) lets: FxHashMap<(EnvId, Label), Vid>,
     pub(crate) depth: u32,
@@ -438,6 +442,7 @@ impl State {
             close: Vec::new(),
             parts: Parts::default(),
             packages: vec![Vid::NONE; ir.packages.len()],
+            late: Vec::new(),
             lets: FxHashMap::default(),
             depth: 0,
             touch: u32::MAX,
