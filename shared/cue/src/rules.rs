@@ -684,3 +684,15 @@ fn what_is_selected_from_a_unification_waits_for_all_operands() {
         ("_l: {b: {}}, x: ({a: 1, _l.b}).a", r#"{"x":1}"#),
     ]);
 }
+
+#[test]
+fn a_struct_that_waits_is_no_argument_yet() {
+    table(&[
+        (
+            "import \"strings\"\n_t: bool, _x: {if _t {b: 1}}, d: strings.TrimPrefix(_x, 1)",
+            "incomplete",
+        ),
+        ("import \"strings\"\n_x: {b: 1}, d: strings.TrimPrefix(_x, 1)", "eval"),
+        ("import \"strings\"\n_x: _, d: strings.TrimPrefix(_x, 1)", "eval"),
+    ]);
+}

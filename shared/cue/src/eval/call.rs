@@ -335,7 +335,13 @@ impl Machine<'_> {
                 continue;
             }
             match self.value(arg, env) {
-                Ok(val) => vals.push(val),
+                Ok(val) => {
+                    // A struct that waits for something is no argument yet, right or wrong.
+                    if !lazy && let Some(err) = self.waiting_struct(&val) {
+                        failed = Some(self.graver(failed, err));
+                    }
+                    vals.push(val);
+                }
                 Err(err) => failed = Some(self.graver(failed, err)),
             }
         }
@@ -388,6 +394,15 @@ impl Machine<'_> {
         let result = self.run_std(id, &vals, false, e);
         self.s.validating.pop();
         result
+    }
+
+    /// What a struct or list waits for itself; what its fields wait for does not count.
+    fn waiting_struct(&mut self, val: &Val) -> Option<super::ErrId> {
+        let Val::Node(w) = val else { return None };
+        let w = self.deref(*w);
+        let vertex = self.v(w);
+        let known = vertex.phase == Phase::Settled && (vertex.is_struct || vertex.is_list);
+        vertex.incomplete.filter(|e| known && self.class(*e) == Class::Incomplete)
     }
 
     pub(crate) fn func_name(&self, id: BuiltinId) -> String {

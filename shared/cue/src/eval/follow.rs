@@ -1,4 +1,22 @@
 //! What a reference gives a vertex: the vertex it leads to, shared or conjunct by conjunct.
+//!
+//! A vertex that is nothing but a reference shares its target and costs nothing. Where something else defines the vertex
+//! too, each conjunct of the target becomes a conjunct of the vertex, in the environment it was written in. Such a conjunct
+//! carries the references it came through, because a reference that is followed again may never end.
+//!
+//! # Worked examples: circles
+//!
+//! `a: b & {x: 1}, b: a & {y: 2}`. `a` follows `b`, whose conjuncts are the reference `a` and a literal. The reference leads
+//! back to the vertex that is being defined: it adds nothing, and `a` is `{x: 1, y: 2}`.
+//!
+//! `a: {n: a}`. `a.n` follows `a`, which encloses it. All conjuncts of `a.n` lead in a circle, nothing else gives it structure:
+//! a structural cycle. With `a: {n: a}, b: {n: {n: 1}}, c: a & b` the vertex `c.n` has structure of its own, and the
+//! conjunct from `a`, marked as cyclic, is taken for as long as that lasts.
+//!
+//! `y: [string]: b: y, x: y, x: c: b: e: {}`. The pattern of `y` gives `x.c` the literal `{b: y}`, so `x.c.b` follows `y` once more.
+//! A pattern applies to nothing unless somebody declares a field, so this is no cycle yet: the conjunct is marked as going
+//! round again, and is free as long as `x` declares fields. Below the last of them it has one round left, in which the
+//! pattern meets no field, and the structure ends.
 
 use super::closed::Req;
 use super::error::Msg;

@@ -1,4 +1,27 @@
 //! References: from an expression to the vertex it denotes.
+//!
+//! A reference is a base (a field of a frame, a package, a struct in the expression) and a chain of selections, walked in a loop.
+//! Each selection demands as little of the struct it selects from as will do: that its fields are known, not their values. Only
+//! what may declare the selected field is run for it.
+//!
+//! # A worked example
+//!
+//! ```cue
+//! p: {image?: string, if tag != "" {full: "\(name):\(tag)"}}
+//! x: p.full
+//! y: p.image
+//! z: p.nme
+//! ```
+//!
+//! - `p.full`: `p` is expanded, and has no such field. Its guard may declare one, so it is run: it demands `tag`. If that is `"v1"`, the
+//!   field is there. If it is `string`, the selection fails as incomplete with the error of the guard, and is tried again
+//!   when more is known.
+//! - `p.image` is declared, but optional: incomplete, because somebody may still give it.
+//! - `p.nme` is neither there nor declared by a guard. It is incomplete as long as `p` is open, since a later conjunct may add it. In
+//!   a closed struct it is a final error.
+//!
+//! A struct that stands in the expression, as in `(#F & {in: 1}).out`, is a vertex without a label that nobody else sees. It is open,
+//! and of its fields only those are computed that `out` needs: an error in another field is no error of the selection.
 
 use super::error::{ErrId, Msg, Res};
 use super::state::{
