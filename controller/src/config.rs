@@ -104,6 +104,13 @@ pub struct Flags {
     /// (app.oam.dev/prune). Separated by commas.
     #[arg(long, value_delimiter = ',')]
     prune_confirm_kinds: Vec<String>,
+    /// Condition Ready is false while an Application that is deployed is not healthy; else it stays true.
+    #[arg(long)]
+    ready_means_healthy: bool,
+    /// Labels and annotations of Applications that their objects do not get: keys, or beginnings of keys followed by `*`. May
+    /// repeat; separated by commas.
+    #[arg(long, value_delimiter = ',')]
+    inherit_exclude: Vec<String>,
     /// Where ref-objects components may point: namespace, cluster or global.
     #[arg(long, default_value = "global", value_parser = ["namespace", "cluster", "global"])]
     ref_objects_available_scope: String,
@@ -260,6 +267,10 @@ pub struct Config {
     pub allowed_types: AllowedTypes,
     /// Kinds whose deletion asks first, where an Application says nothing about it.
     pub prune_confirm_kinds: Vec<String>,
+    /// `Ready` waits for health.
+    pub ready_means_healthy: bool,
+    /// What objects do not inherit.
+    pub inherit_exclude: Vec<String>,
     /// References stay within the namespace.
     pub refers_to_namespace: bool,
     /// ref-objects may point to other clusters.
@@ -417,6 +428,8 @@ impl TryFrom<Flags> for Config {
             allow_cross_namespace_resource,
             allow_resource_types,
             prune_confirm_kinds,
+            ready_means_healthy,
+            inherit_exclude,
             ref_objects_available_scope,
             optimize_disable_component_revision,
             authentication_default_user,
@@ -538,6 +551,8 @@ impl TryFrom<Flags> for Config {
             allowed_types: AllowedTypes::parse(&allow_resource_types)
                 .map_err(ConfigError::AllowedTypes)?,
             prune_confirm_kinds,
+            ready_means_healthy,
+            inherit_exclude,
             refers_to_namespace: ref_objects_available_scope == "namespace",
             refers_to_clusters: ref_objects_available_scope == "global",
             disable_component_revision: optimize_disable_component_revision,

@@ -62,6 +62,10 @@ pub struct Settings {
     pub ignore_definitions_without_version: bool,
     /// Kinds whose deletion asks first, where an Application says nothing about it.
     pub prune_confirm_kinds: Vec<String>,
+    /// `Ready` waits for the health of what is deployed.
+    pub ready_means_healthy: bool,
+    /// Labels and annotations of an Application that its objects do not get.
+    pub not_inherited: Arc<vela_api::KeyPatterns>,
     /// As whom Applications are applied.
     pub acting: Acting,
     /// Bounds of the workflow engine.

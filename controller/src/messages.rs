@@ -586,6 +586,25 @@ pub(crate) fn no_such_workflow(name: &str) -> String {
     format!("workflow {name:?} not found")
 }
 
+/// A step of a workflow as one line: what it says, or how it is.
+#[must_use]
+pub(crate) fn step_state(step: &str, phase: &str, message: &str) -> String {
+    format!("step {step}: {}", if message.is_empty() { phase } else { message })
+}
+
+/// A workflow none of whose steps says why it is as it is.
+#[must_use]
+pub(crate) fn workflow_state(phase: &str) -> String {
+    if phase.is_empty() { String::new() } else { format!("the workflow is {phase}") }
+}
+
+/// A component that is not healthy, with what it says.
+#[must_use]
+pub(crate) fn component_unhealthy(component: &str, message: &str) -> String {
+    let message = if message.is_empty() { "not healthy" } else { message };
+    format!("component {component}: {message}")
+}
+
 /// What a component's status says, and why.
 #[must_use]
 pub(crate) fn with_cause(message: &str, cause: &str) -> String {

@@ -279,6 +279,8 @@ fn settings(config: &Config, version: &k8s_openapi::apimachinery::pkg::version::
         allow_cross_namespace: config.allow_cross_namespace,
         allowed_types: config.allowed_types.clone(),
         prune_confirm_kinds: config.prune_confirm_kinds.clone(),
+        ready_means_healthy: config.ready_means_healthy,
+        not_inherited: Arc::new(vela_api::KeyPatterns::new(&config.inherit_exclude)),
         refers_to_namespace: config.refers_to_namespace,
         refers_to_clusters: config.refers_to_clusters,
         shard: config.shard.clone(),

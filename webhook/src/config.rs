@@ -71,6 +71,10 @@ pub struct Flags {
     /// Usernames that are never impersonated: those of the control plane. May repeat.
     #[arg(long)]
     protected_identity: Vec<String>,
+    /// Labels and annotations of Applications that their objects do not get, the same as the controller's: keys of GitOps tools
+    /// that objects do get are warned about. May repeat; separated by commas.
+    #[arg(long, value_delimiter = ',')]
+    inherit_exclude: Vec<String>,
     /// Directory with the key that stamps are sealed with: files current and, while it is exchanged, previous.
     #[arg(long)]
     stamp_key_dir: Option<PathBuf>,
@@ -125,6 +129,8 @@ pub struct Settings {
     pub exempt_users: Vec<String>,
     /// Never impersonated.
     pub protected_users: Vec<String>,
+    /// Labels and annotations that objects do not get from their Application.
+    pub not_inherited: vela_api::KeyPatterns,
     /// What stamps are sealed with.
     pub keys: KeyHolder,
     /// Sharding is on.
@@ -150,6 +156,7 @@ impl Default for Settings {
             admin_group: String::new(),
             exempt_users: Vec::new(),
             protected_users: Vec::new(),
+            not_inherited: vela_api::KeyPatterns::default(),
             keys: KeyHolder::default(),
             sharding: false,
             shards: Vec::new(),
@@ -266,6 +273,7 @@ impl TryFrom<Flags> for Config {
                 admin_group: flags.authentication_admin_group,
                 exempt_users: flags.controller_identity,
                 protected_users: flags.protected_identity,
+                not_inherited: vela_api::KeyPatterns::new(&flags.inherit_exclude),
                 keys: KeyHolder::default(),
                 sharding: flags.enable_sharding,
                 shards: flags.schedulable_shards.into_iter().filter(|s| !s.is_empty()).collect(),

@@ -380,6 +380,48 @@ cannot tell the two apart, so it asks for the value: the wrong guess takes the r
 {{- end -}}
 {{- end -}}
 
+{{/*
+Arguments of the controller that a release runs with, joined; empty without one, and where no cluster is seen. What is on for new
+installations only stays as it is over an upgrade: these arguments are where that is remembered.
+*/}}
+{{- define "kubevela.deployedArgs" -}}
+{{- $deployed := lookup "apps/v1" "Deployment" .Release.Namespace (include "kubevela.fullname" .) | default dict -}}
+{{- range dig "spec" "template" "spec" "containers" list $deployed -}}
+{{- if eq .name $.Release.Name -}}
+{{- join "\n" (.args | default list) -}}
+{{- end -}}
+{{- end -}}
+{{- end -}}
+
+{{/* Whether a new installation is rendered, with a cluster in view. */}}
+{{- define "kubevela.isNew" -}}
+{{- and (lookup "v1" "Namespace" "" "kube-system") (not (lookup "apps/v1" "Deployment" .Release.Namespace (include "kubevela.fullname" .))) | not | not -}}
+{{- end -}}
+
+{{/* Whether `Ready` waits for health. */}}
+{{- define "kubevela.readyMeansHealthy" -}}
+{{- $given := (.Values.status | default dict).readyMeansHealthy -}}
+{{- if kindIs "bool" $given -}}
+{{- $given -}}
+{{- else if eq (include "kubevela.isNew" .) "true" -}}
+true
+{{- else -}}
+{{- contains "--ready-means-healthy" (include "kubevela.deployedArgs" .) -}}
+{{- end -}}
+{{- end -}}
+
+{{/* What objects do not inherit from their Application, separated by commas. */}}
+{{- define "kubevela.inheritExclude" -}}
+{{- $given := (.Values.inherit | default dict).exclude -}}
+{{- if kindIs "slice" $given -}}
+{{- join "," $given -}}
+{{- else if eq (include "kubevela.isNew" .) "true" -}}
+app.kubernetes.io/instance,argocd.argoproj.io/*,kustomize.toolkit.fluxcd.io/*,helm.toolkit.fluxcd.io/*,meta.helm.sh/*
+{{- else -}}
+{{- regexFind "--inherit-exclude=[^\n]*" (include "kubevela.deployedArgs" .) | trimPrefix "--inherit-exclude=" -}}
+{{- end -}}
+{{- end -}}
+
 {{/* What is stamped: the name of the author too, and which groups. The webhook and the condition under which it is asked for a
 patch must agree. */}}
 {{- define "kubevela.authentication.withUser" -}}
@@ -430,6 +472,9 @@ patch must agree. */}}
 {{- end }}
 {{- range include "kubevela.protectedIdentities" . | fromJsonArray }}
 - "--protected-identity={{ . }}"
+{{- end }}
+{{- with include "kubevela.inheritExclude" . }}
+- {{ printf "--inherit-exclude=%s" . | quote }}
 {{- end }}
 - "--feature-gates=EnableCueValidation={{ dig "enableCueValidation" false .Values.featureGates }}"
 - "--feature-gates=ValidateResourcesExist={{ dig "validateResourcesExist" false .Values.featureGates }}"

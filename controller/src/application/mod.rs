@@ -19,6 +19,7 @@ pub mod memory;
 mod phases;
 pub mod placement;
 pub(crate) mod policies;
+pub mod readiness;
 mod reconcile;
 pub mod release;
 pub mod revision;
@@ -121,7 +122,7 @@ async fn reconcile_within(
         return finalizer::delete(&mut session, &app).await;
     }
     if let Some(text) = bad_policies {
-        let failed = Failed::synced(messages::bad_policy(&text));
+        let failed = Failed::synced(messages::bad_policy(&text)).for_good();
         return fail(ctx, &app, app.status.clone(), failed).await;
     }
     if legacy::is_obsolete(&session, &app) || legacy::has_early_stamp(&app) {

@@ -26,6 +26,7 @@ use crate::application::facts::parse::{self, Used};
 use crate::application::facts::resolve::{self, Found};
 use crate::application::lifecycle::failure::{Failed, Stop};
 use crate::application::policies::Transformed;
+use crate::application::readiness::Readiness;
 use crate::application::revision::decide::{self, Revised};
 use crate::application::revision::store::{Former, History};
 use crate::application::workflow::start::{self, RunStart};
@@ -62,7 +63,8 @@ pub(super) async fn run(
     if pinned.is_some_and(|former| !former.believed && !former.says(&subject)) {
         // Nobody knows what it is to be. What it was stays as it was.
         let mut end = End { status, again: None, pruned: false, settled: false };
-        converge::keep_state(session, app, &mut end, now).await;
+        // What it says is part of the status; the failure that follows is what `Ready` is about.
+        let _ = converge::keep_state(session, app, &mut end, now).await;
         let text = messages::revision_not_believed(&latest_name, &session.publish_version);
         return Err((end.status, Failed::revision(text)));
     }
@@ -162,6 +164,9 @@ async fn advance(
     if matches!(start, RunStart::StoreFirst) {
         stored(session).await?;
         phase::RUNNING_WORKFLOW.clone_into(&mut status.phase);
+        if let Some(starting) = Readiness::of_workflow(WorkflowPhase::Initializing, None) {
+            starting.put(status, now);
+        }
         let status = std::mem::take(status);
         return Ok(End { status, again: Some(Duration::ZERO), pruned: false, settled: false });
     }
@@ -189,8 +194,8 @@ async fn advance(
     let making = ctx.metrics.making();
     let workflow = generate::workflow(subject, referenced.as_ref());
     drop(making);
-    let workflow =
-        workflow.map_err(|error| Stop::Named(Some(Failed::workflow(error.to_string()))))?;
+    let workflow = workflow
+        .map_err(|error| Stop::Named(Some(Failed::workflow(error.to_string()).for_good())))?;
     note_applied(status, by_policies);
     status::set_true(status, types::RENDER, now);
     if !is_current {

@@ -148,7 +148,7 @@ impl<'c> Reconcile<'c> {
         if let Some(made) = &made {
             let (policies, bad) = facts::resource_policies(&self.app.metadata, &made.spec);
             if let Some(text) = bad {
-                let failed = Failed::synced(messages::bad_policy(&text));
+                let failed = Failed::synced(messages::bad_policy(&text)).for_good();
                 return self.fail(wanted, failed).await;
             }
             self.session.policies = policies;

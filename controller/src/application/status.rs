@@ -16,6 +16,7 @@ use vela_api::{AppStatus, ClusterObjectReference, Condition, ManagedResource};
 use vela_apply::json_merge;
 use vela_workflow::WorkflowPhase;
 
+use super::readiness;
 use crate::messages;
 
 /// Sets a condition to true.
@@ -34,26 +35,14 @@ pub fn set_author(status: &mut AppStatus, doubt: Option<&str>, now: Timestamp) {
     }
 }
 
-/// A negative end: the condition of the failing phase and `Ready`.
+/// A negative end: the condition of the failing phase.
 pub fn set_failed(status: &mut AppStatus, type_: &str, message: &str, now: Timestamp) {
-    condition::set(
-        &mut status.conditions,
-        [
-            Condition::reconcile_error(type_, message, now),
-            Condition::reconcile_error(types::READY, message, now),
-        ],
-    );
+    condition::set(&mut status.conditions, [Condition::reconcile_error(type_, message, now)]);
 }
 
-/// `Ready` after a complete pass. What an earlier failure left in `Synced` and `StateKeep` goes: those are never set true.
-pub fn set_ready(status: &mut AppStatus, now: Timestamp) {
+/// A complete pass: what an earlier failure left in `Synced` and `StateKeep` goes: those are never set true.
+pub fn forget_failures(status: &mut AppStatus) {
     status.conditions.retain(|c| c.type_ != types::SYNCED && c.type_ != types::STATE_KEEP);
-    condition::set(&mut status.conditions, [Condition::reconcile_success(types::READY, now)]);
-}
-
-/// `Ready` while a collection waits or fails.
-pub fn set_collecting(status: &mut AppStatus, message: &str, now: Timestamp) {
-    condition::set(&mut status.conditions, [Condition::deleting(types::READY, message, now)]);
 }
 
 /// Says what is recorded of other clusters: this many objects in each.
@@ -184,6 +173,7 @@ fn without_messages(status: &AppStatus) -> AppStatus {
             one.details.clear();
         }
     }
+    readiness::forget_words(&mut status.conditions);
     if let Some(workflow) = &mut status.workflow {
         workflow.message.clear();
         for step in &mut workflow.steps {
@@ -260,10 +250,10 @@ mod tests {
     fn recovery_forgets_the_failure() {
         let mut status = AppStatus::default();
         set_failed(&mut status, types::SYNCED, "x", at(1));
-        assert_eq!(status.conditions.len(), 2);
-        set_ready(&mut status, at(2));
+        set_true(&mut status, types::PARSED, at(1));
+        forget_failures(&mut status);
         let left: Vec<_> = status.conditions.iter().map(|c| (&*c.type_, &*c.status)).collect();
-        assert_eq!(left, [("Ready", "True")]);
+        assert_eq!(left, [("Parsed", "True")]);
     }
 
     #[test]

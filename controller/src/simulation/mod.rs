@@ -28,6 +28,7 @@ mod policies;
 mod prune;
 mod query;
 mod read_only;
+mod readiness;
 mod refused_write;
 mod requeue_backoff;
 mod restart;
@@ -204,6 +205,8 @@ impl World {
                 allow_cross_namespace: self.allowed.0,
                 allowed_types: self.allowed.1.clone(),
                 prune_confirm_kinds: Vec::new(),
+                ready_means_healthy: true,
+                not_inherited: Arc::default(),
                 refers_to_namespace: false,
                 refers_to_clusters: true,
                 disable_component_revision: true,

@@ -63,6 +63,8 @@ pub(super) struct State {
     pub(super) deletes: Vec<String>,
     /// Deletions of ConfigMaps by the process under test, at the moment they happened, as judged by `judge`.
     pub(super) crimes: Vec<String>,
+    /// Statuses of Applications, as they were written.
+    pub(super) status_writes: Vec<Value>,
     pub(super) death: Option<Death>,
     pub(super) dead: bool,
     /// The process is dead for all servers that it talks to.
@@ -383,6 +385,12 @@ impl State {
             return failure(422, "Invalid");
         }
         if status {
+            if plural == "applications" {
+                self.status_writes.push(new["status"].clone());
+                if says_readiness_alone(&old["status"], &new["status"]) {
+                    self.crimes.push(format!("a write for readiness alone: {}", new["status"]));
+                }
+            }
             let mut kept = old;
             kept["status"] = new["status"].take();
             new = kept;
@@ -428,6 +436,29 @@ fn adds_finalizer(old: &Value, new: &mut Value) -> bool {
     let held = old["metadata"]["finalizers"].as_array().cloned().unwrap_or_default();
     let wanted = new["metadata"]["finalizers"].as_array();
     wanted.is_some_and(|wanted| wanted.iter().any(|finalizer| !held.contains(finalizer)))
+}
+
+/// Whether all that differs is where a rollout is, which the rest of the status says too: that is never worth a write.
+fn says_readiness_alone(old: &Value, new: &Value) -> bool {
+    let split = |status: &Value| {
+        let mut rest = status.clone();
+        let mut reason = Value::Null;
+        if let Some(conditions) = rest["conditions"].as_array_mut() {
+            let ready = conditions.iter().find(|condition| condition["type"] == "Ready");
+            reason = ready.map(|ready| ready["reason"].clone()).unwrap_or_default();
+            conditions.retain(|condition| {
+                !["Ready", "Reconciling", "Stalled"]
+                    .contains(&condition["type"].as_str().unwrap_or_default())
+            });
+        }
+        (rest, reason)
+    };
+    let ((old, before), (new, after)) = (split(old), split(new));
+    let is_ours = |reason: &Value| {
+        ["Progressing", "Suspended", "Failed", "Terminated", "Unhealthy"]
+            .contains(&reason.as_str().unwrap_or_default())
+    };
+    old == new && is_ours(&before) && is_ours(&after)
 }
 
 fn without_version(object: &Value) -> Value {

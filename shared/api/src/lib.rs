@@ -25,6 +25,7 @@ pub mod definition;
 mod drift;
 
 pub mod hash;
+mod keys;
 mod metadata;
 pub mod names;
 pub mod package;
@@ -46,6 +47,7 @@ pub use definition::{
     WorkloadDefinition,
 };
 pub use drift::Drift;
+pub use keys::KeyPatterns;
 pub use package::Package;
 pub use policy::Policy;
 pub use prune::{PruneError, PruneRules};

@@ -7,6 +7,15 @@
 pub const SETTABLE: [&str; 4] =
     [label::PROJECT, label::SOURCE_OF_TRUTH, annotation::APP_NAME, annotation::APP_ALIAS];
 
+/// Keys by which GitOps tools recognise what they deployed: an object that has them and is not in Git is pruned.
+pub const GITOPS_KEYS: [&str; 5] = [
+    "app.kubernetes.io/instance",
+    "argocd.argoproj.io/*",
+    "kustomize.toolkit.fluxcd.io/*",
+    "helm.toolkit.fluxcd.io/*",
+    "meta.helm.sh/*",
+];
+
 /// Whether a key of labels or annotations means something to the control plane, so that only people set it on an Application.
 #[must_use]
 pub fn is_reserved(key: &str) -> bool {
@@ -303,6 +312,10 @@ pub mod condition {
     pub const WORKFLOW: &str = "Workflow";
     /// All is done.
     pub const READY: &str = "Ready";
+    /// It is on its way to what the spec says; only there while that is so. kstatus' word, not in the reference.
+    pub const RECONCILING: &str = "Reconciling";
+    /// It gets no further by itself; only there while that is so. kstatus' word, not in the reference.
+    pub const STALLED: &str = "Stalled";
     /// The last reconcile went through.
     pub const SYNCED: &str = "Synced";
     /// Drift was corrected.
@@ -329,6 +342,16 @@ pub mod reason {
     pub const RECONCILE_SUCCESS: &str = "ReconcileSuccess";
     /// A failed one.
     pub const RECONCILE_ERROR: &str = "ReconcileError";
+    /// The workflow runs. This and the following ones are reasons of `Ready`, and not in the reference.
+    pub const PROGRESSING: &str = "Progressing";
+    /// The workflow waits for a person, or for a time.
+    pub const SUSPENDED: &str = "Suspended";
+    /// The workflow failed.
+    pub const FAILED: &str = "Failed";
+    /// The workflow was terminated.
+    pub const TERMINATED: &str = "Terminated";
+    /// Deployed, and not healthy.
+    pub const UNHEALTHY: &str = "Unhealthy";
     /// Two writers put fields of an object to their values again and again.
     pub const DRIFT_CONTENTION: &str = "DriftFight";
     /// What somebody else changed is left as it is, as the Application asks.

@@ -105,6 +105,7 @@ impl Case {
             components: vec![
                 json!({"name": "web", "type": "webservice", "properties": properties}),
             ],
+            ..App::default()
         };
         let cluster_version = ClusterVersion {
             major: "1".into(),

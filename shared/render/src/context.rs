@@ -22,6 +22,8 @@ pub struct App {
     pub annotations: BTreeMap<String, String>,
     /// The components as written in the Application.
     pub components: Vec<Json>,
+    /// Labels and annotations that objects do not inherit, in addition to what only speaks of the Application.
+    pub not_inherited: Arc<vela_api::KeyPatterns>,
 }
 
 /// The version of the cluster objects go to.

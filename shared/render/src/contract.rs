@@ -142,6 +142,7 @@ fn role_labels(labels: &mut Map<String, Json>, app: &App, component: &str, role:
 /// The labels every object gets whatever it is; the Application may hold some back.
 fn shared_labels(app: &App, component: &str) -> BTreeMap<String, String> {
     let mut labels = app.labels.clone();
+    labels.retain(|key, _| !app.not_inherited.matches(key));
     for (key, value) in [
         (NAME, app.name.as_str()),
         (COMPONENT, component),
@@ -187,8 +188,9 @@ fn annotate(object: &mut Json, app: &App) {
         return;
     }
     let none_left = with_metadata_map(object, "annotations", |target| {
-        let inherited =
-            |(key, _): &(&String, &String)| !annotation::NOT_INHERITED.contains(&key.as_str());
+        let inherited = |(key, _): &(&String, &String)| {
+            !annotation::NOT_INHERITED.contains(&key.as_str()) && !app.not_inherited.matches(key)
+        };
         for (key, value) in app.annotations.iter().filter(inherited) {
             target.insert(key.clone(), value.clone().into());
         }
@@ -252,6 +254,8 @@ fn with_map<R>(value: &mut Json, change: impl FnOnce(&mut Map<String, Json>) -> 
 
 #[cfg(test)]
 mod tests {
+    use std::sync::Arc;
+
     use super::*;
 
     #[test]
@@ -265,6 +269,32 @@ mod tests {
         annotate(&mut object, &app);
         let wanted = json!({"example.com/tier": "gold", annotation::USERNAME: "own"});
         assert_eq!(object["metadata"]["annotations"], wanted);
+    }
+
+    #[test]
+    fn keys_of_gitops_tools_stay_where_a_template_set_them() {
+        let key = |key: &str| (key.to_owned(), "argo".to_owned());
+        let (instance, sync) = ("app.kubernetes.io/instance", "argocd.argoproj.io/sync-wave");
+        let app = App {
+            labels: BTreeMap::from([key(instance), key("team")]),
+            annotations: BTreeMap::from([key(sync), key("note")]),
+            not_inherited: vela_api::KeyPatterns::new(vela_api::names::GITOPS_KEYS).into(),
+            ..App::default()
+        };
+        let mut own =
+            json!({"metadata": {"labels": {instance: "mine"}, "annotations": {sync: "1"}}});
+        finish(&mut own, &app, &shared_labels(&app, "c"), "WORKLOAD");
+        assert_eq!(own["metadata"]["labels"][instance], "mine");
+        assert_eq!(own["metadata"]["annotations"], json!({sync: "1", "note": "argo"}));
+        let mut other = json!({});
+        finish(&mut other, &app, &shared_labels(&app, "c"), "WORKLOAD");
+        assert_eq!(other["metadata"]["labels"][instance], Json::Null);
+        assert_eq!(other["metadata"]["labels"]["team"], "argo");
+        assert_eq!(other["metadata"]["annotations"], json!({"note": "argo"}));
+        // Without patterns everything is inherited, as in the reference.
+        let app = App { not_inherited: Arc::default(), ..app };
+        finish(&mut other, &app, &shared_labels(&app, "c"), "WORKLOAD");
+        assert_eq!(other["metadata"]["labels"][instance], "argo");
     }
 
     #[test]

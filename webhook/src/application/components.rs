@@ -125,6 +125,7 @@ pub(crate) fn parameters(subject: &Subject<'_>, types: &Types, findings: &mut Fi
             .and_then(Value::as_array)
             .cloned()
             .unwrap_or_default(),
+        ..vela_render::App::default()
     };
     let gates = &subject.world.settings.gates;
     let elsewhere = supplied::Supplied::of(subject);

@@ -21,11 +21,12 @@ mod workflow;
 
 use serde_json::Value;
 use serde_json::value::RawValue;
-use vela_api::names::annotation;
-use vela_api::{Drift, PruneRules};
+use vela_api::names::{GITOPS_KEYS, annotation};
+use vela_api::{Drift, KeyPatterns, PruneRules};
 use vela_workflow::restart::Restart;
 
 use crate::admit::Admit;
+use crate::config::Settings;
 use crate::decision::Decision;
 use crate::field::{Field, Reason, Rule};
 use crate::messages;
@@ -106,6 +107,7 @@ impl Admit for Validate {
         });
         if !is_unchanged {
             publishable(&subject, &mut findings);
+            inherited_keys(&app, world.settings, &mut findings);
             spec(&subject, &mut findings);
             if let (Some(old), Some(old_app)) = (&old, &old_app) {
                 removed(old, &object, &mut findings);
@@ -168,6 +170,24 @@ fn annotations(app: &App<'_>, old: Option<&App<'_>>, findings: &mut Findings) {
         app.annotation(annotation::PROGRESS_DEADLINE).map(vela_workflow::progress::read)
     {
         findings.warnings.push(messages::bad_deadline(&error.to_string()));
+    }
+}
+
+/// Keys of GitOps tools that objects inherit: those tools take the objects for their own, and prune them.
+fn inherited_keys(app: &App<'_>, settings: &Settings, findings: &mut Findings) {
+    let known = KeyPatterns::new(GITOPS_KEYS);
+    let filters = [annotation::FILTER_LABELS, annotation::FILTER_ANNOTATIONS];
+    for ((map, keys), filter) in
+        [("labels", &app.labels), ("annotations", &app.annotations)].into_iter().zip(filters)
+    {
+        let held_back = KeyPatterns::new(app.annotation(filter).unwrap_or_default().split(','));
+        let inherited = |key: &&str| {
+            known.matches(key) && !settings.not_inherited.matches(key) && !held_back.matches(key)
+        };
+        for key in keys.iter().map(|(key, _)| *key).filter(inherited) {
+            let field = Field::new("metadata").at(map).key(key).to_string();
+            findings.warnings.push(messages::inherited_key(&field, filter));
+        }
     }
 }
 

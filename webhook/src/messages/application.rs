@@ -161,6 +161,12 @@ pub(crate) fn bad_restart(value: &str) -> String {
     )
 }
 
+pub(crate) fn inherited_key(field: &str, filter: &str) -> String {
+    format!(
+        "{field}: the objects of the Application inherit it, and a GitOps tool may take them for its own and prune them; hold it back with the chart's value inherit.exclude or with the annotation {filter}"
+    )
+}
+
 pub(crate) fn restarts_too_often(value: &str) -> String {
     format!(
         "{} lets the workflow run again and again without a pause; the shortest is {} s",

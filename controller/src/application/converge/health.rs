@@ -14,8 +14,17 @@ use crate::application::status;
 use crate::application::workflow::placement::{self, Named as NamedPolicies};
 use crate::application::workflow::{self, run::Run};
 
+/// Components whose objects are asked why they are not healthy; what is wrong with one is usually wrong with the others.
+const MAX_DIAGNOSED: usize = 3;
+
 /// Checks the health of the components in the status again. A component that cannot be evaluated keeps its reported health.
-pub async fn refresh(session: &mut Session<'_>, run: &Run<'_>, app_status: &mut AppStatus) {
+/// Returns what the objects of those say that are not healthy.
+pub async fn refresh(
+    session: &mut Session<'_>,
+    run: &Run<'_>,
+    app_status: &mut AppStatus,
+) -> String {
+    let mut reasons: Vec<String> = Vec::new();
     let known = app_status.services.clone();
     let deployed = deployed(run);
     for service in known {
@@ -49,8 +58,14 @@ pub async fn refresh(session: &mut Session<'_>, run: &Run<'_>, app_status: &mut 
         // The copies of a replicated component share an entry: the worst counts.
         let mut worst: Option<ComponentStatus> = None;
         for (component, placement) in all {
-            match workflow::components::check_health(session, run, &component, &placement).await {
-                Ok(new) if worst.as_ref().is_none_or(|worst| worst.healthy) => worst = Some(new),
+            let diagnoses = reasons.len() < MAX_DIAGNOSED;
+            let checked =
+                workflow::components::check_health(session, run, &component, &placement, diagnoses);
+            match checked.await {
+                Ok((new, why)) if worst.as_ref().is_none_or(|worst| worst.healthy) => {
+                    worst = Some(new);
+                    reasons.extend(Some(why).filter(|why| !why.is_empty()));
+                }
                 Ok(_) => {}
                 Err(error) => debug!(%error, component = component.name, "health not evaluated"),
             }
@@ -59,6 +74,7 @@ pub async fn refresh(session: &mut Session<'_>, run: &Run<'_>, app_status: &mut 
             status::put_service(&mut app_status.services, new);
         }
     }
+    reasons.join("; ")
 }
 
 /// How long a cluster must be away before its components count as unhealthy: a moment is no news.

@@ -17,7 +17,7 @@ use std::time::Duration;
 use jiff::Timestamp;
 use serde_json::json;
 use tracing::warn;
-use vela_api::names::{condition as types, event, phase};
+use vela_api::names::{condition as types, event, phase, reason};
 use vela_api::{AppStatus, Application, ApplicationRevision};
 use vela_apply::gc::Scope;
 use vela_apply::plan::PatchKind;
@@ -29,6 +29,7 @@ use crate::events::Severity;
 use crate::messages;
 
 use crate::application::facts;
+use crate::application::readiness::{self, Readiness};
 use crate::application::revision::store;
 use crate::application::session::Session;
 use crate::application::{status, workflow};
@@ -107,22 +108,49 @@ pub(in crate::application) async fn after_workflow(
     end: &mut End,
     now: Timestamp,
 ) {
-    let ctx = session.ctx;
     status::phase_of(workflow).clone_into(&mut end.status.phase);
+    let found = Box::pin(converge(session, app, run, workflow, was_done, end, now)).await;
+    // A run that has ended badly says so, whatever else goes on.
+    let ended = workflow.is_final().then(|| of_workflow(workflow, end)).flatten();
+    let readiness = ended.or(found).or_else(|| of_workflow(workflow, end));
+    if let Some(readiness) = readiness {
+        readiness.put(&mut end.status, now);
+    }
+}
+
+fn of_workflow(workflow: WorkflowPhase, end: &End) -> Option<Readiness> {
+    Readiness::of_workflow(workflow, end.status.workflow.as_ref())
+}
+
+/// Returns what was found out of its readiness, the workflow's own state aside.
+async fn converge(
+    session: &mut Session<'_>,
+    app: &Application,
+    run: &workflow::run::Run<'_>,
+    workflow: WorkflowPhase,
+    was_done: bool,
+    end: &mut End,
+    now: Timestamp,
+) -> Option<Readiness> {
+    let ctx = session.ctx;
     let succeeded = workflow == WorkflowPhase::Succeeded;
     if succeeded && let Err(error) = carry_over(session, run, &end.status).await {
-        status::set_collecting(&mut end.status, &messages::gc_failed(&error.to_string()), now);
         end.again = Some(REQUEUE_COLLECTION);
-        return;
+        return Some(Readiness::collecting(&messages::gc_failed(&error.to_string())));
     }
     let mut settled = workflow.is_final() || workflow == WorkflowPhase::Suspending;
-    if succeeded || workflow == WorkflowPhase::Suspending {
-        settled &= keep_state(session, app, end, now).await;
+    let mut found = None;
+    if (succeeded || workflow == WorkflowPhase::Suspending)
+        && let Err(error) = keep_state(session, app, end, now).await
+    {
+        settled = false;
+        found = Some(Readiness::error(&error.to_string(), false));
     }
     // After what drifted was put back: nothing else may happen that asks for another reconcile.
+    let mut why = String::new();
     if succeeded {
         if was_done && !health::is_managed(run) {
-            health::refresh(session, run, &mut end.status).await;
+            why = health::refresh(session, run, &mut end.status).await;
         }
         if session.release_busy.swap(false, Ordering::Relaxed) {
             end.again = Some(REQUEUE_COLLECTION);
@@ -139,7 +167,7 @@ pub(in crate::application) async fn after_workflow(
     let newest = ctx.apps.get(&session.key());
     if newest.is_none_or(|newest| newest.metadata.generation != app.metadata.generation) {
         end.again = Some(Duration::ZERO);
-        return;
+        return found;
     }
     let protected = if goes_on {
         not_executed::protected_components(session, run, &end.status)
@@ -148,11 +176,9 @@ pub(in crate::application) async fn after_workflow(
     };
     let collected = gc::collect(session, app, scope, &protected).await;
     if let Some(error) = &collected.error {
-        status::set_collecting(&mut end.status, &messages::gc_failed(error), now);
-        let text = error.clone();
-        ctx.events.emit(&facts::about(app), Severity::Warning, event::FAILED_GC, &text, "");
+        ctx.events.emit(&facts::about(app), Severity::Warning, event::FAILED_GC, error, "");
         end.again = Some(REQUEUE_COLLECTION);
-        return;
+        return Some(Readiness::collecting(&messages::gc_failed(error)));
     }
     prune::report(ctx, app, &collected.held, &mut end.status, now);
     if collected.recheck {
@@ -165,37 +191,54 @@ pub(in crate::application) async fn after_workflow(
         } else {
             messages::waiting_for_releases(&collected.releases)
         };
-        status::set_collecting(&mut end.status, &text, now);
         end.again =
             Some(end.again.map_or(REQUEUE_COLLECTION, |again| again.min(REQUEUE_COLLECTION)));
-        return;
+        return Some(Readiness::collecting(&text));
     }
     end.pruned = succeeded && collected.is_done();
-    if succeeded {
-        let latest =
-            end.status.latest_revision.as_ref().map(|r| r.name.clone()).unwrap_or_default();
-        let limit = session
-            .policies
-            .garbage_collect
-            .application_revision_limit
-            .and_then(|limit| usize::try_from(limit).ok())
-            .unwrap_or(ctx.settings.application_revision_limit);
-        if let Err(error) = gc::collect_revisions(session, &[&latest], limit).await {
-            warn!(%error, "old revisions could not be deleted");
-        }
-        if end.status.conditions.iter().all(|c| c.type_ != types::STATE_KEEP || c.is_true()) {
-            status::set_ready(&mut end.status, now);
-            let is_ready = |c: &vela_api::Condition| c.type_ == types::READY && c.is_true();
-            let was_ready = was_done && app.status.conditions.iter().any(is_ready);
-            if !was_ready {
-                let about = facts::about(app);
-                let message = messages::DEPLOYED;
-                ctx.events.emit(&about, Severity::Normal, event::DEPLOYED, message, &latest);
-            }
-        }
-    }
     // a suspended workflow with a timer is checked when it is due
     end.settled = settled && !collected.recheck && (workflow.is_final() || end.again.is_none());
+    if !succeeded {
+        return found;
+    }
+    let latest = end.status.latest_revision.as_ref().map(|r| r.name.clone()).unwrap_or_default();
+    let limit = session
+        .policies
+        .garbage_collect
+        .application_revision_limit
+        .and_then(|limit| usize::try_from(limit).ok())
+        .unwrap_or(ctx.settings.application_revision_limit);
+    if let Err(error) = gc::collect_revisions(session, &[&latest], limit).await {
+        warn!(%error, "old revisions could not be deleted");
+    }
+    if found.is_some() {
+        return found;
+    }
+    status::forget_failures(&mut end.status);
+    if !(was_done && is_deployed(&app.status)) {
+        let about = facts::about(app);
+        ctx.events.emit(&about, Severity::Normal, event::DEPLOYED, messages::DEPLOYED, &latest);
+    }
+    Some(deployed(ctx, &end.status, &why))
+}
+
+/// Whether a status says that the newest spec is deployed.
+fn is_deployed(status: &AppStatus) -> bool {
+    let ready = vela_api::condition::get(&status.conditions, types::READY);
+    ready.is_some_and(|ready| ready.is_true() || ready.reason == reason::UNHEALTHY)
+}
+
+/// The newest spec is deployed. `why` it is not healthy, as far as its objects say that.
+fn deployed(ctx: &AppContext, status: &AppStatus, why: &str) -> Readiness {
+    if status.phase != phase::UNHEALTHY {
+        return Readiness::deployed("");
+    }
+    let why = if why.is_empty() { readiness::of_components(&status.services) } else { why.into() };
+    if ctx.settings.ready_means_healthy {
+        Readiness::unhealthy(&why)
+    } else {
+        Readiness::deployed(&why)
+    }
 }
 
 /// Objects that earlier runs rendered from components whose step was skipped this time belongs to the present run: it is still in the spec.
@@ -218,13 +261,21 @@ async fn carry_over(
     session.trackers.record_in_current(io, store, run, records).await.map(|_| ())
 }
 
-/// Puts drifted objects back. Returns whether all went well.
+/// What could not be put back.
+#[derive(Debug, thiserror::Error)]
+#[error("{0}")]
+pub(in crate::application) struct NotKept(String);
+
+/// Puts drifted objects back.
+///
+/// # Errors
+/// What could not be put back, as the condition `StateKeep` says it too.
 pub(in crate::application) async fn keep_state(
     session: &Session<'_>,
     app: &Application,
     end: &mut End,
     now: Timestamp,
-) -> bool {
+) -> Result<(), NotKept> {
     let ctx = session.ctx;
     let time = ctx.metrics.stage("state-keep");
     let (repaired, errors) = statekeep::keep(session).await;
@@ -235,12 +286,12 @@ pub(in crate::application) async fn keep_state(
     }
     if errors.is_empty() {
         end.status.conditions.retain(|c| c.type_ != types::STATE_KEEP);
-        return true;
+        return Ok(());
     }
     let text = messages::errors(&errors);
     status::set_failed(&mut end.status, types::STATE_KEEP, &text, now);
     ctx.events.emit(&about, Severity::Warning, event::FAILED_STATE_KEEP, &text, "");
     end.again =
         Some(end.again.map_or(REQUEUE_COLLECTION * 5, |again| again.min(REQUEUE_COLLECTION * 5)));
-    false
+    Err(NotKept(text))
 }

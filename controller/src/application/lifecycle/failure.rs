@@ -16,6 +16,7 @@ use crate::queue::{Key, Next};
 
 use crate::application::facts;
 use crate::application::lifecycle::conflict;
+use crate::application::readiness::Readiness;
 use crate::application::status;
 use crate::application::write;
 
@@ -26,6 +27,8 @@ pub(in crate::application) struct Failed {
     pub(in crate::application) phase: &'static str,
     pub(in crate::application) event: Option<&'static str>,
     pub(in crate::application) message: String,
+    /// Another attempt cannot go better, without an edit.
+    pub(in crate::application) is_final: bool,
 }
 
 impl Failed {
@@ -35,6 +38,7 @@ impl Failed {
             phase: phase::STARTING,
             event: None,
             message: message.into(),
+            is_final: false,
         }
     }
 
@@ -44,6 +48,7 @@ impl Failed {
             phase: phase::RENDERING,
             event: Some(event::FAILED_PARSE),
             message: message.into(),
+            is_final: false,
         }
     }
 
@@ -53,6 +58,7 @@ impl Failed {
             phase: phase::RENDERING,
             event: Some(event::FAILED_REVISION),
             message: message.into(),
+            is_final: false,
         }
     }
 
@@ -62,7 +68,13 @@ impl Failed {
             phase: phase::GENERATING_POLICY,
             event: Some(event::FAILED_APPLY),
             message: message.into(),
+            is_final: false,
         }
+    }
+
+    /// The same, of what only an edit can change.
+    pub(in crate::application) fn for_good(self) -> Self {
+        Self { is_final: true, ..self }
     }
 
     pub(in crate::application) fn executing(message: impl Into<String>) -> Self {
@@ -75,6 +87,7 @@ impl Failed {
             phase: phase::WORKFLOW_FAILED,
             event: Some(event::FAILED_WORKFLOW),
             message: message.into(),
+            is_final: false,
         }
     }
 }
@@ -96,7 +109,9 @@ pub(in crate::application) async fn fail(
     failed: Failed,
 ) -> Result<Next, ApiError> {
     debug!(condition = failed.condition, message = failed.message, "reconcile failed");
-    status::set_failed(&mut wanted, failed.condition, &failed.message, Timestamp::now());
+    let now = Timestamp::now();
+    status::set_failed(&mut wanted, failed.condition, &failed.message, now);
+    Readiness::error(&failed.message, failed.is_final).put(&mut wanted, now);
     failed.phase.clone_into(&mut wanted.phase);
     if let Some(reason) = failed.event {
         let once = app.metadata.generation.unwrap_or_default().to_string();
@@ -116,10 +131,10 @@ pub(crate) async fn set_aside(ctx: &AppContext, key: &Key) -> Option<Duration> {
     let (left, deaths) = ctx.in_flight.set_aside(key, generation)?;
     let message = messages::set_aside(deaths);
     let mut wanted = app.status.clone();
-    let conditions = [types::SYNCED, types::READY].map(|type_| {
-        Condition::new(type_, "False", reason::SET_ASIDE, &*message, Timestamp::now())
-    });
-    condition::set(&mut wanted.conditions, conditions);
+    let now = Timestamp::now();
+    let synced = Condition::new(types::SYNCED, "False", reason::SET_ASIDE, &*message, now);
+    condition::set(&mut wanted.conditions, [synced]);
+    Readiness::set_aside(&message).put(&mut wanted, now);
     if wanted.conditions != app.status.conditions {
         error!(key = %key, deaths, "the application is set aside");
         ctx.events.emit(&facts::about(&app), Severity::Warning, event::SET_ASIDE, &message, "");
@@ -140,7 +155,9 @@ pub(crate) async fn report_panic(ctx: &AppContext, key: &Key, ended: &Ended) {
     let Some(app) = ctx.apps.get(key) else { return };
     ctx.events.emit(&facts::about(&app), Severity::Warning, "ReconcileError", &message, "");
     let mut wanted = app.status.clone();
-    status::set_failed(&mut wanted, types::SYNCED, &message, Timestamp::now());
+    let now = Timestamp::now();
+    status::set_failed(&mut wanted, types::SYNCED, &message, now);
+    Readiness::error(&message, false).put(&mut wanted, now);
     if let Err(error) = write::write_status(ctx, &app, &wanted).await {
         warn!(%error, "the condition could not be written");
     }

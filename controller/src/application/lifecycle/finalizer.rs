@@ -23,6 +23,7 @@ use crate::queue::{Key, Next};
 use crate::application::converge::{gc, prune, removed_clusters};
 use crate::application::facts;
 use crate::application::lifecycle::legacy;
+use crate::application::readiness::Readiness;
 use crate::application::session::Session;
 use crate::application::{status, write};
 
@@ -104,19 +105,19 @@ pub async fn delete(session: &mut Session<'_>, app: &Application) -> Result<Next
     prune::report(ctx, app, &collected.held, &mut wanted, now);
     let asks =
         collected.error.is_none() && collected.waiting.is_empty() && !collected.held.is_empty();
-    if let Some(error) = &collected.error {
-        status::set_collecting(&mut wanted, &messages::gc_failed(error), now);
+    let waits = if let Some(error) = &collected.error {
+        Some(messages::gc_failed(error))
     } else if !collected.releases.is_empty() {
-        let text = messages::waiting_for_releases(&collected.releases);
-        status::set_collecting(&mut wanted, &text, now);
+        Some(messages::waiting_for_releases(&collected.releases))
     } else if !collected.waiting.is_empty() {
-        status::set_collecting(&mut wanted, &messages::waiting_for(&collected.waiting), now);
+        Some(messages::waiting_for(&collected.waiting))
     } else if !collected.unavailable.is_empty() {
-        let text = messages::waiting_for_clusters(&collected.unavailable);
-        status::set_collecting(&mut wanted, &text, now);
-    } else if waits_elsewhere {
-        let text = messages::deletion_waits_elsewhere(&elsewhere);
-        status::set_collecting(&mut wanted, &text, now);
+        Some(messages::waiting_for_clusters(&collected.unavailable))
+    } else {
+        waits_elsewhere.then(|| messages::deletion_waits_elsewhere(&elsewhere))
+    };
+    if let Some(waits) = waits {
+        Readiness::collecting(&waits).put(&mut wanted, now);
     }
     if !collected.is_done() || !session.trackers.is_empty() {
         // Most deletions are over before anybody could read about them.

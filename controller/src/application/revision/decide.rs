@@ -132,7 +132,8 @@ pub(in crate::application) async fn run(
     used.referred = referred::assign(ctx, subject, &objects).await.map_err(parsed)?;
     session.revision.clone_from(&name);
     let custom = transformed.and_then(|transformed| transformed.custom.clone());
-    let common = render_input(subject, &name, &hash, custom);
+    let not_inherited = Arc::clone(&ctx.settings.not_inherited);
+    let common = render_input(subject, &name, &hash, custom, not_inherited);
     Ok(Revised { name, input: common, used, policies, workflow })
 }
 
@@ -185,6 +186,7 @@ fn render_input(
     revision: &str,
     hash: &str,
     custom: Option<Arc<Value>>,
+    not_inherited: Arc<vela_api::KeyPatterns>,
 ) -> RenderInput {
     let components =
         app.spec.components.iter().filter_map(|c| serde_json::to_value(c).ok()).collect();
@@ -196,6 +198,7 @@ fn render_input(
             labels: app.metadata.labels.clone().unwrap_or_default(),
             annotations: app.metadata.annotations.clone().unwrap_or_default(),
             components,
+            not_inherited,
         }),
         revision_hash: hash.to_owned(),
         custom,

@@ -20,6 +20,7 @@ use super::super::component::{self, Object, Rendered};
 use super::super::placement::Placement;
 use super::super::release::{self, Released};
 use super::super::session::Session;
+use super::diagnosis;
 use super::run::Run;
 use crate::application::facts::parse;
 
@@ -372,7 +373,7 @@ fn later_traits(part: &parse::ParsedComponent, stage: Stage) -> Vec<usize> {
 }
 
 /// The health of a component whose objects are in the cluster, without touching anything. PostDispatch traits count once
-/// they were dispatched.
+/// they were dispatched. With `diagnoses`, what its objects say of why it is not healthy; else nothing.
 ///
 /// # Errors
 /// A message.
@@ -381,7 +382,8 @@ pub async fn check_health(
     run: &Run<'_>,
     component: &ApplicationComponent,
     placement: &Placement,
-) -> Result<ComponentStatus, StepError> {
+    diagnoses: bool,
+) -> Result<(ComponentStatus, String), StepError> {
     let mut part = parsed_component(session, run, component)?;
     if let Some(released) = released(session, run, &mut part, placement).await? {
         let restored = Box::pin(release::restore(session, &released)).await;
@@ -395,7 +397,13 @@ pub async fn check_health(
     {
         rendered = component::render(ctx, common, &part, placement, Some(live), true).await?;
     }
-    Ok(component::health(session, run.input, &part, &rendered, placement).await?)
+    let status = component::health(session, run.input, &part, &rendered, placement).await?;
+    let why = if status.healthy || !diagnoses {
+        String::new()
+    } else {
+        diagnosis::diagnose(session, &rendered.objects, placement).await
+    };
+    Ok((status, why))
 }
 
 /// The workload of a rendered component as it is in the cluster.

@@ -1,5 +1,7 @@
 //! The schemas of all kinds, put together from shared parts.
 
+use serde_json::json;
+
 use super::schema::{
     Schema, anything, boolean, date_time, extend, int32, int64, integer, list, map, object, opaque,
     string,
@@ -29,14 +31,25 @@ pub(super) fn all() -> Vec<Definition> {
                     ("PHASE", "string", ".status.status"),
                     ("HEALTHY", "boolean", ".status.services[*].healthy"),
                     ("STATUS", "string", ".status.services[*].message"),
+                    ("READY", "string", ".status.conditions[?(@.type==\"Ready\")].status"),
+                    ("REASON", "string", ".status.conditions[?(@.type==\"Ready\")].reason"),
                     ("AGE", "date", ".metadata.creationTimestamp"),
+                ],
+                wide_columns: &[
+                    ("REVISION", "string", ".status.latestRevision.name"),
+                    ("WHY", "string", ".status.conditions[?(@.type==\"Ready\")].message"),
                 ],
                 status_subresource: true,
                 schema: root(
                     "A deployable application: components with traits, policies, and a workflow.",
                     [
                         ("spec", "What the application shall consist of.", application_spec()),
-                        ("status", "What the controller found.", application_status()),
+                        (
+                            "status",
+                            "What the controller found.",
+                            // Nobody takes an Application that no controller has seen yet for one that is ready.
+                            application_status().default(json!({ "observedGeneration": -1 })),
+                        ),
                     ],
                 ),
             }],
@@ -60,6 +73,7 @@ pub(super) fn all() -> Vec<Definition> {
                     ),
                     ("SUCCEEDED", "string", ".status.succeeded"),
                 ],
+                wide_columns: &[],
                 status_subresource: true,
                 schema: root(
                     "An application with everything it was rendered from.",
@@ -137,6 +151,7 @@ pub(super) fn all() -> Vec<Definition> {
                     ("HASH", "string", ".spec.revisionHash"),
                     ("TYPE", "string", ".spec.definitionType"),
                 ],
+                wide_columns: &[],
                 status_subresource: false,
                 schema: root(
                     "A definition as it was.",
@@ -160,6 +175,7 @@ pub(super) fn all() -> Vec<Definition> {
                     ("APP-NS", "string", ".metadata.labels['app\\.oam\\.dev\\/namespace']"),
                     ("APP-GEN", "number", ".spec.applicationGeneration"),
                 ],
+                wide_columns: &[],
                 status_subresource: true,
                 schema: root(
                     "The record of what an application dispatched.",
@@ -178,6 +194,7 @@ pub(super) fn all() -> Vec<Definition> {
                 name: "v1alpha1",
                 storage: true,
                 columns: &[("TYPE", "string", ".type")],
+                wide_columns: &[],
                 status_subresource: false,
                 schema: root(
                     "A policy that several applications can refer to.",
@@ -200,6 +217,7 @@ pub(super) fn all() -> Vec<Definition> {
                 name: "v1alpha1",
                 storage: true,
                 columns: &[],
+                wide_columns: &[],
                 status_subresource: false,
                 schema: root(
                     "A workflow that several applications can refer to.",
@@ -225,6 +243,7 @@ pub(super) fn all() -> Vec<Definition> {
                     ("PROTO", "string", ".spec.provider.protocol"),
                     ("ENDPOINT", "string", ".spec.provider.endpoint"),
                 ],
+                wide_columns: &[],
                 status_subresource: false,
                 schema: root(
                     "A CUE package that definitions can import.",
@@ -280,6 +299,7 @@ fn definition(
             name: "v1beta1",
             storage: true,
             columns,
+            wide_columns: &[],
             status_subresource: true,
             schema: root(
                 description,
@@ -302,6 +322,7 @@ fn workload_definition(
         name,
         storage,
         columns,
+        wide_columns: &[],
         status_subresource: false,
         schema: root(
             "Legacy: a component type named after a CustomResourceDefinition.",

@@ -64,6 +64,8 @@ struct Version {
     storage: bool,
     /// Name, type, JSONPath.
     columns: &'static [(&'static str, &'static str, &'static str)],
+    /// The same, shown with `kubectl get -o wide` only, at the end.
+    wide_columns: &'static [(&'static str, &'static str, &'static str)],
     status_subresource: bool,
     schema: Schema,
 }
@@ -110,11 +112,14 @@ impl Version {
             ("schema".to_owned(), json!({ "openAPIV3Schema": self.schema.into_value() })),
         ]);
         if !self.columns.is_empty() {
-            let columns: Vec<Value> = self
+            let shown = self
                 .columns
                 .iter()
-                .map(|(name, type_, path)| json!({"name": name, "type": type_, "jsonPath": path}))
-                .collect();
+                .map(|(name, type_, path)| json!({"name": name, "type": type_, "jsonPath": path}));
+            let wide = self.wide_columns.iter().map(|(name, type_, path)| {
+                json!({"name": name, "type": type_, "jsonPath": path, "priority": 1})
+            });
+            let columns: Vec<Value> = shown.chain(wide).collect();
             version.insert("additionalPrinterColumns".to_owned(), json!(columns));
         }
         if self.status_subresource {

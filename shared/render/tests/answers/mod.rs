@@ -141,6 +141,7 @@ fn app(record: &Value) -> App {
         labels: map("labels"),
         annotations: map("annotations"),
         components: record["context"]["components"].as_array().cloned().unwrap_or_default(),
+        ..App::default()
     }
 }
 
