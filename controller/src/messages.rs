@@ -513,12 +513,17 @@ pub(crate) fn delete_outdated_failed(object: &str, tracker: &str, error: &str) -
 
 /// Drift was repaired.
 #[must_use]
-pub(crate) fn drift_repaired(object: &str, manager: &str) -> String {
-    if manager.is_empty() {
+pub(crate) fn drift_repaired(object: &str, manager: &str, fields: &str) -> String {
+    let repaired = if manager.is_empty() {
         format!("{object} differed from the application and was put back")
     } else {
         format!("{object} was changed by {manager} and put back")
-    }
+    };
+    with_fields(&repaired, fields)
+}
+
+fn with_fields(text: &str, fields: &str) -> String {
+    if fields.is_empty() { text.to_owned() } else { format!("{text}: {fields}") }
 }
 
 /// An object that somebody else changes again and again.
@@ -546,11 +551,13 @@ pub(crate) fn drift_contentions(fights: &str, longest: Duration) -> String {
 
 /// An object that somebody else changed and that is left so.
 #[must_use]
-pub(crate) fn drift_left(object: &str, manager: &str) -> String {
-    match manager {
+pub(crate) fn drift_left(object: &str, manager: &str, is_deleted: bool, fields: &str) -> String {
+    let left = match manager {
+        _ if is_deleted => format!("{object} was deleted and is not made again"),
         "" => format!("{object} differs from the application and is left as it is"),
         manager => format!("{object} was changed by {manager} and is left as it is"),
-    }
+    };
+    with_fields(&left, fields)
 }
 
 /// A list that was cut.

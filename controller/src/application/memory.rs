@@ -1,11 +1,13 @@
 //! What is remembered of an Application between reconciles, one slot for each phase that remembers something. Data only;
 //! losing it costs work, never correctness.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
 use std::time::Duration;
 
+use jiff::Timestamp;
 use tokio::time::Instant;
+use vela_api::Time;
 use vela_apply::ResourceKey;
 use vela_seal::Stamp;
 
@@ -15,6 +17,7 @@ use super::component::CachedRendering;
 use super::placement::Placement;
 use super::workflow::cached::{CachedContext, PodReasons};
 use crate::application::converge::repair_backoff::RepairBackoff;
+use crate::application::dispatch::changes::Changes;
 
 /// Everything a reconcile of an Application depends on, as hashes; equal means nothing to do.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -63,6 +66,17 @@ pub struct DeferredStatus {
     pub status: Box<vela_api::AppStatus>,
 }
 
+/// An object that differs and is left so.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct LeftDrift {
+    /// Who changed it, as far as that is known.
+    pub manager: String,
+    /// What differs.
+    pub changes: Changes,
+    /// It is not there.
+    pub is_deleted: bool,
+}
+
 /// What is remembered of an Application between reconciles; losing it costs work, never correctness.
 #[derive(Debug, Default)]
 pub struct AppCache {
@@ -81,8 +95,14 @@ pub struct AppCache {
     pub stamp: Option<(u64, Option<Stamp>)>,
     /// Repairs of drift, by object.
     pub repair_backoffs: HashMap<ResourceKey, RepairBackoff>,
-    /// Objects that differ and are left so, with their last writers, as of the last check of all of them.
-    pub left: BTreeMap<String, String>,
+    /// Objects that differ and are left so, as of the last check of all of them.
+    pub left: BTreeMap<String, LeftDrift>,
+    /// Those of the check before.
+    pub left_before: BTreeSet<String>,
+    /// When a generation arrived whose rollout has not ended yet.
+    pub arrived: Option<(i64, Timestamp)>,
+    /// The run of the workflow that is counted among those that ended.
+    pub counted_run: Option<(String, Option<Time>)>,
     /// A hash of what was noted of application-scoped policies.
     pub policies_noted: Option<u64>,
     /// The highest number of a revision that turned out to be taken.

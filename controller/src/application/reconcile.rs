@@ -21,7 +21,7 @@ use super::write;
 use crate::application::context::AppContext;
 use crate::application::converge::End;
 use crate::application::converge::removed_clusters;
-use crate::application::converge::{drift, prune};
+use crate::application::converge::{drift, prune, rollout};
 use crate::application::facts::resolve;
 use crate::application::lifecycle::conflict;
 use crate::application::lifecycle::failure::{Failed, fail};
@@ -72,6 +72,7 @@ impl<'c> Reconcile<'c> {
         let memory = session.memory();
         let objects = objects(ctx, &session, &app).await?;
         let now = ctx.clock.now();
+        rollout::note_arrival(&mut memory.lock(), &app, now);
         Ok(Self { ctx, session, app, fresh, objects, memory, doubt: None, now })
     }
 
@@ -221,7 +222,11 @@ impl<'c> Reconcile<'c> {
             warn!(%error, "what ran to its end cannot be noted");
         }
         match write::write_status(self.ctx, &self.app, &end.status).await {
-            Ok(Some(stored)) => self.app = stored,
+            Ok(Some(stored)) => {
+                let (before, now) = (&self.app.status, self.ctx.clock.now());
+                rollout::count_end(self.ctx, &mut self.memory.lock(), before, &end.status, now);
+                self.app = stored;
+            }
             Ok(None) => {}
             Err(error) if error.is_conflict() => {
                 return conflict::requeue(self.ctx, &self.app).await;

@@ -2,10 +2,12 @@
 
 mod attempts;
 mod clusters;
+mod drift;
 pub(crate) mod labels;
 mod nodes;
 mod phases;
 mod queues;
+mod rollouts;
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -23,8 +25,10 @@ use crate::queue::Queue;
 
 pub(crate) use attempts::{AttemptMeter, AttemptMetrics};
 pub(crate) use clusters::{ClusterMetrics, Pending};
+pub(crate) use drift::{DriftAction, DriftMetrics};
 pub(crate) use nodes::NodeMetrics;
 pub(crate) use queues::{Load, QueueMeter, QueueMetrics};
+pub(crate) use rollouts::{Rollout, RolloutMetrics};
 
 /// All of them.
 #[derive(Debug, Clone)]
@@ -63,6 +67,10 @@ pub struct Metrics {
     pub leading: IntGaugeVec,
     /// `vela_applications_set_aside`
     pub set_aside: IntGauge,
+    /// `vela_drift_total{kind,action}`
+    pub drift: DriftMetrics,
+    /// `vela_rollouts_total{result}`, `vela_rollout_duration_seconds{result}`
+    pub rollouts: RolloutMetrics,
     /// `vela_cluster_*`
     pub clusters: ClusterMetrics,
     registry: Registry,
@@ -174,6 +182,8 @@ impl Metrics {
                 "1 while this process holds the lease.",
                 &["name"],
             )?,
+            drift: DriftMetrics::new(registry)?,
+            rollouts: RolloutMetrics::new(registry)?,
             clusters: ClusterMetrics::new(registry)?,
             registry: registry.clone(),
         })

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 
+use crate::metrics::DriftAction;
 use crate::queue::{Key, Next};
 
 use super::server::State;
@@ -122,7 +123,7 @@ async fn what_is_to_be_left_is_left() {
         let seen = reported(&world);
         assert_eq!(seen["reason"] == "DriftLeft", is_reported, "{index}: {seen}");
         if is_reported {
-            let message = "ConfigMap x was changed by other and is left as it is";
+            let message = "ConfigMap x was changed by other and is left as it is: data.v";
             assert_eq!(seen["message"], message);
         }
         // Nothing runs in a loop for that.
@@ -131,6 +132,55 @@ async fn what_is_to_be_left_is_left() {
         drift(&world, &process, json!({"v": "1"})).await;
         assert_eq!(reported(&world), Value::Null, "{index}");
     }
+}
+
+/// With `warn` nothing is written but the status, and that once, whatever the other writer does in an hour.
+#[tokio::test]
+async fn a_warning_writes_nothing_and_is_told_once() {
+    let (world, process) =
+        running(|app| app["metadata"]["annotations"] = json!({"app.oam.dev/drift": "warn"})).await;
+    let before = world.server.state.lock().writes;
+    let statuses = world.server.state.lock().status_writes.len();
+    for turn in 0..60 {
+        drift(&world, &process, json!({"v": format!("theirs {turn}")})).await;
+        world.pass(Duration::from_secs(60));
+    }
+    assert_eq!(value(&world), "theirs 59");
+    {
+        let state = world.server.state.lock();
+        assert_eq!((state.status_writes.len() - statuses, state.writes - before), (1, 1));
+    }
+    // A deletion is drift too.
+    world.server.by_another_writer(|state| {
+        state.delete("configmaps", NAMESPACE, "x");
+    });
+    for _ in 0..5 {
+        reconcile(&world, &process).await;
+    }
+    let message = reported(&world)["message"].as_str().unwrap().to_owned();
+    assert_eq!(message, "ConfigMap x was deleted and is not made again");
+    assert_eq!((uid(&world, "x"), world.server.state.lock().writes - before), (Value::Null, 2));
+    // It was counted: once changed, once deleted is the same object that differs still.
+    assert_eq!(counted(&process, DriftAction::Left), 1);
+}
+
+/// Of kind ConfigMap.
+fn counted(process: &Process, action: DriftAction) -> u64 {
+    process.context.metrics.drift.counted("ConfigMap", action)
+}
+
+#[tokio::test]
+async fn what_is_done_about_drift_is_counted() {
+    let (world, process) = running(|_| {}).await;
+    for second in 0..60 {
+        drift(&world, &process, json!({"v": second.to_string()})).await;
+        world.pass(Duration::from_secs(1));
+    }
+    // Put back at 0, 1, 3, 7, 15 and 31 seconds; the third time it is a fight.
+    assert_eq!(
+        [DriftAction::Healed, DriftAction::Fought].map(|action| counted(&process, action)),
+        [2, 4]
+    );
 }
 
 /// What is left so is part of no edit: a new spec is rolled out over it.

@@ -2,6 +2,8 @@
 
 use serde_json::{Value, json};
 
+use crate::metrics::Rollout;
+
 use super::status_debounce::note;
 use super::{IS_READY, NAMESPACE, Process, World, application, judge_maps};
 
@@ -103,6 +105,17 @@ async fn health_does_not_count_where_it_is_not_asked_for() {
     assert_eq!(is(&world, "True", "ReconcileSuccess", None), "component c: no leader");
 }
 
+/// A person ends a workflow that waits for him.
+fn terminate(world: &World) {
+    let mut app = world.app("a");
+    let run = &mut app["status"]["workflow"];
+    (run["terminated"], run["suspend"]) = (json!(true), json!(false));
+    (run["steps"][0]["phase"], run["steps"][0]["reason"]) = (json!("failed"), json!("Terminate"));
+    world.server.by_another_writer(|state| {
+        state.put("applications", app);
+    });
+}
+
 #[tokio::test]
 async fn what_waits_for_a_person_and_what_cannot_go_on_say_so() {
     let steps =
@@ -111,14 +124,7 @@ async fn what_waits_for_a_person_and_what_cannot_go_on_say_so() {
     world.settle(&mut process, "a").await;
     let message = is(&world, "Unknown", "Suspended", Some("Reconciling"));
     assert_eq!(message, "step approve: Suspended by field suspend");
-    // The person ends it.
-    let mut app = world.app("a");
-    let run = &mut app["status"]["workflow"];
-    (run["terminated"], run["suspend"]) = (json!(true), json!(false));
-    (run["steps"][0]["phase"], run["steps"][0]["reason"]) = (json!("failed"), json!("Terminate"));
-    world.server.by_another_writer(|state| {
-        state.put("applications", app);
-    });
+    terminate(&world);
     world.settle(&mut process, "a").await;
     is(&world, "False", "Terminated", Some("Stalled"));
     // No such type: tried again, until somebody defines it. No such word in a policy: only an edit helps.
@@ -133,4 +139,35 @@ async fn what_waits_for_a_person_and_what_cannot_go_on_say_so() {
     world.reconcile(&process, "a").await;
     is(&world, "False", "ReconcileError", Some("Stalled"));
     assert!(world.server.state.lock().get("applications", NAMESPACE, "a").is_some());
+}
+
+#[tokio::test]
+async fn each_rollout_is_counted_once_when_it_ends() {
+    let (world, mut process) = judged(|_| {});
+    let counted = |process: &Process| {
+        [Rollout::Succeeded, Rollout::Failed, Rollout::Terminated]
+            .map(|result| process.context.metrics.rollouts.counted(result))
+    };
+    world.reconcile(&process, "a").await;
+    assert_eq!(counted(&process), [(0, 0); 3]);
+    note(&world, &process, "fine", "yes").await;
+    world.settle(&mut process, "a").await;
+    assert_eq!(counted(&process), [(1, 1), (0, 0), (0, 0)]);
+    // Health that comes and goes is no rollout.
+    for ready in ["no", "yes"] {
+        note(&world, &process, ready, ready).await;
+        world.settle(&mut process, "a").await;
+    }
+    assert_eq!(counted(&process), [(1, 1), (0, 0), (0, 0)]);
+    // An edit is one, and a run that is ended by somebody ends one.
+    let mut app = world.app("a");
+    app["spec"]["workflow"] = json!({"steps": [{"name": "approve", "type": "suspend"}]});
+    world.server.by_another_writer(|state| {
+        state.put("applications", app);
+    });
+    world.settle(&mut process, "a").await;
+    assert_eq!(counted(&process), [(1, 1), (0, 0), (0, 0)]);
+    terminate(&world);
+    world.settle(&mut process, "a").await;
+    assert_eq!(counted(&process), [(1, 1), (0, 0), (1, 1)]);
 }

@@ -16,9 +16,11 @@ use vela_apply::policy::Stage;
 
 use crate::application::context::AppContext;
 use crate::application::converge::warning;
-use crate::application::memory::AppCache;
+use crate::application::dispatch::changes::Changes;
+use crate::application::memory::{AppCache, LeftDrift};
 use crate::events::About;
 use crate::messages;
+use crate::metrics::DriftAction;
 
 use crate::application::converge::repair_backoff;
 use crate::application::session::Session;
@@ -33,12 +35,14 @@ impl Session<'_> {
         manifest: &Value,
         key: &ResourceKey,
         write: &Write,
+        changes: &Changes,
     ) -> Option<BTreeSet<String>> {
         let fields = repair_backoff::fields(write);
         if fields.is_empty() {
             return Some(fields);
         }
         let live = self.ctx.live.get(api_version(manifest), key).await.ok().flatten();
+        let is_deleted = live.is_none();
         let manager = live.map(|live| live.manager.clone()).unwrap_or_default();
         let memory = self.memory();
         let mut memory = memory.lock();
@@ -46,7 +50,13 @@ impl Session<'_> {
             Drift::Off => return None,
             Drift::Warn => {
                 let object = format!("{} {}", kind(manifest), name(manifest));
-                memory.left.insert(object, manager);
+                let is_known =
+                    memory.left.contains_key(&object) || memory.left_before.contains(&object);
+                if !is_known {
+                    self.ctx.metrics.drift.count(kind(manifest), DriftAction::Left);
+                }
+                let changes = changes.clone();
+                memory.left.insert(object, LeftDrift { manager, changes, is_deleted });
                 return None;
             }
             Drift::Heal => {}
@@ -58,15 +68,19 @@ impl Session<'_> {
 
     /// Fields of an object were put back.
     pub(in crate::application) fn repaired(&self, key: &ResourceKey, fields: &BTreeSet<String>) {
-        let now = self.ctx.clock.now();
-        if !fields.is_empty() {
-            self.memory()
-                .lock()
-                .repair_backoffs
-                .entry(key.clone())
-                .or_default()
-                .put_back(fields, now);
+        if fields.is_empty() {
+            return;
         }
+        let now = self.ctx.clock.now();
+        let is_contended = {
+            let memory = self.memory();
+            let mut memory = memory.lock();
+            let backoff = memory.repair_backoffs.entry(key.clone()).or_default();
+            backoff.put_back(fields, now);
+            backoff.contention().is_some()
+        };
+        let action = if is_contended { DriftAction::Fought } else { DriftAction::Healed };
+        self.ctx.metrics.drift.count(&key.kind, action);
     }
 
     /// An object is as it was dispatched.
@@ -127,16 +141,16 @@ pub(in crate::application) fn report(
         .values()
         .filter_map(|repair_backoff| repair_backoff.requeue_at(now, longest))
         .min();
-    let (reason, message) = match (contentions(memory, longest), left(memory)) {
-        (Some(contentions), _) => (reason::DRIFT_CONTENTION, contentions),
-        (None, Some(left)) => (reason::DRIFT_LEFT, left),
+    let (reason, message, event) = match (contentions(memory, longest), left(memory)) {
+        (Some(contentions), _) => (reason::DRIFT_CONTENTION, contentions.clone(), contentions),
+        (None, Some((left, event))) => (reason::DRIFT_LEFT, left, event),
         (None, None) => {
             status.conditions.retain(|condition| condition.type_ != types::DRIFT);
             return due.map(|due| until(now, due));
         }
     };
     let drifted = Condition::new(types::DRIFT, "True", reason, message, now);
-    warning::set(ctx, about, status, drifted);
+    warning::set_with_event(ctx, about, status, drifted, &event);
     due.map(|due| until(now, due))
 }
 
@@ -154,9 +168,15 @@ fn contentions(memory: &AppCache, longest: Duration) -> Option<String> {
     joined(all.collect()).map(|contentions| messages::drift_contentions(&contentions, longest))
 }
 
-fn left(memory: &AppCache) -> Option<String> {
-    let left = memory.left.iter();
-    joined(left.map(|(object, manager)| messages::drift_left(object, manager)).collect())
+/// What is left, for the condition, and with the values for the event: a value that changes again is no news, and not worth a write.
+fn left(memory: &AppCache) -> Option<(String, String)> {
+    let all = |words: fn(&LeftDrift) -> String| {
+        let one = |(object, left): (&String, &LeftDrift)| {
+            messages::drift_left(object, &left.manager, left.is_deleted, &words(left))
+        };
+        joined(memory.left.iter().map(one).collect())
+    };
+    all(|left| left.changes.paths()).zip(all(|left| left.changes.left()))
 }
 
 /// The first of them in order, so that the same things are said in the same words.

@@ -7,6 +7,7 @@ mod not_executed;
 pub(in crate::application) mod prune;
 pub(in crate::application) mod removed_clusters;
 pub mod repair_backoff;
+pub(in crate::application) mod rollout;
 pub mod statekeep;
 mod warning;
 

@@ -10,6 +10,8 @@ use jiff::Timestamp;
 use serde_json::Value;
 use vela_apply::plan::Write;
 
+use crate::application::dispatch::changes::is_mark;
+
 /// Repairs in a row from which on it is a fight of two writers.
 const CONTENTION_REPAIRS: u32 = 3;
 /// Fields that are distinguished in one object: whoever changes others each time is slowed down by the last one, which stands for
@@ -168,15 +170,11 @@ pub fn fields(write: &Write) -> BTreeSet<String> {
 }
 
 fn collect(value: &Value, path: &str, into: &mut BTreeSet<String>) {
-    let is_ours = |key: &str| {
-        let marks = path == "metadata.annotations" || path == "metadata.labels";
-        marks && key.split('/').next().is_some_and(|domain| domain.ends_with("oam.dev"))
-    };
     match value {
         Value::Object(map) if !map.is_empty() => {
             // Directives of strategic patches order what other keys change.
             for (key, value) in map.iter().filter(|(key, _)| !key.starts_with('$')) {
-                if is_ours(key) || (path == "metadata" && key == "resourceVersion") {
+                if is_mark(path, key) {
                     continue;
                 }
                 let path = if path.is_empty() { key.clone() } else { format!("{path}.{key}") };

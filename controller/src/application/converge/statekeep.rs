@@ -3,7 +3,7 @@
 //! Answers for `pkg/resourcekeeper/statekeep.go`. It runs when a watched object changed, not only at the resync, and reports
 //! who changed what. While the workflow continues, it is done for what a step waits for.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::HashMap;
 
 use serde_json::Value;
 use vela_api::names::event;
@@ -40,7 +40,8 @@ pub async fn keep(session: &Session<'_>) -> (Vec<Repaired>, Vec<String>) {
     {
         let memory = session.memory();
         let mut memory = memory.lock();
-        (memory.as_dispatched, memory.left) = (HashMap::new(), BTreeMap::new());
+        memory.as_dispatched = HashMap::new();
+        memory.left_before = std::mem::take(&mut memory.left).into_keys().collect();
     }
     if session.is_metadata_only() {
         return (repaired, errors);
@@ -135,7 +136,9 @@ fn repair_message(applied: &Applied, object: &str, manager: &str) -> Option<Stri
     match applied {
         Applied::Unchanged | Applied::Left => None,
         Applied::Created => Some(messages::recreated(object)),
-        Applied::Changed => Some(messages::drift_repaired(object, manager)),
+        Applied::Changed(changes) => {
+            Some(messages::drift_repaired(object, manager, &changes.put_back()))
+        }
     }
 }
 

@@ -7,10 +7,22 @@ use crate::events::{About, Severity};
 
 /// Sets the condition; the event is emitted only if the status has no condition with this message yet.
 pub(super) fn set(ctx: &AppContext, about: &About, status: &mut AppStatus, warning: Condition) {
+    let event = warning.message.clone();
+    set_with_event(ctx, about, status, warning, &event);
+}
+
+/// The same, with an event that says more.
+pub(super) fn set_with_event(
+    ctx: &AppContext,
+    about: &About,
+    status: &mut AppStatus,
+    warning: Condition,
+    event: &str,
+) {
     let is_reported =
         |known: &Condition| known.type_ == warning.type_ && known.message == warning.message;
     if !status.conditions.iter().any(is_reported) {
-        ctx.events.emit(about, Severity::Warning, &warning.reason, &warning.message, "");
+        ctx.events.emit(about, Severity::Warning, &warning.reason, event, "");
     }
     condition::set(&mut status.conditions, [warning]);
 }

@@ -15,6 +15,7 @@ use vela_apply::{Owner, ResourceKey, object};
 use vela_cluster::{ApiError, Class, RawResponse, Target};
 
 use crate::application::actors::Requests;
+use crate::application::dispatch::changes::Changes;
 use crate::application::dispatch::error::{Verb, WriteError};
 use crate::application::session::Session;
 
@@ -36,8 +37,8 @@ pub enum Applied {
     Unchanged,
     /// It was made.
     Created,
-    /// It was changed.
-    Changed,
+    /// It was changed; what of it, if that was drift.
+    Changed(Changes),
     /// It differs and is left as it is for now.
     Left,
 }
@@ -86,7 +87,7 @@ impl Session<'_> {
                     return self.force(manifest, live.as_deref(), &key, dry_run).await;
                 }
                 ended => {
-                    let is_write = matches!(ended, Ok(Applied::Created | Applied::Changed));
+                    let is_write = matches!(ended, Ok(Applied::Created | Applied::Changed(_)));
                     if is_write && !dry_run {
                         self.wrote.store(true, Ordering::Relaxed);
                     }
@@ -191,13 +192,14 @@ impl Session<'_> {
         let repairs = stage.repairs() && !dry_run;
         let is_known = matches!(&write, Write::Patch { body, .. }
             if self.is_known_no_op(key, manifest, body, live));
-        let fields = if repairs && !is_known && write != Write::Skip {
-            match self.may_repair(manifest, key, &write).await {
-                Some(fields) => fields,
+        let (fields, changes) = if repairs && !is_known && write != Write::Skip {
+            let changes = Changes::of(&write, live);
+            match self.may_repair(manifest, key, &write, &changes).await {
+                Some(fields) => (fields, changes),
                 None => return Ok(Applied::Left),
             }
         } else {
-            BTreeSet::new()
+            (BTreeSet::new(), Changes::default())
         };
         let at = self.reach_to(&key.cluster, "patch").await.map_err(WriteError::Unreachable)?;
         let io = at.requests();
@@ -234,23 +236,26 @@ impl Session<'_> {
                     self.remember_no_op(key, manifest, &body, before);
                     return Ok(Applied::Unchanged);
                 }
-                (object, Applied::Changed)
+                (object, Applied::Changed(changes))
             }
             Write::Replace(object) => (
                 io.replace(&object, dry_run)
                     .await
                     .map(|answer| now(&answer))
                     .map_err(|e| WriteError::Request(Verb::Update, e))?,
-                Applied::Changed,
+                Applied::Changed(changes),
             ),
             Write::Recreate { uid, delete, object } => {
                 if dry_run || delete {
                     self.can_be_created(&object, io).await?;
                 }
                 if dry_run {
-                    return Ok(Applied::Changed);
+                    return Ok(Applied::Changed(Changes::default()));
                 }
-                (now(&self.recreate(&target, &uid, delete, &object, io).await?), Applied::Changed)
+                (
+                    now(&self.recreate(&target, &uid, delete, &object, io).await?),
+                    Applied::Changed(changes),
+                )
             }
         };
         self.repaired(key, &fields);
@@ -283,7 +288,7 @@ impl Session<'_> {
         let at = self.reach_to(&key.cluster, "patch").await.map_err(WriteError::Unreachable)?;
         self.can_be_created(&new, at.requests()).await?;
         if dry_run {
-            return Ok(Applied::Changed);
+            return Ok(Applied::Changed(Changes::default()));
         }
         let uid = live.map(|live| object::str_at(live, &["metadata", "uid"])).unwrap_or_default();
         let target = Target::of(manifest);
@@ -292,7 +297,7 @@ impl Session<'_> {
         if let Ok(made) = made.object() {
             at.live.wrote(target.api_version, target.kind, made);
         }
-        Ok(Applied::Changed)
+        Ok(Applied::Changed(Changes::default()))
     }
 
     /// Whether the API server would make an object that is to take the place of the present one: what it refuses must not

@@ -6,6 +6,7 @@
 
 mod admission;
 pub mod apply;
+pub mod changes;
 pub(in crate::application) mod completed;
 pub mod error;
 mod record;
