@@ -593,6 +593,43 @@ pub(crate) fn no_such_workflow(name: &str) -> String {
     format!("workflow {name:?} not found")
 }
 
+/// Reasons why the last spec is not put back.
+pub(crate) const ROLLBACK_PINNED: &str =
+    "the last spec is not put back: app.oam.dev/publishVersion decides what is deployed";
+pub(crate) const ROLLBACK_FAILED_TOO: &str =
+    "the spec that was put back fails too; no older one is tried";
+pub(crate) const ROLLED_BACK_BEFORE: &str =
+    "the last spec is not put back: it was once already for this one";
+pub(crate) const NOTHING_SUCCEEDED: &str =
+    "the last spec is not put back: no other one is known to have succeeded";
+
+/// A spec that is kept in Git.
+#[must_use]
+pub(crate) fn rollback_against_git(manager: &str) -> String {
+    format!(
+        "the last spec is not put back: {manager} writes it from Git and would undo that; the workflow waits instead. Revert the commit"
+    )
+}
+
+/// Nobody knows who writes the spec.
+#[must_use]
+pub(crate) fn rollback_unknown(error: &str) -> String {
+    format!("the last spec is not put back: who writes it could not be read: {error}")
+}
+
+/// A spec that the API server does not take back.
+#[must_use]
+pub(crate) fn rollback_refused(revision: &str, error: &str) -> String {
+    format!("the spec of {revision} was refused: {error}")
+}
+
+/// A failed rollout whose former spec is back.
+#[must_use]
+pub(crate) fn spec_rolled_back(failed: &str, to: &str, why: &str) -> String {
+    let why = if why.is_empty() { String::new() } else { format!(" ({why})") };
+    format!("{failed} failed{why}; the spec of {to} is back")
+}
+
 /// A step of a workflow as one line: what it says, or how it is.
 #[must_use]
 pub(crate) fn step_state(step: &str, phase: &str, message: &str) -> String {

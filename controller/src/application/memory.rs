@@ -103,6 +103,8 @@ pub struct AppCache {
     pub arrived: Option<(i64, Timestamp)>,
     /// The run of the workflow that is counted among those that ended.
     pub counted_run: Option<(String, Option<Time>)>,
+    /// Which field manager keeps the spec of a generation for Git, if one does.
+    pub git_manager: Option<(i64, Option<String>)>,
     /// A hash of what was noted of application-scoped policies.
     pub policies_noted: Option<u64>,
     /// The highest number of a revision that turned out to be taken.

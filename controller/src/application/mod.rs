@@ -134,7 +134,7 @@ async fn reconcile_within(
     let mut turn = Reconcile::begin(session, app, fresh).await?;
     match turn.rest().await? {
         Some(next) => Ok(next),
-        None => turn.run().await,
+        None => Box::pin(turn.run()).await,
     }
 }
 

@@ -25,7 +25,7 @@ use crate::application::converge::{drift, prune, rollout};
 use crate::application::facts::resolve;
 use crate::application::lifecycle::conflict;
 use crate::application::lifecycle::failure::{Failed, fail};
-use crate::application::lifecycle::finalizer;
+use crate::application::lifecycle::{finalizer, on_failure};
 use crate::application::memory::{AppCache, DeferredStatus, Fingerprint, Settled};
 use crate::application::policies;
 use crate::application::workflow::restart;
@@ -240,6 +240,15 @@ impl<'c> Reconcile<'c> {
             && let Some(stored) = prune::end_approval(self.ctx, &self.app).await?
         {
             self.app = stored;
+        }
+        let stamp = self.session.stamp.as_ref();
+        match on_failure::act(self.ctx, &self.app, stamp).await {
+            Ok(None) => {}
+            Ok(Some(_)) => return Ok(Next::After(Duration::ZERO)),
+            Err(error) if error.is_conflict() => {
+                return conflict::requeue(self.ctx, &self.app).await;
+            }
+            Err(error) => return Err(error),
         }
         let before = self.memory.lock().settled.take();
         let status = &self.app.status;

@@ -20,6 +20,7 @@ mod follows_definition;
 mod legacy;
 mod members;
 mod not_executed;
+mod on_failure;
 mod other_clusters;
 mod overload;
 mod pinned;

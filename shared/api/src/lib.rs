@@ -28,6 +28,7 @@ pub mod hash;
 mod keys;
 mod metadata;
 pub mod names;
+mod on_failure;
 pub mod package;
 pub mod policy;
 mod prune;
@@ -48,6 +49,7 @@ pub use definition::{
 };
 pub use drift::Drift;
 pub use keys::KeyPatterns;
+pub use on_failure::OnFailure;
 pub use package::Package;
 pub use policy::Policy;
 pub use prune::{PruneError, PruneRules};

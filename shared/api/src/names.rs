@@ -176,6 +176,10 @@ pub mod annotation {
     pub const PRUNE: &str = "app.oam.dev/prune";
     /// The generation of the Application whose deletions are approved. Not in the reference.
     pub const PRUNE_APPROVED: &str = "app.oam.dev/prune-approved";
+    /// What happens when a rollout fails: `rollback` or `suspend`. Not in the reference.
+    pub const ON_FAILURE: &str = "app.oam.dev/on-failure";
+    /// Which spec failed and which one is back for it, as hashes; set by the controller. Not in the reference.
+    pub const ROLLED_BACK_FROM: &str = "app.oam.dev/rolled-back-from";
     /// Resync period of this Application.
     pub const RECONCILE_INTERVAL: &str = "app.oam.dev/reconcile-interval";
     /// Name for `context.workflowName`.
@@ -198,8 +202,17 @@ pub mod annotation {
     /// Who acts for an object, and how we know.
     pub const IDENTITY: [&str; 4] = [USERNAME, GROUP, ADMINISTRATOR, STAMP];
     /// What an Application's objects do not inherit from it: who acts for it, and what only speaks of the Application itself.
-    pub const NOT_INHERITED: [&str; 7] =
-        [USERNAME, GROUP, ADMINISTRATOR, STAMP, DELETION_PROTECTION, PRUNE, PRUNE_APPROVED];
+    pub const NOT_INHERITED: [&str; 9] = [
+        USERNAME,
+        GROUP,
+        ADMINISTRATOR,
+        STAMP,
+        DELETION_PROTECTION,
+        PRUNE,
+        PRUNE_APPROVED,
+        ON_FAILURE,
+        ROLLED_BACK_FROM,
+    ];
     /// Allow changes of immutable parameters.
     pub const FORCE_PARAM_MUTATIONS: &str = "app.oam.dev/force-param-mutations";
     /// Policies may change the spec of any revision.
@@ -398,6 +411,10 @@ pub mod event {
     pub const RELEASE_HOOK: &str = "ReleaseHookFailed";
     /// A release was rolled back, or put back over what the Helm client did.
     pub const RELEASE_ROLLED_BACK: &str = "ReleaseRolledBack";
+    /// A rollout failed and the spec that succeeded last is back. This one and the next are not in the reference.
+    pub const ROLLED_BACK: &str = "RolledBack";
+    /// A rollout failed and the last spec is not put back, though the Application asks for that.
+    pub const NOT_ROLLED_BACK: &str = "NotRolledBack";
     /// Parsing failed.
     pub const FAILED_PARSE: &str = "FailedParse";
     /// Revision failed.

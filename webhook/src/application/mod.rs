@@ -22,7 +22,7 @@ mod workflow;
 use serde_json::Value;
 use serde_json::value::RawValue;
 use vela_api::names::{GITOPS_KEYS, annotation};
-use vela_api::{Drift, KeyPatterns, PruneRules};
+use vela_api::{Drift, KeyPatterns, OnFailure, PruneRules};
 use vela_workflow::restart::Restart;
 
 use crate::admit::Admit;
@@ -159,6 +159,14 @@ fn annotations(app: &App<'_>, old: Option<&App<'_>>, findings: &mut Findings) {
         let field = Field::new("metadata.annotations").key(annotation::DRIFT);
         let is_new = changed(app, old, annotation::DRIFT);
         let detail = messages::unknown_word(word, &Drift::WORDS);
+        findings.refuse_if(is_new, Rule::Annotations, Reason::Invalid, field, detail);
+    }
+    if let Some(word) = app.annotation(annotation::ON_FAILURE).filter(|word| !word.is_empty())
+        && OnFailure::parse(word).is_none()
+    {
+        let field = Field::new("metadata.annotations").key(annotation::ON_FAILURE);
+        let is_new = changed(app, old, annotation::ON_FAILURE);
+        let detail = messages::unknown_word(word, &OnFailure::WORDS);
         findings.refuse_if(is_new, Rule::Annotations, Reason::Invalid, field, detail);
     }
     if let Some(Err(error)) = app.annotation(annotation::PRUNE).map(PruneRules::parse) {

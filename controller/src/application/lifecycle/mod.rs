@@ -5,3 +5,4 @@ pub(crate) mod conflict;
 pub(crate) mod failure;
 pub mod finalizer;
 pub(in crate::application) mod legacy;
+pub(in crate::application) mod on_failure;

@@ -38,6 +38,7 @@ use vela_workflow::{
 };
 
 use crate::application::context::AppContext;
+use crate::application::lifecycle::on_failure;
 use crate::evaluation::EvaluationScope;
 use crate::messages;
 use crate::metrics::labels;
@@ -78,7 +79,9 @@ pub async fn pass(
     store: &mut Store<'_>,
     now: Timestamp,
 ) -> Ran {
-    let options: Options = session.ctx.settings.workflow.clone();
+    let mut options: Options = session.ctx.settings.workflow.clone();
+    options.suspend_on_failure =
+        on_failure::suspends(session.ctx, run.app, options.suspend_on_failure).await;
     store.prune(run.workflow, &status);
     let saved = store.saved();
     let facts = Facts {
