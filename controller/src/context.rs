@@ -208,6 +208,8 @@ pub struct Context {
     pub definition_queues: DefinitionQueues,
     /// Which Applications name a version of a definition.
     pub users: crate::definition::users::Users,
+    /// A definition came, changed or went.
+    pub definition_changes: tokio::sync::Notify,
     /// Hashes of labels, annotations and spec of each definition at its last reconcile, by kind and key.
     pub seen_definitions: Mutex<HashMap<(&'static str, Key), u64>>,
 }
@@ -268,6 +270,7 @@ impl Context {
             clusters: parts.clusters,
             definition_queues: DefinitionQueues::default(),
             users: crate::definition::users::Users::default(),
+            definition_changes: tokio::sync::Notify::new(),
             seen_definitions: Mutex::default(),
         }
     }

@@ -1,4 +1,4 @@
-//! The process: its allocator, and which of its two commands is meant. Everything else is in the library.
+//! The process: its allocator, and which of its commands is meant. Everything else is in the library.
 
 use std::process::ExitCode;
 
@@ -6,9 +6,8 @@ use std::process::ExitCode;
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
 fn main() -> ExitCode {
-    let mut arguments = std::env::args_os().skip(1).peekable();
-    if arguments.peek().is_some_and(|first| first == vela_controller::helm::COMMAND) {
-        return vela_controller::helm::main(arguments);
+    if let Some(ended) = vela_controller::command::run(std::env::args_os().skip(1)) {
+        return ended;
     }
     vela_serve::process::main(vela_controller::run)
 }

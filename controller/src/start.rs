@@ -40,6 +40,7 @@ use crate::connections::{Accounts, Connections};
 use crate::context::{Clock, Context, Parts, Settings};
 use crate::definition::{self, Kind};
 use crate::definitions::Definitions;
+use crate::editor;
 use crate::evaluation::{self, Account, Evaluator};
 use crate::events::{self, Recorder};
 use crate::guard;
@@ -353,6 +354,9 @@ async fn lead(
             let own = context.io.client();
             context.clusters.measure(own, &nodes, (interval, &ending)).await;
         });
+    }
+    if config.controllers.has(registry::COMPONENT) {
+        workers.spawn(editor::keep(Arc::clone(&context.shared), ending.clone()));
     }
     if context.clusters.is_on() {
         let (context, ending) = (Arc::clone(&context), ending.clone());

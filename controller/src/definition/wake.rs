@@ -28,6 +28,7 @@ fn wake(context: &Context, definition: &Key, uses: &[Use]) {
 
 /// A version of a definition came: Applications may mean it.
 pub fn version_added(context: &Context, revision: &DefinitionRevision) {
+    context.definition_changes.notify_one();
     if let Some(definition) = revision.index() {
         wake(context, &definition, &[Use::Version(definition.name.clone())]);
     }
@@ -35,6 +36,7 @@ pub fn version_added(context: &Context, revision: &DefinitionRevision) {
 
 /// A definition came, changed or went: it may have held Applications up, and some follow it.
 pub fn definition_changed(context: &Context, definition: &Key) {
+    context.definition_changes.notify_one();
     wake(context, definition, &[Use::Definition(definition.name.clone()), Use::AnyDefinition]);
 }
 

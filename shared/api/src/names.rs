@@ -546,6 +546,10 @@ pub const AUXILIARY_WORKLOAD: &str = "AuxiliaryWorkload";
 pub const SCHEMA: &str = "schema";
 /// Key of the schema in those ConfigMaps.
 pub const OPENAPI_V3_JSON_SCHEMA: &str = "openapi-v3-json-schema";
+/// The ConfigMap with the schema of Applications for editors, in the namespace of the built-in definitions.
+pub const EDITOR_SCHEMA: &str = "vela-application-schema";
+/// Its key.
+pub const EDITOR_SCHEMA_KEY: &str = "application.json";
 /// Workload type of definitions whose kind is known only after rendering.
 pub const AUTODETECT_WORKLOAD: &str = "autodetects.core.oam.dev";
 /// The local cluster.

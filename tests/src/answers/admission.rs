@@ -50,6 +50,40 @@ pub fn answer_auth_gates(record: &Value) -> Value {
     SERVER.get_or_init(|| Server::new(GATES, true)).answer(record)
 }
 
+/// The answer to the creation of an Application where these definitions exist: chart defaults.
+#[must_use]
+pub fn created(definitions: &[Value], app: &Value) -> Value {
+    let record = json!({
+        "path": "/validating-core-oam-dev-v1beta1-applications",
+        "review": {
+            "apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview",
+            "request": {
+                "uid": "u", "namespace": CASE, "operation": "CREATE",
+                "userInfo": {"username": "dev"}, "object": app,
+            },
+        },
+        "fixtures": definitions,
+    });
+    static SERVER: OnceLock<Server> = OnceLock::new();
+    SERVER.get_or_init(|| Server::bare(&[], false)).answer(&record)
+}
+
+/// The definitions that exist in the world of a record: the built-in ones, and its fixtures instead of those of the same name.
+#[must_use]
+pub fn definitions(record: &Value) -> Vec<Value> {
+    let key = |object: &Value| {
+        (text(object, "/kind").to_owned(), text(object, "/metadata/name").to_owned())
+    };
+    let mut all: BTreeMap<(String, String), Value> = BTreeMap::new();
+    let fixtures = record.get("fixtures").and_then(Value::as_array).into_iter().flatten().cloned();
+    for object in builtin_objects("definitions").into_iter().chain(fixtures) {
+        if text(&object, "/kind").ends_with("Definition") {
+            all.insert(key(&object), object);
+        }
+    }
+    all.into_values().collect()
+}
+
 struct Server {
     engine: Engine,
     builtin: Snapshot,
@@ -60,7 +94,8 @@ struct Server {
 type Objects = BTreeMap<(String, String, String), Arc<Value>>;
 
 impl Server {
-    fn new(gates: &[&str], with_user: bool) -> Self {
+    /// Without any object.
+    fn bare(gates: &[&str], with_user: bool) -> Self {
         let keys = KeyHolder::default();
         if let Ok(key) = Keys::new(&[7; 32], None) {
             keys.set(key);
@@ -73,13 +108,18 @@ impl Server {
             exempt_users: vec!["admin".to_owned()],
             ..Settings::default()
         };
-        let mut builtin = Snapshot::default();
-        let mut objects = Objects::new();
+        let engine = Engine::new(settings, true);
+        Self { engine, builtin: Snapshot::default(), objects: Objects::new() }
+    }
+
+    fn new(gates: &[&str], with_user: bool) -> Self {
+        let mut server = Self::bare(gates, with_user);
+        let Self { builtin, objects, .. } = &mut server;
         let mut specs: BTreeMap<String, Value> = BTreeMap::new();
         for (file, list) in [("definitions", true), ("definition-revisions", false)] {
             for object in builtin_objects(file) {
                 if list {
-                    define(&mut builtin, SYSTEM, &object);
+                    define(builtin, SYSTEM, &object);
                     let name =
                         format!("{}/{}", text(&object, "/kind"), text(&object, "/metadata/name"));
                     specs.insert(name, object.get("spec").cloned().unwrap_or_default());
@@ -92,7 +132,7 @@ impl Server {
                 }
             }
         }
-        Self { engine: Engine::new(settings, true), builtin, objects }
+        server
     }
 
     fn answer(&self, record: &Value) -> Value {

@@ -1,5 +1,6 @@
 //! The parameter schema of a definition: OpenAPI v3, as dashboards and command lines read it.
 
+pub mod editor;
 mod written;
 
 use crate::cache::{Flavour, Programs};
@@ -17,12 +18,35 @@ const NODES: usize = 50_000;
 
 type Result<T> = std::result::Result<T, String>;
 
+/// Marks a value that has several forms, of which the schema says less than the template: no part of the schema.
+const FORMS: &str = "x-vela-forms";
+/// A form of it is described as if it were all of them.
+const COVERED: &str = "covered";
+
 /// The schema of the parameters.
 pub(crate) fn schema(
     programs: &Programs,
     limits: &Limits,
     definition: &Definition,
 ) -> Result<Json> {
+    let mut schema = marked(programs, limits, definition)?;
+    unmark(&mut schema);
+    Ok(schema)
+}
+
+fn unmark(schema: &mut Json) {
+    match schema {
+        Json::Object(map) => {
+            map.remove(FORMS);
+            map.values_mut().for_each(unmark);
+        }
+        Json::Array(items) => items.iter_mut().for_each(unmark),
+        _ => {}
+    }
+}
+
+/// The schema with the marks of forms.
+fn marked(programs: &Programs, limits: &Limits, definition: &Definition) -> Result<Json> {
     let failed = |why: &dyn std::fmt::Display| messages::no_schema(&definition.name, why);
     if let Template::Terraform(module) = &definition.template {
         return Ok(crate::hcl::schema(&module.configuration));
@@ -196,6 +220,9 @@ impl Generator<'_> {
         let mut forms: Vec<&Shape> = Vec::new();
         for (index, (default, shape)) in all.iter().enumerate() {
             if *default && self.is_covered(shape, all, index) {
+                if !matches!(shape, Shape::Data(_)) {
+                    out.insert(FORMS.into(), COVERED.into());
+                }
                 if let Shape::Struct(node) = shape {
                     // Its fields describe the default.
                     let mut described = Map::new();
@@ -210,6 +237,9 @@ impl Generator<'_> {
                 Shape::Data(value) => literals.push(value.to_json()),
                 shape => forms.push(shape),
             }
+        }
+        if forms.len() + usize::from(!literals.is_empty()) > 1 {
+            out.entry(FORMS).or_insert_with(|| true.into());
         }
         let objects = kind == Kind::STRUCT;
         match (forms.as_slice(), literals.is_empty()) {
