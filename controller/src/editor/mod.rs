@@ -44,7 +44,7 @@ impl Found {
         }
     }
 
-    /// What editors are told about it.
+    /// What editors know of it.
     pub(crate) fn with(&self, parameters: Parameters) -> EditorType {
         EditorType {
             kind: self.definition.kind,

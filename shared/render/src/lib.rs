@@ -237,7 +237,7 @@ impl Renderer {
         schema::schema(&self.programs, &self.limits, definition)
     }
 
-    /// What editors are told about the parameters of a definition; nothing, where it has no parameter schema.
+    /// What editors know of the parameters of a definition; nothing, where it has no parameter schema.
     #[must_use]
     pub fn editor_parameters(&self, definition: &Definition) -> schema::editor::Parameters {
         schema::editor::parameters(&self.programs, &self.limits, definition)
