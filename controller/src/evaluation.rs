@@ -155,7 +155,7 @@ pub struct EvaluationScope {
 }
 
 /// The way to the pool.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub struct Evaluator {
     pool: Arc<Pool>,
     renderer: Arc<Renderer>,

@@ -22,6 +22,7 @@ mod in_flight;
 mod liveness;
 mod messages;
 mod metrics;
+pub mod plan;
 pub mod queue;
 mod registry;
 pub mod revisions;

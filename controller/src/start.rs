@@ -266,7 +266,10 @@ fn client_options(config: &Config, metrics: &Metrics) -> ClientOptions {
     }
 }
 
-fn settings(config: &Config, version: &k8s_openapi::apimachinery::pkg::version::Info) -> Settings {
+pub(crate) fn settings(
+    config: &Config,
+    version: &k8s_openapi::apimachinery::pkg::version::Info,
+) -> Settings {
     Settings {
         gates: config.gates.clone(),
         system_namespace: config.system_namespace.clone(),

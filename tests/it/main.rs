@@ -33,6 +33,7 @@ mod lease;
 mod members;
 mod metrics;
 mod operations;
+mod plan;
 mod processes;
 mod protection;
 mod rbac;

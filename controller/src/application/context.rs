@@ -12,6 +12,7 @@ use crate::context::Context;
 use crate::egress::calls::Calls;
 use crate::evaluation::Account;
 use crate::in_flight::InFlight;
+use crate::plan::rehearsal::Rehearsal;
 use crate::queue::Key;
 
 use super::memory::AppCache;
@@ -28,6 +29,8 @@ pub struct AppContext {
     pub charts: Fetcher,
     /// Calls of steps to servers outside the cluster.
     pub calls: Calls,
+    /// Runs happen in a plan only.
+    pub(crate) rehearsal: Option<Rehearsal>,
     /// Which Applications are set aside.
     pub(crate) in_flight: Arc<InFlight>,
     /// One entry for each Application; it goes with its Application.
@@ -51,6 +54,7 @@ impl AppContext {
             workflow: Shared::new(rules.egress.clone()),
             charts: Fetcher::new(rules),
             calls: Calls::new(Arc::clone(&shared.queue)),
+            rehearsal: None,
             in_flight: Arc::default(),
             memories: Mutex::default(),
             shared,

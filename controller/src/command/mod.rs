@@ -14,7 +14,7 @@ use kube::Client;
 use vela_cluster::client::{ClientOptions, build, configuration};
 use vela_serve::tls;
 
-use crate::{editor, helm};
+use crate::{editor, helm, plan};
 
 /// How the cluster is reached.
 #[derive(Debug, Clone, clap::Args)]
@@ -50,7 +50,7 @@ impl ClusterArgs {
             context: self.context.clone(),
             qps: QPS,
             burst: BURST,
-            ..ClientOptions::new(concat!("vela-controller/", env!("CARGO_PKG_VERSION"), "/command"))
+            ..ClientOptions::new(concat!("vela-command/", env!("CARGO_PKG_VERSION")))
         };
         let config = configuration(&options).await?;
         let namespace = self.namespace.clone().unwrap_or_else(|| config.default_namespace.clone());
@@ -66,6 +66,7 @@ pub fn run(mut arguments: impl Iterator<Item = OsString>) -> Option<ExitCode> {
     match first.to_str()? {
         helm::COMMAND => Some(helm::main(all)),
         editor::COMMAND => Some(editor::main(all)),
+        plan::COMMAND => Some(plan::main(all)),
         _ => None,
     }
 }

@@ -25,6 +25,7 @@ mod other_clusters;
 mod overload;
 mod pinned;
 mod placements;
+mod planned;
 mod policies;
 mod prune;
 mod query;

@@ -87,6 +87,9 @@ pub async fn health(
         (status.healthy, status.workload_healthy) = (false, false);
         status.message = messages::with_cause(&status.message, &message);
     }
+    if let Some(rehearsal) = &session.ctx.rehearsal {
+        rehearsal.heal(&mut status, rendered.without_workload);
+    }
     namespace.clone_into(&mut status.namespace);
     placement.cluster.clone_into(&mut status.cluster);
     Ok(status)

@@ -353,6 +353,9 @@ async fn with_late_traits(
 ) -> Result<Done, StepError> {
     let ready = vela_api::status::is_healthy(std::slice::from_ref(&status));
     if status.workload_healthy && !rendered.pending.is_empty() {
+        if let Some(rehearsal) = &session.ctx.rehearsal {
+            rehearsal.renders_later(&part.component.name);
+        }
         let live = live_of(session, part, &rendered, placement).await;
         rendered = component::render(session.ctx, run.input, part, placement, live, true).await?;
         let late = Stage::PostDispatch;

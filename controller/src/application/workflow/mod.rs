@@ -196,6 +196,11 @@ async fn attempt_step(
     store: &mut Store<'_>,
     seen: &mut Seen,
 ) -> Outcome {
+    let step = input.step;
+    let rehearsal = session.ctx.rehearsal.as_ref();
+    if let Some(outcome) = rehearsal.and_then(|rehearsal| rehearsal.before(step)) {
+        return outcome;
+    }
     for (key, value) in inputs {
         if key.is_empty() {
             continue;
@@ -226,7 +231,7 @@ async fn attempt_step(
     seen.dump = seen.dump.take().map(|text| secrets.redacted(&text));
     secrets.note(&outcome.variables, &mut store.saved_mut().notes);
     let going = session.recreate_pending.swap(false, Ordering::Relaxed);
-    match postponed {
+    let outcome = match postponed {
         // What has to go first goes in its own time, and an API server that is overloaded, or that there was no time to
         // evaluate, says nothing about the step: that uses up no attempts.
         _ if outcome.verdict != Verdict::Error => outcome,
@@ -235,6 +240,10 @@ async fn attempt_step(
             Outcome::of(Verdict::Later(postponed.after), messages::postponed(&outcome.message))
         }
         Some(postponed) => Outcome::of(Verdict::Later(postponed.after), outcome.message),
+        None => outcome,
+    };
+    match session.ctx.rehearsal.as_ref() {
+        Some(rehearsal) => rehearsal.after(step, outcome),
         None => outcome,
     }
 }

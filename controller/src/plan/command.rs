@@ -1,0 +1,308 @@
+//! `vela-controller plan`: what an edit would do to the cluster, or that nothing would be done, before it happens.
+
+use std::ffi::OsString;
+use std::io::Write as _;
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::sync::Arc;
+
+use clap::{Parser, ValueEnum};
+use k8s_openapi::api::apps::v1::Deployment;
+use kube::api::ListParams;
+use kube::{Api, Client};
+use serde_json::{Value, json};
+use vela_api::names::label;
+use vela_api::{Application, ApplicationRevision, ResourceTracker};
+use vela_cluster::{ApiError, Identity, ObjectClient, Target};
+use vela_render::{Limits, Options, Renderer};
+use vela_serve::memory;
+use vela_serve::pool::Pool;
+
+use crate::command::files::{self, FileError};
+use crate::command::{ClusterArgs, block_on, caches};
+use crate::config::{Config, ConfigError, Flags};
+use crate::evaluation::Evaluator;
+use crate::start;
+
+use super::one::{self, Plan, PlanError, Verdict};
+use super::report;
+use super::stage::{Means, Present};
+
+/// The word that makes a program of this.
+pub const COMMAND: &str = "plan";
+
+/// Label of the controller's Deployment, by which clients find it.
+const CONTROLLER: &str = "controller.oam.dev/name=vela-core";
+/// What the chart says where the Deployment cannot be read.
+const CHART_FLAGS: [&str; 3] = [
+    "--feature-gates=ZstdResourceTracker=true,ZstdApplicationRevision=true,MultiStageComponentApply=true,PreDispatchDryRun=true",
+    "--application-revision-limit=2",
+    "--definition-revision-limit=2",
+];
+
+#[derive(Debug, Parser)]
+#[command(
+    name = "vela-controller plan",
+    about = "What Applications would write, with nothing written: every write is a dry run"
+)]
+struct Cli {
+    /// Applications in files and folders; `-` reads the standard input.
+    #[arg(
+        short,
+        long,
+        value_delimiter = ',',
+        required_unless_present = "all",
+        conflicts_with = "all"
+    )]
+    filename: Vec<PathBuf>,
+    /// All Applications of the cluster (or of --namespace), as they are.
+    #[arg(long)]
+    all: bool,
+    /// With --all: also what would be lost or not work under this controller.
+    #[arg(long, requires = "all")]
+    preflight: bool,
+    /// How it is printed.
+    #[arg(short, long, value_enum, default_value_t = Output::Text)]
+    output: Output,
+    /// Flags of the controller, behind `--`, instead of those of its Deployment.
+    #[arg(last = true)]
+    controller: Vec<OsString>,
+    #[command(flatten)]
+    cluster: ClusterArgs,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum Output {
+    Text,
+    Json,
+    Markdown,
+}
+
+/// Why there is no plan.
+#[derive(Debug, thiserror::Error)]
+enum Error {
+    #[error(transparent)]
+    File(#[from] FileError),
+    #[error(transparent)]
+    Api(#[from] ApiError),
+    #[error(transparent)]
+    Plan(#[from] PlanError),
+    #[error("cannot start threads: {0}")]
+    Threads(#[from] std::io::Error),
+    #[error("{0}")]
+    Flags(String),
+    #[error(transparent)]
+    Config(#[from] ConfigError),
+    #[error("there is no Application in what was given")]
+    Nothing,
+}
+
+/// Runs the command; `arguments` begin with [`COMMAND`].
+#[allow(clippy::print_stdout, clippy::print_stderr, reason = "a command prints")]
+pub fn main(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
+    let cli = match Cli::try_parse_from(arguments) {
+        Ok(cli) => cli,
+        Err(error) => {
+            let _ = error.print();
+            // 2 means changes here.
+            return if error.use_stderr() { ExitCode::FAILURE } else { ExitCode::SUCCESS };
+        }
+    };
+    let planned = block_on(run(&cli)).map_err(Error::from).and_then(|planned| planned);
+    match planned {
+        Ok((text, code)) => {
+            // A reader that has seen enough is no failure.
+            let _ = std::io::stdout().lock().write_all(text.as_bytes());
+            code
+        }
+        Err(error) => {
+            eprintln!("Error: {error}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+/// How the program ends.
+fn code(verdict: Verdict) -> ExitCode {
+    match verdict {
+        Verdict::Nothing => ExitCode::SUCCESS,
+        Verdict::Changes => ExitCode::from(2),
+        Verdict::Refused => ExitCode::from(3),
+        Verdict::Unknown => ExitCode::FAILURE,
+    }
+}
+
+async fn run(cli: &Cli) -> Result<(String, ExitCode), Error> {
+    let (client, namespace) = cli.cluster.connect().await?;
+    let mut given = Vec::new();
+    for mut object in files::objects(&cli.filename)? {
+        if object.get("kind").is_some_and(|kind| kind == Application::KIND) {
+            if let Some(metadata) = object.get_mut("metadata").and_then(Value::as_object_mut) {
+                metadata.entry("namespace").or_insert_with(|| namespace.clone().into());
+            }
+            given.push(object);
+        }
+    }
+    if given.is_empty() && !cli.all {
+        return Err(Error::Nothing);
+    }
+    let namespaces = namespaces(cli, &given);
+    let means = means(cli, client, &namespaces).await?;
+    let plans = if cli.all {
+        all(&means, cli.cluster.namespace.as_deref()).await?
+    } else {
+        let mut plans = Vec::with_capacity(given.len());
+        for object in &given {
+            let present = present(&means.client, object).await?;
+            plans.push(one::plan(&means, &present, Some(object)).await?);
+        }
+        plans
+    };
+    let verdict = plans.iter().map(Plan::verdict).max().unwrap_or(Verdict::Nothing);
+    Ok((print(cli, &plans), code(verdict)))
+}
+
+/// Whose definitions are read: of all namespaces only for all Applications of all of them.
+fn namespaces(cli: &Cli, given: &[Value]) -> Vec<String> {
+    if cli.all && cli.cluster.namespace.is_none() {
+        return Vec::new();
+    }
+    let mut all = vec![cli.cluster.system_namespace.clone()];
+    all.extend(cli.cluster.namespace.clone());
+    let named = given.iter().filter_map(|app| app.pointer("/metadata/namespace")?.as_str());
+    all.extend(named.map(str::to_owned));
+    all.sort();
+    all.dedup();
+    all
+}
+
+/// What all plans share.
+async fn means(cli: &Cli, client: Client, namespaces: &[String]) -> Result<Means, Error> {
+    let config = config(cli, &client).await?;
+    let version = client.apiserver_version().await.map_err(ApiError::from)?;
+    let mut settings = start::settings(&config, &version);
+    // As the caller, and for every Application.
+    (settings.acting.authenticate, settings.shard) = (false, None);
+    settings.pause = std::time::Duration::ZERO;
+    settings.workflow.suspend_on_failure = false;
+    let threads = memory::evaluations(config.render_threads.saturating_add(1));
+    let pool = Pool::new("cue", threads.threads, QUEUE)?;
+    let renderer = Renderer::new(Options {
+        limits: Limits { bytes: threads.bytes, ..Limits::default() },
+        rewrite_legacy_syntax: config.legacy_cue,
+        ..Options::default()
+    });
+    let definitions = caches::definitions(&client, &config.system_namespace, namespaces).await?;
+    Ok(Means {
+        client,
+        settings,
+        rules: config.charts.clone(),
+        cue: Evaluator::new(Arc::new(pool), Arc::new(renderer)),
+        definitions: Arc::new(definitions),
+    })
+}
+
+/// Rendering jobs that wait for a thread.
+const QUEUE: usize = 64;
+
+/// The configuration of the controller: as given, as its Deployment says, or the chart's.
+async fn config(cli: &Cli, client: &Client) -> Result<Config, Error> {
+    let given = if cli.controller.is_empty() { deployed(client).await } else { None };
+    let arguments = match given {
+        _ if !cli.controller.is_empty() => cli.controller.clone(),
+        Some(arguments) => arguments,
+        None => CHART_FLAGS.map(OsString::from).to_vec(),
+    };
+    let parsed = vela_serve::flags::parse::<Flags>(arguments)
+        .map_err(|error| Error::Flags(error.to_string()))?;
+    Ok(Config::try_from(parsed.flags)?)
+}
+
+/// The arguments of the controller's Deployment, if the caller may read it.
+async fn deployed(client: &Client) -> Option<Vec<OsString>> {
+    let api: Api<Deployment> = Api::all(client.clone());
+    let list = api.list(&ListParams::default().labels(CONTROLLER)).await.ok()?;
+    let spec = list.items.into_iter().next()?.spec?.template.spec?;
+    let arguments = spec.containers.into_iter().next()?.args?;
+    Some(arguments.into_iter().map(OsString::from).collect())
+}
+
+/// The Application that a file means, as the cluster has it.
+async fn present(client: &Client, object: &Value) -> Result<Present, ApiError> {
+    let text = |key: &str| object.pointer(&format!("/metadata/{key}")).and_then(Value::as_str);
+    let (namespace, name) =
+        (text("namespace").unwrap_or_default(), text("name").unwrap_or_default());
+    let io = ObjectClient::new(client.clone());
+    let target =
+        Target { api_version: vela_api::V1BETA1, kind: Application::KIND, namespace, name };
+    let app = match io.get(&target, &Identity::default()).await {
+        Ok(app) => Some(app),
+        Err(error) if error.is_not_found() => None,
+        Err(error) => return Err(error),
+    };
+    let named = format!("{}={name}", label::APP_NAME);
+    let params = ListParams::default().labels(&named);
+    let api: Api<ApplicationRevision> = Api::namespaced(client.clone(), namespace);
+    let revisions = caches::pages(&api, params).await?;
+    let params =
+        ListParams::default().labels(&format!("{named},{}={namespace}", label::APP_NAMESPACE));
+    let api: Api<ResourceTracker> = Api::all(client.clone());
+    let trackers = caches::pages(&api, params).await?;
+    Ok(Present { app, revisions, trackers })
+}
+
+/// Plans of all Applications, as they are.
+async fn all(means: &Means, namespace: Option<&str>) -> Result<Vec<Plan>, Error> {
+    let mut plans = Vec::new();
+    for app in caches::list::<Application>(&means.client, namespace).await? {
+        if app.metadata.deletion_timestamp.is_some() {
+            continue;
+        }
+        let object = serde_json::to_value(&app).map_err(PlanError::from)?;
+        let present = present(&means.client, &object).await?;
+        plans.push(one::plan(means, &present, None).await?);
+    }
+    Ok(plans)
+}
+
+fn print(cli: &Cli, plans: &[Plan]) -> String {
+    match cli.output {
+        Output::Json => {
+            let all = json!({ "applications": plans });
+            serde_json::to_string_pretty(&all).unwrap_or_default() + "\n"
+        }
+        Output::Markdown => {
+            plans.iter().filter(|plan| !cli.all || is_worth(plan)).map(report::markdown).collect()
+        }
+        Output::Text if cli.all => overview(plans, cli.preflight),
+        Output::Text => plans.iter().map(report::text).collect::<Vec<_>>().join("\n"),
+    }
+}
+
+fn is_worth(plan: &Plan) -> bool {
+    plan.verdict() != Verdict::Nothing || !plan.notes.is_empty()
+}
+
+/// All Applications in a few lines.
+fn overview(plans: &[Plan], preflight: bool) -> String {
+    let count = |verdict: Verdict| plans.iter().filter(|plan| plan.verdict() == verdict).count();
+    let differ = count(Verdict::Changes) + count(Verdict::Refused);
+    let mut out = format!(
+        "{} Applications: {} unchanged, {differ} differ, {} not possible\n",
+        plans.len(),
+        count(Verdict::Nothing),
+        count(Verdict::Unknown),
+    );
+    for plan in plans.iter().filter(|plan| is_worth(plan)) {
+        out.push_str(&report::text(plan));
+    }
+    if preflight {
+        let authors = plans.iter().filter(|plan| plan.has_no_author).count();
+        if authors > 0 {
+            out.push_str(&format!(
+                "Authors: {authors} Applications have none (authentication.enabled must be false).\n"
+            ));
+        }
+    }
+    out
+}

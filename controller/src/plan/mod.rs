@@ -1,0 +1,16 @@
+//! What a run would write, without writing it.
+//!
+//! A plan is the real reconcile over an API server that only tries out writes ([`overlay`]): it renders, compares, dispatches and
+//! collects with the controller's own code ([`stage`]). What a run waits for is noted and taken to have come ([`rehearsal`]).
+//! `one.rs` plans one Application, `changes.rs` says what comes of it, `report.rs` prints it, `command.rs` is
+//! `vela-controller plan`.
+
+pub(crate) mod changes;
+mod command;
+pub(crate) mod one;
+pub(crate) mod overlay;
+pub(crate) mod rehearsal;
+mod report;
+pub(crate) mod stage;
+
+pub use command::{COMMAND, main};

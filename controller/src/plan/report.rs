@@ -1,0 +1,201 @@
+//! A plan as people read it: text for terminals, markdown for a comment in a pull request.
+
+use std::fmt::Write as _;
+
+use super::changes::{Change, Verb, counts, short};
+use super::one::Plan;
+use super::rehearsal::{Remark, What};
+
+/// Longest value of a field.
+const MAX_VALUE: usize = 60;
+/// Fields of one object that are shown.
+const MAX_FIELDS: usize = 20;
+
+/// How a change is marked.
+const fn sign(verb: Verb) -> char {
+    match verb {
+        Verb::Add => '+',
+        Verb::Change => '~',
+        Verb::Replace => '!',
+        Verb::Delete => '-',
+        Verb::Note => '=',
+    }
+}
+
+fn object(change: &Change) -> String {
+    match change.namespace.as_str() {
+        "" => format!("{} {}", change.kind, change.name),
+        namespace => format!("{} {namespace}/{}", change.kind, change.name),
+    }
+}
+
+/// What is to be known about a change, behind the object.
+fn remark(change: &Change, is_partial: bool) -> String {
+    let mut all = Vec::new();
+    match change.restarts {
+        Some(1) => all.push("1 Pod restarts".to_owned()),
+        Some(pods) => all.push(format!("{pods} Pods restart")),
+        None => {}
+    }
+    if change.verb == Verb::Replace {
+        all.push("deleted and created again".to_owned());
+    }
+    if change.holds_data {
+        all.push("holds data".to_owned());
+    }
+    if change.unchecked {
+        all.push("not checked by the API server: what it needs is planned too".to_owned());
+    }
+    if is_partial && change.verb == Verb::Delete {
+        all.push("unless a step keeps it that is known only after the run".to_owned());
+    }
+    all.join("; ")
+}
+
+/// The plan as text.
+pub(crate) fn text(plan: &Plan) -> String {
+    let mut out = String::new();
+    let _ = write!(out, "Application {}/{}", plan.namespace, plan.name);
+    let _ = match plan.generation {
+        Some((0, _)) => writeln!(out, ", new"),
+        Some((before, after)) if before == after => writeln!(out, ", generation {before}"),
+        Some((before, after)) => writeln!(out, ", generation {before} -> {after}"),
+        None => writeln!(out),
+    };
+    if let Some(problem) = &plan.problem {
+        let word = if plan.denied { "refused" } else { "not possible" };
+        let _ = writeln!(out, "  x {word}: {problem}");
+    }
+    let is_partial = plan.is_partial();
+    for change in plan.changes.iter().filter(|change| change.verb != Verb::Note) {
+        let line = format!("  {} {}", sign(change.verb), object(change));
+        let _ = match remark(change, is_partial).as_str() {
+            "" => writeln!(out, "{line}"),
+            remark => writeln!(out, "{line:<52} {remark}"),
+        };
+        for field in change.fields.iter().take(MAX_FIELDS) {
+            let values = if field.secret {
+                "changed".to_owned()
+            } else {
+                let (before, after) = (field.before.as_ref(), field.after.as_ref());
+                format!("{} -> {}", short(before, MAX_VALUE), short(after, MAX_VALUE))
+            };
+            let _ = writeln!(out, "      {:<46} {values}", field.path);
+        }
+        if let Some(more) = change.fields.len().checked_sub(MAX_FIELDS).filter(|more| *more > 0) {
+            let _ = writeln!(out, "      and {more} more");
+        }
+    }
+    for refused in &plan.refused {
+        let place = if refused.namespace.is_empty() {
+            String::new()
+        } else {
+            format!("{}/", refused.namespace)
+        };
+        let line = format!("  ! {} {place}{}", refused.kind, refused.name);
+        let _ = writeln!(out, "{line:<52} refused: {}", refused.message);
+    }
+    let counts = counts(&plan.changes);
+    if let Some(noted) = counts.get(&Verb::Note) {
+        let _ = writeln!(out, "  = {noted} unchanged but for notes of the control plane");
+    }
+    if !plan.steps.is_empty() {
+        let _ = writeln!(out, "Steps: {}", steps(plan).join(", "));
+    }
+    for note in lines(plan) {
+        let _ = writeln!(out, "{note}");
+    }
+    let _ = writeln!(out, "{}", summary(plan));
+    out
+}
+
+/// What is said below the objects.
+fn lines(plan: &Plan) -> Vec<String> {
+    let mut lines = Vec::new();
+    for remark in &plan.remarks {
+        if let What::Fails(why) = &remark.what {
+            lines.push(format!("The run ends at step {}: {why}", remark.step));
+        }
+    }
+    if plan.is_partial() {
+        lines.push("What depends on the run is known after it.".to_owned());
+    }
+    if !plan.definitions.is_empty() {
+        lines.push(format!("Definitions: {}", plan.definitions.join(", ")));
+    }
+    if !plan.pruned.is_empty() {
+        lines.push(format!("Not kept by the API server: {}", plan.pruned.join(", ")));
+    }
+    lines.extend(plan.notes.iter().cloned());
+    lines
+}
+
+/// The steps, each with what is to be known about it.
+fn steps(plan: &Plan) -> Vec<String> {
+    let of = |name: &String| {
+        let remarks: Vec<String> =
+            plan.remarks.iter().filter(|remark| remark.step == *name).map(words).collect();
+        if remarks.is_empty() { name.clone() } else { format!("{name} ({})", remarks.join("; ")) }
+    };
+    plan.steps.iter().map(of).collect()
+}
+
+fn words(remark: &Remark) -> String {
+    let with = |words: &str, detail: &str| {
+        if detail.is_empty() { words.to_owned() } else { format!("{words}: {detail}") }
+    };
+    match &remark.what {
+        What::Suspends(detail) if detail.is_empty() => "waits for a person".to_owned(),
+        What::Suspends(detail) => with("waits for a person or a time", detail),
+        What::Waits(detail) => with("waits", detail),
+        What::Calls(server) => format!("would call {server}: not done"),
+        What::Unknown(of) => format!("takes {of}: known after the run"),
+        What::Fails(_) => "fails".to_owned(),
+    }
+}
+
+/// The last line: how many objects.
+pub(crate) fn summary(plan: &Plan) -> String {
+    let counts = counts(&plan.changes);
+    let count = |verb| counts.get(&verb).copied().unwrap_or_default();
+    let all = [
+        (count(Verb::Add), "to add"),
+        (count(Verb::Change), "to change"),
+        (count(Verb::Replace), "to replace"),
+        (count(Verb::Delete), "to delete"),
+        (plan.refused.len(), "refused"),
+    ];
+    let all: Vec<String> = all
+        .into_iter()
+        .filter(|(count, _)| *count > 0)
+        .map(|(count, word)| format!("{count} {word}"))
+        .collect();
+    match all.as_slice() {
+        [] if plan.problem.is_some() => "No plan".to_owned(),
+        [] if plan.is_partial() => "Nothing that is known before the run".to_owned(),
+        [] => "Nothing to do".to_owned(),
+        all => all.join(", "),
+    }
+}
+
+/// The plan as markdown.
+pub(crate) fn markdown(plan: &Plan) -> String {
+    let mut out = String::new();
+    let _ = writeln!(out, "### `{}/{}`: {}\n", plan.namespace, plan.name, summary(plan));
+    let body = text(plan);
+    // A text that ends the block would be markup.
+    let fence = if body.contains("```") { "~~~~~~~~" } else { "```" };
+    let _ = writeln!(out, "{fence}diff\n{}{fence}", diff(&body));
+    out
+}
+
+/// Lines so that a comment shows them in colours.
+fn diff(text: &str) -> String {
+    let mut out = String::new();
+    for line in text.lines() {
+        let trimmed = line.trim_start();
+        let is_object = line.starts_with("  ") && !line.starts_with("   ");
+        let _ = if is_object { writeln!(out, "{trimmed}") } else { writeln!(out, "  {trimmed}") };
+    }
+    out
+}

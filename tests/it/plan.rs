@@ -1,0 +1,182 @@
+//! `vela-controller plan` against a real API server: what it says comes to pass, object by object, and it writes nothing.
+
+use std::collections::BTreeMap;
+use std::process::Command;
+
+use kube::api::{ListParams, Patch, PatchParams};
+use serde_json::{Value, json};
+use vela_tests::audit;
+use vela_tests::fixtures::{Space, binaries};
+
+/// User agent of the commands.
+const AGENT: &str = "vela-command/";
+
+/// Runs a plan of an Application, or of all. Returns the exit code and what it says as JSON.
+async fn plan(space: &Space, app: Option<&Value>) -> (i32, Value) {
+    let mut command = Command::new(binaries().controller);
+    command.args(["plan", "-o", "json", "--namespace", space.name(), "--kubeconfig"]);
+    command.arg(space.cluster().kubeconfig());
+    let file = space.cluster().dir().join(format!("{}.json", space.name()));
+    match app {
+        Some(app) => {
+            std::fs::write(&file, app.to_string()).unwrap();
+            command.arg("-f").arg(&file);
+        }
+        None => {
+            command.arg("--all");
+        }
+    }
+    let output = tokio::task::spawn_blocking(move || command.output()).await.unwrap().unwrap();
+    let text = String::from_utf8_lossy(&output.stdout).into_owned();
+    let said = serde_json::from_str(&text).unwrap_or_else(|_| {
+        panic!("{text}{}", String::from_utf8_lossy(&output.stderr));
+    });
+    (output.status.code().unwrap(), said)
+}
+
+/// What an Application deployed, without what the API server and controllers count and report.
+async fn objects(space: &Space) -> BTreeMap<(String, String), Value> {
+    let mut all = BTreeMap::new();
+    for (version, kind) in
+        [("v1", "ConfigMap"), ("v1", "Secret"), ("v1", "Service"), ("apps/v1", "Deployment")]
+    {
+        let params = ListParams::default().labels("app.oam.dev/component");
+        for object in space.objects(version, kind).list(&params).await.unwrap().items {
+            let name = object.metadata.name.clone().unwrap();
+            let mut value = serde_json::to_value(&object).unwrap();
+            value.as_object_mut().unwrap().remove("status");
+            let metadata = value["metadata"].as_object_mut().unwrap();
+            for key in ["resourceVersion", "generation", "managedFields"] {
+                metadata.remove(key);
+            }
+            let annotations = metadata.get_mut("annotations").and_then(Value::as_object_mut);
+            if let Some(annotations) = annotations {
+                annotations.remove("deployment.kubernetes.io/revision");
+                annotations.remove("app.oam.dev/last-applied-time");
+            }
+            all.insert((kind.to_owned(), name), value);
+        }
+    }
+    all
+}
+
+/// What happened between two states, as a plan names it.
+fn happened(
+    before: &BTreeMap<(String, String), Value>,
+    after: &BTreeMap<(String, String), Value>,
+) -> BTreeMap<(String, String), &'static str> {
+    let mut out = BTreeMap::new();
+    for (key, old) in before {
+        match after.get(key) {
+            None => out.insert(key.clone(), "delete"),
+            Some(new) if new != old => out.insert(key.clone(), "change"),
+            Some(_) => None,
+        };
+    }
+    out.extend(
+        after.keys().filter(|key| !before.contains_key(*key)).map(|key| (key.clone(), "add")),
+    );
+    out
+}
+
+/// The same of a plan. What is only noted on an object changes it too.
+fn planned(plan: &Value) -> BTreeMap<(String, String), &'static str> {
+    let text = |value: &Value| value.as_str().unwrap().to_owned();
+    let changes = plan["applications"][0]["changes"].as_array().unwrap();
+    changes
+        .iter()
+        .map(|change| {
+            let verb = match change["verb"].as_str().unwrap() {
+                "add" => "add",
+                "delete" => "delete",
+                _ => "change",
+            };
+            ((text(&change["kind"]), text(&change["name"])), verb)
+        })
+        .collect()
+}
+
+fn web(image: &str, extra: &[Value]) -> Value {
+    let web = json!({"name": "web", "type": "webservice", "properties": {
+        "image": image, "ports": [{"port": 80, "expose": true}]}});
+    let mut components = vec![web];
+    components.extend_from_slice(extra);
+    json!(components)
+}
+
+fn map(name: &str, value: &str) -> Value {
+    json!({"name": name, "type": "k8s-objects", "properties": {"objects": [{
+        "apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": name}, "data": {"v": value}}]}})
+}
+
+fn secret(value: &str) -> Value {
+    json!({"name": "key", "type": "k8s-objects", "properties": {"objects": [{
+        "apiVersion": "v1", "kind": "Secret", "metadata": {"name": "key"}, "stringData": {"key": value}}]}})
+}
+
+#[tokio::test]
+async fn a_plan_comes_to_pass_and_writes_nothing() {
+    let space = Space::with_programs("plan").await;
+    let log = space.cluster().audit_log();
+    let from = audit::position(&log).unwrap();
+    let steps: [Value; 4] = [
+        web("nginx:1.28", &[map("kept", "1"), map("left", "1"), secret("hunter-one")]),
+        web("nginx:1.29", &[map("kept", "1"), map("new", "1"), secret("hunter-two")]),
+        web("nginx:1.29", &[map("kept", "2"), map("new", "1"), secret("hunter-two")]),
+        json!([map("kept", "2")]),
+    ];
+    for (n, components) in steps.iter().enumerate() {
+        let app = json!({"apiVersion": "core.oam.dev/v1beta1", "kind": "Application",
+            "metadata": {"name": "shop"}, "spec": {"components": components}});
+        let before = objects(&space).await;
+        let (code, said) = plan(&space, Some(&app)).await;
+        assert_eq!(code, 2, "{said:#}");
+        assert!(!said.to_string().contains("hunter"), "{said:#}");
+        assert_eq!(objects(&space).await, before, "a plan changes nothing");
+        if n == 0 {
+            space.create("shop", components.clone()).await.unwrap();
+        } else {
+            let patch = Patch::Merge(json!({"spec": {"components": components}}));
+            let api = space.applications();
+            api.patch("shop", &PatchParams::default(), &patch).await.unwrap();
+        }
+        space.running("shop").await;
+        vela_tests::fixtures::until(
+            "what left the spec is gone",
+            std::time::Duration::from_secs(30),
+            async || happened(&before, &objects(&space).await).len() >= planned(&said).len(),
+        )
+        .await;
+        let after = objects(&space).await;
+        assert_eq!(happened(&before, &after), planned(&said), "{said:#}");
+        let (code, said) = plan(&space, Some(&app)).await;
+        assert_eq!(code, 0, "{said:#}");
+        let (code, said) = plan(&space, None).await;
+        assert_eq!(code, 0, "a settled cluster: {said:#}");
+        assert_eq!(said["applications"][0]["changes"], json!([]), "{said:#}");
+    }
+    let entries = audit::read(&log, from).unwrap();
+    let own: Vec<_> = entries.iter().filter(|entry| entry.agent.starts_with(AGENT)).collect();
+    assert!(own.iter().any(|entry| entry.is_write() && entry.dry_run), "it tries out writes");
+    let wrong: Vec<_> = own.iter().filter(|entry| entry.is_write() && !entry.dry_run).collect();
+    assert!(wrong.is_empty(), "a plan wrote: {wrong:#?}");
+}
+
+#[tokio::test]
+async fn what_is_refused_is_reported() {
+    let space = Space::with_programs("plan").await;
+    let app = |component: Value| {
+        json!({"apiVersion": "core.oam.dev/v1beta1", "kind": "Application",
+            "metadata": {"name": "bad"}, "spec": {"components": [component]}})
+    };
+    // By the webhook.
+    let (code, said) = plan(&space, Some(&app(json!({"name": "a", "type": "no-such-type"})))).await;
+    assert_eq!(code, 3, "{said:#}");
+    assert_eq!(said["applications"][0]["denied"], true, "{said:#}");
+    // By the API server, object by object.
+    let mut bad = map("bad", "1");
+    bad["properties"]["objects"][0]["metadata"]["labels"] = json!({"a": "not a label!"});
+    let (code, said) = plan(&space, Some(&app(bad))).await;
+    assert_eq!(code, 3, "{said:#}");
+    assert_eq!(said["applications"][0]["refused"][0]["name"], "bad", "{said:#}");
+}
