@@ -324,8 +324,8 @@ mod tests {
 
     use super::*;
 
-    fn paths(before: Value, after: Value) -> Vec<(String, String, String)> {
-        let fields = differences(&before, &after, false);
+    fn paths(before: &Value, after: &Value) -> Vec<(String, String, String)> {
+        let fields = differences(before, after, false);
         fields
             .iter()
             .map(|field| {
@@ -340,24 +340,24 @@ mod tests {
 
     #[test]
     fn fields_are_named_as_people_name_them() {
-        let pod = |image: &str, extra: Value| {
+        let pod = |image: &str, extra: &[&str]| {
             json!({"spec": {"template": {"spec": {"containers": [
                 {"name": "web", "image": image, "args": extra}]}}}})
         };
         assert_eq!(
-            paths(pod("a:1", json!(["x"])), pod("a:2", json!(["x", "y"]))),
+            paths(&pod("a:1", &["x"]), &pod("a:2", &["x", "y"])),
             [
                 ("spec.template.spec.containers[web].args[1]".into(), "-".into(), "y".into()),
                 ("spec.template.spec.containers[web].image".into(), "a:1".into(), "a:2".into()),
             ]
         );
         assert_eq!(
-            paths(json!({"metadata": {"labels": {"a.b/c": "1"}}}), json!({"metadata": {}})),
+            paths(&json!({"metadata": {"labels": {"a.b/c": "1"}}}), &json!({"metadata": {}})),
             [("metadata.labels".into(), r#"{"a.b/c":"1"}"#.into(), "-".into())]
         );
         let twice = json!({"l": [{"name": "a", "v": 1}, {"name": "a", "v": 2}]});
         let other = json!({"l": [{"name": "a", "v": 1}, {"name": "a", "v": 3}]});
-        assert_eq!(paths(twice, other), [("l[1].v".into(), "2".into(), "3".into())]);
+        assert_eq!(paths(&twice, &other), [("l[1].v".into(), "2".into(), "3".into())]);
     }
 
     #[test]

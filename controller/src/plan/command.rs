@@ -14,7 +14,7 @@ use serde_json::{Value, json};
 use vela_api::names::label;
 use vela_api::{Application, ApplicationRevision, ResourceTracker};
 use vela_cluster::{ApiError, Identity, ObjectClient, Target};
-use vela_render::{Limits, Options, Renderer};
+use vela_render::{Definition, Limits, Options, Renderer};
 use vela_serve::memory;
 use vela_serve::pool::Pool;
 
@@ -24,6 +24,7 @@ use crate::config::{Config, ConfigError, Flags};
 use crate::evaluation::Evaluator;
 use crate::start;
 
+use super::impact::{Impact, NewDefinition, impact};
 use super::one::{self, Plan, PlanError, Verdict};
 use super::report;
 use super::stage::{Means, Present};
@@ -61,6 +62,9 @@ struct Cli {
     /// With --all: also what would be lost or not work under this controller.
     #[arg(long, requires = "all")]
     preflight: bool,
+    /// With a definition: what else than Applications that no longer render is exit code 3.
+    #[arg(long, value_enum, default_value_t = FailOn::Broken)]
+    fail_on: FailOn,
     /// How it is printed.
     #[arg(short, long, value_enum, default_value_t = Output::Text)]
     output: Output,
@@ -78,6 +82,12 @@ enum Output {
     Markdown,
 }
 
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum FailOn {
+    Broken,
+    Restart,
+}
+
 /// Why there is no plan.
 #[derive(Debug, thiserror::Error)]
 enum Error {
@@ -93,7 +103,9 @@ enum Error {
     Flags(String),
     #[error(transparent)]
     Config(#[from] ConfigError),
-    #[error("there is no Application in what was given")]
+    #[error("rendering ended without a result")]
+    Ended,
+    #[error("there is no Application and no definition in what was given")]
     Nothing,
 }
 
@@ -135,13 +147,21 @@ fn code(verdict: Verdict) -> ExitCode {
 async fn run(cli: &Cli) -> Result<(String, ExitCode), Error> {
     let (client, namespace) = cli.cluster.connect().await?;
     let mut given = Vec::new();
+    let mut changed = Vec::new();
     for mut object in files::objects(&cli.filename)? {
         if object.get("kind").is_some_and(|kind| kind == Application::KIND) {
             if let Some(metadata) = object.get_mut("metadata").and_then(Value::as_object_mut) {
                 metadata.entry("namespace").or_insert_with(|| namespace.clone().into());
             }
             given.push(object);
+        } else if let Some(definition) = Definition::from_object(&object) {
+            let namespace = object.pointer("/metadata/namespace").and_then(Value::as_str);
+            let namespace = namespace.unwrap_or(&cli.cluster.system_namespace).to_owned();
+            changed.push(NewDefinition { namespace, definition: Arc::new(definition) });
         }
+    }
+    if !changed.is_empty() {
+        return impacts(cli, &client, changed).await;
     }
     if given.is_empty() && !cli.all {
         return Err(Error::Nothing);
@@ -162,9 +182,47 @@ async fn run(cli: &Cli) -> Result<(String, ExitCode), Error> {
     Ok((print(cli, &plans), code(verdict)))
 }
 
+/// What changes of definitions do.
+async fn impacts(
+    cli: &Cli,
+    client: &Client,
+    changed: Vec<NewDefinition>,
+) -> Result<(String, ExitCode), Error> {
+    let system = &cli.cluster.system_namespace;
+    let definitions = caches::definitions(client, system, &namespaces(cli, &[])).await?;
+    let apps = caches::list::<Application>(client, cli.cluster.namespace.as_deref()).await?;
+    let work = move || {
+        let renderer = Renderer::default();
+        let of = |new: &NewDefinition| impact(&renderer, &definitions, new, &apps);
+        changed.iter().map(of).collect::<Vec<Impact>>()
+    };
+    let thread = std::thread::Builder::new().stack_size(vela_serve::pool::STACK).spawn(work)?;
+    let impacts = thread.join().map_err(|_| Error::Ended)?;
+    let fails = |impact: &Impact| {
+        !impact.broken.is_empty() || (cli.fail_on == FailOn::Restart && impact.restarts().0 > 0)
+    };
+    let verdict = if impacts.iter().any(fails) {
+        Verdict::Refused
+    } else if impacts.iter().any(|impact| !impact.changed.is_empty()) {
+        Verdict::Changes
+    } else {
+        Verdict::Nothing
+    };
+    let texts = || impacts.iter().map(Impact::text).collect::<Vec<_>>().join("\n");
+    let text = match cli.output {
+        Output::Json => {
+            let all = json!({ "definitions": impacts });
+            serde_json::to_string_pretty(&all).unwrap_or_default() + "\n"
+        }
+        Output::Markdown => format!("~~~~~~~~text\n{}~~~~~~~~\n", texts()),
+        Output::Text => texts(),
+    };
+    Ok((text, code(verdict)))
+}
+
 /// Whose definitions are read: of all namespaces only for all Applications of all of them.
 fn namespaces(cli: &Cli, given: &[Value]) -> Vec<String> {
-    if cli.all && cli.cluster.namespace.is_none() {
+    if given.is_empty() && cli.cluster.namespace.is_none() {
         return Vec::new();
     }
     let mut all = vec![cli.cluster.system_namespace.clone()];

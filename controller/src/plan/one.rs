@@ -142,7 +142,7 @@ pub(crate) async fn rehearse(
     }
     let narrowed = Narrowed { namespace: plan.namespace.clone(), name: plan.name.clone() };
     let stage = Stage::open(means, Some(narrowed), given.is_some())?;
-    let key = stage.enter(present, planned)?;
+    let key = stage.enter(present, planned.as_ref())?;
     let ended = stage.settle(&key).await;
     collect(&stage, &key, present, ended, &mut plan);
     Ok((plan, Some(stage)))

@@ -199,3 +199,89 @@ fn diff(text: &str) -> String {
     }
     out
 }
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+    use crate::plan::changes::{Field, Refused};
+
+    fn change(verb: Verb, kind: &str, name: &str) -> Change {
+        Change {
+            verb,
+            api_version: "v1".to_owned(),
+            kind: kind.to_owned(),
+            namespace: "shop".to_owned(),
+            name: name.to_owned(),
+            fields: Vec::new(),
+            restarts: None,
+            holds_data: false,
+            unchecked: false,
+        }
+    }
+
+    fn example() -> Plan {
+        let mut web = change(Verb::Change, "Deployment", "web");
+        web.restarts = Some(3);
+        web.fields.push(Field {
+            path: "spec.template.spec.containers[web].image".to_owned(),
+            before: Some(json!("acme/web:1")),
+            after: Some(json!("acme/web:2")),
+            secret: false,
+        });
+        let mut key = change(Verb::Change, "Secret", "key");
+        key.fields.push(Field {
+            path: "data.token".to_owned(),
+            before: None,
+            after: None,
+            secret: true,
+        });
+        let mut data = change(Verb::Delete, "PersistentVolumeClaim", "data");
+        data.holds_data = true;
+        let remark = |step: &str, what| Remark { step: step.to_owned(), what };
+        Plan {
+            namespace: "shop".to_owned(),
+            name: "shop".to_owned(),
+            generation: Some((6, 7)),
+            changes: vec![
+                change(Verb::Add, "Ingress", "web"),
+                web,
+                key,
+                data,
+                change(Verb::Note, "Service", "web"),
+            ],
+            refused: vec![Refused {
+                kind: "HorizontalPodAutoscaler".to_owned(),
+                namespace: "shop".to_owned(),
+                name: "web".to_owned(),
+                message: "policy.kyverno.io: maxReplicas over 10".to_owned(),
+            }],
+            steps: ["deploy-staging", "approve", "deploy-prod", "notify"]
+                .map(str::to_owned)
+                .to_vec(),
+            remarks: vec![
+                remark("approve", What::Suspends(String::new())),
+                remark("notify", What::Calls("hooks.slack.com".to_owned())),
+            ],
+            definitions: vec!["webservice v3 -> v4".to_owned()],
+            ..Plan::default()
+        }
+    }
+
+    #[test]
+    fn the_documentation_shows_what_is_printed() {
+        let docs = include_str!("../../../docs/plan.md");
+        let text = text(&example());
+        assert!(docs.contains(&format!("```text\n{text}```\n")), "{text}");
+    }
+
+    #[test]
+    fn markdown_cannot_be_ended_by_what_it_shows() {
+        let mut plan = example();
+        plan.refused[0].message = "```\n# loud".to_owned();
+        let text = markdown(&plan);
+        assert!(text.contains("~~~~~~~~diff") && text.trim_end().ends_with("~~~~~~~~"), "{text}");
+        assert!(!text.contains("\n# loud"), "{text}");
+    }
+}

@@ -150,9 +150,9 @@ impl Stage {
     pub(crate) fn enter(
         &self,
         present: &Present,
-        planned: Option<Value>,
+        planned: Option<&Value>,
     ) -> Result<Key, serde_json::Error> {
-        let mut object = planned.clone().or_else(|| present.app.clone()).unwrap_or_default();
+        let mut object = planned.or(present.app.as_ref()).cloned().unwrap_or_default();
         let text = |pointer: &str| {
             object.pointer(pointer).and_then(Value::as_str).unwrap_or_default().to_owned()
         };

@@ -129,7 +129,7 @@ impl Overlay {
         let given = serde_json::from_slice(&bytes).unwrap_or(Value::Null);
         // What asks whether somebody may do something changes nothing.
         if place.group() == "authorization.k8s.io" || place.group() == "authentication.k8s.io" {
-            return self.send(&parts, &parts.uri.path().to_owned(), &given).await?.into_response();
+            return self.send(&parts, parts.uri.path(), &given).await?.into_response();
         }
         let answer = match parts.method {
             Method::POST if place.name.is_empty() => self.create(&parts, &place, given).await?,
