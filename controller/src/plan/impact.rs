@@ -9,7 +9,9 @@ use serde::Serialize;
 use serde_json::Value;
 use vela_api::application::ApplicationComponent;
 use vela_api::{Application, ComponentDefinition, TraitDefinition};
-use vela_render::{App, Component, Definition, Kind, NoHost, Rendered, Renderer, Target, Trait};
+use vela_render::{
+    App, Component, Definition, Kind, NoHost, RenderError, Rendered, Renderer, Target, Trait,
+};
 
 use crate::application::facts::properties;
 use crate::definitions::Definitions;
@@ -219,7 +221,7 @@ fn fate(
         (Some(Ok(before)), Some(Ok(after))) => compare(&before, &after),
         // Who is broken today is no worse off.
         (_, Some(Ok(_))) | (Some(Err(_)) | None, _) => Fate::Unknown,
-        (Some(Ok(_)), Some(Err(why))) => Fate::Broken(why),
+        (Some(Ok(_)), Some(Err(why))) => Fate::Broken(why.to_string()),
         (Some(Ok(_)), None) => Fate::Unknown,
     }
 }
@@ -230,7 +232,7 @@ fn rendered(
     app: &Application,
     component: &ApplicationComponent,
     find: &dyn Fn(Kind, &str) -> Option<Arc<Definition>>,
-) -> Option<Result<Rendered, String>> {
+) -> Option<Result<Rendered, RenderError>> {
     let definition = find(Kind::Component, &component.type_)?;
     let traits: Option<Vec<Arc<Definition>>> =
         component.traits.iter().map(|one| find(Kind::Trait, &one.type_)).collect();
@@ -269,7 +271,7 @@ fn rendered(
     if result.is_ok() && !renderer.is_self_contained(&part) {
         return None;
     }
-    Some(result.map_err(|error| error.to_string()))
+    Some(result)
 }
 
 fn compare(before: &Rendered, after: &Rendered) -> Fate {

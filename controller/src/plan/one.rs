@@ -117,7 +117,7 @@ pub(crate) async fn rehearse(
         let wanted = wanted(present.app.as_ref(), given);
         (plan.namespace, plan.name) = (text(&wanted, "namespace"), text(&wanted, "name"));
         match admitted(&means.client, &wanted, present.app.is_some()).await? {
-            Ok(mut stored) => {
+            Admitted::Stored(mut stored) => {
                 plan.pruned = pruned(&wanted, &stored);
                 let generation =
                     |app: &Value| app.pointer("/metadata/generation").and_then(Value::as_i64);
@@ -131,7 +131,7 @@ pub(crate) async fn rehearse(
                 }
                 planned = Some(stored);
             }
-            Err(message) => {
+            Admitted::Denied(message) => {
                 plan.denied = true;
                 plan.problem = Some(message);
                 return Ok((plan, None));
@@ -292,12 +292,16 @@ fn wanted(present: Option<&Value>, given: &Value) -> Value {
     wanted
 }
 
+/// What the API server says to an Application.
+enum Admitted {
+    /// As it would be stored.
+    Stored(Value),
+    /// Why it would not be.
+    Denied(String),
+}
+
 /// The Application as the API server would store it, or why it would not.
-async fn admitted(
-    client: &Client,
-    wanted: &Value,
-    exists: bool,
-) -> Result<Result<Value, String>, ApiError> {
+async fn admitted(client: &Client, wanted: &Value, exists: bool) -> Result<Admitted, ApiError> {
     let (namespace, name) = (text(wanted, "namespace"), text(wanted, "name"));
     let collection = format!("/apis/{}/namespaces/{namespace}/applications", vela_api::V1BETA1);
     let (method, path) = if exists {
@@ -313,11 +317,11 @@ async fn admitted(
         .body(body);
     let request = match request {
         Ok(request) => request,
-        Err(error) => return Ok(Err(error.to_string())),
+        Err(error) => return Ok(Admitted::Denied(error.to_string())),
     };
     match client.request::<Value>(request).await.map_err(ApiError::from) {
-        Ok(stored) => Ok(Ok(stored)),
-        Err(ApiError::Api { code: 400 | 403 | 422, message, .. }) => Ok(Err(message)),
+        Ok(stored) => Ok(Admitted::Stored(stored)),
+        Err(ApiError::Api { code: 400 | 403 | 422, message, .. }) => Ok(Admitted::Denied(message)),
         Err(error) => Err(error),
     }
 }
