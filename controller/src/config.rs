@@ -14,6 +14,7 @@ use vela_serve::process::Configuration;
 use crate::charts::download::Rules;
 use crate::context::AllowedTypes;
 use crate::egress::policy::{self, Egress};
+use crate::fleet::Pace;
 use crate::queue::Weights;
 use crate::registry::{self, Selection};
 
@@ -141,6 +142,18 @@ pub struct Flags {
     /// Which shard that is. All but `master` handle Applications and nothing else.
     #[arg(long, default_value = MASTER)]
     shard_id: String,
+    /// Several replicas share the Applications by themselves: off or auto.
+    #[arg(long, default_value = "off", value_parser = ["off", "auto"])]
+    sharding: String,
+    /// How long the Lease of a replica must be unchanged until the others take its Applications over.
+    #[arg(long, default_value = "8s", value_parser = duration)]
+    shard_lease_duration: Duration,
+    /// How long a replica may write after a renewal of its Lease.
+    #[arg(long, default_value = "5s", value_parser = duration)]
+    shard_renew_deadline: Duration,
+    /// Pause between renewals.
+    #[arg(long, default_value = "1.5s", value_parser = duration)]
+    shard_retry_period: Duration,
     /// Version written to new Applications and compared with the version they require.
     #[arg(long, default_value = vela_api::KUBEVELA_VERSION)]
     advertised_version: String,
@@ -287,6 +300,8 @@ pub struct Config {
     pub ignore_definitions_without_version: bool,
     /// The shard whose Applications are handled; `None`: all Applications are.
     pub shard: Option<String>,
+    /// Several replicas work, each on its share; `None`: one does.
+    pub fleet: Option<Pace>,
     /// Our version, as Applications see it.
     pub version: String,
     /// Controllers to run.
@@ -347,6 +362,9 @@ pub enum ConfigError {
         "--shard-id: {0:?} is no name of a Lease and of a label: lower case letters, digits, `-` and `.`, at most 63"
     )]
     Shard(String),
+    /// Automatic shards and those by label.
+    #[error("--sharding=auto: {0}")]
+    Fleet(&'static str),
     /// The list of controllers.
     #[error("--controllers: {0}")]
     Controllers(#[from] registry::SelectionError),
@@ -372,6 +390,43 @@ fn is_shard(name: &str) -> bool {
         && bytes.first().copied().is_some_and(is_plain)
         && bytes.last().copied().is_some_and(is_plain)
         && bytes.iter().all(|byte| is_plain(*byte) || matches!(*byte, b'-' | b'.'))
+}
+
+/// How long before others may take the root Lease a fleet stops writing.
+const ROOT_MARGIN: Duration = Duration::from_secs(2);
+/// The least time for which its holder is believed: members learn of renewals from lists that are two seconds apart.
+const ROOT_LEAST: Duration = Duration::from_secs(10);
+
+/// Why flags make no fleet.
+fn why_no_fleet(
+    pace: &Pace,
+    election: Option<&Election>,
+    (by_label, shard): (bool, &str),
+) -> Option<&'static str> {
+    let Some(election) = election else {
+        return Some("--enable-leader-election is needed: replicas find each other by Leases");
+    };
+    if by_label {
+        return Some("--enable-sharding is the other way to share the work, by a label");
+    }
+    if shard != MASTER {
+        return Some("--shard-id means nothing yet: every replica is of the one pool there is");
+    }
+    if pace.lease_duration.as_secs_f64() < pace.renew_deadline.as_secs_f64() * 1.5 {
+        return Some("--shard-lease-duration must be at least 1.5 times --shard-renew-deadline");
+    }
+    if pace.renew_deadline.as_secs_f64() < pace.retry_period.as_secs_f64() * 2.0 {
+        return Some("--shard-renew-deadline must be at least twice --shard-retry-period");
+    }
+    if pace.renew_deadline < Duration::from_secs(2) || pace.retry_period.is_zero() {
+        return Some(
+            "--shard-renew-deadline must be at least 2s, --shard-retry-period more than 0",
+        );
+    }
+    if election.lease_duration < ROOT_LEAST {
+        return Some("--leader-election-lease-duration must be at least 10s");
+    }
+    None
 }
 
 impl Configuration for Config {
@@ -440,6 +495,10 @@ impl TryFrom<Flags> for Config {
             ignore_definition_without_controller_version,
             enable_sharding,
             shard_id,
+            sharding,
+            shard_lease_duration,
+            shard_renew_deadline,
+            shard_retry_period,
             advertised_version,
             use_webhook,
             webhook_service,
@@ -483,6 +542,7 @@ impl TryFrom<Flags> for Config {
         if enable_sharding && !is_shard(&shard_id) {
             return Err(ConfigError::Shard(shard_id));
         }
+        let given_shard = shard_id.clone();
         let shard = enable_sharding.then_some(shard_id);
         if shard.as_ref().is_some_and(|shard| shard != MASTER) {
             controllers = controllers.of_applications();
@@ -512,6 +572,18 @@ impl TryFrom<Flags> for Config {
             renew_deadline: leader_election_renew_deadline,
             retry_period: leader_election_retry_period,
         });
+        let fleet = (sharding == "auto").then_some(Pace {
+            lease_duration: shard_lease_duration,
+            renew_deadline: shard_renew_deadline,
+            retry_period: shard_retry_period,
+            root_permitted: leader_election_lease_duration.saturating_sub(ROOT_MARGIN),
+        });
+        if let Some(pace) = &fleet {
+            let why = why_no_fleet(pace, election.as_ref(), (enable_sharding, &given_shard));
+            if let Some(why) = why {
+                return Err(ConfigError::Fleet(why));
+            }
+        }
         let named = Some(cluster_exchange_rules).filter(|text| !text.is_empty());
         let exchange = named.map(|text| text.parse::<RulesMap>()).transpose()?;
         let processors = std::thread::available_parallelism().map_or(1, usize::from);
@@ -561,6 +633,7 @@ impl TryFrom<Flags> for Config {
             ignore_without_version: ignore_app_without_controller_version,
             ignore_definitions_without_version: ignore_definition_without_controller_version,
             shard,
+            fleet,
             version: advertised_version,
             controllers,
             own_accounts: use_service_account_credentials,
@@ -653,6 +726,25 @@ mod tests {
             let error = shard(&["--enable-sharding", &format!("--shard-id={bad}")]).unwrap_err();
             assert!(error.starts_with("--shard-id: "), "{error}");
         }
+    }
+
+    #[test]
+    fn a_fleet_needs_an_election_and_times_that_can_work() {
+        const AUTO: [&str; 2] = ["--sharding=auto", "--enable-leader-election"];
+        assert!(config(&AUTO).unwrap().fleet.is_some());
+        assert!(config(&[]).unwrap().fleet.is_none());
+        for (flags, why) in [
+            (&["--enable-sharding"][..], "--enable-sharding is the other way"),
+            (&["--shard-id=shard-0"], "--shard-id means nothing yet"),
+            (&["--shard-lease-duration=7s"], "at least 1.5 times"),
+            (&["--shard-retry-period=3s"], "at least twice"),
+            (&["--leader-election-lease-duration=9s"], "at least 10s"),
+        ] {
+            let error = config(&[&AUTO, flags].concat()).unwrap_err();
+            assert!(error.starts_with("--sharding=auto: ") && error.contains(why), "{error}");
+        }
+        assert!(config(&AUTO[..1]).unwrap_err().contains("--enable-leader-election is needed"));
+        assert!(config(&["--sharding=on"]).is_err());
     }
 
     #[test]

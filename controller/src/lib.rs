@@ -16,6 +16,7 @@ pub mod definitions;
 pub mod editor;
 pub mod egress;
 pub mod evaluation;
+pub mod fleet;
 mod guard;
 pub mod helm;
 mod in_flight;

@@ -43,11 +43,12 @@ use crate::definitions::Definitions;
 use crate::editor;
 use crate::evaluation::{self, Account, Evaluator};
 use crate::events::{self, Recorder};
+use crate::fleet::{self, Fleet, Pace, Permit};
 use crate::guard;
 use crate::in_flight::{self, Notes, Queues};
 use crate::liveness;
 use crate::metrics::{AttemptMeter, Metrics, labels};
-use crate::queue::{Key, Next, Queue, Shares, WorkerKind};
+use crate::queue::{Key, Next, Ours, Queue, Shares, WorkerKind};
 use crate::registry;
 use crate::stamp_key::{self, StampKey};
 use crate::watches;
@@ -60,6 +61,10 @@ const PAUSE: Duration = Duration::from_millis(250);
 const FINAL_FLUSH: Duration = Duration::from_secs(1);
 /// How long the end of the process waits for reconciles in flight.
 const DRAIN: Duration = Duration::from_secs(10);
+/// How long a replica that leaves its fleet waits for calls of steps: its Applications wait for it.
+const LAST_CALLS: Duration = Duration::from_secs(3);
+/// How long it tries to hand everything over: less than the grace period of its Pod.
+const LEAVING: Duration = Duration::from_secs(20);
 
 /// Our kinds that must be served before work begins.
 const KINDS: [(&str, &str); 11] = [
@@ -198,7 +203,12 @@ pub async fn run(config: Config, stop: CancellationToken) -> anyhow::Result<()> 
         definitions = context.definitions.components.len(),
         "caches are filled"
     );
-    lead(&config, &options, context, lease_handles, &stop, &health).await?;
+    match config.fleet {
+        None => lead(&config, &options, context, lease_handles, &stop, &health).await?,
+        Some(pace) => {
+            share(&config, pace, &options, context, lease_handles, &stop, &health).await?;
+        }
+    }
     end.cancel();
     tasks.close();
     // Event writing ends with its last recorder; whatever else hangs is not waited for.
@@ -262,7 +272,16 @@ fn client_options(config: &Config, metrics: &Metrics) -> ClientOptions {
             mutating: kube.controller_client_mutating_request_timeout,
         },
         observer: Some(RequestObserver::new(move |answer| metrics.answered(answer))),
-        ..ClientOptions::new(concat!("vela-controller/", env!("CARGO_PKG_VERSION")))
+        ..ClientOptions::new(user_agent(config))
+    }
+}
+
+/// The name under which requests are sent. Of several replicas at work it says which one: audit logs show who wrote what.
+fn user_agent(config: &Config) -> String {
+    const PROGRAM: &str = concat!("vela-controller/", env!("CARGO_PKG_VERSION"));
+    match config.fleet {
+        None => PROGRAM.to_owned(),
+        Some(_) => format!("{PROGRAM}/{}", pod()),
     }
 }
 
@@ -349,28 +368,7 @@ async fn lead(
     }
     let ending = CancellationToken::new();
     let _ending_on_return = ending.clone().drop_guard();
-    let mut workers = work(config, &context, &ending, health)?;
-    if let Some(interval) = config.clusters.as_ref().and_then(|flags| flags.metrics) {
-        let (context, ending) = (Arc::clone(&context), ending.clone());
-        let nodes = context.metrics.register_nodes()?;
-        workers.spawn(async move {
-            let own = context.io.client();
-            context.clusters.measure(own, &nodes, (interval, &ending)).await;
-        });
-    }
-    if config.controllers.has(registry::COMPONENT) {
-        workers.spawn(editor::keep(Arc::clone(&context.shared), ending.clone()));
-    }
-    if context.clusters.is_on() {
-        let (context, ending) = (Arc::clone(&context), ending.clone());
-        workers.spawn(async move {
-            let (clusters, events) = (&context.clusters, &context.events);
-            tokio::join!(
-                clusters.remember(&context.io, &ending),
-                clusters.report(events, &ending),
-            );
-        });
-    }
+    let mut workers = work(config, &context, &ending, health, None)?;
     info!("leading");
     let lost = match &mut election {
         None => {
@@ -416,6 +414,90 @@ async fn lead(
         && let Ok(Outcome::Lost) = running.await
     {
         anyhow::bail!("the lease was lost");
+    }
+    Ok(())
+}
+
+/// Works on its share, as a member of a fleet.
+async fn share(
+    config: &Config,
+    pace: Pace,
+    options: &ClientOptions,
+    context: Arc<AppContext>,
+    lease_handles: LeaseHandles,
+    stop: &CancellationToken,
+    health: &Health,
+) -> anyhow::Result<()> {
+    let election = config.election.as_ref().context("--enable-leader-election is needed")?;
+    let lease = lease_options(config, election)?;
+    let fleet = Arc::new(Fleet::new(&lease.identity, pace, context.metrics.registry())?);
+    let joined = health.readiness("fleet");
+    // From here on nothing is written that this replica does not hold, over whatever client of the process.
+    options.fence.guard_fleet(Arc::new(Permit(Arc::clone(&fleet))));
+    let ours = Arc::clone(&fleet);
+    context.queue.serve(Arc::new(move |key| ours.is_ours(key)));
+    // What others work on waits in no queue here.
+    let queues = &context.definition_queues;
+    for queue in [&queues.components, &queues.traits, &queues.policies, &queues.steps] {
+        let fleet = Arc::clone(&fleet);
+        queue.serve(Arc::new(move |_| fleet.is_leading()));
+    }
+    let of_lease = options.for_lease(pace.renew_deadline);
+    let client = lease_handles.vital.spawn(async move { connect(&of_lease).await }).await??;
+    let names = fleet::Names { root: lease.name.clone() };
+    let own_lease = names.member(&pod());
+    let member = fleet::Options {
+        namespace: lease.namespace.clone(),
+        pod: pod(),
+        names,
+        root_duration: election.lease_duration,
+        pace,
+    };
+    let tasks = CancellationToken::new();
+    let _tasks_end_on_return = tasks.clone().drop_guard();
+    let begin = fleet::start(
+        (Arc::clone(&fleet), Arc::clone(&context)),
+        (member, client.clone()),
+        lease_handles.vital.clone(),
+        tasks,
+    );
+    lease_handles.vital.spawn(begin).await??;
+    let of = (lease.namespace.clone(), own_lease, lease.identity.clone());
+    lease_handles.take_notes(&context, (client, of)).await?;
+    let ending = CancellationToken::new();
+    let _ending_on_return = ending.clone().drop_guard();
+    let mut workers = work(config, &context, &ending, health, Some(&fleet))?;
+    let lost = tokio::select! {
+        () = stop.cancelled() => false,
+        () = fleet.until_lost() => true,
+        () = async {
+            fleet.until_joined().await;
+            joined.pass();
+            std::future::pending::<()>().await;
+        } => false,
+    };
+    health.stopping();
+    if lost {
+        workers.abort_all();
+        anyhow::bail!("the Lease of this replica was taken from it");
+    }
+    // The workers still note how calls ended that must not be repeated.
+    if timeout(LAST_CALLS, context.calls.close()).await.is_err() {
+        tracing::warn!("some calls of steps did not end in time");
+    }
+    fleet.leave();
+    tokio::select! {
+        () = fleet.until_over() => {}
+        () = fleet.until_lost() => {}
+        () = tokio::time::sleep(LEAVING) => tracing::warn!("not everything could be handed over in time"),
+    }
+    ending.cancel();
+    context.queue.close();
+    context.definition_queues.close();
+    let drained = async { while workers.join_next().await.is_some() {} };
+    if timeout(FINAL_FLUSH, drained).await.is_err() {
+        lease_handles.forget_notes();
+        let _ = timeout(FINAL_FLUSH, workers.shutdown()).await;
     }
     Ok(())
 }
@@ -505,13 +587,18 @@ fn own_namespace(given: &str) -> anyhow::Result<String> {
     Ok(text.trim().to_owned())
 }
 
+/// The name of the Pod, or of the host.
+fn pod() -> String {
+    std::env::var("POD_NAME")
+        .or_else(|_| std::env::var("HOSTNAME"))
+        .unwrap_or_else(|_| "vela-controller".to_owned())
+}
+
 fn lease_options(config: &Config, election: &Election) -> anyhow::Result<LeaseOptions> {
     let namespace = own_namespace(&config.namespace)?;
     let version = config.ignore_without_version.then_some(config.version.as_str());
     let shard = config.shard.as_deref().unwrap_or_default();
-    let host = std::env::var("POD_NAME")
-        .or_else(|_| std::env::var("HOSTNAME"))
-        .unwrap_or_else(|_| "vela-controller".to_owned());
+    let host = pod();
     Ok(LeaseOptions {
         lease_duration: election.lease_duration,
         renew_deadline: election.renew_deadline,
@@ -562,8 +649,10 @@ fn work(
     context: &Arc<AppContext>,
     ending: &CancellationToken,
     health: &Health,
+    fleet: Option<&Arc<Fleet>>,
 ) -> anyhow::Result<JoinSet<()>> {
     let mut workers = JoinSet::new();
+    let duty = Duty { fleet: fleet.cloned(), ending: ending.clone() };
     let mut starts = Starts::new(config.start_interval);
     let mut measured = Vec::new();
     if !config.certificates.is_empty() {
@@ -571,10 +660,19 @@ fn work(
         let mut all = Vec::new();
         for certificates in &config.certificates {
             let namespace = own_namespace(&certificates.namespace)?;
-            let certificates = vela_certs::Config { namespace, ..certificates.clone() };
-            all.push(vela_certs::run(client.clone(), certificates, ending.clone()));
+            all.push(vela_certs::Config { namespace, ..certificates.clone() });
         }
-        let work = async { drop(futures::future::join_all(all).await) };
+        let (duty, client) = (duty.clone(), client.clone());
+        let work = async move {
+            duty.run(|ending| {
+                let run = |certificates: &vela_certs::Config| {
+                    vela_certs::run(client.clone(), certificates.clone(), ending.clone())
+                };
+                let all: Vec<_> = all.iter().map(run).collect();
+                async { drop(futures::future::join_all(all).await) }
+            })
+            .await;
+        };
         let handle = workers.spawn(starts.next(ending).then(work));
         liveness::task(health, registry::CERTIFICATES, handle);
     }
@@ -590,7 +688,8 @@ fn work(
         let meter = measure(registry::APPLICATION, &context.queue, application_workers(config));
         let turn = starts.next(ending);
         for worker_kind in worker_kinds {
-            let work = applications(Arc::clone(context), worker_kind, meter.clone());
+            let (context, fleet) = (Arc::clone(context), fleet.cloned());
+            let work = applications(context, fleet, worker_kind, meter.clone());
             workers.spawn(turn.clone().then(work));
         }
     }
@@ -601,7 +700,7 @@ fn work(
             if config.controllers.has(name) {
                 let meter = measure(name, &queues.$queue, 1);
                 let (context, queue) = (Arc::clone(&context.shared), Arc::clone(&queues.$queue));
-                let work = definitions::<$kind>(context, queue, meter);
+                let work = definitions::<$kind>(context, queue, meter, duty.clone());
                 workers.spawn(starts.next(ending).then(work));
             }
         };
@@ -614,7 +713,44 @@ fn work(
     if config.controllers.has(registry::MONITOR) {
         let each = context.settings.gates.enable_application_status_metrics;
         let (apps, definitions) = (Arc::clone(&context.apps), Arc::clone(&context.definitions));
-        context.metrics.register_phases(apps, definitions, each)?;
+        let ours = fleet.cloned().map(|fleet| -> Ours { Arc::new(move |key| fleet.is_ours(key)) });
+        context.metrics.register_phases(apps, definitions, (ours, each))?;
+    }
+    if let Some(interval) = config.clusters.as_ref().and_then(|flags| flags.metrics) {
+        let (context, duty) = (Arc::clone(context), duty.clone());
+        let nodes = context.metrics.register_nodes()?;
+        workers.spawn(async move {
+            duty.run(|ending| {
+                let (context, nodes) = (&context, &nodes);
+                async move {
+                    let own = context.io.client();
+                    context.clusters.measure(own, nodes, (interval, &ending)).await;
+                }
+            })
+            .await;
+        });
+    }
+    if config.controllers.has(registry::COMPONENT) {
+        let (context, duty) = (Arc::clone(&context.shared), duty.clone());
+        workers.spawn(async move {
+            duty.run(|ending| editor::keep(Arc::clone(&context), ending)).await;
+        });
+    }
+    if context.clusters.is_on() {
+        let (context, duty) = (Arc::clone(context), duty.clone());
+        workers.spawn(async move {
+            duty.run(|ending| {
+                let context = &context;
+                async move {
+                    let (clusters, events) = (&context.clusters, &context.events);
+                    tokio::join!(
+                        clusters.remember(&context.io, &ending),
+                        clusters.report(events, &ending),
+                    );
+                }
+            })
+            .await;
+        });
     }
     Ok(workers)
 }
@@ -628,16 +764,22 @@ const fn application_workers(config: &Config) -> usize {
 /// Attempts that go on without a worker, of one worker: they wait for clusters that are slow or silent.
 const PARKED: usize = 64;
 
-async fn applications(context: Arc<AppContext>, worker_kind: WorkerKind, meter: AttemptMeter) {
+async fn applications(
+    context: Arc<AppContext>,
+    fleet: Option<Arc<Fleet>>,
+    worker_kind: WorkerKind,
+    meter: AttemptMeter,
+) {
     let mut parked = JoinSet::new();
     while let Some(key) = context.queue.next(worker_kind).await {
         while parked.try_join_next().is_some() {}
-        if let Some(left) = application::lifecycle::failure::set_aside(&context, &key).await {
+        let set_aside = application::lifecycle::failure::set_aside(&context, &key);
+        if let Some(left) = held(fleet.as_deref(), &key, set_aside.boxed()).await.flatten() {
             context.queue.done(key, Next::After(left));
             continue;
         }
         let (worker, work) =
-            Worker::lend(attempt(Arc::clone(&context), key.clone(), meter.clone()));
+            Worker::lend(attempt(Arc::clone(&context), fleet.clone(), key.clone(), meter.clone()));
         let mut work = work.boxed();
         tokio::select! {
             () = &mut work => continue,
@@ -649,21 +791,40 @@ async fn applications(context: Arc<AppContext>, worker_kind: WorkerKind, meter: 
     while parked.join_next().await.is_some() {}
 }
 
+/// Does something for an Application if this process holds it; without a fleet it does.
+async fn held<T>(fleet: Option<&Fleet>, key: &Key, work: impl Future<Output = T>) -> Option<T> {
+    match fleet {
+        None => Some(work.await),
+        Some(fleet) => fleet.work(key, true, work).await,
+    }
+}
+
 /// One attempt at an Application, from its begin to what becomes of its key.
-async fn attempt(context: Arc<AppContext>, key: Key, meter: AttemptMeter) {
+async fn attempt(
+    context: Arc<AppContext>,
+    fleet: Option<Arc<Fleet>>,
+    key: Key,
+    meter: AttemptMeter,
+) {
     let started = Instant::now();
     let known = || context.apps.get(&key);
     let before = known();
     let attempt = meter.begin();
     let limit = context.settings.reconcile_timeout;
     let entered = context.in_flight.enter(&key, before.as_deref()).await;
-    let work = application::reconcile(&context, &key).boxed();
+    let work = match &fleet {
+        None => application::reconcile(&context, &key).boxed(),
+        Some(fleet) => {
+            fleet.reconcile(&context, &key, || application::reconcile(&context, &key)).boxed()
+        }
+    };
     let work = guard::run(registry::APPLICATION, &key, limit, work);
     let (next, ended) = in_flight::entered(entered, work).await;
     attempt.end(next, &ended);
     let generation = before.as_ref().and_then(|app| app.metadata.generation);
     context.in_flight.survived(&key, generation.unwrap_or_default());
-    application::lifecycle::failure::report_panic(&context, &key, &ended).await;
+    let report = application::lifecycle::failure::report_panic(&context, &key, &ended);
+    held(fleet.as_deref(), &key, report.boxed()).await;
     let (begin, end) = (phase(before.as_deref()), known());
     let labels = [begin, phase(end.as_deref())];
     let time = started.elapsed().as_secs_f64();
@@ -676,14 +837,83 @@ fn phase(app: Option<&Application>) -> &'static str {
     labels::phase(app.map_or("", |app| app.status.phase.as_str()))
 }
 
-async fn definitions<T: Kind>(context: Arc<Context>, queue: Arc<Queue>, meter: AttemptMeter) {
-    while let Some(key) = queue.next(WorkerKind::All).await {
+/// What is done once for all replicas.
+#[derive(Clone)]
+struct Duty {
+    /// The fleet this process is a member of; without one it does it.
+    fleet: Option<Arc<Fleet>>,
+    ending: CancellationToken,
+}
+
+impl Duty {
+    /// Waits until it is this process's. `false`: the process ends.
+    async fn begins(&self) -> bool {
+        let Some(fleet) = &self.fleet else { return true };
+        tokio::select! {
+            () = fleet.until_leading(true) => true,
+            () = self.ending.cancelled() => false,
+        }
+    }
+
+    /// Waits until it is not any more.
+    async fn ends(&self) {
+        match &self.fleet {
+            None => std::future::pending().await,
+            Some(fleet) => fleet.until_leading(false).await,
+        }
+    }
+
+    /// One piece of it; `None`: it is not this process's any more.
+    async fn within<T>(&self, work: impl Future<Output = T>) -> Option<T> {
+        match &self.fleet {
+            None => Some(work.await),
+            Some(fleet) => fleet.lead(work).await,
+        }
+    }
+
+    /// Something that goes on as long as it is this process's. The token is cancelled when it is to end.
+    async fn run<F: Future<Output = ()>>(&self, work: impl Fn(CancellationToken) -> F) {
+        while self.begins().await {
+            let turn = self.ending.child_token();
+            let _ends = turn.clone().drop_guard();
+            let ended = async {
+                self.ends().await;
+                turn.cancel();
+                std::future::pending::<()>().await;
+            };
+            let done = tokio::select! {
+                done = self.within(work(turn.clone())) => done,
+                () = ended => None,
+            };
+            // It ended by itself, or with the process.
+            if (done.is_some() && !turn.is_cancelled()) || self.ending.is_cancelled() {
+                return;
+            }
+            tokio::task::yield_now().await;
+        }
+    }
+}
+
+async fn definitions<T: Kind>(
+    context: Arc<Context>,
+    queue: Arc<Queue>,
+    meter: AttemptMeter,
+    duty: Duty,
+) {
+    while duty.begins().await {
+        let key = tokio::select! {
+            key = queue.next(WorkerKind::All) => key,
+            () = duty.ends() => continue,
+        };
+        let Some(key) = key else { return };
         let attempt = meter.begin();
         let limit = context.settings.reconcile_timeout;
         let account = Account::of(&key.namespace);
         let work = definition::reconcile::<T>(&context, &key);
         let work = evaluation::within(account, 0, work).boxed();
-        let (next, ended) = guard::run(T::CONTROLLER, &key, limit, work).await;
+        // Whoever has the duty next begins with all definitions.
+        let work = async { duty.within(work).await.unwrap_or(Ok(Next::Done)) };
+        let (next, ended) = guard::run(T::CONTROLLER, &key, limit, work.boxed()).await;
         attempt.end(next, &ended);
         queue.done(key, next);
     }

@@ -22,6 +22,7 @@ mod edits;
 mod elsewhere;
 mod examples;
 mod faults;
+mod fleet;
 mod gated;
 mod gateway;
 mod helm;

@@ -48,6 +48,7 @@ const MAY_USE: &[(&str, &[&str])] = &[
             "vela-seal",
             "vela-cluster",
             "vela-serve",
+            "vela-shard",
             "vela-certs",
         ],
     ),

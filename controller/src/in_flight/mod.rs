@@ -114,7 +114,26 @@ impl InFlight {
     /// What the last leader left.
     fn put(&self, record: Record) {
         let caution = Caution::after(record.unexplained, Instant::now());
-        *self.state.lock() = Noted { record, caution, ..Noted::default() };
+        let mut state = self.state.lock();
+        // What was inherited from other replicas in the meantime stays known.
+        let mut record = record;
+        for (key, death) in std::mem::take(&mut state.record.deaths) {
+            record.deaths.entry(key).or_insert(death);
+        }
+        *state = Noted { record, caution, ..Noted::default() };
+    }
+
+    /// Another replica of the fleet died, and left this record.
+    pub(crate) fn inherit(&self, text: &str) {
+        let Ok(dead) = serde_json::from_str::<Record>(text) else {
+            warn!("what a dead replica was at cannot be read");
+            return;
+        };
+        let mut state = self.state.lock();
+        if state.record.inherit(dead, Timestamp::now()) {
+            state.caution = Caution::after(state.record.unexplained, Instant::now());
+        }
+        state.is_news = true;
     }
 
     /// How long an Application is set aside, and after how many deaths.

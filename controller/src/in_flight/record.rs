@@ -82,6 +82,20 @@ impl Record {
         found
     }
 
+    /// Another replica died: what it was at, and what it knew of deaths, is known here from now on. Whether anything was unknown.
+    pub(crate) fn inherit(&mut self, mut dead: Self, now: Timestamp) -> bool {
+        let unexplained = dead.unexplained;
+        dead.begin("", now);
+        for (key, death) in dead.deaths {
+            let known = self.deaths.entry(key).or_insert_with(|| death.clone());
+            if known.generation != death.generation || known.count < death.count {
+                *known = death;
+            }
+        }
+        self.unexplained = self.unexplained.max(dead.unexplained);
+        dead.unexplained > unexplained
+    }
+
     /// The leader ends in order: nothing is in flight. Returns whether that is news.
     pub(crate) fn end(&mut self) -> bool {
         let is_news = !self.leader.is_empty() || !self.in_flight.is_empty();
@@ -208,6 +222,23 @@ mod tests {
         assert!(record.end() && !record.end());
         record.begin("e", at(4));
         assert_eq!((record.unexplained, record.deaths_of("n/a")), (0, 1));
+    }
+
+    #[test]
+    fn a_replica_inherits_what_another_died_over() {
+        let mut own = record(&[]);
+        let died = |key: &str| Record { leader: "dead".to_owned(), ..record(&[(key, 1)]) };
+        assert!(!own.inherit(died("n/a"), at(0)));
+        assert_eq!((own.deaths_of("n/a"), own.unexplained), (1, 0));
+        // The next one died over it, too, and knew of the first death.
+        let mut second = died("n/a");
+        second.deaths = own.deaths.clone();
+        own.inherit(second, at(10));
+        assert!(own.set_aside("n/a", 1, at(10)).is_some());
+        assert_eq!(own.leader, "dead", "this one lives");
+        assert!(own.inherit(record(&[]), at(20)), "it died over something that was not noted");
+        assert_eq!(own.unexplained, 1);
+        assert!(!own.inherit(Record::default(), at(30)), "an end in order");
     }
 
     #[test]

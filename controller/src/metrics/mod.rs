@@ -3,6 +3,7 @@
 mod attempts;
 mod clusters;
 mod drift;
+mod fleet;
 pub(crate) mod labels;
 mod nodes;
 mod phases;
@@ -21,11 +22,12 @@ use vela_cluster::request::Observation;
 use vela_serve::metrics::{Error, FINE_BUCKETS, REQUEST_BUCKETS, Registry};
 
 use crate::definitions::Definitions;
-use crate::queue::Queue;
+use crate::queue::{Ours, Queue};
 
 pub(crate) use attempts::{AttemptMeter, AttemptMetrics};
 pub(crate) use clusters::{ClusterMetrics, Pending};
 pub(crate) use drift::{DriftAction, DriftMetrics};
+pub(crate) use fleet::FleetMetrics;
 pub(crate) use nodes::NodeMetrics;
 pub(crate) use queues::{Load, QueueMeter, QueueMetrics};
 pub(crate) use rollouts::{Rollout, RolloutMetrics};
@@ -190,7 +192,7 @@ impl Metrics {
     }
 
     /// From now on whoever reads the metrics learns how many Applications and steps are in which phase; with `each` also
-    /// the state of every Application. For the one process that leads: sums over all processes count each once.
+    /// the state of every Application. For the one process that leads, or of `ours`: sums over all processes count each once.
     ///
     /// # Errors
     /// They are reported already.
@@ -198,9 +200,9 @@ impl Metrics {
         &self,
         apps: Arc<Store<Application>>,
         definitions: Arc<Definitions>,
-        each: bool,
+        (ours, each): (Option<Ours>, bool),
     ) -> Result<(), Error> {
-        self.registry.register(phases::Phases::new(apps, definitions, each)?)
+        self.registry.register(phases::Phases::new(apps, definitions, (ours, each))?)
     }
 
     /// From now on whoever reads the metrics learns what the queues have to do.
@@ -217,6 +219,12 @@ impl Metrics {
     /// They are reported already.
     pub fn register_clusters(&self, members: Arc<Members>, pending: Pending) -> Result<(), Error> {
         self.registry.register(clusters::States::new(members, pending)?)
+    }
+
+    /// Where whatever a part of the process measures by itself is registered.
+    #[must_use]
+    pub fn registry(&self) -> &Registry {
+        &self.registry
     }
 
     /// The metrics of the nodes of clusters, from now on.

@@ -8,10 +8,11 @@ use prometheus::core::{Collector, Desc};
 use prometheus::proto::MetricFamily;
 use prometheus::{IntGaugeVec, Opts};
 use vela_api::{Application, condition, names};
-use vela_cluster::Store;
+use vela_cluster::{Store, Stored as _};
 use vela_serve::metrics::Error;
 
 use crate::definitions::Definitions;
+use crate::queue::Ours;
 
 use super::labels;
 
@@ -20,6 +21,8 @@ pub(super) struct Phases {
     apps: Arc<Store<Application>>,
     /// Which types of steps there are.
     definitions: Arc<Definitions>,
+    /// Which Applications are of this process; `None`: all are.
+    ours: Option<Ours>,
     /// With the gate EnableApplicationStatusMetrics: gauges of each Application.
     each: bool,
     /// The metrics without values; those are made for each reader.
@@ -125,9 +128,9 @@ impl Phases {
     pub(super) fn new(
         apps: Arc<Store<Application>>,
         definitions: Arc<Definitions>,
-        each: bool,
+        (ours, each): (Option<Ours>, bool),
     ) -> Result<Self, Error> {
-        Ok(Self { apps, definitions, each, empty: Gauges::new()? })
+        Ok(Self { apps, definitions, ours, each, empty: Gauges::new()? })
     }
 }
 
@@ -139,7 +142,10 @@ impl Collector for Phases {
     fn collect(&self) -> Vec<MetricFamily> {
         // Computed for each scrape: series that no Application has any more disappear.
         let Ok(gauges) = Gauges::new() else { return Vec::new() };
-        let apps = self.apps.all();
+        let mut apps = self.apps.all();
+        if let Some(ours) = &self.ours {
+            apps.retain(|app| ours(&app.key()));
+        }
         gauges.count(&apps, &self.definitions);
         if self.each {
             apps.iter().for_each(|app| gauges.record(app));
@@ -203,7 +209,7 @@ mod tests {
         let deploy = serde_json::json!({"metadata": {"name": "deploy", "namespace": "vela-system"},
             "spec": {}});
         definitions.steps.put(serde_json::from_value(deploy).unwrap()).unwrap();
-        let phases = Phases::new(Arc::clone(&apps), Arc::new(definitions), true).unwrap();
+        let phases = Phases::new(Arc::clone(&apps), Arc::new(definitions), (None, true)).unwrap();
         registry.register(phases).unwrap();
         let lines = || -> Vec<String> {
             let text = registry.text().unwrap();

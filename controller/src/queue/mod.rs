@@ -14,6 +14,7 @@ use std::cmp::Reverse;
 use std::collections::hash_map::Entry;
 use std::collections::{BinaryHeap, HashMap, HashSet};
 use std::hash::{DefaultHasher, Hash, Hasher};
+use std::sync::Arc;
 use std::time::Duration;
 
 use parking_lot::Mutex;
@@ -94,13 +95,22 @@ struct State {
     /// When the queue began: resyncs are spread from then on.
     epoch: Instant,
     meter: Option<QueueMeter>,
+    /// Which keys are of this process; `None`: all are.
+    ours: Option<Ours>,
     closed: bool,
 }
+
+/// Whether a key is of this process.
+pub type Ours = Arc<dyn Fn(&Key) -> bool + Send + Sync>;
 
 /// Stale entries of `later` that are not worth a clean-up.
 const STALE_SLACK: usize = 64;
 
 impl State {
+    fn is_ours(&self, key: &Key) -> bool {
+        self.ours.as_ref().is_none_or(|ours| ours(key))
+    }
+
     /// A key is wanted at a time, unless it is wanted earlier. Returns whether that is news.
     fn plan(&mut self, key: Key, due: Delayed) -> bool {
         if self.due.get(&key).is_some_and(|known| known.at <= due.at) {
@@ -122,6 +132,9 @@ impl State {
 
     /// A key waits for a worker, or for the end of the work on it.
     fn push(&mut self, key: Key, class: Class, now: Instant) {
+        if !self.is_ours(&key) {
+            return;
+        }
         let is_new = if self.running.contains_key(&key) {
             match self.again.entry(key) {
                 Entry::Occupied(mut known) => {
@@ -198,6 +211,7 @@ impl Queue {
             pace: Pace::default(),
             epoch: Instant::now(),
             meter: None,
+            ours: None,
             closed: false,
         };
         Self { state: Mutex::new(state), wake: Notify::new(), wake_edits: Notify::new() }
@@ -222,6 +236,25 @@ impl Queue {
         state.turns.restart_waiting(Instant::now());
         meter.adds.inc_by(u64::try_from(state.turns.len()).unwrap_or_default());
         state.meter = Some(meter);
+    }
+
+    /// From now on only keys that a function calls ours are taken in. What it says may change: [`Self::drop_foreign`] follows.
+    pub fn serve(&self, ours: Ours) {
+        self.state.lock().ours = Some(ours);
+        self.drop_foreign();
+    }
+
+    /// Drops every key that is not ours any more; what is worked on ends by itself.
+    pub fn drop_foreign(&self) {
+        let mut state = self.state.lock();
+        let Some(ours) = state.ours.clone() else { return };
+        let State { turns, again, due, failures, triggered, later, .. } = &mut *state;
+        turns.retain(|key| ours(key));
+        again.retain(|key, _| ours(key));
+        due.retain(|key, _| ours(key));
+        failures.retain(|key, _| ours(key));
+        triggered.retain(|key| ours(key));
+        later.retain(|Reverse((_, key))| ours(key));
     }
 
     /// What there is to do now.
@@ -250,6 +283,9 @@ impl Queue {
     /// Something happened to a key.
     pub fn add(&self, key: Key, class: Class) {
         let mut state = self.state.lock();
+        if !state.is_ours(&key) {
+            return;
+        }
         state.due.remove(&key);
         state.triggered.insert(key.clone());
         state.push(key, class, Instant::now());
@@ -261,6 +297,9 @@ impl Queue {
     /// pause after a failure is over.
     pub fn wake_user(&self, key: Key) {
         let mut state = self.state.lock();
+        if !state.is_ours(&key) {
+            return;
+        }
         state.triggered.insert(key.clone());
         if state.failures.contains_key(&key) && state.due.contains_key(&key) {
             return;
@@ -287,6 +326,9 @@ impl Queue {
     /// Reconcile a key after some time, unless an earlier reconcile is planned.
     pub fn add_after(&self, key: Key, delay: Duration, class: Class) {
         let mut state = self.state.lock();
+        if !state.is_ours(&key) {
+            return;
+        }
         if let Some(meter) = &state.meter {
             meter.retries.inc();
         }
@@ -384,6 +426,13 @@ impl Queue {
                 // What it uses changed in the meantime: that waits for the end of the pause.
                 state.due.remove(&key);
             }
+            let next = if state.is_ours(&key) {
+                next
+            } else {
+                state.again.remove(&key);
+                state.failures.remove(&key);
+                Next::Done
+            };
             let delay = match next {
                 Next::Done => None,
                 Next::After(delay) => Some((delay, Class::Progress)),
@@ -656,9 +705,9 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn closing_ends_the_workers() {
-        let queue = std::sync::Arc::new(Queue::default());
+        let queue = Arc::new(Queue::default());
         let workers = [WorkerKind::All, WorkerKind::All, WorkerKind::Edits].map(|kind| {
-            let queue = std::sync::Arc::clone(&queue);
+            let queue = Arc::clone(&queue);
             tokio::spawn(async move { queue.next(kind).await })
         });
         tokio::task::yield_now().await;
@@ -666,6 +715,32 @@ mod tests {
         for worker in workers {
             assert_eq!(worker.await.unwrap(), None);
         }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_queue_serves_what_is_ours_and_forgets_the_rest() {
+        let (queue, served) = (Queue::default(), Arc::new(Mutex::new(vec!["a", "b", "c"])));
+        let ours = Arc::clone(&served);
+        queue.serve(Arc::new(move |key: &Key| ours.lock().contains(&key.name.as_str())));
+        for name in ["a", "b", "c", "d"] {
+            queue.add(key(name), Class::Edit);
+            queue.wake_user(key(name));
+        }
+        assert_eq!(queue.len(), 3);
+        let a = queue.next(WorkerKind::All).await.unwrap();
+        queue.add(a.clone(), Class::Edit);
+        queue.add_after(key("c"), Duration::from_secs(1), Class::Progress);
+        served.lock().retain(|name| *name == "b");
+        queue.drop_foreign();
+        // The attempt at what is not ours any more ends, and leaves nothing behind.
+        queue.done(a, Next::Failed);
+        let is_clean = {
+            let state = queue.state.lock();
+            state.due.is_empty() && state.again.is_empty() && state.failures.is_empty()
+        };
+        assert!(is_clean);
+        assert_eq!(queue.next(WorkerKind::All).await, Some(key("b")));
+        assert!(queue.is_empty());
     }
 
     #[test]

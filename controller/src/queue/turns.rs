@@ -206,6 +206,18 @@ impl Turns {
         known.is_none()
     }
 
+    /// Keys that are not to wait any more are dropped.
+    pub(super) fn retain(&mut self, keep: impl Fn(&Key) -> bool) {
+        let Self { waiting, classes, .. } = self;
+        waiting.retain(|key, front| {
+            let keeps = keep(key);
+            if !keeps {
+                classes.get_mut(front.class).remove(&key.namespace, front.number);
+            }
+            keeps
+        });
+    }
+
     /// The key whose turn it is. A namespace that has half of the workers waits for the others.
     pub(super) fn take(&mut self, kind: WorkerKind) -> Option<(Key, Taken)> {
         self.take_from(kind, true).or_else(|| self.take_from(kind, false))
@@ -568,6 +580,21 @@ mod tests {
             3 => (any::<u8>(), 0..2_000_u16).prop_map(|(which, ms)| Event::Done(which, ms)),
         ];
         proptest::collection::vec(event, 1..200)
+    }
+
+    #[test]
+    fn what_is_dropped_does_not_wait_and_the_rest_is_served() {
+        let mut turns = turns(4, "");
+        for name in 0..6 {
+            turns.push(key(if name < 3 { "a" } else { "b" }, name), Class::Scan, Instant::now());
+        }
+        turns.retain(|key| key.name.parse::<usize>().unwrap() % 2 == 0);
+        assert_eq!((turns.len(), turns.depth(Class::Scan)), (3, 3));
+        let mut served: Vec<String> =
+            std::iter::from_fn(|| turn(&mut turns, |_| 1)).map(|(key, _)| key.name).collect();
+        served.sort();
+        assert_eq!(served, ["0", "2", "4"]);
+        assert!(turns.push(key("a", 1), Class::Edit, Instant::now()), "it may wait again");
     }
 
     proptest! {

@@ -143,6 +143,18 @@ pub mod label {
 pub mod annotation {
     /// On the Lease of the controller: what takes long, and over which Applications its processes died.
     pub const IN_FLIGHT: &str = "controller.core.oam.dev/under-way";
+    /// On a Lease of a fleet of controllers: the member it is of, or that renewed it.
+    pub const FLEET_MEMBER: &str = "controller.core.oam.dev/member";
+    /// On the Lease of a member: who took its buckets because it was silent.
+    pub const FLEET_SEIZED_BY: &str = "controller.core.oam.dev/seized-by";
+    /// On the Lease of a member, for people: how many buckets it works on.
+    pub const FLEET_BUCKETS: &str = "controller.core.oam.dev/buckets";
+    /// On the Lease of a member, for people: how many Applications those are.
+    pub const FLEET_APPLICATIONS: &str = "controller.core.oam.dev/applications";
+    /// On the Lease of a member, for people: the version of the program.
+    pub const FLEET_VERSION: &str = "controller.core.oam.dev/version";
+    /// On the Lease of the fleet: who works on which bucket.
+    pub const FLEET_TABLE: &str = "controller.core.oam.dev/table";
     /// Last applied manifest: base of the three-way merge.
     pub const LAST_APPLIED_CONFIG: &str = "app.oam.dev/last-applied-configuration";
     /// When it was created.

@@ -165,8 +165,14 @@ impl Member {
         if self.stopped.get(&slot).is_some_and(|drained| *drained) {
             return None;
         }
-        let left = self.session(now)?.min(self.informed(now)?);
+        let left = self.valid(now)?;
         (self.table.as_ref()?.holder(slot) == Some(&self.id)).then_some(left)
+    }
+
+    /// How long it may go on with anything at all.
+    #[must_use]
+    pub fn valid(&self, now: Millis) -> Option<Millis> {
+        Some(self.session(now)?.min(self.informed(now)?))
     }
 
     /// Whoever does not read the table any more must not go on by it: it may be deleted, and made again without him.

@@ -2,7 +2,7 @@
 
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::process::ExitCode;
+use std::process::{Command, ExitCode};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, anyhow, bail};
@@ -11,7 +11,7 @@ use kube::core::{ApiResource, GroupVersionKind};
 use serde_json::Value;
 use vela_tests::chart_server::{ChartServer, EXAMPLE};
 use vela_tests::cluster::{Cluster, Pace};
-use vela_tests::deploy::{Binaries, Deployed, Options, Profile, apply};
+use vela_tests::deploy::{Binaries, Deployed, Options, Profile, Program, apply};
 use vela_tests::fixtures::reaching_loopback;
 use vela_tests::material;
 
@@ -38,6 +38,9 @@ pub(crate) struct Args {
     /// So many further clusters join under the names member-1, member-2, ..., and docs/examples/clusters is applied, too
     #[arg(long, value_name = "N", default_value_t = 0)]
     clusters: usize,
+    /// So many replicas of the controller share the Applications (sharding.mode=auto), and who has what is shown
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u8).range(1..=10))]
+    replicas: u8,
     /// Seconds until the examples must run
     #[arg(long, default_value_t = 120)]
     deadline: u64,
@@ -56,7 +59,9 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
     let charts = runtime.block_on(ChartServer::of_examples())?;
     let options = Options { definitions: args.definitions.clone(), ..reaching_loopback() };
     let options = if args.clusters > 0 { with_members(options) } else { options };
+    let options = if args.replicas > 1 { sharing(options) } else { options };
     let deployed = runtime.block_on(Deployed::start(&cluster, &binaries, &options))?;
+    let replicas = runtime.block_on(replicas(&cluster, &deployed, args.replicas))?;
     let members = runtime.block_on(members(&cluster, args.clusters, Kind::Whole))?;
     let outcome = runtime.block_on(async {
         tokio::select! {
@@ -79,7 +84,10 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
                 Ok(ExitCode::SUCCESS)
             } else {
                 next_steps(&cluster, &members, &names);
-                let stayed = runtime.block_on(stay(&cluster, &deployed));
+                if args.replicas > 1 {
+                    show(&cluster, &binaries, &deployed, &replicas);
+                }
+                let stayed = runtime.block_on(stay(&cluster, &deployed, args.replicas > 1));
                 eprintln!("\nstopping");
                 stayed.map(|()| ExitCode::SUCCESS)
             }
@@ -87,6 +95,9 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
     };
     if args.kubeconfig.is_some() {
         runtime.block_on(crate::exec::leave(&cluster, &deployed.admission));
+    }
+    for replica in &replicas {
+        replica.stop(Duration::from_secs(25))?;
     }
     let ended = deployed.stop(Duration::from_secs(15));
     members.iter().for_each(Cluster::stop);
@@ -220,13 +231,70 @@ fn next_steps(cluster: &Cluster, members: &[Cluster], names: &[String]) {
     );
 }
 
-/// Until Ctrl-C, or until something ends that should not.
-async fn stay(cluster: &Cluster, deployed: &Deployed) -> Result<()> {
+/// All replicas of the controller work.
+fn sharing(mut options: Options) -> Options {
+    options.values.push("sharding.mode=auto".to_owned());
+    options
+}
+
+/// Starts the replicas beyond the first.
+async fn replicas(cluster: &Cluster, deployed: &Deployed, count: u8) -> Result<Vec<Program>> {
+    const NAMES: [&str; 9] = [
+        "controller-2",
+        "controller-3",
+        "controller-4",
+        "controller-5",
+        "controller-6",
+        "controller-7",
+        "controller-8",
+        "controller-9",
+        "controller-10",
+    ];
+    let mut all = Vec::new();
+    for name in NAMES.into_iter().take(usize::from(count.saturating_sub(1))) {
+        let replica = deployed.controller.replica(cluster, name)?;
+        replica.start(cluster)?;
+        replica.ready().await?;
+        all.push(replica);
+    }
+    Ok(all)
+}
+
+/// Says who has what, and how to see it change.
+fn show(cluster: &Cluster, binaries: &Binaries, deployed: &Deployed, replicas: &[Program]) {
+    let command = Command::new(&binaries.controller)
+        .arg("shards")
+        .env("KUBECONFIG", cluster.kubeconfig())
+        .output();
+    if let Ok(output) = command {
+        println!(
+            "{}{}",
+            String::from_utf8_lossy(&output.stdout),
+            String::from_utf8_lossy(&output.stderr)
+        );
+    }
+    let pids: Vec<String> = std::iter::once(&deployed.controller)
+        .chain(replicas)
+        .filter_map(Program::pid)
+        .map(|pid| pid.to_string())
+        .collect();
+    println!(
+        "Who has what, and how it moves when a replica dies (processes {}):\n\n  \
+         watch -n 1 {} shards     # and kill -9 one of them\n",
+        pids.join(", "),
+        binaries.controller.display()
+    );
+}
+
+/// Until Ctrl-C, or until something ends that should not. Of several replicas one may be killed.
+async fn stay(cluster: &Cluster, deployed: &Deployed, has_replicas: bool) -> Result<()> {
     loop {
         tokio::select! {
             _ = tokio::signal::ctrl_c() => return Ok(()),
             () = tokio::time::sleep(Duration::from_millis(500)) => {
-                deployed.check()?;
+                if !has_replicas {
+                    deployed.check()?;
+                }
                 cluster.check()?;
             }
         }

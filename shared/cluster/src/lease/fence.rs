@@ -7,25 +7,64 @@ use std::future::Future;
 use std::pin::Pin;
 use std::sync::{Arc, OnceLock};
 use std::task::{Context, Poll};
+use std::time::Duration;
 
 use http::{Method, Request};
 use tower::{BoxError, Layer, Service};
 
 use super::Leadership;
+use super::permit::{self, Permits, Sent};
 use crate::Error;
 
 /// What all clients of a process ask before they write. Open until an election begins, which is after clients are made.
 #[derive(Clone, Debug, Default)]
-pub struct Fence(Arc<OnceLock<Leadership>>);
+pub struct Fence(Arc<OnceLock<Guard>>);
+
+/// Who is asked.
+#[derive(Clone, Debug)]
+enum Guard {
+    /// One replica works.
+    Leader(Leadership),
+    /// Several do, each on its share.
+    Fleet(Arc<dyn Permits>),
+}
+
+/// What a fence says of a write that is about to be sent.
+enum Answer {
+    Open,
+    Permitted(Sent),
+    Closed,
+}
 
 impl Fence {
     /// From now on only a leader writes. Only the first call counts.
     pub fn guard(&self, leadership: Leadership) {
-        let _ = self.0.set(leadership);
+        let _ = self.0.set(Guard::Leader(leadership));
     }
 
-    fn is_open(&self) -> bool {
-        self.0.get().is_none_or(Leadership::is_leader)
+    /// From now on writes need permits, and carry deadlines. Only the first call counts.
+    pub fn guard_fleet(&self, permits: Arc<dyn Permits>) {
+        let _ = self.0.set(Guard::Fleet(permits));
+    }
+
+    /// The deadline that a write is to carry. Where none may be sent it does not matter.
+    fn deadline(&self) -> Option<Duration> {
+        let Some(Guard::Fleet(permits)) = self.0.get() else { return None };
+        Some(permit::deadline(permits.limit().unwrap_or_default()))
+    }
+
+    fn ask(&self, deadline: Option<Duration>) -> Answer {
+        match self.0.get() {
+            None => Answer::Open,
+            Some(Guard::Leader(leadership)) if leadership.is_leader() => Answer::Open,
+            Some(Guard::Leader(_)) => Answer::Closed,
+            Some(Guard::Fleet(permits)) => {
+                // A write that was prepared before there were permits carries no deadline.
+                let time = deadline.filter(|time| !time.is_zero());
+                let sent = time.and_then(|time| permits.begin(permit::current(), time));
+                sent.map_or(Answer::Closed, Answer::Permitted)
+            }
+        }
     }
 }
 
@@ -58,16 +97,33 @@ where
         self.inner.poll_ready(cx).map_err(Into::into)
     }
 
-    fn call(&mut self, request: Request<B>) -> Self::Future {
+    fn call(&mut self, mut request: Request<B>) -> Self::Future {
         let writes = writes(request.method(), request.uri().path());
         let fence = self.fence.clone();
+        let deadline = if writes { fence.deadline() } else { None };
+        if let Some(uri) = deadline.and_then(|time| permit::with_deadline(request.uri(), time)) {
+            *request.uri_mut() = uri;
+        }
+        let what = format!("{} {}", request.method(), request.uri().path());
         let answer = self.inner.call(request);
         Box::pin(async move {
-            // What nobody has polled has sent nothing, so this is the last moment to ask.
-            if writes && !fence.is_open() {
-                return Err(Error::NotLeader.into());
+            if !writes {
+                return answer.await.map_err(Into::into);
             }
-            answer.await.map_err(Into::into)
+            // What nobody has polled has sent nothing, so this is the last moment to ask.
+            match fence.ask(deadline) {
+                Answer::Open => answer.await.map_err(Into::into),
+                Answer::Closed => Err(Error::NotLeader.into()),
+                Answer::Permitted(sent) => {
+                    let after = deadline.unwrap_or_default();
+                    let Ok(answer) = tokio::time::timeout(after, answer).await else {
+                        return Err(Error::Timeout { what, after }.into());
+                    };
+                    let answer = answer.map_err(Into::into)?;
+                    sent.answered();
+                    Ok(answer)
+                }
+            }
         })
     }
 }
@@ -85,8 +141,6 @@ fn writes(method: &Method, path: &str) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use std::time::Duration;
-
     use http::Response;
     use http_body_util::BodyExt as _;
     use kube::Client;
@@ -96,6 +150,7 @@ mod tests {
     use tokio::time::Instant;
     use tower::{ServiceExt as _, service_fn};
 
+    use super::super::permit::{Scope, within};
     use super::super::{Source, State};
     use super::*;
     use crate::ServiceAccount;
@@ -110,7 +165,7 @@ mod tests {
         let server = service_fn(move |request: Request<Body>| {
             let requests = Arc::clone(&requests);
             async move {
-                requests.lock().push(format!("{} {}", request.method(), request.uri().path()));
+                requests.lock().push(format!("{} {}", request.method(), request.uri()));
                 let token = r#"{"metadata": {}, "spec": {"audiences": []},
                     "status": {"token": "t", "expirationTimestamp": "2026-01-01T00:00:00Z"}}"#;
                 let body = Body::from(token.as_bytes().to_vec()).map_err(BoxError::from);
@@ -156,6 +211,47 @@ mod tests {
         assert!(matches!(error, Error::NotLeader), "{error}");
         assert!(Instant::now() > until, "it waited for its token");
         assert_eq!(*sent.lock(), [format!("PUT {OBJECT}")]);
+    }
+
+    /// A fleet member that holds bucket 7 and whose session is valid for so long.
+    #[derive(Debug)]
+    struct Holds7(Mutex<Duration>, Arc<Mutex<Vec<bool>>>);
+
+    impl Permits for Holds7 {
+        fn limit(&self) -> Option<Duration> {
+            Some(*self.0.lock())
+        }
+
+        fn begin(&self, scope: Scope, time: Duration) -> Option<permit::Sent> {
+            let ended = Arc::clone(&self.1);
+            let may = scope == Scope::Bucket(7) && time <= *self.0.lock();
+            may.then(|| permit::Sent::new(move |answered| ended.lock().push(answered)))
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_member_of_a_fleet_writes_for_what_it_holds_and_until_its_session_ends() {
+        let options = ClientOptions { qps: 0.05, burst: 2, ..ClientOptions::new("test") };
+        let (client, sent) = client(&options);
+        let ended = Arc::default();
+        let permits = Arc::new(Holds7(Mutex::new(Duration::from_secs(4)), Arc::clone(&ended)));
+        options.fence.guard_fleet(Arc::clone(&permits) as Arc<dyn Permits>);
+        within(Scope::Bucket(7), send(&client, Method::PUT, OBJECT)).await.expect("it holds that");
+        assert_eq!(*sent.lock(), [format!("PUT {OBJECT}?timeout=3750ms")]);
+        assert_eq!(*ended.lock(), [true]);
+        let wait = within(Scope::Bucket(7), send(&client, Method::DELETE, OBJECT));
+        let frozen = async { *permits.0.lock() = Duration::ZERO };
+        let (refused, ()) = tokio::join!(wait, frozen);
+        assert!(matches!(refused, Err(Error::NotLeader)), "it waited for longer than the session");
+        *permits.0.lock() = Duration::from_secs(4);
+        for scope in [Scope::Bucket(8), Scope::Unread(7), Scope::Lead, Scope::Process] {
+            let error = within(scope, send(&client, Method::PUT, OBJECT)).await;
+            assert!(matches!(error, Err(Error::NotLeader)), "{scope:?}");
+        }
+        let error = send(&client, Method::PUT, OBJECT).await;
+        assert!(matches!(error, Err(Error::NotLeader)), "what names no scope has none");
+        send(&client, Method::GET, OBJECT).await.expect("reading is free");
+        assert_eq!((sent.lock().len(), ended.lock().len()), (2, 1));
     }
 
     #[tokio::test]

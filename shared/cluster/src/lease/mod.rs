@@ -13,6 +13,7 @@
 
 mod fence;
 mod follow;
+pub mod permit;
 
 use std::sync::Arc;
 use std::time::Duration;

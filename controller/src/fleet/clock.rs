@@ -1,0 +1,23 @@
+//! The clock of sessions: it goes on while the machine is suspended, as that of whoever judges this process does.
+
+use std::time::Duration;
+
+use rustix::time::{ClockId, clock_gettime};
+use vela_shard::Millis;
+
+/// Milliseconds since the machine was started.
+pub(super) fn now() -> Millis {
+    #[cfg(target_os = "linux")]
+    let clock = ClockId::Boottime;
+    #[cfg(not(target_os = "linux"))]
+    let clock = ClockId::Monotonic;
+    let time = clock_gettime(clock);
+    let seconds = u64::try_from(time.tv_sec).unwrap_or_default();
+    let nanos = u64::try_from(time.tv_nsec).unwrap_or_default();
+    seconds.saturating_mul(1_000).saturating_add(nanos / 1_000_000)
+}
+
+/// A length of time in the unit of sessions.
+pub(super) fn millis(time: Duration) -> Millis {
+    u64::try_from(time.as_millis()).unwrap_or(u64::MAX)
+}

@@ -1,0 +1,140 @@
+//! The first reconcile of an Application after its bucket was taken over. The caches may be behind the last writes of its previous
+//! owner, so before anything is written for it, it is read again: the Application, its revisions, its trackers. What is settled is
+//! decided from the caches first: for most of them there is nothing to do, and nothing is read.
+
+use std::future::Future;
+use std::sync::Arc;
+
+use kube::api::{Api, ListParams};
+use vela_api::names::label;
+use vela_api::{Application, ApplicationRevision, ResourceTracker};
+use vela_cluster::{ApiError, Key, Packed, Stored as _};
+use vela_shard::bucket_of;
+
+use crate::application::context::AppContext;
+use crate::queue::Next;
+use crate::revisions::Revision;
+
+use super::{Fleet, GONE};
+
+impl Fleet {
+    /// Reconciles an Application of this member. `reconcile` may be called twice: what it does the first time sends nothing
+    /// if it turns out that the Application must be read first.
+    ///
+    /// # Errors
+    /// Those of `reconcile`, or of reading.
+    pub(crate) async fn reconcile<F>(
+        &self,
+        context: &AppContext,
+        key: &Key,
+        reconcile: impl Fn() -> F,
+    ) -> Result<Next, ApiError>
+    where
+        F: Future<Output = Result<Next, ApiError>>,
+    {
+        let is_read = self.is_read(key) || context.apps.get(key).is_none_or(|app| is_new(&app));
+        if !is_read && context.apps.get(key).is_some_and(|app| is_settled(&app)) {
+            let before = self.unread(key);
+            match self.work(key, false, reconcile()).await {
+                None => return Ok(GONE),
+                Some(done) if self.unread(key) == before => return done,
+                // It wanted to write.
+                Some(_) => {}
+            }
+        }
+        let work = async {
+            if !is_read {
+                read(context, key).await?;
+                self.note_read(key);
+            }
+            reconcile().await
+        };
+        self.work(key, true, work).await.unwrap_or(Ok(GONE))
+    }
+
+    fn is_read(&self, key: &Key) -> bool {
+        let state = self.state.lock();
+        let slot = state.slots.get(usize::from(bucket_of(&key.namespace, &key.name)));
+        slot.is_some_and(|slot| slot.read.contains(key))
+    }
+
+    fn unread(&self, key: &Key) -> u64 {
+        let state = self.state.lock();
+        let slot = state.slots.get(usize::from(bucket_of(&key.namespace, &key.name)));
+        slot.map_or(0, |slot| slot.unread)
+    }
+
+    fn note_read(&self, key: &Key) {
+        let mut state = self.state.lock();
+        let slot = state.slots.get_mut(usize::from(bucket_of(&key.namespace, &key.name)));
+        if let Some(slot) = slot {
+            slot.read.insert(key.clone());
+        }
+    }
+}
+
+/// Nobody worked on it yet. Its first write, the finalizer's, is bound to the version that was read.
+fn is_new(app: &Application) -> bool {
+    app.metadata.finalizers.as_ref().is_none_or(Vec::is_empty) && app.status.phase.is_empty()
+}
+
+/// There is probably nothing to do.
+fn is_settled(app: &Application) -> bool {
+    app.metadata.deletion_timestamp.is_none()
+        && app.metadata.generation == Some(app.status.observed_generation)
+        && app.status.workflow.as_ref().is_some_and(|workflow| workflow.finished)
+}
+
+/// Reads an Application and its records into the caches.
+async fn read(context: &AppContext, key: &Key) -> Result<(), ApiError> {
+    let client = context.io.client();
+    let apps: Api<Application> = Api::namespaced(client.clone(), &key.namespace);
+    let revisions: Api<ApplicationRevision> = Api::namespaced(client.clone(), &key.namespace);
+    let trackers: Api<ResourceTracker> = Api::all(client.clone());
+    let of_app = format!("{}={}", label::APP_NAME, key.name);
+    let tracked = format!("{of_app},{}={}", label::APP_NAMESPACE, key.namespace);
+    let (app, revisions, trackers) = tokio::try_join!(
+        apps.get_opt(&key.name),
+        async { revisions.list(&ListParams::default().labels(&of_app)).await },
+        async { trackers.list(&ListParams::default().labels(&tracked)).await },
+    )
+    .map_err(ApiError::from)?;
+    match app {
+        Some(app) => context.keep(app),
+        None => context.drop(key, ""),
+    }
+    let version = revisions.metadata.resource_version.unwrap_or_default();
+    let found: Vec<Key> = revisions.items.iter().map(|one| one.key()).collect();
+    for revision in revisions.items {
+        // As new as what is known: nothing to say.
+        let _ = context.revisions.put(Revision::of(revision, &context.revision_contents));
+    }
+    for known in context.revisions.indexed(key) {
+        if !found.contains(&known.key()) {
+            context.revisions.remove(&known.key(), &version);
+        }
+    }
+    let version = trackers.metadata.resource_version.unwrap_or_default();
+    let found: Vec<Key> = trackers.items.iter().map(|one| one.key()).collect();
+    for mut tracker in trackers.items {
+        // What cannot be expanded says so when it is read.
+        let _ = tracker.expand();
+        let _ = context.trackers.put(Packed::of(&tracker));
+    }
+    for known in context.trackers.indexed(key) {
+        if !found.contains(&known.key()) {
+            context.trackers.remove(&known.key(), &version);
+        }
+    }
+    Ok(())
+}
+
+/// The Applications of a bucket.
+pub(super) fn of_bucket(context: &AppContext, buckets: &[usize]) -> Vec<Arc<Application>> {
+    let mut apps = context.apps.all();
+    apps.retain(|app| {
+        let key = app.key();
+        buckets.contains(&usize::from(bucket_of(&key.namespace, &key.name)))
+    });
+    apps
+}
