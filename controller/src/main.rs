@@ -9,8 +9,5 @@ fn main() -> ExitCode {
     if let Some(ended) = vela_controller::command::run(std::env::args_os().skip(1)) {
         return ended;
     }
-    if arguments.peek().is_some_and(|first| first == vela_controller::fleet::COMMAND) {
-        return vela_controller::fleet::main(arguments);
-    }
     vela_serve::process::main(vela_controller::run)
 }

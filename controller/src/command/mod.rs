@@ -14,7 +14,7 @@ use kube::Client;
 use vela_cluster::client::{ClientOptions, build, configuration};
 use vela_serve::tls;
 
-use crate::{editor, helm, plan};
+use crate::{editor, fleet, helm, plan};
 
 /// How the cluster is reached.
 #[derive(Debug, Clone, clap::Args)]
@@ -67,6 +67,7 @@ pub fn run(mut arguments: impl Iterator<Item = OsString>) -> Option<ExitCode> {
         helm::COMMAND => Some(helm::main(all)),
         editor::COMMAND => Some(editor::main(all)),
         plan::COMMAND => Some(plan::main(all)),
+        fleet::COMMAND => Some(fleet::main(all)),
         _ => None,
     }
 }

@@ -122,14 +122,14 @@ impl Passage {
             let source = match way {
                 // It is always ready: connections are made by requests.
                 Way::Fixed(mut connection) => {
-                    return connection.call(request).await.map_err(failed);
+                    return connection.call(request).await.map_err(|error| failed(error.as_ref()));
                 }
                 Way::Issued(source) => source,
             };
             let issued = source.connection().await;
             let mut connection =
                 issued.map_err(|error| PassError::NotConnected(error.to_string()))?;
-            let answer = connection.call(request).await.map_err(failed)?;
+            let answer = connection.call(request).await.map_err(|error| failed(error.as_ref()))?;
             if answer.status() == StatusCode::UNAUTHORIZED {
                 source.refused().await;
             }
@@ -163,11 +163,11 @@ impl Over for Passing {
 }
 
 /// Why there is no answer.
-fn failed(error: BoxError) -> PassError {
-    let text = chain(error.as_ref());
+fn failed(error: &(dyn std::error::Error + Send + Sync + 'static)) -> PassError {
+    let text = chain(error);
     let client = error.downcast_ref::<ClientError>();
     match client.is_some_and(ClientError::is_connect) {
-        true if is_late(error.as_ref()) => PassError::Late(text),
+        true if is_late(error) => PassError::Late(text),
         true => PassError::NotConnected(text),
         false => PassError::Cut(text),
     }
