@@ -127,7 +127,8 @@ fn recorded_applications() {
         };
         let mut schemas = Schemas::default();
         let (mut valid, mut misspelt, mut wrong) = (0, 0, Vec::new());
-        let files: [(&str, fn(&Value) -> Value); 2] = [
+        type Answer = fn(&Value) -> Value;
+        let files: [(&str, Answer); 2] = [
             ("admission", admission::answer),
             ("admission-cue-gates", admission::answer_cue_gates),
         ];

@@ -261,7 +261,7 @@ mod tests {
         let (own, asked) = client(&options);
         let account = Arc::new(ServiceAccount::new(own, "n", "a"));
         account.header().await.expect("a token");
-        assert_eq!(*asked.lock(), ["POST /api/v1/namespaces/n/serviceaccounts/a/token"]);
+        assert_eq!(*asked.lock(), ["POST /api/v1/namespaces/n/serviceaccounts/a/token?"]);
         let (controller, sent) = client(&options.as_account("application", account));
         let error = send(&controller, Method::PUT, OBJECT).await.expect_err("refused");
         assert!(matches!(error, Error::NotLeader), "{error}");
