@@ -8,9 +8,16 @@ use serde_json::json;
 use vela_tests::fixtures::{Space, deployed, until};
 use vela_tests::material::workspace;
 
-/// Beginnings of metrics that need a gate, other clusters or a chart.
-const ELSEWHERE: [&str; 4] =
-    ["kubevela_application_", "vela_cluster_", "cluster_", "vela_chart_fetch_duration_seconds"];
+/// Beginnings of metrics that need a gate, other clusters, a chart, several replicas at work or a second writer.
+const ELSEWHERE: [&str; 7] = [
+    "kubevela_application_",
+    "vela_cluster_",
+    "cluster_",
+    "vela_chart_fetch_duration_seconds",
+    "vela_shard_",
+    "vela_session_",
+    "vela_drift_total",
+];
 
 /// A metric: its type and its labels.
 type Shape = (String, BTreeSet<String>);
