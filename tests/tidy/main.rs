@@ -17,6 +17,7 @@ mod errors;
 mod generated;
 mod licences;
 mod metrics;
+mod notes;
 mod originality;
 mod sentences;
 mod sources;
