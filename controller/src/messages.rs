@@ -603,6 +603,14 @@ pub(crate) const ROLLED_BACK_BEFORE: &str =
 pub(crate) const NOTHING_SUCCEEDED: &str =
     "the last spec is not put back: no other one is known to have succeeded";
 
+/// A spec that another author wrote.
+#[must_use]
+pub(crate) fn rollback_of_another(revision: &str) -> String {
+    format!(
+        "the last spec is not put back: {revision} is the work of another author, and would run under the rights of the present one"
+    )
+}
+
 /// A spec that is kept in Git.
 #[must_use]
 pub(crate) fn rollback_against_git(manager: &str) -> String {

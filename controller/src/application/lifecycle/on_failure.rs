@@ -40,6 +40,8 @@ enum Obstacle {
     Repeated,
     #[error("{}", messages::NOTHING_SUCCEEDED)]
     NothingSucceeded,
+    #[error("{}", messages::rollback_of_another(.0))]
+    Another(String),
 }
 
 /// Whether a run that fails waits for a person. `default` is what the installation does with those that ask for nothing.
@@ -131,7 +133,13 @@ pub(in crate::application) async fn act(
     }
     let latest = app.status.latest_revision.as_ref().map(|r| r.name.as_str()).unwrap_or_default();
     let history = History::of(ctx, &app.key()).open_all(latest).unwrap_or_default();
-    let rollback = match decide(app, latest, history) {
+    let allowed = decide(app, latest, history).and_then(|rollback| {
+        let author = History::of(ctx, &app.key()).open(&rollback.revision).ok().flatten();
+        let author = author.and_then(|former| former.author);
+        let is_own = !ctx.settings.acting.authenticate || is_same_author(author.as_ref(), stamp);
+        if is_own { Ok(rollback) } else { Err(Obstacle::Another(rollback.revision)) }
+    });
+    let rollback = match allowed {
         Ok(rollback) => rollback,
         Err(why) => {
             say(event::NOT_ROLLED_BACK, &why.to_string());
@@ -192,6 +200,13 @@ fn decide(
     Ok(Rollback { revision, spec, mark: format!("{present}/{to}") })
 }
 
+/// Whether the author of a revision is the present one. What another wrote never runs under the rights of whoever came after:
+/// he could have laid it out for them.
+fn is_same_author(former: Option<&Stamp>, present: Option<&Stamp>) -> bool {
+    let present = present.map_or("", |stamp| &*stamp.user);
+    former.is_some_and(|former| former.user == present)
+}
+
 fn hash(spec: &ApplicationSpec) -> String {
     let digest = vela_seal::application(spec, "", "").unwrap_or_default();
     digest.iter().take(8).map(|byte| format!("{byte:02x}")).collect()
@@ -249,6 +264,18 @@ mod tests {
 
     fn hash_of(value: &str) -> String {
         hash(&app(value, "").spec)
+    }
+
+    #[test]
+    fn what_another_wrote_is_not_put_back() {
+        let of = |user: &str| Stamp { user: user.to_owned(), ..Stamp::default() };
+        let (alice, mallory, nobody) = (of("alice"), of("mallory"), of(""));
+        assert!(is_same_author(Some(&alice), Some(&alice)));
+        assert!(is_same_author(Some(&nobody), None), "both were the default user's");
+        assert!(!is_same_author(Some(&mallory), Some(&alice)));
+        assert!(!is_same_author(Some(&mallory), None));
+        assert!(!is_same_author(None, Some(&alice)), "nobody is known to have written it");
+        assert!(!is_same_author(None, None));
     }
 
     #[test]
