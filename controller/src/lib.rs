@@ -33,7 +33,24 @@ mod stamp_key;
 mod start;
 mod watches;
 
+use std::ffi::OsString;
+use std::process::ExitCode;
+
 use vela_cluster::events;
 
 pub use config::{Config, ConfigError, Flags};
 pub use start::run;
+
+/// Runs the command that the first argument names; `None` if it names none, and the controller is meant.
+#[must_use]
+pub fn run_command(mut arguments: impl Iterator<Item = OsString>) -> Option<ExitCode> {
+    let first = arguments.next()?;
+    let all = std::iter::once(first.clone()).chain(arguments);
+    match first.to_str()? {
+        helm::COMMAND => Some(helm::main(all)),
+        editor::COMMAND => Some(editor::main(all)),
+        plan::COMMAND => Some(plan::main(all)),
+        fleet::COMMAND => Some(fleet::main(all)),
+        _ => None,
+    }
+}

@@ -6,7 +6,7 @@ use std::process::ExitCode;
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
 fn main() -> ExitCode {
-    if let Some(ended) = vela_controller::command::run(std::env::args_os().skip(1)) {
+    if let Some(ended) = vela_controller::run_command(std::env::args_os().skip(1)) {
         return ended;
     }
     vela_serve::process::main(vela_controller::run)

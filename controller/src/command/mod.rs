@@ -10,11 +10,10 @@ use std::ffi::OsString;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
+use clap::Parser;
 use kube::Client;
 use vela_cluster::client::{ClientOptions, build, configuration};
 use vela_serve::tls;
-
-use crate::{editor, fleet, helm, plan};
 
 /// How the cluster is reached.
 #[derive(Debug, Clone, clap::Args)]
@@ -58,18 +57,15 @@ impl ClusterArgs {
     }
 }
 
-/// Runs the command that the first argument names; `None` if it names none, and the controller is meant.
-#[must_use]
-pub fn run(mut arguments: impl Iterator<Item = OsString>) -> Option<ExitCode> {
-    let first = arguments.next()?;
-    let all = std::iter::once(first.clone()).chain(arguments);
-    match first.to_str()? {
-        helm::COMMAND => Some(helm::main(all)),
-        editor::COMMAND => Some(editor::main(all)),
-        plan::COMMAND => Some(plan::main(all)),
-        fleet::COMMAND => Some(fleet::main(all)),
-        _ => None,
-    }
+/// What the arguments of a command say. Otherwise what is wrong with them, or the help that they ask for, is printed, and the
+/// program ends.
+pub(crate) fn parsed<T: Parser>(
+    arguments: impl IntoIterator<Item = OsString>,
+) -> Result<T, ExitCode> {
+    T::try_parse_from(arguments).map_err(|error| {
+        let _ = error.print();
+        ExitCode::from(u8::try_from(error.exit_code()).unwrap_or(1))
+    })
 }
 
 /// Runs the work of a command on a runtime of its own.

@@ -14,7 +14,7 @@ use vela_render::{Kind, Renderer};
 
 use super::Known;
 use crate::command::files::{self, FileError};
-use crate::command::{ClusterArgs, block_on, caches};
+use crate::command::{self, ClusterArgs, block_on, caches};
 use crate::definitions::Definitions;
 
 /// The word that makes a program of this.
@@ -54,12 +54,9 @@ enum Error {
 /// Runs the command; `arguments` begin with [`COMMAND`].
 #[allow(clippy::print_stdout, clippy::print_stderr, reason = "a command prints")]
 pub fn main(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
-    let cli = match Cli::try_parse_from(arguments) {
+    let cli: Cli = match command::parsed(arguments) {
         Ok(cli) => cli,
-        Err(error) => {
-            let _ = error.print();
-            return ExitCode::from(u8::try_from(error.exit_code()).unwrap_or(1));
-        }
+        Err(ended) => return ended,
     };
     match run(&cli) {
         Ok(schema) => {

@@ -15,6 +15,7 @@ use vela_cluster::client::{ClientOptions, connect};
 use vela_shard::{BUCKETS, Table, bucket_of};
 
 use super::lease::{self, Names};
+use crate::command;
 
 /// The command.
 pub const COMMAND: &str = "shards";
@@ -39,20 +40,12 @@ struct Flags {
 
 /// Answers, or says why not.
 pub fn main(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
-    let flags = match Flags::try_parse_from(arguments) {
+    let flags: Flags = match command::parsed(arguments) {
         Ok(flags) => flags,
-        Err(error) => {
-            let _ = error.print();
-            return ExitCode::from(u8::try_from(error.exit_code()).unwrap_or(1));
-        }
+        Err(ended) => return ended,
     };
     vela_serve::tls::install_crypto();
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
-    let answer = match runtime {
-        Ok(runtime) => runtime.block_on(answer(&flags)),
-        Err(error) => Err(error.into()),
-    };
-    say(&answer)
+    say(&command::block_on(answer(&flags)).map_err(Into::into).and_then(|answer| answer))
 }
 
 #[allow(clippy::print_stdout, clippy::print_stderr, reason = "a command for people")]

@@ -19,6 +19,8 @@ use vela_helm::{
     Options, Release, RenderError, Show, prepare, print, release, yaml,
 };
 
+use crate::command;
+
 /// The word that makes a program of this.
 pub const COMMAND: &str = "helm";
 
@@ -122,12 +124,9 @@ const MAX_RENDER_TIME: Duration = Duration::from_secs(60);
 /// Runs the command; `arguments` begin with [`COMMAND`].
 #[allow(clippy::print_stdout, clippy::print_stderr, reason = "a command prints")]
 pub fn main(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
-    let Command::Template(template) = match Cli::try_parse_from(arguments) {
+    let Command::Template(template) = match command::parsed::<Cli>(arguments) {
         Ok(cli) => cli.command,
-        Err(error) => {
-            let _ = error.print();
-            return ExitCode::from(u8::try_from(error.exit_code()).unwrap_or(1));
-        }
+        Err(ended) => return ended,
     };
     let render = std::thread::Builder::new().stack_size(STACK).spawn(move || run(&template));
     let result = match render {

@@ -65,13 +65,7 @@ impl Records {
         if let Some(metadata) = after.get_mut("metadata").and_then(Value::as_object_mut) {
             metadata.insert("resourceVersion".to_owned(), version.into());
         }
-        self.refused.remove(place);
-        let known = self.objects.entry(place.clone()).or_insert_with(|| Written {
-            before: before.cloned(),
-            after: None,
-            is_record,
-            unchecked: false,
-        });
+        let known = self.written(place, before, is_record);
         known.unchecked |= unchecked;
         known.after = Some(after.clone());
         after
@@ -79,15 +73,19 @@ impl Records {
 
     /// Takes in that an object would be gone.
     pub(crate) fn remove(&mut self, place: &Place, before: Option<&Value>, is_record: bool) {
+        self.written(place, before, is_record).after = None;
+        self.removed += 1;
+    }
+
+    /// What is known of an object whose write gets through; it begins as it was before the plan.
+    fn written(&mut self, place: &Place, before: Option<&Value>, is_record: bool) -> &mut Written {
         self.refused.remove(place);
-        let known = self.objects.entry(place.clone()).or_insert_with(|| Written {
+        self.objects.entry(place.clone()).or_insert_with(|| Written {
             before: before.cloned(),
             after: None,
             is_record,
             unchecked: false,
-        });
-        known.after = None;
-        self.removed += 1;
+        })
     }
 
     /// Takes in a refusal, unless a later write of the object gets through.
