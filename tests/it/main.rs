@@ -31,6 +31,7 @@ mod helm_life;
 mod home;
 mod hostile;
 mod lease;
+mod matrix;
 mod members;
 mod metrics;
 mod operations;
