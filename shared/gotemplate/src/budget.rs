@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use crate::function::{Meter, Stop};
+use crate::meter::{Meter, Stop};
 
 /// What executions may cost in all.
 #[derive(Debug, Clone)]

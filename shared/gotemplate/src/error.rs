@@ -1,11 +1,12 @@
 //! What goes wrong with a template, in Go's words.
 
+use std::borrow::Cow;
 use std::error::Error as StdError;
 
 use ecow::EcoString;
 use vela_gocompat::strconv;
 
-use crate::function::{Failure, Stop};
+use crate::meter::Stop;
 
 /// A text is no template. `Display` is Go's text, with the name and the line.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -97,6 +98,32 @@ pub enum Error {
     /// The execution was ended from outside.
     #[error(transparent)]
     Stop(#[from] Stop),
+}
+
+/// Why a function gave no value. `Display` is the text that follows `error calling NAME: `.
+#[derive(Debug, thiserror::Error)]
+pub enum Failure {
+    /// An error of the function itself.
+    #[error("{0}")]
+    Text(Cow<'static, str>),
+    /// An error with a type of its own, which the caller of the template finds as a source.
+    #[error(transparent)]
+    Other(Box<dyn StdError + Send + Sync>),
+    /// The execution is over.
+    #[error(transparent)]
+    Stop(#[from] Stop),
+}
+
+impl Failure {
+    /// An error of this text.
+    pub fn text(text: impl Into<Cow<'static, str>>) -> Self {
+        Self::Text(text.into())
+    }
+
+    /// An error with a type of its own.
+    pub fn other(error: impl StdError + Send + Sync + 'static) -> Self {
+        Self::Other(Box::new(error))
+    }
 }
 
 /// A function that executes a template fails as the template does.

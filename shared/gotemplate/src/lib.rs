@@ -19,27 +19,37 @@
 #[doc = include_str!("../README.md")]
 struct Readme;
 
+mod args;
 mod budget;
 mod builtin;
+mod call;
 mod error;
 mod exec;
 mod fmt;
 mod function;
+mod meter;
 mod object;
 mod parse;
+mod shared;
+mod signature;
 mod stack;
 mod templates;
 mod text;
 mod types;
 mod value;
 
+pub use args::Args;
 pub use budget::{Budget, Exceeded, Limits};
 pub use builtin::{html_escape, js_escape, query_escape};
-pub use error::{Error, ExecError, Location, ParseError};
-pub use exec::{Call, Depth, Executor};
+pub use call::Call;
+pub use error::{Error, ExecError, Failure, Location, ParseError};
+pub use exec::Executor;
 pub use fmt::{TooDeep, print, printf, println, quote};
-pub use function::{Args, Failure, Function, Functions, Meter, Param, Run, Signature, Stop};
+pub use function::{Function, Functions, Run};
+pub use meter::{Meter, Stop};
 pub use object::{Object, Underlying};
+pub use shared::Depth;
+pub use signature::{Param, Signature};
 pub use templates::{MissingKey, Parsed, Templates};
 pub use text::Str;
 pub use types::{Int, Kind, Type, Uint};

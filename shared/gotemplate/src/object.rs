@@ -3,7 +3,10 @@
 use std::any::Any;
 use std::fmt;
 
-use crate::function::{Args, Failure, Meter, Signature};
+use crate::args::Args;
+use crate::error::Failure;
+use crate::meter::Meter;
+use crate::signature::Signature;
 use crate::types::Type;
 use crate::value::Value;
 

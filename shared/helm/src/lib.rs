@@ -48,6 +48,7 @@ mod glob;
 mod hooks;
 mod host;
 pub mod index;
+mod json;
 mod keys;
 mod limits;
 mod manifest;

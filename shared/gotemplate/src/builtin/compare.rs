@@ -2,8 +2,9 @@
 
 use std::cmp::Ordering;
 
+use crate::error::Failure;
 use crate::fmt;
-use crate::function::{Failure, Meter};
+use crate::meter::Meter;
 use crate::types::Kind;
 use crate::value::Value;
 

@@ -1,6 +1,7 @@
 //! `len`, `index` and `slice`.
 
-use crate::function::{Failure, Meter};
+use crate::error::Failure;
+use crate::meter::Meter;
 use crate::object::Underlying;
 use crate::text::Str;
 use crate::types::{Type, Uint};

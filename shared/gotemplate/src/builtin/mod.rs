@@ -6,9 +6,12 @@ mod index;
 
 pub use escape::{html_escape, js_escape, query_escape};
 
+use crate::args::Args;
+use crate::error::Failure;
 use crate::fmt;
-use crate::function::{Args, Failure, Meter, Param, Signature};
+use crate::meter::Meter;
 use crate::object::Underlying;
+use crate::signature::{Param, Signature};
 use crate::value::Value;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

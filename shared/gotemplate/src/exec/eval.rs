@@ -3,12 +3,15 @@
 use ecow::EcoString;
 use vela_gocompat::strconv;
 
-use super::{Call, Done, Execution, Operand, Values, no_values};
+use super::{Done, Execution, Operand, Values, no_values, run};
+use crate::args::Args;
 use crate::builtin::{Builtin, callable};
-use crate::error::Error;
-use crate::function::{Args, Failure, Meter, Param, Signature};
+use crate::call::Call;
+use crate::error::{Error, Failure};
+use crate::meter::Meter;
 use crate::object::{Object, Underlying};
 use crate::parse::node::{At, Callee, Command, Expr, ExprKind, Number, Show};
+use crate::signature::{Param, Signature};
 use crate::templates::MissingKey;
 use crate::types::Type;
 use crate::value::{Map, Value};
@@ -274,7 +277,8 @@ impl<'t, H: Meter> Execution<'t, '_, H> {
                     return self.fail(format!("{name} is not a defined function"));
                 };
                 let args = self.arguments(dot, name, function.signature, given, Boxes::Open)?;
-                let mut call = Call::new(self.shared.lend(), templates, Some((self.tree, at)));
+                let at_call = Some((self.tree, at));
+                let mut call = Call::new(self.shared.lend(), templates, at_call, run);
                 let result = (function.run)(&mut call, Args::new(&args));
                 self.called(at, name, result)
             }

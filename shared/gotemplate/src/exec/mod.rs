@@ -1,6 +1,5 @@
 //! Executing templates: nodes are walked, pipelines evaluated, output is collected.
 
-mod call;
 mod eval;
 #[cfg(test)]
 mod tests;
@@ -11,33 +10,16 @@ use ecow::EcoString;
 use smallvec::{SmallVec, smallvec};
 use vela_gocompat::strconv;
 
-pub use call::Call;
-
-use crate::error::{Error, ExecError, Location};
+use crate::call::Call;
+use crate::error::{Error, ExecError, Failure, Location};
 use crate::fmt;
-use crate::function::{Failure, Meter};
+use crate::meter::Meter;
 use crate::parse::node::{At, Branch, Invocation, Node, Pipeline, Show, Tree, variable_name};
+use crate::shared::{Depth, Shared};
 use crate::stack::Stack;
 use crate::templates::Templates;
 use crate::types::Type;
 use crate::value::{Map, Value};
-
-/// How deep templates may execute templates.
-#[derive(Debug, Clone, Copy)]
-pub struct Depth {
-    /// Templates within templates, through actions and functions.
-    pub templates: usize,
-    /// Bytes of the thread's stack that the execution may take. What a template takes depends on
-    /// the build; this bound keeps the process alive.
-    pub stack: usize,
-}
-
-impl Default for Depth {
-    /// Go's bound, on a thread with the usual stack of 2 MiB.
-    fn default() -> Self {
-        Self { templates: 100_000, stack: 1 << 20 }
-    }
-}
 
 /// Executes templates. What functions change in maps, later executions see.
 ///
@@ -50,19 +32,6 @@ pub struct Executor<'a, H: 'static> {
     changed: Vec<Map>,
     depth: Depth,
     stopped: Option<Location>,
-}
-
-/// What an execution shares with those within it.
-#[derive(Debug)]
-struct Shared<'a, H> {
-    host: &'a mut H,
-    changed: &'a mut Vec<Map>,
-    /// Where an execution was stopped.
-    stopped: &'a mut Option<Location>,
-    depth: Depth,
-    nested: usize,
-    /// The stack at the outermost execution.
-    stack: Stack,
 }
 
 impl<'a, H: Meter> Executor<'a, H> {
@@ -109,7 +78,7 @@ impl<'a, H: Meter> Executor<'a, H> {
         act: impl FnOnce(&mut Call<'_, H>) -> Result<T, Failure>,
     ) -> Result<T, Failure> {
         let templates = Arc::clone(&self.templates);
-        act(&mut Call::new(self.shared(), &templates, None))
+        act(&mut Call::new(self.shared(), &templates, None, run))
     }
 
     fn shared(&mut self) -> Shared<'_, H> {
@@ -124,18 +93,6 @@ impl<H> Drop for Executor<'_, H> {
         for map in self.changed.drain(..) {
             drop(map.take());
         }
-    }
-}
-
-impl<H> Shared<'_, H> {
-    fn lend(&mut self) -> Shared<'_, H> {
-        let (host, changed, stopped) = (&mut *self.host, &mut *self.changed, &mut *self.stopped);
-        Shared { host, changed, stopped, ..*self }
-    }
-
-    /// Whether one template more may be executed, as far as the stack is concerned.
-    fn has_stack(&self) -> bool {
-        self.stack.grew_less_than(self.depth.stack)
     }
 }
 

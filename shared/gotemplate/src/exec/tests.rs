@@ -4,9 +4,12 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use super::*;
+use crate::args::Args;
 use crate::budget::{Budget, Exceeded, Limits};
-use crate::function::{Args, Function, Functions, Param, Signature, Stop};
+use crate::function::{Function, Functions};
+use crate::meter::Stop;
 use crate::object::{Object, Underlying};
+use crate::signature::{Param, Signature};
 use crate::templates::MissingKey;
 use crate::value::List;
 

@@ -5,7 +5,7 @@ mod value;
 
 use vela_gocompat::strconv;
 
-use crate::function::{Meter, Stop};
+use crate::meter::{Meter, Stop};
 use crate::object::Underlying;
 use crate::text::Str;
 use crate::value::Value;

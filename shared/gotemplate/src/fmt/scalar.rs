@@ -3,7 +3,7 @@
 use vela_gocompat::strconv;
 
 use super::{Printer, Spec, can_backquote, quote};
-use crate::function::Stop;
+use crate::meter::Stop;
 use crate::text::Str;
 
 impl Printer<'_> {

@@ -1,7 +1,7 @@
 //! Values of any type under any verb.
 
 use super::{MOST_NESTED, Printer, TooDeep};
-use crate::function::Stop;
+use crate::meter::Stop;
 use crate::object::{Object, Underlying};
 use crate::text::Str;
 use crate::types::{Type, Uint};

@@ -1,19 +1,32 @@
 //! Constants: a number is every type that can hold it.
 
-use std::borrow::Cow;
-
 use vela_gocompat::strconv;
 
 use super::node::Number;
 
+/// Why a token is no constant, in Go's words.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub(super) enum NotConstant {
+    #[error("illegal number syntax: {}", strconv::quote(.0))]
+    Syntax(String),
+    #[error("integer overflow: {}", strconv::quote(.0))]
+    Overflow(String),
+    /// No function of the field's libraries takes a complex number.
+    #[error("complex constants are not supported: {}", strconv::quote(.0))]
+    Complex(String),
+    #[error("malformed character constant: {0}")]
+    Character(String),
+    #[error("invalid syntax")]
+    Quotes,
+}
+
 /// The number that a token of digits stands for.
 ///
 /// # Errors
-/// The message of the parse error.
-pub(super) fn number(text: &str) -> Result<Number, Cow<'static, str>> {
-    let quoted = || strconv::quote(text);
+/// The text is no number, or one of a type that is not there.
+pub(super) fn number(text: &str) -> Result<Number, NotConstant> {
     if text.strip_suffix('i').is_some_and(|real| strconv::parse_float(real).is_ok()) {
-        return complex(text);
+        return Err(complex(text));
     }
     let mut uint = strconv::parse_uint(text, 0, 64).ok();
     let int = strconv::parse_int(text, 0, 64).ok();
@@ -33,10 +46,10 @@ pub(super) fn number(text: &str) -> Result<Number, Cow<'static, str>> {
         });
     }
     let Ok(float) = strconv::parse_float(text) else {
-        return Err(format!("illegal number syntax: {}", quoted()).into());
+        return Err(NotConstant::Syntax(text.to_owned()));
     };
     if !is_float {
-        return Err(format!("integer overflow: {}", quoted()).into());
+        return Err(NotConstant::Overflow(text.to_owned()));
     }
     let int = float as i64;
     let uint = float as u64;
@@ -54,23 +67,22 @@ fn is_hex(text: &str) -> bool {
     text.len() > 2 && text.starts_with("0x") | text.starts_with("0X") && !text.contains(['p', 'P'])
 }
 
-/// # Errors
-/// Always: no function of the field's libraries takes a complex number.
-pub(super) fn complex<T>(text: &str) -> Result<T, Cow<'static, str>> {
-    Err(format!("complex constants are not supported: {}", strconv::quote(text)).into())
+/// What is wrong with every complex constant.
+pub(super) fn complex(text: &str) -> NotConstant {
+    NotConstant::Complex(text.to_owned())
 }
 
 /// The number of a character constant, with its quotes.
 ///
 /// # Errors
-/// The message of the parse error.
-pub(super) fn character(text: &str) -> Result<Number, Cow<'static, str>> {
+/// There is not one character in the quotes.
+pub(super) fn character(text: &str) -> Result<Number, NotConstant> {
     let mut value = Vec::new();
     let rest = text.get(1..).and_then(|body| strconv::unquote_char(body, '\'', &mut value));
     match rest {
         Some("'") => {}
-        Some(_) => return Err(format!("malformed character constant: {text}").into()),
-        None => return Err("invalid syntax".into()),
+        Some(_) => return Err(NotConstant::Character(text.to_owned())),
+        None => return Err(NotConstant::Quotes),
     }
     let code = match (value.as_slice(), std::str::from_utf8(&value)) {
         ([byte], _) => u32::from(*byte),

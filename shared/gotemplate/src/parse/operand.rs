@@ -91,11 +91,11 @@ impl Parser<'_> {
                 let number = match item.token {
                     Token::Number => number::number(&item.text),
                     Token::CharConstant => number::character(&item.text),
-                    _ => number::complex(&item.text),
+                    _ => Err(number::complex(&item.text)),
                 };
                 match number {
                     Ok(number) => ExprKind::Number(Box::new(number)),
-                    Err(message) => return self.fail(message),
+                    Err(error) => return self.fail(error.to_string()),
                 }
             }
             Token::LeftParen => {

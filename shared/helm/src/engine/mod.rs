@@ -7,21 +7,22 @@ pub(crate) mod state;
 use std::collections::BTreeMap;
 use std::error::Error as _;
 use std::rc::Rc;
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, LazyLock, OnceLock};
 
 use gotemplate::{
-    Args, Call, Depth, Executor, Failure, Function, Map, MissingKey, Param, ParseError, Signature,
-    Stop, Str, Templates, Value,
+    Args, Call, Depth, Executor, Failure, Function, Functions, Map, MissingKey, Param, ParseError,
+    Signature, Stop, Str, Templates, Value,
 };
 use vela_gocompat::strconv;
 
 use crate::chart::{Chart, Slots};
-use crate::functions::{ALL, from_json};
+use crate::functions;
 use crate::host::Lookup;
+use crate::json::from_json;
 use crate::objects::{Capabilities, CapabilitiesObject, ChartObject, Files, table, values_of};
 use crate::release::Release;
 use crate::values::Table;
-use state::{OverBudget, State, over};
+use state::{OverBudget, Refused, State, over};
 
 /// What the set of all templates is called, in messages and inside of `tpl`.
 const SET: &str = "gotpl";
@@ -70,10 +71,9 @@ fn last_part(message: &str) -> &str {
     message.rsplit(": ").next().unwrap_or(message)
 }
 
-/// A text of `required` or `fail`, from where it is thrown to where it is reported.
-#[derive(Debug, thiserror::Error)]
-#[error("{0}")]
-pub(crate) struct Refused(pub(crate) String);
+/// All functions that templates may call.
+static FUNCTIONS: LazyLock<Arc<Functions<State>>> =
+    LazyLock::new(|| Arc::new(Functions::new(functions::tables().into_iter().chain([TABLE]))));
 
 /// A file that is parsed and perhaps rendered.
 struct File {
@@ -126,7 +126,7 @@ pub(crate) fn render(
     // The deepest first, then from Z to A: what is parsed later replaces definitions of the same name.
     let mut order: Vec<(&String, &File)> = files.iter().collect();
     order.sort_by_key(|(path, _)| std::cmp::Reverse((path.matches('/').count(), *path)));
-    let mut templates = Templates::new(SET, Arc::clone(&ALL)).missing_key(MissingKey::Zero);
+    let mut templates = Templates::new(SET, Arc::clone(&FUNCTIONS)).missing_key(MissingKey::Zero);
     for (path, file) in &order {
         file.parse_into(path, &mut templates).map_err(TemplateError::Parse)?;
     }
@@ -272,7 +272,8 @@ fn refusal(error: &gotemplate::ExecError) -> Option<String> {
 const STRING: Param = Param::STRING;
 const ANY: Param = Param::ANY;
 
-pub(crate) static TABLE: &[Function<State>] = &[
+/// The functions that execute templates, or ask the cluster.
+static TABLE: &[Function<State>] = &[
     Function { name: "include", signature: Signature::new(&[STRING, ANY]), run: include },
     Function { name: "tpl", signature: Signature::new(&[STRING, ANY]), run: tpl },
     Function { name: "required", signature: Signature::new(&[STRING, ANY]), run: required },

@@ -7,6 +7,7 @@ use gotemplate::{Failure, Meter, Stop};
 use vela_gocompat::regexp::Regexp;
 
 use crate::host::Host;
+use crate::keys::{Algorithm, PrivateKey};
 use crate::limits::Budget;
 
 /// A bound of a render that was crossed.
@@ -50,6 +51,11 @@ pub enum OverBudget {
     Objects(usize),
 }
 
+/// A text of `required` or `fail`, from where it is thrown to where it is reported.
+#[derive(Debug, thiserror::Error)]
+#[error("{0}")]
+pub(crate) struct Refused(pub(crate) String);
+
 /// How many steps pass between two looks at the clock.
 const STEPS_PER_CHECK: u64 = 16_384;
 
@@ -90,13 +96,13 @@ impl State {
         }
     }
 
-    /// Pays for a private key.
-    pub(crate) fn key(&mut self) -> Result<(), Failure> {
+    /// A new private key, paid for.
+    pub(crate) fn private_key(&mut self, algorithm: Algorithm) -> Result<PrivateKey, Failure> {
         self.keys += 1;
         if self.keys > self.budget.keys {
             return Err(over(OverBudget::Keys(self.budget.keys)));
         }
-        Ok(())
+        self.host.private_key(algorithm).map_err(Failure::other)
     }
 
     /// Checks the number of elements that a list is about to have, and pays for them.

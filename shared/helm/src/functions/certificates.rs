@@ -3,21 +3,44 @@
 use std::net::IpAddr;
 use std::time::Duration;
 
-use gotemplate::{Args, Failure, Param, Type, Value};
+use gotemplate::{Args, Failure, Function, Param, Type, Value};
 use rcgen::{
     BasicConstraints, CertificateParams, DistinguishedName, DnType, ExtendedKeyUsagePurpose, IsCa,
     Issuer, KeyPair, KeyUsagePurpose, SanType, SerialNumber,
 };
 
 use super::convert::display;
-use super::crypto::new_key;
 use super::encoding::decode64;
-use super::{Context, Result};
-use crate::keys::{Algorithm, PrivateKey, from_pem, pem};
+use super::table::{Context, INT, Result, STRING, function};
+use crate::engine::state::State;
+use crate::keys::{Algorithm, from_pem, pem};
 use crate::objects::Certificate;
 
 /// `sprig.certificate`
-pub(super) const CERTIFICATE: Param = Param::Of(Type::Named(Certificate::TYPE));
+const CERTIFICATE: Param = Param::Of(Type::Named(Certificate::TYPE));
+const LIST: Param = Param::LIST;
+
+pub(super) static TABLE: &[Function<State>] = &[
+    function("genCA", &[STRING, INT], |call, args| sign_ca(call, args, None)),
+    function("genCAWithKey", &[STRING, INT, STRING], |call, args| {
+        sign_ca(call, args, Some(&args.text(2)))
+    }),
+    function("genSelfSignedCert", &[STRING, LIST, LIST, INT], |call, args| {
+        sign_leaf(call, args, None, None)
+    }),
+    function("genSelfSignedCertWithKey", &[STRING, LIST, LIST, INT, STRING], |call, args| {
+        sign_leaf(call, args, None, Some(&args.text(4)))
+    }),
+    function("genSignedCert", &[STRING, LIST, LIST, INT, CERTIFICATE], |call, args| {
+        sign_leaf(call, args, Some(args.get(4)), None)
+    }),
+    function(
+        "genSignedCertWithKey",
+        &[STRING, LIST, LIST, INT, CERTIFICATE, STRING],
+        |call, args| sign_leaf(call, args, Some(args.get(4)), Some(&args.text(5))),
+    ),
+    function("buildCustomCert", &[STRING, STRING], build),
+];
 
 /// A key of a certificate: the pair that signs, and its text.
 struct Key {
@@ -29,10 +52,7 @@ struct Key {
 fn key(call: &mut Context<'_>, given: Option<&str>) -> Result<Key> {
     let pem = match given {
         Some(given) => given.to_owned(),
-        None => {
-            let key: PrivateKey = new_key(call.host(), Algorithm::Rsa2048)?;
-            key.to_pem()
-        }
+        None => call.host().private_key(Algorithm::Rsa2048)?.to_pem(),
     };
     if from_pem(&pem).is_none() {
         return Err(Failure::text("parsing private key: no PEM data in input"));
@@ -72,7 +92,7 @@ fn failed(error: rcgen::Error) -> Failure {
 }
 
 /// `genCA NAME DAYS`: an authority.
-pub(super) fn sign_ca(call: &mut Context<'_>, args: Args<'_>, given: Option<&str>) -> Result {
+fn sign_ca(call: &mut Context<'_>, args: Args<'_>, given: Option<&str>) -> Result {
     let key = key(call, given)?;
     let mut parameters = parameters(call, &args.text(0), args.int(1));
     parameters.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
@@ -82,7 +102,7 @@ pub(super) fn sign_ca(call: &mut Context<'_>, args: Args<'_>, given: Option<&str
 }
 
 /// `genSignedCert NAME IPS DNS DAYS AUTHORITY`: a leaf; without an authority it signs itself.
-pub(super) fn sign_leaf(
+fn sign_leaf(
     call: &mut Context<'_>,
     args: Args<'_>,
     authority: Option<&Value>,
@@ -134,7 +154,7 @@ pub(super) fn sign_leaf(
 }
 
 /// `buildCustomCert CERTIFICATE KEY`: given ones, which have to be readable.
-pub(super) fn build(call: &mut Context<'_>, args: Args<'_>) -> Result {
+fn build(call: &mut Context<'_>, args: Args<'_>) -> Result {
     call.host().text(args.str(0).len() + args.str(1).len())?;
     let decode = |at: usize, what: &str| {
         let bytes = decode64(args.str(at).as_bytes())

@@ -1,18 +1,14 @@
-//! Values of templates as text, numbers and JSON, by the rules of `fmt`, `cast` and `encoding/json`.
+//! Values of templates as text and numbers, and their copies, by the rules of `fmt`, `cast` and `reflect`.
 
 use std::collections::BTreeMap;
 
-use base64::Engine as _;
 use gotemplate::{Failure, List, Map, Str, Type, Underlying, Value};
-use serde_json::Number;
 use vela_gocompat::strconv;
 
-use super::Result;
-use crate::engine::state::{OverBudget, State, over};
+use super::table::{Result, nil_pointer};
+use crate::engine::state::State;
+use crate::json::DEEPEST;
 use crate::objects;
-
-/// Levels of values that are written as JSON, YAML or TOML; a map that holds itself ends here.
-pub(super) const DEEPEST: usize = 1000;
 
 /// A value as `%v` prints it.
 pub(super) fn display(state: &mut State, value: &Value) -> Result<Str> {
@@ -108,115 +104,10 @@ fn hex_float(text: &str) -> Option<f64> {
     Some(sign * mantissa as f64 * f64::powi(2.0, exponent))
 }
 
-/// A value that cannot be written as JSON.
-#[derive(Debug, thiserror::Error)]
-pub(crate) enum JsonError {
-    /// A number that JSON has no text for.
-    #[error("json: unsupported value: {0}")]
-    Number(String),
-    /// A value of a type that has no JSON.
-    #[error("json: unsupported type: {0}")]
-    Kind(String),
-    /// Any of these, while it is written.
-    #[error("{0}")]
-    Unsupported(String),
-    /// Nested too deep.
-    #[error(transparent)]
-    Deep(OverBudget),
-}
-
-impl From<JsonError> for Failure {
-    fn from(error: JsonError) -> Self {
-        match error {
-            JsonError::Deep(bound) => over(bound),
-            other => Self::text(other.to_string()),
-        }
-    }
-}
-
-/// A value as Go writes it as JSON.
-pub(crate) fn to_json(value: &Value) -> std::result::Result<serde_json::Value, JsonError> {
-    json_at(value, 0)
-}
-
-fn json_at(value: &Value, depth: usize) -> std::result::Result<serde_json::Value, JsonError> {
-    use serde_json::Value as Json;
-    if depth > DEEPEST {
-        return Err(JsonError::Deep(OverBudget::Depth(DEEPEST)));
-    }
-    Ok(match value {
-        Value::NoValue | Value::Nil => Json::Null,
-        Value::Bool(bool) => Json::Bool(*bool),
-        Value::Int(_, int) => Json::from(*int),
-        Value::Uint(_, uint) => Json::from(*uint),
-        Value::Float(float) => match Number::from_f64(*float) {
-            Some(number) => Json::Number(number),
-            None => {
-                return Err(JsonError::Number(strconv::format_float(*float, 'g', -1, 64)));
-            }
-        },
-        Value::String(text) => Json::String(text.to_str_lossy().into_owned()),
-        Value::Bytes(bytes) => Json::String(base64_of(bytes.as_bytes())),
-        Value::List(list) if list.is_nil() => Json::Null,
-        Value::List(list) => {
-            let items = list.as_slice().iter().map(|item| json_at(item, depth + 1));
-            Json::Array(items.collect::<std::result::Result<_, _>>()?)
-        }
-        Value::Map(map) if map.is_nil() => Json::Null,
-        Value::Map(map) => {
-            let mut fields = serde_json::Map::new();
-            for (key, value) in map.entries() {
-                fields.insert(key.to_str_lossy().into_owned(), json_at(&value, depth + 1)?);
-            }
-            Json::Object(fields)
-        }
-        Value::Object(object) => {
-            if let Some(json) = objects::json(value) {
-                return Ok(json);
-            }
-            match object.underlying() {
-                Underlying::Value(value) => return json_at(&value, depth + 1),
-                Underlying::Struct | Underlying::Pointer => {
-                    let mut fields = serde_json::Map::new();
-                    for name in object.fields() {
-                        let field = object.field(name).unwrap_or_default();
-                        fields.insert((*name).to_owned(), json_at(&field, depth + 1)?);
-                    }
-                    Json::Object(fields)
-                }
-                Underlying::Func => return Err(JsonError::Kind(object.type_of().to_string())),
-            }
-        }
-    })
-}
-
-/// Bytes as JSON has them.
-pub(super) fn base64_of(bytes: &[u8]) -> String {
-    base64::engine::general_purpose::STANDARD.encode(bytes)
-}
-
-/// A value of JSON as Go reads it: all numbers are floats.
-pub(crate) fn from_json(json: &serde_json::Value) -> Value {
-    use serde_json::Value as Json;
-    match json {
-        Json::Null => Value::Nil,
-        Json::Bool(bool) => Value::Bool(*bool),
-        Json::Number(number) => Value::Float(number.as_f64().unwrap_or_default()),
-        Json::String(text) => Value::from(text.as_str()),
-        Json::Array(list) => Value::List(list.iter().map(from_json).collect()),
-        Json::Object(map) => Value::Map(map_from_json(map)),
-    }
-}
-
-/// A map of JSON as Go reads it.
-pub(crate) fn map_from_json(map: &serde_json::Map<String, serde_json::Value>) -> Map {
-    map.iter().map(|(key, value)| (Str::from(key.as_str()), from_json(value))).collect()
-}
-
 /// The elements of a list; of another value what Go's reflection says about it.
 pub(super) fn items(value: &Value, cannot: &str) -> Result<Vec<Value>> {
     match value.underlying() {
-        Value::NoValue | Value::Nil => Err(super::nil_pointer()),
+        Value::NoValue | Value::Nil => Err(nil_pointer()),
         Value::List(list) => Ok(list.as_slice().to_vec()),
         Value::Bytes(bytes) => {
             let byte = |byte: &u8| Value::Uint(gotemplate::Uint::Uint8, u64::from(*byte));

@@ -12,14 +12,12 @@ use gotemplate::{Args, Failure, Function, Param, Type, Uint, Value};
 use hmac::{Hmac, KeyInit as _, Mac as _};
 use sha2::Sha256;
 
-use super::certificates::{CERTIFICATE, build, sign_ca, sign_leaf};
 use super::encoding::{decode64, hex};
-use super::{Context, INT, Result, STRING, function, text};
+use super::table::{Context, INT, Result, STRING, function, text};
 use crate::engine::state::State;
-use crate::keys::{Algorithm, PrivateKey};
+use crate::keys::Algorithm;
 
 const UINT32: Param = Param::Of(Type::Uint(Uint::Uint32));
-const LIST: Param = Param::LIST;
 
 pub(super) static TABLE: &[Function<State>] = &[
     function("randAlphaNum", &[INT], |call, args| random(call, args, &[LETTERS, DIGITS])),
@@ -80,38 +78,13 @@ pub(super) static TABLE: &[Function<State>] = &[
             "dsa" => return Err(Failure::text("DSA keys are not generated: nothing trusts them")),
             other => return text(call, format!("Unknown type {other}")),
         };
-        let key = new_key(call.host(), algorithm)?;
+        let key = call.host().private_key(algorithm)?;
         text(call, key.to_pem())
     }),
-    function("genCA", &[STRING, INT], |call, args| sign_ca(call, args, None)),
-    function("genCAWithKey", &[STRING, INT, STRING], |call, args| {
-        sign_ca(call, args, Some(&args.text(2)))
-    }),
-    function("genSelfSignedCert", &[STRING, LIST, LIST, INT], |call, args| {
-        sign_leaf(call, args, None, None)
-    }),
-    function("genSelfSignedCertWithKey", &[STRING, LIST, LIST, INT, STRING], |call, args| {
-        sign_leaf(call, args, None, Some(&args.text(4)))
-    }),
-    function("genSignedCert", &[STRING, LIST, LIST, INT, CERTIFICATE], |call, args| {
-        sign_leaf(call, args, Some(args.get(4)), None)
-    }),
-    function(
-        "genSignedCertWithKey",
-        &[STRING, LIST, LIST, INT, CERTIFICATE, STRING],
-        |call, args| sign_leaf(call, args, Some(args.get(4)), Some(&args.text(5))),
-    ),
-    function("buildCustomCert", &[STRING, STRING], build),
 ];
 
 const LETTERS: &str = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ";
 const DIGITS: &str = "0123456789";
-
-/// A new private key, paid for.
-pub(super) fn new_key(state: &mut State, algorithm: Algorithm) -> Result<PrivateKey> {
-    state.key()?;
-    state.host.private_key(algorithm).map_err(Failure::other)
-}
 
 /// A number below `span`, which is not 0, all equally likely.
 pub(super) fn below(state: &mut State, span: u64) -> u64 {

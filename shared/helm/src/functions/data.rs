@@ -1,25 +1,25 @@
 //! Values as YAML, JSON and TOML, and back. A text that cannot be read is no error: the result says what is wrong.
 
-use gotemplate::{Args, Function, List, Map, Str, Value};
+use gotemplate::{Args, Failure, Function, List, Map, Str, Value};
 use serde_json::Value as Json;
 use vela_gocompat::json as go;
 
-use super::convert::{JsonError, from_json, to_json};
-use super::written::{self, Style};
-use super::{ANY, Body, Context, Result, STRING, function, text, toml};
+use super::table::{ANY, Body, Context, Result, STRING, function, text};
+use super::{syntax, toml};
 use crate::engine::state::State;
-use crate::yaml::{self, Layout, json_kind};
+use crate::json::{JsonError, Style, from_json, to_json, to_text};
+use crate::yaml::{self, Layout, YamlError, json_kind};
 
 pub(super) static TABLE: &[Function<State>] = &[
     function("toYaml", &[ANY], |call, args| to_yaml(call, args, Layout::Compact)),
     function("toYamlPretty", &[ANY], |call, args| to_yaml(call, args, Layout::Pretty)),
     function("fromYaml", &[STRING], |call, args| {
-        let read = reading(call, args, |text| yaml::read(text).map_err(|error| error.to_string()))?;
-        Ok(map_or_error(read, YAML_KIND))
+        let read = reading(call, args, read_yaml)?;
+        Ok(as_map(read, YAML_KIND).unwrap_or_else(|error| error_map(&error)))
     }),
     function("fromYamlArray", &[STRING], |call, args| {
-        let read = reading(call, args, |text| yaml::read(text).map_err(|error| error.to_string()))?;
-        Ok(list_or_error(read, YAML_KIND))
+        let read = reading(call, args, read_yaml)?;
+        Ok(as_list(read, YAML_KIND).unwrap_or_else(|error| error_list(&error)))
     }),
     function("toJson", &[ANY], |call, args| json_text(call, args, Style::Compact)),
     function("mustToJson", &[ANY], |call, args| must_json(call, args, Style::Compact)),
@@ -29,15 +29,15 @@ pub(super) static TABLE: &[Function<State>] = &[
     function("mustToPrettyJson", &[ANY], PRETTY_JSON),
     function("fromJson", &[STRING], |call, args| {
         let read = reading(call, args, read_json)?;
-        Ok(map_or_error(read, JSON_KIND))
+        Ok(as_map(read, JSON_KIND).unwrap_or_else(|error| error_map(&error)))
     }),
     function("fromJsonArray", &[STRING], |call, args| {
         let read = reading(call, args, read_json)?;
-        Ok(list_or_error(read, JSON_KIND))
+        Ok(as_list(read, JSON_KIND).unwrap_or_else(|error| error_list(&error)))
     }),
     function("mustFromJson", &[STRING], |call, args| match reading(call, args, read_json)? {
         Ok(json) => Ok(from_json(&json)),
-        Err(error) => Err(gotemplate::Failure::text(error)),
+        Err(error) => Err(Failure::text(error.to_string())),
     }),
     function("toToml", &[ANY], |call, args| {
         let written = match to_json(args.get(0)) {
@@ -51,7 +51,7 @@ pub(super) static TABLE: &[Function<State>] = &[
         call.host().text(args.str(0).len().saturating_mul(8))?;
         Ok(match toml::read(&args.text(0)) {
             Ok(map) => map.into(),
-            Err(error) => error_map(&error.to_string()),
+            Err(error) => error_map(&error),
         })
     }),
 ];
@@ -115,7 +115,7 @@ fn folded(text: String) -> Option<String> {
 
 fn json_text(call: &mut Context<'_>, args: Args<'_>, style: Style) -> Result {
     call.host().room_of(args.get(0))?;
-    match written::json(args.get(0), style) {
+    match to_text(args.get(0), style) {
         Err(error @ JsonError::Deep(_)) => Err(error.into()),
         written => text(call, written.unwrap_or_default()),
     }
@@ -123,7 +123,7 @@ fn json_text(call: &mut Context<'_>, args: Args<'_>, style: Style) -> Result {
 
 fn must_json(call: &mut Context<'_>, args: Args<'_>, style: Style) -> Result {
     call.host().room_of(args.get(0))?;
-    let written = written::json(args.get(0), style)?;
+    let written = to_text(args.get(0), style)?;
     text(call, written)
 }
 
@@ -131,7 +131,19 @@ const RAW_JSON: Body = |call, args| must_json(call, args, Style::Raw);
 
 const PRETTY_JSON: Body = |call, args| must_json(call, args, Style::Pretty);
 
-type Read = std::result::Result<Json, String>;
+/// Why a text has no value, or not one of the wanted kind. Templates get the text of it.
+#[derive(Debug, thiserror::Error)]
+enum ReadError {
+    #[error(transparent)]
+    Yaml(#[from] YamlError),
+    /// In the words of Go's decoder.
+    #[error("{0}")]
+    Json(String),
+    #[error("{prefix}json: cannot unmarshal {found} into Go value of type {wanted}")]
+    Kind { prefix: &'static str, found: &'static str, wanted: &'static str },
+}
+
+type Read<T = Json> = std::result::Result<T, ReadError>;
 
 /// Reads a text, paid for with what its values may take.
 fn reading(call: &mut Context<'_>, args: Args<'_>, read: fn(&str) -> Read) -> Result<Read> {
@@ -139,34 +151,39 @@ fn reading(call: &mut Context<'_>, args: Args<'_>, read: fn(&str) -> Read) -> Re
     Ok(read(&args.text(0)))
 }
 
+fn read_yaml(text: &str) -> Read {
+    Ok(yaml::read(text)?)
+}
+
 fn read_json(text: &str) -> Read {
     serde_json::from_str(text)
-        .map_err(|error| super::syntax::error(text).unwrap_or_else(|| error.to_string()))
+        .map_err(|error| ReadError::Json(syntax::error(text).unwrap_or_else(|| error.to_string())))
 }
 
-fn error_map(text: &str) -> Value {
-    Map::from_iter([(Str::from("Error"), Value::from(text))]).into()
+fn error_map(error: &dyn std::error::Error) -> Value {
+    Map::from_iter([(Str::from("Error"), Value::from(error.to_string()))]).into()
 }
 
-fn kind_error(json: &Json, prefix: &str, wanted: &str) -> String {
-    format!("{prefix}json: cannot unmarshal {} into Go value of type {wanted}", json_kind(json))
+fn error_list(error: &ReadError) -> Value {
+    List::new(vec![Value::from(error.to_string())]).into()
 }
 
-fn map_or_error(read: Read, prefix: &str) -> Value {
-    match read {
-        Ok(Json::Null) => Map::from_iter([]).into(),
-        Ok(json @ Json::Object(_)) => from_json(&json),
-        Ok(other) => error_map(&kind_error(&other, prefix, "map[string]interface {}")),
-        Err(error) => error_map(&error),
+fn kind_error(json: &Json, prefix: &'static str, wanted: &'static str) -> ReadError {
+    ReadError::Kind { prefix, found: json_kind(json), wanted }
+}
+
+fn as_map(read: Read, prefix: &'static str) -> Read<Value> {
+    match read? {
+        Json::Null => Ok(Map::from_iter([]).into()),
+        json @ Json::Object(_) => Ok(from_json(&json)),
+        other => Err(kind_error(&other, prefix, "map[string]interface {}")),
     }
 }
 
-fn list_or_error(read: Read, prefix: &str) -> Value {
-    let error = match read {
-        Ok(Json::Null) => return List::new(Vec::new()).into(),
-        Ok(json @ Json::Array(_)) => return from_json(&json),
-        Ok(other) => kind_error(&other, prefix, "[]interface {}"),
-        Err(error) => error,
-    };
-    List::new(vec![Value::from(error)]).into()
+fn as_list(read: Read, prefix: &'static str) -> Read<Value> {
+    match read? {
+        Json::Null => Ok(List::new(Vec::new()).into()),
+        json @ Json::Array(_) => Ok(from_json(&json)),
+        other => Err(kind_error(&other, prefix, "[]interface {}")),
+    }
 }

@@ -7,7 +7,7 @@ use vela_gocompat::duration::Duration;
 use vela_gocompat::strconv;
 use vela_gocompat::time::{self, GoTime};
 
-use super::{ANY, Body, Context, Result, STRING, function, text};
+use super::table::{ANY, Body, Context, Result, STRING, function, text};
 use crate::engine::state::State;
 use crate::objects::Time;
 
@@ -114,10 +114,11 @@ fn since(call: &mut Context<'_>, value: &Value) -> Duration {
 
 const MODIFY: Body = |_, args| Ok(modified(args).unwrap_or_else(|_| args.get(1).clone()));
 
-const MUST_MODIFY: Body = |_, args| modified(args).map_err(Failure::text);
+const MUST_MODIFY: Body = |_, args| modified(args);
 
-fn modified(args: Args<'_>) -> std::result::Result<Value, String> {
-    let by: Duration = args.text(0).parse().map_err(|error| format!("time: {error}"))?;
+fn modified(args: Args<'_>) -> Result {
+    let wrong = |error| Failure::text(format!("time: {error}"));
+    let by: Duration = args.text(0).parse().map_err(wrong)?;
     Ok(Time(crate::objects::shifted(&time_of(args.get(1)), by)).into())
 }
 

@@ -7,7 +7,7 @@ use gotemplate::{Args, Failure, Function, List, Map, Str, Value};
 
 use super::convert::strval;
 use super::logic::is_empty;
-use super::{ANY, Body, Context, MAP, Result, STRING, function, variadic};
+use super::table::{ANY, Body, Context, MAP, Result, STRING, function, variadic};
 use crate::engine::state::{OverBudget, State, over};
 
 pub(super) static TABLE: &[Function<State>] = &[

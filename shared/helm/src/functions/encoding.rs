@@ -6,7 +6,7 @@ use gotemplate::{Args, Function, Value};
 use sha1::Sha1;
 use sha2::{Digest, Sha256, Sha512};
 
-use super::{Context, Result, STRING, function, text};
+use super::table::{Context, Result, STRING, function, text};
 use crate::engine::state::State;
 
 pub(super) static TABLE: &[Function<State>] = &[

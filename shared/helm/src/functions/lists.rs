@@ -4,7 +4,7 @@ use gotemplate::{Args, Failure, Function, List, Type, Value};
 
 use super::convert::{deep_equal, items, list_like};
 use super::logic::is_empty;
-use super::{ANY, Body, Context, INT, Result, function, variadic};
+use super::table::{ANY, Body, Context, INT, Result, function, variadic};
 use crate::engine::state::State;
 
 pub(super) static TABLE: &[Function<State>] = &[
@@ -91,7 +91,7 @@ fn concat(call: &mut Context<'_>, args: Args<'_>) -> Result {
     for value in args.all() {
         match value.underlying() {
             Value::List(_) | Value::Bytes(_) => all.extend(items(value, "")?),
-            Value::NoValue | Value::Nil => return Err(super::nil_pointer()),
+            Value::NoValue | Value::Nil => return Err(super::table::nil_pointer()),
             other => {
                 let kind = other.kind();
                 return Err(Failure::text(format!("Cannot concat type {kind} as list")));

@@ -3,7 +3,7 @@
 use gotemplate::{Args, Failure, Function, Value};
 
 use super::convert::{deep_copy, deep_equal};
-use super::{ANY, BOOL, Body, Context, Result, STRING, function, nil_pointer, variadic};
+use super::table::{ANY, BOOL, Body, Context, Result, STRING, function, nil_pointer, variadic};
 use crate::engine::state::State;
 
 pub(super) static TABLE: &[Function<State>] = &[

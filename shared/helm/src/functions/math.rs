@@ -6,7 +6,7 @@ use num_bigint::{BigInt, Sign};
 use vela_gocompat::strconv;
 
 use super::convert::{strval, to_float, to_int};
-use super::{ANY, Body, Context, FLOAT, INT, Result, STRING, function, text, variadic};
+use super::table::{ANY, Body, Context, FLOAT, INT, Result, STRING, function, text, variadic};
 use crate::engine::state::State;
 
 pub(super) static TABLE: &[Function<State>] = &[

@@ -2,7 +2,7 @@
 
 use gotemplate::{Args, Function, Map, Str, Value};
 
-use super::{Body, Context, MAP, Result, STRING, function, text};
+use super::table::{Body, Context, MAP, Result, STRING, function, text};
 use crate::engine::state::State;
 use crate::url::Url;
 
@@ -95,7 +95,7 @@ fn join(call: &mut Context<'_>, args: Args<'_>) -> Result {
     let part = |key: &str| match map.get(key) {
         None => Ok(String::new()),
         Some(Value::String(text)) => Ok(text.to_string()),
-        Some(Value::NoValue | Value::Nil) => Err(super::nil_pointer()),
+        Some(Value::NoValue | Value::Nil) => Err(super::table::nil_pointer()),
         Some(other) => Err(gotemplate::Failure::text(format!(
             "unable to parse {key} key, must be of type string, but {} found",
             other.kind()

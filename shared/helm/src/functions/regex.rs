@@ -5,7 +5,7 @@ use std::rc::Rc;
 use gotemplate::{Args, Failure, Function, List, Str};
 use vela_gocompat::regexp::{self as go, Meter as _, Regexp};
 
-use super::{Body, Context, INT, Result, STRING, function, text};
+use super::table::{Body, Context, INT, Result, STRING, function, text};
 use crate::engine::state::{OverBudget, Searching, State, over};
 
 pub(super) static TABLE: &[Function<State>] = &[

@@ -2,7 +2,7 @@
 
 use gotemplate::{Failure, Function};
 
-use super::{STRING, function};
+use super::table::{STRING, function};
 use crate::engine::state::State;
 use crate::objects::SemanticVersion;
 use crate::semver::{Constraint, Version};

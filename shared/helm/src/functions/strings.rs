@@ -4,8 +4,8 @@ use gotemplate::{Args, Failure, Function, List, Str, Value};
 use vela_gocompat::strconv;
 
 use super::convert::{display, string_map, strings, strval};
-use super::{ANY, Body, Context, INT, Result, STRING, function, text, variadic};
-use crate::engine::state::State;
+use super::table::{ANY, Body, Context, INT, Result, STRING, function, text, variadic};
+use crate::engine::state::{Refused, State};
 
 pub(super) static TABLE: &[Function<State>] = &[
     function("hello", &[], |_, _| Ok(Value::from("Hello!"))),
@@ -96,9 +96,7 @@ pub(super) static TABLE: &[Function<State>] = &[
     function("plural", &[STRING, STRING, INT], |_, args| {
         Ok(args.get(usize::from(args.int(2) != 1)).clone())
     }),
-    function("fail", &[STRING], |_, args| {
-        Err(Failure::other(crate::engine::Refused(args.text(0).into_owned())))
-    }),
+    function("fail", &[STRING], |_, args| Err(Failure::other(Refused(args.text(0).into_owned())))),
 ];
 
 const TRIM_ALL: Body = |call, args| {

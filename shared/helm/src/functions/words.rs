@@ -2,7 +2,7 @@
 
 use gotemplate::{Args, Function, Str, Value};
 
-use super::{Context, INT, Result, STRING, function, text};
+use super::table::{Context, INT, Result, STRING, function, text};
 use crate::engine::state::State;
 
 pub(super) static TABLE: &[Function<State>] = &[

@@ -5,7 +5,7 @@ use serde::Serialize;
 use serde_json::Value as Json;
 
 use crate::chart::{Dependency, Maintainer, Metadata};
-use crate::functions::from_json;
+use crate::json::from_json;
 
 /// `struct { chart.Metadata; IsRoot bool }`
 #[derive(Debug)]

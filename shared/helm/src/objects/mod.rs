@@ -16,7 +16,7 @@ pub(crate) use chart::ChartObject;
 pub(crate) use files::Files;
 pub(crate) use small::{Certificate, SemanticVersion, Time, shifted};
 
-use crate::functions::from_json;
+use crate::json::{from_json, to_json};
 use crate::values::Table;
 
 /// `chartutil.Values`: a map with methods.
@@ -124,7 +124,7 @@ impl Object for Values {
         match name {
             "AsMap" => Ok(Value::Map(self.0.clone())),
             "YAML" => {
-                let json = crate::functions::to_json(&Value::Map(self.0.clone()))?;
+                let json = to_json(&Value::Map(self.0.clone()))?;
                 Ok(Value::from(crate::yaml::write(&json, crate::yaml::Layout::Compact)))
             }
             "Table" => table_at(&path).map(values_of),

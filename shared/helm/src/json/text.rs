@@ -8,13 +8,13 @@ use serde::{Serialize, Serializer};
 use vela_gocompat::json as go;
 use vela_gocompat::strconv;
 
-use super::convert::{DEEPEST, JsonError, base64_of};
+use super::write::{DEEPEST, JsonError, base64_of};
 use crate::engine::state::OverBudget;
 use crate::objects;
 
 /// How the text is laid out.
 #[derive(Clone, Copy)]
-pub(super) enum Style {
+pub(crate) enum Style {
     Compact,
     /// `<`, `>` and `&` are themselves.
     Raw,
@@ -23,7 +23,7 @@ pub(super) enum Style {
 }
 
 /// Writes a value.
-pub(super) fn json(value: &Value, style: Style) -> Result<String, JsonError> {
+pub(crate) fn to_text(value: &Value, style: Style) -> Result<String, JsonError> {
     let deep = Cell::new(false);
     let written = Written { value, depth: 0, deep: &deep };
     let text = match style {

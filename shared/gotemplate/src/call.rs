@@ -2,30 +2,36 @@
 
 use std::sync::Arc;
 
-use crate::error::{Error, Location};
-use crate::function::{Failure, Meter, Stop};
+use crate::error::{Error, Failure, Location};
+use crate::meter::{Meter, Stop};
 use crate::parse::node::{At, Tree};
+use crate::shared::Shared;
 use crate::templates::Templates;
 use crate::text::Str;
 use crate::value::{Map, Value};
 
-use super::{Shared, run};
+/// How the executor runs a template for a function, with an output of its own. A call has it as a value, since the
+/// executor builds on calls.
+pub(crate) type Execute<H> =
+    fn(&Arc<Templates<H>>, Shared<'_, H>, &str, Value) -> Result<Vec<u8>, Error>;
 
 /// A call of a function: what the function may ask for and do.
 #[derive(Debug)]
 pub struct Call<'c, H: 'static> {
     shared: Shared<'c, H>,
     templates: &'c Arc<Templates<H>>,
-    place: Option<(&'c Tree, At<'c>)>,
+    at: Option<(&'c Tree, At<'c>)>,
+    execute: Execute<H>,
 }
 
 impl<'c, H: Meter> Call<'c, H> {
-    pub(super) fn new(
+    pub(crate) fn new(
         shared: Shared<'c, H>,
         templates: &'c Arc<Templates<H>>,
-        place: Option<(&'c Tree, At<'c>)>,
+        at: Option<(&'c Tree, At<'c>)>,
+        execute: Execute<H>,
     ) -> Self {
-        Self { shared, templates, place }
+        Self { shared, templates, at, execute }
     }
 
     /// What the caller of the template lends to all functions.
@@ -69,7 +75,7 @@ impl<'c, H: Meter> Call<'c, H> {
     /// The name of the template that calls, and where the call stands.
     #[must_use]
     pub fn location(&self) -> Option<(&str, Location)> {
-        let (tree, at) = self.place?;
+        let (tree, at) = self.at?;
         let (line, column) = tree.source.position(at.offset() as usize);
         Some((&tree.name, Location { name: tree.source.name.clone(), line, column }))
     }
@@ -93,7 +99,7 @@ impl<'c, H: Meter> Call<'c, H> {
         name: &str,
         data: Value,
     ) -> Result<Vec<u8>, Error> {
-        run(templates, self.shared.lend(), name, data)
+        (self.execute)(templates, self.shared.lend(), name, data)
     }
 
     /// Puts an entry into a map, which all who hold the map see.

@@ -1,0 +1,9 @@
+//! Values of templates to JSON and back, by the rules of `encoding/json`.
+
+mod read;
+mod text;
+mod write;
+
+pub(crate) use read::from_json;
+pub(crate) use text::{Style, to_text};
+pub(crate) use write::{DEEPEST, JsonError, to_json};
