@@ -27,6 +27,8 @@ mod gated;
 mod gateway;
 mod helm;
 mod helm_bad_input;
+mod helm_credentials;
+mod helm_defects;
 mod helm_life;
 mod home;
 mod hostile;

@@ -230,8 +230,13 @@ impl Fleet {
         let commands = hub.dir().join("commands");
         std::fs::create_dir_all(&commands)?;
         let options = Options {
-            controller_flags: vec!["--allow-loopback-clusters".to_owned()],
+            controller_flags: vec![
+                "--allow-loopback-clusters".to_owned(),
+                "--helm-plain-http".to_owned(),
+            ],
             values: vec![
+                // Charts come from servers of the tests.
+                "workflow.egress.allow=127.0.0.0/8".to_owned(),
                 "multicluster.enabled=true".to_owned(),
                 "multicluster.clusterGateway.enabled=false".to_owned(),
                 "multicluster.metrics.enabled=true".to_owned(),

@@ -165,7 +165,8 @@ async fn one(rules: &Rules, get: &Get<'_>, url: &Uri, at_home: bool) -> Result<G
     } else {
         Box::new(stream)
     };
-    let request = request(get, url, credentials, at_home).map_err(unreachable)?;
+    let request = request(get, url, credentials, at_home);
+    let request = request.map_err(|error| unreachable(error.to_string()))?;
     exchange(stream, request, url, get.most).await
 }
 
@@ -174,7 +175,7 @@ fn request(
     url: &Uri,
     credentials: Option<&Credentials>,
     at_home: bool,
-) -> Result<Request<Empty<Bytes>>, String> {
+) -> Result<Request<Empty<Bytes>>, http::Error> {
     let path = url.path_and_query().map_or("/", http::uri::PathAndQuery::as_str);
     let host = url.authority().map(http::uri::Authority::as_str).unwrap_or_default();
     let mut builder = Request::get(path)
@@ -187,7 +188,7 @@ fn request(
     if let Some(value) = given.or(own) {
         builder = builder.header(AUTHORIZATION, value);
     }
-    builder.body(Empty::new()).map_err(|error| error.to_string())
+    builder.body(Empty::new())
 }
 
 async fn exchange(

@@ -103,16 +103,16 @@ impl<H> Templates<H> {
     /// # Errors
     /// The text is no template; nothing changed then.
     pub fn parse(&mut self, name: &str, text: &str) -> Result<(), ParseError> {
-        let parsed = self.read(name, text)?;
+        let parsed = self.read(name, &text.into())?;
         self.add(&parsed);
         Ok(())
     }
 
-    /// Parses a text without taking it in.
+    /// Parses a text without taking it in. The templates keep the text.
     ///
     /// # Errors
     /// The text is no template.
-    pub fn read(&self, name: &str, text: &str) -> Result<Parsed, ParseError> {
+    pub fn read(&self, name: &str, text: &Arc<str>) -> Result<Parsed, ParseError> {
         let functions = &self.functions;
         let find = |name: &str| {
             let given = functions.position(name).map(Callee::Given);
@@ -134,7 +134,7 @@ impl<H> Templates<H> {
     /// # Errors
     /// As [`Self::parse`].
     pub fn parse_again(&mut self, name: &str, text: &str) -> Result<(), ParseError> {
-        let parsed = self.read(name, text)?;
+        let parsed = self.read(name, &text.into())?;
         self.take(&parsed, true);
         Ok(())
     }

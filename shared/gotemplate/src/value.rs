@@ -350,9 +350,13 @@ impl Map {
         Type::Map(self.0.element)
     }
 
-    /// No borrow outlives a method of this type, so none can be in the way of another.
-    fn read<T: Default>(&self, read: impl FnOnce(&BTreeMap<Str, Value>) -> T) -> T {
-        self.0.entries.as_ref().map_or_else(T::default, |entries| read(&entries.borrow()))
+    /// What `read` makes of the entries, without a copy of them; a nil map has none. No borrow outlives a method of this
+    /// type, so none can be in the way of another; `read` itself must not change the map.
+    pub fn read<T>(&self, read: impl FnOnce(&BTreeMap<Str, Value>) -> T) -> T {
+        match &self.0.entries {
+            Some(entries) => read(&entries.borrow()),
+            None => read(&BTreeMap::new()),
+        }
     }
 
     /// The value of a key: `&str` or bytes.

@@ -2,6 +2,8 @@
 //!
 //! The given chart is never changed: what comes out is a chart of its own that shares the files.
 
+use std::sync::Arc;
+
 use serde_json::{Map, Value};
 
 use crate::chart::{Chart, Dependency};
@@ -38,12 +40,13 @@ fn enable(chart: &Chart, values: &Table, path: &str) -> Result<Chart, ValuesErro
             let mut subchart = provider.clone();
             if !dependency.alias.is_empty() {
                 let alias = dependency.alias.clone();
-                subchart.aliased = Some(std::mem::replace(&mut subchart.metadata.name, alias));
+                let metadata = Arc::make_mut(&mut subchart.metadata);
+                subchart.aliased = Some(std::mem::replace(&mut metadata.name, alias));
             }
             subcharts.push(subchart);
         }
     }
-    for dependency in &mut chart.metadata.dependencies {
+    for dependency in &mut Arc::make_mut(&mut chart.metadata).dependencies {
         if !dependency.alias.is_empty() {
             dependency.name.clone_from(&dependency.alias);
         }
@@ -51,7 +54,7 @@ fn enable(chart: &Chart, values: &Table, path: &str) -> Result<Chart, ValuesErro
     }
     chart.dependencies = subcharts;
     let values = coalesce(&chart, values.clone(), Nulls::Remove)?;
-    for dependency in &mut chart.metadata.dependencies {
+    for dependency in &mut Arc::make_mut(&mut chart.metadata).dependencies {
         dependency.enabled = is_enabled(dependency, &values, path);
     }
     let disabled: Vec<String> = chart
@@ -61,7 +64,7 @@ fn enable(chart: &Chart, values: &Table, path: &str) -> Result<Chart, ValuesErro
         .filter(|dependency| !dependency.enabled)
         .map(|dependency| dependency.name.clone())
         .collect();
-    chart.metadata.dependencies.retain(|dependency| dependency.enabled);
+    Arc::make_mut(&mut chart.metadata).dependencies.retain(|dependency| dependency.enabled);
     chart.dependencies = chart
         .dependencies
         .iter()
@@ -107,7 +110,7 @@ fn import(mut chart: Chart, first: bool) -> Result<Chart, ValuesError> {
     }
     let mut values = coalesce(&chart, Table::new(), Nulls::Keep)?;
     let mut imported = Table::new();
-    for dependency in &mut chart.metadata.dependencies {
+    for dependency in &mut Arc::make_mut(&mut chart.metadata).dependencies {
         let mut read = Vec::new();
         for import in &dependency.import_values {
             let Some((child, parent)) = import_paths(import).filter(|_| first) else { continue };

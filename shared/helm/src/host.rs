@@ -51,6 +51,6 @@ pub struct Lookup<'a> {
 }
 
 /// A lookup that the cluster refused.
-#[derive(Debug, thiserror::Error)]
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
 pub struct LookupError(pub String);

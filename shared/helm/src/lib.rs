@@ -65,7 +65,7 @@ pub mod values;
 pub mod yaml;
 
 pub use chart::{
-    Chart, ChartError, Dependency, File, IgnoreError, Invalid, Maintainer, Metadata, Rules,
+    Chart, ChartError, Data, Dependency, File, IgnoreError, Invalid, Maintainer, Metadata, Rules,
 };
 pub use engine::TemplateError;
 pub use engine::state::OverBudget;

@@ -88,19 +88,19 @@ pub(crate) fn install_order(a: &str, b: &str) -> Ordering {
 
 /// The documents of the files and the hooks among them, each in its order. Files are given by path; partials and blank
 /// files have no documents.
-pub(crate) fn sort(
-    files: impl IntoIterator<Item = (String, String)>,
+pub(crate) fn sort<'t>(
+    files: impl IntoIterator<Item = (&'t str, &'t str)>,
 ) -> Result<(Vec<Document>, Vec<Hook>), ManifestError> {
-    let mut files: Vec<(String, String)> = files.into_iter().collect();
-    files.sort();
+    let mut files: Vec<(&str, &str)> = files.into_iter().collect();
+    files.sort_unstable();
     let (mut documents, mut hooks) = (Vec::new(), Vec::new());
     for (path, text) in files {
         let base = path.rsplit('/').next().unwrap_or_default();
         if base.starts_with('_') || text.trim().is_empty() {
             continue;
         }
-        for part in split(&text) {
-            let (document, annotations) = head(&path, part)?;
+        for part in split(text) {
+            let (document, annotations) = head(path, part)?;
             let Some(events) = annotations.get(HOOK_ANNOTATION) else {
                 documents.push(document);
                 continue;
@@ -170,7 +170,7 @@ mod tests {
     use super::*;
 
     fn kinds(text: &str) -> Vec<String> {
-        let (documents, _) = sort([("c/templates/a.yaml".to_owned(), text.to_owned())]).unwrap();
+        let (documents, _) = sort([("c/templates/a.yaml", text)]).unwrap();
         documents.into_iter().map(|document| document.kind).collect()
     }
 
@@ -199,8 +199,7 @@ mod tests {
                 "field .metadata.annotations of type map[string]string",
             ),
         ] {
-            let file = ("c/templates/a.yaml".to_owned(), text.to_owned());
-            let error = sort([file]).unwrap_err().to_string();
+            let error = sort([("c/templates/a.yaml", text)]).unwrap_err().to_string();
             assert!(error.starts_with("YAML parse error on c/templates/a.yaml: "), "{error}");
             assert!(error.ends_with(want), "{error}");
         }

@@ -433,7 +433,7 @@ pub const SECRET_TYPE: &str = "helm.sh/release.v1";
 
 fn chart(chart: &Chart) -> Value {
     let files = |files: &[File]| {
-        let file = |file: &File| json!({ "name": file.name, "data": STANDARD.encode(&file.data) });
+        let file = |file: &File| json!({ "name": file.name, "data": STANDARD.encode(&*file.data) });
         files.iter().map(file).collect::<Vec<_>>()
     };
     json!({

@@ -198,15 +198,14 @@ impl Prepared {
         let root_notes = format!("{}/templates/{NOTES}", self.chart.name());
         let notes = texts.get(&root_notes).cloned();
         let files = texts.iter().filter(|(path, _)| !path.ends_with(NOTES));
-        let files: Vec<(String, String)> =
-            files.map(|(path, text)| (path.clone(), text.clone())).collect();
+        let files = files.map(|(path, text)| (path.as_str(), text.as_str()));
         let (documents, hooks) = manifest::sort(files)?;
         if documents.len() + hooks.len() > budget.objects {
             return Err(OverBudget::Objects(budget.objects).into());
         }
         let crd = |(source, file): (String, crate::chart::File)| CrdFile {
             source,
-            text: String::from_utf8_lossy(&file.data).into_owned(),
+            text: file.data.text().to_string(),
         };
         let crds = self.chart.crds("").into_iter().map(crd).collect();
         Ok(Rendered { documents, hooks, crds, notes, texts })

@@ -5,6 +5,7 @@
 //! member is etcd and an API server only: what is deployed are ConfigMaps.
 
 mod away;
+mod charts;
 mod identity;
 mod names;
 mod proof;

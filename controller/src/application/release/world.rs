@@ -24,7 +24,7 @@ const MOST_LOOKUPS: usize = 100;
 /// What was looked up: group and version, kind, namespace, name.
 pub(super) type Asked = (String, String, String, String);
 /// What the cluster answers.
-pub(super) type Answers = BTreeMap<Asked, Result<Option<Value>, String>>;
+pub(super) type Answers = BTreeMap<Asked, Result<Option<Value>, LookupError>>;
 
 /// What a release's random texts and keys come from. Kept with the release, so that a password is the same in the next
 /// revision as long as the chart asks for the same things in the same order.
@@ -129,7 +129,7 @@ impl Host for World {
             what.name.to_owned(),
         );
         if let Some(answer) = self.answers.get(&key) {
-            return answer.clone().map_err(LookupError);
+            return answer.clone();
         }
         let mut noted = self.noted.lock();
         if self.answers.len() + noted.asked.len() >= MOST_LOOKUPS {

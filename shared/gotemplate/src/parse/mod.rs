@@ -32,10 +32,10 @@ const LONGEST: usize = 1 << 30;
 /// Parses a text. `find` tells what the name of a function stands for.
 pub(crate) fn parse(
     name: &str,
-    text: &str,
+    text: &Arc<str>,
     find: &dyn Fn(&str) -> Option<Callee>,
 ) -> Result<Vec<Tree>, ParseError> {
-    let source = Arc::new(Source { name: name.into(), text: text.to_owned() });
+    let source = Arc::new(Source { name: name.into(), text: Arc::clone(text) });
     let mut parser = Parser {
         lexer: Lexer::new(text, find("break").is_none(), find("continue").is_none()),
         ahead: SmallVec::new(),

@@ -13,7 +13,7 @@ use crate::text::Str;
 #[derive(Debug)]
 pub(crate) struct Source {
     pub(crate) name: EcoString,
-    pub(crate) text: String,
+    pub(crate) text: Arc<str>,
 }
 
 impl Source {

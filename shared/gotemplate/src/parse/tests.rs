@@ -9,7 +9,7 @@ fn find(name: &str) -> Option<Callee> {
 }
 
 fn error(text: &str) -> String {
-    match parse("n", text, &find) {
+    match parse("n", &text.into(), &find) {
         Ok(trees) => panic!("{text} parses: {trees:?}"),
         Err(error) => error.to_string().strip_prefix("template: n:").unwrap().to_owned(),
     }
@@ -88,7 +88,7 @@ fn nodes_are_shown_in_source_form() {
         ("{{$ }}", "{{$}}"),
         ("{{template \"a\\tb\" ( not true ) }}", "{{template \"a\\tb\" (not true)}}"),
     ] {
-        let trees = parse("n", text, &find).unwrap();
+        let trees = parse("n", &text.into(), &find).unwrap();
         let tree = trees.last().unwrap();
         let at = match &tree.root[0] {
             Node::Action(pipeline) => node::At::Action(pipeline),
@@ -101,7 +101,8 @@ fn nodes_are_shown_in_source_form() {
 
 #[test]
 fn definitions_are_trees_of_their_own() {
-    let trees = parse("n", "{{define \"a\"}} {{end}}{{define \"a\"}}1{{end}}x", &find).unwrap();
+    let text = "{{define \"a\"}} {{end}}{{define \"a\"}}1{{end}}x";
+    let trees = parse("n", &text.into(), &find).unwrap();
     let names: Vec<_> = trees.iter().map(|tree| (tree.name.as_str(), tree.is_empty())).collect();
     assert_eq!(names, [("a", false), ("n", false)]);
 }

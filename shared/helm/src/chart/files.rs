@@ -67,7 +67,7 @@ pub(super) fn load(
                 Some(_) if name.ends_with(".prov") => others.push(file),
                 Some(rest) => {
                     let top = rest.split('/').next().unwrap_or_default().to_owned();
-                    let file = File { name: rest.to_owned(), data: Arc::clone(&file.data) };
+                    let file = File { name: rest.to_owned(), data: file.data.clone() };
                     subcharts.entry(top).or_default().push(file);
                 }
                 None => others.push(file),
@@ -99,7 +99,7 @@ pub(super) fn load(
         })?);
     }
     Ok(Chart {
-        metadata,
+        metadata: Arc::new(metadata),
         lock,
         templates: templates.into(),
         values: Arc::new(values),

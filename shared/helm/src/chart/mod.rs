@@ -26,14 +26,54 @@ pub struct File {
     /// Slashes separate its parts.
     pub name: String,
     /// Without a byte order mark.
-    pub data: Arc<[u8]>,
+    pub data: Data,
+}
+
+/// The content of a file. A clone shares it; so do the templates that a text is parsed to.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Data {
+    /// UTF-8.
+    Text(Arc<str>),
+    /// Anything else.
+    Bytes(Arc<[u8]>),
+}
+
+impl Data {
+    /// The text, with U+FFFD where the bytes are not UTF-8.
+    #[must_use]
+    pub fn text(&self) -> Arc<str> {
+        match self {
+            Self::Text(text) => Arc::clone(text),
+            Self::Bytes(bytes) => String::from_utf8_lossy(bytes).into(),
+        }
+    }
+}
+
+impl From<&[u8]> for Data {
+    fn from(bytes: &[u8]) -> Self {
+        match std::str::from_utf8(bytes) {
+            Ok(text) => Self::Text(text.into()),
+            Err(_) => Self::Bytes(bytes.into()),
+        }
+    }
+}
+
+impl std::ops::Deref for Data {
+    type Target = [u8];
+
+    fn deref(&self) -> &[u8] {
+        match self {
+            Self::Text(text) => text.as_bytes(),
+            Self::Bytes(bytes) => bytes,
+        }
+    }
 }
 
 /// A chart with its subcharts. A clone shares the files.
 #[derive(Debug, Clone)]
 pub struct Chart {
     /// What Chart.yaml says.
-    pub metadata: Metadata,
+    pub metadata: Arc<Metadata>,
     /// What Chart.lock says, kept for release records.
     pub lock: Option<Arc<Value>>,
     /// The files below `templates/`.
@@ -41,7 +81,7 @@ pub struct Chart {
     /// The default values.
     pub values: Arc<Map<String, Value>>,
     /// values.schema.json.
-    pub schema: Option<Arc<[u8]>>,
+    pub schema: Option<Data>,
     /// All files that have no other role.
     pub files: Arc<[File]>,
     /// The subcharts.

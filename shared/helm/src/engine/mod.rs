@@ -6,7 +6,6 @@ pub(crate) mod state;
 
 use std::collections::BTreeMap;
 use std::error::Error as _;
-use std::rc::Rc;
 use std::sync::{Arc, LazyLock, OnceLock};
 
 use gotemplate::{
@@ -77,7 +76,7 @@ static FUNCTIONS: LazyLock<Arc<Functions<State>>> =
 
 /// A file that is parsed and perhaps rendered.
 struct File {
-    data: Arc<[u8]>,
+    text: Arc<str>,
     /// Of the chart's templates, and which one this is.
     parsed: Slots,
     index: usize,
@@ -94,7 +93,7 @@ impl File {
             templates.add(parsed);
             return Ok(());
         }
-        let parsed = templates.read(path, &String::from_utf8_lossy(&self.data))?;
+        let parsed = templates.read(path, &self.text)?;
         templates.add(&parsed);
         if let Some(slot) = slot {
             let _ = slot.set(parsed);
@@ -119,7 +118,7 @@ pub(crate) fn render(
 ) -> Result<BTreeMap<String, String>, TemplateError> {
     let common = Common {
         release: release_map(release),
-        capabilities: Value::object(CapabilitiesObject(Rc::new(capabilities.clone()))),
+        capabilities: Value::object(CapabilitiesObject::new(capabilities)),
     };
     let mut files = BTreeMap::new();
     collect(chart, "", &table(values), &common, &mut files);
@@ -229,7 +228,7 @@ fn collect(
             continue;
         }
         let file = File {
-            data: Arc::clone(&template.data),
+            text: template.data.text(),
             parsed: Arc::clone(&parsed),
             index,
             scope: scope.clone(),
@@ -286,7 +285,7 @@ static TABLE: &[Function<State>] = &[
 
 /// The output of a template as a value.
 fn include(call: &mut Call<'_, State>, args: Args<'_>) -> Result<Value, Failure> {
-    let name = args.text(0).into_owned();
+    let name = args.str(0);
     let most = call.host().budget.includes;
     let count = call.host().including.entry(name.clone()).or_default();
     if *count > most {
@@ -295,7 +294,7 @@ fn include(call: &mut Call<'_, State>, args: Args<'_>) -> Result<Value, Failure>
         )));
     }
     *count += 1;
-    let output = call.execute(&name, args.get(1).clone());
+    let output = call.execute(&args.text(0), args.get(1).clone());
     if let Some(count) = call.host().including.get_mut(&name) {
         *count -= 1;
     }

@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::rc::Rc;
 
-use gotemplate::{Failure, Meter, Stop};
+use gotemplate::{Failure, Meter, Stop, Str};
 use vela_gocompat::regexp::Regexp;
 
 use crate::host::Host;
@@ -68,7 +68,7 @@ pub(crate) struct State {
     made: u64,
     keys: usize,
     /// How often a template is being included at this moment, by name.
-    pub(crate) including: HashMap<String, usize>,
+    pub(crate) including: HashMap<Str, usize>,
     /// How many `tpl` are running within each other.
     pub(crate) tpl: usize,
     /// Patterns that were compiled.

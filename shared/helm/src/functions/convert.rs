@@ -157,8 +157,12 @@ fn equal_at(a: &Value, b: &Value, depth: usize) -> bool {
             a.same(b)
                 || (a.is_nil() == b.is_nil()
                     && a.len() == b.len()
-                    && a.entries().iter().all(|(key, a)| {
-                        b.get(key.as_bytes()).is_some_and(|b| equal_at(a, &b, depth + 1))
+                    && a.read(|a| {
+                        b.read(|b| {
+                            a.iter().zip(b).all(|((left, a), (right, b))| {
+                                left == right && equal_at(a, b, depth + 1)
+                            })
+                        })
                     }))
         }
         (Value::Object(left), Value::Object(right)) => {
@@ -186,8 +190,8 @@ fn copy_at(value: &Value, depth: usize) -> Value {
             list_like(value, items)
         }
         Value::Map(map) if !map.is_nil() => {
-            let entries = map.entries().into_iter();
-            let entries = entries.map(|(key, value)| (key, copy_at(&value, depth + 1))).collect();
+            let entry = |(key, value): (&Str, &Value)| (key.clone(), copy_at(value, depth + 1));
+            let entries = map.read(|entries| entries.iter().map(entry).collect());
             match map.type_of() {
                 Type::Map(element) => Value::Map(Map::of(element, entries)),
                 _ => Value::Map(Map::new(entries)),

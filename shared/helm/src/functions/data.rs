@@ -2,9 +2,9 @@
 
 use gotemplate::{Args, Failure, Function, List, Map, Str, Value};
 use serde_json::Value as Json;
-use vela_gocompat::json as go;
 
 use super::table::{ANY, Body, Context, Result, STRING, function, text};
+use super::yaml as written;
 use super::{syntax, toml};
 use crate::engine::state::State;
 use crate::json::{JsonError, Style, from_json, to_json, to_text};
@@ -61,56 +61,10 @@ const JSON_KIND: &str = "";
 
 fn to_yaml(call: &mut Context<'_>, args: Args<'_>, layout: Layout) -> Result {
     call.host().room_of(args.get(0))?;
-    let json = match to_json(args.get(0)) {
-        Ok(json) => json,
-        Err(error @ JsonError::Deep(_)) => return Err(error.into()),
-        Err(_) => return Ok(Value::from("")),
-    };
-    let json = match layout {
-        Layout::Compact => match through_json(json) {
-            Some(json) => json,
-            None => return Ok(Value::from("")),
-        },
-        Layout::Pretty => json,
-    };
-    let mut yaml = yaml::write(&json, layout);
-    yaml.pop();
-    text(call, yaml)
-}
-
-/// What the YAML reader makes of the JSON in between: integral floats are integers, and a line break of Unicode inside
-/// a text is folded. None if it cannot read a character.
-fn through_json(json: Json) -> Option<Json> {
-    Some(match json {
-        Json::Number(number) => {
-            // By the text in between: a large float loses the digits that its shortest form does not have.
-            let float = number.as_f64().filter(|_| number.is_f64());
-            let text = float.map(go::format_f64).unwrap_or_default();
-            match (text.parse::<i64>(), text.parse::<u64>()) {
-                (Ok(int), _) => Json::from(int),
-                (_, Ok(uint)) => Json::from(uint),
-                _ => Json::Number(number),
-            }
-        }
-        Json::String(text) => Json::String(folded(text)?),
-        Json::Array(list) => {
-            Json::Array(list.into_iter().map(through_json).collect::<Option<_>>()?)
-        }
-        Json::Object(map) => Json::Object(
-            map.into_iter()
-                .map(|(key, value)| Some((folded(key)?, through_json(value)?)))
-                .collect::<Option<_>>()?,
-        ),
-        other => other,
-    })
-}
-
-fn folded(text: String) -> Option<String> {
-    let control = |char: char| matches!(char, '\u{7f}'..='\u{84}' | '\u{86}'..='\u{9f}' | '\u{fffe}' | '\u{ffff}');
-    if text.contains(control) {
-        return None;
+    match written::write(args.get(0), layout) {
+        Err(error @ JsonError::Deep(_)) => Err(error.into()),
+        yaml => text(call, yaml.unwrap_or_default()),
     }
-    Some(if text.contains('\u{85}') { text.replace('\u{85}', " ") } else { text })
 }
 
 fn json_text(call: &mut Context<'_>, args: Args<'_>, style: Style) -> Result {

@@ -61,20 +61,34 @@ fn type_of(value: &Value) -> String {
 /// How many values are in a value, bounded: what walking it costs.
 pub(super) fn weight(value: &Value) -> u64 {
     const MOST: u64 = 1 << 20;
-    let mut open = vec![value.clone()];
-    let mut count = 0;
+    let (mut count, mut open) = (1, Vec::new());
+    open.extend(collection(value));
     while let Some(value) = open.pop() {
-        count += 1;
-        if count + open.len() as u64 > MOST {
-            return MOST;
-        }
-        match value.underlying() {
-            Value::List(list) => open.extend(list.as_slice().iter().cloned()),
-            Value::Map(map) => open.extend(map.entries().into_iter().map(|(_, value)| value)),
+        let mut below = |value: &Value| {
+            count += 1;
+            open.extend(collection(value));
+        };
+        match value {
+            Value::List(list) => list.as_slice().iter().for_each(below),
+            Value::Map(map) => map.read(|entries| entries.values().for_each(&mut below)),
             _ => {}
+        }
+        if count > MOST {
+            return MOST;
         }
     }
     count
+}
+
+/// The list or map that a value is or stands for.
+fn collection(value: &Value) -> Option<Value> {
+    match value {
+        Value::List(_) | Value::Map(_) => Some(value.clone()),
+        Value::Object(_) => {
+            Some(value.underlying()).filter(|value| matches!(value, Value::List(_) | Value::Map(_)))
+        }
+        _ => None,
+    }
 }
 
 impl State {

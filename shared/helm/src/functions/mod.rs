@@ -20,6 +20,7 @@ mod syntax;
 mod table;
 mod toml;
 mod words;
+mod yaml;
 
 use gotemplate::Function;
 

@@ -2,7 +2,7 @@
 
 use std::cell::Cell;
 
-use gotemplate::{Str, Underlying, Value};
+use gotemplate::{Object, Underlying, Value};
 use serde::ser::{Error as _, SerializeMap as _, SerializeSeq as _};
 use serde::{Serialize, Serializer};
 use vela_gocompat::json as go;
@@ -52,14 +52,11 @@ impl Written<'_> {
         Written { value, depth: self.depth + 1, deep: self.deep }
     }
 
-    fn map<S: Serializer>(
-        &self,
-        entries: impl ExactSizeIterator<Item = (Str, Value)>,
-        serializer: S,
-    ) -> Result<S::Ok, S::Error> {
-        let mut map = serializer.serialize_map(Some(entries.len()))?;
-        for (key, value) in entries {
-            map.serialize_entry(&key.to_str_lossy(), &self.below(&value))?;
+    fn fields<S: Serializer>(&self, object: &dyn Object, serializer: S) -> Result<S::Ok, S::Error> {
+        let mut map = serializer.serialize_map(Some(object.fields().len()))?;
+        for name in object.fields() {
+            let value = object.field(name).unwrap_or_default();
+            map.serialize_entry(name, &self.below(&value))?;
         }
         map.end()
     }
@@ -92,7 +89,13 @@ impl Serialize for Written<'_> {
                 items.end()
             }
             Value::Map(map) if map.is_nil() => serializer.serialize_unit(),
-            Value::Map(map) => self.map(map.entries().into_iter(), serializer),
+            Value::Map(map) => map.read(|entries| {
+                let mut map = serializer.serialize_map(Some(entries.len()))?;
+                for (key, value) in entries {
+                    map.serialize_entry(&*key.to_str_lossy(), &self.below(value))?;
+                }
+                map.end()
+            }),
             Value::Object(object) => {
                 if let Some(chart) = objects::chart(self.value) {
                     return chart.serialize(serializer);
@@ -102,12 +105,7 @@ impl Serialize for Written<'_> {
                 }
                 match object.underlying() {
                     Underlying::Value(value) => self.below(&value).serialize(serializer),
-                    Underlying::Struct | Underlying::Pointer => {
-                        let field = |name: &&str| {
-                            (Str::from(*name), object.field(name).unwrap_or_default())
-                        };
-                        self.map(object.fields().iter().map(field), serializer)
-                    }
+                    Underlying::Struct | Underlying::Pointer => self.fields(&**object, serializer),
                     Underlying::Func => {
                         let of = object.type_of();
                         Err(S::Error::custom(format!("json: unsupported type: {of}")))

@@ -1,7 +1,7 @@
 //! Values of templates as values of JSON.
 
 use base64::Engine as _;
-use gotemplate::{Failure, Underlying, Value};
+use gotemplate::{Failure, Str, Underlying, Value};
 use serde_json::Number;
 use vela_gocompat::strconv;
 
@@ -67,11 +67,10 @@ fn json_at(value: &Value, depth: usize) -> Result<serde_json::Value, JsonError> 
         }
         Value::Map(map) if map.is_nil() => Json::Null,
         Value::Map(map) => {
-            let mut fields = serde_json::Map::new();
-            for (key, value) in map.entries() {
-                fields.insert(key.to_str_lossy().into_owned(), json_at(&value, depth + 1)?);
-            }
-            Json::Object(fields)
+            let field = |(key, value): (&Str, &Value)| {
+                Ok((key.to_str_lossy().into_owned(), json_at(value, depth + 1)?))
+            };
+            Json::Object(map.read(|entries| entries.iter().map(field).collect::<Result<_, _>>())?)
         }
         Value::Object(object) => {
             if let Some(json) = objects::json(value) {
@@ -94,6 +93,6 @@ fn json_at(value: &Value, depth: usize) -> Result<serde_json::Value, JsonError> 
 }
 
 /// Bytes as JSON has them.
-pub(super) fn base64_of(bytes: &[u8]) -> String {
+pub(crate) fn base64_of(bytes: &[u8]) -> String {
     base64::engine::general_purpose::STANDARD.encode(bytes)
 }

@@ -1,7 +1,5 @@
 //! What a chart may know about the cluster: its version, and the versions and kinds that it serves.
 
-use std::rc::Rc;
-
 use gotemplate::{Args, Failure, List, Meter, Object, Param, Signature, Type, Underlying, Value};
 use serde_json::{Value as Json, json};
 
@@ -69,7 +67,18 @@ impl Capabilities {
 
 /// `*chartutil.Capabilities`
 #[derive(Debug)]
-pub(crate) struct CapabilitiesObject(pub(crate) Rc<Capabilities>);
+pub(crate) struct CapabilitiesObject {
+    kube_version: KubeVersion,
+    /// Made once: charts ask for it again and again.
+    api_versions: List,
+}
+
+impl CapabilitiesObject {
+    pub(crate) fn new(capabilities: &Capabilities) -> Self {
+        let api_versions = List::strings(capabilities.api_versions.iter().map(String::as_str));
+        Self { kube_version: capabilities.kube_version.clone(), api_versions }
+    }
+}
 
 impl Object for CapabilitiesObject {
     fn type_of(&self) -> Type {
@@ -86,10 +95,8 @@ impl Object for CapabilitiesObject {
 
     fn field(&self, name: &str) -> Option<Value> {
         Some(match name {
-            "KubeVersion" => Value::object(KubeVersionObject(self.0.kube_version.clone())),
-            "APIVersions" => Value::object(VersionSet(List::strings(
-                self.0.api_versions.iter().map(String::as_str),
-            ))),
+            "KubeVersion" => Value::object(KubeVersionObject(self.kube_version.clone())),
+            "APIVersions" => Value::object(VersionSet(self.api_versions.clone())),
             "HelmVersion" => Value::object(BuildInfo),
             _ => return None,
         })

@@ -1,5 +1,7 @@
 //! `.Chart`: what Chart.yaml says, under the names of Go.
 
+use std::sync::Arc;
+
 use gotemplate::{List, Map, Object, Str, Type, Underlying, Value};
 use serde::Serialize;
 use serde_json::Value as Json;
@@ -10,13 +12,13 @@ use crate::json::from_json;
 /// `struct { chart.Metadata; IsRoot bool }`
 #[derive(Debug)]
 pub(crate) struct ChartObject {
-    metadata: Metadata,
+    metadata: Arc<Metadata>,
     is_root: bool,
 }
 
 impl ChartObject {
-    pub(crate) fn new(metadata: &Metadata, is_root: bool) -> Self {
-        Self { metadata: metadata.clone(), is_root }
+    pub(crate) fn new(metadata: &Arc<Metadata>, is_root: bool) -> Self {
+        Self { metadata: Arc::clone(metadata), is_root }
     }
 
     /// The same in the order of the fields.
@@ -28,12 +30,12 @@ impl ChartObject {
             #[serde(rename = "IsRoot")]
             is_root: bool,
         }
-        Ordered { metadata: self.metadata.clone(), is_root: self.is_root }
+        Ordered { metadata: Metadata::clone(&self.metadata), is_root: self.is_root }
     }
 
     /// With the names of Chart.yaml, and one of Go.
     fn json(&self) -> Json {
-        let mut json = serde_json::to_value(&self.metadata).unwrap_or_default();
+        let mut json = serde_json::to_value(&*self.metadata).unwrap_or_default();
         if let Json::Object(fields) = &mut json {
             fields.insert("IsRoot".to_owned(), Json::Bool(self.is_root));
         }
@@ -52,7 +54,7 @@ pub(super) fn json(value: &Value) -> Option<Json> {
         return Some(chart.json());
     }
     if let Some(metadata) = value.downcast_ref::<MetadataObject>() {
-        return serde_json::to_value(&metadata.0).ok();
+        return serde_json::to_value(&*metadata.0).ok();
     }
     if let Some(maintainer) = value.downcast_ref::<MaintainerObject>() {
         return serde_json::to_value(&maintainer.0).ok();
@@ -84,7 +86,7 @@ impl Object for ChartObject {
     fn field(&self, name: &str) -> Option<Value> {
         match name {
             "IsRoot" => Some(self.is_root.into()),
-            "Metadata" => Some(Value::object(MetadataObject(self.metadata.clone()))),
+            "Metadata" => Some(Value::object(MetadataObject(Arc::clone(&self.metadata)))),
             name => metadata_field(&self.metadata, name),
         }
     }
@@ -92,7 +94,7 @@ impl Object for ChartObject {
 
 /// `chart.Metadata`
 #[derive(Debug)]
-struct MetadataObject(Metadata);
+struct MetadataObject(Arc<Metadata>);
 
 const FIELDS: &[&str] = &[
     "Name",

@@ -1,36 +1,66 @@
 //! `.Files`: the files of a chart that are neither templates nor its own.
 
-use std::collections::BTreeMap;
+use std::cell::{OnceCell, RefCell};
+use std::collections::{BTreeMap, HashMap};
+use std::rc::Rc;
+use std::sync::Arc;
 
 use gotemplate::{
     Args, Failure, List, Map, Meter, Object, Param, Signature, Str, Type, Underlying, Value,
 };
 use serde_json::Value as Json;
 
-use crate::chart::File;
+use crate::chart::{Data, File};
 use crate::glob::Glob;
 use crate::yaml::{self, Layout};
 
-/// `engine.files`: a map of names to bytes.
+/// `engine.files`: a map of names to bytes. What nobody reads is not copied.
 #[derive(Debug)]
-pub(crate) struct Files(Map);
+pub(crate) struct Files {
+    all: Rc<Contents>,
+    /// Which files these are, in order of their names; of two of one name the later.
+    chosen: OnceCell<BTreeMap<Str, usize>>,
+    map: OnceCell<Map>,
+}
+
+/// The files of a chart, and the contents of those that were asked for.
+#[derive(Debug)]
+struct Contents {
+    files: Arc<[File]>,
+    read: RefCell<HashMap<usize, Str>>,
+}
 
 impl Files {
-    pub(crate) fn new(files: &[File]) -> Self {
-        let entry =
-            |file: &File| (Str::from(file.name.as_str()), Value::Bytes(Str::from(&*file.data)));
-        Self::of(files.iter().map(entry).collect())
+    pub(crate) fn new(files: &Arc<[File]>) -> Self {
+        let all = Contents { files: Arc::clone(files), read: RefCell::default() };
+        Self { all: Rc::new(all), chosen: OnceCell::new(), map: OnceCell::new() }
     }
 
-    fn of(entries: BTreeMap<Str, Value>) -> Self {
-        Self(Map::of(&Type::BYTES, entries))
+    fn chosen(&self) -> &BTreeMap<Str, usize> {
+        self.chosen.get_or_init(|| {
+            let names = self.all.files.iter().enumerate();
+            names.map(|(at, file)| (Str::from(file.name.as_str()), at)).collect()
+        })
+    }
+
+    fn content(&self, at: usize) -> Str {
+        let content = || {
+            self.all.files.get(at).map_or_else(Str::new, |file| match &file.data {
+                Data::Text(text) => Str::from(&**text),
+                Data::Bytes(bytes) => Str::from(&**bytes),
+            })
+        };
+        self.all.read.borrow_mut().entry(at).or_insert_with(content).clone()
     }
 
     fn get(&self, name: &Str) -> Option<Str> {
-        match self.0.get(name.as_bytes()) {
-            Some(Value::Bytes(bytes)) => Some(bytes),
-            _ => None,
-        }
+        self.chosen().get(name).map(|at| self.content(*at))
+    }
+
+    fn map(&self) -> Map {
+        let entry = |(name, at): (&Str, &usize)| (name.clone(), Value::Bytes(self.content(*at)));
+        let map = || Map::of(&Type::BYTES, self.chosen().iter().map(entry).collect());
+        self.map.get_or_init(map).clone()
     }
 
     /// The content of all files under their last names, as YAML; of two files of one name the later counts.
@@ -40,8 +70,8 @@ impl Files {
         meter: &mut dyn Meter,
     ) -> Result<Value, Failure> {
         let mut map = serde_json::Map::new();
-        for (path, bytes) in self.0.entries() {
-            let Value::Bytes(bytes) = bytes else { continue };
+        for (path, at) in self.chosen() {
+            let bytes = self.content(*at);
             meter.room(bytes.len() as u64 * 2)?;
             let path = path.to_str_lossy();
             let name = path.rsplit('/').next().unwrap_or_default().to_owned();
@@ -59,7 +89,7 @@ impl Object for Files {
     }
 
     fn underlying(&self) -> Underlying {
-        Underlying::Value(Value::Map(self.0.clone()))
+        Underlying::Value(Value::Map(self.map()))
     }
 
     fn method(&self, name: &str) -> Option<Signature> {
@@ -90,13 +120,14 @@ impl Object for Files {
                 let glob = Glob::new(&args.text(0));
                 let pattern = args.str(0).len() as u64 + 1;
                 let mut found = BTreeMap::new();
-                for (name, bytes) in self.0.entries() {
+                for (name, at) in self.chosen() {
                     meter.steps(1 + name.len() as u64 * pattern / 64)?;
                     if glob.matches(&name.to_str_lossy()) {
-                        found.insert(name, bytes);
+                        found.insert(name.clone(), *at);
                     }
                 }
-                Ok(Value::object(Self::of(found)))
+                let all = Rc::clone(&self.all);
+                Ok(Value::object(Self { all, chosen: found.into(), map: OnceCell::new() }))
             }
             "AsConfig" => self.yaml(|bytes| bytes.to_str_lossy().into_owned(), meter),
             _ => self.yaml(

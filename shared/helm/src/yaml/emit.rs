@@ -3,7 +3,7 @@
 
 use std::cmp::Ordering;
 
-use serde_json::{Map, Value};
+use serde_json::Value;
 use vela_gocompat::strconv;
 
 use super::resolve::{Scalar, is_base60, resolve};
@@ -26,24 +26,22 @@ const SIMPLE_KEY: usize = 128;
 /// Writes a value, with the line break at the end.
 #[must_use]
 pub fn write(value: &Value, layout: Layout) -> String {
-    let mut emitter =
-        Emitter { out: String::new(), layout, column: 0, whitespace: true, indention: true };
-    emitter.node(value, None, Place::Root);
-    if emitter.column > 0 || !emitter.indention {
-        emitter.line_break();
-    }
-    emitter.out
+    let mut emitter = Emitter::new(layout);
+    emitter.json(value, None, Place::Root);
+    emitter.finish()
 }
 
 /// Where a node stands: it decides about the indentation of a list.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Place {
+pub(crate) enum Place {
     Root,
     Item,
     Value,
 }
 
-struct Emitter {
+/// Writes nodes one after the other. Who walks over a value says what each of its nodes is: `outer` is the indentation
+/// of the collection around a node, which [`Self::list`] or [`Self::map`] gave.
+pub(crate) struct Emitter {
     out: String,
     layout: Layout,
     /// Characters on the present line.
@@ -55,9 +53,27 @@ struct Emitter {
 }
 
 impl Emitter {
+    pub(crate) fn new(layout: Layout) -> Self {
+        Self { out: String::new(), layout, column: 0, whitespace: true, indention: true }
+    }
+
+    /// The text, with the line break at its end.
+    pub(crate) fn finish(mut self) -> String {
+        if self.column > 0 || !self.indention {
+            self.line_break();
+        }
+        self.out
+    }
+
     fn put(&mut self, char: char) {
         self.out.push(char);
         self.column += 1;
+    }
+
+    /// A part of a line.
+    fn put_str(&mut self, text: &str) {
+        self.out.push_str(text);
+        self.column += if text.is_ascii() { text.len() } else { text.chars().count() };
     }
 
     fn line_break(&mut self) {
@@ -70,8 +86,11 @@ impl Emitter {
         if !self.indention || self.column > indent || (self.column == indent && !self.whitespace) {
             self.line_break();
         }
+        const BLANKS: &str = "                                ";
         while self.column < indent {
-            self.put(' ');
+            let blanks = (indent - self.column).min(BLANKS.len());
+            self.out.push_str(BLANKS.get(..blanks).unwrap_or_default());
+            self.column += blanks;
         }
         self.whitespace = true;
         self.indention = true;
@@ -81,72 +100,97 @@ impl Emitter {
         if space_before && !self.whitespace {
             self.put(' ');
         }
-        for char in text.chars() {
-            self.put(char);
-        }
+        self.put_str(text);
         self.whitespace = whitespace;
         self.indention = self.indention && indention;
     }
 
-    /// `outer` is the indentation of the collection around the node.
-    fn node(&mut self, value: &Value, outer: Option<usize>, place: Place) {
+    /// A value of JSON with everything in it.
+    pub(crate) fn json(&mut self, value: &Value, outer: Option<usize>, place: Place) {
         match value {
-            Value::Array(list) if list.is_empty() => self.empty("[", "]"),
-            Value::Object(map) if map.is_empty() => self.empty("{", "}"),
+            Value::Array(list) if list.is_empty() => self.empty_list(),
+            Value::Object(map) if map.is_empty() => self.empty_map(),
             Value::Array(list) => {
-                let hanging =
-                    self.layout == Layout::Compact && place == Place::Value && !self.indention;
-                let indent = match outer {
-                    None => 0,
-                    Some(outer) if hanging => outer,
-                    Some(outer) => outer + INDENT,
-                };
+                let indent = self.list(outer, place);
                 for item in list {
-                    self.indent(indent);
-                    self.indicator("-", true, false, true);
-                    self.node(item, Some(indent), Place::Item);
+                    self.item(indent);
+                    self.json(item, Some(indent), Place::Item);
                 }
             }
             Value::Object(map) => {
-                let indent = outer.map_or(0, |outer| outer + INDENT);
-                for (key, value) in sorted(map, self.layout) {
-                    self.indent(indent);
-                    if key.len() <= SIMPLE_KEY && !key.chars().any(is_break) {
-                        self.text(key, indent + INDENT, true);
-                        self.indicator(":", false, false, false);
-                    } else {
-                        self.indicator("?", true, false, true);
-                        self.text(key, indent + INDENT, false);
-                        self.indent(indent);
-                        self.indicator(":", true, false, true);
-                    }
-                    self.node(value, Some(indent), Place::Value);
+                let indent = Self::map(outer);
+                let mut entries: Vec<(&String, &Value)> = map.iter().collect();
+                entries.sort_by(|(a, _), (b, _)| natural(a, b, self.layout));
+                for (key, value) in entries {
+                    self.key(key, indent);
+                    self.json(value, Some(indent), Place::Value);
                 }
             }
-            scalar => {
-                let indent = outer.map_or(INDENT, |outer| outer + INDENT);
-                match scalar {
-                    Value::Null => self.plain("null", indent, false),
-                    Value::Bool(bool) => self.plain(&bool.to_string(), indent, false),
-                    Value::Number(number) => {
-                        let text = match number.as_f64() {
-                            Some(float) if number.is_f64() => {
-                                strconv::format_float(float, 'g', -1, 64)
-                            }
-                            _ => number.to_string(),
-                        };
-                        self.plain(&text, indent, false);
-                    }
-                    Value::String(text) => self.text(text, indent, false),
-                    Value::Array(_) | Value::Object(_) => {}
+            Value::Null => self.word("null", outer),
+            Value::Bool(bool) => self.word(if *bool { "true" } else { "false" }, outer),
+            Value::Number(number) => match number.as_f64() {
+                Some(float) if number.is_f64() => {
+                    self.word(&strconv::format_float(float, 'g', -1, 64), outer);
                 }
-            }
+                _ => self.word(&number.to_string(), outer),
+            },
+            Value::String(text) => self.string(text, outer),
         }
     }
 
-    fn empty(&mut self, open: &str, close: &str) {
-        self.indicator(open, true, true, false);
-        self.indicator(close, false, false, false);
+    /// Begins a list that is not empty: the indentation of its items.
+    pub(crate) fn list(&self, outer: Option<usize>, place: Place) -> usize {
+        let hanging = self.layout == Layout::Compact && place == Place::Value && !self.indention;
+        match outer {
+            None => 0,
+            Some(outer) if hanging => outer,
+            Some(outer) => outer + INDENT,
+        }
+    }
+
+    /// What stands before an item of a list.
+    pub(crate) fn item(&mut self, indent: usize) {
+        self.indent(indent);
+        self.indicator("-", true, false, true);
+    }
+
+    /// The indentation of the keys of a map that is not empty.
+    pub(crate) fn map(outer: Option<usize>) -> usize {
+        outer.map_or(0, |outer| outer + INDENT)
+    }
+
+    /// A key of a map, to its colon.
+    pub(crate) fn key(&mut self, key: &str, indent: usize) {
+        self.indent(indent);
+        if key.len() <= SIMPLE_KEY && !key.chars().any(is_break) {
+            self.text(key, indent + INDENT, true);
+            self.indicator(":", false, false, false);
+        } else {
+            self.indicator("?", true, false, true);
+            self.text(key, indent + INDENT, false);
+            self.indent(indent);
+            self.indicator(":", true, false, true);
+        }
+    }
+
+    pub(crate) fn empty_list(&mut self) {
+        self.indicator("[", true, true, false);
+        self.indicator("]", false, false, false);
+    }
+
+    pub(crate) fn empty_map(&mut self) {
+        self.indicator("{", true, true, false);
+        self.indicator("}", false, false, false);
+    }
+
+    /// A null, a boolean or a number.
+    pub(crate) fn word(&mut self, word: &str, outer: Option<usize>) {
+        self.plain(word, outer.map_or(INDENT, |outer| outer + INDENT), false);
+    }
+
+    /// A text, quoted if it has to be.
+    pub(crate) fn string(&mut self, text: &str, outer: Option<usize>) {
+        self.text(text, outer.map_or(INDENT, |outer| outer + INDENT), false);
     }
 
     fn text(&mut self, text: &str, indent: usize, key: bool) {
@@ -154,10 +198,11 @@ impl Emitter {
         let ambiguous = is_base60(text)
             || !matches!(resolve(text), Scalar::Text)
             || (self.layout == Layout::Pretty && reads_as_bool_of_old(text));
-        if text.contains('\n') && allowed.block && !key {
+        let breaks = text.contains('\n');
+        if breaks && allowed.block && !key {
             return self.literal(text, indent);
         }
-        if text.contains('\n') || ambiguous || !allowed.single {
+        if breaks || ambiguous || !allowed.single {
             return self.double_quoted(text, indent, key);
         }
         if allowed.plain && !(text.is_empty() && key) {
@@ -172,24 +217,33 @@ impl Emitter {
         may_break && !after_blank && self.layout == Layout::Compact && self.column > WIDTH
     }
 
+    /// Whether a text without line breaks fits the line, or is not broken wherever it ends.
+    fn fits(&self, text: &str, may_break: bool) -> bool {
+        !may_break || self.layout == Layout::Pretty || self.column + text.len() <= WIDTH
+    }
+
     fn plain(&mut self, text: &str, indent: usize, may_break: bool) {
         if !self.whitespace {
             self.put(' ');
         }
-        let mut after_blank = false;
-        let mut chars = text.chars().peekable();
-        while let Some(char) = chars.next() {
-            if char == ' ' {
-                if self.breaks_here(may_break, after_blank) && chars.peek() != Some(&' ') {
-                    self.indent(indent);
+        if self.fits(text, may_break) {
+            self.put_str(text);
+        } else {
+            let mut after_blank = false;
+            let mut chars = text.chars().peekable();
+            while let Some(char) = chars.next() {
+                if char == ' ' {
+                    if self.breaks_here(may_break, after_blank) && chars.peek() != Some(&' ') {
+                        self.indent(indent);
+                    } else {
+                        self.put(char);
+                    }
+                    after_blank = true;
                 } else {
                     self.put(char);
+                    self.indention = false;
+                    after_blank = false;
                 }
-                after_blank = true;
-            } else {
-                self.put(char);
-                self.indention = false;
-                after_blank = false;
             }
         }
         self.whitespace = false;
@@ -198,6 +252,11 @@ impl Emitter {
 
     fn single_quoted(&mut self, text: &str, indent: usize, may_break: bool) {
         self.indicator("'", true, false, false);
+        if self.fits(text, may_break) && !text.contains(|char| char == '\'' || is_break(char)) {
+            self.put_str(text);
+            self.indention &= text.bytes().all(|byte| byte == b' ');
+            return self.indicator("'", false, false, false);
+        }
         let mut after_blank = false;
         let mut after_break = false;
         let mut chars = text.chars().peekable();
@@ -248,9 +307,7 @@ impl Emitter {
                 || char == '"'
                 || char == '\\'
             {
-                for char in escape(char).chars() {
-                    self.put(char);
-                }
+                self.escape(char);
                 after_blank = false;
             } else if char == ' ' {
                 let inside = !first && chars.peek().is_some();
@@ -287,22 +344,50 @@ impl Emitter {
         self.line_break();
         self.indention = true;
         self.whitespace = true;
-        let mut after_break = true;
-        for char in text.chars() {
-            if is_break(char) {
-                self.out.push(char);
+        for line in text.split_inclusive(is_break) {
+            let end = line.chars().next_back().filter(|char| is_break(*char));
+            let body = line.get(..line.len() - end.map_or(0, char::len_utf8)).unwrap_or_default();
+            if !body.is_empty() {
+                self.indent(indent);
+                self.put_str(body);
+                self.indention = false;
+            }
+            if let Some(end) = end {
+                self.out.push(end);
                 self.column = 0;
                 self.indention = true;
-                after_break = true;
-            } else {
-                if after_break {
-                    self.indent(indent);
-                }
-                self.put(char);
-                self.indention = false;
-                after_break = false;
             }
         }
+    }
+
+    fn escape(&mut self, char: char) {
+        let short = match char {
+            '\0' => '0',
+            '\u{7}' => 'a',
+            '\u{8}' => 'b',
+            '\t' => 't',
+            '\n' => 'n',
+            '\u{b}' => 'v',
+            '\u{c}' => 'f',
+            '\r' => 'r',
+            '\u{1b}' => 'e',
+            '"' => '"',
+            '\\' => '\\',
+            '\u{85}' => 'N',
+            '\u{a0}' => '_',
+            '\u{2028}' => 'L',
+            '\u{2029}' => 'P',
+            _ => {
+                let code = u32::from(char);
+                return self.put_str(&match code {
+                    0..=0xff => format!("\\x{code:02X}"),
+                    0x100..=0xffff => format!("\\u{code:04X}"),
+                    _ => format!("\\U{code:08X}"),
+                });
+            }
+        };
+        self.put('\\');
+        self.put(short);
     }
 }
 
@@ -315,6 +400,11 @@ struct Allowed {
 
 impl Allowed {
     fn of(text: &str, layout: Layout) -> Self {
+        let word = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'/' | b'_' | b'.');
+        // Nearly all keys and most texts: nothing in them means anything.
+        if text.bytes().all(word) && !text.starts_with("...") {
+            return Self { plain: true, single: true, block: !text.is_empty() };
+        }
         let mut indicators = text.starts_with("---") || text.starts_with("...");
         let (mut special, mut breaks) = (false, false);
         let (mut space_break, mut break_space) = (false, false);
@@ -369,89 +459,43 @@ fn is_printable(char: char, layout: Layout) -> bool {
     }
 }
 
-fn escape(char: char) -> String {
-    let short = match char {
-        '\0' => '0',
-        '\u{7}' => 'a',
-        '\u{8}' => 'b',
-        '\t' => 't',
-        '\n' => 'n',
-        '\u{b}' => 'v',
-        '\u{c}' => 'f',
-        '\r' => 'r',
-        '\u{1b}' => 'e',
-        '"' => '"',
-        '\\' => '\\',
-        '\u{85}' => 'N',
-        '\u{a0}' => '_',
-        '\u{2028}' => 'L',
-        '\u{2029}' => 'P',
-        _ => {
-            let code = u32::from(char);
-            return match code {
-                0..=0xff => format!("\\x{code:02X}"),
-                0x100..=0xffff => format!("\\u{code:04X}"),
-                _ => format!("\\U{code:08X}"),
-            };
-        }
-    };
-    format!("\\{short}")
-}
-
 /// go-yaml v3 no longer reads these as booleans, but still quotes them.
 fn reads_as_bool_of_old(text: &str) -> bool {
     matches!(resolve(text), Scalar::Bool(_))
 }
 
-fn sorted(map: &Map<String, Value>, layout: Layout) -> Vec<(&str, &Value)> {
-    let mut entries: Vec<(&str, &Value)> =
-        map.iter().map(|(key, value)| (key.as_str(), value)).collect();
-    entries.sort_by(|(a, _), (b, _)| natural(a, b, layout));
-    entries
-}
-
 /// The order of keys: numbers inside names count as numbers, what is no letter comes before letters.
-fn natural(a: &str, b: &str, layout: Layout) -> Ordering {
-    let (a, b): (Vec<char>, Vec<char>) = (a.chars().collect(), b.chars().collect());
-    let Some(at) = a.iter().zip(&b).position(|(a, b)| a != b) else {
+pub(crate) fn natural(a: &str, b: &str, layout: Layout) -> Ordering {
+    let same = a.bytes().zip(b.bytes()).take_while(|(a, b)| a == b).count();
+    // The first character that differs may share bytes with its counterpart.
+    let same = (0..=same).rev().find(|at| a.is_char_boundary(*at) && b.is_char_boundary(*at));
+    let (before, a) = a.split_at_checked(same.unwrap_or(0)).unwrap_or(("", a));
+    let b = b.get(before.len()..).unwrap_or_default();
+    let (Some(left), Some(right)) = (a.chars().next(), b.chars().next()) else {
         return a.len().cmp(&b.len());
     };
-    let (Some(&left), Some(&right)) = (a.get(at), b.get(at)) else {
-        return a.len().cmp(&b.len());
-    };
-    let after_digit =
-        at.checked_sub(1).and_then(|at| a.get(at)).is_some_and(|char| is_digit(*char));
     match (left.is_alphabetic(), right.is_alphabetic()) {
         (true, true) => left.cmp(&right),
         (false, false) => {
             // A zero in the middle of a number is a digit like others, not a leading zero.
             let inside = (left == '0' || right == '0')
-                && a.iter()
-                    .take(at)
-                    .rev()
-                    .take_while(|char| is_digit(**char))
-                    .any(|char| *char != '0');
-            let run = |text: &[char]| {
-                let digits: Vec<char> =
-                    text.iter().skip(at).copied().take_while(|char| is_digit(*char)).collect();
-                let start = i64::from(inside);
-                let number = digits.iter().fold(start, |number, char| {
-                    let digit = i64::from(u32::from(*char)) - i64::from(u32::from('0'));
-                    number.wrapping_mul(10).wrapping_add(digit)
-                });
-                (number, digits.len())
+                && before.bytes().rev().take_while(u8::is_ascii_digit).any(|digit| digit != b'0');
+            let run = |text: &str| {
+                let digits = text.bytes().take_while(u8::is_ascii_digit);
+                let start = (i64::from(inside), 0_usize);
+                digits.fold(start, |(number, length), digit| {
+                    let digit = i64::from(digit - b'0');
+                    (number.wrapping_mul(10).wrapping_add(digit), length + 1)
+                })
             };
-            run(&a).cmp(&run(&b)).then(left.cmp(&right))
+            run(a).cmp(&run(b)).then(left.cmp(&right))
         }
         (left_letter, _) => {
+            let after_digit = before.ends_with(|char: char| char.is_ascii_digit());
             let letter_first = layout == Layout::Pretty && after_digit;
             if left_letter == letter_first { Ordering::Less } else { Ordering::Greater }
         }
     }
-}
-
-fn is_digit(char: char) -> bool {
-    char.is_ascii_digit()
 }
 
 #[cfg(test)]

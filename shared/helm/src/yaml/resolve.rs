@@ -1,6 +1,8 @@
 //! What an untagged plain scalar is under YAML 1.1 as Helm's reader (go-yaml v2) decides it: by its first byte, then
 //! by tables and number grammars.
 
+use std::borrow::Cow;
+
 use vela_gocompat::{strconv, time};
 
 /// The value of a plain scalar.
@@ -51,7 +53,8 @@ fn named(text: &str) -> Scalar {
 }
 
 fn number(text: &str) -> Scalar {
-    let plain = text.replace('_', "");
+    let plain: Cow<'_, str> =
+        if text.contains('_') { text.replace('_', "").into() } else { text.into() };
     if let Ok(int) = strconv::parse_int(&plain, 0, 64) {
         return Scalar::Int(int);
     }

@@ -103,7 +103,8 @@ impl<'a> Scanner<'a> {
             matches!(char, '\t' | '\n' | '\r' | ' '..='~' | '\u{85}' | '\u{a0}'..='\u{fffd}')
                 || char > '\u{ffff}'
         };
-        if !text.chars().all(allowed) {
+        let common = |byte| matches!(byte, b'\t' | b'\n' | b'\r' | b' '..=b'~');
+        if !text.bytes().all(common) && !text.chars().all(allowed) {
             return Err(Problem { line: None, what: "control characters are not allowed".into() });
         }
         // A mark at the very start says how the text is encoded.
@@ -211,9 +212,23 @@ impl<'a> Scanner<'a> {
 
     /// Passes a character that is no line break.
     fn skip(&mut self) {
-        self.at += self.char().map_or(0, char::len_utf8);
+        self.at += match self.byte(0) {
+            Some(byte) if byte.is_ascii() => 1,
+            _ => self.char().map_or(0, char::len_utf8),
+        };
         self.mark.index += 1;
         self.mark.column += 1;
+    }
+
+    /// Passes ASCII characters up to one that ends them; line breaks do.
+    fn skip_to(&mut self, ends: impl Fn(u8) -> bool) {
+        let rest = self.text.as_bytes().get(self.at..).unwrap_or_default();
+        let passed =
+            |byte: &&u8| byte.is_ascii() && !matches!(**byte, b'\n' | b'\r') && !ends(**byte);
+        let count = rest.iter().take_while(passed).count();
+        self.at += count;
+        self.mark.index += count;
+        self.mark.column += count;
     }
 
     fn skip_bytes(&mut self, count: usize) {
@@ -246,9 +261,16 @@ impl<'a> Scanner<'a> {
 
     fn skip_comment(&mut self) {
         if self.byte(0) == Some(b'#') {
-            while !self.is_break_or_end() {
-                self.skip();
-            }
+            self.skip_line();
+        }
+    }
+
+    /// Passes everything up to the end of the line.
+    fn skip_line(&mut self) {
+        self.skip_to(|_| false);
+        while !self.is_break_or_end() {
+            self.skip();
+            self.skip_to(|_| false);
         }
     }
 
@@ -718,9 +740,7 @@ impl<'a> Scanner<'a> {
             breaks.clear();
             leading_blank = blank;
             let from = self.at;
-            while !self.is_break_or_end() {
-                self.skip();
-            }
+            self.skip_line();
             text.push_str(self.text.get(from..self.at).unwrap_or_default());
             last_break = self.line_break();
             self.block_breaks(&mut indent, &mut breaks, start)?;
@@ -778,6 +798,7 @@ impl<'a> Scanner<'a> {
             let mut broken = false;
             let from = self.at;
             // What needs no change is taken as it is.
+            self.skip_to(|byte| matches!(byte, b'\'' | b'"' | b'\\' | b' ' | b'\t'));
             while let Some(byte) = self.byte(0)
                 && byte != b'\''
                 && byte != b'"'
@@ -900,6 +921,13 @@ impl<'a> Scanner<'a> {
         let mut broken = false;
         while !self.is_document_mark() && self.byte(0) != Some(b'#') {
             let from = self.at;
+            let is_flow = self.flow > 0;
+            let may_end = |byte| match byte {
+                b' ' | b'\t' | b':' => true,
+                b',' | b'?' | b'[' | b']' | b'{' | b'}' => is_flow,
+                _ => false,
+            };
+            self.skip_to(may_end);
             while let Some(byte) = self.byte(0) {
                 let ends = match byte {
                     b':' => self.is_blank_or_end(1),
@@ -910,6 +938,7 @@ impl<'a> Scanner<'a> {
                     break;
                 }
                 self.skip();
+                self.skip_to(may_end);
             }
             if from < self.at {
                 let piece = |range| self.text.get(range).unwrap_or_default();

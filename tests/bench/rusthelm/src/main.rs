@@ -14,13 +14,15 @@
 mod allocator;
 
 use std::io::BufRead as _;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, Result};
 use serde_json::{Value as Json, json};
 use vela_helm::values::Table;
 use vela_helm::{
-    Budget, Capabilities, Chart, Host, KubeVersion, Limits, Options, Release, prepare, yaml,
+    Algorithm, Budget, Capabilities, Chart, Host, KeyError, KubeVersion, Limits, Options,
+    PrivateKey, Release, prepare, yaml,
 };
 
 /// Stack of the thread that renders, and what templates may take of it.
@@ -53,7 +55,16 @@ impl Args {
     }
 }
 
-struct Machine;
+/// The world of a render, which counts the private keys it gives and the time they take.
+#[derive(Default)]
+struct Machine {
+    /// Given instead of a new one.
+    known: Option<PrivateKey>,
+}
+
+/// Keys, and nanoseconds for all of them.
+static KEYS: AtomicU64 = AtomicU64::new(0);
+static KEYS_NS: AtomicU64 = AtomicU64::new(0);
 
 impl Host for Machine {
     fn now(&mut self) -> jiff::Timestamp {
@@ -62,6 +73,17 @@ impl Host for Machine {
 
     fn random(&mut self, bytes: &mut [u8]) {
         bytes.fill_with(|| fastrand::u8(..));
+    }
+
+    fn private_key(&mut self, algorithm: Algorithm) -> std::result::Result<PrivateKey, KeyError> {
+        if let Some(key) = self.known.as_ref().filter(|key| key.algorithm() == algorithm) {
+            return Ok(key.clone());
+        }
+        let before = cpu();
+        let key = PrivateKey::generate(algorithm);
+        KEYS.fetch_add(1, Ordering::Relaxed);
+        KEYS_NS.fetch_add((cpu() - before) as u64, Ordering::Relaxed);
+        key
     }
 }
 
@@ -108,12 +130,16 @@ fn measure(request: &Json, args: &Args) -> Result<Json> {
     };
     let budget = Budget { stack: STACK_OF_TEMPLATES, ..Budget::default() };
     let chart = load(request)?;
-    let once = || -> Result<usize> {
+    let with = |machine: Machine| -> Result<usize> {
         let prepared = prepare(&chart, &values, Options::default(), &budget)?;
-        let texts = prepared.texts(&release, &capabilities, Box::new(Machine), &budget)?;
+        let texts = prepared.texts(&release, &capabilities, Box::new(machine), &budget)?;
         Ok(texts.values().map(String::len).sum())
     };
+    let once = || with(Machine::default());
+    KEYS.store(0, Ordering::Relaxed);
+    KEYS_NS.store(0, Ordering::Relaxed);
     let bytes = once()?;
+    let keys = KEYS.load(Ordering::Relaxed);
     for _ in 1..args.renders {
         once()?;
     }
@@ -121,10 +147,22 @@ fn measure(request: &Json, args: &Args) -> Result<Json> {
         return Ok(json!({ "bytes": bytes }));
     }
     let limit = Duration::from_millis(args.budget);
+    let render = time(limit, || drop(once()));
+    let made = KEYS.load(Ordering::Relaxed).max(1);
+    let without_keys = match keys {
+        0 => render,
+        _ => {
+            let key = PrivateKey::generate(Algorithm::Rsa2048)?;
+            time(limit, || drop(with(Machine { known: Some(key.clone()) })))
+        }
+    };
     Ok(json!({
         "bytes": bytes,
+        "keys": keys,
+        "key_ns": KEYS_NS.load(Ordering::Relaxed) / made,
         "load_ns": time(limit, || drop(load(request))),
-        "render_ns": time(limit, || drop(once())),
+        "render_ns": render,
+        "render_without_keys_ns": without_keys,
         "load_bytes": allocator::bytes(|| drop(load(request))),
         "render_bytes": allocator::bytes(|| drop(once())),
     }))

@@ -34,6 +34,10 @@ pub(crate) struct Args {
 
 /// How many of the largest charts count as such.
 const LARGEST: usize = 40;
+/// Of so many of them the peak of memory is measured.
+const PEAKS: usize = 12;
+/// The name of the chart that is made here.
+const UMBRELLA: &str = "umbrella";
 
 pub(crate) fn run(args: &Args) -> Result<ExitCode> {
     let Some(material) = material::conformance() else {
@@ -44,7 +48,7 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
     let counting = build_ours("count", &["--features", "count"])?;
     let ours = build_ours("time", &[])?;
     let mut cases = cases(&material.join("corpus/helm"))?;
-    cases.insert("umbrella".to_owned(), umbrella());
+    cases.insert(UMBRELLA.to_owned(), umbrella());
     cases.retain(|id, _| args.only.as_ref().is_none_or(|only| id.contains(only)));
     let requests: String = cases.values().map(|case| format!("{case}\n")).collect();
 
@@ -68,10 +72,21 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
     }
     rows.sort_by_key(|row| std::cmp::Reverse(row.bytes));
     println!("{} charts, {refused} refused by one of both\n", rows.len());
+    let umbrella = rows.iter().find(|row| row.id == UMBRELLA);
+    if let Some(row) = umbrella {
+        println!(
+            "a chart of 2 MB, read and rendered: {:.1} ms\n",
+            (row.load[0] + row.render[0]) / 1e6
+        );
+    }
+    // How long the search for primes takes is luck, and it is nearly all of the time of these charts in both.
+    let (keyed, rows): (Vec<Row>, Vec<Row>) = rows.into_iter().partition(|row| row.keys > 0.0);
     table(&rows, if args.all { rows.len() } else { LARGEST });
     summary("all", &rows);
     summary("largest", rows.get(..LARGEST.min(rows.len())).unwrap_or_default());
-    peaks(&ours, &go, &requests, args.renders)?;
+    println!("\n## Charts that generate private keys\n");
+    keys(&keyed);
+    peaks(&ours, &go, &cases, &rows, args.renders)?;
     Ok(ExitCode::SUCCESS)
 }
 
@@ -79,6 +94,11 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
 struct Row {
     id: String,
     bytes: u64,
+    /// Private keys of a render, and what one of ours takes.
+    keys: f64,
+    key_ns: f64,
+    /// A render whose keys were there before.
+    without_keys: f64,
     render: [f64; 2],
     load: [f64; 2],
     render_bytes: [f64; 2],
@@ -93,6 +113,9 @@ impl Row {
         Self {
             id: id.to_owned(),
             bytes: timed["bytes"].as_u64().unwrap_or_default(),
+            keys: timed["keys"].as_f64().unwrap_or_default(),
+            key_ns: timed["key_ns"].as_f64().unwrap_or_default(),
+            without_keys: timed["render_without_keys_ns"].as_f64().unwrap_or_default(),
             render: both(timed, "render_ns"),
             load: both(timed, "load_ns"),
             render_bytes: both(counted, "render_bytes"),
@@ -126,6 +149,27 @@ fn table(rows: &[Row], most: usize) {
     println!();
 }
 
+/// What a render takes with and without its keys.
+fn keys(rows: &[Row]) {
+    println!(
+        "{:<62} {:>5} {:>10} {:>10} {:>7} {:>12} {:>13}",
+        "chart", "keys", "Helm us", "ours us", "time x", "one key us", "without us"
+    );
+    for row in rows {
+        println!(
+            "{:<62} {:>5} {:>10.0} {:>10.0} {:>7.1} {:>12.0} {:>13.0}",
+            row.id,
+            row.keys,
+            row.render[1] / 1e3,
+            row.render[0] / 1e3,
+            ratio(row.render),
+            row.key_ns / 1e3,
+            row.without_keys / 1e3,
+        );
+    }
+    println!();
+}
+
 fn summary(of: &str, rows: &[Row]) {
     let line = |what: &str, part: fn(&Row) -> [f64; 2]| {
         let mut all: Vec<(f64, &str)> =
@@ -142,7 +186,13 @@ fn summary(of: &str, rows: &[Row]) {
 }
 
 /// Peak memory of a process that renders all charts in turn, and of one for each of some charts.
-fn peaks(ours: &Path, go: &Path, requests: &str, renders: usize) -> Result<()> {
+fn peaks(
+    ours: &Path,
+    go: &Path,
+    cases: &BTreeMap<String, Json>,
+    largest: &[Row],
+    renders: usize,
+) -> Result<()> {
     let renders = renders.to_string();
     let peak = |command: &mut Command, requests: &str| -> Result<f64> {
         let text = text_of(command, requests)?;
@@ -150,16 +200,27 @@ fn peaks(ours: &Path, go: &Path, requests: &str, renders: usize) -> Result<()> {
         Ok(last.trim().parse::<f64>()? / 1024.0)
     };
     println!("\n## Peak memory of processes that render {renders} times\n");
-    let both = |what: &str, requests: &str| -> Result<()> {
+    let both = |what: &str, requests: &str, nothing: [f64; 2]| -> Result<[f64; 2]> {
         let our = peak(as_deployed(ours).args(["--renders", &renders]), requests)?;
         let mut command = Command::new(go);
         let their =
             peak(command.args(["-bench", "-renders", &renders]).env("TZ", "UTC"), requests)?;
-        println!("{what:<50} ours {our:>7.1} MiB, Helm {their:>7.1} MiB, {:>5.1}x", their / our);
-        Ok(())
+        let beyond = (their - nothing[1]) / (our - nothing[0]);
+        println!(
+            "{what:<62} ours {our:>7.1} MiB, Helm {their:>7.1} MiB, {:>5.1}x, beyond nothing {beyond:>5.1}x",
+            their / our
+        );
+        Ok([our, their])
     };
-    both("nothing", "")?;
-    both("all charts in turn", requests)
+    let nothing = both("nothing", "", [0.0; 2])?;
+    for row in largest.iter().take(PEAKS) {
+        if let Some(case) = cases.get(&row.id) {
+            both(&row.id, &format!("{case}\n"), nothing)?;
+        }
+    }
+    let requests: String = cases.values().map(|case| format!("{case}\n")).collect();
+    both("all charts in turn", &requests, nothing)?;
+    Ok(())
 }
 
 /// As the chart runs the programs.
