@@ -1,6 +1,6 @@
 //! Values as YAML, JSON and TOML, and back. A text that cannot be read is no error: the result says what is wrong.
 
-use gotemplate::{Args, Failure, Function, List, Map, Str, Value};
+use gotemplate::{Args, Failure, Function, List, Map, Str, Type, Value};
 use serde_json::Value as Json;
 
 use super::table::{ANY, Body, Context, Result, STRING, function, text};
@@ -29,11 +29,17 @@ pub(super) static TABLE: &[Function<State>] = &[
     function("mustToPrettyJson", &[ANY], PRETTY_JSON),
     function("fromJson", &[STRING], |call, args| {
         let read = reading(call, args, read_json)?;
-        Ok(as_map(read, JSON_KIND).unwrap_or_else(|error| error_map(&error)))
+        Ok(match read {
+            Ok(Json::Null) => Map::nil(&Type::Any).into(),
+            read => as_map(read, JSON_KIND).unwrap_or_else(|error| error_map(&error)),
+        })
     }),
     function("fromJsonArray", &[STRING], |call, args| {
         let read = reading(call, args, read_json)?;
-        Ok(as_list(read, JSON_KIND).unwrap_or_else(|error| error_list(&error)))
+        Ok(match read {
+            Ok(Json::Null) => List::nil(&Type::Any).into(),
+            read => as_list(read, JSON_KIND).unwrap_or_else(|error| error_list(&error)),
+        })
     }),
     function("mustFromJson", &[STRING], |call, args| match reading(call, args, read_json)? {
         Ok(json) => Ok(from_json(&json)),

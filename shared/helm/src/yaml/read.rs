@@ -523,6 +523,10 @@ mod tests {
             // The whole document is read before a value in it matters.
             ("~: <:", "mapping values are not allowed in this context"),
             ("a: !!int x\nb: [", "line 2: did not find expected node content"),
+            // Empty flow collections as keys.
+            ("a:\n  []: x", "line 1: did not find expected key"),
+            ("a: {}: x\n", "mapping values are not allowed in this context"),
+            ("- []: x\n- b", "did not find expected '-' indicator"),
         ] {
             let error = read(text).unwrap_err().to_string();
             assert_eq!(error, format!("error converting YAML to JSON: yaml: {want}"), "{text:?}");
@@ -534,6 +538,9 @@ mod tests {
     #[test]
     fn leniencies_of_helms_reader_are_kept() {
         for (text, want) in [
+            // An empty flow collection is the document, although it was meant as a key.
+            ("[]: x", json!([])),
+            ("{}: x\na: b", json!({})),
             // What stands behind the document has to be a token, no more.
             ("{}}", json!({})),
             ("a: 1\n...\n]", json!({"a": 1})),

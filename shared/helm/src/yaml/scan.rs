@@ -65,6 +65,16 @@ struct SimpleKey {
     required: bool,
     token: usize,
     mark: Mark,
+    /// Whether its token is held back until it is known what it is. In Helm's reader that of an empty flow collection is
+    /// not, since its end takes the note away.
+    held: bool,
+}
+
+/// What may be a key at a level of flow collections, and the token that was noted last for it.
+#[derive(Debug, Clone, Copy)]
+struct Level {
+    key: Option<SimpleKey>,
+    token: usize,
 }
 
 /// How far a `:` may be from the start of its key.
@@ -84,7 +94,7 @@ pub(super) struct Scanner<'a> {
     indents: Vec<isize>,
     key_allowed: bool,
     /// One for each level of flow collections.
-    keys: Vec<Option<SimpleKey>>,
+    keys: Vec<Level>,
 }
 
 type Result<T = ()> = std::result::Result<T, Problem>;
@@ -120,7 +130,7 @@ impl<'a> Scanner<'a> {
             indent: -1,
             indents: Vec::new(),
             key_allowed: true,
-            keys: vec![None],
+            keys: vec![Level { key: None, token: 0 }],
         })
     }
 
@@ -148,8 +158,8 @@ impl<'a> Scanner<'a> {
     fn fill(&mut self) -> Result {
         while !self.ended {
             if !self.tokens.is_empty() {
-                let level =
-                    self.keys.iter().position(|key| key.is_some_and(|key| key.token == self.taken));
+                let is_next = |key: SimpleKey| key.held && key.token == self.taken;
+                let level = self.keys.iter().position(|level| level.key.is_some_and(is_next));
                 match level {
                     Some(level) if self.valid_key(level)?.is_some() => {}
                     _ => break,
@@ -416,12 +426,12 @@ impl<'a> Scanner<'a> {
     /// A key that may still be one.
     fn valid_key(&mut self, level: usize) -> Result<Option<SimpleKey>> {
         let Some(slot) = self.keys.get_mut(level) else { return Ok(None) };
-        let Some(key) = *slot else { return Ok(None) };
+        let Some(key) = slot.key else { return Ok(None) };
         if key.mark.line < self.mark.line || key.mark.index + LONGEST_KEY < self.mark.index {
             if key.required {
                 return self.problem(key.mark, "could not find expected ':'");
             }
-            *slot = None;
+            slot.key = None;
             return Ok(None);
         }
         Ok(Some(key))
@@ -435,27 +445,27 @@ impl<'a> Scanner<'a> {
             let token = self.taken + self.tokens.len();
             let mark = self.mark;
             if let Some(slot) = self.keys.last_mut() {
-                *slot = Some(SimpleKey { required, token, mark });
+                *slot = Level { key: Some(SimpleKey { required, token, mark, held: true }), token };
             }
         }
         Ok(())
     }
 
     fn forget_key(&mut self) -> Result {
-        if let Some(Some(key)) = self.keys.last().copied()
+        if let Some(Level { key: Some(key), .. }) = self.keys.last().copied()
             && key.required
         {
             return self.problem(key.mark, "could not find expected ':'");
         }
         if let Some(slot) = self.keys.last_mut() {
-            *slot = None;
+            slot.key = None;
         }
         Ok(())
     }
 
     fn open(&mut self, token: Token<'a>) -> Result {
         self.save_key()?;
-        self.keys.push(None);
+        self.keys.push(Level { key: None, token: self.taken + self.tokens.len() });
         self.flow += 1;
         self.depth(self.flow)?;
         self.key_allowed = true;
@@ -474,7 +484,10 @@ impl<'a> Scanner<'a> {
         self.forget_key()?;
         if self.flow > 0 {
             self.flow -= 1;
-            self.keys.pop();
+            let ended = self.keys.pop();
+            for key in self.keys.iter_mut().filter_map(|level| level.key.as_mut()) {
+                key.held &= ended.is_none_or(|ended| ended.token != key.token);
+            }
         }
         self.key_allowed = false;
         self.indicator(token, 1);
@@ -494,13 +507,14 @@ impl<'a> Scanner<'a> {
     fn value(&mut self) -> Result {
         let level = self.keys.len().saturating_sub(1);
         if let Some(key) = self.valid_key(level)? {
-            let at = key.token.saturating_sub(self.taken);
+            // The end, if the token has been taken.
+            let at = key.token.checked_sub(self.taken).unwrap_or(usize::MAX);
             self.tokens.insert(at.min(self.tokens.len()), (Token::Key, key.mark));
             if self.flow == 0 {
                 self.roll(key.mark.column, Some(at), Token::BlockMapping, key.mark)?;
             }
             if let Some(slot) = self.keys.last_mut() {
-                *slot = None;
+                slot.key = None;
             }
             self.key_allowed = false;
         } else {
