@@ -1,65 +1,37 @@
 //! Whether our answer to a program is that of Go's evaluators, at the levels of the corpus.
 
-use std::fmt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
+
+use engine_diff::{Difference, Oracle, PANIC};
 
 use crate::conformance::{self, json::Json};
 use crate::notes;
-use crate::oracle::{Oracle, Reply};
+use crate::oracle::{Reply, ask};
 use crate::program::Program;
 use crate::score;
 use crate::syntax::Order;
 
 /// Where two answers differ; the first that applies.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub(crate) enum Level {
-    /// Our evaluator panicked.
-    Panic,
+mod level {
     /// A budget of ours was crossed.
-    Limit,
+    pub(super) const LIMIT: &str = "limit";
     /// One accepts the text, the other does not.
-    Rejected,
+    pub(super) const REJECTED: &str = "rejected";
     /// Kinds and values.
-    Value,
+    pub(super) const VALUE: &str = "value";
     /// Which fields there are.
-    Presence,
+    pub(super) const PRESENCE: &str = "presence";
     /// Whether a struct or list is closed.
-    Closedness,
+    pub(super) const CLOSEDNESS: &str = "closedness";
     /// The class of an error.
-    Class,
+    pub(super) const CLASS: &str = "class";
     /// What is exported.
-    Export,
+    pub(super) const EXPORT: &str = "export";
 }
 
-impl fmt::Display for Level {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::Panic => "panic",
-            Self::Limit => "limit",
-            Self::Rejected => "rejected",
-            Self::Value => "value",
-            Self::Presence => "presence",
-            Self::Closedness => "closedness",
-            Self::Class => "class",
-            Self::Export => "export",
-        })
-    }
-}
-
-/// A difference, with what differs in a form that does not depend on names and values.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Difference {
-    pub(crate) level: Level,
-    pub(crate) what: String,
-    /// The same with path and values.
-    pub(crate) detail: String,
-}
-
-impl Difference {
-    /// Whether we have an error where the reference has a value.
-    fn is_error_for_value(&self) -> bool {
-        self.what.starts_with("type _|_, want") || self.what.ends_with(", want a value")
-    }
+/// Whether we have an error where the reference has a value.
+fn is_error_for_value(difference: &Difference) -> bool {
+    difference.what.starts_with("type _|_, want") || difference.what.ends_with(", want a value")
 }
 
 /// What came of a program.
@@ -78,13 +50,41 @@ pub(crate) enum Verdict {
     Differs(Difference),
 }
 
-impl Verdict {
-    /// The difference to judge.
-    pub(crate) fn difference(&self) -> Option<&Difference> {
+/// The columns of the report.
+pub(crate) const COLUMNS: [&str; 4] = [notes::NOTE, GO_DIFFERS, NONE_OF_THESE, NO_ORACLE];
+const GO_DIFFERS: &str = "Go differs";
+const NONE_OF_THESE: &str = "none of these";
+const NO_ORACLE: &str = "no oracle";
+
+impl engine_diff::Verdict for Verdict {
+    fn difference(&self) -> Option<&Difference> {
         match self {
             Self::Differs(difference) | Self::NoneOfSeveral(difference) => Some(difference),
             Self::Same | Self::OneOfSeveral | Self::Noted | Self::NoOracle => None,
         }
+    }
+
+    fn is_failure(&self) -> bool {
+        matches!(self, Self::Differs(_))
+    }
+
+    fn columns(&self) -> &'static [&'static str] {
+        match self {
+            Self::Same | Self::Differs(_) => &[],
+            Self::OneOfSeveral => &[GO_DIFFERS],
+            Self::NoneOfSeveral(_) => &[GO_DIFFERS, NONE_OF_THESE],
+            Self::Noted => &[notes::NOTE],
+            Self::NoOracle => &[NO_ORACLE],
+        }
+    }
+
+    /// Better a difference that Go agrees on than one that it does not.
+    fn is_like(&self, other: &Self) -> bool {
+        let (Some(ours), Some(found)) = (self.difference(), other.difference()) else {
+            return false;
+        };
+        (!self.is_failure() || other.is_failure())
+            && (ours.level, &ours.what) == (found.level, &found.what)
     }
 }
 
@@ -96,12 +96,12 @@ struct Ours {
 
 /// Compares what we make of a program with what Go makes of it. An error is one of the oracle.
 pub(crate) fn compare(program: &Program, oracle: &mut Oracle) -> anyhow::Result<Verdict> {
-    let [mut newer, mut older] = oracle.ask(program)?;
+    let [mut newer, mut older] = ask(oracle, program)?;
     let ours = match ours(program) {
         Ok(ours) => ours,
         Err(text) => {
             return Ok(Verdict::Differs(Difference {
-                level: Level::Panic,
+                level: PANIC,
                 what: "panic".to_owned(),
                 detail: text,
             }));
@@ -114,7 +114,7 @@ pub(crate) fn compare(program: &Program, oracle: &mut Oracle) -> anyhow::Result<
     if !same(&newer) {
         // What Go says may depend on the programs it has evaluated before.
         oracle.restart();
-        [newer, older] = oracle.ask(program)?;
+        [newer, older] = ask(oracle, program)?;
     }
     let Reply::Answer(newer) = newer else { return Ok(Verdict::NoOracle) };
     let Some(difference) = difference(&[&newer], &ours.tree, &ours.export) else {
@@ -127,7 +127,7 @@ pub(crate) fn compare(program: &Program, oracle: &mut Oracle) -> anyhow::Result<
         if let Some(other) = program.reordered(order)
             && other != *program
         {
-            let [newer, older] = oracle.ask(&other)?;
+            let [newer, older] = ask(oracle, &other)?;
             answers.extend(newer.answer());
             answers.extend(older.answer());
         }
@@ -137,9 +137,9 @@ pub(crate) fn compare(program: &Program, oracle: &mut Oracle) -> anyhow::Result<
         self::difference(answers.get(..1).unwrap_or_default(), other, other).is_none()
     };
     if answers.iter().all(agrees) {
-        if let Some(lifted) = notes::lifted(program, difference.is_error_for_value()) {
+        if let Some(lifted) = notes::lifted(program, is_error_for_value(&difference)) {
             oracle.restart();
-            let [newer, _] = oracle.ask(&lifted)?;
+            let [newer, _] = ask(oracle, &lifted)?;
             if let (Reply::Answer(newer), Ok(ours)) = (newer, self::ours(&lifted))
                 && !is_rejected(&newer)
                 && self::difference(&[&newer], &ours.tree, &ours.export).is_none()
@@ -176,7 +176,7 @@ fn difference(wanted: &[&Json], tree: &Json, export: &Json) -> Option<Difference
     let want = *wanted.first()?;
     if export.str("class") == Some("limit") {
         return Some(Difference {
-            level: Level::Limit,
+            level: level::LIMIT,
             what: format!("want {}", class(want)),
             detail: export.str("error").unwrap_or_default().to_owned(),
         });
@@ -185,7 +185,7 @@ fn difference(wanted: &[&Json], tree: &Json, export: &Json) -> Option<Difference
         let text = |answer: &Json| answer.str("error").unwrap_or("accepted").to_owned();
         let (ours, theirs) = (text(export), text(want));
         return Some(Difference {
-            level: Level::Rejected,
+            level: level::REJECTED,
             what: if is_rejected(want) { format!("want {theirs}") } else { ours.clone() },
             detail: format!("{ours}; want {theirs}"),
         });
@@ -211,7 +211,7 @@ fn difference(wanted: &[&Json], tree: &Json, export: &Json) -> Option<Difference
         None => format!("{} {}", class(answer), answer.str("error").unwrap_or_default()),
     };
     Some(Difference {
-        level: Level::Export,
+        level: level::EXPORT,
         what: format!("{}, want {}", kind(export), kind(want)),
         detail: format!("{}, want {}", shown(export), shown(want)),
     })
@@ -278,16 +278,16 @@ fn of_tree(want: &Json, got: &Json) -> Option<Difference> {
     let note = score.notes.iter().rev().max_by_key(depth).cloned().unwrap_or_default();
     let (_, why) = note.split_once(": ").unwrap_or(("", &note));
     let (level, what) = if why.starts_with("type ") {
-        (Level::Value, why.to_owned())
+        (level::VALUE, why.to_owned())
     } else if why.starts_with("error code") {
-        (Level::Class, why.to_owned())
+        (level::CLASS, why.to_owned())
     } else if why.starts_with("closedness") {
-        (Level::Closedness, why.to_owned())
+        (level::CLOSEDNESS, why.to_owned())
     } else if why.starts_with("value ") {
-        (Level::Value, "value".to_owned())
+        (level::VALUE, "value".to_owned())
     } else {
         let what = why.split_whitespace().next().unwrap_or_default();
-        (Level::Presence, what.to_owned())
+        (level::PRESENCE, what.to_owned())
     };
     Some(Difference { level, what, detail: score.notes.join("; ") })
 }

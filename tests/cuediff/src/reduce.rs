@@ -9,7 +9,7 @@ use crate::syntax::{Edit, children, declarations, expressions, parsed, range};
 const MAX_TRIES: usize = 600;
 
 /// Makes a program smaller as long as it stays `interesting`.
-pub(crate) fn reduce(program: &Program, mut interesting: impl FnMut(&Program) -> bool) -> Program {
+pub(crate) fn reduce(program: &Program, interesting: &mut dyn FnMut(&Program) -> bool) -> Program {
     let mut best = program.clone();
     let mut tries = 0;
     'again: loop {

@@ -1,6 +1,6 @@
 //! A chart, the user's values and a release: what both engines are given.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 
 use serde_json::{Value, json};
@@ -67,6 +67,36 @@ impl Case {
     pub(crate) fn size(&self) -> usize {
         self.values.len()
             + self.files.iter().map(|(name, text)| name.len() + text.len()).sum::<usize>()
+    }
+}
+
+impl Case {
+    /// The words of a case that name functions and keywords.
+    pub(crate) fn features(&self) -> String {
+        let mut found = BTreeSet::new();
+        for (name, text) in &self.files {
+            if name == "Chart.yaml" || name == "values.yaml" {
+                continue;
+            }
+            for action in text.split("{{").skip(1) {
+                let action = action.split("}}").next().unwrap_or_default();
+                let words = action
+                    .split(|char: char| !char.is_ascii_alphanumeric() && !".$_\"".contains(char));
+                let plain = |word: &&str| word.starts_with(|char: char| char.is_ascii_lowercase());
+                found.extend(words.filter(plain).map(str::to_owned));
+            }
+        }
+        found.into_iter().take(6).collect::<Vec<_>>().join(" ")
+    }
+
+    /// As a report shows it: of a chart with one template no more than that.
+    pub(crate) fn show(&self) -> String {
+        match self.files.get(TEMPLATE) {
+            Some(template) if self.files.len() == 2 => {
+                format!("{template:?}\nvalues: {:?}", self.values)
+            }
+            _ => self.to_string(),
+        }
     }
 }
 

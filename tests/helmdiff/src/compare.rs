@@ -1,58 +1,31 @@
 //! Whether our answer to a case is Helm's.
 
 use std::collections::BTreeMap;
-use std::fmt;
 
 use anyhow::Result;
+use engine_diff::{Difference, Oracle, PANIC};
 
 use crate::answer::{self, Answer, Rendered};
 use crate::case::Case;
 use crate::notes;
-use crate::oracle::Oracle;
+use crate::oracle::ask;
 
 /// Where two answers differ; the first that applies.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub(crate) enum Level {
-    /// Ours panicked.
-    Panic,
+pub(crate) mod level {
     /// A budget of ours was crossed.
-    Budget,
+    pub(crate) const BUDGET: &str = "budget";
     /// One renders, the other refuses.
-    Refused,
+    pub(crate) const REFUSED: &str = "refused";
     /// The class of an error.
-    Class,
+    pub(crate) const CLASS: &str = "class";
     /// The text of a file.
-    Text,
+    pub(crate) const TEXT: &str = "text";
     /// Whether the texts can be read as manifests.
-    Readable,
+    pub(crate) const READABLE: &str = "readable";
     /// Manifests, hooks, CRDs and notes.
-    Objects,
+    pub(crate) const OBJECTS: &str = "objects";
     /// The text of an error.
-    Message,
-}
-
-impl fmt::Display for Level {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::Panic => "panic",
-            Self::Budget => "budget",
-            Self::Refused => "refused",
-            Self::Class => "class",
-            Self::Text => "text",
-            Self::Readable => "readable",
-            Self::Objects => "objects",
-            Self::Message => "message",
-        })
-    }
-}
-
-/// A difference, with what differs in words that do not depend on names and values.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Difference {
-    pub(crate) level: Level,
-    pub(crate) what: String,
-    /// Both answers.
-    pub(crate) detail: String,
+    pub(crate) const MESSAGE: &str = "message";
 }
 
 /// What came of a case.
@@ -72,10 +45,31 @@ pub(crate) enum Verdict {
     Differs(Difference),
 }
 
-impl Verdict {
-    pub(crate) fn difference(&self) -> Option<&Difference> {
+/// The columns of the report.
+pub(crate) const COLUMNS: [&str; 5] = ["errors", "other words", "noted", "random", "no oracle"];
+
+impl engine_diff::Verdict for Verdict {
+    fn difference(&self) -> Option<&Difference> {
         match self {
             Self::Differs(difference) => Some(difference),
+            _ => None,
+        }
+    }
+
+    fn columns(&self) -> &'static [&'static str] {
+        match self {
+            Self::Same | Self::Differs(_) => &[],
+            Self::SameError => &["errors"],
+            Self::OtherWords => &["other words"],
+            Self::Random => &["random"],
+            Self::Noted(_) => &["noted"],
+            Self::NoOracle => &["no oracle"],
+        }
+    }
+
+    fn note(&self) -> Option<&'static str> {
+        match self {
+            Self::Noted(note) => Some(note),
             _ => None,
         }
     }
@@ -84,7 +78,7 @@ impl Verdict {
 /// Asks both engines. Texts of errors count if `messages` do.
 pub(crate) fn compare(case: &Case, oracle: &mut Oracle, messages: bool) -> Result<Verdict> {
     let ours = answer::ours(case);
-    let theirs = oracle.ask(case)?;
+    let theirs = ask(oracle, case)?;
     let Some(difference) = difference(&theirs, &ours) else {
         return Ok(if matches!(theirs, Answer::Error(..)) {
             Verdict::SameError
@@ -93,11 +87,11 @@ pub(crate) fn compare(case: &Case, oracle: &mut Oracle, messages: bool) -> Resul
         });
     };
     if let Answer::Failed(_) = theirs
-        && difference.level != Level::Panic
+        && difference.level != PANIC
     {
         return Ok(Verdict::NoOracle);
     }
-    if difference.level == Level::Message && !messages {
+    if difference.level == level::MESSAGE && !messages {
         return Ok(Verdict::OtherWords);
     }
     if let Some(note) = notes::explains(&theirs, &ours, &difference) {
@@ -105,7 +99,7 @@ pub(crate) fn compare(case: &Case, oracle: &mut Oracle, messages: bool) -> Resul
     }
     // The order of Go's maps shows in what one answer in a few says.
     for _ in 0..4 {
-        if oracle.ask(case)? != theirs {
+        if ask(oracle, case)? != theirs {
             return Ok(Verdict::Random);
         }
     }
@@ -121,23 +115,23 @@ fn difference(theirs: &Answer, ours: &Answer) -> Option<Difference> {
         })
     };
     match (theirs, ours) {
-        (_, Answer::Failed(how)) => differs(Level::Panic, (*how).to_owned()),
-        (Answer::Failed(how), _) => differs(Level::Refused, (*how).to_owned()),
-        (_, Answer::OverBudget(text)) => differs(Level::Budget, words(text)),
+        (_, Answer::Failed(how)) => differs(PANIC, (*how).to_owned()),
+        (Answer::Failed(how), _) => differs(level::REFUSED, (*how).to_owned()),
+        (_, Answer::OverBudget(text)) => differs(level::BUDGET, words(text)),
         (Answer::Error(class, text), Answer::Rendered(_)) => {
-            differs(Level::Refused, format!("only Helm, {class}: {}", words(text)))
+            differs(level::REFUSED, format!("only Helm, {class}: {}", words(text)))
         }
         (Answer::Rendered(_), Answer::Error(class, text)) => {
-            differs(Level::Refused, format!("only ours, {class}: {}", words(text)))
+            differs(level::REFUSED, format!("only ours, {class}: {}", words(text)))
         }
         (Answer::Error(a, text), Answer::Error(b, our_text)) if a != b => {
-            differs(Level::Class, format!("{a} not {b}: {} / {}", words(text), words(our_text)))
+            differs(level::CLASS, format!("{a} not {b}: {} / {}", words(text), words(our_text)))
         }
         (Answer::Error(_, a), Answer::Error(class, b)) => {
             if a == b {
                 None
             } else {
-                differs(Level::Message, format!("{class}: {}", words(a)))
+                differs(level::MESSAGE, format!("{class}: {}", words(a)))
             }
         }
         (Answer::Rendered(a), Answer::Rendered(b)) => {
@@ -148,7 +142,7 @@ fn difference(theirs: &Answer, ours: &Answer) -> Option<Difference> {
     }
 }
 
-fn rendered(theirs: &Rendered, ours: &Rendered) -> Option<(Level, String)> {
+fn rendered(theirs: &Rendered, ours: &Rendered) -> Option<(&'static str, String)> {
     if theirs.texts != ours.texts {
         let blank = |texts: &BTreeMap<String, String>| -> Vec<(String, String)> {
             let white = |text: &str| text.split_whitespace().collect::<Vec<_>>().join(" ");
@@ -161,16 +155,16 @@ fn rendered(theirs: &Rendered, ours: &Rendered) -> Option<(Level, String)> {
         } else {
             "text"
         };
-        return Some((Level::Text, what.to_owned()));
+        return Some((level::TEXT, what.to_owned()));
     }
     match (&theirs.unreadable, &ours.unreadable) {
         (None, None) => {}
         (Some(_), Some(_)) => return None,
         (Some(text), None) => {
-            return Some((Level::Readable, format!("only ours: {}", words(text))));
+            return Some((level::READABLE, format!("only ours: {}", words(text))));
         }
         (None, Some(text)) => {
-            return Some((Level::Readable, format!("only Helm: {}", words(text))));
+            return Some((level::READABLE, format!("only Helm: {}", words(text))));
         }
     }
     let parts = [
@@ -180,7 +174,7 @@ fn rendered(theirs: &Rendered, ours: &Rendered) -> Option<(Level, String)> {
     ];
     for (name, theirs, ours) in parts {
         if theirs.len() != ours.len() {
-            return Some((Level::Objects, format!("number of {name}")));
+            return Some((level::OBJECTS, format!("number of {name}")));
         }
         if let Some((a, b)) = theirs.iter().zip(ours).find(|(a, b)| a != b) {
             let what = if a.0 != b.0 {
@@ -190,10 +184,10 @@ fn rendered(theirs: &Rendered, ours: &Rendered) -> Option<(Level, String)> {
             } else {
                 "facts"
             };
-            return Some((Level::Objects, format!("{what} of {name}")));
+            return Some((level::OBJECTS, format!("{what} of {name}")));
         }
     }
-    (theirs.notes != ours.notes).then(|| (Level::Objects, "notes".to_owned()))
+    (theirs.notes != ours.notes).then(|| (level::OBJECTS, "notes".to_owned()))
 }
 
 /// A message without what depends on names and values.

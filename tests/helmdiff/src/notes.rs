@@ -1,7 +1,8 @@
 //! Differences that docs/helm-differences.md lists, by what both engines say.
 
+use engine_diff::Difference;
+
 use crate::answer::Answer;
-use crate::compare::Difference;
 
 /// The heading of the entry that explains a difference.
 pub(crate) fn explains(

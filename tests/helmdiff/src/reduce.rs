@@ -3,15 +3,15 @@
 use crate::case::Case;
 
 /// Cases tried for one reduction.
-const MOST_TRIES: usize = 1500;
+const MAX_TRIES: usize = 1500;
 
 /// Makes a case smaller as long as it stays `interesting`.
-pub(crate) fn reduce(case: &Case, mut interesting: impl FnMut(&Case) -> bool) -> Case {
+pub(crate) fn reduce(case: &Case, interesting: &mut dyn FnMut(&Case) -> bool) -> Case {
     let mut best = case.clone();
     let mut tries = 0;
     let mut attempt = |best: &mut Case, candidate: Case| {
         tries += 1;
-        let better = tries <= MOST_TRIES
+        let better = tries <= MAX_TRIES
             && candidate.size() < best.size()
             && sound(best, &candidate)
             && interesting(&candidate);

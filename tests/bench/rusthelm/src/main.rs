@@ -11,6 +11,7 @@
     reason = "only JSON values are indexed, and those answer null for what is not there"
 )]
 
+#[path = "../../allocator.rs"]
 mod allocator;
 
 use std::io::BufRead as _;

@@ -36,25 +36,6 @@ pub(crate) enum Family {
 }
 
 impl Family {
-    pub(crate) fn name(self) -> &'static str {
-        match self {
-            Self::Mixed => "mixed",
-            Self::Comprehensions => "comprehensions",
-            Self::Cycles => "cycles",
-            Self::Closedness => "closedness",
-            Self::Disjunctions => "disjunctions",
-            Self::Functions => "functions",
-            Self::Embedding => "embedding",
-            Self::Labels => "labels",
-            Self::Validators => "validators",
-            Self::Standard => "standard",
-            Self::Order => "order",
-            Self::Packages => "packages",
-            Self::Rendering => "rendering",
-            Self::Corpus => "corpus",
-        }
-    }
-
     pub(crate) fn weights(self) -> Weights {
         let base = Weights::BASE;
         match self {

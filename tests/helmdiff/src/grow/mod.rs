@@ -48,26 +48,6 @@ pub(crate) enum Family {
     Charts,
 }
 
-impl Family {
-    pub(crate) fn name(self) -> &'static str {
-        match self {
-            Self::Functions => "functions",
-            Self::Types => "types",
-            Self::Control => "control",
-            Self::Syntax => "syntax",
-            Self::Printing => "printing",
-            Self::Numbers => "numbers",
-            Self::Emit => "emit",
-            Self::Yaml => "yaml",
-            Self::Values => "values",
-            Self::Schema => "schema",
-            Self::Manifest => "manifest",
-            Self::Corpus => "corpus",
-            Self::Charts => "charts",
-        }
-    }
-}
-
 /// A case of a family; templates have about `size` productions.
 pub(crate) fn grow(family: Family, seed: u64, size: usize) -> Case {
     let mut dice = Dice(fastrand::Rng::with_seed(seed));

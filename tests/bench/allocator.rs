@@ -1,4 +1,4 @@
-//! The allocator: that of the deployables, or one that counts.
+//! The allocator of the programs that measure: that of the deployables, or one that counts.
 
 #[cfg(not(feature = "count"))]
 #[global_allocator]
