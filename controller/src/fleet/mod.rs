@@ -1,16 +1,18 @@
 //! This replica as a member of a fleet: several replicas share the Applications by themselves (`--sharding=auto`, docs/scaling.md).
 //!
-//! What is decided is decided in `vela-shard`; here it is asked and acted on. [`Fleet`] is the state that all tasks share, and what
-//! the fence asks before each write. `run` has the tasks: renewals, lists, hand-over, judgement. `takeover` reads an Application
-//! again before the first write for it. `lease` reads and writes the Leases.
+//! What is decided is decided in `vela-shard`; here it is asked and acted on. [`Fleet`] is what all tasks
+//! share, `state` what is in flight of each slot, `permit` what the fence asks before each write. `tasks` has a file for each thing
+//! that a member does: renew its Lease, observe the others', follow the table, write it, judge the silent. `takeover` reads an
+//! Application again before the first write for it. `lease` reads and writes the Leases, `show` prints them.
 
 mod clock;
 mod lease;
-mod run;
+mod permit;
 mod show;
+mod state;
 mod takeover;
+mod tasks;
 
-use std::collections::HashSet;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
@@ -19,20 +21,20 @@ use parking_lot::Mutex;
 use tokio::sync::{Notify, watch};
 use tokio_util::sync::CancellationToken;
 use vela_cluster::Key;
-use vela_cluster::lease::permit::{Permits, Scope, Sent, within};
+use vela_cluster::lease::permit::{Scope, within};
 use vela_serve::metrics::{Error, Registry};
 use vela_shard::{BUCKETS, Member, MemberId, Millis, Root, RootTiming, Slot, Timing, bucket_of};
 
 use crate::metrics::FleetMetrics;
 use crate::queue::Next;
 
-pub use lease::Names;
-pub use run::Options;
-pub(crate) use run::start;
-pub use show::{COMMAND, main};
+use state::{SlotState, State};
 
-/// What is in flight of a slot that is to be handed over may end by itself for so long.
-const GRACE: Millis = 1_000;
+pub use lease::Names;
+pub(crate) use permit::Permit;
+pub use show::{COMMAND, main};
+pub use tasks::Options;
+pub(crate) use tasks::start;
 
 /// How often the root Lease is renewed: every list shows another renewal.
 const ROOT_RENEWED: Millis = 1_500;
@@ -57,34 +59,6 @@ pub struct Fleet {
     over: CancellationToken,
     /// The metrics of the fleet.
     metrics: FleetMetrics,
-}
-
-#[derive(Debug)]
-struct State {
-    member: Member,
-    root: Root,
-    slots: Vec<SlotState>,
-}
-
-/// What is in flight of a slot.
-#[derive(Debug, Default)]
-struct SlotState {
-    /// It is worked on.
-    works: bool,
-    /// Since when it is to be handed over.
-    stopped: Option<Millis>,
-    /// Attempts, and whatever else holds it.
-    attempts: usize,
-    /// Writes that were sent and not answered.
-    writes: usize,
-    /// Until when writes whose answers were lost may still be carried out.
-    until: Millis,
-    /// Ends the attempts.
-    end: CancellationToken,
-    /// Applications that were read again since it was taken over.
-    read: HashSet<Key>,
-    /// Writes that were refused since their Application was not read again.
-    unread: u64,
 }
 
 /// How fast a fleet is.
@@ -246,159 +220,8 @@ impl Drop for Attempt<'_> {
     }
 }
 
-impl State {
-    /// How long writes of the process may go on.
-    fn process(&self, now: Millis) -> Option<Millis> {
-        Some(self.member.valid(now)?.min(self.root.left(now)?))
-    }
-
-    /// How long writes for a slot may go on.
-    fn slot(&self, slot: Slot, now: Millis) -> Option<Millis> {
-        let left = self.process(now)?;
-        let stopped = self.slots.get(slot)?.stopped;
-        let held = match stopped {
-            None => self.member.permitted(slot, now)?,
-            Some(since) if now < since.saturating_add(GRACE) => self.member.holds(slot, now)?,
-            Some(_) => return None,
-        };
-        Some(left.min(held))
-    }
-}
-
-/// What a fence keeps of this member: a write that is in flight outlives nobody else.
-#[derive(Debug, Clone)]
-pub(crate) struct Permit(pub(crate) Arc<Fleet>);
-
-impl Permits for Permit {
-    fn limit(&self) -> Option<Duration> {
-        self.0.state.lock().process(clock::now()).map(Duration::from_millis)
-    }
-
-    fn begin(&self, scope: Scope, time: Duration) -> Option<Sent> {
-        let fleet = &self.0;
-        let now = clock::now();
-        let mut state = fleet.state.lock();
-        let (slot, left) = match scope {
-            Scope::Process => (None, state.process(now)),
-            Scope::Lead => (Some(BUCKETS), state.slot(BUCKETS, now)),
-            Scope::Bucket(bucket) => {
-                (Some(usize::from(bucket)), state.slot(usize::from(bucket), now))
-            }
-            Scope::Unread(bucket) => {
-                if let Some(slot) = state.slots.get_mut(usize::from(bucket)) {
-                    slot.unread = slot.unread.wrapping_add(1);
-                }
-                return None;
-            }
-        };
-        if left.is_none_or(|left| left < clock::millis(time)) {
-            fleet.metrics.refused.inc();
-            return None;
-        }
-        let Some(slot) = slot else { return Some(Sent::new(|_| {})) };
-        state.slots.get_mut(slot)?.writes += 1;
-        let (fleet, until) = (Arc::clone(fleet), now.saturating_add(clock::millis(time)));
-        Some(Sent::new(move |answered| {
-            let mut state = fleet.state.lock();
-            let Some(slot) = state.slots.get_mut(slot) else { return };
-            slot.writes = slot.writes.saturating_sub(1);
-            if !answered {
-                slot.until = slot.until.max(until);
-            }
-            if slot.stopped.is_some() {
-                fleet.changed.notify_one();
-            }
-        }))
-    }
-}
-
 /// What becomes of a key whose bucket is not held any more: its next owner has it in his queue.
 pub(crate) const GONE: Next = Next::Done;
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    /// A member that holds everything, since now.
-    fn alone() -> Arc<Fleet> {
-        let pace = Pace {
-            lease_duration: Duration::from_secs(8),
-            renew_deadline: Duration::from_secs(5),
-            retry_period: Duration::from_millis(1_500),
-            root_permitted: Duration::from_secs(10),
-        };
-        let registry = Registry::new("test", "0").unwrap();
-        let fleet = Arc::new(Fleet::new("a_1", pace, &registry).unwrap());
-        let now = clock::now();
-        let mut state = fleet.state.lock();
-        state.member.renewed(now, now);
-        state.member.observe(&[], now);
-        state.member.read_nothing(now);
-        let table = state.member.next_table(now).unwrap();
-        let _ = state.member.writing();
-        state.member.wrote(Arc::new(table), now);
-        state.slots.iter_mut().for_each(|slot| slot.works = true);
-        drop(state);
-        fleet
-    }
-
-    #[test]
-    fn a_write_needs_the_root_the_session_and_the_bucket() {
-        let fleet = alone();
-        let permit = Permit(Arc::clone(&fleet));
-        let second = Duration::from_secs(1);
-        assert!(permit.limit().is_none(), "nobody knows whether the fleet is here");
-        assert!(permit.begin(Scope::Bucket(7), second).is_none());
-        let now = clock::now();
-        fleet.state.lock().root.wrote(now, now, (1, 12_000));
-        assert!(permit.limit().is_some_and(|left| left <= Duration::from_secs(5)));
-        for scope in [Scope::Bucket(7), Scope::Lead, Scope::Process] {
-            assert!(permit.begin(scope, second).is_some(), "{scope:?}");
-            assert!(
-                permit.begin(scope, Duration::from_secs(6)).is_none(),
-                "longer than the session"
-            );
-        }
-        assert!(permit.begin(Scope::Unread(7), second).is_none());
-        assert_eq!(fleet.state.lock().slots[7].unread, 1, "it wanted to");
-        // It is to be handed over: what is in flight may end, and then nothing is sent any more.
-        fleet.state.lock().slots[7].stopped = Some(now);
-        assert!(permit.begin(Scope::Bucket(7), second).is_some());
-        fleet.state.lock().slots[7].stopped = Some(now.saturating_sub(GRACE));
-        assert!(permit.begin(Scope::Bucket(7), second).is_none());
-        assert!(permit.begin(Scope::Bucket(8), second).is_some());
-        fleet.state.lock().member.lost();
-        assert!(permit.limit().is_none());
-    }
-
-    #[test]
-    fn a_write_without_an_answer_counts_until_its_deadline() {
-        let fleet = alone();
-        let now = clock::now();
-        fleet.state.lock().root.wrote(now, now, (1, 12_000));
-        let permit = Permit(Arc::clone(&fleet));
-        let sent = permit.begin(Scope::Bucket(7), Duration::from_secs(3)).unwrap();
-        assert_eq!(fleet.state.lock().slots[7].writes, 1);
-        drop(sent);
-        let state = fleet.state.lock();
-        assert_eq!(state.slots[7].writes, 0);
-        assert!(state.slots[7].until >= now + 3_000);
-    }
-
-    #[tokio::test]
-    async fn an_attempt_ends_with_its_bucket() {
-        let fleet = alone();
-        let key = Key::new("n", "a");
-        let bucket = usize::from(bucket_of("n", "a"));
-        assert!(!fleet.is_ours(&key));
-        fleet.set_working(bucket, true);
-        assert!(fleet.is_ours(&key));
-        assert_eq!(fleet.work(&key, true, async { 1 }).await, Some(1));
-        fleet.state.lock().slots[bucket].end.cancel();
-        let never = std::future::pending::<()>();
-        assert_eq!(fleet.work(&key, true, never).await, None);
-        assert_eq!(fleet.state.lock().slots[bucket].attempts, 0);
-        fleet.state.lock().slots[bucket].works = false;
-        assert_eq!(fleet.work(&key, true, async { 1 }).await, None, "it holds it no more");
-    }
-}
+mod tests;

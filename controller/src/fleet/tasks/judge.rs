@@ -1,0 +1,73 @@
+//! Members that are silent for too long lose their Leases; those of dead members are deleted once nothing refers to them.
+
+use std::sync::Arc;
+
+use jiff::Timestamp;
+use k8s_openapi::api::coordination::v1::Lease;
+use kube::api::{DeleteParams, PostParams, Preconditions};
+use tracing::{debug, warn};
+
+use super::Runner;
+use crate::fleet::{clock, lease};
+
+/// How long the Lease of a dead member is kept for people to see, in seconds.
+const FORGOTTEN: i64 = 60;
+
+impl Runner {
+    /// Takes the Leases of members that are silent for too long.
+    pub(super) async fn judge(&self) {
+        let suspects: Vec<Arc<str>> =
+            self.fleet.state.lock().member.suspects(clock::now()).map(Arc::clone).collect();
+        for suspect in suspects {
+            let name = {
+                let seen = self.seen.lock();
+                let of = seen.members.iter().find(|found| lease::holder(found) == &*suspect);
+                of.map(|found| lease::name(found).to_owned())
+            };
+            let Some(name) = name else { continue };
+            // Read again: it lives if it renewed in the meantime.
+            let Ok(Some(found)) = self.api.get_opt(&name).await else { continue };
+            let known = self.fleet.state.lock().member.stamp(&suspect);
+            if lease::holder(&found) != &*suspect || known != Some(lease::stamp(&found)) {
+                continue;
+            }
+            let seized = lease::emptied(found, Some(&self.id));
+            match self.api.replace(&name, &PostParams::default(), &seized).await {
+                Ok(_) => {
+                    warn!(member = &*suspect, "a silent member was taken its Lease from");
+                    self.fleet.metrics.seizures.inc();
+                    self.fleet.state.lock().member.seized(&suspect);
+                }
+                Err(error) => debug!(%error, "the Lease of a silent member cannot be taken"),
+            }
+        }
+    }
+
+    /// With the leader's duties: the Leases of dead members go once nothing refers to them.
+    pub(super) async fn sweep(&self) {
+        if !self.fleet.is_leading() {
+            return;
+        }
+        let dead: Vec<Lease> = {
+            let (seen, state) = (self.seen.lock(), self.fleet.state.lock());
+            let is_out =
+                |id: &str| state.member.table().is_some_and(|table| table.index(id).is_none());
+            let is_old = |found: &Lease| {
+                let renewed = found.spec.as_ref().and_then(|spec| spec.renew_time.as_ref());
+                renewed.is_none_or(|at| Timestamp::now().duration_since(at.0).as_secs() > FORGOTTEN)
+            };
+            let is_dead = |found: &&Lease| {
+                lease::observed(&self.options.names, found)
+                    .is_some_and(|one| one.seized && is_out(&one.id))
+                    && is_old(found)
+            };
+            seen.members.iter().filter(is_dead).cloned().collect()
+        };
+        for found in dead {
+            let version = found.metadata.resource_version.clone();
+            let only = Preconditions { uid: found.metadata.uid.clone(), resource_version: version };
+            let options = DeleteParams { preconditions: Some(only), ..DeleteParams::default() };
+            let _ = self.api.delete(lease::name(&found), &options).await;
+        }
+    }
+}

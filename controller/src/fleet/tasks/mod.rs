@@ -1,0 +1,190 @@
+//! The tasks of a member: it renews its Lease, lists the others', and carries out what follows from that. They run on the vital
+//! threads: no work of users holds them up.
+
+mod assign;
+mod judge;
+mod observe;
+mod root;
+mod session;
+mod table;
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+use std::time::Duration;
+
+use k8s_openapi::api::coordination::v1::Lease;
+use kube::Client;
+use kube::api::{Api, PostParams};
+use parking_lot::Mutex;
+use tokio::runtime::Handle;
+use tokio::task::JoinSet;
+use tokio::time::timeout;
+use tokio_util::sync::CancellationToken;
+use tracing::info;
+use vela_cluster::Error;
+
+use crate::application::context::AppContext;
+use crate::fleet::lease::{self, Names};
+use crate::fleet::{Fleet, Pace, clock};
+
+/// How often what has a time limit is checked although nothing happened.
+const CHECK: Duration = Duration::from_millis(250);
+/// The same while slots are being drained.
+const CHECK_DRAIN: Duration = Duration::from_millis(20);
+/// After a write that failed: not at once again.
+const PAUSE: Duration = Duration::from_millis(200);
+
+/// What a member is made with.
+#[derive(Debug, Clone)]
+pub struct Options {
+    /// Where the Leases are.
+    pub namespace: String,
+    /// The name of the Pod.
+    pub pod: String,
+    /// The names of the Leases.
+    pub names: Names,
+    /// How long its holder is believed.
+    pub root_duration: Duration,
+    /// How fast sessions are.
+    pub pace: Pace,
+}
+
+/// What the tasks share.
+struct Runner {
+    fleet: Arc<Fleet>,
+    context: Arc<AppContext>,
+    options: Options,
+    /// The names of the own Lease and of that of the table.
+    name: String,
+    table: String,
+    api: Api<Lease>,
+    id: Arc<str>,
+    /// The own Lease as it was written or read last.
+    own: tokio::sync::Mutex<Lease>,
+    seen: Mutex<Seen>,
+    /// The dead members whose records were taken over.
+    heirs: Mutex<BTreeSet<String>>,
+    stop: CancellationToken,
+}
+
+/// The other Leases as they were read last.
+#[derive(Default)]
+struct Seen {
+    members: Vec<Lease>,
+    root: Option<Lease>,
+    /// The Lease of the table that was read with the table that the member knows.
+    table: Option<Lease>,
+    /// A version that a watch can begin at.
+    version: String,
+    /// What the last warning about the table said.
+    complaint: String,
+}
+
+/// Makes the Lease of this member, and starts its tasks. They end with `stop`.
+///
+/// # Errors
+/// The Lease cannot be written.
+pub(crate) async fn start(
+    (fleet, context): (Arc<Fleet>, Arc<AppContext>),
+    (options, client): (Options, Client),
+    vital: Handle,
+    stop: CancellationToken,
+) -> Result<(), Error> {
+    let api: Api<Lease> = Api::namespaced(client, &options.namespace);
+    let id = fleet.id();
+    let started = clock::now();
+    let (name, table) = (options.names.member(&options.pod), options.names.table());
+    let known = api.get_opt(&name).await.map_err(Error::from)?;
+    let is_new = known.is_none();
+    let base = known.unwrap_or_else(|| lease::new(&options.namespace, &name));
+    let first = lease::renewed(base, &id, seconds(options.pace.lease_duration), &[]);
+    // One that a process of the same Pod left belongs to this one now: its identity is another one, and is judged as such.
+    let own = if is_new {
+        api.create(&PostParams::default(), &first).await
+    } else {
+        api.replace(&name, &PostParams::default(), &first).await
+    };
+    let own = own.map_err(Error::from)?;
+    fleet.state.lock().member.renewed(started, clock::now());
+    info!(member = &*id, lease = name, "member of a fleet");
+    let runner = Arc::new(Runner {
+        fleet,
+        context,
+        options,
+        name,
+        table,
+        api,
+        id,
+        own: tokio::sync::Mutex::new(own),
+        seen: Mutex::default(),
+        heirs: Mutex::default(),
+        stop: stop.clone(),
+    });
+    let mut tasks = JoinSet::new();
+    for task in 0..4_u8 {
+        let (runner, stop) = (Arc::clone(&runner), stop.clone());
+        let work = async move {
+            match task {
+                0 => runner.renew().await,
+                1 => runner.list().await,
+                2 => runner.watch().await,
+                _ => runner.act().await,
+            }
+        };
+        tasks.spawn_on(
+            async move {
+                tokio::select! {
+                    () = work => {}
+                    () = stop.cancelled() => {}
+                }
+            },
+            &vital,
+        );
+    }
+    tasks.detach_all();
+    Ok(())
+}
+
+fn seconds(time: Duration) -> i32 {
+    i32::try_from(time.as_secs()).unwrap_or(i32::MAX)
+}
+
+/// Whether a write that failed certainly has no effect.
+fn is_refusal(error: &kube::Error) -> bool {
+    matches!(error, kube::Error::Api(status) if (400..500).contains(&status.code) && status.code != 408)
+}
+
+fn is_conflict(error: &kube::Error) -> bool {
+    matches!(error, kube::Error::Api(status) if status.code == 409)
+}
+
+fn is_absent(error: &kube::Error) -> bool {
+    matches!(error, kube::Error::Api(status) if status.code == 404)
+}
+
+impl Runner {
+    /// What follows from what was read, at once when something changed.
+    async fn act(&self) {
+        let mut pause = CHECK;
+        loop {
+            let _ = timeout(pause, self.fleet.changed.notified()).await;
+            if self.fleet.lost.is_cancelled() {
+                self.align();
+                return;
+            }
+            self.fleet.state.lock().member.adjust(clock::now());
+            let draining = self.align();
+            self.root().await;
+            self.judge().await;
+            if self.table().await {
+                self.align();
+            }
+            if self.fleet.state.lock().member.is_over() {
+                self.align();
+                self.end().await;
+                return;
+            }
+            pause = if draining { CHECK_DRAIN } else { CHECK };
+        }
+    }
+}

@@ -1,0 +1,157 @@
+//! What the Leases say: lists of all of them, and a watch of the table, so that a hand-over is noticed when it happens.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures::StreamExt as _;
+use k8s_openapi::api::coordination::v1::Lease;
+use kube::api::{ListParams, WatchEvent, WatchParams};
+use tokio::time::{sleep, timeout};
+use tracing::{debug, error, warn};
+use vela_api::names::annotation;
+use vela_cluster::Error;
+use vela_shard::Holder;
+
+use super::{PAUSE, Runner};
+use crate::fleet::{clock, lease};
+
+/// How often Leases are listed.
+const LIST_PERIOD: Duration = Duration::from_secs(2);
+/// Every so many lists Applications are counted and dead members forgotten.
+const COUNT_EVERY: u32 = 5;
+
+impl Runner {
+    pub(super) async fn list(&self) {
+        let mut round = 0_u32;
+        loop {
+            let started = clock::now();
+            // No version: the answer is at least as new as the begin of the request.
+            match timeout(LIST_PERIOD * 2, self.api.list(&ListParams::default())).await {
+                Ok(Ok(list)) => {
+                    let version = list.metadata.resource_version.unwrap_or_default();
+                    self.take_in(started, list.items, version);
+                }
+                Ok(Err(error)) => warn!(error = %Error::from(error), "Leases cannot be listed"),
+                Err(_) => warn!("Leases cannot be listed in time"),
+            }
+            self.fleet.changed.notify_one();
+            round = round.wrapping_add(1);
+            if round.is_multiple_of(COUNT_EVERY) {
+                self.count();
+                self.sweep().await;
+            }
+            sleep(LIST_PERIOD).await;
+        }
+    }
+
+    fn take_in(&self, started: u64, leases: Vec<Lease>, version: String) {
+        let now = clock::now();
+        let (mut members, mut root, mut table) = (Vec::new(), None, None);
+        for found in leases {
+            match lease::name(&found) {
+                name if name == self.table => table = Some(found),
+                name if name == self.options.names.root => root = Some(found),
+                _ if lease::observed(&self.options.names, &found).is_some() => members.push(found),
+                _ => {}
+            }
+        }
+        let observed: Vec<_> = members
+            .iter()
+            .filter_map(|found| lease::observed(&self.options.names, found))
+            .collect();
+        {
+            let mut state = self.fleet.state.lock();
+            let before = state.root.holder();
+            state.root.listed(started, now, lease::root(root.as_ref()));
+            if state.root.holder() == Some(Holder::Foreign) && before != Some(Holder::Foreign) {
+                warn!(
+                    lease = self.options.names.root,
+                    "a controller that is no member of the fleet holds the Lease"
+                );
+            }
+            state.member.observe(&observed, now);
+            if table.is_none() {
+                state.member.read_nothing(now);
+            }
+        }
+        self.inherit(&members);
+        let mut seen = self.seen.lock();
+        (seen.members, seen.root, seen.version) = (members, root, version);
+        if table.is_none() {
+            seen.table = None;
+        }
+        drop(seen);
+        if let Some(table) = table {
+            self.take_in_table(table, Some(started));
+        }
+    }
+
+    /// What dead members were at when they died is known to all: an Application kills two replicas, not one after the other.
+    fn inherit(&self, members: &[Lease]) {
+        let dead = |found: &&Lease| {
+            lease::observed(&self.options.names, found).is_some_and(|one| one.seized)
+                && !lease::annotation_of(found, annotation::FLEET_SEIZED_BY).is_empty()
+        };
+        let mut heirs = self.heirs.lock();
+        heirs.retain(|uid| members.iter().any(|found| lease::identity(found) == *uid));
+        for found in members.iter().filter(dead) {
+            let text = lease::annotation_of(found, annotation::IN_FLIGHT);
+            if !text.is_empty() && heirs.insert(lease::identity(found)) {
+                self.context.in_flight.inherit(text);
+            }
+        }
+    }
+
+    pub(super) fn take_in_table(&self, found: Lease, listed: Option<u64>) {
+        match lease::table(&found) {
+            Ok(table) => {
+                let (mut seen, mut state) = (self.seen.lock(), self.fleet.state.lock());
+                let revision = table.revision;
+                state.member.read(Arc::new(table), listed);
+                // The version that goes with what the member knows.
+                if state.member.table().is_some_and(|known| known.revision == revision) {
+                    seen.table = Some(found);
+                }
+                seen.complaint.clear();
+            }
+            Err(why) => {
+                let mut seen = self.seen.lock();
+                let why = why.to_string();
+                if seen.complaint != why {
+                    error!(error = why, lease = self.table, "nothing is worked on");
+                    seen.complaint = why;
+                }
+            }
+        }
+    }
+
+    /// Watches the table: a hand-over is noticed when it happens. Lists make sure.
+    pub(super) async fn watch(&self) {
+        loop {
+            let version = self.seen.lock().version.clone();
+            if version.is_empty() {
+                sleep(PAUSE).await;
+                continue;
+            }
+            let params = WatchParams::default().fields(&format!("metadata.name={}", self.table));
+            match self.api.watch(&params, &version).await {
+                Ok(stream) => {
+                    let mut stream = std::pin::pin!(stream);
+                    while let Some(event) = stream.next().await {
+                        match event {
+                            Ok(WatchEvent::Added(found) | WatchEvent::Modified(found)) => {
+                                self.take_in_table(found, None);
+                                self.fleet.changed.notify_one();
+                            }
+                            Ok(WatchEvent::Deleted(_) | WatchEvent::Bookmark(_)) => {}
+                            Ok(WatchEvent::Error(_)) | Err(_) => break,
+                        }
+                    }
+                }
+                Err(error) => debug!(%error, "the table of shards cannot be watched"),
+            }
+            // The next list brings a version that is new enough.
+            sleep(LIST_PERIOD).await;
+        }
+    }
+}

@@ -1,0 +1,98 @@
+//! The Lease of this member: renewed as long as it works, deleted when everything was handed over.
+
+
+use kube::api::{DeleteParams, PostParams, Preconditions};
+use tokio::time::{sleep, timeout};
+use tracing::{error, info, warn};
+use vela_api::names::annotation;
+
+use super::{Runner, is_absent, is_conflict, seconds};
+use crate::fleet::{clock, lease};
+
+impl Runner {
+    pub(super) async fn renew(&self) {
+        loop {
+            sleep(self.options.pace.retry_period).await;
+            if self.fleet.lost.is_cancelled() {
+                return;
+            }
+            let limit = self.options.pace.renew_deadline / 2;
+            match timeout(limit, self.renew_once()).await {
+                Ok(Ok(true)) => {}
+                Ok(Ok(false)) => {
+                    error!(member = &*self.id, "the Lease of this member was taken from it");
+                    self.fleet.state.lock().member.lost();
+                    self.fleet.lost.cancel();
+                    return;
+                }
+                Ok(Err(error)) => warn!(%error, "the Lease of this member cannot be renewed"),
+                Err(_) => warn!("the Lease of this member cannot be renewed in time"),
+            }
+            self.fleet.changed.notify_one();
+        }
+    }
+
+    /// One renewal; `false`: it is not this member's Lease any more.
+    async fn renew_once(&self) -> kube::Result<bool> {
+        let mut own = self.own.lock().await;
+        for _ in 0..2 {
+            let started = clock::now();
+            let notes = self.notes();
+            let duration = seconds(self.options.pace.lease_duration);
+            let next = lease::renewed(own.clone(), &self.id, duration, &notes);
+            match self.api.replace(&self.name, &PostParams::default(), &next).await {
+                Ok(written) => {
+                    *own = written;
+                    self.fleet.state.lock().member.renewed(started, clock::now());
+                    return Ok(true);
+                }
+                // A note was added, the answer to a renewal was lost, or somebody took it.
+                Err(error) if is_conflict(&error) || is_absent(&error) => {
+                    let Some(found) = self.api.get_opt(&self.name).await? else {
+                        return Ok(false);
+                    };
+                    if lease::holder(&found) != &*self.id {
+                        return Ok(false);
+                    }
+                    *own = found;
+                }
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(true)
+    }
+
+    /// What people read on the Lease.
+    fn notes(&self) -> Vec<(&'static str, String)> {
+        let metrics = &self.fleet.metrics;
+        vec![
+            (annotation::FLEET_BUCKETS, metrics.working.get().to_string()),
+            (annotation::FLEET_APPLICATIONS, metrics.applications.get().to_string()),
+            (annotation::FLEET_VERSION, env!("CARGO_PKG_VERSION").to_owned()),
+        ]
+    }
+
+    /// Everything was given away: the own Lease goes, and the root Lease with the last member.
+    pub(super) async fn end(&self) {
+        let is_last = {
+            let state = self.fleet.state.lock();
+            state.member.table().is_none_or(|table| table.members.is_empty())
+        };
+        if is_last
+            && let Ok(Some(root)) = self.api.get_opt(&self.options.names.root).await
+            && lease::holder(&root) == lease::annotation_of(&root, annotation::FLEET_MEMBER)
+            && !lease::holder(&root).is_empty()
+        {
+            let empty = lease::emptied(root, None);
+            let _ =
+                self.api.replace(&self.options.names.root, &PostParams::default(), &empty).await;
+        }
+        let own = self.own.lock().await;
+        let only = Preconditions { uid: own.metadata.uid.clone(), resource_version: None };
+        let options = DeleteParams { preconditions: Some(only), ..DeleteParams::default() };
+        let _ = self.api.delete(&self.name, &options).await;
+        info!(member = &*self.id, "left the fleet");
+        self.fleet.over.cancel();
+        self.stop.cancel();
+    }
+}

@@ -1,0 +1,93 @@
+//! The table of who holds what: written by whichever member has something to change first.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use kube::api::PostParams;
+use tokio::time::sleep;
+use tracing::warn;
+use vela_cluster::Error;
+use vela_shard::{Holder, Table};
+
+use super::{PAUSE, Runner, is_conflict, is_refusal};
+use crate::fleet::{clock, lease};
+
+/// How long after the first slot that is drained the table is written: slots that follow soon go with it.
+const BATCH: Duration = Duration::from_millis(30);
+
+impl Runner {
+    /// Writes the table if there is something to change. Whether it did.
+    pub(super) async fn table(&self) -> bool {
+        let first = {
+            let (state, now) = (self.fleet.state.lock(), clock::now());
+            // Whoever joins shall be able to write at once: that the fleet is here is known from two lists.
+            let is_in = state.member.table().is_some_and(|table| table.index(&self.id).is_some());
+            let is_here = state.root.holder() == Some(Holder::Member);
+            if !is_in && is_here && state.root.left(now).is_none() {
+                return false;
+            }
+            state.member.next_table(now)
+        };
+        let Some(first) = first else { return false };
+        // One is enough to do what all would do, and more slots are drained soon.
+        sleep(self.distance(&first).max(BATCH)).await;
+        self.align();
+        let started = clock::now();
+        // The version and what is written over it belong together.
+        let (next, before, known) = {
+            let (seen, mut state) = (self.seen.lock(), self.fleet.state.lock());
+            let Some(next) = state.member.next_table(started) else { return false };
+            (next, state.member.writing(), seen.table.clone())
+        };
+        let is_new = known.is_none();
+        let base = known.unwrap_or_else(|| lease::new(&self.options.namespace, &self.table));
+        let record = lease::with_table(base, &next, &self.id);
+        let options = PostParams::default();
+        let written = if is_new {
+            self.api.create(&options, &record).await
+        } else {
+            self.api.replace(&self.table, &options, &record).await
+        };
+        match written {
+            Ok(written) => {
+                self.fleet.metrics.tables.inc();
+                let (mut seen, mut state) = (self.seen.lock(), self.fleet.state.lock());
+                let revision = next.revision;
+                state.member.wrote(Arc::new(next), started);
+                if state.member.table().is_some_and(|known| known.revision == revision) {
+                    seen.table = Some(written);
+                }
+                true
+            }
+            Err(error) => {
+                if is_refusal(&error) {
+                    self.fleet.state.lock().member.refused(before);
+                }
+                if !is_conflict(&error) {
+                    warn!(error = %Error::from(error), "the table of shards cannot be written");
+                }
+                self.refresh_table().await;
+                sleep(PAUSE).await;
+                false
+            }
+        }
+    }
+
+    /// How long others come first who can do the same: by the index in the table.
+    fn distance(&self, next: &Table) -> Duration {
+        let state = self.fleet.state.lock();
+        let Some(table) = state.member.table() else { return Duration::ZERO };
+        let removes = table.members.iter().any(|member| next.index(&member.id).is_none());
+        match table.index(&self.id) {
+            Some(index) if removes => Duration::from_millis(100) * u32::from(index),
+            _ => Duration::ZERO,
+        }
+    }
+
+    async fn refresh_table(&self) {
+        let started = clock::now();
+        if let Ok(Some(found)) = self.api.get_opt(&self.table).await {
+            self.take_in_table(found, Some(started));
+        }
+    }
+}
