@@ -13,17 +13,25 @@ use std::process::ExitCode;
 use clap::Parser;
 use kube::Client;
 use vela_cluster::client::{ClientOptions, build, configuration};
+use vela_serve::pool::STACK;
 use vela_serve::tls;
 
 /// How the cluster is reached.
 #[derive(Debug, Clone, clap::Args)]
-pub(crate) struct ClusterArgs {
+pub(crate) struct KubeconfigArgs {
     /// Kubeconfig; without it $KUBECONFIG, the Pod's credentials, ~/.kube/config.
     #[arg(long)]
-    pub(crate) kubeconfig: Option<PathBuf>,
+    kubeconfig: Option<PathBuf>,
     /// A context of the kubeconfig other than the current one.
     #[arg(long)]
-    pub(crate) context: Option<String>,
+    context: Option<String>,
+}
+
+/// How the cluster is reached, and which namespaces count.
+#[derive(Debug, Clone, clap::Args)]
+pub(crate) struct ClusterArgs {
+    #[command(flatten)]
+    kubeconfig: KubeconfigArgs,
     /// Namespace of what names none, and whose definitions count; without it that of the kubeconfig's context.
     #[arg(short, long)]
     pub(crate) namespace: Option<String>,
@@ -36,8 +44,8 @@ pub(crate) struct ClusterArgs {
 const QPS: f64 = 50.0;
 const BURST: u32 = 100;
 
-impl ClusterArgs {
-    /// A client, and the namespace that is meant.
+impl KubeconfigArgs {
+    /// A client, and the namespace of the context.
     ///
     /// # Errors
     /// A kubeconfig that cannot be read.
@@ -52,8 +60,19 @@ impl ClusterArgs {
             ..ClientOptions::new(concat!("vela-command/", env!("CARGO_PKG_VERSION")))
         };
         let config = configuration(&options).await?;
-        let namespace = self.namespace.clone().unwrap_or_else(|| config.default_namespace.clone());
+        let namespace = config.default_namespace.clone();
         Ok((build(config, &options)?, namespace))
+    }
+}
+
+impl ClusterArgs {
+    /// A client, and the namespace that is meant.
+    ///
+    /// # Errors
+    /// A kubeconfig that cannot be read.
+    pub(crate) async fn connect(&self) -> Result<(Client, String), vela_cluster::Error> {
+        let (client, namespace) = self.kubeconfig.connect().await?;
+        Ok((client, self.namespace.clone().unwrap_or(namespace)))
     }
 }
 
@@ -77,4 +96,26 @@ pub(crate) fn block_on<T>(work: impl Future<Output = T>) -> std::io::Result<T> {
     let result = runtime.block_on(work);
     runtime.shutdown_background();
     Ok(result)
+}
+
+/// Why an evaluation has no result.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum EvaluationError {
+    /// There are no threads.
+    #[error("cannot start threads: {0}")]
+    Threads(#[from] std::io::Error),
+    /// It panicked.
+    #[error("evaluation ended without a result")]
+    Ended,
+}
+
+/// Evaluates CUE on a thread whose stack is large enough for it.
+///
+/// # Errors
+/// There is no thread, or it ended without a result.
+pub(crate) fn evaluate<T: Send + 'static>(
+    work: impl FnOnce() -> T + Send + 'static,
+) -> Result<T, EvaluationError> {
+    let thread = std::thread::Builder::new().stack_size(STACK).spawn(work)?;
+    thread.join().map_err(|_| EvaluationError::Ended)
 }

@@ -14,14 +14,11 @@ use vela_render::{Kind, Renderer};
 
 use super::Known;
 use crate::command::files::{self, FileError};
-use crate::command::{self, ClusterArgs, block_on, caches};
+use crate::command::{self, ClusterArgs, EvaluationError, block_on, caches};
 use crate::definitions::Definitions;
 
 /// The word that makes a program of this.
 pub const COMMAND: &str = "schema";
-
-/// Stack of the thread that evaluates.
-const STACK: usize = vela_serve::pool::STACK;
 
 #[derive(Debug, Parser)]
 #[command(
@@ -47,8 +44,8 @@ enum Error {
     Definition(String, String, String),
     #[error("cannot start threads: {0}")]
     Threads(#[from] std::io::Error),
-    #[error("evaluation ended without a result")]
-    Ended,
+    #[error(transparent)]
+    Evaluation(#[from] EvaluationError),
 }
 
 /// Runs the command; `arguments` begin with [`COMMAND`].
@@ -81,7 +78,7 @@ fn run(cli: &Cli) -> Result<Value, Error> {
     // Definitions of files have any namespace, and there may be others that nobody gave us.
     let is_offline = !cli.filename.is_empty();
     let (found, is_complete) = super::types(&definitions, |_| true);
-    let evaluate = move || {
+    let types = command::evaluate(move || {
         let (renderer, mut known) = (Renderer::default(), Known::default());
         let of = |one: &super::Found| {
             let parameters = match known.get(one) {
@@ -95,9 +92,7 @@ fn run(cli: &Cli) -> Result<Value, Error> {
             one.with(parameters)
         };
         found.iter().map(of).collect::<Vec<EditorType>>()
-    };
-    let thread = std::thread::Builder::new().stack_size(STACK).spawn(evaluate)?;
-    let types = thread.join().map_err(|_| Error::Ended)?;
+    })?;
     Ok(editor::application(&types, is_complete && !is_offline))
 }
 

@@ -2,7 +2,6 @@
 
 use std::ffi::OsString;
 use std::fmt::Write as _;
-use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Duration;
 
@@ -11,11 +10,10 @@ use jiff::Timestamp;
 use k8s_openapi::api::coordination::v1::Lease;
 use kube::api::{Api, ListParams};
 use vela_api::names::annotation;
-use vela_cluster::client::{ClientOptions, connect};
 use vela_shard::{BUCKETS, Table, bucket_of};
 
 use super::lease::{self, Names};
-use crate::command;
+use crate::command::{self, KubeconfigArgs};
 
 /// The command.
 pub const COMMAND: &str = "shards";
@@ -27,9 +25,8 @@ struct Flags {
     /// `who NAMESPACE/NAME`: which replica works on this Application.
     #[arg(num_args = 0..=2, value_names = ["who", "NAMESPACE/NAME"])]
     question: Vec<String>,
-    /// A kubeconfig instead of the Pod's credentials.
-    #[arg(long)]
-    kubeconfig: Option<PathBuf>,
+    #[command(flatten)]
+    kubeconfig: KubeconfigArgs,
     /// Namespace of the Leases.
     #[arg(long, default_value = "vela-system")]
     namespace: String,
@@ -44,7 +41,6 @@ pub fn main(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
         Ok(flags) => flags,
         Err(ended) => return ended,
     };
-    vela_serve::tls::install_crypto();
     say(&command::block_on(answer(&flags)).map_err(Into::into).and_then(|answer| answer))
 }
 
@@ -63,12 +59,8 @@ fn say(answer: &anyhow::Result<String>) -> ExitCode {
 }
 
 async fn answer(flags: &Flags) -> anyhow::Result<String> {
-    let options = ClientOptions {
-        kubeconfig: flags.kubeconfig.clone(),
-        kubeconfig_env: std::env::var_os("KUBECONFIG").map(Into::into),
-        ..ClientOptions::new(concat!("vela-controller/", env!("CARGO_PKG_VERSION")))
-    };
-    let api: Api<Lease> = Api::namespaced(connect(&options).await?, &flags.namespace);
+    let (client, _) = flags.kubeconfig.connect().await?;
+    let api: Api<Lease> = Api::namespaced(client, &flags.namespace);
     let all = ListParams::default();
     let leases = tokio::time::timeout(Duration::from_secs(10), api.list(&all)).await??.items;
     let names = Names { root: flags.lease.clone() };

@@ -19,7 +19,7 @@ use vela_serve::memory;
 use vela_serve::pool::Pool;
 
 use crate::command::files::{self, FileError};
-use crate::command::{ClusterArgs, block_on, caches};
+use crate::command::{self, ClusterArgs, EvaluationError, block_on, caches};
 use crate::config::{Config, ConfigError, Flags};
 use crate::evaluation::Evaluator;
 use crate::start;
@@ -103,8 +103,8 @@ enum Error {
     Flags(String),
     #[error(transparent)]
     Config(#[from] ConfigError),
-    #[error("rendering ended without a result")]
-    Ended,
+    #[error(transparent)]
+    Evaluation(#[from] EvaluationError),
     #[error("there is no Application and no definition in what was given")]
     Nothing,
 }
@@ -191,13 +191,11 @@ async fn impacts(
     let system = &cli.cluster.system_namespace;
     let definitions = caches::definitions(client, system, &namespaces(cli, &[])).await?;
     let apps = caches::list::<Application>(client, cli.cluster.namespace.as_deref()).await?;
-    let work = move || {
+    let impacts = command::evaluate(move || {
         let renderer = Renderer::default();
         let of = |new: &NewDefinition| impact(&renderer, &definitions, new, &apps);
         changed.iter().map(of).collect::<Vec<Impact>>()
-    };
-    let thread = std::thread::Builder::new().stack_size(vela_serve::pool::STACK).spawn(work)?;
-    let impacts = thread.join().map_err(|_| Error::Ended)?;
+    })?;
     let fails = |impact: &Impact| {
         !impact.broken.is_empty() || (cli.fail_on == FailOn::Restart && impact.restarts().0 > 0)
     };
