@@ -6,8 +6,9 @@ use std::time::Duration;
 
 use clap::Parser;
 use vela_cluster::Acting;
+use vela_cluster::flags::KubeFlags;
 use vela_cluster::members::{AddressRules, NoMap, RulesMap, SecretRules};
-use vela_serve::flags::{GateFlags, KubeFlags, ProcessFlags, duration};
+use vela_serve::flags::{GateFlags, ProcessFlags, duration};
 use vela_serve::gates::{GateError, Gates};
 use vela_serve::process::Configuration;
 
@@ -75,7 +76,7 @@ pub struct Flags {
     #[arg(long, default_value_t = 10)]
     max_dispatch_concurrent: usize,
     /// Networks that steps may not send requests or mails to, separated by commas; `none` for no rule.
-    #[arg(long, default_value = policy::USUAL, value_parser = policy::parse)]
+    #[arg(long, default_value = policy::DEFAULT_DENIED, value_parser = policy::parse)]
     workflow_egress_deny: policy::Networks,
     /// Networks that steps may reach even if they are part of those, separated by commas.
     #[arg(long, default_value = "", value_parser = policy::parse)]

@@ -4,8 +4,9 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::Parser;
+use vela_cluster::flags::KubeFlags;
 use vela_cluster::members::{AddressRules, RulesMap, SecretRules};
-use vela_serve::flags::{KubeFlags, ProcessFlags, duration};
+use vela_serve::flags::{ProcessFlags, duration};
 use vela_serve::gates::Gates;
 use vela_serve::process::Configuration;
 

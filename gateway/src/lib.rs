@@ -34,8 +34,6 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 use tracing::{info, warn};
 use vela_cluster::members::SharedRules;
-use vela_cluster::{ClientOptions, Timeouts};
-use vela_serve::flags::KubeFlags;
 use vela_serve::health::{Condition, Health};
 use vela_serve::listen::ListenAddr;
 use vela_serve::metrics::Registry as MetricsRegistry;
@@ -77,7 +75,8 @@ pub async fn run(config: Config, stop: CancellationToken) -> anyhow::Result<()> 
     process::observe(&config.process, &health, &registry, (&tasks, &vital), &end).await?;
 
     // Not waited for: the watches try until the API server answers, and readiness waits for them.
-    let client = vela_cluster::connect(&client_options(&config.kube)).await?;
+    let options = config.kube.options(concat!("vela-gateway/", env!("CARGO_PKG_VERSION")));
+    let client = vela_cluster::connect(&options).await?;
     let clusters = Arc::new(Registry::new(config.rules, config.commands.clone()));
     tasks.spawn({
         let (clusters, client, namespace) =
@@ -191,21 +190,6 @@ pub async fn run(config: Config, stop: CancellationToken) -> anyhow::Result<()> 
     tasks.close();
     tasks.wait().await;
     Ok(())
-}
-
-fn client_options(flags: &KubeFlags) -> ClientOptions {
-    ClientOptions {
-        kubeconfig: flags.kubeconfig.clone(),
-        kubeconfig_env: std::env::var_os("KUBECONFIG").map(Into::into),
-        qps: flags.kube_api_qps,
-        burst: flags.kube_api_burst,
-        timeouts: Timeouts {
-            request: flags.controller_client_request_timeout,
-            list: flags.controller_client_long_running_request_timeout,
-            mutating: flags.controller_client_mutating_request_timeout,
-        },
-        ..ClientOptions::new(concat!("vela-gateway/", env!("CARGO_PKG_VERSION")))
-    }
 }
 
 fn record_reload(reload: &tls::Reload<'_>, certificate: &Condition, metrics: &Metrics) {

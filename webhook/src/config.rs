@@ -5,8 +5,9 @@ use std::time::Duration;
 
 use clap::Parser;
 use vela_cluster::Acting;
+use vela_cluster::flags::KubeFlags;
 use vela_seal::KeyHolder;
-use vela_serve::flags::{GateFlags, KubeFlags, ProcessFlags, duration};
+use vela_serve::flags::{GateFlags, ProcessFlags, duration};
 use vela_serve::gates::{GateError, Gates};
 use vela_serve::process::Configuration;
 

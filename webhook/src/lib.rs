@@ -33,8 +33,6 @@ use std::sync::Arc;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 use tracing::info;
-use vela_cluster::{ClientOptions, Timeouts};
-use vela_serve::flags::KubeFlags;
 use vela_serve::health::Health;
 use vela_serve::listen::ListenAddr;
 use vela_serve::metrics::Registry;
@@ -83,7 +81,8 @@ pub async fn run(config: Config, stop: CancellationToken) -> anyhow::Result<()> 
     process::observe(&config.process, &health, &registry, (&tasks, &vital), &end).await?;
 
     // Not waited for: the watches try until the API server answers, and readiness waits for them.
-    let client = vela_cluster::connect(&client_options(&config.kube)).await?;
+    let options = config.kube.options(concat!("vela-webhook/", env!("CARGO_PKG_VERSION")));
+    let client = vela_cluster::connect(&options).await?;
     let published = Arc::new(Published::default());
     for (kind, synced) in Kind::ALL.into_iter().zip(caches) {
         let (client, published) = (client.clone(), Arc::clone(&published));
@@ -160,21 +159,6 @@ pub async fn run(config: Config, stop: CancellationToken) -> anyhow::Result<()> 
     tasks.close();
     tasks.wait().await;
     Ok(())
-}
-
-fn client_options(flags: &KubeFlags) -> ClientOptions {
-    ClientOptions {
-        kubeconfig: flags.kubeconfig.clone(),
-        kubeconfig_env: std::env::var_os("KUBECONFIG").map(Into::into),
-        qps: flags.kube_api_qps,
-        burst: flags.kube_api_burst,
-        timeouts: Timeouts {
-            request: flags.controller_client_request_timeout,
-            list: flags.controller_client_long_running_request_timeout,
-            mutating: flags.controller_client_mutating_request_timeout,
-        },
-        ..ClientOptions::new(concat!("vela-webhook/", env!("CARGO_PKG_VERSION")))
-    }
 }
 
 fn record_reload(

@@ -19,13 +19,13 @@ pub struct Egress {
 /// What no step has business with: the machine itself (unspecified and loopback addresses), its link, groups of machines, and
 /// where clouds hand out credentials of the machine: Alibaba, Azure, Oracle, AWS, Scaleway, Google, beside the link-local
 /// addresses of all others.
-pub const USUAL: &str = "0.0.0.0/8,127.0.0.0/8,169.254.0.0/16,224.0.0.0/4,255.255.255.255/32,\
+pub const DEFAULT_DENIED: &str = "0.0.0.0/8,127.0.0.0/8,169.254.0.0/16,224.0.0.0/4,255.255.255.255/32,\
     100.100.100.200/32,168.63.129.16/32,192.0.0.192/32,\
     ::/128,::1/128,fe80::/10,ff00::/8,fd00:ec2::/32,fd00:42::42/128,fd20:ce::254/128";
 
 impl Default for Egress {
     fn default() -> Self {
-        Self { denied: parse(USUAL).unwrap_or_default(), allowed: Networks::default() }
+        Self { denied: parse(DEFAULT_DENIED).unwrap_or_default(), allowed: Networks::default() }
     }
 }
 
@@ -256,9 +256,9 @@ mod tests {
         assert!(!allows("0.0.0.0/0", "", "2002:102:304::"));
         assert!(!allows("::/0", "", "1.2.3.4"));
         // What an administrator names is open.
-        assert!(allows(USUAL, "127.0.0.1/32", "127.0.0.1"));
-        assert!(allows(USUAL, "127.0.0.1/32", "::ffff:127.0.0.1"));
-        assert!(!allows(USUAL, "127.0.0.1/32", "127.0.0.2"));
+        assert!(allows(DEFAULT_DENIED, "127.0.0.1/32", "127.0.0.1"));
+        assert!(allows(DEFAULT_DENIED, "127.0.0.1/32", "::ffff:127.0.0.1"));
+        assert!(!allows(DEFAULT_DENIED, "127.0.0.1/32", "127.0.0.2"));
         assert!(!allows("::/0", "10.0.0.0/8", "::1"));
         for wrong in ["10.0.0.0", "10.0.0.0/33", "x/8", "::/129", "10.0.0.0/-1"] {
             assert!(parse(wrong).is_err(), "{wrong}");

@@ -22,6 +22,7 @@ mod completed;
 pub mod discovery;
 pub mod error;
 pub mod events;
+pub mod flags;
 #[cfg(test)]
 mod fake;
 pub mod impersonate;

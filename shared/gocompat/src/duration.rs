@@ -85,6 +85,15 @@ impl FromStr for Duration {
     }
 }
 
+/// A time limit as a flag says it; negative ones are refused, since no flag of ours has a use for them.
+///
+/// # Errors
+/// What to write instead.
+pub fn parse_limit(text: &str) -> Result<std::time::Duration, &'static str> {
+    let read = text.parse::<Duration>().ok().and_then(Duration::to_std);
+    read.ok_or("not a duration; write 90s, 5m, 1h30m or 500ms")
+}
+
 fn parse(text: &str) -> Result<Duration, DurationError> {
     let invalid = || DurationError::Invalid(text.to_owned());
     let (negative, mut rest) = match text.as_bytes().first() {

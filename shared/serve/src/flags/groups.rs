@@ -1,11 +1,9 @@
 //! Flag groups that both deployables have. Each program flattens those it needs.
 
 use std::path::PathBuf;
-use std::time::Duration;
 
 use clap::Args;
 
-use super::duration;
 use crate::listen::ListenAddr;
 
 /// Probes, metrics and logs.
@@ -47,29 +45,6 @@ impl ProcessFlags {
         let format = if self.dev_logs { crate::log::Format::Dev } else { self.log_format };
         crate::log::Config { level, format }
     }
-}
-
-/// The connection to the API server.
-#[derive(Debug, Clone, Args)]
-pub struct KubeFlags {
-    /// Kubeconfig file; without it KUBECONFIG, the Pod's ServiceAccount, then ~/.kube/config.
-    #[arg(long)]
-    pub kubeconfig: Option<PathBuf>,
-    /// Requests a second to the API server.
-    #[arg(long, default_value_t = 50.0)]
-    pub kube_api_qps: f64,
-    /// Requests at once above that rate.
-    #[arg(long, default_value_t = 100)]
-    pub kube_api_burst: u32,
-    /// Time limit of a read.
-    #[arg(long, default_value = "10s", value_parser = duration)]
-    pub controller_client_request_timeout: Duration,
-    /// Time limit of a list.
-    #[arg(long, default_value = "30s", value_parser = duration)]
-    pub controller_client_long_running_request_timeout: Duration,
-    /// Time limit of a write.
-    #[arg(long, default_value = "15s", value_parser = duration)]
-    pub controller_client_mutating_request_timeout: Duration,
 }
 
 /// Feature gates.

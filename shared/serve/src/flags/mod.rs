@@ -11,13 +11,13 @@ mod vela_core;
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
-use std::time::Duration;
 
 use clap::builder::ValueParser;
 use clap::error::ErrorKind;
 use clap::{ArgAction, CommandFactory, FromArgMatches};
 
-pub use groups::{GateFlags, KubeFlags, ProcessFlags};
+pub use groups::{GateFlags, ProcessFlags};
+pub use vela_gocompat::duration::parse_limit as duration;
 
 use crate::nearest;
 use vela_core::{Fate, Takes, VELA_CORE};
@@ -195,17 +195,10 @@ pub fn boolean(text: &str) -> Result<bool, &'static str> {
     }
 }
 
-/// A duration as Go's `time.ParseDuration` reads it; negative ones are refused, since no flag of
-/// ours has a use for them.
-pub fn duration(text: &str) -> Result<Duration, &'static str> {
-    text.parse::<vela_gocompat::duration::Duration>()
-        .ok()
-        .and_then(vela_gocompat::duration::Duration::to_std)
-        .ok_or("not a duration; write 90s, 5m, 1h30m or 500ms")
-}
-
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
     use clap::Parser;
 
     use super::*;

@@ -1,0 +1,99 @@
+//! The workers of the Application controller.
+
+use std::sync::Arc;
+use std::time::Instant;
+
+use futures::FutureExt as _;
+use tokio::task::JoinSet;
+use vela_api::Application;
+use vela_cluster::parking::Worker;
+
+use crate::application::{self, context::AppContext};
+use crate::config::Config;
+use crate::fleet::Fleet;
+use crate::metrics::{AttemptMeter, labels};
+use crate::queue::{Key, Next, WorkerKind};
+use crate::{guard, in_flight, registry};
+
+/// The workers of the Application controller: one more than was asked for, for edits alone. They are short work that somebody
+/// waits for.
+pub(super) const fn workers(config: &Config) -> usize {
+    config.workers.saturating_add(1)
+}
+
+/// Attempts that go on without a worker, of one worker: they wait for clusters that are slow or silent.
+const PARKED: usize = 64;
+
+/// Works on Applications until the queue is closed.
+pub(super) async fn work(
+    context: Arc<AppContext>,
+    fleet: Option<Arc<Fleet>>,
+    worker_kind: WorkerKind,
+    meter: AttemptMeter,
+) {
+    let mut parked = JoinSet::new();
+    while let Some(key) = context.queue.next(worker_kind).await {
+        while parked.try_join_next().is_some() {}
+        let set_aside = application::lifecycle::failure::set_aside(&context, &key);
+        if let Some(left) = held(fleet.as_deref(), &key, set_aside.boxed()).await.flatten() {
+            context.queue.done(key, Next::After(left));
+            continue;
+        }
+        let (worker, work) =
+            Worker::lend(attempt(Arc::clone(&context), fleet.clone(), key.clone(), meter.clone()));
+        let mut work = work.boxed();
+        tokio::select! {
+            () = &mut work => continue,
+            () = worker.given_back(), if parked.len() < PARKED => {}
+        }
+        context.queue.park(&key);
+        parked.spawn(work);
+    }
+    while parked.join_next().await.is_some() {}
+}
+
+/// Does something for an Application if this process holds it; without a fleet it does.
+async fn held<T>(fleet: Option<&Fleet>, key: &Key, work: impl Future<Output = T>) -> Option<T> {
+    match fleet {
+        None => Some(work.await),
+        Some(fleet) => fleet.work(key, true, work).await,
+    }
+}
+
+/// One attempt at an Application, from its begin to what becomes of its key.
+async fn attempt(
+    context: Arc<AppContext>,
+    fleet: Option<Arc<Fleet>>,
+    key: Key,
+    meter: AttemptMeter,
+) {
+    let started = Instant::now();
+    let known = || context.apps.get(&key);
+    let before = known();
+    let attempt = meter.begin();
+    let limit = context.settings.reconcile_timeout;
+    let entered = context.in_flight.enter(&key, before.as_deref()).await;
+    let work = match &fleet {
+        None => application::reconcile(&context, &key).boxed(),
+        Some(fleet) => {
+            fleet.reconcile(&context, &key, || application::reconcile(&context, &key)).boxed()
+        }
+    };
+    let work = guard::run(registry::APPLICATION, &key, limit, work);
+    let (next, ended) = in_flight::entered(entered, work).await;
+    attempt.end(next, &ended);
+    let generation = before.as_ref().and_then(|app| app.metadata.generation);
+    context.in_flight.survived(&key, generation.unwrap_or_default());
+    let report = application::lifecycle::failure::report_panic(&context, &key, &ended);
+    held(fleet.as_deref(), &key, report.boxed()).await;
+    let (begin, end) = (phase(before.as_deref()), known());
+    let labels = [begin, phase(end.as_deref())];
+    let time = started.elapsed().as_secs_f64();
+    context.metrics.reconcile_time.with_label_values(&labels).observe(time);
+    context.queue.done(key, next);
+}
+
+/// An Application's phase as metrics name it.
+fn phase(app: Option<&Application>) -> &'static str {
+    labels::phase(app.map_or("", |app| app.status.phase.as_str()))
+}

@@ -1,0 +1,64 @@
+//! Work that one replica does for all.
+
+use std::sync::Arc;
+
+use tokio_util::sync::CancellationToken;
+
+use crate::fleet::Fleet;
+
+/// What is done once for all replicas.
+#[derive(Clone)]
+pub(super) struct Duty {
+    /// The fleet this process is a member of; without one it does it.
+    pub(super) fleet: Option<Arc<Fleet>>,
+    pub(super) ending: CancellationToken,
+}
+
+impl Duty {
+    /// Waits until it is this process's. `false`: the process ends.
+    pub(super) async fn begins(&self) -> bool {
+        let Some(fleet) = &self.fleet else { return true };
+        tokio::select! {
+            () = fleet.until_leading(true) => true,
+            () = self.ending.cancelled() => false,
+        }
+    }
+
+    /// Waits until it is not any more.
+    pub(super) async fn ends(&self) {
+        match &self.fleet {
+            None => std::future::pending().await,
+            Some(fleet) => fleet.until_leading(false).await,
+        }
+    }
+
+    /// One piece of it; `None`: it is not this process's any more.
+    pub(super) async fn within<T>(&self, work: impl Future<Output = T>) -> Option<T> {
+        match &self.fleet {
+            None => Some(work.await),
+            Some(fleet) => fleet.lead(work).await,
+        }
+    }
+
+    /// Something that goes on as long as it is this process's. The token is cancelled when it is to end.
+    pub(super) async fn run<F: Future<Output = ()>>(&self, work: impl Fn(CancellationToken) -> F) {
+        while self.begins().await {
+            let turn = self.ending.child_token();
+            let _ends = turn.clone().drop_guard();
+            let ended = async {
+                self.ends().await;
+                turn.cancel();
+                std::future::pending::<()>().await;
+            };
+            let done = tokio::select! {
+                done = self.within(work(turn.clone())) => done,
+                () = ended => None,
+            };
+            // It ended by itself, or with the process.
+            if (done.is_some() && !turn.is_cancelled()) || self.ending.is_cancelled() {
+                return;
+            }
+            tokio::task::yield_now().await;
+        }
+    }
+}
