@@ -17,6 +17,7 @@ struct Readme;
 mod kind;
 
 pub mod application;
+pub mod builtin;
 pub mod cluster;
 pub mod compression;
 pub mod condition;

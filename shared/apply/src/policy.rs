@@ -7,22 +7,12 @@
 
 use serde_json::{Map, Value};
 pub use vela_api::Drift;
+use vela_api::builtin::{
+    APPLY_ONCE, GARBAGE_COLLECT, READ_ONLY, RESOURCE_UPDATE, SHARED_RESOURCE, TAKE_OVER,
+};
 use vela_api::names;
 
 use crate::object::{kind, label, name};
-
-/// The type of the apply-once policy.
-pub const APPLY_ONCE: &str = "apply-once";
-/// The type of the garbage-collect policy.
-pub const GARBAGE_COLLECT: &str = "garbage-collect";
-/// The type of the shared-resource policy.
-pub const SHARED_RESOURCE: &str = "shared-resource";
-/// The type of the take-over policy.
-pub const TAKE_OVER: &str = "take-over";
-/// The type of the read-only policy.
-pub const READ_ONLY: &str = "read-only";
-/// The type of the resource-update policy.
-pub const RESOURCE_UPDATE: &str = "resource-update";
 
 /// A wrong value in the properties of a resource policy.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]

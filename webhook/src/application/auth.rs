@@ -3,18 +3,21 @@
 use std::collections::BTreeSet;
 
 use serde_json::Value;
+use vela_api::builtin;
 use vela_cluster::Identity;
 use vela_seal::Stamp;
 
 use super::model::Step;
+
 use super::subject::{Findings, Subject};
 use crate::field::{Field, Reason, Rule};
 use crate::messages;
 use crate::world::Kind;
 
-/// Names that need no definition, and therefore no permission.
-const NO_DEFINITION: [&str; 5] =
-    ["debug", "suspend", "apply-component", "builtin-apply-component", "step-group"];
+/// A name that needs no definition, and therefore no permission.
+fn is_without_definition(name: &str) -> bool {
+    name == builtin::DEBUG || builtin::STEPS.contains(&name)
+}
 
 /// Every definition the Application names must be readable to who asks.
 pub(crate) fn permissions(subject: &Subject<'_>, findings: &mut Findings) {
@@ -43,7 +46,7 @@ pub(crate) fn permissions(subject: &Subject<'_>, findings: &mut Findings) {
     for (kind, type_, field) in used {
         // a versioned type is a definition too; upstream searches one of that literal name
         let name = type_.split('@').next().unwrap_or(type_);
-        if name.is_empty() || NO_DEFINITION.contains(&name) || !seen.insert((kind, name)) {
+        if name.is_empty() || is_without_definition(name) || !seen.insert((kind, name)) {
             continue;
         }
         if let Some(detail) = refused(subject, kind, name) {

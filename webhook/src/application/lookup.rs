@@ -12,10 +12,6 @@ use crate::messages;
 use crate::snapshot::Definition;
 use crate::world::{Kind, ObjectKind, World};
 
-/// Step types that have no definition.
-const BUILTIN_STEPS: [&str; 4] =
-    ["suspend", "apply-component", "builtin-apply-component", "step-group"];
-
 /// A definition, if the type names one.
 pub(crate) type Found = Option<Arc<Definition>>;
 
@@ -174,7 +170,7 @@ pub(crate) fn step(
     field: &Field,
     findings: &mut Findings,
 ) -> Found {
-    if BUILTIN_STEPS.contains(&step.type_) {
+    if vela_api::builtin::STEPS.contains(&step.type_) {
         return None;
     }
     require(subject, Kind::Step, step.type_, Rule::Workflow, &field.at("type"), findings)

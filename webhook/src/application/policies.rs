@@ -1,8 +1,7 @@
 //! Policies: types, properties, and the definitions an `override` mentions.
 
 use serde_json::{Map, Value};
-use vela_api::Drift;
-
+use vela_api::builtin::{self, Shape};
 use vela_api::cluster::{LOCAL, selects_local};
 
 use super::lookup;
@@ -11,108 +10,6 @@ use super::subject::{Findings, Subject};
 use crate::field::{Field, Reason, Rule};
 use crate::messages;
 use crate::world::{Kind, ObjectKind};
-
-/// The shape of a built-in policy's properties.
-#[derive(Debug, Clone, Copy)]
-enum Shape {
-    Bool,
-    Int,
-    Text,
-    /// One of these.
-    Word(&'static [&'static str]),
-    Texts,
-    /// Free-form texts by key.
-    Labels,
-    /// Anything: checked elsewhere or not at all.
-    Any,
-    /// A list of anything.
-    Items,
-    List(&'static [(&'static str, Self)]),
-    Object(&'static [(&'static str, Self)]),
-}
-
-use Shape::{Any, Bool, Int, Items, Labels, List, Object, Text, Texts, Word};
-
-const SELECTOR: Shape = Object(&[
-    ("componentNames", Texts),
-    ("componentTypes", Texts),
-    ("oamTypes", Texts),
-    ("traitTypes", Texts),
-    ("resourceTypes", Texts),
-    ("resourceNames", Texts),
-]);
-
-/// The policies the control plane reads itself; all others are rendered from their definition.
-const BUILTIN: &[(&str, &[(&str, Shape)])] = &[
-    (
-        "garbage-collect",
-        &[
-            ("applicationRevisionLimit", Int),
-            ("keepLegacyResource", Bool),
-            ("continueOnFailure", Bool),
-            ("order", Text),
-            ("rules", List(&[("selector", SELECTOR), ("strategy", Text), ("propagation", Text)])),
-        ],
-    ),
-    (
-        "apply-once",
-        &[
-            ("enable", Bool),
-            (
-                "rules",
-                List(&[
-                    ("selector", SELECTOR),
-                    ("strategy", Object(&[("path", Texts), ("affect", Text)])),
-                    ("drift", Word(&Drift::WORDS)),
-                ]),
-            ),
-        ],
-    ),
-    ("shared-resource", &[("rules", List(&[("selector", SELECTOR)]))]),
-    ("take-over", &[("rules", List(&[("selector", SELECTOR)]))]),
-    ("read-only", &[("rules", List(&[("selector", SELECTOR)]))]),
-    (
-        "resource-update",
-        &[(
-            "rules",
-            List(&[
-                ("selector", SELECTOR),
-                (
-                    "strategy",
-                    Object(&[("op", Text), ("recreateFields", Texts), ("onConflict", Text)]),
-                ),
-            ]),
-        )],
-    ),
-    ("env-binding", &[("envs", Items), ("created", Any)]),
-    (
-        "topology",
-        &[
-            ("clusters", Texts),
-            ("clusterLabelSelector", Labels),
-            ("clusterSelector", Labels),
-            ("allowEmpty", Bool),
-            ("namespace", Text),
-        ],
-    ),
-    ("replication", &[("keys", Texts), ("selector", Texts)]),
-    ("debug", &[]),
-    ("override", OVERRIDE),
-];
-
-const OVERRIDE: &[(&str, Shape)] = &[
-    (
-        "components",
-        List(&[
-            ("name", Text),
-            ("type", Text),
-            ("properties", Any),
-            ("externalRevision", Text),
-            ("traits", List(&[("type", Text), ("properties", Any), ("disable", Bool)])),
-        ]),
-    ),
-    ("selector", Texts),
-];
 
 /// All inline policies.
 pub(crate) fn check(subject: &Subject<'_>, findings: &mut Findings) {
@@ -123,13 +20,13 @@ pub(crate) fn check(subject: &Subject<'_>, findings: &mut Findings) {
 }
 
 fn one(subject: &Subject<'_>, policy: &Policy<'_>, field: &Field, findings: &mut Findings) {
-    let builtin = BUILTIN.iter().find(|(name, _)| *name == policy.type_).map(|(_, shape)| *shape);
+    let builtin = builtin::policy(policy.type_);
     if builtin.is_none() {
         let field = field.at("type");
         lookup::require(subject, Kind::Policy, policy.type_, Rule::Policies, &field, findings);
     }
     let Some(properties) = policy.properties else {
-        if policy.type_ != "debug" && !is_application_scoped(subject, policy) {
+        if policy.type_ != builtin::DEBUG && !is_application_scoped(subject, policy) {
             findings.push(
                 Rule::Policies,
                 Reason::Required,
@@ -149,11 +46,11 @@ fn one(subject: &Subject<'_>, policy: &Policy<'_>, field: &Field, findings: &mut
         );
         return;
     };
-    let Some(shape) = builtin else { return };
-    object(map, shape, policy.type_, &field, findings);
+    let Some(builtin) = builtin else { return };
+    object(map, builtin.properties, policy.type_, &field, findings);
     match policy.type_ {
-        "override" => overridden(subject, map, &field, findings),
-        "topology" if !subject.world.settings.several_clusters => {
+        builtin::OVERRIDE => overridden(subject, map, &field, findings),
+        builtin::TOPOLOGY if !subject.world.settings.several_clusters => {
             topology_clusters(map, &field, findings);
         }
         _ => {}
@@ -219,6 +116,7 @@ fn object(
 /// Wrong types are refused: the control plane could not read the policy, and an Application whose
 /// garbage-collect policy cannot be read cannot even be deleted (compatibility note webhook-3).
 fn fits(value: &Value, shape: Shape, of: &str, field: &Field, findings: &mut Findings) {
+    use Shape::{Any, Bool, Int, Items, Labels, List, Object, Text, Texts, Word};
     if value.is_null() {
         return;
     }
@@ -360,7 +258,7 @@ mod tests {
     fn unreadable_policies_are_refused_and_unknown_fields_told() {
         let properties = json!({ "keepLegacyResource": "x", "rules": [{ "selector": { "componentNames": "a" }, "stratgy": "never" }, 5] });
         let mut findings = Findings::default();
-        let (_, shape) = BUILTIN[0];
+        let shape = builtin::policy("garbage-collect").unwrap().properties;
         object(
             properties.as_object().unwrap(),
             shape,
@@ -422,7 +320,7 @@ mod tests {
 
     #[test]
     fn a_word_that_is_none_is_refused_with_the_nearest() {
-        let (_, shape) = BUILTIN.iter().find(|(name, _)| *name == "apply-once").unwrap();
+        let shape = builtin::policy("apply-once").unwrap().properties;
         let reported = |drift: Value| {
             let properties = json!({"enable": true, "rules": [{"drift": drift}]});
             let mut findings = Findings::default();

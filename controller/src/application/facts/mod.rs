@@ -7,27 +7,13 @@ pub mod resolve;
 use jiff::Timestamp;
 use serde_json::Value;
 use vela_api::application::ApplicationSpec;
+use vela_api::builtin::{self, APPLY_ONCE};
 use vela_api::{Application, Drift, ObjectMeta, RawExtension, names};
 use vela_apply::ResourcePolicies;
-use vela_apply::policy::{APPLY_ONCE, ApplyOnce};
+use vela_apply::policy::ApplyOnce;
 
 use crate::context::Context;
 use crate::events::About;
-
-/// Policies that steer the controller instead of being rendered.
-const BUILT_IN_POLICIES: [&str; 11] = [
-    "garbage-collect",
-    "apply-once",
-    "shared-resource",
-    "take-over",
-    "read-only",
-    "resource-update",
-    "env-binding",
-    "topology",
-    "override",
-    "replication",
-    "debug",
-];
 
 /// The publishVersion recorded on a revision or wanted by an Application, `""` if there is none.
 #[must_use]
@@ -117,5 +103,5 @@ pub fn properties(raw: Option<&RawExtension>) -> Option<Value> {
 /// Whether a policy of this type steers the controller.
 #[must_use]
 pub fn is_built_in_policy(type_name: &str) -> bool {
-    BUILT_IN_POLICIES.contains(&type_name)
+    builtin::policy(type_name).is_some()
 }

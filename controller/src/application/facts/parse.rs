@@ -22,9 +22,10 @@ use crate::application::facts;
 /// `spec.scope` of a PolicyDefinition whose output is a change of the Application.
 pub(in crate::application) const APPLICATION_SCOPE: &str = "Application";
 
-/// Step types the engine runs itself.
-const BUILT_IN_STEPS: [&str; 5] =
-    ["suspend", "step-group", "apply-component", "builtin-apply-component", "break"];
+/// Whether the engine runs a step itself. `break` is a function of templates; a definition of that name has no meaning.
+fn is_built_in_step(kind: &str) -> bool {
+    kind == "break" || vela_api::builtin::STEPS.contains(&kind)
+}
 
 /// The objects of each component.
 pub type Referred = BTreeMap<String, Vec<Value>>;
@@ -202,7 +203,7 @@ pub fn collect(
     for step in steps.iter().flat_map(|step| std::iter::once(step).chain(&step.sub_steps)) {
         let ty = step.type_.as_str();
         // A step of an unknown kind fails when it runs, with the name of the kind.
-        if let Some(found) = source.step(ty).filter(|_| !BUILT_IN_STEPS.contains(&ty)) {
+        if let Some(found) = source.step(ty).filter(|_| !is_built_in_step(ty)) {
             used.steps.insert(ty.to_owned(), found);
         }
     }

@@ -9,6 +9,7 @@ use cue::Limits;
 use cue_syntax::ast::{Ast, BinaryOp, DeclId, DeclKind, Expr, ExprId, Label, List};
 use cue_syntax::{ParseLimits, parse};
 use serde_json::{Map, Value as Json, json};
+use vela_api::builtin;
 
 use crate::cache::Programs;
 use crate::definition::{Definition, Kind, Template};
@@ -26,29 +27,6 @@ const SIMPLE: [&str; 8] = [
 ];
 /// What may stand in a regular expression that Go and ECMAScript read alike: nothing behind `(?`, no classes by name.
 const GO_ONLY: [&str; 5] = ["(?", "[[:", "\\p", "\\P", "\\Q"];
-/// Steps that the control plane knows without a definition.
-const STEPS: [&str; 4] = ["apply-component", "builtin-apply-component", "step-group", "suspend"];
-/// Policies that the control plane reads itself, whatever their definitions say, with the names that it knows.
-const POLICIES: [(&str, &[&str]); 11] = [
-    ("apply-once", &["enable", "rules"]),
-    ("debug", &[]),
-    ("env-binding", &["created", "envs"]),
-    (
-        "garbage-collect",
-        &["applicationRevisionLimit", "continueOnFailure", "keepLegacyResource", "order", "rules"],
-    ),
-    ("override", &["components", "selector"]),
-    ("read-only", &["rules"]),
-    ("replication", &["keys", "selector"]),
-    ("resource-update", &["rules"]),
-    ("shared-resource", &["rules"]),
-    ("take-over", &["rules"]),
-    (
-        "topology",
-        &["allowEmpty", "clusterLabelSelector", "clusterSelector", "clusters", "namespace"],
-    ),
-];
-
 /// A type that Applications can name.
 #[derive(Clone, Debug, PartialEq)]
 pub struct EditorType {
@@ -107,10 +85,10 @@ pub(crate) fn parameters(
 fn policy(name: &str, schema: &Json) -> Parameters {
     let mut out = Map::new();
     describe(schema.as_object().unwrap_or(&Map::new()), &mut out);
-    if let Some((_, known)) = POLICIES.iter().find(|(policy, _)| *policy == name) {
+    if let Some(builtin) = builtin::policy(name) {
         let properties = out.entry("properties").or_insert_with(|| json!({}));
         if let Some(properties) = properties.as_object_mut() {
-            for name in *known {
+            for (name, _) in builtin.properties {
                 properties.entry(*name).or_insert_with(|| json!({}));
             }
         }
@@ -249,11 +227,12 @@ impl Uses {
                 }));
             }
         }
-        let built_in = match kind {
-            Kind::Policy => POLICIES.map(|(name, _)| name).to_vec(),
-            Kind::WorkflowStep => STEPS.to_vec(),
+        let mut built_in: Vec<&str> = match kind {
+            Kind::Policy => builtin::POLICIES.iter().map(|policy| policy.name).collect(),
+            Kind::WorkflowStep => builtin::STEPS.to_vec(),
             Kind::Component | Kind::Trait | Kind::Workload => Vec::new(),
         };
+        built_in.sort_unstable();
         let unknown = built_in.into_iter().filter(|name| !by_name.contains_key(name));
         uses.names.extend(unknown.map(|name| json!(name)));
         uses
