@@ -15,6 +15,17 @@ const GRACE: Duration = Duration::from_secs(60);
 /// How long a lease may be over, as in client-go.
 const TOLERANCE: Duration = Duration::from_secs(20);
 
+/// What does not get on.
+#[derive(Debug, thiserror::Error)]
+enum Stuck {
+    #[error("a reconcile runs for {} s, its deadline was {} s", .running.as_secs(), .limit.as_secs())]
+    Reconcile { running: Duration, limit: Duration },
+    #[error("it has ended")]
+    Task,
+    #[error("the lease expired {} s ago", .0.as_secs())]
+    Lease(Duration),
+}
+
 /// Asks for the workers of a controller under its name.
 pub(crate) fn workers(health: &Health, name: &'static str, queue: &Arc<Queue>, limit: Duration) {
     let queue = Arc::clone(queue);
@@ -23,12 +34,7 @@ pub(crate) fn workers(health: &Health, name: &'static str, queue: &Arc<Queue>, l
 
 /// Asks whether a task still runs that is to run as long as the process.
 pub(crate) fn task(health: &Health, name: &'static str, task: AbortHandle) {
-    health.liveness(
-        name,
-        move || {
-            if task.is_finished() { Err("it has ended".to_owned()) } else { Ok(()) }
-        },
-    );
+    health.liveness(name, move || if task.is_finished() { Err(Stuck::Task) } else { Ok(()) });
 }
 
 /// Asks for the election.
@@ -36,22 +42,13 @@ pub(crate) fn election(health: &Health, leadership: Leadership) {
     health.liveness("leaderElection", move || check_lease(leadership.overdue()));
 }
 
-fn gets_on(longest: Duration, limit: Duration) -> Result<(), String> {
-    if longest <= limit + GRACE {
-        return Ok(());
-    }
-    Err(format!(
-        "a reconcile runs for {} s, its deadline was {} s",
-        longest.as_secs(),
-        limit.as_secs()
-    ))
+fn gets_on(running: Duration, limit: Duration) -> Result<(), Stuck> {
+    if running <= limit + GRACE { Ok(()) } else { Err(Stuck::Reconcile { running, limit }) }
 }
 
-fn check_lease(overdue: Option<Duration>) -> Result<(), String> {
-    match overdue.filter(|overdue| *overdue > TOLERANCE) {
-        Some(overdue) => Err(format!("the lease expired {} s ago", overdue.as_secs())),
-        None => Ok(()),
-    }
+fn check_lease(overdue: Option<Duration>) -> Result<(), Stuck> {
+    let expired = overdue.filter(|overdue| *overdue > TOLERANCE);
+    expired.map_or(Ok(()), |since| Err(Stuck::Lease(since)))
 }
 
 #[cfg(test)]

@@ -23,6 +23,21 @@ const LENGTH: usize = 64;
 /// The time between two checks at the start whether a key was read.
 const START: Duration = Duration::from_millis(50);
 
+/// Why there is no key.
+#[derive(Debug, thiserror::Error)]
+enum NoKey {
+    #[error(transparent)]
+    Api(#[from] kube::Error),
+    #[error("the Secret has no entry {CURRENT}")]
+    NoEntry,
+    #[error(transparent)]
+    Key(#[from] vela_seal::KeyError),
+    #[error("no cryptography is installed")]
+    NoCryptography,
+    #[error("no random bytes")]
+    NoRandom,
+}
+
 /// The Secret and who waits for it.
 pub(crate) struct StampKey {
     secrets: Api<Secret>,
@@ -57,9 +72,9 @@ impl StampKey {
                     Some(rounds::PERIOD)
                 }
                 Err(error) => {
-                    warn!(secret = self.name, error, "no stamp key, trying again");
+                    warn!(secret = self.name, %error, "no stamp key, trying again");
                     if self.keys.get().is_none() {
-                        ready.fail(error);
+                        ready.fail(error.to_string());
                     }
                     None
                 }
@@ -70,9 +85,8 @@ impl StampKey {
         }
     }
 
-    async fn round(&self) -> Result<(), String> {
-        let found = self.secrets.get_opt(&self.name).await.map_err(|error| error.to_string())?;
-        let secret = match found {
+    async fn round(&self) -> Result<(), NoKey> {
+        let secret = match self.secrets.get_opt(&self.name).await? {
             Some(secret) => secret,
             None => self.make().await?,
         };
@@ -85,7 +99,7 @@ impl StampKey {
     }
 
     /// A Secret with a new key, or, if it is gone while the process runs, with the key that it had.
-    async fn make(&self) -> Result<Secret, String> {
+    async fn make(&self) -> Result<Secret, NoKey> {
         let held = self.keys.get();
         let data = match held.as_deref().map(Keys::bytes) {
             Some((current, previous)) => data(current, previous),
@@ -112,9 +126,9 @@ impl StampKey {
             }
             // Another replica was first.
             Err(kube::Error::Api(status)) if status.code == 409 => {
-                self.secrets.get(&self.name).await.map_err(|error| error.to_string())
+                Ok(self.secrets.get(&self.name).await?)
             }
-            Err(error) => Err(error.to_string()),
+            Err(error) => Err(error.into()),
         }
     }
 }
@@ -125,19 +139,19 @@ fn data(current: &[u8], previous: Option<&[u8]>) -> BTreeMap<String, ByteString>
     all.map(|(name, key)| (name.to_owned(), ByteString(key.to_vec()))).collect()
 }
 
-fn read(secret: &Secret) -> Result<Keys, String> {
+fn read(secret: &Secret) -> Result<Keys, NoKey> {
     let entry = |name: &str| {
         let bytes = secret.data.as_ref()?.get(name).map(|bytes| bytes.0.as_slice());
         bytes.filter(|bytes| !bytes.is_empty())
     };
-    let current = entry(CURRENT).ok_or_else(|| format!("the Secret has no entry {CURRENT}"))?;
-    Keys::new(current, entry(PREVIOUS)).map_err(|error| error.to_string())
+    let current = entry(CURRENT).ok_or(NoKey::NoEntry)?;
+    Ok(Keys::new(current, entry(PREVIOUS))?)
 }
 
-fn random() -> Result<[u8; LENGTH], String> {
-    let provider = CryptoProvider::get_default().ok_or("no cryptography is installed")?;
+fn random() -> Result<[u8; LENGTH], NoKey> {
+    let provider = CryptoProvider::get_default().ok_or(NoKey::NoCryptography)?;
     let mut bytes = [0; LENGTH];
-    provider.secure_random.fill(&mut bytes).map_err(|_| "no random bytes".to_owned())?;
+    provider.secure_random.fill(&mut bytes).map_err(|_| NoKey::NoRandom)?;
     Ok(bytes)
 }
 
@@ -153,8 +167,10 @@ mod tests {
         let secret = |data| Secret { data: Some(data), ..Secret::default() };
         let keys = read(&secret(data(&one, Some(&other)))).unwrap();
         assert_eq!(keys.bytes(), (one.as_slice(), Some(other.as_slice())));
-        assert!(read(&secret(data(&one[..31], None))).unwrap_err().contains("32 bytes"));
-        assert!(read(&secret(BTreeMap::new())).unwrap_err().contains("current"));
+        assert!(
+            read(&secret(data(&one[..31], None))).unwrap_err().to_string().contains("32 bytes")
+        );
+        assert!(read(&secret(BTreeMap::new())).unwrap_err().to_string().contains("current"));
         assert!(read(&Secret::default()).is_err());
     }
 }

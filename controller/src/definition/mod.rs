@@ -192,7 +192,7 @@ async fn store_schemas<T: Kind>(
         .run(move |scope| scope.renderer.schema(&render))
         .await
         .map_err(|error| failed(&error.to_string(), error.is_temporary()))?
-        .map_err(|error| failed(&error, false))?;
+        .map_err(|error| failed(&error.to_string(), false))?;
     let text = vela_gocompat::json::to_string(&schema).unwrap_or_else(|_| schema.to_string());
     let mut owners = vec![(
         name.to_owned(),

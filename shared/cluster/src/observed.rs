@@ -7,6 +7,7 @@
 
 use std::borrow::Cow;
 use std::fmt;
+use std::sync::Arc;
 
 use kube::Resource;
 use kube::api::{ApiResource, ObjectMeta};
@@ -29,7 +30,7 @@ pub(crate) struct Observed<T> {
 }
 
 /// An object of a kind of ours, or why it cannot be read.
-pub(crate) type Guarded<K> = Observed<Result<K, String>>;
+pub(crate) type Guarded<K> = Observed<Result<K, Arc<serde_json::Error>>>;
 
 impl<'de> Deserialize<'de> for Observed<Value> {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
@@ -140,7 +141,7 @@ impl<'de, K: Resource + DeserializeOwned> Deserialize<'de> for Guarded<K> {
             resource_version: names.resource_version,
             ..ObjectMeta::default()
         };
-        Ok(Self { metadata, object: object.map_err(|error| error.to_string()) })
+        Ok(Self { metadata, object: object.map_err(Arc::new) })
     }
 }
 
@@ -212,7 +213,7 @@ impl<K> Guarded<K> {
                     %resource,
                     namespace = self.metadata.namespace.as_deref().unwrap_or_default(),
                     name = self.metadata.name.as_deref().unwrap_or_default(),
-                    error,
+                    %error,
                     "an object cannot be read and is ignored"
                 );
                 None

@@ -67,7 +67,8 @@ pub fn load(name: &str, text: &str) -> Result<Json, FileError> {
     let template = template.ok_or_else(|| nowhere(messages::no_template()))?;
     let metadata = reader.value(value)?;
     let body = reader.body(template)?;
-    object(&definition, &metadata, &reader.stored(&body)).map_err(|m| reader.error(0, m))
+    object(&definition, &metadata, &reader.stored(&body))
+        .map_err(|error| reader.error(0, error.to_string()))
 }
 
 struct Reader<'a> {
@@ -228,12 +229,22 @@ fn prefixed(given: Option<&Json>) -> Map<String, Json> {
     out
 }
 
-fn object(name: &str, metadata: &Json, template: &str) -> Result<Json, String> {
+/// Why a definition file makes no object.
+#[derive(Debug, thiserror::Error)]
+enum InvalidObject {
+    #[error("{}", messages::invalid_type(.0))]
+    Type(String),
+    /// A field that the kind of definition does not have.
+    #[error("{}", messages::invalid_spec(.0))]
+    Field(String),
+}
+
+fn object(name: &str, metadata: &Json, template: &str) -> Result<Json, InvalidObject> {
     let word = metadata.get("type").and_then(Json::as_str).unwrap_or_default();
     let kind = [Kind::Component, Kind::Trait, Kind::Policy, Kind::WorkflowStep, Kind::Workload]
         .into_iter()
         .find(|k| k.word() == word)
-        .ok_or_else(|| messages::invalid_type(word))?;
+        .ok_or_else(|| InvalidObject::Type(word.to_owned()))?;
     let mut annotations = prefixed(metadata.get("annotations"));
     if let Some(description) = metadata.get("description") {
         annotations.insert("definition.oam.dev/description".into(), description.clone());
@@ -244,11 +255,11 @@ fn object(name: &str, metadata: &Json, template: &str) -> Result<Json, String> {
     let mut spec = match metadata.get("attributes") {
         None => Map::new(),
         Some(Json::Object(attributes)) => attributes.clone(),
-        Some(_) => return Err(messages::invalid_spec("attributes")),
+        Some(_) => return Err(InvalidObject::Field("attributes".to_owned())),
     };
     for key in spec.keys() {
         if !known_attributes(kind).contains(&key.as_str()) {
-            return Err(messages::invalid_spec(key));
+            return Err(InvalidObject::Field(key.clone()));
         }
     }
     spec.insert("schematic".into(), json!({ "cue": { "template": template } }));

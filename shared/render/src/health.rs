@@ -43,6 +43,18 @@ pub struct Health {
     pub warnings: Vec<String>,
 }
 
+/// Why a status text has no result.
+#[derive(Debug, thiserror::Error)]
+enum StatusError {
+    #[error(transparent)]
+    Cue(#[from] cue::Errors),
+    /// The context cannot be read.
+    #[error(transparent)]
+    Input(#[from] serde::de::value::Error),
+    #[error("{}", crate::messages::no_field(.0))]
+    NoField(String),
+}
+
 /// Details with labels from this length on are left out.
 const MAX_LABEL: usize = 32;
 
@@ -128,10 +140,10 @@ pub(crate) fn health_in<'a>(
 }
 
 /// Whether a text as a whole is free of errors.
-fn check(evaluation: &mut Evaluation) -> Result<(), String> {
+fn check(evaluation: &mut Evaluation) -> Result<(), StatusError> {
     let root = evaluation.root();
-    evaluation.validate(root, false).map_err(|errors| errors.to_string())?;
-    crate::lets::error(evaluation).map_or(Ok(()), |errors| Err(errors.to_string()))
+    evaluation.validate(root, false)?;
+    crate::lets::error(evaluation).map_or(Ok(()), |errors| Err(errors.into()))
 }
 
 /// What the texts of a definition are evaluated with.
@@ -143,34 +155,39 @@ struct Texts<'a> {
 }
 
 impl Texts<'_> {
-    fn evaluate(&self, text: &Arc<str>, status: Option<&Value>) -> Result<Evaluation, String> {
+    fn evaluate(&self, text: &Arc<str>, status: Option<&Value>) -> Result<Evaluation, StatusError> {
         let mut evaluation = self.begin(text, status)?;
         check(&mut evaluation)?;
         Ok(evaluation)
     }
 
     /// An evaluation of which nothing has been demanded.
-    fn begin(&self, text: &Arc<str>, status: Option<&Value>) -> Result<Evaluation, String> {
-        let of = self.programs.text(text, Flavour::Status).map_err(|errors| errors.to_string())?;
+    fn begin(&self, text: &Arc<str>, status: Option<&Value>) -> Result<Evaluation, StatusError> {
+        let of = self.programs.text(text, Flavour::Status)?;
         let mut context = self.context.clone();
         if let Some(status) = status {
             context.set("status", Input::Value(status));
         }
         let inputs = [("context", context.input()), ("parameter", self.parameter)];
-        of.program.evaluate_from(inputs, self.limits).map_err(|error| error.to_string())
+        Ok(of.program.evaluate_from(inputs, self.limits)?)
     }
 
-    fn field(&self, text: &Arc<str>, status: Option<&Value>, name: &str) -> Result<Value, String> {
+    fn field(
+        &self,
+        text: &Arc<str>,
+        status: Option<&Value>,
+        name: &str,
+    ) -> Result<Value, StatusError> {
         let mut evaluation = self.begin(text, status)?;
         let root = evaluation.root();
         // Before the text as a whole: a guard that leads nowhere would take with it what another
         // has said (render-4).
         let value = evaluation.field(root, name).map(|node| evaluation.export(node));
         check(&mut evaluation)?;
-        value.ok_or_else(|| crate::messages::no_field(name))?.map_err(|errors| errors.to_string())
+        Ok(value.ok_or_else(|| StatusError::NoField(name.to_owned()))??)
     }
 
-    fn details(&self, text: &Arc<str>) -> Result<(IndexMap<String, String>, Fields), String> {
+    fn details(&self, text: &Arc<str>) -> Result<(IndexMap<String, String>, Fields), StatusError> {
         let mut evaluation = self.evaluate(text, None)?;
         let root = evaluation.root();
         let private = private_labels(text);

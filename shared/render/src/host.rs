@@ -6,6 +6,20 @@ use base64::engine::general_purpose::STANDARD;
 use cue::{Answer, Call, Evaluation, Value};
 use serde_json::Value as Json;
 
+/// Why a function that a template called has no result.
+#[derive(Debug, thiserror::Error)]
+pub enum CallError {
+    /// Nobody sends requests here.
+    #[error("{}", messages::no_http_here())]
+    NoHttp,
+    /// A text that is no base64.
+    #[error(transparent)]
+    Base64(#[from] base64::DecodeError),
+    /// What the host says.
+    #[error(transparent)]
+    Host(Box<dyn std::error::Error + Send + Sync>),
+}
+
 /// The outside world of a template. Rendering itself does no input and output: whoever renders
 /// decides what is answered, refused or only pretended.
 pub trait RenderHost {
@@ -19,13 +33,13 @@ pub trait RenderHost {
         provider: &str,
         function: &str,
         params: &Json,
-    ) -> Option<Result<Json, String>>;
+    ) -> Option<Result<Json, CallError>>;
 
     /// A trait's `processing.http`. The answer is a JSON object.
     ///
     /// # Errors
     /// Why the request failed.
-    fn http(&mut self, request: &Json) -> Result<Json, String>;
+    fn http(&mut self, request: &Json) -> Result<Json, CallError>;
 }
 
 /// A host that answers nothing.
@@ -33,12 +47,12 @@ pub trait RenderHost {
 pub struct NoHost;
 
 impl RenderHost for NoHost {
-    fn call(&mut self, _: &str, _: &str, _: &Json) -> Option<Result<Json, String>> {
+    fn call(&mut self, _: &str, _: &str, _: &Json) -> Option<Result<Json, CallError>> {
         None
     }
 
-    fn http(&mut self, _: &Json) -> Result<Json, String> {
-        Err(messages::no_http_here())
+    fn http(&mut self, _: &Json) -> Result<Json, CallError> {
+        Err(CallError::NoHttp)
     }
 }
 
@@ -60,7 +74,12 @@ impl DryHost {
 }
 
 impl RenderHost for DryHost {
-    fn call(&mut self, provider: &str, name: &str, params: &Json) -> Option<Result<Json, String>> {
+    fn call(
+        &mut self,
+        provider: &str,
+        name: &str,
+        params: &Json,
+    ) -> Option<Result<Json, CallError>> {
         if !KNOWN.contains(&provider) {
             return None;
         }
@@ -71,7 +90,7 @@ impl RenderHost for DryHost {
         Some(Ok(Json::Object(serde_json::Map::new())))
     }
 
-    fn http(&mut self, _: &Json) -> Result<Json, String> {
+    fn http(&mut self, _: &Json) -> Result<Json, CallError> {
         self.note("http");
         Ok(Json::Object(serde_json::Map::new()))
     }
@@ -134,7 +153,7 @@ impl cue::Host for Providers<'_> {
 const KNOWN: [&str; 6] = ["config", "helm", "base64", "http", "kube", "cue"];
 
 /// Functions without side effects.
-fn builtin(provider: &str, function: &str, params: &Json) -> Option<Result<Json, String>> {
+fn builtin(provider: &str, function: &str, params: &Json) -> Option<Result<Json, CallError>> {
     let text = params.as_str().unwrap_or_default();
     match (provider, function) {
         ("base64", "encode") => Some(Ok(STANDARD.encode(text).into())),
@@ -142,7 +161,7 @@ fn builtin(provider: &str, function: &str, params: &Json) -> Option<Result<Json,
             STANDARD
                 .decode(text)
                 .map(|bytes| String::from_utf8_lossy(&bytes).into_owned().into())
-                .map_err(|e| e.to_string()),
+                .map_err(CallError::from),
         ),
         _ => None,
     }

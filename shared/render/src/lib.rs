@@ -38,7 +38,7 @@ pub use check::{Checked, Gates, Problem, Severity};
 pub use context::{App, ClusterVersion, Target};
 pub use definition::{Definition, Kind, Stage, StatusTexts, Template};
 pub use health::{Health, HealthInput};
-pub use host::{NoHost, RenderHost};
+pub use host::{CallError, NoHost, RenderHost};
 pub use render::{
     AUXILIARY_WORKLOAD, Auxiliary, Component, RenderError, Rendered, Step, StepPatch, Trait,
 };
@@ -233,7 +233,10 @@ impl Renderer {
     ///
     /// # Errors
     /// Why there is none.
-    pub fn schema(&self, definition: &Definition) -> Result<serde_json::Value, String> {
+    pub fn schema(
+        &self,
+        definition: &Definition,
+    ) -> Result<serde_json::Value, schema::SchemaError> {
         schema::schema(&self.programs, &self.limits, definition)
     }
 

@@ -53,6 +53,16 @@ const SETTINGS: [&str; 5] = [
     "gitCredentialsSecretReference",
 ];
 
+/// Why there is no `Configuration`.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum TerraformError {
+    #[error("{}", messages::no_configuration())]
+    NoConfiguration,
+    /// A property that must be an object, and the kind it is of.
+    #[error("{}", messages::bad_property(.0, .1))]
+    Property(String, &'static str),
+}
+
 /// The `Configuration` of a component.
 pub(crate) fn configuration(
     schematic: &Schematic,
@@ -60,9 +70,9 @@ pub(crate) fn configuration(
     namespace: &str,
     annotations: &BTreeMap<String, String>,
     properties: Option<&Map<String, Json>>,
-) -> Result<Json, String> {
+) -> Result<Json, TerraformError> {
     if schematic.configuration.is_empty() {
-        return Err(messages::no_configuration());
+        return Err(TerraformError::NoConfiguration);
     }
     let empty = Map::new();
     let given = properties.unwrap_or(&empty);
@@ -71,7 +81,7 @@ pub(crate) fn configuration(
     for (key, value) in given {
         if KNOWN.contains(&key.as_str()) && !value.is_null() {
             if REFERENCES.contains(&key.as_str()) && !value.is_object() {
-                return Err(messages::bad_property(key, crate::json::kind_name(value)));
+                return Err(TerraformError::Property(key.clone(), crate::json::kind_name(value)));
             }
             spec.insert(key.clone(), value.clone());
         }

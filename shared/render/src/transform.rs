@@ -89,6 +89,40 @@ pub struct Modified {
     pub after: Json,
 }
 
+/// Why a policy fails.
+#[derive(Debug, thiserror::Error)]
+pub enum PolicyError {
+    /// A policy that every Application has is listed in this one: its name and its type.
+    #[error("{}", messages::explicit_global(.0, .1))]
+    ListedGlobal(String, String),
+    /// A policy that the Application lists fails.
+    #[error("{}", messages::explicit_policy(.0, .1))]
+    Explicit(String, PolicyFailure),
+}
+
+/// What is wrong with a policy, or with what it puts into `output`.
+#[derive(Debug, thiserror::Error)]
+pub enum PolicyFailure {
+    /// Its properties are no object, or its template fails.
+    #[error("{0}")]
+    Template(String),
+    /// What it gives cannot be evaluated.
+    #[error(transparent)]
+    Cue(#[from] cue::Errors),
+    /// `enabled` is no boolean.
+    #[error("{}", messages::enabled_no_bool())]
+    Enabled,
+    /// A field that no policy may set.
+    #[error("{}", messages::output_not_allowed(.0, &PERMITTED))]
+    Field(String),
+    /// A field, and what it must be.
+    #[error("{}", messages::output_of_policy(.0, .1))]
+    Kind(String, &'static str),
+    /// A field, and a key that belongs to the control plane.
+    #[error("{}", messages::key_not_allowed(.0, .1, &SETTABLE))]
+    Key(&'static str, String),
+}
+
 /// The fields `output` may have.
 const PERMITTED: [&str; 6] = ["components", "workflow", "policies", "labels", "annotations", "ctx"];
 
@@ -133,13 +167,14 @@ impl Renderer {
         view: &mut View,
         mut policies: Vec<Policy<'_>>,
         host: &mut dyn RenderHost,
-    ) -> Result<Vec<Applied>, String> {
+    ) -> Result<Vec<Applied>, PolicyError> {
         let of_global = |one: &Policy<'_>| {
             let mut globals = policies.iter().filter(|other| other.global);
             !one.global && globals.any(|global| global.definition.name == one.definition.name)
         };
         if let Some(policy) = policies.iter().find(|policy| of_global(policy)) {
-            return Err(messages::explicit_global(policy.name, &policy.definition.name));
+            let kind = policy.definition.name.clone();
+            return Err(PolicyError::ListedGlobal(policy.name.to_owned(), kind));
         }
         if view.annotations.get(annotation::POLICY_SKIP_GLOBAL).is_some_and(|value| value == "true")
         {
@@ -158,8 +193,8 @@ impl Renderer {
             match change {
                 Ok(Some(change)) => change.apply(view, &mut applied),
                 Ok(None) => {}
-                Err(why) if policy.global => applied.error = Some(why),
-                Err(why) => return Err(messages::explicit_policy(policy.name, &why)),
+                Err(why) if policy.global => applied.error = Some(why.to_string()),
+                Err(why) => return Err(PolicyError::Explicit(policy.name.to_owned(), why)),
             }
             applied_policies.push(applied);
         }
@@ -172,8 +207,10 @@ impl Renderer {
         view: &View,
         policy: &Policy<'_>,
         host: &mut dyn RenderHost,
-    ) -> Result<Option<Change>, String> {
-        let parameter = properties(policy.properties)?.map_or(Input::Struct(&[]), Input::Json);
+    ) -> Result<Option<Change>, PolicyFailure> {
+        let parameter = properties(policy.properties)
+            .map_err(|error| PolicyFailure::Template(error.to_string()))?
+            .map_or(Input::Struct(&[]), Input::Json);
         let (labels, annotations) = (shown(&view.labels), shown(&view.annotations));
         let custom = Json::Object(view.custom.clone());
         let mut fields = vec![
@@ -206,7 +243,7 @@ impl Renderer {
                 Subject::Policy(policy.name),
                 &mut Vec::new(),
             )
-            .map_err(|failure| failure.message)?;
+            .map_err(|failure| PolicyFailure::Template(failure.message))?;
         let root = evaluation.root();
         if !enabled(&mut evaluation, root)? {
             return Ok(None);
@@ -214,20 +251,19 @@ impl Renderer {
         let Some(output) = evaluation.field(root, "output") else {
             return Ok(Some(Change::default()));
         };
-        let output = evaluation.export(output).map_err(|errors| errors.to_string())?;
+        let output = evaluation.export(output)?;
         Change::of(&output).map(Some)
     }
 }
 
 /// `enabled` or `config.enabled`; a policy that says neither is enabled.
-fn enabled(evaluation: &mut Evaluation, root: Node) -> Result<bool, String> {
+fn enabled(evaluation: &mut Evaluation, root: Node) -> Result<bool, PolicyFailure> {
     for path in ["enabled", "config.enabled"] {
         let Some(node) = evaluation.lookup(root, path) else { continue };
-        match evaluation.export(node) {
-            Ok(Value::Bool(true)) => {}
-            Ok(Value::Bool(false)) => return Ok(false),
-            Ok(_) => return Err(messages::enabled_no_bool()),
-            Err(errors) => return Err(errors.to_string()),
+        match evaluation.export(node)? {
+            Value::Bool(true) => {}
+            Value::Bool(false) => return Ok(false),
+            _ => return Err(PolicyFailure::Enabled),
         }
     }
     Ok(true)
@@ -243,9 +279,9 @@ fn shown(all: &BTreeMap<String, String>) -> BTreeMap<String, String> {
 }
 
 impl Change {
-    fn of(output: &Value) -> Result<Self, String> {
+    fn of(output: &Value) -> Result<Self, PolicyFailure> {
         let Value::Struct(fields) = output else {
-            return Err(messages::output_of_policy("output", "object"));
+            return Err(PolicyFailure::Kind("output".to_owned(), "object"));
         };
         let mut change = Self::default();
         for (key, value) in fields {
@@ -267,12 +303,12 @@ impl Change {
                 }
                 ("ctx", Json::Object(custom)) => change.custom = custom,
                 (key, _) if !PERMITTED.contains(&key) => {
-                    return Err(messages::output_not_allowed(key, &PERMITTED));
+                    return Err(PolicyFailure::Field(key.to_owned()));
                 }
                 (key, _) => {
                     let expected =
                         if matches!(key, "workflow" | "ctx") { "object" } else { "list" };
-                    return Err(messages::output_of_policy(&format!("output.{key}"), expected));
+                    return Err(PolicyFailure::Kind(format!("output.{key}"), expected));
                 }
             }
         }
@@ -302,21 +338,21 @@ impl Change {
 }
 
 /// The control plane's own keys decide who acts for an Application and what is deployed: they are for people to set.
-fn settable(path: &str, all: &BTreeMap<String, String>) -> Result<(), String> {
+fn settable(path: &'static str, all: &BTreeMap<String, String>) -> Result<(), PolicyFailure> {
     match all.keys().find(|key| is_reserved(key)) {
-        Some(key) => Err(messages::key_not_allowed(path, key, &SETTABLE)),
+        Some(key) => Err(PolicyFailure::Key(path, key.clone())),
         None => Ok(()),
     }
 }
 
 /// A map of texts.
-fn texts(path: &str, value: Json) -> Result<BTreeMap<String, String>, String> {
+fn texts(path: &str, value: Json) -> Result<BTreeMap<String, String>, PolicyFailure> {
     let Json::Object(fields) = value else {
-        return Err(messages::output_of_policy(path, "object"));
+        return Err(PolicyFailure::Kind(path.to_owned(), "object"));
     };
     let text = |(key, value): (String, Json)| match value {
         Json::String(text) => Ok((key, text)),
-        _ => Err(messages::output_of_policy(&format!("{path}.{key}"), "string")),
+        _ => Err(PolicyFailure::Kind(format!("{path}.{key}"), "string")),
     };
     fields.into_iter().map(text).collect()
 }
@@ -399,7 +435,8 @@ mod tests {
         let definition = definition("t", template);
         let mut view = view();
         let policies = vec![Policy { properties, ..policy("p", &definition) }];
-        Renderer::default().transform(&mut view, policies, &mut NoHost).map(|_| view)
+        let applied = Renderer::default().transform(&mut view, policies, &mut NoHost);
+        applied.map(|_| view).map_err(|error| error.to_string())
     }
 
     #[test]
@@ -511,6 +548,7 @@ mod tests {
             ..super::tests::view()
         };
         let error = Renderer::default().transform(&mut view, policies(), &mut NoHost).unwrap_err();
+        let error = error.to_string();
         assert!(error.contains("failed to render explicit policy \"z\""), "{error}");
     }
 
@@ -521,7 +559,8 @@ mod tests {
         let global = Policy { global: true, ..policy("base", &base) };
         let error = Renderer::default()
             .transform(&mut view(), vec![listed, global.clone()], &mut NoHost)
-            .unwrap_err();
+            .unwrap_err()
+            .to_string();
         assert!(error.contains("mine") && error.contains("global"), "{error}");
         let applied_policies =
             Renderer::default().transform(&mut view(), vec![global], &mut NoHost).unwrap();

@@ -21,18 +21,26 @@ use tokio_util::sync::CancellationToken;
 
 use crate::server::{self, Limits};
 
-type States = BTreeMap<&'static str, Result<(), String>>;
-type Check = Box<dyn Fn() -> Result<(), String> + Send + Sync>;
+/// A condition as a probe shows it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+enum Status {
+    Met,
+    /// Why not.
+    Unmet(String),
+}
+
+type Statuses = BTreeMap<&'static str, Status>;
+type Check = Box<dyn Fn() -> Status + Send + Sync>;
 
 #[derive(Default)]
 struct Inner {
-    ready: RwLock<States>,
+    ready: RwLock<Statuses>,
     live: RwLock<BTreeMap<&'static str, Check>>,
 }
 
 impl Inner {
     /// Asks everything that can be asked.
-    fn alive(&self) -> States {
+    fn alive(&self) -> Statuses {
         self.live.read().iter().map(|(name, check)| (*name, check())).collect()
     }
 }
@@ -59,17 +67,17 @@ pub struct Condition {
 impl Condition {
     /// The condition holds.
     pub fn pass(&self) {
-        self.inner.ready.write().insert(self.name, Ok(()));
+        self.inner.ready.write().insert(self.name, Status::Met);
     }
 
     /// The condition does not hold; `reason` is what `/readyz?verbose` shows.
     pub fn fail(&self, reason: impl Into<String>) {
-        self.inner.ready.write().insert(self.name, Err(reason.into()));
+        self.inner.ready.write().insert(self.name, Status::Unmet(reason.into()));
     }
 
     /// Whether it holds now.
     pub fn is_met(&self) -> bool {
-        matches!(self.inner.ready.read().get(self.name), Some(Ok(())))
+        self.inner.ready.read().get(self.name) == Some(&Status::Met)
     }
 }
 
@@ -88,27 +96,36 @@ impl Health {
 
     /// Adds a part of the process that is asked at every probe; who is not alive is restarted, so it must not depend on
     /// anything outside of the process.
-    pub fn liveness(
+    pub fn liveness<E: fmt::Display>(
         &self,
         name: &'static str,
-        check: impl Fn() -> Result<(), String> + Send + Sync + 'static,
+        check: impl Fn() -> Result<(), E> + Send + Sync + 'static,
     ) {
+        let check = move || match check() {
+            Ok(()) => Status::Met,
+            Err(error) => Status::Unmet(error.to_string()),
+        };
         self.inner.live.write().insert(name, Box::new(check));
     }
 
     /// Readiness is withdrawn for good: the process is about to stop.
     pub fn stopping(&self) {
-        self.inner.ready.write().insert("shutdown", Err("shutting down".to_owned()));
+        self.inner.ready.write().insert("shutdown", Status::Unmet("shutting down".to_owned()));
     }
 
     /// Every condition of readiness holds.
     pub fn is_ready(&self) -> bool {
-        self.inner.ready.read().values().all(Result::is_ok)
+        self.inner.ready.read().values().all(|status| *status == Status::Met)
     }
 
     /// The conditions of readiness, and whether each holds.
     pub fn conditions(&self) -> Vec<(&'static str, bool)> {
-        self.inner.ready.read().iter().map(|(name, state)| (*name, state.is_ok())).collect()
+        self.inner
+            .ready
+            .read()
+            .iter()
+            .map(|(name, status)| (*name, *status == Status::Met))
+            .collect()
     }
 
     /// The routes, for a server of one's own.
@@ -128,16 +145,16 @@ impl Health {
     }
 }
 
-fn answer(states: &States, verbose: bool) -> (StatusCode, String) {
-    let failed = states.values().any(Result::is_err);
+fn answer(states: &Statuses, verbose: bool) -> (StatusCode, String) {
+    let failed = states.values().any(|status| *status != Status::Met);
     if !failed && !verbose {
         return (StatusCode::OK, "ok".to_owned());
     }
     let mut text = String::new();
     for (name, state) in states {
         let _ = match state {
-            Ok(()) => writeln!(text, "[+]{name} ok"),
-            Err(reason) => writeln!(text, "[-]{name} failed: {reason}"),
+            Status::Met => writeln!(text, "[+]{name} ok"),
+            Status::Unmet(reason) => writeln!(text, "[-]{name} failed: {reason}"),
         };
     }
     let code = if failed { StatusCode::INTERNAL_SERVER_ERROR } else { StatusCode::OK };
@@ -145,10 +162,10 @@ fn answer(states: &States, verbose: bool) -> (StatusCode, String) {
     (code, text)
 }
 
-fn answer_one(states: &States, name: &str) -> (StatusCode, String) {
+fn answer_one(states: &Statuses, name: &str) -> (StatusCode, String) {
     match states.get(name) {
-        Some(Ok(())) => (StatusCode::OK, "ok".to_owned()),
-        Some(Err(reason)) => (StatusCode::INTERNAL_SERVER_ERROR, reason.clone()),
+        Some(Status::Met) => (StatusCode::OK, "ok".to_owned()),
+        Some(Status::Unmet(reason)) => (StatusCode::INTERNAL_SERVER_ERROR, reason.clone()),
         None => (StatusCode::NOT_FOUND, "no such check".to_owned()),
     }
 }
@@ -206,7 +223,7 @@ mod tests {
         let stuck = Arc::new(AtomicBool::new(false));
         let seen = Arc::clone(&stuck);
         health.liveness("application", move || {
-            if seen.load(Ordering::Relaxed) { Err("hangs".to_owned()) } else { Ok(()) }
+            if seen.load(Ordering::Relaxed) { Err("hangs") } else { Ok(()) }
         });
         let verbose = "[+]application ok\ncheck passed\n".to_owned();
         assert_eq!(answer(&health.inner.alive(), true), (StatusCode::OK, verbose));

@@ -58,37 +58,49 @@ where
     }
 }
 
+/// Why a program ended that was not asked to. The alternate form of the program's own error shows its causes.
+#[derive(Debug, thiserror::Error)]
+enum Failure<C, E> {
+    #[error("{0}")]
+    Config(C),
+    #[error(transparent)]
+    Log(#[from] log::Error),
+    #[error("cannot listen to signals: {0}")]
+    Signals(io::Error),
+    #[error(transparent)]
+    Address(#[from] Occupied),
+    #[error("{0:#}")]
+    Program(E),
+}
+
 async fn start<C, E, R>(
     parsed: Parsed<C::Flags>,
     run: impl FnOnce(C, CancellationToken) -> R,
-) -> Result<(), String>
+) -> Result<(), Failure<<C as TryFrom<C::Flags>>::Error, E>>
 where
     C: Configuration + TryFrom<C::Flags, Error: Error>,
     E: fmt::Display,
     R: Future<Output = Result<(), E>>,
 {
     let mut effective = parsed.effective;
-    let config = C::try_from(parsed.flags).map_err(|error| error.to_string());
+    let config = C::try_from(parsed.flags);
     let process = config.as_ref().map(|config| config.process().log());
-    let log = log::init(process.unwrap_or_default()).map_err(|error| error.to_string())?;
+    let log = log::init(process.unwrap_or_default())?;
     for warning in &parsed.warnings {
         tracing::warn!("{warning}");
     }
-    let signals = |error: io::Error| format!("cannot listen to signals: {error}");
-    log.toggle_on_signal().map_err(signals)?;
-    let stop = shutdown::on_signal().map_err(signals)?;
-    let config = config?;
+    log.toggle_on_signal().map_err(Failure::Signals)?;
+    let stop = shutdown::on_signal().map_err(Failure::Signals)?;
+    let config = config.map_err(Failure::Config)?;
     let process = config.process();
     let gates = config.gates().states().into_iter().map(|(name, on)| format!("{name}={on}"));
     effective.insert("feature-gates".to_owned(), gates.collect());
-    let listener = bind("profiling-addr", &process.profiling_addr).await;
-    if let Some(listener) = listener.map_err(|error| error.to_string())? {
+    if let Some(listener) = bind("profiling-addr", &process.profiling_addr).await? {
         let debug = Debug::new(&parsed.program, &effective, log, stop.clone());
         // Ends with `stop`; nothing waits for it.
         tokio::spawn(debug.serve(listener));
     }
-    // the alternate form of an error shows its causes
-    run(config, stop).await.map_err(|error| format!("{error:#}"))
+    run(config, stop).await.map_err(Failure::Program)
 }
 
 #[allow(clippy::print_stdout, clippy::print_stderr, reason = "before there is a log")]

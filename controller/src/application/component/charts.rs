@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use serde_json::Value;
 use vela_api::hash::GoHash;
-use vela_render::{RenderHost, Target};
+use vela_render::{CallError, RenderHost, Target};
 
 use crate::application::component::ComponentError;
 use crate::application::context::AppContext;
@@ -35,22 +35,22 @@ impl RenderHost for Charts {
         provider: &str,
         function: &str,
         params: &Value,
-    ) -> Option<Result<Value, String>> {
+    ) -> Option<Result<Value, CallError>> {
         if (provider, function) != ("helm", "render") {
             return None;
         }
         if self.asked.as_ref().is_some_and(|asked| asked != params) {
-            return Some(Err(messages::ONE_CHART.to_owned()));
+            return Some(Err(CallError::Host(messages::ONE_CHART.into())));
         }
         self.asked = Some(params.clone());
         Some(match &self.answer {
             Some(answer) => Ok(Value::clone(answer)),
-            None => Err(messages::NO_CHART_YET.to_owned()),
+            None => Err(CallError::Host(messages::NO_CHART_YET.into())),
         })
     }
 
-    fn http(&mut self, _: &Value) -> Result<Value, String> {
-        Err(messages::NO_HTTP_HERE.to_owned())
+    fn http(&mut self, _: &Value) -> Result<Value, CallError> {
+        Err(CallError::Host(messages::NO_HTTP_HERE.into()))
     }
 }
 

@@ -51,25 +51,41 @@ pub async fn keep(session: &Session<'_>) -> (Vec<Repaired>, Vec<String>) {
         match keep_one(session, record).await {
             Ok(Some(message)) => repaired.push(Repaired { message }),
             Ok(None) => {}
-            Err(error) => errors.push(error),
+            Err(error) => errors.push(error.to_string()),
         }
     }
     (repaired, errors)
 }
 
-async fn keep_one(session: &Session<'_>, record: &Record) -> Result<Option<String>, String> {
+/// Why the state of one object could not be kept.
+#[derive(Debug, thiserror::Error)]
+enum KeepError {
+    #[error("{}", messages::cannot(*.0, &.1.to_string()))]
+    Request(Verb, ApiError),
+    /// An outdated object, the tracker that records it, and why it is still there.
+    #[error("{}", messages::delete_outdated_failed(.0, .1, &messages::cannot(Verb::Delete, &.2.to_string())))]
+    Delete(String, String, ApiError),
+    /// An object, the tracker that records it, and a field of it that can never be applied again.
+    #[error("{}", messages::apply_once_failed(.0, .1, .2))]
+    ApplyOnce(String, String, String),
+    /// An object, the tracker that records it, and why it could not be applied.
+    #[error("{}", messages::reapply_failed(.0, .1, &.2.to_string()))]
+    Apply(String, String, WriteError),
+}
+
+async fn keep_one(session: &Session<'_>, record: &Record) -> Result<Option<String>, KeepError> {
     let key = key_of(record);
     let at = match session.reach(&record.cluster) {
         Ok(at) => at,
         // Its return wakes the Application.
         Err(ApiError::Unreachable { .. }) => return Ok(None),
-        Err(error) => return Err(messages::cannot(Verb::Get, &error.to_string())),
+        Err(error) => return Err(KeepError::Request(Verb::Get, error)),
     };
     let live = at
         .live
         .get(&record.api_version, &key)
         .await
-        .map_err(|error| messages::cannot(Verb::Get, &error.to_string()))?;
+        .map_err(|error| KeepError::Request(Verb::Get, error))?;
     let object = format!("{} {}", record.kind, record.name);
     if record.deleted {
         let Some(live) = live.filter(|live| !live.deleting) else { return Ok(None) };
@@ -83,14 +99,10 @@ async fn keep_one(session: &Session<'_>, record: &Record) -> Result<Option<Strin
             name: &record.name,
         };
         let at = session.reach_to(&record.cluster, "delete").await;
-        let at = at.map_err(|error| messages::cannot(Verb::Delete, &error.to_string()))?;
-        return at.requests().delete(&target, &live.uid, None).await.map(|_| None).map_err(
-            |error| {
-                let (tracker, error) = (session.holder(&key), error.to_string());
-                let error = messages::cannot(Verb::Delete, &error);
-                messages::delete_outdated_failed(&key.to_string(), &tracker, &error)
-            },
-        );
+        let at = at.map_err(|error| KeepError::Request(Verb::Delete, error))?;
+        let deleted = at.requests().delete(&target, &live.uid, None).await.map(|_| None);
+        return deleted
+            .map_err(|error| KeepError::Delete(key.to_string(), session.holder(&key), error));
     }
     let Some(raw) = record.raw.as_ref().map(vela_api::RawExtension::to_value) else {
         return Ok(None);
@@ -115,19 +127,19 @@ async fn keep_one(session: &Session<'_>, record: &Record) -> Result<Option<Strin
         }
     }
     let applied = session.apply(&raw, &record.cluster, Stage::StateKeep, false).await;
-    let applied = applied.map_err(|failure| failed(session, &key, &failure))?;
+    let applied = applied.map_err(|failure| failed(session, &key, failure))?;
     let manager = live.map(|live| live.manager.clone()).unwrap_or_default();
     Ok(repair_message(&applied, &object, &manager))
 }
 
-/// The message for an object that could not be repaired.
-fn failed(session: &Session<'_>, key: &ResourceKey, failure: &WriteError) -> String {
+/// An object could not be repaired.
+fn failed(session: &Session<'_>, key: &ResourceKey, failure: WriteError) -> KeepError {
     let (object, tracker) = (key.to_string(), session.holder(key));
     match failure {
         WriteError::Plan(PlanError::ApplyOncePath { path, .. }) => {
-            messages::apply_once_failed(&object, &tracker, path)
+            KeepError::ApplyOnce(object, tracker, path)
         }
-        failure => messages::reapply_failed(&object, &tracker, &failure.to_string()),
+        failure => KeepError::Apply(object, tracker, failure),
     }
 }
 
@@ -161,7 +173,7 @@ pub async fn hold(session: &Session<'_>, manifest: &Value, cluster: &str, manage
         Err(WriteError::Plan(_) | WriteError::Terminating(_) | WriteError::Unreachable(_)) => false,
         Err(failure @ WriteError::Request(..)) => {
             let key = ResourceKey::of(manifest, cluster);
-            let text = messages::errors(&[failed(session, &key, &failure)]);
+            let text = messages::errors(&[failed(session, &key, failure).to_string()]);
             record_event(Severity::Warning, event::FAILED_STATE_KEEP, &text);
             false
         }

@@ -22,7 +22,7 @@ use vela_api::{AppStatus, Application, ApplicationRevision, PolicyDefinition};
 use vela_cluster::packed::PackError;
 use vela_gocompat::fnv::fnv1a_64;
 use vela_render::NoHost;
-use vela_render::transform::{Applied, View};
+use vela_render::transform::{Applied, PolicyError, View};
 
 use crate::application::context::AppContext;
 use crate::evaluation::EvaluationScope;
@@ -295,7 +295,7 @@ async fn evaluate(
             spec.workflow = read("workflow", after.workflow)?;
         }
         let View { labels, annotations, custom, .. } = after;
-        Ok::<_, String>(Transformation {
+        Ok::<_, TransformError>(Transformation {
             spec,
             labels,
             annotations,
@@ -308,9 +308,12 @@ async fn evaluate(
     let since = Instant::now();
     let ran = ctx.cue.run(job).await;
     ctx.metrics.rendered("policy", matches!(ran, Ok(Ok(_))), since.elapsed());
-    ran.map_err(|error| error.to_string())
-        .and_then(|transformation| transformation)
-        .map_err(|text| Failed { event: Some(event::POLICY_FAILED), ..Failed::synced(text) })
+    let failed = |text| Failed { event: Some(event::POLICY_FAILED), ..Failed::synced(text) };
+    match ran {
+        Ok(Ok(transformation)) => Ok(transformation),
+        Ok(Err(error)) => Err(failed(error.to_string())),
+        Err(error) => Err(failed(error.to_string())),
+    }
 }
 
 /// The Application as policies see it.
@@ -330,8 +333,21 @@ fn view(app: &Application) -> View {
     }
 }
 
-fn read<T: serde::de::DeserializeOwned>(part: &str, value: Value) -> Result<T, String> {
-    serde_json::from_value(value).map_err(|error| messages::unreadable_output(part, &error))
+/// Why the policies of an Application cannot be applied to it.
+#[derive(Debug, thiserror::Error)]
+enum TransformError {
+    #[error(transparent)]
+    Policy(#[from] PolicyError),
+    /// A part of the spec that a policy made unreadable.
+    #[error("{}", messages::unreadable_output(.0, .1))]
+    Output(&'static str, serde_json::Error),
+}
+
+fn read<T: serde::de::DeserializeOwned>(
+    part: &'static str,
+    value: Value,
+) -> Result<T, TransformError> {
+    serde_json::from_value(value).map_err(|error| TransformError::Output(part, error))
 }
 
 /// What must be written to come from one map to another that has all its keys.

@@ -10,8 +10,7 @@ use vela_apply::object::{api_version, kind};
 use vela_cluster::Target;
 use vela_helm::release::{NewRecord, Record, Status};
 use vela_helm::{
-    Budget, Capabilities, Chart, KubeVersion, Limits, LookupError, Options, Release, RenderError,
-    prepare,
+    Budget, Capabilities, Chart, KubeVersion, Limits, Options, Release, RenderError, prepare,
 };
 
 use crate::charts::Archive;
@@ -189,7 +188,7 @@ async fn capabilities(at: Cluster<'_, '_>) -> Result<Capabilities, ReleaseError>
 async fn answer_lookup(
     at: Cluster<'_, '_>,
     (api_version, kind, namespace, name): &Asked,
-) -> Result<Result<Option<Value>, LookupError>, ReleaseError> {
+) -> Result<Result<Option<Value>, vela_cluster::Error>, ReleaseError> {
     let found = if name.is_empty() {
         at.list((api_version, kind), namespace, "").await
     } else {
@@ -203,7 +202,7 @@ async fn answer_lookup(
             vela_cluster::Class::Retry(_) => {
                 Err(ReleaseError::Io(format!("lookup {kind} {namespace}/{name}"), error))
             }
-            _ => Ok(Err(LookupError(error.to_string()))),
+            _ => Ok(Err(error)),
         },
     }
 }

@@ -19,12 +19,12 @@ use vela_helm::{Algorithm, Host, KeyError, Lookup, LookupError, PrivateKey};
 use crate::messages;
 
 /// Objects that one render may look up.
-const MOST_LOOKUPS: usize = 100;
+const MAX_LOOKUPS: usize = 100;
 
 /// What was looked up: group and version, kind, namespace, name.
 pub(super) type Asked = (String, String, String, String);
 /// What the cluster answers.
-pub(super) type Answers = BTreeMap<Asked, Result<Option<Value>, LookupError>>;
+pub(super) type Answers = BTreeMap<Asked, Result<Option<Value>, vela_cluster::Error>>;
 
 /// What a release's random texts and keys come from. Kept with the release, so that a password is the same in the next
 /// revision as long as the chart asks for the same things in the same order.
@@ -129,11 +129,11 @@ impl Host for World {
             what.name.to_owned(),
         );
         if let Some(answer) = self.answers.get(&key) {
-            return answer.clone();
+            return answer.clone().map_err(|error| LookupError(error.to_string()));
         }
         let mut noted = self.noted.lock();
-        if self.answers.len() + noted.asked.len() >= MOST_LOOKUPS {
-            return Err(LookupError(messages::too_many_lookups(MOST_LOOKUPS)));
+        if self.answers.len() + noted.asked.len() >= MAX_LOOKUPS {
+            return Err(LookupError(messages::too_many_lookups(MAX_LOOKUPS)));
         }
         if !noted.asked.contains(&key) {
             noted.asked.push(key);
@@ -187,7 +187,7 @@ mod tests {
         let answers = [(asked[0].clone(), Ok(Some(serde_json::json!({"a": 1}))))];
         one.answers = Arc::new(answers.into_iter().collect());
         assert!(one.lookup(&what).unwrap().is_some());
-        for n in 0..MOST_LOOKUPS {
+        for n in 0..MAX_LOOKUPS {
             let name = n.to_string();
             let _ = one.lookup(&Lookup { name: &name, ..what });
         }

@@ -17,6 +17,26 @@ pub struct ParseError {
     message: String,
 }
 
+/// Fields that are read one by one and are no date together.
+#[derive(Clone, Copy)]
+enum NoDate {
+    YearDay,
+    OtherMonth,
+    OtherDay,
+    Day,
+}
+
+impl NoDate {
+    const fn text(self) -> &'static str {
+        match self {
+            Self::YearDay => "day-of-year out of range",
+            Self::OtherMonth => "day-of-year does not match month",
+            Self::OtherDay => "day-of-year does not match day",
+            Self::Day => "day out of range",
+        }
+    }
+}
+
 impl ParseError {
     pub(super) fn out_of_range(value: &str, what: &str) -> Self {
         Self {
@@ -182,7 +202,7 @@ pub fn parse(layout: &str, value: &str) -> Result<GoTime, ParseError> {
     if !rest.is_empty() {
         return Err(fail("", rest, format!(": extra text: {}", quote(rest))));
     }
-    partial.finish().map_err(|what| fail("", value, format!(": {what}")))
+    partial.finish().map_err(|why| fail("", value, format!(": {}", why.text())))
 }
 
 /// Skips literal text of a layout; one space in it matches any number, also none at the end.
@@ -384,7 +404,7 @@ impl Partial {
         Ok(rest)
     }
 
-    fn finish(self) -> Result<GoTime, String> {
+    fn finish(self) -> Result<GoTime, NoDate> {
         let hour = match self.pm {
             Some(true) if self.hour < 12 => self.hour + 12,
             Some(false) if self.hour == 12 => 0,
@@ -392,18 +412,18 @@ impl Partial {
         };
         let (mut month, mut day) = (self.month, self.day);
         if let Some(year_day) = self.year_day {
-            let (m, d) = from_year_day(self.year, year_day).ok_or("day-of-year out of range")?;
+            let (m, d) = from_year_day(self.year, year_day).ok_or(NoDate::YearDay)?;
             if month.is_some_and(|given| given != m) {
-                return Err("day-of-year does not match month".to_owned());
+                return Err(NoDate::OtherMonth);
             }
             if day.is_some_and(|given| given != d) {
-                return Err("day-of-year does not match day".to_owned());
+                return Err(NoDate::OtherDay);
             }
             (month, day) = (Some(m), Some(d));
         }
         let (month, day) = (month.unwrap_or(1), day.unwrap_or(1));
         if day < 1 || day > days_in(month, self.year) {
-            return Err("day out of range".to_owned());
+            return Err(NoDate::Day);
         }
         let offset = self.offset.unwrap_or(0);
         let zone = match (self.zone, self.offset) {

@@ -4,6 +4,11 @@ use crate::context::App;
 use crate::messages;
 use cue::Errors;
 
+/// Properties of another kind: its name.
+#[derive(Debug, thiserror::Error)]
+#[error("{}", messages::not_an_object(.0))]
+pub(crate) struct NotAnObject(pub(super) &'static str);
+
 /// Where rendering failed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Step {
@@ -93,7 +98,13 @@ impl From<String> for Failure {
     }
 }
 
+impl From<NotAnObject> for Failure {
+    fn from(error: NotAnObject) -> Self {
+        error.to_string().into()
+    }
+}
+
 /// Properties that are no object.
-pub(super) fn parse_error(name: &str, why: &str) -> RenderError {
-    RenderError::new(Step::Parse, messages::settings(name, &why))
+pub(super) fn parse_error(name: &str, why: &NotAnObject) -> RenderError {
+    RenderError::new(Step::Parse, messages::settings(name, why))
 }

@@ -7,6 +7,7 @@ mod template;
 mod traits;
 
 pub use component::{AUXILIARY_WORKLOAD, Auxiliary, Component, Rendered, StepPatch, Trait};
+pub(crate) use error::NotAnObject;
 pub use error::{RenderError, Step};
 
 use crate::cache::{Flavour, Programs};
@@ -184,10 +185,10 @@ impl Engine<'_> {
 }
 
 /// Properties as they are given, if they are an object at all.
-pub(crate) fn properties(given: Option<&Json>) -> Result<Option<&Json>, String> {
+pub(crate) fn properties(given: Option<&Json>) -> Result<Option<&Json>, NotAnObject> {
     match given {
         None | Some(Json::Null) => Ok(None),
         Some(object @ Json::Object(_)) => Ok(Some(object)),
-        Some(other) => Err(messages::not_an_object(json::kind_name(other))),
+        Some(other) => Err(NotAnObject(json::kind_name(other))),
     }
 }

@@ -93,7 +93,7 @@ pub(super) fn workload(component: &Component<'_>, run: &mut Run) -> Result<Json,
         return Err(failed(&problems, run.missing.take()));
     };
     match base.to_json() {
-        Ok(value) => object(value).map_err(|why| failed(&[why], None)),
+        Ok(value) => object(value).map_err(|why| failed(&[why.to_string()], None)),
         Err(missing) => {
             let mut problems: Vec<String> = Vec::new();
             if let Some(errors) = &run.missing {
@@ -143,13 +143,24 @@ pub(super) fn auxiliaries(
     Ok(objects)
 }
 
+/// What is no Kubernetes object.
+#[derive(Debug, thiserror::Error)]
+enum NoObject {
+    /// A value of another kind: its name.
+    #[error("{}", messages::not_an_object_value(.0))]
+    Kind(&'static str),
+    /// A struct that does not say what it is.
+    #[error("{}", messages::missing_kind(.0))]
+    Untyped(String),
+}
+
 /// A Kubernetes object: a struct with a `kind`.
-fn object(json: Json) -> Result<Json, String> {
+fn object(json: Json) -> Result<Json, NoObject> {
     let Some(fields) = json.as_object() else {
-        return Err(messages::not_an_object_value(json::kind_name(&json)));
+        return Err(NoObject::Kind(json::kind_name(&json)));
     };
     match fields.get("kind").and_then(Json::as_str) {
         Some(kind) if !kind.is_empty() => Ok(json),
-        _ => Err(messages::missing_kind(&json.to_string())),
+        _ => Err(NoObject::Untyped(json.to_string())),
     }
 }

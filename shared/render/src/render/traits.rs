@@ -52,7 +52,7 @@ impl Engine<'_> {
         run: &mut Run,
     ) -> Result<(), Failure> {
         let subject = Subject::Trait(t.kind);
-        let parameter = properties(t.properties).map_err(Failure::from)?;
+        let parameter = properties(t.properties)?;
         let flavour = trait_flavour(t);
         let mut context = context.clone();
         if let Some(base) = run.base.as_ref().filter(|_| !sees_live) {

@@ -16,7 +16,29 @@ const DEPTH: usize = 48;
 /// A schema with more nodes than this is refused.
 const NODES: usize = 50_000;
 
-type Result<T> = std::result::Result<T, String>;
+type Result<T> = std::result::Result<T, Inexpressible>;
+
+/// What a schema cannot say.
+#[derive(Debug, thiserror::Error)]
+enum Inexpressible {
+    #[error(transparent)]
+    Cue(#[from] cue::Errors),
+    #[error("{}", messages::recursive_parameter())]
+    Recursive,
+    #[error("{}", messages::tuple_parameter())]
+    Tuple,
+    /// An operator, and the type of its operand.
+    #[error("{}", messages::unsupported_operator(.0, .1))]
+    Operator(String, &'static str),
+}
+
+/// Why the parameters of a definition have no schema.
+#[derive(Debug, thiserror::Error)]
+#[error("{}", messages::no_schema(.definition, .why))]
+pub struct SchemaError {
+    definition: String,
+    why: Inexpressible,
+}
 
 /// Marks a value that has several forms, of which the schema says less than the template: no part of the schema.
 const FORMS: &str = "x-vela-forms";
@@ -28,8 +50,9 @@ pub(crate) fn schema(
     programs: &Programs,
     limits: &Limits,
     definition: &Definition,
-) -> Result<Json> {
-    let mut schema = marked(programs, limits, definition)?;
+) -> std::result::Result<Json, SchemaError> {
+    let failed = |why| SchemaError { definition: definition.name.clone(), why };
+    let mut schema = marked(programs, limits, definition).map_err(failed)?;
     unmark(&mut schema);
     Ok(schema)
 }
@@ -47,23 +70,18 @@ fn unmark(schema: &mut Json) {
 
 /// The schema with the marks of forms.
 fn marked(programs: &Programs, limits: &Limits, definition: &Definition) -> Result<Json> {
-    let failed = |why: &dyn std::fmt::Display| messages::no_schema(&definition.name, why);
     if let Template::Terraform(module) = &definition.template {
         return Ok(crate::hcl::schema(&module.configuration));
     }
-    let of = programs
-        .template(&definition.template, Flavour::Schema)
-        .map_err(|errors| failed(&errors))?;
+    let of = programs.template(&definition.template, Flavour::Schema)?;
     let mut evaluation = of.program.evaluate(&[], limits);
     let root = evaluation.root();
     let Some(parameter) = evaluation.field(root, "parameter") else {
         return Ok(json!({ "type": "object" }));
     };
-    if let Err(errors) = evaluation.validate(parameter, false) {
-        return Err(failed(&errors));
-    }
+    evaluation.validate(parameter, false)?;
     let mut generator = Generator { evaluation: &mut evaluation, nodes: 0 };
-    let mut schema = generator.node(parameter, 0).map_err(|why| failed(&why))?;
+    let mut schema = generator.node(parameter, 0)?;
     if let Some(schema) = schema.as_object_mut() {
         written::repeat_alternatives(definition.template.text(), schema);
         finish(schema, None);
@@ -80,7 +98,7 @@ impl Generator<'_> {
     fn node(&mut self, node: Node, depth: usize) -> Result<Json> {
         self.nodes += 1;
         if depth > DEPTH || self.nodes > NODES {
-            return Err(messages::recursive_parameter());
+            return Err(Inexpressible::Recursive);
         }
         let shape = self.evaluation.shape(node);
         let mut out = Map::new();
@@ -158,11 +176,11 @@ impl Generator<'_> {
                     Rest::Closed if count == 0 => {
                         out.insert("maxItems".into(), 0.into());
                     }
-                    _ => return Err(messages::tuple_parameter()),
+                    _ => return Err(Inexpressible::Tuple),
                 }
                 Ok(())
             }
-            Shape::Error(errors) => Err(errors.to_string()),
+            Shape::Error(errors) => Err(errors.clone().into()),
         }
     }
 
@@ -434,7 +452,7 @@ fn bound(out: &mut Map<String, Json>, op: &str, value: &Value) -> Result<()> {
         }
         _ => {
             let word = type_word(kind_of(value)).unwrap_or("any");
-            return Err(messages::unsupported_operator(op, word));
+            return Err(Inexpressible::Operator(op.to_owned(), word));
         }
     }
     Ok(())

@@ -11,8 +11,8 @@ use vela_api::hash::GoHash;
 use vela_render::patch::{apply, strategic};
 use vela_render::term::Term;
 use vela_render::{
-    App, ClusterVersion, Component, Definition, Gates, Kind, RenderError, RenderHost, Rendered,
-    Renderer, Target, Trait, contract,
+    App, CallError, ClusterVersion, Component, Definition, Gates, Kind, RenderError, RenderHost,
+    Rendered, Renderer, Target, Trait, contract,
 };
 
 /// The answer to one record of kind `render`.
@@ -171,7 +171,7 @@ impl RenderHost for Recorded {
         provider: &str,
         function: &str,
         params: &Value,
-    ) -> Option<Result<Value, String>> {
+    ) -> Option<Result<Value, CallError>> {
         if (provider, function) != ("helm", "render") {
             return None;
         }
@@ -179,8 +179,8 @@ impl RenderHost for Recorded {
         Some(Ok(self.returns.clone()))
     }
 
-    fn http(&mut self, _: &Value) -> Result<Value, String> {
-        Err("no network".to_owned())
+    fn http(&mut self, _: &Value) -> Result<Value, CallError> {
+        Err(CallError::Host("no network".into()))
     }
 }
 
@@ -511,7 +511,7 @@ fn schema(record: &Value) -> Value {
     let schema = match renderer().schema(&definition) {
         Ok(schema) => schema,
         Err(error) => {
-            reply["schemaError"] = error.into();
+            reply["schemaError"] = error.to_string().into();
             return reply;
         }
     };
