@@ -80,7 +80,7 @@ impl View {
     }
 
     /// Where it comes in a list: the newest first, then by name.
-    pub(crate) fn place(&self) -> (Reverse<Option<Timestamp>>, &str) {
+    pub(crate) fn rank(&self) -> (Reverse<Option<Timestamp>>, &str) {
         (Reverse(self.created), &self.name)
     }
 }

@@ -11,9 +11,9 @@ use super::FetchError;
 use super::fetch::Archive;
 
 /// Bytes of all archives: a few hundred usual charts, or three of the largest allowed ones.
-const MOST_BYTES: usize = 64 << 20;
+const MAX_BYTES: usize = 64 << 20;
 /// Sources that are remembered.
-const MOST_SOURCES: NonZeroUsize = match NonZeroUsize::new(4096) {
+const MAX_SOURCES: NonZeroUsize = match NonZeroUsize::new(4096) {
     Some(most) => most,
     None => NonZeroUsize::MIN,
 };
@@ -47,13 +47,13 @@ pub(super) struct Cache {
 
 impl Default for Cache {
     fn default() -> Self {
-        Self::of(MOST_BYTES)
+        Self::of(MAX_BYTES)
     }
 }
 
 impl Cache {
     fn of(most: usize) -> Self {
-        Self { archives: LruCache::unbounded(), bytes: 0, most, known: LruCache::new(MOST_SOURCES) }
+        Self { archives: LruCache::unbounded(), bytes: 0, most, known: LruCache::new(MAX_SOURCES) }
     }
 
     /// What a source led to, if that is not longer ago than `ttl`; or why it failed a moment ago.

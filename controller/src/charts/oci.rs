@@ -17,9 +17,9 @@ const CONFIG: &str = "application/vnd.cncf.helm.config.v1+json";
 const LAYERS: [&str; 2] =
     ["application/vnd.cncf.helm.chart.content.v1.tar+gzip", "application/tar+gzip"];
 /// Bytes of a manifest, a page of tags or a token.
-const MOST_SMALL: usize = 4 << 20;
+const MAX_SMALL: usize = 4 << 20;
 /// Pages of tags.
-const MOST_PAGES: usize = 50;
+const MAX_PAGES: usize = 50;
 
 /// A chart in a registry.
 pub(super) struct Registry<'a> {
@@ -91,8 +91,8 @@ impl Registry<'_> {
     async fn tags(&mut self) -> Result<Vec<String>, FetchError> {
         let mut out = Vec::new();
         let mut path = "tags/list?n=1000".to_owned();
-        for _ in 0..MOST_PAGES {
-            let got = self.ask(&path, "application/json", MOST_SMALL).await?;
+        for _ in 0..MAX_PAGES {
+            let got = self.ask(&path, "application/json", MAX_SMALL).await?;
             let got = self.found(got)?;
             let page = self.json(&got.body)?;
             let tags = page.get("tags").and_then(Value::as_array).into_iter().flatten();
@@ -111,7 +111,7 @@ impl Registry<'_> {
     }
 
     async fn manifest(&mut self, reference: &str) -> Result<Manifest, FetchError> {
-        let got = self.ask(&format!("manifests/{reference}"), MANIFEST, MOST_SMALL).await?;
+        let got = self.ask(&format!("manifests/{reference}"), MANIFEST, MAX_SMALL).await?;
         let got = self.found(got)?;
         let digest = format!("sha256:{}", hex(&Sha256::digest(&got.body)));
         let manifest = self.json(&got.body)?;
@@ -190,7 +190,7 @@ impl Registry<'_> {
             accept: "application/json",
             authorization: own.and_then(Authorization::header),
             with_authorization: false,
-            ..Get::new(url, MOST_SMALL).with(self.credentials.filter(|_| is_home))
+            ..Get::new(url, MAX_SMALL).with(self.credentials.filter(|_| is_home))
         };
         let got = self.found(download::get(self.rules, &get).await?)?;
         let answer = self.json(&got.body)?;

@@ -8,11 +8,11 @@ use vela_apply::tracker::Record;
 use vela_cluster::{ApiError, Identity, ObjectClient, Target};
 
 /// The most one ConfigMap holds, in bytes; the API server's limit is 1 MiB.
-const MOST: usize = 900 << 10;
+const MAX_BYTES: usize = 900 << 10;
 /// How many ConfigMaps one cluster may have.
 const PARTS: usize = 64;
 /// Names longer than this are cut, with a hash.
-const LONGEST: usize = 200;
+const MAX_NAME: usize = 200;
 
 /// Why objects are not managed any more.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -73,8 +73,8 @@ impl Entry {
 
 /// The name of a ConfigMap of a cluster.
 fn name(cluster: &str, part: usize) -> String {
-    let cluster = if cluster.len() > LONGEST {
-        let cut: String = cluster.chars().take(LONGEST - 17).collect();
+    let cluster = if cluster.len() > MAX_NAME {
+        let cut: String = cluster.chars().take(MAX_NAME - 17).collect();
         format!("{cut}-{:016x}", vela_gocompat::fnv::fnv1a_64(cluster.as_bytes()))
     } else {
         cluster.to_owned()
@@ -152,7 +152,7 @@ fn fitting(stored: Option<&Value>, entries: Texts) -> (Texts, Texts) {
             continue;
         }
         let more = size(&key, &text);
-        if used.saturating_add(more) <= MOST {
+        if used.saturating_add(more) <= MAX_BYTES {
             used = used.saturating_add(more);
             fit.push((key, text));
         } else {
@@ -197,8 +197,8 @@ mod tests {
         let all: Texts = (0..1000).map(|n| (format!("{n:016x}"), "x".repeat(1000))).collect();
         let (fit, rest) = fitting(None, all);
         assert!(fit.len() < 1000 && fit.len() + rest.len() == 1000);
-        assert!(fit.iter().map(|(k, t)| k.len() + t.len()).sum::<usize>() < MOST);
-        let full = json!({"data": {"k": "x".repeat(MOST)}});
+        assert!(fit.iter().map(|(k, t)| k.len() + t.len()).sum::<usize>() < MAX_BYTES);
+        let full = json!({"data": {"k": "x".repeat(MAX_BYTES)}});
         assert!(fitting(Some(&full), rest).0.is_empty());
     }
 

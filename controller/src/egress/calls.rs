@@ -21,13 +21,13 @@ use crate::messages;
 use crate::queue::{Class, Key, Queue};
 
 /// Calls of one namespace that are under way at a time: a workflow makes a handful.
-const MOST_OF_NAMESPACE: usize = 8;
+const MAX_OF_NAMESPACE: usize = 8;
 /// Calls under way in all: sockets, and at most this many times the largest answer in memory.
-const MOST: usize = 64;
+const MAX_IN_FLIGHT: usize = 64;
 /// Bytes of answers that wait for their steps; beyond that no call begins.
-const MOST_BYTES: usize = 32 << 20;
+const MAX_BYTES: usize = 32 << 20;
 /// Longest call, redirects included.
-const LONGEST: Duration = Duration::from_secs(180);
+const MAX_TIME: Duration = Duration::from_secs(180);
 
 /// Why a call has no answer.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -94,9 +94,9 @@ impl State {
     fn has_room(&self, namespace: &str) -> bool {
         let of_namespace = self.in_flight.get(namespace).copied().unwrap_or_default();
         !self.closed
-            && of_namespace < MOST_OF_NAMESPACE
-            && self.in_flight.values().sum::<usize>() < MOST
-            && self.bytes < MOST_BYTES
+            && of_namespace < MAX_OF_NAMESPACE
+            && self.in_flight.values().sum::<usize>() < MAX_IN_FLIGHT
+            && self.bytes < MAX_BYTES
     }
 
     fn started(&mut self, namespace: &str) {
@@ -186,11 +186,11 @@ impl Calls {
         let (all, queue) = (Arc::clone(&self.state), Arc::clone(&self.queue));
         let (changed, own) = (Arc::clone(&self.changed), slot.clone());
         let work = async move {
-            let call = tokio::time::timeout(LONGEST, AssertUnwindSafe(call).catch_unwind());
+            let call = tokio::time::timeout(MAX_TIME, AssertUnwindSafe(call).catch_unwind());
             let ended = match call.await {
                 Ok(Ok(ended)) => ended,
                 Ok(Err(panic)) => Err(Lost::Unknown(vela_serve::pool::panic_text(&*panic))),
-                Err(_) => Err(Lost::Unknown(messages::request_timeout(&format!("{LONGEST:?}")))),
+                Err(_) => Err(Lost::Unknown(messages::request_timeout(&format!("{MAX_TIME:?}")))),
             };
             let mut state = all.lock();
             // Nobody waits for it any more if it is not there; then it was counted out.
@@ -297,9 +297,9 @@ mod tests {
     async fn a_namespace_has_so_many_and_all_have_so_many() {
         let calls = calls();
         let mut ends = Vec::new();
-        for namespace in 0..MOST.div_ceil(MOST_OF_NAMESPACE) {
+        for namespace in 0..MAX_IN_FLIGHT.div_ceil(MAX_OF_NAMESPACE) {
             let name = namespace.to_string();
-            for path in 0..MOST_OF_NAMESPACE {
+            for path in 0..MAX_OF_NAMESPACE {
                 assert!(calls.has_room(&name));
                 ends.push(call(&calls, &slot(&name, "a", &path.to_string())));
             }

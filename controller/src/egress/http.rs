@@ -16,11 +16,11 @@ use super::{Egress, Stream};
 use crate::messages;
 
 /// Longest request.
-pub const LONGEST: Duration = Duration::from_secs(60);
+pub const MAX_TIMEOUT: Duration = Duration::from_secs(60);
 /// Time of a request that says nothing.
-pub const USUAL: Duration = Duration::from_secs(3);
+pub const DEFAULT_TIMEOUT: Duration = Duration::from_secs(3);
 /// Most bytes of an answer: it must fit into the notes of the workflow.
-pub const MOST: usize = 256 * 1024;
+pub const MAX_BODY: usize = 256 * 1024;
 const REDIRECTS: usize = 10;
 
 /// A request without an answer.
@@ -54,7 +54,7 @@ pub enum HttpError {
     #[error(transparent)]
     Exchange(#[from] hyper::Error),
     /// An answer that is too long, or breaks off.
-    #[error("{}", messages::answer_unreadable(.reason, MOST))]
+    #[error("{}", messages::answer_unreadable(.reason, MAX_BODY))]
     Unreadable {
         /// What went wrong.
         reason: String,
@@ -202,7 +202,7 @@ async fn exchange(ready: Ready) -> Result<HttpResponse, HttpError> {
         let answer = sender.send_request(request).await?;
         let status = answer.status().as_u16();
         let headers = listed(answer.headers());
-        let body = Limited::new(answer.into_body(), MOST).collect().await;
+        let body = Limited::new(answer.into_body(), MAX_BODY).collect().await;
         let body = body.map_err(|error| HttpError::Unreadable { reason: error.to_string() })?;
         let trailers = body.trailers().map(listed).unwrap_or_default();
         let body = String::from_utf8_lossy(&body.to_bytes()).into_owned();
@@ -355,8 +355,8 @@ mod tests {
     async fn an_answer_that_is_too_long_or_too_late() {
         let long = format!(
             "HTTP/1.1 200 OK\r\ncontent-length: {}\r\n\r\n{}",
-            MOST + 1,
-            "x".repeat(MOST + 1)
+            MAX_BODY + 1,
+            "x".repeat(MAX_BODY + 1)
         );
         let (address, _asked) = server(vec![long]).await;
         let egress = open();

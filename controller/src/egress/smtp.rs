@@ -12,7 +12,7 @@ use super::{Egress, Stream};
 use crate::messages;
 
 /// Longest time for one answer of the server.
-const PATIENCE: Duration = Duration::from_secs(30);
+const TIMEOUT: Duration = Duration::from_secs(30);
 /// Longest answer of the server.
 const LINE: u64 = 64 * 1024;
 
@@ -112,7 +112,7 @@ impl Talk {
         loop {
             let mut line = String::new();
             let mut limited = (&mut self.0).take(LINE);
-            let read = tokio::time::timeout(PATIENCE, limited.read_line(&mut line)).await;
+            let read = tokio::time::timeout(TIMEOUT, limited.read_line(&mut line)).await;
             let n = read.map_err(|_| SmtpError::Silent)??;
             if n == 0 {
                 return Err(SmtpError::Gone);
@@ -186,7 +186,7 @@ async fn raw(stream: &mut TcpStream, line: &str, expected: &str) -> Result<Strin
     let mut all = String::new();
     let mut at = 0;
     loop {
-        let byte = tokio::time::timeout(PATIENCE, stream.read_u8()).await;
+        let byte = tokio::time::timeout(TIMEOUT, stream.read_u8()).await;
         let byte = byte.map_err(|_| SmtpError::Silent)?;
         all.push(char::from(byte.map_err(|_| SmtpError::Gone)?));
         if all.ends_with('\n') {

@@ -213,7 +213,7 @@ impl Server {
             return Err(Failure::unavailable(messages::NOT_SYNCED));
         }
         let mut views: Vec<&View> = snapshot.members.values().map(|member| &member.view).collect();
-        views.sort_by_key(|view| view.place());
+        views.sort_by_key(|view| view.rank());
         let local = View::local();
         views.insert(0, &local);
         let chosen = views.into_iter().filter(|view| selection.chooses(&view.name, &view.labels));

@@ -12,7 +12,7 @@ use std::time::Duration;
 use tokio::sync::Notify;
 
 /// How long an attempt waits for a member before it goes on without its worker.
-const PATIENCE: Duration = Duration::from_millis(100);
+const PARK_AFTER: Duration = Duration::from_millis(100);
 
 tokio::task_local! {
     static HANDOVER: Arc<Handover>;
@@ -50,7 +50,7 @@ pub(crate) async fn waiting<F: Future>(answer: F) -> F::Output {
     if !is_held {
         return answer.await;
     }
-    match tokio::time::timeout(PATIENCE, &mut answer).await {
+    match tokio::time::timeout(PARK_AFTER, &mut answer).await {
         Ok(output) => output,
         Err(_) => {
             let _ = HANDOVER.try_with(|handover| {
@@ -72,7 +72,7 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn a_worker_is_given_back_by_who_waits_for_long_and_the_attempt_goes_on() {
         let attempt = async {
-            waiting(sleep(PATIENCE / 2)).await;
+            waiting(sleep(PARK_AFTER / 2)).await;
             waiting(sleep(Duration::from_secs(10))).await;
             waiting(sleep(Duration::from_secs(10))).await;
             1
@@ -81,14 +81,14 @@ mod tests {
         let since = Instant::now();
         let attempt = tokio::spawn(attempt);
         worker.given_back().await;
-        assert_eq!(since.elapsed(), PATIENCE / 2 + PATIENCE);
+        assert_eq!(since.elapsed(), PARK_AFTER / 2 + PARK_AFTER);
         assert_eq!(attempt.await.unwrap(), 1);
-        assert_eq!(since.elapsed(), PATIENCE / 2 + Duration::from_secs(20));
+        assert_eq!(since.elapsed(), PARK_AFTER / 2 + Duration::from_secs(20));
     }
 
     #[tokio::test(start_paused = true)]
     async fn who_does_not_wait_for_long_keeps_it_and_nobody_needs_one() {
-        let (worker, attempt) = Worker::lend(waiting(sleep(PATIENCE / 2)));
+        let (worker, attempt) = Worker::lend(waiting(sleep(PARK_AFTER / 2)));
         attempt.await;
         let given_back = tokio::time::timeout(Duration::from_secs(60), worker.given_back()).await;
         assert!(given_back.is_err());

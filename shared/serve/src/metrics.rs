@@ -48,7 +48,7 @@ pub const ADMISSION_BUCKETS: &[f64] =
 /// Between two checks of whether the certificate for `/metrics` is there.
 const INTERVAL: Duration = Duration::from_secs(5);
 /// After so long without one it is a warning.
-const PATIENCE: Duration = Duration::from_secs(60);
+const WARN_AFTER: Duration = Duration::from_secs(60);
 
 /// A metric could not be made or was registered twice: a mistake of the programmer, found by the
 /// first test that builds the registry.
@@ -182,7 +182,7 @@ impl Registry {
             return server::serve(listener, None, self.router(), Limits::OBSERVERS, stop).await;
         };
         let pair = loop {
-            match tls::wait(&dir, PATIENCE, INTERVAL, &stop).await {
+            match tls::wait(&dir, WARN_AFTER, INTERVAL, &stop).await {
                 Ok(pair) => break pair,
                 Err(TlsError::Stopped) => return Ok(()),
                 Err(error) => warn!(%error, "metrics are not served without a certificate"),

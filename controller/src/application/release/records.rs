@@ -13,9 +13,9 @@ use vela_apply::object::{annotation, label, name};
 use vela_helm::release::{self, Record, RecordError, SECRET_TYPE, Status};
 
 /// Bytes of a Secret's data that are safe to send: the API server takes 1 MiB.
-const MOST: usize = 1_000_000;
+const MAX_BYTES: usize = 1_000_000;
 /// Characters of a failure that are kept beside the record that follows it.
-const MOST_FAILURE: usize = 2_000;
+const MAX_FAILURE: usize = 2_000;
 
 /// A record as its Secret tells of it; what is in it is read when somebody needs it.
 #[derive(Debug, Clone)]
@@ -345,7 +345,7 @@ pub struct Marks<'a> {
 /// None that input can cause.
 pub fn secret(record: &mut Record, of: &Marks<'_>, now: Timestamp) -> Result<Value, RecordError> {
     let mut packed = record.encode()?;
-    if packed.len().saturating_add(of.materials.len()) > MOST {
+    if packed.len().saturating_add(of.materials.len()) > MAX_BYTES {
         record.drop_chart();
         packed = record.encode()?;
     }
@@ -361,7 +361,7 @@ pub fn secret(record: &mut Record, of: &Marks<'_>, now: Timestamp) -> Result<Val
     if let Some((to, failure)) = of.back {
         note(marks::RELEASE_ROLLED_BACK_TO, &to.to_string());
         if let Some(failure) = failure {
-            note(marks::RELEASE_FAILURE, &failure.chars().take(MOST_FAILURE).collect::<String>());
+            note(marks::RELEASE_FAILURE, &failure.chars().take(MAX_FAILURE).collect::<String>());
         }
     }
     Ok(json!({

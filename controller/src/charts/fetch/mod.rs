@@ -19,13 +19,13 @@ use super::oci::Registry;
 use vela_helm::request::{Freshness, Source};
 
 /// Bytes of an archive: what the loader takes.
-const MOST_ARCHIVE: usize = 20 << 20;
+const MAX_ARCHIVE: usize = 20 << 20;
 /// Bytes of an index: the largest public ones have 30 MiB.
-const MOST_INDEX: usize = 64 << 20;
+const MAX_INDEX: usize = 64 << 20;
 /// Longest fetch, with everything that leads to it.
-const LONGEST: Duration = Duration::from_secs(120);
+const TIMEOUT: Duration = Duration::from_secs(120);
 /// Fetches at a time: sockets, and an index each in memory.
-const MOST_FETCHES: usize = 4;
+const MAX_FETCHES: usize = 4;
 
 /// An archive.
 #[derive(Debug, Clone)]
@@ -74,7 +74,7 @@ impl Fetcher {
             rules: Arc::new(rules),
             cache: Arc::default(),
             flights: Arc::default(),
-            room: Arc::new(Semaphore::new(MOST_FETCHES)),
+            room: Arc::new(Semaphore::new(MAX_FETCHES)),
         }
     }
 
@@ -123,8 +123,8 @@ impl Fetcher {
                 fetch(&rules, &wanted).await
             };
             let late =
-                |_| FetchError::Timeout { url: wanted.source.shown(), seconds: LONGEST.as_secs() };
-            let work = std::panic::AssertUnwindSafe(tokio::time::timeout(LONGEST, work));
+                |_| FetchError::Timeout { url: wanted.source.shown(), seconds: TIMEOUT.as_secs() };
+            let work = std::panic::AssertUnwindSafe(tokio::time::timeout(TIMEOUT, work));
             let given_up = |_| FetchError::GivenUp(wanted.source.shown());
             let outcome = work.catch_unwind().await.map_err(given_up);
             let outcome = outcome.and_then(|outcome| outcome.map_err(late)).and_then(|it| it);
@@ -146,14 +146,14 @@ async fn fetch(rules: &Rules, wanted: &Wanted) -> Outcome {
     let (version, bytes) = match &wanted.source {
         Source::Archive { url } => {
             let url = read(url)?;
-            (String::new(), ok(rules, &Get::new(url, MOST_ARCHIVE).with(credentials)).await?)
+            (String::new(), ok(rules, &Get::new(url, MAX_ARCHIVE).with(credentials)).await?)
         }
         Source::Repository { url, chart } => repository(rules, url, chart, wanted).await?,
         Source::Registry { host, repository, tag, digest } => {
             let mut registry =
                 Registry { rules, host, repository, credentials, authorization: None };
             let (tag, digest) = (tag.as_deref(), digest.as_deref());
-            registry.pull(tag, digest, &wanted.version, MOST_ARCHIVE).await?
+            registry.pull(tag, digest, &wanted.version, MAX_ARCHIVE).await?
         }
     };
     let digest = hex(&Sha256::digest(&bytes));
@@ -168,7 +168,7 @@ async fn repository(
 ) -> Result<(String, Vec<u8>), FetchError> {
     let home = read(&format!("{base}/index.yaml"))?;
     let credentials = wanted.credentials.as_ref();
-    let text = ok(rules, &Get::new(home.clone(), MOST_INDEX).with(credentials)).await?;
+    let text = ok(rules, &Get::new(home.clone(), MAX_INDEX).with(credentials)).await?;
     let (name, version) = (chart.to_owned(), wanted.version.clone());
     // A large index takes a while to read.
     let found = tokio::task::spawn_blocking(move || {
@@ -179,7 +179,7 @@ async fn repository(
     let url = join(&home, &entry.url)?;
     // What was meant for the repository is not told to whomever it names.
     let credentials = credentials.filter(|_| origin(&url) == origin(&home));
-    let bytes = ok(rules, &Get::new(url.clone(), MOST_ARCHIVE).with(credentials)).await?;
+    let bytes = ok(rules, &Get::new(url.clone(), MAX_ARCHIVE).with(credentials)).await?;
     let digest = hex(&Sha256::digest(&bytes));
     match entry.digest {
         Some(wanted) if !wanted.eq_ignore_ascii_case(&digest) => {

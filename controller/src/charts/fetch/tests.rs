@@ -153,10 +153,10 @@ async fn plain_http_and_foreign_repositories_can_be_closed() {
 
 #[tokio::test]
 async fn what_is_too_large() {
-    let server = Server::start(false, |_, _| yes(vec![0; MOST_ARCHIVE + 1])).await;
+    let server = Server::start(false, |_, _| yes(vec![0; MAX_ARCHIVE + 1])).await;
     let url = format!("http://{}/a.tgz", server.address);
     let error = fetch_one(&wanted(&url, None, "", None)).await.unwrap_err();
-    assert!(matches!(error, FetchError::TooLarge { most: MOST_ARCHIVE, .. }), "{error}");
+    assert!(matches!(error, FetchError::TooLarge { most: MAX_ARCHIVE, .. }), "{error}");
 }
 
 #[tokio::test]

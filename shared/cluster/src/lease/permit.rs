@@ -81,13 +81,13 @@ pub(super) fn current() -> Scope {
 }
 
 /// Longest deadline of a write.
-const LONGEST: Duration = Duration::from_secs(15);
+const MAX_DEADLINE: Duration = Duration::from_secs(15);
 /// Between the moment at which the deadline is written into a request and the one at which the request is sent.
 const SLACK: Duration = Duration::from_millis(250);
 
 /// The deadline of a write that is prepared while it may take `left`.
 pub(super) fn deadline(left: Duration) -> Duration {
-    left.saturating_sub(SLACK).min(LONGEST)
+    left.saturating_sub(SLACK).min(MAX_DEADLINE)
 }
 
 /// The same address with a deadline, as the API server reads it.
@@ -121,7 +121,7 @@ mod tests {
             let uri = uri.parse().expect("a URI");
             assert_eq!(with_deadline(&uri, second).expect("a URI").to_string(), expected);
         }
-        assert_eq!(deadline(Duration::from_secs(60)), LONGEST);
+        assert_eq!(deadline(Duration::from_secs(60)), MAX_DEADLINE);
         assert_eq!(deadline(SLACK), Duration::ZERO);
     }
 }

@@ -21,7 +21,7 @@ use super::exec::Exec;
 use crate::Error;
 
 /// A credential that is refused is not asked for again before: whoever is not let in would run a command per request.
-const PATIENCE: Duration = Duration::from_secs(10);
+const RETRY_AFTER: Duration = Duration::from_secs(10);
 
 /// Makes a connection with a credential.
 type Connect<T> = Box<dyn Fn(AuthInfo) -> Result<T, Error> + Send + Sync>;
@@ -54,7 +54,7 @@ impl<T: Clone> Dynamic<T> {
             return Ok(connection.clone());
         }
         if let Some((at, Some(error))) = &current.asked
-            && at.elapsed() < PATIENCE
+            && at.elapsed() < RETRY_AFTER
         {
             return Err(error.clone());
         }
@@ -72,7 +72,7 @@ impl<T: Clone> Dynamic<T> {
     /// The API server does not take the credential.
     pub(super) async fn refused(&self) {
         let mut current = self.current.lock().await;
-        if current.asked.as_ref().is_none_or(|(at, _)| at.elapsed() >= PATIENCE) {
+        if current.asked.as_ref().is_none_or(|(at, _)| at.elapsed() >= RETRY_AFTER) {
             current.connection = None;
         }
     }
@@ -162,7 +162,7 @@ mod tests {
         assert_eq!((all, runs(&dir)), (vec![Ok(401); 5], 1));
         // Refused, but just asked for.
         assert_eq!((ask(&dynamic).await, runs(&dir)), (Ok(401), 1));
-        dynamic.current.lock().await.asked = Some((Instant::now() - PATIENCE, None));
+        dynamic.current.lock().await.asked = Some((Instant::now() - RETRY_AFTER, None));
         assert_eq!((ask(&dynamic).await, ask(&dynamic).await), (Ok(401), Ok(200)));
         assert_eq!(runs(&dir), 2);
         std::fs::remove_dir_all(&dir).unwrap();

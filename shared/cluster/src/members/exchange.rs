@@ -12,7 +12,7 @@ use serde::Deserialize;
 use crate::Identity;
 
 /// The longest text of rules, in bytes.
-const LONGEST: usize = 256 << 10;
+const MAX_BYTES: usize = 256 << 10;
 /// The most one compiled pattern takes, in bytes.
 const PATTERN: usize = 1 << 20;
 
@@ -51,7 +51,7 @@ struct Source {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ExchangeError {
     /// It is too long.
-    #[error("it is longer than {LONGEST} bytes")]
+    #[error("it is longer than {MAX_BYTES} bytes")]
     TooLong,
     /// It is no YAML, or of another type.
     #[error("it cannot be read: {0}")]
@@ -150,7 +150,7 @@ impl ExchangeRules {
         if text.trim().is_empty() {
             return Ok(Self::default());
         }
-        if text.len() > LONGEST {
+        if text.len() > MAX_BYTES {
             return Err(ExchangeError::TooLong);
         }
         let read: Configuration = serde_saphyr::from_str(text).map_err(|error| {
@@ -324,7 +324,7 @@ mod tests {
             ),
             (ExchangeRules::read("kind: Other"), "Other"),
             (ExchangeRules::read("["), "cannot be read"),
-            (ExchangeRules::read(&"#".repeat(LONGEST + 1)), "longer"),
+            (ExchangeRules::read(&"#".repeat(MAX_BYTES + 1)), "longer"),
         ] {
             let error = read.unwrap_err().to_string();
             assert!(error.contains(part), "{error}");

@@ -23,7 +23,7 @@ use tokio::net::unix::pipe;
 /// How long a command may run.
 const RUNS: Duration = Duration::from_secs(10);
 /// The longest answer, in bytes.
-const LONGEST: u64 = 64 << 10;
+const MAX_ANSWER: u64 = 64 << 10;
 /// How long before its end a credential is not used any more.
 const MARGIN: Duration = Duration::from_secs(60);
 /// The pause before it is asked again whether a command has ended that gave its answer.
@@ -66,7 +66,7 @@ pub(crate) enum ExecError {
     Failed(String, i32),
     #[error("exec: executable {0} did not end within {1:?}")]
     Late(String, Duration),
-    #[error("exec: executable {0} answered more than {LONGEST} bytes")]
+    #[error("exec: executable {0} answered more than {MAX_ANSWER} bytes")]
     TooLong(String),
     #[error("decoding stdout: it is no ExecCredential")]
     Unreadable,
@@ -186,7 +186,7 @@ impl Exec {
         match tokio::time::timeout(RUNS, Running(child).finished()).await {
             Err(_) => Err(ExecError::Late(name(), RUNS)),
             Ok(Err(error)) => Err(ExecError::NotRun(name(), error.kind())),
-            Ok(Ok((out, _))) if out.len() as u64 > LONGEST => Err(ExecError::TooLong(name())),
+            Ok(Ok((out, _))) if out.len() as u64 > MAX_ANSWER => Err(ExecError::TooLong(name())),
             Ok(Ok((_, code))) if code != 0 => Err(ExecError::Failed(name(), code)),
             Ok(Ok((out, _))) => Ok(out),
         }
@@ -244,9 +244,9 @@ impl Running {
         let mut out = Vec::new();
         if let Some(stdout) = self.0.stdout.take() {
             let stdout = pipe::Receiver::from_owned_fd(OwnedFd::from(stdout))?;
-            stdout.take(LONGEST + 1).read_to_end(&mut out).await?;
+            stdout.take(MAX_ANSWER + 1).read_to_end(&mut out).await?;
         }
-        if out.len() as u64 > LONGEST {
+        if out.len() as u64 > MAX_ANSWER {
             return Ok((out, -1));
         }
         loop {

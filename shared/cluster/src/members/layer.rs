@@ -25,7 +25,7 @@ use crate::error::chain;
 use crate::{Error, parking};
 
 /// The most of an answer that is no result which is read.
-const MOST: usize = 1 << 20;
+const MAX_ERROR_BODY: usize = 1 << 20;
 
 /// What an API server answers for a path that it does not know; of a group version it is believed after a look at the list
 /// of groups.
@@ -162,7 +162,7 @@ async fn whole(body: Box<DynBody>) -> Result<Vec<u8>, Error> {
             Ok(frame) => bytes.extend_from_slice(frame.data_ref().map_or(&[][..], |data| data)),
             Err(error) => return Err(unanswered(error)),
         }
-        if bytes.len() > MOST {
+        if bytes.len() > MAX_ERROR_BODY {
             break;
         }
     }

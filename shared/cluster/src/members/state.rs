@@ -76,7 +76,7 @@ const FAILURES: u32 = 3;
 /// if they lasted so long.
 const LASTING: SignedDuration = SignedDuration::from_secs(2);
 /// Without any answer for so long it counts as disconnected, however few requests there were.
-const SILENCE: SignedDuration = SignedDuration::from_secs(30);
+const DISCONNECTED_AFTER: SignedDuration = SignedDuration::from_secs(30);
 /// Answers that are looked at for slowness.
 const WINDOW: usize = 20;
 /// A median above it is slow.
@@ -84,7 +84,7 @@ const SLOW: Duration = Duration::from_secs(2);
 /// How long a slow member must be well before it counts as well.
 const RECOVERY: SignedDuration = SignedDuration::from_secs(60);
 /// The longest pause between probes of a member that does not answer, and the pause where the credential is refused.
-const LONGEST_PROBE: Duration = Duration::from_secs(30);
+const MAX_PROBE_PAUSE: Duration = Duration::from_secs(30);
 /// The pause between probes of a member that nobody else asks anything.
 const IDLE_PROBE: Duration = Duration::from_secs(15);
 
@@ -173,7 +173,7 @@ impl Health {
                 let lasted = now.duration_since(first);
                 let silent = self.last_answer.map_or(lasted, |last| now.duration_since(last));
                 let is_over = (self.failures >= FAILURES && lasted >= LASTING)
-                    || silent >= SILENCE
+                    || silent >= DISCONNECTED_AFTER
                     // There is nothing to lose: no request ever worked.
                     || matches!(self.state, State::Unknown | State::CredentialRefused);
                 if is_over || self.state == State::Disconnected {
@@ -247,9 +247,9 @@ impl Health {
         match self.state {
             State::Invalid | State::Replaced => None,
             State::Unknown => Some(Duration::ZERO),
-            State::CredentialRefused => Some(LONGEST_PROBE),
+            State::CredentialRefused => Some(MAX_PROBE_PAUSE),
             State::Disconnected => {
-                let pause = Duration::from_secs(1_u64 << self.probes.min(5)).min(LONGEST_PROBE);
+                let pause = Duration::from_secs(1_u64 << self.probes.min(5)).min(MAX_PROBE_PAUSE);
                 self.probes = self.probes.saturating_add(1);
                 Some(spread(pause))
             }
@@ -341,7 +341,7 @@ mod tests {
         assert_eq!(health.state(), State::CredentialRefused);
         assert!(!health.hear(Heard::Refused("Unauthorized".into()), at(6)));
         assert_eq!(health.since(), at(5));
-        assert_eq!(health.next_probe(at(6), 0.0), Some(LONGEST_PROBE));
+        assert_eq!(health.next_probe(at(6), 0.0), Some(MAX_PROBE_PAUSE));
         assert!(health.hear(ok(), at(7)));
         assert_eq!(health.state(), State::Connected);
     }

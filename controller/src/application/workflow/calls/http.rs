@@ -15,7 +15,7 @@ use vela_workflow::Reply;
 
 use crate::application::workflow::error::StepError;
 use crate::egress::calls::{Ended, Lost};
-use crate::egress::http::{HttpError, HttpRequest, HttpResponse, LONGEST, USUAL, get, reach, send};
+use crate::egress::http::{HttpError, HttpRequest, HttpResponse, MAX_TIMEOUT, DEFAULT_TIMEOUT, get, reach, send};
 use crate::messages;
 
 use super::outgoing::{Outgoing, Progress};
@@ -109,11 +109,11 @@ impl Calling<'_, '_, '_> {
             headers.push(header("authorization", &value)?);
         }
         let timeout = match text(&request, "timeout") {
-            "" => USUAL,
+            "" => DEFAULT_TIMEOUT,
             wanted => {
                 let length = wanted.parse::<vela_gocompat::duration::Duration>().ok();
                 let length = length.and_then(vela_gocompat::duration::Duration::to_std);
-                length.ok_or_else(|| messages::bad_duration(wanted))?.min(LONGEST)
+                length.ok_or_else(|| messages::bad_duration(wanted))?.min(MAX_TIMEOUT)
             }
         };
         let tls = match params.get("tls_config") {

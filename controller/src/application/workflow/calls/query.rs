@@ -293,7 +293,7 @@ impl Calling<'_, '_, '_> {
             }
         }
         if !query.iter().any(|(key, _)| key == "limitBytes") {
-            query.push(("limitBytes".to_owned(), crate::egress::http::MOST.to_string()));
+            query.push(("limitBytes".to_owned(), crate::egress::http::MAX_BODY.to_string()));
         }
         let target = Target {
             api_version: "v1",
