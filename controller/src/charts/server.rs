@@ -114,7 +114,9 @@ async fn serve(
 
 /// The rules of a test: loopback is open.
 pub(crate) fn rules() -> Rules {
-    let egress =
-        Egress::new(parse(crate::egress::policy::DEFAULT_DENIED).unwrap(), parse("127.0.0.0/8").unwrap());
+    let egress = Egress::new(
+        parse(crate::egress::policy::DEFAULT_DENIED).unwrap(),
+        parse("127.0.0.0/8").unwrap(),
+    );
     Rules { egress, plain_http: true, allowed: Vec::new() }
 }

@@ -22,9 +22,9 @@ mod completed;
 pub mod discovery;
 pub mod error;
 pub mod events;
-pub mod flags;
 #[cfg(test)]
 mod fake;
+pub mod flags;
 pub mod impersonate;
 mod kinds;
 pub mod lease;

@@ -1,6 +1,5 @@
 //! The Lease of this member: renewed as long as it works, deleted when everything was handed over.
 
-
 use kube::api::{DeleteParams, PostParams, Preconditions};
 use tokio::time::{sleep, timeout};
 use tracing::{error, info, warn};

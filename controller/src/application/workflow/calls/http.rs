@@ -15,7 +15,9 @@ use vela_workflow::Reply;
 
 use crate::application::workflow::error::StepError;
 use crate::egress::calls::{Ended, Lost};
-use crate::egress::http::{HttpError, HttpRequest, HttpResponse, MAX_TIMEOUT, DEFAULT_TIMEOUT, get, reach, send};
+use crate::egress::http::{
+    DEFAULT_TIMEOUT, HttpError, HttpRequest, HttpResponse, MAX_TIMEOUT, get, reach, send,
+};
 use crate::messages;
 
 use super::outgoing::{Outgoing, Progress};
