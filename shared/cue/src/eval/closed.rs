@@ -1,7 +1,7 @@
 //! Closedness by evidence.
 //!
 //! Every closing occurrence (a reference to a definition, a definition itself, `close()`) gets an
-//! id; conjuncts carry the id of the occurrence they came through. A closed vertex holds its
+//! id, and so does a literal in which one may stand; conjuncts carry the id of the occurrence they came through. A closed vertex holds its
 //! occurrences as requirements: a regular field must show, for each, a conjunct that came through
 //! it, or through the struct literal it is embedded in. Nothing is done where nothing closes.
 //!
@@ -44,6 +44,8 @@ pub(crate) struct CloseNode {
     pub(crate) parent: CloseId,
     /// Embedded in the struct literal that is the parent.
     pub(crate) embedded: bool,
+    /// Neither this occurrence closes anything, nor one that it stands in.
+    pub(crate) plain: bool,
 }
 
 /// A requirement of a vertex.
@@ -56,10 +58,26 @@ pub(crate) struct Req {
 }
 
 impl Machine<'_> {
+    /// An occurrence that closes.
     pub(crate) fn new_close(&mut self, parent: CloseId, embedded: bool) -> CloseId {
+        self.push_close(CloseNode { parent, embedded, plain: false })
+    }
+
+    /// A literal or unification, which closes nothing itself.
+    pub(crate) fn new_literal(&mut self, parent: CloseId, embedded: bool) -> CloseId {
+        let plain = self.is_plain(parent);
+        self.push_close(CloseNode { parent, embedded, plain })
+    }
+
+    fn push_close(&mut self, node: CloseNode) -> CloseId {
         let id = CloseId(u32::try_from(self.s.close.len()).unwrap_or(u32::MAX - 1));
-        self.s.close.push(CloseNode { parent, embedded });
+        self.s.close.push(node);
         id
+    }
+
+    /// Whether what came through an occurrence came through nothing that closes.
+    pub(crate) fn is_plain(&self, id: CloseId) -> bool {
+        self.s.close.get(id.0 as usize).is_none_or(|node| node.plain)
     }
 
     pub(crate) fn add_req(&mut self, v: Vid, req: Req) {

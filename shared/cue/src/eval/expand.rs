@@ -294,7 +294,7 @@ impl Machine<'_> {
                     if top(a) && top(b) {
                         self.vm(v).maybe_any = true;
                     }
-                    c.close = self.new_close(c.close, true);
+                    c.close = self.new_literal(c.close, true);
                     c.flags &= !EMBED;
                 }
                 // A scalar first: what leads back here then has nothing to add.

@@ -19,7 +19,7 @@ impl Machine<'_> {
         self.note_literal(v, c);
         let mut c = c;
         if !tmpl.embeds().is_empty() || !tmpl.comps().is_empty() || c.flags & EMBED != 0 {
-            c.close = self.new_close(c.close, c.flags & EMBED != 0);
+            c.close = self.new_literal(c.close, c.flags & EMBED != 0);
         }
         self.note_structure(v, c);
         if tmpl.surely_struct {

@@ -81,7 +81,7 @@ impl Machine<'_> {
         if sole
             && !cyclic
             && conj.flags & (EMBED | CYCLIC) == 0
-            && (conj.close.is_none())
+            && self.is_plain(conj.close)
             && !self.v(v).label.is_def()
             && self.v(v).arc == ArcKind::Member
             && self.v(w).label != Label::NONE
