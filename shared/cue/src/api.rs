@@ -1,6 +1,6 @@
 //! The public face: programs, evaluations, nodes.
 
-use crate::compile::{compile, plain_name};
+use crate::compile::compile;
 use crate::error::{Class, Error, Errors};
 use crate::eval::{ArcKind, Conj, DataSeed, EnvId, Machine, Src, State, Vid};
 use crate::export::Make;
@@ -9,6 +9,8 @@ use crate::ir::Ir;
 use crate::kind::Kind;
 use crate::label::{Label, LabelKind};
 use crate::limits::Limits;
+use crate::text::plain_name;
+use crate::tree::{LabelClass, Node, PathLabel, Tree};
 use crate::value::Value;
 use ecow::EcoString;
 use serde::de::{DeserializeSeed, Deserializer};
@@ -192,10 +194,6 @@ impl Program {
     }
 }
 
-/// A node of an [`Evaluation`].
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub struct Node(pub(crate) u32);
-
 /// A field of a struct.
 #[derive(Clone, Debug)]
 pub struct Field {
@@ -220,17 +218,6 @@ pub enum Marker {
     Required,
 }
 
-/// The classes of labels.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum LabelClass {
-    /// `a`
-    Regular,
-    /// `#A`, `_#A`
-    Definition,
-    /// `_a`
-    Hidden,
-}
-
 /// Which fields [`Evaluation::fields`] returns.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub struct Which {
@@ -240,21 +227,6 @@ pub struct Which {
     pub definitions: bool,
     /// Also hidden ones.
     pub hidden: bool,
-}
-
-/// What [`Evaluation::build`] makes a new node of.
-#[derive(Clone, Debug)]
-pub enum Tree {
-    /// Data.
-    Data(Value),
-    /// An existing node of the same evaluation, with all its constraints and defaults.
-    Node(Node),
-    /// A struct.
-    Struct(Vec<(EcoString, Self)>),
-    /// A list; an open one may get more elements by unification.
-    List(Vec<Self>, bool),
-    /// The unification of several.
-    Unify(Vec<Self>),
 }
 
 /// One evaluation of a program: nodes are computed when asked for and dropped all at once.
@@ -267,13 +239,6 @@ pub struct Evaluation {
 
 /// Data put at a path of the evaluation, beside what the program says.
 pub(crate) type Answers = [(Vec<PathLabel>, Value)];
-
-/// A label of a path inside an evaluation, by name so that it outlives it.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub(crate) enum PathLabel {
-    Index(usize),
-    Name(EcoString, LabelClass),
-}
 
 impl Evaluation {
     pub(crate) fn start(

@@ -1,11 +1,12 @@
 //! What is known of a node before defaults are taken: for printers and conformance tests.
 
-use crate::api::{Evaluation, Marker, Node};
+use crate::api::{Evaluation, Marker};
 use crate::error::{Class, Error};
 use crate::eval::{ArcKind, Func, Machine, Mode, Val, Vid};
 use crate::ir::Expr;
 use crate::kind::Kind;
 use crate::label::LabelKind;
+use crate::tree::Node;
 use crate::value::Value;
 use ecow::{EcoString, eco_format};
 

@@ -4,65 +4,9 @@ use crate::error::{Class, Error};
 use crate::eval::{ArcKind, Deep, ErrId, Forward, Machine, Val, Vid};
 use crate::ir::{Expr, ExprId};
 use crate::limits::LimitError;
+use crate::text::{quoted, quoted_bytes};
 use crate::value::{Fields, Number, Value};
 use ecow::EcoString;
-
-/// Whether a label needs no quotes where labels are shown; keywords are labels like others there.
-pub(crate) fn is_ident(name: &str) -> bool {
-    let mut chars = name.chars();
-    chars.next().is_some_and(|c| c.is_alphabetic() || c == '$' || c == '_')
-        && chars.all(|c| c.is_alphanumeric() || c == '$' || c == '_')
-        && !name.starts_with('_')
-}
-
-/// A string literal as CUE writes it.
-pub(crate) fn quoted(s: &str) -> EcoString {
-    let mut out = EcoString::with_capacity(s.len() + 2);
-    out.push('"');
-    for c in s.chars() {
-        match c {
-            '"' => out.push_str("\\\""),
-            '\\' => out.push_str("\\\\"),
-            '\n' => out.push_str("\\n"),
-            '\t' => out.push_str("\\t"),
-            '\r' => out.push_str("\\r"),
-            '\u{7}' => out.push_str("\\a"),
-            '\u{8}' => out.push_str("\\b"),
-            '\u{c}' => out.push_str("\\f"),
-            '\u{b}' => out.push_str("\\v"),
-            c if (c as u32) < 0x20 || c as u32 == 0x7f => {
-                out.push_str(&format!("\\u{:04x}", c as u32));
-            }
-            c => out.push(c),
-        }
-    }
-    out.push('"');
-    out
-}
-
-fn quoted_bytes(b: &[u8]) -> String {
-    let mut out = String::from("'");
-    for chunk in b.utf8_chunks() {
-        for c in chunk.valid().chars() {
-            match c {
-                '\'' => out.push_str("\\'"),
-                '\\' => out.push_str("\\\\"),
-                '\n' => out.push_str("\\n"),
-                '\t' => out.push_str("\\t"),
-                '\r' => out.push_str("\\r"),
-                c if (c as u32) < 0x20 || c as u32 == 0x7f => {
-                    out.push_str(&format!("\\x{:02x}", c as u32));
-                }
-                c => out.push(c),
-            }
-        }
-        for byte in chunk.invalid() {
-            out.push_str(&format!("\\x{byte:02x}"));
-        }
-    }
-    out.push('\'');
-    out
-}
 
 /// What an export makes: CUE data, or JSON without a detour.
 pub(crate) trait Make: Sized {

@@ -1,8 +1,9 @@
 //! Host packages and host calls: CUE text with `#do` and `#provider`, answered by the host.
 
-use crate::api::{Evaluation, Node, PathLabel, Which};
+use crate::api::{Evaluation, Which};
 use crate::ir::Ir;
 use crate::limits::Limits;
+use crate::tree::{Node, PathLabel};
 use crate::value::Value;
 use ecow::EcoString;
 use rustc_hash::FxHashSet;

@@ -338,6 +338,36 @@ impl Ir {
         )
     }
 
+    /// Whether an expression is a type written out: it refers to nothing.
+    pub(crate) fn stands_alone(&self, e: ExprId) -> bool {
+        match self.expr(e) {
+            Expr::Top | Expr::Kind(_) => true,
+            Expr::Bound(_, x) => self.is_literal(x),
+            Expr::Disj(id) => self.disjs[id.idx()].iter().all(|alt| self.stands_alone(alt.expr)),
+            Expr::Struct(id) => {
+                let tmpl = &self.structs[id.idx()];
+                tmpl.embeds().is_empty()
+                    && tmpl.comps().is_empty()
+                    && tmpl.patterns().is_empty()
+                    && tmpl.dynamics().is_empty()
+                    && tmpl.fields.iter().all(|field| self.stands_alone(field.value))
+            }
+            _ => self.is_literal(e),
+        }
+    }
+
+    /// The kinds that an expression consists of, if it is nothing else.
+    pub(crate) fn kinds(&self, e: ExprId) -> Option<Kind> {
+        match self.expr(e) {
+            Expr::Top => Some(Kind::TOP),
+            Expr::Kind(kind) => Some(kind),
+            Expr::Disj(id) => self.disjs[id.idx()]
+                .iter()
+                .try_fold(Kind::BOTTOM, |kinds, alt| self.kinds(alt.expr).map(|kind| kinds | kind)),
+            _ => None,
+        }
+    }
+
     /// Bytes that it takes, about; what is compiled for one evaluation only is held by it.
     pub(crate) fn size(&self) -> u64 {
         fn of<T>(list: &Vec<T>) -> usize {

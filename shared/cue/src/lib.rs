@@ -16,9 +16,11 @@ mod label;
 mod limits;
 mod shape;
 pub mod std;
+mod text;
+mod tree;
 mod value;
 
-pub use api::{Evaluation, Field, LabelClass, Marker, Node, Packages, Program, Tree, Which};
+pub use api::{Evaluation, Field, Marker, Packages, Program, Which};
 pub use decimal::Decimal;
 pub use describe::{Arc, Description, Form};
 pub use error::{Class, Error, Errors, Position};
@@ -26,6 +28,7 @@ pub use host::{Answer, Call, Host};
 pub use kind::Kind;
 pub use limits::{Budget, LimitError, Limits};
 pub use shape::{Rest, Shape};
+pub use tree::{LabelClass, Node, Tree};
 pub use value::{Fields, Number, Value};
 
 #[cfg(test)]

@@ -696,3 +696,26 @@ fn a_struct_that_waits_is_no_argument_yet() {
         ("import \"strings\"\n_x: _, d: strings.TrimPrefix(_x, 1)", "eval"),
     ]);
 }
+
+#[test]
+fn a_comparator_is_unified_with_the_elements_it_compares() {
+    let sorted = |list: &str, cmp: &str| format!("import \"list\"\na: list.Sort({list}, {cmp})");
+    let structs = "[{n: 2, k: \"a\"}, {n: 1}]";
+    let by_n = r#"{"a":[{"n":1},{"n":2,"k":"a"}]}"#;
+    for cmp in [
+        "{x: {}, y: {}, less: x.n < y.n}",
+        "{x: _, y: _, less: x.n < y.n}",
+        "{T: {n: int, ...}, x: T, y: T, less: x.n < y.n}",
+        "{list.Comparer, x: {}, y: {}, less: x.n < y.n}",
+        "{x: {n: int}, y: {n: int}, let N = y.n, less: x.n < N}",
+    ] {
+        table(&[(&sorted(structs, cmp), by_n)]);
+    }
+    table(&[
+        (&sorted("[3, 1, 2.5]", "list.Ascending"), r#"{"a":[1,2.5,3]}"#),
+        (&sorted("[3, \"a\"]", "list.Descending"), "eval"),
+        (&sorted("[3, {}]", "list.Descending"), "eval"),
+        (&sorted("[{n: 1}, {n: 2}]", "{x: n: string, y: {}, less: x.n > y.n}"), "eval"),
+        (&sorted("[2, 1, 3]", "{x: int, x: <9, y: int, less: x < y}"), r#"{"a":[1,2,3]}"#),
+    ]);
+}

@@ -1,10 +1,11 @@
 //! What a node may be, short of a concrete value: alternatives, types, bounds, open ends.
 
-use crate::api::{Evaluation, Node};
+use crate::api::Evaluation;
 use crate::error::Errors;
 use crate::eval::{Conj, Machine, Mode, Src, Val, Vid};
 use crate::kind::Kind;
 use crate::label::Label;
+use crate::tree::Node;
 use crate::value::Value;
 use ecow::EcoString;
 

@@ -2,7 +2,7 @@
 
 use crate::decimal::Decimal;
 use crate::kind::Kind;
-use crate::std::json::write_quoted;
+use crate::text::write_quoted;
 use ecow::EcoString;
 use indexmap::IndexMap;
 use serde::de::{Deserialize, Deserializer, MapAccess, SeqAccess, Visitor};

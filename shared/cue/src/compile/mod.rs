@@ -11,6 +11,7 @@ mod scope;
 use crate::error::{Class, Error, Errors, Position};
 use crate::ir::{Docs, Expr, ExprId, FileId, Ir, PackageId, Pos, Source};
 use crate::label::{Label, LabelKind};
+use crate::text::{is_ident, plain_name};
 use cue_syntax::{File, ParseLimits, ParseMemory, Span, ast};
 use ecow::EcoString;
 use rustc_hash::{FxHashMap, FxHashSet};
@@ -313,7 +314,7 @@ impl Compiler<'_> {
             Segment::Text(text) => text.into(),
             Segment::Label(label) => {
                 let name = plain_name(self.ir.names.name(label.index()));
-                if label.kind() != LabelKind::String || crate::export::is_ident(name) {
+                if label.kind() != LabelKind::String || is_ident(name) {
                     name.into()
                 } else {
                     cue_syntax::quote_label(name).into()
@@ -452,9 +453,4 @@ impl Compiler<'_> {
         }
         self.ir.docs.extend(docs.into_iter().map(|span| (value, self.file, span)));
     }
-}
-
-/// The name without what makes it unique.
-pub(crate) fn plain_name(name: &str) -> &str {
-    name.split_once('\0').map_or(name, |(plain, _)| plain)
 }

@@ -1,7 +1,7 @@
 //! Operators on concrete values.
 
-use super::error::Res;
-use super::state::{Conj, EnvId, Machine, Src, Val};
+use super::data::{Conj, EnvId, Res, Src, Val};
+use super::state::Machine;
 use crate::decimal::{Decimal, DecimalError};
 use crate::error::Class;
 use crate::ir::{Core, Expr, ExprId};

@@ -1,8 +1,8 @@
 //! Calls: the language's own functions, those of standard packages, validators.
 
-use super::error::{Msg, Res};
+use super::data::{Conj, EnvId, Func, Msg, Phase, Res, Src, Val, Validator, Vid};
 use super::list_call::len_int;
-use super::state::{Conj, EnvId, Func, Machine, Phase, Src, Val, Validator, Vid};
+use super::state::Machine;
 use crate::error::Class;
 use crate::ir::{BuiltinId, CallId, Callee, Core, Expr, ExprId};
 use crate::kind::Kind;

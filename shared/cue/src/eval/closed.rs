@@ -21,41 +21,12 @@
 //! - `b` shows id 1. That is evidence for 1. For 2 it counts too: it came through the literal in which 2 is embedded.
 //! - `c` has only a conjunct without an id, which is evidence for nothing: `x.c: field not allowed`.
 
-use super::error::Msg;
-use super::state::{ArcKind, Conj, Machine, Phase, Src, Vid};
+use super::data::{ArcKind, CloseId, CloseNode, Conj, Msg, Phase, Req, Src, Vid};
+use super::state::Machine;
 use crate::error::Class;
 use crate::ir::Expr;
 use crate::label::Label;
 use smallvec::SmallVec;
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(crate) struct CloseId(pub(crate) u32);
-
-impl CloseId {
-    pub(crate) const NONE: Self = Self(u32::MAX);
-    pub(crate) const fn is_none(self) -> bool {
-        self.0 == u32::MAX
-    }
-}
-
-/// One occurrence: where it stands among the others.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct CloseNode {
-    pub(crate) parent: CloseId,
-    /// Embedded in the struct literal that is the parent.
-    pub(crate) embedded: bool,
-    /// Neither this occurrence closes anything, nor one that it stands in.
-    pub(crate) plain: bool,
-}
-
-/// A requirement of a vertex.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Req {
-    /// The occurrence; none for a definition itself, whose conjuncts are all its own.
-    pub(crate) id: CloseId,
-    /// Also for the fields below.
-    pub(crate) recursive: bool,
-}
 
 impl Machine<'_> {
     /// An occurrence that closes.

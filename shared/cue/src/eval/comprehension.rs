@@ -19,10 +19,10 @@
 //! Had `n` been declared by the loop, the guard would fail as incomplete in the first round, and run again in the second,
 //! because the round before made progress. A demand for the field `n` alone runs only tasks that may define it.
 
-use super::error::{ErrId, Msg, Res};
-use super::state::{
-    ArcKind, Conj, EnvId, Machine, Phase, Src, Task, TaskKind, TaskState, Val, Vid,
+use super::data::{
+    ArcKind, Conj, EnvId, ErrId, Msg, Phase, Res, Src, Task, TaskKind, TaskState, Val, Vid,
 };
+use super::state::Machine;
 use crate::error::Class;
 use crate::ir::{Clause, CompId, Expr, ExprId};
 use crate::kind::Kind;

@@ -1,7 +1,7 @@
 //! Everything below a vertex: errors and closedness.
 
-use super::error::{ErrId, Msg};
-use super::state::{ArcKind, Deep, Forward, Machine, Phase, TaskKind, TaskState, Val, Vid};
+use super::data::{ArcKind, Deep, ErrId, Forward, Msg, Phase, TaskKind, TaskState, Val, Vid};
+use super::state::Machine;
 use crate::error::Class;
 use crate::label::Label;
 use smallvec::SmallVec;

@@ -23,11 +23,11 @@
 //! With a second disjunction `& ({a: 1} | {a: 2})` the dropped alternative is never combined with either of its two: there are
 //! three candidates after the first disjunction has been decided, not four.
 
-use super::error::{ErrId, Msg, Res};
-use super::state::{
-    Alt, Conj, EnvId, Forward, Func, Machine, Mode, Occurrence, Phase, Src, TaskState, Val,
+use super::data::{
+    Alt, Conj, EnvId, ErrId, Forward, Func, Mode, Msg, Occurrence, Phase, Res, Src, TaskState, Val,
     Validator, Vid,
 };
+use super::state::Machine;
 use crate::error::Class;
 use crate::ir::{Expr, ExprId};
 use crate::kind::Kind;
@@ -713,14 +713,14 @@ impl Machine<'_> {
                 continue;
             }
             let Some(w) = self.arc(c, field.label) else { continue };
-            if self.v(w).arc != super::state::ArcKind::Member {
+            if self.v(w).arc != super::data::ArcKind::Member {
                 continue;
             }
             let new = self.literal(field.value);
             let old = self.v(w).conjs.iter().find_map(|conj| match conj.src {
                 Src::Expr(e) if ir.is_literal(e) => Some(self.literal(e)),
                 Src::Data(d) => match &self.s.data[d.idx()] {
-                    super::state::Data::Val(val) => Some(val.clone()),
+                    super::data::Data::Val(val) => Some(val.clone()),
                     _ => None,
                 },
                 _ => None,
@@ -746,7 +746,7 @@ impl Machine<'_> {
         for i in 0..self.v(c).arcs.len() {
             let (_, w) = self.v(c).arcs[i];
             let vertex = self.v(w);
-            if vertex.conjs.len() < 2 || vertex.arc != super::state::ArcKind::Member {
+            if vertex.conjs.len() < 2 || vertex.arc != super::data::ArcKind::Member {
                 continue;
             }
             let mut atom: Option<Val> = None;
@@ -754,7 +754,7 @@ impl Machine<'_> {
                 let val = match conj.src {
                     Src::Expr(e) if self.ir.is_literal(e) => self.literal(e),
                     Src::Data(d) => match &self.s.data[d.idx()] {
-                        super::state::Data::Val(val) => val.clone(),
+                        super::data::Data::Val(val) => val.clone(),
                         _ => continue,
                     },
                     _ => continue,

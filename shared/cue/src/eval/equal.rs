@@ -1,7 +1,7 @@
 //! Equality of evaluated values.
 
-use super::error::Res;
-use super::state::{ArcKind, Machine, Pattern, Src, Val, Vid};
+use super::data::{ArcKind, Pattern, Res, Src, Val, Vid};
+use super::state::Machine;
 use crate::label::Label;
 use smallvec::SmallVec;
 
@@ -86,7 +86,7 @@ impl Machine<'_> {
         if !atoms && !x.checks.iter().zip(&y.checks).all(|(p, q)| self.same_scalar(p, q)) {
             return false;
         }
-        let patterns = |v: &'_ super::state::Vertex| -> SmallVec<[Pattern; 2]> {
+        let patterns = |v: &'_ super::data::Vertex| -> SmallVec<[Pattern; 2]> {
             v.extra.as_ref().map(|x| x.patterns.iter().copied().collect()).unwrap_or_default()
         };
         let (p, q) = (patterns(x), patterns(y));
@@ -94,7 +94,7 @@ impl Machine<'_> {
             return false;
         }
         let alts =
-            |v: &super::state::Vertex| v.extra.as_ref().map(|x| x.alts.clone()).unwrap_or_default();
+            |v: &super::data::Vertex| v.extra.as_ref().map(|x| x.alts.clone()).unwrap_or_default();
         let (p, q) = (alts(x), alts(y));
         if p.len() != q.len() {
             return false;

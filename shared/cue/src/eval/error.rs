@@ -1,49 +1,12 @@
 //! Errors inside an evaluation; their text is made when it is printed.
 
-use super::state::{Conj, Machine, Src, Vid};
+use super::data::{Conj, Err, ErrId, Msg, Res, Src, Vid};
+use super::state::Machine;
 use crate::error::{Class, Error, Position};
 use crate::ir::ExprId;
-use crate::kind::Kind;
 use crate::label::Label;
 use crate::limits::LimitError;
-use smallvec::SmallVec;
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(crate) struct ErrId(pub(crate) u32);
-
-pub(crate) type Res<T> = Result<T, ErrId>;
-
-#[derive(Clone, Debug)]
-pub(crate) enum Msg {
-    Text(String),
-    /// `undefined field: x`, and where it was looked for.
-    Undefined(Label, Vid),
-    /// `cannot reference optional field: x`
-    CannotReference(Label),
-    /// `unresolved disjunction`, the text made from the vertex.
-    Unresolved,
-    /// `non-concrete value string in operand to +`
-    NonConcrete(Kind, &'static str),
-    /// `x: incomplete value string`, the text made from the vertex.
-    Incomplete,
-    /// `field not allowed`
-    NotAllowed,
-    StructuralCycle,
-    Cycle(ExprId),
-    /// The same, of a field that may yet come of what asks for it.
-    Pending(ExprId),
-    Limit(LimitError),
-}
-
-#[derive(Clone, Debug)]
-pub(crate) struct Err {
-    pub(crate) class: Class,
-    pub(crate) msg: Msg,
-    pub(crate) vertex: Vid,
-    pub(crate) at: SmallVec<[ExprId; 2]>,
-    /// The errors of the alternatives of a disjunction.
-    pub(crate) causes: Vec<ErrId>,
-}
+use crate::text::{is_ident, plain_name, quoted};
 
 impl Machine<'_> {
     pub(crate) fn err(&mut self, class: Class, msg: Msg, vertex: Vid) -> ErrId {
@@ -145,13 +108,9 @@ impl Machine<'_> {
             LabelKind::Int => ecow::eco_format!("{}", label.index()),
             LabelKind::String => {
                 let name = self.name(label);
-                if crate::export::is_ident(name) {
-                    name.clone()
-                } else {
-                    crate::export::quoted(name)
-                }
+                if is_ident(name) { name.clone() } else { quoted(name) }
             }
-            _ => crate::compile::plain_name(self.name(label)).into(),
+            _ => plain_name(self.name(label)).into(),
         }
     }
 
@@ -221,7 +180,7 @@ impl Machine<'_> {
             .filter(|(label, w)| label.is_string() && *w != v && self.v(*w).error.is_none())
             .map(|(label, _)| self.name(*label).as_str());
         let nearest = vela_gocompat::nearest(name, allowed)?;
-        Some(format!("did you mean {}?", crate::export::quoted(nearest)))
+        Some(format!("did you mean {}?", quoted(nearest)))
     }
 
     /// The field whose name is nearest to that of one that does not exist.
@@ -234,7 +193,7 @@ impl Machine<'_> {
         });
         let known = known.map(|(label, _)| self.name(*label).as_str());
         let nearest = vela_gocompat::nearest(self.name(label), known)?;
-        Some(format!("did you mean {}?", crate::export::quoted(nearest)))
+        Some(format!("did you mean {}?", quoted(nearest)))
     }
 
     pub(crate) fn position(&self, e: ExprId) -> Option<Position> {

@@ -1,11 +1,10 @@
 //! Distributing conjuncts over a vertex and its fields, and settling it.
 
-use super::closed::{CloseId, Req};
-use super::error::{ErrId, Msg};
-use super::state::{
-    ArcKind, CYCLE_FLAGS, CYCLIC, Conj, Data, Deep, EMBED, Forward, INLINE, LATE, Machine,
-    Occurrence, Phase, Src, Task, TaskKind, TaskState, Val, Vid,
+use super::data::{
+    ArcKind, CYCLE_FLAGS, CYCLIC, CloseId, Conj, Data, Deep, EMBED, ErrId, Forward, INLINE, LATE,
+    Msg, Occurrence, Phase, Req, Src, Task, TaskKind, TaskState, Val, Vid,
 };
+use super::state::Machine;
 use crate::error::Class;
 use crate::ir::{Callee, Core, Expr, ExprId};
 use crate::kind::Kind;
@@ -88,7 +87,7 @@ impl Machine<'_> {
     }
 
     /// Forgets everything computed about a vertex but its conjuncts.
-    fn reset(&mut self, v: Vid) {
+    pub(super) fn reset(&mut self, v: Vid) {
         let vertex = self.vm(v);
         vertex.phase = Phase::New;
         vertex.deep = Deep::No;

@@ -1,10 +1,10 @@
 //! What a declaration gives a struct: fields, pattern constraints, data.
 
-use super::error::{Msg, Res};
-use super::state::{
-    ArcKind, CYCLE_FLAGS, Conj, Data, EMBED, EnvId, Machine, OPTIONAL, Pattern, Src, TaskKind, Val,
-    Vid,
+use super::data::{
+    ArcKind, CYCLE_FLAGS, Conj, Data, EMBED, EnvId, Msg, OPTIONAL, Pattern, Res, Src, TaskKind,
+    Val, Vid,
 };
+use super::state::Machine;
 use crate::error::Class;
 use crate::ir::{Expr, ExprId, PatternDecl, StructId};
 use crate::kind::Kind;
@@ -216,7 +216,7 @@ impl Machine<'_> {
         Ok(true)
     }
 
-    pub(super) fn add_data_conj(&mut self, v: Vid, c: Conj, d: super::state::DataId) {
+    pub(super) fn add_data_conj(&mut self, v: Vid, c: Conj, d: super::data::DataId) {
         match self.s.data[d.idx()].clone() {
             Data::Val(val) => self.unify_val(v, val, c),
             Data::Struct(start, len) => {

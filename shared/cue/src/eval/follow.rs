@@ -18,12 +18,11 @@
 //! round again, and is free as long as `x` declares fields. Below the last of them it has one round left, in which the
 //! pattern meets no field, and the structure ends.
 
-use super::closed::Req;
-use super::error::Msg;
-use super::state::{
-    AGAIN, ArcKind, CYCLE_FLAGS, CYCLIC, Conj, EMBED, EnvId, Forward, INLINE, Machine, OPTIONAL,
-    Refs, RefsId, Src, Vid,
+use super::data::{
+    AGAIN, ArcKind, CYCLE_FLAGS, CYCLIC, Conj, EMBED, EnvId, Forward, INLINE, Msg, OPTIONAL, Refs,
+    RefsId, Req, Src, Vid,
 };
+use super::state::Machine;
 use crate::error::Class;
 use crate::ir::{Expr, ExprId};
 use crate::kind::Kind;

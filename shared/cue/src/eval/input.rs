@@ -1,6 +1,7 @@
 //! Data from whatever serde reads, straight into the arenas.
 
-use super::state::{Data, DataId, Machine, Val};
+use super::data::{Data, DataId, Val};
+use super::state::Machine;
 use crate::decimal::Decimal;
 use crate::label::Label;
 use crate::value::{Number, Value};

@@ -1,7 +1,7 @@
 //! Lists: unification by position, open ends, elements made by comprehensions.
 
-use super::error::Msg;
-use super::state::{ArcKind, Conj, ListRest, Machine, Src, Vid};
+use super::data::{ArcKind, Conj, ListRest, Msg, Src, Vid};
+use super::state::Machine;
 use crate::error::Class;
 use crate::ir::{Expr, ListId};
 use crate::kind::Kind;
@@ -16,7 +16,7 @@ impl Machine<'_> {
     }
 
     /// A list literal with comprehensions among its elements.
-    pub(crate) fn run_list(&mut self, v: Vid, c: Conj, id: ListId) -> super::error::Res<()> {
+    pub(crate) fn run_list(&mut self, v: Vid, c: Conj, id: ListId) -> super::data::Res<()> {
         let tmpl = &self.ir.lists[id.idx()];
         let mut elems = Vec::with_capacity(tmpl.elems.len());
         for &e in &tmpl.elems {

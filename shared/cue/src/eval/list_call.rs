@@ -1,7 +1,7 @@
 //! Functions of package `list` that look at nodes instead of values, and slices.
 
-use super::error::Res;
-use super::state::{Conj, EnvId, Machine, Src, Val, Vid};
+use super::data::{Conj, EnvId, Res, Src, Val, Vid};
+use super::state::Machine;
 use crate::error::Class;
 use crate::ir::ExprId;
 use crate::label::Label;
@@ -182,43 +182,14 @@ impl Machine<'_> {
                 );
                 Err(self.text_err(Class::Eval, why, e))
             }
-            Lazy::ListSort | Lazy::ListSortStable => {
-                let Some(cmp) = self.node_arg(vals, 1) else {
-                    return Err(self.call_error(name, "comparator is not a struct", e));
-                };
-                let label = self.string_label("less");
-                if self.lookup(cmp, label)?.is_none() {
-                    let why = super::text("field not found: less");
-                    return Err(self.err(Class::Incomplete, why, cmp));
-                }
-                let sorted = match self.merge_sort(elems, cmp) {
-                    Err(err) if self.is_incomplete(err) => {
-                        let why = self.message(err);
-                        return Err(self.call_error(name, &why, e));
-                    }
-                    sorted => sorted?,
-                };
-                self.new_list(&sorted)
-            }
-            Lazy::ListIsSorted => {
-                let Some(cmp) = self.node_arg(vals, 1) else {
-                    return Err(self.call_error(name, "comparator is not a struct", e));
-                };
-                let label = self.string_label("less");
-                if self.lookup(cmp, label)?.is_none() {
-                    return Ok(Val::Bool(true));
-                }
-                for pair in elems.windows(2) {
-                    let [a, b] = pair else { continue };
-                    match self.less(cmp, *b, *a) {
-                        Ok(false) => {}
-                        Err(err) if self.class(err) == Class::Limit => return Err(err),
-                        // What cannot be compared is in no order.
-                        Ok(true) | Err(_) => return Ok(Val::Bool(false)),
-                    }
-                }
-                Ok(Val::Bool(true))
-            }
+            Lazy::ListSort | Lazy::ListSortStable => match self.node_arg(vals, 1) {
+                Some(cmp) => self.sort(elems, cmp, name, e),
+                None => Err(self.call_error(name, "comparator is not a struct", e)),
+            },
+            Lazy::ListIsSorted => match self.node_arg(vals, 1) {
+                Some(cmp) => self.is_sorted(&elems, cmp).map(Val::Bool),
+                None => Err(self.call_error(name, "comparator is not a struct", e)),
+            },
             Lazy::StructMinFields
             | Lazy::StructMaxFields
             | Lazy::JsonValidate
@@ -336,54 +307,6 @@ impl Machine<'_> {
         }
         self.leave();
         Ok(())
-    }
-
-    /// `cmp & {x: a, y: b}`, then its field `less`.
-    fn less(&mut self, cmp: Vid, a: Vid, b: Vid) -> Res<bool> {
-        let w = self.new_vertex(Vid::NONE, Label::NONE);
-        self.vm(w).conjs.push(Conj::new(Src::Node(cmp), EnvId::NONE));
-        for (name, x) in [("x", a), ("y", b)] {
-            let label = self.string_label(name);
-            self.insert_arc(w, label, super::ArcKind::Member, Conj::new(Src::Node(x), EnvId::NONE));
-        }
-        let label = self.string_label("less");
-        let Some(less) = self.lookup(w, label)? else {
-            return Err(self.err(Class::Incomplete, super::text("field not found: less"), cmp));
-        };
-        self.settle(less);
-        match self.node_val(less)? {
-            Val::Bool(b) => Ok(b),
-            // Neither comes before the other.
-            _ => Ok(false),
-        }
-    }
-
-    fn merge_sort(&mut self, elems: Vec<Vid>, cmp: Vid) -> Res<Vec<Vid>> {
-        let mut runs: Vec<Vec<Vid>> = elems.into_iter().map(|w| vec![w]).collect();
-        while runs.len() > 1 {
-            let mut next = Vec::with_capacity(runs.len().div_ceil(2));
-            let mut it = runs.into_iter();
-            while let Some(a) = it.next() {
-                let Some(b) = it.next() else {
-                    next.push(a);
-                    break;
-                };
-                let mut merged = Vec::with_capacity(a.len() + b.len());
-                let (mut a, mut b) = (a.into_iter().peekable(), b.into_iter().peekable());
-                while let (Some(&x), Some(&y)) = (a.peek(), b.peek()) {
-                    if self.less(cmp, y, x)? {
-                        merged.extend(b.next());
-                    } else {
-                        merged.extend(a.next());
-                    }
-                }
-                merged.extend(a);
-                merged.extend(b);
-                next.push(merged);
-            }
-            runs = next;
-        }
-        Ok(runs.pop().unwrap_or_default())
     }
 
     pub(crate) fn slice(

@@ -34,6 +34,7 @@ mod arith;
 mod call;
 mod closed;
 mod comprehension;
+mod data;
 mod deep;
 mod disjunction;
 mod equal;
@@ -47,19 +48,20 @@ mod list_call;
 mod order;
 mod reference;
 mod scalar;
+mod sort;
 mod spare;
 mod state;
 mod validator;
 mod value;
 
-pub(crate) use error::ErrId;
+pub(crate) use data::{
+    ArcKind, Conj, Data, Deep, EnvId, ErrId, Forward, Func, Mode, Src, Val, Vid,
+};
 pub(crate) use input::DataSeed;
-pub(crate) use state::{ArcKind, Machine, State, Val, Vid};
-
 pub(crate) use scalar::pinned;
-pub(crate) use state::{Conj, Data, Deep, EnvId, Forward, Func, Mode, Src};
+pub(crate) use state::{Machine, State};
 
-use error::Msg;
+use data::Msg;
 
 pub(crate) fn incomplete() -> Msg {
     Msg::Incomplete

@@ -19,7 +19,8 @@
 //! second literal `{c: 3}`, it would be open where `c` goes: of the fields that nothing holds back, the least name comes first, which
 //! gives `b`, then `a`, then `c`, and `d` at last.
 
-use super::state::{Conj, EnvId, Machine, Src, Vid};
+use super::data::{Conj, EnvId, Src, Vid};
+use super::state::Machine;
 use crate::ir::{Expr, ExprId, StructId};
 use crate::label::{Label, LabelKind};
 use rustc_hash::{FxHashMap, FxHashSet};

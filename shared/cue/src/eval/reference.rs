@@ -23,10 +23,11 @@
 //! A struct that stands in the expression, as in `(#F & {in: 1}).out`, is a vertex without a label that nobody else sees. It is open,
 //! and of its fields only those are computed that `out` needs: an error in another field is no error of the selection.
 
-use super::error::{ErrId, Msg, Res};
-use super::state::{
-    ArcKind, Conj, EnvId, INLINE, Machine, Mode, Phase, Src, TaskKind, TaskState, Val, Vertex, Vid,
+use super::data::{
+    ArcKind, Conj, EnvId, ErrId, INLINE, Mode, Msg, Phase, Res, Src, TaskKind, TaskState, Val,
+    Vertex, Vid,
 };
+use super::state::Machine;
 use crate::error::Class;
 use crate::ir::{Expr, ExprId};
 use crate::kind::Kind;

@@ -1,7 +1,7 @@
 //! Scalars: kinds, atoms, bounds and validators meet.
 
-use super::error::{Msg, Res};
-use super::state::{Conj, Machine, Val, Vid};
+use super::data::{Conj, Msg, Res, Val, Vid};
+use super::state::Machine;
 use crate::error::Class;
 use crate::kind::Kind;
 use cue_syntax::ast::UnaryOp;
@@ -70,8 +70,8 @@ impl Machine<'_> {
         loop {
             let vertex = self.v(w);
             match vertex.forward {
-                super::state::Forward::No => break,
-                super::state::Forward::Share(x) | super::state::Forward::Chosen(x) => w = x,
+                super::data::Forward::No => break,
+                super::data::Forward::Share(x) | super::data::Forward::Chosen(x) => w = x,
             }
         }
         let vertex = self.v(w);

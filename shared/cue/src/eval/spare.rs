@@ -4,7 +4,8 @@
 //! fields of every struct and for what only some vertices have would be a good part of that, and
 //! nearly all the memory allocated. Nothing of an evaluation's contents outlives it.
 
-use super::state::{Extra, State, Vertex};
+use super::data::{Extra, Vertex};
+use super::state::State;
 use crate::label::{Interner, Label};
 use std::cell::Cell;
 
@@ -19,7 +20,7 @@ const MOST_BYTES: u64 = 2 << 20;
 /// So does a field list or a collection of a vertex that has grown beyond this.
 const MOST_FIELDS: usize = 256;
 
-type Fields = Vec<(Label, super::state::Vid)>;
+type Fields = Vec<(Label, super::data::Vid)>;
 
 /// Small parts of vertices, emptied.
 #[derive(Debug, Default)]
@@ -86,14 +87,14 @@ macro_rules! arenas {
 }
 
 arenas! {
-    envs: Vec<super::state::Env>,
-    refs: Vec<super::state::Refs>,
-    data: Vec<super::state::Data>,
-    items: Vec<(Label, super::state::DataId)>,
-    open_items: Vec<(Label, super::state::DataId)>,
-    vals: Vec<super::state::Val>,
-    errs: Vec<super::error::Err>,
-    close: Vec<super::closed::CloseNode>,
+    envs: Vec<super::data::Env>,
+    refs: Vec<super::data::Refs>,
+    data: Vec<super::data::Data>,
+    items: Vec<(Label, super::data::DataId)>,
+    open_items: Vec<(Label, super::data::DataId)>,
+    vals: Vec<super::data::Val>,
+    errs: Vec<super::data::Err>,
+    close: Vec<super::data::CloseNode>,
 }
 
 impl State {

@@ -2,8 +2,8 @@
 
 use super::call::MOST_NESTED;
 use super::call::std_defaults;
-use super::error::{ErrId, Msg, Res};
-use super::state::{ArcKind, Conj, EnvId, Func, Machine, Src, Val, Validator, Vid};
+use super::data::{ArcKind, Conj, EnvId, ErrId, Func, Msg, Res, Src, Val, Validator, Vid};
+use super::state::Machine;
 use crate::error::Class;
 use crate::ir::{Core, Expr, ExprId};
 use crate::kind::Kind;

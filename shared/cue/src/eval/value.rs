@@ -1,7 +1,7 @@
 //! Values of expressions.
 
-use super::error::{Msg, Res};
-use super::state::{ArcKind, EnvId, Func, Machine, Phase, Val, Validator, Vid};
+use super::data::{ArcKind, EnvId, Func, Msg, Phase, Res, Val, Validator, Vid};
+use super::state::Machine;
 use crate::error::Class;
 use crate::ir::{Core, Expr, ExprId, Part};
 use crate::kind::Kind;
