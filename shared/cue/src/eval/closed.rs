@@ -59,6 +59,7 @@ impl Machine<'_> {
     }
 
     /// Takes note of a struct or list, where something closes.
+    #[inline]
     pub(crate) fn note_literal(&mut self, v: Vid, c: Conj) {
         if let Some(extra) = &mut self.vm(v).extra
             && !extra.reqs.is_empty()
@@ -76,9 +77,12 @@ impl Machine<'_> {
         if !extra.alts.is_empty() {
             return true;
         }
+        // Most have noted a literal by now.
+        if extra.literals.iter().any(|id| self.is_evidence(*id, req.id)) {
+            return true;
+        }
         let written = |c: &Conj| matches!(c.src, Src::Expr(e) if matches!(self.ir.expr(e), Expr::Struct(_) | Expr::List(_)));
-        let direct = vertex.conjs.iter().filter(|c| written(c)).map(|c| &c.close);
-        extra.literals.iter().chain(direct).any(|id| self.is_evidence(*id, req.id))
+        vertex.conjs.iter().any(|c| written(c) && self.is_evidence(c.close, req.id))
     }
 
     fn under(&self, mut id: CloseId, ancestor: CloseId) -> bool {
@@ -111,12 +115,23 @@ impl Machine<'_> {
     }
 
     /// Requirements a field inherits: the recursive ones it has evidence for.
+    #[inline]
     pub(crate) fn inherit_reqs(&mut self, v: Vid) {
+        let parent = self.v(v).parent;
+        // Most structs are neither closed nor opened.
+        if !parent.is_none()
+            && let Some(extra) = &self.v(parent).extra
+            && (extra.opened || !extra.reqs.is_empty())
+        {
+            self.inherit_from(v, parent);
+        }
+    }
+
+    fn inherit_from(&mut self, v: Vid, parent: Vid) {
         let vertex = self.v(v);
-        let parent = vertex.parent;
         // Where something stands in an expression says nothing about what it is.
         let inline = vertex.label == Label::NONE && vertex.extra.as_ref().is_some_and(|x| x.opened);
-        if parent.is_none() || inline {
+        if inline {
             return;
         }
         let Some(extra) = &self.v(parent).extra else { return };

@@ -66,13 +66,7 @@ impl Machine<'_> {
                 Step::Sel(label) => label,
                 Step::Index(i) => self.index_label(w, i, env, base)?,
             };
-            let found = self.select(w, label, at, base);
-            // What is selected from an error is that error, whatever fields there are.
-            let of = self.chosen(w);
-            if let Some(e) = self.v(w).error.or(self.v(of).error) {
-                return Err(e);
-            }
-            w = found?;
+            w = self.select_from(w, label, at, base, true)?;
             base = at;
         }
         Ok(w)
@@ -254,11 +248,34 @@ impl Machine<'_> {
 
     /// A field of a vertex, as a reference sees it.
     pub(crate) fn select(&mut self, v: Vid, label: Label, at: ExprId, base: ExprId) -> Res<Vid> {
-        let found = self.lookup(v, label)?;
-        let w = self.chosen(v);
-        let there = found.is_some_and(|arc| self.v(arc).arc != ArcKind::Optional);
-        if !there
-            && !self.is_no_struct(w, label)
+        self.select_from(v, label, at, base, false)
+    }
+
+    /// What is selected from an error is that error, whatever fields there are; what a struct that has
+    /// failed says within itself still counts.
+    fn select_from(
+        &mut self,
+        v: Vid,
+        label: Label,
+        at: ExprId,
+        base: ExprId,
+        outside: bool,
+    ) -> Res<Vid> {
+        let looked = self.lookup_in(v, label);
+        let w = match &looked {
+            Ok((w, _)) => *w,
+            Err(_) => self.chosen(v),
+        };
+        if outside && let Some(e) = self.v(v).error.or(self.v(w).error) {
+            return Err(e);
+        }
+        let (_, found) = looked?;
+        if let Some(arc) = found
+            && self.v(arc).arc != ArcKind::Optional
+        {
+            return Ok(arc);
+        }
+        if !self.is_no_struct(w, label)
             && let Some(by) = self.defined_by(w, label)
         {
             self.s.touch = self.s.touch.min(self.v(w).depth);
@@ -268,14 +285,13 @@ impl Machine<'_> {
             };
             return Err(self.err_at(Class::Incomplete, msg, Vid::NONE, &[at]));
         }
-        if let Some(arc) = found {
-            match self.v(arc).arc {
-                ArcKind::Member | ArcKind::Required => return Ok(arc),
-                ArcKind::Optional => {
-                    let msg = Msg::CannotReference(label);
-                    return Err(self.err_at(Class::Incomplete, msg, Vid::NONE, &[at]));
-                }
-            }
+        if found.is_some() {
+            return Err(self.err_at(
+                Class::Incomplete,
+                Msg::CannotReference(label),
+                Vid::NONE,
+                &[at],
+            ));
         }
         if self.v(w).phase < Phase::Settled {
             self.s.touch = self.s.touch.min(self.v(w).depth);
@@ -297,9 +313,14 @@ impl Machine<'_> {
         running.map(|task| task.kind).min_by_key(|kind| matches!(kind, TaskKind::Comp(_)))
     }
 
-    /// Whether something is known to be of another kind than what has regular fields.
+    /// Whether something is known to be of another kind than what has regular fields or elements.
     fn is_no_struct(&self, w: Vid, label: Label) -> bool {
         let vertex = self.v(w);
+        if label.is_int() {
+            return !vertex.is_list
+                && !vertex.is_struct
+                && !vertex.kind.intersects(Kind::LIST | Kind::STRUCT);
+        }
         label.is_string() && !vertex.is_struct && !vertex.kind.intersects(Kind::STRUCT)
     }
 
@@ -319,6 +340,13 @@ impl Machine<'_> {
         // What it is may depend on a guard that is not decided.
         if plain && let Some(e) = self.undecided(w) {
             return e;
+        }
+        // A guard that fails is an error of the struct, whichever fields it would add.
+        if self.v(w).phase == Phase::Expanded {
+            self.run_tasks(w, None);
+            if let Some(e) = self.v(w).error {
+                return e;
+            }
         }
         let vertex = self.v(w);
         if plain && !(kind.intersects(wanted) || kind.is_bottom() || a_struct) {
@@ -460,6 +488,11 @@ impl Machine<'_> {
 
     /// Finds a field, running what may define it.
     pub(crate) fn lookup(&mut self, v: Vid, label: Label) -> Res<Option<Vid>> {
+        self.lookup_in(v, label).map(|(_, found)| found)
+    }
+
+    /// As [`lookup`](Self::lookup), with what stands for the vertex once alternatives are chosen.
+    fn lookup_in(&mut self, v: Vid, label: Label) -> Res<(Vid, Option<Vid>)> {
         let mut v = self.deref(v);
         loop {
             self.expand(v);
@@ -482,7 +515,7 @@ impl Machine<'_> {
         }
         let w = self.chosen(v);
         if w != v && self.v(w).phase < Phase::Settled {
-            return self.lookup(w, label);
+            return self.lookup_in(w, label);
         }
         if let Some(extra) = &self.v(w).extra
             && !extra.alts.is_empty()
@@ -499,6 +532,6 @@ impl Machine<'_> {
             }
             return Err(self.err(Class::Incomplete, Msg::Unresolved, w));
         }
-        Ok(self.arc(w, label))
+        Ok((w, self.arc(w, label)))
     }
 }

@@ -156,6 +156,7 @@ impl<'a> Machine<'a> {
     }
 
     /// Takes note of what the arenas take; a crossed limit is noticed at the next step.
+    #[cold]
     pub(crate) fn measure(&mut self) {
         let (arenas, largest) = self.s.held();
         let _ = self.s.budget.measured(arenas, largest);
@@ -303,17 +304,21 @@ impl<'a> Machine<'a> {
         self.push_data(data)
     }
 
+    #[inline]
     pub(crate) fn push_data(&mut self, data: Data) -> DataId {
         // The arena is measured; a long text is held besides. A crossed limit is noticed at the
         // next step.
-        if let Data::Val(Val::Str(text)) = &data {
+        if let Data::Val(Val::Str(text)) = &data
+            && text.len() > EcoString::INLINE_LIMIT
+        {
             let _ = self.s.budget.bytes(text.len() as u64);
         }
-        if self.s.data.len() % MEASURE_EVERY == MEASURE_EVERY - 1 {
+        let index = self.s.data.len();
+        if index % MEASURE_EVERY == MEASURE_EVERY - 1 {
             self.measure();
         }
         self.s.data.push(data);
-        DataId(u32::try_from(self.s.data.len() - 1).unwrap_or(u32::MAX))
+        DataId(u32::try_from(index).unwrap_or(u32::MAX))
     }
 
     /// Moves the items of a list or struct that is complete to where they stay.

@@ -430,6 +430,7 @@ impl Machine<'_> {
         left
     }
 
+    #[inline]
     fn operand(&mut self, e: ExprId, env: EnvId, op: BinaryOp) -> Res<Val> {
         let val = self.concrete(e, env, operand_of(op))?;
         if let Val::Node(w) = val {
@@ -445,7 +446,9 @@ impl Machine<'_> {
         if depth > MOST || self.v(w).arcs.is_empty() {
             return Ok(());
         }
-        for (label, arc) in self.v(w).arcs.clone() {
+        let mut i = 0;
+        while let Some(&(label, arc)) = self.v(w).arcs.get(i) {
+            i += 1;
             if !(label.is_string() || label.is_int()) {
                 continue;
             }
