@@ -356,6 +356,16 @@ impl Ir {
         }
     }
 
+    /// Whether an expression is `_`, however often that is said.
+    pub(crate) fn is_any(&self, e: ExprId) -> bool {
+        match self.expr(e) {
+            Expr::Top => true,
+            Expr::And(a, b) => self.is_any(a) && self.is_any(b),
+            Expr::Disj(id) => self.disjs[id.idx()].iter().all(|alt| self.is_any(alt.expr)),
+            _ => false,
+        }
+    }
+
     /// The kinds that an expression consists of, if it is nothing else.
     pub(crate) fn kinds(&self, e: ExprId) -> Option<Kind> {
         match self.expr(e) {

@@ -719,3 +719,78 @@ fn a_comparator_is_unified_with_the_elements_it_compares() {
         (&sorted("[2, 1, 3]", "{x: int, x: <9, y: int, less: x < y}"), r#"{"a":[1,2,3]}"#),
     ]);
 }
+
+#[test]
+fn a_guard_that_adds_no_field_is_part_of_every_selection() {
+    table(&[
+        ("a: [*c.x | 5, 1], c: {if 1 {}}", "eval"),
+        ("_t: int, c: {if _t > 1 {}}, a: c.x", "incomplete"),
+    ]);
+    let class = |text: &str, path: &str| {
+        let program = crate::Program::compile("in.cue", text, &crate::Packages::std());
+        let mut evaluation = program.expect("it compiles").evaluate(&[], &crate::Limits::default());
+        let root = evaluation.root();
+        let node = evaluation.lookup(root, path).expect("there is a field");
+        evaluation.error(node).map(|errors| errors.class().name())
+    };
+    assert_eq!(class("a: c.x\nc: {if 1 {}}", "a"), Some("eval"));
+    assert_eq!(class("a: c.x\nc: {for k in 1 {}}", "a"), Some("eval"));
+    assert_eq!(class("a: c.x\nc: {if 1 {b: 1}}", "a"), Some("incomplete"));
+}
+
+#[test]
+fn an_alternative_may_be_unknown_below_its_fields() {
+    table(&[
+        ("b: {d: 1} | {c: _t + 1}, _t: int", r#"{"b":{"d":1}}"#),
+        ("b: {d: 1} | {c: {if _t > 1 {d: 1}}}, _t: int", r#"{"b":{"d":1}}"#),
+        ("b: {d: 1} | {c: 1 & (_t + 1)}, _t: int", r#"{"b":{"d":1}}"#),
+        ("b: {d: 1} | {c: d: _t + 1}, _t: int", "incomplete"),
+        ("b: {d: 1} | {c: 1 | _t + 1}, _t: int", "incomplete"),
+        ("b: {d: 1} | {c: [_t + 1]}, _t: int, x: [if b.d != _|_ {1}]", "incomplete"),
+        ("b: 1 | {c?: _t + 1}, b: {...}, _t: int", r#"{"b":{}}"#),
+        ("#b: 1 | {c: d: _t + 1}, #b: {...}, _t: int, x: len(#b)", r#"{"x":1}"#),
+        ("#b: 1 | [[_t + 1]], #b: [...], _t: int, x: len(#b)", r#"{"x":1}"#),
+        ("#b: 1 | [_t + 1], #b: [...], _t: int, x: len(#b)", "incomplete"),
+    ]);
+}
+
+#[test]
+fn a_test_finds_what_may_be_a_struct_whatever_else_is_said_of_it() {
+    table(&[
+        ("#y: matchN(1, [_]), x: #y != _|_", r#"{"x":true}"#),
+        ("#y: !=null, x: #y != _|_", r#"{"x":true}"#),
+        ("#y: matchN(1, [_]) & int, x: #y != _|_", r#"{"x":false}"#),
+        ("#y: !=1, x: #y != _|_", r#"{"x":false}"#),
+    ]);
+}
+
+#[test]
+fn a_validator_looks_at_what_is_known_as_a_whole_only() {
+    table(&[
+        ("_y: {}, z: matchN(2, []) & _y.x & {}", "incomplete"),
+        ("_y: {}, z: matchN(2, []) & {}", "eval"),
+        ("_y: {}, z: >5 & 1 & _y.x", "eval"),
+    ]);
+}
+
+#[test]
+fn what_is_no_list_has_no_elements_whoever_asks() {
+    table(&[("y: y[0] & 2", "eval"), ("x: x[0], y: 2, [_]: y", "eval")]);
+}
+
+#[test]
+fn a_comprehension_adds_what_it_has_seen_to_be_absent_only_if_it_adds_anything() {
+    table(&[
+        ("b: {z?: 1, if z == _|_ {for k in [] {z: 3}}}", r#"{"b":{}}"#),
+        ("b: {z?: 1, if z == _|_ {if false {z: 1}}}", r#"{"b":{}}"#),
+        ("b: {z?: 1, if z == _|_ {z: 1}}", "incomplete"),
+    ]);
+}
+
+#[test]
+fn anything_said_twice_is_anything() {
+    table(&[
+        ("#D: _ | _, #x: {#D}, y: #x & 3", r#"{"y":3}"#),
+        ("#x: {_ | _}, y: #x & 3", r#"{"y":3}"#),
+    ]);
+}

@@ -137,17 +137,18 @@ impl Machine<'_> {
         let Some(extra) = &self.v(parent).extra else { return };
         // What is built inside of an expression is open or not by itself.
         let opened = extra.opened && self.v(v).label != Label::NONE;
-        let reqs: SmallVec<[Req; 2]> = extra
-            .reqs
-            .iter()
-            .filter(|r| r.recursive && self.closes(parent, **r))
-            .copied()
-            .collect();
+        let n = extra.reqs.len();
         if opened {
             self.extra(v).opened = true;
         }
-        for req in reqs {
-            if self.v(v).conjs.iter().any(|c| self.is_evidence(c.close, req.id)) {
+        for i in 0..n {
+            let Some(&req) = self.v(parent).extra.as_ref().and_then(|x| x.reqs.get(i)) else {
+                break;
+            };
+            if req.recursive
+                && self.v(v).conjs.iter().any(|c| self.is_evidence(c.close, req.id))
+                && self.closes(parent, req)
+            {
                 self.add_req(v, req);
             }
         }

@@ -26,7 +26,7 @@ use super::state::Machine;
 use crate::error::Class;
 use crate::ir::{Clause, CompId, Expr, ExprId};
 use crate::kind::Kind;
-use crate::label::Label;
+use crate::label::{Label, LabelKind};
 use smallvec::{SmallVec, smallvec};
 
 impl Machine<'_> {
@@ -68,6 +68,19 @@ impl Machine<'_> {
             if !progress || !failed {
                 return;
             }
+        }
+    }
+
+    /// Runs the comprehensions that add nothing.
+    pub(super) fn run_guards(&mut self, v: Vid) {
+        let mut i = 0;
+        while let Some(task) = self.v(v).extra.as_ref().and_then(|x| x.tasks.get(i)).copied() {
+            if let (TaskKind::Comp(id), TaskState::Pending) = (task.kind, task.state)
+                && self.ir.comps[id.idx()].labels.is_empty()
+            {
+                self.run_task(v, i, &task);
+            }
+            i += 1;
         }
     }
 
@@ -137,10 +150,8 @@ impl Machine<'_> {
                 let envs = self.run_clauses(id, conj.env);
                 let assumed = std::mem::replace(&mut self.s.assumed, outer);
                 let envs = envs.map_err(|e| self.asked_of_a_circle(v, id, conj.env, e))?;
-                if let Some(test) = assumed
-                    && !envs.is_empty()
-                {
-                    self.keep_to_what_was_seen(v, id, test)?;
+                if let Some(test) = assumed {
+                    self.keep_to_what_was_seen(v, id, &envs, test)?;
                 }
                 for env in envs {
                     self.process(v, conj.with(Src::Expr(body), env), false);
@@ -169,11 +180,34 @@ impl Machine<'_> {
     }
 
     /// A comprehension must not add what it has seen to be absent.
-    fn keep_to_what_was_seen(&mut self, v: Vid, id: CompId, test: ExprId) -> Res<()> {
+    fn keep_to_what_was_seen(
+        &mut self,
+        v: Vid,
+        id: CompId,
+        envs: &[EnvId],
+        test: ExprId,
+    ) -> Res<()> {
+        let ir = self.ir;
+        let comp = &ir.comps[id.idx()];
         let present =
             |label: &Label| self.arc(v, *label).is_some_and(|w| self.v(w).arc == ArcKind::Member);
-        if self.ir.comps[id.idx()].labels.iter().all(present) {
+        if envs.is_empty() || comp.labels.iter().all(present) {
             return Ok(());
+        }
+        if let Expr::Struct(body) = ir.expr(comp.body_expr) {
+            let tmpl = &ir.structs[body.idx()];
+            // What comprehensions in the body add counts only if they add it.
+            let own = |label: &Label| tmpl.fields.iter().any(|field| field.label == *label);
+            if comp.labels.iter().filter(|label| own(label)).all(present) {
+                for &nested in tmpl.comps() {
+                    for &env in envs {
+                        let env = self.new_env(env, v, Label::new(body.0, LabelKind::Int));
+                        let inner = self.run_clauses(nested, env)?;
+                        self.keep_to_what_was_seen(v, nested, &inner, test)?;
+                    }
+                }
+                return Ok(());
+            }
         }
         Err(self.err_at(Class::Incomplete, Msg::Cycle(test), Vid::NONE, &[test]))
     }

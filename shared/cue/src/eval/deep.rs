@@ -177,10 +177,17 @@ impl Machine<'_> {
         let v = self.deref(v);
         let vertex = self.v(v);
         if vertex.atom.is_atom() {
-            // A cycle is broken by an atom; what is not known yet stays unknown.
-            return vertex.incomplete.filter(|e| self.class(*e) == Class::Incomplete);
+            return self.own_incomplete(v);
         }
         vertex.incomplete.or_else(|| vertex.extra.as_ref().and_then(|x| x.child_incomplete))
+    }
+
+    /// The error that makes a vertex itself incomplete.
+    pub(super) fn own_incomplete(&self, v: Vid) -> Option<ErrId> {
+        let vertex = self.v(v);
+        // A cycle is broken by an atom; what is not known yet stays unknown.
+        let counts = |e: &ErrId| !vertex.atom.is_atom() || self.class(*e) == Class::Incomplete;
+        vertex.incomplete.filter(counts)
     }
 
     /// The error that makes a vertex bottom, its own or of a field.

@@ -531,7 +531,7 @@ impl Machine<'_> {
                 continue;
             }
             // What cannot be computed yet is no alternative either, as long as there are others.
-            if let Some(e) = self.incomplete_error(r) {
+            if let Some(e) = self.unknown_alternative(r) {
                 if self.v(r).atom.is_atom() {
                     waiting.push((c, Mode::Maybe, modes));
                 }
@@ -561,6 +561,25 @@ impl Machine<'_> {
             survivors = waiting;
         }
         self.settle_survivors(v, survivors, causes);
+    }
+
+    /// What an alternative waits for, itself or one of its fields. What is further down may be unknown.
+    fn unknown_alternative(&mut self, c: Vid) -> Option<ErrId> {
+        if let Some(e) = self.own_incomplete(c) {
+            return Some(e);
+        }
+        let mut i = 0;
+        while let Some(&(label, arc)) = self.v(c).arcs.get(i) {
+            i += 1;
+            if label.is_let() || self.v(arc).arc == super::data::ArcKind::Optional {
+                continue;
+            }
+            let arc = self.deref(arc);
+            if let Some(e) = self.own_incomplete(arc) {
+                return Some(e);
+            }
+        }
+        None
     }
 
     /// The cycle that a chosen alternative itself leads into.

@@ -289,8 +289,7 @@ impl Machine<'_> {
             Expr::And(a, b) => {
                 let mut c = c;
                 if c.flags & EMBED != 0 {
-                    let top = |e| matches!(self.ir.expr(e), Expr::Top);
-                    if top(a) && top(b) {
+                    if self.ir.is_any(e) {
                         self.vm(v).maybe_any = true;
                     }
                     c.close = self.new_literal(c.close, true);
@@ -313,7 +312,12 @@ impl Machine<'_> {
                     self.add_list(v, c, id);
                 }
             }
-            Expr::Disj(_) => self.add_disj(v, c, None),
+            Expr::Disj(_) => {
+                if c.flags & EMBED != 0 && self.ir.is_any(e) {
+                    self.vm(v).maybe_any = true;
+                }
+                self.add_disj(v, c, None);
+            }
             Expr::AliasScope(x) => {
                 let env = self.new_env(c.env, v, Label::NONE);
                 stack.push(c.with(Src::Expr(x), env));

@@ -110,8 +110,7 @@ impl Machine<'_> {
         }
         if closes {
             // `{#A}` is whatever `#A` is.
-            let top =
-                |c: &Conj| matches!(c.src, Src::Expr(e) if matches!(self.ir.expr(e), Expr::Top));
+            let top = |c: &Conj| matches!(c.src, Src::Expr(e) if self.ir.is_any(e));
             if conj.flags & EMBED != 0 && self.v(w).conjs.iter().all(top) {
                 self.vm(v).maybe_any = true;
             }

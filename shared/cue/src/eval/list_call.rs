@@ -1,10 +1,9 @@
 //! Functions of package `list` that look at nodes instead of values, and slices.
 
-use super::data::{Conj, EnvId, Res, Src, Val, Vid};
+use super::data::{Conj, EnvId, Res, Val, Vid};
 use super::state::Machine;
 use crate::error::Class;
 use crate::ir::ExprId;
-use crate::label::Label;
 use crate::std::Lazy;
 use std::collections::HashMap;
 

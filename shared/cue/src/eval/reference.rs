@@ -341,9 +341,10 @@ impl Machine<'_> {
         if plain && let Some(e) = self.undecided(w) {
             return e;
         }
-        // A guard that fails is an error of the struct, whichever fields it would add.
+        // A guard that fails is an error of the struct; one that names the fields it would add is asked
+        // for these only.
         if self.v(w).phase == Phase::Expanded {
-            self.run_tasks(w, None);
+            self.run_guards(w);
             if let Some(e) = self.v(w).error {
                 return e;
             }

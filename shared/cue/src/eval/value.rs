@@ -250,7 +250,7 @@ impl Machine<'_> {
         };
         loop {
             let Val::Node(w) = val else {
-                return Ok(matches!(val, Val::Top) || val.is_atom() || self.is_pinned(&val));
+                return Ok(val.is_atom() || self.may_be_struct(&val) || self.is_pinned(&val));
             };
             let w = self.deref(w);
             match self.default_of(w) {
@@ -276,7 +276,7 @@ impl Machine<'_> {
             }
             let vertex = self.v(w);
             if !open && !vertex.is_struct && !vertex.is_list {
-                return Ok(vertex.checks.is_empty() && vertex.kind == Kind::TOP
+                return Ok(vertex.kind.intersects(Kind::STRUCT)
                     || super::scalar::pinned(vertex.kind, &vertex.checks).is_some());
             }
             if open {
@@ -318,6 +318,11 @@ impl Machine<'_> {
             of = x;
         }
         true
+    }
+
+    /// What may be a struct is there, whatever else is said of it.
+    fn may_be_struct(&self, val: &Val) -> bool {
+        self.val_kind(val).intersects(Kind::STRUCT)
     }
 
     fn is_pinned(&self, val: &Val) -> bool {
