@@ -261,15 +261,15 @@ impl Machine<'_> {
         base: ExprId,
         outside: bool,
     ) -> Res<Vid> {
-        let looked = self.lookup_in(v, label);
-        let w = match &looked {
+        let selected = self.lookup_in(v, label);
+        let w = match &selected {
             Ok((w, _)) => *w,
             Err(_) => self.chosen(v),
         };
         if outside && let Some(e) = self.v(v).error.or(self.v(w).error) {
             return Err(e);
         }
-        let (_, found) = looked?;
+        let (_, found) = selected?;
         if let Some(arc) = found
             && self.v(arc).arc != ArcKind::Optional
         {
