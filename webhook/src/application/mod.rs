@@ -15,6 +15,7 @@ mod parameters;
 mod policies;
 mod references;
 pub(crate) mod subject;
+mod summary;
 mod supplied;
 mod traits;
 mod workflow;
@@ -109,6 +110,9 @@ impl Admit for Validate {
             publishable(&subject, &mut findings);
             inherited_keys(&app, world.settings, &mut findings);
             spec(&subject, &mut findings);
+            if request.dry_run {
+                findings.warnings.extend(summary::line(&app, old_app.as_ref()));
+            }
             if let (Some(old), Some(old_app)) = (&old, &old_app) {
                 removed(old, &object, &mut findings);
                 immutable::check(&subject, old_app, &mut findings);

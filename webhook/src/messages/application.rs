@@ -145,6 +145,10 @@ pub(crate) fn unpublishable(version: &str) -> String {
     )
 }
 
+pub(crate) fn dry_run_summary(components: &str) -> String {
+    format!("dry run: components: {components}; `vela-controller plan -f FILE` shows their objects")
+}
+
 pub(crate) fn bad_deadline(error: &str) -> String {
     format!("{error}; the workflow will not start")
 }
