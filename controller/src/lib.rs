@@ -31,6 +31,7 @@ pub mod revisions;
 mod simulation;
 mod stamp_key;
 mod start;
+pub mod ui;
 mod watches;
 
 use std::ffi::OsString;
@@ -51,6 +52,7 @@ pub fn run_command(mut arguments: impl Iterator<Item = OsString>) -> Option<Exit
         editor::COMMAND => Some(editor::main(all)),
         plan::COMMAND => Some(plan::main(all)),
         fleet::COMMAND => Some(fleet::main(all)),
+        ui::COMMAND => Some(ui::main(all)),
         _ => None,
     }
 }

@@ -638,6 +638,48 @@ pub(crate) fn spec_rolled_back(failed: &str, to: &str, why: &str) -> String {
     format!("{failed} failed{why}; the spec of {to} is back")
 }
 
+/// What the run of an Application that is paused would write.
+pub(crate) fn planned(generation: i64, summary: &str) -> String {
+    format!("generation {generation}: {summary}")
+}
+
+/// A ConfigMap that a plan cannot have.
+pub(crate) fn plan_name_taken(name: &str) -> String {
+    format!("ConfigMap {name} belongs to somebody else; rename it to see the plan")
+}
+
+/// A notification, in one line. `state` is a reason of the condition `Notified`.
+pub(crate) fn notification(state: &str, app: &str, why: &str) -> String {
+    let state = match state {
+        names::reason::ROLLOUT_FAILED => "rollout failed",
+        names::reason::WAITS_FOR_PERSON => "waits for a person",
+        names::reason::TURNED_UNHEALTHY => "is not healthy",
+        names::reason::RECOVERED => "is healthy again",
+        other => other,
+    };
+    let why = if why.is_empty() { String::new() } else { format!(": {why}") };
+    format!("Application {app} {state}{why}")
+}
+
+/// A notification that did not arrive.
+pub(crate) fn notification_lost(state: &str, config: &str, why: &str) -> String {
+    format!("the notification {state} to {config} is lost: {why}")
+}
+
+/// A server that does not take a notification.
+pub(crate) fn notification_refused(status: u16) -> String {
+    format!("the server answers {status}")
+}
+
+/// A Config for notifications that says nothing about where to.
+pub(crate) const NOTIFY_WITHOUT_URL: &str = "the Config has no property url";
+
+/// The same, with something else as address.
+pub(crate) const NOTIFY_BAD_URL: &str = "the property url of the Config is no URL";
+
+/// A bound of the process.
+pub(crate) const TOO_MANY_NOTIFICATIONS: &str = "too many notifications are on their way";
+
 /// A step of a workflow as one line: what it says, or how it is.
 #[must_use]
 pub(crate) fn step_state(step: &str, phase: &str, message: &str) -> String {

@@ -248,6 +248,22 @@ app.kubernetes.io/component: gateway
 {{- $account.name | default (ternary (include "kubevela.gateway.fullname" .) "default" $account.create) -}}
 {{- end -}}
 
+{{- define "kubevela.ui.fullname" -}}
+{{- printf "%s-ui" (include "kubevela.fullname" . | trunc 60 | trimSuffix "-") -}}
+{{- end -}}
+
+{{/* A name of its own, so that clients do not take it for the controller. */}}
+{{- define "kubevela.ui.selectorLabels" -}}
+app.kubernetes.io/name: {{ include "kubevela.name" . }}-ui
+app.kubernetes.io/instance: {{ .Release.Name }}
+{{- end -}}
+
+{{- define "kubevela.ui.labels" -}}
+{{ include "kubevela.commonLabels" . }}
+{{ include "kubevela.ui.selectorLabels" . }}
+app.kubernetes.io/component: ui
+{{- end -}}
+
 {{/* Image of a block: registry prefix, repository, and digest, tag or the chart's version. dict: root, image */}}
 {{- define "kubevela.image" -}}
 {{- $name := printf "%s%s" (.root.Values.imageRegistry | default "") .image.repository -}}

@@ -4,12 +4,16 @@ use std::collections::HashMap;
 use std::ops::Deref;
 use std::sync::Arc;
 
+use futures::future::BoxFuture;
 use parking_lot::Mutex;
+use vela_api::Application;
+use vela_cluster::ApiError;
 
 use crate::charts::Fetcher;
 use crate::charts::download::Rules;
 use crate::context::Context;
 use crate::egress::calls::Calls;
+use crate::egress::notify::Notifier;
 use crate::evaluation::Account;
 use crate::in_flight::InFlight;
 use crate::plan::rehearsal::Rehearsal;
@@ -18,8 +22,24 @@ use crate::queue::Key;
 use super::memory::AppCache;
 use super::workflow::shared::Shared;
 
+/// What a run of an Application would write.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct PlannedRun {
+    /// It can be said.
+    pub is_possible: bool,
+    /// In a line.
+    pub summary: String,
+    /// As people read it.
+    pub text: String,
+    /// As programs read it.
+    pub json: String,
+}
+
+/// Plans the run of an Application that is paused.
+pub type Planner =
+    Arc<dyn Fn(Application) -> BoxFuture<'static, Result<PlannedRun, ApiError>> + Send + Sync>;
+
 /// Shared by all reconciles of Applications.
-#[derive(Debug)]
 pub struct AppContext {
     /// What all controllers share.
     pub shared: Arc<Context>,
@@ -29,12 +49,22 @@ pub struct AppContext {
     pub charts: Fetcher,
     /// Calls of steps to servers outside the cluster.
     pub calls: Calls,
+    /// Notifications.
+    pub notifier: Notifier,
+    /// Plans runs; without it nobody does.
+    pub planner: Option<Planner>,
     /// Runs happen in a plan only.
     pub(crate) rehearsal: Option<Rehearsal>,
     /// Which Applications are set aside.
     pub(crate) in_flight: Arc<InFlight>,
     /// One entry for each Application; it goes with its Application.
     memories: Mutex<HashMap<Key, Arc<Mutex<AppCache>>>>,
+}
+
+impl std::fmt::Debug for AppContext {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("AppContext").field("shared", &self.shared).finish_non_exhaustive()
+    }
 }
 
 /// The reconcile of an Application reads the connection, caches and settings of the process all the time.
@@ -52,8 +82,10 @@ impl AppContext {
     pub fn new(shared: Arc<Context>, rules: Rules) -> Self {
         Self {
             workflow: Shared::new(rules.egress.clone()),
+            notifier: Notifier::new(rules.egress.clone()),
             charts: Fetcher::new(rules),
             calls: Calls::new(Arc::clone(&shared.queue)),
+            planner: None,
             rehearsal: None,
             in_flight: Arc::default(),
             memories: Mutex::default(),

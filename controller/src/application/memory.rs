@@ -105,6 +105,10 @@ pub struct AppCache {
     pub counted_run: Option<(String, Option<Time>)>,
     /// Which field manager keeps the spec of a generation for Git, if one does.
     pub git_manager: Option<(i64, Option<String>)>,
+    /// Since when it is not healthy, if somebody wants to hear of that.
+    pub unhealthy_since: Option<Instant>,
+    /// At which generation an approval of an earlier one was taken back.
+    pub approval_removed_at: Option<Option<i64>>,
     /// A hash of what was noted of application-scoped policies.
     pub policies_noted: Option<u64>,
     /// The highest number of a revision that turned out to be taken.

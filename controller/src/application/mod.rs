@@ -45,6 +45,7 @@ use crate::messages;
 use crate::queue::{Key, Next};
 
 use lifecycle::failure::{Failed, fail};
+use lifecycle::planned::Paused;
 use lifecycle::{conflict, finalizer, legacy};
 use reconcile::Reconcile;
 use session::Session;
@@ -76,8 +77,11 @@ async fn reconcile_within(
     app: Arc<Application>,
 ) -> Result<Next, ApiError> {
     let was_triggered = ctx.queue.take_triggered(key);
-    if facts::label(&app.metadata, label::PAUSE) == "true" || !facts::is_ours(ctx, &app) {
+    if !facts::is_ours(ctx, &app) {
         return Ok(Next::Done);
+    }
+    if facts::label(&app.metadata, label::PAUSE) == "true" {
+        return Box::pin(Paused { ctx, app: &app }.reconcile()).await;
     }
     if was_triggered {
         // Not forgotten before a reconcile came to its end.

@@ -11,7 +11,7 @@ use jiff::Timestamp;
 use parking_lot::Mutex;
 use tokio::time::Instant;
 use tracing::warn;
-use vela_api::names::annotation;
+use vela_api::names::{annotation, condition as types};
 use vela_api::{AppStatus, Application};
 use vela_cluster::{ApiError, Stored};
 
@@ -25,7 +25,7 @@ use crate::application::converge::{drift, prune, rollout};
 use crate::application::facts::resolve;
 use crate::application::lifecycle::conflict;
 use crate::application::lifecycle::failure::{Failed, fail};
-use crate::application::lifecycle::{finalizer, on_failure};
+use crate::application::lifecycle::{finalizer, notify, on_failure};
 use crate::application::memory::{AppCache, DeferredStatus, Fingerprint, Settled};
 use crate::application::policies;
 use crate::application::workflow::restart;
@@ -205,6 +205,7 @@ impl<'c> Reconcile<'c> {
         status::set_elsewhere(&mut end.status, &self.session.trackers.elsewhere(), self.now);
         self.note_clusters(&mut end.status);
         status::set_author(&mut end.status, self.doubt.as_deref(), self.now);
+        end.status.conditions.retain(|condition| condition.type_ != types::PLANNED);
         if status::differ_in_times(&self.app.status, &end.status) {
             self.app.status.clone_into(&mut end.status);
         }
@@ -217,6 +218,11 @@ impl<'c> Reconcile<'c> {
             let about = &self.session.about;
             drift::report(self.ctx, about, &mut memory, &mut end.status, self.now)
         };
+        let (notice, notify_again) = if self.ctx.rehearsal.is_some() {
+            (None, None)
+        } else {
+            notify::decide(&self.app, &mut end.status, &mut self.memory.lock(), self.now)
+        };
         if let Err(error) = self.session.note_completed().await {
             // The next reconcile sees it again.
             warn!(%error, "what ran to its end cannot be noted");
@@ -226,6 +232,9 @@ impl<'c> Reconcile<'c> {
                 let (before, now) = (&self.app.status, self.ctx.clock.now());
                 rollout::count_end(self.ctx, &mut self.memory.lock(), before, &end.status, now);
                 self.app = stored;
+                if let Some(notice) = notice {
+                    notify::send(&self.session, &self.app, notice).await;
+                }
             }
             Ok(None) => {}
             Err(error) if error.is_conflict() => {
@@ -236,9 +245,7 @@ impl<'c> Reconcile<'c> {
             }
             Err(error) => return Err(error),
         }
-        if end.pruned
-            && let Some(stored) = prune::end_approval(self.ctx, &self.app).await?
-        {
+        if let Some(stored) = prune::end_approval(self.ctx, &self.app, end.pruned).await? {
             self.app = stored;
         }
         let stamp = self.session.stamp.as_ref();
@@ -252,7 +259,7 @@ impl<'c> Reconcile<'c> {
         }
         let before = self.memory.lock().settled.take();
         let status = &self.app.status;
-        let mut delay = [end.again, drift].into_iter().flatten().min();
+        let mut delay = [end.again, drift, notify_again].into_iter().flatten().min();
         // a step may have asked for another run
         if let Some(at) = schedule.or_else(|| restart::due_in_future(status, self.now)) {
             let until = at.duration_since(self.now).unsigned_abs().max(Duration::from_millis(100));

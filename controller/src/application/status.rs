@@ -88,7 +88,8 @@ pub fn set_clusters(status: &mut AppStatus, troubles: Option<Vec<Trouble>>, now:
 pub fn restart(status: &mut AppStatus, token: &str) {
     status.services.clear();
     status.applied_resources.clear();
-    let kept = [types::PARSED, types::REVISION, types::POLICY, types::RENDER];
+    // About what somebody was notified is no finding of a run.
+    let kept = [types::PARSED, types::REVISION, types::POLICY, types::RENDER, types::NOTIFIED];
     status.conditions.retain(|condition| kept.contains(&condition.type_.as_str()));
     status.workflow =
         Some(WorkflowStatus { app_revision: token.to_owned(), ..WorkflowStatus::default() });

@@ -12,6 +12,7 @@ use std::process::ExitCode;
 
 use clap::Parser;
 use kube::Client;
+use kube::config::AuthInfo;
 use vela_cluster::client::{ClientOptions, build, configuration};
 use vela_serve::pool::STACK;
 use vela_serve::tls;
@@ -50,18 +51,31 @@ impl KubeconfigArgs {
     /// # Errors
     /// A kubeconfig that cannot be read.
     pub(crate) async fn connect(&self) -> Result<(Client, String), vela_cluster::Error> {
-        tls::install_crypto();
-        let options = ClientOptions {
-            kubeconfig: self.kubeconfig.clone(),
-            kubeconfig_env: std::env::var_os("KUBECONFIG").map(Into::into),
-            context: self.context.clone(),
-            qps: QPS,
-            burst: BURST,
-            ..ClientOptions::new(concat!("vela-command/", env!("CARGO_PKG_VERSION")))
-        };
+        let options = ClientOptions { qps: QPS, burst: BURST, ..self.options() };
         let config = configuration(&options).await?;
         let namespace = config.default_namespace.clone();
         Ok((build(config, &options)?, namespace))
+    }
+
+    /// A client without any credentials: each request brings those of whoever asks, and the API server limits him.
+    ///
+    /// # Errors
+    /// A kubeconfig that cannot be read.
+    pub(crate) async fn connect_as_nobody(&self) -> Result<Client, vela_cluster::Error> {
+        let options = ClientOptions { qps: 0.0, ..self.options() };
+        let mut config = configuration(&options).await?;
+        config.auth_info = AuthInfo::default();
+        build(config, &options)
+    }
+
+    fn options(&self) -> ClientOptions {
+        tls::install_crypto();
+        ClientOptions {
+            kubeconfig: self.kubeconfig.clone(),
+            kubeconfig_env: std::env::var_os("KUBECONFIG").map(Into::into),
+            context: self.context.clone(),
+            ..ClientOptions::new(concat!("vela-command/", env!("CARGO_PKG_VERSION")))
+        }
     }
 }
 
@@ -73,6 +87,14 @@ impl ClusterArgs {
     pub(crate) async fn connect(&self) -> Result<(Client, String), vela_cluster::Error> {
         let (client, namespace) = self.kubeconfig.connect().await?;
         Ok((client, self.namespace.clone().unwrap_or(namespace)))
+    }
+
+    /// As [`KubeconfigArgs::connect_as_nobody`].
+    ///
+    /// # Errors
+    /// A kubeconfig that cannot be read.
+    pub(crate) async fn connect_as_nobody(&self) -> Result<Client, vela_cluster::Error> {
+        self.kubeconfig.connect_as_nobody().await
     }
 }
 

@@ -5,6 +5,7 @@
 
 pub mod calls;
 pub mod http;
+pub mod notify;
 pub mod policy;
 pub mod smtp;
 

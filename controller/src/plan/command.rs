@@ -7,39 +7,23 @@ use std::process::ExitCode;
 use std::sync::Arc;
 
 use clap::{Parser, ValueEnum};
-use k8s_openapi::api::apps::v1::Deployment;
-use kube::api::ListParams;
-use kube::{Api, Client};
+use kube::Client;
 use serde_json::{Value, json};
-use vela_api::names::label;
-use vela_api::{Application, ApplicationRevision, ResourceTracker};
-use vela_cluster::{ApiError, Identity, ObjectClient, Target};
-use vela_render::{Definition, Limits, Options, Renderer};
-use vela_serve::memory;
-use vela_serve::pool::Pool;
+use vela_api::Application;
+use vela_cluster::ApiError;
+use vela_render::{Definition, Renderer};
 
 use crate::command::files::{self, FileError};
 use crate::command::{self, ClusterArgs, EvaluationError, block_on, caches};
-use crate::config::{Config, ConfigError, Flags};
-use crate::evaluation::Evaluator;
-use crate::start;
 
 use super::impact::{Impact, NewDefinition, impact};
 use super::one::{self, Plan, PlanError, Verdict};
 use super::report;
-use super::stage::{Means, Present};
+use super::setup::{self, SetupError};
+use super::stage::Means;
 
 /// The word that makes a program of this.
 pub const COMMAND: &str = "plan";
-
-/// Label of the controller's Deployment, by which clients find it.
-const CONTROLLER: &str = "controller.oam.dev/name=vela-core";
-/// What the chart says where the Deployment cannot be read.
-const CHART_FLAGS: [&str; 3] = [
-    "--feature-gates=ZstdResourceTracker=true,ZstdApplicationRevision=true,MultiStageComponentApply=true,PreDispatchDryRun=true",
-    "--application-revision-limit=2",
-    "--definition-revision-limit=2",
-];
 
 #[derive(Debug, Parser)]
 #[command(
@@ -99,10 +83,8 @@ enum Error {
     Plan(#[from] PlanError),
     #[error("cannot start threads: {0}")]
     Threads(#[from] std::io::Error),
-    #[error("{0}")]
-    Flags(String),
     #[error(transparent)]
-    Config(#[from] ConfigError),
+    Setup(#[from] SetupError),
     #[error(transparent)]
     Evaluation(#[from] EvaluationError),
     #[error("there is no Application and no definition in what was given")]
@@ -167,13 +149,13 @@ async fn run(cli: &Cli) -> Result<(String, ExitCode), Error> {
         return Err(Error::Nothing);
     }
     let namespaces = namespaces(cli, &given);
-    let means = means(cli, client, &namespaces).await?;
+    let means = setup::means(client, &cli.controller, &namespaces).await?;
     let plans = if cli.all {
         all(&means, cli.cluster.namespace.as_deref()).await?
     } else {
         let mut plans = Vec::with_capacity(given.len());
         for object in &given {
-            let present = present(&means.client, object).await?;
+            let present = setup::present(&means.client, object).await?;
             plans.push(one::plan(&means, &present, Some(object)).await?);
         }
         plans
@@ -232,81 +214,6 @@ fn namespaces(cli: &Cli, given: &[Value]) -> Vec<String> {
     all
 }
 
-/// What all plans share.
-async fn means(cli: &Cli, client: Client, namespaces: &[String]) -> Result<Means, Error> {
-    let config = config(cli, &client).await?;
-    let version = client.apiserver_version().await.map_err(ApiError::from)?;
-    let mut settings = start::settings(&config, &version);
-    // As the caller, and for every Application.
-    (settings.acting.authenticate, settings.shard) = (false, None);
-    settings.pause = std::time::Duration::ZERO;
-    settings.workflow.suspend_on_failure = false;
-    let threads = memory::evaluations(config.render_threads.saturating_add(1));
-    let pool = Pool::new("cue", threads.threads, QUEUE)?;
-    let renderer = Renderer::new(Options {
-        limits: Limits { bytes: threads.bytes, ..Limits::default() },
-        rewrite_legacy_syntax: config.legacy_cue,
-        ..Options::default()
-    });
-    let definitions = caches::definitions(&client, &config.system_namespace, namespaces).await?;
-    Ok(Means {
-        client,
-        settings,
-        rules: config.charts.clone(),
-        cue: Evaluator::new(Arc::new(pool), Arc::new(renderer)),
-        definitions: Arc::new(definitions),
-    })
-}
-
-/// Rendering jobs that wait for a thread.
-const QUEUE: usize = 64;
-
-/// The configuration of the controller: as given, as its Deployment says, or the chart's.
-async fn config(cli: &Cli, client: &Client) -> Result<Config, Error> {
-    let given = if cli.controller.is_empty() { deployed(client).await } else { None };
-    let arguments = match given {
-        _ if !cli.controller.is_empty() => cli.controller.clone(),
-        Some(arguments) => arguments,
-        None => CHART_FLAGS.map(OsString::from).to_vec(),
-    };
-    let parsed = vela_serve::flags::parse::<Flags>(arguments)
-        .map_err(|error| Error::Flags(error.to_string()))?;
-    Ok(Config::try_from(parsed.flags)?)
-}
-
-/// The arguments of the controller's Deployment, if the caller may read it.
-async fn deployed(client: &Client) -> Option<Vec<OsString>> {
-    let api: Api<Deployment> = Api::all(client.clone());
-    let list = api.list(&ListParams::default().labels(CONTROLLER)).await.ok()?;
-    let spec = list.items.into_iter().next()?.spec?.template.spec?;
-    let arguments = spec.containers.into_iter().next()?.args?;
-    Some(arguments.into_iter().map(OsString::from).collect())
-}
-
-/// The Application that a file means, as the cluster has it.
-async fn present(client: &Client, object: &Value) -> Result<Present, ApiError> {
-    let text = |key: &str| object.pointer(&format!("/metadata/{key}")).and_then(Value::as_str);
-    let (namespace, name) =
-        (text("namespace").unwrap_or_default(), text("name").unwrap_or_default());
-    let io = ObjectClient::new(client.clone());
-    let target =
-        Target { api_version: vela_api::V1BETA1, kind: Application::KIND, namespace, name };
-    let app = match io.get(&target, &Identity::default()).await {
-        Ok(app) => Some(app),
-        Err(error) if error.is_not_found() => None,
-        Err(error) => return Err(error),
-    };
-    let named = format!("{}={name}", label::APP_NAME);
-    let params = ListParams::default().labels(&named);
-    let api: Api<ApplicationRevision> = Api::namespaced(client.clone(), namespace);
-    let revisions = caches::pages(&api, params).await?;
-    let params =
-        ListParams::default().labels(&format!("{named},{}={namespace}", label::APP_NAMESPACE));
-    let api: Api<ResourceTracker> = Api::all(client.clone());
-    let trackers = caches::pages(&api, params).await?;
-    Ok(Present { app, revisions, trackers })
-}
-
 /// Plans of all Applications, as they are.
 async fn all(means: &Means, namespace: Option<&str>) -> Result<Vec<Plan>, Error> {
     let mut plans = Vec::new();
@@ -315,7 +222,7 @@ async fn all(means: &Means, namespace: Option<&str>) -> Result<Vec<Plan>, Error>
             continue;
         }
         let object = serde_json::to_value(&app).map_err(PlanError::from)?;
-        let present = present(&means.client, &object).await?;
+        let present = setup::present(&means.client, &object).await?;
         plans.push(one::plan(means, &present, None).await?);
     }
     Ok(plans)

@@ -140,12 +140,40 @@ pub(crate) async fn rehearse(
     } else if let Some(app) = &present.app {
         (plan.namespace, plan.name) = (text(app, "namespace"), text(app, "name"));
     }
-    let narrowed = Narrowed { namespace: plan.namespace.clone(), name: plan.name.clone() };
-    let stage = Stage::open(means, Some(narrowed), given.is_some())?;
-    let key = stage.enter(present, planned.as_ref())?;
-    let ended = stage.settle(&key).await;
-    collect(&stage, &key, present, ended, &mut plan);
+    let stage = staged(means, present, planned.as_ref(), &mut plan).await?;
     Ok((plan, Some(stage)))
+}
+
+/// Plans an Application that is paused as if it were not: what happens when it goes on.
+///
+/// # Errors
+/// As [`plan`].
+pub(crate) async fn plan_paused(means: &Means, present: &Present) -> Result<Plan, PlanError> {
+    let mut plan = Plan::default();
+    let Some(app) = &present.app else { return Ok(plan) };
+    (plan.namespace, plan.name) = (text(app, "namespace"), text(app, "name"));
+    let number = |pointer: &str| app.pointer(pointer).and_then(Value::as_i64).unwrap_or_default();
+    let observed = number("/status/observedGeneration").max(0);
+    plan.generation = Some((observed, number("/metadata/generation")));
+    let mut unpaused = app.clone();
+    unpause(&mut unpaused);
+    staged(means, present, Some(&unpaused), &mut plan).await?;
+    Ok(plan)
+}
+
+/// Runs the reconciles of a plan and takes in what came of them. An edit goes on where a run would wait.
+async fn staged(
+    means: &Means,
+    present: &Present,
+    planned: Option<&Value>,
+    plan: &mut Plan,
+) -> Result<Stage, PlanError> {
+    let narrowed = Narrowed { namespace: plan.namespace.clone(), name: plan.name.clone() };
+    let stage = Stage::open(means, Some(narrowed), planned.is_some())?;
+    let key = stage.enter(present, planned)?;
+    let ended = stage.settle(&key).await;
+    collect(&stage, &key, present, ended, plan);
+    Ok(stage)
 }
 
 /// Why nothing can be planned.

@@ -110,7 +110,7 @@ pub(crate) fn text(plan: &Plan) -> String {
 }
 
 /// What is said below the objects.
-fn lines(plan: &Plan) -> Vec<String> {
+pub(crate) fn lines(plan: &Plan) -> Vec<String> {
     let mut lines = Vec::new();
     for remark in &plan.remarks {
         if let What::Fails(why) = &remark.what {

@@ -51,6 +51,8 @@ pub(crate) struct Means {
     pub(crate) cue: Evaluator,
     /// Those of the cluster.
     pub(crate) definitions: Arc<Definitions>,
+    /// What proves who wrote what; only the controller has it.
+    pub(crate) keys: KeyHolder,
 }
 
 impl std::fmt::Debug for Means {
@@ -119,7 +121,7 @@ impl Stage {
             apps: Arc::default(),
             definitions: Definitions::default(),
             cue: means.cue.clone(),
-            keys: KeyHolder::default(),
+            keys: means.keys.clone(),
             events: Recorder::new(vela_api::names::event::APPLICATION).0,
             metrics: Metrics::new(&Registry::new(
                 "vela-controller-plan",

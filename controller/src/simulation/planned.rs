@@ -24,6 +24,7 @@ fn means(world: &World, process: &Process) -> Means {
         rules: world.rules.clone(),
         cue: Evaluator::new(Arc::clone(&world.pool), Arc::clone(&world.renderer)),
         definitions: Arc::clone(&process.context.definitions),
+        keys: vela_seal::KeyHolder::default(),
     }
 }
 

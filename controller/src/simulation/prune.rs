@@ -73,6 +73,12 @@ async fn what_leaves_the_spec_waits_for_the_approval_of_its_generation() {
         approve(&world, "1");
         world.settle(&mut process, "a").await;
         assert!(uid(&world, "y").is_string(), "{rules}: the approval is about another generation");
+        // It never counts again, and is taken back: once, since Git may put it there again.
+        let approved = |world: &World| world.app("a")["metadata"]["annotations"][APPROVED].clone();
+        assert_eq!(approved(&world), Value::Null, "{rules}");
+        approve(&world, "1");
+        world.settle(&mut process, "a").await;
+        assert_eq!(approved(&world), json!("1"), "{rules}");
         approve(&world, &generation(&world));
         world.settle(&mut process, "a").await;
         assert_eq!(uid(&world, "y"), Value::Null, "{rules}");
@@ -80,6 +86,43 @@ async fn what_leaves_the_spec_waits_for_the_approval_of_its_generation() {
         let after = world.app("a");
         assert_eq!(after["metadata"]["annotations"], before["metadata"]["annotations"], "{rules}");
         assert_eq!(world.faults("a"), [""; 0], "{rules}");
+    }
+}
+
+#[tokio::test]
+async fn a_namespace_says_it_for_its_applications() {
+    for (label, asks) in [("confirm", true), ("confirm.Secret", false), ("nonsense", true)] {
+        let world = World::new();
+        world.server.by_another_writer(|state| {
+            state.put(
+                "namespaces",
+                json!({"apiVersion": "v1", "kind": "Namespace",
+                    "metadata": {"name": NAMESPACE, "labels": {"app.oam.dev/prune": label}}}),
+            );
+        });
+        let mut process = world.start();
+        let edit = |objects: &[&str], annotation: Option<&str>| {
+            world.server.by_another_writer(|state| {
+                let mut app = application("a", &[("c", objects, "1")]);
+                if let Some(stored) = state.get("applications", NAMESPACE, "a") {
+                    app["metadata"] = stored["metadata"].clone();
+                    app["status"] = stored["status"].clone();
+                }
+                if let Some(rules) = annotation {
+                    app["metadata"]["annotations"]["app.oam.dev/prune"] = json!(rules);
+                }
+                state.put("applications", app);
+            });
+        };
+        edit(&["x", "y"], None);
+        world.settle(&mut process, "a").await;
+        edit(&["x"], None);
+        world.settle(&mut process, "a").await;
+        assert_eq!(uid(&world, "y").is_string(), asks, "{label}");
+        // What the Application says counts first.
+        edit(&["x"], Some(""));
+        world.settle(&mut process, "a").await;
+        assert_eq!(uid(&world, "y"), Value::Null, "{label}");
     }
 }
 

@@ -45,6 +45,7 @@ use crate::evaluation::Evaluator;
 use crate::events::{self, Recorder};
 use crate::in_flight::{self, Queues};
 use crate::metrics::Metrics;
+use crate::plan::paused;
 use crate::queue::{Key, Queue, Shares};
 use crate::registry;
 use crate::stamp_key::{self, StampKey};
@@ -173,7 +174,10 @@ pub async fn run(config: Config, stop: CancellationToken) -> anyhow::Result<()> 
         queue: Arc::clone(&queue),
         clusters,
     }));
-    let context = Arc::new(AppContext::new(context, config.charts.clone()));
+    let planner = paused::planner(&context, &config.charts);
+    let mut context = AppContext::new(context, config.charts.clone());
+    context.planner = Some(planner);
+    let context = Arc::new(context);
     let queues = Queues::of(&context);
     tasks.spawn_on(in_flight::name_slow(queues.clone(), end.clone()), vital.handle());
     let lease_handles = LeaseHandles::new(&vital);

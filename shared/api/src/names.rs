@@ -63,6 +63,9 @@ pub mod label {
     pub const APP_UID: &str = "app.oam.dev/uid";
     /// `true` stops the reconcile of an Application.
     pub const PAUSE: &str = "controller.core.oam.dev/pause";
+    /// On a Namespace: which deletions of its Applications' objects ask first, where an Application says nothing about it. Not in
+    /// the reference.
+    pub const PRUNE: &str = "app.oam.dev/prune";
     /// Shard that owns the object.
     pub const SCHEDULED_SHARD_ID: &str = "controller.core.oam.dev/scheduled-shard-id";
     /// Shard that a Pod offers.
@@ -190,6 +193,11 @@ pub mod annotation {
     pub const PRUNE_APPROVED: &str = "app.oam.dev/prune-approved";
     /// What happens when a rollout fails: `rollback` or `suspend`. Not in the reference.
     pub const ON_FAILURE: &str = "app.oam.dev/on-failure";
+    /// A Config of the namespace whose `url` gets a message when the Application fails, waits for a person, is unhealthy for a
+    /// while, or recovers. Not in the reference.
+    pub const NOTIFY: &str = "app.oam.dev/notify";
+    /// `true`: while it is paused, the Application says what its run would write. Not in the reference.
+    pub const PLAN: &str = "app.oam.dev/plan";
     /// Which spec failed and which one is back for it, as hashes; set by the controller. Not in the reference.
     pub const ROLLED_BACK_FROM: &str = "app.oam.dev/rolled-back-from";
     /// Resync period of this Application.
@@ -214,7 +222,7 @@ pub mod annotation {
     /// Who acts for an object, and how we know.
     pub const IDENTITY: [&str; 4] = [USERNAME, GROUP, ADMINISTRATOR, STAMP];
     /// What an Application's objects do not inherit from it: who acts for it, and what only speaks of the Application itself.
-    pub const NOT_INHERITED: [&str; 9] = [
+    pub const NOT_INHERITED: [&str; 11] = [
         USERNAME,
         GROUP,
         ADMINISTRATOR,
@@ -223,6 +231,8 @@ pub mod annotation {
         PRUNE,
         PRUNE_APPROVED,
         ON_FAILURE,
+        NOTIFY,
+        PLAN,
         ROLLED_BACK_FROM,
     ];
     /// Allow changes of immutable parameters.
@@ -355,6 +365,10 @@ pub mod condition {
     pub const DRIFT: &str = "Drift";
     /// Objects that left the spec wait for somebody to approve of their deletion; absent otherwise. Not in the reference.
     pub const PRUNED: &str = "Pruned";
+    /// What the run of an Application that is paused would write; absent otherwise. Not in the reference.
+    pub const PLANNED: &str = "Planned";
+    /// About what somebody was notified last, as the Application asks; absent otherwise. Not in the reference.
+    pub const NOTIFIED: &str = "Notified";
     /// Those of Applications in their internal order; a restart keeps those up to `Render`.
     pub const APPLICATION_ORDER: [&str; 6] = [PARSED, REVISION, POLICY, RENDER, WORKFLOW, READY];
 }
@@ -381,6 +395,20 @@ pub mod reason {
     pub const DRIFT_CONTENTION: &str = "DriftFight";
     /// What somebody else changed is left as it is, as the Application asks.
     pub const DRIFT_LEFT: &str = "DriftLeft";
+    /// A plan is there. This and the next two are reasons of the condition of that name.
+    pub const PLANNED: &str = "Planned";
+    /// It cannot be said what the run would write.
+    pub const NOT_POSSIBLE: &str = "NotPossible";
+    /// A ConfigMap of somebody else has the name that the plan would have.
+    pub const NAME_TAKEN: &str = "NameTaken";
+    /// A rollout failed. This and the next three are reasons of `Notified`.
+    pub const ROLLOUT_FAILED: &str = "RolloutFailed";
+    /// A step waits for a person.
+    pub const WAITS_FOR_PERSON: &str = "WaitsForPerson";
+    /// It has been unhealthy for a while.
+    pub const TURNED_UNHEALTHY: &str = "TurnedUnhealthy";
+    /// It is deployed and healthy again.
+    pub const RECOVERED: &str = "Recovered";
     /// A person has to approve.
     pub const NEEDS_APPROVAL: &str = "NeedsApproval";
     /// Something is going away.
@@ -427,6 +455,8 @@ pub mod event {
     pub const ROLLED_BACK: &str = "RolledBack";
     /// A rollout failed and the last spec is not put back, though the Application asks for that.
     pub const NOT_ROLLED_BACK: &str = "NotRolledBack";
+    /// A notification got lost. Not in the reference.
+    pub const NOT_NOTIFIED: &str = "NotNotified";
     /// Parsing failed.
     pub const FAILED_PARSE: &str = "FailedParse";
     /// Revision failed.

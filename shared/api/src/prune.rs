@@ -88,6 +88,19 @@ impl PruneRules {
         Ok(rules)
     }
 
+    /// Reads the label of a Namespace, whose characters are fewer: `.` stands for `=` and for the comma between kinds, `_` for the
+    /// semicolon, `percent` for `%`: `confirm`, `confirm.all`, `confirm.PersistentVolumeClaim.StatefulSet_limit.50percent`.
+    ///
+    /// # Errors
+    /// As [`PruneRules::parse`].
+    pub fn parse_label(text: &str) -> Result<Self, PruneError> {
+        let rules: Vec<String> = text
+            .split('_')
+            .map(|rule| rule.replacen('.', "=", 1).replace('.', ",").replace("percent", "%"))
+            .collect();
+        Self::parse(&rules.join(";"))
+    }
+
     /// Whether the deletion of an object of this kind asks, how few there may be.
     #[must_use]
     pub fn asks(&self, kind: &str) -> bool {
@@ -168,6 +181,26 @@ mod tests {
                 rules.asks_for_whole(),
             ];
             assert_eq!(found, expected, "{text}");
+        }
+    }
+
+    #[test]
+    fn a_label_says_the_same_in_other_characters() {
+        for (label, annotation) in [
+            ("", ""),
+            ("confirm", "confirm"),
+            ("confirm.all", "confirm=all"),
+            (
+                "confirm.PersistentVolumeClaim.StatefulSet",
+                "confirm=PersistentVolumeClaim,StatefulSet",
+            ),
+            ("limit.10", "limit=10"),
+            ("confirm.Secret_limit.50percent", "confirm=Secret; limit=50%"),
+        ] {
+            assert_eq!(PruneRules::parse_label(label), PruneRules::parse(annotation), "{label}");
+        }
+        for wrong in ["ask", "confirm.", "limit.x", "limit"] {
+            assert!(PruneRules::parse_label(wrong).is_err(), "{wrong}");
         }
     }
 

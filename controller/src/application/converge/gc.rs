@@ -205,7 +205,7 @@ async fn decide(
         }
     }
     let depends_on = |component: &str| dependencies(app, component);
-    let prune = prune::rules(session.ctx, app);
+    let prune = prune::rules(session.ctx, app).await?;
     Ok(Some(gc::plan(&gc::Input {
         owner: &session.owner,
         trackers: &views,

@@ -3,10 +3,11 @@
 
 use jiff::Timestamp;
 use serde_json::json;
-use vela_api::names::{annotation, condition as types, reason};
+use tracing::warn;
+use vela_api::names::{annotation, condition as types, label, reason};
 use vela_api::{AppStatus, Application, Condition, PruneRules};
 use vela_apply::tracker::Record;
-use vela_cluster::ApiError;
+use vela_cluster::{ApiError, Identity, Stored as _, Target};
 
 use crate::application::context::AppContext;
 use crate::application::converge::warning;
@@ -14,17 +15,42 @@ use crate::application::facts;
 use crate::application::write;
 use crate::messages;
 
-/// Which deletions ask; `None` where somebody approved of those of this generation. A rule that cannot be read asks always: who
-/// wrote it meant to be asked.
-pub(in crate::application) fn rules(ctx: &AppContext, app: &Application) -> Option<PruneRules> {
+/// Which deletions ask, as the Application, else its Namespace, else the installation says; `None` where somebody approved of those
+/// of this generation. A rule that cannot be read asks always: who wrote it meant to be asked.
+///
+/// # Errors
+/// Nobody can say now what the Namespace says.
+pub(in crate::application) async fn rules(
+    ctx: &AppContext,
+    app: &Application,
+) -> Result<Option<PruneRules>, ApiError> {
     if is_approved(app) {
-        return None;
+        return Ok(None);
     }
+    let safe = |_| PruneRules::confirm_everything();
     let written = app.metadata.annotations.as_ref().and_then(|all| all.get(annotation::PRUNE));
-    Some(match written {
-        Some(text) => PruneRules::parse(text).unwrap_or_else(|_| PruneRules::confirm_everything()),
+    if let Some(text) = written {
+        return Ok(Some(PruneRules::parse(text).unwrap_or_else(safe)));
+    }
+    Ok(Some(match of_namespace(ctx, app).await? {
+        Some(text) => PruneRules::parse_label(&text).unwrap_or_else(safe),
         None => PruneRules::confirm_kinds(ctx.settings.prune_confirm_kinds.iter().cloned()),
-    })
+    }))
+}
+
+/// The label of the Namespace. It is read when something is to be deleted only. Who may not read it, as whoever plans, sees none.
+async fn of_namespace(ctx: &AppContext, app: &Application) -> Result<Option<String>, ApiError> {
+    let name = app.metadata.namespace.as_deref().unwrap_or_default();
+    let target = Target { api_version: "v1", kind: "Namespace", namespace: "", name };
+    match ctx.io.get(&target, &Identity::default()).await {
+        Ok(namespace) => Ok(vela_apply::object::label(&namespace, label::PRUNE).map(str::to_owned)),
+        Err(error) if error.is_not_found() => Ok(None),
+        Err(ApiError::Api { code: 403, .. }) => {
+            warn!(namespace = name, "namespace cannot be read");
+            Ok(None)
+        }
+        Err(error) => Err(error),
+    }
 }
 
 fn is_approved(app: &Application) -> bool {
@@ -49,16 +75,30 @@ pub(in crate::application) fn report(
     warning::set(ctx, &facts::about(app), status, waits);
 }
 
-/// Takes back the approval of a generation whose deletions are done: what the same generation would delete later, because a
-/// definition changed, asks again. Returns the Application as stored.
+/// Whether an approval is of a generation that has passed: it never counts again.
+fn is_stale(app: &Application) -> bool {
+    let approved = facts::annotation(&app.metadata, annotation::PRUNE_APPROVED).parse::<i64>();
+    approved.is_ok_and(|approved| app.metadata.generation.is_some_and(|now| approved < now))
+}
+
+/// Takes back an approval: of a generation whose deletions are done (`pruned`), so that what the same generation would delete later,
+/// because a definition changed, asks again; and of one that has passed. The latter once for each generation: if Git has it, it
+/// comes back, and nobody shall fight over it. Returns the Application as stored.
 ///
 /// # Errors
 /// The API server's answer.
 pub(in crate::application) async fn end_approval(
     ctx: &AppContext,
     app: &Application,
+    pruned: bool,
 ) -> Result<Option<Application>, ApiError> {
-    if !is_approved(app) {
+    if is_stale(app) {
+        let memory = ctx.memory(&app.key());
+        let before = memory.lock().approval_removed_at.replace(app.metadata.generation);
+        if before == Some(app.metadata.generation) {
+            return Ok(None);
+        }
+    } else if !pruned || !is_approved(app) {
         return Ok(None);
     }
     let metadata = json!({

@@ -627,8 +627,8 @@ fn matches(object: &Value, selector: &str) -> bool {
     })
 }
 
-/// A value of a query.
-fn decoded(text: &str) -> String {
+/// A value of a query, or a part of a path.
+pub(crate) fn decoded(text: &str) -> String {
     let mut out = Vec::with_capacity(text.len());
     let mut bytes = text.bytes();
     while let Some(byte) = bytes.next() {

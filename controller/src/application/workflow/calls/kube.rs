@@ -153,7 +153,10 @@ impl Calling<'_, '_, '_> {
             set_namespace(&mut value, "default");
         }
         let kind = text(&value, "kind");
-        let rules = prune::rules(self.session.ctx, self.run.app);
+        let rules = match prune::rules(self.session.ctx, self.run.app).await {
+            Ok(rules) => rules,
+            Err(error) => return Reply::Error(error.to_string()),
+        };
         if rules.is_some_and(|rules| rules.asks(kind)) {
             let named = params.get("filter").is_none().then(|| name(&value));
             let generation = self.run.app.metadata.generation.unwrap_or_default();
