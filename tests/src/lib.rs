@@ -5,6 +5,7 @@
 
 pub mod answers;
 pub mod audit;
+pub mod browser;
 pub mod chart_server;
 pub mod cluster;
 pub mod controlplane;
