@@ -400,13 +400,14 @@ pub fn change(record: &Record, now: Timestamp) -> Result<Value, RecordError> {
     }))
 }
 
-/// Which revisions are deleted so that no more than `most` are left; never one that is deployed, never the newest.
+/// Which revisions are deleted so that no more than `most` are left with the newest, which need not be among the known
+/// ones yet; never one that is deployed.
 #[must_use]
-pub fn outdated(known: &[Known], most: Option<usize>) -> Vec<&Known> {
+pub fn outdated(known: &[Known], newest: i64, most: Option<usize>) -> Vec<&Known> {
     let Some(most) = most else { return Vec::new() };
-    let over = known.len().saturating_sub(most.max(1));
-    let older = known.split_last().map_or(&[][..], |(_, older)| older);
-    older.iter().filter(|known| known.status != Status::Deployed).take(over).collect()
+    let older = known.iter().filter(|known| known.revision < newest);
+    let over = (older.clone().count() + 1).saturating_sub(most.max(1));
+    older.filter(|known| known.status != Status::Deployed).take(over).collect()
 }
 
 #[cfg(test)]
@@ -569,9 +570,13 @@ mod tests {
             .map(|it| known(it, if it == 2 { "deployed" } else { "superseded" }, "a", "i"))
             .collect();
         let all = Known::all(&json!({"items": secrets}));
-        let gone = |most| outdated(&all, most).iter().map(|it| it.revision).collect::<Vec<_>>();
-        assert_eq!(gone(Some(3)), [1, 3]);
-        assert_eq!(gone(Some(1)), [1, 3, 4]);
-        assert!(gone(None).is_empty() && gone(Some(5)).is_empty());
+        let gone = |newest, most| -> Vec<i64> {
+            outdated(&all, newest, most).iter().map(|it| it.revision).collect()
+        };
+        assert_eq!(gone(5, Some(3)), [1, 3]);
+        assert_eq!(gone(5, Some(1)), [1, 3, 4]);
+        assert!(gone(5, None).is_empty() && gone(5, Some(5)).is_empty());
+        // One that was made since the records were read counts too.
+        assert_eq!(gone(6, Some(3)), [1, 3, 4]);
     }
 }

@@ -93,11 +93,9 @@ async fn deployed(session: &mut Session<'_>, released: &Released) -> Result<(), 
         supersede(session, entry, known).await?;
     }
     entry.write(session).await?;
-    for old in records::outdated(&released.known, released.params.history.map(|it| it.max(1))) {
-        if old.revision < revision {
-            let deleted = session.delete(&old.secret, &entry.cluster).await;
-            deleted.map_err(|error| ReleaseError::NotStored(error.to_string()))?;
-        }
+    for old in records::outdated(&released.known, revision, released.params.history) {
+        let deleted = session.delete(&old.secret, &entry.cluster).await;
+        deleted.map_err(|error| ReleaseError::NotStored(error.to_string()))?;
     }
     Ok(())
 }

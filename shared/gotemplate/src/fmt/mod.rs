@@ -37,6 +37,15 @@ struct Spec {
     precision: Option<usize>,
 }
 
+impl Spec {
+    /// Whether the directive is a verb and nothing else.
+    fn is_empty(self) -> bool {
+        let Self { plus, minus, sharp, space, zero, plus_v, sharp_v, width, precision } = self;
+        let has_flag = plus || minus || sharp || space || zero || plus_v || sharp_v;
+        !has_flag && width.is_none() && precision.is_none()
+    }
+}
+
 /// A text that grows, and what its growth costs.
 pub(crate) struct Printer<'m> {
     out: Vec<u8>,

@@ -80,6 +80,10 @@ impl Printer<'_> {
         verb: char,
     ) -> Result<(), Stop> {
         let Spec { plus, minus, sharp, space, zero, width, precision, .. } = self.spec;
+        let is_plain = width.is_none() && precision.is_none() && !plus && !space;
+        if is_plain && radix == 10 {
+            return self.decimal(negative, magnitude);
+        }
         if precision == Some(0) && magnitude == 0 {
             return self.fill(width.unwrap_or(0), b' ');
         }
@@ -115,6 +119,27 @@ impl Printer<'_> {
             _ => "",
         };
         self.pad_with(format!("{sign}{prefix}{digits}").as_bytes(), b' ')
+    }
+
+    /// A number without anything around it.
+    fn decimal(&mut self, negative: bool, mut magnitude: u64) -> Result<(), Stop> {
+        let mut digits = [0; 21];
+        let mut at = digits.len();
+        for digit in digits.iter_mut().rev() {
+            *digit = b'0' + u8::try_from(magnitude % 10).unwrap_or_default();
+            magnitude /= 10;
+            at -= 1;
+            if magnitude == 0 {
+                break;
+            }
+        }
+        if let Some(sign) = at.checked_sub(1).filter(|_| negative)
+            && let Some(digit) = digits.get_mut(sign)
+        {
+            *digit = b'-';
+            at = sign;
+        }
+        self.write(digits.get(at..).unwrap_or_default())
     }
 
     fn code_point(&mut self, value: u64) -> Result<(), Stop> {

@@ -69,6 +69,24 @@ impl Printer<'_> {
                 }
                 self.write(b"}")
             }
+            'v' | 'd' if self.spec.is_empty() => {
+                // One by one as numbers: three digits and a blank each at the most.
+                self.meter.steps(bytes.len() as u64)?;
+                self.meter.room(4 * bytes.len() as u64)?;
+                self.out.push(b'[');
+                for (i, byte) in bytes.as_bytes().iter().enumerate() {
+                    if i > 0 {
+                        self.out.push(b' ');
+                    }
+                    for (least, unit) in [(100, 100), (10, 10), (0, 1)] {
+                        if *byte >= least {
+                            self.out.push(b'0' + byte / unit % 10);
+                        }
+                    }
+                }
+                self.out.push(b']');
+                Ok(())
+            }
             _ => {
                 self.open(Type::BYTES, "[")?;
                 for (i, byte) in bytes.as_bytes().iter().enumerate() {

@@ -162,7 +162,7 @@ pub fn problems(params: &Value, own: &str) -> Vec<Problem> {
 
 /// Whether a text is a version or a constraint; none means the newest.
 fn is_version(text: &str) -> bool {
-    text.is_empty() || index::is_exact(text) || Constraint::parse(text).is_ok()
+    matches!(text, "" | "latest") || index::is_exact(text) || Constraint::parse(text).is_ok()
 }
 
 /// The release and the namespace that the parameters of a call name; `None` where they say neither.
@@ -471,6 +471,9 @@ mod tests {
             "auth": {"secretRef": {"name": "s", "namespace": "there"}}},
             "release": {"namespace": "there"}, "valuesFrom": [{"kind": "Secret", "name": "v", "namespace": "there"}]});
         assert!(found(&fine).is_empty(), "{:?}", found(&fine));
+        let mut latest = fine.clone();
+        latest["chart"]["version"] = json!("latest");
+        assert!(found(&latest).is_empty(), "{:?}", found(&latest));
         let wrong = json!({"context": context, "chart": {"source": "web", "repoURL": "https://c.example", "version": "one",
             "auth": {"secretRef": {"name": "s", "namespace": "vault"}}},
             "release": {"name": "Web"},
