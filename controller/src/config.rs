@@ -204,6 +204,15 @@ pub struct Flags {
     /// Requests to each of them at once.
     #[arg(long, default_value_t = 100)]
     member_kube_api_burst: u32,
+    /// MiB that the objects watched in one of them may take; beyond it only their metadata are kept, beyond twice of it nothing.
+    #[arg(long, default_value_t = 64, value_name = "MIB")]
+    member_cache_mib: usize,
+    /// MiB that those of all of them may take.
+    #[arg(long, default_value_t = 512, value_name = "MIB")]
+    member_cache_overall_mib: usize,
+    /// Components in clusters that have been away for a minute are not healthy; false: they stay what they were.
+    #[arg(long, default_value_t = true, action = clap::ArgAction::Set)]
+    unreachable_is_unhealthy: bool,
     /// What to do with clusters whose certificate cannot be checked: warn or refuse.
     #[arg(long, default_value = "warn", value_parser = ["warn", "refuse"])]
     insecure_clusters: String,
@@ -326,6 +335,12 @@ pub struct ClusterFlags {
     pub qps: f64,
     /// Requests at once to each.
     pub burst: u32,
+    /// Bytes that the objects watched in one of them may take, about.
+    pub cache: usize,
+    /// Bytes that those of all of them may take, about.
+    pub cache_overall: usize,
+    /// Components in clusters that have been away for a while are not healthy.
+    pub unreachable_is_unhealthy: bool,
     /// What of the Secrets is accepted.
     pub rules: SecretRules,
     /// Where the commands are that they may name.
@@ -516,6 +531,9 @@ impl TryFrom<Flags> for Config {
             cluster_secret_namespace,
             member_kube_api_qps,
             member_kube_api_burst,
+            member_cache_mib,
+            member_cache_overall_mib,
+            unreachable_is_unhealthy,
             insecure_clusters,
             allow_loopback_clusters,
             exec_credential_dir,
@@ -642,6 +660,9 @@ impl TryFrom<Flags> for Config {
                 namespace: cluster_secret_namespace,
                 qps: member_kube_api_qps,
                 burst: member_kube_api_burst,
+                cache: member_cache_mib.saturating_mul(1 << 20),
+                cache_overall: member_cache_overall_mib.saturating_mul(1 << 20),
+                unreachable_is_unhealthy,
                 rules: SecretRules {
                     addresses: AddressRules { allow_loopback: allow_loopback_clusters },
                     refuse_insecure: insecure_clusters == "refuse",

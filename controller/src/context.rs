@@ -64,6 +64,8 @@ pub struct Settings {
     pub prune_confirm_kinds: Vec<String>,
     /// `Ready` waits for the health of what is deployed.
     pub ready_means_healthy: bool,
+    /// Components in clusters that have been away for a while are not healthy.
+    pub unreachable_is_unhealthy: bool,
     /// Labels and annotations of an Application that its objects do not get.
     pub not_inherited: Arc<vela_api::KeyPatterns>,
     /// As whom Applications are applied.

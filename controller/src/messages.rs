@@ -482,6 +482,32 @@ pub(crate) fn cluster_alias(names: &[String]) -> String {
     format!("These names mean one cluster: {}.", names.join(", "))
 }
 
+/// A cluster that is there again, with objects that nobody manages any more.
+#[must_use]
+pub(crate) fn left_behind_found(cluster: &str, count: usize) -> String {
+    format!(
+        "{count} objects were left behind in cluster {cluster} and are not managed; the annotation \
+         cluster.core.oam.dev/left-behind of its Secret says whether they are deleted (collect) or not remembered (forget)."
+    )
+}
+
+/// A component whose cluster cannot be reached, in an Application that goes on without it.
+#[must_use]
+pub(crate) fn deployed_later(why: &str) -> String {
+    format!("{why}; deployed when it answers")
+}
+
+/// Names that say that they are one cluster, and nothing vouches for it.
+#[must_use]
+pub(crate) fn cluster_alias_doubtful(names: &[String]) -> String {
+    format!(
+        "These names claim to be one cluster: {}. Their Secrets do not have the same ca.crt, so that it is not believed: an \
+         object that is recorded under two of them is neither deleted nor forgotten. Join it under one name, or with one \
+         ca.crt, and take the others away.",
+        names.join(", ")
+    )
+}
+
 /// The Secrets of clusters were not all seen yet, or cannot be seen now.
 pub(crate) const CLUSTERS_UNKNOWN: &str = "clusters are not known yet";
 

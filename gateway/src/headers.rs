@@ -67,9 +67,17 @@ pub(crate) fn set_upgrade(headers: &mut HeaderMap, protocol: HeaderValue) {
     headers.insert(UPGRADE, protocol);
 }
 
+/// Of the host that a client believes it talks to, which is the hub's: no member decides about that.
+const OF_THE_HOST: [&str; 5] =
+    ["alt-svc", "clear-site-data", "set-cookie", "strict-transport-security", "www-authenticate"];
+
 /// The headers of an answer for the caller.
 pub(crate) fn to_caller(headers: &HeaderMap) -> HeaderMap {
-    without_hop_by_hop(headers)
+    let mut kept = without_hop_by_hop(headers);
+    for name in OF_THE_HOST {
+        kept.remove(name);
+    }
+    kept
 }
 
 fn without_hop_by_hop(headers: &HeaderMap) -> HeaderMap {

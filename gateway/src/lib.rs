@@ -33,7 +33,7 @@ use arc_swap::ArcSwapOption;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 use tracing::{info, warn};
-use vela_cluster::members::SharedRules;
+use vela_cluster::members::{SharedRules, follow_managed};
 use vela_serve::health::{Condition, Health};
 use vela_serve::listen::ListenAddr;
 use vela_serve::metrics::Registry as MetricsRegistry;
@@ -85,6 +85,15 @@ pub async fn run(config: Config, stop: CancellationToken) -> anyhow::Result<()> 
         async move {
             tokio::select! {
                 () = clusters.follow(client, &namespace, || known.pass()) => {}
+                () = end.cancelled() => {}
+            }
+        }
+    });
+    tasks.spawn({
+        let (clusters, client, end) = (Arc::clone(&clusters), client.clone(), end.clone());
+        async move {
+            tokio::select! {
+                () = follow_managed(&*clusters, client) => {}
                 () = end.cancelled() => {}
             }
         }

@@ -33,6 +33,11 @@ pub(crate) fn odd_upgrade(name: &str) -> String {
     format!("cluster {name} is not reachable: it switched protocols without being asked to")
 }
 
+/// It sent the caller elsewhere.
+pub(crate) fn redirects(name: &str) -> String {
+    format!("cluster {name} answered with a redirect, which is not passed on")
+}
+
 /// The request did not come from the front proxy.
 pub(crate) const NOT_THE_FRONT_PROXY: &str = "requests come through the API server's aggregation: its client certificate is missing or is not allowed";
 

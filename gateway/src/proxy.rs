@@ -156,6 +156,10 @@ fn finish(
         return Ok(response);
     }
     let status = answer.status();
+    // Whoever follows one takes his credential along, to wherever the member says.
+    if status.is_redirection() && status != StatusCode::NOT_MODIFIED {
+        return Err(Failure::bad_gateway(name, messages::redirects(name)));
+    }
     let end = is_watch.then(|| server.closing.clone());
     let mut response = Response::new(Body::new(Passed::new(answer.into_body(), held, end)));
     *response.status_mut() = status;

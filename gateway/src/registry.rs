@@ -9,10 +9,13 @@ use futures::StreamExt as _;
 use k8s_openapi::api::core::v1::Secret;
 use kube::api::Api;
 use kube::runtime::{WatchStreamExt as _, watcher};
+use parking_lot::Mutex;
 use tokio::sync::watch;
 use tracing::{info, warn};
 use vela_api::names::label;
-use vela_cluster::members::{Cluster, ExchangeRules, Passage, SecretRules};
+use vela_cluster::members::{
+    Cluster, Described, ExchangeRules, Managed, ManagedSink, Passage, SecretRules, Sources,
+};
 
 use crate::messages;
 use crate::status::Failure;
@@ -60,12 +63,13 @@ pub(crate) struct Registry {
     rules: SecretRules,
     /// Where the commands are that hand out credentials.
     commands: Option<PathBuf>,
+    sources: Mutex<Sources>,
     current: watch::Sender<Arc<Snapshot>>,
 }
 
 impl Registry {
     pub(crate) fn new(rules: SecretRules, commands: Option<PathBuf>) -> Self {
-        Self { rules, commands, current: watch::Sender::default() }
+        Self { rules, commands, sources: Mutex::default(), current: watch::Sender::default() }
     }
 
     pub(crate) fn snapshot(&self) -> Arc<Snapshot> {
@@ -91,8 +95,16 @@ impl Registry {
 
     /// Takes in a Secret.
     pub(crate) fn put(&self, secret: &Secret) {
-        let cluster = Cluster::of(secret, self.rules);
-        let view = View::of(secret, &cluster);
+        let cluster = self.sources.lock().put_secret(secret, self.rules);
+        self.put_cluster(cluster, Some(secret));
+    }
+
+    /// Takes in a cluster, with its Secret if it has one.
+    fn put_cluster(&self, cluster: Cluster, secret: Option<&Secret>) {
+        let view = match secret {
+            Some(secret) => View::of(secret, &cluster),
+            None => View::of_managed(&cluster),
+        };
         let known = self.snapshot().members.get(&cluster.name).cloned();
         let fingerprint = cluster.fingerprint;
         let passage = match (&known, &cluster.access) {
@@ -111,10 +123,12 @@ impl Registry {
         };
         let streams = known.map(|known| Arc::clone(&known.streams)).unwrap_or_default();
         let member = Member { view, exchange: cluster.exchange, passage, fingerprint, streams };
-        let version = secret.metadata.resource_version.clone().unwrap_or_default();
+        let version = secret.and_then(|secret| secret.metadata.resource_version.clone());
         self.change(|snapshot| {
             snapshot.members.insert(cluster.name, Arc::new(member));
-            snapshot.version = version;
+            if let Some(version) = version {
+                snapshot.version = version;
+            }
         });
     }
 
@@ -124,12 +138,22 @@ impl Registry {
         });
     }
 
+    fn remove_secret(&self, name: &str) {
+        let managed = self.sources.lock().remove_secret(name);
+        match managed {
+            Some(cluster) => self.put_cluster(cluster, None),
+            None => self.remove(name),
+        }
+    }
+
     /// All Secrets were seen; clusters that are not among them are gone.
     pub(crate) fn synced(&self, listed: &[String]) {
+        let alone = self.sources.lock().listed(listed);
         self.change(|snapshot| {
             snapshot.synced = true;
             snapshot.members.retain(|name, _| listed.contains(name));
         });
+        alone.into_iter().for_each(|cluster| self.put_cluster(cluster, None));
     }
 
     fn change(&self, change: impl FnOnce(&mut Snapshot)) {
@@ -161,7 +185,7 @@ impl Registry {
                 }
                 Ok(watcher::Event::Apply(secret)) => self.put(&secret),
                 Ok(watcher::Event::Delete(secret)) => {
-                    self.remove(&secret.metadata.name.unwrap_or_default());
+                    self.remove_secret(&secret.metadata.name.unwrap_or_default());
                 }
                 Err(error) => {
                     let error = vela_cluster::error::chain(&error);
@@ -169,6 +193,21 @@ impl Registry {
                 }
             }
         }
+    }
+}
+
+impl ManagedSink for Registry {
+    fn put_managed(&self, name: &str, managed: Option<&Managed>) {
+        let described = self.sources.lock().put_managed(name, managed, self.rules);
+        match described {
+            Described::As(cluster, secret) => self.put_cluster(*cluster, secret.as_deref()),
+            Described::Gone => self.remove(name),
+            Described::Unchanged => {}
+        }
+    }
+
+    fn managed_names(&self) -> Vec<String> {
+        self.sources.lock().managed_names()
     }
 }
 
@@ -202,6 +241,35 @@ mod tests {
         assert_eq!(waiting.await.unwrap().unwrap(), "east");
         registry.remove("east");
         assert_eq!(registry.member("east").await.unwrap_err().code(), 404);
+    }
+
+    /// A ManagedCluster is seen without a Secret, and reached with one that has a credential only.
+    #[tokio::test]
+    async fn a_managed_cluster_says_where_it_is() {
+        let registry = registry();
+        let managed = |url: &str| {
+            Managed::of(
+                &serde_json::json!({"metadata": {"uid": "m", "labels": {"region": "eu"}}, "spec": {
+                "hubAcceptsClient": true, "managedClusterClientConfigs": [{"url": url}]}}),
+            )
+        };
+        registry.put_managed("east", managed("https://10.0.0.9:6443").as_ref());
+        let alone = registry.member("east").await.unwrap();
+        assert_eq!(alone.passage().unwrap_err().code(), 422);
+        let spec = &alone.view.virtual_cluster["spec"];
+        let expected = serde_json::json!({"accepted": true, "endpoint": "-", "credential-type": "ManagedCluster"});
+        assert_eq!(*spec, expected);
+        assert!(alone.view.gateway.is_none());
+        registry.put(&secret("east", "ServiceAccountToken", &DATA[1..]));
+        let member = registry.member("east").await.unwrap();
+        assert_eq!(member.passage().unwrap().uri(), "https://10.0.0.9:6443/");
+        registry.put_managed("east", managed("https://10.0.0.8:6443").as_ref());
+        let moved = registry.member("east").await.unwrap();
+        assert_eq!(moved.passage().unwrap().uri(), "https://10.0.0.8:6443/");
+        registry.synced(&[]);
+        assert!(registry.snapshot().members["east"].passage().is_err());
+        registry.put_managed("east", None);
+        assert!(registry.snapshot().members.is_empty());
     }
 
     #[tokio::test]

@@ -79,6 +79,25 @@ impl View {
         }
     }
 
+    /// What Open Cluster Management says, without a Secret: it is not reached through here.
+    pub(crate) fn of_managed(cluster: &Cluster) -> Self {
+        let created = cluster.created.map(|time| time.strftime("%Y-%m-%dT%H:%M:%SZ").to_string());
+        let metadata = json!({"name": cluster.name, "uid": cluster.secret_uid,
+            "creationTimestamp": created, "labels": cluster.labels});
+        let mut spec = json!({"accepted": cluster.accepted, "endpoint": BLANK,
+            "credential-type": "ManagedCluster"});
+        if !cluster.alias.is_empty() {
+            put(&mut spec, "alias", json!(cluster.alias));
+        }
+        Self {
+            name: cluster.name.clone(),
+            labels: cluster.labels.clone(),
+            created: cluster.created,
+            gateway: None,
+            virtual_cluster: object("VirtualCluster", &metadata, &spec),
+        }
+    }
+
     /// Where it comes in a list: the newest first, then by name.
     pub(crate) fn rank(&self) -> (Reverse<Option<Timestamp>>, &str) {
         (Reverse(self.created), &self.name)

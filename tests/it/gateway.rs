@@ -412,8 +412,8 @@ async fn the_clients_requests_are_answered(world: &World) {
             JSON,
             Value::Null,
             502,
-            "",
-            json!("the backend attempted to redirect this request, which is not permitted"),
+            "/message",
+            json!("cluster echo answered with a redirect, which is not passed on"),
         ),
         (
             "GET",

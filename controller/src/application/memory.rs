@@ -9,6 +9,7 @@ use jiff::Timestamp;
 use tokio::time::Instant;
 use vela_api::Time;
 use vela_apply::ResourceKey;
+use vela_apply::tracker::Record;
 use vela_seal::Stamp;
 
 use crate::evaluation::Account;
@@ -121,6 +122,8 @@ pub struct AppCache {
     pub renderings: HashMap<(String, Placement), CachedRendering>,
     /// What its reconciles may evaluate.
     pub account: Option<Arc<Account>>,
+    /// What is recorded of other clusters, with the names of the trackers, when it was last written.
+    pub members: Option<Vec<(String, Record)>>,
     /// What Pods said of why they do not run.
     pub pod_reasons: HashMap<ResourceKey, PodReasons>,
 }

@@ -34,7 +34,7 @@ use std::sync::Arc;
 use jiff::Timestamp;
 use parking_lot::Mutex;
 use vela_api::Application;
-use vela_api::names::label;
+use vela_api::names::{annotation, label};
 use vela_apply::Owner;
 use vela_cluster::packed::PackError;
 use vela_cluster::{ApiError, Identity};
@@ -202,6 +202,7 @@ fn session<'c>(
         wrote: std::sync::atomic::AtomicBool::new(false),
         decoded: session::decoded::DecodedObjects::default(),
         clusters,
+        skips_unreachable: facts::annotation(metadata, annotation::UNREACHABLE) == "skip",
     };
     for cluster in session.trackers.clusters() {
         ctx.clusters.concerns(&cluster, &session.key());

@@ -379,6 +379,10 @@ async fn objects(
     // Nobody says when values change that are elsewhere.
     let mut unwatched = release::has_values(app);
     let current = session.trackers.current(session.run());
+    for (cluster, entries) in session.ctx.clusters.back(&session.key()) {
+        // What was left behind in a cluster that is there again is to be recorded.
+        (cluster, entries.len()).hash(&mut content);
+    }
     for record in session.trackers.desired(&current) {
         let key = vela_apply::tracker::key_of(record);
         let at = match session.reach(&record.cluster) {
@@ -390,7 +394,7 @@ async fn objects(
                 continue;
             }
         };
-        let live = match at.live.get(&record.api_version, &key).await {
+        let live = match at.live.seen(&record.api_version, &key).await {
             Err(error @ ApiError::Listing { .. }) => return Err(error),
             Err(_) => return Ok(None),
             Ok(live) => live,

@@ -1,11 +1,15 @@
 //! What was left behind in clusters that are gone: ConfigMaps `vela-left-behind-<cluster>[-n]`. A record leaves the trackers only
 //! after it stands here, so that what the control plane once made is never forgotten.
 
+use std::collections::BTreeSet;
+
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use vela_apply::plan::PatchKind;
 use vela_apply::tracker::Record;
 use vela_cluster::{ApiError, Identity, ObjectClient, Target};
+
+use crate::queue::Key;
 
 /// The most one ConfigMap holds, in bytes; the API server's limit is 1 MiB.
 const MAX_BYTES: usize = 900 << 10;
@@ -22,6 +26,8 @@ pub enum Cause {
     Detached,
     /// Somebody asked to forget them.
     Forgotten,
+    /// Somebody took them out of the trackers, as the client does before it takes a cluster away.
+    Stripped,
 }
 
 /// One object that was left behind.
@@ -44,6 +50,12 @@ pub struct Entry {
     pub time: String,
     /// Why.
     pub cause: Cause,
+    /// The uid of the cluster, empty if it is not known.
+    #[serde(default)]
+    pub cluster_uid: String,
+    /// The tracker that recorded it.
+    #[serde(default)]
+    pub tracker: String,
 }
 
 impl Entry {
@@ -59,6 +71,29 @@ impl Entry {
             component: record.component.clone(),
             time: time.to_owned(),
             cause,
+            cluster_uid: String::new(),
+            tracker: String::new(),
+        }
+    }
+
+    /// The Application.
+    #[must_use]
+    pub fn key_of_app(&self) -> Option<Key> {
+        let (namespace, name) = self.app.split_once('/')?;
+        Some(Key::new(namespace, name))
+    }
+
+    /// As a record of a tracker again: what it said of the object's content is not known any more.
+    #[must_use]
+    pub fn record(&self, cluster: &str) -> Record {
+        Record {
+            api_version: self.api_version.clone(),
+            kind: self.kind.clone(),
+            namespace: self.namespace.clone(),
+            name: self.name.clone(),
+            component: self.component.clone(),
+            cluster: cluster.to_owned(),
+            ..Record::default()
         }
     }
 
@@ -133,6 +168,76 @@ pub async fn write(
         return Ok(());
     }
     Err(ApiError::Config(format!("no room to note what is left behind in cluster {cluster:?}")))
+}
+
+/// All that stands in the ledger of a cluster. An entry that cannot be read is left where it is.
+///
+/// # Errors
+/// The API server's answer.
+pub async fn read(
+    io: &ObjectClient,
+    namespace: &str,
+    cluster: &str,
+) -> Result<Vec<Entry>, ApiError> {
+    let mut all = Vec::new();
+    for (_, data) in parts(io, namespace, cluster).await? {
+        all.extend(data.values().filter_map(|text| serde_json::from_str(text.as_str()?).ok()));
+    }
+    Ok(all)
+}
+
+/// Takes entries out of the ledger of a cluster.
+///
+/// # Errors
+/// The API server's answer.
+pub async fn take(
+    io: &ObjectClient,
+    namespace: &str,
+    cluster: &str,
+    entries: &[Entry],
+) -> Result<(), ApiError> {
+    if entries.is_empty() {
+        return Ok(());
+    }
+    let keys: BTreeSet<String> = entries.iter().map(Entry::key).collect();
+    for (name, data) in parts(io, namespace, cluster).await? {
+        let gone: serde_json::Map<String, Value> = data
+            .keys()
+            .filter(|key| keys.contains(*key))
+            .map(|key| (key.clone(), Value::Null))
+            .collect();
+        if gone.is_empty() {
+            continue;
+        }
+        let target = Target { api_version: "v1", kind: "ConfigMap", namespace, name: &name };
+        let body = json!({ "data": gone });
+        io.patch(&target, "", (PatchKind::Merge, &body), false, &Identity::default()).await?;
+    }
+    Ok(())
+}
+
+/// The ConfigMaps of a cluster that there are: name and data.
+async fn parts(
+    io: &ObjectClient,
+    namespace: &str,
+    cluster: &str,
+) -> Result<Vec<(String, serde_json::Map<String, Value>)>, ApiError> {
+    let mut all = Vec::new();
+    for part in 0..PARTS {
+        let name = name(cluster, part);
+        let target = Target { api_version: "v1", kind: "ConfigMap", namespace, name: &name };
+        match io.get(&target, &Identity::default()).await {
+            Ok(mut object) => {
+                let data = object.get_mut("data").and_then(Value::as_object_mut);
+                let data = data.map(std::mem::take).unwrap_or_default();
+                all.push((name, data));
+            }
+            // They are filled one after the other.
+            Err(error) if error.is_not_found() => break,
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(all)
 }
 
 type Texts = Vec<(String, String)>;

@@ -6,6 +6,7 @@
 pub mod access;
 pub mod ledger;
 pub mod nodes;
+pub mod rejoin;
 mod report;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -21,6 +22,7 @@ use tokio::sync::Notify;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 use tracing::warn;
+use vela_apply::Owner;
 use vela_apply::object::LOCAL_CLUSTER;
 use vela_cluster::members::{self, Changed, Connecting, Known, Members, Snapshot};
 use vela_cluster::{About, ApiError, Key, Recorder};
@@ -28,6 +30,8 @@ use vela_cluster::{About, ApiError, Key, Recorder};
 use crate::metrics::{NodeMetrics, Pending};
 
 use access::Access;
+use ledger::Entry;
+use rejoin::{Find, Place};
 
 /// Makes an Application be reconciled.
 pub type Wake = Arc<dyn Fn(&Key) + Send + Sync>;
@@ -36,6 +40,15 @@ pub type Wake = Arc<dyn Fn(&Key) + Send + Sync>;
 #[derive(Debug, Default)]
 struct Concerned(Mutex<BTreeMap<String, BTreeSet<Key>>>);
 
+impl Concerned {
+    /// Whether an Application has to do with a cluster. What objects of a cluster say of their owners is not believed: it could
+    /// keep every Application busy.
+    fn has(&self, cluster: &str, owner: &Owner) -> bool {
+        let app = Key::new(owner.namespace.as_str(), owner.name.as_str());
+        self.0.lock().get(cluster).is_some_and(|apps| apps.contains(&app))
+    }
+}
+
 /// The clusters of the process.
 #[derive(Debug, Default)]
 pub struct Clusters {
@@ -43,7 +56,6 @@ pub struct Clusters {
 }
 
 /// What there is with the flag only.
-#[derive(Debug)]
 struct Enabled {
     members: Arc<Members>,
     concerned: Arc<Concerned>,
@@ -54,8 +66,21 @@ struct Enabled {
     news: Arc<Notify>,
     /// Something is known that was not said yet.
     changes: Arc<Notify>,
+    /// Something is there whose ledger was not read yet.
+    joins: Arc<Notify>,
+    /// What goes back to the trackers of Applications, by cluster.
+    back: Mutex<BTreeMap<String, BTreeMap<Key, Vec<Entry>>>>,
+    wake: Wake,
 }
 
+impl std::fmt::Debug for Enabled {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Enabled").field("members", &self.members).finish_non_exhaustive()
+    }
+}
+
+/// How long it takes until a ledger that could not be read is read again.
+const REREAD: Duration = Duration::from_secs(10);
 /// How long the nodes of one cluster may take to be read.
 const MEASURE: Duration = Duration::from_secs(5);
 /// Clusters whose nodes are read at once.
@@ -72,24 +97,37 @@ impl Clusters {
 
     /// Members as Secrets of a namespace describe them.
     #[must_use]
-    pub fn of(namespace: &str, connecting: Connecting, access: Access, wake: Wake) -> Self {
+    pub fn of(namespace: &str, mut connecting: Connecting, access: Access, wake: Wake) -> Self {
         let (concerned, news) = (Arc::<Concerned>::default(), Arc::<Notify>::default());
         let (observed, noted) = (Arc::clone(&concerned), Arc::clone(&news));
         let changes = Arc::<Notify>::default();
         let said = Arc::clone(&changes);
+        let joins = Arc::<Notify>::default();
+        let joined = Arc::clone(&joins);
+        let woken = Arc::clone(&wake);
         let changed: Changed = Arc::new(move |name: &str| {
             // Permits one waiter, or the next one: nothing is missed.
             noted.notify_one();
             said.notify_one();
+            joined.notify_one();
             let all: BTreeSet<Key> = match name {
                 "" => observed.0.lock().values().flatten().cloned().collect(),
                 name => observed.0.lock().get(name).cloned().unwrap_or_default(),
             };
             all.iter().for_each(|app| wake(app));
         });
+        let (known, notify) = (Arc::clone(&concerned), Arc::clone(&connecting.notify));
+        connecting.notify = Arc::new(move |cluster: &str, owner: &Owner| {
+            if known.has(cluster, owner) {
+                notify(cluster, owner);
+            }
+        });
         let members = Arc::new(Members::new(connecting, changed));
         let namespace = namespace.to_owned();
-        let on = Enabled { members, concerned, access, namespace, news, changes };
+        let back = Mutex::default();
+        let wake = woken;
+        let on =
+            Enabled { members, concerned, access, namespace, news, changes, joins, back, wake };
         Self { enabled: Some(on) }
     }
 
@@ -210,7 +248,7 @@ impl Clusters {
         }
         tokio::select! {
             () = on.members.follow(client.clone(), &on.namespace) => {}
-            () = on.members.follow_managed(client.clone()) => {}
+            () = members::follow_managed(&*on.members, client.clone()) => {}
             () = on.access.rules().follow(client.clone()) => {}
             () = stop.cancelled() => {}
         }
@@ -240,6 +278,58 @@ impl Clusters {
                 () = tokio::time::sleep(RECHECK) => {}
                 () = stop.cancelled() => return,
             }
+        }
+    }
+
+    /// Does what is to be done with what was left behind in clusters that are there again, as long as this process leads.
+    pub(crate) async fn settle(
+        &self,
+        io: &vela_cluster::ObjectClient,
+        events: &Recorder,
+        find: Find<'_>,
+        stop: &CancellationToken,
+    ) {
+        let Some(on) = &self.enabled else { return };
+        let mut settled = rejoin::Settled::default();
+        let place = Place { io, namespace: &on.namespace, events, find };
+        loop {
+            let snapshot = on.members.snapshot();
+            let members = snapshot.members();
+            settled.keep(|name| members.contains_key(name));
+            let mut failed = false;
+            for (name, member) in members {
+                match settled.settle(name, member, &place).await {
+                    Ok(back) => on.give_back(name, back),
+                    Err(error) => {
+                        warn!(%error, cluster = name, "the ledger of a cluster cannot be read");
+                        failed = true;
+                    }
+                }
+            }
+            tokio::select! {
+                () = on.joins.notified() => {}
+                () = tokio::time::sleep(REREAD), if failed => {}
+                () = stop.cancelled() => return,
+            }
+        }
+    }
+
+    /// What goes back to the trackers of an Application, by cluster.
+    pub(crate) fn back(&self, app: &Key) -> Vec<(String, Vec<Entry>)> {
+        let Some(on) = &self.enabled else { return Vec::new() };
+        let back = on.back.lock();
+        let of_app = |(cluster, apps): (&String, &BTreeMap<Key, Vec<Entry>>)| {
+            Some((cluster.clone(), apps.get(app)?.clone()))
+        };
+        back.iter().filter_map(of_app).collect()
+    }
+
+    /// It is back.
+    pub(crate) fn is_back(&self, cluster: &str, app: &Key) {
+        if let Some(on) = &self.enabled {
+            let mut back = on.back.lock();
+            back.get_mut(cluster).map(|apps| apps.remove(app));
+            back.retain(|_, apps| !apps.is_empty());
         }
     }
 
@@ -288,6 +378,15 @@ impl Clusters {
 }
 
 impl Enabled {
+    fn give_back(&self, cluster: &str, entries: BTreeMap<Key, Vec<Entry>>) {
+        if entries.is_empty() {
+            return;
+        }
+        let apps: Vec<Key> = entries.keys().cloned().collect();
+        self.back.lock().insert(cluster.to_owned(), entries);
+        apps.iter().for_each(|app| (self.wake)(app));
+    }
+
     /// Reads what earlier processes knew, and which cluster this is.
     async fn begin(&self, client: &kube::Client) -> Result<(), ApiError> {
         let io = vela_cluster::ObjectClient::new(client.clone());
@@ -317,6 +416,10 @@ mod tests {
         let clusters = Clusters::own();
         clusters.concerns("edge", &Key::new("n", "a"));
         assert!(!clusters.is_on() && concerned.0.lock().is_empty());
+        concerned.0.lock().entry("edge".to_owned()).or_default().insert(Key::new("n", "a"));
+        let owner = |name: &str| Owner { namespace: "n".to_owned(), name: name.to_owned() };
+        assert!(concerned.has("edge", &owner("a")));
+        assert!(!concerned.has("edge", &owner("b")) && !concerned.has("other", &owner("a")));
         assert!(!clusters.snapshot().is_synced());
     }
 }

@@ -29,7 +29,8 @@ pub(super) struct Report {
 pub(super) struct Reported {
     states: BTreeMap<String, State>,
     said: BTreeMap<(String, &'static str), Instant>,
-    aliases: BTreeSet<Vec<String>>,
+    /// Names that mean one cluster, and whether that is proven.
+    aliases: BTreeSet<(Vec<String>, bool)>,
     /// Ends of credentials, in seconds.
     ends: BTreeSet<(String, i64)>,
     insecure: BTreeSet<(String, u64)>,
@@ -55,8 +56,11 @@ impl Reported {
             all.extend(self.access(name, member, time));
         }
         let aliases: BTreeSet<_> = snapshot.aliases().into_iter().collect();
-        for names in aliases.difference(&self.aliases) {
-            let message = messages::cluster_alias(names);
+        for (names, is_proven) in aliases.difference(&self.aliases) {
+            let message = match is_proven {
+                true => messages::cluster_alias(names),
+                false => messages::cluster_alias_doubtful(names),
+            };
             let members = names.iter().filter(|name| members.contains_key(*name));
             all.extend(members.map(|name| Report {
                 cluster: name.clone(),
@@ -136,7 +140,9 @@ mod tests {
         let connecting = Connecting {
             options: ClientOptions::new("vela-controller/test"),
             rules: SecretRules::default(),
-            notify: Arc::new(|_| {}),
+            notify: Arc::new(|_, _| {}),
+            budget: Arc::default(),
+            authority: String::new(),
             tasks: TaskTracker::new(),
             stop: CancellationToken::new(),
         };

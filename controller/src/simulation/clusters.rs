@@ -8,9 +8,11 @@ use serde_json::{Value, json};
 use tokio::time::Instant;
 use vela_cluster::members::{ABSENT, Heard};
 
+use crate::clusters::rejoin::Recorded;
 use crate::queue::Next;
 
-use super::members::cluster;
+use super::members::{cluster, cluster_of};
+use super::other_clusters;
 use super::server::{Death, Server};
 use super::{NAMESPACE, Process, World, application, placements};
 
@@ -345,6 +347,152 @@ async fn an_object_is_not_deleted_under_another_name_of_its_cluster() {
     world.settle(&mut process, "a").await;
     assert_eq!(uid(), before);
     assert_eq!(east.state.lock().deletes, Vec::<String>::new());
+}
+
+/// A cluster that says it is another one gets nothing that is meant for that one, and no object of that one is deleted or
+/// forgotten for it.
+#[tokio::test]
+async fn a_cluster_that_says_it_is_another_one_is_not_believed() {
+    for claimed in ["east", "hub"] {
+        let world = world();
+        let west = server(&world, "west").clone();
+        let mut process = world.start();
+        let members = process.context.clusters.members().unwrap();
+        // Before all others by name, and with other authorities.
+        members.join(cluster_of("a-liar", ""), west.client(process.number), claimed);
+        let real = if claimed == "hub" { "local" } else { "east" };
+        apply(&world, app(&json!([real]), "1"));
+        world.settle(&mut process, "a").await;
+        assert_eq!(deployed(&world), everywhere("1", &[real]));
+        apply(&world, app(&json!(["a-liar"]), "2"));
+        work(&world, &process).await;
+        let kept = [everywhere("1", &[real]), everywhere("2", &["west"])].concat();
+        assert_eq!(deployed(&world), kept, "{claimed}");
+        assert_eq!(server(&world, real).state.lock().deletes, Vec::<String>::new(), "{claimed}");
+        // It was not forgotten either.
+        let members = process.context.clusters.members().unwrap();
+        members.remove("a-liar");
+        members.join(cluster("a-liar"), west.client(process.number), "another");
+        world.settle(&mut process, "a").await;
+        assert_eq!(deployed(&world), everywhere("2", &["west"]), "{claimed}");
+    }
+}
+
+/// An Application that asks for it goes on without a cluster that is away: what is wanted there is made when it answers, and
+/// nothing older, nothing of before is deleted in the meantime.
+#[tokio::test]
+async fn a_step_may_go_on_without_a_cluster_that_is_away() {
+    let world = world();
+    let mut process = world.start();
+    let skipping = |clusters: &Value, value: &str| {
+        let mut app = app(clusters, value);
+        app["metadata"]["annotations"] = json!({"app.oam.dev/unreachable": "skip"});
+        app
+    };
+    disconnect(&process, "east");
+    let all = json!(["local", "east", "west"]);
+    apply(&world, skipping(&all, "1"));
+    work(&world, &process).await;
+    let status = || world.app("a")["status"].clone();
+    assert_eq!(status()["workflow"]["status"], "succeeded", "{}", status());
+    assert_eq!(status()["status"], "unhealthy");
+    let services = status()["services"].as_array().cloned().unwrap();
+    let away = services.iter().find(|service| service["cluster"] == "east").unwrap();
+    assert!(away["message"].as_str().unwrap().ends_with("deployed when it answers"), "{away}");
+    assert_eq!(deployed(&world), everywhere("1", &["local", "west"]));
+    // A newer spec, and the process dies in between: only the newest is made.
+    apply(&world, skipping(&all, "2"));
+    work(&world, &process).await;
+    assert_eq!(deployed(&world), everywhere("2", &["local", "west"]));
+    reconnect(&process, "east");
+    world.settle(&mut process, "a").await;
+    assert_eq!(deployed(&world), everywhere("2", &["local", "east", "west"]));
+    assert_eq!(status()["status"], "running", "{}", status());
+    // Away in the middle of an edit: the old object stays until the new one is made.
+    disconnect(&process, "east");
+    apply(&world, skipping(&all, "3"));
+    work(&world, &process).await;
+    let old = everywhere("2", &["east"]);
+    assert_eq!(deployed(&world)[1], old[0]);
+    reconnect(&process, "east");
+    world.settle(&mut process, "a").await;
+    assert_eq!(deployed(&world), everywhere("3", &["local", "east", "west"]));
+    assert_eq!(server(&world, "east").state.lock().deletes, Vec::<String>::new());
+}
+
+/// What the ledger of a cluster says: names of objects and why.
+fn ledger(world: &World, cluster: &str) -> Vec<(String, String)> {
+    let state = world.server.state.lock();
+    let map = state.get("configmaps", "vela-system", &format!("vela-left-behind-{cluster}"));
+    let data = map.and_then(|map| map["data"].as_object().cloned()).unwrap_or_default();
+    let text = |entry: &Value, key: &str| entry[key].as_str().unwrap_or_default().to_owned();
+    let read = |value: &Value| -> Value { serde_json::from_str(value.as_str().unwrap()).unwrap() };
+    data.values().map(read).map(|entry| (text(&entry, "name"), text(&entry, "cause"))).collect()
+}
+
+/// What somebody takes out of the trackers of an Application is noted, and stays where it is.
+#[tokio::test]
+async fn what_is_stripped_from_trackers_stands_in_the_ledger() {
+    let world = world();
+    let mut process = world.start();
+    apply(&world, app(&json!(["local", "west"]), "1"));
+    world.settle(&mut process, "a").await;
+    assert_eq!(ledger(&world, "west"), []);
+    world.server.by_another_writer(|state| {
+        let names: Vec<String> = state
+            .all("resourcetrackers")
+            .iter()
+            .map(|tracker| tracker["metadata"]["name"].as_str().unwrap().to_owned())
+            .collect();
+        for name in names {
+            other_clusters::write(state, &name, |records| {
+                records.retain(|it| it["cluster"] != "west")
+            });
+        }
+    });
+    process.context.clusters.members().unwrap().remove("west");
+    work(&world, &process).await;
+    let expected = [("w".to_owned(), "stripped".to_owned())];
+    assert_eq!(ledger(&world, "west"), expected);
+    assert_eq!(deployed(&world), everywhere("1", &["local", "west"]));
+}
+
+/// The Secret of a cluster was gone for a while: what was left behind is managed again.
+#[tokio::test]
+async fn what_was_left_behind_comes_back_with_its_cluster() {
+    let world = world();
+    let mut process = world.start();
+    let west = server(&world, "west").clone();
+    apply(&world, app(&json!(["local", "west"]), "1"));
+    world.settle(&mut process, "a").await;
+    let members = process.context.clusters.members().unwrap();
+    assert!(members.learn("west"));
+    members.removed("west", Instant::now().checked_sub(ABSENT).unwrap());
+    work(&world, &process).await;
+    assert_eq!(ledger(&world, "west"), [("w".to_owned(), "detached".to_owned())]);
+    let members = process.context.clusters.members().unwrap();
+    members.join(cluster("west"), west.client(process.number), "west");
+    let stop = tokio_util::sync::CancellationToken::new();
+    let settling = async {
+        let exists = |_: &crate::queue::Key| Recorded { exists: true, records: Vec::new() };
+        let (clusters, io) = (&process.context.clusters, &process.context.io);
+        clusters.settle(io, &process.context.events, &exists, &stop).await;
+    };
+    let key = crate::queue::Key::new(NAMESPACE, "a");
+    let ending = async {
+        while process.context.clusters.back(&key).is_empty() {
+            tokio::time::sleep(Duration::from_millis(1)).await;
+        }
+        stop.cancel();
+    };
+    tokio::join!(settling, ending);
+    work(&world, &process).await;
+    assert_eq!(ledger(&world, "west"), []);
+    assert_eq!(deployed(&world), everywhere("1", &["local", "west"]));
+    delete(&world);
+    world.settle(&mut process, "a").await;
+    assert!(is_clean(&world));
+    assert_eq!(deployed(&world), []);
 }
 
 /// Answers that are no proof: whatever else a member says, nothing of it is forgotten.

@@ -4,6 +4,8 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
 use serde_json::json;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
@@ -29,7 +31,9 @@ pub(super) fn start(
     let connecting = Connecting {
         options: ClientOptions::new("vela-controller/simulation"),
         rules: SecretRules::default(),
-        notify: Arc::new(|_| {}),
+        notify: Arc::new(|_, _| {}),
+        budget: Arc::default(),
+        authority: String::new(),
         tasks: TaskTracker::new(),
         stop: stop.clone(),
     };
@@ -47,10 +51,20 @@ pub(super) fn start(
     clusters
 }
 
-/// A cluster that joined; how it is reached does not matter here.
+/// Vouches for a cluster: shaped like a certificate, it is only compared.
+const AUTHORITY: &str = "-----BEGIN CERTIFICATE-----\nMAA=\n-----END CERTIFICATE-----\n";
+
+/// A cluster that joined. All of them have one authority; how it is reached does not matter here.
 pub(super) fn cluster(name: &str) -> Cluster {
+    cluster_of(name, AUTHORITY)
+}
+
+/// The same with another authority; none if it is empty.
+pub(super) fn cluster_of(name: &str, authority: &str) -> Cluster {
     let secret = json!({"metadata": {"name": name, "uid": format!("secret-{name}"),
-        "labels": {"region": name, "cluster.core.oam.dev/cluster-credential-type": "X509Certificate"}}});
+        "labels": {"region": name, "cluster.core.oam.dev/cluster-credential-type": "ServiceAccountToken"}},
+        "data": {"endpoint": STANDARD.encode("https://10.0.0.1"), "token": STANDARD.encode("t"),
+            "ca.crt": STANDARD.encode(authority)}});
     Cluster::of(&serde_json::from_value(secret).unwrap(), SecretRules::default())
 }
 

@@ -210,6 +210,7 @@ impl World {
                 allowed_types: self.allowed.1.clone(),
                 prune_confirm_kinds: Vec::new(),
                 ready_means_healthy: true,
+                unreachable_is_unhealthy: true,
                 not_inherited: Arc::default(),
                 refers_to_namespace: false,
                 refers_to_clusters: true,

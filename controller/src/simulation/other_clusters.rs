@@ -24,7 +24,7 @@ fn recorded(stored: &Value) -> Vec<Value> {
 }
 
 /// Somebody, a release that served several clusters, writes the records of a tracker.
-fn write(state: &mut State, name: &str, change: impl FnOnce(&mut Vec<Value>)) {
+pub(super) fn write(state: &mut State, name: &str, change: impl FnOnce(&mut Vec<Value>)) {
     let stored = state.get("resourcetrackers", "", name).cloned().unwrap();
     let mut records = recorded(&stored);
     change(&mut records);

@@ -22,8 +22,9 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 use tracing::info;
 use vela_api::names;
+use vela_cluster::budget::Budget;
 use vela_cluster::client::{ClientOptions, connect, wait_for_api_server, wait_for_kinds};
-use vela_cluster::members::{Connecting, SharedRules};
+use vela_cluster::members::{Connecting, SharedRules, own_authority};
 use vela_cluster::objects::Notify;
 use vela_cluster::{Discovery, LiveObjects, ObjectClient, Store};
 use vela_render::{Limits, Options, Renderer};
@@ -136,10 +137,14 @@ pub async fn run(config: Config, stop: CancellationToken) -> anyhow::Result<()> 
             queue.add(app, class);
         })
     };
+    let authority = match &config.clusters {
+        Some(_) => own_authority(&vela_cluster::client::configuration(&options).await?),
+        None => String::new(),
+    };
     let clusters = clusters(
         &config,
         (Arc::clone(&notify) as Notify, tasks.clone(), end.clone()),
-        (&options, io.client()),
+        (&options, io.client(), &authority),
         {
             let (queue, apps) = (Arc::clone(&queue), Arc::clone(&apps));
             Arc::new(move |app: &Key| {
@@ -239,7 +244,7 @@ async fn connections(
 fn clusters(
     config: &Config,
     (notify, tasks, stop): (Notify, TaskTracker, CancellationToken),
-    (options, client): (&ClientOptions, &kube::Client),
+    (options, client, authority): (&ClientOptions, &kube::Client, &str),
     wake: Wake,
 ) -> Clusters {
     let Some(flags) = &config.clusters else { return Clusters::own() };
@@ -249,7 +254,15 @@ fn clusters(
         exec_credentials: flags.exec_dir.clone(),
         ..options.clone()
     };
-    let connecting = Connecting { options, rules: flags.rules, notify, tasks, stop };
+    let connecting = Connecting {
+        options,
+        rules: flags.rules,
+        notify: Arc::new(move |_, owner| notify(owner)),
+        budget: Arc::new(Budget::new(flags.cache, flags.cache_overall)),
+        authority: authority.to_owned(),
+        tasks,
+        stop,
+    };
     let as_credential = if flags.admins_as_credential { &*config.acting.admin_group } else { "" };
     let access =
         Access::new(client.clone(), as_credential, SharedRules::of(flags.exchange.clone()));

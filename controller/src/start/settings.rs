@@ -51,6 +51,10 @@ pub(crate) fn settings(
         allowed_types: config.allowed_types.clone(),
         prune_confirm_kinds: config.prune_confirm_kinds.clone(),
         ready_means_healthy: config.ready_means_healthy,
+        unreachable_is_unhealthy: config
+            .clusters
+            .as_ref()
+            .is_none_or(|clusters| clusters.unreachable_is_unhealthy),
         not_inherited: Arc::new(vela_api::KeyPatterns::new(&config.inherit_exclude)),
         refers_to_namespace: config.refers_to_namespace,
         refers_to_clusters: config.refers_to_clusters,

@@ -11,13 +11,14 @@ use vela_api::{ComponentDefinition, PolicyDefinition, TraitDefinition, WorkflowS
 use vela_serve::health::Health;
 
 use crate::application::context::AppContext;
+use crate::clusters::rejoin::Recorded;
 use crate::config::Config;
 use crate::context::Context;
 use crate::definition::{self, Kind};
 use crate::evaluation::{self, Account};
 use crate::fleet::Fleet;
 use crate::metrics::AttemptMeter;
-use crate::queue::{Next, Ours, Queue, WorkerKind};
+use crate::queue::{Key, Next, Ours, Queue, WorkerKind};
 use crate::{editor, guard, liveness, registry};
 
 use super::applications;
@@ -160,9 +161,11 @@ pub(super) fn start(
                 let context = &context;
                 async move {
                     let (clusters, events) = (&context.clusters, &context.events);
+                    let find = |app: &Key| recorded(context, app);
                     tokio::join!(
                         clusters.remember(&context.io, &ending),
                         clusters.report(events, &ending),
+                        Box::pin(clusters.settle(&context.io, events, &find, &ending)),
                     );
                 }
             })
@@ -170,6 +173,20 @@ pub(super) fn start(
         });
     }
     Ok(workers)
+}
+
+/// What is known of an Application to which something that was left behind may belong.
+fn recorded(context: &AppContext, app: &Key) -> Recorded {
+    let open = |stored: Arc<vela_cluster::Packed<vela_api::ResourceTracker>>| {
+        let mut tracker = stored.open().ok()?;
+        tracker.expand().ok()?;
+        Some(tracker.spec.managed_resources)
+    };
+    let all = context.trackers.indexed(app);
+    Recorded {
+        exists: context.apps.get(app).is_some(),
+        records: all.into_iter().filter_map(open).flatten().collect(),
+    }
 }
 
 async fn definitions<T: Kind>(

@@ -294,6 +294,10 @@ pub mod annotation {
     pub const CLUSTER_EXCHANGE: &str = "cluster.core.oam.dev/cluster-gateway-proxy-configuration";
     /// Clusters whose objects an Application does not wait for any more, separated by commas.
     pub const FORGET_CLUSTERS: &str = "app.oam.dev/forget-clusters";
+    /// On the Secret of a cluster that is there again: `collect` or `forget` what was left behind in it.
+    pub const CLUSTER_LEFT_BEHIND: &str = "cluster.core.oam.dev/left-behind";
+    /// `skip`: steps go on without places in clusters that cannot be reached; those are completed when they can.
+    pub const UNREACHABLE: &str = "app.oam.dev/unreachable";
     /// On a release record: a hash of everything that decided what the release is. The Helm client drops annotations: what it
     /// made is never taken for ours. Not in the reference, like the following ones.
     pub const RELEASE_INPUTS: &str = "helm.oam.dev/inputs";
@@ -473,6 +477,8 @@ pub mod event {
     pub const FAILED_GC: &str = "FailedGC";
     /// Objects in a cluster that is gone are not managed any more.
     pub const LEFT_BEHIND: &str = "LeftBehind";
+    /// Objects that were left behind in a cluster that is there again. On its Secret.
+    pub const LEFT_BEHIND_FOUND: &str = "LeftBehindFound";
     /// A cluster answers again. These and the following are about the Secret of a cluster, and not in the reference.
     pub const CLUSTER_CONNECTED: &str = "ClusterConnected";
     /// It answers late, or has too much to do.

@@ -7,7 +7,7 @@
 //! - [`discovery`]: which path a kind has; [`request`]: the verbs, for objects of any kind as JSON, with discovery and impersonation; [`removal`]: what came of a DELETE;
 //! - [`postponed`]: whether the requests of an attempt were postponed; [`parking`]: attempts that wait for a member without a worker;
 //! - [`store`]: caches that our own writes reach at once, [`packed`]: objects kept small in them; [`watch`]: what fills them; [`rounds`]: when work on a few objects is repeated;
-//! - [`objects`]: the live objects that Applications own, one watch per kind;
+//! - [`objects`]: the live objects that Applications own, one watch per kind; [`budget`]: how much of members' is kept;
 //! - [`members`]: the member clusters;
 //! - [`lease`]: who leads, and the fence that stops the writes of everybody else; [`events`]: Kubernetes events.
 
@@ -17,6 +17,7 @@ struct Readme;
 
 pub mod account;
 pub mod administrators;
+pub mod budget;
 pub mod client;
 mod completed;
 pub mod discovery;

@@ -6,10 +6,13 @@
 use std::collections::{HashMap, HashSet};
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
-use futures::StreamExt;
+use futures::{Stream, StreamExt};
+use kube::ResourceExt as _;
 use kube::api::{Api, ApiResource};
+use kube::core::PartialObjectMeta;
 use kube::runtime::{WatchStreamExt, watcher};
 use parking_lot::Mutex;
 use serde_json::Value;
@@ -18,15 +21,16 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 use tracing::{debug, warn};
 use vela_api::names;
-use vela_apply::object::{group_of, is_deleting, is_local, name, namespace, str_at};
+use vela_apply::object::{group_of, is_deleting, name, namespace, str_at};
 use vela_apply::{Owner, ResourceKey, ownership};
 
+use crate::budget::{Account, Budget, Shape};
 use crate::completed::{self, Completed};
 use crate::error::Class;
 use crate::observed::Observed;
 use crate::parking;
 use crate::postponed;
-use crate::request::{ApiError, ObjectClient};
+use crate::request::{ApiError, ObjectClient, Target};
 use crate::store::{Key, Store, Stored};
 
 /// How long reconciles wait for the first list of a kind, from its beginning or its last sign of life on: if it does not come,
@@ -35,6 +39,13 @@ const LIST_TIME: Duration = Duration::from_secs(10);
 
 /// Objects in an answer to a list: a page is in memory as trees, many times the size of what stays.
 const PAGE: u32 = 100;
+
+/// How long a kind of a member of which there is no object is watched after it was last asked for.
+const UNUSED: Duration = Duration::from_secs(600);
+/// How long a kind that could not be watched is read object by object before that is tried again.
+const UNWATCHED: Duration = Duration::from_secs(600);
+/// What an object takes besides its text, about.
+const OVERHEAD: usize = 400;
 
 /// One live object.
 pub struct Live {
@@ -59,6 +70,8 @@ pub struct Live {
 enum Text {
     Plain(Box<str>),
     Packed(Box<[u8]>),
+    /// Only its metadata is kept.
+    Absent,
 }
 
 /// Texts below this size do not shrink enough to care.
@@ -79,6 +92,7 @@ impl Text {
         match self {
             Self::Plain(text) => text.len(),
             Self::Packed(packed) => packed.len(),
+            Self::Absent => 0,
         }
     }
 
@@ -88,6 +102,7 @@ impl Text {
             Self::Packed(packed) => vela_api::compression::unpack(packed)
                 .ok()
                 .and_then(|text| serde_json::from_slice(&text).ok()),
+            Self::Absent => None,
         };
         parsed.unwrap_or_default()
     }
@@ -120,7 +135,23 @@ impl Live {
         }
     }
 
-    /// The object.
+    /// Keeps of its metadata what is needed.
+    fn of_metadata(object: Value) -> Self {
+        let generation = object.pointer("/metadata/generation").cloned();
+        let mut live = Self::of(object);
+        let mut hasher = DefaultHasher::new();
+        // What it says is not known: a kind that counts generations says when that changes.
+        (live.content, generation.map(|number| number.to_string())).hash(&mut hasher);
+        (live.content, live.text) = (hasher.finish(), Text::Absent);
+        live
+    }
+
+    /// Bytes that it takes, about.
+    fn cost(&self) -> usize {
+        self.text.len().saturating_add(OVERHEAD)
+    }
+
+    /// The object; null if only its metadata is kept.
     #[must_use]
     pub fn value(&self) -> Value {
         self.text.value()
@@ -231,6 +262,13 @@ struct Watched {
     ended: Ended,
     completed: Mutex<Completed>,
     listing: Mutex<Listing>,
+    shape: Shape,
+    /// Bytes that its objects take, about.
+    bytes: AtomicUsize,
+    /// Its objects are to be kept in a shape that takes less.
+    shrinks: CancellationToken,
+    /// When it was last asked for.
+    used: Mutex<Instant>,
 }
 
 /// How the first list of a kind gets on.
@@ -244,25 +282,90 @@ struct Listing {
 }
 
 impl Watched {
-    fn begin() -> Self {
+    fn begin(shape: Shape) -> Self {
         let listing = Listing { since: Instant::now(), failed: None, over: false };
         Self {
             store: Arc::default(),
             ended: Ended::default(),
             completed: Mutex::default(),
             listing: Mutex::new(listing),
+            shape,
+            bytes: AtomicUsize::new(0),
+            shrinks: CancellationToken::new(),
+            used: Mutex::new(Instant::now()),
         }
+    }
+
+    /// An object came in the place of another one.
+    fn put(&self, live: Live, account: &Account) -> Result<Option<Arc<Live>>, crate::Stale> {
+        let more = live.cost();
+        let old = self.store.put(live)?;
+        self.change(more, old.as_ref().map_or(0, |old| old.cost()), account);
+        Ok(old)
+    }
+
+    fn remove(&self, key: &Key, version: &str, account: &Account) -> Option<Arc<Live>> {
+        let old = self.store.remove(key, version)?;
+        self.change(0, old.cost(), account);
+        Some(old)
+    }
+
+    fn change(&self, more: usize, less: usize, account: &Account) {
+        self.bytes.fetch_add(more, Ordering::Relaxed);
+        let _ = self.bytes.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |now| {
+            Some(now.saturating_sub(less))
+        });
+        account.change(more, less);
+    }
+
+    /// Nothing of it is kept any more.
+    fn release(&self, account: &Account) {
+        account.change(0, self.bytes.swap(0, Ordering::Relaxed));
+    }
+
+    /// Ends when there is no object, and nobody has asked for one for a while.
+    async fn unused(&self) {
+        loop {
+            let idle = self.used.lock().elapsed();
+            if idle >= UNUSED && self.store.is_empty() {
+                return;
+            }
+            tokio::time::sleep(UNUSED.saturating_sub(idle).max(UNUSED / 10)).await;
+        }
+    }
+}
+
+/// The watches of a cluster.
+type Kinds = Mutex<HashMap<VersionKind, Arc<Watched>>>;
+
+/// Of the kinds that there is no room for in their shape the one that takes most is to take less.
+fn shrink(kinds: &Kinds, account: &Account) {
+    let fits = account.shape();
+    let kinds = kinds.lock();
+    let too_large = kinds.iter().filter(|(_, watched)| watched.shape < fits);
+    let largest = too_large.max_by_key(|(_, watched)| watched.bytes.load(Ordering::Relaxed));
+    if let Some(((api_version, kind), watched)) = largest
+        && !watched.shrinks.is_cancelled()
+    {
+        warn!(
+            kind,
+            api_version,
+            bytes = account.bytes(),
+            "too many objects to keep them as they are"
+        );
+        watched.shrinks.cancel();
     }
 }
 
 /// All watches.
 pub struct LiveObjects {
     io: Arc<ObjectClient>,
-    kinds: Arc<Mutex<HashMap<VersionKind, Arc<Watched>>>>,
+    kinds: Arc<Kinds>,
+    account: Arc<Account>,
     notify: Notify,
     tasks: TaskTracker,
     stop: CancellationToken,
-    /// Of the cluster of the control plane: keys of other clusters name nothing here.
+    /// Of the cluster of the control plane: nobody gives a worker back for it.
     own: bool,
 }
 
@@ -281,26 +384,27 @@ impl LiveObjects {
         tasks: TaskTracker,
         stop: CancellationToken,
     ) -> Self {
-        Self { io, kinds: Arc::default(), notify, tasks, stop, own: true }
+        let account = Arc::new(Account::of(Arc::new(Budget::unlimited())));
+        Self { io, kinds: Arc::default(), account, notify, tasks, stop, own: true }
     }
 
-    /// Those of a member. Whoever asks has found the member by the cluster of the key.
+    /// Those of a member, of which no more is kept than the budget has room for. Whoever asks has found the member by the
+    /// cluster of the key.
     #[must_use]
     pub fn of_member(
         io: Arc<ObjectClient>,
         notify: Notify,
-        tasks: TaskTracker,
-        stop: CancellationToken,
+        (tasks, stop): (TaskTracker, CancellationToken),
+        budget: Arc<Budget>,
     ) -> Self {
-        Self { own: false, ..Self::new(io, notify, tasks, stop) }
+        let account = Arc::new(Account::of(budget));
+        Self { own: false, account, ..Self::new(io, notify, tasks, stop) }
     }
 
-    /// Bytes that the texts of all objects take.
+    /// Bytes that all objects take, about.
     #[must_use]
     pub fn bytes(&self) -> usize {
-        let kinds: Vec<_> = self.kinds.lock().values().cloned().collect();
-        let of = |live: Arc<Live>| live.text.len();
-        kinds.iter().map(|watched| watched.store.all().into_iter().map(of).sum::<usize>()).sum()
+        self.account.bytes()
     }
 
     /// The objects of a kind, watched from now on; returns when the first list is complete.
@@ -308,32 +412,55 @@ impl LiveObjects {
     /// # Errors
     /// The kind is not served, or its first list takes long, or fails.
     pub async fn kind(&self, api_version: &str, kind: &str) -> Result<Arc<Store<Live>>, ApiError> {
-        self.listed(api_version, kind).await.inspect_err(postponed::note)
+        let watched = self.listed(api_version, kind).await?;
+        Ok(Arc::clone(&watched.store))
     }
 
-    async fn listed(&self, api_version: &str, kind: &str) -> Result<Arc<Store<Live>>, ApiError> {
+    /// The same with all that is known of them. Of a kind that is not watched nothing is.
+    async fn listed(&self, api_version: &str, kind: &str) -> Result<Arc<Watched>, ApiError> {
+        let listed = self.list(api_version, kind).await;
+        listed.inspect_err(postponed::note)
+    }
+
+    async fn list(&self, api_version: &str, kind: &str) -> Result<Arc<Watched>, ApiError> {
         let watched = match self.watched(api_version, kind) {
             Some(watched) => watched,
             None => self.start(api_version, kind).await?,
         };
+        *watched.used.lock() = Instant::now();
+        if watched.shape == Shape::Unwatched {
+            return Ok(watched);
+        }
         let left = LIST_TIME.saturating_sub(watched.listing.lock().since.elapsed());
         let synced = tokio::time::timeout(left, watched.store.synced());
-        let listed = if self.own { synced.await } else { parking::waiting(synced).await }.is_ok();
+        let is_listed =
+            if self.own { synced.await } else { parking::waiting(synced).await }.is_ok();
         let (kind, api_version) = (kind.to_owned(), api_version.to_owned());
-        let listing = watched.listing.lock();
-        if listing.over {
-            Err(ApiError::NoSuchKind { kind, api_version })
-        } else if listed {
-            Ok(Arc::clone(&watched.store))
-        } else if let Some(class) = listing.failed {
-            Err(ApiError::NotListed { kind, api_version, class })
-        } else {
-            Err(ApiError::Listing { kind, api_version })
+        {
+            let listing = watched.listing.lock();
+            if listing.over {
+                return Err(ApiError::NoSuchKind { kind, api_version });
+            }
+            if !is_listed {
+                return Err(match listing.failed {
+                    Some(class) => ApiError::NotListed { kind, api_version, class },
+                    None => ApiError::Listing { kind, api_version },
+                });
+            }
         }
+        Ok(watched)
     }
 
     fn watched(&self, api_version: &str, kind: &str) -> Option<Arc<Watched>> {
-        self.kinds.lock().get(&(api_version.to_owned(), kind.to_owned())).cloned()
+        let key = (api_version.to_owned(), kind.to_owned());
+        let mut kinds = self.kinds.lock();
+        let watched = kinds.get(&key)?;
+        let since = watched.listing.lock().since;
+        if watched.shape == Shape::Unwatched && since.elapsed() >= UNWATCHED {
+            kinds.remove(&key);
+            return None;
+        }
+        Some(Arc::clone(watched))
     }
 
     async fn start(&self, api_version: &str, kind: &str) -> Result<Arc<Watched>, ApiError> {
@@ -343,27 +470,25 @@ impl LiveObjects {
         if let Some(watched) = kinds.get(&key) {
             return Ok(Arc::clone(watched));
         }
-        let watched = Arc::new(Watched::begin());
+        let watched = Arc::new(Watched::begin(self.account.shape().min(Shape::Metadata)));
         kinds.insert(key.clone(), Arc::clone(&watched));
-        let answer = Arc::clone(&watched);
-        let (io, notify) = (Arc::clone(&self.io), Arc::clone(&self.notify));
-        let (all, stop) = (Arc::clone(&self.kinds), self.stop.clone());
+        drop(kinds);
+        let feeding = Feeding {
+            io: Arc::clone(&self.io),
+            resource,
+            key,
+            kinds: Arc::clone(&self.kinds),
+            account: Arc::clone(&self.account),
+            notify: Arc::clone(&self.notify),
+            own: self.own,
+        };
+        let (answer, stop) = (Arc::clone(&watched), self.stop.clone());
         debug!(kind, api_version, "watching dispatched objects");
         self.tasks.spawn(async move {
             tokio::select! {
-                () = feed(&io, resource, &watched, &notify) => {}
-                () = stop.cancelled() => return,
+                () = feeding.feed(watched) => {}
+                () = stop.cancelled() => {}
             }
-            // Who asks next finds out by which path the kind is served again, if it is.
-            all.lock().remove(&key);
-            watched.listing.lock().over = true;
-            watched.store.begin_list();
-            watched
-                .store
-                .end_list()
-                .iter()
-                .flat_map(|(_, old)| old)
-                .for_each(|live| notify_owners(live, &notify));
         });
         Ok(answer)
     }
@@ -383,7 +508,8 @@ impl LiveObjects {
         }
     }
 
-    /// The live object of a key whose kind is served, `None` if there is none.
+    /// The live object of a key whose kind is served, `None` if there is none. What is not kept is read. Whoever asks has found
+    /// the cluster by that of the key, under whichever of its names.
     ///
     /// # Errors
     /// The kind is not served, or the API server does not answer.
@@ -392,29 +518,77 @@ impl LiveObjects {
         api_version: &str,
         key: &ResourceKey,
     ) -> Result<Option<Arc<Live>>, ApiError> {
-        if self.own && !is_local(&key.cluster) {
-            // An object of the same name here is another one.
-            return Ok(None);
+        let watched = self.listed(api_version, &key.kind).await?;
+        match watched.shape {
+            Shape::Whole => Ok(self.find(&watched, api_version, key).await),
+            Shape::Metadata => match self.find(&watched, api_version, key).await {
+                Some(_) => self.read(api_version, key).await,
+                None => Ok(None),
+            },
+            Shape::Unwatched => self.read(api_version, key).await,
         }
-        let store = self.kind(api_version, &key.kind).await?;
-        let found = store.get(&Key::new(&*key.namespace, &*key.name));
+    }
+
+    /// What is known of the object of a key without a request: it may have no content. `None`: there is none, its kind is not
+    /// served, or nothing is heard of it.
+    ///
+    /// # Errors
+    /// The API server does not answer.
+    pub async fn seen(
+        &self,
+        api_version: &str,
+        key: &ResourceKey,
+    ) -> Result<Option<Arc<Live>>, ApiError> {
+        match self.listed(api_version, &key.kind).await {
+            Ok(watched) => Ok(self.find(&watched, api_version, key).await),
+            Err(ApiError::NoSuchKind { .. }) => Ok(None),
+            Err(error) => Err(error),
+        }
+    }
+
+    async fn find(
+        &self,
+        watched: &Watched,
+        api_version: &str,
+        key: &ResourceKey,
+    ) -> Option<Arc<Live>> {
+        let found = watched.store.get(&Key::new(&*key.namespace, &*key.name));
         if found.is_some() || key.namespace.is_empty() {
-            return Ok(found);
+            return found;
         }
         // Old releases recorded a namespace for kinds that have none.
         let elsewhere = self.io.is_cluster_scoped(api_version, &key.kind).await;
-        Ok(elsewhere.then(|| store.get(&Key::new("", &*key.name))).flatten())
+        elsewhere.then(|| watched.store.get(&Key::new("", &*key.name))).flatten()
+    }
+
+    /// The object of a key as the API server has it. One without our labels counts as little as it does in a watch.
+    async fn read(
+        &self,
+        api_version: &str,
+        key: &ResourceKey,
+    ) -> Result<Option<Arc<Live>>, ApiError> {
+        let ResourceKey { kind, namespace, name, .. } = key;
+        let target = Target { api_version, kind, namespace, name };
+        match self.io.get(&target, &crate::Identity::default()).await {
+            Ok(object) => Ok(Some(Live::of(object)).filter(|it| it.owner.is_some()).map(Arc::new)),
+            Err(error) if error.is_not_found() => Ok(None),
+            Err(error) => Err(error),
+        }
     }
 
     /// Takes in what the API server answered to a write of ours.
     pub fn wrote(&self, api_version: &str, kind: &str, answer: Value) {
         if let Some(watched) = self.watched(api_version, kind) {
-            let live = Live::of(answer);
+            let live = match watched.shape {
+                Shape::Whole => Live::of(answer),
+                Shape::Metadata => Live::of_metadata(answer),
+                Shape::Unwatched => return,
+            };
             if live.owner.is_some() {
-                let _ = watched.store.put(live);
+                let _ = watched.put(live, &self.account);
             } else {
                 // The only watch event left is its deletion.
-                watched.store.remove(&live.key(), live.version());
+                watched.remove(&live.key(), live.version(), &self.account);
             }
         }
     }
@@ -436,10 +610,9 @@ impl LiveObjects {
         let kinds = self.kinds.lock();
         let cache_key = Key::new(&*key.namespace, &*key.name);
         for (_, watched) in kinds.iter().filter(|(kind, _)| is_it(kind)) {
-            let Watched { store, ended, .. } = &**watched;
-            if store.get(&cache_key).is_some_and(|live| live.uid == uid) {
-                ended.add(uid);
-                store.remove(&cache_key, "");
+            if watched.store.get(&cache_key).is_some_and(|live| live.uid == uid) {
+                watched.ended.add(uid);
+                watched.remove(&cache_key, "", &self.account);
             }
         }
     }
@@ -450,104 +623,274 @@ fn notify_owners(live: &Live, notify: &Notify) {
     live.concerned().for_each(|owner| notify(owner));
 }
 
-/// Keeps a store as the cluster is, as long as the kind is served in this version.
-async fn feed(io: &ObjectClient, resource: ApiResource, watched: &Watched, notify: &Notify) {
-    let Watched { store, ended, completed, listing } = watched;
-    let failed = |class| listing.lock().failed = Some(class);
-    let (mut before, mut listed) = (HashSet::new(), HashSet::new());
-    let config = watcher::Config::default().labels(names::label::APP_NAME).page_size(PAGE);
-    let api: Api<Observed<Value>> = Api::all_with(io.client().clone(), &resource);
-    let mut events = std::pin::pin!(watcher(api, config).default_backoff());
-    let notify_of = |live: &Live| notify_owners(live, notify);
-    let is_known = |object: &Observed<Value>| {
-        store.get(&object.key()).is_some_and(|known| known.version() == object.version())
-    };
-    while let Some(event) = events.next().await {
-        match event {
-            Ok(watcher::Event::Init) => {
-                (before, listed) = (ended.all(), HashSet::new());
-                store.begin_list();
-            }
-            Ok(watcher::Event::InitApply(object)) => {
-                {
-                    let mut listing = listing.lock();
-                    (listing.since, listing.failed) = (Instant::now(), None);
-                }
-                let live = Live::of(object.into_value(&resource));
-                if ended.has(&live.uid) {
-                    listed.insert(live.uid);
-                } else if live.owner.is_some() {
-                    store.list_item(live);
-                }
-            }
-            Ok(watcher::Event::InitDone) => {
-                ended.keep(&before, &listed);
-                for (key, old) in store.end_list() {
-                    let present = store.get(&key);
-                    // It went while nobody watched.
-                    if let Some(old) = old.as_ref().filter(|_| present.is_none())
-                        && completed::may_be_over(&resource.kind)
-                        && !before.contains(&old.uid)
-                        && completed::is_over(&old.value())
-                    {
-                        completed.lock().removed(Arc::clone(old));
-                    }
-                    if let Some(live) = present.or(old) {
-                        notify_of(&live);
-                    }
-                }
-            }
-            // The echo of a write of ours costs nothing more.
-            Ok(watcher::Event::Apply(object)) if is_known(&object) => {}
-            Ok(watcher::Event::Apply(object)) => {
-                let live = Live::of(object.into_value(&resource));
-                let (key, owner) = (live.key(), live.owner.clone());
-                if ended.has(&live.uid) {
-                    continue;
-                }
-                if owner.is_none() {
-                    if let Some(old) = store.remove(&key, "") {
-                        notify_of(&old);
-                    }
-                    continue;
-                }
-                completed.lock().made(&key);
-                if let Ok(old) = store.put(live) {
-                    if let Some(old) = old.filter(|old| old.owner != owner) {
-                        notify_of(&old);
-                    }
-                    if let Some(new) = store.get(&key) {
-                        notify_of(&new);
-                    }
-                }
-            }
-            Ok(watcher::Event::Delete(object)) => {
-                let was_ours = ended.has(object.uid());
-                ended.forget(object.uid());
-                store.remove(&object.key(), object.version());
-                let object = object.into_value(&resource);
-                let is_over = !was_ours && completed::is_over(&object);
-                let live = Arc::new(Live::of(object));
-                if is_over {
-                    completed.lock().removed(Arc::clone(&live));
-                }
-                notify_of(&live);
-            }
-            // One of several API servers may be behind: what discovery says is asked, too.
-            Err(error) if is_not_served(&error) => {
-                io.discovery().forget(&resource.api_version);
-                let served = io.resolve(&resource.api_version, &resource.kind).await;
-                if matches!(served, Err(ApiError::NoSuchKind { .. })) {
+/// An object as a watch brings it.
+trait Brought: Send {
+    fn key(&self) -> Key;
+    fn version(&self) -> String;
+    fn uid(&self) -> String;
+    fn live(self, resource: &ApiResource) -> Live;
+}
+
+impl Brought for Observed<Value> {
+    fn key(&self) -> Key {
+        Self::key(self)
+    }
+    fn version(&self) -> String {
+        Self::version(self).to_owned()
+    }
+    fn uid(&self) -> String {
+        Self::uid(self).to_owned()
+    }
+    fn live(self, resource: &ApiResource) -> Live {
+        Live::of(self.into_value(resource))
+    }
+}
+
+impl Brought for PartialObjectMeta<Observed<Value>> {
+    fn key(&self) -> Key {
+        Key::new(self.namespace().unwrap_or_default(), self.name_any())
+    }
+    fn version(&self) -> String {
+        self.resource_version().unwrap_or_default()
+    }
+    fn uid(&self) -> String {
+        self.metadata.uid.clone().unwrap_or_default()
+    }
+    fn live(self, resource: &ApiResource) -> Live {
+        Live::of_metadata(serde_json::json!({
+            "apiVersion": resource.api_version, "kind": resource.kind, "metadata": self.metadata,
+        }))
+    }
+}
+
+/// Why a kind is not fed any more.
+enum Over {
+    /// It is not served in this version.
+    NotServed,
+    /// There is no object of it, and nobody asks for one.
+    Unused,
+    /// There is no room for its objects in their shape.
+    TooLarge,
+    /// It may not be listed.
+    Denied,
+}
+
+/// What feeds a store from a watch.
+struct Feeding {
+    io: Arc<ObjectClient>,
+    resource: ApiResource,
+    key: VersionKind,
+    kinds: Arc<Kinds>,
+    account: Arc<Account>,
+    notify: Notify,
+    own: bool,
+}
+
+impl Feeding {
+    /// Feeds it in whichever shape there is room for, until it is not served or nobody needs it.
+    async fn feed(&self, mut watched: Arc<Watched>) {
+        loop {
+            let over = tokio::select! {
+                over = self.watch(&watched) => over,
+                () = watched.shrinks.cancelled() => Over::TooLarge,
+                () = watched.unused(), if !self.own => Over::Unused,
+            };
+            watched.release(&self.account);
+            let shape = match over {
+                Over::NotServed => return self.end(&watched),
+                Over::Unused => {
+                    self.kinds.lock().remove(&self.key);
                     return;
                 }
-                failed(Class::Failed);
-                warn!(%error, "what discovery says is served is not there, trying again");
-            }
-            Err(error) => {
-                failed(class_of(&error));
-                warn!(%error, "watch of dispatched objects failed, trying again");
+                Over::TooLarge => watched.shape.less(),
+                Over::Denied => Shape::Unwatched,
+            };
+            // Who has the old store waits for a list that does not come, and asks again.
+            watched = Arc::new(Watched::begin(shape));
+            self.kinds.lock().insert(self.key.clone(), Arc::clone(&watched));
+            if shape == Shape::Unwatched {
+                return;
             }
         }
+    }
+
+    /// Who asks next finds out by which path the kind is served again, if it is.
+    fn end(&self, watched: &Watched) {
+        self.kinds.lock().remove(&self.key);
+        watched.listing.lock().over = true;
+        watched.store.begin_list();
+        watched
+            .store
+            .end_list()
+            .iter()
+            .flat_map(|(_, old)| old)
+            .for_each(|live| notify_owners(live, &self.notify));
+    }
+
+    async fn watch(&self, watched: &Watched) -> Over {
+        let config = watcher::Config::default().labels(names::label::APP_NAME).page_size(PAGE);
+        let client = self.io.client().clone();
+        if watched.shape == Shape::Metadata {
+            let api = Api::<PartialObjectMeta<Observed<Value>>>::all_with(client, &self.resource);
+            self.follow(watcher(api, config), watched).await
+        } else {
+            let api = Api::<Observed<Value>>::all_with(client, &self.resource);
+            self.follow(watcher(api, config), watched).await
+        }
+    }
+
+    /// Keeps a store as the cluster is.
+    async fn follow<O: Brought>(
+        &self,
+        events: impl Stream<Item = Result<watcher::Event<O>, watcher::Error>> + Send,
+        watched: &Watched,
+    ) -> Over {
+        let Watched { store, ended, completed, listing, .. } = watched;
+        let (io, resource, account) = (&self.io, &self.resource, &*self.account);
+        let failed = |class| listing.lock().failed = Some(class);
+        let (mut before, mut listed) = (HashSet::new(), HashSet::new());
+        // Bytes of a list that is not complete yet: it may never be.
+        let mut begun = Begun { bytes: 0, takes_over: 0, charged: 0, account };
+        let mut events = std::pin::pin!(events.default_backoff());
+        let notify_of = |live: &Live| notify_owners(live, &self.notify);
+        let is_known = |object: &O| {
+            store.get(&object.key()).is_some_and(|known| known.version() == object.version())
+        };
+        while let Some(event) = events.next().await {
+            match event {
+                Ok(watcher::Event::Init) => {
+                    (before, listed) = (ended.all(), HashSet::new());
+                    begun.end();
+                    begun.takes_over = watched.bytes.load(Ordering::Relaxed);
+                    store.begin_list();
+                }
+                Ok(watcher::Event::InitApply(object)) => {
+                    {
+                        let mut listing = listing.lock();
+                        (listing.since, listing.failed) = (Instant::now(), None);
+                    }
+                    let live = object.live(resource);
+                    if ended.has(&live.uid) {
+                        listed.insert(live.uid);
+                    } else if live.owner.is_some() {
+                        begun.add(live.cost());
+                        store.list_item(live);
+                    }
+                    if account.shape() > watched.shape {
+                        return Over::TooLarge;
+                    }
+                }
+                Ok(watcher::Event::InitDone) => {
+                    ended.keep(&before, &listed);
+                    let changed = store.end_list();
+                    let bytes = store.all().iter().map(|live| live.cost()).sum();
+                    watched.release(account);
+                    begun.end();
+                    watched.change(bytes, 0, account);
+                    for (key, old) in changed {
+                        let present = store.get(&key);
+                        // It went while nobody watched.
+                        if let Some(old) = old.as_ref().filter(|_| present.is_none())
+                            && completed::may_be_over(&resource.kind)
+                            && !before.contains(&old.uid)
+                            && completed::is_over(&old.value())
+                        {
+                            completed.lock().removed(Arc::clone(old));
+                        }
+                        if let Some(live) = present.or(old) {
+                            notify_of(&live);
+                        }
+                    }
+                }
+                // The echo of a write of ours costs nothing more.
+                Ok(watcher::Event::Apply(object)) if is_known(&object) => {}
+                Ok(watcher::Event::Apply(object)) => {
+                    let live = object.live(resource);
+                    let (key, owner) = (live.key(), live.owner.clone());
+                    if ended.has(&live.uid) {
+                        continue;
+                    }
+                    if owner.is_none() {
+                        if let Some(old) = watched.remove(&key, "", account) {
+                            notify_of(&old);
+                        }
+                        continue;
+                    }
+                    completed.lock().made(&key);
+                    if let Ok(old) = watched.put(live, account) {
+                        if let Some(old) = old.filter(|old| old.owner != owner) {
+                            notify_of(&old);
+                        }
+                        if let Some(new) = store.get(&key) {
+                            notify_of(&new);
+                        }
+                    }
+                    if account.shape() > watched.shape {
+                        shrink(&self.kinds, account);
+                    }
+                }
+                Ok(watcher::Event::Delete(object)) => {
+                    let was_ours = ended.has(&object.uid());
+                    ended.forget(&object.uid());
+                    watched.remove(&object.key(), &object.version(), account);
+                    let live = Arc::new(object.live(resource));
+                    let is_over = || {
+                        completed::may_be_over(&resource.kind) && completed::is_over(&live.value())
+                    };
+                    if !was_ours && is_over() {
+                        completed.lock().removed(Arc::clone(&live));
+                    }
+                    notify_of(&live);
+                }
+                // One of several API servers may be behind: what discovery says is asked, too.
+                Err(error) if is_not_served(&error) => {
+                    io.discovery().forget(&resource.api_version);
+                    let served = io.resolve(&resource.api_version, &resource.kind).await;
+                    if matches!(served, Err(ApiError::NoSuchKind { .. })) {
+                        return Over::NotServed;
+                    }
+                    failed(Class::Failed);
+                    warn!(%error, "what discovery says is served is not there, trying again");
+                }
+                Err(error) if !self.own && is_denied(&error) => {
+                    warn!(%error, "objects may not be listed: they are read one by one");
+                    return Over::Denied;
+                }
+                Err(error) => {
+                    failed(class_of(&error));
+                    warn!(%error, "watch of dispatched objects failed, trying again");
+                }
+            }
+        }
+        Over::Unused
+    }
+}
+
+/// What a list that is not complete has taken of an account. What it brings takes the place of what is there.
+struct Begun<'a> {
+    bytes: usize,
+    takes_over: usize,
+    charged: usize,
+    account: &'a Account,
+}
+
+impl Begun<'_> {
+    fn add(&mut self, bytes: usize) {
+        self.bytes = self.bytes.saturating_add(bytes);
+        let more = self.bytes.saturating_sub(self.takes_over).saturating_sub(self.charged);
+        self.charged = self.charged.saturating_add(more);
+        self.account.change(more, 0);
+    }
+
+    fn end(&mut self) {
+        self.account.change(0, self.charged);
+        (self.bytes, self.charged) = (0, 0);
+    }
+}
+
+impl Drop for Begun<'_> {
+    fn drop(&mut self) {
+        self.end();
     }
 }
 
@@ -566,11 +909,19 @@ fn class_of(error: &watcher::Error) -> Class {
 }
 
 fn is_not_served(error: &watcher::Error) -> bool {
+    code_of(error) == Some(404)
+}
+
+fn is_denied(error: &watcher::Error) -> bool {
+    code_of(error) == Some(403)
+}
+
+fn code_of(error: &watcher::Error) -> Option<u16> {
     match error {
         watcher::Error::InitialListFailed(kube::Error::Api(status))
-        | watcher::Error::WatchStartFailed(kube::Error::Api(status)) => status.code == 404,
-        watcher::Error::WatchError(status) => status.code == 404,
-        _ => false,
+        | watcher::Error::WatchStartFailed(kube::Error::Api(status)) => Some(status.code),
+        watcher::Error::WatchError(status) => Some(status.code),
+        _ => None,
     }
 }
 
@@ -651,6 +1002,140 @@ mod tests {
         let error = live.kind("v1", "ConfigMap").await.expect_err("not listed yet");
         assert!(matches!(error, ApiError::Listing { .. }), "{error}");
         stop.cancel();
+    }
+
+    /// What a member answers to a list of ConfigMaps: whether of their metadata only, and which page.
+    type Page = dyn Fn(bool, &str) -> (u16, Value) + Send + Sync;
+
+    fn config_map(name: &str, bytes: usize) -> Value {
+        // Nothing that compresses.
+        let text: String = (0..bytes).map(|_| fastrand::alphanumeric()).collect();
+        serde_json::json!({"apiVersion": "v1", "kind": "ConfigMap", "data": {"v": text}, "metadata": {
+            "name": name, "namespace": "n", "uid": name, "resourceVersion": "1",
+            "labels": {"app.oam.dev/name": "a", "app.oam.dev/namespace": "n"}}})
+    }
+
+    /// The watches of a member, and the paths that it is asked for. Its watches bring nothing, for ever.
+    fn member(page: Box<Page>, budget: Budget) -> (Arc<LiveObjects>, Arc<Mutex<Vec<String>>>) {
+        let seen = Arc::<Mutex<Vec<String>>>::default();
+        let (paths, page) = (Arc::clone(&seen), Arc::new(page));
+        let service = tower::service_fn(move |request: http::Request<kube::client::Body>| {
+            let (paths, page) = (Arc::clone(&paths), Arc::clone(&page));
+            async move {
+                let (path, query) =
+                    (request.uri().path(), request.uri().query().unwrap_or_default());
+                let accepts = request.headers().get("accept").and_then(|it| it.to_str().ok());
+                let is_partial = accepts.is_some_and(|it| it.contains("PartialObjectMetadata"));
+                let part = |key: &str| {
+                    let mut parts = query.split('&').filter_map(|part| part.split_once('='));
+                    parts.find(|(name, _)| *name == key).map(|(_, value)| value.to_owned())
+                };
+                paths.lock().push(path.to_owned());
+                let (code, answer) = match path {
+                    "/api/v1" => (
+                        200,
+                        serde_json::json!({"resources": [
+                        {"name": "configmaps", "kind": "ConfigMap", "namespaced": true}]}),
+                    ),
+                    "/api/v1/configmaps" if part("watch").is_some() => std::future::pending().await,
+                    "/api/v1/configmaps" => page(is_partial, &part("continue").unwrap_or_default()),
+                    other => (200, config_map(other.rsplit('/').next().unwrap_or_default(), 10)),
+                };
+                let body = kube::client::Body::from(answer.to_string().into_bytes());
+                Ok::<_, tower::BoxError>(http::Response::builder().status(code).body(body)?)
+            }
+        });
+        let io = Arc::new(ObjectClient::new(kube::Client::new(service, "default")));
+        let tasks = (TaskTracker::new(), CancellationToken::new());
+        (Arc::new(LiveObjects::of_member(io, Arc::new(|_| {}), tasks, Arc::new(budget))), seen)
+    }
+
+    fn list(items: Vec<Value>, next: &str) -> (u16, Value) {
+        let metadata = serde_json::json!({"resourceVersion": "1", "continue": next});
+        (
+            200,
+            serde_json::json!({"kind": "List", "apiVersion": "v1", "metadata": metadata, "items": items}),
+        )
+    }
+
+    fn key(name: &str) -> ResourceKey {
+        ResourceKey::new("v1", "ConfigMap", "edge", "n", name)
+    }
+
+    async fn becomes(live: &LiveObjects, shape: Shape) {
+        let is_so = || live.watched("v1", "ConfigMap").is_some_and(|it| it.shape == shape);
+        while !is_so() {
+            tokio::task::yield_now().await;
+        }
+    }
+
+    #[tokio::test]
+    async fn of_objects_that_are_too_many_the_metadata_are_kept_and_the_rest_is_read() {
+        let page = |is_partial: bool, _: &str| {
+            let bytes = if is_partial { 0 } else { 10_000 };
+            list((0..100).map(|number| config_map(&format!("m{number}"), bytes)).collect(), "")
+        };
+        let (live, seen) = member(Box::new(page), Budget::new(500_000, 1 << 30));
+        let _ = live.kind("v1", "ConfigMap").await;
+        becomes(&live, Shape::Metadata).await;
+        let found = live.get("v1", &key("m7")).await.unwrap().unwrap();
+        assert_eq!(found.value()["data"]["v"].as_str().map(str::len), Some(10));
+        assert!(live.bytes() < 100_000, "{}", live.bytes());
+        // That there is none is known, and what has not changed is not read again.
+        assert!(live.get("v1", &key("none")).await.unwrap().is_none());
+        assert!(live.seen("v1", &key("m8")).await.unwrap().is_some());
+        let read = seen.lock().iter().filter(|path| path.contains("/namespaces/")).count();
+        assert_eq!(read, 1);
+    }
+
+    #[tokio::test]
+    async fn a_list_that_never_ends_takes_no_more_than_its_budget() {
+        let page = |is_partial: bool, after: &str| {
+            let (first, bytes) =
+                (after.parse().unwrap_or(0_usize), if is_partial { 0 } else { 1000 });
+            let names = (first..first + 100).map(|number| config_map(&format!("m{number}"), bytes));
+            list(names.collect(), &(first + 100).to_string())
+        };
+        let (live, _) = member(Box::new(page), Budget::new(200_000, 1 << 30));
+        let _ = tokio::time::timeout(Duration::ZERO, live.kind("v1", "ConfigMap")).await;
+        becomes(&live, Shape::Unwatched).await;
+        assert_eq!(live.bytes(), 0);
+        assert!(live.get("v1", &key("m7")).await.unwrap().is_some());
+        assert!(live.seen("v1", &key("m7")).await.unwrap().is_none());
+    }
+
+    #[tokio::test]
+    async fn what_may_not_be_listed_is_read_one_by_one() {
+        let denied = |_: bool, _: &str| {
+            (
+                403,
+                serde_json::json!({"kind": "Status", "apiVersion": "v1", "status": "Failure",
+                "reason": "Forbidden", "message": "may not", "code": 403}),
+            )
+        };
+        let (live, _) = member(Box::new(denied), Budget::default());
+        let _ = tokio::time::timeout(Duration::ZERO, live.kind("v1", "ConfigMap")).await;
+        becomes(&live, Shape::Unwatched).await;
+        assert!(live.get("v1", &key("m7")).await.unwrap().is_some());
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_kind_that_nobody_needs_is_not_watched_for_ever() {
+        let (live, _) = member(Box::new(|_, _| list(Vec::new(), "")), Budget::default());
+        live.kind("v1", "ConfigMap").await.unwrap();
+        tokio::time::sleep(UNUSED / 2).await;
+        assert!(live.get("v1", &key("m7")).await.unwrap().is_none());
+        tokio::time::sleep(UNUSED * 3 / 4).await;
+        assert!(live.watched("v1", "ConfigMap").is_some());
+        tokio::time::sleep(UNUSED).await;
+        assert!(live.watched("v1", "ConfigMap").is_none());
+        // It is watched again when somebody asks.
+        assert!(live.get("v1", &key("m7")).await.unwrap().is_none());
+        let one = |_: bool, _: &str| list(vec![config_map("m1", 10)], "");
+        let (live, _) = member(Box::new(one), Budget::default());
+        live.kind("v1", "ConfigMap").await.unwrap();
+        tokio::time::sleep(UNUSED * 5).await;
+        assert!(live.watched("v1", "ConfigMap").is_some());
     }
 
     #[test]

@@ -92,6 +92,40 @@ async fn a_member_that_goes_away_delays_nothing_else_and_loses_nothing() {
     fleet.deployed.check().unwrap();
 }
 
+/// An Application that asks for it goes on without a member that is away, and catches up when that is back.
+#[tokio::test]
+async fn a_step_goes_on_without_a_member_that_is_away_if_it_may() {
+    let (_turn, fleet) = fleet().await;
+    let space = fleet.space("skipped").await.unwrap();
+    let skipping = |value: &str| {
+        let mut app = space.application("a", &["local", "east"], value);
+        app["metadata"]["annotations"] = serde_json::json!({"app.oam.dev/unreachable": "skip"});
+        app
+    };
+    fleet.east.link.set(Mode::Refuse);
+    fleet.reaches("east", "Disconnected").await;
+    for value in ["1", "2"] {
+        space.apply(&skipping(value)).await.unwrap();
+        until("the step to go on", LIMIT, async || {
+            let app = space.app("a").await;
+            app["status"]["workflow"]["status"] == "succeeded"
+                && app["status"]["observedGeneration"] == app["metadata"]["generation"]
+        })
+        .await;
+        assert_eq!(space.value("local", "a").await.as_deref(), Some(value));
+        let status = space.app("a").await["status"].clone();
+        assert_eq!(status["status"], "unhealthy", "{status}");
+        assert!(status["services"].to_string().contains("deployed when it answers"), "{status}");
+    }
+    assert_eq!(space.value("east", "a").await, None);
+    fleet.east.link.set(Mode::Pass);
+    space.runs("a").await;
+    assert_eq!(space.value("east", "a").await.as_deref(), Some("2"));
+    assert_eq!(creations(fleet, "skipped"), 1);
+    space.delete("a").await;
+    assert_eq!(space.value("east", "a").await, None);
+}
+
 /// F2: nothing arrives, from a moment in the middle of everything: edits of others take no longer.
 #[tokio::test]
 async fn a_member_that_swallows_everything_delays_nothing_else() {

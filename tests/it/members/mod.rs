@@ -7,6 +7,7 @@
 mod away;
 mod charts;
 mod identity;
+mod load;
 mod names;
 mod proof;
 mod secrets;

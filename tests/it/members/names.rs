@@ -1,9 +1,11 @@
 //! Names of clusters: one that goes, one that changes, two for one cluster, one that means another cluster.
 
-use serde_json::Value;
-use vela_tests::audit;
+use kube::api::{Api, DynamicObject, ListParams, Patch, PatchParams};
+use kube::core::{ApiResource, GroupVersionKind};
+use serde_json::{Value, json};
 use vela_tests::fixtures::until;
-use vela_tests::members::{Fleet, LIMIT, NAMESPACE, fleet};
+use vela_tests::members::{Fleet, Joining, LIMIT, NAMESPACE, fleet};
+use vela_tests::{audit, members};
 
 /// What the ledger of a cluster says: its entries.
 async fn ledger(fleet: &Fleet, cluster: &str) -> Vec<Value> {
@@ -31,6 +33,23 @@ async fn a_cluster_that_is_detached_leaves_a_ledger() {
     space.delete("a").await;
     // Nobody deleted it there.
     assert_eq!(space.value("east", "a").await.as_deref(), Some("1"));
+}
+
+/// The Secret was gone for a while, and the same cluster is back: what it left is managed again.
+#[tokio::test]
+async fn a_cluster_that_comes_back_is_managed_again() {
+    let (_turn, fleet) = fleet().await;
+    let space = fleet.space("back").await.unwrap();
+    space.apply(&space.application("a", &["local", "east"], "1")).await.unwrap();
+    space.runs("a").await;
+    let is_noted =
+        async || ledger(fleet, "east").await.iter().any(|entry| entry["app"] == "back/a");
+    fleet.detach("east").await.unwrap();
+    until("the ledger", LIMIT, is_noted).await;
+    fleet.write(&fleet.east.joining().secret("east")).await.unwrap();
+    until("the ledger to be empty", LIMIT, async || !is_noted().await).await;
+    space.delete("a").await;
+    assert_eq!(space.value("east", "a").await, None);
 }
 
 /// F9: the records of a cluster that was renamed are found under its new name.
@@ -78,6 +97,58 @@ async fn an_object_is_never_deleted_under_another_name_of_its_cluster() {
         fleet.events("zone").await.unwrap().iter().any(|(reason, _)| reason == "ClusterAlias")
     })
     .await;
+}
+
+/// F10, the second half: the hub joined under a name of its own, moved from and to.
+#[tokio::test]
+async fn the_hub_under_a_name_of_its_own_is_the_hub() {
+    let (_turn, fleet) = fleet().await;
+    let space = fleet.space("twice").await.unwrap();
+    let token = members::token(&fleet.hub, "vela-hub").await.unwrap();
+    let port = members::port(&fleet.hub).unwrap();
+    fleet.write(&Joining::at(&fleet.hub, port).token(&token).secret("hub2")).await.unwrap();
+    fleet.reaches("hub2", "Connected").await;
+    space.apply(&space.application("a", &["local"], "1")).await.unwrap();
+    space.runs("a").await;
+    let (uid, _) = space.map("local", "a").await.unwrap();
+    let from = audit::position(&fleet.hub.audit_log()).unwrap();
+    for (place, value) in [("hub2", "2"), ("local", "3"), ("hub2", "4")] {
+        space.apply(&space.application("a", &[place], value)).await.unwrap();
+        space.runs("a").await;
+        assert_eq!(space.map("local", "a").await, Some((uid.clone(), value.to_owned())));
+        let services = space.app("a").await["status"]["services"].clone();
+        assert_eq!(services.as_array().map(Vec::len), Some(1), "{services}");
+        assert_eq!(
+            (&services[0]["cluster"], &services[0]["healthy"]),
+            (&json!(place), &json!(true))
+        );
+    }
+    // What drifts there is put back.
+    let edit = json!({"data": {"v": "drift"}});
+    let maps = space.objects("local", "v1", "ConfigMap");
+    maps.patch("a", &PatchParams::default(), &Patch::Merge(&edit)).await.unwrap();
+    until("the drift to be put back", LIMIT, async || {
+        space.value("local", "a").await.as_deref() == Some("4")
+    })
+    .await;
+    let trackers = Api::<DynamicObject>::all_with(
+        fleet.client(),
+        &ApiResource::from_gvk(&GroupVersionKind::gvk(
+            "core.oam.dev",
+            "v1beta1",
+            "ResourceTracker",
+        )),
+    );
+    let of_it = ListParams::default().labels("app.oam.dev/name=a,app.oam.dev/namespace=twice");
+    until("one tracker to be left", LIMIT, async || {
+        trackers.list(&of_it).await.unwrap().items.len() == 1
+    })
+    .await;
+    let log = audit::read(&fleet.hub.audit_log(), from).unwrap();
+    let deletes = log.iter().filter(|it| it.verb == "delete" && it.namespace == "twice");
+    assert_eq!(deletes.count(), 0);
+    space.delete("a").await;
+    assert_eq!(space.map("local", "a").await, None);
 }
 
 /// F11: a name that means another cluster than before is not used.

@@ -41,7 +41,8 @@ impl Session<'_> {
         if fields.is_empty() {
             return Some(fields);
         }
-        let live = self.ctx.live.get(api_version(manifest), key).await.ok().flatten();
+        let at = self.reach(&key.cluster).ok()?;
+        let live = at.live.get(api_version(manifest), key).await.ok().flatten();
         let is_deleted = live.is_none();
         let manager = live.map(|live| live.manager.clone()).unwrap_or_default();
         let memory = self.memory();

@@ -105,7 +105,10 @@ async fn collect_except(
 ) -> Collected {
     let mut collected = Collected::default();
     match try_collect(session, app, scope, protects, &mut collected).await {
-        Ok(waiting) => collected.waiting = waiting,
+        Ok(waiting) => {
+            collected.waiting = waiting;
+            removed_clusters::remember(session);
+        }
         Err(error) => collected.error = Some(error.to_string()),
     }
     collected.unavailable.retain(|record| !protects.1.contains(&tracker::key_of(record)));
@@ -120,6 +123,8 @@ async fn try_collect(
     protects: (&[String], &HashSet<ResourceKey>),
     collected: &mut Collected,
 ) -> Result<Vec<Record>, ApiError> {
+    removed_clusters::take_back(session).await?;
+    removed_clusters::notice(session).await?;
     removed_clusters::forget(session, app).await?;
     let mut left = MAX_REPLANS;
     loop {
@@ -166,6 +171,7 @@ async fn decide(
     if scope != Scope::All && !views.iter().any(is_old) {
         return Ok(None);
     }
+    let doubtful = doubtful(session, &views, &current);
     // Facts first: the live objects of everything recorded.
     let mut live: HashMap<ResourceKey, Value> = HashMap::new();
     let mut unknown: HashSet<ResourceKey> = HashSet::new();
@@ -174,7 +180,7 @@ async fn decide(
             // One place has one name here, whatever names its cluster has or had.
             record.cluster = session.canonical(&record.cluster).into_owned();
         }
-        if held.contains(&tracker::key_of(record)) {
+        if held.contains(&tracker::key_of(record)) || doubtful.contains(&tracker::key_of(record)) {
             // It stays, and so does what remembers it.
             unknown.insert(tracker::key_of(record));
             continue;
@@ -220,6 +226,40 @@ async fn decide(
         depends_on: &depends_on,
         prune: prune.as_ref(),
     })))
+}
+
+/// Records of objects that are recorded under another name, too, of which is said, but not proven, that it means the same cluster:
+/// to delete one may be to delete the other.
+fn doubtful(
+    session: &Session<'_>,
+    views: &[vela_apply::Tracker],
+    current: &str,
+) -> HashSet<ResourceKey> {
+    let mut out = HashSet::new();
+    if session.clusters.aliases().iter().all(|(_, is_proven)| *is_proven) {
+        return out;
+    }
+    let key = |record: &Record| {
+        let cluster = session.canonical(&record.cluster);
+        let Record { api_version, kind, namespace, name, .. } = record;
+        ResourceKey::new(api_version, kind, &cluster, namespace, name)
+    };
+    let is_wanted =
+        |it: &&vela_apply::Tracker| it.name == current || it.role == vela_apply::Role::Root;
+    let wanted: HashSet<ResourceKey> =
+        views.iter().filter(is_wanted).flat_map(|it| &it.records).map(key).collect();
+    let mut known: HashMap<String, Vec<String>> = HashMap::new();
+    for record in views.iter().flat_map(|tracker| &tracker.records) {
+        let key = key(record);
+        let others = known
+            .entry(key.cluster.clone())
+            .or_insert_with(|| session.clusters.doubtful(&key.cluster));
+        let twin = |cluster: &String| ResourceKey { cluster: cluster.clone(), ..key.clone() };
+        if !wanted.contains(&key) && others.iter().any(|other| wanted.contains(&twin(other))) {
+            out.insert(key);
+        }
+    }
+    out
 }
 
 /// The object of a record in another cluster; that there is none is believed of the API server's own word only.

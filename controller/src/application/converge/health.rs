@@ -88,6 +88,9 @@ fn unavailable(
     services: &mut Vec<ComponentStatus>,
 ) {
     const KNOWN: &str = "; last known: ";
+    if !session.ctx.settings.unreachable_is_unhealthy {
+        return;
+    }
     let Named::Member(member) = session.clusters.named(&service.cluster) else { return };
     if session.ctx.clock.now().duration_since(member.health().since()) < GRACE {
         return;

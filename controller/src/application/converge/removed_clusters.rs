@@ -1,9 +1,12 @@
 //! Records of clusters that are gone: they go to the ledger, then out of the trackers, in this order. So nothing holds an
 //! Application up that nobody can ever do, and nothing is forgotten.
 
+use std::collections::{BTreeMap, HashSet};
+
 use vela_api::Application;
 use vela_api::names::{annotation, event, reason};
 use vela_apply::object::is_local;
+use vela_apply::tracker::{self, Record};
 use vela_cluster::ApiError;
 use vela_cluster::members::{Named, State};
 
@@ -60,8 +63,8 @@ pub(in crate::application) async fn forget(
         }
         let records = session.trackers.records_of(&cluster);
         let name = format!("{}/{}", session.owner.namespace, session.owner.name);
-        let entry = |record| Entry::of(&name, record, cause, &session.now);
-        let entries: Vec<Entry> = records.iter().map(entry).collect();
+        let entries: Vec<Entry> =
+            records.iter().map(|it| entry(session, &name, &cluster, cause, it)).collect();
         ledger::write(&ctx.io, ctx.clusters.namespace(), &cluster, &entries).await?;
         session.trackers.drop_cluster(&ctx.io, &ctx.trackers, &cluster).await?;
         let metrics = &ctx.metrics.clusters;
@@ -72,6 +75,87 @@ pub(in crate::application) async fn forget(
         ctx.clusters.unlearn(&cluster);
     }
     Ok(())
+}
+
+/// An entry about a record, with the tracker that held it.
+fn entry(
+    session: &Session<'_>,
+    app: &str,
+    cluster: &str,
+    cause: Cause,
+    (tracker, record): &(String, Record),
+) -> Entry {
+    let live = session.clusters.members().get(cluster).and_then(|it| it.identified().uid);
+    let known = || session.clusters.known().get(cluster).map(|known| known.uid.clone());
+    Entry {
+        cluster_uid: live.or_else(known).unwrap_or_default(),
+        tracker: tracker.clone(),
+        ..Entry::of(app, record, cause, &session.now)
+    }
+}
+
+/// Takes back what was left behind in clusters that are there again.
+///
+/// # Errors
+/// The API server's answer: it is tried again.
+pub(in crate::application) async fn take_back(session: &mut Session<'_>) -> Result<(), ApiError> {
+    let (ctx, key) = (session.ctx, session.key());
+    for (cluster, entries) in ctx.clusters.back(&key) {
+        let current = session.trackers.current(session.run());
+        let mut by_tracker: BTreeMap<&str, Vec<Record>> = BTreeMap::new();
+        for entry in &entries {
+            by_tracker.entry(&entry.tracker).or_default().push(entry.record(&cluster));
+        }
+        for (tracker, records) in by_tracker {
+            let place = (tracker, current.as_str());
+            session.trackers.give_back(&ctx.io, &ctx.trackers, place, records).await?;
+        }
+        // In this order: what stands in both is one object.
+        ledger::take(&ctx.io, ctx.clusters.namespace(), &cluster, &entries).await?;
+        ctx.clusters.is_back(&cluster, &key);
+    }
+    Ok(())
+}
+
+/// What was recorded of other clusters before, and somebody else has taken out of the trackers, goes to the ledger: the client does
+/// so before it takes a cluster away.
+///
+/// # Errors
+/// It could not be noted: it is tried again.
+pub(in crate::application) async fn notice(session: &Session<'_>) -> Result<(), ApiError> {
+    let ctx = session.ctx;
+    let memory = session.memory();
+    let Some(before) = memory.lock().members.take() else { return Ok(()) };
+    let now = session.trackers.members();
+    let known: HashSet<_> = now.iter().map(|(_, record)| tracker::identity(record)).collect();
+    let app = format!("{}/{}", session.owner.namespace, session.owner.name);
+    let mut stripped: BTreeMap<&str, Vec<Entry>> = BTreeMap::new();
+    for one in before.iter().filter(|(_, record)| !known.contains(&tracker::identity(record))) {
+        let cluster = one.1.cluster.as_str();
+        let entry = entry(session, &app, cluster, Cause::Stripped, one);
+        stripped.entry(cluster).or_default().push(entry);
+    }
+    for (cluster, entries) in stripped {
+        let noted = ledger::write(&ctx.io, ctx.clusters.namespace(), cluster, &entries).await;
+        if let Err(error) = noted {
+            memory.lock().members = Some(before.clone());
+            return Err(error);
+        }
+        let metrics = &ctx.metrics.clusters;
+        let count = u64::try_from(entries.len()).unwrap_or(u64::MAX);
+        metrics.left_behind.with_label_values(&[metrics.label(cluster)]).inc_by(count);
+        let text = messages::left_behind(cluster, entries.len());
+        ctx.events.emit(&session.about, Severity::Warning, event::LEFT_BEHIND, &text, "");
+    }
+    Ok(())
+}
+
+/// Remembers what is recorded of other clusters now.
+pub(in crate::application) fn remember(session: &Session<'_>) {
+    if session.ctx.clusters.is_on() {
+        let members = session.trackers.members();
+        session.memory().lock().members = Some(members).filter(|all| !all.is_empty());
+    }
 }
 
 /// What keeps an Application from its clusters, one for each that it names or has objects in, sorted.

@@ -79,7 +79,7 @@ impl Session<'_> {
         Ok(())
     }
 
-    fn admit(&self, manifests: &[Value], cluster: &str) -> Result<(), Denial> {
+    pub(super) fn admit(&self, manifests: &[Value], cluster: &str) -> Result<(), Denial> {
         let current = self.trackers.current(self.run());
         for manifest in manifests {
             self.allow(manifest)?;

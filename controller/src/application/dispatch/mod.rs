@@ -20,8 +20,9 @@ use tracing::debug;
 use vela_api::names;
 use vela_apply::ResourceKey;
 use vela_apply::dispatch::{DispatchFacts, DispatchPlan, DryRun, ObjectFacts, plan_dispatch};
-use vela_apply::object::{kind, label, name, namespace};
+use vela_apply::object::{api_version, kind, label, name, namespace, set_namespace};
 use vela_apply::policy::Stage;
+use vela_apply::tracker;
 use vela_cluster::{ApiError, Target};
 
 use crate::application::dispatch::error::{DeleteError, Denial, DispatchError, WriteError};
@@ -70,6 +71,43 @@ impl Session<'_> {
         }
         let plan = plan_dispatch(&self.dispatch_facts(&objects, cluster).await);
         self.execute(&plan, &objects, cluster).await
+    }
+
+    /// Records the manifests of a component for a cluster that cannot be reached now, and writes nothing there: state-keep makes
+    /// them when it answers, and until then nothing of what was there before is taken for superseded.
+    ///
+    /// # Errors
+    /// Objects are denied, or could not be recorded.
+    pub async fn record_for_later(
+        &mut self,
+        manifests: &mut [Value],
+        cluster: &str,
+    ) -> Result<(), DispatchError> {
+        for manifest in manifests.iter_mut() {
+            if name(manifest).is_empty() {
+                return Err(Denial::NoName { kind: kind(manifest).to_owned() }.into());
+            }
+            // What is served there is not known; kinds that have no namespace have none anywhere.
+            if self.ctx.io.is_cluster_scoped(api_version(manifest), kind(manifest)).await {
+                set_namespace(manifest, "");
+            }
+        }
+        self.admit(manifests, cluster)?;
+        self.store_revision().await?;
+        let current = self.trackers.current(self.run());
+        let is_recorded = |manifest: &Value| {
+            let record = tracker::record_of(manifest, cluster, self.is_metadata_only(), false);
+            let known = self.trackers.desired(&current).into_iter();
+            known.filter(|it| !it.deleted).any(|it| {
+                tracker::identity(it) == tracker::identity(&record) && it.raw == record.raw
+            })
+        };
+        if !current.is_empty() && manifests.iter().all(is_recorded) {
+            return Ok(());
+        }
+        let (after, recorded) = self.record(manifests, cluster).await;
+        self.trackers = after;
+        recorded.map_err(DispatchError::Request)
     }
 
     /// What is known of a dispatch before anything is sent.

@@ -80,6 +80,8 @@ pub struct Session<'a> {
     pub decoded: DecodedObjects,
     /// The clusters as they were when it began.
     pub clusters: Arc<Snapshot>,
+    /// Steps go on without places that cannot be reached.
+    pub skips_unreachable: bool,
 }
 
 impl Session<'_> {

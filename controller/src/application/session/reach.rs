@@ -6,7 +6,7 @@ use std::borrow::Cow;
 use std::sync::Arc;
 
 use vela_apply::object::is_local;
-use vela_cluster::members::{Cluster, Named};
+use vela_cluster::members::{Cluster, Named, State};
 use vela_cluster::{ApiError, LiveObjects, ObjectClient, postponed};
 
 use crate::messages;
@@ -60,6 +60,20 @@ impl Session<'_> {
     /// As [`Self::reach`].
     pub(in crate::application) fn reach_quietly(&self, cluster: &str) -> Result<(), ApiError> {
         if is_local(cluster) { Ok(()) } else { self.reach_member(cluster).map(|_| ()) }
+    }
+
+    /// Why steps go on without a cluster: it is known, cannot be reached now, and the Application asks for that.
+    #[must_use]
+    pub fn skipped(&self, cluster: &str) -> Option<ApiError> {
+        if !self.skips_unreachable || is_local(cluster) {
+            return None;
+        }
+        let Named::Member(member) = self.clusters.named(cluster) else { return None };
+        // One that was replaced or cannot be used is not away: what was meant for it has to be decided by somebody.
+        if matches!(member.state(), State::Replaced | State::Invalid) {
+            return None;
+        }
+        self.reach_member(cluster).err().filter(|it| matches!(it, ApiError::Unreachable { .. }))
     }
 
     fn reach_member(&self, cluster: &str) -> Result<Reached<'_>, ApiError> {

@@ -132,15 +132,25 @@ impl Trackers {
         members.map(|record| record.cluster.clone()).collect()
     }
 
-    /// All records of one cluster, each object once.
+    /// All records of one cluster, each object once, with the names of their trackers.
     #[must_use]
-    pub fn records_of(&self, cluster: &str) -> Vec<Record> {
+    pub fn records_of(&self, cluster: &str) -> Vec<(String, Record)> {
         let mut seen = HashSet::new();
-        let records = self.objects.iter().flat_map(|held| &held.spec.managed_resources);
-        records
-            .filter(|record| record.cluster == cluster && seen.insert(tracker::identity(record)))
-            .cloned()
-            .collect()
+        let mut all = Vec::new();
+        for held in &self.objects {
+            let name = held.metadata.name.clone().unwrap_or_default();
+            let of_it = held.spec.managed_resources.iter().filter(|it| it.cluster == cluster);
+            let new = of_it.filter(|record| seen.insert(tracker::identity(record)));
+            all.extend(new.map(|record| (name.clone(), record.clone())));
+        }
+        all
+    }
+
+    /// What is recorded of other clusters, without the contents, with the names of their trackers.
+    #[must_use]
+    pub fn members(&self) -> Vec<(String, Record)> {
+        let bare = |(name, record): (String, Record)| (name, Record { raw: None, ..record });
+        self.clusters().iter().flat_map(|cluster| self.records_of(cluster)).map(bare).collect()
     }
 
     /// Names and versions, for fingerprints.

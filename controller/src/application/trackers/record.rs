@@ -165,6 +165,37 @@ impl Trackers {
         Ok(())
     }
 
+    /// Takes back records that stood elsewhere: into the tracker they came from if there is one, else into one that goes with those
+    /// of earlier runs. What is recorded again since stays as it is.
+    ///
+    /// # Errors
+    /// The API server's answer.
+    pub async fn give_back(
+        &mut self,
+        io: &ObjectClient,
+        store: &Store<Packed<ResourceTracker>>,
+        (tracker, current): (&str, &str),
+        records: Vec<Record>,
+    ) -> Result<(), ApiError> {
+        let found = self.objects.iter().position(|it| it.metadata.name.as_deref() == Some(tracker));
+        let Some(mut object) = found.and_then(|index| self.objects.get(index)).cloned() else {
+            return self.archive_records(io, store, current, records).await;
+        };
+        let before = object.spec.managed_resources.len();
+        for record in records {
+            let same = |other: &Record| tracker::identity(other) == tracker::identity(&record);
+            if !object.spec.managed_resources.iter().any(same) {
+                object.spec.managed_resources.push(record);
+            }
+        }
+        if object.spec.managed_resources.len() == before {
+            return Ok(());
+        }
+        let answer = io.replace(&object.encode()?, "", false, &Identity::default()).await?;
+        self.took(store, answer.read()?);
+        Ok(())
+    }
+
     async fn record(
         &mut self,
         io: &ObjectClient,

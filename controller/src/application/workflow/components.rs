@@ -11,6 +11,7 @@ use vela_api::reference::WorkloadGvk;
 use vela_api::status::ComponentStatus;
 use vela_apply::object::cluster_of;
 use vela_apply::tracker::Record;
+use vela_cluster::ApiError;
 use vela_render::Stage;
 
 use crate::application::workflow::error::StepError;
@@ -33,6 +34,8 @@ pub struct Done {
     pub status: ComponentStatus,
     /// It is healthy, traits of the last stage aside: those hold no step up.
     pub ready: bool,
+    /// Its cluster cannot be reached: it is recorded and made later, and holds no step up.
+    pub is_later: bool,
 }
 
 /// Renders one component, dispatches it stage by stage and checks its health.
@@ -46,8 +49,28 @@ pub async fn apply(
     placement: &Placement,
 ) -> Result<Done, StepError> {
     let _time = session.ctx.metrics.component();
+    if let Some(why) = session.skipped(&placement.cluster) {
+        return later(session, run, component, placement, &why).await;
+    }
     let rendered_component = render(session, run, component, placement).await?;
     dispatch_in_stages(session, run, placement, rendered_component).await
+}
+
+/// Records a component for a cluster that cannot be reached. A release is not made so: what it does depends on what is there.
+async fn later(
+    session: &mut Session<'_>,
+    run: &Run<'_>,
+    component: &ApplicationComponent,
+    placement: &Placement,
+    why: &ApiError,
+) -> Result<Done, StepError> {
+    let part = parsed_component(session, run, component)?;
+    let rendered = component::render(session.ctx, run.input, &part, placement, None, false).await?;
+    let mut manifests: Vec<Value> =
+        rendered.objects.iter().map(|object| object.manifest.clone()).collect();
+    session.record_for_later(&mut manifests, &placement.cluster).await?;
+    let done = waiting(session, &part, placement, messages::deployed_later(&why.to_string()));
+    Ok(Done { ready: true, is_later: true, ..done })
 }
 
 fn parsed_component(
@@ -138,7 +161,7 @@ async fn dispatch_in_stages(
     done
 }
 
-/// A release in progress, of which nothing can be checked yet.
+/// A component of which nothing can be checked yet.
 fn waiting(
     session: &Session<'_>,
     part: &parse::ParsedComponent,
@@ -160,7 +183,7 @@ fn waiting(
         message,
         ..ComponentStatus::default()
     };
-    Done { rendered: Rendered::default(), status, ready: false }
+    Done { rendered: Rendered::default(), status, ready: false, is_later: false }
 }
 
 /// Brings the objects of a component to the cluster, stage by stage.
@@ -188,7 +211,7 @@ async fn dispatch_objects(
                 if status.message.is_empty() {
                     messages::WAITING_FOR_PREVIOUS_STAGE.clone_into(&mut status.message);
                 }
-                return Ok(Done { rendered: only, status, ready: false });
+                return Ok(Done { rendered: only, status, ready: false, is_later: false });
             }
         }
         let second = Stage::DefaultDispatch;
@@ -235,14 +258,25 @@ pub async fn apply_together(
     items: &[(ApplicationComponent, Placement)],
     width: usize,
 ) -> Vec<Result<Done, StepError>> {
+    let mut skipped = BTreeMap::new();
+    for (index, (component, placement)) in items.iter().enumerate() {
+        if let Some(why) = session.skipped(&placement.cluster) {
+            let done = later(session, run, component, placement, &why).await;
+            skipped.insert(index, done);
+        }
+    }
     let staged = session.ctx.settings.gates.multi_stage_component_apply;
     let has_stages = |rendered: &Rendered| {
         staged && rendered.objects.iter().any(|object| object.stage == Stage::PreDispatch)
     };
     let mut turns = Vec::with_capacity(items.len());
-    for (found, (_, placement)) in
-        render_together(session, run, items, width).await.into_iter().zip(items)
-    {
+    let rendered = render_together(session, run, items, &skipped, width).await;
+    for (index, (found, (_, placement))) in rendered.into_iter().zip(items).enumerate() {
+        if let Some(done) = skipped.remove(&index) {
+            turns.push(Turn::Ended(done));
+            continue;
+        }
+        let found = found.unwrap_or_else(|| Err(String::new().into()));
         turns.push(match found {
             Err(text) => Turn::Ended(Err(text)),
             // What has a stage before the others takes its time alone.
@@ -274,15 +308,21 @@ pub async fn apply_together(
     out
 }
 
+/// Renders all but those that are skipped.
 async fn render_together(
     session: &Session<'_>,
     run: &Run<'_>,
     items: &[(ApplicationComponent, Placement)],
+    skipped: &BTreeMap<usize, Result<Done, StepError>>,
     width: usize,
-) -> Vec<Result<RenderedComponent, StepError>> {
+) -> Vec<Option<Result<RenderedComponent, StepError>>> {
     let mut renders = Vec::with_capacity(items.len());
-    for (component, placement) in items {
-        renders.push(render(session, run, component, placement).boxed());
+    for (index, (component, placement)) in items.iter().enumerate() {
+        let is_skipped = skipped.contains_key(&index);
+        let rendered = async move {
+            if is_skipped { None } else { Some(render(session, run, component, placement).await) }
+        };
+        renders.push(rendered.boxed());
     }
     stream::iter(renders).buffered(width.max(1)).collect().await
 }
@@ -362,7 +402,7 @@ async fn with_late_traits(
         dispatch(session, &mut rendered, |object| object.stage == late, placement).await?;
         status = component::health(session, run.input, part, &rendered, placement).await?;
     }
-    Ok(Done { rendered, status, ready })
+    Ok(Done { rendered, status, ready, is_later: false })
 }
 
 /// Traits of later stages than `stage`.

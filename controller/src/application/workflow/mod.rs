@@ -264,7 +264,7 @@ async fn apply_component(
         Err(error) => Outcome::of(Verdict::Error, error.to_string()),
         Ok(done) => {
             note(&done, &placement, seen);
-            let wants_outputs = !step.outputs.is_empty() && done.ready;
+            let wants_outputs = !step.outputs.is_empty() && done.ready && !done.is_later;
             let debugged = debug::is_on(run.app);
             let mut fields = Map::new();
             if wants_outputs || debugged {

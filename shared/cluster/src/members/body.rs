@@ -8,15 +8,22 @@ use http_body_util::combinators::UnsyncBoxBody;
 use hyper::body::{Body, Buf as _, Bytes, Frame, SizeHint};
 use tower::BoxError;
 
-use super::layer::is_object;
+use super::layer::{is_discovery, is_object};
 use crate::Error;
 
 /// The most of an answer about one object, in bytes: several times what an API server stores.
 const OBJECT: usize = 8 << 20;
 /// The most of a page of a list, and of whatever else is read at once, in bytes.
 const LIST: usize = 64 << 20;
+/// The most of what a member says it serves, and of its version, in bytes: several times what the largest ones say.
+const DISCOVERY: usize = 4 << 20;
 /// The most of one event of a watch, in bytes.
 const EVENT: usize = 8 << 20;
+
+/// Whether a request begins a watch.
+pub(super) fn is_watch(query: &str) -> bool {
+    query.split('&').any(|part| matches!(part, "watch" | "watch=true" | "watch=1"))
+}
 
 /// What is read of an answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -30,11 +37,11 @@ pub(super) enum Limit {
 impl Limit {
     /// Of the answer to a request.
     pub(super) fn of(path: &str, query: &str) -> Self {
-        let is_watch =
-            query.split('&').any(|part| matches!(part, "watch" | "watch=true" | "watch=1"));
+        let is_watch = is_watch(query);
         let is_log = path.ends_with("/log");
         match () {
             () if is_watch => Self::Line(EVENT),
+            () if path == "/version" || is_discovery(path) => Self::Whole(DISCOVERY),
             () if is_log || !is_object(path) => Self::Whole(LIST),
             () => Self::Whole(OBJECT),
         }
@@ -122,8 +129,8 @@ mod tests {
         for (path, query, limit) in [
             ("/api/v1/namespaces/n/configmaps/a", "", Limit::Whole(OBJECT)),
             ("/api/v1/namespaces/n/configmaps", "limit=100", Limit::Whole(LIST)),
-            ("/apis/apps/v1", "", Limit::Whole(LIST)),
-            ("/version", "", Limit::Whole(LIST)),
+            ("/apis/apps/v1", "", Limit::Whole(DISCOVERY)),
+            ("/version", "", Limit::Whole(DISCOVERY)),
             ("/api/v1/configmaps", "limit=1&watch=true", Limit::Line(EVENT)),
             ("/api/v1/namespaces/n/pods/a/log", "", Limit::Whole(LIST)),
         ] {

@@ -1,5 +1,6 @@
 //! From what a Secret says to a client: over https, with limits of its own, behind the gate of its member and the fence.
 
+use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -20,7 +21,7 @@ use crate::client::ClientOptions;
 use crate::error::chain;
 use crate::limit::{LimitLayer, TimeoutLayer};
 use crate::observe::ObserveLayer;
-use crate::transport::{Parts, connected};
+use crate::transport::{Connections, Over, Parts, connected};
 
 /// A client of a member: over https, to addresses that the rules allow, behind its gate.
 ///
@@ -32,39 +33,86 @@ pub(super) fn member_client(
     gate: &Arc<Gate>,
     options: &ClientOptions,
 ) -> Result<Client, Error> {
-    let mut config = configuration(access);
-    config.default_retry = false;
     let agent = HeaderValue::from_str(&options.user_agent)
         .map_err(|_| Error::Config(format!("user agent {:?} is no header", options.user_agent)))?;
-    config.headers.push((USER_AGENT, agent));
-    let proxy = access.proxy.clone();
-    let connect = move |auth: AuthInfo| {
-        let mut config = config.clone();
-        config.auth_info = auth;
-        connected(Parts, config, addresses, proxy.as_ref())
-            .map_err(|error| Error::Config(format!("cannot set up the client: {}", chain(&error))))
-    };
     let host = access.uri.authority().map(http::uri::Authority::as_str).unwrap_or_default();
-    match &access.credential {
-        Credential::Fixed(auth) => Ok(behind(connect((**auth).clone())?, gate, options, host)),
-        Credential::Exec(exec) => {
-            let dir = options.exec_credentials.clone();
-            let dir = dir.ok_or_else(|| Error::Config(Unusable::Dynamic.to_string()))?;
-            let issued =
-                Dynamic::new(exec.clone(), dir, Box::new(move |auth| Ok(connect(auth)?.build())));
-            let service = issued.service();
+    let commands = options.exec_credentials.as_deref();
+    match way(&Clients, access, Some(agent), addresses, commands)? {
+        Way::Fixed(client) => {
+            let service = tower::service_fn(move |request| sent(client.clone(), request));
+            Ok(behind(ClientBuilder::new(service, DEFAULT_NAMESPACE), gate, options, host))
+        }
+        Way::Issued(source) => {
+            let service = source.service();
             Ok(behind(ClientBuilder::new(service, DEFAULT_NAMESPACE), gate, options, host))
         }
     }
 }
 
-/// How a member's API server is reached, without the credential.
-pub(super) fn configuration(access: &Access) -> Config {
+/// Connections to a member, with its credential or with one that a command hands out.
+#[derive(Clone)]
+pub(super) enum Way<C> {
+    /// With the credential in the Secret.
+    Fixed(C),
+    /// With the one of the moment.
+    Issued(Arc<Dynamic<C>>),
+}
+
+/// What is made over connections to where a Secret says, at addresses that the rules allow, with its authorities, its proxy and
+/// its credential. `commands`: the directory of those that hand out credentials. Nothing is sent yet.
+///
+/// # Errors
+/// [`Error::Config`]: unusable certificates or keys, or a credential that a command hands out, without a directory.
+pub(super) fn way<O>(
+    what: &O,
+    access: &Access,
+    agent: Option<HeaderValue>,
+    addresses: AddressRules,
+    commands: Option<&Path>,
+) -> Result<Way<O::Made>, Error>
+where
+    O: Over<Made: Clone> + Clone + Send + Sync + 'static,
+{
     let mut config = Config::new(access.uri.clone());
     config.root_cert.clone_from(&access.authorities);
     config.accept_invalid_certs = access.authorities.is_none();
     config.connect_timeout = Some(MEMBER_CONNECT);
-    config
+    config.default_retry = false;
+    config.headers.extend(agent.map(|agent| (USER_AGENT, agent)));
+    let (what, proxy) = (what.clone(), access.proxy.clone());
+    let connect = move |auth: AuthInfo| {
+        let mut config = config.clone();
+        config.auth_info = auth;
+        connected(what.clone(), config, addresses, proxy.as_ref())
+            .map_err(|error| Error::Config(format!("cannot set up the client: {}", chain(&error))))
+    };
+    match &access.credential {
+        Credential::Fixed(auth) => Ok(Way::Fixed(connect((**auth).clone())?)),
+        Credential::Exec(exec) => {
+            let dir = commands.ok_or_else(|| Error::Config(Unusable::Dynamic.to_string()))?;
+            Ok(Way::Issued(Dynamic::new(exec.clone(), dir.to_owned(), Box::new(connect))))
+        }
+    }
+}
+
+/// Clients of a member, before limits.
+#[derive(Clone)]
+struct Clients;
+
+impl Over for Clients {
+    type Made = Client;
+
+    fn over<C: Connections>(self, config: Config, connections: C) -> kube::Result<Client> {
+        Ok(Parts.over(config, connections)?.build())
+    }
+}
+
+async fn sent(client: Client, request: Request<Body>) -> Result<Response<Box<DynBody>>, BoxError> {
+    let answer = client.send(request).await.map_err(Error::from)?;
+    Ok(answer.map(|body| {
+        let body = http_body_util::BodyExt::map_err(body, BoxError::from);
+        Box::new(body) as Box<DynBody>
+    }))
 }
 
 /// Limits, time limits, the fence and the gate before a transport.
@@ -100,16 +148,7 @@ const DEFAULT_NAMESPACE: &str = "default";
 /// An existing client behind the gate of a member.
 pub(super) fn gated(client: Client, gate: &Arc<Gate>) -> Client {
     let namespace = client.default_namespace().to_owned();
-    let service = tower::service_fn(move |request: Request<Body>| {
-        let client = client.clone();
-        async move {
-            let answer = client.send(request).await.map_err(Error::from)?;
-            Ok::<_, BoxError>(answer.map(|body| {
-                let body = http_body_util::BodyExt::map_err(body, BoxError::from);
-                Box::new(body) as Box<DynBody>
-            }))
-        }
-    });
+    let service = tower::service_fn(move |request| sent(client.clone(), request));
     ClientBuilder::new(service, namespace).with_layer(&MemberLayer(Arc::clone(gate))).build()
 }
 

@@ -53,7 +53,7 @@ impl Members {
                 Some(Ok(watcher::Event::Init)) => listed.clear(),
                 Some(Ok(watcher::Event::InitApply(secret))) => {
                     listed.push(secret.metadata.name.clone().unwrap_or_default());
-                    self.put_secret(secret);
+                    self.put_secret(&secret);
                 }
                 Some(Ok(watcher::Event::InitDone)) => {
                     blind = None;
@@ -61,7 +61,7 @@ impl Members {
                     self.synced(true, Some(&listed));
                 }
                 Some(Ok(watcher::Event::Apply(secret))) => {
-                    self.put_secret(secret);
+                    self.put_secret(&secret);
                 }
                 Some(Ok(watcher::Event::Delete(secret))) => {
                     self.remove_secret(&secret.metadata.name.unwrap_or_default());
@@ -80,64 +80,6 @@ impl Members {
         }
     }
 
-    /// Follows the ManagedClusters of Open Cluster Management for ever, if and when their kind is served. They are no reason to
-    /// wait: a registry without them is complete.
-    pub async fn follow_managed(&self, client: kube::Client) {
-        let discovery = Discovery::new(client.clone());
-        loop {
-            let served = discovery.resolve(MANAGED.0, MANAGED.1).await;
-            if served.is_ok() {
-                self.watch_managed(client.clone()).await;
-            }
-            // Not served, or not any more.
-            for name in self.managed_names() {
-                if matches!(served, Err(Error::NoSuchKind { .. })) {
-                    self.put_managed(&name, None);
-                }
-            }
-            tokio::time::sleep(AGAIN).await;
-        }
-    }
-
-    async fn watch_managed(&self, client: kube::Client) {
-        let (group, version) = MANAGED.0.split_once('/').unwrap_or_default();
-        let kind = ApiResource::from_gvk(&GroupVersionKind::gvk(group, version, MANAGED.1));
-        let api: Api<DynamicObject> = Api::all_with(client, &kind);
-        let config = watcher::Config::default().page_size(PAGE);
-        let mut events = std::pin::pin!(watcher(api, config).default_backoff());
-        let mut listed: Vec<String> = Vec::new();
-        let read = |object: &DynamicObject| {
-            serde_json::to_value(object).ok().as_ref().and_then(Managed::of)
-        };
-        let name = |object: &DynamicObject| object.metadata.name.clone().unwrap_or_default();
-        while let Some(event) = events.next().await {
-            match event {
-                Ok(watcher::Event::Init) => listed.clear(),
-                Ok(watcher::Event::InitApply(object)) => {
-                    listed.push(name(&object));
-                    self.put_managed(&name(&object), read(&object).as_ref());
-                }
-                Ok(watcher::Event::InitDone) => {
-                    let gone = self.managed_names().into_iter().filter(|it| !listed.contains(it));
-                    gone.for_each(|name| self.put_managed(&name, None));
-                }
-                Ok(watcher::Event::Apply(object)) => {
-                    self.put_managed(&name(&object), read(&object).as_ref());
-                }
-                Ok(watcher::Event::Delete(object)) => self.put_managed(&name(&object), None),
-                Err(watcher::Error::InitialListFailed(kube::Error::Api(status)))
-                    if status.code == 404 =>
-                {
-                    return;
-                }
-                Err(error) => {
-                    let error = crate::error::chain(&error);
-                    warn!(error, "watch of ManagedClusters failed, trying again");
-                }
-            }
-        }
-    }
-
     /// Lists the Secrets. Returns since when the watch does not work, if even that does not.
     async fn list_secrets(&self, api: &Api<Secret>, which: &ListParams) -> Option<Instant> {
         match api.list(which).await {
@@ -145,7 +87,7 @@ impl Members {
                 let mut names = Vec::new();
                 for secret in list.items {
                     names.push(secret.metadata.name.clone().unwrap_or_default());
-                    self.put_secret(secret);
+                    self.put_secret(&secret);
                 }
                 self.synced(true, Some(&names));
                 None
@@ -155,6 +97,72 @@ impl Members {
                 warn!(error, "cluster Secrets are not seen, clusters are not known for certain");
                 self.synced(false, None);
                 Some(Instant::now())
+            }
+        }
+    }
+}
+
+/// Takes in what Open Cluster Management says of its clusters.
+pub trait ManagedSink: Sync {
+    /// Takes in what it says of a name; `None`: nothing any more.
+    fn put_managed(&self, name: &str, managed: Option<&Managed>);
+
+    /// The names that it knows.
+    fn managed_names(&self) -> Vec<String>;
+}
+
+/// Follows the ManagedClusters of Open Cluster Management for ever, if and when their kind is served. They are no reason to wait: a
+/// registry without them is complete.
+pub async fn follow_managed(sink: &impl ManagedSink, client: kube::Client) {
+    let discovery = Discovery::new(client.clone());
+    loop {
+        let served = discovery.resolve(MANAGED.0, MANAGED.1).await;
+        if served.is_ok() {
+            watch_managed(sink, client.clone()).await;
+        }
+        // Not served, or not any more.
+        for name in sink.managed_names() {
+            if matches!(served, Err(Error::NoSuchKind { .. })) {
+                sink.put_managed(&name, None);
+            }
+        }
+        tokio::time::sleep(AGAIN).await;
+    }
+}
+
+async fn watch_managed(sink: &impl ManagedSink, client: kube::Client) {
+    let (group, version) = MANAGED.0.split_once('/').unwrap_or_default();
+    let kind = ApiResource::from_gvk(&GroupVersionKind::gvk(group, version, MANAGED.1));
+    let api: Api<DynamicObject> = Api::all_with(client, &kind);
+    let config = watcher::Config::default().page_size(PAGE);
+    let mut events = std::pin::pin!(watcher(api, config).default_backoff());
+    let mut listed: Vec<String> = Vec::new();
+    let read =
+        |object: &DynamicObject| serde_json::to_value(object).ok().as_ref().and_then(Managed::of);
+    let name = |object: &DynamicObject| object.metadata.name.clone().unwrap_or_default();
+    while let Some(event) = events.next().await {
+        match event {
+            Ok(watcher::Event::Init) => listed.clear(),
+            Ok(watcher::Event::InitApply(object)) => {
+                listed.push(name(&object));
+                sink.put_managed(&name(&object), read(&object).as_ref());
+            }
+            Ok(watcher::Event::InitDone) => {
+                let gone = sink.managed_names().into_iter().filter(|it| !listed.contains(it));
+                gone.for_each(|name| sink.put_managed(&name, None));
+            }
+            Ok(watcher::Event::Apply(object)) => {
+                sink.put_managed(&name(&object), read(&object).as_ref());
+            }
+            Ok(watcher::Event::Delete(object)) => sink.put_managed(&name(&object), None),
+            Err(watcher::Error::InitialListFailed(kube::Error::Api(status)))
+                if status.code == 404 =>
+            {
+                return;
+            }
+            Err(error) => {
+                let error = crate::error::chain(&error);
+                warn!(error, "watch of ManagedClusters failed, trying again");
             }
         }
     }

@@ -1,11 +1,14 @@
-//! Whether requests reach a member, and what became of them.
+//! Whether requests reach a member, how many at once, and what became of them.
 
+use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::time::Duration;
 
 use k8s_openapi::jiff::Timestamp;
 use parking_lot::Mutex;
-use tokio::sync::Notify as Poke;
+use tokio::sync::{Notify as Poke, OwnedSemaphorePermit, Semaphore};
+use tokio::time::Instant;
 use tracing::{info, warn};
 
 use super::state::{Health, Heard, State};
@@ -13,6 +16,15 @@ use crate::Error;
 
 /// Hears that the state of a member changed: its name.
 pub type Changed = Arc<dyn Fn(&str) + Send + Sync>;
+
+/// Requests of Applications and watches that may wait for an answer of one member at once,
+const AT_ONCE: usize = 32;
+/// and of one that is degraded.
+const AT_ONCE_DEGRADED: usize = 16;
+/// The least time between two beginnings of one watch: one may end as soon as it has begun, over and over.
+const WATCH_PACE: Duration = Duration::from_secs(1);
+/// Watches whose last beginning is known; whoever has more kinds than that is not paced.
+const PACED: usize = 1024;
 
 /// Whether requests reach a member, and what became of them.
 pub(crate) struct Gate {
@@ -23,7 +35,22 @@ pub(crate) struct Gate {
     pub(super) poke: Poke,
     /// Requests that have no answer yet.
     pub(super) in_flight: AtomicUsize,
+    /// Requests that wait until fewer are under way.
+    pub(super) waiting: AtomicUsize,
+    all: Arc<Semaphore>,
+    degraded: Arc<Semaphore>,
+    /// When watches began, by path.
+    watches: Mutex<HashMap<String, Instant>>,
+    /// The state changed.
+    turned: Poke,
     changed: Changed,
+}
+
+/// Lets one request wait for its answer.
+#[derive(Debug)]
+pub(super) struct Permit {
+    _all: OwnedSemaphorePermit,
+    _degraded: Option<OwnedSemaphorePermit>,
 }
 
 impl std::fmt::Debug for Gate {
@@ -40,6 +67,11 @@ impl Gate {
             identified: AtomicBool::new(false),
             poke: Poke::new(),
             in_flight: AtomicUsize::new(0),
+            waiting: AtomicUsize::new(0),
+            all: Arc::new(Semaphore::new(AT_ONCE)),
+            degraded: Arc::new(Semaphore::new(AT_ONCE_DEGRADED)),
+            watches: Mutex::default(),
+            turned: Poke::new(),
             changed,
         }
     }
@@ -60,6 +92,54 @@ impl Gate {
         let since = health.since().strftime("%Y-%m-%dT%H:%M:%SZ").to_string();
         let why = if health.state().is_open() { "not identified yet" } else { health.why() };
         Err(Error::Unreachable { cluster: self.cluster.clone(), since, why: why.to_owned() })
+    }
+
+    /// Waits until a request may go out. `watch`: the path, if it begins a watch.
+    ///
+    /// # Errors
+    /// [`Error::Unreachable`]: the member is closed, or was in the meantime.
+    pub(super) async fn enter(&self, watch: Option<&str>) -> Result<Permit, Error> {
+        let _waiting = Counted::of(&self.waiting);
+        if let Some(from) = watch.and_then(|path| self.pace(path)) {
+            tokio::time::sleep_until(from).await;
+        }
+        let all = self.acquire(&self.all).await?;
+        let is_degraded = self.health.lock().state() == State::Degraded;
+        let degraded = match is_degraded {
+            true => Some(self.acquire(&self.degraded).await?),
+            false => None,
+        };
+        self.open()?;
+        Ok(Permit { _all: all, _degraded: degraded })
+    }
+
+    async fn acquire(&self, of: &Arc<Semaphore>) -> Result<OwnedSemaphorePermit, Error> {
+        loop {
+            let turned = self.turned.notified();
+            self.open()?;
+            tokio::select! {
+                permit = Arc::clone(of).acquire_owned() => {
+                    return permit.map_err(|error| Error::Transport(error.to_string()));
+                }
+                // Nobody waits for those under way in a member that is closed.
+                () = turned => {}
+            }
+        }
+    }
+
+    /// From when on a watch may begin, if that is not now.
+    fn pace(&self, path: &str) -> Option<Instant> {
+        let now = Instant::now();
+        let mut watches = self.watches.lock();
+        let last = watches.get(path).copied();
+        let from = last.map_or(now, |last| last + WATCH_PACE).max(now);
+        if watches.len() >= PACED && last.is_none() {
+            watches.retain(|_, last| *last + WATCH_PACE > now);
+        }
+        if watches.len() < PACED || last.is_some() {
+            watches.insert(path.to_owned(), from);
+        }
+        (from > now).then_some(from)
     }
 
     pub(super) fn hear(&self, heard: Heard) {
@@ -101,6 +181,7 @@ impl Gate {
             );
         }
         self.poke.notify_one();
+        self.turned.notify_waiters();
         (self.changed)(&self.cluster);
     }
 
@@ -108,5 +189,84 @@ impl Gate {
         if !self.identified.swap(true, Ordering::AcqRel) {
             (self.changed)(&self.cluster);
         }
+    }
+}
+
+/// Counted as long as it lives.
+pub(super) struct Counted<'a>(&'a AtomicUsize);
+
+impl<'a> Counted<'a> {
+    pub(super) fn of(counter: &'a AtomicUsize) -> Self {
+        counter.fetch_add(1, Ordering::Relaxed);
+        Self(counter)
+    }
+}
+
+impl Drop for Counted<'_> {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn gate() -> Arc<Gate> {
+        let gate = Arc::new(Gate::new("edge", Arc::new(|_| {})));
+        gate.hear(Heard::Answer(200, Duration::ZERO));
+        gate.identify();
+        gate
+    }
+
+    async fn enter(gate: &Arc<Gate>, count: usize) -> Vec<Permit> {
+        let mut all = Vec::new();
+        for _ in 0..count {
+            all.push(gate.enter(None).await.unwrap());
+        }
+        all
+    }
+
+    #[tokio::test]
+    async fn so_many_are_under_way_and_fewer_where_it_is_degraded() {
+        let gate = gate();
+        let mut all = enter(&gate, AT_ONCE).await;
+        let mut next = Box::pin(gate.enter(None));
+        assert!(futures::poll!(&mut next).is_pending());
+        assert_eq!(gate.waiting.load(Ordering::Relaxed), 1);
+        all.pop();
+        let permit = next.await.unwrap();
+        assert_eq!(gate.waiting.load(Ordering::Relaxed), 0);
+        drop((permit, all));
+        for _ in 0..20 {
+            gate.hear(Heard::Answer(429, Duration::ZERO));
+        }
+        assert_eq!(gate.health.lock().state(), State::Degraded);
+        let _all = enter(&gate, AT_ONCE_DEGRADED).await;
+        let mut next = Box::pin(gate.enter(None));
+        assert!(futures::poll!(&mut next).is_pending());
+    }
+
+    #[tokio::test]
+    async fn who_waits_for_a_member_that_goes_away_is_told_so_at_once() {
+        let gate = gate();
+        let _all = enter(&gate, AT_ONCE).await;
+        let mut next = Box::pin(gate.enter(None));
+        assert!(futures::poll!(&mut next).is_pending());
+        gate.hear(Heard::Refused("revoked".to_owned()));
+        let error = next.await.unwrap_err();
+        assert!(matches!(&error, Error::Unreachable { why, .. } if why == "revoked"), "{error}");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_watch_that_ends_at_once_begins_once_in_a_second() {
+        let gate = gate();
+        let since = Instant::now();
+        for _ in 0..5 {
+            drop(gate.enter(Some("/api/v1/pods")).await.unwrap());
+            drop(gate.enter(Some("/api/v1/services")).await.unwrap());
+            drop(gate.enter(None).await.unwrap());
+        }
+        assert_eq!(since.elapsed(), WATCH_PACE * 4);
     }
 }

@@ -7,6 +7,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use vela_apply::plan::PatchKind;
 
+use super::Proof;
 use crate::{Error, Identity, ObjectClient, Target};
 
 /// The ConfigMap's name.
@@ -18,10 +19,18 @@ const NAME: &str = "vela-clusters";
 pub struct Known {
     /// The uid of the cluster's namespace `kube-system`.
     pub uid: String,
+    /// A hash of the authorities that vouched for it; empty: its certificate was not checked.
+    pub authority: String,
     /// The uid of the Secret through which it was reached.
     pub secret_uid: String,
     /// Its version.
     pub version: String,
+}
+
+impl Known {
+    pub(super) fn proof(&self) -> Proof {
+        Proof { uid: self.uid.clone(), authority: self.authority.clone() }
+    }
 }
 
 fn target(namespace: &str) -> Target<'_> {

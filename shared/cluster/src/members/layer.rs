@@ -7,7 +7,6 @@
 use std::future::Future;
 use std::pin::Pin;
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 use std::task::{Context, Poll};
 use std::time::Instant;
 
@@ -18,14 +17,16 @@ use kube::client::{Body, DynBody};
 use serde::Deserialize;
 use tower::{BoxError, Layer, Service};
 
-use super::body::Limit;
-use super::gate::Gate;
+use super::body::{Limit, is_watch};
+use super::gate::{Counted, Gate};
 use super::state::Heard;
 use crate::error::chain;
 use crate::{Error, parking};
 
-/// The most of an answer that is no result which is read.
-const MAX_ERROR_BODY: usize = 1 << 20;
+/// The most of an answer that is no result which is read, in bytes.
+const MAX_ERROR_BODY: usize = 256 << 10;
+/// The most of what a member says about itself that is kept and shown, in bytes.
+const SHOWN: usize = 512;
 
 /// What an API server answers for a path that it does not know; of a group version it is believed after a look at the list
 /// of groups.
@@ -77,8 +78,14 @@ where
         let path = request.uri().path().to_owned();
         let query = request.uri().query().unwrap_or_default().to_owned();
         let answer = self.inner.call(request);
-        let waiting = Waiting::of(Arc::clone(&self.gate));
         Box::pin(async move {
+            // What nobody has polled has sent nothing.
+            let watched = is_watch(&query).then_some(path.as_str());
+            let permit = match is_probe {
+                true => None,
+                false => Some(parking::waiting(gate.enter(watched)).await?),
+            };
+            let waiting = Counted::of(&gate.in_flight);
             let since = Instant::now();
             let judged = parking::waiting(async {
                 match answer.await.map_err(|error| unanswered(error.into())) {
@@ -101,26 +108,10 @@ where
                     (Heard::Nothing(error.to_string(), late), Err(error.into()))
                 }
             };
-            drop(waiting);
+            drop((waiting, permit));
             gate.hear(heard);
             answer
         })
-    }
-}
-
-/// A request without an answer, counted until it has one or nobody waits for it any more.
-struct Waiting(Arc<Gate>);
-
-impl Waiting {
-    fn of(gate: Arc<Gate>) -> Self {
-        gate.in_flight.fetch_add(1, Ordering::Relaxed);
-        Self(gate)
-    }
-}
-
-impl Drop for Waiting {
-    fn drop(&mut self) {
-        self.0.in_flight.fetch_sub(1, Ordering::Relaxed);
     }
 }
 
@@ -212,10 +203,10 @@ fn verdict(path: &str, status: StatusCode, body: &[u8]) -> Result<Option<String>
     };
     match status {
         StatusCode::UNAUTHORIZED => {
-            Ok(Some(format!("the credential is refused: {}", read.message)))
+            Ok(Some(format!("the credential is refused: {}", shown(&read.message))))
         }
         StatusCode::FORBIDDEN if read.message.contains("cannot impersonate resource") => {
-            Ok(Some(format!("the credential may not act for others: {}", read.message)))
+            Ok(Some(format!("the credential may not act for others: {}", shown(&read.message))))
         }
         StatusCode::NOT_FOUND => match named(path) {
             Some(asked) if !asked.is_named_by(&read) => {
@@ -227,8 +218,19 @@ fn verdict(path: &str, status: StatusCode, body: &[u8]) -> Result<Option<String>
     }
 }
 
+/// What is kept of a text of a member: it goes into states, events and conditions of everything that is deployed there.
+fn shown(text: &str) -> String {
+    let mut end = text.len().min(SHOWN);
+    while !text.is_char_boundary(end) {
+        end = end.saturating_sub(1);
+    }
+    let kept = text.get(..end).unwrap_or_default();
+    let kept: String = kept.chars().map(|c| if c.is_control() { ' ' } else { c }).collect();
+    if end < text.len() { format!("{kept}...") } else { kept }
+}
+
 /// Whether a path asks what is served.
-fn is_discovery(path: &str) -> bool {
+pub(super) fn is_discovery(path: &str) -> bool {
     let parts: Vec<&str> = path.split('/').filter(|part| !part.is_empty()).collect();
     matches!(parts.as_slice(), ["api" | "apis"] | ["api", _] | ["apis", _, _])
 }
@@ -314,6 +316,16 @@ mod tests {
             let verdict = verdict(path, StatusCode::NOT_FOUND, body.as_bytes());
             assert_eq!(verdict.is_ok(), is_answer, "{path} {body} {verdict:?}");
         }
+    }
+
+    #[test]
+    fn what_a_member_says_of_itself_is_shown_shortly_and_on_one_line() {
+        assert_eq!(shown("no\nsuch\u{1b}user"), "no such user");
+        let long = shown(&"é".repeat(1000));
+        assert!(long.len() <= SHOWN + 3 && long.ends_with("é..."), "{long}");
+        let body = json!({"kind": "Status", "message": "x".repeat(100_000)}).to_string();
+        let why = verdict("/version", StatusCode::UNAUTHORIZED, body.as_bytes()).unwrap().unwrap();
+        assert!(why.len() < 2 * SHOWN, "{}", why.len());
     }
 
     #[test]

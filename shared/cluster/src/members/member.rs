@@ -12,14 +12,16 @@ use parking_lot::Mutex;
 use serde_json::Value;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
+use vela_apply::Owner;
 
 use super::connect::{gated, member_client};
 use super::gate::{Changed, Gate};
 use super::layer::Probe;
+use super::proof::{self, Proof};
 use super::secret::{Access, Cluster};
 use super::state::{Health, Heard, State};
+use crate::budget::Budget;
 use crate::client::ClientOptions;
-use crate::objects::Notify;
 use crate::{Discovery, Error, LiveObjects, ObjectClient};
 
 /// How long a probe waits for an answer.
@@ -43,8 +45,12 @@ pub struct Connecting {
     pub options: ClientOptions,
     /// Which addresses may be connected to, and whether certificates must be checked.
     pub rules: super::SecretRules,
-    /// Hears of changes of objects that Applications own.
-    pub notify: Notify,
+    /// Hears of changes of objects that Applications own: the name of the member, and the Application that the object names.
+    pub notify: MemberNotify,
+    /// How much of their objects is kept.
+    pub budget: Arc<Budget>,
+    /// What vouches for the control plane's own API server ([`super::own_authority`]).
+    pub authority: String,
     /// What runs beside.
     pub tasks: TaskTracker,
     /// Ends it.
@@ -56,6 +62,9 @@ impl std::fmt::Debug for Connecting {
         f.debug_struct("Connecting").field("rules", &self.rules).finish_non_exhaustive()
     }
 }
+
+/// What is reported when an object changed in a member that says that it is an Application's.
+pub type MemberNotify = Arc<dyn Fn(&str, &Owner) + Send + Sync>;
 
 /// A cluster that joined, and the connection to it.
 #[derive(Debug)]
@@ -159,7 +168,7 @@ impl Member {
         let gate = Arc::new(Gate::new(&cluster.name, Arc::clone(changed)));
         let stop = connecting.stop.child_token();
         let client = gated(client, &gate);
-        let connection = connected(client, connecting, &stop);
+        let connection = connected(&cluster.name, client, connecting, &stop);
         gate.hear(Heard::Answer(200, Duration::ZERO));
         gate.identified.store(true, Ordering::Release);
         let identified = Identified { uid: Some(uid.to_owned()), version: None };
@@ -202,6 +211,12 @@ impl Member {
         self.link.identified.lock().clone()
     }
 
+    /// The same, and what vouches for it.
+    pub(super) fn proof(&self) -> Proof {
+        let uid = self.link.identified.lock().uid.clone().unwrap_or_default();
+        Proof { uid, authority: self.cluster.authority.clone() }
+    }
+
     /// Another cluster has the name now.
     #[cfg(test)]
     pub(super) fn replace(&self) {
@@ -212,6 +227,12 @@ impl Member {
     #[must_use]
     pub fn in_flight(&self) -> usize {
         self.link.gate.in_flight.load(Ordering::Relaxed)
+    }
+
+    /// Requests that wait until fewer are under way.
+    #[must_use]
+    pub fn waiting(&self) -> usize {
+        self.link.gate.waiting.load(Ordering::Relaxed)
     }
 
     /// Bytes that the objects of its watches take, about.
@@ -242,7 +263,7 @@ impl Link {
         let uid = match ask(client, "/api/v1/namespaces/kube-system").await {
             Ok(namespace) => {
                 let uid = namespace.pointer("/metadata/uid").and_then(Value::as_str);
-                match uid {
+                match uid.filter(|uid| proof::is_uid(uid)) {
                     Some(uid) => Some(uid.to_owned()),
                     None => return false,
                 }
@@ -253,6 +274,11 @@ impl Link {
         };
         let version = ask(client, "/version").await.ok();
         let version = version.and_then(|version| serde_json::from_value(version).ok());
+        let version = version.filter(|it: &Info| {
+            [&it.git_version, &it.major, &it.minor, &it.platform]
+                .iter()
+                .all(|it| proof::is_version(it))
+        });
         let before = {
             let mut identified = self.identified.lock();
             let before = identified.uid.clone().or_else(|| expected.map(str::to_owned));
@@ -281,17 +307,23 @@ fn connection(
     stop: &CancellationToken,
 ) -> Result<Connection, Error> {
     let client = member_client(access, connecting.rules.addresses, gate, &connecting.options)?;
-    Ok(connected(client, connecting, stop))
+    Ok(connected(gate.cluster(), client, connecting, stop))
 }
 
-fn connected(client: Client, connecting: &Connecting, stop: &CancellationToken) -> Connection {
+fn connected(
+    name: &str,
+    client: Client,
+    connecting: &Connecting,
+    stop: &CancellationToken,
+) -> Connection {
     let discovery = Discovery::of_member(client.clone());
     let io = Arc::new(ObjectClient::with_discovery(client, discovery));
+    let (notify, cluster) = (Arc::clone(&connecting.notify), name.to_owned());
     let live = LiveObjects::of_member(
         Arc::clone(&io),
-        Arc::clone(&connecting.notify),
-        connecting.tasks.clone(),
-        stop.clone(),
+        Arc::new(move |owner: &Owner| notify(&cluster, owner)),
+        (connecting.tasks.clone(), stop.clone()),
+        Arc::clone(&connecting.budget),
     );
     Connection { io, live }
 }

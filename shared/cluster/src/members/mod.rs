@@ -1,6 +1,6 @@
 //! The clusters beside the control plane's own: members, as Secrets describe them.
 //!
-//! - [`secret`]: what a Secret says; [`address`]: where an API server may be;
+//! - [`secret`]: what a Secret says; [`sources`]: what a Secret and a ManagedCluster of one name say together; [`address`]: where an API server may be;
 //! - [`state`]: what is known of a member from what became of requests; [`layer`]: what stands in front of its API server; [`body`]: how
 //!   much of an answer is read;
 //! - [`gate`]: whether requests reach it; [`connect`]: its client; [`proxy`]: the proxy on the way; [`exec`], [`dynamic`]:
@@ -9,7 +9,7 @@
 //!   there; [`managed`]: what Open Cluster Management says of a cluster;
 //! - [`member`]: one member with its connection, its watches and its probe;
 //! - [`pass`]: requests of somebody else that are passed on;
-//! - [`known`]: which cluster had which name, remembered over restarts;
+//! - [`known`]: which cluster had which name, remembered over restarts; [`proof`]: whether two names mean one cluster;
 //! - [`follow`]: the watch of the Secrets; here: the registry, as it is at a moment.
 //!
 //! A name that is not in the registry means nothing until the registry is complete: what is not known is not gone.
@@ -29,9 +29,11 @@ mod layer;
 mod managed;
 mod member;
 mod pass;
+mod proof;
 mod proxy;
 mod rules;
 mod secret;
+mod sources;
 mod state;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -48,14 +50,17 @@ pub(crate) use address::Resolver;
 pub use arrival::{Arrival, NotImpersonated, arrival};
 pub use exchange::{ExchangeError, ExchangeRules, Exchanged};
 pub use expiry::Validity;
+pub use follow::{ManagedSink, follow_managed};
 pub use gate::Changed;
 pub use known::{Known, load, store};
 pub use managed::Managed;
-pub use member::{Connecting, Identified, Member};
+pub use member::{Connecting, Identified, Member, MemberNotify};
 pub use pass::{PassError, Passage, PassedBody};
+pub use proof::{Proof, own_authority};
 pub(crate) use proxy::{Kind as ProxyKind, Proxy};
 pub use rules::{NoMap, NoRules, RulesMap, SharedRules};
-pub use secret::{Access, Cluster, SecretRules, Unusable};
+pub use secret::{Access, Cluster, LeftBehind, SecretRules, Unusable};
+pub use sources::{Described, Sources};
 pub use state::{Health, Heard, State};
 
 /// The registry.
@@ -63,17 +68,7 @@ pub struct Members {
     connecting: Connecting,
     changed: Changed,
     current: Mutex<Arc<Snapshot>>,
-    written: Mutex<Written>,
-}
-
-/// What is needed to read a cluster again when one of its two sources changes.
-#[derive(Default)]
-struct Written {
-    /// Secrets that do not say where their cluster is.
-    incomplete: BTreeMap<String, Secret>,
-    /// Names of the others.
-    complete: BTreeSet<String>,
-    managed: BTreeMap<String, Managed>,
+    sources: Mutex<Sources>,
 }
 
 impl std::fmt::Debug for Members {
@@ -94,8 +89,8 @@ pub struct Snapshot {
     complete: Option<Instant>,
     /// Which cluster had which name.
     known: BTreeMap<String, Known>,
-    /// The uid of the control plane's own cluster, empty if it is not known.
-    own: String,
+    /// The control plane's own cluster.
+    own: Proof,
     /// How long after its completion a name that was never seen counts as unregistered.
     grace: Duration,
 }
@@ -162,45 +157,69 @@ impl Snapshot {
         Named::Unregistered(long)
     }
 
-    /// The one name that stands for all names of a cluster: of several with one uid the first that is registered, and `local`
-    /// for the control plane's own cluster.
+    /// The one name that stands for all names of a cluster: of several that are proven to be one the first that is registered,
+    /// and `local` for the control plane's own cluster.
     #[must_use]
     pub fn canonical(&self, name: &str) -> String {
         if name.is_empty() || name == LOCAL {
             return LOCAL.to_owned();
         }
-        let member = self.members.get(name);
-        // Who answers there now is not who was meant, also if he is known under another name.
-        if member.is_some_and(|member| member.state() == State::Replaced) {
-            return name.to_owned();
-        }
-        let live = member.and_then(|member| member.identified().uid);
-        let uid = live.or_else(|| {
-            let known = self.known.get(name)?;
-            // The name has a Secret, and who answers is not known yet: it is nobody else until that is known.
-            (!self.members.contains_key(name)).then(|| known.uid.clone())
-        });
-        let Some(uid) = uid.filter(|uid| !uid.is_empty()) else { return name.to_owned() };
-        if uid == self.own {
+        let Some(proof) = self.proof(name) else { return name.to_owned() };
+        if proof.is(&self.own) {
             return LOCAL.to_owned();
         }
-        let same = self.members.iter().find(|(_, member)| {
-            member.state() != State::Replaced && member.identified().uid.as_deref() == Some(&uid)
-        });
-        same.map_or_else(|| name.to_owned(), |(first, _)| first.clone())
+        let same = self.members.keys().find(|other| self.is_live(other, |it| proof.is(it)));
+        same.map_or_else(|| name.to_owned(), Clone::clone)
     }
 
-    /// Names that mean one cluster, where there are several, with the own cluster's as `local`.
+    /// Other names of which is said, but not proven, that they mean the same cluster.
     #[must_use]
-    pub fn aliases(&self) -> Vec<Vec<String>> {
-        let mut by_name: BTreeMap<String, Vec<String>> = BTreeMap::new();
+    pub fn doubtful(&self, name: &str) -> Vec<String> {
+        let name = self.canonical(name);
+        let proof = if name == LOCAL { Some(self.own.clone()) } else { self.proof(&name) };
+        let Some(proof) = proof else { return Vec::new() };
+        let is_doubtful = |it: &Proof| proof.claims(it) && !proof.is(it);
+        let members = self.members.keys().filter(|other| self.is_live(other, is_doubtful));
+        let own = is_doubtful(&self.own).then(|| LOCAL.to_owned());
+        own.into_iter().chain(members.cloned()).collect()
+    }
+
+    /// Which cluster a name means now, or meant when it was registered; `None`: that is not known, or another one has the name.
+    fn proof(&self, name: &str) -> Option<Proof> {
+        let proof = match self.members.get(name) {
+            // Who answers there now is not who was meant, also if he is known under another name.
+            Some(member) if member.state() == State::Replaced => return None,
+            // Who answers is not known yet: it is nobody else until that is known.
+            Some(member) => member.proof(),
+            None => self.known.get(name)?.proof(),
+        };
+        (!proof.uid.is_empty()).then_some(proof)
+    }
+
+    fn is_live(&self, name: &str, which: impl Fn(&Proof) -> bool) -> bool {
+        let member = self.members.get(name);
+        member.is_some_and(|it| it.state() != State::Replaced && which(&it.proof()))
+    }
+
+    /// Names that mean one cluster, or say so, where there are several, with the own cluster's as `local`; and whether that is
+    /// proven.
+    #[must_use]
+    pub fn aliases(&self) -> Vec<(Vec<String>, bool)> {
+        let mut by_uid: BTreeMap<String, Vec<String>> = BTreeMap::new();
+        if !self.own.uid.is_empty() {
+            by_uid.insert(self.own.uid.clone(), vec![LOCAL.to_owned()]);
+        }
         for name in self.members.keys() {
-            by_name.entry(self.canonical(name)).or_default().push(name.clone());
+            if let Some(proof) = self.proof(name) {
+                by_uid.entry(proof.uid).or_default().push(name.clone());
+            }
         }
-        if let Some(own) = by_name.get_mut(LOCAL) {
-            own.insert(0, LOCAL.to_owned());
-        }
-        by_name.into_values().filter(|names| names.len() > 1).collect()
+        by_uid.retain(|_, names| names.len() > 1);
+        let proven = |names: &[String]| {
+            let all: BTreeSet<String> = names.iter().map(|name| self.canonical(name)).collect();
+            all.len() == 1
+        };
+        by_uid.into_values().map(|names| (names.clone(), proven(&names))).collect()
     }
 
     /// Which cluster has or had which name.
@@ -217,7 +236,7 @@ impl Members {
     pub fn new(connecting: Connecting, changed: Changed) -> Self {
         let snapshot = Snapshot { grace: FIRST_ABSENT, ..Snapshot::default() };
         let current = Mutex::new(Arc::new(snapshot));
-        Self { connecting, changed, current, written: Mutex::default() }
+        Self { connecting, changed, current, sources: Mutex::default() }
     }
 
     /// As it is now.
@@ -234,6 +253,7 @@ impl Members {
 
     /// Takes in what an earlier process knew, and the uid of the control plane's own cluster. `first`: there was none.
     pub fn remember(&self, known: BTreeMap<String, Known>, own: String, first: bool) {
+        let own = Proof { uid: own, authority: self.connecting.authority.clone() };
         self.change(|snapshot| {
             (snapshot.known, snapshot.own) = (known, own);
             snapshot.grace = if first { FIRST_ABSENT } else { ABSENT };
@@ -249,7 +269,8 @@ impl Members {
         };
         let secret_uid = member.cluster.secret_uid.clone();
         let version = member.identified().version.map(|version| version.git_version);
-        let known = Known { uid, secret_uid, version: version.unwrap_or_default() };
+        let authority = member.proof().authority;
+        let known = Known { uid, authority, secret_uid, version: version.unwrap_or_default() };
         if snapshot.known.get(name) == Some(&known) {
             return false;
         }
@@ -269,65 +290,18 @@ impl Members {
     }
 
     /// Takes in a Secret.
-    pub fn put_secret(&self, secret: Secret) {
-        let name = secret.metadata.name.clone().unwrap_or_default();
-        let mut written = self.written.lock();
-        let managed = written.managed.get(&name);
-        let cluster = Cluster::with(&secret, managed, self.connecting.rules);
-        let has_endpoint = secret.data.iter().flatten().any(|(key, _)| key == "endpoint");
-        // Only one that a ManagedCluster completes is read again.
-        if has_endpoint {
-            written.incomplete.remove(&name);
-            written.complete.insert(name);
-        } else {
-            written.complete.remove(&name);
-            written.incomplete.insert(name, secret);
-        }
-        drop(written);
+    pub fn put_secret(&self, secret: &Secret) {
+        let cluster = self.sources.lock().put_secret(secret, self.connecting.rules);
         self.put(cluster);
     }
 
     /// A Secret is gone. What a ManagedCluster says of the name stays.
     pub fn remove_secret(&self, name: &str) {
-        let managed = {
-            let mut written = self.written.lock();
-            written.incomplete.remove(name);
-            written.complete.remove(name);
-            written.managed.get(name).map(|managed| Cluster::of_managed(name, managed))
-        };
+        let managed = self.sources.lock().remove_secret(name);
         match managed {
             Some(cluster) => self.put(cluster),
             None => self.remove(name),
         }
-    }
-
-    /// Takes in what Open Cluster Management says of a name; `None`: nothing any more.
-    pub fn put_managed(&self, name: &str, managed: Option<&Managed>) {
-        let rules = self.connecting.rules;
-        let mut written = self.written.lock();
-        match managed {
-            Some(managed) => drop(written.managed.insert(name.to_owned(), managed.clone())),
-            None => drop(written.managed.remove(name)),
-        }
-        let secret = written.incomplete.get(name);
-        let cluster = match (secret, managed) {
-            (Some(secret), managed) => Some(Cluster::with(secret, managed, rules)),
-            // A Secret of the name says it all.
-            (None, _) if written.complete.contains(name) => return,
-            (None, Some(managed)) => Some(Cluster::of_managed(name, managed)),
-            (None, None) => None,
-        };
-        drop(written);
-        match cluster {
-            Some(cluster) => self.put(cluster),
-            None => self.remove(name),
-        }
-    }
-
-    /// The names that Open Cluster Management knows.
-    #[must_use]
-    pub fn managed_names(&self) -> Vec<String> {
-        self.written.lock().managed.keys().cloned().collect()
     }
 
     /// Takes in a cluster.
@@ -386,13 +360,7 @@ impl Members {
     pub fn synced(&self, synced: bool, listed: Option<&[String]>) {
         let mut gone = Vec::new();
         let mut news = false;
-        let mut written = self.written.lock();
-        if let Some(listed) = listed {
-            written.incomplete.retain(|name, _| listed.contains(name));
-            written.complete.retain(|name| listed.contains(name));
-        }
-        let managed = written.managed.clone();
-        drop(written);
+        let alone = listed.map(|listed| self.sources.lock().listed(listed)).unwrap_or_default();
         self.change(|snapshot| {
             news = synced && !snapshot.synced;
             snapshot.synced = synced;
@@ -402,7 +370,7 @@ impl Members {
             if let Some(listed) = listed {
                 let is_gone = |name: &&String| !listed.contains(name);
                 gone = snapshot.members.keys().filter(is_gone).cloned().collect();
-                gone.retain(|name| !managed.contains_key(name));
+                gone.retain(|name| !alone.iter().any(|cluster| cluster.name == *name));
                 for name in &gone {
                     snapshot.members.remove(name);
                     snapshot.gone.insert(name.clone(), Instant::now());
@@ -410,11 +378,7 @@ impl Members {
             }
         });
         gone.iter().for_each(|name| (self.changed)(name));
-        for (name, managed) in &managed {
-            if listed.is_some_and(|listed| !listed.contains(name)) {
-                self.put(Cluster::of_managed(name, managed));
-            }
-        }
+        alone.into_iter().for_each(|cluster| self.put(cluster));
         if news {
             // Who asked for a name that was not known is answered now.
             (self.changed)("");
@@ -426,6 +390,21 @@ impl Members {
         let mut next = Snapshot::clone(&current);
         change(&mut next);
         *current = Arc::new(next);
+    }
+}
+
+impl ManagedSink for Members {
+    fn put_managed(&self, name: &str, managed: Option<&Managed>) {
+        let described = self.sources.lock().put_managed(name, managed, self.connecting.rules);
+        match described {
+            Described::As(cluster, _) => self.put(*cluster),
+            Described::Gone => self.remove(name),
+            Described::Unchanged => {}
+        }
+    }
+
+    fn managed_names(&self) -> Vec<String> {
+        self.sources.lock().managed_names()
     }
 }
 

@@ -3,7 +3,6 @@
 
 use std::io;
 use std::path::Path;
-use std::sync::Arc;
 use std::time::Duration;
 
 use futures::future::BoxFuture;
@@ -15,17 +14,15 @@ use hyper_util::client::legacy::{Client, Error as ClientError};
 use hyper_util::rt::{TokioExecutor, TokioTimer};
 use kube::Config;
 use kube::client::ConfigExt as _;
-use kube::config::AuthInfo;
 use tower::util::BoxCloneSyncService;
 use tower::{BoxError, Service as _, ServiceBuilder};
 
 use super::address::AddressRules;
-use super::connect::configuration;
-use super::dynamic::Dynamic;
-use super::secret::{Access, Credential, Unusable};
+use super::connect::{Way, way};
+use super::secret::Access;
 use crate::Error;
 use crate::error::chain;
-use crate::transport::{Connections, Over, connected};
+use crate::transport::{Connections, Over};
 
 /// The body of a request that is passed on.
 pub type PassedBody = UnsyncBoxBody<Bytes, BoxError>;
@@ -40,18 +37,11 @@ const BUFFER: usize = 64 << 10;
 #[derive(Clone)]
 pub struct Passage {
     uri: Uri,
-    way: Way,
+    way: Way<Connection>,
 }
 
 /// A connection with its credential.
 type Connection = BoxCloneSyncService<Request<PassedBody>, Response<Incoming>, BoxError>;
-
-#[derive(Clone)]
-enum Way {
-    Fixed(Connection),
-    /// With the credential that a command hands out.
-    Issued(Arc<Dynamic<Connection>>),
-}
 
 impl std::fmt::Debug for Passage {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
@@ -84,22 +74,7 @@ impl Passage {
         addresses: AddressRules,
         commands: Option<&Path>,
     ) -> Result<Self, Error> {
-        let config = configuration(access);
-        let proxy = access.proxy.clone();
-        let connect = move |auth: AuthInfo| {
-            let mut config = config.clone();
-            config.auth_info = auth;
-            connected(Passing, config, addresses, proxy.as_ref()).map_err(|error| {
-                Error::Config(format!("cannot set up the connection: {}", chain(&error)))
-            })
-        };
-        let way = match &access.credential {
-            Credential::Fixed(auth) => Way::Fixed(connect((**auth).clone())?),
-            Credential::Exec(exec) => {
-                let dir = commands.ok_or_else(|| Error::Config(Unusable::Dynamic.to_string()))?;
-                Way::Issued(Dynamic::new(exec.clone(), dir.to_owned(), Box::new(connect)))
-            }
-        };
+        let way = way(&Passing, access, None, addresses, commands)?;
         Ok(Self { uri: access.uri.clone(), way })
     }
 
@@ -139,6 +114,7 @@ impl Passage {
 }
 
 /// A connection for requests that are passed on.
+#[derive(Clone)]
 struct Passing;
 
 impl Over for Passing {

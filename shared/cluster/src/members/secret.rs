@@ -22,6 +22,7 @@ use super::exchange::{ExchangeError, ExchangeRules};
 use super::exec::Exec;
 use super::expiry::{self, Validity};
 use super::managed::Managed;
+use super::proof;
 use super::proxy::Proxy;
 
 /// A cluster that joined.
@@ -41,8 +42,12 @@ pub struct Cluster {
     pub accepted: bool,
     /// A hash of all that a connection is made of.
     pub fingerprint: u64,
+    /// What is to become of what was left behind in it.
+    pub left_behind: LeftBehind,
     /// As whom identities arrive there, before the rules of all clusters.
     pub exchange: ExchangeRules,
+    /// A hash of the authorities that its certificate is checked with; empty: it is not checked.
+    pub(super) authority: String,
     /// A hash of the text of these rules.
     pub(super) exchange_text: u64,
     /// How it is reached.
@@ -79,6 +84,11 @@ impl Access {
         self.authorities.is_none()
     }
 
+    /// A hash of the authorities that its certificate is checked with; empty: it is not checked.
+    fn authority(&self) -> String {
+        proof::authority(self.authorities.as_deref())
+    }
+
     /// From when to when the credential is valid, if it says so.
     #[must_use]
     pub fn validity(&self) -> Option<Validity> {
@@ -87,6 +97,18 @@ impl Access {
             Credential::Exec(_) => None,
         }
     }
+}
+
+/// What is to become of objects that were left behind in a cluster that is there again.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum LeftBehind {
+    /// Nothing.
+    #[default]
+    Keep,
+    /// They are deleted.
+    Collect,
+    /// They are not remembered any more.
+    Forget,
 }
 
 /// Why the Secret of a cluster cannot be used. Every text names the field, none its value.
@@ -190,11 +212,17 @@ impl Cluster {
             hasher.finish()
         };
         Self {
+            authority: access.as_ref().map(Access::authority).unwrap_or_default(),
             labels: view_labels(labels),
             alias: text(&annotations, annotation::CLUSTER_ALIAS),
             created: metadata.creation_timestamp.as_ref().map(|time| time.0),
             accepted: true,
             secret_uid: metadata.uid.clone().unwrap_or_default(),
+            left_behind: match text(&annotations, annotation::CLUSTER_LEFT_BEHIND).as_str() {
+                "collect" => LeftBehind::Collect,
+                "forget" => LeftBehind::Forget,
+                _ => LeftBehind::Keep,
+            },
             name,
             fingerprint,
             exchange: exchange.unwrap_or_default(),
@@ -212,7 +240,9 @@ impl Cluster {
             accepted: managed.accepted,
             secret_uid: managed.uid.clone(),
             name: name.to_owned(),
+            left_behind: LeftBehind::Keep,
             fingerprint: 0,
+            authority: String::new(),
             exchange: ExchangeRules::default(),
             exchange_text: 0,
             access: Err(Unusable::Managed(NO_CREDENTIAL)),
@@ -225,6 +255,7 @@ impl Cluster {
             && self.labels == other.labels
             && self.alias == other.alias
             && self.accepted == other.accepted
+            && self.left_behind == other.left_behind
             && self.exchange_text == other.exchange_text
     }
 

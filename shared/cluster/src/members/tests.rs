@@ -15,7 +15,9 @@ fn registry() -> (Members, Arc<Mutex<Vec<String>>>) {
     let connecting = Connecting {
         options: ClientOptions::new("vela-controller/test"),
         rules: SecretRules::default(),
-        notify: Arc::new(|_| {}),
+        notify: Arc::new(|_, _| {}),
+        budget: Arc::default(),
+        authority: proof::authority(Some(&[vec![0x30, 0]])),
         tasks: TaskTracker::new(),
         stop: CancellationToken::new(),
     };
@@ -24,15 +26,27 @@ fn registry() -> (Members, Arc<Mutex<Vec<String>>>) {
 }
 
 fn cluster(name: &str, created: &str) -> Cluster {
-    let data = [("endpoint", "https://10.0.0.1"), ("token", "t")];
+    cluster_of(name, created, AUTHORITY)
+}
+
+/// Shaped like a certificate; it is only compared.
+const AUTHORITY: &str = "-----BEGIN CERTIFICATE-----\nMAA=\n-----END CERTIFICATE-----\n";
+const OTHER: &str = "-----BEGIN CERTIFICATE-----\nMAE=\n-----END CERTIFICATE-----\n";
+
+fn cluster_of(name: &str, created: &str, authority: &str) -> Cluster {
+    let data = [("endpoint", "https://10.0.0.1"), ("token", "t"), ("ca.crt", authority)];
     let mut object = secret(name, "ServiceAccountToken", &data);
     object["metadata"]["creationTimestamp"] = json!(created);
     Cluster::of(&serde_json::from_value(object).unwrap(), SecretRules::default())
 }
 
 fn join(members: &Members, name: &str, uid: &str) -> Arc<Member> {
+    join_of(members, name, uid, AUTHORITY)
+}
+
+fn join_of(members: &Members, name: &str, uid: &str, authority: &str) -> Arc<Member> {
     let (client, _) = fake(|_, _, _| (200, json!({})));
-    let cluster = cluster(name, "2026-01-01T00:00:00Z");
+    let cluster = cluster_of(name, "2026-01-01T00:00:00Z", authority);
     let member = Member::over(cluster, client, uid, members.connecting(), &members.changed);
     members.take(Arc::clone(&member));
     member
@@ -79,7 +93,9 @@ async fn a_secret_that_comes_back_in_time_was_never_gone_and_a_list_says_who_is(
 #[tokio::test]
 async fn names_of_one_cluster_are_one_and_a_renamed_one_is_found() {
     let (members, _) = registry();
-    let known = |uid: &str| Known { uid: uid.to_owned(), ..Known::default() };
+    let authority = proof::authority(Some(&[vec![0x30, 0]]));
+    let known =
+        |uid: &str| Known { uid: uid.to_owned(), authority: authority.clone(), ..Known::default() };
     let before = BTreeMap::from([("old".to_owned(), known("2")), ("lost".to_owned(), known("9"))]);
     members.remember(before, "hub".to_owned(), false);
     members.synced(true, Some(&[]));
@@ -101,7 +117,35 @@ async fn names_of_one_cluster_are_one_and_a_renamed_one_is_found() {
     }
     assert!(is_member(&snapshot.named("old"), "new") && is_member(&snapshot.named("b"), "a"));
     assert!(matches!(snapshot.named("self"), Named::Own));
-    assert_eq!(snapshot.aliases(), [vec!["a", "b"], vec!["local", "self"]]);
+    let names = |all: &[&str]| all.iter().map(|name| (*name).to_owned()).collect::<Vec<_>>();
+    assert_eq!(snapshot.aliases(), [(names(&["a", "b"]), true), (names(&["local", "self"]), true)]);
+}
+
+/// Anybody may let his cluster say that it is another one. What is meant for that one does not go there, and nothing is
+/// concluded for the other names.
+#[tokio::test]
+async fn who_says_that_he_is_somebody_else_is_not_believed() {
+    let (members, _) = registry();
+    let old = Known { uid: "2".to_owned(), authority: "of old".to_owned(), ..Known::default() };
+    members.remember(BTreeMap::from([("old".to_owned(), old)]), "hub".to_owned(), false);
+    members.synced(true, Some(&[]));
+    join(&members, "edge", "1");
+    for (name, uid) in [("a", "1"), ("b", "hub"), ("c", "2")] {
+        join_of(&members, name, uid, OTHER);
+    }
+    let snapshot = members.snapshot();
+    for name in ["edge", "a", "b", "c", "old"] {
+        assert_eq!(snapshot.canonical(name), name);
+    }
+    assert!(is_member(&snapshot.named("edge"), "edge") && is_member(&snapshot.named("b"), "b"));
+    assert!(matches!(snapshot.named("old"), Named::Unregistered(_)));
+    for (name, others) in
+        [("edge", vec!["a"]), ("a", vec!["edge"]), ("b", vec!["local"]), ("c", vec![])]
+    {
+        assert_eq!(snapshot.doubtful(name), others, "{name}");
+    }
+    assert_eq!(snapshot.doubtful("local"), ["b"]);
+    assert!(snapshot.aliases().iter().all(|(names, is_proven)| names.len() == 2 && !is_proven));
 }
 
 /// What was meant for a cluster whose name another one took goes to nobody, also if that one joined under a name of its own.
@@ -117,7 +161,7 @@ async fn a_replaced_cluster_is_nobody_elses_name() {
         ("east".into(), "west".into())
     );
     assert!(is_member(&snapshot.named("east"), "east"));
-    assert_eq!(snapshot.aliases(), Vec::<Vec<String>>::new());
+    assert_eq!(snapshot.aliases(), Vec::new());
 }
 
 #[tokio::test]

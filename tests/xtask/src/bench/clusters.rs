@@ -44,6 +44,9 @@ pub(crate) struct Args {
     /// Seconds in which the requests of settled members are counted
     #[arg(long, default_value_t = 300)]
     steady: u64,
+    /// The median of the original through its gateway in milliseconds, measured on the same machine: its half is the goal
+    #[arg(long, value_name = "MS")]
+    reference_ms: Option<f64>,
     /// Measure the dev profile
     #[arg(long)]
     dev: bool,
@@ -162,19 +165,27 @@ async fn measure(args: &Args, hub: &Cluster, deployed: &Deployed) -> Result<()> 
     let most = requests.iter().copied().max().unwrap_or_default();
 
     println!("\n{} members, {} Applications in each, {} edits", args.members, args.n, args.edits);
+    println!("goals in brackets");
     row("edit to object in a member, median", millis(quiet.at(50)));
+    if let Some(reference) = args.reference_ms {
+        let ratio = quiet.at(50) * 1000.0 / reference;
+        row("  of the original's [0.5]", format!("{ratio:.2}"));
+    }
     row("edit to object in a member, p99", millis(quiet.at(99)));
     row("the others' p99 while one swallows everything", millis(faulty.at(99)));
-    row("  slower by", format!("{:+.1} %", (faulty.at(99) / quiet.at(99) - 1.0) * 100.0));
-    row("memory per idle member", format!("{idle:.2} MiB"));
+    row("  slower by [10 %]", format!("{:+.1} %", (faulty.at(99) / quiet.at(99) - 1.0) * 100.0));
+    row("memory per idle member [1.5 MiB]", format!("{idle:.2} MiB"));
     row("memory with everything settled", format!("{settled:.1} MiB"));
-    row("requests an hour to a settled member, the most", format!("{:.0}", hour(most)));
+    row("requests an hour to a settled member, the most [240]", format!("{:.0}", hour(most)));
     joined.sort_unstable();
-    row("joined, noticed after at the most", seconds(joined.last().copied().unwrap_or_default()));
-    row("refused, noticed after", seconds(refused));
-    row("swallowed, noticed after the last edit of the others", seconds(swallowed));
-    row("revoked, noticed after", seconds(revoked));
-    row("rotated, noticed after", seconds(rotated));
+    row(
+        "joined, noticed after at the most [1 s]",
+        seconds(joined.last().copied().unwrap_or_default()),
+    );
+    row("refused, noticed after [3 s]", seconds(refused));
+    row("swallowed, noticed after the last edit of the others [15 s]", seconds(swallowed));
+    row("revoked, noticed after [30 s]", seconds(revoked));
+    row("rotated, noticed after [2 s]", seconds(rotated));
 
     for member in &bed.members {
         let all = ListParams::default().labels(&format!("member={}", member.name));

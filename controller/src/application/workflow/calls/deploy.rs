@@ -123,7 +123,9 @@ impl Calling<'_, '_, '_> {
                         workflow::note(&done, &task.placement, self.seen);
                         if done.ready {
                             healthy.insert(task.key());
-                            if let Some(values) = values.get_mut(task.index) {
+                            if let Some(values) =
+                                values.get_mut(task.index).filter(|_| !done.is_later)
+                            {
                                 self.outputs_of(&task, &done, values).await?;
                             }
                         } else {

@@ -1,0 +1,166 @@
+//! Many Applications at once: a start with a silent member, a member that comes back to a pile of work, objects of a member that
+//! are too many, and an aggregated API that does not work.
+
+use kube::api::{Api, DeleteParams, DynamicObject, Patch, PatchParams, PostParams};
+use kube::core::{ApiResource, GroupVersionKind};
+use serde_json::json;
+use std::time::Instant;
+use vela_tests::deploy::apply;
+use vela_tests::fixtures::until;
+use vela_tests::link::Mode;
+use vela_tests::members::{Fleet, LIMIT, Space, fleet};
+
+/// How many Applications.
+fn count(few: usize, many: usize) -> usize {
+    if std::env::var("VELA_LONG_TESTS").is_ok() { many } else { few }
+}
+
+async fn deploy(space: &Space, clusters: &[&str], count: usize, value: &str) {
+    for index in 0..count {
+        let name = format!("a{index}");
+        space.apply(&space.application(&name, clusters, value)).await.unwrap();
+    }
+}
+
+async fn arrives(space: &Space, cluster: &str, count: usize, value: &str) {
+    for index in 0..count {
+        let name = format!("a{index}");
+        until("the edit in the member", LIMIT, async || {
+            space.value(cluster, &name).await.as_deref() == Some(value)
+        })
+        .await;
+    }
+}
+
+async fn clean(space: &Space, count: usize) {
+    for index in 0..count {
+        let how = DeleteParams::default();
+        space.applications().delete(&format!("a{index}"), &how).await.unwrap();
+    }
+    for index in 0..count {
+        space.gone(&format!("a{index}")).await;
+    }
+}
+
+/// F15: a controller that starts while a member is silent works for everybody else, and for that one when it answers.
+#[tokio::test]
+async fn a_start_waits_for_no_member() {
+    let (_turn, fleet) = fleet().await;
+    let space = fleet.space("start").await.unwrap();
+    let count = count(8, 500);
+    deploy(&space, &["east"], count, "1").await;
+    space.apply(&space.application("here", &["local"], "1")).await.unwrap();
+    arrives(&space, "east", count, "1").await;
+    space.runs("here").await;
+
+    fleet.east.link.set(Mode::Swallow);
+    let controller = &fleet.deployed.controller;
+    controller.kill().unwrap();
+    deploy(&space, &["east"], count, "2").await;
+    space.apply(&space.application("here", &["local"], "2")).await.unwrap();
+    controller.start(&fleet.hub).unwrap();
+    let since = Instant::now();
+    controller.ready().await.unwrap();
+    let ready = since.elapsed();
+    until("the edit in the hub", LIMIT, async || {
+        space.value("local", "here").await.as_deref() == Some("2")
+    })
+    .await;
+    eprintln!("ready after {ready:?}, the edit in the hub after {:?}", since.elapsed());
+    fleet.east.link.set(Mode::Pass);
+    arrives(&space, "east", count, "2").await;
+    clean(&space, count).await;
+    space.delete("here").await;
+}
+
+async fn in_flight(fleet: &Fleet, cluster: &str) -> f64 {
+    let beginning = format!("vela_cluster_in_flight{{cluster=\"{cluster}\"}} ");
+    let text = fleet.metrics().await;
+    let value = text.lines().find_map(|line| line.strip_prefix(&beginning)?.trim().parse().ok());
+    value.unwrap_or_default()
+}
+
+/// F16: a member that comes back to a pile of work gets no more requests at once than it may, and nobody else waits.
+#[tokio::test]
+async fn a_member_that_comes_back_is_not_run_down() {
+    let (_turn, fleet) = fleet().await;
+    let space = fleet.space("pile").await.unwrap();
+    let count = count(40, 500);
+    deploy(&space, &["east"], count, "1").await;
+    space.apply(&space.application("here", &["local"], "0")).await.unwrap();
+    arrives(&space, "east", count, "1").await;
+    space.runs("here").await;
+    fleet.east.link.set(Mode::Refuse);
+    fleet.reaches("east", "Disconnected").await;
+    deploy(&space, &["east"], count, "2").await;
+    // Slow enough that requests pile up.
+    fleet.east.link.set(Mode::Delay(std::time::Duration::from_millis(100)));
+    let back = arrives(&space, "east", count, "2");
+    let mut most = 0.0_f64;
+    let sampling = async {
+        for round in 1.. {
+            most = most.max(in_flight(fleet, "east").await);
+            if round % 20 == 0 {
+                let value = round.to_string();
+                space.apply(&space.application("here", &["local"], &value)).await.unwrap();
+                until("the edit in the hub", LIMIT, async || {
+                    space.value("local", "here").await.as_deref() == Some(&value)
+                })
+                .await;
+            }
+        }
+    };
+    tokio::select! {
+        () = back => {}
+        () = sampling => {}
+    }
+    eprintln!("at most {most} requests at once");
+    assert!(most <= 32.0, "{most}");
+    fleet.east.link.set(Mode::Pass);
+    clean(&space, count).await;
+    space.delete("here").await;
+}
+
+/// F20: what becomes of the aggregated API of clusters is nothing to the controller.
+#[tokio::test]
+async fn the_aggregated_api_does_not_matter_to_the_controller() {
+    let (_turn, fleet) = fleet().await;
+    let space = fleet.space("aggregated").await.unwrap();
+    let hub = fleet.client();
+    let kind =
+        ApiResource::from_gvk(&GroupVersionKind::gvk("apiregistration.k8s.io", "v1", "APIService"));
+    let services: Api<DynamicObject> = Api::all_with(hub.clone(), &kind);
+    let name = "v1alpha1.cluster.core.oam.dev";
+    // Nobody is behind it.
+    let service = json!({"apiVersion": "v1", "kind": "Service", "metadata": {"name": "nobody", "namespace": "vela-system"},
+        "spec": {"type": "ExternalName", "externalName": "localhost", "ports": [{"port": 1}]}});
+    apply(&hub, &service).await.unwrap();
+    let object = json!({"apiVersion": "apiregistration.k8s.io/v1", "kind": "APIService", "metadata": {"name": name},
+        "spec": {"group": "cluster.core.oam.dev", "version": "v1alpha1", "groupPriorityMinimum": 1000,
+            "versionPriority": 10, "service": {"name": "nobody", "namespace": "vela-system", "port": 1},
+            "insecureSkipTLSVerify": true}});
+    let _ = services.delete(name, &DeleteParams::default()).await;
+    services
+        .create(&PostParams::default(), &serde_json::from_value(object).unwrap())
+        .await
+        .unwrap();
+    space.apply(&space.application("a", &["local", "east"], "1")).await.unwrap();
+    space.runs("a").await;
+    assert_eq!(space.value("east", "a").await.as_deref(), Some("1"));
+
+    // Its certificate is another one than it says.
+    let wrong = json!({"spec": {"insecureSkipTLSVerify": false,
+        "caBundle": "LS0tLS1CRUdJTiBDRVJUSUZJQ0FURS0tLS0tCk1BQT0KLS0tLS1FTkQgQ0VSVElGSUNBVEUtLS0tLQo="}});
+    let how = PatchParams::default();
+    let _ = services.patch(name, &how, &Patch::Merge(&wrong)).await;
+    space.apply(&space.application("a", &["local", "east"], "2")).await.unwrap();
+    space.runs("a").await;
+    assert_eq!(space.value("east", "a").await.as_deref(), Some("2"));
+
+    services.delete(name, &DeleteParams::default()).await.unwrap();
+    space.apply(&space.application("a", &["local", "east"], "3")).await.unwrap();
+    space.runs("a").await;
+    assert_eq!(space.value("east", "a").await.as_deref(), Some("3"));
+    assert_eq!(fleet.state("east").await, "Connected");
+    space.delete("a").await;
+}
