@@ -114,6 +114,19 @@ mod tests {
     }
 
     #[test]
+    fn a_member_says_nothing_about_the_host_of_the_hub() {
+        let given = headers(&[
+            ("Alt-Svc", "h3=\"evil:443\""),
+            ("Clear-Site-Data", "\"*\""),
+            ("Content-Type", "application/json"),
+            ("Set-Cookie", "session=1"),
+            ("Strict-Transport-Security", "max-age=1"),
+            ("Www-Authenticate", "Negotiate"),
+        ]);
+        assert_eq!(names(&to_caller(&given)), ["content-type"]);
+    }
+
+    #[test]
     fn what_says_who_asks_and_what_is_of_one_connection_does_not_reach_a_member() {
         let given = headers(&[
             ("Accept", "application/json"),

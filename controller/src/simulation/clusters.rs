@@ -446,7 +446,7 @@ async fn what_is_stripped_from_trackers_stands_in_the_ledger() {
             .collect();
         for name in names {
             other_clusters::write(state, &name, |records| {
-                records.retain(|it| it["cluster"] != "west")
+                records.retain(|it| it["cluster"] != "west");
             });
         }
     });

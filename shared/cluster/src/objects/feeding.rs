@@ -1,0 +1,325 @@
+//! What feeds the store of one kind from a watch, in whichever shape there is room for its objects.
+
+use std::collections::HashSet;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use futures::{Stream, StreamExt};
+use kube::ResourceExt as _;
+use kube::api::{Api, ApiResource};
+use kube::core::PartialObjectMeta;
+use kube::runtime::{WatchStreamExt, watcher};
+use serde_json::Value;
+use tokio::time::Instant;
+use tracing::warn;
+use vela_api::names;
+
+use super::{Kinds, Live, Notify, PAGE, VersionKind, Watched, notify_owners, shrink};
+use crate::budget::{Account, Shape};
+use crate::completed;
+use crate::error::Class;
+use crate::observed::Observed;
+use crate::request::{ApiError, ObjectClient};
+use crate::store::{Key, Stored as _};
+
+/// An object as a watch brings it.
+trait Brought: Send {
+    fn key(&self) -> Key;
+    fn version(&self) -> String;
+    fn uid(&self) -> String;
+    fn live(self, resource: &ApiResource) -> Live;
+}
+
+impl Brought for Observed<Value> {
+    fn key(&self) -> Key {
+        Self::key(self)
+    }
+    fn version(&self) -> String {
+        Self::version(self).to_owned()
+    }
+    fn uid(&self) -> String {
+        Self::uid(self).to_owned()
+    }
+    fn live(self, resource: &ApiResource) -> Live {
+        Live::of(self.into_value(resource))
+    }
+}
+
+impl Brought for PartialObjectMeta<Observed<Value>> {
+    fn key(&self) -> Key {
+        Key::new(self.namespace().unwrap_or_default(), self.name_any())
+    }
+    fn version(&self) -> String {
+        self.resource_version().unwrap_or_default()
+    }
+    fn uid(&self) -> String {
+        self.metadata.uid.clone().unwrap_or_default()
+    }
+    fn live(self, resource: &ApiResource) -> Live {
+        Live::of_metadata(serde_json::json!({
+            "apiVersion": resource.api_version, "kind": resource.kind, "metadata": self.metadata,
+        }))
+    }
+}
+
+/// Why a kind is not fed any more.
+enum Over {
+    /// It is not served in this version.
+    NotServed,
+    /// There is no object of it, and nobody asks for one.
+    Unused,
+    /// There is no room for its objects in their shape.
+    TooLarge,
+    /// It may not be listed.
+    Denied,
+}
+
+/// What feeds a store from a watch.
+pub(super) struct Feeding {
+    pub(super) io: Arc<ObjectClient>,
+    pub(super) resource: ApiResource,
+    pub(super) key: VersionKind,
+    pub(super) kinds: Arc<Kinds>,
+    pub(super) account: Arc<Account>,
+    pub(super) notify: Notify,
+    pub(super) own: bool,
+}
+
+impl Feeding {
+    /// Feeds it in whichever shape there is room for, until it is not served or nobody needs it.
+    pub(super) async fn feed(&self, mut watched: Arc<Watched>) {
+        loop {
+            let over = tokio::select! {
+                over = self.watch(&watched) => over,
+                () = watched.shrinks.cancelled() => Over::TooLarge,
+                () = watched.unused(), if !self.own => Over::Unused,
+            };
+            watched.release(&self.account);
+            let shape = match over {
+                Over::NotServed => return self.end(&watched),
+                Over::Unused => {
+                    self.kinds.lock().remove(&self.key);
+                    return;
+                }
+                Over::TooLarge => watched.shape.less(),
+                Over::Denied => Shape::Unwatched,
+            };
+            // Who has the old store waits for a list that does not come, and asks again.
+            watched = Arc::new(Watched::begin(shape));
+            self.kinds.lock().insert(self.key.clone(), Arc::clone(&watched));
+            if shape == Shape::Unwatched {
+                return;
+            }
+        }
+    }
+
+    /// Who asks next finds out by which path the kind is served again, if it is.
+    fn end(&self, watched: &Watched) {
+        self.kinds.lock().remove(&self.key);
+        watched.listing.lock().over = true;
+        watched.store.begin_list();
+        watched
+            .store
+            .end_list()
+            .iter()
+            .flat_map(|(_, old)| old)
+            .for_each(|live| notify_owners(live, &self.notify));
+    }
+
+    async fn watch(&self, watched: &Watched) -> Over {
+        let config = watcher::Config::default().labels(names::label::APP_NAME).page_size(PAGE);
+        let client = self.io.client().clone();
+        if watched.shape == Shape::Metadata {
+            let api = Api::<PartialObjectMeta<Observed<Value>>>::all_with(client, &self.resource);
+            self.follow(watcher(api, config), watched).await
+        } else {
+            let api = Api::<Observed<Value>>::all_with(client, &self.resource);
+            self.follow(watcher(api, config), watched).await
+        }
+    }
+
+    /// Keeps a store as the cluster is.
+    async fn follow<O: Brought>(
+        &self,
+        events: impl Stream<Item = Result<watcher::Event<O>, watcher::Error>> + Send,
+        watched: &Watched,
+    ) -> Over {
+        let Watched { store, ended, completed, listing, .. } = watched;
+        let (io, resource, account) = (&self.io, &self.resource, &*self.account);
+        let failed = |class| listing.lock().failed = Some(class);
+        let (mut before, mut listed) = (HashSet::new(), HashSet::new());
+        // Bytes of a list that is not complete yet: it may never be.
+        let mut begun = Begun { bytes: 0, takes_over: 0, charged: 0, account };
+        let mut events = std::pin::pin!(events.default_backoff());
+        let notify_of = |live: &Live| notify_owners(live, &self.notify);
+        let is_known = |object: &O| {
+            store.get(&object.key()).is_some_and(|known| known.version() == object.version())
+        };
+        while let Some(event) = events.next().await {
+            match event {
+                Ok(watcher::Event::Init) => {
+                    (before, listed) = (ended.all(), HashSet::new());
+                    begun.end();
+                    begun.takes_over = watched.bytes.load(Ordering::Relaxed);
+                    store.begin_list();
+                }
+                Ok(watcher::Event::InitApply(object)) => {
+                    {
+                        let mut listing = listing.lock();
+                        (listing.since, listing.failed) = (Instant::now(), None);
+                    }
+                    let live = object.live(resource);
+                    if ended.has(&live.uid) {
+                        listed.insert(live.uid);
+                    } else if live.owner.is_some() {
+                        begun.add(live.cost());
+                        store.list_item(live);
+                    }
+                    if account.shape() > watched.shape {
+                        return Over::TooLarge;
+                    }
+                }
+                Ok(watcher::Event::InitDone) => {
+                    ended.keep(&before, &listed);
+                    let changed = store.end_list();
+                    let bytes = store.all().iter().map(|live| live.cost()).sum();
+                    watched.release(account);
+                    begun.end();
+                    watched.change(bytes, 0, account);
+                    for (key, old) in changed {
+                        let present = store.get(&key);
+                        // It went while nobody watched.
+                        if let Some(old) = old.as_ref().filter(|_| present.is_none())
+                            && completed::may_be_over(&resource.kind)
+                            && !before.contains(&old.uid)
+                            && completed::is_over(&old.value())
+                        {
+                            completed.lock().removed(Arc::clone(old));
+                        }
+                        if let Some(live) = present.or(old) {
+                            notify_of(&live);
+                        }
+                    }
+                }
+                // The echo of a write of ours costs nothing more.
+                Ok(watcher::Event::Apply(object)) if is_known(&object) => {}
+                Ok(watcher::Event::Apply(object)) => {
+                    let live = object.live(resource);
+                    let (key, owner) = (live.key(), live.owner.clone());
+                    if ended.has(&live.uid) {
+                        continue;
+                    }
+                    if owner.is_none() {
+                        if let Some(old) = watched.remove(&key, "", account) {
+                            notify_of(&old);
+                        }
+                        continue;
+                    }
+                    completed.lock().made(&key);
+                    if let Ok(old) = watched.put(live, account) {
+                        if let Some(old) = old.filter(|old| old.owner != owner) {
+                            notify_of(&old);
+                        }
+                        if let Some(new) = store.get(&key) {
+                            notify_of(&new);
+                        }
+                    }
+                    if account.shape() > watched.shape {
+                        shrink(&self.kinds, account);
+                    }
+                }
+                Ok(watcher::Event::Delete(object)) => {
+                    let was_ours = ended.has(&object.uid());
+                    ended.forget(&object.uid());
+                    watched.remove(&object.key(), &object.version(), account);
+                    let live = Arc::new(object.live(resource));
+                    let is_over = || {
+                        completed::may_be_over(&resource.kind) && completed::is_over(&live.value())
+                    };
+                    if !was_ours && is_over() {
+                        completed.lock().removed(Arc::clone(&live));
+                    }
+                    notify_of(&live);
+                }
+                // One of several API servers may be behind: what discovery says is asked, too.
+                Err(error) if is_not_served(&error) => {
+                    io.discovery().forget(&resource.api_version);
+                    let served = io.resolve(&resource.api_version, &resource.kind).await;
+                    if matches!(served, Err(ApiError::NoSuchKind { .. })) {
+                        return Over::NotServed;
+                    }
+                    failed(Class::Failed);
+                    warn!(%error, "what discovery says is served is not there, trying again");
+                }
+                Err(error) if !self.own && is_denied(&error) => {
+                    warn!(%error, "objects may not be listed: they are read one by one");
+                    return Over::Denied;
+                }
+                Err(error) => {
+                    failed(class_of(&error));
+                    warn!(%error, "watch of dispatched objects failed, trying again");
+                }
+            }
+        }
+        Over::Unused
+    }
+}
+
+/// What a list that is not complete has taken of an account. What it brings takes the place of what is there.
+struct Begun<'a> {
+    bytes: usize,
+    takes_over: usize,
+    charged: usize,
+    account: &'a Account,
+}
+
+impl Begun<'_> {
+    fn add(&mut self, bytes: usize) {
+        self.bytes = self.bytes.saturating_add(bytes);
+        let more = self.bytes.saturating_sub(self.takes_over).saturating_sub(self.charged);
+        self.charged = self.charged.saturating_add(more);
+        self.account.change(more, 0);
+    }
+
+    fn end(&mut self) {
+        self.account.change(0, self.charged);
+        (self.bytes, self.charged) = (0, 0);
+    }
+}
+
+impl Drop for Begun<'_> {
+    fn drop(&mut self) {
+        self.end();
+    }
+}
+
+fn class_of(error: &watcher::Error) -> Class {
+    let of = |code| {
+        let (reason, message, retry_after) = Default::default();
+        ApiError::Api { code, reason, message, retry_after }.class()
+    };
+    match error {
+        watcher::Error::InitialListFailed(kube::Error::Api(status))
+        | watcher::Error::WatchStartFailed(kube::Error::Api(status))
+        | watcher::Error::WatchError(status) => of(status.code),
+        watcher::Error::NoResourceVersion => Class::Failed,
+        _ => Class::Retry(None),
+    }
+}
+
+fn is_not_served(error: &watcher::Error) -> bool {
+    code_of(error) == Some(404)
+}
+
+fn is_denied(error: &watcher::Error) -> bool {
+    code_of(error) == Some(403)
+}
+
+fn code_of(error: &watcher::Error) -> Option<u16> {
+    match error {
+        watcher::Error::InitialListFailed(kube::Error::Api(status))
+        | watcher::Error::WatchStartFailed(kube::Error::Api(status)) => Some(status.code),
+        watcher::Error::WatchError(status) => Some(status.code),
+        _ => None,
+    }
+}

@@ -1,0 +1,223 @@
+//! The live objects of Applications: what is kept of them, and what of a member that says what it likes.
+
+use super::*;
+
+#[test]
+fn what_has_ended_is_not_alive_again_until_the_watch_has_told_of_its_end() {
+    let ended = Ended::default();
+    ended.add("a");
+    assert!(ended.has("a") && !ended.has("b"));
+    let before = ended.all();
+    ended.add("later");
+    // A list that still has it: the end is yet to come.
+    ended.keep(&before, &HashSet::from(["a".to_owned()]));
+    assert!(ended.has("a") && ended.has("later"));
+    ended.keep(&before, &HashSet::new());
+    assert!(!ended.has("a") && ended.has("later"));
+    ended.forget("later");
+    assert!(!ended.has("later"));
+}
+
+#[test]
+fn changes_concern_the_owner_and_whoever_shares() {
+    let concerned = |labels: Value, list: &str| {
+        let object = serde_json::json!({"metadata": {"name": "x", "namespace": "n",
+            "labels": labels, "annotations": {"app.oam.dev/shared-by": list}}});
+        let live = Live::of(object);
+        let all: Vec<Owner> = live.concerned().cloned().collect();
+        assert!(all.iter().all(|one| live.is_of(one)));
+        let other = Owner { namespace: "n".to_owned(), name: "other".to_owned() };
+        assert!(!live.is_of(&other));
+        all.iter().map(Owner::sharer).collect::<Vec<_>>()
+    };
+    let owned = || serde_json::json!({"app.oam.dev/name": "a", "app.oam.dev/namespace": "n"});
+    assert_eq!(concerned(owned(), ""), ["n/a"]);
+    assert_eq!(concerned(owned(), "n/a,n/b, m/c,d"), ["n/a", "n/b", "m/c"]);
+    assert_eq!(concerned(serde_json::json!({}), "n/b"), ["n/b"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_list_that_does_not_come_is_waited_for_once() {
+    let (client, _) = crate::fake::fake(|_, path, _| match path {
+        "/api/v1" => {
+            let kinds = serde_json::json!([
+                {"name": "configmaps", "kind": "ConfigMap", "namespaced": true}]);
+            (200, serde_json::json!({ "resources": kinds }))
+        }
+        _ => (403, serde_json::json!({"kind": "Status", "code": 403, "reason": "Forbidden"})),
+    });
+    let io = Arc::new(ObjectClient::new(client));
+    let stop = CancellationToken::new();
+    let live = LiveObjects::new(io, Arc::new(|_| {}), TaskTracker::new(), stop.clone());
+    let since = Instant::now();
+    for _ in 0..5 {
+        let error = live.kind("v1", "ConfigMap").await.expect_err("cannot be listed");
+        assert!(matches!(error, ApiError::NotListed { .. }), "{error}");
+    }
+    assert!(since.elapsed() < LIST_TIME * 2, "{:?}", since.elapsed());
+    stop.cancel();
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_list_that_is_slow_is_told_from_one_that_fails() {
+    let service = tower::service_fn(|request: http::Request<kube::client::Body>| async move {
+        if request.uri().path() != "/api/v1" {
+            std::future::pending::<()>().await;
+        }
+        let kinds = serde_json::json!({"resources": [
+            {"name": "configmaps", "kind": "ConfigMap", "namespaced": true}]});
+        let body = kube::client::Body::from(kinds.to_string().into_bytes());
+        Ok::<_, tower::BoxError>(http::Response::new(body))
+    });
+    let io = Arc::new(ObjectClient::new(kube::Client::new(service, "default")));
+    let stop = CancellationToken::new();
+    let live = LiveObjects::new(io, Arc::new(|_| {}), TaskTracker::new(), stop.clone());
+    let error = live.kind("v1", "ConfigMap").await.expect_err("not listed yet");
+    assert!(matches!(error, ApiError::Listing { .. }), "{error}");
+    stop.cancel();
+}
+
+/// What a member answers to a list of ConfigMaps: whether of their metadata only, and which page.
+type Page = dyn Fn(bool, &str) -> (u16, Value) + Send + Sync;
+
+fn config_map(name: &str, bytes: usize) -> Value {
+    // Nothing that compresses.
+    let text: String = (0..bytes).map(|_| fastrand::alphanumeric()).collect();
+    serde_json::json!({"apiVersion": "v1", "kind": "ConfigMap", "data": {"v": text}, "metadata": {
+        "name": name, "namespace": "n", "uid": name, "resourceVersion": "1",
+        "labels": {"app.oam.dev/name": "a", "app.oam.dev/namespace": "n"}}})
+}
+
+/// The watches of a member, and the paths that it is asked for. Its watches bring nothing, for ever.
+fn member(page: Box<Page>, budget: Budget) -> (Arc<LiveObjects>, Arc<Mutex<Vec<String>>>) {
+    let seen = Arc::<Mutex<Vec<String>>>::default();
+    let (paths, page) = (Arc::clone(&seen), Arc::new(page));
+    let service = tower::service_fn(move |request: http::Request<kube::client::Body>| {
+        let (paths, page) = (Arc::clone(&paths), Arc::clone(&page));
+        async move {
+            let (path, query) = (request.uri().path(), request.uri().query().unwrap_or_default());
+            let accepts = request.headers().get("accept").and_then(|it| it.to_str().ok());
+            let is_partial = accepts.is_some_and(|it| it.contains("PartialObjectMetadata"));
+            let part = |key: &str| {
+                let mut parts = query.split('&').filter_map(|part| part.split_once('='));
+                parts.find(|(name, _)| *name == key).map(|(_, value)| value.to_owned())
+            };
+            paths.lock().push(path.to_owned());
+            let (code, answer) = match path {
+                "/api/v1" => (
+                    200,
+                    serde_json::json!({"resources": [
+                    {"name": "configmaps", "kind": "ConfigMap", "namespaced": true}]}),
+                ),
+                "/api/v1/configmaps" if part("watch").is_some() => std::future::pending().await,
+                "/api/v1/configmaps" => page(is_partial, &part("continue").unwrap_or_default()),
+                other => (200, config_map(other.rsplit('/').next().unwrap_or_default(), 10)),
+            };
+            let body = kube::client::Body::from(answer.to_string().into_bytes());
+            Ok::<_, tower::BoxError>(http::Response::builder().status(code).body(body)?)
+        }
+    });
+    let io = Arc::new(ObjectClient::new(kube::Client::new(service, "default")));
+    let tasks = (TaskTracker::new(), CancellationToken::new());
+    (Arc::new(LiveObjects::of_member(io, Arc::new(|_| {}), tasks, Arc::new(budget))), seen)
+}
+
+fn list(items: &[Value], next: &str) -> (u16, Value) {
+    let metadata = serde_json::json!({"resourceVersion": "1", "continue": next});
+    (
+        200,
+        serde_json::json!({"kind": "List", "apiVersion": "v1", "metadata": metadata, "items": items}),
+    )
+}
+
+fn key(name: &str) -> ResourceKey {
+    ResourceKey::new("v1", "ConfigMap", "edge", "n", name)
+}
+
+async fn becomes(live: &LiveObjects, shape: Shape) {
+    let is_so = || live.watched("v1", "ConfigMap").is_some_and(|it| it.shape == shape);
+    while !is_so() {
+        tokio::task::yield_now().await;
+    }
+}
+
+#[tokio::test]
+async fn of_objects_that_are_too_many_the_metadata_are_kept_and_the_rest_is_read() {
+    let page = |is_partial: bool, _: &str| {
+        let bytes = if is_partial { 0 } else { 10_000 };
+        let all: Vec<_> = (0..100).map(|number| config_map(&format!("m{number}"), bytes)).collect();
+        list(&all, "")
+    };
+    let (live, seen) = member(Box::new(page), Budget::new(500_000, 1 << 30));
+    let _ = live.kind("v1", "ConfigMap").await;
+    becomes(&live, Shape::Metadata).await;
+    let found = live.get("v1", &key("m7")).await.unwrap().unwrap();
+    assert_eq!(found.value()["data"]["v"].as_str().map(str::len), Some(10));
+    assert!(live.bytes() < 100_000, "{}", live.bytes());
+    // That there is none is known, and what has not changed is not read again.
+    assert!(live.get("v1", &key("none")).await.unwrap().is_none());
+    assert!(live.seen("v1", &key("m8")).await.unwrap().is_some());
+    let read = seen.lock().iter().filter(|path| path.contains("/namespaces/")).count();
+    assert_eq!(read, 1);
+}
+
+#[tokio::test]
+async fn a_list_that_never_ends_takes_no_more_than_its_budget() {
+    let page = |is_partial: bool, after: &str| {
+        let (first, bytes) = (after.parse().unwrap_or(0_usize), if is_partial { 0 } else { 1000 });
+        let names = (first..first + 100).map(|number| config_map(&format!("m{number}"), bytes));
+        list(&names.collect::<Vec<_>>(), &(first + 100).to_string())
+    };
+    let (live, _) = member(Box::new(page), Budget::new(200_000, 1 << 30));
+    let _ = tokio::time::timeout(Duration::ZERO, live.kind("v1", "ConfigMap")).await;
+    becomes(&live, Shape::Unwatched).await;
+    assert_eq!(live.bytes(), 0);
+    assert!(live.get("v1", &key("m7")).await.unwrap().is_some());
+    assert!(live.seen("v1", &key("m7")).await.unwrap().is_none());
+}
+
+#[tokio::test]
+async fn what_may_not_be_listed_is_read_one_by_one() {
+    let denied = |_: bool, _: &str| {
+        (
+            403,
+            serde_json::json!({"kind": "Status", "apiVersion": "v1", "status": "Failure",
+            "reason": "Forbidden", "message": "may not", "code": 403}),
+        )
+    };
+    let (live, _) = member(Box::new(denied), Budget::default());
+    let _ = tokio::time::timeout(Duration::ZERO, live.kind("v1", "ConfigMap")).await;
+    becomes(&live, Shape::Unwatched).await;
+    assert!(live.get("v1", &key("m7")).await.unwrap().is_some());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_kind_that_nobody_needs_is_not_watched_for_ever() {
+    let (live, _) = member(Box::new(|_, _| list(&[], "")), Budget::default());
+    live.kind("v1", "ConfigMap").await.unwrap();
+    tokio::time::sleep(UNUSED / 2).await;
+    assert!(live.get("v1", &key("m7")).await.unwrap().is_none());
+    tokio::time::sleep(UNUSED * 3 / 4).await;
+    assert!(live.watched("v1", "ConfigMap").is_some());
+    tokio::time::sleep(UNUSED).await;
+    assert!(live.watched("v1", "ConfigMap").is_none());
+    // It is watched again when somebody asks.
+    assert!(live.get("v1", &key("m7")).await.unwrap().is_none());
+    let one = |_: bool, _: &str| list(&[config_map("m1", 10)], "");
+    let (live, _) = member(Box::new(one), Budget::default());
+    live.kind("v1", "ConfigMap").await.unwrap();
+    tokio::time::sleep(UNUSED * 5).await;
+    assert!(live.watched("v1", "ConfigMap").is_some());
+}
+
+#[test]
+fn large_objects_come_back_whole() {
+    let long = "text ".repeat(1000);
+    let object = serde_json::json!({"metadata": {"name": "a"}, "data": {"b": long}});
+    let live = Live::of(object.clone());
+    assert!(matches!(&live.text, Text::Packed(packed) if packed.len() < 200));
+    assert_eq!(live.value(), object);
+    let small = serde_json::json!({"metadata": {"name": "a"}});
+    assert!(matches!(Live::of(small.clone()).text, Text::Plain(_)));
+    assert_eq!(Live::of(small.clone()).value(), small);
+}
