@@ -10,7 +10,7 @@ use vela_tests::{audit, members};
 /// What the ledger of a cluster says: its entries.
 async fn ledger(fleet: &Fleet, cluster: &str) -> Vec<Value> {
     use k8s_openapi::api::core::v1::ConfigMap;
-    let maps: kube::Api<ConfigMap> = kube::Api::namespaced(fleet.client(), NAMESPACE);
+    let maps: Api<ConfigMap> = Api::namespaced(fleet.client(), NAMESPACE);
     let map = maps.get_opt(&format!("vela-left-behind-{cluster}")).await.unwrap();
     let data = map.and_then(|map| map.data).unwrap_or_default();
     data.values().map(|text| serde_json::from_str(text).unwrap()).collect()

@@ -7,9 +7,9 @@ use kube::Config;
 use sha2::{Digest as _, Sha256};
 
 /// The longest uid that is one.
-const LONGEST_UID: usize = 64;
+const MAX_UID: usize = 64;
 /// The longest version that is one.
-const LONGEST_VERSION: usize = 64;
+const MAX_VERSION: usize = 64;
 
 /// A cluster, by what it says and by what vouches for that.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -56,12 +56,12 @@ pub fn own_authority(config: &Config) -> String {
 
 /// Whether a text that a member calls its uid can be one. It is kept, shown and stored.
 pub(super) fn is_uid(text: &str) -> bool {
-    (1..=LONGEST_UID).contains(&text.len()) && text.bytes().all(|byte| byte.is_ascii_graphic())
+    (1..=MAX_UID).contains(&text.len()) && text.bytes().all(|byte| byte.is_ascii_graphic())
 }
 
 /// Whether a text that a member calls a version can be one.
 pub(super) fn is_version(text: &str) -> bool {
-    text.len() <= LONGEST_VERSION && text.bytes().all(|byte| byte.is_ascii_graphic())
+    text.len() <= MAX_VERSION && text.bytes().all(|byte| byte.is_ascii_graphic())
 }
 
 #[cfg(test)]

@@ -149,7 +149,7 @@ impl Feeding {
         let failed = |class| listing.lock().failed = Some(class);
         let (mut before, mut listed) = (HashSet::new(), HashSet::new());
         // Bytes of a list that is not complete yet: it may never be.
-        let mut begun = Begun { bytes: 0, takes_over: 0, charged: 0, account };
+        let mut incoming = Incoming { bytes: 0, takes_over: 0, charged: 0, account };
         let mut events = std::pin::pin!(events.default_backoff());
         let notify_of = |live: &Live| notify_owners(live, &self.notify);
         let is_known = |object: &O| {
@@ -159,8 +159,8 @@ impl Feeding {
             match event {
                 Ok(watcher::Event::Init) => {
                     (before, listed) = (ended.all(), HashSet::new());
-                    begun.end();
-                    begun.takes_over = watched.bytes.load(Ordering::Relaxed);
+                    incoming.end();
+                    incoming.takes_over = watched.bytes.load(Ordering::Relaxed);
                     store.begin_list();
                 }
                 Ok(watcher::Event::InitApply(object)) => {
@@ -172,7 +172,7 @@ impl Feeding {
                     if ended.has(&live.uid) {
                         listed.insert(live.uid);
                     } else if live.owner.is_some() {
-                        begun.add(live.cost());
+                        incoming.add(live.cost());
                         store.list_item(live);
                     }
                     if account.shape() > watched.shape {
@@ -184,7 +184,7 @@ impl Feeding {
                     let changed = store.end_list();
                     let bytes = store.all().iter().map(|live| live.cost()).sum();
                     watched.release(account);
-                    begun.end();
+                    incoming.end();
                     watched.change(bytes, 0, account);
                     for (key, old) in changed {
                         let present = store.get(&key);
@@ -266,14 +266,14 @@ impl Feeding {
 }
 
 /// What a list that is not complete has taken of an account. What it brings takes the place of what is there.
-struct Begun<'a> {
+struct Incoming<'a> {
     bytes: usize,
     takes_over: usize,
     charged: usize,
     account: &'a Account,
 }
 
-impl Begun<'_> {
+impl Incoming<'_> {
     fn add(&mut self, bytes: usize) {
         self.bytes = self.bytes.saturating_add(bytes);
         let more = self.bytes.saturating_sub(self.takes_over).saturating_sub(self.charged);
@@ -287,7 +287,7 @@ impl Begun<'_> {
     }
 }
 
-impl Drop for Begun<'_> {
+impl Drop for Incoming<'_> {
     fn drop(&mut self) {
         self.end();
     }
