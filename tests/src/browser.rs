@@ -19,7 +19,7 @@ use serde_json::{Value, json};
 use crate::process::{Invocation, Process, Watchdog};
 
 /// How long a page may take to show what is waited for, on a loaded machine.
-const PATIENCE: Duration = Duration::from_secs(90);
+const LIMIT: Duration = Duration::from_secs(90);
 
 /// The key Enter, in WebDriver's code.
 pub const ENTER: &str = "\u{e007}";
@@ -78,7 +78,7 @@ impl Browser {
         let port = crate::cluster::free_port()?;
         let invocation = Invocation::new(driver).args([format!("--port={port}")]);
         let driver = watchdog.spawn("chromedriver", &invocation, &dir.join("chromedriver.log"))?;
-        let deadline = Instant::now() + PATIENCE;
+        let deadline = Instant::now() + LIMIT;
         while std::net::TcpStream::connect(("127.0.0.1", port)).is_err() {
             driver.check()?;
             if Instant::now() > deadline {
@@ -164,7 +164,7 @@ impl Browser {
     /// # Errors
     /// It does not come true: with what the page shows.
     pub async fn until(&self, expression: &str) -> Result<()> {
-        let deadline = Instant::now() + PATIENCE;
+        let deadline = Instant::now() + LIMIT;
         loop {
             if self.eval(&format!("return Boolean({expression})")).await? == json!(true) {
                 return Ok(());

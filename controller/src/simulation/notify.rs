@@ -17,7 +17,7 @@ use super::server::Death;
 use super::{NAMESPACE, Process, World, application};
 
 /// How long a message may take that is on its way.
-const PATIENCE: Duration = Duration::from_secs(30);
+const LIMIT: Duration = Duration::from_secs(30);
 
 /// A receiver on loopback: its address and what it hears.
 fn receiver() -> (String, Receiver<Value>) {
@@ -77,7 +77,7 @@ fn edit(world: &World, map: &str) {
 fn until(heard: &Receiver<Value>, state: &str) -> Vec<Value> {
     let mut all = Vec::new();
     while all.last().is_none_or(|last: &Value| last["state"] != state) {
-        all.push(heard.recv_timeout(PATIENCE).expect("a message comes"));
+        all.push(heard.recv_timeout(LIMIT).expect("a message comes"));
     }
     all
 }
