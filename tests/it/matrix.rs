@@ -109,7 +109,7 @@ const TABLE: &[(Who, What, Where, [Runs; 3])] = &[
     (Tenant, Status, System, [Refused, Refused, Refused]),
     (Administrator, Status, System, [BY_ADMIN, AsDefault, BY_ADMIN]),
     (Tenant, Revision, System, [Refused, Refused, Refused]),
-    (Administrator, Revision, System, [BY_ADMIN, Unused, Unused]),
+    (Administrator, Revision, System, [Unused, Unused, Unused]),
     (Tenant, Tracker, System, [Refused, Refused, Refused]),
     (Administrator, Tracker, System, [BY_ADMIN, BY_ADMIN, BY_ADMIN]),
     (Tenant, Context, System, [Refused, Refused, Refused]),
