@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use jiff::Timestamp;
+use k8s_openapi::api::core::v1::Namespace;
 use parking_lot::Mutex;
 use vela_api::{Application, ResourceTracker};
 use vela_render::ClusterVersion;
@@ -186,6 +187,8 @@ pub struct Context {
     pub revision_contents: Arc<revisions::Contents>,
     /// ResourceTrackers.
     pub trackers: Arc<Store<Packed<ResourceTracker>>>,
+    /// Namespaces that say which deletions ask; the others are not kept.
+    pub prune_namespaces: Arc<Store<Namespace>>,
     /// Definitions and the like.
     pub definitions: Arc<Definitions>,
     /// The way to evaluate users' CUE.
@@ -261,6 +264,7 @@ impl Context {
             revisions: Arc::default(),
             revision_contents: Arc::default(),
             trackers: Arc::default(),
+            prune_namespaces: Arc::default(),
             definitions: Arc::new(definitions),
             cue,
             keys,

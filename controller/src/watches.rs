@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use k8s_openapi::api::core::v1::Namespace;
 use kube::runtime::watcher;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
@@ -115,6 +116,18 @@ pub(crate) fn start(
             });
         }
     });
+    let with_rule = watcher::Config::default().labels(names::label::PRUNE);
+    let no_wake = |_: Change<Namespace>| {};
+    watch_kind!(
+        tasks,
+        end,
+        client,
+        context.prune_namespaces,
+        Namespace,
+        with_rule,
+        |namespace| namespace,
+        no_wake
+    );
     // A definition that was created or corrected queues the waiting Applications.
     macro_rules! definition {
         ($store:ident, $kind:ty, $queue:ident $(, $wake:expr)?) => {

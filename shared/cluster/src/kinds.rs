@@ -1,5 +1,6 @@
 //! What the caches must know of our own kinds.
 
+use k8s_openapi::api::core::v1::Namespace;
 use vela_api::{
     Application, ApplicationRevision, ComponentDefinition, DefinitionRevision, ObjectMeta, Package,
     Policy, PolicyDefinition, ResourceTracker, TraitDefinition, Workflow, WorkflowStepDefinition,
@@ -75,6 +76,7 @@ fn by_definition(metadata: &ObjectMeta) -> Option<Key> {
 }
 
 stored! {
+    Namespace: |_| None;
     Application: by_namespace;
     ApplicationRevision: by_app;
     ResourceTracker: by_app_labels;

@@ -7,7 +7,7 @@ use tracing::warn;
 use vela_api::names::{annotation, condition as types, label, reason};
 use vela_api::{AppStatus, Application, Condition, PruneRules};
 use vela_apply::tracker::Record;
-use vela_cluster::{ApiError, Identity, Stored as _, Target};
+use vela_cluster::{ApiError, Identity, Key, Stored as _, Target};
 
 use crate::application::context::AppContext;
 use crate::application::converge::warning;
@@ -38,9 +38,15 @@ pub(in crate::application) async fn rules(
     }))
 }
 
-/// The label of the Namespace. It is read when something is to be deleted only. Who may not read it, as whoever plans, sees none.
+/// The label of the Namespace: of the Namespaces that are watched for it, or read where none are, as in plans. Who may not read
+/// it sees none.
 async fn of_namespace(ctx: &AppContext, app: &Application) -> Result<Option<String>, ApiError> {
     let name = app.metadata.namespace.as_deref().unwrap_or_default();
+    if ctx.prune_namespaces.is_synced() {
+        let namespace = ctx.prune_namespaces.get(&Key::new("", name));
+        let labels = namespace.as_ref().and_then(|namespace| namespace.metadata.labels.as_ref());
+        return Ok(labels.and_then(|labels| labels.get(label::PRUNE)).cloned());
+    }
     let target = Target { api_version: "v1", kind: "Namespace", namespace: "", name };
     match ctx.io.get(&target, &Identity::default()).await {
         Ok(namespace) => Ok(vela_apply::object::label(&namespace, label::PRUNE).map(str::to_owned)),
