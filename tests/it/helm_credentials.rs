@@ -81,8 +81,8 @@ async fn a_secret_that_asks_for_something_dangerous_is_refused() {
     let tls = server(Settings { tls: true, password: false }).await;
     let wants = server(Settings { password: true, ..Settings::default() }).await;
     let login = [("username", USER.0), ("password", USER.1)];
-    let token = [("token", "abc")];
-    let lax = [("token", "abc"), ("insecureSkipTLS", "true")];
+    let token = [("token", "a-token-of-the-test")];
+    let lax = [("token", "a-token-of-the-test"), ("insecureSkipTLS", "true")];
     let both = [&login[..], &token].concat();
     let elsewhere =
         json!({"auths": {"r.example.test": {"auth": BASE64.encode("a:b")}}}).to_string();
@@ -129,7 +129,7 @@ async fn a_secret_that_asks_for_something_dangerous_is_refused() {
         .await;
         let app = space.applications().get(name).await.unwrap();
         let status = app.data["status"].to_string();
-        let secrets = [USER.1, "guess", "abc"];
+        let secrets = [USER.1, "guess", "a-token-of-the-test"];
         assert!(secrets.iter().all(|secret| !status.contains(secret)), "{status}");
     }
     assert_eq!(plain.requests(), [""; 0], "nothing is sent with credentials that are refused");

@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 use vela_tests::audit;
 use vela_tests::cluster::Cluster;
 use vela_tests::deploy::{Deployed, NAMESPACE, Options};
-use vela_tests::fixtures::{binaries, until};
+use vela_tests::fixtures::{binaries, quiet, until};
 use vela_tests::release::admits;
 
 use crate::deputy::{Actors, TEAM, Who, actors, application, component_definition};
@@ -469,6 +469,9 @@ async fn every_cell(when: When) {
         deployed.controller.start(&setting.cluster).unwrap();
     }
     deployed.controller.ready().await.unwrap();
+    // What the start itself repairs is no answer to what was written.
+    let log = setting.cluster.audit_log();
+    quiet(&log, Duration::from_secs(3), audit::Entry::is_controllers_write).await;
     let from = audit::position(&setting.cluster.audit_log()).unwrap();
     for cell in setting.cells.iter().filter(|cell| cell.wanted != Refused) {
         setting.trigger(cell).await;

@@ -106,7 +106,7 @@ const RENDERED: &[Rendered] = &[
         &[CLUSTERS],
         "ClusterRole kubevela-vela-core:cluster-gateway",
         "/rules",
-        r#"[{"apiGroups":["authorization.k8s.io"],"resources":["subjectaccessreviews"],"verbs":["create"]}]"#,
+        r#"[{"apiGroups":["authorization.k8s.io"],"resources":["subjectaccessreviews"],"verbs":["create"]},{"apiGroups":["cluster.open-cluster-management.io"],"resources":["managedclusters"],"verbs":["get","list","watch"]}]"#,
     ),
     (
         &[CLUSTERS, "multicluster.namespace=clusters"],
