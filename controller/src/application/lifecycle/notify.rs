@@ -137,15 +137,13 @@ pub(in crate::application) async fn send(session: &Session<'_>, app: &Applicatio
     let ctx = session.ctx;
     let config = facts::annotation(&app.metadata, annotation::NOTIFY);
     let namespace = &*session.owner.namespace;
-    let lost = |why: &str| {
-        let text = messages::notification_lost(notice.state, config, why);
-        ctx.events.emit(
-            &session.about,
-            Severity::Warning,
-            event::NOT_NOTIFIED,
-            &text,
-            &notice.what,
-        );
+    let lost = {
+        let (events, about) = (ctx.events.clone(), session.about.clone());
+        let (state, config, once) = (notice.state, config.to_owned(), notice.what.clone());
+        move |why: &str| {
+            let text = messages::notification_lost(state, &config, why);
+            events.emit(&about, Severity::Warning, event::NOT_NOTIFIED, &text, &once);
+        }
     };
     let target = Target { api_version: "v1", kind: "Secret", namespace, name: config };
     let properties = match session.io().get(&target).await {
@@ -158,14 +156,7 @@ pub(in crate::application) async fn send(session: &Session<'_>, app: &Applicatio
     };
     let Some(url) = url else { return lost(messages::NOTIFY_WITHOUT_URL) };
     let message = Message { url: url.to_owned(), body: body(app, &notice) };
-    let events = ctx.events.clone();
-    let (about, state, config) = (session.about.clone(), notice.state, config.to_owned());
-    let once = notice.what.clone();
-    let report = move |why: &str| {
-        let text = messages::notification_lost(state, &config, why);
-        events.emit(&about, Severity::Warning, event::NOT_NOTIFIED, &text, &once);
-    };
-    ctx.notifier.send(message, report);
+    ctx.notifier.send(message, lost);
 }
 
 /// The message: a line that chats show, and the same in parts.

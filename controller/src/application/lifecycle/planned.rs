@@ -122,8 +122,7 @@ fn bounded(text: &str) -> String {
     if text.len() <= MAX_BYTES {
         return text.to_owned();
     }
-    let end = (0..=MAX_BYTES).rev().find(|at| text.is_char_boundary(*at)).unwrap_or_default();
-    format!("{}\n...\n", text.get(..end).unwrap_or_default())
+    format!("{}\n...\n", text.get(..text.floor_char_boundary(MAX_BYTES)).unwrap_or_default())
 }
 
 #[cfg(test)]

@@ -220,10 +220,7 @@ fn verdict(path: &str, status: StatusCode, body: &[u8]) -> Result<Option<String>
 
 /// What is kept of a text of a member: it goes into states, events and conditions of everything that is deployed there.
 fn shown(text: &str) -> String {
-    let mut end = text.len().min(SHOWN);
-    while !text.is_char_boundary(end) {
-        end = end.saturating_sub(1);
-    }
+    let end = text.floor_char_boundary(SHOWN);
     let kept = text.get(..end).unwrap_or_default();
     let kept: String = kept.chars().map(|c| if c.is_control() { ' ' } else { c }).collect();
     if end < text.len() { format!("{kept}...") } else { kept }
