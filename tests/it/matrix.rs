@@ -216,6 +216,7 @@ fn apply(name: &str) -> Value {
 
 /// One control plane, in one setting.
 struct Setting {
+    when: When,
     cluster: Cluster,
     actors: Actors,
     cells: Vec<Cell>,
@@ -364,7 +365,9 @@ impl Setting {
         }
     }
 
-    /// As whom the controller wrote, or tried to write, the ConfigMaps of a cell.
+    /// As whom the controller wrote, or tried to write, the ConfigMaps of a cell. What has no author yet after authentication
+    /// was switched on is tried again as the default user until the edit arrives, at any time; from the author's first request
+    /// on, only what the row says counts.
     fn acted(&self, cell: &Cell, from: u64) -> BTreeSet<String> {
         let foreign = format!("{}-foreign", cell.name);
         let of_it = audit::read(&self.cluster.audit_log(), from).unwrap();
@@ -374,7 +377,10 @@ impl Setting {
                 && entry.namespace == cell.namespace
                 && (entry.name == cell.name || entry.name == foreign)
         });
-        of_it.map(|entry| entry.acting_as).collect()
+        let waits_for_author = |entry: &audit::Entry| {
+            self.when == Before && entry.acting_as == DEFAULT_USER && entry.code == 403
+        };
+        of_it.skip_while(waits_for_author).map(|entry| entry.acting_as).collect()
     }
 
     async fn reports(&self, cell: &Cell) -> bool {
@@ -428,7 +434,7 @@ async fn every_cell(when: When) {
     let cluster = Cluster::start(&format!("matrix-{when:?}").to_lowercase()).await.unwrap();
     let actors = actors(&cluster).await;
     let cells = (0..TABLE.len()).map(|row| Cell::new(row, when)).collect();
-    let setting = Setting { cluster, actors, cells };
+    let setting = Setting { when, cluster, actors, cells };
     let mut deployed = setting.deploy(when != Before).await;
     setting.create().await;
 
