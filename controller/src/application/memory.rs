@@ -16,6 +16,7 @@ use crate::evaluation::Account;
 
 use super::component::CachedRendering;
 use super::placement::Placement;
+use super::settled::Recorded;
 use super::workflow::cached::{CachedContext, PodReasons};
 use crate::application::converge::repair_backoff::RepairBackoff;
 use crate::application::dispatch::changes::Changes;
@@ -83,6 +84,8 @@ pub struct LeftDrift {
 pub struct AppCache {
     /// What the last complete reconcile left.
     pub settled: Option<Settled>,
+    /// The objects that must live, as of that reconcile.
+    pub recorded: Option<Arc<Recorded>>,
     /// Since when the finalizer is missing that it had.
     pub finalizer_missing_since: Option<Instant>,
     /// The context of the workflow, as it was written last.

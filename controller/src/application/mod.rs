@@ -2,7 +2,8 @@
 //! written once at the end.
 //!
 //! Answers for `pkg/controller/core.oam.dev/v1beta1/application/application_controller.go`. This file loads the facts and
-//! branches into deletion or reconcile; `reconcile.rs` skips what has nothing to do and writes the status; `phases.rs` runs the
+//! branches into deletion or reconcile; `settled.rs` ends a reconcile that has nothing to do;
+//! `reconcile.rs` writes the status; `phases.rs` runs the
 //! phases between them. A folder holds one phase: `facts`, `policies`, `revision`, `workflow`, `dispatch`, `converge`; the
 //! finalizer and failed reconciles are in `lifecycle`.
 
@@ -24,6 +25,7 @@ mod reconcile;
 pub mod release;
 pub mod revision;
 pub mod session;
+pub mod settled;
 pub mod status;
 pub mod trackers;
 pub mod workflow;
@@ -95,6 +97,12 @@ async fn reconcile_within(
     if !deleting && let Some(left) = finalizer::readd_delay(ctx, key, &app) {
         return Ok(Next::After(left));
     }
+    if !deleting
+        && finalizer::is_present(&app)
+        && let Some(next) = Box::pin(settled::rest(ctx, key, &app)).await?
+    {
+        return Ok(next);
+    }
     let mut app = Application::clone(&app);
     let fresh = !deleting && !finalizer::is_present(&app);
     if fresh {
@@ -136,10 +144,7 @@ async fn reconcile_within(
         };
     }
     let mut turn = Reconcile::begin(session, app, fresh).await?;
-    match turn.rest().await? {
-        Some(next) => Ok(next),
-        None => Box::pin(turn.run()).await,
-    }
+    Box::pin(turn.run()).await
 }
 
 /// Reads what dispatching needs: identity, trackers, resource policies. An error of a policy is returned in addition.

@@ -1,8 +1,6 @@
-//! One reconcile of an Application that is ours and stays: whether there is anything to do, and what is written and remembered
-//! when it is done. A reconcile of an Application about which nothing changed since the last complete one ends before all phases.
+//! One complete reconcile of an Application that is ours and stays: its phases, and what is written and remembered at the end.
 
 use std::collections::HashMap;
-use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
@@ -11,33 +9,27 @@ use jiff::Timestamp;
 use parking_lot::Mutex;
 use tokio::time::Instant;
 use tracing::warn;
-use vela_api::names::{annotation, condition as types};
+use vela_api::names::condition as types;
 use vela_api::{AppStatus, Application};
-use vela_cluster::{ApiError, Stored};
+use vela_cluster::ApiError;
 
 use super::facts;
 use super::session::Session;
+use super::settled::{self, Objects, STATUS_DEBOUNCE};
 use super::write;
 use crate::application::context::AppContext;
 use crate::application::converge::End;
 use crate::application::converge::removed_clusters;
 use crate::application::converge::{drift, prune, rollout};
-use crate::application::facts::resolve;
 use crate::application::lifecycle::conflict;
 use crate::application::lifecycle::failure::{Failed, fail};
 use crate::application::lifecycle::{finalizer, notify, on_failure};
-use crate::application::memory::{AppCache, DeferredStatus, Fingerprint, Settled};
+use crate::application::memory::{AppCache, DeferredStatus, Settled};
 use crate::application::policies;
 use crate::application::workflow::restart;
-use crate::application::{identity, phases, release, status};
+use crate::application::{identity, phases, status};
 use crate::messages;
-use crate::queue::{Key, Next};
-
-/// Shortest period an Application may ask for.
-const SHORTEST_INTERVAL: Duration = Duration::from_secs(10);
-
-/// How long a status is held back that says the same in other words.
-const STATUS_DEBOUNCE: Duration = Duration::from_secs(1);
+use crate::queue::Next;
 
 /// The longest pause between complete reconciles of a settled Application while nothing but the status of its objects changes.
 const MAX_PAUSE: Duration = Duration::from_secs(5);
@@ -70,66 +62,10 @@ impl<'c> Reconcile<'c> {
     ) -> Result<Self, ApiError> {
         let ctx = session.ctx;
         let memory = session.memory();
-        let objects = objects(ctx, &session, &app).await?;
+        let objects = settled::objects_of(&session, &app).await?.map(|(objects, _)| objects);
         let now = ctx.clock.now();
         rollout::note_arrival(&mut memory.lock(), &app, now);
         Ok(Self { ctx, session, app, fresh, objects, memory, doubt: None, now })
-    }
-
-    /// When to reconcile again if there is nothing to do now.
-    ///
-    /// # Errors
-    /// A status that was held back cannot be written.
-    pub(super) async fn rest(&self) -> Result<Option<Next>, ApiError> {
-        let Some(rest) = self.memory.lock().settled else { return Ok(None) };
-        // A definition may change without a change of the Application or its objects.
-        if facts::follows_definitions(&self.app) {
-            return Ok(None);
-        }
-        let Some(objects) = self.objects else { return Ok(None) };
-        let fingerprint = fingerprint(&self.app, objects);
-        if rest.fingerprint != fingerprint || rest.triggered {
-            // A rollout is many changes in a row, and so is a status that says how its object is. What drifted does not wait.
-            let same = if rest.waits {
-                rest.fingerprint.app == fingerprint.app
-            } else {
-                rest.fingerprint.is_like(fingerprint)
-            };
-            let left = rest.pause.saturating_sub(rest.since.elapsed());
-            let left = Some(left).filter(|left| same && !left.is_zero());
-            return Ok(left.map(Next::After));
-        }
-        // Nothing changed. `due` is the time of a step, of a repair or of the resync.
-        match rest.due.map(|due| due.saturating_duration_since(Instant::now())) {
-            None => Ok(Some(Next::Resync(self.resync()))),
-            Some(left) if !left.is_zero() => self.write_deferred(left, objects).await.map(Some),
-            Some(_) => Ok(None),
-        }
-    }
-
-    /// A reconcile before its time: nothing is done but what was held back. That is no attempt of a step.
-    async fn write_deferred(&self, left: Duration, objects: Objects) -> Result<Next, ApiError> {
-        let Some(held) = self.memory.lock().deferred.clone() else { return Ok(Next::After(left)) };
-        let wait = STATUS_DEBOUNCE.saturating_sub(held.since.elapsed());
-        if !wait.is_zero() {
-            return Ok(Next::After(left.min(wait)));
-        }
-        self.memory.lock().deferred = None;
-        match write::write_status(self.ctx, &self.app, &held.status).await {
-            Ok(None) => {}
-            Ok(Some(stored)) => {
-                if let Some(settled) = &mut self.memory.lock().settled {
-                    settled.fingerprint = fingerprint(&stored, objects);
-                }
-            }
-            Err(error) if error.is_conflict() => {
-                return conflict::requeue(self.ctx, &self.app).await;
-            }
-            // Deleted in the meantime, which the watch reports too.
-            Err(error) if error.is_not_found() => return Ok(Next::Done),
-            Err(error) => return Err(error),
-        }
-        Ok(Next::After(left))
     }
 
     /// All phases, and their end.
@@ -269,26 +205,32 @@ impl<'c> Reconcile<'c> {
         // written; attempts keep their distance that way.
         let waits = status.workflow.as_ref().is_some_and(|workflow| !workflow.finished);
         let rests = end.settled || (waits && delay.is_some_and(|delay| !delay.is_zero()));
-        if rests && let Some(after) = objects(self.ctx, &self.session, &self.app).await? {
+        if rests
+            && let Some((after, recorded)) = settled::objects_of(&self.session, &self.app).await?
+        {
             if end.settled && after.unwatched {
                 // Nobody says what becomes of it.
-                delay = Some(delay.map_or_else(|| self.resync(), |delay| delay.min(self.resync())));
+                delay = Some(delay.map_or_else(
+                    || settled::resync(self.ctx, &self.app),
+                    |delay| delay.min(settled::resync(self.ctx, &self.app)),
+                ));
             }
             let since = Instant::now();
             let due = delay.and_then(|delay| since.checked_add(delay));
-            let fingerprint = fingerprint(&self.app, after);
+            let fingerprint = settled::fingerprint(&self.app, after);
             let alone = Some(after) == self.objects && !self.session.wrote.load(Ordering::Relaxed);
             let pause = next_pause(before.as_ref().filter(|_| !waits), self.ctx.settings.pause);
             let mut memory = self.memory.lock();
             memory.settled =
                 Some(Settled { fingerprint, due, alone, triggered: false, since, waits, pause });
+            memory.recorded = Some(recorded);
             if end.settled {
                 memory.renderings = HashMap::new();
             }
         }
         Ok(match [delay, held].into_iter().flatten().min() {
             Some(delay) => Next::After(delay),
-            None => Next::Resync(self.resync()),
+            None => Next::Resync(settled::resync(self.ctx, &self.app)),
         })
     }
 
@@ -311,30 +253,6 @@ impl<'c> Reconcile<'c> {
             Some(DeferredStatus { since, status: Box::new(end.status.clone()) });
         Some(left)
     }
-
-    /// When a settled Application is checked again.
-    fn resync(&self) -> Duration {
-        let text = facts::annotation(&self.app.metadata, annotation::RECONCILE_INTERVAL);
-        if text.is_empty() {
-            return self.ctx.settings.resync;
-        }
-        let parsed: Option<vela_gocompat::duration::Duration> = text.parse().ok();
-        match parsed.and_then(vela_gocompat::duration::Duration::to_std) {
-            Some(interval) if interval >= SHORTEST_INTERVAL => interval,
-            _ => {
-                warn!(interval = text, "reconcile interval ignored: not a duration of 10s or more");
-                self.ctx.settings.resync
-            }
-        }
-    }
-}
-
-/// Everything a settled Application depends on.
-fn fingerprint(app: &Application, objects: Objects) -> Fingerprint {
-    let mut hasher = DefaultHasher::new();
-    app.version().hash(&mut hasher);
-    let Objects { versions, content, .. } = objects;
-    Fingerprint { app: hasher.finish(), objects: versions, content }
 }
 
 /// How long the reconcile after the next change of a status waits: longer each time that such reconciles follow each other.
@@ -342,66 +260,4 @@ fn next_pause(before: Option<&Settled>, shortest: Duration) -> Duration {
     let recent = before.filter(|it| !it.waits && it.since.elapsed() < it.pause.saturating_mul(3));
     recent
         .map_or(shortest, |it| it.pause.saturating_mul(2).clamp(shortest, MAX_PAUSE.max(shortest)))
-}
-
-/// The state of what belongs to an Application, as hashes.
-#[derive(Clone, Copy, PartialEq, Eq)]
-struct Objects {
-    versions: u64,
-    /// Without the statuses of its objects.
-    content: u64,
-    /// Something of it is not among the objects that are watched: it is only read, or it is gone.
-    unwatched: bool,
-}
-
-/// The state of everything that belongs to an Application; `None` if some of it cannot be seen. That is no failure of the
-/// reconcile: the newest spec may not need it.
-///
-/// # Errors
-/// Some of it is still being listed, as for all Applications after a start; that is not reported.
-async fn objects(
-    ctx: &AppContext,
-    session: &Session<'_>,
-    app: &Application,
-) -> Result<Option<Objects>, ApiError> {
-    let mut hasher = DefaultHasher::new();
-    policies::fingerprint(ctx, app).hash(&mut hasher);
-    resolve::fingerprint(ctx, app).hash(&mut hasher);
-    let key = session.key();
-    ctx.calls.seen(&key).hash(&mut hasher);
-    for (name, version) in session.trackers.versions() {
-        (name, version).hash(&mut hasher);
-    }
-    let latest = app.status.latest_revision.as_ref().map(|r| r.name.as_str()).unwrap_or_default();
-    let revision = Key::new(&*session.owner.namespace, latest);
-    ctx.revisions.get(&revision).is_some().hash(&mut hasher);
-    let mut content = hasher.clone();
-    // Nobody says when values change that are elsewhere.
-    let mut unwatched = release::has_values(app);
-    let current = session.trackers.current(session.run());
-    for (cluster, entries) in session.ctx.clusters.back(&session.key()) {
-        // What was left behind in a cluster that is there again is to be recorded.
-        (cluster, entries.len()).hash(&mut content);
-    }
-    for record in session.trackers.desired(&current) {
-        let key = vela_apply::tracker::key_of(record);
-        let at = match session.reach(&record.cluster) {
-            Ok(at) => at,
-            Err(error) => {
-                // As long as that holds, there is nothing to check there.
-                error.to_string().hash(&mut hasher);
-                error.to_string().hash(&mut content);
-                continue;
-            }
-        };
-        let live = match at.live.seen(&record.api_version, &key).await {
-            Err(error @ ApiError::Listing { .. }) => return Err(error),
-            Err(_) => return Ok(None),
-            Ok(live) => live,
-        };
-        unwatched |= live.is_none();
-        live.as_deref().map(Stored::version).hash(&mut hasher);
-        live.as_deref().map(|live| live.content).hash(&mut content);
-    }
-    Ok(Some(Objects { versions: hasher.finish(), content: content.finish(), unwatched }))
 }

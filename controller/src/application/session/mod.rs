@@ -2,7 +2,7 @@
 //! author. What a phase decides and does stands with that phase.
 
 pub(in crate::application) mod decoded;
-mod reach;
+pub(in crate::application) mod reach;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;

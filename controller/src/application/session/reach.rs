@@ -6,12 +6,14 @@ use std::borrow::Cow;
 use std::sync::Arc;
 
 use vela_apply::object::is_local;
-use vela_cluster::members::{Cluster, Named, State};
+use vela_cluster::members::{Cluster, Named, Snapshot, State};
 use vela_cluster::{ApiError, LiveObjects, ObjectClient, postponed};
 
 use crate::messages;
+use crate::queue::Key;
 
 use crate::application::actors::{Actors, CoAuthor, Requests};
+use crate::application::context::AppContext;
 use crate::application::session::Session;
 
 /// A cluster that can be reached.
@@ -30,6 +32,57 @@ impl Reached<'_> {
     pub fn requests(&self) -> Requests<'_> {
         Requests { io: self.io, actors: &self.actors }
     }
+}
+
+/// The live objects of a cluster, for the controller's own reads.
+///
+/// # Errors
+/// As [`Session::reach`].
+pub(in crate::application) fn live_objects<'a>(
+    ctx: &'a AppContext,
+    clusters: &'a Snapshot,
+    app: &Key,
+    cluster: &str,
+) -> Result<&'a LiveObjects, ApiError> {
+    if is_local(cluster) {
+        return Ok(&ctx.live);
+    }
+    let (_, live, _) = connection(ctx, clusters, app, cluster).inspect_err(postponed::note)?;
+    Ok(live)
+}
+
+/// The connection to a cluster of any name, and which member it is; `None` for the own one.
+fn connection<'a>(
+    ctx: &'a AppContext,
+    clusters: &'a Snapshot,
+    app: &Key,
+    cluster: &str,
+) -> Result<(&'a Arc<ObjectClient>, &'a LiveObjects, Option<&'a Cluster>), ApiError> {
+    if !ctx.clusters.is_on() {
+        return Err(ApiError::Config(messages::no_such_cluster(cluster)));
+    }
+    ctx.clusters.concerns(cluster, app);
+    let unclear = |why: &str| ApiError::Unreachable {
+        cluster: cluster.to_owned(),
+        since: "the start".to_owned(),
+        why: why.to_owned(),
+    };
+    let found = match clusters.named(cluster) {
+        Named::Own => return Ok((&ctx.io, &ctx.live, None)),
+        Named::Unclear => return Err(unclear(messages::CLUSTERS_UNKNOWN)),
+        Named::Unregistered(_) => {
+            return Err(ApiError::Config(messages::no_such_cluster(cluster)));
+        }
+        Named::Member(member) => member,
+    };
+    // The snapshot holds it for as long as the reconcile goes on.
+    let name = found.cluster.name.as_str();
+    let Some(member) = clusters.members().get(name) else {
+        return Err(unclear(messages::CLUSTERS_UNKNOWN));
+    };
+    ctx.clusters.concerns(name, app);
+    let (io, live) = member.reach()?;
+    Ok((io, live, Some(&member.cluster)))
 }
 
 impl Session<'_> {
@@ -77,37 +130,10 @@ impl Session<'_> {
     }
 
     fn reach_member(&self, cluster: &str) -> Result<Reached<'_>, ApiError> {
-        if !self.ctx.clusters.is_on() {
-            return Err(ApiError::Config(messages::no_such_cluster(cluster)));
-        }
-        self.ctx.clusters.concerns(cluster, &self.key());
-        let unclear = |why: &str| ApiError::Unreachable {
-            cluster: cluster.to_owned(),
-            since: "the start".to_owned(),
-            why: why.to_owned(),
-        };
-        let found = match self.clusters.named(cluster) {
-            Named::Own => {
-                let (io, live) = (&self.ctx.io, &self.ctx.live);
-                return Ok(Reached { io, live, actors: Cow::Borrowed(&self.actors) });
-            }
-            Named::Unclear => return Err(unclear(messages::CLUSTERS_UNKNOWN)),
-            Named::Unregistered(_) => {
-                return Err(ApiError::Config(messages::no_such_cluster(cluster)));
-            }
-            Named::Member(member) => member,
-        };
-        // The snapshot holds it for as long as the session lives.
-        let name = found.cluster.name.as_str();
-        let Some(member) = self.clusters.members().get(name) else {
-            return Err(unclear(messages::CLUSTERS_UNKNOWN));
-        };
-        self.ctx.clusters.concerns(name, &self.key());
-        let (io, live) = member.reach()?;
-        let actors = if self.actors.are_others() {
-            Cow::Owned(self.actors_there(&found.cluster)?)
-        } else {
-            Cow::Borrowed(&self.actors)
+        let (io, live, member) = connection(self.ctx, &self.clusters, &self.key(), cluster)?;
+        let actors = match member {
+            Some(member) if self.actors.are_others() => Cow::Owned(self.actors_there(member)?),
+            _ => Cow::Borrowed(&self.actors),
         };
         Ok(Reached { io, live, actors })
     }

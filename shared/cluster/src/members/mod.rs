@@ -37,6 +37,7 @@ mod sources;
 mod state;
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::hash::{Hash, Hasher};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -114,6 +115,15 @@ pub const ABSENT: Duration = Duration::from_secs(10);
 pub const FIRST_ABSENT: Duration = Duration::from_secs(600);
 
 impl Snapshot {
+    /// Hashes which cluster each name stands for, as far as that is proven: which records may be deleted depends on all of it.
+    pub fn hash_identities(&self, hasher: &mut impl Hasher) {
+        self.synced.hash(hasher);
+        self.own.hash(hasher);
+        for (name, member) in &self.members {
+            (name, member.proof()).hash(hasher);
+        }
+    }
+
     /// Whether what is not in it does not exist.
     #[must_use]
     pub fn is_synced(&self) -> bool {

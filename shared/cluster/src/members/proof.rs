@@ -12,7 +12,7 @@ const MAX_UID: usize = 64;
 const MAX_VERSION: usize = 64;
 
 /// A cluster, by what it says and by what vouches for that.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Proof {
     /// The uid that it says it has; empty if it is not known.
     pub uid: String,
