@@ -63,11 +63,14 @@ pub async fn reconcile(ctx: &AppContext, key: &Key) -> Result<Next, ApiError> {
         return Ok(Next::Done);
     };
     let (account, generation) = (ctx.account(key), app.metadata.generation.unwrap_or_default());
+    // A deletion is never paused: it has to end, however slow the templates of the Application are.
     if app.metadata.deletion_timestamp.is_none()
         && let Some(left) = account.pauses(generation)
     {
         return Ok(Next::After(left));
     }
+    // The future of a whole reconcile is large: on the heap it does not count on every worker's
+    // stack.
     let work = Box::pin(reconcile_within(ctx, key, app));
     evaluation::within(account, generation, work).await
 }
@@ -78,6 +81,7 @@ async fn reconcile_within(
     key: &Key,
     app: Arc<Application>,
 ) -> Result<Next, ApiError> {
+    // Taken before anything is read: a change that comes from here on queues the key again.
     let was_triggered = ctx.queue.take_triggered(key);
     if !facts::is_ours(ctx, &app) {
         return Ok(Next::Done);
@@ -104,6 +108,7 @@ async fn reconcile_within(
         return Ok(next);
     }
     let mut app = Application::clone(&app);
+    // Never for one that is being deleted: the API server takes no new finalizer then.
     let fresh = !deleting && !finalizer::is_present(&app);
     if fresh {
         // Before anything is created: without the finalizer a deletion would leave the objects behind.
@@ -166,6 +171,7 @@ fn session<'c>(
         uid: metadata.uid.clone().unwrap_or_default(),
         shard: facts::label(metadata, label::SCHEDULED_SHARD_ID).to_owned(),
     };
+    // Upstream's gates for its two compressions; zstd counts where both are on.
     let compression = if gates.zstd_resource_tracker {
         "zstd"
     } else if gates.gzip_resource_tracker {

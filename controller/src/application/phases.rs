@@ -98,6 +98,7 @@ pub(super) async fn run(
     };
     status::set_true(&mut status, types::PARSED, now);
     drop(time);
+    // If the revision cannot be stored, the status must not name it.
     let before = status.clone();
     let auto_update = facts::follows_definitions(app);
     let known =
@@ -179,6 +180,7 @@ async fn advance(
             return Err(Stop::Failed(Failed::policy(text.to_string())));
         }
     };
+    // Only now: a policy that fails must not throw away the status of the last run.
     if matches!(start, RunStart::New) {
         start::restart(ctx, status, &token);
     }
@@ -213,6 +215,7 @@ async fn advance(
     };
     let known = status.workflow.as_ref();
     let phase = known.map(|known| convert::from_api(known).phase).unwrap_or_default();
+    // Both have to hold: a run whose record was postponed has a final phase and is not finished.
     let done = phase.is_final() && known.is_some_and(|known| known.finished);
     let (phase, again) = if done {
         (phase, None)
@@ -317,6 +320,7 @@ async fn stop_named(
     failed: Option<(AppStatus, Failed)>,
 ) -> Result<End, (AppStatus, Failed)> {
     let stored = session.store_revision().await;
+    // The revision is stored, so the failure of the reconcile itself is what the user sees.
     if let (Ok(()), Some(failed)) = (stored, failed) {
         return Err(failed);
     }
@@ -371,6 +375,7 @@ async fn artifacts(
     used: &Used,
 ) -> Result<serde_json::Value, StepError> {
     let mut all = Vec::new();
+    // No cluster and no namespace is decided yet: artifacts are what all placements have in common.
     for one in &app.spec.components {
         let part = parse::parse_component(one, used, &ctx.definitions)?;
         let placement = Placement::default();

@@ -73,6 +73,7 @@ impl<'c> Reconcile<'c> {
     /// # Errors
     /// Requests about the Application itself failed.
     pub(super) async fn run(&mut self) -> Result<Next, ApiError> {
+        // As whom requests are made is known before the first one.
         let actor = identity::of(self.ctx, &self.app).await?;
         (self.session.actors, self.doubt) = (actor.identity.into(), actor.doubt);
         let mut wanted = self.app.status.clone();
@@ -99,12 +100,14 @@ impl<'c> Reconcile<'c> {
             }
             other => other?,
         };
+        // Whatever was held back is part of the status that is computed now.
         let held = self.memory.lock().deferred.take().map(|held| held.since);
         let (ctx, now, made) = (self.ctx, self.now, made.as_deref());
         let phases = phases::run(ctx, &mut self.session, &self.app, made, wanted, now);
         match Box::pin(phases).await {
             Ok(end) => self.conclude(end, schedule, held).await,
             Err((status, failed)) => match self.fail(status, failed).await {
+                // Not found although the kind is served: the Application itself is gone.
                 Err(error) if error.is_not_found() && !error.is_unserved() => self.vanished().await,
                 other => other,
             },
@@ -142,6 +145,7 @@ impl<'c> Reconcile<'c> {
         self.note_clusters(&mut end.status);
         status::set_author(&mut end.status, self.doubt.as_deref(), self.now);
         end.status.conditions.retain(|condition| condition.type_ != types::PLANNED);
+        // Statuses that differ in times alone say the same, and a write would wake every watcher.
         if status::differ_in_times(&self.app.status, &end.status) {
             self.app.status.clone_into(&mut end.status);
         }
@@ -154,6 +158,7 @@ impl<'c> Reconcile<'c> {
             let about = &self.session.about;
             drift::report(self.ctx, about, &mut memory, &mut end.status, self.now)
         };
+        // A rehearsal (`plan`) writes nothing, and a notification cannot be taken back.
         let (notice, notify_again) = if self.ctx.rehearsal.is_some() {
             (None, None)
         } else {
@@ -168,6 +173,8 @@ impl<'c> Reconcile<'c> {
                 let (before, now) = (&self.app.status, self.ctx.clock.now());
                 rollout::count_end(self.ctx, &mut self.memory.lock(), before, &end.status, now);
                 self.app = stored;
+                // Only what is stored is notified: a status whose write failed is computed again,
+                // and would be sent twice.
                 if let Some(notice) = notice {
                     notify::send(&self.session, &self.app, notice).await;
                 }
@@ -181,6 +188,7 @@ impl<'c> Reconcile<'c> {
             }
             Err(error) => return Err(error),
         }
+        // An approval of deletions counts once.
         if let Some(stored) = prune::end_approval(self.ctx, &self.app, end.pruned).await? {
             self.app = stored;
         }
@@ -193,6 +201,7 @@ impl<'c> Reconcile<'c> {
             }
             Err(error) => return Err(error),
         }
+        // Taken, not read: unless this reconcile settles, the next one runs all phases.
         let before = self.memory.lock().settled.take();
         let status = &self.app.status;
         let mut delay = [end.again, drift, notify_again].into_iter().flatten().min();
@@ -225,6 +234,8 @@ impl<'c> Reconcile<'c> {
                 Some(Settled { fingerprint, due, alone, triggered: false, since, waits, pause });
             memory.recorded = Some(recorded);
             if end.settled {
+                // A settled Application renders again after a change only, and renderings are
+                // large.
                 memory.renderings = HashMap::new();
             }
         }
@@ -240,6 +251,7 @@ impl<'c> Reconcile<'c> {
         // Only what is checked again by itself can be written later.
         end.again.filter(|again| !again.is_zero())?;
         let (status, generation) = (&self.app.status, self.app.metadata.generation);
+        // A status about an older generation never waits: clients wait for `observedGeneration`.
         let is_reported = status.observed_generation == generation.unwrap_or_default();
         if !is_reported
             || *status == end.status

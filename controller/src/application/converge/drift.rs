@@ -38,6 +38,7 @@ impl Session<'_> {
         changes: &Changes,
     ) -> Option<BTreeSet<String>> {
         let fields = repair_backoff::fields(write);
+        // Nothing is changed but our own labels and annotations, which nobody fights over.
         if fields.is_empty() {
             return Some(fields);
         }
@@ -53,6 +54,7 @@ impl Session<'_> {
                 let object = format!("{} {}", kind(manifest), name(manifest));
                 let is_known =
                     memory.left.contains_key(&object) || memory.left_before.contains(&object);
+                // Counted once for as long as it is left: each reconcile finds it again.
                 if !is_known {
                     self.ctx.metrics.drift.count(kind(manifest), DriftAction::Left);
                 }
@@ -64,6 +66,7 @@ impl Session<'_> {
         }
         let (now, longest) = (self.ctx.clock.now(), self.ctx.settings.resync);
         let repair_backoff = memory.repair_backoffs.entry(key.clone()).or_default();
+        // The pause never exceeds the resync, so that a repair is late and never given up.
         repair_backoff.try_repair(&fields, &manager, now, longest).is_ok().then_some(fields)
     }
 
@@ -73,6 +76,7 @@ impl Session<'_> {
             return;
         }
         let now = self.ctx.clock.now();
+        // The lock is not held while the metric is counted.
         let is_contended = {
             let memory = self.memory();
             let mut memory = memory.lock();
@@ -110,6 +114,7 @@ impl Session<'_> {
         };
         let options = self.options(Stage::Update);
         let prepared = plan::prepare(manifest, Some(&value), &options).ok()?;
+        // Another manifest means another object: that one has not run yet.
         plan::has_same_hash(&prepared, &value).then(|| Arc::new(value))
     }
 
@@ -121,6 +126,7 @@ impl Session<'_> {
     ) -> bool {
         let Some(began) = self.run_began else { return false };
         self.completed(manifest, key).is_some_and(|object| {
+            // Compared in seconds, which is what a creation timestamp has.
             let made = str_at(&object, &["metadata", "creationTimestamp"]).parse::<Timestamp>();
             made.is_ok_and(|made| made.as_second() >= began.as_second())
         })
@@ -136,12 +142,14 @@ pub(in crate::application) fn report(
     now: Timestamp,
 ) -> Option<Duration> {
     let longest = ctx.settings.resync;
+    // Memory of repairs ends here: what was left alone for long enough starts again at once.
     memory.repair_backoffs.retain(|_, repair_backoff| repair_backoff.keep(now, longest));
     let due = memory
         .repair_backoffs
         .values()
         .filter_map(|repair_backoff| repair_backoff.requeue_at(now, longest))
         .min();
+    // Two writers come first: what is left was left on purpose.
     let (reason, message, event) = match (contentions(memory, longest), left(memory)) {
         (Some(contentions), _) => (reason::DRIFT_CONTENTION, contentions.clone(), contentions),
         (None, Some((left, event))) => (reason::DRIFT_LEFT, left, event),

@@ -29,6 +29,7 @@ pub async fn refresh(
     let deployed = deployed(run);
     for service in known {
         if let Err(why) = session.reach_quietly(&service.cluster) {
+            // Its objects cannot be read now.
             unavailable(session, service, &why, &mut app_status.services);
             continue;
         }
@@ -46,6 +47,7 @@ pub async fn refresh(
             })
             .cloned()
             .collect();
+        // No step of the spec places it there any more: it is judged as the spec has it.
         if all.is_empty() {
             let placement = Placement {
                 cluster: service.cluster.clone(),
@@ -92,9 +94,11 @@ fn unavailable(
         return;
     }
     let Named::Member(member) = session.clusters.named(&service.cluster) else { return };
+    // A short absence is no news; the status would change with every hiccup of a network.
     if session.ctx.clock.now().duration_since(member.health().since()) < GRACE {
         return;
     }
+    // Else the message would be added to itself at each reconcile.
     let before = match service.message.split_once(KNOWN) {
         Some((_, before)) => before,
         None => &service.message,
@@ -106,6 +110,7 @@ fn unavailable(
 /// The components as the steps hold them: with what `deploy` steps merge into them, and for each copy of a replicated one.
 fn deployed(run: &Run<'_>) -> Vec<(ApplicationComponent, Placement)> {
     let mut out = Vec::new();
+    // The steps say where each component was deployed, and with which overrides.
     for step in run.workflow.all() {
         let text = |key: &str| {
             step.properties.get(key).and_then(Value::as_str).unwrap_or_default().to_owned()
@@ -131,6 +136,7 @@ fn deployed(run: &Run<'_>) -> Vec<(ApplicationComponent, Placement)> {
                 crosses_namespaces: true,
                 clusters: run.clusters.as_deref(),
             };
+            // A `deploy` step that cannot be resolved has failed, and says so itself.
             let Ok(placed) = placement::resolve(&named, &names) else { continue };
             for (cluster, namespace) in &placed.placements {
                 out.extend(placed.components.iter().map(|(component, replica)| {

@@ -73,10 +73,13 @@ pub(in crate::application) async fn finish(
         namespace: &session.owner.namespace,
         name: revision,
     };
+    // The record is the controller's own: tenants need no rights on revisions' statuses.
     let own = Identity::default();
     match ctx.io.patch(&target, "status", (PatchKind::Merge, &body), false, &own).await {
         Ok(answer) => store::cache_written(ctx, &answer),
         Err(error) => {
+            // Postponed: whether a revision was deployed is too important to be lost to an
+            // overload.
             if let Class::Retry(after) = error.class() {
                 return Some(after.unwrap_or_default().max(POSTPONEMENT));
             }
@@ -85,6 +88,7 @@ pub(in crate::application) async fn finish(
         }
     }
     let now = Timestamp::now();
+    // The time counts from the start of the run, waiting included.
     let started = status.workflow.as_ref().and_then(|workflow| workflow.start_time.as_ref());
     if let Some(started) = started {
         let time = now.duration_since(started.0).as_secs_f64();
@@ -135,12 +139,14 @@ async fn converge(
 ) -> Option<Readiness> {
     let ctx = session.ctx;
     let succeeded = workflow == WorkflowPhase::Succeeded;
+    // Before collection: what a skipped step would have made must not look superseded.
     if succeeded && let Err(error) = carry_over(session, run, &end.status).await {
         end.again = Some(REQUEUE_COLLECTION);
         return Some(Readiness::collecting(&messages::gc_failed(&error.to_string())));
     }
     let mut settled = workflow.is_final() || workflow == WorkflowPhase::Suspending;
     let mut found = None;
+    // While steps run, `hold` keeps what they wait for.
     if (succeeded || workflow == WorkflowPhase::Suspending)
         && let Err(error) = keep_state(session, app, end, now).await
     {
@@ -150,6 +156,7 @@ async fn converge(
     // After what drifted was put back: nothing else may happen that asks for another reconcile.
     let mut why = String::new();
     if succeeded {
+        // A run that ends in this very pass has just judged its components.
         if was_done && !health::is_managed(run) {
             why = health::refresh(session, run, &mut end.status).await;
         }
@@ -163,6 +170,8 @@ async fn converge(
     }
     let goes_on =
         workflow == WorkflowPhase::Failed && session.policies.garbage_collect.continue_on_failure;
+    // A run in progress may yet need what older trackers hold, so only what is marked already goes
+    // on.
     let scope = if succeeded || goes_on { Scope::History } else { Scope::Marked };
     // What the decision was made for must still be the newest spec.
     let newest = ctx.apps.get(&session.key());
@@ -212,10 +221,12 @@ async fn converge(
     if let Err(error) = gc::collect_revisions(session, &[&latest], limit).await {
         warn!(%error, "old revisions could not be deleted");
     }
+    // Deployed is said only where nothing else is wrong.
     if found.is_some() {
         return found;
     }
     status::forget_failures(&mut end.status);
+    // The event is emitted when the state changes, not at each reconcile.
     if !(was_done && is_deployed(&app.status)) {
         let about = facts::about(app);
         ctx.events.emit(&about, Severity::Normal, event::DEPLOYED, messages::DEPLOYED, &latest);

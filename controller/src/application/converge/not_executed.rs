@@ -45,6 +45,7 @@ enum Creates {
 /// objects say themselves where they belong.
 pub(super) fn skipped(session: &Session<'_>, run: &Run<'_>, status: &AppStatus) -> Vec<Record> {
     let known = status.workflow.as_ref().map(convert::from_api).unwrap_or_default();
+    // The usual case: nothing was skipped.
     if known.all().all(|step| step.phase != Phase::Skipped) {
         return Vec::new();
     }
@@ -56,6 +57,7 @@ pub(super) fn skipped(session: &Session<'_>, run: &Run<'_>, status: &AppStatus) 
     };
     for (step, group) in run.workflow.with_groups() {
         let is_left = is_skipped(step) || group.is_some_and(is_skipped);
+        // What is placed by a step that ran is in its tracker already.
         match creates(run, step) {
             Creates::Components(components_at) if is_left => left.extend(components_at),
             Creates::Components(components_at) => done.extend(components_at),
@@ -70,6 +72,7 @@ pub(super) fn skipped(session: &Session<'_>, run: &Run<'_>, status: &AppStatus) 
     };
     let mut records =
         session.trackers.left_of(&session.trackers.current(session.run()), &components);
+    // What a step that ran has placed is judged by that step, unless a skipped step places it, too.
     records.retain(|record| is_at(&left, record) || !is_at(&done, record));
     records
 }
@@ -93,6 +96,7 @@ pub(super) fn protected_components(
             Creates::Components(components_at) => {
                 protected.extend(components_at.into_iter().map(|s| s.component));
             }
+            // The template of such a step could make anything: nothing may be collected.
             Creates::Unknown | Creates::Anything => return recorded(session),
         }
     }
@@ -112,6 +116,7 @@ fn creates(run: &Run<'_>, step: &Step) -> Creates {
         "suspend" | "step-group" => Some(Vec::new()),
         BUILTIN_APPLY_COMPONENT => {
             let name = step.properties.get("value").and_then(|value| value.get("name"));
+            // The step's properties are the component itself.
             let pair = (text("cluster"), text("namespace"));
             Some(vec![ComponentPlacement {
                 component: self::text(name),
@@ -157,6 +162,7 @@ fn component_placements<'c>(
 /// What the policies make of the components, and where.
 fn deployed(run: &Run<'_>, step: &Step) -> Option<Vec<ComponentPlacement>> {
     let names = step.properties.get("policies").cloned().unwrap_or_else(|| Value::Array(vec![]));
+    // Policies that cannot be read may place anything.
     let names: Vec<String> = serde_json::from_value(names).ok()?;
     let named = Named {
         app: run.app,

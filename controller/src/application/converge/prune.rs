@@ -25,6 +25,7 @@ pub(in crate::application) async fn rules(
     app: &Application,
 ) -> Result<Option<PruneRules>, ApiError> {
     if is_approved(app) {
+        // Who approved of this generation has seen what it deletes.
         return Ok(None);
     }
     let safe = |_| PruneRules::confirm_everything();
@@ -42,6 +43,7 @@ pub(in crate::application) async fn rules(
 /// it sees none.
 async fn of_namespace(ctx: &AppContext, app: &Application) -> Result<Option<String>, ApiError> {
     let name = app.metadata.namespace.as_deref().unwrap_or_default();
+    // Plans have no such watch and read the Namespace.
     if ctx.prune_namespaces.is_synced() {
         let namespace = ctx.prune_namespaces.get(&Key::new("", name));
         let labels = namespace.as_ref().and_then(|namespace| namespace.metadata.labels.as_ref());
@@ -51,6 +53,7 @@ async fn of_namespace(ctx: &AppContext, app: &Application) -> Result<Option<Stri
     match ctx.io.get(&target, &Identity::default()).await {
         Ok(namespace) => Ok(vela_apply::object::label(&namespace, label::PRUNE).map(str::to_owned)),
         Err(error) if error.is_not_found() => Ok(None),
+        // Without the right to read Namespaces the rule of the installation counts.
         Err(ApiError::Api { code: 403, .. }) => {
             warn!(namespace = name, "namespace cannot be read");
             Ok(None)
@@ -61,6 +64,7 @@ async fn of_namespace(ctx: &AppContext, app: &Application) -> Result<Option<Stri
 
 fn is_approved(app: &Application) -> bool {
     let approved = facts::annotation(&app.metadata, annotation::PRUNE_APPROVED);
+    // An approval names the generation: one for another edit does not count.
     app.metadata.generation.is_some_and(|generation| approved == generation.to_string())
 }
 
@@ -107,6 +111,7 @@ pub(in crate::application) async fn end_approval(
     } else if !pruned || !is_approved(app) {
         return Ok(None);
     }
+    // The version guards the write: an approval that was renewed in between stays.
     let metadata = json!({
         "resourceVersion": app.metadata.resource_version,
         "annotations": {annotation::PRUNE_APPROVED: null},

@@ -23,6 +23,8 @@ fn cause(session: &Session<'_>, app: &Application, cluster: &str) -> Option<Caus
     match session.clusters.named(cluster) {
         Named::Unregistered(true) => Some(Cause::Detached),
         Named::Unregistered(false) | Named::Unclear | Named::Own => None,
+        // Named in the annotation, and still registered: only then is giving up a decision of the
+        // user.
         Named::Member(_) => {
             let named = facts::annotation(&app.metadata, annotation::FORGET_CLUSTERS);
             let is_named = named.split(',').any(|name| name.trim() == cluster);
@@ -55,6 +57,7 @@ pub(in crate::application) async fn forget(
     }
     for cluster in session.trackers.clusters() {
         let Some(cause) = cause(session, app, &cluster) else { continue };
+        // Forgetting takes the same right as deleting there.
         if cause == Cause::Forgotten
             && session.actors.are_others()
             && let Some(access) = ctx.clusters.access()
@@ -65,6 +68,8 @@ pub(in crate::application) async fn forget(
         let name = format!("{}/{}", session.owner.namespace, session.owner.name);
         let entries: Vec<Entry> =
             records.iter().map(|it| entry(session, &name, &cluster, cause, it)).collect();
+        // First the ledger, then the trackers: ended in between, the records stand in both, never
+        // in neither.
         ledger::write(&ctx.io, ctx.clusters.namespace(), &cluster, &entries).await?;
         session.trackers.drop_cluster(&ctx.io, &ctx.trackers, &cluster).await?;
         let metrics = &ctx.metrics.clusters;
@@ -107,6 +112,7 @@ pub(in crate::application) async fn take_back(session: &mut Session<'_>) -> Resu
             by_tracker.entry(&entry.tracker).or_default().push(entry.record(&cluster));
         }
         for (tracker, records) in by_tracker {
+            // Its own tracker may be gone: the records then go with those of earlier runs.
             let place = (tracker, current.as_str());
             session.trackers.give_back(&ctx.io, &ctx.trackers, place, records).await?;
         }
@@ -125,6 +131,7 @@ pub(in crate::application) async fn take_back(session: &mut Session<'_>) -> Resu
 pub(in crate::application) async fn notice(session: &Session<'_>) -> Result<(), ApiError> {
     let ctx = session.ctx;
     let memory = session.memory();
+    // Taken, so that each loss is noticed once.
     let Some(before) = memory.lock().members.take() else { return Ok(()) };
     let now = session.trackers.members();
     let known: HashSet<_> = now.iter().map(|(_, record)| tracker::identity(record)).collect();
@@ -138,6 +145,7 @@ pub(in crate::application) async fn notice(session: &Session<'_>) -> Result<(), 
     for (cluster, entries) in stripped {
         let noted = ledger::write(&ctx.io, ctx.clusters.namespace(), cluster, &entries).await;
         if let Err(error) = noted {
+            // Not noted: the next reconcile compares with the same state again.
             memory.lock().members = Some(before.clone());
             return Err(error);
         }

@@ -44,6 +44,7 @@ struct Field {
 impl Field {
     /// When it may be put back again.
     fn free(&self, longest: Duration) -> Timestamp {
+        // One second, two, four: up to the resync.
         let doublings = self.repairs.saturating_sub(1).min(31);
         let pause = Duration::from_secs(1_u64 << doublings).min(longest);
         self.last.saturating_add(pause).unwrap_or(Timestamp::MAX)
@@ -101,6 +102,7 @@ impl RepairBackoff {
         for name in entries {
             let field = self.fields.entry(name);
             let field = field.or_insert(Field { repairs: 0, last: now, differs: None });
+            // By entry, since several fields may share the last one.
             (field.repairs, field.last) = (field.repairs.saturating_add(1), now);
             field.differs = None;
         }
@@ -123,6 +125,7 @@ impl RepairBackoff {
 
     /// When to reconcile again: a repair may be due then, or the contention has ended.
     pub fn requeue_at(&self, now: Timestamp, longest: Duration) -> Option<Timestamp> {
+        // A field in order wakes nobody unless a condition has to go.
         let due = |field: &Field| match field.quiet(longest) {
             Some(quiet) => (field.repairs >= CONTENTION_REPAIRS).then_some(quiet),
             None => Some(field.free(longest)).filter(|free| *free > now),
@@ -137,6 +140,7 @@ impl RepairBackoff {
         if fields.is_empty() {
             return None;
         }
+        // Where the whole object is fought over, single fields say nothing.
         let whole = fields.iter().any(|name| name.as_str() == ALL);
         let named = fields.into_iter().take(MAX_REPORTED).filter(|_| !whole).cloned();
         Some(Contention {
@@ -147,6 +151,7 @@ impl RepairBackoff {
 
     fn entry_name(&self, name: &str) -> String {
         let name: String = name.chars().take(MAX_NAME).collect();
+        // A writer that changes other fields each time must not fill the memory.
         if self.fields.len() < MAX_FIELDS || self.fields.contains_key(&name) {
             name
         } else {

@@ -17,6 +17,7 @@ pub(in crate::application) fn note_arrival(
 ) {
     let generation = app.metadata.generation.unwrap_or_default();
     let is_known = memory.arrived.is_some_and(|(at, _)| at == generation);
+    // What no status has observed has arrived; a restart of the controller is no arrival.
     if app.status.observed_generation != generation && !is_known {
         memory.arrived = Some((generation, now));
     }

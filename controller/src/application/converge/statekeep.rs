@@ -41,8 +41,10 @@ pub async fn keep(session: &Session<'_>) -> (Vec<Repaired>, Vec<String>) {
         let memory = session.memory();
         let mut memory = memory.lock();
         memory.as_dispatched = HashMap::new();
+        // What is left again in this reconcile is no news.
         memory.left_before = std::mem::take(&mut memory.left).into_keys().collect();
     }
+    // Nothing but metadata is recorded, so there is nothing to put back.
     if session.is_metadata_only() {
         return (repaired, errors);
     }
@@ -89,6 +91,7 @@ async fn keep_one(session: &Session<'_>, record: &Record) -> Result<Option<Strin
     let object = format!("{} {}", record.kind, record.name);
     if record.deleted {
         let Some(live) = live.filter(|live| !live.deleting) else { return Ok(None) };
+        // It has been handed over, or made by somebody else since.
         if live.owner.as_ref() != Some(&session.owner) {
             return Ok(None);
         }
@@ -104,6 +107,7 @@ async fn keep_one(session: &Session<'_>, record: &Record) -> Result<Option<Strin
         return deleted
             .map_err(|error| KeepError::Delete(key.to_string(), session.holder(&key), error));
     }
+    // Recorded without its content: it is not ours to restore.
     let Some(raw) = record.raw.as_ref().map(vela_api::RawExtension::to_value) else {
         return Ok(None);
     };
@@ -128,6 +132,7 @@ async fn keep_one(session: &Session<'_>, record: &Record) -> Result<Option<Strin
     }
     let applied = session.apply(&raw, &record.cluster, Stage::StateKeep, false).await;
     let applied = applied.map_err(|failure| failed(session, &key, failure))?;
+    // The live object of before: its last writer is who caused the drift.
     let manager = live.map(|live| live.manager.clone()).unwrap_or_default();
     Ok(repair_message(&applied, &object, &manager))
 }

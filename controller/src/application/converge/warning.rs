@@ -19,6 +19,7 @@ pub(super) fn set_with_event(
     warning: Condition,
     event: &str,
 ) {
+    // The message decides: a condition that is renewed with the same words is no news.
     let is_reported =
         |known: &Condition| known.type_ == warning.type_ && known.message == warning.message;
     if !status.conditions.iter().any(is_reported) {

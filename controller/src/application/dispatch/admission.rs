@@ -35,6 +35,8 @@ impl Session<'_> {
             self.normalize_namespace(manifest, cluster).await;
         }
         self.admit(manifests, cluster)?;
+        // Compared with record and cluster: an object of ours that somebody deleted is outdated,
+        // too.
         let current = self.trackers.current(self.run());
         let desired = self.trackers.desired(&current);
         let mut outdated = Vec::new();
@@ -68,6 +70,8 @@ impl Session<'_> {
         let identity =
             || (kind(manifest).to_owned(), format!("{}/{}", namespace(manifest), name(manifest)));
         let settings = &self.ctx.settings;
+        // With the flag off an Application stays in its namespace, whatever rights its author has
+        // elsewhere.
         if !settings.allow_cross_namespace && namespace(manifest) != self.owner.namespace {
             let (kind, object) = identity();
             return Err(Denial::Namespace { kind, object });
@@ -83,6 +87,8 @@ impl Session<'_> {
         let current = self.trackers.current(self.run());
         for manifest in manifests {
             self.allow(manifest)?;
+            // Two components with one object would overwrite each other at every reconcile. Objects
+            // of no component, those of policies and steps, are exempt.
             let component = label(manifest, names::label::APP_COMPONENT).unwrap_or_default();
             let key = ResourceKey::of(manifest, cluster);
             let other = self.trackers.records(&current).iter().find(|record| {
@@ -118,6 +124,7 @@ impl Session<'_> {
                     || self.is_shown(manifest, cluster).await);
         }
         let key = ResourceKey::of(manifest, cluster);
+        // It cannot be reached: the write says why.
         let Ok(at) = self.reach(cluster) else { return false };
         let live = match at.live.get(api_version(manifest), &key).await {
             Ok(Some(live)) => live,
@@ -130,6 +137,8 @@ impl Session<'_> {
             return false;
         }
         let seen = record.raw.as_ref().map(|raw| self.dispatch_hash(raw.as_str(), live.version()));
+        // Preparing and hashing a manifest is most of the cost of a settled dispatch: done once for
+        // each version of the object.
         if seen.is_some_and(|seen| self.memory().lock().as_dispatched.get(&key) == Some(&seen)) {
             return true;
         }
@@ -138,6 +147,7 @@ impl Session<'_> {
         // A rule that cannot be followed is reported when the state is kept.
         let is_ours = plan::prepare(manifest, Some(&value), &options)
             .map_or(true, |prepared| plan::has_same_hash(&prepared, &value));
+        // Remembered only where applying it changed nothing.
         if is_ours
             && let Some(seen) = seen
             && statekeep::hold(self, manifest, cluster, &live.manager).await

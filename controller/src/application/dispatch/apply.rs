@@ -57,6 +57,7 @@ impl Session<'_> {
     ) -> Result<Applied, WriteError> {
         let target = Target::of(manifest);
         let key = ResourceKey::of(manifest, cluster);
+        // A cluster that is away fails here, before a cache is taken for the truth.
         self.reach(cluster).map_err(WriteError::Unreachable)?;
         let mut live = self.cached(&target, &key).await?;
         if self.needs_visibility_check(manifest)
@@ -64,6 +65,8 @@ impl Session<'_> {
         {
             live = self.fetch_live(&target, cluster).await?;
         }
+        // Bounded in rounds, not in time: each further round means that somebody else wrote in
+        // between.
         let mut left = MAX_REPLANS;
         loop {
             left -= 1;
@@ -79,6 +82,8 @@ impl Session<'_> {
                 {
                     live = self.fetch_live(&target, cluster).await?;
                 }
+                // The object refuses the change of a field, and its component says that it may be
+                // made again.
                 Err(WriteError::Request(Verb::Patch, error))
                     if error.code() == Some(422)
                         && stage == Stage::Update
@@ -105,6 +110,7 @@ impl Session<'_> {
     ) -> ExpectedWrite {
         let target = Target::of(manifest);
         let key = ResourceKey::of(manifest, cluster);
+        // The caches do not know what this identity may see.
         if self.needs_visibility_check(manifest) {
             return ExpectedWrite::Unknown;
         }
@@ -137,6 +143,7 @@ impl Session<'_> {
     }
 
     fn needs_live_read(&self, manifest: &Value) -> bool {
+        // These rules are about objects of others, which no cache holds.
         self.policies.is_read_only(manifest)
             || self.policies.takes_over(manifest)
             || self.policies.is_shared(manifest)
@@ -174,6 +181,8 @@ impl Session<'_> {
         key: &ResourceKey,
         stage: Stage,
     ) -> Result<Write, WriteError> {
+        // A three-way patch: fields that were applied before and are no longer wanted go, those of
+        // others stay.
         let previous = self.trackers.previous(key, manifest);
         let options = Options { previous: &previous, ..self.options(stage) };
         let prepared = plan::prepare(manifest, live, &options).map_err(WriteError::Plan)?;
@@ -192,6 +201,7 @@ impl Session<'_> {
         let repairs = stage.repairs() && !dry_run;
         let is_known = matches!(&write, Write::Patch { body, .. }
             if self.is_known_no_op(key, manifest, body, live));
+        // A patch that is known to change nothing is no drift, and must not count as a repair.
         let (fields, changes) = if repairs && !is_known && write != Write::Skip {
             let changes = Changes::of(&write, live);
             match self.may_repair(manifest, key, &write, &changes).await {
@@ -223,6 +233,7 @@ impl Session<'_> {
                     self.mark_in_sync(key);
                     return Ok(Applied::Unchanged);
                 }
+                // The owner is another: this patch adds a sharer.
                 let joins = live.and_then(Owner::of).is_some_and(|owner| owner != self.owner);
                 let verb = if joins { Verb::Share } else { Verb::Patch };
                 let object = io
@@ -230,6 +241,7 @@ impl Session<'_> {
                     .await
                     .map(|answer| now(&answer))
                     .map_err(|e| WriteError::Request(verb, e))?;
+                // The API server took the patch and changed nothing.
                 if let (Some(before), Some(after)) = (live, &object)
                     && version(before) == version(after)
                 {
@@ -280,6 +292,7 @@ impl Session<'_> {
         dry_run: bool,
     ) -> Result<Applied, WriteError> {
         let options = self.options(Stage::Update);
+        // Planned as a creation: nothing of the live object is to survive.
         let prepared = plan::prepare(manifest, None, &options).map_err(WriteError::Plan)?;
         let Write::Create(new) = plan::plan(&prepared, None, &options).map_err(WriteError::Plan)?
         else {
@@ -328,6 +341,7 @@ impl Session<'_> {
                 .map_err(|e| WriteError::Request(Verb::Delete, e))?;
         }
         let deadline = tokio::time::Instant::now() + RECREATE_WAIT;
+        // The deletion was accepted; finalizers may take their time.
         loop {
             match io.create(object, false).await {
                 Err(error)
@@ -404,6 +418,7 @@ fn is_own_metadata_only(body: &Value) -> bool {
     let only = |value: &Value, keys: &[&str]| {
         value.as_object().is_some_and(|map| map.keys().all(|key| keys.contains(&key.as_str())))
     };
+    // `app.oam.dev/...` and `oam.dev/...` are ours, `notoam.dev/...` is not.
     let is_ours = |key: &String| {
         let domain = key.split('/').next().unwrap_or_default();
         domain == "oam.dev" || domain.ends_with(".oam.dev")
@@ -420,6 +435,7 @@ fn is_own_metadata_only(body: &Value) -> bool {
 
 /// Whether the API server refuses an object for nothing but the one that has its name: the name itself, a port, the quota.
 fn is_held_by_present(error: &ApiError) -> bool {
+    // The API server gives these no reason of their own, so the text has to do.
     let text = error.to_string();
     error.is_already_exists()
         || text.contains("already allocated")

@@ -31,6 +31,7 @@ impl Changes {
         let (Write::Patch { body, .. }, Some(live)) = (write, live) else { return Self::default() };
         let mut changes = Self::default();
         changes.collect(body, Some(live), "", kind(live) != "Secret");
+        // Sorted and cut at the end: the same drift reads the same each time.
         changes.fields.sort();
         changes.more = changes.fields.len().saturating_sub(MAX_NAMED);
         changes.fields.truncate(MAX_NAMED);
@@ -55,6 +56,7 @@ impl Changes {
         let is_plain = |value: &Value| !value.is_array() && !value.is_object();
         let values = (names_values && is_plain(wanted) && live.is_none_or(is_plain))
             .then(|| (named(live.unwrap_or(&Value::Null)), named(wanted)));
+        // Cut by characters: a key may be any text.
         self.fields.push((path.chars().take(LONG_PATH).collect(), values));
     }
 

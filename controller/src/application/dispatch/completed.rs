@@ -97,6 +97,7 @@ impl Session<'_> {
         let mut noted = Completions::read(text).0;
         let completion = noted.remove(&key.to_string())?;
         let began = self.run_began.or(self.last_run_began)?;
+        // In whole seconds, as creation timestamps are.
         let is_of_run = completion.created.as_second() >= began.as_second();
         is_of_run.then(|| completion.object(manifest))
     }
@@ -119,6 +120,7 @@ impl Session<'_> {
             by_tracker.entry(tracker).or_default().insert(key.to_string(), completion);
         }
         for (name, new) in by_tracker {
+            // With its tracker, the reason to remember is gone.
             let Some(tracker) = self.trackers.get(&name) else { continue };
             let records = tracker.spec.managed_resources.iter();
             let recorded: Vec<String> =

@@ -82,6 +82,7 @@ impl WriteError {
         match self {
             Self::Plan(_) | Self::Request(Verb::Get, _) | Self::Unreachable(_) => true,
             Self::Terminating(_) => false,
+            // A write without an answer may have happened, so only a refusal counts.
             Self::Request(_, error) => error.class() == Class::Refused,
         }
     }

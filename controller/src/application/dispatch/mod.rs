@@ -41,6 +41,7 @@ impl Session<'_> {
     /// # Errors
     /// The API server's answer; it is kept in `refused` too.
     pub async fn store_revision(&mut self) -> Result<(), DispatchError> {
+        // Taken: whatever comes of it, it is stored at most once in a reconcile.
         let unstored = self.unstored.take();
         let stored = store::save(self.ctx, unstored).boxed().await;
         self.revision_stored(stored)
@@ -93,6 +94,7 @@ impl Session<'_> {
             }
         }
         self.admit(manifests, cluster)?;
+        // Stored before the record: a tracker belongs to a revision that exists.
         self.store_revision().await?;
         let current = self.trackers.current(self.run());
         let is_recorded = |manifest: &Value| {
@@ -197,6 +199,7 @@ impl Session<'_> {
                 Err(error) => return Err(DispatchError::Write(vec![error])),
             }
         }
+        // Only after the first was accepted: a manifest that is refused leaves nothing behind.
         let others = at(objects, &plan.others);
         self.apply_all(&others, cluster, false).await.map_err(DispatchError::Write)?;
         self.memory().lock().refused = false;
@@ -220,6 +223,7 @@ impl Session<'_> {
         width: usize,
     ) -> Vec<Result<(), DispatchError>> {
         let mut outdated: Vec<Result<Vec<Value>, DispatchError>> = Vec::with_capacity(groups.len());
+        // Which component has an object in this dispatch.
         let mut taken: HashMap<ResourceKey, String> = HashMap::new();
         for group in groups.iter_mut() {
             let objects = self.outdated(group, cluster).await;
@@ -239,6 +243,7 @@ impl Session<'_> {
         }
         let unstored = self.unstored.take();
         let store = store::save(self.ctx, unstored).boxed();
+        // Nothing is recorded yet, so a revision that cannot be stored leaves no trace.
         let (_, stored) = join(self.each(&mut outdated, cluster, width, true), store).await;
         if let Err(error) = self.revision_stored(stored) {
             outdated.fill(Err(error));
@@ -255,6 +260,7 @@ impl Session<'_> {
                 }
             }
         }
+        // The result of one component does not concern the others.
         self.each(&mut outdated, cluster, width, false).await;
         outdated.into_iter().map(|objects| objects.map(|_| ())).collect()
     }

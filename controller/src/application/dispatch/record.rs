@@ -33,6 +33,8 @@ impl Session<'_> {
             let strategy = self.policies.gc_strategy(manifest);
             let skip = strategy == GcStrategy::Never;
             let record = tracker::record_of(manifest, cluster, metadata_only, skip);
+            // What goes with the next version belongs to the tracker of the run. All else outlives
+            // runs, in the root.
             if strategy == GcStrategy::OnAppUpdate { &mut current } else { &mut root }.push(record);
         }
         let (io, store) = (&*self.ctx.io, &*self.ctx.trackers);

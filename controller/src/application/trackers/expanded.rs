@@ -45,6 +45,7 @@ impl ExpandedTracker {
     ) -> Result<Self, vela_api::compression::Error> {
         object.expand()?;
         let records = &mut object.spec.managed_resources;
+        // One record for each object: a second one would be applied and collected on its own.
         tracker::drop_duplicates(records);
         let elsewhere = if whole { Vec::new() } else { tracker::split_off_elsewhere(records) };
         Ok(Self { object, elsewhere })
@@ -67,6 +68,7 @@ impl ExpandedTracker {
         let elsewhere = (&mut self.elsewhere, &other.elsewhere);
         let mut changed = false;
         for (records, others) in [here, elsewhere] {
+            // By identity, so that a record with another content does not count as missing.
             let known: HashSet<_> = records.iter().map(tracker::identity).collect();
             let is_new = |record: &&Record| !known.contains(&tracker::identity(record));
             let missing: Vec<Record> = others.iter().filter(is_new).cloned().collect();
@@ -83,6 +85,8 @@ impl ExpandedTracker {
     pub(super) fn encode(&self) -> Result<Value, ApiError> {
         let unpacked = |error: &dyn std::fmt::Display| ApiError::Transport(error.to_string());
         let mut whole = self.object.clone();
+        // With the records of other clusters, which this controller does not read and must not
+        // lose.
         whole.spec.managed_resources.extend_from_slice(&self.elsewhere);
         let stored = whole.to_stored().map_err(|error| unpacked(&error))?;
         serde_json::to_value(stored).map_err(|error| unpacked(&error))

@@ -25,6 +25,7 @@ impl Trackers {
         name: &str,
         generation: Option<i64>,
     ) -> Result<(), ApiError> {
+        // The uid says whose it is; an Application that was created again takes it over.
         let metadata = json!({"labels": {names::label::APP_UID: self.owner.uid}});
         let body = match generation {
             Some(generation) => {
@@ -32,6 +33,8 @@ impl Trackers {
             }
             None => json!({ "metadata": metadata }),
         };
+        // Trackers are the controller's own: an author's rights must not decide whether an object
+        // is remembered.
         let own = Identity::default();
         let target = target(name);
         let answer = io.patch(&target, "", (PatchKind::Merge, &body), false, &own).await?;
@@ -75,19 +78,24 @@ impl Trackers {
         if before.is_empty() || before == revision {
             return Ok(false);
         }
+        // Nothing to move: the tracker changes hands.
         if object.is_empty() {
             return self.give(io, store, object, revision).await.map(|()| false);
         }
         let run = Run {
+            // Of an earlier generation, so that it is never taken for the current one.
             generation: object.spec.application_generation.saturating_sub(1).max(0),
             publish_version: "",
             revision: &before,
         };
+        // Users choose the parts of these names, so the first one may be taken.
         let mut aside = format!("{name}-{before}");
         while self.find(&aside).is_some() {
             aside.push_str("-0");
         }
         let mut copy = self.fresh(aside, Role::Versioned, run);
+        // The copy is stored before the original is emptied: ended in between, both hold the
+        // records.
         copy.complete(&object);
         let stored = self.create(io, copy).await?;
         self.took(store, stored);
@@ -108,6 +116,7 @@ impl Trackers {
         mut object: ExpandedTracker,
         revision: &str,
     ) -> Result<(), ApiError> {
+        // Replaced as a whole, guarded by its version.
         object.clear();
         let labels = object.metadata.labels.get_or_insert_default();
         labels.insert(names::label::APP_REVISION.to_owned(), revision.to_owned());
@@ -127,6 +136,7 @@ impl Trackers {
         store: &Store<Packed<ResourceTracker>>,
         name: &str,
     ) -> Result<(), ApiError> {
+        // The uid guards against a tracker of the same name that was made in between.
         let uid = self.find(name).and_then(|o| o.metadata.uid.clone()).unwrap_or_default();
         match io.delete(&target(name), &uid, None, &Identity::default()).await? {
             Removal::Held(object) => self.took(store, decode(object)?),
@@ -178,10 +188,12 @@ impl Trackers {
             let body = json!({"metadata": {"finalizers": left}});
             match io.patch(&target, "", (PatchKind::Merge, &body), false, &own).await {
                 Ok(_) => {}
+                // Gone: somebody else took the last finalizer off.
                 Err(error) if error.is_not_found() => {}
                 Err(error) => return Err(error),
             }
         }
+        // Out of the cache at once, or the next reconcile would still read it.
         if left.is_empty() {
             store.remove(&Key::new("", name), "");
         }
@@ -201,6 +213,7 @@ impl Trackers {
     ) -> Result<(), ApiError> {
         for mut object in self.objects.clone() {
             let name = object.metadata.name.clone().unwrap_or_default();
+            // It did not exist before this dispatch.
             let Some(old) = before.find(&name) else {
                 // One that was there after all, the cache was behind, may hold what nobody else does.
                 if object.elsewhere.is_empty() {
@@ -208,6 +221,7 @@ impl Trackers {
                 }
                 continue;
             };
+            // Only what the dispatch added is taken back.
             if old.spec.managed_resources != object.spec.managed_resources {
                 object.spec.managed_resources.clone_from(&old.spec.managed_resources);
                 let own = Identity::default();
@@ -257,6 +271,7 @@ impl Trackers {
     /// A tracker that stays and serves the purpose of one that is going.
     fn spare_of(&self, old: &ExpandedTracker) -> Option<&ExpandedTracker> {
         let purpose = |object: &ExpandedTracker| {
+            // What makes two trackers interchangeable: role, generation, version and revision.
             let tracker = head(object);
             // There is one root, whatever revision it was made under.
             let revision =

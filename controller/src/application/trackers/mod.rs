@@ -85,6 +85,7 @@ impl Trackers {
     ) -> Result<Self, PackError> {
         let mut objects = Vec::new();
         for stored in store.indexed(&Key::new(&*owner.namespace, &*owner.name)) {
+            // A tracker that cannot be read stops the reconcile: its objects would look unrecorded.
             objects.push(ExpandedTracker::of(stored.open()?, whole)?);
         }
         Ok(Self { owner, compression, objects, whole, written_over: Vec::new() })
@@ -113,6 +114,7 @@ impl Trackers {
     pub fn elsewhere(&self) -> BTreeMap<String, usize> {
         let records: BTreeSet<_> = self
             .objects
+            // By identity: several trackers may record one object.
             .iter()
             .flat_map(|held| held.elsewhere.iter().map(tracker::identity))
             .collect();
@@ -149,6 +151,7 @@ impl Trackers {
     /// What is recorded of other clusters, without the contents, with the names of their trackers.
     #[must_use]
     pub fn members(&self) -> Vec<(String, Record)> {
+        // The contents are large, and are not what is compared.
         let bare = |(name, record): (String, Record)| (name, Record { raw: None, ..record });
         self.clusters().iter().flat_map(|cluster| self.records_of(cluster)).map(bare).collect()
     }
@@ -181,6 +184,7 @@ impl Trackers {
     /// Whether an object is recorded in a tracker that stays: whatever is written to it, it is not forgotten.
     #[must_use]
     pub fn hold(&self, key: &vela_apply::ResourceKey) -> bool {
+        // One that is being deleted protects nothing.
         let stay = self.objects.iter().filter(|o| o.metadata.deletion_timestamp.is_none());
         stay.flat_map(|object| &object.spec.managed_resources)
             .any(|record| tracker::is_of(record, key) && !record.deleted)
@@ -192,6 +196,7 @@ impl Trackers {
         let mut seen = HashSet::new();
         self.present(current)
             .flat_map(|object| &object.spec.managed_resources)
+            // The root comes first, so that its record counts where both have one.
             .filter(|record| seen.insert(tracker::identity(record)))
             .collect()
     }
@@ -221,6 +226,7 @@ impl Trackers {
             .filter(|object| Role::parse(&object.spec.type_) == Role::Versioned)
             .filter(|object| object.metadata.name.as_deref() != Some(current))
             .collect();
+        // An object may stand in several: the newest content is what was dispatched last.
         old.sort_by_key(|object| std::cmp::Reverse(object.spec.application_generation));
         let held = self.desired(current);
         let mut known: HashSet<_> = held.into_iter().map(tracker::identity).collect();
@@ -235,6 +241,7 @@ impl Trackers {
     /// What trackers say was dispatched for an object before `manifest`, the newest first. It may not have been written.
     #[must_use]
     pub fn previous(&self, key: &vela_apply::ResourceKey, manifest: &Value) -> Vec<Value> {
+        // Newest first: the first that matches is what was dispatched last.
         let mut sorted: Vec<_> = self.objects.iter().collect();
         sorted.sort_by_key(|object| std::cmp::Reverse(object.spec.application_generation));
         let recorded = sorted.into_iter().flat_map(|object| &object.spec.managed_resources);
@@ -251,6 +258,7 @@ impl Trackers {
         }
         let now = vela_api::RawExtension::new(manifest);
         let mut seen = HashSet::new();
+        // Equal contents add nothing to a three-way merge.
         raws.retain(|raw| **raw != now && seen.insert(raw.as_str()));
         raws.into_iter().map(vela_api::RawExtension::to_value).collect()
     }

@@ -45,6 +45,7 @@ impl Trackers {
         revision: &str,
         records: Vec<Record>,
     ) -> Result<(), ApiError> {
+        // Most dispatches put nothing into the root.
         if records.is_empty() {
             return Ok(());
         }
@@ -102,10 +103,13 @@ impl Trackers {
             let same = |after: &&Record| tracker::identity(after) == tracker::identity(before);
             held.iter().find(same).and_then(|record| record.raw.as_ref())
         };
+        // Fields that the new manifest drops are removed by comparing with the old one, which
+        // therefore has to be kept.
         let outlived: Vec<_> =
             gone.iter().filter(|before| must_outlive(before, after(before))).cloned().collect();
         self.written_over.extend(gone);
         let name = root.metadata.name.clone().unwrap_or_default();
+        // Before the root forgets them.
         self.archive_records(io, store, &name, outlived).await?;
         let answer = io.replace(&root.encode()?, "", false, &Identity::default()).await?;
         self.took(store, answer.read()?);
@@ -127,6 +131,7 @@ impl Trackers {
         let own = Identity::default();
         for index in 0..self.objects.len() {
             let Some(object) = self.objects.get(index) else { continue };
+            // Only what must live: older trackers are collected anyway.
             let holds = Role::parse(&object.spec.type_) == Role::Root
                 || object.metadata.name.as_deref() == Some(current);
             let records = &object.spec.managed_resources;
@@ -206,6 +211,7 @@ impl Trackers {
     ) -> Result<String, ApiError> {
         let own = Identity::default();
         let Some(object) = found.and_then(|index| self.objects.get(index)) else {
+            // Created with its records: it never exists without them.
             let mut object = fresh;
             object.spec.managed_resources = records;
             let stored = self.create(io, object).await?;
@@ -229,6 +235,7 @@ impl Trackers {
                 self.written_over.extend(before);
             }
         }
+        // Kept before they are overwritten, for a process that ends between the two.
         self.archive_records(io, store, &name, outlived).await?;
         if changed {
             let body = object.encode()?;
@@ -252,6 +259,7 @@ impl Trackers {
         }
         let names: Vec<String> = (1..=MAX_ARCHIVES).map(|n| format!("{name}-before-{n}")).collect();
         let free = names.iter().find(|name| self.find(name).is_none());
+        // With all names taken the last archive takes everything.
         let last = names.last().and_then(|name| self.find(name)).filter(|_| free.is_none());
         let stored = match last.cloned() {
             Some(mut object) => {
@@ -302,6 +310,7 @@ impl Trackers {
                         existing.metadata.resource_version = version;
                         return io.replace(&existing.encode()?, "", false, &own).await?.read();
                     }
+                    // The name belongs to another Application, or to another run of this one.
                     taken.push(name);
                     let is_taken = |name: &str| taken.iter().any(|taken| taken == name);
                     let free = tracker::free_name(wanted.clone(), &self.owner.uid, is_taken);
@@ -319,6 +328,7 @@ impl Trackers {
             (names::label::APP_NAMESPACE.to_owned(), owner.namespace.clone()),
             (names::label::APP_UID.to_owned(), owner.uid.clone()),
         ]);
+        // The shard selects which controller's cache has the tracker.
         if !owner.shard.is_empty() {
             labels.insert(names::label::SCHEDULED_SHARD_ID.to_owned(), owner.shard.clone());
         }
@@ -334,6 +344,7 @@ impl Trackers {
             name: Some(name),
             labels: Some(labels),
             annotations,
+            // Without the finalizer a deletion would forget the objects.
             finalizers: Some(vec![names::finalizer::RESOURCE_TRACKER.to_owned()]),
             ..ObjectMeta::default()
         };
@@ -351,6 +362,7 @@ impl Trackers {
     ) {
         // What cannot be expanded is kept as it is, and says so when it is read.
         let _ = object.expand();
+        // The answer goes to the cache, so that a reconcile that follows sees its own writes.
         let _ = store.put(Packed::of(&object));
         let Ok(object) = ExpandedTracker::of(object, self.whole) else { return };
         let name = object.metadata.name.clone();

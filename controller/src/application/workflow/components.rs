@@ -49,6 +49,7 @@ pub async fn apply(
     placement: &Placement,
 ) -> Result<Done, StepError> {
     let _time = session.ctx.metrics.component();
+    // A cluster that may be skipped must not hold up those that answer.
     if let Some(why) = session.skipped(&placement.cluster) {
         return later(session, run, component, placement, &why).await;
     }
@@ -89,7 +90,9 @@ async fn render(
     placement: &Placement,
 ) -> Result<RenderedComponent, StepError> {
     let mut part = parsed_component(session, run, component)?;
+    // A chart is fetched and rendered before the template, which is given its objects.
     let released = released(session, run, &mut part, placement).await?;
+    // Templates may read the live workload.
     let live = live_workload(session, &component.name, placement).await;
     let rendered = component::render(session.ctx, run.input, &part, placement, live, false).await?;
     Ok(RenderedComponent { part, rendered, released })
@@ -129,6 +132,7 @@ async fn dispatch_in_stages(
     let Some(released) = &released else {
         return dispatch_objects(session, run, part, placement, rendered).await;
     };
+    // The chart's values ask for objects to be made again where they refuse a change.
     if released.is_forced() {
         session.forced.lock().insert(part.component.name.clone());
     }
@@ -136,6 +140,7 @@ async fn dispatch_in_stages(
         if let Some(waits) = release::begin(session, released).await? {
             return Ok(waiting(session, part, placement, waits));
         }
+        // CRDs of the chart come first: the objects of its templates may be of these kinds.
         let is_first = |object: &Object| release::is_first(&object.manifest);
         if dispatch(session, &mut rendered, is_first, placement).await? {
             let manifests = rendered.objects.iter().map(|object| &object.manifest);
@@ -148,6 +153,7 @@ async fn dispatch_in_stages(
         let mut done = dispatch_objects(session, run, part, placement, rendered).await?;
         let manifests = done.rendered.objects.iter().map(|object| object.manifest.clone());
         let manifests: Vec<Value> = manifests.collect();
+        // What comes after the objects: hooks, and the record that the release is deployed.
         if let Some(waits) = release::finish(session, released, &manifests).await? {
             (done.ready, done.status.healthy, done.status.workload_healthy) = (false, false, false);
             done.status.message = waits;
@@ -155,6 +161,7 @@ async fn dispatch_in_stages(
         Ok(done)
     };
     let done: Result<Done, StepError> = Box::pin(work).await;
+    // The release has a record of its own, which has to say that it failed.
     if let Err(why) = &done {
         release::fail(session, released, &why.to_string()).await;
     }
@@ -199,6 +206,7 @@ async fn dispatch_objects(
     } else {
         let first = Stage::PreDispatch;
         if dispatch(session, &mut rendered, |object| object.stage == first, placement).await? {
+            // Judged by what exists so far: the traits of later stages are pending.
             let only = Rendered {
                 objects: rendered.objects.iter().filter(|o| o.stage == first).cloned().collect(),
                 without_workload: true,
@@ -236,6 +244,7 @@ async fn dispatch(
     let dispatched = session.dispatch(&mut manifests, &placement.cluster).await;
     dispatched?;
     let chosen = rendered.objects.iter_mut().filter(|object| which(object));
+    // Namespaces may have been normalized: health is read by what was dispatched.
     for (object, manifest) in chosen.zip(manifests) {
         object.manifest = manifest;
     }
@@ -336,6 +345,7 @@ async fn dispatch_together(
 ) {
     let clusters: BTreeSet<&str> =
         placements.iter().map(|placement| placement.cluster.as_str()).collect();
+    // One write of the tracker for each cluster.
     for cluster in clusters {
         let mut of_cluster: Vec<&mut Turn> = turns
             .iter_mut()
@@ -392,6 +402,7 @@ async fn with_late_traits(
     mut status: ComponentStatus,
 ) -> Result<Done, StepError> {
     let ready = vela_api::status::is_healthy(std::slice::from_ref(&status));
+    // Late traits may read the running workload: everything is rendered again with it.
     if status.workload_healthy && !rendered.pending.is_empty() {
         if let Some(rehearsal) = &session.ctx.rehearsal {
             rehearsal.renders_later(&part.component.name);
@@ -435,12 +446,14 @@ pub async fn check_health(
     let live = live_workload(session, &component.name, placement).await;
     let (ctx, common) = (session.ctx, run.input);
     let mut rendered = component::render(ctx, common, &part, placement, live, false).await?;
+    // The workload is there, so its late traits may have been dispatched.
     if !rendered.pending.is_empty()
         && let Some(live) = live_of(session, &part, &rendered, placement).await
     {
         rendered = component::render(ctx, common, &part, placement, Some(live), true).await?;
     }
     let status = component::health(session, run.input, &part, &rendered, placement).await?;
+    // Diagnosing costs requests, and a healthy component has nothing to say.
     let why = if status.healthy || !diagnoses {
         String::new()
     } else {
@@ -480,6 +493,7 @@ async fn live_workload(
                 || record.namespace == placement.namespace)
     };
     let record =
+        // The workload, not an object of one of its traits.
         session.trackers.desired(&current).into_iter().find(|record| {
             record.component == component && record.trait_.is_empty() && here(record)
         })?;

@@ -39,6 +39,7 @@ pub(super) async fn keep(
     let mut hasher = DefaultHasher::new();
     text.hash(&mut hasher);
     let hash = hasher.finish();
+    // The same text again costs no request.
     if store.shown(id) == Some(hash) {
         return;
     }
@@ -52,6 +53,7 @@ pub(super) async fn keep(
 /// The client reads this name.
 fn name(app: &Application, id: &str) -> String {
     let uid = app.metadata.uid.as_deref().unwrap_or_default();
+    // The last five characters of the uid, as the client computes it.
     let tail = uid.char_indices().rev().nth(4).and_then(|(at, _)| uid.get(at..)).unwrap_or(uid);
     format!("{}-{id}-debug-{tail}", app.metadata.name.as_deref().unwrap_or_default())
 }
@@ -76,6 +78,7 @@ async fn write(
     let own = Identity::default();
     let target = Target { api_version: "v1", kind: "ConfigMap", namespace, name };
     let data = json!({ "data": { "debug": text } });
+    // Patched first: it exists in all passes but one.
     match ctx.io.patch(&target, "", (PatchKind::Merge, &data), false, &own).await {
         Err(error) if error.is_not_found() => {}
         other => return other.map(drop),

@@ -67,6 +67,7 @@ async fn of_object(session: &Session<'_>, live: &Value) -> Vec<String> {
     if kind(live) == "Pod" {
         reported.extend(of_pod(live));
     }
+    // Only a workload that lacks Pods is asked about them: that is a list request.
     if is_short(live) && may_have_pods(live) {
         reported.extend(of_pods(session, live).await);
     }
@@ -84,6 +85,7 @@ async fn of_pods(session: &Session<'_>, live: &Value) -> Vec<String> {
     let (key, generation) = (ResourceKey::of(live, ""), live.pointer("/metadata/generation"));
     let generation = generation.and_then(Value::as_i64).unwrap_or_default();
     let is_fresh =
+        // A new generation has new Pods, whose reasons are others.
         |reported: &PodReasons| reported.at.elapsed() < FRESH && reported.generation == generation;
     let memory = session.memory();
     if let Some(known) = memory.lock().pod_reasons.get(&key).filter(|reported| is_fresh(reported)) {
@@ -150,6 +152,7 @@ fn of_conditions(object: &Value) -> Vec<String> {
     let all = object.pointer("/status/conditions").and_then(Value::as_array);
     let bad = all.into_iter().flatten().filter(|condition| {
         let is = |value: &str| str_at(condition, &["status"]) == value;
+        // `Progressing` and `Ready` report trouble by being false.
         match str_at(condition, &["type"]) {
             "ReplicaFailure" | "Failed" => is("True"),
             "Progressing" | "Ready" => is("False"),
@@ -165,6 +168,7 @@ fn of_pod(pod: &Value) -> Option<String> {
     let unscheduled = conditions.into_iter().flatten().find(|condition| {
         str_at(condition, &["type"]) == "PodScheduled" && str_at(condition, &["status"]) == "False"
     });
+    // A Pod without a node has no containers to ask.
     if let Some(condition) = unscheduled {
         return reported(str_at(condition, &["reason"]), str_at(condition, &["message"]));
     }
@@ -175,6 +179,7 @@ fn of_pod(pod: &Value) -> Option<String> {
     for container in containers {
         for state in ["waiting", "terminated"] {
             let reason = str_at(container, &["state", state, "reason"]);
+            // States that every Pod goes through are no reasons.
             if !matches!(reason, "" | "ContainerCreating" | "PodInitializing" | "Completed") {
                 return reported(reason, str_at(container, &["state", state, "message"]));
             }
@@ -190,6 +195,7 @@ fn reported(reason: &str, message: &str) -> Option<String> {
         ("", message) => message.to_owned(),
         (reason, message) => format!("{reason}: {message}"),
     };
+    // The text is written by whoever made the object.
     Some(text.chars().take(LONG).collect())
 }
 

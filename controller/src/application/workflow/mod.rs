@@ -82,6 +82,7 @@ pub async fn pass(
     let mut options: Options = session.ctx.settings.workflow.clone();
     options.suspend_on_failure =
         on_failure::suspends(session.ctx, run.app, options.suspend_on_failure).await;
+    // Steps that left the spec must not keep what they noted.
     store.prune(run.workflow, &status);
     let saved = store.saved();
     let facts = Facts {
@@ -114,6 +115,7 @@ pub async fn pass(
                 let input = StepInput { step, attempt: &attempt, parameter, variables };
                 attempt_step(session, run, input, inputs, store, &mut seen).await
             }
+            // The step was taken out of the workflow since its status was written.
             None => {
                 Outcome::of(Verdict::Fail(Reason::None), messages::unknown_step_kind(&attempt.kind))
             }
@@ -121,15 +123,20 @@ pub async fn pass(
         if let Some(text) = seen.dump.take() {
             debug::keep(session.ctx, run.app, store, &attempt.id, &text).await;
         }
+        // A waiting component is woken by its objects. A step of another type may wait for
+        // something that nobody watches.
         watched &= match outcome.verdict {
             Verdict::Succeeded => true,
             Verdict::Wait => attempt.kind == BUILTIN_APPLY_COMPONENT,
             _ => false,
         };
+        // The time after the attempt: an attempt may take long, and its deadline counts from there.
         pass.complete(&attempt, outcome, session.ctx.clock.now());
         pass.resume_at(store.saved().resume_at());
     }
     let mut progress = pass.end(session.ctx.clock.now());
+    // Nothing but watched objects is waited for, so polling would find nothing that the watch does
+    // not report sooner.
     if watched
         && ran
         && progress.phase == WorkflowPhase::Executing
@@ -144,6 +151,7 @@ pub async fn pass(
         .filter(|step| !step.is_finished())
         .map(|step| step.id.as_str())
         .collect();
+    // Answers for steps that have ended would be kept for ever.
     let app = session.key();
     session.ctx.calls.keep(&app, |step| unfinished.contains(step));
     let saved = store.saved_mut();
@@ -159,6 +167,7 @@ async fn decide(ctx: &AppContext, pass: &mut Pass<'_>, question: Question, store
     let asked = Arc::clone(&question);
     match ctx.cue.run(move |scope| asked.evaluate(&scope.limits)).await {
         Ok(answer) => pass.answer(&question, answer),
+        // No thread or no time: that says nothing about the condition, so nothing is decided.
         Err(error) if error.is_temporary() => {
             pass.cut(&question, &error.to_string(), &mut |name: &str| store.id(name));
         }
@@ -182,6 +191,7 @@ fn rest(status: &Status, now: Timestamp, longest: Duration) -> Duration {
 fn can_watch(session: &Session<'_>, run: &Run<'_>) -> bool {
     let policies = &session.policies;
     let is_timed = |step: &Step| step.timeout.is_some() || step.progress_deadline.is_some();
+    // Objects that are referred to, shared or only read are in no watch.
     run.used.referred.is_empty()
         && policies.shared.is_empty()
         && policies.read_only.is_empty()
@@ -214,6 +224,7 @@ async fn attempt_step(
         // Not measured: every word that somebody makes up would be a series of its own.
         return Outcome::of(Verdict::Fail(Reason::None), messages::unknown_step_kind(kind));
     }
+    // Known before the step runs: its own messages may already quote what an earlier step read.
     let mut secrets = Secrets::handed_on(&store.saved().notes, &input.variables);
     let known_type = labels::step_type(kind, &session.ctx.definitions);
     let since = Instant::now();
@@ -227,9 +238,11 @@ async fn attempt_step(
     });
     let (mut outcome, postponed) = postponed::noting(attempt).await;
     session.ctx.metrics.step_ran(known_type, since.elapsed());
+    // Redacted here, behind everything that can put a message together.
     outcome.message = secrets.redacted(&outcome.message);
     seen.dump = seen.dump.take().map(|text| secrets.redacted(&text));
     secrets.note(&outcome.variables, &mut store.saved_mut().notes);
+    // Read and cleared: the next step starts without it.
     let going = session.recreate_pending.swap(false, Ordering::Relaxed);
     let outcome = match postponed {
         // What has to go first goes in its own time, and an API server that is overloaded, or that there was no time to
@@ -271,6 +284,7 @@ async fn apply_component(
                 fields = outputs(session, &done, &placement).await;
                 let others = fields.get("outputs").and_then(Value::as_object).into_iter().flatten();
                 let all = fields.get("output").into_iter().chain(others.map(|(_, object)| object));
+                // An output may be a Secret of the component itself.
                 all.for_each(|object| secrets.keep_object(object));
                 fields.insert("context".to_owned(), context(run));
             }
@@ -293,6 +307,7 @@ async fn apply_component(
                 return outcome;
             }
             let wanted = step.outputs.clone();
+            // Expressions of outputs are users' CUE.
             let job = move |scope: &EvaluationScope| {
                 let value_of = |output: &Output| {
                     let value = data::output_of(&fields, &output.value_from, &scope.limits);
@@ -305,6 +320,7 @@ async fn apply_component(
                 Err(error) => return Outcome::of(Verdict::Error, error.to_string()),
             };
             for (name, value) in values {
+                // A missing output is null and named in the message; the step has succeeded.
                 let value = value.unwrap_or_else(|error| {
                     outcome.message = error.to_string();
                     Value::Null
@@ -348,6 +364,7 @@ async fn outputs(session: &Session<'_>, done: &Done, placement: &Placement) -> M
     let (mut output, mut outputs) = (Value::Null, Map::new());
     for object in &done.rendered.objects {
         let live = component::live(session, &object.manifest, placement).await;
+        // What is not live yet is shown as it was rendered.
         let value = live.map_or_else(|| object.manifest.clone(), Arc::unwrap_or_clone);
         match &object.output {
             None => output = value,

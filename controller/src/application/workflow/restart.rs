@@ -37,6 +37,7 @@ pub async fn schedule(
     if text.is_empty() {
         return Ok(due_in_future(status, now));
     }
+    // A typing error must not disturb the schedule that is there.
     let Some((at, once)) = read(&text, status, now) else {
         warn!(value = text, "restart annotation ignored: not true, a time or a duration");
         return Ok(due_in_future(status, now));
@@ -52,6 +53,8 @@ pub async fn schedule(
         );
     }
     if once {
+        // Two writes in this order: a death in between leaves a status that asks for the run, and
+        // an annotation that the next reconcile removes.
         if !is_noted(&app.status, at, now) {
             let noted = json!({
                 "metadata": {"resourceVersion": app.metadata.resource_version},
@@ -78,6 +81,7 @@ fn is_noted(status: &AppStatus, at: Timestamp, now: Timestamp) -> bool {
     let Some(noted) = status.workflow_restart_scheduled_at.as_ref().map(|at| at.0) else {
         return false;
     };
+    // The annotation `true` has no time of its own, so it is the same as a note that is due.
     let asks_now = at == now && noted <= now;
     noted == at || (asks_now && is_due(&mut status.clone(), now))
 }
@@ -109,8 +113,10 @@ fn read(text: &str, status: &AppStatus, now: Timestamp) -> Option<(Timestamp, bo
     let pause = match Restart::read(text).ok()? {
         Restart::Now => return Some((now, true)),
         Restart::At(at) => return Some((at, true)),
+        // A shorter pause would keep the workflow running without end.
         Restart::Every(pause) => pause.max(SHORTEST_PAUSE),
     };
+    // The pause counts from the end of the last run.
     let base = status
         .workflow
         .as_ref()
@@ -133,6 +139,7 @@ pub fn is_due(status: &mut AppStatus, now: Timestamp) -> bool {
         return false;
     }
     let ended = workflow.end_time.as_ref().map(|end| end.0);
+    // That time has passed in the run that is over.
     if ended.is_some_and(|end| at < end) {
         status.workflow_restart_scheduled_at = None;
         return false;

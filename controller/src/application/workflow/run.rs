@@ -61,6 +61,7 @@ pub(super) fn context(run: &Run<'_>) -> Value {
 
 /// Whether a step has waited so long that what it waits for is asked why.
 pub(super) fn takes_long(attempt: &Attempt) -> bool {
+    // Since the first attempt, not since this one.
     let since = attempt.previous.as_ref().and_then(|step| step.first_execute_time);
     since.is_some_and(|since| waited(since, Timestamp::now()) > SLOW_COMPONENT)
 }

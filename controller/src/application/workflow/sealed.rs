@@ -39,6 +39,8 @@ struct Seals {
 impl ContextOwner<'_> {
     fn entry<T>(&self, key: &str, text: &str, with: impl FnOnce(&[&[u8]]) -> T) -> T {
         let Self { namespace, app, uid, .. } = self;
+        // Every part is signed with what it belongs to, so that it cannot be moved to another
+        // Application, entry or run.
         with(&[namespace, app, uid, "entry", key, text].map(str::as_bytes))
     }
 
@@ -107,6 +109,7 @@ pub(super) fn read<'a>(
     for (key, text) in data {
         let is_ours =
             read.is_ours(read.seals.entries.get(&key), |verify| owner.entry(&key, &text, verify));
+        // Variables are read even so: those with a seal of their own count.
         if key == VARIABLES {
             read.variables_changed = !is_ours;
         }
@@ -142,8 +145,10 @@ impl Read<'_> {
         seal: Option<&String>,
         verified: impl FnOnce(&dyn Fn(&[&[u8]]) -> bool) -> bool,
     ) -> bool {
+        // Without keys nothing can be distinguished.
         match (self.keys, seal) {
             (None, _) => true,
+            // From before seals were written. With authentication on it is not believed.
             (Some(_), None) => !self.strict,
             (Some(keys), Some(seal)) => {
                 verified(&|parts| keys.verify(Domain::WorkflowContext, parts, seal))

@@ -29,6 +29,7 @@ impl Secrets {
     pub(super) fn handed_on(notes: &Notes, variables: &Map<String, Value>) -> Self {
         let noted = notes.get(NOTE).and_then(|text| serde_json::from_str(text).ok());
         let mut known: Vec<String> = noted.unwrap_or_default();
+        // A variable that is gone is no secret to watch for any more.
         known.retain(|name| variables.contains_key(name));
         let mut secrets = Self::default();
         for value in known.iter().filter_map(|name| variables.get(name)) {
@@ -55,6 +56,7 @@ impl Secrets {
     /// A text that came from a Secret, as it is and as quoted texts show it.
     pub(super) fn keep(&mut self, text: &str) {
         let text = text.trim();
+        // Short texts would redact ordinary words; beyond the bound the whole message goes instead.
         if text.len() < MIN_LENGTH || self.texts.len() > MAX_TEXTS {
             return;
         }
@@ -89,6 +91,7 @@ impl Secrets {
         match value {
             Value::String(text) => {
                 self.keep(text);
+                // A value of a Secret may itself be encoded.
                 let decoded = BASE64.decode(text.trim()).ok();
                 let Some(decoded) = decoded.and_then(|bytes| String::from_utf8(bytes).ok()) else {
                     return;
@@ -116,12 +119,14 @@ impl Secrets {
         if self.texts.is_empty() {
             return false;
         }
+        // Searched in the text as JSON, where quotes are escaped as `keep` has them.
         let text = value.to_string();
         self.texts.iter().any(|secret| text.contains(secret.as_str()))
     }
 
     /// A text without them.
     pub(super) fn redacted(&self, text: &str) -> String {
+        // Nothing is shown rather than something that was not searched.
         if self.texts.len() > MAX_TEXTS && !text.is_empty() {
             return messages::TOO_MANY_SECRETS.to_owned();
         }

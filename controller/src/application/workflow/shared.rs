@@ -71,9 +71,11 @@ impl Rates {
     #[allow(clippy::cast_precision_loss, reason = "a number of requests")]
     fn take_at(&mut self, key: &str, limit: u64, period: Duration, now: Instant) -> bool {
         let full = limit as f64;
+        // The first request meets a full bucket.
         let (tokens, last) = self.0.get_or_insert_mut(key.to_owned(), || (full, now));
         let passed = now.saturating_duration_since(*last).as_secs_f64();
         let each = period.as_secs_f64().max(f64::MIN_POSITIVE);
+        // Refilled by the time that passed; never more than full.
         *tokens = (*tokens + passed / each).min(full);
         *last = now;
         if *tokens < 1.0 {

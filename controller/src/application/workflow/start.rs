@@ -47,6 +47,7 @@ pub(in crate::application) async fn run(
     let (io, store) = (&*ctx.io, &*ctx.trackers);
     let current = session.trackers.current(session.run());
     let revision = session.revision.clone();
+    // What the tracker of that name holds belongs to the run before.
     let moved = session.trackers.set_aside(io, store, &current, &revision).await?;
     rebuild(ctx, session).await?;
     if lost && !scheduled && current_token == token {
@@ -72,6 +73,7 @@ pub(in crate::application) fn restart(ctx: &AppContext, status: &mut AppStatus, 
 /// left nothing in the status, or a later run began in it and came no further.
 fn is_tracker_lost(session: &Session<'_>, status: &AppStatus, subject: &Application) -> bool {
     let started = status.workflow.as_ref().is_some_and(|w| w.finished || !w.steps.is_empty());
+    // Nothing was dispatched, so nothing can be lost.
     if !started || subject.spec.components.is_empty() || status.applied_resources.is_empty() {
         return false;
     }
@@ -90,6 +92,7 @@ async fn keep_tracker(ctx: &AppContext, session: &mut Session<'_>) -> Result<(),
     let (io, store) = (&*ctx.io, &*ctx.trackers);
     let current = session.trackers.current(session.run());
     let views = session.trackers.views();
+    // With a publishVersion the run stays the same, whatever the generation.
     let stale = views.iter().any(|tracker| {
         tracker.name == current
             && session.publish_version.is_empty()
@@ -107,6 +110,8 @@ async fn keep_tracker(ctx: &AppContext, session: &mut Session<'_>) -> Result<(),
 async fn rebuild(ctx: &AppContext, session: &mut Session<'_>) -> Result<(), ApiError> {
     let (io, store) = (&*ctx.io, &*ctx.trackers);
     let current = session.trackers.current(session.run());
+    // The root and the tracker of the run protect what they record, and may not be on their way
+    // out.
     let needed = session.trackers.views().into_iter().filter(|tracker| {
         tracker.deleting && (tracker.name == current || tracker.role == Role::Root)
     });

@@ -40,6 +40,7 @@ impl Providers for KnownReplies {
             return reply.clone();
         }
         self.pending = Some(Pending {
+            // The evaluation ends at this call, which is carried out in between.
             provider: call.provider.to_owned(),
             function: call.function.to_owned(),
             path: call.path.to_owned(),
@@ -83,6 +84,7 @@ pub(super) async fn run(
     secrets: &mut Secrets,
 ) -> Outcome {
     let StepInput { step, attempt, parameter, variables } = given;
+    // An effect outside that has happened is not repeated, whatever the step says now.
     if let Some(outcome) = effects::finished(&store.saved().notes, &attempt.id) {
         return outcome;
     }
@@ -122,6 +124,7 @@ pub(super) async fn run(
         touched: Vec::new(),
         long: super::run::takes_long(attempt),
     };
+    // Each round answers one more call.
     while replies.len() < MAX_CALLS {
         let evaluated = evaluate(calling.session, &attempted, &replies).await;
         let Evaluated { mut outcome, pending, notes, dump } = match evaluated {
@@ -188,11 +191,14 @@ async fn program(
             return Err(Outcome::of(Verdict::Fail(Reason::Rendering), text));
         }
     };
+    // Compiled once for all Applications: the key is the text itself, so a changed definition is
+    // another entry.
     if let Some(program) = shared.compiled(text) {
         return Ok(program);
     }
     let text: Arc<str> = text.into();
     let template = Arc::clone(&text);
+    // Unknown packages are named before the compiler stumbles over them.
     let job = move |_: &EvaluationScope| match vela_workflow::missing(&template).into_iter().next()
     {
         Some(missing) => Err(Outcome::of(Verdict::Fail(Reason::Rendering), missing)),

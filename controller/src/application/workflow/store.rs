@@ -82,6 +82,7 @@ impl<'a> Store<'a> {
         let name = named.or_else(|| earlier.map(|e| e.name.clone())).unwrap_or_default();
         let run = workflow.app_revision.clone();
         let mut store = Self { ctx, app, kept: CachedContext::default(), seed: seed(app), run };
+        // Known to this process, under the name that the status has: nothing has to be read.
         match known.filter(|kept| name.is_empty() || kept.name == name) {
             Some(kept) => store.kept = kept,
             None if name.is_empty() => store.kept.name = default_name,
@@ -102,6 +103,7 @@ impl<'a> Store<'a> {
     /// Forgets what belongs to no step of the run.
     pub fn prune(&mut self, workflow: &Workflow, status: &Status) {
         let statuses = status.by_name();
+        // A new step has no status yet, and may have noted something in this pass.
         let new = workflow.all().filter(|step| !statuses.contains_key(step.name.as_str()));
         let known: BTreeSet<String> = new.map(|step| self.id(&step.name)).collect();
         self.kept.saved.prune(workflow, status, &known);
@@ -163,9 +165,11 @@ impl<'a> Store<'a> {
             Err(error) if error.is_not_found() => return Ok(()),
             Err(error) => return Err(ContextUnreadable(error.to_string())),
         };
+        // A ConfigMap of that name may belong to somebody else.
         if self.is_ours(&found) {
             let data = self.took(&found);
             let read = self.believed(data).await?;
+            // What this process has noted since is newer than what was stored.
             let mine = std::mem::replace(&mut self.kept.saved, read);
             self.kept.saved.variables.extend(mine.variables);
             self.kept.saved.notes.extend(mine.notes);
@@ -176,6 +180,7 @@ impl<'a> Store<'a> {
     /// What of the data we wrote ourselves.
     async fn believed(&self, data: BTreeMap<String, String>) -> Result<Saved, ContextUnreadable> {
         let keys = self.ctx.keys.get();
+        // With authentication on, who wrote an entry decides what a tenant may make a step do.
         let strict = self.ctx.settings.gates.authenticate_application;
         let mut read = sealed::read(data, self.owner(), keys.as_deref(), strict);
         let believed = read.data.clone();
@@ -252,10 +257,12 @@ impl<'a> Store<'a> {
         if let Some(keys) = self.ctx.keys.get() {
             sealed::seal(&mut data, &self.kept.saved.variables, &self.owner(), &keys);
         }
+        // Most passes change nothing, and cost no write.
         if self.kept.stored.as_ref() == Some(&data) || (!ran && self.kept.stored.is_some()) {
             return Ok(());
         }
         let mut made = self.kept.stored.is_some();
+        // Deleted, taken, and deleted again: a few rounds settle that, more would be a fight.
         for _ in 0..4 {
             let outcome =
                 if made { self.change(&data).await } else { self.create(&data, ran).await };
@@ -265,6 +272,7 @@ impl<'a> Store<'a> {
                     self.kept.stored = Some(data);
                     return Ok(());
                 }
+                // Somebody deleted it.
                 Err(error) if made && error.is_not_found() => made = false,
                 Err(error) if !made && error.is_already_exists() => {
                     let found = self.ctx.io.get(&self.target(), &Identity::default()).await?;
@@ -277,6 +285,8 @@ impl<'a> Store<'a> {
                         self.ctx.io.delete(&self.target(), uid, None, &Identity::default()).await?;
                     } else {
                         warn!(name = self.kept.name, "the name of the context is taken by another");
+                        // A suffix that follows from the Application: the next process finds the
+                        // same name.
                         let suffix: String =
                             self.id("context").chars().filter(char::is_ascii).take(5).collect();
                         self.kept.name = format!("{}-{suffix}", self.kept.name);
@@ -310,6 +320,8 @@ impl<'a> Store<'a> {
     async fn change(&self, data: &BTreeMap<String, String>) -> Result<RawResponse, ApiError> {
         let empty = BTreeMap::new();
         let stored = self.kept.stored.as_ref().unwrap_or(&empty);
+        // Keys that are no longer wanted are removed by name: others may have added keys of their
+        // own.
         let mut body: Map<String, Value> = stored
             .keys()
             .filter(|key| !data.contains_key(*key))
