@@ -1,4 +1,19 @@
 //! Operators on concrete values.
+//!
+//! Defaults have been taken and unknown operands reported when an operator is applied (`value.rs`).
+//! Integers that fit an `i64` take a short way; all other numbers are decimals
+//! ([`crate::decimal`]), paid for by their digits.
+//!
+//! # Worked examples
+//!
+//! | expression | rule | value |
+//! |---|---|---|
+//! | `7 / 2` | division makes a float, also of integers | `3.5` |
+//! | `6 / 2` | the same | `3.0` |
+//! | `1 == 1.0` | numbers compare by value, whatever their kind | `true` |
+//! | `"ab" * 2` | a repetition; its length is charged before it is made | `"abab"` |
+//! | `[1] + [2]` | an error, unless the program is of a language version that had it | |
+//! | `false && (1 / 0 > 0)` | both sides are computed, and an error of one is an error of the whole | |
 
 use super::data::{Conj, EnvId, Res, Src, Val};
 use super::state::Machine;
@@ -44,12 +59,14 @@ impl Machine<'_> {
         what: &'static str,
     ) -> Res<Val> {
         let val = self.value(x, env)?;
+        // Of the wrong kind for good: an error now, not only when it is concrete.
         if !val.is_atom() && self.never(&val, want) {
             return Ok(val);
         }
         self.make_concrete(val, x, what)
     }
 
+    /// `!`, `-` and `+`.
     pub(crate) fn unary(&mut self, op: UnaryOp, x: ExprId, env: EnvId, e: ExprId) -> Res<Val> {
         let sign = match op {
             UnaryOp::Not => "!",
@@ -66,6 +83,7 @@ impl Machine<'_> {
         match (op, &val) {
             (UnaryOp::Not, Val::Bool(b)) => Ok(Val::Bool(!b)),
             (UnaryOp::Plus, Val::Int(_) | Val::Num(_)) => Ok(val),
+            // The least `i64` has no positive counterpart.
             (UnaryOp::Minus, Val::Int(i)) => Ok(match i.checked_neg() {
                 Some(i) => Val::Int(i),
                 None => Val::from_number(Number::int(Decimal::from(*i).neg())),
@@ -87,6 +105,7 @@ impl Machine<'_> {
         }
     }
 
+    /// An error of decimal arithmetic: a crossed limit, or an operation without a result.
     fn decimal_error(&mut self, error: &DecimalError, at: ExprId) -> super::ErrId {
         if error.is_limit() {
             return self.limit(LimitError::Number);
@@ -94,6 +113,7 @@ impl Machine<'_> {
         self.text_err(Class::Eval, error.to_string(), at)
     }
 
+    /// A binary operator on concrete operands. What no rule covers ends in the error at the bottom.
     pub(crate) fn binary(
         &mut self,
         op: BinaryOp,
@@ -118,6 +138,7 @@ impl Machine<'_> {
                 }
             }
             B::Less | B::LessEqual | B::Greater | B::GreaterEqual => {
+                // The cost of comparing grows with digits and bytes.
                 self.pay_comparison(a, b)?;
                 if let Some(ord) = ordering(a, b) {
                     return Ok(Val::Bool(match op {
@@ -157,6 +178,7 @@ impl Machine<'_> {
         Err(self.text_err(Class::Eval, text, at))
     }
 
+    /// An operand in an error: structure as it is written, a scalar by its value.
     fn operand_text(&mut self, val: &Val, e: ExprId) -> String {
         match val {
             Val::Node(_) => self.ir.text(e).to_owned(),
@@ -164,6 +186,7 @@ impl Machine<'_> {
         }
     }
 
+    /// `+ - * /`; none for operands that these do not take.
     fn arithmetic(&mut self, op: BinaryOp, a: &Val, b: &Val, at: ExprId) -> Res<Option<Val>> {
         if let (Val::Int(x), Val::Int(y)) = (a, b) {
             // Results of more than 34 digits are rounded; i64 never gets there.
@@ -190,11 +213,13 @@ impl Machine<'_> {
                 Ok(d) => d,
                 Err(error) => return Err(self.decimal_error(&error, at)),
             };
+            // Division makes a float, also of two integers.
             let int = x.is_int() && y.is_int() && op != BinaryOp::Divide;
             return Ok(Some(Val::from_number(if int { Number::int(d) } else { Number::float(d) })));
         }
         match (op, a, b) {
             (BinaryOp::Add, Val::Str(x), Val::Str(y)) => {
+                // Charged before memory is allocated.
                 self.charge_string(x.len() as u64 + y.len() as u64)?;
                 let mut out = EcoString::with_capacity(x.len() + y.len());
                 out.push_str(x);
@@ -214,6 +239,7 @@ impl Machine<'_> {
                     return Err(self.text_err(Class::Eval, text, at));
                 };
                 let bytes = bytes_of(text);
+                // `"x" * 1_000_000_000` has to fail before memory is allocated.
                 self.charge_string((bytes.len() as u64).saturating_mul(n as u64))?;
                 Ok(Some(match text {
                     Val::Str(s) => Val::Str(s.repeat(n)),
@@ -250,6 +276,7 @@ impl Machine<'_> {
         }
     }
 
+    /// Charges arithmetic on so many words of digits.
     fn arithmetic_of(&mut self, words: u64) -> Res<()> {
         self.s.budget.arithmetic(words).map_err(|limit| self.limit(limit))
     }
@@ -262,6 +289,7 @@ impl Machine<'_> {
         }
     }
 
+    /// Charges a comparison by the size of what is compared.
     fn pay_comparison(&mut self, a: &Val, b: &Val) -> Res<()> {
         match (a, b) {
             (Val::Num(a), b) | (b, Val::Num(a)) => {
@@ -280,6 +308,7 @@ impl Machine<'_> {
         self.s.budget.bytes(bytes).map_err(|limit| self.limit(limit))
     }
 
+    /// Charges a text before it is made.
     pub(crate) fn charge_string(&mut self, len: u64) -> Res<()> {
         self.s.budget.string(len).map_err(|limit| self.limit(limit))
     }
@@ -334,15 +363,18 @@ impl Machine<'_> {
         })
     }
 
+    /// Whether a pattern matches somewhere in a text.
     fn regexp_match(&mut self, re: &EcoString, text: &str, at: ExprId) -> Res<bool> {
         let compiled = self.regexp(re, at)?;
         compiled.is_match(text, &mut self.s.budget).map_err(|limit| self.limit(limit))
     }
 
+    /// The compiled form of a pattern: kept by the evaluation, by the program, or compiled now.
     fn regexp(&mut self, re: &EcoString, at: ExprId) -> Res<Arc<Matcher>> {
         if let Some(compiled) = self.s.regexps.get(re) {
             return Ok(Arc::clone(compiled));
         }
+        // Compiling costs by the length of the pattern, before it is known how large the result is.
         if let Err(limit) = self.s.budget.steps((re.len() as u64).saturating_mul(8)) {
             return Err(self.limit(limit));
         }
@@ -374,6 +406,8 @@ impl Machine<'_> {
         }
         self.hold(memory)?;
         self.s.of_regexps += memory;
+        // A pattern that the program contains comes again in other evaluations, which share it. One
+        // that was computed from data would only fill the table.
         if memory <= MOST_SHARED && self.ir.texts.contains(re) {
             self.ir.regexps.keep(re, &compiled);
         }
@@ -384,6 +418,7 @@ impl Machine<'_> {
     /// `==` on concrete values; `None` if they cannot be compared.
     pub(crate) fn equal_vals(&mut self, a: &Val, b: &Val) -> Res<Option<bool>> {
         let (ka, kb) = (self.val_kind(a), self.val_kind(b));
+        // Only `null` equals `null`, and comparing with it is always allowed.
         if ka == Kind::NULL || kb == Kind::NULL {
             return Ok(Some(ka == kb));
         }
@@ -404,6 +439,7 @@ impl Machine<'_> {
         })
     }
 
+    /// A list of existing vertices.
     pub(crate) fn new_list(&mut self, elems: &[super::Vid]) -> Res<Val> {
         if let Err(limit) = self.s.budget.list(elems.len() as u64) {
             return Err(self.limit(limit));
@@ -415,6 +451,7 @@ impl Machine<'_> {
         Ok(Val::Node(v))
     }
 
+    /// A list repeated, refused before it is made if it were too long.
     pub(crate) fn repeat_list(&mut self, elems: &[super::Vid], n: i64, at: ExprId) -> Res<Val> {
         let Ok(n) = usize::try_from(n) else {
             return Err(self.text_err(Class::Eval, "negative count", at));
@@ -427,6 +464,7 @@ impl Machine<'_> {
     }
 }
 
+/// The bytes of a string or of bytes.
 fn bytes_of(val: &Val) -> &[u8] {
     match val {
         Val::Str(s) => s.as_bytes(),
@@ -435,6 +473,7 @@ fn bytes_of(val: &Val) -> &[u8] {
     }
 }
 
+/// What a pattern searches: of bytes that are no UTF-8, the text with replacements.
 fn text_of(val: &Val) -> Option<EcoString> {
     match val {
         Val::Str(s) => Some(s.clone()),

@@ -1,4 +1,23 @@
 //! Calls: the language's own functions, those of standard packages, validators.
+//!
+//! Functions differ in what they take. Those of the language each have rules of their own. *Pure*
+//! functions of packages take concrete values, copied out of the evaluation, and know nothing of
+//! vertices. *Lazy* ones take nodes, of which not everything need be known.
+//!
+//! # A worked example
+//!
+//! ```cue
+//! name: strings.MaxRunes(3)
+//! name: "abcd"
+//! up:   strings.ToUpper(name)
+//! ```
+//!
+//! `strings.MaxRunes(3)` has one argument too few, and its result is a bool: it is a validator,
+//! which `name` keeps as a check. When `name` is settled the check runs with the value as its first
+//! argument and answers false: `invalid value "abcd" (does not satisfy strings.MaxRunes(3))`.
+//! `strings.ToUpper(name)` has all its arguments. It demands `name` concrete, and fails with the
+//! error of `name`. Had `name` no value yet, the call would be incomplete and run again when more
+//! is known.
 
 use super::data::{Conj, EnvId, Func, Msg, Phase, Res, Src, Val, Validator, Vid};
 use super::list_call::len_int;
@@ -19,6 +38,8 @@ impl Machine<'_> {
     /// A call as a conjunct: `and` and `or` bring the elements of their list in.
     pub(crate) fn call_conj(&mut self, v: Vid, conj: Conj, id: CallId) -> Res<()> {
         let Src::Expr(e) = conj.src else { return Ok(()) };
+        // `and([a, b])` is `a & b`, and `or([a, b])` is `a | b`: the elements become conjuncts or
+        // alternatives, and unify with whatever else is said of the vertex.
         let call = &self.ir.calls[id.idx()];
         if let (Callee::Core(core @ (Core::And | Core::Or)), [arg]) =
             (call.callee, call.args.as_slice())
@@ -73,6 +94,7 @@ impl Machine<'_> {
         if any {
             return Err(self.text_err(Class::Eval, "struct argument must be concrete", arg));
         }
+        // What can never be a struct need not be concrete to be wrong.
         let never = match &val {
             Val::Node(w) => !self.has_choice(*w) && !self.node_kind(*w).intersects(Kind::STRUCT),
             val => !self.val_kind(val).intersects(Kind::STRUCT),
@@ -85,6 +107,7 @@ impl Machine<'_> {
         Err(self.arg_error("close", &val, 1, "struct", arg))
     }
 
+    /// The list that an argument is, concrete at least in its length.
     fn concrete_list(&mut self, e: ExprId, env: EnvId, name: &'static str) -> Res<Vid> {
         let val = self.concrete(e, env, "list argument")?;
         if let Val::Node(w) = val {
@@ -96,6 +119,7 @@ impl Machine<'_> {
         Err(self.arg_error(name, &val, 1, "list", e))
     }
 
+    /// The error of an argument of the wrong kind; `i` counts from 1.
     pub(crate) fn arg_error(
         &mut self,
         name: &str,
@@ -112,6 +136,7 @@ impl Machine<'_> {
         self.text_err(Class::Eval, text, at)
     }
 
+    /// The value of a call in an expression.
     pub(crate) fn call(&mut self, id: CallId, e: ExprId, env: EnvId) -> Res<Val> {
         let ir = self.ir;
         let call = &ir.calls[id.idx()];
@@ -135,6 +160,7 @@ impl Machine<'_> {
                         val = function.clone();
                     }
                 }
+                // Functions are values: `f: strings.ToUpper, x: f("a")`.
                 match &val {
                     Val::CoreFunc(core) => return self.core_call(*core, &call.args, e, env),
                     Val::Validator(x) if matches!(self.ir.expr(x.expr), Expr::Call(_)) => {
@@ -158,6 +184,7 @@ impl Machine<'_> {
         }
     }
 
+    /// Whether a call has as many arguments as its function has parameters.
     fn check_arity(&mut self, name: &str, want: usize, have: usize, e: ExprId) -> Res<()> {
         if have == want {
             return Ok(());
@@ -167,6 +194,8 @@ impl Machine<'_> {
         Err(self.text_err(Class::Eval, text, e))
     }
 
+    /// The functions that need no import. Each has rules of its own about what must be known of its
+    /// arguments.
     fn core_call(&mut self, core: Core, args: &[ExprId], e: ExprId, env: EnvId) -> Res<Val> {
         match core {
             Core::Len => {
@@ -178,6 +207,7 @@ impl Machine<'_> {
                     Val::Bytes(b) => Ok(Val::Int(len_int(b.len()))),
                     Val::Node(w) => {
                         let w = self.deref(*w);
+                        // A struct counts by its regular fields that are there.
                         self.settle(w);
                         let w = self.deref(w);
                         if let Some(err) = self.v(w).error.or(self.v(w).incomplete) {
@@ -204,12 +234,15 @@ impl Machine<'_> {
             }
             Core::Close | Core::And | Core::Or => {
                 self.check_arity(core.name(), 1, args.len(), e)?;
+                // In an operand, too, the elements become conjuncts: of a vertex that nobody else
+                // sees.
                 let w = self.anon(Conj::new(Src::Expr(e), env));
                 self.settle(w);
                 self.node_val(w)
             }
             Core::Div | Core::Mod | Core::Quo | Core::Rem => {
                 self.check_arity(core.name(), 2, args.len(), e)?;
+                // Both are computed before one error is reported: the graver counts.
                 let a = self.core_arg(core, args, 0, Kind::INT, env);
                 let b = self.core_arg(core, args, 1, Kind::INT, env);
                 let (a, b) = match (a, b) {
@@ -219,6 +252,7 @@ impl Machine<'_> {
                 };
                 self.int_division(core, &a, &b, e)
             }
+            // The template's own message: a class of its own, which other errors do not replace.
             Core::Error => {
                 self.check_arity("error", 1, args.len(), e)?;
                 let val = self.concrete(args[0], env, "argument to error")?;
@@ -231,6 +265,7 @@ impl Machine<'_> {
             Core::MatchN | Core::MatchIf => {
                 let want = if core == Core::MatchN { 2 } else { 3 };
                 self.check_arity(core.name(), want, args.len(), e)?;
+                // Schemas stay vertices. They are unified with the value once it is known.
                 let mut vals = Vec::with_capacity(want);
                 for &arg in args {
                     let w = self.anon(Conj::new(Src::Expr(arg), env));
@@ -285,6 +320,7 @@ impl Machine<'_> {
         !kind.is_bottom() && !kind.intersects(want)
     }
 
+    /// Whether a vertex has alternatives left.
     pub(super) fn has_choice(&self, w: Vid) -> bool {
         self.v(w).extra.as_ref().is_some_and(|x| !x.alts.is_empty())
     }
@@ -302,14 +338,18 @@ impl Machine<'_> {
         }
     }
 
+    /// A function of a package: arguments first, then their number and kinds, then what must be
+    /// concrete. The order decides which error a wrong call reports.
     fn std_call(&mut self, id: BuiltinId, args: &[ExprId], e: ExprId, env: EnvId) -> Res<Val> {
         let std = &self.ir.builtins[id.idx()];
         let (n, result) = (std.builtin.params.len(), std.builtin.result);
         let mut vals = Vec::with_capacity(args.len());
+        // Their schema is unified with the text, and means nothing by itself.
         let validates = matches!(
             std.builtin.run,
             Run::Lazy(Lazy::JsonValidate | Lazy::YamlValidate | Lazy::YamlValidatePartial)
         );
+        // These measure or move nodes: an element that is not concrete is no obstacle.
         let lazy = matches!(
             std.builtin.run,
             Run::Lazy(
@@ -350,8 +390,10 @@ impl Machine<'_> {
         }
         // What can never be an argument is a final error, however little is known of the others.
         let std = &self.ir.builtins[id.idx()];
+        // A call with one argument too few waits for the value that it is to constrain.
         let defaults = std_defaults(std.builtin, vals.len());
         let validator = defaults.is_empty() && vals.len() + 1 == n && result == Kind::BOOL;
+        // The argument that a validator waits for, and those with a default, need not be written.
         let left_out = usize::from(validator) + defaults.len();
         if vals.len() + left_out != n {
             let name = self.func_name(id);
@@ -370,6 +412,7 @@ impl Machine<'_> {
             (true, true) if !validator => 1,
             (true, _) => 0,
         };
+        // A function of values needs them whole, one of nodes only what it measures.
         for (val, &arg) in vals.iter_mut().zip(args).take(concrete) {
             if !val.is_atom() {
                 let open = std::mem::replace(val, Val::Top);
@@ -390,6 +433,7 @@ impl Machine<'_> {
         if !validates {
             return self.run_std(id, &vals, false, e);
         }
+        // A schema may call the function that is validating by it, without end.
         self.begin_validation(e, &Val::Null)?;
         let result = self.run_std(id, &vals, false, e);
         self.s.validating.pop();
@@ -405,6 +449,7 @@ impl Machine<'_> {
         vertex.incomplete.filter(|e| known && self.class(*e) == Class::Incomplete)
     }
 
+    /// A function as it is written in a call: package and name.
     pub(crate) fn func_name(&self, id: BuiltinId) -> String {
         let std = &self.ir.builtins[id.idx()];
         let package = std.package.rsplit('/').next().unwrap_or_default();
@@ -440,6 +485,8 @@ impl Machine<'_> {
                     let value = match val {
                         Val::Node(w) => {
                             let w = *w;
+                            // The function sees a copy of the data, so everything below is computed
+                            // and free of errors first.
                             self.deep_aside(w);
                             if let Some(err) = self.final_error(w) {
                                 return Err(err);
@@ -447,6 +494,8 @@ impl Machine<'_> {
                             self.check_no_cycle(w)?;
                             let elem = builtin.params.get(i).map_or(Kind::TOP, |p| p.elem);
                             self.check_elements(w, elem, i, e)?;
+                            // A function may write its argument out, so the fields have the order
+                            // of the source; `encoding/json` writes regular fields only.
                             let outer = (self.s.ordered, self.s.visible);
                             let visible = self.ir.builtins[id.idx()].package == "encoding/json";
                             (self.s.ordered, self.s.visible) = (true, visible);
@@ -471,6 +520,7 @@ impl Machine<'_> {
                     args.push(value);
                 }
                 let budget = &mut self.s.budget;
+                // Charged before it runs, not when it has used it up.
                 let outcome = pay_for(&args, budget).map_err(BuiltinError::from);
                 let outcome = outcome.and_then(|()| f(&args, budget));
                 budget.release(held);
@@ -479,6 +529,7 @@ impl Machine<'_> {
         };
         match outcome {
             Ok(value) => {
+                // The result stays, so it is held and costs steps by its size.
                 let size = value.size();
                 self.hold(size)?;
                 self.steps(usize::try_from(size >> 5).unwrap_or(usize::MAX))?;
@@ -526,6 +577,7 @@ impl Machine<'_> {
             Value::String(s) => Val::Str(s.clone()),
             Value::Bytes(b) => Val::Bytes(Arc::clone(b)),
             Value::List(_) | Value::Struct(_) => {
+                // Structure becomes a vertex over injected data.
                 let data = self.add_data(value);
                 let w = self.new_vertex(Vid::NONE, Label::NONE);
                 self.vm(w).conjs.push(Conj::new(Src::Data(data), EnvId::NONE));
@@ -535,6 +587,7 @@ impl Machine<'_> {
         }
     }
 
+    /// The node that an argument is.
     pub(super) fn node_arg(&mut self, vals: &[Val], i: usize) -> Option<Vid> {
         match vals.get(i) {
             Some(Val::Node(w)) => Some(self.deref(*w)),
@@ -542,6 +595,8 @@ impl Machine<'_> {
         }
     }
 
+    /// The integer that an argument is. One that is not known yet is incomplete, anything else is
+    /// wrong.
     pub(super) fn int_arg(&mut self, vals: &[Val], i: usize, name: &str, e: ExprId) -> Res<i64> {
         match vals.get(i) {
             Some(Val::Int(n)) => Ok(*n),
@@ -556,10 +611,12 @@ impl Machine<'_> {
         }
     }
 
+    /// The error that a function itself reports.
     pub(super) fn call_error(&mut self, name: &str, why: &str, e: ExprId) -> super::ErrId {
         self.text_err(Class::Eval, format!("error in call to {name}: {why}"), e)
     }
 
+    /// Functions that look at nodes: what they do not look at need not be known.
     fn run_lazy(
         &mut self,
         lazy: Lazy,
@@ -607,6 +664,7 @@ impl Machine<'_> {
         }
     }
 
+    /// `json.Validate`, `yaml.Validate` and `yaml.ValidatePartial`: a text against a schema.
     fn validate_text(&mut self, lazy: Lazy, vals: &[Val], name: &str, e: ExprId) -> Res<Val> {
         let bytes: &[u8] = match vals.first() {
             Some(Val::Str(s)) => s.as_bytes(),
@@ -627,6 +685,7 @@ impl Machine<'_> {
                 return Err(self.call_error(name, &why, e));
             }
         };
+        // The schema is a vertex, so that it can be a conjunct.
         let schema = match vals.get(1) {
             Some(Val::Node(w)) => *w,
             Some(val) => {
@@ -641,6 +700,7 @@ impl Machine<'_> {
                 Val::Node(x) => Src::Node(x),
                 val => self.new_val(val),
             };
+            // Document and schema unify: an error of the result is what is wrong with the document.
             let w = self.new_vertex(Vid::NONE, Label::NONE);
             let conjs = [Conj::new(src, EnvId::NONE), Conj::new(Src::Node(schema), EnvId::NONE)];
             self.vm(w).conjs.extend(conjs);
@@ -653,6 +713,7 @@ impl Machine<'_> {
                 let why = self.message(err);
                 return Err(self.call_error(name, &why, e));
             }
+            // A partial validation is content with what is incomplete.
             if lazy != Lazy::YamlValidatePartial {
                 self.value_of(w)?;
             }
@@ -664,6 +725,7 @@ impl Machine<'_> {
 /// Every function looks at all of its arguments, may copy them, and may calculate with the digits
 /// of numbers; what takes more than that is counted by the function itself.
 fn pay_for(args: &[Value], budget: &mut Budget) -> Result<(), LimitError> {
+    // A step for every 32 bytes, and room for a copy of what is read and of what is written.
     let size: u64 = args.iter().map(Value::size).sum();
     budget.steps(size >> 5)?;
     budget.room(size.saturating_mul(2))?;

@@ -36,10 +36,12 @@ impl Machine<'_> {
 
     /// A literal or unification, which closes nothing itself.
     pub(crate) fn new_literal(&mut self, parent: CloseId, embedded: bool) -> CloseId {
+        // A literal closes nothing. It is plain as long as nothing around it closes.
         let plain = self.is_plain(parent);
         self.push_close(CloseNode { parent, embedded, plain })
     }
 
+    /// Ids grow with each occurrence, and a parent always has a smaller one than what lies in it.
     fn push_close(&mut self, node: CloseNode) -> CloseId {
         let id = CloseId(u32::try_from(self.s.close.len()).unwrap_or(u32::MAX - 1));
         self.s.close.push(node);
@@ -51,6 +53,7 @@ impl Machine<'_> {
         self.s.close.get(id.0 as usize).is_none_or(|node| node.plain)
     }
 
+    /// From now on the fields of `v` need evidence for this occurrence.
     pub(crate) fn add_req(&mut self, v: Vid, req: Req) {
         let reqs = &mut self.extra(v).reqs;
         if !reqs.contains(&req) {
@@ -81,10 +84,12 @@ impl Machine<'_> {
         if extra.literals.iter().any(|id| self.is_evidence(*id, req.id)) {
             return true;
         }
+        // The literals among the conjuncts need not have been noted.
         let written = |c: &Conj| matches!(c.src, Src::Expr(e) if matches!(self.ir.expr(e), Expr::Struct(_) | Expr::List(_)));
         vertex.conjs.iter().any(|c| written(c) && self.is_evidence(c.close, req.id))
     }
 
+    /// Whether one occurrence lies in another, or is it.
     fn under(&self, mut id: CloseId, ancestor: CloseId) -> bool {
         if ancestor.is_none() {
             return true;
@@ -103,6 +108,9 @@ impl Machine<'_> {
         if self.under(f, r) {
             return true;
         }
+        // A field next to an embedding: `{#A, b: 1}` may have `b` although `#A` does not. It came
+        // through the literal that embeds, and not through the embedded occurrence, which allows
+        // its own fields only.
         let mut cur = r;
         while !cur.is_none() {
             let node = self.s.close[cur.0 as usize];
@@ -127,6 +135,7 @@ impl Machine<'_> {
         }
     }
 
+    /// What a field takes over from a struct that is closed, or that was built to be selected from.
     fn inherit_from(&mut self, v: Vid, parent: Vid) {
         let vertex = self.v(v);
         // Where something stands in an expression says nothing about what it is.
@@ -145,6 +154,8 @@ impl Machine<'_> {
             let Some(&req) = self.v(parent).extra.as_ref().and_then(|x| x.reqs.get(i)) else {
                 break;
             };
+            // A field of the closed struct is closed in turn. A field that came from elsewhere is
+            // not.
             if req.recursive
                 && self.v(v).conjs.iter().any(|c| self.is_evidence(c.close, req.id))
                 && self.closes(parent, req)
@@ -158,12 +169,16 @@ impl Machine<'_> {
     pub(crate) fn allows(&self, v: Vid, w: Vid) -> bool {
         let Some(extra) = &self.v(v).extra else { return true };
         extra.reqs.iter().all(|req| {
+            // `_` allows everything, also where it stands in a definition.
             if !self.closes(v, *req) {
                 return true;
             }
+            // A definition as such: whatever declares the field is evidence enough. Only a field
+            // that nobody declares has no conjunct.
             if req.id.is_none() {
                 return !self.v(w).conjs.is_empty() || extra.opens.contains(&req.id);
             }
+            // Evidence comes from a conjunct of the field, or from a `...` that came the same way.
             self.v(w).conjs.iter().any(|c| self.is_evidence(c.close, req.id))
                 || extra.opens.iter().any(|o| self.is_evidence(*o, req.id))
         })
@@ -182,10 +197,12 @@ impl Machine<'_> {
         })
     }
 
+    /// Whether a vertex holds this requirement.
     fn requires(&self, v: Vid, req: Req) -> bool {
         !v.is_none() && self.v(v).extra.as_ref().is_some_and(|x| x.reqs.contains(&req))
     }
 
+    /// Whether some requirement is not lifted by a `...`.
     pub(crate) fn is_closed(&self, v: Vid) -> bool {
         self.v(v).extra.as_ref().is_some_and(|x| {
             x.reqs.iter().filter(|r| self.closes(v, **r)).any(|r| {
@@ -196,6 +213,7 @@ impl Machine<'_> {
         })
     }
 
+    /// Whether an occurrence lies in nothing that closes or embeds.
     fn is_top_level(&self, id: CloseId) -> bool {
         self.s.close.get(id.0 as usize).is_none_or(|node| node.parent.is_none() && !node.embedded)
     }
@@ -213,11 +231,14 @@ impl Machine<'_> {
 
     /// Marks the fields that are not allowed.
     pub(crate) fn check_closed(&mut self, v: Vid) {
+        // Nothing closes it, or it was built to be selected from.
         if self.v(v).extra.as_ref().is_none_or(|x| x.reqs.is_empty() || x.opened) {
             return;
         }
         for i in 0..self.v(v).arcs.len() {
             let (label, w) = self.v(v).arcs[i];
+            // Definitions and hidden fields may always be added, and an optional field adds
+            // nothing.
             if !label.is_string() || self.v(w).arc == ArcKind::Optional || self.allows(v, w) {
                 continue;
             }

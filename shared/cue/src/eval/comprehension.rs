@@ -48,6 +48,8 @@ impl Machine<'_> {
             let mut i = 0;
             while let Some(task) = self.v(v).extra.as_ref().and_then(|x| x.tasks.get(i)).copied() {
                 i += 1;
+                // An incomplete task is tried again: the round before may have brought what it
+                // waits for.
                 let ready = match task.state {
                     TaskState::Pending => true,
                     TaskState::Failed(e) => self.is_incomplete(e),
@@ -65,6 +67,8 @@ impl Machine<'_> {
                     return;
                 }
             }
+            // Without progress another round finds the same. Without failures nothing is left to
+            // run.
             if !progress || !failed {
                 return;
             }
@@ -84,6 +88,9 @@ impl Machine<'_> {
         }
     }
 
+    /// Whether a task may define a field; without a label, whether it may do anything. Running no
+    /// more than that is why `{a: 1, if a > 0 {b: 2}}` is no circle: the guard demands `a`, which
+    /// it cannot define.
     pub(crate) fn concerns(&self, task: &Task, label: Option<Label>) -> bool {
         let Some(label) = label else { return true };
         match (task.kind, task.conj.src) {
@@ -91,6 +98,7 @@ impl Machine<'_> {
                 let comp = &self.ir.comps[id.idx()];
                 comp.open || comp.labels.binary_search(&label).is_ok()
             }
+            // The name of a dynamic field is known when it has been computed.
             (TaskKind::Dynamic(_), _) => label.is_string(),
             _ if label.is_int() => true,
             (TaskKind::Expr, Src::Expr(e)) => self.ir.may_bring_fields(e),
@@ -99,6 +107,8 @@ impl Machine<'_> {
         }
     }
 
+    /// Runs one task and notes how it ended. A final error is an error of the vertex, an incomplete
+    /// one only of the task.
     fn run_task(&mut self, v: Vid, i: usize, task: &Task) {
         if let Err(e) = self.enter() {
             self.fail(v, e);
@@ -111,6 +121,7 @@ impl Machine<'_> {
         if self.v(v).phase != Phase::Settling {
             self.vm(v).depth = self.s.depth;
         }
+        // What the task builds inherits the references that led to it.
         let refs = std::mem::replace(&mut self.s.cur_refs, task.conj.refs);
         let result = self.task(v, task);
         self.s.cur_refs = refs;
@@ -140,19 +151,25 @@ impl Machine<'_> {
         }
     }
 
+    /// What a task adds to its vertex.
     fn task(&mut self, v: Vid, task: &Task) -> Res<()> {
         let conj = task.conj;
         match task.kind {
             TaskKind::Expr => self.expr_task(v, conj),
             TaskKind::Comp(id) => {
                 let body = self.ir.comps[id.idx()].body_expr;
+                // Tests in the clauses note what they take for absent; each comprehension has a
+                // note of its own.
                 let outer = std::mem::take(&mut self.s.assumed);
                 let envs = self.run_clauses(id, conj.env);
                 let assumed = std::mem::replace(&mut self.s.assumed, outer);
+                // A guard that waits for itself is a circle, not something that is still unknown.
                 let envs = envs.map_err(|e| self.asked_of_a_circle(v, id, conj.env, e))?;
                 if let Some(test) = assumed {
                     self.keep_to_what_was_seen(v, id, &envs, test)?;
                 }
+                // For each binding the body is a conjunct of the struct, as if it were written
+                // there.
                 for env in envs {
                     self.process(v, conj.with(Src::Expr(body), env), false);
                 }
@@ -191,6 +208,7 @@ impl Machine<'_> {
         let comp = &ir.comps[id.idx()];
         let present =
             |label: &Label| self.arc(v, *label).is_some_and(|w| self.v(w).arc == ArcKind::Member);
+        // Nothing is added, or only what is there: the test has seen the truth.
         if envs.is_empty() || comp.labels.iter().all(present) {
             return Ok(());
         }
@@ -227,6 +245,7 @@ impl Machine<'_> {
             return e;
         }
         let Ok(asked) = self.resolve(at, env) else { return e };
+        // The field of `v` that was asked for, or in which lies what was asked for.
         let mut field = asked;
         while !self.v(field).parent.is_none() && self.v(field).parent != v {
             field = self.v(field).parent;
@@ -250,6 +269,7 @@ impl Machine<'_> {
         vertex.kind == Kind::TOP && vertex.conjs.iter().all(only)
     }
 
+    /// A conjunct whose value had to be waited for.
     fn expr_task(&mut self, v: Vid, conj: Conj) -> Res<()> {
         let Src::Expr(e) = conj.src else { return Ok(()) };
         match self.ir.expr(e) {
@@ -275,6 +295,7 @@ impl Machine<'_> {
     pub(crate) fn run_clauses(&mut self, id: CompId, env: EnvId) -> Res<SmallVec<[EnvId; 8]>> {
         let ir = self.ir;
         let mut envs = smallvec![env];
+        // Each clause makes none, one or several bindings of every binding so far.
         for clause in &ir.comps[id.idx()].clauses {
             let mut next = SmallVec::new();
             for env in envs {
@@ -295,6 +316,7 @@ impl Machine<'_> {
                         }
                     }
                     Clause::Let(e) => {
+                        // A let is computed when it is used.
                         let w = self.anon(Conj::new(Src::Expr(e), env));
                         next.push(self.new_env(env, w, Label::NONE));
                     }
@@ -304,6 +326,7 @@ impl Machine<'_> {
                         }
                     }
                 }
+                // Nested loops multiply.
                 if next.len() as u64 > self.s.budget.limits().list {
                     return Err(self.limit(crate::limits::LimitError::List));
                 }
@@ -313,6 +336,8 @@ impl Machine<'_> {
         Ok(envs)
     }
 
+    /// What a `for` goes through: elements, or regular fields that are there. Definitions, hidden
+    /// fields and optional fields are left out.
     fn iterate(&mut self, source: ExprId, env: EnvId) -> Res<Vec<(Label, Vid)>> {
         let val = self.value(source, env)?;
         let kind = match &val {
@@ -320,6 +345,8 @@ impl Machine<'_> {
             val => self.val_kind(val),
         };
         let open = matches!(&val, Val::Node(w) if self.has_choice(*w));
+        // A literal that is being put together is taken as it is: to make it concrete would demand
+        // what is being computed.
         let val = if self.is_becoming_struct(&val) {
             val
         } else if open || kind.intersects(Kind::STRUCT | Kind::LIST) || kind.is_bottom() {
@@ -348,6 +375,8 @@ impl Machine<'_> {
         if let Some(e) = self.v(w).error {
             return Err(e);
         }
+        // The loop is part of the struct that it goes through, and sees the fields there are now. A
+        // field that came later would make it wrong, so the struct takes no more.
         if self.v(w).phase < Phase::Settled
             && let Some(extra) = &mut self.vm(w).extra
             && extra.tasks.iter().any(|task| task.state == TaskState::Running)
@@ -374,6 +403,7 @@ impl Machine<'_> {
                 ArcKind::Optional => {}
             }
         }
+        // What is incomplete may still get fields, and the loop would miss them.
         if let Some(e) = self.v(w).incomplete {
             return Err(e);
         }

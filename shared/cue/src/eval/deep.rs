@@ -1,4 +1,20 @@
 //! Everything below a vertex: errors and closedness.
+//!
+//! An error anywhere below a vertex is an error of the whole for whoever exports it, tests its
+//! presence or chooses it as an alternative. Deep is the phase that finds out: every field is
+//! settled, and the first error is kept with each vertex on the way up.
+//!
+//! # A worked example
+//!
+//! ```cue
+//! a: {b: {c: int}, d: e.n}
+//! e: n: string & 1
+//! ```
+//!
+//! `a` is demanded deep. Its fields are settled in order. `b` is a struct, so the same happens to
+//! it: `c` is of kind `int` and has no value, which is no error; only an export says that it is
+//! incomplete. `d` shares `e.n`, where `string` and `1` conflict. That error becomes the
+//! `child_error` of `a`, and [`Machine::final_error`] gives it to whoever asks about `a`.
 
 use super::data::{ArcKind, Deep, ErrId, Forward, Msg, Phase, TaskKind, TaskState, Val, Vid};
 use super::state::Machine;
@@ -12,12 +28,14 @@ impl Machine<'_> {
         let v = self.deref(v);
         self.settle(v);
         let v = self.deref(v);
+        // Nothing below, and nothing to check.
         let vertex = self.vm(v);
         if vertex.is_leaf() {
             vertex.deep = Deep::Done;
             return;
         }
         if self.v(v).deep != Deep::No {
+            // A circle: the answer rests on the walk further out, which has not ended.
             if self.v(v).deep == Deep::Running {
                 self.s.touch = self.s.touch.min(self.v(v).depth);
             }
@@ -27,11 +45,14 @@ impl Machine<'_> {
             self.fail(v, e);
             return;
         }
+        // As in `settle`: `touch` is counted for this walk alone, and joined with the outer count
+        // at the end.
         let depth = self.s.depth;
         let touch = std::mem::replace(&mut self.s.touch, u32::MAX);
         let vertex = self.vm(v);
         vertex.deep = Deep::Running;
         vertex.depth = depth;
+        // Of what is undecided each alternative is computed as a whole.
         let alts: Vec<Vid> = self
             .v(v)
             .extra
@@ -67,10 +88,14 @@ impl Machine<'_> {
         self.leave();
     }
 
+    /// The same for the fields, and what their errors mean for the vertex.
     fn deep_arcs(&mut self, v: Vid) {
+        // A field that is not allowed fails before it is computed: what it contains does not
+        // matter.
         self.check_closed(v);
         let mut child: Option<ErrId> = None;
         let mut unfinished: Option<ErrId> = None;
+        // By index: settling one field may add others.
         let mut i = 0;
         while let Some(&(label, w)) = self.v(v).arcs.get(i) {
             i += 1;
@@ -115,6 +140,7 @@ impl Machine<'_> {
                 break;
             }
         }
+        // The first in the order of the fields, so that the same program gives the same error.
         if let Some(e) = child {
             self.extra(v).child_error = Some(e);
         }
@@ -145,6 +171,7 @@ impl Machine<'_> {
                 if self.final_error(w).is_some() {
                     continue;
                 }
+                // It stands for nothing and has no value until the comprehension has run.
                 let vertex = self.vm(w);
                 vertex.forward = Forward::No;
                 vertex.phase = Phase::Settled;
@@ -165,6 +192,8 @@ impl Machine<'_> {
     /// Computes everything below a vertex that is no part of the structure being computed: what a
     /// test or a function looks at.
     pub(crate) fn deep_aside(&mut self, v: Vid) {
+        // Walks further out are no part of what is looked at: running into one of them is no circle
+        // within it.
         let outer = std::mem::replace(&mut self.s.min_unfinished_depth, self.s.depth);
         let into_itself = std::mem::take(&mut self.s.into_itself);
         self.deep(v);

@@ -40,6 +40,8 @@ type Scalars = SmallVec<[(Val, Mode); 4]>;
 /// The marks of the alternatives a candidate is made of, by disjunction.
 type Modes = Vec<((Src, u16), Mode)>;
 
+/// Marks are relative: where no alternative is marked, none is a default and none is excluded from
+/// the default.
 fn mark(marked: bool, any: bool) -> Mode {
     match (any, marked) {
         (false, _) => Mode::Maybe,
@@ -51,6 +53,7 @@ fn mark(marked: bool, any: bool) -> Mode {
 impl Machine<'_> {
     /// One alternative as a conjunct, with the mode its mark gives.
     pub(crate) fn alternative(&mut self, of: &Occurrence, i: usize) -> (Conj, Mode) {
+        // The elements of `or([...])` carry no marks.
         if let Some(nodes) = &of.nodes {
             let src = nodes.get(i).map_or(of.conj.src, |w| Src::Node(*w));
             return (of.conj.with(src, of.conj.env), Mode::Maybe);
@@ -63,6 +66,7 @@ impl Machine<'_> {
         }
     }
 
+    /// The terms of a disjunction as they are written.
     fn alternatives(&self, of: &Occurrence) -> &[crate::ir::Alternative] {
         if let Src::Expr(e) = of.conj.src
             && let Expr::Disj(id) = self.ir.expr(e)
@@ -72,10 +76,13 @@ impl Machine<'_> {
         &[]
     }
 
+    /// How many alternatives there are to choose from.
     fn width(&self, of: &Occurrence) -> usize {
         of.nodes.as_ref().map_or_else(|| self.alternatives(of).len(), |n| n.len())
     }
 
+    /// Chooses among the alternatives of a vertex. The cheap way comes first: most disjunctions of
+    /// templates are of scalars, and need no vertex for each alternative.
     pub(crate) fn resolve_disjs(&mut self, v: Vid) {
         if self.v(v).error.is_some() {
             return;
@@ -90,6 +97,7 @@ impl Machine<'_> {
     /// Resolves disjunctions of scalars; false if some alternative is no scalar.
     fn scalar_disjs(&mut self, v: Vid) -> Res<bool> {
         let vertex = self.v(v);
+        // Structure, and tasks that may still add some, want candidates.
         let Some(extra) = &vertex.extra else { return Ok(false) };
         if vertex.is_struct
             || vertex.is_list
@@ -101,9 +109,11 @@ impl Machine<'_> {
             return Ok(false);
         }
         let disjs: SmallVec<[Occurrence; 2]> = extra.disjs.iter().cloned().collect();
+        // What the other conjuncts say takes part as one more alternative, without a mark.
         let base = self.scalar_val(v);
         let mut result: Scalars = smallvec![(base.clone(), Mode::Maybe)];
         let mut first: Option<Scalars> = None;
+        // Disjunctions combine pairwise: `(a | b) & (c | d)` is `a & c | a & d | b & c | b & d`.
         for d in &disjs {
             let alts = match (&d.nodes, d.conj.src) {
                 (Some(nodes), _) => self.scalar_nodes(nodes)?,
@@ -114,6 +124,7 @@ impl Machine<'_> {
             result = self.product(&result, &alts)?;
             first.get_or_insert(alts);
         }
+        // Nothing is left: the conflict of each alternative is reported.
         if result.is_empty() {
             let mut causes = Vec::new();
             for (alt, _) in first.unwrap_or_default() {
@@ -124,6 +135,7 @@ impl Machine<'_> {
             self.fail(v, e);
             return Ok(true);
         }
+        // One value is left: the vertex is what it would be without alternatives.
         if result.len() == 1 {
             if let Some((val, _)) = result.pop() {
                 let vertex = self.vm(v);
@@ -134,12 +146,15 @@ impl Machine<'_> {
             }
             return Ok(true);
         }
+        // Several values are left: the vertex stays undecided, and whoever needs one takes the
+        // default.
         let alts = &mut self.extra(v).alts;
         alts.clear();
         alts.extend(result.into_iter().map(|(val, mode)| Alt { val, mode }));
         Ok(true)
     }
 
+    /// Makes a scalar the vertex's own value.
     fn put_scalar(&mut self, v: Vid, val: Val) {
         match val {
             Val::Top => {}
@@ -161,6 +176,7 @@ impl Machine<'_> {
         }
     }
 
+    /// Why an alternative does not agree with what the other conjuncts say.
     fn conflict_text(&mut self, base: &Val, alt: &Val) -> Res<String> {
         let (ka, kb) = (self.val_kind(base), self.val_kind(alt));
         if base.is_atom() && !alt.is_atom() && ka.intersects(kb) {
@@ -181,6 +197,8 @@ impl Machine<'_> {
         Ok(text)
     }
 
+    /// The error of a vertex none of whose alternatives survived, made of what each of them failed
+    /// with.
     pub(crate) fn empty_disjunction(&mut self, v: Vid, causes: Vec<ErrId>) -> ErrId {
         // A user's own message replaces the list.
         if let Some(user) = causes.iter().find(|e| {
@@ -203,6 +221,7 @@ impl Machine<'_> {
         if let [one] = causes.as_slice() {
             return *one;
         }
+        // The causes are listed below it.
         let text = format!("{} errors in empty disjunction:", causes.len());
         // What may yet come true counts most, then what has no end; a conflict says least.
         let is = |class| causes.iter().any(|e| self.class(*e) == class);
@@ -229,11 +248,13 @@ impl Machine<'_> {
             if vertex.checks.is_empty() {
                 return vertex.atom.clone();
             }
+            // The constraints have not been checked yet, so they go along with the atom.
             let mut parts = vertex.checks.clone();
             parts.push(vertex.atom.clone());
             return Val::All(std::sync::Arc::new(parts));
         }
         let mut parts = Vec::new();
+        // A kind that the constraints imply is not said twice.
         let implied = vertex.checks.iter().fold(Kind::TOP, |k, c| k & self.val_kind(c));
         if vertex.kind != implied {
             parts.push(Val::Kind(vertex.kind));
@@ -246,11 +267,14 @@ impl Machine<'_> {
         }
     }
 
+    /// All pairs that do not exclude each other. A pair is a default if one side marks it and the
+    /// other does not mark against it, which is what `max` of [`Mode`] says.
     fn product(&mut self, a: &Scalars, b: &Scalars) -> Res<Scalars> {
         if let [(Val::Top, Mode::Maybe)] = a.as_slice() {
             // Nothing is known yet: the alternatives as they are.
             self.steps(b.len())?;
             let mut out = b.clone();
+            // Without a default the marks mean nothing.
             if !out.iter().any(|(_, mode)| *mode == Mode::Default) {
                 out.iter_mut().for_each(|(_, mode)| *mode = Mode::Maybe);
             }
@@ -279,8 +303,10 @@ impl Machine<'_> {
         Ok(out)
     }
 
+    /// Adds an alternative, unless its value is there already.
     fn push_scalar(&mut self, out: &mut Scalars, val: Val, mode: Mode) -> Res<()> {
         for (old, m) in out.iter_mut() {
+            // Equal alternatives are one, and a default if either was.
             if self.same_scalar(old, &val) {
                 if mode == Mode::Default {
                     *m = mode;
@@ -288,6 +314,7 @@ impl Machine<'_> {
                 return Ok(());
             }
         }
+        // The product of many disjunctions grows exponentially.
         if out.len() >= self.s.budget.limits().alternatives as usize {
             return Err(self.limit(LimitError::Alternatives));
         }
@@ -295,6 +322,8 @@ impl Machine<'_> {
         Ok(())
     }
 
+    /// Whether two validators are one constraint: the same call in the source, or the same function
+    /// with equal arguments.
     pub(crate) fn same_validator(&self, a: &Validator, b: &Validator) -> bool {
         if std::ptr::eq(a, b) || a.expr == b.expr && a.env == b.env {
             return true;
@@ -327,6 +356,7 @@ impl Machine<'_> {
         matches!((written(a), written(b)), (Some(a), Some(b)) if self.same_scalar(&a, &b))
     }
 
+    /// Whether two scalars are the same, constraints included.
     pub(crate) fn same_scalar(&self, a: &Val, b: &Val) -> bool {
         match (a, b) {
             (Val::Top, Val::Top) => true,
@@ -367,6 +397,8 @@ impl Machine<'_> {
         {
             return None;
         }
+        // An undecided vertex has alternatives of its own. If all are scalars they are alternatives
+        // here.
         if let Some(extra) = &vertex.extra
             && !extra.alts.is_empty()
         {
@@ -407,6 +439,7 @@ impl Machine<'_> {
                             *mode = Mode::Maybe;
                         }
                     }
+                    // Inner and outer mark combine as those of a product do.
                     for (val, mode) in inner {
                         self.push_scalar(&mut out, val, mode.max(outer))?;
                     }
@@ -422,6 +455,7 @@ impl Machine<'_> {
                 self.product(&a, &b).map(Some)
             }
             _ if self.is_literal(e) => Ok(Some(smallvec![(self.literal(e), Mode::Maybe)])),
+            // These have structure, or an error that candidates report better.
             Expr::Top
             | Expr::Bottom
             | Expr::Struct(_)
@@ -437,6 +471,7 @@ impl Machine<'_> {
             | Expr::Package(_) => {
                 let w = match self.resolve(e, env) {
                     Ok(w) => w,
+                    // Not known yet: what the candidates wait for is reported there.
                     Err(err) if self.class(err) == Class::Limit => return Err(err),
                     Err(_) => return Ok(None),
                 };
@@ -455,8 +490,11 @@ impl Machine<'_> {
     fn candidates(&mut self, v: Vid) {
         let most = self.s.budget.limits().alternatives as usize;
         let base_choices = self.v(v).extra.as_ref().map(|x| x.choices.clone()).unwrap_or_default();
+        // A stack of partial choices. They are pushed last to first, so that the order of the
+        // source is kept.
         let mut work = vec![base_choices];
         let mut survivors: Vec<(Vid, Mode, Modes)> = Vec::new();
+        // Candidates that are a value already and still wait for something.
         let mut waiting: Vec<(Vid, Mode, Modes)> = Vec::new();
         let mut causes = Vec::new();
         let mut made = 0;
@@ -473,6 +511,8 @@ impl Machine<'_> {
                     return;
                 }
                 let c = self.candidate(v, &choices);
+                // While it is evaluated the candidate stands for the vertex: a reference from one
+                // of its fields to the vertex reaches the candidate's own field.
                 self.extra(v).active = Some(c);
                 self.expand(c);
                 c
@@ -483,12 +523,14 @@ impl Machine<'_> {
                     self.extra(v).active = None;
                     continue;
                 }
+                // Literals that exclude each other are found without evaluating anything.
                 if let Some(e) = self.quick_conflict(c) {
                     causes.push(e);
                     self.extra(v).active = None;
                     continue;
                 }
             }
+            // With the budget spent nothing can be said of the remaining alternatives.
             if self.s.budget.crossed().is_some() {
                 self.extra(v).active = None;
                 let e = self.limit(LimitError::Steps);
@@ -496,6 +538,8 @@ impl Machine<'_> {
                 return;
             }
             let open = self.v(c).extra.as_ref().and_then(|x| x.disjs.first()).cloned();
+            // The next undecided disjunction: a choice for each of its alternatives, but for those
+            // that a literal excludes.
             if let Some(open) = open
                 && self.v(c).forward == Forward::No
             {
@@ -522,6 +566,8 @@ impl Machine<'_> {
                 continue;
             }
             first = false;
+            // Every choice is made. The candidate is judged as a whole, since an error in any field
+            // excludes it.
             self.deep(c);
             self.extra(v).active = None;
             let modes = self.v(c).extra.as_ref().map(|x| x.modes.clone()).unwrap_or_default();
@@ -543,6 +589,8 @@ impl Machine<'_> {
                 causes.push(e);
                 continue;
             }
+            // What survives may be undecided itself: its alternatives become alternatives of the
+            // vertex.
             let alts = self.v(r).extra.as_ref().map(|x| x.alts.clone()).unwrap_or_default();
             if alts.is_empty() {
                 survivors.push((c, Mode::Maybe, modes));
@@ -606,6 +654,8 @@ impl Machine<'_> {
         })
     }
 
+    /// A vertex like `v` for which these alternatives are chosen. Conjuncts and injected data are
+    /// copied, everything else is computed again.
     fn candidate(&mut self, v: Vid, choices: &[((Src, u16), u32)]) -> Vid {
         let (parent, label, arc) = {
             let vertex = self.v(v);
@@ -624,6 +674,7 @@ impl Machine<'_> {
         c
     }
 
+    /// A settled vertex for a scalar among alternatives that are vertices.
     fn scalar_node(&mut self, like: Vid, val: Val) -> Vid {
         let (parent, label) = (self.v(like).parent, self.v(like).label);
         let x = self.new_vertex(parent, label);
@@ -633,6 +684,7 @@ impl Machine<'_> {
         x
     }
 
+    /// What becomes of the vertex: an error if nothing survived, the one survivor, or alternatives.
     fn settle_survivors(&mut self, v: Vid, survivors: Vec<(Vid, Mode, Modes)>, causes: Vec<ErrId>) {
         let mut kept: Vec<(Vid, Mode)> = Vec::new();
         // A disjunction of which no default survives is one without marks.
@@ -654,6 +706,7 @@ impl Machine<'_> {
                 }
             }
         }
+        // `a | a` is `a`: candidates with the same value are one alternative.
         'next: for (c, mode, modes) in survivors {
             let mode = modes
                 .iter()
@@ -689,6 +742,7 @@ impl Machine<'_> {
         }
         match kept.as_slice() {
             [] => {
+                // A crossed budget leaves no survivors either, and that is no empty disjunction.
                 if self.s.budget.crossed().is_none() {
                     let e = self.empty_disjunction(v, causes);
                     self.fail(v, e);
@@ -727,6 +781,7 @@ impl Machine<'_> {
         let ir = self.ir;
         let Expr::Struct(id) = ir.expr(self.alternatives(of).get(i)?.expr) else { return None };
         for field in &ir.structs[id.idx()].fields {
+            // Only a literal of a regular field decides without an evaluation.
             let plain = field.marker == crate::ir::Marker::Regular && field.label.is_string();
             if !plain || !ir.is_literal(field.value) {
                 continue;

@@ -1,4 +1,14 @@
 //! Equality of evaluated values.
+//!
+//! Alternatives with the same value are one, and `==` and functions of lists compare data. What a
+//! value is counts, not where it was written.
+//!
+//! # Worked examples
+//!
+//! - `{a: 1} | {a: 1 & int}` is one alternative: both fields have the atom `1`, and that one of
+//!   them was checked against `int` makes no difference any more.
+//! - `{a: 1} | {a: 1, b?: int}` stays two: the second says something about a field to come.
+//! - `{a: 1, b: 2} | {b: 2, a: 1}` is one: the order of fields is no part of a value.
 
 use super::data::{ArcKind, Pattern, Res, Src, Val, Vid};
 use super::state::Machine;
@@ -13,6 +23,7 @@ impl Machine<'_> {
         if let Some(e) = self.v(v).error.or(self.v(v).incomplete) {
             return Err(e);
         }
+        // Long lists are gone through for every call.
         self.steps(self.v(v).arcs.len() >> 4)?;
         Ok(self.v(v).arcs.iter().filter(|(l, _)| l.is_int()).map(|(_, w)| *w).collect())
     }
@@ -58,12 +69,17 @@ impl Machine<'_> {
         equal
     }
 
+    /// The vertex that stands for `v` once it is settled; alternatives are compared, not chosen
+    /// from.
     fn chosen_or_self(&mut self, v: Vid) -> Vid {
         self.settle(v);
         self.deref(v)
     }
 
+    /// The parts of two values one by one, the fields at last.
     fn equal_inner(&mut self, a: Vid, b: Vid) -> bool {
+        // What is cheap to compare comes first. What is incomplete is equal to nothing: it may
+        // still become anything.
         let (x, y) = (self.v(a), self.v(b));
         if x.kind != y.kind
             || x.is_struct != y.is_struct
@@ -86,6 +102,7 @@ impl Machine<'_> {
         if !atoms && !x.checks.iter().zip(&y.checks).all(|(p, q)| self.same_scalar(p, q)) {
             return false;
         }
+        // Constraints on fields to come are part of the value.
         let patterns = |v: &'_ super::data::Vertex| -> SmallVec<[Pattern; 2]> {
             v.extra.as_ref().map(|x| x.patterns.iter().copied().collect()).unwrap_or_default()
         };
@@ -93,6 +110,7 @@ impl Machine<'_> {
         if p.len() != q.len() || !p.iter().zip(&q).all(|(p, q)| self.same_pattern(p, q)) {
             return false;
         }
+        // So are the alternatives of what is undecided, with their marks.
         let alts =
             |v: &super::data::Vertex| v.extra.as_ref().map(|x| x.alts.clone()).unwrap_or_default();
         let (p, q) = (alts(x), alts(y));
@@ -109,6 +127,7 @@ impl Machine<'_> {
                 return false;
             }
         }
+        // The order of the fields is no part of the value.
         let fields = |m: &Self, v: Vid| -> Vec<(Label, Vid)> {
             m.v(v).arcs.iter().filter(|(l, _)| !l.is_let()).copied().collect()
         };
@@ -151,6 +170,7 @@ impl Machine<'_> {
         composed(x) == composed(y) && self.same_text(a, b)
     }
 
+    /// Whether two fields are written alike.
     fn same_text(&self, a: Vid, b: Vid) -> bool {
         let texts = |v: Vid| -> Vec<Option<&str>> {
             let conjs = self.v(v).conjs.iter();
@@ -159,6 +179,7 @@ impl Machine<'_> {
         texts(a) == texts(b)
     }
 
+    /// Whether two patterns are written alike; they are not evaluated.
     fn same_pattern(&self, a: &Pattern, b: &Pattern) -> bool {
         let same = |a, b| a == b || self.ir.text(a) == self.ir.text(b);
         same(a.decl.pattern, b.decl.pattern) && same(a.decl.value, b.decl.value)

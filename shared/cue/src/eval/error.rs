@@ -1,4 +1,12 @@
 //! Errors inside an evaluation; their text is made when it is printed.
+//!
+//! Most errors are never shown: an alternative fails, a guard waits for a field. So an error is a
+//! number, its entry says what it is about, and the text is made on demand.
+//!
+//! Its class decides what happens: *incomplete* and *cycle* errors may vanish when more is known,
+//! so the work is tried again. *Limit* errors end the evaluation. All others are final for their
+//! vertex, and of several the most telling is kept ([`Machine::fail`]): what the template says
+//! itself, then conflicts, then structural cycles.
 
 use super::data::{Conj, Err, ErrId, Msg, Res, Src, Vid};
 use super::state::Machine;
@@ -9,10 +17,12 @@ use crate::limits::LimitError;
 use crate::text::{is_ident, plain_name, quoted};
 
 impl Machine<'_> {
+    /// An error about a vertex, without a position.
     pub(crate) fn err(&mut self, class: Class, msg: Msg, vertex: Vid) -> ErrId {
         self.err_at(class, msg, vertex, &[])
     }
 
+    /// An error about a vertex, with the expressions it arose from.
     pub(crate) fn err_at(&mut self, class: Class, msg: Msg, vertex: Vid, at: &[ExprId]) -> ErrId {
         // The text is copied when the error is told.
         let text = if let Msg::Text(text) = &msg { text.len() as u64 * 2 } else { 0 };
@@ -21,10 +31,13 @@ impl Machine<'_> {
         ErrId(u32::try_from(self.s.errs.len() - 1).unwrap_or(u32::MAX))
     }
 
+    /// An error with a text of its own. It is located at the vertex that meets it first.
     pub(crate) fn text_err(&mut self, class: Class, text: impl Into<String>, at: ExprId) -> ErrId {
         self.err_at(class, Msg::Text(text.into()), Vid::NONE, &[at])
     }
 
+    /// A crossed limit. The budget remembers it, so that neither a disjunction nor a presence test
+    /// swallows it.
     #[cold]
     pub(crate) fn limit(&mut self, limit: LimitError) -> ErrId {
         self.s.budget.cross(limit);
@@ -43,6 +56,8 @@ impl Machine<'_> {
         if self.s.budget.passes(n as u64) { Ok(()) } else { self.slow_steps(n as u64) }
     }
 
+    /// The budget is looked at closely only now and then: measuring the arenas costs more than a
+    /// step.
     #[cold]
     fn slow_steps(&mut self, n: u64) -> Res<()> {
         self.measure();
@@ -66,15 +81,18 @@ impl Machine<'_> {
         Ok(())
     }
 
+    /// Leaves one level.
     #[inline]
     pub(crate) fn leave(&mut self) {
         self.s.depth -= 1;
     }
 
+    /// What kind of failure an error is.
     pub(crate) fn class(&self, e: ErrId) -> Class {
         self.s.errs[e.0 as usize].class
     }
 
+    /// Whether more information may remove the error.
     pub(crate) fn is_incomplete(&self, e: ErrId) -> bool {
         self.class(e).is_incomplete()
     }
@@ -114,6 +132,7 @@ impl Machine<'_> {
         }
     }
 
+    /// The text of an error.
     pub(crate) fn message(&mut self, e: ErrId) -> String {
         let err = self.s.errs[e.0 as usize].clone();
         match err.msg {
@@ -143,7 +162,9 @@ impl Machine<'_> {
         self.public_as(e, self.class(e), out);
     }
 
+    /// Adds an error and its causes, each once.
     fn public_as(&mut self, e: ErrId, class: Class, out: &mut Vec<Error>) {
+        // Alternatives of alternatives fail in more ways than anybody reads.
         const MOST: usize = 64;
         if out.len() >= MOST {
             return;
@@ -196,6 +217,7 @@ impl Machine<'_> {
         Some(format!("did you mean {}?", quoted(nearest)))
     }
 
+    /// Where an expression stands.
     pub(crate) fn position(&self, e: ExprId) -> Option<Position> {
         let (pos, _) = self.ir.pos.get(e.idx())?;
         let source = self.ir.sources.get(pos.file.idx())?;
@@ -203,6 +225,7 @@ impl Machine<'_> {
         Some(Position { file: source.name.clone(), line: at.line, column: at.column })
     }
 
+    /// The expression that a conjunct is, for positions in errors.
     pub(crate) fn conj_expr(&self, conj: Conj) -> Option<ExprId> {
         match conj.src {
             Src::Expr(e) => Some(e),

@@ -1,4 +1,28 @@
 //! Distributing conjuncts over a vertex and its fields, and settling it.
+//!
+//! To expand a vertex is to hand out what its conjuncts say: fields get conjuncts of their own,
+//! references bring those of their target, scalars narrow the vertex itself. To settle it is to run
+//! what was put aside and to judge the result.
+//!
+//! # A worked example
+//!
+//! ```cue
+//! a: {x: 1} & b & {x: int, y: x}
+//! b: y: 1
+//! ```
+//!
+//! `a` has one conjunct, an expression.
+//!
+//! 1. `&` is no computation. Both operands are put on a stack, and each becomes a conjunct of `a`.
+//! 2. `{x: 1}` makes a frame for `a` and the arc `x` with the conjunct `1`.
+//! 3. `b` is found by its frame. Since `a` has other conjuncts it cannot share `b`: the literal of
+//!    `b` becomes a conjunct of `a`, in the frame that `b` was written in, and makes the arc `y`
+//!    with `1`.
+//! 4. `{x: int, y: x}` adds `int` to `x`, and the reference `x` to `y`.
+//!
+//! Nothing has been computed. A demand for `a.y` expands `y`: the scalar `1` comes first, then the
+//! reference leads to `a.x`, whose conjuncts `1` and `int` join those of `y`. All agree, and `y` is
+//! `1`.
 
 use super::data::{
     ArcKind, CYCLE_FLAGS, CYCLIC, CloseId, Conj, Data, Deep, EMBED, ErrId, Forward, INLINE, LATE,
@@ -22,6 +46,8 @@ impl Machine<'_> {
                 Forward::Share(w) | Forward::Chosen(w) => w,
                 Forward::No => match vertex.extra.as_ref().and_then(|x| x.active) {
                     Some(c) => {
+                        // Whoever sees a candidate in place of its vertex has seen something
+                        // unfinished.
                         let depth = vertex.depth;
                         self.s.touch = self.s.touch.min(depth);
                         let tried = self.v(c);
@@ -54,6 +80,7 @@ impl Machine<'_> {
     pub(crate) fn add_conj(&mut self, v: Vid, conj: Conj) {
         // Looking for a duplicate is work, too; a crossed limit is noticed at the next step.
         let _ = self.s.budget.steps(self.v(v).conjs.len() as u64 >> 3);
+        // Unification is idempotent: the same expression in the same frame adds nothing.
         let vertex = self.vm(v);
         if vertex
             .conjs
@@ -68,6 +95,10 @@ impl Machine<'_> {
         }
         let vertex = self.vm(v);
         vertex.conjs.push(conj);
+        // What the new conjunct means for what has been computed. Before and while the vertex is
+        // expanded: nothing, since expanding reaches it. A vertex that stands for another has
+        // something of its own now and begins again. Else this conjunct alone is distributed, and
+        // the value is settled again.
         match vertex.phase {
             Phase::New | Phase::Expanding => {}
             _ if vertex.forward != Forward::No => self.reset(v),
@@ -77,6 +108,7 @@ impl Machine<'_> {
                 }
                 vertex.deep = Deep::No;
                 vertex.incomplete = None;
+                // They were judged without the new conjunct.
                 if let Some(extra) = &mut vertex.extra {
                     extra.alts.clear();
                 }
@@ -109,6 +141,8 @@ impl Machine<'_> {
         vertex.error = None;
         vertex.incomplete = None;
         vertex.witness = None;
+        // Which alternatives a candidate stands for, and what is injected below it, belong to the
+        // vertex and not to its computation.
         if let Some(extra) = &mut vertex.extra {
             let choices = std::mem::take(&mut extra.choices);
             let inputs = std::mem::take(&mut extra.inputs);
@@ -132,11 +166,14 @@ impl Machine<'_> {
             vertex.phase = Phase::Settled;
             return;
         }
+        // The depth says later whether an unfinished vertex lies further out or further in
+        // (`State::touch`).
         let depth = self.s.depth;
         let vertex = self.vm(v);
         vertex.phase = Phase::Expanding;
         vertex.depth = depth;
         self.inherit_reqs(v);
+        // A definition is closed at every depth, whoever refers to it.
         if self.v(v).label.is_def() {
             self.add_req(v, Req { id: CloseId::NONE, recursive: true });
         }
@@ -151,6 +188,7 @@ impl Machine<'_> {
                 self.process(v, conj, false);
             }
         }
+        // The list grows while it is walked: a conjunct may bring others to this vertex.
         let mut i = 0;
         while i < self.v(v).conjs.len() {
             let conj = self.v(v).conjs[i];
@@ -160,6 +198,7 @@ impl Machine<'_> {
             }
             i += 1;
         }
+        // Injected data for the fields directly below unify with what the program says there.
         let n = self.v(v).extra.as_ref().map_or(0, |x| x.inputs.len());
         for i in 0..n {
             let input = self.v(v).extra.as_ref().and_then(|x| x.inputs.get(i));
@@ -174,6 +213,7 @@ impl Machine<'_> {
         while let Some((_, conj)) = self.s.late.pop_if(|(of, _)| *of == v) {
             self.process(v, Conj { flags: conj.flags | LATE, ..conj }, false);
         }
+        // Something else may have given the vertex structure by now.
         self.flush_cyclic(v);
         if self.v(v).phase == Phase::Expanding {
             self.vm(v).phase = Phase::Expanded;
@@ -194,6 +234,8 @@ impl Machine<'_> {
         let vertex = self.v(v);
         let &[conj] = vertex.conjs.as_slice() else { return false };
         let parent = vertex.parent;
+        // A definition, and what has alternatives, requirements or injected data, takes the long
+        // way.
         if vertex.extra.is_some() || vertex.label.is_def() || conj.flags & CYCLIC != 0 {
             return false;
         }
@@ -209,6 +251,7 @@ impl Machine<'_> {
             },
             Src::Node(_) | Src::Val(_) => return false,
         };
+        // A field of a closed struct has requirements to inherit.
         let closed =
             !parent.is_none() && self.v(parent).extra.as_ref().is_some_and(|x| !x.reqs.is_empty());
         // Without a budget the long way says so.
@@ -227,6 +270,7 @@ impl Machine<'_> {
         true
     }
 
+    /// Whether a conjunct is a scalar as it is written: it needs no other vertex.
     fn is_scalar_conj(&self, conj: Conj) -> bool {
         match conj.src {
             Src::Expr(e) => self.is_literal(e),
@@ -245,6 +289,8 @@ impl Machine<'_> {
         }
     }
 
+    /// Distributes one conjunct. `sole` says that nothing else defines the vertex, so that it may
+    /// share what a reference leads to.
     pub(crate) fn process(&mut self, v: Vid, conj: Conj, sole: bool) {
         if let Err(e) = self.enter() {
             self.fail(v, e);
@@ -254,6 +300,8 @@ impl Machine<'_> {
         self.leave();
     }
 
+    /// `a & b & c` nests as deep as the input wants: a stack of its own takes the place of
+    /// recursion.
     fn process_all(&mut self, v: Vid, conj: Conj, sole: bool) {
         let mut stack: SmallVec<[Conj; 4]> = SmallVec::new();
         stack.push(conj);
@@ -277,6 +325,8 @@ impl Machine<'_> {
         }
     }
 
+    /// What one expression gives the vertex: nothing is evaluated that needs the value of another
+    /// vertex.
     fn process_expr(
         &mut self,
         v: Vid,
@@ -289,9 +339,13 @@ impl Machine<'_> {
             Expr::And(a, b) => {
                 let mut c = c;
                 if c.flags & EMBED != 0 {
+                    // `_` among the operands leaves open whether the vertex is a struct.
                     if self.ir.is_any(e) {
                         self.vm(v).maybe_any = true;
                     }
+                    // The operands close each other as they would outside: in `{#A & {b: 1}}` the
+                    // field `b` has to be one of `#A`. Only what stands outside of the embedding
+                    // may add fields.
                     c.close = self.new_literal(c.close, true);
                     c.flags &= !EMBED;
                 }
@@ -305,6 +359,8 @@ impl Machine<'_> {
             Expr::List(id) => {
                 self.note_literal(v, c);
                 self.note_structure(v, c);
+                // That it is a list is known already. How long it is, is known when the
+                // comprehensions have run.
                 if self.ir.lists[id.idx()].has_comp {
                     self.narrow(v, Kind::LIST, c);
                     self.push_task(v, TaskKind::List(id), c);
@@ -313,12 +369,16 @@ impl Machine<'_> {
                 }
             }
             Expr::Disj(_) => {
+                // An embedded disjunction with `_` among its alternatives leaves open whether the
+                // vertex is a struct.
                 if c.flags & EMBED != 0 && self.ir.is_any(e) {
                     self.vm(v).maybe_any = true;
                 }
                 self.add_disj(v, c, None);
             }
             Expr::AliasScope(x) => {
+                // A value alias (`X={...}`) denotes the whole vertex: a frame around the value
+                // holds it.
                 let env = self.new_env(c.env, v, Label::NONE);
                 stack.push(c.with(Src::Expr(x), env));
             }
@@ -327,18 +387,22 @@ impl Machine<'_> {
             | Expr::Sel(..)
             | Expr::Index(..)
             | Expr::Package(_) => {
+                // A struct that is built on the way inherits the references followed so far, so
+                // that a circle through it is noticed.
                 let outer = std::mem::replace(&mut self.s.cur_refs, c.refs);
                 let found = self.resolve(e, c.env);
                 self.s.cur_refs = outer;
                 match found {
                     Ok(w) if self.comes_late(v, c, w) => self.s.late.push((v, c)),
                     Ok(w) => self.follow(v, c, w, Some(e), sole),
+                    // Not known yet: tried again when the vertex is settled.
                     Err(err) if self.is_incomplete(err) => self.push_task(v, TaskKind::Expr, c),
                     Err(err) => self.fail(v, err),
                 }
             }
             Expr::Comp(id) => self.push_task(v, TaskKind::Comp(id), c),
             Expr::Top => {
+                // `_` adds nothing, but embedded it leaves open whether the vertex is a struct.
                 if c.flags & EMBED != 0 {
                     self.vm(v).maybe_any = true;
                 }
@@ -368,6 +432,8 @@ impl Machine<'_> {
             },
             Expr::Call(id) => {
                 let call = &self.ir.calls[id.idx()];
+                // The argument is a literal, so nothing has to be computed first: it is distributed
+                // as usual, under an id that closes.
                 if let (Callee::Core(Core::Close), [arg]) = (call.callee, call.args.as_slice())
                     && self.is_literal_struct(*arg)
                 {
@@ -376,6 +442,7 @@ impl Machine<'_> {
                     self.push_task(v, TaskKind::Expr, c);
                 }
             }
+            // Operators, calls and interpolations need the values of other vertices.
             _ => self.push_task(v, TaskKind::Expr, c),
         }
     }
@@ -390,20 +457,24 @@ impl Machine<'_> {
 
     /// The argument of `close` as a conjunct that closes.
     pub(crate) fn close_conj(&mut self, v: Vid, c: Conj, arg: ExprId) -> Conj {
+        // `close` closes one level; a definition closes everything below, too.
         let id = self.new_close(c.close, c.flags & EMBED != 0);
         self.add_req(v, Req { id, recursive: false });
         let flags = c.flags & CYCLE_FLAGS;
+        // Only a struct can be closed.
         self.unify_val(v, Val::Kind(Kind::STRUCT), c);
         Conj { src: Src::Expr(arg), close: id, flags, ..c }
     }
 
     /// Notes that a conjunct allows any field.
     pub(crate) fn open(&mut self, v: Vid, c: Conj) {
+        // Where nothing closes, nobody asks what is open.
         if !c.close.is_none() || self.v(v).extra.as_ref().is_some_and(|x| !x.reqs.is_empty()) {
             self.extra(v).opens.push(c.close);
         }
     }
 
+    /// Queues work that needs the values of other vertices; settling runs it.
     pub(crate) fn push_task(&mut self, v: Vid, kind: TaskKind, conj: Conj) {
         self.extra(v).tasks.push(Task { kind, conj, state: TaskState::Pending });
     }
@@ -421,6 +492,7 @@ impl Machine<'_> {
         self.locate(e, v);
         let class = self.class(e);
         let old = self.v(v).error;
+        // Incomplete is no failure, since more may be said yet. The first reason is kept.
         if class.is_incomplete() {
             self.vm(v).incomplete.get_or_insert(e);
         } else if old.is_none_or(|old| match self.class(old) {
@@ -438,11 +510,14 @@ impl Machine<'_> {
         if self.v(v).phase == Phase::Settled {
             return;
         }
+        // Expanding may have made the vertex stand for another.
         self.expand(v);
         let v = self.deref(v);
         match self.v(v).phase {
             Phase::Settled => return,
+            // It was reset while its conjuncts were distributed.
             Phase::New => return self.settle(v),
+            // A circle: the demand is answered with what is known so far.
             Phase::Settling | Phase::Expanding => {
                 self.s.touch = self.s.touch.min(self.v(v).depth);
                 return;
@@ -458,15 +533,19 @@ impl Machine<'_> {
             self.fail(v, e);
             return;
         }
+        // `touch` is counted for this vertex alone, and joined with the count of those around it at
+        // the end.
         let depth = self.s.depth;
         let touch = std::mem::replace(&mut self.s.touch, u32::MAX);
         let vertex = self.vm(v);
         vertex.phase = Phase::Settling;
         vertex.depth = depth;
         vertex.incomplete = None;
+        // With alternatives the tasks run in the candidates, once for each choice.
         if !self.has_disjs(v) {
             self.run_tasks(v, None);
         }
+        // Tasks may have brought alternatives.
         if self.has_disjs(v) {
             self.resolve_disjs(v);
         } else {
@@ -474,6 +553,9 @@ impl Machine<'_> {
         }
         let touched = self.s.touch;
         let vertex = self.vm(v);
+        // The result rests on an unfinished vertex further out: provisional. Errors and choices are
+        // forgotten at the next demand. Fields and atoms may stay, since more knowledge never takes
+        // them away.
         if touched < depth {
             vertex.phase = Phase::Expanded;
             vertex.stale = vertex.error.is_some()
@@ -483,16 +565,21 @@ impl Machine<'_> {
         } else {
             vertex.phase = Phase::Settled;
         }
+        // For the vertices around this one only what lies further out counts.
         self.s.touch = touch.min(if touched < depth { touched } else { u32::MAX });
         self.leave();
     }
 
+    /// Whether a disjunction is yet to be resolved.
     pub(crate) fn has_disjs(&self, v: Vid) -> bool {
         self.v(v).extra.as_ref().is_some_and(|x| !x.disjs.is_empty())
     }
 
+    /// The end of a vertex without disjunctions: what its conjuncts and tasks add up to.
     fn finish(&mut self, v: Vid) {
         self.flush_cyclic(v);
+        // All conjuncts lead in a circle and nothing else gives structure: the value would have no
+        // end.
         let vertex = self.v(v);
         if vertex.any_cyclic
             && !vertex.noncyclic
@@ -515,6 +602,7 @@ impl Machine<'_> {
                     && t.conj.flags & EMBED != 0
             })
         });
+        // What might have been a scalar in braces has nothing but fields: a struct.
         let vertex = self.vm(v);
         if vertex.maybe_struct
             && !open_embedding
@@ -534,11 +622,17 @@ impl Machine<'_> {
                 self.fail(v, e);
             }
         }
+        // Bounds and validators come last: they judge the value as a whole.
         self.run_checks(v);
     }
 
+    /// Notes a disjunction among the conjuncts; in a candidate, takes the alternative that was
+    /// chosen for it.
     pub(crate) fn add_disj(&mut self, v: Vid, conj: Conj, nodes: Option<std::sync::Arc<Vec<Vid>>>) {
         let extra = self.extra(v);
+        // One expression may come several times, in different frames. Its occurrences are counted,
+        // and candidates count the same way, since they distribute the same conjuncts in the same
+        // order.
         let mut nth = 0;
         let mut again = false;
         for (src, env) in &extra.seen {
@@ -575,6 +669,7 @@ impl Machine<'_> {
         self.ir.is_literal(e) || matches!(self.ir.expr(e), Expr::Kind(_))
     }
 
+    /// The value of a scalar literal or of the name of a type.
     pub(crate) fn literal(&self, e: ExprId) -> Val {
         match self.ir.expr(e) {
             Expr::Null => Val::Null,
@@ -588,6 +683,7 @@ impl Machine<'_> {
         }
     }
 
+    /// A bound such as `>5`.
     pub(crate) fn bound(op: UnaryOp, val: Val) -> Val {
         Val::Bound(op, std::sync::Arc::new(val))
     }

@@ -1,4 +1,19 @@
 //! What a declaration gives a struct: fields, pattern constraints, data.
+//!
+//! # A worked example
+//!
+//! ```cue
+//! x: {[=~"^a"]: int, ab: 1}
+//! x: ac: 2
+//! ```
+//!
+//! A pattern holds for every field, whenever it comes. The first literal makes the arc `ab` and
+//! then adds the pattern, which finds `ab` and gives it the conjunct `int`. The second literal
+//! makes the arc `ac`. Patterns that are known by then are applied to a new field at once, so `ac`
+//! gets `int`, too.
+//!
+//! Had the second literal been `ac: "s"`, the conflict would be an error of `ac`, and not of the
+//! pattern.
 
 use super::data::{
     ArcKind, CYCLE_FLAGS, Conj, Data, EMBED, EnvId, Msg, OPTIONAL, Pattern, Res, Src, TaskKind,
@@ -13,15 +28,20 @@ use crate::limits::LimitError;
 use smallvec::SmallVec;
 
 impl Machine<'_> {
+    /// Distributes a struct literal: a frame in which its fields see each other, then fields,
+    /// patterns, dynamic fields, embeddings and comprehensions.
     pub(super) fn add_struct(&mut self, v: Vid, c: Conj, id: StructId) {
         let tmpl = &self.ir.structs[id.idx()];
         let env = self.new_env(c.env, v, Label::new(id.0, LabelKind::Int));
         self.note_literal(v, c);
         let mut c = c;
+        // Where nothing is embedded, fields have the evidence that the literal has, and need no id
+        // of their own.
         if !tmpl.embeds().is_empty() || !tmpl.comps().is_empty() || c.flags & EMBED != 0 {
             c.close = self.new_literal(c.close, c.flags & EMBED != 0);
         }
         self.note_structure(v, c);
+        // A literal of embeddings alone is whatever they are: `{5}` is 5.
         if tmpl.surely_struct {
             self.vm(v).is_struct = true;
             self.narrow(v, Kind::STRUCT, c);
@@ -56,19 +76,25 @@ impl Machine<'_> {
                 }
             }
         }
+        // Guards and loops may ask for any field of the literal, so they wait until the vertex is
+        // settled.
         for &comp in tmpl.comps() {
             let flags = (c.flags & CYCLE_FLAGS) | EMBED;
             self.push_task(v, TaskKind::Comp(comp), Conj { env, flags, ..c });
         }
     }
 
+    /// Adds a conjunct to a field, and the field if it is new. The strongest marker counts:
+    /// declared once without a marker, a field is there.
     pub(crate) fn insert_arc(&mut self, v: Vid, label: Label, kind: ArcKind, conj: Conj) -> Vid {
         if let Some(w) = self.arc(v, label) {
+            // Members come before required fields, these before optional ones.
             let vertex = self.vm(w);
             vertex.arc = vertex.arc.min(kind);
             self.add_conj(w, conj);
             return w;
         }
+        // A loop has gone through the fields of this struct.
         if label.is_string()
             && kind == ArcKind::Member
             && self.v(v).extra.as_ref().is_some_and(|x| x.frozen)
@@ -85,6 +111,7 @@ impl Machine<'_> {
         let vertex = self.vm(w);
         vertex.arc = kind;
         vertex.conjs.push(conj);
+        // Injected data and patterns may have something to say of a field that is new.
         self.push_arc(v, label, w);
         self.pass_inputs(v, label, w);
         if self.v(v).arcs.len() as u64 > self.s.budget.limits().list {
@@ -94,6 +121,7 @@ impl Machine<'_> {
         w
     }
 
+    /// Hands down injected data for paths that lead through this field.
     fn pass_inputs(&mut self, v: Vid, label: Label, w: Vid) {
         let Some(extra) = &self.v(v).extra else { return };
         if extra.inputs.is_empty() {
@@ -114,6 +142,8 @@ impl Machine<'_> {
         }
     }
 
+    /// Patterns constrain regular fields, the rest of an open list its elements. Definitions and
+    /// hidden fields are exempt.
     fn apply_patterns(&mut self, v: Vid, label: Label, w: Vid) {
         if label.is_string() {
             let n = self.v(v).extra.as_ref().map_or(0, |x| x.patterns.len());
@@ -131,6 +161,7 @@ impl Machine<'_> {
                     && label.index() >= rest.from
                     && let Some(mut conj) = rest.conj
                 {
+                    // What came by a pattern is treated differently in a circle: see `follow.rs`.
                     conj.flags |= OPTIONAL;
                     self.add_conj(w, conj);
                 }
@@ -138,6 +169,7 @@ impl Machine<'_> {
         }
     }
 
+    /// Adds a pattern, which holds for the fields that are there, too.
     fn add_pattern(&mut self, v: Vid, decl: PatternDecl, env: EnvId, c: Conj) {
         let pattern = Pattern { decl, env, conj: c };
         self.extra(v).patterns.push(pattern);
@@ -147,14 +179,17 @@ impl Machine<'_> {
         }
     }
 
+    /// Constrains one field by one pattern, if its label matches.
     fn apply_pattern(&mut self, v: Vid, pattern: Pattern, label: Label, w: Vid) {
         match self.matches_label(pattern.decl.pattern, pattern.env, label) {
             Ok(true) => {
+                // In `[Name=string]: ...` the body sees the label, through a frame.
                 let env = if pattern.decl.framed {
                     self.new_env(pattern.env, w, label)
                 } else {
                     pattern.env
                 };
+                // A pattern is no embedding: it constrains a field and does not declare one.
                 let mut conj = pattern.conj.field(Src::Expr(pattern.decl.value), env);
                 conj.flags |= OPTIONAL;
                 self.add_conj(w, conj);
@@ -164,7 +199,9 @@ impl Machine<'_> {
         }
     }
 
+    /// Whether a label unifies with a pattern.
     fn matches_label(&mut self, pattern: ExprId, env: EnvId, label: Label) -> Res<bool> {
+        // The usual patterns need no vertex.
         match self.ir.expr(pattern) {
             Expr::Kind(k) => return Ok(k.intersects(Kind::STRING)),
             Expr::Top => return Ok(true),
@@ -179,6 +216,7 @@ impl Machine<'_> {
             Val::Node(w) => {
                 let w = self.deref(w);
                 let alts = self.v(w).extra.as_ref().map(|x| x.alts.clone()).unwrap_or_default();
+                // Of several alternatives one has to match.
                 if !alts.is_empty() {
                     for alt in alts {
                         let ok = match alt.val {
@@ -197,6 +235,7 @@ impl Machine<'_> {
         }
     }
 
+    /// Whether a settled pattern allows a name: as an atom, or by kind and constraints.
     fn label_fits(&mut self, w: Vid, name: &Val) -> Res<bool> {
         let w = self.deref(w);
         let vertex = self.v(w);
@@ -216,6 +255,8 @@ impl Machine<'_> {
         Ok(true)
     }
 
+    /// Injected data as a conjunct. They unify as literals do but have no frame, since they refer
+    /// to nothing.
     pub(super) fn add_data_conj(&mut self, v: Vid, c: Conj, d: super::data::DataId) {
         match self.s.data[d.idx()].clone() {
             Data::Val(val) => self.unify_val(v, val, c),
@@ -225,6 +266,7 @@ impl Machine<'_> {
                 self.vm(v).is_struct = true;
                 self.narrow(v, Kind::STRUCT, c);
                 for i in start..start + len {
+                    // However wide, this is one step: the budget is asked for each field.
                     if self.is_over() {
                         return;
                     }

@@ -38,11 +38,15 @@ impl Machine<'_> {
         expr: Option<ExprId>,
         sole: bool,
     ) {
+        // Circles are judged by the vertex that defines the target. The conjuncts are taken from
+        // the one that was named.
         let own = w;
         let w = self.share_root(w);
+        // `a: a` says nothing.
         if self.stands_for(w, v) {
             return;
         }
+        // A reference to a vertex that encloses this one: the structure contains itself.
         let ancestor = self.is_ancestor(w, v);
         let mut cyclic = ancestor;
         let mut at = conj.refs;
@@ -55,6 +59,8 @@ impl Machine<'_> {
         // gives the vertex content.
         let fed = || self.v(v).conjs.iter().any(|c| c.flags & (CYCLIC | AGAIN) == 0);
         let free = !ancestor && conj.flags & AGAIN != 0 && fed();
+        // Has this reference been followed on the way here? At the same vertex it has nothing to
+        // add; at another one it goes round.
         while let Some(expr) = expr
             && !free
             && !at.is_none()
@@ -74,9 +80,12 @@ impl Machine<'_> {
         let _ = self.s.budget.steps(followed >> 3);
         let closes = expr.is_some_and(|e| self.is_def_path(e));
         let followed = (own, conj.close, conj.flags);
+        // The same target twice, as through two references to one definition.
         if self.v(v).extra.as_ref().is_some_and(|x| x.followed.contains(&followed)) {
             return;
         }
+        // Nothing else defines the vertex, and nothing depends on how it was reached: it stands for
+        // the target, and no conjunct is copied.
         if sole
             && !cyclic
             && conj.flags & (EMBED | CYCLIC) == 0
@@ -94,6 +103,7 @@ impl Machine<'_> {
             return;
         }
         self.extra(v).followed.push(followed);
+        // The one round more that a pattern has (see above).
         let renewed = cyclic && !ancestor && conj.flags & (OPTIONAL | AGAIN) == OPTIONAL;
         if renewed {
             conj.flags |= AGAIN;
@@ -114,6 +124,7 @@ impl Machine<'_> {
             if conj.flags & EMBED != 0 && self.v(w).conjs.iter().all(top) {
                 self.vm(v).maybe_any = true;
             }
+            // From here on the fields have to come through this reference, at every depth.
             let id = self.new_close(conj.close, conj.flags & EMBED != 0);
             self.add_req(v, Req { id, recursive: true });
             conj.close = id;
@@ -137,6 +148,7 @@ impl Machine<'_> {
             } else if self.v(v).noncyclic || inline {
                 self.take_conjs(v, conj, own);
             } else {
+                // Put aside until something else gives the vertex structure.
                 self.extra(v).cyclic.push((conj, own));
             }
             return;
@@ -144,6 +156,7 @@ impl Machine<'_> {
         self.take_conjs(v, conj, own);
     }
 
+    /// The conjuncts of `w` become conjuncts of `v`, in the environments they were written in.
     pub(super) fn take_conjs(&mut self, v: Vid, conj: Conj, w: Vid) {
         if let Err(e) = self.enter() {
             self.fail(v, e);
@@ -154,10 +167,12 @@ impl Machine<'_> {
         let tried = self.v(v).extra.as_ref().is_some_and(|x| !x.choices.is_empty());
         let below = tried && self.is_ancestor(v, w);
         let n = if below { self.v(w).conjs.len() } else { usize::MAX };
+        // By index: following one conjunct may add others to `w`.
         let mut i = 0;
         while i < n
             && let Some(&wc) = self.v(w).conjs.get(i)
         {
+            // How it was reached is inherited: what comes by a cyclic reference is cyclic.
             let flags = conj.flags | (wc.flags & CYCLE_FLAGS);
             self.process(v, Conj { src: wc.src, env: wc.env, flags, ..conj }, false);
             i += 1;
@@ -179,6 +194,7 @@ impl Machine<'_> {
         }
     }
 
+    /// Whether `w` encloses `v`, itself or as what a candidate stands for.
     pub(super) fn is_ancestor(&mut self, w: Vid, v: Vid) -> bool {
         let mut at = self.v(v).parent;
         let mut height = 0;
@@ -189,6 +205,7 @@ impl Machine<'_> {
             }
             at = self.v(at).parent;
         }
+        // Deep nesting makes this walk long, and it is walked often.
         let _ = self.s.budget.steps(height >> 3);
         false
     }

@@ -1,4 +1,7 @@
 //! Data from whatever serde reads, straight into the arenas.
+//!
+//! Parameters and contexts come as JSON. Read into a tree first, each value would be allocated
+//! twice; here a visitor puts it where the evaluation has it, as serde meets it.
 
 use super::data::{Data, DataId, Val};
 use super::state::Machine;
@@ -41,6 +44,7 @@ impl<'de> Visitor<'de> for DataSeed<'_, '_> {
     fn visit_u64<E>(self, u: u64) -> Result<DataId, E> {
         match i64::try_from(u) {
             Ok(i) => Ok(self.0.push_data(Data::Val(Val::Int(i)))),
+            // Beyond an `i64` a number keeps its digits as a decimal.
             Err(_) => Ok(self.0.add_data(&Value::from(serde_json::Value::from(u)))),
         }
     }
@@ -64,6 +68,7 @@ impl<'de> Visitor<'de> for DataSeed<'_, '_> {
 
     fn visit_seq<A: SeqAccess<'de>>(self, mut access: A) -> Result<DataId, A::Error> {
         let m = self.0;
+        // Nested values put items on the same stack: see [`Machine::close_items`].
         let mark = m.s.open_items.len();
         let mut index = 0;
         while let Some(id) = access.next_element_seed(DataSeed(m))? {

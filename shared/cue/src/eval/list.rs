@@ -1,4 +1,16 @@
 //! Lists: unification by position, open ends, elements made by comprehensions.
+//!
+//! # A worked example
+//!
+//! `[1, ...int] & [_, 2, ...]`
+//!
+//! The first operand makes the element 0 and notes an open end: elements from 1 on are `int`. The
+//! second has two elements. Both lists are open, so any length fits, and the length becomes 2. The
+//! element 1 is inserted with `2`, and the open end adds `int` to it. The result is `[1, 2,
+//! ...int]`.
+//!
+//! Unified with `[_]` besides, which is closed and shorter, it is an error: incompatible list
+//! lengths (1 and 2).
 
 use super::data::{ArcKind, Conj, ListRest, Msg, Src, Vid};
 use super::state::Machine;
@@ -8,6 +20,7 @@ use crate::kind::Kind;
 use crate::label::Label;
 
 impl Machine<'_> {
+    /// Unifies with a list literal whose length is known.
     pub(crate) fn add_list(&mut self, v: Vid, c: Conj, id: ListId) {
         let tmpl = &self.ir.lists[id.idx()];
         let elems: Vec<_> = tmpl.elems.iter().map(|e| c.field(Src::Expr(*e), c.env)).collect();
@@ -20,6 +33,7 @@ impl Machine<'_> {
         let tmpl = &self.ir.lists[id.idx()];
         let mut elems = Vec::with_capacity(tmpl.elems.len());
         for &e in &tmpl.elems {
+            // Elements of a comprehension stand where it stands.
             let Expr::Comp(comp) = self.ir.expr(e) else {
                 elems.push(c.field(Src::Expr(e), c.env));
                 continue;
@@ -28,6 +42,7 @@ impl Machine<'_> {
             for env in self.run_clauses(comp, c.env)? {
                 elems.push(c.field(Src::Expr(body), env));
             }
+            // A loop may make elements without end: memory is asked for as they come.
             if let Err(limit) = self.s.budget.room((elems.capacity() * size_of::<Conj>()) as u64) {
                 return Err(self.limit(limit));
             }
@@ -40,6 +55,7 @@ impl Machine<'_> {
         Ok(())
     }
 
+    /// Whether an error is that of two lists of different lengths.
     fn is_list_length(&self, e: super::ErrId) -> bool {
         let msg = &self.s.errs[e.0 as usize].msg;
         matches!(msg, Msg::Text(text) if text.starts_with("incompatible list lengths"))
@@ -63,6 +79,8 @@ impl Machine<'_> {
             vertex.list_closed = rest.is_none();
         } else {
             let (len, closed) = (vertex.list_len, vertex.list_closed);
+            // A closed list cannot grow, and as a closed operand it has to have all elements there
+            // are.
             let fits = match (closed, rest.is_some()) {
                 (true, true) => n <= len,
                 (true, false) => n == len,
@@ -73,6 +91,7 @@ impl Machine<'_> {
                 let (a, b) = (len.min(n), len.max(n));
                 let text = format!("incompatible list lengths ({a} and {b})");
                 let at: Vec<_> = self.conj_expr(c).into_iter().collect();
+                // One error for one list: further operands are its causes.
                 let e = self.err_at(Class::Eval, Msg::Text(text), v, &at);
                 match self.v(v).error.filter(|old| self.is_list_length(*old)) {
                     Some(first) => self.s.errs[first.0 as usize].causes.push(e),
@@ -92,6 +111,7 @@ impl Machine<'_> {
         if let Some(conj) = rest {
             self.extra(v).rests.push(ListRest { from: n, conj });
             if let Some(conj) = conj {
+                // Elements that other operands have brought lie in the open end of this one.
                 let later: Vec<_> = self
                     .v(v)
                     .arcs

@@ -1,4 +1,8 @@
 //! Functions of package `list` that look at nodes instead of values, and slices.
+//!
+//! They move elements about, and an element that is not concrete is moved like any other: the
+//! result is a list of the same vertices. `list.Take([1, int, 3], 2)` is `[1, int]`. The elements
+//! are settled all the same, since one that has failed makes the call fail, needed or not.
 
 use super::data::{Conj, EnvId, Res, Val, Vid};
 use super::state::Machine;
@@ -21,6 +25,7 @@ impl Machine<'_> {
         Ok(())
     }
 
+    /// Runs a function of package `list` or a validator of lists.
     pub(super) fn run_list_lazy(
         &mut self,
         lazy: Lazy,
@@ -33,6 +38,7 @@ impl Machine<'_> {
             return Err(self.call_error(name, "not a list", e));
         };
         let elems = self.list_elems(list)?;
+        // A validator judges a list as it is; a call wants sound arguments.
         if !validating {
             self.all_sound(&elems)?;
             self.check_no_cycle(list)?;
@@ -58,6 +64,7 @@ impl Machine<'_> {
                 }
                 self.new_list(&out)
             }
+            // The length is known before the list is made, and is refused if it is too long.
             Lazy::ListRepeat => {
                 let n = self.int_arg(vals, 1, name, e)?;
                 if n < 0 {
@@ -70,6 +77,7 @@ impl Machine<'_> {
                 if lo < 0 {
                     return Err(self.call_error(name, "negative index", e));
                 }
+                // Each wrong bound has an error of its own.
                 if lo > hi {
                     let why = format!("invalid index: {lo} > {hi}");
                     return Err(self.call_error(name, &why, e));
@@ -85,6 +93,7 @@ impl Machine<'_> {
                 if n < 0 {
                     return Err(self.call_error(name, "negative index", e));
                 }
+                // More than there are is all of them.
                 let n = index(n);
                 let part: Vec<_> = if lazy == Lazy::ListTake {
                     elems.into_iter().take(n).collect()
@@ -117,6 +126,7 @@ impl Machine<'_> {
                     return Ok(Val::Bool(false));
                 }
                 let why = format!("len(list) {sign} {what}({n}) ({len} {sign} {n})");
+                // An open list may still grow long enough.
                 let open = !self.v(list).list_closed && lazy == Lazy::ListMinItems;
                 let class = if open { Class::Incomplete } else { Class::Eval };
                 Err(self.text_err(class, why, e))
@@ -127,6 +137,7 @@ impl Machine<'_> {
                 let wanted = self.make_concrete(wanted, e, "argument")?;
                 let src = self.new_val(wanted);
                 let wanted = self.anon(Conj::new(src, EnvId::NONE));
+                // Concrete elements are compared by their text, others node by node.
                 let key = self.data_key(wanted)?;
                 for w in elems {
                     let held = self.s.budget.held();
@@ -168,6 +179,7 @@ impl Machine<'_> {
                     }
                     None => return Ok(Val::Bool(true)),
                 };
+                // The count is a constraint itself: `>1`, `2 | 3`.
                 if self.fits(&Val::Int(n), count)? {
                     return Ok(Val::Bool(true));
                 }
@@ -245,8 +257,12 @@ impl Machine<'_> {
         result
     }
 
+    /// `list.UniqueItems`. Equal elements are an error only if they can never come to differ.
     fn unique_items(&mut self, elems: &[Vid], validating: bool, e: ExprId) -> Res<Val> {
+        // Concrete elements are found in a table by their text. Only the others are compared
+        // pairwise.
         let mut seen: HashMap<String, usize> = HashMap::new();
+        // Positions of elements without a text.
         let mut open: Vec<usize> = Vec::new();
         let mut equal = None;
         for (at, &w) in elems.iter().enumerate() {
@@ -289,6 +305,7 @@ impl Machine<'_> {
         Err(self.text_err(class, why, e))
     }
 
+    /// The elements of nested lists in order. A negative depth flattens all the way.
     fn flatten(&mut self, elems: &[Vid], depth: i64, out: &mut Vec<Vid>) -> Res<()> {
         self.enter()?;
         for &w in elems {
@@ -308,6 +325,7 @@ impl Machine<'_> {
         Ok(())
     }
 
+    /// `x[lo:hi]` of a list or of bytes; nothing else can be sliced.
     pub(crate) fn slice(
         &mut self,
         x: ExprId,
@@ -328,6 +346,7 @@ impl Machine<'_> {
             }
         };
         let (lo, hi) = (bound(self, lo)?, bound(self, hi)?);
+        // A bound outside is an error: nothing is cut off.
         let range = |n: usize| {
             let (lo, hi) = (lo.unwrap_or(0), hi.unwrap_or(len_int(n)));
             (lo <= hi && hi <= len_int(n)).then(|| (index(lo), index(hi)))
@@ -356,10 +375,12 @@ impl Machine<'_> {
     }
 }
 
+/// A length as a value.
 pub(super) fn len_int(n: usize) -> i64 {
     i64::try_from(n).unwrap_or(i64::MAX)
 }
 
+/// A position that is known not to be negative.
 fn index(n: i64) -> usize {
     usize::try_from(n).unwrap_or(usize::MAX)
 }

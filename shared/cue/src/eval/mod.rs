@@ -63,10 +63,12 @@ pub(crate) use state::{Machine, State};
 
 use data::Msg;
 
+/// The message of a value that is not known yet; it names the value when it is printed.
 pub(crate) fn incomplete() -> Msg {
     Msg::Incomplete
 }
 
+/// A message with a text of its own.
 pub(crate) fn text(text: &str) -> Msg {
     Msg::Text(text.into())
 }

@@ -42,11 +42,16 @@ enum Place {
 /// A struct literal as one of those that make up the struct.
 #[derive(Debug)]
 struct Literal {
+    /// The literal in the program; none for data and for what functions made.
     id: Option<StructId>,
+    /// Where it counts as written: see [`Machine::put_in_place`].
     place: Place,
     /// Its fields in the order of the source, as indices of arcs.
     fields: SmallVec<[(u32, usize); 2]>,
+    /// Some of its fields have computed names.
     dynamic: bool,
+    /// It is unified by `&`, or came with others by one reference: it does not follow what is
+    /// written before it.
     explicit: bool,
 }
 
@@ -70,6 +75,7 @@ impl Found {
         self.find(key).ok().map(|at| &mut self.0[at].1)
     }
 
+    /// The literal with this key, made when its first field is found.
     fn get_or_insert(&mut self, key: Key, id: Option<StructId>) -> &mut Literal {
         let at = self.find(key).unwrap_or_else(|at| {
             let place = if key == (u32::MAX, false) { Place::Data } else { Place::Unknown };
@@ -86,12 +92,14 @@ impl Machine<'_> {
     /// The fields of a struct in the order in which they are written.
     pub(crate) fn ordered_arcs(&self, v: Vid) -> Vec<(Label, Vid)> {
         let arcs = &self.v(v).arcs;
+        // Most structs are one literal or injected data, whose fields are in order as they are.
         let is_data = |(_, w): &(Label, Vid)| matches!(self.v(*w).conjs.as_slice(), [conj] if matches!(conj.src, Src::Data(_)));
         let found_in_order = self.is_one_literal(v) || arcs.iter().all(is_data);
         if arcs.len() < 2 || arcs.len() > MOST || found_in_order {
             return arcs.clone();
         }
         let mut literals = self.literals(v);
+        // One literal has all fields: no graph is needed.
         if let [one] = literals.as_mut_slice()
             && let Some(order) = one.order_of_all(arcs.len())
         {
@@ -122,6 +130,7 @@ impl Machine<'_> {
             && tmpl.fields.iter().zip(&vertex.arcs).all(|(field, (label, _))| field.label == *label)
     }
 
+    /// What fields are compared by where nothing else orders them.
     fn name_of(&self, label: Label) -> (u32, &str) {
         // Elements of a list come first.
         match label.is_int() {
@@ -130,11 +139,13 @@ impl Machine<'_> {
         }
     }
 
+    /// Where an expression stands in the source.
     fn place(&self, e: ExprId) -> Place {
         let (pos, _) = self.ir.pos[e.idx()];
         Place::At(pos.file.0, pos.start)
     }
 
+    /// Within a file by offset, files by name. What has no position comes last.
     fn compare_places(&self, a: Place, b: Place) -> Ordering {
         let rank = |place| match place {
             Place::At(..) => 0,
@@ -156,6 +167,7 @@ impl Machine<'_> {
         let arcs = &self.v(v).arcs;
         let patterns = self.v(v).extra.as_ref().map_or(&[][..], |x| &x.patterns);
         let (mut bodies, mut explicit) = (FxHashSet::default(), Explicit::default());
+        // What is unified explicitly asks for no order among its operands.
         self.survey(v, &mut bodies, &mut explicit);
         let mut found = Found::default();
         let mut conjs: Vec<(Conj, Key)> = Vec::new();
@@ -166,10 +178,13 @@ impl Machine<'_> {
             }
             let from = conjs.len();
             for conj in &self.v(w).conjs {
+                // Data, and what functions made, have keys that no frame has.
                 let (key, id, offset) = match conj.src {
                     Src::Data(_) => ((u32::MAX, false), None, u32::MAX),
                     Src::Node(_) | Src::Val(_) => ((u32::MAX, true), None, u32::MAX),
                     Src::Expr(e) => {
+                        // Only the literals of this struct count: a frame of another struct, of a
+                        // loop or of a pattern orders nothing here.
                         let frame = self.s.envs.get(conj.env.idx());
                         let Some(frame) = frame.filter(|f| {
                             f.vertex == v
@@ -251,6 +266,8 @@ impl Machine<'_> {
                     literal.place = place;
                 }
             }
+            // The reference that began the chain: that is where somebody wrote the literal into
+            // this struct.
             let mut at = conj.refs;
             let mut first = None;
             while !at.is_none() {
@@ -348,6 +365,8 @@ impl Machine<'_> {
 
     /// Which field has to come before which.
     fn edges(&self, literals: &[Literal], n: usize) -> Vec<BTreeSet<usize>> {
+        // Literals at one position (the operands of `&`, what one reference brings) form a batch.
+        // Batches follow each other, literals of one batch do not.
         let mut batches: Vec<Batch> = Vec::new();
         let mut batch: Vec<usize> = Vec::new();
         let close = |batch: &mut Vec<usize>, batches: &mut Vec<Batch>| {
@@ -380,8 +399,11 @@ impl Machine<'_> {
         let mut placed: Vec<Option<usize>> = vec![None; n];
         let mut previous: Vec<usize> = Vec::new();
         let mut before: Option<Place> = None;
+        // Within a literal each field follows the one before. Its first field follows the last ones
+        // of the batch before.
         for batch in &batches {
             let place = literals[batch.members[0]].place;
+            // Files of a package do not order each other's fields.
             if before.is_some_and(|before| !same_file(before, place)) {
                 previous.clear();
             }
@@ -390,6 +412,7 @@ impl Machine<'_> {
                 let literal = &literals[at];
                 let mut chain = previous.clone();
                 for &(_, field) in &literal.fields {
+                    // A field stays where it was met first in its file.
                     let skip = placed[field].is_some_and(|by| {
                         by == at
                             || !batch.explicit
@@ -427,12 +450,14 @@ struct Known {
 /// Frames that are remembered one by one; a struct has few.
 const MOST_KNOWN: usize = 16;
 
+/// What `&` unifies in a struct: literals, and references that bring literals.
 #[derive(Default)]
 struct Explicit {
     structs: FxHashSet<StructId>,
     references: FxHashSet<ExprId>,
 }
 
+/// Literals that do not order each other, as indices.
 struct Batch {
     members: Vec<usize>,
     explicit: bool,
@@ -488,6 +513,7 @@ impl Literal {
 /// Sorts a graph topologically. Among what may come next the least name comes first; so it is among
 /// fields that ask for each other in a circle.
 fn sorted<N: Ord>(edges: &[BTreeSet<usize>], name: impl Fn(usize) -> N) -> Vec<usize> {
+    // Fields that ask for each other in a circle count as one node.
     let component = components(edges);
     let count = component.iter().max().map_or(0, |most| most + 1);
     let mut members: Vec<Vec<usize>> = vec![Vec::new(); count];
@@ -507,6 +533,7 @@ fn sorted<N: Ord>(edges: &[BTreeSet<usize>], name: impl Fn(usize) -> N) -> Vec<u
         list.sort_by_key(|&a| name(a));
     }
     let key = |c: usize| members[c].first().map(|&i| name(i));
+    // Ordered by name: the least of those that nothing holds back comes next.
     let mut ready: BTreeSet<(Option<N>, usize)> =
         (0..count).filter(|&c| waits_for[c] == 0).map(|c| (key(c), c)).collect();
     let mut out = Vec::with_capacity(edges.len());
@@ -526,6 +553,7 @@ fn sorted<N: Ord>(edges: &[BTreeSet<usize>], name: impl Fn(usize) -> N) -> Vec<u
 fn components(edges: &[BTreeSet<usize>]) -> Vec<usize> {
     let n = edges.len();
     // First the order in which a walk leaves the nodes, then walks against the edges in reverse.
+    // On stacks of its own (Kosaraju's algorithm): the input decides how deep the graph is.
     let mut left = Vec::with_capacity(n);
     let mut seen = vec![false; n];
     for start in 0..n {

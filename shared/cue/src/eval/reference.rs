@@ -36,7 +36,9 @@ use smallvec::SmallVec;
 
 /// A step from a vertex to one of its fields.
 enum Step {
+    /// `.name`
     Sel(Label),
+    /// `[expression]`
     Index(ExprId),
 }
 
@@ -72,10 +74,13 @@ impl Machine<'_> {
         Ok(w)
     }
 
+    /// The vertex that a chain of selections begins with.
     fn base(&mut self, e: ExprId, env: EnvId) -> Res<Vid> {
         match self.ir.expr(e) {
             Expr::Ref { up, label } if label.is_let() => Ok(self.let_vertex(env, up, label)),
             Expr::Ref { up, label } => {
+                // A field of an enclosing struct: how many frames further out it is was counted
+                // when the program was compiled.
                 let v = self.env_up(env, up).vertex;
                 self.select(v, label, e, e)
             }
@@ -85,6 +90,7 @@ impl Machine<'_> {
                 if !v.is_none() {
                     return Ok(v);
                 }
+                // The files of a package are conjuncts of one vertex: together they are one struct.
                 let v = self.new_vertex(Vid::NONE, Label::NONE);
                 self.s.packages[id.idx()] = v;
                 for &file in &self.ir.packages[id.idx()] {
@@ -93,12 +99,15 @@ impl Machine<'_> {
                 Ok(v)
             }
             Expr::And(..) | Expr::Struct(_) => {
+                // A struct in the expression: of its fields only those are computed that are
+                // selected.
                 self.enter()?;
                 let result = self.inline_base(e, env);
                 self.leave();
                 result
             }
             _ => match self.value(e, env)? {
+                // Any other value. A scalar has no fields, which the selection will say.
                 Val::Node(w) => Ok(w),
                 val => {
                     let src = self.new_val(val);
@@ -177,6 +186,7 @@ impl Machine<'_> {
             let Some(&(_, arc)) = self.v(w).arcs.get(i) else { break };
             let target = self.deref(arc);
             let unfinished = matches!(self.v(target).phase, Phase::Settling | Phase::Expanding);
+            // Shared with something that is being computed: it would contain itself.
             if unfinished && target != arc && self.v(arc).arc == ArcKind::Member {
                 return Err(self.err(Class::StructuralCycle, Msg::StructuralCycle, w));
             }
@@ -194,8 +204,10 @@ impl Machine<'_> {
         }
     }
 
+    /// The label that an index selects: a name of a struct, or a position of a list.
     fn index_label(&mut self, w: Vid, i: ExprId, env: EnvId, base: ExprId) -> Res<Label> {
         let val = self.value(i, env)?;
+        // The kind of an index that is not concrete, if it is certain.
         let open = match &val {
             Val::Node(w) => {
                 let w = self.deref(*w);
@@ -266,15 +278,20 @@ impl Machine<'_> {
             Ok((w, _)) => *w,
             Err(_) => self.chosen(v),
         };
+        // A selection `a.b` that stands outside of `a`: an `a` that has failed has no fields. From
+        // within, its fields are still found.
         if outside && let Some(e) = self.v(v).error.or(self.v(w).error) {
             return Err(e);
         }
         let (_, found) = selected?;
+        // A required field has a value to refer to: what is asked of it. An optional one has not.
         if let Some(arc) = found
             && self.v(arc).arc != ArcKind::Optional
         {
             return Ok(arc);
         }
+        // Whoever asks is part of a task that may define the field: nothing can be said before the
+        // task has ended.
         if !self.is_no_struct(w, label)
             && let Some(by) = self.defined_by(w, label)
         {
@@ -293,6 +310,7 @@ impl Machine<'_> {
                 &[at],
             ));
         }
+        // It is not there yet, which may change.
         if self.v(w).phase < Phase::Settled {
             self.s.touch = self.s.touch.min(self.v(w).depth);
         }
@@ -324,6 +342,8 @@ impl Machine<'_> {
         label.is_string() && !vertex.is_struct && !vertex.kind.intersects(Kind::STRUCT)
     }
 
+    /// Why a field cannot be selected. That is incomplete as long as anything may add it, and final
+    /// if what it is selected from is of another kind, or closed and complete.
     fn missing(&mut self, w: Vid, label: Label, at: ExprId, base: ExprId) -> ErrId {
         let kind = self.node_kind(w);
         let wanted = if label.is_int() { Kind::LIST } else { Kind::STRUCT };
@@ -350,6 +370,7 @@ impl Machine<'_> {
             }
         }
         let vertex = self.v(w);
+        // It is of another kind, whatever is still said of it.
         if plain && !(kind.intersects(wanted) || kind.is_bottom() || a_struct) {
             let want = if label.is_int() { "list" } else { "struct" };
             let shown = if vertex.atom.is_atom() {
@@ -372,6 +393,7 @@ impl Machine<'_> {
                     );
                     return self.text_err(Class::Eval, text, at);
                 }
+                // An open list may still get the element.
                 return self.err_at(Class::Incomplete, Msg::Undefined(label, w), Vid::NONE, &[at]);
             }
         }
@@ -393,6 +415,7 @@ impl Machine<'_> {
                     TaskState::Done => false,
                 })
             });
+        // Whether anybody might declare the field is asked with one that nobody has declared.
         let closed = !unfinished && a_struct && self.is_closed(w) && label.is_string() && {
             let ghost = self.new_vertex(w, label);
             !self.allows(w, ghost) && !self.pattern_may_allow(w)
@@ -459,6 +482,8 @@ impl Machine<'_> {
         }
     }
 
+    /// Whether a pattern may allow a field that nobody declares; which names it matches is not
+    /// asked here.
     fn pattern_may_allow(&self, w: Vid) -> bool {
         self.v(w).extra.as_ref().is_some_and(|x| !x.patterns.is_empty())
     }
@@ -477,10 +502,12 @@ impl Machine<'_> {
         self.default_alternative(v).cloned()
     }
 
+    /// See [`default_of`](Self::default_of).
     fn default_alternative(&self, v: Vid) -> Option<&Val> {
         let extra = self.v(v).extra.as_ref()?;
         let mut defaults = extra.alts.iter().filter(|a| a.mode == Mode::Default);
         let first = defaults.next()?;
+        // Two defaults decide as little as none.
         if defaults.next().is_some() {
             return None;
         }
@@ -495,6 +522,7 @@ impl Machine<'_> {
     /// As [`lookup`](Self::lookup), with what stands for the vertex once alternatives are chosen.
     fn lookup_in(&mut self, v: Vid, label: Label) -> Res<(Vid, Option<Vid>)> {
         let mut v = self.deref(v);
+        // Expanding may make the vertex stand for another, which has to be expanded in turn.
         loop {
             self.expand(v);
             let w = self.deref(v);
@@ -503,10 +531,13 @@ impl Machine<'_> {
             }
             v = w;
         }
+        // Which fields there are depends on the alternative that is chosen. Without alternatives
+        // only tasks run that may declare this field.
         if self.has_disjs(v) {
             self.settle(v);
         } else if self.v(v).phase < Phase::Settled {
             self.run_tasks(v, Some(label));
+            // One of them brought a disjunction.
             if self.has_disjs(v) {
                 self.settle(v);
             }
@@ -518,9 +549,11 @@ impl Machine<'_> {
         if w != v && self.v(w).phase < Phase::Settled {
             return self.lookup_in(w, label);
         }
+        // Of which alternative the field would be is undecided.
         if let Some(extra) = &self.v(w).extra
             && !extra.alts.is_empty()
         {
+            // The default is a scalar, which has no fields.
             if label.is_string()
                 && let Some(atom) = self.default_of(w)
             {

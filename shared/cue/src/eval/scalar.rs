@@ -1,4 +1,24 @@
 //! Scalars: kinds, atoms, bounds and validators meet.
+//!
+//! A vertex keeps what its scalar conjuncts say in three parts: the kinds that it may have, an atom
+//! if one is known, and the bounds and validators to be checked. Each part only ever gets narrower,
+//! so the order of the conjuncts does not matter.
+//!
+//! # A worked example
+//!
+//! `port: int & >0 & <=65535 & 8080`
+//!
+//! | conjunct | kind | atom | checks |
+//! |---|---|---|---|
+//! | `int` | `int` | | |
+//! | `>0` | `int` | | `>0` |
+//! | `<=65535` | `int` | | `>0`, `<=65535` |
+//! | `8080` | `int` | `8080` | `>0`, `<=65535` |
+//!
+//! When the vertex is settled, its atom is checked. Without the last conjunct there is nothing to
+//! check, and the value stays incomplete. Some constraints decide earlier: `>3 & >5` is `>5`, `>5 &
+//! <3` is an error before any value is known, and `int & >2 & <4` is as good as the atom `3`
+//! ([`pinned`]).
 
 use super::data::{Conj, Msg, Res, Val, Vid};
 use super::state::Machine;
@@ -14,11 +34,13 @@ impl Machine<'_> {
         let vertex = self.vm(v);
         let new = vertex.kind & kind;
         if new.is_bottom() {
+            // Reported once: the first conflict has named its operands.
             if vertex.kind.is_bottom() {
                 return;
             }
             let old = vertex.kind;
             vertex.kind = Kind::BOTTOM;
+            // The other side of the conflict is the conjunct that narrowed the kind first.
             let witness = vertex.witness;
             let a = witness.map_or_else(|| old.to_string(), |w| self.conj_text(w));
             let b = self.conj_text(c);
@@ -36,6 +58,7 @@ impl Machine<'_> {
         }
     }
 
+    /// The kinds that a value has or may have. What excludes all of them can never be satisfied.
     pub(crate) fn val_kind(&self, val: &Val) -> Kind {
         match val {
             Val::Top => Kind::TOP,
@@ -49,10 +72,12 @@ impl Machine<'_> {
             Val::CoreFunc(crate::ir::Core::Error) => Kind::STRING,
             Val::CoreFunc(_) => Kind::FUNC,
             Val::Bound(op, x) => {
+                // `>1` allows integers and floats alike: all numbers have one order.
                 let k = self.val_kind(x);
                 if k.intersects(Kind::NUMBER) {
                     Kind::NUMBER
                 } else if k == Kind::NULL && *op == UnaryOp::NotEqual {
+                    // `!=null` allows values of every other kind.
                     Kind::TOP.without(Kind::NULL)
                 } else {
                     k
@@ -68,6 +93,8 @@ impl Machine<'_> {
     pub(crate) fn node_kind(&self, w: Vid) -> Kind {
         let mut w = w;
         loop {
+            // Unlike `deref` this does not enter candidates: one that is tried says nothing about
+            // the others.
             let vertex = self.v(w);
             match vertex.forward {
                 super::data::Forward::No => break,
@@ -91,6 +118,7 @@ impl Machine<'_> {
 
     /// Unifies a vertex with a value.
     pub(crate) fn unify_val(&mut self, v: Vid, val: Val, c: Conj) {
+        // `_`, and a reference alone, give a vertex no structure.
         if !matches!(val, Val::Top | Val::Node(_)) {
             self.note_structure(v, c);
         }
@@ -106,6 +134,8 @@ impl Machine<'_> {
                 if self.v(v).parent.is_none()
                     && self.s.validating.iter().any(|(e, _)| *e == x.expr) =>
             {
+                // The schema says which fields there may be, so that the struct must be open to
+                // them.
                 if self.takes_schema(x) {
                     self.open(v, c);
                 }
@@ -125,9 +155,11 @@ impl Machine<'_> {
                 let kind = self.val_kind(&atom);
                 self.narrow(v, kind, c);
                 let vertex = self.v(v);
+                // The kinds conflict, which has been reported.
                 if vertex.kind.is_bottom() {
                     return;
                 }
+                // The first atom stands; any other has to be equal to it.
                 if !vertex.atom.is_atom() {
                     let vertex = self.vm(v);
                     vertex.atom = atom;
@@ -156,6 +188,8 @@ impl Machine<'_> {
         }
     }
 
+    /// Whether two atoms are the same value. Integer and float are different values: `1 & 1.0` is a
+    /// conflict.
     pub(crate) fn same_atom(&self, a: &Val, b: &Val) -> bool {
         match (a, b) {
             (Val::Null, Val::Null) => true,
@@ -175,6 +209,8 @@ impl Machine<'_> {
     fn add_check(&mut self, v: Vid, val: Val, c: Conj) {
         if let Val::Bound(op, x) = &val {
             let int = self.v(v).kind & Kind::NUMBER == Kind::INT;
+            // Of two bounds in the same direction the narrower stays. Equal constraints look equal
+            // then, whatever they were made from.
             let mut i = 0;
             while i < self.v(v).checks.len() {
                 let Val::Bound(old_op, old) = self.v(v).checks[i].clone() else {
@@ -188,6 +224,7 @@ impl Machine<'_> {
                         self.vm(v).checks.remove(i);
                     }
                     Simple::Conflict => {
+                        // The text names the lower bound first.
                         let (low, high) =
                             if matches!(old_op, UnaryOp::Greater | UnaryOp::GreaterEqual) {
                                 (Val::Bound(old_op, old), val.clone())
@@ -208,6 +245,7 @@ impl Machine<'_> {
                 }
             }
         } else if let Val::Validator(x) = &val {
+            // The same validator comes twice when two references lead to one definition.
             let same = self.v(v).checks.iter().any(|old| match old {
                 Val::Validator(y) => self.same_validator(x, y),
                 _ => false,
@@ -242,6 +280,7 @@ impl Machine<'_> {
         if vertex.error.is_some() || vertex.checks.is_empty() {
             return;
         }
+        // A type and an undecided disjunction violate nothing yet: only a concrete value is judged.
         let subject = if vertex.atom.is_atom() {
             vertex.atom.clone()
         } else if vertex.is_struct || vertex.is_list {
@@ -274,6 +313,7 @@ impl Machine<'_> {
     pub(crate) fn satisfies(&mut self, val: &Val, check: &Val) -> Res<Option<String>> {
         match check {
             Val::Bound(op, x) => {
+                // A struct or list is unequal to every scalar, and in no order to it.
                 if matches!(val, Val::Node(_)) {
                     return Ok((*op != UnaryOp::NotEqual).then(|| "invalid bound".into()));
                 }
@@ -313,6 +353,7 @@ impl Machine<'_> {
             }
             _ => {}
         }
+        // Both are taken apart into kinds, constraints and one atom at the most.
         let mut parts = Vec::new();
         let mut atom: Option<Val> = None;
         for x in flat(a).chain(flat(b)) {
@@ -325,6 +366,7 @@ impl Machine<'_> {
                 },
             }
         }
+        // An atom that satisfies the constraints makes them superfluous.
         if let Some(atom) = atom {
             for part in &parts {
                 if let Val::Bound(..) | Val::Validator(_) = part
@@ -335,6 +377,7 @@ impl Machine<'_> {
             }
             return Ok(Some(atom));
         }
+        // Constraints alone: simplified as those of a vertex are.
         let int = kind & Kind::NUMBER == Kind::INT;
         let mut out: Vec<Val> = Vec::new();
         let mut implied = Kind::TOP;
@@ -371,6 +414,7 @@ impl Machine<'_> {
         if out.is_empty() {
             return Ok(Some(if kind == Kind::TOP { Val::Top } else { Val::Kind(kind) }));
         }
+        // The kind is written out only where the constraints do not imply it.
         if implied != kind {
             out.insert(0, Val::Kind(kind));
         }
@@ -390,12 +434,17 @@ fn flat(val: &Val) -> impl Iterator<Item = &Val> {
 }
 
 enum Simple {
+    /// Neither implies the other.
     Both,
+    /// The first implies the second.
     First,
+    /// The second implies the first.
     Second,
+    /// No value satisfies both.
     Conflict,
 }
 
+/// The order of two operands of bounds, if they are of one kind.
 fn order(a: &Val, b: &Val) -> Option<Ordering> {
     match (a, b) {
         (Val::Str(a), Val::Str(b)) => Some(a.as_str().cmp(b.as_str())),
@@ -407,6 +456,7 @@ fn order(a: &Val, b: &Val) -> Option<Ordering> {
 /// What remains of two bounds on the same value.
 fn simplify(int: bool, a: (UnaryOp, &Val), b: (UnaryOp, &Val)) -> Simple {
     use UnaryOp::{Greater, GreaterEqual, Less, LessEqual, Match, NotEqual, NotMatch};
+    // Bounds of different kinds say nothing about each other.
     let Some(ord) = order(a.1, b.1) else { return Simple::Both };
     let lower = |op| matches!(op, Greater | GreaterEqual);
     let upper = |op| matches!(op, Less | LessEqual);
@@ -416,6 +466,7 @@ fn simplify(int: bool, a: (UnaryOp, &Val), b: (UnaryOp, &Val)) -> Simple {
         (x, y) if lower(x) && lower(y) => match ord {
             Ordering::Greater => Simple::First,
             Ordering::Less => Simple::Second,
+            // `>5` is narrower than `>=5`.
             Ordering::Equal if x == Greater => Simple::First,
             Ordering::Equal => Simple::Second,
         },
@@ -427,6 +478,7 @@ fn simplify(int: bool, a: (UnaryOp, &Val), b: (UnaryOp, &Val)) -> Simple {
         },
         (x, y) if lower(x) && upper(y) => range(int, (x, a.1), (y, b.1), ord),
         (x, y) if upper(x) && lower(y) => range(int, (y, b.1), (x, a.1), ord.reverse()),
+        // `<3` excludes 3 anyway: `!=3` says nothing next to it.
         (NotEqual, y) if lower(y) || upper(y) => {
             if excludes(y, ord) {
                 Simple::Second
@@ -455,13 +507,16 @@ fn excludes(op: UnaryOp, ord: Ordering) -> bool {
     }
 }
 
+/// What remains of a lower and an upper bound: a conflict where no value lies between them.
 fn range(int: bool, low: (UnaryOp, &Val), high: (UnaryOp, &Val), ord: Ordering) -> Simple {
     match ord {
         Ordering::Greater => Simple::Conflict,
+        // `>=1 & <=1` leaves 1.
         Ordering::Equal if low.0 == UnaryOp::GreaterEqual && high.0 == UnaryOp::LessEqual => {
             Simple::Both
         }
         Ordering::Equal => Simple::Conflict,
+        // Between two numbers there need not be an integer: `>1 & <2`.
         Ordering::Less if int => {
             let bounds = (low.1.number(), high.1.number());
             let (Some(lo), Some(hi)) = bounds else { return Simple::Both };
@@ -481,6 +536,8 @@ fn first_int(n: &crate::value::Number, op: UnaryOp, lower: bool) -> Option<num_b
     let rounded = d.to_integral(if lower { Rounding::Ceil } else { Rounding::Floor });
     let integral = d.is_integral();
     let i = rounded.to_bigint()?;
+    // An exclusive bound on an integer excludes that integer. On a fraction, rounding has excluded
+    // it.
     Some(match op {
         UnaryOp::Greater if integral => i + 1,
         UnaryOp::Less if integral => i - 1,
@@ -501,6 +558,7 @@ pub(crate) fn pinned(kind: Kind, checks: &[Val]) -> Option<Val> {
     }
     let ((low_op, low), (high_op, high)) = (low?, high?);
     if order(low, high)? != Ordering::Equal {
+        // Between different bounds lie countless numbers, unless only integers are allowed.
         if kind & Kind::NUMBER != Kind::INT {
             return None;
         }
@@ -508,6 +566,7 @@ pub(crate) fn pinned(kind: Kind, checks: &[Val]) -> Option<Val> {
         let high = first_int(&high.number()?, high_op, false)?;
         return (low == high).then(|| i64::try_from(low).ok()).flatten().map(Val::Int);
     }
+    // Equal bounds leave a value only if both include it.
     if low_op != UnaryOp::GreaterEqual || high_op != UnaryOp::LessEqual {
         return None;
     }

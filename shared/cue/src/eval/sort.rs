@@ -15,11 +15,13 @@ use rustc_hash::FxHashMap;
 enum Comparator {
     /// Unified with the two elements each time.
     Struct(Vid),
+    /// One struct whose sides are pointed at the elements.
     Frame(Frame),
 }
 
 /// A comparator's fields with places for the two elements.
 struct Frame {
+    /// `x` and `y`.
     sides: [Side; 2],
     less: Vid,
 }
@@ -52,7 +54,9 @@ impl Machine<'_> {
         self.new_list(&sorted)
     }
 
+    /// Whether no element comes before the one in front of it.
     pub(super) fn is_sorted(&mut self, elems: &[Vid], cmp: Vid) -> Res<bool> {
+        // Without `less` every list is in order.
         let Some(mut cmp) = self.comparator(cmp)? else { return Ok(true) };
         for pair in elems.windows(2) {
             let [a, b] = pair else { continue };
@@ -76,6 +80,8 @@ impl Machine<'_> {
         Ok(Some(frame.map_or(Comparator::Struct(cmp), Comparator::Frame)))
     }
 
+    /// The comparator as a struct to be used again: if it is one literal of plain fields, and what
+    /// it says of `x` and `y` depends on no other field.
     fn frame(&mut self, cmp: Vid) -> Option<Frame> {
         let cmp = self.deref(cmp);
         let &[conj] = self.v(cmp).conjs.as_slice() else { return None };
@@ -105,6 +111,7 @@ impl Machine<'_> {
         if !sides.iter().all(|(_, says)| ir.stands_alone(*says)) {
             return None;
         }
+        // Put together by hand: nothing is distributed again for a comparison.
         let w = self.new_vertex(Vid::NONE, Label::NONE);
         let env = self.new_env(conj.env, w, Label::new(id.0, LabelKind::Int));
         for field in &tmpl.fields {
@@ -128,6 +135,7 @@ impl Machine<'_> {
         self.step()?;
         let less = match cmp {
             Comparator::Frame(frame) => {
+                // The sides stand for the two elements, and the last answer is forgotten.
                 for (side, elem) in frame.sides.iter_mut().zip([a, b]) {
                     let shown = self.typed(side, elem);
                     let place = self.vm(side.place);
@@ -149,6 +157,7 @@ impl Machine<'_> {
 
     /// An element as the comparator sees it.
     fn typed(&mut self, side: &mut Side, elem: Vid) -> Vid {
+        // An atom of the right kind is what the comparator would make of it.
         let atom = &self.v(elem).atom;
         let fits =
             |kinds| kinds == Kind::TOP || atom.is_atom() && self.val_kind(atom).intersects(kinds);
@@ -181,6 +190,8 @@ impl Machine<'_> {
         })
     }
 
+    /// Merges runs from the bottom up: stable, errors come out at once, and a comparator that
+    /// contradicts itself still ends.
     fn merge_sort(&mut self, elems: Vec<Vid>, cmp: &mut Comparator) -> Res<Vec<Vid>> {
         let mut runs: Vec<Vec<Vid>> = elems.into_iter().map(|w| vec![w]).collect();
         while runs.len() > 1 {
@@ -194,6 +205,7 @@ impl Machine<'_> {
                 let mut merged = Vec::with_capacity(a.len() + b.len());
                 let (mut a, mut b) = (a.into_iter().peekable(), b.into_iter().peekable());
                 while let (Some(&x), Some(&y)) = (a.peek(), b.peek()) {
+                    // Only what comes strictly before goes ahead: equal elements keep their order.
                     if self.less(cmp, y, x)? {
                         merged.extend(b.next());
                     } else {

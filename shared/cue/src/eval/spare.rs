@@ -31,10 +31,12 @@ pub(crate) struct Parts {
 }
 
 impl Parts {
+    /// An empty part for a vertex that needs one.
     pub(crate) fn extra(&mut self) -> Box<Extra> {
         self.extras.pop().unwrap_or_default()
     }
 
+    /// An empty list of fields.
     pub(crate) fn fields(&mut self) -> Fields {
         self.fields.pop().unwrap_or_else(|| Vec::with_capacity(8))
     }
@@ -108,6 +110,7 @@ impl State {
 
 impl Drop for State {
     fn drop(&mut self) {
+        // One large evaluation must not pin its memory to the thread.
         if self.vertices.len() > MOST_VERTICES || self.held().0 > MOST_BYTES {
             return;
         }

@@ -1,4 +1,9 @@
 //! One evaluation: the arenas of vertices, environments, data and errors, and how they grow.
+//!
+//! Everything is an index into one of these arenas, so ids are small and copied freely, and an
+//! evaluation is dropped at once. The arenas are measured now and then instead of counting each
+//! element; what they do not hold (long texts, conjuncts beyond the second) is charged where it is
+//! made. A limit that is crossed in between is noticed at the next step.
 
 use super::data::{
     ArcKind, CloseNode, Conj, Data, DataId, Deep, Env, EnvId, Err, Extra, Forward, Labels, Phase,
@@ -20,24 +25,32 @@ use std::sync::Arc;
 #[derive(Debug)]
 pub(crate) struct State {
     pub(crate) budget: Budget,
+    /// Names that the program does not have.
     pub(crate) names: Interner,
     pub(crate) vertices: Vec<Vertex>,
+    /// Frames: what a reference counts outwards.
     pub(crate) envs: Vec<Env>,
+    /// Chains of references that were followed; a conjunct knows the end of its chain.
     pub(crate) refs: Vec<Refs>,
     pub(crate) data: Vec<Data>,
+    /// Elements and fields of injected data; a list or struct is a range of them.
     pub(crate) items: Vec<(Label, DataId)>,
     /// Items of the lists and structs that are being read.
     pub(crate) open_items: Vec<(Label, DataId)>,
+    /// Computed values that are conjuncts.
     pub(crate) vals: Vec<Val>,
     pub(crate) errs: Vec<Err>,
+    /// Occurrences that close: see `closed.rs`.
     pub(crate) close: Vec<CloseNode>,
     /// Parts of vertices to be used again.
     pub(crate) parts: Parts,
+    /// The vertex of each imported package, once it is used.
     pub(crate) packages: Vec<Vid>,
     /// Embeddings of a vertex's own fields, to be followed when all its conjuncts are distributed.
     pub(crate) late: Vec<(Vid, Conj)>,
     /// Lets by the frame they belong to.
     pub(crate) lets: FxHashMap<(EnvId, Label), Vid>,
+    /// Levels of evaluation that have been entered and not left.
     pub(crate) depth: u32,
     /// Least depth of a vertex whose unfinished state was looked at.
     pub(crate) touch: u32,
@@ -53,6 +66,7 @@ pub(crate) struct State {
     pub(crate) assumed: Option<ExprId>,
     /// References behind the conjunct being evaluated.
     pub(crate) cur_refs: RefsId,
+    /// Compiled patterns.
     pub(crate) regexps: FxHashMap<EcoString, Arc<vela_gocompat::regexp::Matcher>>,
     /// Bytes that they take.
     pub(crate) of_regexps: u64,
@@ -68,6 +82,8 @@ impl State {
             budget: Budget::new(limits),
             names: Interner::extending(&ir.names),
             vertices: Vec::new(),
+            // Names of the program keep their numbers, so a label is the same whether the program
+            // or the data brought it.
             envs: Vec::new(),
             refs: Vec::new(),
             data: Vec::new(),
@@ -77,6 +93,7 @@ impl State {
             errs: Vec::new(),
             close: Vec::new(),
             parts: Parts::default(),
+            // A package becomes a vertex when something of it is first used.
             packages: vec![Vid::NONE; ir.packages.len()],
             late: Vec::new(),
             lets: FxHashMap::default(),
@@ -93,6 +110,7 @@ impl State {
             validating: Vec::new(),
             output: 0,
         };
+        // Arenas come from the last evaluation on this thread (`spare.rs`).
         state.reuse();
         state
     }
@@ -135,16 +153,21 @@ impl<'a> Machine<'a> {
         Self { ir, s }
     }
 
+    /// The vertex with this id. Ids come from [`new_vertex`](Self::new_vertex) only, so the index
+    /// exists.
     #[inline]
     pub(crate) fn v(&self, v: Vid) -> &Vertex {
         &self.s.vertices[v.idx()]
     }
 
+    /// The same to change it.
     #[inline]
     pub(crate) fn vm(&mut self, v: Vid) -> &mut Vertex {
         &mut self.s.vertices[v.idx()]
     }
 
+    /// What only some vertices have. It is allocated when first asked for: most vertices never need
+    /// it.
     pub(crate) fn extra(&mut self, v: Vid) -> &mut Extra {
         let State { vertices, parts, budget, .. } = &mut *self.s;
         let extra = &mut vertices[v.idx()].extra;
@@ -162,7 +185,11 @@ impl<'a> Machine<'a> {
         let _ = self.s.budget.measured(arenas, largest);
     }
 
+    /// A vertex without conjuncts. It is no field of `parent` yet: [`push_arc`](Self::push_arc)
+    /// makes it one, and a vertex in the middle of an expression never becomes one.
     pub(crate) fn new_vertex(&mut self, parent: Vid, label: Label) -> Vid {
+        // `u32::MAX` stands for "none". The memory budget ends an evaluation long before it has so
+        // many vertices.
         let id = Vid(u32::try_from(self.s.vertices.len()).unwrap_or(u32::MAX - 1));
         // Its place in the list of fields, which grows by doubling; the arena is measured. A
         // crossed limit is noticed at the next step.
@@ -201,6 +228,8 @@ impl<'a> Machine<'a> {
         id
     }
 
+    /// A frame for what is evaluated inside of `vertex`; `key` is the label that loops and patterns
+    /// bind.
     pub(crate) fn new_env(&mut self, up: EnvId, vertex: Vid, key: Label) -> EnvId {
         let id = EnvId(u32::try_from(self.s.envs.len()).unwrap_or(u32::MAX - 1));
         self.s.envs.push(Env { up, vertex, key });
@@ -220,9 +249,12 @@ impl<'a> Machine<'a> {
         for _ in 0..up {
             env = self.s.envs[env.idx()].up;
         }
+        // A let is evaluated once for each frame, however often it is referred to.
         if let Some(&v) = self.s.lets.get(&(env, label)) {
             return v;
         }
+        // Its parent is the struct of the frame, so that a let which refers to that struct is seen
+        // to lie inside of it.
         let v = self.new_vertex(self.s.envs[env.idx()].vertex, label);
         if let Some(&value) = self.ir.lets.get(&label) {
             self.vm(v).conjs.push(Conj::new(Src::Expr(value), env));
@@ -231,11 +263,13 @@ impl<'a> Machine<'a> {
         v
     }
 
+    /// A computed value as the source of a conjunct.
     pub(crate) fn new_val(&mut self, val: Val) -> Src {
         self.s.vals.push(val);
         Src::Val(u32::try_from(self.s.vals.len() - 1).unwrap_or(u32::MAX))
     }
 
+    /// The text of a label, from the program or from the names that the data brought.
     pub(crate) fn name(&self, label: Label) -> &EcoString {
         let index = label.index();
         if self.s.names.owns(index) { self.s.names.name(index) } else { self.ir.names.name(index) }
@@ -243,6 +277,7 @@ impl<'a> Machine<'a> {
 
     /// The label of a regular field.
     pub(crate) fn string_label(&mut self, name: &str) -> Label {
+        // A name that the program knows keeps its number: data and program then agree on the label.
         let index = match self.ir.names.find(name) {
             Some(index) => index,
             None => {
@@ -282,6 +317,8 @@ impl<'a> Machine<'a> {
             Value::Number(n) => Data::Val(Val::from_number(n.clone())),
             Value::String(s) => Data::Val(Val::Str(s.clone())),
             Value::Bytes(b) => Data::Val(Val::Bytes(Arc::clone(b))),
+            // Elements are collected on a stack first: those of a nested list come in between, and
+            // a list is one unbroken range.
             Value::List(l) => {
                 let mark = self.s.open_items.len();
                 for (i, x) in l.iter().enumerate() {
@@ -292,6 +329,7 @@ impl<'a> Machine<'a> {
                 Data::List(start, len)
             }
             Value::Struct(s) => {
+                // As for lists: nested fields come in between.
                 let mark = self.s.open_items.len();
                 for (k, x) in s {
                     let item = (self.string_label(k), self.add_data(x));
@@ -304,6 +342,8 @@ impl<'a> Machine<'a> {
         self.push_data(data)
     }
 
+    /// Adds one piece of data. Its elements or fields are there already: see
+    /// [`close_items`](Self::close_items).
     #[inline]
     pub(crate) fn push_data(&mut self, data: Data) -> DataId {
         // The arena is measured; a long text is held besides. A crossed limit is noticed at the
@@ -359,6 +399,7 @@ impl<'a> Machine<'a> {
         self.add_items(&items)
     }
 
+    /// A step of a path that the caller gives as text.
     pub(crate) fn path_label(&mut self, label: &PathLabel) -> Label {
         match label {
             PathLabel::Index(i) => Label::int(*i),
@@ -367,6 +408,7 @@ impl<'a> Machine<'a> {
         }
     }
 
+    /// A list of existing vertices as data.
     pub(crate) fn add_nodes(&mut self, nodes: &[Vid]) -> DataId {
         let items: Vec<_> = nodes
             .iter()
@@ -388,6 +430,7 @@ impl<'a> Machine<'a> {
         (start, u32::try_from(items.len()).unwrap_or(u32::MAX))
     }
 
+    /// The field or element with this label, if there is one so far.
     pub(crate) fn arc(&self, v: Vid, label: Label) -> Option<Vid> {
         let vertex = self.v(v);
         if label.is_int() {
@@ -396,12 +439,15 @@ impl<'a> Machine<'a> {
             let from = vertex.arcs.get(label.index() as usize..)?;
             return from.iter().find(|(l, _)| *l == label).map(|(_, w)| *w);
         }
+        // A struct with many fields has a table ([`push_arc`](Self::push_arc)).
         if let Some(index) = vertex.extra.as_ref().and_then(|x| x.index.as_ref()) {
             return index.get(&label).map(|&i| vertex.arcs[i as usize].1);
         }
         vertex.arcs.iter().find(|(l, _)| *l == label).map(|(_, w)| *w)
     }
 
+    /// Makes `w` the field `label` of `v`. From `INDEX_FROM` fields on a table finds them; fewer
+    /// are scanned.
     pub(crate) fn push_arc(&mut self, v: Vid, label: Label, w: Vid) {
         const INDEX_FROM: usize = 16;
         let State { vertices, parts, budget, .. } = &mut *self.s;
@@ -417,6 +463,7 @@ impl<'a> Machine<'a> {
         let _ = budget.bytes(48);
         let extra = vertex.extra.get_or_insert_with(|| parts.extra());
         let index = extra.index.get_or_insert_default();
+        // The table begins with all fields there are and then grows one by one.
         let from = if index.is_empty() { 0 } else { n - 1 };
         for (i, (l, _)) in vertex.arcs.iter().enumerate().skip(from) {
             index.insert(*l, u32::try_from(i).unwrap_or(u32::MAX));

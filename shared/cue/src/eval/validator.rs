@@ -1,4 +1,23 @@
 //! Validators: functions that stand for a constraint, those of the language and of packages.
+//!
+//! A validator waits until the vertex that it constrains has a value, and then judges it. `matchN`
+//! and `matchIf` unify the value with schemas on the side: the results are thrown away, what counts
+//! is whether they failed.
+//!
+//! # A worked example
+//!
+//! ```cue
+//! x: matchN(1, [{a!: int}, {b!: string}])
+//! x: a: 1
+//! ```
+//!
+//! `x` is settled to `{a: 1}`, and the validator unifies that with each schema. With the first
+//! nothing fails, and the required `a` is there: a match. With the second nothing fails either, but
+//! `b` is required and missing. It may still come, so that schema is a possible match. One matches,
+//! as `1` demands: `x` is valid.
+//!
+//! With `matchN(2, ...)` one match is too few, but two are possible: incomplete, not failed. With
+//! `matchN(3, ...)` no addition helps: an error.
 
 use super::call::MOST_NESTED;
 use super::call::std_defaults;
@@ -10,6 +29,7 @@ use crate::kind::Kind;
 use crate::label::Label;
 
 impl Machine<'_> {
+    /// The kinds of values that a validator can judge.
     pub(crate) fn validator_kind(&self, x: &Validator) -> Kind {
         match x.func {
             Func::Core(_) => Kind::TOP,
@@ -60,12 +80,14 @@ impl Machine<'_> {
         Ok(())
     }
 
+    /// The verdict of one function; its own failure is no verdict.
     fn apply_validator(&mut self, x: &Validator, val: &Val) -> Res<Option<String>> {
         match x.func {
             Func::Core(Core::MatchN) => self.match_n(x, val),
             Func::Core(Core::MatchIf) => self.match_if(x, val),
             Func::Core(_) => Ok(None),
             Func::Std(id) => {
+                // The value is the first argument of the function, those that were written follow.
                 let mut vals = vec![val.clone()];
                 vals.extend(x.args.iter().cloned());
                 let std = &self.ir.builtins[id.idx()];
@@ -81,6 +103,8 @@ impl Machine<'_> {
                         "invalid value {} (does not satisfy {shown})",
                         self.val_text(val)
                     ))),
+                    // What may still come true, has no end or ran out of budget is no verdict about
+                    // the value.
                     Err(err)
                         if self.is_incomplete(err)
                             || matches!(self.class(err), Class::Limit | Class::StructuralCycle) =>
@@ -105,6 +129,7 @@ impl Machine<'_> {
         Ok(self.final_error(w).is_none())
     }
 
+    /// A vertex that unifies a value with a schema, computed as a whole. Nobody else refers to it.
     pub(super) fn meet_with(&mut self, val: &Val, schema: Vid) -> Res<Vid> {
         let w = self.new_vertex(Vid::NONE, Label::NONE);
         match val {
@@ -166,6 +191,7 @@ impl Machine<'_> {
         self.lacks_below(met, Some(schema), own, 0)
     }
 
+    /// Schema, value and what came of both are walked side by side.
     fn lacks_below(&mut self, met: Vid, schema: Option<Vid>, own: Option<Vid>, depth: u32) -> bool {
         if let Some(schema) = schema {
             self.settle(schema);
@@ -228,11 +254,14 @@ impl Machine<'_> {
         unknown
     }
 
+    /// `matchN(count, schemas)`: how many of the schemas match. One that may still match counts as
+    /// possible.
     fn match_n(&mut self, x: &Validator, val: &Val) -> Res<Option<String>> {
         let [Val::Node(count), Val::Node(list)] = x.args.as_slice() else { return Ok(None) };
         self.check_argument(*count)?;
         let elems = self.list_elems(*list)?;
         let (mut n, mut possible) = (0, 0);
+        // A schema that contains itself is an error only where this validator is already at work.
         let mut endless = None;
         for w in &elems {
             let met = self.meet_with(val, *w)?;
@@ -250,6 +279,7 @@ impl Machine<'_> {
         if self.fits(&Val::Int(n), *count)? {
             return Ok(None);
         }
+        // With some of those that are possible the number may become right.
         let mut open = false;
         for more in 1..=possible {
             open = open || self.fits(&Val::Int(n + more), *count)?;
@@ -284,6 +314,7 @@ impl Machine<'_> {
         }
     }
 
+    /// `matchIf(cond, then, else)`: which schema applies depends on whether `cond` matches.
     fn match_if(&mut self, x: &Validator, val: &Val) -> Res<Option<String>> {
         let [Val::Node(cond), Val::Node(then), Val::Node(other)] = x.args.as_slice() else {
             return Ok(None);
@@ -292,6 +323,7 @@ impl Machine<'_> {
             self.check_argument(*arg)?;
         }
         let met = self.meet_with(val, *cond)?;
+        // What is undecided counts as no match, so that the other branch applies.
         let holds = self.mismatch(met).is_none()
             && !self.is_unknown(met)
             && !self.lacks_required(met, *cond, val);

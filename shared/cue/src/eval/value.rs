@@ -1,4 +1,27 @@
 //! Values of expressions.
+//!
+//! An operand, an argument, a guard and a computed label are evaluated to a [`Val`] instead of
+//! being distributed over a vertex. Scalars come out as such; what has fields, elements or
+//! alternatives comes out as a node, and whoever needs one concrete value takes the defaults with
+//! [`Machine::make_concrete`].
+//!
+//! # A worked example
+//!
+//! ```cue
+//! replicas: *1 | int
+//! limit:    int
+//! n:        replicas + 1
+//! big:      replicas > limit
+//! if limit != _|_ {has: true}
+//! ```
+//!
+//! - `replicas + 1`: `replicas` is a node with two alternatives. An operand has to be concrete, so
+//!   the default is taken: `2`.
+//! - `replicas > limit`: `limit` is a type. That is incomplete and no failure, since somebody may
+//!   still say `limit: 3`.
+//! - `limit != _|_` asks whether a value is there. A type is none, so the guard is false and there
+//!   is no field `has`. Had the value failed with a crossed budget, the test would fail, too: the
+//!   budget says nothing about the value.
 
 use super::data::{ArcKind, EnvId, Func, Msg, Phase, Res, Val, Validator, Vid};
 use super::state::Machine;
@@ -37,6 +60,7 @@ impl Machine<'_> {
                 env: EnvId::NONE,
             }))),
             _ => {
+                // Everything else may nest: it counts as one level.
                 self.enter()?;
                 let result = self.deep_value(e, env);
                 self.leave();
@@ -45,6 +69,7 @@ impl Machine<'_> {
         }
     }
 
+    /// The value of an expression that has operands.
     fn deep_value(&mut self, e: ExprId, env: EnvId) -> Res<Val> {
         match self.ir.expr(e) {
             Expr::Ref { .. }
@@ -52,6 +77,7 @@ impl Machine<'_> {
             | Expr::Sel(..)
             | Expr::Index(..)
             | Expr::Package(_) => {
+                // Settled, not deep: what lies below is no part of this value.
                 let w = self.resolve(e, env)?;
                 self.settle(w);
                 self.node_val_at(w, e)
@@ -67,6 +93,8 @@ impl Machine<'_> {
             Expr::Bound(op, x) => {
                 let val = self.concrete(x, env, op.text())?;
                 let kind = self.val_kind(&val);
+                // The rules of the language: patterns match texts, anything may be unequal, and an
+                // order exists for numbers, strings and bytes.
                 let ok = match op {
                     UnaryOp::Match | UnaryOp::NotMatch => {
                         kind == Kind::STRING || kind == Kind::BYTES
@@ -96,6 +124,8 @@ impl Machine<'_> {
             }
             Expr::Call(id) => self.call(id, e, env),
             _ => {
+                // What is left has structure, or may have: it gets a vertex of its own, which
+                // nobody else sees.
                 let w = self.inline(e, env);
                 self.settle(w);
                 if self.is_whole(e, env) {
@@ -110,6 +140,7 @@ impl Machine<'_> {
     pub(crate) fn node_val(&mut self, w: Vid) -> Res<Val> {
         let w = self.deref(w);
         let vertex = self.v(w);
+        // An error counts before everything that is known besides.
         if let Some(e) = vertex.error {
             return Err(e);
         }
@@ -125,6 +156,8 @@ impl Machine<'_> {
                 _ => Ok(vertex.atom.clone()),
             };
         }
+        // Struct and list are values although fields below may be unknown: whoever needs those asks
+        // for them.
         if vertex.is_struct || vertex.is_list {
             return Ok(Val::Node(w));
         }
@@ -138,6 +171,8 @@ impl Machine<'_> {
     pub(crate) fn node_val_at(&mut self, w: Vid, e: ExprId) -> Res<Val> {
         let val = self.node_val(w)?;
         if let Val::Node(w) = val {
+            // The value is still being computed. With a kind it is on its way; without one it waits
+            // for itself, as in `a: a + 1`.
             let vertex = self.v(w);
             if matches!(vertex.phase, Phase::Settling | Phase::Expanding)
                 && !vertex.is_struct
@@ -160,7 +195,11 @@ impl Machine<'_> {
         self.make_concrete(val, e, what)
     }
 
+    /// Takes defaults until one concrete value is left. What has none is incomplete: `what` says in
+    /// the error what it was needed for.
     pub(crate) fn make_concrete(&mut self, val: Val, e: ExprId, what: &'static str) -> Res<Val> {
+        // A default may have alternatives of its own: they are taken until nothing is left to
+        // choose.
         let mut val = val;
         loop {
             match val {
@@ -178,6 +217,8 @@ impl Machine<'_> {
                         }
                         None => {}
                     }
+                    // Several alternatives and no single default: a later conjunct may still
+                    // decide.
                     let vertex = self.v(w);
                     if vertex.extra.as_ref().is_some_and(|x| !x.alts.is_empty()) {
                         return Err(self.err_at(Class::Incomplete, Msg::Unresolved, w, &[e]));
@@ -186,6 +227,7 @@ impl Machine<'_> {
                         // What may still get fields cannot be computed with.
                         return vertex.incomplete.map_or(Ok(Val::Node(w)), Err);
                     }
+                    // `>=1 & <=1` leaves one value.
                     if let Some(atom) = super::scalar::pinned(vertex.kind, &vertex.checks) {
                         return Ok(atom);
                     }
@@ -229,6 +271,7 @@ impl Machine<'_> {
         self.s.touch = self.s.touch.min(touch);
         let mut val = match tested {
             Ok(val) => val,
+            // A crossed budget says nothing about whether the value is there.
             Err(err) if self.class(err) == Class::Limit => return Err(err),
             Err(err) => {
                 return match self.s.errs[err.0 as usize].msg {
@@ -253,6 +296,7 @@ impl Machine<'_> {
                 return Ok(val.is_atom() || self.may_be_struct(&val) || self.is_pinned(&val));
             };
             let w = self.deref(w);
+            // The default counts, as for every other use of the value.
             match self.default_of(w) {
                 Some(Val::Node(c)) => {
                     self.settle(c);
@@ -275,16 +319,20 @@ impl Machine<'_> {
                 return Err(self.err_at(Class::Cycle, Msg::Cycle(e), Vid::NONE, &[e]));
             }
             let vertex = self.v(w);
+            // A scalar that is no atom is a type or a bound. It is there if it may be a struct, or
+            // if one value is left.
             if !open && !vertex.is_struct && !vertex.is_list {
                 return Ok(vertex.kind.intersects(Kind::STRUCT)
                     || super::scalar::pinned(vertex.kind, &vertex.checks).is_some());
             }
+            // One of the alternatives will come true.
             if open {
                 return Ok(true);
             }
             if let Some(err) = vertex.incomplete {
                 return if self.class(err) == Class::Limit { Err(err) } else { Ok(false) };
             }
+            // A struct is there only as a whole: an error in one of its fields makes it `_|_`.
             self.deep_aside(w);
             let w = self.deref(w);
             if self.s.budget.crossed().is_some() {
@@ -325,6 +373,7 @@ impl Machine<'_> {
         self.val_kind(val).intersects(Kind::STRUCT)
     }
 
+    /// Whether constraints leave one value.
     fn is_pinned(&self, val: &Val) -> bool {
         match val {
             Val::All(list) => super::scalar::pinned(self.val_kind(val), list).is_some(),
@@ -336,6 +385,7 @@ impl Machine<'_> {
     /// looks at such a struct as a whole.
     fn selects_from_failed(&mut self, e: ExprId, env: EnvId) -> Res<bool> {
         let mut at = e;
+        // The base of the selections.
         while let Expr::Sel(x, _) | Expr::Index(x, _) = self.ir.expr(at) {
             at = x;
         }
@@ -343,6 +393,8 @@ impl Machine<'_> {
             return Ok(false);
         }
         self.enter()?;
+        // The base is built on the side, open, and judged as a whole; the selection itself is made
+        // afterwards.
         let w = self.inline(at, env);
         self.extra(w).opened = true;
         self.deep_aside(w);
@@ -350,8 +402,10 @@ impl Machine<'_> {
         Ok(self.final_error(w).is_some())
     }
 
+    /// `"a \(b) c"`: the parts one after the other, each concrete.
     fn interpolate(&mut self, parts: crate::ir::PartsId, bytes: bool, env: EnvId) -> Res<Val> {
         let ir = self.ir;
+        // Collected as bytes: the parts of `'...'` need not be UTF-8.
         let mut out: Vec<u8> = Vec::new();
         let mut open = None;
         let most = usize::try_from(self.s.budget.limits().string).unwrap_or(usize::MAX);
@@ -369,6 +423,7 @@ impl Machine<'_> {
                         }
                         Err(e) => return Err(e),
                     };
+                    // Refused before the text is copied.
                     if let Val::Str(s) = &val
                         && out.len() + s.len() > most
                     {
@@ -381,6 +436,7 @@ impl Machine<'_> {
                             out.extend_from_slice(String::from_utf8_lossy(b).as_bytes());
                         }
                         Val::Bool(_) | Val::Int(_) | Val::Num(_) => {
+                            // Writing out a large number costs more than its length says.
                             self.pay_digits(&val)?;
                             out.extend_from_slice(self.val_text(&val).as_bytes());
                         }
@@ -435,6 +491,7 @@ impl Machine<'_> {
         left
     }
 
+    /// An operand with its default taken, known all the way down.
     #[inline]
     fn operand(&mut self, e: ExprId, env: EnvId, op: BinaryOp) -> Res<Val> {
         let val = self.concrete(e, env, operand_of(op))?;
@@ -466,6 +523,7 @@ impl Machine<'_> {
                 ArcKind::Member => {}
             }
             let target = self.deref(arc);
+            // It is being computed further out, and must not be demanded again.
             if matches!(self.v(target).phase, Phase::Settling | Phase::Expanding) {
                 continue;
             }
@@ -479,6 +537,7 @@ impl Machine<'_> {
     }
 }
 
+/// What an operand is called in an error.
 fn operand_of(op: BinaryOp) -> &'static str {
     match op {
         BinaryOp::Add => "operand to +",
