@@ -64,6 +64,7 @@ pub struct Requests<'a> {
 /// another request than what is sent for the author: its trial.
 macro_rules! as_all {
     ($self:ident, $what:expr, |$identity:ident| $trial:expr, $request:expr) => {{
+        // The first refusal ends it: nothing is sent as the author then.
         for co_author in &$self.actors.co_authors {
             let $identity = &co_author.identity;
             $trial.await.map_err(|error| refused(error, co_author, $what))?;
@@ -204,6 +205,8 @@ fn refused(
     (verb, kind, name): (&str, &str, &str),
 ) -> ApiError {
     match error {
+        // Only a missing right is a matter of the co-author: a conflict or a missing kind concerns
+        // the author as well.
         ApiError::Api { code: 403, reason, message, retry_after } => {
             let message = messages::co_author_refused(
                 (&co_author.identity.user, co_author.known),

@@ -54,6 +54,7 @@ struct Author {
 /// Who a stamp names, as of now; the default user without one.
 async fn author(session: &Session<'_>, stamp: Option<&Stamp>) -> Result<Author, ApiError> {
     let ctx = session.ctx;
+    // The stamp says who was an administrator then; whether he is one still is asked now.
     let is_administrator = match stamp.and_then(|stamp| stamp.administrator.as_ref()) {
         Some(evidence) => ctx.administrators.is_one(evidence).await?,
         None => false,
@@ -75,10 +76,13 @@ pub(super) async fn of(
     work: &Work<'_>,
 ) -> Result<Actors, ApiError> {
     let mut actors = Actors::from(own.clone());
+    // Without authentication everything is done as the controller, and stamps decide nothing.
     if !session.ctx.settings.acting.authenticate {
         return Ok(actors);
     }
     let mut all = foreign(session.ctx, &session.owner.namespace, work);
+    // A pinned revision says what is deployed: its author acts, and the author of the Application
+    // is one of those who must be allowed to.
     if let Some(stamp) = pinned {
         actors = author(session, Some(stamp)).await?.identity.into();
         let object = format!("Application {}/{}", session.owner.namespace, session.owner.name);
@@ -100,6 +104,7 @@ pub(super) async fn of(
 /// What is used and is not the administrators'.
 fn foreign(ctx: &AppContext, namespace: &str, work: &Work<'_>) -> Vec<Written> {
     let mut out = Vec::new();
+    // Whoever may write in the system namespace may do everything anyway.
     if namespace == ctx.settings.system_namespace {
         return out;
     }
@@ -153,11 +158,13 @@ pub(super) async fn kept(
 ) -> Result<Deployed, ApiError> {
     let mut kept = Deployed::default();
     let ctx = session.ctx;
+    // Only what the present spec was deployed with can be kept.
     let is_deployed = |latest: &&ApplicationRevision| {
         facts::publish_version(&latest.metadata) == session.publish_version
             && latest.spec.application.spec == revision::with_policy_names(&app.spec)
     };
     let Some(latest) = latest.filter(is_deployed) else { return Ok(kept) };
+    // Who follows definitions wants the edits of others.
     if !ctx.settings.acting.authenticate || facts::follows_definitions(app) {
         return Ok(kept);
     }
@@ -185,6 +192,7 @@ async fn others_changed<T: Content>(
     then: &T,
     now: Option<&Arc<T>>,
 ) -> Result<bool, ApiError> {
+    // The same content, or gone: an object that is missing is reported where it is needed.
     let Some(now) = now.filter(|now| now.content().ok() != then.content().ok()) else {
         return Ok(false);
     };
@@ -195,6 +203,7 @@ async fn others_changed<T: Content>(
         return Ok(false);
     }
     let text = messages::changed_by_others(&object, &wrote.identity.user);
+    // Once for each version of the object.
     let once = now.metadata().resource_version.clone().unwrap_or_default();
     session.ctx.events.emit(&session.about, Severity::Warning, CHANGED_BY_OTHERS, &text, &once);
     Ok(true)

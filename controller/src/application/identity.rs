@@ -41,6 +41,8 @@ pub async fn of(ctx: &AppContext, app: &Application) -> Result<Actor, ApiError> 
     };
     let identity = acting.identity(annotation, namespace, stamp.as_ref(), is_administrator);
     let doubt = match (&stamp, evidence) {
+        // Not stamped: it acts as the default user, and its author should know why rights are
+        // missing.
         (None, _) if acting.authenticate => {
             let name = app.metadata.name.as_deref().unwrap_or_default();
             Some(messages::not_stamped(&acting.default_user, namespace, name))
@@ -51,6 +53,7 @@ pub async fn of(ctx: &AppContext, app: &Application) -> Result<Actor, ApiError> 
         _ => None,
     };
     if let Some(doubt) = &doubt {
+        // Once for each generation.
         let once = app.metadata.generation.unwrap_or_default().to_string();
         ctx.events.emit(&facts::about(app), Severity::Warning, "NotStamped", doubt, &once);
     }
@@ -64,10 +67,12 @@ pub fn stamp(ctx: &AppContext, app: &Application) -> Option<Stamp> {
     let annotation = |key: &str| facts::annotation(&app.metadata, key);
     let [namespace, name] = [&app.metadata.namespace, &app.metadata.name]
         .map(|text| text.as_deref().unwrap_or_default());
+    // Verifying a stamp hashes the whole spec, which every reconcile would do again.
     let seen = {
         let mut hasher = DefaultHasher::new();
         (keys.id(), keys.bytes().1.is_some(), &app.metadata.uid).hash(&mut hasher);
         app.metadata.generation.hash(&mut hasher);
+        // Signed along with the spec: both decide what is deployed.
         let others = [annotation::PUBLISH_VERSION, annotation::AUTO_UPDATE];
         annotation::IDENTITY.iter().chain(&others).for_each(|key| {
             annotation(key).hash(&mut hasher);

@@ -47,6 +47,7 @@ pub fn forget_failures(status: &mut AppStatus) {
 
 /// Says what is recorded of other clusters: this many objects in each.
 pub fn set_elsewhere(status: &mut AppStatus, elsewhere: &BTreeMap<String, usize>, now: Timestamp) {
+    // A condition that says "nothing to report" would be one more write for every Application.
     if elsewhere.is_empty() {
         status.conditions.retain(|c| c.type_ != types::OTHER_CLUSTERS);
         return;
@@ -74,6 +75,7 @@ pub fn set_clusters(status: &mut AppStatus, troubles: Option<Vec<Trouble>>, now:
     let new = match troubles.first() {
         None => Condition::new(types::CLUSTERS, "True", reason::REACHABLE, String::new(), now),
         Some(first) => {
+            // Troubles of different kinds share the reason that covers all of them.
             let is_one = troubles.iter().all(|trouble| trouble.reason == first.reason);
             let reason = if is_one { first.reason } else { reason::UNREACHABLE };
             let texts: Vec<String> = troubles.into_iter().map(|trouble| trouble.text).collect();
@@ -86,6 +88,7 @@ pub fn set_clusters(status: &mut AppStatus, troubles: Option<Vec<Trouble>>, now:
 
 /// A new run of the workflow: what the last one found is dropped, conditions up to `Render` stay.
 pub fn restart(status: &mut AppStatus, token: &str) {
+    // What the last run found would otherwise be reported for the new one until its steps have run.
     status.services.clear();
     status.applied_resources.clear();
     // About what somebody was notified is no finding of a run.
@@ -149,6 +152,7 @@ pub fn differ_in_times(stored: &AppStatus, wanted: &AppStatus) -> bool {
 }
 
 fn both_go_on(stored: &AppStatus, wanted: &AppStatus) -> bool {
+    // A run that ends is news, whatever else is the same.
     let goes_on = |status: &AppStatus| status.workflow.as_ref().is_some_and(|run| !run.finished);
     goes_on(stored) && goes_on(wanted)
 }

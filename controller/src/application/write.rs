@@ -35,6 +35,7 @@ pub(super) async fn patch_part(
     let target = target(app);
     let own = Identity::default();
     let answer = ctx.io.patch(&target, part, (PatchKind::Merge, body), false, &own).await?;
+    // The answer is newer than what the watch has delivered.
     let stored: Application = answer.read()?;
     ctx.keep(stored.clone());
     Ok(stored)
@@ -61,11 +62,13 @@ pub(super) async fn write_status(
     wanted: &vela_api::AppStatus,
 ) -> Result<Option<Application>, ApiError> {
     let mut wanted = wanted.clone();
+    // Only now is the generation observed: the status is about the spec that was read.
     wanted.observed_generation = app.metadata.generation.unwrap_or_default();
     let Some(diff) = status::patch(&app.status, &wanted) else { return Ok(None) };
     // The reference writes the name of a new revision by itself and times that; here it goes with the rest.
     let is_renamed = app.status.latest_revision != wanted.latest_revision;
     let _time = is_renamed.then(|| ctx.metrics.stage("update-apprev-status"));
+    // The version makes the write fail if somebody edited the Application since.
     let body = json!({
         "metadata": {"resourceVersion": app.metadata.resource_version},
         "status": diff,

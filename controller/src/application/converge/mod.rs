@@ -139,7 +139,7 @@ async fn converge(
 ) -> Option<Readiness> {
     let ctx = session.ctx;
     let succeeded = workflow == WorkflowPhase::Succeeded;
-    // Before collection: what a skipped step would have made must not look superseded.
+    // Before collection: what a skipped step would have made must not count as superseded.
     if succeeded && let Err(error) = carry_over(session, run, &end.status).await {
         end.again = Some(REQUEUE_COLLECTION);
         return Some(Readiness::collecting(&messages::gc_failed(&error.to_string())));

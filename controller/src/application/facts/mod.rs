@@ -44,6 +44,7 @@ pub(crate) fn is_ours(ctx: &Context, app: &Application) -> bool {
     if ctx.settings.shard.as_deref().is_some_and(|ours| ours != shard) {
         return false;
     }
+    // Several versions may run at once during an upgrade: the annotation chooses.
     let required = annotation(&app.metadata, names::annotation::CONTROLLER_VERSION_REQUIRE);
     if required.is_empty() {
         !ctx.settings.ignore_without_version
@@ -72,6 +73,7 @@ pub(crate) fn resource_policies(
     // Admission refuses other words; whoever came by it drifts as if nothing was said.
     policies.drift = Drift::parse(word).unwrap_or_default();
     let is_addon = !label(metadata, names::label::ADDON_NAME).is_empty();
+    // Addons are applied once: users edit what an addon installs, and the edits shall stay.
     if is_addon && !spec.policies.iter().any(|policy| policy.type_ == APPLY_ONCE) {
         policies.apply_once = Some(ApplyOnce { enable: true, rules: Vec::new() });
     }

@@ -132,6 +132,7 @@ impl Source<'_> {
     }
 
     fn find<T: Lookup>(&self, type_name: &str) -> Option<Arc<T>> {
+        // Following definitions means their newest revision, whatever version the type names.
         if self.auto_update {
             self.definitions.find_newest(self.namespace, type_name)
         } else {
@@ -166,14 +167,18 @@ pub fn collect(
     source: Source<'_>,
 ) -> Result<Used, ParseError> {
     let mut used = Used::default();
+    // Errors name the component, since many may use one definition.
     let missing =
         |text: String, component: &str| ParseError(messages::in_component(component, &text));
     for (index, component) in app.spec.components.iter().enumerate() {
         let name = component.name.as_str();
+        // The second would take over the objects of the first.
         if app.spec.components.iter().take(index).any(|other| other.name == name) {
             return Err(ParseError(messages::duplicated_component(name)));
         }
         let ty = component.type_.as_str();
+        // The order in which upstream resolves a type: a ComponentDefinition counts before a
+        // WorkloadDefinition.
         if let Some(found) = source.component(ty) {
             used.components.insert(ty.to_owned(), found);
         } else if let Some(found) = source.workload(ty) {
@@ -217,6 +222,7 @@ fn collect_overrides(
     source: Source<'_>,
     used: &mut Used,
 ) {
+    // An override may be a policy of the Application or a Policy object that a step names.
     let own = app.spec.policies.iter().map(|policy| (&policy.type_, &policy.properties));
     let from_policies = external.values().map(|policy| (&policy.type_, &policy.properties));
     let overrides = own.chain(from_policies).filter(|(type_, _)| *type_ == "override");
@@ -224,6 +230,7 @@ fn collect_overrides(
         let text = |value: &Value| value.get("type").and_then(Value::as_str).map(str::to_owned);
         let components = value.get("components").and_then(Value::as_array);
         for component in components.into_iter().flatten() {
+            // What a component uses already has been resolved.
             if let Some(ty) = text(component).filter(|ty| !used.components.contains_key(ty))
                 && let Some(found) = source.component(&ty)
             {
@@ -271,6 +278,7 @@ pub fn parse_component(
         .map(|t| {
             let found = stored(&used.traits, &t.type_);
             if let Some(found) =
+                // A misspelled stage would let the trait be applied at a moment that nobody chose.
                 found.filter(|t| vela_render::Stage::named(&t.spec.stage).is_none())
             {
                 return Err(ParseError(messages::unknown_stage(&t.type_, &found.spec.stage)));
@@ -284,6 +292,7 @@ pub fn parse_component(
         })
         .collect::<Result<_, _>>()?;
     let mut component = component.clone();
+    // Read once for each revision: the template sees objects, not selectors.
     if let Some(objects) = used.referred.get(&component.name) {
         component.properties = Some(of_objects(objects));
     }

@@ -64,6 +64,7 @@ pub(in crate::application) async fn collect(
     if !app.spec.components.iter().any(is_referring) {
         return Ok(Vec::new());
     }
+    // An unchanged Application keeps what it read: the objects are part of its revision.
     let same = latest.filter(|revision| {
         facts::publish_version(&revision.metadata) == session.publish_version
             && revision.spec.application.spec.components == app.spec.components
@@ -71,6 +72,7 @@ pub(in crate::application) async fn collect(
     if let Some(revision) = same {
         return Ok(revision.spec.referred_objects.clone());
     }
+    // By key, so that two selectors for one object record it once.
     let mut found: BTreeMap<String, Value> = BTreeMap::new();
     for component in app.spec.components.iter().filter(|c| is_referring(c)) {
         let said = |error: ParseError| messages::in_component(&component.name, &error.0);
@@ -113,6 +115,7 @@ pub(in crate::application) async fn assign(
             let resource = resolve(ctx, &selector).await.map_err(said)?;
             let wanted = Wanted::of(&selector, component, own);
             let fits = |object: &&Value| {
+                // Kinds are compared by what the cluster serves, since selectors name resources.
                 kind(object) == resource.kind
                     && vela_apply::object::group_of(api_version(object)) == resource.group()
                     && (!resource.namespaced || namespace(object) == wanted.namespace)
@@ -153,6 +156,7 @@ fn read_selectors(
         }
     }
     let both = |s: &&Selector| !s.name.is_empty() && !s.label_selector.is_empty();
+    // A name and labels could mean different objects.
     if properties.objects.iter().any(|selector| both(&selector)) {
         return Err(messages::AMBIGUOUS_REFERENCE.into());
     }
@@ -169,6 +173,7 @@ struct Wanted<'a> {
 impl<'a> Wanted<'a> {
     fn of(selector: &'a Selector, component: &'a ApplicationComponent, own: &'a str) -> Self {
         let name = match selector.name.as_str() {
+            // Without name and labels the component's own name is meant, as upstream has it.
             "" if selector.label_selector.is_empty() => component.name.as_str(),
             name => name,
         };
@@ -204,6 +209,7 @@ fn member(ctx: &AppContext, cluster: &str) -> Result<Option<Arc<Member>>, ApiErr
     if is_local(cluster) {
         return Ok(None);
     }
+    // Reading other clusters needs a flag: their objects would be copied into the hub's revisions.
     if !ctx.settings.refers_to_clusters {
         return Err(ApiError::Config(messages::REFERENCE_OUTSIDE_CONTROL_PLANE.to_owned()));
     }
@@ -211,6 +217,7 @@ fn member(ctx: &AppContext, cluster: &str) -> Result<Option<Arc<Member>>, ApiErr
         Named::Own => Ok(None),
         Named::Member(member) => Ok(Some(member)),
         Named::Unclear if ctx.clusters.is_on() => {
+            // Not known yet: the attempt is postponed, not failed.
             postponed::postponed(None);
             Err(ApiError::Config(messages::CLUSTERS_UNKNOWN.to_owned()))
         }
@@ -229,6 +236,7 @@ async fn read(
 ) -> Result<Vec<Value>, ParseError> {
     let own = session.owner.namespace.as_str();
     let wanted = Wanted::of(selector, component, own);
+    // With the flag on, a namespace may not read from another one, whatever rights the author has.
     if resource.namespaced && wanted.namespace != own && session.ctx.settings.refers_to_namespace {
         return Err(messages::REFERENCE_OUTSIDE_NAMESPACE.into());
     }
@@ -251,6 +259,7 @@ async fn read(
     let list = io.list(version, kind, wanted.namespace, &selector).await.map_err(said)?;
     let items = list.get("items").and_then(Value::as_array).cloned().unwrap_or_default();
     let whole = items.into_iter().map(|mut item| {
+        // Items of a list lack their types.
         set_type(&mut item, version, kind);
         cleaned(item)
     });
@@ -275,6 +284,7 @@ fn cleaned(mut object: Value) -> Value {
             }
         }
     }
+    // The address of the original cannot be given to a copy; a headless Service has none to take.
     if is_service && str_at(&object, &["spec", "clusterIP"]) != "None" {
         let spec: Option<&mut Map<String, Value>> =
             object.get_mut("spec").and_then(Value::as_object_mut);

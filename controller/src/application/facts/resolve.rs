@@ -48,6 +48,7 @@ pub(in crate::application) fn collect(
     let workflow = if reference.is_empty() {
         None
     } else if kept.workflow.is_some() {
+        // An edit by somebody else does not count until the author says something.
         kept.workflow
     } else {
         let found = ctx.definitions.workflows.get(&Key::new(namespace, reference));
@@ -106,6 +107,7 @@ fn external_policies(
     let namespace = app.metadata.namespace.as_deref().unwrap_or_default();
     let mut found = BTreeMap::new();
     for wanted in named_policies(app, steps)? {
+        // What others changed since is used as it was deployed.
         if let Some(policy) = kept.remove(&wanted) {
             found.insert(wanted, policy);
             continue;
@@ -128,6 +130,7 @@ fn named_policies(
         .policies
         .iter()
         .enumerate()
+        // Policies without a name have one by their position.
         .map(|(index, policy)| generate::policy_name(policy, index))
         .collect();
     let mut named = Vec::new();
@@ -135,6 +138,7 @@ fn named_policies(
     let sub = steps.iter().flat_map(|step| &step.sub_steps);
     let sub = sub.map(|step| (&step.name, &step.type_, &step.properties));
     for (name, type_, properties) in top.chain(sub) {
+        // Only `deploy` steps name policies.
         let Some(properties) = properties.as_ref().filter(|_| type_ == "deploy") else { continue };
         let deploy: Deploy = properties
             .parse()
@@ -150,6 +154,7 @@ pub(in crate::application) fn stored_policies(
     policies: &BTreeMap<String, Policy>,
 ) -> BTreeMap<String, Policy> {
     let stored = |(name, policy): (&String, &Policy)| {
+        // Names and stamps only: everything else in the metadata changes without meaning.
         let metadata = vela_api::ObjectMeta {
             name: policy.metadata.name.clone(),
             namespace: policy.metadata.namespace.clone(),
@@ -181,6 +186,8 @@ pub(in crate::application) fn from_revision(revision: &ApplicationRevision) -> F
             policies: spec
                 .policy_definitions
                 .iter()
+                // Those that change the Application have had their effect: the revision holds the
+                // changed spec.
                 .filter(|(_, found)| found.spec.scope != parse::APPLICATION_SCOPE)
                 .map(|(name, found)| (name.clone(), Arc::clone(found)))
                 .collect(),
@@ -214,6 +221,7 @@ pub(in crate::application) fn is_undeployed(
 ) -> bool {
     let is_failed = |step: &WorkflowStepStatus| Phase::parse(&step.phase) == Phase::Failed;
     let has_failed = status.workflow.as_ref().is_some_and(|run| {
+        // A run that waits for a person has not failed, however its steps ended.
         let has_ended = WorkflowPhase::parse(&run.phase) == WorkflowPhase::Failed;
         let steps = || run.steps.iter().flat_map(|s| std::iter::once(s).chain(&s.sub_steps));
         release::revision_of(&run.app_revision) == revision
@@ -238,11 +246,13 @@ pub(in crate::application) fn fingerprint(ctx: &AppContext, app: &Application) -
         found.as_deref().map(Stored::version).hash(hasher);
     }
     let hasher = &mut DefaultHasher::new();
+    // Their edits do not change the Application, yet decide what it deploys.
     external_refs(ctx, app).hash(hasher);
     for policy in parse::rendered_policies(&app.spec.policies) {
         note::<PolicyDefinition>(ctx, app, &policy.type_, hasher);
     }
     let latest = app.status.latest_revision.as_ref().map(|r| r.name.as_str()).unwrap_or_default();
+    // Only then do new contents of definitions count without `autoUpdate`.
     if is_undeployed(app, &app.status, latest) {
         for component in &app.spec.components {
             note::<ComponentDefinition>(ctx, app, &component.type_, hasher);

@@ -14,6 +14,7 @@ use crate::queue::Next;
 /// # Errors
 /// The API server's answer.
 pub(crate) async fn requeue(ctx: &AppContext, app: &Application) -> Result<Next, ApiError> {
+    // The cache has the newer one already.
     let is_known =
         || ctx.apps.get(&app.key()).is_some_and(|known| known.version() != app.version());
     if is_known() {
@@ -37,11 +38,13 @@ pub(in crate::application) async fn reread(ctx: &AppContext, key: Key) -> Result
     };
     match ctx.io.get(&target, &Identity::default()).await {
         Ok(found) => {
+            // What is stored may not be readable as an Application: the cache stays as it is then.
             if let Ok(found) = serde_json::from_value::<Application>(found) {
                 ctx.keep(found);
             }
             Ok(true)
         }
+        // Gone, which is an answer.
         Err(error) if error.is_not_found() => Ok(false),
         Err(error) => Err(error),
     }

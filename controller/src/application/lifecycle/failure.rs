@@ -111,9 +111,11 @@ pub(in crate::application) async fn fail(
     debug!(condition = failed.condition, message = failed.message, "reconcile failed");
     let now = Timestamp::now();
     status::set_failed(&mut wanted, failed.condition, &failed.message, now);
+    // `Ready` says it, too: tools that know nothing of phases wait for it.
     Readiness::error(&failed.message, failed.is_final).put(&mut wanted, now);
     failed.phase.clone_into(&mut wanted.phase);
     if let Some(reason) = failed.event {
+        // Once for each generation: a failing Application is reconciled again and again.
         let once = app.metadata.generation.unwrap_or_default().to_string();
         ctx.events.emit(&facts::about(app), Severity::Warning, reason, &failed.message, &once);
     }
@@ -126,6 +128,7 @@ pub(in crate::application) async fn fail(
 
 /// Processes died over the Application: it is left as it is, and says so. How long.
 pub(crate) async fn set_aside(ctx: &AppContext, key: &Key) -> Option<Duration> {
+    // A replica of another shard must not write about it.
     let app = ctx.apps.get(key).filter(|app| facts::is_ours(ctx, app))?;
     let generation = app.metadata.generation.unwrap_or_default();
     let (left, deaths) = ctx.in_flight.set_aside(key, generation)?;
@@ -135,6 +138,7 @@ pub(crate) async fn set_aside(ctx: &AppContext, key: &Key) -> Option<Duration> {
     let synced = Condition::new(types::SYNCED, "False", reason::SET_ASIDE, &*message, now);
     condition::set(&mut wanted.conditions, [synced]);
     Readiness::set_aside(&message).put(&mut wanted, now);
+    // Written once, not at every attempt to reconcile it.
     if wanted.conditions != app.status.conditions {
         error!(key = %key, deaths, "the application is set aside");
         ctx.events.emit(&facts::about(&app), Severity::Warning, event::SET_ASIDE, &message, "");
@@ -152,12 +156,15 @@ pub(crate) async fn report_panic(ctx: &AppContext, key: &Key, ended: &Ended) {
         Ended::TimedOut => messages::reconcile_timed_out(ctx.settings.reconcile_timeout),
         Ended::Normally | Ended::Failed(_) => return,
     };
+    // It may be gone by now, which may have been the reason.
     let Some(app) = ctx.apps.get(key) else { return };
     ctx.events.emit(&facts::about(&app), Severity::Warning, "ReconcileError", &message, "");
     let mut wanted = app.status.clone();
     let now = Timestamp::now();
     status::set_failed(&mut wanted, types::SYNCED, &message, now);
     Readiness::error(&message, false).put(&mut wanted, now);
+    // The condition is a courtesy: if it cannot be written, the next reconcile fails in its own
+    // way.
     if let Err(error) = write::write_status(ctx, &app, &wanted).await {
         warn!(%error, "the condition could not be written");
     }

@@ -49,6 +49,7 @@ pub fn is_present(app: &Application) -> bool {
 pub fn readd_delay(ctx: &AppContext, key: &Key, app: &Application) -> Option<Duration> {
     let memory = ctx.memory(key);
     let mut memory = memory.lock();
+    // A generation that was handled had our finalizer: somebody has taken it off since.
     let is_handled = app.status.observed_generation == app.metadata.generation.unwrap_or_default();
     if is_present(app) || !is_handled {
         memory.finalizer_missing_since = None;
@@ -71,6 +72,7 @@ pub async fn add(ctx: &AppContext, app: &Application) -> Result<Application, Api
     finalizers.push(finalizer::APPLICATION.to_owned());
     let version = app.metadata.resource_version.as_deref();
     let known = facts::annotation(&app.metadata, annotation::KUBEVELA_VERSION);
+    // The version that handled it first stays: migrations go by it.
     let keeps = !known.is_empty() && !legacy::has_early_stamp(app);
     let stamp = if keeps { known } else { ctx.settings.version.as_str() };
     let metadata = json!({
@@ -90,11 +92,13 @@ pub async fn delete(session: &mut Session<'_>, app: &Application) -> Result<Next
     if !is_present(app) {
         return Ok(Next::Done);
     }
+    // Everything that trackers record, whatever the spec says now.
     let collected = gc::collect(session, app, Scope::All, &[]).await;
     let mut wanted = app.status.clone();
     phase::DELETING.clone_into(&mut wanted.phase);
     let now = Timestamp::now();
     let elsewhere = session.trackers.elsewhere();
+    // Done here, but records of clusters that this controller does not manage are left.
     let waits_elsewhere = collected.is_done() && !elsewhere.is_empty();
     status::set_elsewhere(&mut wanted, &elsewhere, now);
     status::set_clusters(&mut wanted, removed_clusters::troubles(session, &[]), now);
@@ -105,6 +109,7 @@ pub async fn delete(session: &mut Session<'_>, app: &Application) -> Result<Next
     prune::report(ctx, app, &collected.held, &mut wanted, now);
     let asks =
         collected.error.is_none() && collected.waiting.is_empty() && !collected.held.is_empty();
+    // The most urgent reason is reported; one is enough to know what to do.
     let waits = if let Some(error) = &collected.error {
         Some(messages::gc_failed(error))
     } else if !collected.releases.is_empty() {
@@ -132,6 +137,7 @@ pub async fn delete(session: &mut Session<'_>, app: &Application) -> Result<Next
         // Said once: an ever shrinking count would be a write per object.
         if app.status.phase != phase::DELETING
             || collected.error.is_some()
+            // What a person has to act on is written even so.
             || waits_elsewhere
             || asks
         {
@@ -166,6 +172,7 @@ pub async fn delete(session: &mut Session<'_>, app: &Application) -> Result<Next
         "finalizers": left, "resourceVersion": app.metadata.resource_version}});
     let own = Identity::default();
     let last =
+        // As the controller: the author may have lost his rights since.
         match ctx.io.patch(&write::target(app), "", (PatchKind::Merge, &body), false, &own).await {
             Ok(answer) => answer.read()?,
             Err(error) if error.is_not_found() => app.clone(),
@@ -178,6 +185,7 @@ pub async fn delete(session: &mut Session<'_>, app: &Application) -> Result<Next
         ctx.drop(&key, last.version());
         ctx.forget(&key);
     }
+    // An Application of the same name starts with events of its own.
     ctx.events.forget(&facts::about(app));
     Ok(Next::Done)
 }
@@ -197,6 +205,7 @@ pub async fn vanished(
     app: &Application,
     fresh: bool,
 ) -> Result<Next, ApiError> {
+    // It is no watch that ends this: without the Application nobody would be woken.
     for _ in 0..VANISHED_CHECKS {
         if !fresh || session.trackers.is_empty() {
             break;

@@ -30,6 +30,7 @@ pub(in crate::application) fn has_early_stamp(app: &Application) -> bool {
 
 /// Whether a release before 1.2 was the last to handle the Application.
 fn is_of_old_release(app: &Application) -> bool {
+    // An empty version was written by no release at all, or by one that did not note it.
     let version = facts::annotation(&app.metadata, annotation::KUBEVELA_VERSION);
     let number = semver::Version::parse(version.trim_start_matches('v'));
     version.is_empty() || number.is_ok_and(|number| number < FIRST_WITH_TYPES)
@@ -91,6 +92,7 @@ fn without_owners(object: &Value, uids: &[String]) -> Option<Value> {
         return None;
     }
     let left: Vec<&Value> = owners.iter().filter(|owner| !goes(owner)).collect();
+    // The version guards the list of owners, which is replaced as a whole.
     let version = object.pointer("/metadata/resourceVersion")?;
     Some(json!({"metadata": {"resourceVersion": version, "ownerReferences": left}}))
 }

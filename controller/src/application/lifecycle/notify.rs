@@ -44,6 +44,7 @@ pub(in crate::application) fn decide(
     memory: &mut AppCache,
     now: Timestamp,
 ) -> (Option<Notice>, Option<Duration>) {
+    // Nobody asks to be notified any more, and a later request starts afresh.
     if facts::annotation(&app.metadata, annotation::NOTIFY).is_empty() {
         status.conditions.retain(|condition| condition.type_ != types::NOTIFIED);
         return (None, None);
@@ -54,6 +55,7 @@ pub(in crate::application) fn decide(
     let last = condition::get(&status.conditions, types::NOTIFIED);
     let last_state = last.map(|last| last.reason.as_str()).unwrap_or_default();
     let notice = match status.phase.as_str() {
+        // A failure within a run that goes on may still turn out well.
         phase::WORKFLOW_FAILED if status.workflow.as_ref().is_some_and(|run| run.finished) => {
             notice(reason::ROLLOUT_FAILED, run(status), status)
         }
@@ -66,6 +68,7 @@ pub(in crate::application) fn decide(
         phase::UNHEALTHY => {
             let since = *memory.unhealthy_since.get_or_insert_with(Instant::now);
             let left = UNHEALTHY.saturating_sub(since.elapsed());
+            // It was said already, and holds on.
             if last_state == reason::TURNED_UNHEALTHY {
                 return (None, None);
             }
@@ -81,6 +84,7 @@ pub(in crate::application) fn decide(
         }
         _ => return (None, None),
     };
+    // The state and what it is about decide, not the wording of the cause.
     if last.is_some_and(|last| last.reason == notice.state && last.message == notice.what) {
         return (None, None);
     }
@@ -91,6 +95,7 @@ pub(in crate::application) fn decide(
 
 fn notice(state: &'static str, what: String, status: &AppStatus) -> Notice {
     let ready = condition::get(&status.conditions, types::READY);
+    // The sentence of `Ready`, so that message and status say the same.
     let why = ready.map(|ready| ready.message.chars().take(MAX_WHY).collect()).unwrap_or_default();
     Notice { state, what, why }
 }
@@ -112,6 +117,7 @@ fn run(status: &AppStatus) -> String {
 fn waits_for_a_person(app: &Application, status: &AppStatus) -> Option<String> {
     let workflow = app.spec.workflow.as_ref();
     let steps = workflow.map(|workflow| workflow.steps.as_slice()).unwrap_or_default();
+    // Steps that come from a Workflow object count as untimed: a message too many, not too few.
     let is_timed = |name: &str| {
         let all = steps.iter().flat_map(|step| std::iter::once(step).chain(&step.sub_steps));
         all.into_iter().any(|step| step.name == name && has_duration(step))
@@ -145,6 +151,7 @@ pub(in crate::application) async fn send(session: &Session<'_>, app: &Applicatio
             events.emit(&about, Severity::Warning, event::NOT_NOTIFIED, &text, &once);
         }
     };
+    // The address is a secret of the namespace, and is read as the author.
     let target = Target { api_version: "v1", kind: "Secret", namespace, name: config };
     let properties = match session.io().get(&target).await {
         Ok(secret) => config::read(&secret).map_err(|error| error.to_string()),
@@ -156,6 +163,7 @@ pub(in crate::application) async fn send(session: &Session<'_>, app: &Applicatio
     };
     let Some(url) = url else { return lost(messages::NOTIFY_WITHOUT_URL) };
     let message = Message { url: url.to_owned(), body: body(app, &notice) };
+    // Sent in the background: a slow chat server must not hold up a reconcile.
     ctx.notifier.send(message, lost);
 }
 

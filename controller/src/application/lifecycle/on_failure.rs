@@ -53,12 +53,14 @@ pub(in crate::application) async fn suspends(
     match OnFailure::parse(facts::annotation(&app.metadata, annotation::ON_FAILURE)) {
         None => default,
         Some(OnFailure::Suspend) => true,
+        // Where a rollback is impossible the run waits, so that somebody can decide.
         Some(OnFailure::Rollback) => obstacle(ctx, app).await.is_some(),
     }
 }
 
 /// Why a spec cannot be put back. Its field managers are read once for each generation: no cache keeps them.
 async fn obstacle(ctx: &AppContext, app: &Application) -> Option<Obstacle> {
+    // A published version says what is deployed, whatever the spec says.
     if !facts::publish_version(&app.metadata).is_empty() {
         return Some(Obstacle::Pinned);
     }
@@ -66,6 +68,7 @@ async fn obstacle(ctx: &AppContext, app: &Application) -> Option<Obstacle> {
     let generation = app.metadata.generation.unwrap_or_default();
     let memory = ctx.memory(&key);
     let known = memory.lock().git_manager.clone();
+    // Once for each generation: `managedFields` are in no cache.
     if let Some((_, manager)) = known.filter(|(at, _)| *at == generation) {
         return manager.map(Obstacle::Git);
     }
@@ -75,6 +78,7 @@ async fn obstacle(ctx: &AppContext, app: &Application) -> Option<Obstacle> {
             memory.lock().git_manager = Some((generation, manager.clone()));
             manager.map(Obstacle::Git)
         }
+        // Unknown counts as an obstacle: a rollback against Git would be reverted at once.
         Err(error) => Some(Obstacle::Unknown(error.to_string())),
     }
 }
@@ -82,6 +86,7 @@ async fn obstacle(ctx: &AppContext, app: &Application) -> Option<Obstacle> {
 /// The field manager that writes the spec for Git.
 fn git_manager(stored: &Value) -> Option<String> {
     let entries = stored.pointer("/metadata/managedFields")?.as_array()?;
+    // A manager of labels or annotations does not care about the spec.
     let writes_spec = |entry: &&Value| entry.pointer("/fieldsV1/f:spec").is_some();
     let managers =
         entries.iter().filter(writes_spec).filter_map(|entry| entry.get("manager")?.as_str());
@@ -109,6 +114,7 @@ pub(in crate::application) async fn act(
     stamp: Option<&Stamp>,
 ) -> Result<Option<Application>, ApiError> {
     let asked = OnFailure::parse(facts::annotation(&app.metadata, annotation::ON_FAILURE));
+    // The status must be about the spec that is put back.
     if asked != Some(OnFailure::Rollback)
         || app.status.observed_generation != app.metadata.generation.unwrap_or_default()
     {
@@ -124,6 +130,7 @@ pub(in crate::application) async fn act(
     let once = app.metadata.generation.unwrap_or_default().to_string();
     let about = facts::about(app);
     let say = |reason, text: &str| ctx.events.emit(&about, Severity::Warning, reason, text, &once);
+    // Said while the run waits, too: that is why it waits.
     if let Some(obstacle) = obstacle(ctx, app).await {
         say(event::NOT_ROLLED_BACK, &obstacle.to_string());
         return Ok(None);
@@ -174,9 +181,12 @@ fn decide(
     let present = hash(&app.spec);
     let mark = facts::annotation(&app.metadata, annotation::ROLLED_BACK_FROM);
     let (failed, restored) = mark.split_once('/').unwrap_or((mark, ""));
+    // The spec that was put back has failed itself: going further back would undo what nobody asked
+    // to undo.
     if restored == present {
         return Err(Obstacle::FailedToo);
     }
+    // The same spec again failed before, and was answered before.
     if failed == present {
         return Err(Obstacle::Repeated);
     }
@@ -193,6 +203,7 @@ fn decide(
     let Some(found) = newest else { return Err(Obstacle::NothingSucceeded) };
     let spec = found.spec.application.spec;
     let to = hash(&spec);
+    // Two revisions may differ in definitions alone: putting back the same spec changes nothing.
     if to == present {
         return Err(Obstacle::NothingSucceeded);
     }
@@ -209,6 +220,7 @@ fn is_same_author(former: Option<&Stamp>, present: Option<&Stamp>) -> bool {
 
 fn hash(spec: &ApplicationSpec) -> String {
     let digest = vela_seal::application(spec, "", "").unwrap_or_default();
+    // Eight bytes distinguish the specs of one Application.
     digest.iter().take(8).map(|byte| format!("{byte:02x}")).collect()
 }
 
@@ -219,6 +231,7 @@ async fn put_back(
     rollback: &Rollback,
 ) -> Result<Application, ApiError> {
     let value = |spec| serde_json::to_value(spec).unwrap_or_default();
+    // Only the difference is written, so that field managers keep what has not changed.
     let spec = json_merge::diff(&value(&app.spec), &value(&rollback.spec));
     let mark = Value::String(rollback.mark.clone());
     let mut annotations = Map::from_iter([(annotation::ROLLED_BACK_FROM.to_owned(), mark)]);

@@ -38,10 +38,12 @@ async fn plan(ctx: &AppContext, app: &Application) -> Result<Next, ApiError> {
     let Some(planner) = &ctx.planner else { return Ok(Next::Done) };
     let asks = facts::annotation(&app.metadata, annotation::PLAN) == "true";
     let generation = app.metadata.generation.unwrap_or_default();
+    // Once for each generation: a plan costs as much as a reconcile.
     if !asks || app.metadata.deletion_timestamp.is_some() || is_planned(app, generation) {
         return Ok(Next::Done);
     }
     let run = planner(app.clone()).await?;
+    // The ConfigMap before the condition: the condition refers to it.
     let planned = match keep(ctx, app, generation, &run).await? {
         true if run.is_possible => (reason::PLANNED, run.summary),
         true => (reason::NOT_POSSIBLE, run.summary),
@@ -95,6 +97,7 @@ async fn keep(
         "plan.txt": bounded(&run.text),
         "plan.json": if run.json.len() > MAX_BYTES { "" } else { &run.json },
     });
+    // Somebody else's ConfigMap is left alone, and the condition says so.
     match ctx.io.get(&target, &own).await {
         Ok(found) if !is_of(&found, uid) => return Ok(false),
         Ok(_) => {

@@ -85,7 +85,7 @@ impl Trackers {
     ) -> Result<Self, PackError> {
         let mut objects = Vec::new();
         for stored in store.indexed(&Key::new(&*owner.namespace, &*owner.name)) {
-            // A tracker that cannot be read stops the reconcile: its objects would look unrecorded.
+            // A tracker that cannot be read stops the reconcile: its objects would count as unrecorded.
             objects.push(ExpandedTracker::of(stored.open()?, whole)?);
         }
         Ok(Self { owner, compression, objects, whole, written_over: Vec::new() })

@@ -20,6 +20,7 @@ impl Calling<'_, '_, '_> {
         let properties = params.get("config").cloned().unwrap_or_else(|| json!({}));
         let session = &*self.session;
         let wanted = text(params, "template");
+        // `namespace/name`, or the name of a template of the installation.
         let (within, template_name) = match wanted.split_once('/') {
             Some((within, name)) => (within.to_owned(), name.to_owned()),
             None => (session.ctx.settings.system_namespace.clone(), wanted.to_owned()),
@@ -45,6 +46,7 @@ impl Calling<'_, '_, '_> {
             })?)
         };
         let of = (namespace.to_owned(), name.to_owned());
+        // The template is CUE that somebody wrote: it is evaluated on the pool.
         let job = move |scope: &EvaluationScope| {
             let template = found.as_ref().map(|map| config::Template {
                 name: &template_name,
@@ -62,11 +64,13 @@ impl Calling<'_, '_, '_> {
             Err(error) if error.is_not_found() => None,
             Err(error) => return Err(error.into()),
             Ok(old) => {
+                // Whoever may write Secrets must not take over one that is no config.
                 config::may_replace(&old, &made.secret)?;
                 Some(old)
             }
         };
         let mut all = made.objects;
+        // The Secret first: its objects may refer to it.
         all.insert(0, made.secret);
         // one that somebody else made stays theirs; what a step makes goes with the Application
         match old.filter(|old| vela_apply::object::label(old, label::APP_NAME).is_none()) {
@@ -80,6 +84,7 @@ impl Calling<'_, '_, '_> {
     async fn change_config(&self, objects: &mut [Value]) -> Result<(), StepError> {
         let session = &*self.session;
         let io = session.io();
+        // All are permitted before the first one is written.
         for object in &mut *objects {
             session.permit(object, "").await?;
         }
@@ -103,6 +108,7 @@ impl Calling<'_, '_, '_> {
         let session = &*self.session;
         match session.io().get(&target).await {
             Ok(secret) => {
+                // Its values must appear in no message from here on.
                 self.keep_secret(&secret);
                 Ok(secret)
             }
@@ -122,6 +128,7 @@ impl Calling<'_, '_, '_> {
         if namespace.is_empty() || template.is_empty() {
             return Err(messages::CONFIG_LIST_INVALID.into());
         }
+        // Labels name the template without its namespace.
         let template = template.rsplit_once('/').map_or(template, |(_, name)| name);
         let labels = json!({config::CATALOG.0: config::CATALOG.1, config::TYPE: template});
         let selector = selector(Some(&labels));
@@ -136,7 +143,9 @@ impl Calling<'_, '_, '_> {
 
     pub(super) async fn delete_config(&mut self, params: &Value) -> Result<Value, StepError> {
         let secret = self.config_secret(params).await?;
+        // Only Secrets that are configs are deleted by this call.
         config::may_replace(&secret, &secret)?;
+        // What the template made besides the Secret goes with it.
         for object in config::objects(&secret) {
             let object = json!({
                 "apiVersion": text(&object, "apiVersion"), "kind": text(&object, "kind"),

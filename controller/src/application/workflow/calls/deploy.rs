@@ -52,12 +52,14 @@ impl Calling<'_, '_, '_> {
 
     /// Deploys components to their places; those whose dependencies are not healthy wait.
     pub(super) async fn deploy(&mut self, params: &Value) -> Reply {
+        // Zero would deploy nothing and never end.
         if params.get("parallelism").and_then(Value::as_i64).is_some_and(|width| width < 1) {
             return Reply::Error(messages::PARALLELISM.to_owned());
         }
         let inline = params.get("inlinePolicies").and_then(Value::as_array).cloned();
         let inline = inline.unwrap_or_default();
         let mut wanted = names(params, "policies");
+        // Policies of the step itself come after those of the Application, so that they count last.
         wanted
             .extend(inline.iter().enumerate().map(|(i, policy)| placement::inline_name(i, policy)));
         let named = self.named(&inline);
@@ -83,6 +85,7 @@ impl Calling<'_, '_, '_> {
         resolved: &ComponentPlacements,
         width: usize,
     ) -> Result<Vec<String>, StepError> {
+        // Every component at every placement; the index keeps placements of one cluster apart.
         let mut left: Vec<Task<'_>> = Vec::new();
         for (index, (cluster, namespace)) in resolved.placements.iter().enumerate() {
             left.extend(resolved.components.iter().map(|(component, replica)| {
@@ -100,6 +103,7 @@ impl Calling<'_, '_, '_> {
                 left.into_iter().partition(|task| task.is_free(&healthy, &values));
             left = later;
             let (mut items, mut tasks) = (Vec::new(), Vec::new());
+            // What others gave to a component becomes part of its properties before it is rendered.
             for task in now {
                 let known = values.get(task.index).cloned().unwrap_or_default();
                 match filled(task.component, &known) {
@@ -111,6 +115,7 @@ impl Calling<'_, '_, '_> {
                 }
             }
             let before = healthy.len();
+            // One round goes out together: its members do not depend on each other.
             let all =
                 workflow::components::apply_together(self.session, self.run, &items, width).await;
             for (task, done) in tasks.into_iter().zip(all) {
@@ -123,6 +128,7 @@ impl Calling<'_, '_, '_> {
                         workflow::note(&done, &task.placement, self.seen);
                         if done.ready {
                             healthy.insert(task.key());
+                            // A component that is only recorded has no outputs yet.
                             if let Some(values) =
                                 values.get_mut(task.index).filter(|_| !done.is_later)
                             {
@@ -135,10 +141,12 @@ impl Calling<'_, '_, '_> {
                     }
                 }
             }
+            // Without progress another round would find the same.
             if healthy.len() == before {
                 break;
             }
         }
+        // Errors count before what waits: the step has to fail for them.
         if !errors.is_empty() {
             return Err(messages::errors(&errors).into());
         }
@@ -153,6 +161,7 @@ impl Calling<'_, '_, '_> {
         done: &workflow::components::Done,
         values: &mut Map<String, Value>,
     ) -> Result<(), StepError> {
+        // Most components give nothing to others.
         if task.component.outputs.is_empty() {
             return Ok(());
         }
@@ -221,6 +230,7 @@ fn filled(
     for input in component.inputs.iter().filter(|input| !input.parameter_key.is_empty()) {
         let key = input.parameter_key.trim();
         let key = if key.starts_with("properties") {
+            // The prefix is optional for users.
             key.to_owned()
         } else {
             format!("properties.{key}")

@@ -30,6 +30,7 @@ impl Calling<'_, '_, '_> {
             subject: text(&content, "subject").to_owned(),
             body: text(&content, "body").to_owned(),
             date: jiff::fmt::rfc2822::to_string(&now).unwrap_or_default(),
+            // Unique for the step and the attempt, and recognisable in the logs of a mail server.
             id: format!("{}.{}@{domain}", self.id, now.timestamp().as_millisecond()),
             from: address,
         };

@@ -36,6 +36,7 @@ impl Decision {
         let known = one.status.as_ref().map_or_else(|| json!({}), RawExtension::to_value);
         let list = |key: &str, name: &str, value: &str| -> Vec<Value> {
             let known = known.get(key).and_then(Value::as_array).cloned().unwrap_or_default();
+            // One entry for each environment, the newest decision.
             known.into_iter().filter(|item| text(item, name) != value).collect()
         };
         let mut environments = list("envs", "env", &self.environment);
@@ -53,6 +54,7 @@ impl Calling<'_, '_, '_> {
         let inputs = params.get("inputs").cloned().unwrap_or_default();
         let name = |kind: &str| -> Result<String, StepError> {
             let selector = inputs.pointer(&format!("/placement/{kind}")).unwrap_or(&Value::Null);
+            // Labels could select several clusters, and an environment has one.
             let labels = selector.get("labels").and_then(Value::as_object);
             if labels.is_some_and(|labels| !labels.is_empty()) {
                 return Err(messages::environment_by_labels(text(&inputs, "envName"), kind).into());
@@ -73,6 +75,7 @@ impl Calling<'_, '_, '_> {
             other => return Err(messages::no_such_cluster(other).into()),
         };
         let decision = json!({"cluster": cluster, "namespace": namespace});
+        // Noted for the status: clients show where an environment is.
         self.seen.decisions.push(Decision {
             policy: text(&inputs, "policyName").to_owned(),
             environment: text(&inputs, "envName").to_owned(),

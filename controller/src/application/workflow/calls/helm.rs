@@ -66,8 +66,11 @@ impl Calling<'_, '_, '_> {
             let mut objects: Vec<Value> = released.resources();
             for object in &mut objects {
                 set_label(object, label::APP_COMPONENT, self.step);
+                // Labelled like the objects of a component, so that health and collection treat
+                // them alike.
                 set_label(object, label::APP_CLUSTER, &cluster);
             }
+            // What others need is made first.
             let (mut first, mut rest): (Vec<_>, Vec<_>) =
                 objects.into_iter().partition(release::is_first);
             if !first.is_empty() {
@@ -86,6 +89,7 @@ impl Calling<'_, '_, '_> {
             Ok(waits.map_or_else(|| Came::Deployed(Value::clone(&released.answer)), Came::Waits))
         };
         let done: Result<Came, NotReleased> = Box::pin(work).await;
+        // The record of the release has to say that it failed.
         if let Err(why) = &done {
             release::fail(self.session, &released, &why.to_string()).await;
         }

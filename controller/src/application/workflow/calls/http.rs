@@ -35,6 +35,7 @@ impl Calling<'_, '_, '_> {
         let (method, url) = (method(&call.params)?, url(&call.params)?);
         let named = go_method(&method, &shown(&url));
         let host = url.host().unwrap_or_default();
+        // A POST may have effects; every other method may be repeated.
         let once = method == Method::POST;
         let outgoing = if once {
             Outgoing::once(call, host, named)
@@ -44,6 +45,8 @@ impl Calling<'_, '_, '_> {
         let ended = match self.progress(&outgoing).await {
             Progress::Answered(outcome) => return Ok(outcome),
             Progress::MayBegin => {
+                // Read and checked before the intent is stored: a request that cannot be made
+                // leaves no trace.
                 let http_request = self.parsed_request(&call.params).await?;
                 self.admit(&http_request, &call.params)?;
                 let work = self.exchange(http_request, once);
@@ -64,6 +67,7 @@ impl Calling<'_, '_, '_> {
 
     /// The request itself; one that must not be repeated follows no redirects.
     fn exchange(&self, http_request: HttpRequest, once: bool) -> BoxFuture<'static, Ended> {
+        // Not sent: certain to have had no effect.
         let egress = self.session.ctx.workflow.egress.clone();
         let not_sent = |error: HttpError| Lost::NotSent(error.to_string());
         let work = async move {
@@ -83,6 +87,7 @@ impl Calling<'_, '_, '_> {
         let length = period.parse::<vela_gocompat::duration::Duration>().ok();
         let length = length.and_then(vela_gocompat::duration::Duration::to_std);
         let length = length.ok_or_else(|| messages::bad_duration(period))?;
+        // By method and address: the limit is about the server, whoever asks.
         let key = format!("{}-{}", http_request.method, shown(&http_request.url));
         let admitted = self.session.ctx.workflow.rates.lock().take(&key, limit, length);
         if admitted { Ok(()) } else { Err(messages::RATE_EXCEEDED.into()) }
@@ -106,6 +111,7 @@ impl Calling<'_, '_, '_> {
                 .ok_or_else(|| messages::header_secret_key(key, secret, name))?;
             headers.push(header(name, &String::from_utf8_lossy(&value))?);
         }
+        // A password in the address is sent as a header and shown nowhere.
         if let Some(auth) = url.authority().and_then(|a| a.as_str().rsplit_once('@')) {
             let value = format!("Basic {}", BASE64.encode(auth.0));
             headers.push(header("authorization", &value)?);
@@ -128,6 +134,7 @@ impl Calling<'_, '_, '_> {
             url,
             headers,
             body,
+            // Zero would be no time at all.
             timeout: timeout.max(Duration::from_millis(1)),
             tls,
         })
@@ -168,6 +175,7 @@ impl Calling<'_, '_, '_> {
         for certificate in CertificateDer::pem_slice_iter(&authorities) {
             roots.add(certificate.map_err(|_| wrong("ca.crt"))?).map_err(|_| wrong("ca.crt"))?;
         }
+        // A client certificate is optional, and needs its key.
         let own = match (pem("client.crt"), pem("client.key")) {
             (Some(chain), Some(key)) => {
                 let chain: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(&chain).collect();
@@ -197,10 +205,12 @@ fn reads_secrets(params: &Value) -> bool {
 }
 
 fn secret_value(secret: &Value, key: &str) -> Option<Vec<u8>> {
+    // Data of Secrets is base64 in JSON.
     let encoded = secret.get("data")?.get(key)?.as_str()?;
     BASE64.decode(encoded).ok()
 }
 
+// Whatever a header value contains, it cannot smuggle in another header.
 fn header(name: &str, value: &str) -> Result<(HeaderName, HeaderValue), StepError> {
     let key = name.parse().map_err(|_| messages::bad_header(name))?;
     let value = HeaderValue::from_str(value.trim()).map_err(|_| messages::bad_header(name))?;

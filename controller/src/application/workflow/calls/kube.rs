@@ -35,6 +35,7 @@ impl Calling<'_, '_, '_> {
     pub(super) async fn apply_all(&mut self, call: &Pending) -> Result<Value, StepError> {
         let objects = call.params.get("value").and_then(Value::as_array);
         let mut objects = objects.cloned().unwrap_or_default();
+        // Each object has a path of its own, so that generated names differ.
         for (index, object) in objects.iter_mut().enumerate() {
             self.give_name(object, &format!("{}[{index}]", call.path));
         }
@@ -49,6 +50,7 @@ impl Calling<'_, '_, '_> {
         if prefix.is_empty() || !name(object).is_empty() {
             return;
         }
+        // FNV, not a random number: the name follows from run, step and path.
         let hash = vela_gocompat::fnv::fnv1a_32(format!("{} {path}", self.id).as_bytes());
         let prefix: String = prefix.chars().take(MAX_PREFIX).collect();
         if let Some(metadata) = object.get_mut("metadata").and_then(Value::as_object_mut) {
@@ -70,6 +72,7 @@ impl Calling<'_, '_, '_> {
             set_label(object, label::APP_CLUSTER, cluster);
         }
         self.own(&mut objects, cluster).await?;
+        // The status names what a step applied.
         for object in &objects {
             self.seen.note(reference(object, cluster));
         }
@@ -83,6 +86,7 @@ impl Calling<'_, '_, '_> {
             };
             reads.push(read.boxed());
         }
+        // In the order of the objects: templates read results by index.
         let reads = stream::iter(reads).buffered(READS_AT_ONCE);
         let live: Vec<Result<Value, StepError>> = reads.collect().await;
         let live: Vec<Value> = live.into_iter().collect::<Result<_, _>>()?;
@@ -98,6 +102,7 @@ impl Calling<'_, '_, '_> {
     ) -> Result<(), StepError> {
         let session = &mut *self.session;
         for object in &mut *objects {
+            // The labels of an owner: collection and drift repair are the same as for components.
             set_label(object, label::APP_NAME, &session.owner.name);
             set_label(object, label::APP_NAMESPACE, &session.owner.namespace);
         }
@@ -119,6 +124,7 @@ impl Calling<'_, '_, '_> {
                 self.touched.push(live.clone());
                 json!({ "value": live })
             }
+            // An error is a value here: templates decide what a missing object means.
             Err(error) => json!({"value": object, "err": error.to_string()}),
         })
     }
@@ -153,6 +159,7 @@ impl Calling<'_, '_, '_> {
             set_namespace(&mut value, "default");
         }
         let kind = text(&value, "kind");
+        // Deletions of steps ask as those of collection do.
         let rules = match prune::rules(self.session.ctx, self.run.app).await {
             Ok(rules) => rules,
             Err(error) => return Reply::Error(error.to_string()),
@@ -174,6 +181,7 @@ impl Calling<'_, '_, '_> {
                 let (api_version, kind) = (text(&value, "apiVersion"), text(&value, "kind"));
                 let within = text(filter, "namespace");
                 let within = if within.is_empty() { namespace(&value) } else { within };
+                // A made-up object, to ask whether this kind and namespace are permitted at all.
                 let mut any = json!({"apiVersion": api_version, "kind": kind,
                     "metadata": {"namespace": within, "name": "*"}});
                 // without a selector this would be everything in the namespace
@@ -208,6 +216,7 @@ impl Calling<'_, '_, '_> {
         let live = at.requests().get(&Target::of(&value)).await;
         let mut live = live?;
         self.keep_secret(&live);
+        // A patch is about what the user may set, not about what the server counts.
         if let Some(live) = live.as_object_mut() {
             live.remove("status");
             if let Some(metadata) = live.get_mut("metadata").and_then(Value::as_object_mut) {
@@ -235,6 +244,7 @@ impl Calling<'_, '_, '_> {
             let (patch, _) =
                 scope.renderer.term(&text, None).map_err(|errors| errors.to_string())?;
             let mut term = Term::from_value(&vela_render::json::to_cue(&base));
+            // The patch may add items to lists of the live object.
             term.open_lists();
             let merged = patch::strategic(term, patch)?;
             let merged = merged.export().map_err(|_| messages::PATCH_NOT_CONCRETE.to_owned())?;

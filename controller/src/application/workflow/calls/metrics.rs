@@ -29,6 +29,7 @@ impl Calling<'_, '_, '_> {
     async fn checked(&mut self, call: &Pending) -> Result<CallOutcome, StepError> {
         let params = &call.params;
         let endpoint = text(params, "metricEndpoint").trim_end_matches('/');
+        // POST, since queries can be longer than an address may be; nothing changes by it.
         let url = format!("{endpoint}/api/v1/query");
         let parsed: Uri = url
             .parse()
@@ -57,11 +58,13 @@ impl Calling<'_, '_, '_> {
             Progress::Ended(ended) => ended,
         };
         let response = response.map_err(|lost| format!("{named}: {}", lost.text()))?;
+        // What is no JSON is no Prometheus: the status code helps more than the text.
         let answer: Value = serde_json::from_str(&response.body)
             .map_err(|_| messages::prometheus_unreadable(response.status))?;
         let value = metrics::value(&answer)?;
         let [condition, duration, fail_duration] =
             ["condition", "duration", "failDuration"].map(|key| text(params, key).to_owned());
+        // Copied: the judgement runs on another thread and may be dropped.
         let (id, mut notes) = (self.id.to_owned(), self.store.saved().notes.clone());
         let job = move |scope: &EvaluationScope| {
             let (duration, fail_duration) = (&*duration, &*fail_duration);
@@ -79,6 +82,7 @@ impl Calling<'_, '_, '_> {
 /// A text as forms carry it.
 fn encoded(text: &str) -> String {
     text.bytes().fold(String::with_capacity(text.len()), |mut out, byte| {
+        // Everything else is escaped: a query must not end the form field.
         if byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'.' | b'_' | b'~') {
             out.push(char::from(byte));
         } else {

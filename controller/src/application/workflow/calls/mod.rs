@@ -114,6 +114,7 @@ impl Calling<'_, '_, '_> {
     /// Carries out one call.
     pub(super) async fn answer(&mut self, call: &Pending) -> CallOutcome {
         if let Some(rehearsal) = &self.session.ctx.rehearsal {
+            // A rehearsal makes no call that would be seen outside.
             let called = (call.provider.as_str(), call.function.as_str());
             if let Some(server) = rehearsal.leaves_out(self.step, called, &call.params) {
                 return CallOutcome::Waits(server);
@@ -163,6 +164,7 @@ impl Calling<'_, '_, '_> {
             ("terraform" | "op", "get-connection-status") => {
                 self.connection_status(&call.params).into()
             }
+            // Guarded by the list of functions, so that a misspelled one is reported as unknown.
             ("query" | "ql" | "op", function) if query::answers(function) => {
                 self.query(function, &call.params).await.into()
             }
@@ -200,6 +202,7 @@ impl Calling<'_, '_, '_> {
         let (data, source) = (params.get("data"), params.get("source"));
         if let Some(data) = data {
             let text = data.as_str().map_or_else(|| data.to_string(), str::to_owned);
+            // The log is read by operators, who need not see the Secrets of tenants.
             let data = self.redacted(&text);
             let owner = format!("{}/{}", self.session.owner.namespace, self.session.owner.name);
             // The client searches the log for these three and shows the first quoted text: `vela workflow logs`.
@@ -227,6 +230,7 @@ fn log_config(
     let known = known.and_then(|text| serde_json::from_str::<Map<String, Value>>(text).ok());
     let mut all = known.unwrap_or_default();
     let entry = all.entry(step).or_insert_with(|| json!({}));
+    // Clients may have written something else there.
     if !entry.is_object() {
         *entry = json!({});
     }

@@ -34,6 +34,8 @@ impl Calling<'_, '_, '_> {
             "" => self.run.app.spec.components.clone(),
             name if name == own.name => self.run.app.spec.components.clone(),
             name => {
+                // From the cache, in the own namespace: other namespaces are none of the author's
+                // business.
                 let other = self.session.ctx.apps.get(&Key::new(&*own.namespace, name));
                 let other = other.ok_or_else(|| messages::no_such_application(name))?;
                 other.spec.components.clone()
@@ -68,6 +70,7 @@ impl Calling<'_, '_, '_> {
         };
         workflow::note(&done, &placement, self.seen);
         let returned = Value::Object(workflow::outputs(self.session, &done, &placement).await);
+        // Waiting is the default; without it the step goes on with what it has.
         let waits = params.get("waitHealthy").and_then(Value::as_bool).unwrap_or(true);
         if waits && !done.ready {
             let reason = self.reason(&done, &placement).await;
@@ -119,8 +122,10 @@ impl Calling<'_, '_, '_> {
         let Some(length) = duration(every) else {
             return Reply::Fail(messages::restart_unreadable(every));
         };
+        // In seconds, as the annotation is compared with what is there.
         let value = format!("{}s", length.as_secs());
         let known = self.run.input.app.annotations.get(annotation::RESTART_WORKFLOW);
+        // Written once: another write would wake the Application again.
         if known == Some(&value) {
             return Reply::Returns(Value::Null);
         }
@@ -132,6 +137,7 @@ impl Calling<'_, '_, '_> {
             name: &owner.name,
         };
         let patch = json!({"metadata": {"annotations": {annotation::RESTART_WORKFLOW: value}}});
+        // As the controller: the author need not be allowed to edit the Application.
         let own = vela_cluster::Identity::default();
         let io = &self.session.ctx.io;
         match io.patch(&target, "", (PatchKind::Merge, &patch), false, &own).await {

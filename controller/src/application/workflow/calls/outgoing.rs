@@ -52,6 +52,7 @@ impl Calling<'_, '_, '_> {
     /// before anything begins. A name is checked when it is resolved.
     pub(super) async fn progress(&mut self, call: &Outgoing) -> Progress {
         let ctx = self.session.ctx;
+        // An attempt that is in flight or has ended counts before everything else.
         match ctx.calls.find(&self.slot(call)) {
             Some(Call::InFlight) => {
                 return Progress::Answered(CallOutcome::Waits(call.named.clone()));
@@ -59,6 +60,7 @@ impl Calling<'_, '_, '_> {
             Some(Call::Ended(ended)) => return Progress::Ended(ended),
             None => {}
         }
+        // Another process may have sent it: the stored notes know.
         if call.once
             && let Some(known) = self.effect(call).await
         {
@@ -68,6 +70,7 @@ impl Calling<'_, '_, '_> {
             let refusal = messages::egress_denied(&call.host);
             return Progress::Answered(Reply::Error(call.failed(&refusal)).into());
         }
+        // Bounded for each namespace, so that one tenant cannot take all slots.
         if !ctx.calls.has_room(&self.session.owner.namespace) {
             return Progress::Answered(CallOutcome::NoRoom);
         }
@@ -80,6 +83,7 @@ impl Calling<'_, '_, '_> {
         call: Outgoing,
         work: BoxFuture<'static, Ended>,
     ) -> CallOutcome {
+        // Stored before it is sent: after a crash nobody would know otherwise.
         if call.once
             && let Some(failed) = self.intend(&call).await
         {
@@ -103,6 +107,7 @@ impl Calling<'_, '_, '_> {
             match &ended {
                 Ok(value) => effects::end(notes, self.id, &call.path, value),
                 Err(Lost::NotSent(_)) => effects::withdraw(notes, self.id, &call.path),
+                // The intent stays: the next attempt must not send it again.
                 Err(Lost::Unknown(_)) => {}
             }
         }
@@ -144,6 +149,7 @@ impl Calling<'_, '_, '_> {
         let now = Timestamp::from_second(now.as_second()).unwrap_or(now).to_string();
         effects::begin(&mut self.store.saved_mut().notes, self.id, &call.path, &now);
         let error = self.store.commit(true).await.err()?;
+        // Not stored, so it does not begin, and no note may say that it did.
         effects::withdraw(&mut self.store.saved_mut().notes, self.id, &call.path);
         Some(Reply::Error(messages::intent_not_stored(&error.to_string())).into())
     }

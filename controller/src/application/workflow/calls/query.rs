@@ -67,6 +67,7 @@ impl Calling<'_, '_, '_> {
         function: &str,
         params: &Value,
     ) -> Result<Value, StepError> {
+        // These two are not about the objects of an Application.
         if function == "searchEvents" {
             return self.events(params).await;
         }
@@ -101,12 +102,14 @@ impl Calling<'_, '_, '_> {
     /// Whether the author may see an Application: the caches hold those of all namespaces.
     async fn may_ask(&self, namespace: &str, name: &str) -> Result<(), StepError> {
         let session = &*self.session;
+        // Its own Application needs no right, and neither does who acts as the controller.
         let is_own = namespace == session.owner.namespace && name == session.owner.name;
         if is_own || !session.actors.author.is_other() {
             return Ok(());
         }
         let (api_version, kind) = (vela_api::V1BETA1, vela_api::Application::KIND);
         let target = Target { api_version, kind, namespace, name };
+        // Asked of the API server as the author.
         match session.io().get(&target).await {
             Ok(_) => Ok(()),
             Err(error) if error.is_not_found() => Err(messages::query_app_missing(name).into()),
@@ -131,6 +134,7 @@ impl Calling<'_, '_, '_> {
             let mut tracker = stored.open()?;
             tracker.expand().map_err(PackError::from)?;
             for record in tracker.spec.managed_resources {
+                // Several trackers may record one object.
                 let same = |other: &Record| identity(other) == identity(&record);
                 if filter.takes(&record) && !records.iter().any(same) {
                     records.push(record);
@@ -149,6 +153,7 @@ impl Calling<'_, '_, '_> {
             namespace: &record.namespace,
             name: &record.name,
         };
+        // As the author: what he may not read is left out.
         at.requests().get(&target).await.ok()
     }
 
@@ -170,6 +175,7 @@ impl Calling<'_, '_, '_> {
         let mut out = Vec::new();
         for record in records {
             let is_it = filter.takes_kind(&record.api_version, &record.kind);
+            // Pods are recorded nowhere: they are found through what made them.
             let makes_pods = filter.kind == "Pod"
                 && matches!(
                     record.kind.as_str(),
@@ -197,6 +203,7 @@ impl Calling<'_, '_, '_> {
 
     async fn pods(&self, record: &Record, owner: &Value) -> Vec<Value> {
         let selector = selector(owner.pointer("/spec/selector/matchLabels"));
+        // An empty selector would match every Pod of the namespace.
         if selector.is_empty() {
             return Vec::new();
         }
@@ -248,6 +255,7 @@ impl Calling<'_, '_, '_> {
                 Some(text(found, "address").to_owned())
             })
         };
+        // Users outside of the cluster reach an external address only.
         of("ExternalIP").or_else(|| of("InternalIP")).unwrap_or_default()
     }
 
@@ -266,6 +274,7 @@ impl Calling<'_, '_, '_> {
             let uid = str_at(object, &["metadata", "uid"]);
             text(involved, "name") == str_at(object, &["metadata", "name"])
                 && text(involved, "kind") == text(object, "kind")
+                // An object that was made again has the name of the old one, and other events.
                 && (uid.is_empty() || text(involved, "uid") == uid)
         };
         let items = all.get("items").and_then(Value::as_array).into_iter().flatten();
@@ -292,6 +301,7 @@ impl Calling<'_, '_, '_> {
                 Some(other) => query.push((key.to_owned(), other.to_string())),
             }
         }
+        // A log may be larger than the memory of the controller.
         if !query.iter().any(|(key, _)| key == "limitBytes") {
             query.push(("limitBytes".to_owned(), crate::egress::http::MAX_BODY.to_string()));
         }
@@ -357,6 +367,7 @@ fn service(service: &Value, node: &str) -> Vec<Value> {
     let mut out = Vec::new();
     for port in &ports {
         let own = port.get("port").and_then(Value::as_i64).unwrap_or(0);
+        // Every node serves it under a port of its own.
         let number = if kind == "NodePort" {
             port.get("nodePort").and_then(Value::as_i64).unwrap_or(own)
         } else {
@@ -380,6 +391,7 @@ fn ingress(ingress: &Value) -> Vec<Value> {
         ingress.pointer("/spec/rules").and_then(Value::as_array).cloned().unwrap_or_default();
     for rule in &rules {
         let host = text(rule, "host");
+        // An entry without hosts holds for all of them.
         let secure = tls.iter().any(|entry| {
             let hosts = names(entry, "hosts");
             hosts.is_empty() || hosts.iter().any(|known| known == host)
@@ -389,6 +401,7 @@ fn ingress(ingress: &Value) -> Vec<Value> {
         } else {
             ("http", 80, "ingress.controller/http-port")
         };
+        // Annotations say where an ingress controller listens, if that is not the default.
         let port: i64 = annotation(key).parse().unwrap_or(default_port);
         let host =
             if host.is_empty() { annotation("ingress.controller/host") } else { host.to_owned() };

@@ -27,6 +27,7 @@ impl Calling<'_, '_, '_> {
             return Err(messages::COMPONENT_NAME_REQUIRED.into());
         }
         let known = self.seen.services.iter().chain(&self.run.app.status.services);
+        // Newest first: what this pass found counts before what the status has.
         let found = known.filter(|service| service.name == name).map(|s| s.healthy).next();
         Ok(match found {
             Some(healthy) => json!({"outputs": {"healthy": healthy}}),
