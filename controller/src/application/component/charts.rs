@@ -39,6 +39,7 @@ impl RenderHost for Charts {
         if (provider, function) != ("helm", "render") {
             return None;
         }
+        // A component is one release; two different charts could not both answer for its health.
         if self.asked.as_ref().is_some_and(|asked| asked != params) {
             return Some(Err(CallError::Host(messages::ONE_CHART.into())));
         }
@@ -74,6 +75,7 @@ pub async fn asked_of_helm(
             definition: &part.definition,
             properties: value.as_ref(),
             traits: Vec::new(),
+            // Traits change what the chart renders to, not which chart is asked for.
             patch: None,
         };
         let target = Target {
@@ -88,6 +90,7 @@ pub async fn asked_of_helm(
         let mut charts = Charts::default();
         let rendered = scope.renderer.render(&app, &target, &component, &mut charts);
         match (charts.asked, rendered) {
+            // The call was made: what fails after it fails for want of the answer.
             (Some(asked), _) => Ok(Some(asked)),
             (None, Ok(_)) => Ok(None),
             (None, Err(error)) => Err(error),

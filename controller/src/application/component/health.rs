@@ -30,6 +30,7 @@ pub async fn live(
 ) -> Option<Arc<Value>> {
     let key = ResourceKey::of(manifest, &placement.cluster);
     let cached = session.live(api_version(manifest), &key).await.ok().flatten();
+    // The cache has all objects that carry our labels.
     if cached.is_some() {
         return cached;
     }
@@ -64,6 +65,7 @@ pub async fn health(
             live: live(session, &object.manifest, placement).await,
         });
     }
+    // Judged before the objects go to the pool.
     let unready = unready(part, &objects);
     let inputs = Inputs {
         app: Arc::clone(&common.app),
@@ -88,6 +90,7 @@ pub async fn health(
         status.message = messages::with_cause(&status.message, &message);
     }
     if let Some(rehearsal) = &session.ctx.rehearsal {
+        // A plan pretends that everything becomes healthy, as far as templates allow.
         rehearsal.heal(&mut status, rendered.without_workload);
     }
     namespace.clone_into(&mut status.namespace);
@@ -99,6 +102,7 @@ pub async fn health(
 fn unready(part: &ParsedComponent, objects: &[Found]) -> Option<String> {
     part.chart.as_ref()?;
     let properties = properties(part.component.properties.as_ref());
+    // The user has said what healthy means.
     let criteria = properties.as_ref().and_then(|it| it.get("healthStatus")?.as_array());
     if criteria.is_some_and(|criteria| !criteria.is_empty()) {
         return None;
@@ -138,6 +142,7 @@ impl Inputs {
             },
             ..ComponentStatus::default()
         };
+        // A component without objects has nothing that could be unhealthy.
         let has_nothing = self.objects.is_empty();
         if self.without_workload || has_nothing {
             status.healthy = true;
@@ -166,6 +171,7 @@ impl Inputs {
             status.message = health.message;
             status.details = health.details.unwrap_or_default().into_iter().collect();
         }
+        // The workload's own words are better than what the template makes of its numbers.
         if let Some(cause) = workload.filter(|_| !status.workload_healthy).and_then(cause) {
             status.message = messages::with_cause(&status.message, &cause);
         }
@@ -194,7 +200,9 @@ impl Inputs {
                 one.message = health.message;
                 one.details = health.details.unwrap_or_default().into_iter().collect();
             }
+            // One trait that is not healthy holds up the whole component.
             all_healthy &= one.healthy;
+            // The first reason counts, the workload's before those of traits.
             if status.message.is_empty() {
                 one.message.clone_into(&mut status.message);
             }
@@ -211,6 +219,7 @@ impl Inputs {
             if object.trait_index == made_by
                 && let Some(name) = &object.output
             {
+                // Half of the outputs would be judged as if the rest did not exist.
                 found.insert(name.as_str(), object.live.as_deref()?);
             }
         }
@@ -247,6 +256,7 @@ fn cause(workload: &Value) -> Option<String> {
         let (type_, status) = (text(condition, "type"), text(condition, "status"));
         let is_bad = match type_.as_str() {
             "Progressing" => status == "False",
+            // `ReplicaFailure` and its like are named by what went wrong.
             other => (other.ends_with("Failure") || other == "Failed") && status == "True",
         };
         let message = text(condition, "message");

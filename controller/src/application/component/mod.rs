@@ -88,6 +88,7 @@ pub async fn render(
     // What traits of the last stage see changes with the cluster.
     // A chart's answer is no part of what is compared.
     let is_plain = !with_post_dispatch && part.chart.is_none();
+    // Without a fingerprint the rendering is neither kept nor taken from memory.
     let input = if is_plain { fingerprint(common, part, placement) } else { None };
     let slot = (part.component.name.clone(), placement.clone());
     let cached = memory
@@ -96,6 +97,7 @@ pub async fn render(
         .get(&slot)
         .zip(input)
         .and_then(|(cached, input)| cached.get(input, definitions(part)));
+    // What cannot be unpacked is rendered again.
     if let Some(Ok(rendered)) = cached.map(|packed| packed::unpack(&packed)) {
         return Ok(rendered);
     }
@@ -122,10 +124,12 @@ pub async fn render(
             let mut kept = Vec::new();
             let all = part.component.traits.iter().zip(&part.traits).zip(&values);
             for (index, ((written, definition), value)) in all.enumerate() {
+                // Rendered once the workload is healthy: such a trait may read its status.
                 if definition.stage == Stage::PostDispatch && !with_post_dispatch {
                     pending.push(index);
                     continue;
                 }
+                // Positions among all traits: outputs of a trait are found by them later.
                 kept.push(index);
                 traits.push(vela_render::Trait {
                     kind: &written.type_,
@@ -159,6 +163,7 @@ pub async fn render(
     let ran = ctx.cue.run(job).await;
     ctx.metrics.rendered("component", matches!(ran, Ok(Ok(_))), since.elapsed());
     let (rendered, is_self_contained) = ran.map_err(ComponentError::NotRendered)??;
+    // Whatever reads the cluster may render differently next time.
     if is_self_contained
         && let Some(input) = input
         && let Ok(packed) = packed::pack(&rendered)
@@ -177,6 +182,7 @@ fn definitions(part: &ParsedComponent) -> impl Iterator<Item = &Arc<Definition>>
 /// The version of a cluster: as it last said itself, else the own one's.
 #[must_use]
 pub fn version_of(ctx: &AppContext, cluster: &str) -> ClusterVersion {
+    // A cluster that has not answered yet counts as equal to the own one.
     let member = match ctx.clusters.snapshot().named(cluster) {
         Named::Member(member) => member.identified().version,
         Named::Own | Named::Unregistered(_) | Named::Unclear => None,
@@ -238,6 +244,7 @@ pub async fn render_policy(
             .chain(rendered.auxiliaries.into_iter().map(|auxiliary| auxiliary.object));
         for mut object in all.filter(|object| !kind(object).is_empty()) {
             set_label(&mut object, names::label::APP_NAMESPACE, &common.app.namespace);
+            // Labels of components and traits would make the object one of a component.
             for key in [
                 names::label::WORKLOAD_TYPE,
                 names::label::TRAIT_TYPE,
@@ -245,6 +252,7 @@ pub async fn render_policy(
             ] {
                 vela_apply::object::remove_metadata(&mut object, "labels", key);
             }
+            // The own cluster: policies are applied where the Application is.
             set_label(&mut object, names::label::APP_CLUSTER, "");
             if vela_apply::object::name(&object).is_empty() {
                 set_name(&mut object, &policy.name);
@@ -294,16 +302,19 @@ fn assemble(
     }
     let finish = |mut manifest: Value, definition: Option<&Definition>| {
         set_label(&mut manifest, names::label::APP_REVISION_HASH, &common.revision_hash);
+        // The label is part of upstream's objects; the flag takes it away.
         if !disable_revision {
             set_label(&mut manifest, names::label::COMPONENT_REVISION, "");
         }
         if definition.is_some_and(|definition| definition.manage_workload) {
             set_label(&mut manifest, names::label::MANAGE_WORKLOAD, "true");
         }
+        // Objects for the hub alone are not moved with their component.
         let stays = definition.is_some_and(|definition| definition.control_plane_only);
         if !placement.namespace.is_empty() && !stays && !is_namespace(&manifest) {
             set_namespace(&mut manifest, &placement.namespace);
         }
+        // A template may have placed an object itself.
         if vela_apply::object::label(&manifest, names::label::APP_CLUSTER).is_none() {
             set_label(&mut manifest, names::label::APP_CLUSTER, &placement.cluster);
         }
@@ -337,6 +348,7 @@ fn keep_last(objects: &mut Vec<Object>) {
     for object in std::mem::take(objects) {
         let key = ResourceKey::of(&object.manifest, "");
         let named = !vela_apply::object::name(&object.manifest).is_empty();
+        // Objects without a name get one later, and cannot be compared.
         let same = |other: &Object| named && ResourceKey::of(&other.manifest, "") == key;
         match kept.iter().position(same).and_then(|index| kept.get_mut(index)) {
             // The workload stays the workload, whoever has the last word about it.

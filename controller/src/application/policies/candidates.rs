@@ -43,6 +43,7 @@ impl Candidate {
         global: bool,
         definition: Arc<PolicyDefinition>,
     ) -> Self {
+        // Known from the definition's own status: it names the revision that its controller stored.
         let latest = definition.status.latest_revision.clone().unwrap_or_default();
         Self {
             name,
@@ -67,6 +68,7 @@ impl Candidate {
     /// The same policy as a revision holds it, if it does.
     pub(super) fn pinned(&self, definitions: &Definitions, latest: &ApplicationRevision) -> Self {
         let spec = &latest.spec;
+        // By key: a global policy and one of the Application may have the same name.
         let version = spec.policy_versions.get(&self.key());
         let held = parse::stored(&spec.policy_definitions, &self.type_name);
         let (Some(version), Some(held)) = (version, held) else { return self.clone() };
@@ -107,6 +109,7 @@ pub(super) fn of(
     let auto_update = facts::follows_definitions(app);
     let definitions = &ctx.definitions;
     let source = parse::Source { definitions, namespace, auto_update, fallback: latest };
+    // Global policies come first: what the Application lists has the last word.
     let mut out: Vec<_> = globals(ctx, app)
         .into_values()
         .map(|found| {
@@ -116,6 +119,7 @@ pub(super) fn of(
         .collect();
     for (index, written) in app.spec.policies.iter().enumerate() {
         let found = source.policy(&written.type_).filter(|found| is_scoped(found));
+        // Built-in policies steer the controller and change no spec.
         let Some(found) = found.filter(|_| !facts::is_built_in_policy(&written.type_)) else {
             continue;
         };
@@ -135,10 +139,13 @@ fn globals(ctx: &AppContext, app: &Application) -> BTreeMap<String, Arc<PolicyDe
     }
     let own = app.metadata.namespace.as_deref().unwrap_or_default();
     let all = ctx.definitions.policies.all();
+    // The system namespace first, so that one of the Application's namespace takes the place of its
+    // namesake.
     for namespace in [ctx.settings.system_namespace.as_str(), own] {
         let here = |found: &&Arc<PolicyDefinition>| {
             found.spec.global
                 && is_scoped(found)
+                // One that is being deleted applies to nothing any more.
                 && found.metadata.deletion_timestamp.is_none()
                 && found.metadata.namespace.as_deref() == Some(namespace)
         };
@@ -156,6 +163,7 @@ pub(in crate::application) fn fingerprint(ctx: &AppContext, app: &Application) -
     }
     let mut hasher = DefaultHasher::new();
     for one in of(ctx, app, None) {
+        // The generation, not the version: a change of the status decides nothing.
         let metadata = &one.definition.metadata;
         (one.key(), &metadata.uid, metadata.generation, &one.version.definition_revision_name)
             .hash(&mut hasher);
@@ -172,6 +180,7 @@ pub(crate) fn wake(ctx: &Context, old: Option<&PolicyDefinition>, new: Option<&P
     if !gates.enable_application_scoped_policies || !scoped {
         return;
     }
+    // Status writes are frequent and mean nothing, but for a new revision.
     let same = |a: &PolicyDefinition, b: &PolicyDefinition| {
         a.spec == b.spec && a.status.latest_revision == b.status.latest_revision
     };

@@ -57,6 +57,7 @@ pub(in crate::application) struct Transformed {
 impl Transformed {
     /// The Application as it is deployed.
     pub(in crate::application) fn apply(&self, app: &mut Application) {
+        // The spec is replaced; labels and annotations are only added to.
         app.spec = self.spec.clone();
         let metadata = &mut app.metadata;
         metadata.labels.get_or_insert_default().extend(self.labels.clone());
@@ -113,6 +114,7 @@ pub(in crate::application) async fn run(
     app: &Application,
     status: &mut AppStatus,
 ) -> Result<ScopedOutcome, Failed> {
+    // Noted by an earlier reconcile: that has to be taken back when the policies are gone.
     let marked = !status.application_policies_config_map.is_empty();
     let on = ctx.settings.gates.enable_application_scoped_policies;
     // Without a policy, now or before, nothing of this costs anything.
@@ -137,6 +139,7 @@ pub(in crate::application) async fn run(
         record::forget(ctx, app, status).await;
         return Ok(ScopedOutcome::None);
     }
+    // With `auto-revision` the policies of now count, else those that the revision was made with.
     let pinned: Vec<Candidate> = match latest.as_ref().filter(|_| !auto) {
         Some(latest) => live.iter().map(|one| one.pinned(&ctx.definitions, latest)).collect(),
         None => live.clone(),
@@ -159,9 +162,11 @@ pub(in crate::application) async fn run(
         }
         (None, None) => (None, run(&live).await?),
     };
+    // Stored before the rollout, so that what follows sees an Application with its final labels.
     if store_metadata(ctx, app, &transformation).await {
         return Ok(ScopedOutcome::Requeue);
     }
+    // A note that exists stays: it says what the user wrote then.
     let source = match kept {
         Some(_) if !noted.is_empty() => noted,
         _ => now.to_string(),
@@ -192,6 +197,7 @@ pub(in crate::application) fn deployed(
     ctx: &AppContext,
     app: &Application,
 ) -> Option<ApplicationSpec> {
+    // No policies were applied, so the spec is what was deployed.
     if app.status.application_policies_config_map.is_empty() {
         return None;
     }
@@ -223,6 +229,7 @@ struct Source {
 impl Source {
     fn of(spec: &ApplicationSpec, candidates: &[Candidate]) -> Self {
         let policies: Vec<_> =
+            // The whole specs of the definitions: a new revision of a definition is another source.
             candidates.iter().map(|one| json!([one.key(), one.definition.spec])).collect();
         Self { spec: hash(spec), policies: hash(&policies) }
     }
@@ -272,6 +279,8 @@ async fn evaluate(
         };
         let applied_policies = run(&mut after)?;
         let mut restless = Vec::new();
+        // Run once more on the result: what would change again never comes to rest, and must not be
+        // stored.
         if (&after.labels, &after.annotations) != (&before.labels, &before.annotations) {
             let mut again = View {
                 labels: after.labels.clone(),
@@ -284,6 +293,7 @@ async fn evaluate(
                 restless.extend(changes(&after.annotations, &again.annotations).into_keys());
             }
         }
+        // Only what a policy changed is read back, so that nothing else goes through JSON twice.
         let mut spec = app.spec;
         if after.components != before.components {
             spec.components = read("components", after.components)?;
@@ -308,6 +318,7 @@ async fn evaluate(
     let since = Instant::now();
     let ran = ctx.cue.run(job).await;
     ctx.metrics.rendered("policy", matches!(ran, Ok(Ok(_))), since.elapsed());
+    // Policies are part of accepting the spec, so their failure is one of `Synced`.
     let failed = |text| Failed { event: Some(event::POLICY_FAILED), ..Failed::synced(text) };
     match ran {
         Ok(Ok(transformation)) => Ok(transformation),
@@ -378,6 +389,7 @@ async fn store_metadata(
         warn!(keys = ?transformation.restless, "not stored: policies would change these again and again");
     }
     if !labels.is_empty() || !annotations.is_empty() {
+        // Merged, so that labels of others stay.
         let body = json!({"metadata": {"labels": labels, "annotations": annotations}});
         match write::patch(ctx, app, &body).await {
             Ok(stored) => {
@@ -390,6 +402,7 @@ async fn store_metadata(
                     || (holds(&metadata.labels, &labels)
                         && holds(&metadata.annotations, &annotations));
             }
+            // Not stored is no failure: the labels count for what is deployed.
             Err(error) => warn!(%error, "labels and annotations of policies could not be stored"),
         }
     }
@@ -402,6 +415,7 @@ fn definitions(
     candidates: &[Candidate],
 ) -> BTreeMap<String, Arc<PolicyDefinition>> {
     let held =
+        // As a revision embeds definitions, so that both compare equal.
         candidates.iter().map(|one| (one.type_name.clone(), Arc::clone(&one.definition))).collect();
     let used = Used { policies: held, ..Used::default() };
     let mut content = ApplicationRevisionSpec::default();

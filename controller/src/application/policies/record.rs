@@ -34,6 +34,7 @@ pub(super) fn name_of(app: &Application) -> String {
     let part = |text: &Option<String>| text.clone().unwrap_or_default();
     let (namespace, name) = (part(&app.metadata.namespace), part(&app.metadata.name));
     let whole = format!("application-policies-{namespace}-{name}");
+    // A long name is cut and made unique by a hash.
     if whole.len() <= MAX_NAME {
         return whole;
     }
@@ -55,6 +56,7 @@ pub(super) async fn keep(
     let entries: Vec<_> =
         transformation.applied.iter().map(|outcome| entry(transformation, outcome)).collect();
     for (entry, outcome) in entries.iter().zip(&transformation.applied) {
+        // An event when something is new, not at every reconcile.
         if !app.status.applied_application_policies.contains(entry) {
             emit(ctx, app, entry, outcome);
         }
@@ -65,6 +67,7 @@ pub(super) async fn keep(
     let hash = hash(&data);
     let namespace = app.metadata.namespace.as_deref().unwrap_or_default();
     let key = Key::new(namespace, app.metadata.name.as_deref().unwrap_or_default());
+    // Known to this process: no request at all.
     if ctx.memory(&key).lock().policies_noted == Some(hash) {
         return;
     }
@@ -94,10 +97,12 @@ async fn remove(ctx: &AppContext, app: &Application, name: &str) -> Result<(), A
         Err(error) if error.is_not_found() => return Ok(()),
         other => other?,
     };
+    // Anybody may have put another ConfigMap under this name.
     if !is_ours(&stored, app) {
         return Err(ApiError::Transport(messages::not_ours(name)));
     }
     let seen = |key: &str| str_at(&stored, &["metadata", key]);
+    // Only this version of it: what somebody changed in between stays.
     let seen = (seen("uid"), seen("resourceVersion"));
     ctx.io.delete_as_seen(&target, seen, None, &own).await.map(|_| ())
 }
@@ -157,6 +162,7 @@ fn emit(ctx: &AppContext, app: &Application, entry: &AppliedApplicationPolicy, o
         let reason = if global { event::GLOBAL_POLICY_SKIPPED } else { event::POLICY_SKIPPED };
         (Severity::Normal, reason, text)
     };
+    // The revision of the definition is part of it: a policy that changed is news.
     let once = format!("{}-{}", app.metadata.generation.unwrap_or_default(), entry.revision_hash);
     ctx.events.emit(&facts::about(app), severity, reason, &text, &once);
 }
@@ -192,6 +198,7 @@ fn data(
     for (index, (outcome, entry)) in
         transformation.applied.iter().zip(&status.applied_application_policies).enumerate()
     {
+        // Numbered, since the order in which policies ran matters.
         let name = format!("{:03}-{}", index + 1, outcome.name);
         out.insert(name, text(&policy(transformation, outcome, entry)));
     }
@@ -286,8 +293,10 @@ async fn write(
             if !is_ours(&stored, app) {
                 return Err(ApiError::Transport(messages::not_ours(&name)));
             }
+            // Compared with its own time in it: otherwise the time alone would make a difference.
             let unchanged = object(&rendered_at(&stored));
             let same = |pointer: &str| stored.pointer(pointer) == unchanged.pointer(pointer);
+            // Zero writes when nothing has changed.
             if same("/data") && same("/metadata/labels") {
                 return Ok(());
             }

@@ -55,6 +55,7 @@ impl Entry {
 
     /// Brings the Secret to the state of the record.
     pub(super) async fn write(&self, session: &Session<'_>) -> Result<(), ReleaseError> {
+        // The lock is released before the request: nothing waits for a server while it holds it.
         let now = session.ctx.clock.now();
         let change = {
             let mut state = self.state.lock();
@@ -93,6 +94,7 @@ impl Entry {
     ) -> Result<(), ReleaseError> {
         let own = self.secret();
         let names = known.iter().map(|known| name(&known.secret).to_owned());
+        // Each Secret once: the record itself may be among the known ones.
         let names: std::collections::BTreeSet<String> = names.chain([own]).collect();
         let secrets = names.iter().map(|name| {
             json!({"apiVersion": "v1", "kind": "Secret", "metadata": {
@@ -119,6 +121,7 @@ impl Entry {
             };
             session.trackers.records(&current).iter().find(same).is_some()
         };
+        // Recorded in an earlier pass: no write.
         if !current.is_empty() && records.iter().all(is_known) {
             return Ok(());
         }

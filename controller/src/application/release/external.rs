@@ -66,6 +66,7 @@ pub async fn run_of(
     for (release, source) in &sources {
         match line(session, release, source).await {
             Ok(line) => lines.push(line),
+            // A source that cannot be read for a moment must not start a new run.
             Err(_) if revision_of(stored) == revision => return stored.to_owned(),
             Err(_) => return revision.to_owned(),
         }
@@ -84,6 +85,7 @@ async fn line(
         Some(text) => {
             let wrong = |_| ValuesError::Yaml(source.name.clone(), source.key.clone());
             let value = Value::Object(yaml::read_values(&text).map_err(wrong)?);
+            // Hashed as values, not as text: a comment in a ConfigMap rolls nothing out.
             hex(&Sha256::digest(value.to_string()))
         }
     };
@@ -93,6 +95,7 @@ async fn line(
 }
 
 fn hash(mut lines: Vec<String>) -> String {
+    // Sorted, since the order of the sources does not change which texts they are.
     lines.sort_unstable();
     let mut digits = hex(&Sha256::digest(lines.join("\n")));
     digits.truncate(DIGITS);

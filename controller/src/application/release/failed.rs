@@ -24,6 +24,8 @@ pub(super) async fn clean_up(
     match released.change {
         Change::Install if params.atomic => remove(session, released, &own, &[]).await,
         Change::Upgrade if params.cleanup_on_fail && !params.atomic => {
+            // What the revision before it had stays; without one that can be read, everything new
+            // goes.
             let kept = released.known.iter().rev().filter(|it| it.revision < own.revision());
             let kept = kept.filter_map(|known| known.read().ok()).next();
             remove(session, released, &own, &kept.into_iter().collect::<Vec<_>>()).await
@@ -55,13 +57,16 @@ async fn remove(
     let cluster = released.entry.cluster.as_str();
     let mut keys = BTreeSet::new();
     for record in kept {
+        // Objects of a kept record are compared by identity, whatever they contain.
         keys.extend(all(session, released, record).await?.iter().map(|it| key(it, cluster)));
     }
     let mut going = all(session, released, gone).await?;
     going.retain(|object| !keys.contains(&key(object, cluster)));
+    // In the reverse order of their installation.
     for object in going.iter().rev().filter(|object| !marks::is_kept(object)) {
         let live = session.live(api_version(object), &key(object, cluster)).await;
         let live = live.map_err(ReleaseError::io(kind(object)))?;
+        // An object that was handed over since is not ours to delete.
         let is_ours = live.as_deref().and_then(Owner::of).is_some_and(|it| it == session.owner);
         if is_ours {
             let deleted = session.delete(object, cluster).await;

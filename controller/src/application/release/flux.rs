@@ -28,16 +28,20 @@ pub(super) async fn check(
     params: &Params,
     known: &[Known],
 ) -> Result<(), ReleaseError> {
+    // What is ours already needs no asking.
     let Some(newest) = known.last().filter(|newest| Owner::of(&newest.secret).is_none()) else {
         return Ok(());
     };
     let reached = at.session.reach(at.name).map_err(ReleaseError::io(KIND))?;
     let served = match reached.io.discovery().resolve_any(GROUP_VERSION, KIND).await {
         Ok(served) => served.api_version,
+        // Without the kind, Flux is not there.
         Err(Error::NoSuchKind { .. }) => return Ok(()),
         Err(error) => return Err(ReleaseError::Io(KIND.to_owned(), error)),
     };
     let origin = newest.read().ok().and_then(|record| origin(&record.documents().ok()?));
+    // The labels on the objects name the HelmRelease; else all of the namespace have to be
+    // compared.
     let found = match &origin {
         Some((namespace, name)) => {
             let target = Target { api_version: &served, kind: KIND, namespace, name };
@@ -54,6 +58,7 @@ pub(super) async fn check(
     };
     let is_meant = origin.is_some();
     let holder = found.iter().find(|it| is_meant || is_of(it, &params.name, &params.namespace));
+    // A suspended HelmRelease has let go.
     let Some(holder) = holder.filter(|it| !is_suspended(it)) else { return Ok(()) };
     let app = at.session.ctx.apps.get(&at.session.key());
     let key = names::annotation::RELEASE_ADOPT_FLUX;
@@ -91,6 +96,7 @@ fn text<'v>(object: &'v Value, path: &str) -> &'v str {
 fn is_of(object: &Value, release: &str, release_namespace: &str) -> bool {
     let target = Some(text(object, "/spec/targetNamespace")).filter(|it| !it.is_empty());
     let own = match (text(object, "/spec/releaseName"), target) {
+        // The name that Flux gives a release which has none of its own.
         ("", Some(target)) => format!("{target}-{}", name(object)),
         ("", None) => name(object).to_owned(),
         (given, _) => given.to_owned(),

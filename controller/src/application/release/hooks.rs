@@ -68,6 +68,7 @@ fn ordered(hooks: &[RecordedHook], moment: Moment) -> Vec<usize> {
 
 fn has(hook: &RecordedHook, policy: &str) -> bool {
     hook.delete_policies.iter().any(|word| word == policy)
+        // Helm's default where a hook names no policy.
         || (hook.delete_policies.is_empty() && policy == "before-hook-creation")
 }
 
@@ -98,6 +99,7 @@ pub(super) async fn run(
     entry: &Entry,
     moment: Moment,
 ) -> Result<Waits, ReleaseError> {
+    // Copied: the record is locked for a moment only, and hooks take minutes.
     let hooks = entry.state.lock().record.hooks();
     let order = ordered(&hooks, moment);
     let mut has_moved = false;
@@ -106,6 +108,7 @@ pub(super) async fn run(
         match hook.last_run.phase.as_str() {
             SUCCEEDED => continue,
             FAILED if moment.is_lenient() => continue,
+            // A failed hook counts for the run that it failed in.
             FAILED if !is_older(session, hook) => {
                 let why = messages::HOOK_FAILED_BEFORE.to_owned();
                 return Err(ReleaseError::Hook(hook.name.clone(), why));
@@ -124,12 +127,14 @@ pub(super) async fn run(
             Err(error) => return Err(error),
         }
     }
+    // Deleted only when the last one has ended: hooks of a moment may depend on each other.
     if has_moved {
         for index in order.iter().rev() {
             let Some(hook) = hooks.get(*index).filter(|hook| has(hook, "hook-succeeded")) else {
                 continue;
             };
             let object = object(session, entry, hook)?;
+            // Deleting a CRD would delete all objects of its kind.
             if kind(&object) != "CustomResourceDefinition" {
                 remove(session, entry, &object).await?;
             }
@@ -173,6 +178,7 @@ async fn advance(
         entry.state.lock().record.set_last_run(index, &LastRun::default());
         entry.write(session).await?;
     }
+    // Noted as running: the object exists, and is only asked how it ended.
     if hook.last_run.phase != RUNNING
         && let Some(waits) = start(session, entry, index, hook, &object).await?
     {
@@ -241,6 +247,7 @@ async fn start(
     let permitted = session.permit(&mut object, &entry.cluster).await;
     permitted.map_err(|denial| ReleaseError::NotStored(denial.to_string()))?;
     let object = &object;
+    // Its Job or Pod cannot be changed, so one of an earlier revision has to go first.
     if has(hook, "before-hook-creation") && kind(object) != "CustomResourceDefinition" {
         match entry.at(session).get(&Target::of(object)).await {
             Err(error) if error.is_not_found() => {}
@@ -256,6 +263,7 @@ async fn start(
             }
         }
     }
+    // Recorded before it is created, as every object is.
     entry.track(session, std::slice::from_ref(object)).await?;
     match entry.at(session).create(object).await {
         Ok(_) => {}
@@ -263,6 +271,7 @@ async fn start(
         Err(error) if error.is_already_exists() => {}
         Err(error) => return Err(ReleaseError::Io(named(object), error)),
     }
+    // Noted after the creation: in between, the object itself says for which record it is.
     note(session, entry, index, RUNNING).await?;
     Ok(None)
 }
@@ -273,6 +282,7 @@ fn being_removed(
     entry: &Entry,
     object: &Value,
 ) -> Result<String, ReleaseError> {
+    // Since the record was written last, since nothing else knows when the waiting began.
     let since = entry.state.lock().since;
     let text = messages::hook_being_removed(&named(object));
     if session.ctx.clock.now().duration_since(since).unsigned_abs() > entry.timeout {
@@ -289,6 +299,7 @@ async fn ended(
 ) -> Result<Ended, ReleaseError> {
     let found = match entry.at(session).get(&Target::of(object)).await {
         Ok(found) => found,
+        // An object that somebody removed can never say how it ended.
         Err(error) if error.is_not_found() => {
             return Ok(Ended::Failed(messages::HOOK_REMOVED.to_owned()));
         }
@@ -301,6 +312,7 @@ async fn ended(
     let ended = ready::hook(&typed);
     let began: Option<Timestamp> = hook.last_run.started_at.parse().ok();
     let age = began.map(|began| session.ctx.clock.now().duration_since(began).unsigned_abs());
+    // The time of a hook counts from its own start.
     if ended == Ended::No && age.is_some_and(|age| age > entry.timeout) {
         return Ok(Ended::Failed(messages::hook_timeout(entry.timeout)));
     }
@@ -322,6 +334,7 @@ fn mark(session: &Session<'_>, entry: &Entry, index: usize, phase: &str) {
     let now = session.ctx.clock.now().to_string();
     let mut state = entry.state.lock();
     let hooks = state.record.hooks();
+    // The beginning stays as it was noted.
     let before = hooks.get(index).map(|hook| hook.last_run.clone()).unwrap_or_default();
     let run = match phase {
         RUNNING => {

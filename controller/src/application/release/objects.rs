@@ -45,6 +45,7 @@ pub fn of(
 
 /// Says whose object it is, as the Helm client looks for it.
 pub fn mark(object: &mut Value, release: &str, release_namespace: &str) {
+    // Helm puts objects without a namespace into that of the release.
     if namespace(object).is_empty() {
         // Kinds that have none lose it when they are dispatched.
         set_namespace(object, release_namespace);
@@ -58,6 +59,7 @@ pub fn mark(object: &mut Value, release: &str, release_namespace: &str) {
 }
 
 fn flat(document: Value) -> Vec<Value> {
+    // Kinds such as `ConfigMapList`: Kubernetes has no such objects, only answers of that kind.
     let is_list = kind(&document).ends_with("List") && document.get("items").is_some();
     if !is_list {
         return vec![document];
@@ -82,6 +84,7 @@ fn drop_nulls(value: &mut Value) {
 
 /// Makes the Pods of a workload others for a revision: they are restarted.
 pub fn restart(object: &mut Value, revision: i64) {
+    // Of what has no Pods there is nothing to restart.
     if !matches!(kind(object), "Deployment" | "StatefulSet" | "DaemonSet") {
         return;
     }

@@ -10,6 +10,8 @@ pub fn waits_for(object: &Value) -> Option<String> {
     let text = |path: &str| object.pointer(path).and_then(Value::as_str).unwrap_or_default();
     let said = |what: &str| Some(format!("{} {}: {what}", kind(object), name(object)));
     let wanted = object.pointer("/spec/replicas").and_then(Value::as_i64).unwrap_or(1);
+    // Before the controller of the workload has seen the new generation, its numbers are about the
+    // old one.
     let is_seen = number("/status/observedGeneration") >= number("/metadata/generation");
     match kind(object) {
         "Deployment" => {
@@ -21,6 +23,7 @@ pub fn waits_for(object: &Value) -> Option<String> {
         "StatefulSet" => {
             let ready = number("/status/readyReplicas");
             let on_delete = text("/spec/updateStrategy/type") == "OnDelete";
+            // A partition keeps some Pods at the old revision on purpose.
             let partition = number("/spec/updateStrategy/rollingUpdate/partition");
             let updated = number("/status/updatedReplicas") >= wanted.saturating_sub(partition);
             let is_ready = is_seen && ready >= wanted && (on_delete || updated);

@@ -105,6 +105,7 @@ impl Known {
     }
 
     fn of(secret: &Value) -> Option<Self> {
+        // The revision stands in the name: labels can be edited.
         let revision = name(secret).rsplit_once(".v")?.1.parse().ok()?;
         let mut secret = secret.clone();
         if let Value::Object(fields) = &mut secret {
@@ -182,6 +183,7 @@ impl Known {
     /// When it was written last.
     #[must_use]
     pub fn since(&self) -> Timestamp {
+        // Whole seconds, as Helm writes them.
         let written = ["modifiedAt", "createdAt"].iter().find_map(|key| label(&self.secret, key));
         let seconds = written.and_then(|seconds| seconds.parse().ok()).unwrap_or_default();
         Timestamp::from_second(seconds).unwrap_or_default()
@@ -247,12 +249,15 @@ pub fn choose(known: &[Known], asked: &Asked<'_>) -> Result<Choice, Conflict> {
     }
     let revision = newest.revision.saturating_add(1);
     let new = Choice::New { revision, is_upgrade: was_deployed(known, revision) };
+    // Nothing that decides has changed.
     let is_same = is_ours && newest.inputs() == Some(asked.inputs);
     let has_ended =
         matches!(newest.status, Status::Uninstalled | Status::Superseded | Status::Uninstalling);
+    // A record that cannot be read says nothing, so a new revision takes its place.
     if is_same && !has_ended && newest.read().is_ok() {
         let is_older = asked.began.is_some_and(|began| newest.since() < began);
         let failed = newest.status == Status::Failed && newest.failure().is_none();
+        // It went back after a failure, in an earlier run: this run tries the revision again.
         if newest.failure().is_some() && is_older {
             return Ok(new);
         }
@@ -264,11 +269,13 @@ pub fn choose(known: &[Known], asked: &Asked<'_>) -> Result<Choice, Conflict> {
         }
         let failure = newest.read().map(|record| record.description().to_owned());
         let failure = failure.unwrap_or_default();
+        // Atomic: the last revision that was deployed is repeated.
         return Ok(match last_deployed(known).filter(|_| asked.atomic) {
             Some(to) => Choice::Back { to, revision, failure: Some(failure) },
             None => Choice::GivenUp(failure),
         });
     }
+    // Another client is at work. After its time it has died, and somebody has to go on.
     if is_pending(newest.status) && !is_ours {
         let age = asked.now.duration_since(newest.since()).unsigned_abs();
         if age < asked.timeout {
@@ -303,6 +310,7 @@ impl Choice {
     #[must_use]
     pub fn not_before(self, recorded: Option<i64>) -> Self {
         match (self, recorded) {
+            // Never below what this run has recorded: trackers and records would disagree.
             (Self::New { revision, is_upgrade }, Some(recorded)) => {
                 Self::New { revision: revision.max(recorded), is_upgrade }
             }
@@ -345,6 +353,7 @@ pub struct Marks<'a> {
 /// None that input can cause.
 pub fn secret(record: &mut Record, of: &Marks<'_>, now: Timestamp) -> Result<Value, RecordError> {
     let mut packed = record.encode()?;
+    // The chart's own files are most of a record, and are in its repository.
     if packed.len().saturating_add(of.materials.len()) > MAX_BYTES {
         record.drop_chart();
         packed = record.encode()?;
@@ -396,6 +405,7 @@ pub fn change(record: &Record, now: Timestamp) -> Result<Value, RecordError> {
     let status = record.status().as_str();
     Ok(json!({
         "metadata": {"labels": {"status": status, "modifiedAt": now.as_second().to_string()}},
+        // Only what changes: the Secret may carry labels of others.
         "data": {"release": encoded(&record.encode()?)},
     }))
 }
@@ -406,6 +416,7 @@ pub fn change(record: &Record, now: Timestamp) -> Result<Value, RecordError> {
 pub fn outdated(known: &[Known], newest: i64, most: Option<usize>) -> Vec<&Known> {
     let Some(most) = most else { return Vec::new() };
     let older = known.iter().filter(|known| known.revision < newest);
+    // The newest counts although it may not be stored yet.
     let over = (older.clone().count() + 1).saturating_sub(most.max(1));
     older.filter(|known| known.status != Status::Deployed).take(over).collect()
 }

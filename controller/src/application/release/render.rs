@@ -69,10 +69,12 @@ pub(super) async fn run(
     known: &[Known],
 ) -> Result<Made, ReleaseError> {
     let ctx = at.session.ctx;
+    // The first deployment is handed on from revision to revision.
     let before = known.iter().rev().find(|it| it.status == Status::Deployed).or(known.last());
     let now = ctx.clock.now();
     let first = before.and_then(|before| before.read().ok());
     let first = first.map(|first| first.first_deployed().to_owned());
+    // Of the newest revision that has any: passwords stay the same.
     let materials = known.iter().rev().find_map(Known::materials);
     let mut input = Input {
         bytes: Arc::clone(&archive.bytes),
@@ -87,6 +89,7 @@ pub(super) async fn run(
         include_crds: params.include_crds,
         skip_hooks: params.skip_hooks,
     };
+    // Each round renders with the answers to what the one before looked up.
     for _ in 0..ROUNDS {
         let round = input.clone();
         let since = Instant::now();
@@ -140,6 +143,7 @@ impl Input {
         for file in rendered.crds.iter().filter(|_| self.include_crds) {
             for (_, document) in file.documents() {
                 let document = document.map_err(|error| ReleaseError::Yaml(named(), error))?;
+                // Files of `crds/` may hold comments alone.
                 let is_object = !kind(&document).is_empty() && !api_version(&document).is_empty();
                 crds.extend(Some(document).filter(|_| is_object));
             }
@@ -179,6 +183,7 @@ async fn capabilities(at: Cluster<'_, '_>) -> Result<Capabilities, ReleaseError>
     let served = reached.io.discovery().served().await;
     let served = served.map_err(ReleaseError::io("kinds of the cluster"))?;
     if served.is_empty() {
+        // A cluster that serves nothing is simulated: Helm's own defaults are used.
         return Ok(Capabilities::without_cluster(kube_version));
     }
     Ok(Capabilities { kube_version, api_versions: served })

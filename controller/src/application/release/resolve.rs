@@ -36,6 +36,7 @@ pub async fn resolve(
     part: &ParsedComponent,
     placement: &Placement,
 ) -> Result<Option<Arc<Released>>, ReleaseError> {
+    // Most templates ask for no chart, and are not evaluated for that.
     if !part.definition.template.text().contains("\"vela/helm\"") {
         return Ok(None);
     }
@@ -76,6 +77,7 @@ pub async fn resolve_call(
         is_final: params.cleanup_on_fail,
         began: session.run_began,
     };
+    // Known from the tracker, should somebody have removed the record.
     let recorded = steps::recorded(session, own, component);
     let choice = records::choose(&known, &asked).inspect_err(|conflict| {
         if matches!(conflict, Conflict::Busy(_)) {
@@ -83,6 +85,7 @@ pub async fn resolve_call(
         }
     });
     let choice = choice?.not_before(recorded);
+    // A new revision would write over what Flux manages.
     if !matches!(choice, Choice::Use(_) | Choice::GivenUp(_)) {
         flux::check(at, &params, &known).await?;
     }
@@ -95,6 +98,7 @@ pub async fn resolve_call(
         state: Mutex::new(State { record, is_stored, since }),
     };
     let now = session.ctx.clock.now();
+    // Handed on, so that what was generated stays the same.
     let materials = known.iter().rev().find_map(Known::materials).unwrap_or_default();
     let released = match choice {
         Choice::GivenUp(why) => {
@@ -124,6 +128,7 @@ pub async fn resolve_call(
         }
         Choice::Back { to, revision, failure } => {
             let earlier = known.get(to).ok_or(RecordError::Missing("name"))?;
+            // A rollback gets a revision of its own, as with Helm.
             let mut record = earlier.read()?.renewed(revision, &now.to_string());
             let change = Change::Rollback(earlier.revision);
             record.set_status(change.pending().0, change.pending().1);
@@ -184,6 +189,7 @@ fn answer(record: &Record, params: &Params) -> Result<Arc<Value>, ReleaseError> 
     let documents = record.documents().map_err(|error| ReleaseError::Yaml(chart(), error))?;
     let resources = objects::of(documents, &params.name, &params.namespace);
     let mut resources = resources.map_err(|error| ReleaseError::Object(chart(), error))?;
+    // Restarting makes no difference for the first revision.
     if params.recreate_pods && record.revision() > 1 {
         resources.iter_mut().for_each(|object| objects::restart(object, record.revision()));
     }

@@ -24,6 +24,7 @@ use crate::application::session::Session;
 /// A request or a hook failed.
 pub async fn begin(session: &mut Session<'_>, released: &Released) -> Result<Waits, ReleaseError> {
     let entry = &released.entry;
+    // A record in the cluster must not belong to a revision that does not exist.
     let stored = session.store_revision().await;
     stored.map_err(|error| ReleaseError::NotStored(error.to_string()))?;
     if !entry.state.lock().is_stored {
@@ -37,6 +38,7 @@ pub async fn begin(session: &mut Session<'_>, released: &Released) -> Result<Wai
             return Ok(Some(waits));
         }
     }
+    // Known with the run from here on, so that a later run removes what this one leaves.
     entry.record(session, &released.known).await?;
     try_again(session, released).await?;
     hooks::run(session, entry, released.change.before()).await
@@ -80,6 +82,7 @@ fn is_deployed(entry: &Entry) -> bool {
 /// The record says that it is deployed, the ones before that they no longer are; the oldest go.
 async fn deployed(session: &mut Session<'_>, released: &Released) -> Result<(), ReleaseError> {
     let entry = &released.entry;
+    // Objects of the failed revision are removed after those of the old one are back.
     if matches!(released.change, Change::Rollback(_)) {
         failed::remove_new(session, released).await?;
     }
@@ -89,6 +92,7 @@ async fn deployed(session: &mut Session<'_>, released: &Released) -> Result<(), 
         state.record.set_status(Status::Deployed, &done);
         state.record.revision()
     };
+    // The old ones first: two deployed records would confuse every client.
     for known in released.known.iter().filter(|it| it.revision < revision) {
         supersede(session, entry, known).await?;
     }
@@ -148,6 +152,7 @@ pub(super) fn recorded(
     (cluster, namespace, release): (&str, &str, &str),
     component: &str,
 ) -> Option<i64> {
+    // Without the number: what follows it in a name is the revision.
     let prefix = vela_helm::release::secret_name(release, 0);
     let prefix = prefix.trim_end_matches('0');
     let current = session.trackers.current(session.run());
@@ -175,6 +180,7 @@ pub async fn restore(session: &mut Session<'_>, released: &Released) -> Result<(
         let is_put_over =
             matches!(released.change, Change::Rollback(_)) && released.failure.is_none();
         let is_lost = recorded == Some(state.record.revision());
+        // Nothing was lost, or what is missing is a failed revision, which is not made again.
         if state.is_stored || released.failure.is_some() || !(is_put_over || is_lost) {
             return Ok(());
         }
@@ -205,6 +211,7 @@ pub async fn restore(session: &mut Session<'_>, released: &Released) -> Result<(
 /// postponed has not failed.
 pub async fn fail(session: &mut Session<'_>, released: &Released, why: &str) {
     use std::sync::atomic::Ordering;
+    // What was postponed has not failed.
     let is_postponed = postponed::is_noted() || session.recreate_pending.load(Ordering::Relaxed);
     if is_postponed {
         return;
@@ -214,6 +221,7 @@ pub async fn fail(session: &mut Session<'_>, released: &Released, why: &str) {
         let status = state.record.status();
         state.is_stored && records::is_pending(status)
     };
+    // It failed before its record was stored, or has ended already.
     if !is_pending {
         return;
     }
@@ -237,6 +245,7 @@ pub async fn fail(session: &mut Session<'_>, released: &Released, why: &str) {
 async fn try_again(session: &Session<'_>, released: &Released) -> Result<(), ReleaseError> {
     {
         let mut state = released.entry.state.lock();
+        // An attempt of an earlier run has had its time; this run starts a new one.
         let is_older = session.run_began.is_some_and(|began| state.since < began);
         if state.record.status() != Status::Failed || !is_older {
             return Ok(());
@@ -268,6 +277,7 @@ pub async fn unestablished(
 /// The namespace of the release, if it is wanted and not there. It stays when the release goes, as with Helm.
 async fn make_namespace(session: &Session<'_>, released: &Released) -> Result<(), ReleaseError> {
     let wanted = &released.entry.namespace;
+    // The Application's own namespace exists.
     let is_own =
         vela_apply::object::is_local(&released.entry.cluster) && *wanted == session.owner.namespace;
     if !released.params.create_namespace || is_own {
@@ -282,6 +292,7 @@ async fn make_namespace(session: &Session<'_>, released: &Released) -> Result<()
         Err(error) if error.code() == Some(403) => return Ok(()),
         Err(error) => return Err(ReleaseError::Io(format!("namespace {wanted}"), error)),
     }
+    // Helm labels it with its name.
     let object = json!({
         "apiVersion": "v1", "kind": "Namespace",
         "metadata": {"name": wanted, "labels": {"name": wanted}},
@@ -300,6 +311,7 @@ async fn install(session: &Session<'_>, entry: &Entry, crd: &Value) -> Result<Wa
     let at = entry.at(session);
     let found = match at.get(&Target::of(crd)).await {
         Ok(found) => found,
+        // Made by the Application, and never updated: Helm does the same.
         Err(error) if error.is_not_found() => match at.create(crd).await {
             Ok(made) => made,
             Err(error) if error.is_already_exists() => return Ok(Some(what)),

@@ -60,6 +60,7 @@ pub fn all_keys(session: &Session<'_>, is_whole: bool) -> HashSet<ResourceKey> {
 pub async fn before(session: &mut Session<'_>, is_whole: bool) -> Ending {
     let mut ending = Ending::default();
     for (at, keys) in ending_releases(session, is_whole) {
+        // Held back as a whole until the hooks have run.
         match begin(session, &at, &keys).await {
             Ok(None) => {}
             Ok(Some((going, waits))) => match waits {
@@ -96,6 +97,7 @@ pub async fn after(session: &mut Session<'_>, ending: &mut Ending, waiting: &[Re
     let mut has_ended = false;
     for going in std::mem::take(&mut ending.after) {
         let name = going.entry.release.clone();
+        // Something besides its records and hooks is still there.
         if going.keys.iter().any(|key| left.contains(key) && !going.own.contains(key)) {
             ending.waits.push(messages::release_waits(&name, messages::OBJECTS_ARE_GOING));
             continue;
@@ -136,6 +138,7 @@ struct Release {
 
 /// The release that a recorded Secret belongs to.
 fn release_of(record: &Record) -> Option<Release> {
+    // Records are known by name: trackers hold no contents of them.
     if record.kind != "Secret" || record.deleted {
         return None;
     }
@@ -161,6 +164,7 @@ fn ending_releases(
     let views = session.trackers.views();
     let current = session.trackers.current(session.run());
     let same = |cluster: &str| cluster_of(cluster).to_owned();
+    // What the present run wants, under whatever component, does not end.
     let lives: BTreeSet<(String, String, String)> = if is_whole {
         BTreeSet::new()
     } else {
@@ -204,10 +208,12 @@ async fn begin(
     };
     let all = entry.state.lock().record.hooks();
     let number = hooks::count(&all, Moment::PreDelete) + hooks::count(&all, Moment::PostDelete);
+    // Nothing to run: the objects are collected like all others.
     if number == 0 {
         return Ok(None);
     }
     let now = session.ctx.clock.now();
+    // Noted before the first hook, so that the time of the deletion is known to a later process.
     if base.status != Status::Uninstalling {
         {
             let mut state = entry.state.lock();
@@ -246,8 +252,10 @@ async fn run(
         let began: Option<Timestamp> = state.record.deleted().parse().ok();
         let hooks = state.record.hooks().len();
         let most =
+            // The time of each hook, and of one more.
             entry.timeout.saturating_mul(u32::try_from(hooks).unwrap_or(1).saturating_add(1));
         let age = began.map(|began| session.ctx.clock.now().duration_since(began).unsigned_abs());
+        // Without a readable time it is over: nothing is held up for ever.
         age.is_none_or(|age| age > most)
     };
     match waits {

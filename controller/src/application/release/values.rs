@@ -55,6 +55,7 @@ pub async fn read(session: &Session<'_>, params: &Params) -> Result<Table, Value
             all = merged(all, found);
         }
     }
+    // The Application's own values count last.
     Ok(merged(all, params.values.clone()))
 }
 
@@ -80,6 +81,8 @@ pub(super) async fn text(
         other => return Err(ValuesError::Kind(other.to_owned())),
     };
     let as_author = session.actors.are_others();
+    // A namespace that is neither the Application's nor the release's would be a way to read
+    // Secrets of others.
     if !may_read(namespace, &session.owner.namespace, release, as_author) {
         let more = if as_author { " and of the release" } else { "" };
         return Err(ValuesError::Namespace(shown, more));
@@ -122,6 +125,7 @@ fn merged(mut older: Table, newer: Table) -> Table {
     for (key, value) in newer {
         let before = older.remove(&key);
         let value = match (before, value) {
+            // A null takes an older value away.
             (Some(_), Value::Null) => continue,
             (Some(Value::Object(before)), Value::Object(value)) => {
                 Value::Object(merged(before, value))

@@ -38,6 +38,7 @@ impl Materials {
     /// Those of the revision before, or new ones.
     pub(super) fn of(text: Option<&str>) -> Self {
         let known = text.and_then(|text| serde_json::from_str::<Self>(text).ok());
+        // Without a seed of before, a new one is drawn.
         known.filter(|known| !known.seed.is_empty()).unwrap_or_else(|| {
             let mut seed = [0; 32];
             // A system that gives no randomness gives no keys either.
@@ -66,6 +67,7 @@ pub(super) struct Noted {
 impl Noted {
     /// What is kept for the next revision; empty if nothing was generated.
     pub(super) fn materials(&self, before: &Materials) -> String {
+        // Most charts generate nothing, and have nothing to keep.
         if !self.is_random && self.keys.is_empty() {
             return String::new();
         }
@@ -92,6 +94,8 @@ impl Host for World {
 
     fn random(&mut self, bytes: &mut [u8]) {
         self.noted.lock().is_random = true;
+        // A stream of hashes over the seed: the same requests in the same order give the same
+        // bytes.
         for block in bytes.chunks_mut(32) {
             let mut hasher = Sha256::new();
             hasher.update(self.materials.seed.as_bytes());
@@ -110,6 +114,7 @@ impl Host for World {
 
     fn private_key(&mut self, algorithm: Algorithm) -> Result<PrivateKey, KeyError> {
         let mut noted = self.noted.lock();
+        // By position: the third key that a chart asks for is the third that it had.
         let known = self.materials.keys.get(noted.keys.len());
         let known = known.filter(|(kind, _)| *kind == algorithm);
         let known = known.and_then(|(_, der)| BASE64.decode(der).ok());
@@ -132,6 +137,7 @@ impl Host for World {
             return answer.clone().map_err(|error| LookupError(error.to_string()));
         }
         let mut noted = self.noted.lock();
+        // Bounded over all rounds: each new answer could lead to further lookups.
         if self.answers.len() + noted.asked.len() >= MAX_LOOKUPS {
             return Err(LookupError(messages::too_many_lookups(MAX_LOOKUPS)));
         }

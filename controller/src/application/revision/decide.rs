@@ -76,6 +76,8 @@ pub(in crate::application) async fn run(
         resolve::stored_policies(&session.owner.namespace, &policies),
         workflow.clone(),
     );
+    // Objects that components refer to are part of a revision, and a pinned one keeps those that it
+    // has.
     spec.referred_objects = match known.latest.as_ref() {
         Some(pinned) if known.is_pinned => pinned.spec.referred_objects.clone(),
         latest => {
@@ -83,6 +85,7 @@ pub(in crate::application) async fn run(
             referred::collect(session, subject, latest).await.map_err(parsed)?
         }
     };
+    // A rollout that cannot succeed with the definitions of then may follow those of now.
     if known.latest.as_ref().is_some_and(|latest| !latest.status.succeeded) {
         known.auto_update |= resolve::is_undeployed(subject, status, &known.latest_name);
     }
@@ -97,12 +100,14 @@ pub(in crate::application) async fn run(
         (Choice::Latest, _) => {
             let latest =
                 known.latest.as_ref().ok_or_else(|| gone(messages::LATEST_REVISION_GONE))?;
+            // The policies that made it may be others, although the result is the same.
             if let Some(transformed) = transformed {
                 transformed.note(ctx, latest).await;
             }
             (
                 known.latest_name,
                 hash_of(latest),
+                // Components keep the definitions that they were deployed with.
                 if known.believed { resolve::renewed(latest, used) } else { used },
                 spec.referred_objects,
             )
@@ -116,6 +121,7 @@ pub(in crate::application) async fn run(
             (name, found.map(hash_of).unwrap_or_default(), used, objects)
         }
         (Choice::New, _) => {
+            // Kept apart: the spec goes into the revision.
             let objects = spec.referred_objects.clone();
             let mut new = store::draft(ctx, session, subject, spec, &known.history, status);
             if let Some(transformed) = transformed {
@@ -123,6 +129,7 @@ pub(in crate::application) async fn run(
             }
             let (name, hash) = (new.name.clone(), new.hash.clone());
             session.unstored = Some(new);
+            // What has effects before the first dispatch must find the revision stored.
             if !is_plain(session, subject, &name) && session.store_revision().await.is_err() {
                 return Err(Stop::Named(None));
             }
@@ -149,15 +156,18 @@ fn choose(
     spec: &mut ApplicationRevisionSpec,
     complete: impl Fn(&mut ApplicationRevisionSpec),
 ) -> Result<(Choice, Vec<ApplicationRevision>), Stop> {
+    // A pinned revision is what it is: nothing is compared.
     if known.is_pinned {
         return Ok((Choice::Latest, Vec::new()));
     }
     let choose = |spec: &ApplicationRevisionSpec, all: &[ApplicationRevision]| {
         revision::choose(spec, &session.publish_version, &known.latest_name, all, known.auto_update)
     };
+    // Comparing definitions needs them in the spec.
     if known.auto_update {
         complete(spec);
     }
+    // The usual case, decided without opening an older revision.
     if choose(spec, known.latest.as_slice()) == Choice::Latest {
         return Ok((Choice::Latest, Vec::new()));
     }
@@ -178,6 +188,7 @@ fn is_plain(session: &Session<'_>, subject: &Application, revision: &str) -> boo
     subject.spec.workflow.is_none()
         && !subject.spec.components.is_empty()
         && parse::rendered_policies(&subject.spec.policies).next().is_none()
+        // Without a tracker nothing has been dispatched for it.
         && session.trackers.current(run).is_empty()
 }
 

@@ -90,6 +90,7 @@ fn by_name<T: Send + Sync + 'static>(
     let mut out = BTreeMap::new();
     for (type_name, definition) in used {
         let plain = type_name.split('@').next().unwrap_or(type_name);
+        // One version keeps the plain name, which is how upstream stores it.
         let alone = used.keys().filter(|k| k.split('@').next() == Some(plain)).count() == 1;
         let key = if alone { plain } else { type_name };
         out.insert(key.to_owned(), all.embedded(definition, &copy));
@@ -100,6 +101,7 @@ fn by_name<T: Send + Sync + 'static>(
 /// The Application as a revision embeds it: no status, only the metadata that describes it.
 fn embedded(app: &Application) -> Application {
     let mut annotations = app.metadata.annotations.clone();
+    // kubectl's copy of the whole object would make every revision twice as large.
     if let Some(map) = &mut annotations {
         map.remove(names::annotation::KUBECTL_LAST_APPLIED);
     }
@@ -138,6 +140,7 @@ pub fn is_same(
     b: &ApplicationRevisionSpec,
     auto_update: bool,
 ) -> bool {
+    // Names and contents: the metadata of policies changes without meaning.
     let policies = |spec: &ApplicationRevisionSpec| -> Vec<_> {
         let content =
             |(name, p): (&String, &Policy)| (name.clone(), p.type_.clone(), p.properties.clone());
@@ -159,6 +162,7 @@ fn has_same_definitions(a: &ApplicationRevisionSpec, b: &ApplicationRevisionSpec
         is_same: impl Fn(&T, &T) -> bool,
     ) -> bool {
         a.keys().eq(b.keys())
+            // Definitions are interned: the same pointer is the same content.
             && a.values().zip(b.values()).all(|(a, b)| Arc::ptr_eq(a, b) || is_same(a, b))
     }
     same(&a.component_definitions, &b.component_definitions, |a, b| a.spec == b.spec)
@@ -180,10 +184,12 @@ pub fn choose(
             && is_same(wanted, &revision.spec, auto_update)
     };
     let name = |revision: &ApplicationRevision| revision.metadata.name.clone().unwrap_or_default();
+    // The latest first: going back needs a reason.
     if all.iter().any(|revision| name(revision) == latest && fits(revision)) {
         return Choice::Latest;
     }
     let mut older: Vec<_> = all.iter().filter(|revision| name(revision) != latest).collect();
+    // The newest of the older ones that fit.
     older.sort_by_key(|revision| std::cmp::Reverse(number(&name(revision))));
     // Going back means the definitions of then: they count here in any case.
     match older.into_iter().find(|r| fits(r) && has_same_definitions(wanted, &r.spec)) {
@@ -201,6 +207,8 @@ pub fn number(name: &str) -> i64 {
 /// The number of the next revision: above every number ever seen.
 #[must_use]
 pub fn next_number<'a>(latest: i64, seen: impl Iterator<Item = &'a str>) -> i64 {
+    // Numbers of trackers count, too: a revision that was deleted must not be confused with a new
+    // one.
     seen.map(number).fold(latest, i64::max).saturating_add(1)
 }
 
@@ -228,6 +236,7 @@ pub fn object(
     let namespace = app.metadata.namespace.as_deref().unwrap_or_default();
     let app_name = app.metadata.name.as_deref().unwrap_or_default();
     let mut revision = ApplicationRevision::new(namespace, name);
+    // Labels of the Application select its revisions.
     let mut labels = app.metadata.labels.clone().unwrap_or_default();
     labels.insert(names::label::APP_NAME.to_owned(), app_name.to_owned());
     labels.insert(names::label::APP_REVISION_HASH.to_owned(), hash.to_owned());
@@ -246,6 +255,7 @@ pub fn surplus<'a>(all: &[&'a str], in_use: &str, limit: usize) -> Vec<&'a str> 
     let mut others: Vec<&str> = all.iter().filter(|name| **name != in_use).copied().collect();
     others.sort_by_key(|name| number(name));
     let kept_in_use = usize::from(all.contains(&in_use));
+    // The one in use does not count against the limit.
     let kill = all.len().saturating_sub(limit).saturating_sub(kept_in_use);
     others.truncate(kill);
     others

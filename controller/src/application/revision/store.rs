@@ -69,6 +69,8 @@ impl History {
         let counts = |former: &Result<Former, PackError>| {
             former.as_ref().map_or(true, |former| {
                 let is_present = former.revision.metadata.name.as_deref() == Some(present);
+                // One without a trustworthy stamp may be what the Application is at, but nothing
+                // goes back to it.
                 is_present || (former.believed && (former.by_controller || !self.strict))
             })
         };
@@ -78,11 +80,13 @@ impl History {
     fn read(&self, kept: &Revision) -> Result<Former, PackError> {
         let revision = kept.open()?;
         let stamp = |kind| self.keys.as_ref().and_then(|keys| kept.author(kind, &revision, keys));
+        // The controller's own stamp first: it says that the content was in the cluster.
         let by_controller = stamp(CONTROLLER_MADE);
         let (by_controller, author) = match by_controller {
             Some(author) => (true, Some(author)),
             None => (false, stamp(ApplicationRevision::KIND)),
         };
+        // Without any stamp: from before stamps were written.
         let is_bare = facts::annotation(&revision.metadata, annotation::STAMP).is_empty();
         let believed = self.keys.is_none() || author.is_some() || (is_bare && !self.strict);
         Ok(Former { revision, author, by_controller, believed })
@@ -111,6 +115,7 @@ pub(in crate::application) fn draft(
 ) -> PendingRevision {
     let hash = vela_api::hash::application_revision(&spec);
     let key = session.key();
+    // Numbers that turned out to be taken, although the cache does not know by whom.
     let taken = ctx.memory(&key).lock().taken_revision;
     let latest = status.latest_revision.as_ref().map_or(0, |r| r.revision).max(taken);
     let views = session.trackers.views();
@@ -141,6 +146,7 @@ pub(in crate::application) async fn save(
     let _time = ctx.metrics.stage("apply-apprev");
     let app = object.index();
     let mut stored = object.to_stored().map_err(|e| ApiError::Transport(e.to_string()))?;
+    // Stamped in the form that is stored, which is what will be verified.
     if let Some(keys) = ctx.keys.get() {
         stamp(&mut stored, &author, &keys).map_err(|e| ApiError::Transport(e.to_string()))?;
     }
@@ -153,6 +159,7 @@ pub(in crate::application) async fn save(
             Ok(())
         }
         Err(error) => {
+            // Somebody has the number: the next reconcile takes a higher one.
             if error.is_already_exists()
                 && let Some(app) = app
             {
@@ -180,6 +187,7 @@ fn stamp(
     };
     let written = author.annotations(keys, &subject);
     let annotations = metadata.annotations.get_or_insert_default();
+    // A key without a value must not stay from the Application's annotations.
     for (key, value) in written {
         match value {
             Some(value) => annotations.insert(key.to_owned(), value),
@@ -209,6 +217,7 @@ pub(in crate::application) async fn annotate(
 }
 
 pub(in crate::application) fn cache_written(ctx: &AppContext, answer: &RawResponse) {
+    // Into the cache at once: the next reconcile must not make the revision again.
     if let Ok(stored) = answer.read::<ApplicationRevision>() {
         let _ = ctx.revisions.put(Revision::of(stored, &ctx.revision_contents));
     }
