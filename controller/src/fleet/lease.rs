@@ -27,6 +27,8 @@ impl Names {
     /// The Lease of a member: named like its Pod, as far as an object can be.
     #[must_use]
     pub fn member(&self, pod: &str) -> String {
+        // Names of Leases are DNS names, and Pods of other systems may be called what no DNS name
+        // can be.
         let plain = |letter: char| {
             let letter = letter.to_ascii_lowercase();
             if letter.is_ascii_lowercase() || letter.is_ascii_digit() { letter } else { '-' }
@@ -37,6 +39,7 @@ impl Names {
 
     /// Whether a Lease is a member's.
     fn is_member(&self, name: &str) -> bool {
+        // Other controllers keep their Leases in the same namespace.
         name.strip_prefix(&self.root).is_some_and(|rest| rest.starts_with("-member-"))
     }
 }
@@ -52,6 +55,7 @@ pub(super) fn annotation_of<'l>(lease: &'l Lease, key: &str) -> &'l str {
 
 /// Identifies one life of a Lease: another member, or the same one seized once more.
 pub(super) fn identity(lease: &Lease) -> String {
+    // A Lease that is seized again keeps its uid and names another dead member.
     let uid = lease.metadata.uid.as_deref().unwrap_or_default();
     format!("{uid}/{}", annotation_of(lease, annotation::FLEET_MEMBER))
 }
@@ -67,6 +71,8 @@ pub(super) fn holder(lease: &Lease) -> &str {
 
 /// Identifies a renewal: every renewal writes another time. Annotations are no part of it.
 pub(super) fn stamp(lease: &Lease) -> u64 {
+    // Compared within one process only, so any hash does. An annotation that somebody edits must
+    // not count as a sign of life.
     let mut hasher = DefaultHasher::new();
     lease.metadata.uid.hash(&mut hasher);
     serde_json::to_string(&lease.spec).unwrap_or_default().hash(&mut hasher);
@@ -78,6 +84,7 @@ pub(super) fn observed(names: &Names, lease: &Lease) -> Option<Observed> {
     if !names.is_member(name(lease)) {
         return None;
     }
+    // Whoever seizes a Lease empties its holder; the annotation keeps whose it was.
     let seized = holder(lease).is_empty();
     let id = if seized { annotation_of(lease, annotation::FLEET_MEMBER) } else { holder(lease) };
     (!id.is_empty()).then(|| Observed { id: id.into(), stamp: stamp(lease), seized })
@@ -123,6 +130,8 @@ pub(super) fn renewed(mut lease: Lease, id: &str, seconds: i32, notes: &[(&str, 
     lease.spec = Some(LeaseSpec {
         holder_identity: Some(id.to_owned()),
         lease_duration_seconds: Some(seconds),
+        // As client-go does: the time of acquisition and the count of transitions change with the
+        // holder.
         acquire_time: before.acquire_time.filter(|_| is_ours).or_else(|| Some(now.clone())),
         renew_time: Some(now),
         lease_transitions: Some(if is_ours { transitions } else { transitions.saturating_add(1) }),
@@ -130,6 +139,7 @@ pub(super) fn renewed(mut lease: Lease, id: &str, seconds: i32, notes: &[(&str, 
     });
     let annotations = lease.metadata.annotations.get_or_insert_default();
     annotations.insert(annotation::FLEET_MEMBER.to_owned(), id.to_owned());
+    // A process that takes over the Lease of its Pod lives; what the seizure said is over.
     annotations.remove(annotation::FLEET_SEIZED_BY);
     for (key, value) in notes {
         annotations.insert((*key).to_owned(), value.clone());
@@ -145,6 +155,7 @@ pub(super) fn emptied(mut lease: Lease, by: Option<&str>) -> Lease {
     let now = MicroTime(Timestamp::now());
     lease.spec = Some(LeaseSpec {
         holder_identity: Some(String::new()),
+        // The API server accepts no zero; whoever elects with client-go need not wait for it.
         lease_duration_seconds: Some(1),
         acquire_time: Some(now.clone()),
         renew_time: Some(now),
@@ -167,6 +178,7 @@ pub(super) fn with_table(mut lease: Lease, table: &Table, by: &str) -> Lease {
     lease.spec = Some(LeaseSpec {
         holder_identity: Some(by.to_owned()),
         renew_time: Some(MicroTime(Timestamp::now())),
+        // Not elected on: for people who print the Lease, the epoch is what changed hands.
         lease_transitions: Some(i32::try_from(table.epoch).unwrap_or(i32::MAX)),
         ..LeaseSpec::default()
     });

@@ -91,6 +91,7 @@ impl Fleet {
             renewed: ROOT_RENEWED,
             replaced: ROOT_REPLACED,
         };
+        // One more than there are buckets: the last slot is that of the leader's duties.
         let slots = (0..=BUCKETS).map(|_| SlotState::default()).collect();
         Ok(Self {
             state: Mutex::new(State {
@@ -113,6 +114,8 @@ impl Fleet {
     pub fn is_ours(&self, key: &Key) -> bool {
         let bucket = usize::from(bucket_of(&key.namespace, &key.name));
         let word = self.working.get(bucket / 64);
+        // Asked for every event of every Application: a lock here would be the busiest of the
+        // process.
         word.is_some_and(|word| word.load(Ordering::Acquire) & (1 << (bucket % 64)) != 0)
     }
 
@@ -150,6 +153,8 @@ impl Fleet {
         work: impl Future<Output = T>,
     ) -> Option<T> {
         let end = self.enter(slot)?;
+        // Counted down also when the attempt is cancelled or panics, or its slot could never be
+        // drained.
         let _attempt = Attempt { fleet: self, slot };
         tokio::select! {
             done = within(scope, work) => Some(done),
@@ -159,6 +164,7 @@ impl Fleet {
 
     fn enter(&self, slot: Slot) -> Option<CancellationToken> {
         let mut state = self.state.lock();
+        // Under the lock that stops the slot: none begins after it was found to be drained.
         let slot = state.slots.get_mut(slot).filter(|slot| slot.works)?;
         slot.attempts = slot.attempts.saturating_add(1);
         Some(slot.end.clone())
@@ -213,6 +219,7 @@ impl Drop for Attempt<'_> {
         let mut state = self.fleet.state.lock();
         if let Some(slot) = state.slots.get_mut(self.slot) {
             slot.attempts = slot.attempts.saturating_sub(1);
+            // Only a slot that is handed over waits for the last attempt.
             if slot.stopped.is_some() {
                 self.fleet.changed.notify_one();
             }

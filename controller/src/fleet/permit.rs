@@ -29,11 +29,15 @@ impl Permits for Permit {
             }
             Scope::Unread(bucket) => {
                 if let Some(slot) = state.slots.get_mut(usize::from(bucket)) {
+                    // Counted, not sent: the takeover learns from it that the reconcile wanted to
+                    // write.
                     slot.unread = slot.unread.wrapping_add(1);
                 }
                 return None;
             }
         };
+        // The permit must last as long as the call may, since a call in flight cannot be called
+        // back.
         if left.is_none_or(|left| left < clock::millis(time)) {
             fleet.metrics.refused.inc();
             return None;
@@ -45,6 +49,8 @@ impl Permits for Permit {
             let mut state = fleet.state.lock();
             let Some(slot) = state.slots.get_mut(slot) else { return };
             slot.writes = slot.writes.saturating_sub(1);
+            // The server may still carry it out until its own deadline: the slot is not given away
+            // before.
             if !answered {
                 slot.until = slot.until.max(until);
             }

@@ -62,6 +62,7 @@ async fn answer(flags: &Flags) -> anyhow::Result<String> {
     let (client, _) = flags.kubeconfig.connect().await?;
     let api: Api<Lease> = Api::namespaced(client, &flags.namespace);
     let all = ListParams::default();
+    // One list for the table and the members, so that the lines of the answer agree.
     let leases = tokio::time::timeout(Duration::from_secs(10), api.list(&all)).await??.items;
     let names = Names { root: flags.lease.clone() };
     match flags.question.as_slice() {
@@ -90,6 +91,7 @@ fn overview(names: &Names, leases: &[Lease], now: Timestamp) -> anyhow::Result<S
         let found = leases.iter().find(|found| {
             lease::observed(names, found).is_some_and(|observed| observed.id == member.id)
         });
+        // The slot of the leader's duties is no bucket; its holder is marked in the last column.
         let held = table.held_by(&member.id).filter(|slot| *slot < BUCKETS).count();
         let wanted = (0..BUCKETS).filter(|slot| table.target(*slot) == Some(&member.id)).count();
         let age = found.and_then(|found| found.spec.as_ref()?.renew_time.as_ref());

@@ -51,6 +51,7 @@ impl State {
         let stopped = self.slots.get(slot)?.stopped;
         let held = match stopped {
             None => self.member.permitted(slot, now)?,
+            // It is still held until the table says otherwise, so what is in flight may end in order.
             Some(since) if now < since.saturating_add(GRACE) => self.member.holds(slot, now)?,
             Some(_) => return None,
         };
@@ -65,6 +66,8 @@ impl State {
         let working: HashSet<Slot> =
             if is_here { self.member.working().collect() } else { HashSet::new() };
         let table = self.member.table().filter(|_| !is_lost);
+        // Held and worked on differ while a slot is handed over, and while another controller holds
+        // the root Lease.
         let held: HashSet<Slot> =
             table.map_or_else(HashSet::new, |table| table.held_by(&id).collect());
         let mut changes = Changes::default();
@@ -76,6 +79,8 @@ impl State {
                 }
                 (true, false) => {
                     slot.works = false;
+                    // Its keys are taken no more from now on; the table still names this member
+                    // until it is drained.
                     slot.stopped = Some(now);
                     changes.stopped.push(index);
                 }
@@ -86,8 +91,11 @@ impl State {
             let is_late = now >= since.saturating_add(GRACE);
             // Nothing is sent any more: what runs still only thinks.
             if !is_held || (is_late && slot.writes == 0) {
+                // A loss ends attempts at once, a hand-over after the grace.
                 slot.end.cancel();
             }
+            // Only then can no write of this member reach the API server after the next owner's
+            // first.
             let is_drained = slot.attempts == 0 && slot.writes == 0 && now >= slot.until;
             match (is_held, is_drained) {
                 (true, true) => self.member.drained(index),
@@ -125,6 +133,7 @@ impl SlotState {
     fn take(&mut self) {
         self.works = true;
         self.stopped = None;
+        // The old token is cancelled: an attempt of the new term would end at once.
         self.end = CancellationToken::new();
         self.read.clear();
     }

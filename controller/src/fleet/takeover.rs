@@ -34,6 +34,8 @@ impl Fleet {
     {
         let is_read = self.is_read(key) || context.apps.get(key).is_none_or(|app| is_new(&app));
         if !is_read && context.apps.get(key).is_some_and(|app| is_settled(&app)) {
+            // Other Applications of the bucket may count, too: then one is read without need, which
+            // costs little.
             let before = self.unread(key);
             match self.work(key, false, reconcile()).await {
                 None => return Ok(GONE),
@@ -44,6 +46,7 @@ impl Fleet {
         }
         let work = async {
             if !is_read {
+                // Within the attempt: a bucket that is lost while it is read is not marked.
                 read(context, key).await?;
                 self.note_read(key);
             }
@@ -93,6 +96,7 @@ async fn read(context: &AppContext, key: &Key) -> Result<(), ApiError> {
     let trackers: Api<ResourceTracker> = Api::all(client.clone());
     let of_app = format!("{}={}", label::APP_NAME, key.name);
     let tracked = format!("{of_app},{}={}", label::APP_NAMESPACE, key.namespace);
+    // All or nothing: with one answer missing the reconcile would decide from records of two times.
     let (app, revisions, trackers) = tokio::try_join!(
         apps.get_opt(&key.name),
         async { revisions.list(&ListParams::default().labels(&of_app)).await },
@@ -101,9 +105,11 @@ async fn read(context: &AppContext, key: &Key) -> Result<(), ApiError> {
     .map_err(ApiError::from)?;
     match app {
         Some(app) => context.keep(app),
+        // Deleted while its bucket had another owner; the watch has yet to say so.
         None => context.drop(key, ""),
     }
     let version = revisions.metadata.resource_version.unwrap_or_default();
+    // What the cache has and the list has not was deleted by the previous owner.
     let found: Vec<Key> = revisions.items.iter().map(|one| one.key()).collect();
     for revision in revisions.items {
         // As new as what is known: nothing to say.

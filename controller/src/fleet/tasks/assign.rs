@@ -20,12 +20,14 @@ impl Runner {
         let (changes, standing) = {
             let mut state = self.fleet.state.lock();
             let changes = state.align(now, self.fleet.lost.is_cancelled());
+            // Under the lock, so that the bits that queues ask never say more than the slots do.
             changes.stopped.iter().for_each(|slot| self.fleet.set_working(*slot, false));
             changes.taken.iter().for_each(|slot| self.fleet.set_working(*slot, true));
             (changes, state.standing(now))
         };
         self.measure(&changes, &standing);
         if !changes.stopped.is_empty() {
+            // Its next owner queues them; kept here they would come up with nothing to do.
             self.context.queue.drop_foreign();
         }
         if !changes.taken.is_empty() || !changes.gone.is_empty() {
@@ -61,6 +63,8 @@ impl Runner {
             let is_settled = is_observed && app.metadata.deletion_timestamp.is_none();
             let key = app.key();
             self.context.forget(&key);
+            // Thousands may come at once. Those that somebody waits for go before those that are
+            // only checked.
             self.context.queue.add(key, if is_settled { Class::Scan } else { Class::Edit });
         }
         for app in takeover::of_bucket(&self.context, gone) {
@@ -99,6 +103,8 @@ impl Runner {
             let state = self.fleet.state.lock();
             let owned: Vec<bool> =
                 (0..BUCKETS).map(|slot| state.member.is_owned(slot, now)).collect();
+            // Ten thousand Applications are counted below, and every write of the process asks this
+            // lock.
             drop(state);
             let is_owned = |app: &Arc<Application>| {
                 let key = app.key();

@@ -21,6 +21,7 @@ impl Runner {
         for suspect in suspects {
             let name = {
                 let seen = self.seen.lock();
+                // By its holder, since the name of a Lease is cut to what an object can be called.
                 let of = seen.members.iter().find(|found| lease::holder(found) == &*suspect);
                 of.map(|found| lease::name(found).to_owned())
             };
@@ -28,10 +29,13 @@ impl Runner {
             // Read again: it lives if it renewed in the meantime.
             let Ok(Some(found)) = self.api.get_opt(&name).await else { continue };
             let known = self.fleet.state.lock().member.stamp(&suspect);
+            // A stamp that differs is a renewal that the lists have not shown yet: the member
+            // lives.
             if lease::holder(&found) != &*suspect || known != Some(lease::stamp(&found)) {
                 continue;
             }
             let seized = lease::emptied(found, Some(&self.id));
+            // Bound to the version that was read: a renewal that comes between wins.
             match self.api.replace(&name, &PostParams::default(), &seized).await {
                 Ok(_) => {
                     warn!(member = &*suspect, "a silent member was taken its Lease from");
@@ -50,6 +54,8 @@ impl Runner {
         }
         let dead: Vec<Lease> = {
             let (seen, state) = (self.seen.lock(), self.fleet.state.lock());
+            // The Lease of a dead member proves that it was judged; without it whoever joins would
+            // have to wait once more.
             let is_out =
                 |id: &str| state.member.table().is_some_and(|table| table.index(id).is_none());
             let is_old = |found: &Lease| {
@@ -65,8 +71,10 @@ impl Runner {
         };
         for found in dead {
             let version = found.metadata.resource_version.clone();
+            // A process of the same Pod may have renewed it since it was read.
             let only = Preconditions { uid: found.metadata.uid.clone(), resource_version: version };
             let options = DeleteParams { preconditions: Some(only), ..DeleteParams::default() };
+            // What fails is tried at the next sweep.
             let _ = self.api.delete(lease::name(&found), &options).await;
         }
     }

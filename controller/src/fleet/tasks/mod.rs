@@ -92,6 +92,8 @@ pub(crate) async fn start(
 ) -> Result<(), Error> {
     let api: Api<Lease> = Api::namespaced(client, &options.namespace);
     let id = fleet.id();
+    // Before the request: the permit counts from when the renewal was sent, others' judgement from
+    // when they see it.
     let started = clock::now();
     let (name, table) = (options.names.member(&options.pod), options.names.table());
     let known = api.get_opt(&name).await.map_err(Error::from)?;
@@ -172,13 +174,19 @@ impl Runner {
                 self.align();
                 return;
             }
+            // First which slots are to be handed over: their keys are taken no more before anything
+            // is written about them.
             self.fleet.state.lock().member.adjust(clock::now());
             let draining = self.align();
             self.root().await;
             self.judge().await;
+            // A table that was written may give slots to this member; they need not wait for the
+            // next round.
             if self.table().await {
                 self.align();
             }
+            // Only after the table without this member was written: before, its slots would have no
+            // holder that answers.
             if self.fleet.state.lock().member.is_over() {
                 self.align();
                 self.end().await;

@@ -26,6 +26,8 @@ impl Runner {
         loop {
             let started = clock::now();
             // No version: the answer is at least as new as the begin of the request.
+            // Without a limit a connection that hangs would keep this member from seeing others
+            // die.
             match timeout(LIST_PERIOD * 2, self.api.list(&ListParams::default())).await {
                 Ok(Ok(list)) => {
                     let version = list.metadata.resource_version.unwrap_or_default();
@@ -69,6 +71,8 @@ impl Runner {
                     "a controller that is no member of the fleet holds the Lease"
                 );
             }
+            // Judged by the own clock from the first sight of a stamp: clocks of nodes are never
+            // compared.
             state.member.observe(&observed, now);
             if table.is_none() {
                 state.member.read_nothing(now);
@@ -117,6 +121,7 @@ impl Runner {
             Err(why) => {
                 let mut seen = self.seen.lock();
                 let why = why.to_string();
+                // Read every two seconds: said once, not with every list.
                 if seen.complaint != why {
                     error!(error = why, lease = self.table, "nothing is worked on");
                     seen.complaint = why;
@@ -133,6 +138,8 @@ impl Runner {
                 sleep(PAUSE).await;
                 continue;
             }
+            // Only this one object: a watch of all Leases would bring every renewal of every
+            // member.
             let params = WatchParams::default().fields(&format!("metadata.name={}", self.table));
             match self.api.watch(&params, &version).await {
                 Ok(stream) => {

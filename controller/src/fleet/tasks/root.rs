@@ -17,11 +17,14 @@ impl Runner {
             let leads = state.member.permitted(BUCKETS, now).is_some();
             let is_member =
                 state.member.table().is_some_and(|table| table.index(&self.id).is_some());
+            // A member without a valid session may be judged dead already; the root Lease must not
+            // live on through it.
             is_member && state.member.session(now).is_some() && state.root.is_due(leads, now)
         };
         if !due {
             return;
         }
+        // Over the version that was listed: of two members that find it due one gets a conflict.
         let known = self.seen.lock().root.clone();
         let is_new = known.is_none();
         let base =

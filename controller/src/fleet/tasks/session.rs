@@ -15,11 +15,14 @@ impl Runner {
             if self.fleet.lost.is_cancelled() {
                 return;
             }
+            // So that a second renewal fits before the permit of the last one ends.
             let limit = self.options.pace.renew_deadline / 2;
             match timeout(limit, self.renew_once()).await {
                 Ok(Ok(true)) => {}
                 Ok(Ok(false)) => {
                     error!(member = &*self.id, "the Lease of this member was taken from it");
+                    // First the permits, then the notice: no write passes the fence once the loss
+                    // is known.
                     self.fleet.state.lock().member.lost();
                     self.fleet.lost.cancel();
                     return;
@@ -34,6 +37,8 @@ impl Runner {
     /// One renewal; `false`: it is not this member's Lease any more.
     async fn renew_once(&self) -> kube::Result<bool> {
         let mut own = self.own.lock().await;
+        // A conflict with itself is settled by reading once; a second one is left to the next
+        // renewal.
         for _ in 0..2 {
             let started = clock::now();
             let notes = self.notes();
@@ -73,6 +78,8 @@ impl Runner {
 
     /// Everything was given away: the own Lease goes, and the root Lease with the last member.
     pub(super) async fn end(&self) {
+        // The root Lease belongs to the fleet; given back while others work, it would let a foreign
+        // controller in.
         let is_last = {
             let state = self.fleet.state.lock();
             state.member.table().is_none_or(|table| table.members.is_empty())
@@ -86,6 +93,7 @@ impl Runner {
             let _ =
                 self.api.replace(&self.options.names.root, &PostParams::default(), &empty).await;
         }
+        // Held to the end: a renewal that came now would find its Lease gone and report a loss.
         let own = self.own.lock().await;
         let only = Preconditions { uid: own.metadata.uid.clone(), resource_version: None };
         let options = DeleteParams { preconditions: Some(only), ..DeleteParams::default() };

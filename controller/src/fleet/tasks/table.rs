@@ -36,7 +36,10 @@ impl Runner {
         // The version and what is written over it belong together.
         let (next, before, known) = {
             let (seen, mut state) = (self.seen.lock(), self.fleet.state.lock());
+            // Asked again after the pause: another member may have written what was to be changed.
             let Some(next) = state.member.next_table(started) else { return false };
+            // A slot that is given away in it is not taken up again, whatever becomes of the write,
+            // until a table is read.
             (next, state.member.writing(), seen.table.clone())
         };
         let is_new = known.is_none();
@@ -53,6 +56,8 @@ impl Runner {
                 self.fleet.metrics.tables.inc();
                 let (mut seen, mut state) = (self.seen.lock(), self.fleet.state.lock());
                 let revision = next.revision;
+                // A watch may have brought a later table before the answer came; then that one
+                // stays.
                 state.member.wrote(Arc::new(next), started);
                 if state.member.table().is_some_and(|known| known.revision == revision) {
                     seen.table = Some(written);
@@ -61,6 +66,8 @@ impl Runner {
             }
             Err(error) => {
                 if is_refusal(&error) {
+                    // Only a certain refusal gives back what was given away; after a lost answer
+                    // the table may say either.
                     self.fleet.state.lock().member.refused(before);
                 }
                 if !is_conflict(&error) {
