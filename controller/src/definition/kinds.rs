@@ -82,6 +82,8 @@ macro_rules! kind {
                 spec.$field = Self {
                     api_version: vela_api::V1BETA1.to_owned(),
                     kind: Self::KIND.to_owned(),
+                    // Without uid and versions of the server: two revisions of the same text must
+                    // be the same object.
                     metadata: ObjectMeta {
                         name: self.metadata.name.clone(),
                         namespace: self.metadata.namespace.clone(),

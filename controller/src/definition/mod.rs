@@ -39,11 +39,13 @@ struct Failed {
 /// Its status could not be written.
 pub async fn reconcile<T: Kind>(ctx: &Context, key: &Key) -> Result<Next, ApiError> {
     let Some(definition) = T::store(&ctx.definitions).get(key) else {
+        // A definition of that name that comes later is a new one.
         ctx.seen_definitions.lock().remove(&(T::KIND_NAME, key.clone()));
         return Ok(Next::Done);
     };
     let definition = definition.as_ref();
     let meta = definition.metadata();
+    // Nothing is to be done at its end: revisions and ConfigMaps have owner references.
     if meta.deletion_timestamp.is_some() || !is_ours(ctx, definition) {
         return Ok(Next::Done);
     }
@@ -57,6 +59,7 @@ pub async fn reconcile<T: Kind>(ctx: &Context, key: &Key) -> Result<Next, ApiErr
     let next = match &done {
         Ok(()) => {
             status.conditions = vec![Condition::reconcile_success(types::SYNCED, now)];
+            // Kept with its time: a condition that says the same must cause no write.
             if let [old] = definition.status().conditions.as_slice()
                 && status.conditions.first().is_some_and(|new| new.same_as(old))
             {
@@ -75,6 +78,7 @@ pub async fn reconcile<T: Kind>(ctx: &Context, key: &Key) -> Result<Next, ApiErr
             );
             let bad = Condition::reconcile_error(types::SYNCED, failed.message.as_str(), now);
             condition::set(&mut status.conditions, [bad]);
+            // A template that is wrong stays wrong: the next edit brings it back.
             if failed.again { Next::Failed } else { Next::Done }
         }
     };
@@ -86,6 +90,7 @@ pub async fn reconcile<T: Kind>(ctx: &Context, key: &Key) -> Result<Next, ApiErr
 
 /// What a user writes of a definition, as a hash.
 fn seen<T: Kind>(definition: &T) -> u64 {
+    // Not the resource version, which every write of the status changes.
     let object = serde_json::to_value(definition).unwrap_or_default();
     let part = |pointer: &str| object.pointer(pointer).cloned().unwrap_or_default();
     crate::application::dispatch::apply::fingerprint(&json!([
@@ -147,6 +152,7 @@ async fn advance<T: Kind>(
         store_schemas(ctx, definition, &found).await?;
         status.config_map_ref = schema_name;
     } else if edited {
+        // Without the revision's: its schema is that of the text it holds, which does not change.
         let own = revision::Found { uid: None, ..found.clone() };
         store_schemas(ctx, definition, &own).await?;
     }
@@ -160,6 +166,7 @@ async fn advance<T: Kind>(
             again: true,
         })?;
     }
+    // No failure of the definition, which is usable; the next edit tries again.
     if let Err(error) = revision::collect(ctx, definition, &found.latest.name).await {
         let text = error.to_string();
         let reason = "failed to garbage collect DefinitionRevision";
@@ -193,6 +200,7 @@ async fn store_schemas<T: Kind>(
         .await
         .map_err(|error| failed(&error.to_string(), error.is_temporary()))?
         .map_err(|error| failed(&error.to_string(), false))?;
+    // Encoded as the reference encodes it, so that a change of controllers writes no ConfigMap.
     let text = vela_gocompat::json::to_string(&schema).unwrap_or_else(|_| schema.to_string());
     let mut owners = vec![(
         name.to_owned(),
@@ -231,6 +239,8 @@ fn config_map<T: Kind>(definition: &T, owner: &str, kind: &str, uid: &str, text:
             "annotations": annotations,
             "ownerReferences": [{
                 "apiVersion": vela_api::V1BETA1, "kind": kind, "name": owner, "uid": uid,
+                // The API server's garbage collector deletes it with its owner; no finalizer is
+                // needed.
                 "controller": true, "blockOwnerDeletion": true,
             }],
         },
@@ -240,6 +250,8 @@ fn config_map<T: Kind>(definition: &T, owner: &str, kind: &str, uid: &str, text:
 
 async fn write_config_map(io: &ObjectClient, object: &Value) -> Result<(), ApiError> {
     let own = Identity::default();
+    // No read before: where it is missing is the common case after an install, and a replace needs
+    // no version.
     match io.create(object, false, &own).await {
         Err(error) if error.is_already_exists() => {
             io.replace(object, "", false, &own).await.map(|_| ())
@@ -256,6 +268,7 @@ async fn write_status<T: Kind>(
     let meta = definition.metadata();
     let value = |status| serde_json::to_value(status).unwrap_or(Value::Null);
     let body = json!({
+        // Only what differs, so that fields of others in the status stay.
         "status": vela_apply::json_merge::diff(&value(definition.status()), &value(status)),
     });
     let target = Target {
@@ -268,6 +281,7 @@ async fn write_status<T: Kind>(
     let io = ctx.connections.of(T::CONTROLLER);
     let answer = io.patch(&target, "status", (PatchKind::Merge, &body), false, &own).await?;
     if let Ok(stored) = answer.read::<T>() {
+        // The next reconcile must not decide from the status before this write.
         let _ = T::store(&ctx.definitions).put(stored);
     }
     Ok(())

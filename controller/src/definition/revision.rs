@@ -44,6 +44,7 @@ pub(super) async fn ensure<T: Kind>(ctx: &Context, definition: &T) -> Result<Fou
         ("", "") => None,
         ("", fixed) => Some(fixed.to_owned()),
         (version, _) => Some(
+            // `v1.0.0` and `1.0.0` are one version, and have one name.
             semver::Version::parse(version.trim_start_matches('v'))
                 .map_or_else(|_| version.to_owned(), |version| version.to_string()),
         ),

@@ -77,6 +77,7 @@ fn run(cli: &Cli) -> Result<Value, Error> {
     };
     // Definitions of files have any namespace, and there may be others that nobody gave us.
     let is_offline = !cli.filename.is_empty();
+    // Whoever asks by command may read the definitions himself: none is left out.
     let (found, is_complete) = super::types(&definitions, |_| true);
     let types = command::evaluate(move || {
         let (renderer, mut known) = (Renderer::default(), Known::default());

@@ -38,6 +38,8 @@ pub(crate) async fn keep(ctx: Arc<Context>, stop: CancellationToken) {
     let work = async {
         loop {
             ctx.definition_changes.notified().await;
+            // From the first change on, or a definition that is written every few seconds would put
+            // it off for ever.
             let latest = Instant::now() + MAX_WAIT;
             loop {
                 let until = (Instant::now() + QUIET).min(latest);
@@ -48,6 +50,7 @@ pub(crate) async fn keep(ctx: Arc<Context>, stop: CancellationToken) {
             }
             if let Err(error) = write(&ctx).await {
                 warn!(%error, "the schema for editors is not up to date");
+                // Only another change of definitions makes it smaller.
                 if !matches!(error, Failure::TooLarge) {
                     tokio::time::sleep(RETRY).await;
                     ctx.definition_changes.notify_one();
@@ -92,6 +95,7 @@ async fn write(ctx: &Context) -> Result<(), Failure> {
         Ok(present) if super::stored(&present) == Some(&*text) => {}
         Ok(mut present) => {
             if let Some(present) = present.as_object_mut() {
+                // Labels and annotations that somebody added stay.
                 present.insert("data".to_owned(), data);
             }
             io.replace(&present, "", false, &own).await?;

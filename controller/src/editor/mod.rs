@@ -84,6 +84,7 @@ pub(crate) fn types(
             ($kind:ty) => {{
                 use crate::definitions::Lookup as _;
                 <$kind>::of_revision(&revision).and_then(|definition| {
+                    // The name of a revision is `name-vN`, the type that pins it `name@vN`.
                     let version = full.strip_prefix(definition.name())?.strip_prefix('-')?;
                     Some(Found::of(definition, &format!("{}@{version}", definition.name())))
                 })
@@ -128,6 +129,7 @@ pub(crate) fn text(types: &[EditorType], is_complete: bool) -> Option<String> {
     if whole.len() <= MAX_BYTES {
         return Some(whole);
     }
+    // Names of revisions multiply with every edit; the types themselves are what people complete.
     let unpinned: Vec<_> = types.iter().filter(|one| !one.name.contains('@')).cloned().collect();
     Some(print(&unpinned)).filter(|text| text.len() <= MAX_BYTES)
 }

@@ -34,6 +34,8 @@ impl Caution {
 
     /// Whether an Application is noted before it is reconciled.
     pub(super) fn is_due(&self, key: &Key, app: &Application, now: Instant) -> bool {
+        // What ended once at this generation is not what kills: noting it again would only slow it
+        // down.
         let survived = || self.survived.get(key) == app.metadata.generation.as_ref();
         self.until.is_some_and(|until| now < until)
             && (self.all || !(is_settled(app) || survived()))
@@ -41,6 +43,7 @@ impl Caution {
 
     /// It survived a reconcile.
     pub(super) fn survived(&mut self, key: &Key, generation: i64) {
+        // Where all are noted nothing is asked of those that survived.
         if self.until.is_some() && !self.all && self.survived.len() < MAX_SURVIVORS {
             self.survived.insert(key.clone(), generation);
         }
@@ -58,6 +61,7 @@ impl Caution {
 
 /// Whether nothing is to be done for an Application, by its status.
 fn is_settled(app: &Application) -> bool {
+    // The status alone: reading more would make the check cost what it is to save.
     let ended = app.status.workflow.as_ref().is_some_and(|workflow| workflow.finished);
     let is_seen = app.metadata.generation == Some(app.status.observed_generation);
     ended && is_seen && app.metadata.deletion_timestamp.is_none()

@@ -33,6 +33,7 @@ const CHECK_INTERVAL: Duration = Duration::from_millis(500);
 /// Names what takes long, until `end`.
 pub(crate) async fn name_slow(queues: Queues, end: CancellationToken) {
     let mut said = Reported::default();
+    // On the vital threads, so that it goes on while all workers are busy.
     while tokio::time::timeout(CHECK_INTERVAL, end.cancelled()).await.is_err() {
         for ((controller, key), time) in said.news(queues.running()) {
             warn!(controller, key = %key, seconds = time.as_secs(), "a reconcile takes long");
@@ -94,6 +95,8 @@ impl Entered<'_> {
 impl Drop for Entered<'_> {
     fn drop(&mut self) {
         self.in_flight.state.lock().entered.remove(&self.key.to_string());
+        // Also after a cancelled reconcile: a note that stays would count as a death at the next
+        // change of leader.
         self.in_flight.asked.notify_one();
     }
 }
@@ -113,6 +116,7 @@ struct Noted {
 impl InFlight {
     /// What the last leader left.
     fn put(&self, record: Record) {
+        // From the record, not from this process: whoever died knew nothing of it.
         let caution = Caution::after(record.unexplained, Instant::now());
         let mut state = self.state.lock();
         // What was inherited from other replicas in the meantime stays known.
@@ -125,6 +129,8 @@ impl InFlight {
 
     /// Another replica of the fleet died, and left this record.
     pub(crate) fn inherit(&self, text: &str) {
+        // Everybody who may write the Lease can write this: what cannot be read is no reason to
+        // stop.
         let Ok(dead) = serde_json::from_str::<Record>(text) else {
             warn!("what a dead replica was at cannot be read");
             return;
@@ -139,6 +145,7 @@ impl InFlight {
     /// How long an Application is set aside, and after how many deaths.
     pub(crate) fn set_aside(&self, key: &Key, generation: i64) -> Option<(Duration, u32)> {
         let state = self.state.lock();
+        // Asked before every reconcile, and nearly always so.
         if state.record.deaths.is_empty() {
             return None;
         }
@@ -150,6 +157,7 @@ impl InFlight {
     /// A reconcile is about to begin. After a death over something unknown it is noted first.
     pub(crate) async fn enter(&self, key: &Key, app: Option<&Application>) -> Option<Entered<'_>> {
         let app = app.filter(|app| self.state.lock().caution.is_due(key, app, Instant::now()))?;
+        // Before it is noted: two notes at a death would leave both Applications under suspicion.
         let permit = self.one.acquire().await.ok();
         let asked = {
             let mut state = self.state.lock();
@@ -160,6 +168,7 @@ impl InFlight {
         };
         let entered = Entered { in_flight: self, key: key.clone(), permit };
         self.asked.notify_one();
+        // A count and not a notice, since one write follows many requests.
         let mut followed = self.followed.subscribe();
         let noted = followed.wait_for(|count| *count >= asked);
         if tokio::time::timeout(WRITTEN, noted).await.is_err() {
@@ -185,8 +194,11 @@ impl InFlight {
     /// are followed with that.
     fn note(&self, mut in_flight: BTreeMap<String, i64>) -> (Option<Record>, u64) {
         let mut state = self.state.lock();
+        // What was noted beforehand stays noted even while it is quick.
         in_flight.extend(state.entered.clone());
         if state.caution.ends(Instant::now()) {
+            // A quiet time without a death ends the suspicion; else one old death would make the
+            // next two count as three.
             (state.record.unexplained, state.is_news) = (0, true);
         }
         let is_news = state.record.note(in_flight);

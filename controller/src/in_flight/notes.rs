@@ -46,6 +46,8 @@ impl Notes {
         let found = api.get(lease).await?;
         let text =
             found.metadata.annotations.as_ref().and_then(|all| all.get(annotation::IN_FLIGHT));
+        // A record of another version, or one that somebody edited, must not keep the controller
+        // from starting.
         let mut record: Record = match text.map(|text| serde_json::from_str(text)) {
             None => Record::default(),
             Some(Ok(record)) => record,
@@ -74,6 +76,8 @@ impl Notes {
     }
 
     async fn write(&self, record: &Record) -> kube::Result<()> {
+        // A merge patch of one annotation: elections write the same Lease, and must not meet a
+        // conflict.
         let text = serde_json::to_string(record).map_err(kube::Error::SerdeError)?;
         let body = json!({"metadata": {"annotations": {annotation::IN_FLIGHT: text}}});
         self.api.patch(&self.lease, &PatchParams::default(), &Patch::Merge(body)).await.map(drop)
@@ -92,6 +96,7 @@ impl Notes {
             let set_aside = self.in_flight.count_set_aside(now);
             context.metrics.set_aside.set(i64::try_from(set_aside).unwrap_or(i64::MAX));
             let (record, asked) = if over {
+                // Nobody may wait for a note of a process that is about to end.
                 (self.in_flight.end(), u64::MAX)
             } else {
                 self.in_flight.note(long(&context, noted))
@@ -106,6 +111,7 @@ impl Notes {
                     }
                 }
             }
+            // Also after a failure: whoever waits goes on, without the note.
             self.in_flight.followed.send_replace(asked);
             if over {
                 return;

@@ -42,6 +42,7 @@ impl Queues {
     /// The same as text, for the log.
     pub(crate) fn describe(&self) -> String {
         let mut running = self.running();
+        // The longest first: that one is the likely cause of what froze.
         running.sort_by_key(|(_, time)| std::cmp::Reverse(*time));
         let words = running.iter().map(|((controller, key), time)| {
             format!("{controller} {key} for {} s", time.as_secs())

@@ -59,6 +59,8 @@ impl Record {
         self.unexplained = match (died, in_flight.is_empty()) {
             (false, _) => 0,
             (true, true) => self.unexplained.saturating_add(1),
+            // Kept, so that the process stays cautious until it is known that the named one was the
+            // cause.
             (true, false) => self.unexplained,
         };
         let mut found = Vec::new();
@@ -73,6 +75,8 @@ impl Record {
             known.last = now;
             found.push(key);
         }
+        // An Application that was deleted is never reconciled again: only time takes its deaths
+        // away.
         self.deaths.retain(|_, death| age(death, now) < REMEMBERED);
         while self.deaths.len() > MAX_REMEMBERED {
             let oldest = self.deaths.iter().min_by_key(|(_, death)| death.last);
@@ -85,9 +89,12 @@ impl Record {
     /// Another replica died: what it was at, and what it knew of deaths, is known here from now on. Whether anything was unknown.
     pub(crate) fn inherit(&mut self, mut dead: Self, now: Timestamp) -> bool {
         let unexplained = dead.unexplained;
+        // As its successor would read it: what it was at becomes a death of each.
         dead.begin("", now);
         for (key, death) in dead.deaths {
             let known = self.deaths.entry(key).or_insert_with(|| death.clone());
+            // The larger count and not the sum: replicas inherit from each other, and would count
+            // one death twice.
             if known.generation != death.generation || known.count < death.count {
                 *known = death;
             }
@@ -99,6 +106,7 @@ impl Record {
     /// The leader ends in order: nothing is in flight. Returns whether that is news.
     pub(crate) fn end(&mut self) -> bool {
         let is_news = !self.leader.is_empty() || !self.in_flight.is_empty();
+        // An empty leader is the sign for the next one that nobody died.
         (self.leader, self.unexplained) = (String::new(), 0);
         self.in_flight.clear();
         is_news
@@ -115,6 +123,7 @@ impl Record {
     pub(crate) fn set_aside(&self, key: &str, generation: i64, now: Timestamp) -> Option<Duration> {
         let death = self.deaths.get(key)?;
         let left = RETRY.checked_sub(age(death, now)).filter(|left| !left.is_zero())?;
+        // One death may be chance: the node went, or another Application took the memory.
         (death.count >= MAX_DEATHS && death.generation == generation).then_some(left)
     }
 

@@ -18,12 +18,15 @@ pub(crate) struct Reported(HashMap<Named, Duration>);
 impl Reported {
     /// What is to be said now of all that runs: each when it has become slow, then whenever its time has doubled.
     pub(crate) fn news(&mut self, running: Vec<(Named, Duration)>) -> Vec<(Named, Duration)> {
+        // Rebuilt from what runs: of what ended nothing is kept.
         let before = std::mem::take(&mut self.0);
         let mut news = Vec::new();
         for (named, time) in running.into_iter().filter(|(_, time)| *time >= SLOW) {
             // One that is not as far as it was said to be is another attempt.
             let due = before.get(&named).copied().filter(|due| *due <= time.saturating_mul(2));
             let due = due.unwrap_or(SLOW);
+            // Doubled each time, so that a reconcile of an hour is named ten times and not seven
+            // thousand.
             if time >= due {
                 news.push((named.clone(), time));
                 self.0.insert(named, time.saturating_mul(2));

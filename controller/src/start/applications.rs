@@ -33,6 +33,7 @@ pub(super) async fn work(
 ) {
     let mut parked = JoinSet::new();
     while let Some(key) = context.queue.next(worker_kind).await {
+        // What ended is taken out here, or the set would grow with every parked attempt.
         while parked.try_join_next().is_some() {}
         let set_aside = application::lifecycle::failure::set_aside(&context, &key);
         if let Some(left) = held(fleet.as_deref(), &key, set_aside.boxed()).await.flatten() {
@@ -44,8 +45,12 @@ pub(super) async fn work(
         let mut work = work.boxed();
         tokio::select! {
             () = &mut work => continue,
+            // Beyond the limit the worker waits with its attempt: memory stays bounded however many
+            // clusters are silent.
             () = worker.given_back(), if parked.len() < PARKED => {}
         }
+        // Still in flight, so that no second attempt at the same key begins; it only counts for no
+        // worker any more.
         context.queue.park(&key);
         parked.spawn(work);
     }
@@ -69,6 +74,7 @@ async fn attempt(
 ) {
     let started = Instant::now();
     let known = || context.apps.get(&key);
+    // As it was at the beginning: the reconcile may change its phase, and the metric has both.
     let before = known();
     let attempt = meter.begin();
     let limit = context.settings.reconcile_timeout;
@@ -84,12 +90,14 @@ async fn attempt(
     attempt.end(next, &ended);
     let generation = before.as_ref().and_then(|app| app.metadata.generation);
     context.in_flight.survived(&key, generation.unwrap_or_default());
+    // Within the permit of the bucket again, since it writes the status.
     let report = application::lifecycle::failure::report_panic(&context, &key, &ended);
     held(fleet.as_deref(), &key, report.boxed()).await;
     let (begin, end) = (phase(before.as_deref()), known());
     let labels = [begin, phase(end.as_deref())];
     let time = started.elapsed().as_secs_f64();
     context.metrics.reconcile_time.with_label_values(&labels).observe(time);
+    // Last: from here on the same Application may be taken again.
     context.queue.done(key, next);
 }
 

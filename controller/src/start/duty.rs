@@ -27,6 +27,7 @@ impl Duty {
     /// Waits until it is not any more.
     pub(super) async fn ends(&self) {
         match &self.fleet {
+            // Without a fleet it is this process's until the end.
             None => std::future::pending().await,
             Some(fleet) => fleet.until_leading(false).await,
         }
@@ -44,10 +45,13 @@ impl Duty {
     pub(super) async fn run<F: Future<Output = ()>>(&self, work: impl Fn(CancellationToken) -> F) {
         while self.begins().await {
             let turn = self.ending.child_token();
+            // The work may have started tasks; they end with the turn also when it is cut off.
             let _ends = turn.clone().drop_guard();
             let ended = async {
                 self.ends().await;
                 turn.cancel();
+                // The fleet cancels the attempt itself, after a grace in which the work may end by
+                // the token.
                 std::future::pending::<()>().await;
             };
             let done = tokio::select! {
@@ -58,6 +62,8 @@ impl Duty {
             if (done.is_some() && !turn.is_cancelled()) || self.ending.is_cancelled() {
                 return;
             }
+            // Work that returns at once must not keep its thread until the duty is known to be
+            // lost.
             tokio::task::yield_now().await;
         }
     }

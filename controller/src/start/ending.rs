@@ -78,9 +78,12 @@ impl Running {
         context.definition_queues.close();
         let workers = &mut self.workers;
         let drained = async { while workers.join_next().await.is_some() {} };
+        // Also after a slow hand-over what is in flight gets a moment.
         let until = (begin + limits.all).max(Instant::now() + FINAL_FLUSH);
         if timeout_at(until, drained).await.is_err() {
             warn!("some reconciles did not end in time");
+            // The note stays in the Lease: if this process is killed over it, the next one finds
+            // the name.
             self.lease_handles.forget_notes();
             // Who holds its thread does not end: nobody waits for that.
             let _ = timeout(FINAL_FLUSH, self.workers.shutdown()).await;

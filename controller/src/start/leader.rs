@@ -45,6 +45,7 @@ pub(super) async fn lead(
             options.fence.guard(leadership.clone());
             liveness::election(health, leadership.clone());
             let running =
+                // On the vital threads: workers that are busy for long must not cost the Lease.
                 lease_handles.electing.spawn_on(elector.run(release.clone()), &lease_handles.vital);
             tokio::select! {
                 acquired = leadership.acquired() => anyhow::ensure!(acquired, "the election ended"),
@@ -54,6 +55,8 @@ pub(super) async fn lead(
                     return Ok(());
                 }
             }
+            // Before the first reconcile: what killed the predecessor must be known when it comes
+            // up.
             lease_handles.take_notes(&context, notes_of).await?;
             Some(running)
         }
@@ -76,6 +79,7 @@ pub(super) async fn lead(
             }
         },
     };
+    // Not ready from now on, so that webhooks go to another replica.
     health.stopping();
     if let Some(gauge) = &master {
         gauge.set(0);
@@ -95,6 +99,7 @@ pub(super) async fn lead(
 /// The Lease as the flags want it.
 pub(super) fn lease_options(config: &Config, election: &Election) -> anyhow::Result<LeaseOptions> {
     let namespace = own_namespace(&config.namespace)?;
+    // Controllers of different versions that share a cluster elect apart, as the reference's do.
     let version = config.ignore_without_version.then_some(config.version.as_str());
     let shard = config.shard.as_deref().unwrap_or_default();
     let host = pod();

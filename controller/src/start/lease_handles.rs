@@ -85,6 +85,7 @@ impl LeaseHandles {
         tracing::error!(in_flight, "the workers are frozen, giving up the lease and ending");
         self.release.cancel();
         self.electing.close();
+        // The follower waits for the Lease; with it given away it need not wait for its end.
         let _ = self.vital.block_on(async { timeout(FINAL_FLUSH, self.electing.wait()).await });
         #[allow(clippy::exit, reason = "the threads that could end in order are frozen")]
         std::process::exit(1);

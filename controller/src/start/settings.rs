@@ -19,6 +19,7 @@ const PAUSE: Duration = Duration::from_millis(250);
 pub(super) fn client_options(config: &Config, metrics: &Metrics) -> ClientOptions {
     let metrics = metrics.clone();
     ClientOptions {
+        // Counted where answers arrive, so that no request of any client is missed.
         observer: Some(RequestObserver::new(move |answer| metrics.answered(answer))),
         ..config.kube.options(user_agent(config))
     }

@@ -39,6 +39,8 @@ impl Starts {
     /// The turn of the next controller.
     fn next(&mut self, ending: &CancellationToken) -> Turn {
         let turn = Turn { after: self.next, ending: ending.clone() };
+        // Spread by chance, so that replicas started together do not list everything at the same
+        // moments.
         self.next += self.interval.mul_f64(1.0 + fastrand::f64());
         turn
     }
@@ -55,6 +57,7 @@ impl Turn {
     /// Works from then on.
     async fn then(self, work: impl Future<Output = ()>) {
         let Self { after, ending } = self;
+        // A process that ends before its turn never begins.
         if after.is_zero() || timeout(after, ending.cancelled()).await.is_err() {
             work.await;
         }
@@ -114,6 +117,8 @@ pub(super) fn start(
     let queues = &context.definition_queues;
     macro_rules! definitions {
         ($kind:ty, $queue:ident) => {
+            // One worker each: definitions are few, and two of one name must not make revisions at
+            // the same time.
             let name = <$kind>::CONTROLLER;
             if config.controllers.has(name) {
                 let meter = measure(name, &queues.$queue, 1);
@@ -179,6 +184,8 @@ pub(super) fn start(
 fn recorded(context: &AppContext, app: &Key) -> Recorded {
     let open = |stored: Arc<vela_cluster::Packed<vela_api::ResourceTracker>>| {
         let mut tracker = stored.open().ok()?;
+        // A tracker that cannot be read counts as empty; the object is then judged by its own
+        // labels.
         tracker.expand().ok()?;
         Some(tracker.spec.managed_resources)
     };

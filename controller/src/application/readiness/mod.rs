@@ -91,6 +91,8 @@ impl Readiness {
 
     /// Puts it into a status.
     pub fn put(self, status: &mut AppStatus, now: Timestamp) {
+        // kstatus takes a condition that is absent for one that is not true, and any that is there
+        // for news.
         let gone = |type_: &str| {
             [types::RECONCILING, types::STALLED].contains(&type_) && self.companion != Some(type_)
         };
@@ -107,6 +109,7 @@ impl Readiness {
 pub fn forget_words(conditions: &mut [Condition]) {
     let ours = [types::READY, types::RECONCILING, types::STALLED];
     for condition in conditions.iter_mut().filter(|c| ours.contains(&c.type_.as_str())) {
+        // Two statuses that differ in these words alone are the same outcome.
         condition.message.clear();
         condition.last_transition_time = condition::seconds(Timestamp::UNIX_EPOCH);
     }
@@ -127,6 +130,8 @@ pub fn of_components(services: &[ComponentStatus]) -> String {
         (service.name.as_str(), message)
     });
     let first = said.next();
+    // A component without a message explains nothing; the first one is named only if none explains
+    // more.
     let found = first.filter(|(_, message)| !message.is_empty());
     let found = found.or_else(|| said.find(|(_, message)| !message.is_empty())).or(first);
     found.map(|(name, message)| messages::component_unhealthy(name, message)).unwrap_or_default()
@@ -165,6 +170,7 @@ fn why(run: Option<&WorkflowStatus>, phases: &[Phase]) -> String {
 /// One line of bounded length.
 fn line(text: &str) -> String {
     let mut words = text.split_whitespace().collect::<Vec<_>>().join(" ");
+    // Counted in characters: a cut within one would not be text any more.
     if let Some((end, _)) = words.char_indices().nth(LONG) {
         words.truncate(end);
         words.push('…');

@@ -24,11 +24,15 @@ impl DecodedObjects {
     pub(in crate::application) fn decode(&self, key: &ResourceKey, live: &Arc<Live>) -> Arc<Value> {
         let mut all = self.0.lock();
         if let Some((known, value)) = all.get(key)
+            // The same allocation is the same version; comparing contents would cost what the map
+            // saves.
             && Arc::ptr_eq(known, live)
         {
             return Arc::clone(value);
         }
         if all.len() >= MAX_DECODED {
+            // All at once: phases go from component to component, and which object comes next
+            // cannot be known.
             all.clear();
         }
         let value = Arc::new(live.value());

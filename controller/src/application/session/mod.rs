@@ -112,6 +112,8 @@ impl Session<'_> {
             owner: &self.owner,
             policies: &self.policies,
             stage,
+            // With that gate an object without labels of an owner may be taken over; else it
+            // belongs to somebody who did not write them.
             adopt_unowned: gates.legacy_resource_owner_validation,
             replace_by_default: gates.apply_resource_by_replace,
             now: &self.now,
@@ -147,11 +149,14 @@ impl Session<'_> {
     ) -> Result<Option<Arc<Value>>, ApiError> {
         let at = self.reach(&key.cluster)?;
         let Some(live) = at.live.get(api_version, key).await? else { return Ok(None) };
+        // What the Application owns its author wrote himself; of the rest the cache may know more
+        // than he may see.
         if !self.actors.are_others() || live.is_of(&self.owner) {
             return Ok(Some(self.decoded.decode(key, &live)));
         }
         let ResourceKey { kind, namespace, name, .. } = key;
         let target = Target { api_version, kind, namespace, name };
+        // Only now: the check of the hub's rights is a request that most reads can do without.
         let at = self.reach_to(&key.cluster, "get").await?;
         match at.requests().get(&target).await {
             Ok(object) => Ok(Some(Arc::new(object))),

@@ -153,8 +153,10 @@ impl Session<'_> {
             && self.actors.are_others()
             && let Some(access) = self.ctx.clusters.access()
         {
+            // Each of them must be allowed: a co-author is a limit, not another right.
             let authors = self.actors.co_authors.iter().map(|one| &one.identity);
             for identity in std::iter::once(&self.actors.author).chain(authors) {
+                // The controller itself has the credential of the cluster anyway.
                 if identity.is_other() {
                     access.check(identity, &name, verb).await.inspect_err(postponed::note)?;
                 }
