@@ -94,6 +94,7 @@ impl State {
     fn has_room(&self, namespace: &str) -> bool {
         let of_namespace = self.in_flight.get(namespace).copied().unwrap_or_default();
         !self.closed
+            // Both bounds: one tenant's slow servers must leave room for the calls of others.
             && of_namespace < MAX_OF_NAMESPACE
             && self.in_flight.values().sum::<usize>() < MAX_IN_FLIGHT
             && self.bytes < MAX_BYTES
@@ -119,6 +120,8 @@ impl State {
             match (&job.ended, &job.abort) {
                 (Some(ended), _) => self.bytes = self.bytes.saturating_sub(size(ended)),
                 (None, abort) => {
+                    // Counted out here, since an aborted task never comes to the line that would do
+                    // it.
                     abort.iter().for_each(AbortHandle::abort);
                     self.over(&slot.app.namespace);
                 }
@@ -164,6 +167,8 @@ impl Calls {
     pub fn find(&self, slot: &Slot) -> Option<Call> {
         let mut state = self.state.lock();
         let job = state.jobs.get_mut(slot)?;
+        // What the reconcile is shown it writes into the workflow's context; `noted` says that this
+        // was stored.
         job.seen = job.ended.is_some();
         Some(job.ended.clone().map_or(Call::InFlight, Call::Ended))
     }
@@ -177,6 +182,7 @@ impl Calls {
     /// Begins a call. `once`: how it ended must be noted before the process ends.
     pub fn begin(&self, slot: &Slot, once: bool, call: BoxFuture<'static, Ended>) {
         let mut state = self.state.lock();
+        // A step that is rendered once more asks for the same call; it must be sent once.
         if state.jobs.contains_key(slot) {
             return;
         }
@@ -186,9 +192,13 @@ impl Calls {
         let (all, queue) = (Arc::clone(&self.state), Arc::clone(&self.queue));
         let (changed, own) = (Arc::clone(&self.changed), slot.clone());
         let work = async move {
+            // A panic is an end like another: the step would wait for ever for a call that nobody
+            // reports.
             let call = tokio::time::timeout(MAX_TIME, AssertUnwindSafe(call).catch_unwind());
             let ended = match call.await {
                 Ok(Ok(ended)) => ended,
+                // Unknown and not unsent: the request may have left before the panic or the end of
+                // the time.
                 Ok(Err(panic)) => Err(Lost::Unknown(vela_serve::pool::panic_text(&*panic))),
                 Err(_) => Err(Lost::Unknown(messages::request_timeout(&format!("{MAX_TIME:?}")))),
             };
@@ -229,6 +239,8 @@ impl Calls {
     #[must_use]
     pub fn seen(&self, app: &Key) -> u64 {
         let state = self.state.lock();
+        // Part of what a reconcile remembers of its last outcome: a call that has ended is a
+        // change.
         let mut hasher = DefaultHasher::new();
         for (slot, _) in
             state.jobs.iter().filter(|(slot, job)| slot.app == *app && job.ended.is_some())
@@ -242,6 +254,7 @@ impl Calls {
     pub async fn close(&self) {
         self.state.lock().closed = true;
         loop {
+            // Before the check: a change between the two would be missed.
             let changed = self.changed.notified();
             if !self.state.lock().jobs.values().any(|job| job.once && !job.noted) {
                 return;

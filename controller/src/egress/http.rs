@@ -137,6 +137,8 @@ pub async fn reach(http_request: HttpRequest, egress: &Egress) -> Result<Ready, 
 /// # Errors
 /// It is not known what the server made of it.
 pub async fn send(ready: Ready) -> Result<HttpResponse, HttpError> {
+    // Headers and body together: a server that sends a byte a second gets no more time than a
+    // silent one.
     let timeout = ready.http_request.timeout;
     match tokio::time::timeout(timeout, exchange(ready)).await {
         Ok(outcome) => outcome,
@@ -153,9 +155,13 @@ pub async fn get(
     egress: &Egress,
 ) -> Result<HttpResponse, HttpError> {
     for _ in 0..REDIRECTS {
+        // Each hop goes through the egress rule: a redirect is how a server outside reaches one
+        // inside.
         let response = send(reach(http_request.clone(), egress).await?).await?;
         let redirects = matches!(response.status, 301 | 302 | 303 | 307 | 308);
         let to = response.headers.get("Location").and_then(|all| all.first());
+        // Another method would have to be sent again with its body, and it is not known what the
+        // first one did.
         let Some(to) = to.filter(|_| redirects && http_request.method == Method::GET) else {
             return Ok(response);
         };
@@ -178,6 +184,7 @@ pub async fn get(
 fn joined(base: &Uri, to: &str) -> Result<Uri, HttpError> {
     let wrong = |error: &dyn std::fmt::Display| HttpError::BadUrl { reason: error.to_string() };
     let target: Uri = to.parse().map_err(|e: http::uri::InvalidUri| wrong(&e))?;
+    // RFC 9110 allows a reference relative to the URL of the request.
     if target.scheme().is_some() {
         return Ok(target);
     }
@@ -196,12 +203,15 @@ fn joined(base: &Uri, to: &str) -> Result<Uri, HttpError> {
 async fn exchange(ready: Ready) -> Result<HttpResponse, HttpError> {
     let Ready { stream, http_request } = ready;
     let (mut sender, connection) =
+        // No pool: the connection goes to the address that was checked for this request, and ends
+        // with it.
         hyper::client::conn::http1::handshake(TokioIo::new(stream)).await?;
     let request = request(&http_request)?;
     let talk = async move {
         let answer = sender.send_request(request).await?;
         let status = answer.status().as_u16();
         let headers = listed(answer.headers());
+        // A length that the server states is not trusted; what is read is counted.
         let body = Limited::new(answer.into_body(), MAX_BODY).collect().await;
         let body = body.map_err(|error| HttpError::Unreadable { reason: error.to_string() })?;
         let trailers = body.trailers().map(listed).unwrap_or_default();
@@ -226,6 +236,7 @@ fn request(http_request: &HttpRequest) -> Result<Request<Full<Bytes>>, HttpError
     // user and password are no part of the host
     let host = authority.rsplit_once('@').map_or(authority, |(_, host)| host);
     let mut builder = Request::builder().method(http_request.method.clone()).uri(path);
+    // A template's own headers replace the defaults.
     let given = |name: &HeaderName| http_request.headers.iter().any(|(known, _)| known == name);
     if !given(&http::header::HOST) {
         builder = builder.header(http::header::HOST, host);

@@ -86,9 +86,11 @@ pub async fn connect(host: &str, port: u16, egress: &Egress) -> Result<TcpStream
         let found: Vec<SocketAddr> = found.map_err(|error| lookup(&error.to_string()))?.collect();
         let allowed: Vec<SocketAddr> =
             found.iter().filter(|address| egress.allows(address.ip())).copied().collect();
+        // A name with open and closed addresses is reached at the open ones.
         if allowed.is_empty() && !found.is_empty() {
             return Err(ConnectError::Denied { host: host.to_owned() });
         }
+        // One after the other, as the resolver ordered them; the error of the last one is reported.
         let mut last = lookup("no address");
         for address in allowed {
             match TcpStream::connect(address).await {
@@ -132,6 +134,8 @@ pub async fn encrypt(
 ) -> Result<tokio_rustls::client::TlsStream<TcpStream>, ConnectError> {
     let failed = |reason: String| ConnectError::Tls { host: host.to_owned(), reason };
     let bare = host.trim_start_matches('[').trim_end_matches(']').to_owned();
+    // Checked against the name and not the address that was resolved: that is what the certificate
+    // is for.
     let name =
         ServerName::try_from(bare).map_err(|error| ConnectError::ServerName(error.to_string()))?;
     let shaken = TlsConnector::from(config).connect(name, stream);
@@ -151,6 +155,7 @@ pub fn usual_tls() -> Result<Arc<rustls::ClientConfig>, ConnectError> {
         .get_or_init(|| {
             let mut roots = rustls::RootCertStore::empty();
             let (added, _) =
+                // Systems ship certificates that no longer parse; the others are enough.
                 roots.add_parsable_certificates(rustls_native_certs::load_native_certs().certs);
             if added == 0 {
                 return Err(ConnectError::NoAuthorities);

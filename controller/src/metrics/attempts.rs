@@ -117,10 +117,13 @@ impl AttemptMeter {
 impl Attempt<'_> {
     /// It came to this.
     pub(crate) fn end(self, next: Next, ended: &Ended) {
+        // Also of attempts that failed or ran out of time: those are the ones that alerts are
+        // about.
         self.meter.times.observe(self.since.elapsed().as_secs_f64());
         match next {
             Next::Done => self.meter.done.inc(),
             Next::After(_) | Next::Resync(_) => self.meter.again.inc(),
+            // The reference returns an error in both cases, and its dashboards count them.
             Next::Failed | Next::Postponed(_) => {
                 self.meter.failed.inc();
                 self.meter.errors.inc();
@@ -134,6 +137,7 @@ impl Attempt<'_> {
 
 impl Drop for Attempt<'_> {
     fn drop(&mut self) {
+        // On drop, so that a cancelled attempt is counted out, too.
         self.meter.active.dec();
     }
 }

@@ -57,6 +57,7 @@ impl ClusterMetrics {
     /// The label value of a cluster.
     pub fn label<'n>(&self, cluster: &'n str) -> &'n str {
         let mut named = self.named.lock();
+        // Names of clusters are few but may come and go without end; a series once made stays.
         if named.contains(cluster) {
             return cluster;
         }
@@ -143,10 +144,13 @@ impl Collector for States {
         self.all().into_iter().for_each(IntGaugeVec::reset);
         let number = |count: usize| i64::try_from(count).unwrap_or(i64::MAX);
         for (index, (name, member)) in self.members.snapshot().members().iter().enumerate() {
+            // By their order now and not as seen first: these gauges are filled again at each
+            // scrape.
             let label = if index < NAMED { name.as_str() } else { OTHER };
             let current = member.state();
             for state in State::ALL {
                 let labels = [label, state.as_str()];
+                // Added and not set, since several clusters share `other`.
                 self.states.with_label_values(&labels).add(i64::from(state == current));
             }
             let add =
@@ -156,6 +160,7 @@ impl Collector for States {
             let waiting = if current.is_open() { 0 } else { (self.pending)(name) };
             add(&self.waiting, number(waiting));
             let validity = member.cluster.access.as_ref().ok().and_then(|access| access.validity());
+            // Ends of several credentials have no sum.
             if let Some(validity) = validity.filter(|_| label != OTHER) {
                 self.expires.with_label_values(&[label]).set(validity.until.as_second());
             }

@@ -55,6 +55,7 @@ impl DriftMetrics {
     pub(crate) fn count(&self, kind: &str, action: DriftAction) {
         let kind = {
             let mut named = self.named.lock();
+            // Under one lock, so that two kinds at the limit do not both get a value of their own.
             let has_room = named.len() < NAMED;
             if named.contains(kind) || (has_room && named.insert(kind.to_owned())) {
                 kind

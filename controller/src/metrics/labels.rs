@@ -28,6 +28,7 @@ pub(super) fn step_phase(phase: &str, reason: &str) -> String {
 
 /// The type of a workflow step: one of ours, or of the namespace of built-in definitions. Tenants may define others.
 pub(crate) fn step_type<'a>(kind: &'a str, definitions: &Definitions) -> &'a str {
+    // Versions of a definition share its series: each edit would make another one.
     let name = kind.split_once('@').map_or(kind, |(name, _)| name);
     let is_ours = matches!(name, "suspend" | "step-group" | BUILTIN_APPLY_COMPONENT);
     let placement = || Key::new(definitions.system_namespace.as_str(), name);
