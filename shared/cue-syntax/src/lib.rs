@@ -17,6 +17,10 @@
 
 #![allow(clippy::indexing_slicing, reason = "arena ids are made by this crate only")]
 
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;
+
 pub mod ast;
 mod format;
 pub mod lexer;
