@@ -112,6 +112,8 @@ pub(crate) fn refusals(records: &Records) -> Vec<Refused> {
         name: place.name.clone(),
         // The API server quotes what it does not take.
         message: if refusal.kind == "Secret" {
+            // A plan is read by people who may not read the Secret, and ends up in comments of
+            // merge requests.
             "refused; the message is not shown, it may quote the Secret".to_owned()
         } else {
             refusal.message.clone()
@@ -133,6 +135,7 @@ fn change(written: &Written) -> Option<Change> {
         (Some(before), Some(after)) => {
             let is_secret = kind(object) == "Secret";
             fields = differences(&shown(before), &shown(after), is_secret);
+            // A new uid is a new object, even if no field differs: what it held is gone.
             if uid(&written.before) != uid(&written.after) {
                 Verb::Replace
             } else if fields.is_empty() {
@@ -149,9 +152,12 @@ fn change(written: &Written) -> Option<Change> {
     };
     let pods = || {
         count("/status/replicas")
+            // The Pods that run, if the status says so; the spec's number may belong to an
+            // autoscaler.
             .or_else(|| count("/status/currentNumberScheduled"))
             .or_else(|| count("/spec/replicas"))
     };
+    // Data are lost with the object, not by a change of it.
     let loses = matches!(verb, Verb::Delete | Verb::Replace);
     Some(Change {
         verb,
@@ -221,6 +227,8 @@ fn compare(
             }
         }
         (Some(Value::Array(old)), Some(Value::Array(new))) => {
+            // Containers and variables are known by name: an element put in front must not show all
+            // others as changed.
             if let (Some(old), Some(new)) = (named(old), named(new)) {
                 let mut names: Vec<&str> = old.iter().map(|(name, _)| *name).collect();
                 names.extend(
@@ -258,6 +266,7 @@ fn compare(
 
 /// A key as part of a path.
 fn label(key: &str) -> String {
+    // Keys of labels have dots and slashes, which would read as steps of the path.
     if key.contains(['.', '/']) { format!("{key:?}") } else { key.to_owned() }
 }
 
@@ -270,6 +279,7 @@ fn named(list: &[Value]) -> Option<Vec<(&str, &Value)>> {
     let mut out: Vec<(&str, &Value)> = Vec::with_capacity(list.len());
     for item in list {
         let name = item.get("name").and_then(Value::as_str)?;
+        // With two of one name it is not clear which became which.
         if out.iter().any(|(other, _)| *other == name) {
             return None;
         }

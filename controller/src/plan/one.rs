@@ -121,6 +121,8 @@ pub(crate) async fn rehearse(
                 plan.pruned = pruned(&wanted, &stored);
                 let generation =
                     |app: &Value| app.pointer("/metadata/generation").and_then(Value::as_i64);
+                // From the dry run, since only the API server knows whether the spec differs from
+                // what is stored.
                 let before = present.app.as_ref().and_then(generation).unwrap_or_default();
                 plan.generation = Some((before, generation(&stored).unwrap_or(1)));
                 if unpause(&mut stored) {
@@ -153,6 +155,8 @@ pub(crate) async fn plan_paused(means: &Means, present: &Present) -> Result<Plan
     let Some(app) = &present.app else { return Ok(plan) };
     (plan.namespace, plan.name) = (text(app, "namespace"), text(app, "name"));
     let number = |pointer: &str| app.pointer(pointer).and_then(Value::as_i64).unwrap_or_default();
+    // A pause stops reconciles, not edits: what is planned is everything since the last one that
+    // ran.
     let observed = number("/status/observedGeneration").max(0);
     plan.generation = Some((observed, number("/metadata/generation")));
     let mut unpaused = app.clone();
@@ -218,6 +222,7 @@ fn collect(stage: &Stage, key: &Key, present: &Present, ended: Ended, plan: &mut
     let run_of = |app: &Application| {
         app.status.workflow.as_ref().map(|run| (run.app_revision.clone(), run.start_time.clone()))
     };
+    // Steps are listed only if the edit starts another run; else they are those that ran already.
     if run_of(&app) != before.as_ref().and_then(run_of) {
         let steps = app.status.workflow.iter().flat_map(|run| &run.steps);
         for step in steps {
@@ -249,6 +254,7 @@ fn collect(stage: &Stage, key: &Key, present: &Present, ended: Ended, plan: &mut
 fn definitions(old: &ApplicationRevision, new: &ApplicationRevision) -> Vec<String> {
     let parts = |revision: &ApplicationRevision| -> Map<String, Value> {
         let mut revision = revision.clone();
+        // A revision may be stored compressed; one that cannot be read names no changes.
         if revision.expand().is_err() {
             return Map::new();
         }
@@ -308,6 +314,8 @@ fn wanted(present: Option<&Value>, given: &Value) -> Value {
         };
         let mut merged = entries(present);
         let before = entries(&last);
+        // As kubectl: a key that the last file had and this one has not is taken away; keys of
+        // others stay.
         merged.retain(|key, _| !before.contains_key(key));
         merged.extend(entries(given));
         if let Some(metadata) = wanted.get_mut("metadata").and_then(Value::as_object_mut) {
@@ -340,6 +348,7 @@ async fn admitted(client: &Client, wanted: &Value, exists: bool) -> Result<Admit
     let body = serde_json::to_vec(wanted).unwrap_or_default();
     let request = Request::builder()
         .method(method)
+        // Through admission, so that defaults, mutation and refusals are the real ones.
         .uri(format!("{path}?dryRun=All"))
         .header(header::CONTENT_TYPE, HeaderValue::from_static("application/json"))
         .body(body);
@@ -359,6 +368,8 @@ fn pruned(sent: &Value, stored: &Value) -> Vec<String> {
     let part = |object: &Value| object.get("spec").cloned().unwrap_or_default();
     let all = super::changes::differences(&part(sent), &part(stored), false);
     let lost =
+        // The API server drops what the schema does not have, and says nothing about it to most
+        // clients.
         all.into_iter().filter(|field| field.after.is_none() && field.before != Some(Value::Null));
     lost.map(|field| format!("spec.{}", field.path)).collect()
 }

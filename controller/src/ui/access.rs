@@ -56,6 +56,7 @@ impl Hosts {
             return Err(Refusal::Method);
         }
         let host = authority(request).ok_or(Refusal::Host)?;
+        // A name that somebody pointed at this address is not among those that were given.
         if !self.0.contains(&bare(&host).to_ascii_lowercase()) {
             return Err(Refusal::Host);
         }
@@ -63,6 +64,7 @@ impl Hosts {
             let rest = origin.strip_prefix("http://").or_else(|| origin.strip_prefix("https://"));
             rest.is_some_and(|rest| rest.eq_ignore_ascii_case(&host))
         };
+        // All of them: a second header must not make up for the first.
         let origins = request.headers.get_all(ORIGIN);
         if !origins.iter().all(|origin| origin.to_str().is_ok_and(is_own)) {
             return Err(Refusal::Origin);
@@ -83,6 +85,7 @@ fn authority(request: &Parts) -> Option<String> {
     let header = match (named.next(), named.next()) {
         (Some(host), None) => Some(host.to_str().ok()?),
         (None, _) => None,
+        // Two hosts are read differently by a proxy and by this server.
         (Some(_), Some(_)) => return None,
     };
     let target = request.uri.authority().map(http::uri::Authority::as_str);

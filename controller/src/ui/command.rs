@@ -95,6 +95,7 @@ pub fn main(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
 }
 
 async fn run(cli: Cli) -> Result<(), Error> {
+    // In the clear, or with one key for everybody, only the own machine may ask.
     let is_private = cli.address.is_loopback() || cli.tokens && cli.tls_cert_dir.is_some();
     if !is_private {
         return Err(Error::Open(cli.address));
@@ -122,6 +123,7 @@ async fn run(cli: Cli) -> Result<(), Error> {
         Some(dir) => {
             let pair = match tls::wait(dir, CERT_TIME, CERT_INTERVAL, &stop).await {
                 Ok(pair) => pair,
+                // Stopped while it waits for its certificate: an end in order.
                 Err(tls::TlsError::Stopped) => return Ok(()),
                 Err(error) => return Err(error.into()),
             };
@@ -134,6 +136,7 @@ async fn run(cli: Cli) -> Result<(), Error> {
     let listen = |error| Error::Listen { flag: "--port", address: address.to_string(), error };
     let listener = TcpListener::bind(address).await.map_err(listen)?;
     let bound = listener.local_addr().map_err(listen)?;
+    // Only now: with port 0 the system has chosen one.
     announce(bound, config.is_some(), key.as_deref());
     ready.pass();
     let server = Server {

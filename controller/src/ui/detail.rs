@@ -169,6 +169,7 @@ fn waited_for(
         let gives = |outputs: &[OutputItem]| {
             outputs.iter().any(|output| {
                 let rest = input.from.strip_prefix(output.name.as_str());
+                // An input may take a field of an output, `db.host`; `db` must not match `dbname`.
                 rest.is_some_and(|rest| rest.is_empty() || rest.starts_with(['.', '[']))
             })
         };
@@ -189,6 +190,7 @@ fn run(app: &Application, referenced: Option<&Workflow>, status: &WorkflowStatus
     }
     let mut all = Vec::new();
     level("", &steps, &status.steps, (top, sub), &mut all);
+    // A status is written by whoever may write it; a page must not grow with it.
     all.truncate(MAX_STEPS);
     Run {
         phase: status.phase.clone(),
@@ -235,6 +237,7 @@ fn level(
     for step in steps {
         let state = states.iter().find(|state| state.name == step.name);
         let waited = match mode {
+            // One after the other: what a step names itself changes nothing.
             Mode::StepByStep => previous.iter().cloned().collect(),
             Mode::Dag => {
                 let names = waited_for(&step.depends_on, &step.inputs, &named);

@@ -120,6 +120,7 @@ impl Overlay {
             if is_read {
                 return self.pass(&parts, &parts.uri, Vec::new()).await;
             }
+            // A write that is not understood must not pass: the promise is that nothing is changed.
             return Answer::failed(405, "MethodNotAllowed", "no plan").into_response();
         };
         if is_read {
@@ -178,6 +179,8 @@ impl Overlay {
         let mut get = parts.clone();
         get.method = Method::GET;
         get.headers.remove(header::CONTENT_TYPE);
+        // Whole objects: the reconcile may have asked for metadata alone, which would lose the
+        // fields to compare.
         get.headers.insert(header::ACCEPT, HeaderValue::from_static("application/json"));
         Self::read_answer(self.pass(&get, &place.path().parse()?, Vec::new()).await?).await
     }

@@ -12,7 +12,10 @@
 //! | `6 / 2` | the same | `3.0` |
 //! | `1 == 1.0` | numbers compare by value, whatever their kind | `true` |
 //! | `"ab" * 2` | a repetition; its length is charged before it is made | `"abab"` |
-//! | `[1] + [2]` | an error, unless the program is of a language version that had it | |
+//! | `[1] + [2]` | the elements of both; an error with `Packages::without_list_arithmetic`, as in newer versions of the language | `[1, 2]` |
+//! | `mod(-7, 2)` | Euclidean: the result is never negative | `1` |
+//! | `rem(-7, 2)` | truncated: the sign is that of the dividend | `-1` |
+//! | `0.1 + 0.2` | numbers are decimals, not binary fractions | `0.3` |
 //! | `false && (1 / 0 > 0)` | both sides are computed, and an error of one is an error of the whole | |
 
 use super::data::{Conj, EnvId, Res, Src, Val};

@@ -7,6 +7,20 @@
 //! so the work is tried again. *Limit* errors end the evaluation. All others are final for their
 //! vertex, and of several the most telling is kept ([`Machine::fail`]): what the template says
 //! itself, then conflicts, then structural cycles.
+//!
+//! # Worked examples
+//!
+//! ```cue
+//! n: {a: 1 / 0} | {b: 2}
+//! out: {if late > 0 {ok: true}}
+//! late: int
+//! late: 3
+//! ```
+//!
+//! - The division fails within the first alternative of `n`. The error is final for that candidate,
+//!   which is dropped; `n` is `{b: 2}`, and the text of the error is never made.
+//! - If the guard of `out` runs before `late` has its second conjunct, `late > 0` is incomplete: the
+//!   guard stays queued. With `3` known it runs again, and `out` is `{ok: true}`.
 
 use super::data::{Conj, Err, ErrId, Msg, Res, Src, Vid};
 use super::state::Machine;
