@@ -40,6 +40,7 @@ impl Pace {
             self.order.push_back((now, key.clone()));
             return now;
         };
+        // It is due already: further changes until then are covered by that one reconcile.
         if woken.at > now {
             return woken.at;
         }
@@ -52,6 +53,7 @@ impl Pace {
     }
 
     fn forget(&mut self, now: Instant) {
+        // From the oldest on, so that a call costs only what it forgets.
         while let Some((since, _)) = self.order.front() {
             if now.saturating_duration_since(*since) < FORGOTTEN {
                 return;
@@ -59,6 +61,8 @@ impl Pace {
             let Some((_, key)) = self.order.pop_front() else { return };
             match self.woken.get(&key).map(|woken| woken.at) {
                 Some(at) if now.saturating_duration_since(at) < FORGOTTEN => {
+                    // Woken again since: it moves to the end instead of being searched when it was
+                    // woken.
                     self.order.push_back((at.max(now), key));
                 }
                 _ => {

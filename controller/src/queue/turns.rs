@@ -194,12 +194,15 @@ impl Turns {
     pub(super) fn push(&mut self, key: Key, class: Class, now: Instant) -> bool {
         let known = self.waiting.get(&key).copied();
         if let Some(front) = known {
+            // A later event of less urgency must not put off an edit.
             if front.class <= class {
                 return false;
             }
             self.classes.get_mut(front.class).remove(&key.namespace, front.number);
         }
         self.number = self.number.saturating_add(1);
+        // The time it waited goes on: a metric that began again with each event would hide a
+        // starved key.
         let since = known.map_or(now, |front| front.since);
         self.waiting.insert(key.clone(), Waiting { class, number: self.number, since });
         self.classes.get_mut(class).push(key, self.number, self.clock);
@@ -220,6 +223,7 @@ impl Turns {
 
     /// The key whose turn it is. A namespace that has half of the workers waits for the others.
     pub(super) fn take(&mut self, kind: WorkerKind) -> Option<(Key, Taken)> {
+        // The second try keeps workers busy: a share is for others only while others wait.
         self.take_from(kind, true).or_else(|| self.take_from(kind, false))
     }
 
@@ -229,12 +233,14 @@ impl Turns {
             WorkerKind::Edits => vec![Class::Edit],
         };
         order.retain(|class| self.may_run(*class));
+        // Of classes that are as far, the most urgent comes first.
         order.sort_by_key(|class| (self.classes.get(*class).pass, *class));
         order.into_iter().find_map(|class| self.take_of(class, is_shared))
     }
 
     /// The last worker is not given to scans: they take as long as any other reconcile.
     fn may_run(&self, class: Class) -> bool {
+        // With one worker it takes scans, too, or none would ever run.
         let most = self.shares.workers.saturating_sub(1).max(1);
         self.depth(class) > 0 && (class != Class::Scan || self.scans < most)
     }
@@ -248,6 +254,7 @@ impl Turns {
         let flows = self.classes.get_mut(class);
         let weight = |namespace: &str| self.shares.weights.of(namespace);
         let (namespace, key, charge) = flows.take(may, weight)?;
+        // A class that was empty begins here when it gets a key: it saved up no turns.
         self.clock = self.clock.max(flows.pass);
         flows.pass = flows.pass.saturating_add(STRIDE / class.weight());
         let running = self.running.entry(namespace).or_default();
@@ -260,6 +267,7 @@ impl Turns {
     /// The attempt at a key is over, and held its worker for so long.
     pub(super) fn done(&mut self, key: &Key, taken: &Taken, time: Duration) {
         let weight = self.shares.weights.of(&key.namespace);
+        // What it took, not what it was charged at the beginning: the difference is settled now.
         let cost = u64::try_from(time.as_micros()).unwrap_or(u64::MAX).max(LEAST_COST);
         self.classes.get_mut(taken.class).done(&key.namespace, taken.charge, cost, weight);
         if let Some(running) = self.running.get_mut(&*key.namespace) {
@@ -308,6 +316,7 @@ impl Flow {
 
 impl Flows {
     fn push(&mut self, key: Key, number: u64, clock: u64) {
+        // It was idle: from its old pass it would have all turns until it has caught up.
         if self.order.is_empty() {
             self.pass = self.pass.max(clock);
         }
@@ -320,6 +329,7 @@ impl Flows {
         let flow = self.flows.entry(Arc::clone(&namespace)).or_insert_with(new);
         if flow.keys.is_empty() {
             self.ahead.remove(&(flow.at, Arc::clone(&namespace)));
+            // The same for a namespace; one that is ahead of its share stays there.
             flow.at = flow.at.max(now);
         }
         let is_first = flow.keys.is_empty();
