@@ -64,15 +64,19 @@ pub(super) async fn rest(
         let memory = memory.lock();
         (memory.settled, memory.recorded.clone())
     };
+    // Nothing is settled before the first complete reconcile of this process.
     let (Some(rest), Some(recorded)) = (rest, recorded) else { return Ok(None) };
     // A definition may change without a change of the Application or its objects.
     if rest.fingerprint.app != of_version(app) || facts::follows_definitions(app) {
         return Ok(None);
     }
+    // Names and versions alone: decoding trackers is what a pass over settled Applications must not
+    // pay for.
     let stored = ctx.trackers.indexed(key);
     if recorded.trackers != versions(stored.iter().map(|it| (it.key(), it.version())).collect()) {
         return Ok(None);
     }
+    // Some object cannot be seen, as when its cluster is away: the phases say what that means.
     let Some(objects) = objects(ctx, key, &ctx.clusters.snapshot(), app, &recorded).await? else {
         return Ok(None);
     };
@@ -80,6 +84,8 @@ pub(super) async fn rest(
     if rest.fingerprint != fingerprint || rest.triggered {
         // A rollout is many changes in a row, and so is a status that says how its object is. What drifted does not wait.
         let same = rest.waits || rest.fingerprint.is_like(fingerprint);
+        // Counted from the last complete reconcile, so that a stream of changes cannot put the next
+        // one off for ever.
         let left = rest.pause.saturating_sub(rest.since.elapsed());
         let left = Some(left).filter(|left| same && !left.is_zero());
         return Ok(left.map(Next::After));
@@ -108,11 +114,15 @@ async fn write_deferred(
     if !wait.is_zero() {
         return Ok(Next::After(left.min(wait)));
     }
+    // Taken out before it is written: if the write fails, the next reconcile computes the status
+    // again.
     memory.lock().deferred = None;
     match write::write_status(ctx, app, &held.status).await {
         Ok(None) => {}
         Ok(Some(stored)) => {
             if let Some(settled) = &mut memory.lock().settled {
+                // The write itself changed the Application's version; it must not count as a change
+                // by somebody else.
                 settled.fingerprint = fingerprint(&stored, objects);
             }
         }
@@ -130,6 +140,7 @@ pub(super) fn resync(ctx: &AppContext, app: &Application) -> Duration {
     if text.is_empty() {
         return ctx.settings.resync;
     }
+    // Written by tenants: a short interval would let one Application take the workers of all.
     let parsed: Option<vela_gocompat::duration::Duration> = text.parse().ok();
     match parsed.and_then(vela_gocompat::duration::Duration::to_std) {
         Some(interval) if interval >= SHORTEST_INTERVAL => interval,
