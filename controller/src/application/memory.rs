@@ -16,7 +16,6 @@ use crate::evaluation::Account;
 
 use super::component::CachedRendering;
 use super::placement::Placement;
-use super::settled::Recorded;
 use super::workflow::cached::{CachedContext, PodReasons};
 use crate::application::converge::repair_backoff::RepairBackoff;
 use crate::application::dispatch::changes::Changes;
@@ -57,6 +56,17 @@ pub struct Settled {
     pub waits: bool,
     /// How long the next one waits if all that changed is how objects are.
     pub pause: Duration,
+}
+
+/// The objects that must live, as the ResourceTrackers of some versions record them.
+#[derive(Debug, Default)]
+pub struct Recorded {
+    /// Names and versions of the trackers, as a hash.
+    pub trackers: u64,
+    /// Objects with their `apiVersion`.
+    pub objects: Box<[(Box<str>, ResourceKey)]>,
+    /// The other clusters that any tracker names.
+    pub clusters: BTreeSet<String>,
 }
 
 /// A status that says the same as the stored one in other words, and waits for what comes next.

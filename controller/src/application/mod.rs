@@ -103,7 +103,7 @@ async fn reconcile_within(
     }
     if !deleting
         && finalizer::is_present(&app)
-        && let Some(next) = Box::pin(settled::rest(ctx, key, &app)).await?
+        && let Some(next) = Box::pin(settled::Subject::new(ctx, key.clone(), &app).rest()).await?
     {
         return Ok(next);
     }
