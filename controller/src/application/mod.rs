@@ -143,7 +143,8 @@ async fn reconcile_within(
         return fail(ctx, &app, app.status.clone(), failed).await;
     }
     if legacy::is_obsolete(&session, &app) || legacy::has_early_stamp(&app) {
-        app = match legacy::stamp(ctx, &app).await {
+        let noted = legacy::version_patch(&app, &ctx.settings.version);
+        app = match write::patch(ctx, &app, &noted).await {
             Err(error) if error.is_conflict() => return conflict::requeue(ctx, &app).await,
             other => other?,
         };

@@ -11,11 +11,8 @@ use vela_apply::plan::PatchKind;
 use vela_apply::tracker;
 use vela_cluster::{ApiError, Target};
 
-use crate::application::context::AppContext;
-
 use crate::application::facts;
 use crate::application::session::Session;
-use crate::application::write;
 
 /// Releases below this one wrote trackers without a type.
 const FIRST_WITH_TYPES: semver::Version = semver::Version::new(1, 2, 0);
@@ -104,19 +101,12 @@ pub(in crate::application) fn is_obsolete(session: &Session<'_>, app: &Applicati
         && session.trackers.legacy().is_empty()
 }
 
-/// Notes our version.
-///
-/// # Errors
-/// The API server's answer.
-pub(in crate::application) async fn stamp(
-    ctx: &AppContext,
-    app: &Application,
-) -> Result<Application, ApiError> {
-    let body = json!({"metadata": {
+/// The patch that notes a version.
+pub(in crate::application) fn version_patch(app: &Application, version: &str) -> Value {
+    json!({"metadata": {
         "resourceVersion": app.metadata.resource_version,
-        "annotations": {annotation::KUBEVELA_VERSION: ctx.settings.version},
-    }});
-    write::patch(ctx, app, &body).await
+        "annotations": {annotation::KUBEVELA_VERSION: version},
+    }})
 }
 
 #[cfg(test)]
