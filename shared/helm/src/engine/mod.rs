@@ -170,6 +170,10 @@ pub(crate) fn render(
 fn text_of(output: Vec<u8>) -> String {
     let text = String::from_utf8(output)
         .unwrap_or_else(|error| String::from_utf8_lossy(error.as_bytes()).into_owned());
+    without_no_value(text)
+}
+
+fn without_no_value(text: String) -> String {
     if memchr::memmem::find(text.as_bytes(), NO_VALUE.as_bytes()).is_none() {
         return text;
     }
@@ -325,6 +329,11 @@ fn tpl(call: &mut Call<'_, State>, args: Args<'_>) -> Result<Value, Failure> {
         return Err(over(OverBudget::Tpl(budget.tpl)));
     }
     call.steps(16 + text.len() as u64 / 8)?;
+    // Most values that charts pass are plain texts: those need no parsing.
+    if memchr::memmem::find(text.as_bytes(), b"{{").is_none() {
+        call.host().text(text.len())?;
+        return Ok(Value::from(without_no_value(text.into_owned())));
+    }
     let mut templates = call.templates().fork();
     templates.parse_again(SET, &text).map_err(|error| {
         Failure::other(TplError::Parse { text: text.clone().into_owned(), error })
