@@ -34,6 +34,12 @@ pub trait GoHash {
     }
 }
 
+/// The hash of a text, as it is stored: lower-case hexadecimal without leading zeros.
+#[must_use]
+pub fn text(text: &str) -> String {
+    hex(string(text))
+}
+
 /// Hash of a revision: label `app.oam.dev/app-revision-hash`, `status.latestRevision.revisionHash`.
 ///
 /// The spec must be as it is stored, before compression.

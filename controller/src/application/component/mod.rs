@@ -331,8 +331,12 @@ fn assemble(
     for auxiliary in rendered.auxiliaries {
         let trait_index = auxiliary.trait_index.and_then(|index| kept.get(index).copied());
         let definition = trait_index.and_then(|index| part.traits.get(index)).map(AsRef::as_ref);
+        let mut manifest = finish(auxiliary.object, definition);
+        if let Some(name) = vela_apply::release::resource_label(&manifest) {
+            set_label(&mut manifest, names::label::TRAIT_RESOURCE, &name);
+        }
         out.objects.push(Object {
-            manifest: finish(auxiliary.object, definition),
+            manifest,
             output: Some(auxiliary.name),
             trait_index,
             stage: auxiliary.stage,
