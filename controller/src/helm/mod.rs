@@ -4,6 +4,7 @@
 //! nothing is fetched.
 
 mod files;
+mod written;
 
 use std::ffi::OsString;
 use std::io::Write as _;
@@ -62,6 +63,9 @@ struct Template {
     /// Values by path from files: key=path.
     #[arg(long)]
     set_file: Vec<String>,
+    /// Values by path as they are written, with commas and braces: key=value.
+    #[arg(long)]
+    set_literal: Vec<String>,
     /// Version of the cluster that is assumed.
     #[arg(long, default_value = "v1.34.0")]
     kube_version: String,
@@ -71,6 +75,9 @@ struct Template {
     /// Print CRDs too.
     #[arg(long)]
     include_crds: bool,
+    /// Print no CRDs, whatever else is said.
+    #[arg(long)]
+    skip_crds: bool,
     /// Print no hooks.
     #[arg(long)]
     no_hooks: bool,
@@ -86,6 +93,12 @@ struct Template {
     /// Print only the manifests of these templates.
     #[arg(short, long, value_delimiter = ',')]
     show_only: Vec<String>,
+    /// Write a file for each template into this directory, and print their paths.
+    #[arg(long, conflicts_with = "show_only")]
+    output_dir: Option<PathBuf>,
+    /// Write them into a directory of the release's name there.
+    #[arg(long, requires = "output_dir")]
+    release_name: bool,
 }
 
 /// Why nothing is printed.
@@ -109,6 +122,10 @@ enum Error {
     Render(#[from] RenderError),
     #[error(transparent)]
     NotShown(#[from] NotShown),
+    #[error("{path}: {error}")]
+    Write { path: PathBuf, error: std::io::Error },
+    #[error("template {0:?} would be written outside of the directory")]
+    Outside(String),
     #[error("cannot start a thread: {0}")]
     Thread(std::io::Error),
     #[error("rendering ended without a result")]
@@ -174,12 +191,16 @@ fn run(flags: &Template) -> Result<String, Error> {
         &budget,
     )?;
     let show = Show {
-        crds: flags.include_crds,
+        crds: flags.include_crds && !flags.skip_crds,
         no_hooks: flags.no_hooks,
         skip_tests: flags.skip_tests,
         only: flags.show_only.clone(),
     };
-    Ok(print(&rendered, &show)?)
+    match &flags.output_dir {
+        None => Ok(print(&rendered, &show)?),
+        Some(folder) if flags.release_name => written::files(&rendered, &show, &folder.join(name)),
+        Some(folder) => written::files(&rendered, &show, folder),
+    }
 }
 
 fn load(path: &str, limits: &Limits) -> Result<Chart, Error> {
@@ -221,6 +242,12 @@ fn values(flags: &Template) -> Result<Table, Error> {
         })?;
         let text = text(Path::new(path))?;
         set::assign_text(&mut values, key, text).map_err(failed("set-file"))?;
+    }
+    for pair in &flags.set_literal {
+        let no_value = || SetError::NoValue(pair.clone());
+        let (key, text) =
+            pair.split_once('=').ok_or_else(no_value).map_err(failed("set-literal"))?;
+        set::assign_text(&mut values, key, text.to_owned()).map_err(failed("set-literal"))?;
     }
     Ok(values)
 }
