@@ -159,6 +159,13 @@ pub enum Need {
         /// The name.
         name: String,
     },
+    /// The ConfigMap that stands for a release.
+    Release {
+        /// In this namespace.
+        namespace: String,
+        /// Of this release.
+        name: String,
+    },
     /// Whether there is an object that an Application refers to. What it holds is not read.
     Exists {
         /// `group/version`.
@@ -404,6 +411,15 @@ impl<'a> World<'a> {
             Some(Fact::Resource(resource)) => Ok(resource.as_ref()),
             Some(Fact::Failed(error)) => Err(error),
             _ => Ok(None),
+        }
+    }
+
+    /// The ConfigMap that stands for a release; nothing while it is not known, and if it cannot be read.
+    pub fn release(&self, namespace: &str, name: &str) -> Option<Arc<Value>> {
+        let need = Need::Release { namespace: namespace.to_owned(), name: name.to_owned() };
+        match self.fact(need) {
+            Some(Fact::Object(object)) => object.clone(),
+            _ => None,
         }
     }
 

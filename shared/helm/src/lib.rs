@@ -57,6 +57,7 @@ mod keys;
 mod limits;
 mod manifest;
 mod objects;
+pub mod preview;
 mod print;
 pub mod release;
 mod render;

@@ -353,6 +353,12 @@ impl Record {
         name.and_then(Value::as_str).unwrap_or_default()
     }
 
+    /// The chart's schema for values, if it has one.
+    pub(crate) fn schema(&self) -> Option<Vec<u8>> {
+        let schema = self.0.get("chart")?.get("schema")?.as_str()?;
+        STANDARD.decode(schema).ok().filter(|schema| !schema.is_empty())
+    }
+
     /// Leaves out what the chart is made of: for a record that would be larger than a Secret may be.
     pub fn drop_chart(&mut self) {
         if let Some(Value::Object(chart)) = self.0.get_mut("chart") {

@@ -105,6 +105,38 @@ fn against(validator: &Validator, values: &Table) -> Vec<String> {
     required.chain(lines).collect()
 }
 
+/// What a schema refuses of some of the values, whatever the others are: a line each, without any of the values.
+pub(crate) fn refused(schema: &[u8], values: Table) -> Vec<String> {
+    use ValidationErrorKind as Kind;
+    let Schema::Usable(validator) = Schema::read(schema) else { return Vec::new() };
+    let mut values = Value::Object(values);
+    integers(&mut values);
+    let line = |error: ValidationError<'_>| {
+        let text = match error.kind() {
+            Kind::Type { .. } | Kind::Enum { .. } | Kind::AdditionalProperties { .. } => {
+                what(error.kind(), error.instance()).0
+            }
+            Kind::Minimum { .. }
+            | Kind::Maximum { .. }
+            | Kind::ExclusiveMinimum { .. }
+            | Kind::ExclusiveMaximum { .. }
+            | Kind::MultipleOf { .. }
+            | Kind::MinLength { .. }
+            | Kind::MaxLength { .. }
+            | Kind::MinItems { .. }
+            | Kind::MaxItems { .. }
+            | Kind::UniqueItems
+            | Kind::Constant { .. }
+            | Kind::Pattern { .. }
+            | Kind::Format { .. } => format!("'{}' failed", error.kind().keyword()),
+            // Another value, or a default, may be what makes it right.
+            _ => return None,
+        };
+        Some(format!("at '{}': {text}", error.instance_path()))
+    };
+    validator.iter_errors(&values).take(MOST_LISTED).filter_map(line).collect()
+}
+
 /// Floats without a fraction are integers, in every draft.
 fn integers(value: &mut Value) {
     const EXACT: f64 = 9_007_199_254_740_992.0;

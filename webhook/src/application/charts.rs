@@ -3,12 +3,16 @@
 use std::collections::BTreeMap;
 
 use serde_json::Value;
-use vela_helm::request;
+use vela_api::names::label;
+use vela_cluster::Identity;
+use vela_helm::{preview, request};
 
+use super::auth;
 use super::model::Component;
 use super::subject::{Findings, Subject};
 use crate::field::{Field, Reason, Rule};
 use crate::messages;
+use crate::world::Access;
 
 /// The releases of an Application, with the first component of each.
 pub(crate) type Releases<'a> = BTreeMap<(String, String), &'a str>;
@@ -35,7 +39,62 @@ pub(crate) fn check<'a>(
             let text = messages::same_release(&field.to_string(), namespace, name, other);
             findings.warnings.push(text);
         }
-        None => drop(releases.insert(release, component.name)),
+        None => {
+            if subject.is_new(component) {
+                preview(subject, component, params, &release, field, findings);
+            }
+            releases.insert(release, component.name);
+        }
+    }
+}
+
+/// What the release that is deployed already says: whose it is, and what its schema refuses of the values. Who may not read it
+/// learns nothing.
+fn preview(
+    subject: &Subject<'_>,
+    component: &Component<'_>,
+    params: &Value,
+    (namespace, name): &(String, String),
+    field: &Field,
+    findings: &mut Findings,
+) {
+    let identity = auth::acting(subject);
+    if identity.is_other() {
+        let Identity { user, groups } = identity;
+        let access = Access {
+            verb: "get",
+            group: String::new(),
+            version: "v1".to_owned(),
+            resource: "configmaps".to_owned(),
+            namespace: namespace.clone(),
+            name: format!("{name}-helm-release"),
+        };
+        if subject.world.may(&user, &groups, access) != Ok(true) {
+            return;
+        }
+    }
+    let Some(found) = subject.world.release(namespace, name) else { return };
+    let text =
+        |pointer: String| found.pointer(&pointer).and_then(Value::as_str).unwrap_or_default();
+    let label = |key: &str| text(format!("/metadata/labels/{}", key.replace('/', "~1")));
+    let owner = (label(label::APP_NAMESPACE), label(label::APP_NAME));
+    let own = subject.object.pointer("/metadata/name").and_then(Value::as_str);
+    if !owner.1.is_empty() && owner != (subject.namespace, own.unwrap_or_default()) {
+        let field = field.to_string();
+        findings.warnings.push(messages::foreign_release(&field, namespace, name, owner));
+        return;
+    }
+    let asked =
+        |key: &str| params.get("chart").and_then(|chart| chart.get(key)).and_then(Value::as_str);
+    let is_same = [("source", "chartSource"), ("repoURL", "repoURL"), ("version", "chartVersion")]
+        .into_iter()
+        .all(|(key, recorded)| asked(key).unwrap_or_default() == text(format!("/data/{recorded}")));
+    let values = params.get("values").and_then(Value::as_object);
+    let (true, Some(values)) = (is_same, values) else { return };
+    let schema = text(format!("/binaryData/{}", preview::KEY));
+    let at = at(field, component.properties, &["values".to_owned()]).to_string();
+    for problem in preview::problems(schema, values) {
+        findings.warnings.push(messages::refused_by_schema(&at, &problem));
     }
 }
 

@@ -8,6 +8,7 @@ use futures::StreamExt as _;
 use k8s_openapi::api::authorization::v1::{
     ResourceAttributes, SubjectAccessReview, SubjectAccessReviewSpec,
 };
+use k8s_openapi::api::core::v1::ConfigMap;
 use kube::api::{ApiResource, DynamicObject, ListParams, PostParams};
 use kube::core::GroupVersionKind;
 use kube::{Api, Client};
@@ -114,6 +115,7 @@ impl Live {
                 ("resource", self.resource(api_version, kind).await)
             }
             Need::Named { group, name } => ("named", self.named(group, name).await),
+            Need::Release { namespace, name } => ("release", self.release(namespace, name).await),
             Need::Exists { api_version, kind, plural, namespace, name } => {
                 let (group, version) = api_version.rsplit_once('/').unwrap_or(("", api_version));
                 let gvk = GroupVersionKind::gvk(group, version, kind);
@@ -156,6 +158,21 @@ impl Live {
         }
         let found = self.api(kind, namespace).get_opt(name).await?;
         Ok(Fact::Object(found.as_ref().and_then(value)))
+    }
+
+    /// The ConfigMap that the template of a chart's component makes.
+    async fn release(&self, namespace: &str, name: &str) -> Result<Fact, Error> {
+        let name = format!("{name}-helm-release");
+        if !is_object_name(&name) || !is_object_name(namespace) {
+            return Ok(Fact::Object(None));
+        }
+        let api: Api<ConfigMap> = Api::namespaced(self.client.clone(), namespace);
+        let found = match api.get_opt(&name).await {
+            // Without it there is one warning less.
+            Err(kube::Error::Api(status)) if status.code == 403 => return Ok(Fact::Unreadable),
+            found => found?,
+        };
+        Ok(Fact::Object(found.and_then(|map| serde_json::to_value(map).ok()).map(Arc::new)))
     }
 
     async fn revisions(&self, namespace: &str, selector: &str) -> Result<Fact, Error> {

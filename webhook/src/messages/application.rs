@@ -118,6 +118,21 @@ pub(crate) fn same_release(field: &str, namespace: &str, release: &str, other: &
     )
 }
 
+pub(crate) fn foreign_release(
+    field: &str,
+    namespace: &str,
+    release: &str,
+    (owner_namespace, owner): (&str, &str),
+) -> String {
+    format!(
+        "{field}: release \"{release}\" of namespace \"{namespace}\" belongs to Application {owner_namespace}/{owner}: the deployment will fail"
+    )
+}
+
+pub(crate) fn refused_by_schema(field: &str, problem: &str) -> String {
+    format!("{field}: {problem}; the chart that is deployed refuses such values")
+}
+
 pub(crate) fn unknown_cluster(field: &str, name: &str, nearest: Option<&str>) -> String {
     let what = "this control plane deploys to \"local\" only; the deployment will fail";
     format!("{field}: there is no cluster \"{name}\", {what}{}", hint(nearest))

@@ -2,7 +2,9 @@
 
 use std::sync::Arc;
 
-use serde_json::Value;
+use serde_json::{Value, json};
+use vela_apply::object::{kind, name};
+use vela_helm::preview;
 use vela_helm::release::Status;
 
 use crate::application::session::Session;
@@ -101,6 +103,18 @@ impl Released {
             materials: &self.materials,
             timeout: self.entry.timeout,
             back,
+        }
+    }
+
+    /// Puts the schema of the chart's values into the ConfigMap that stands for the release, where admission finds it.
+    pub fn describe(&self, workload: &mut Value) {
+        let is_own = kind(workload) == "ConfigMap"
+            && name(workload) == format!("{}-helm-release", self.params.name);
+        let packed = || preview::packed(&self.entry.state.lock().record);
+        if let (true, Some(fields)) = (is_own, workload.as_object_mut())
+            && let Some(schema) = packed()
+        {
+            fields.insert("binaryData".to_owned(), json!({ (preview::KEY): schema }));
         }
     }
 

@@ -132,6 +132,10 @@ async fn dispatch_in_stages(
     let Some(released) = &released else {
         return dispatch_objects(session, run, part, placement, rendered).await;
     };
+    let workload = rendered.objects.iter_mut().find(|object| object.output.is_none());
+    if let Some(workload) = workload {
+        released.describe(&mut workload.manifest);
+    }
     // The chart's values ask for objects to be made again where they refuse a change.
     if released.is_forced() {
         session.forced.lock().insert(part.component.name.clone());
