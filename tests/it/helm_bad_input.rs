@@ -44,6 +44,15 @@ fn table() -> Vec<(&'static str, Reply, &'static str)> {
             "nested",
         ),
         ("/kind.tgz", template("apiVersion: v1\nmetadata: {name: x}\n"), "no kind"),
+        (
+            "/schema.tgz",
+            chart(&[(
+                "web/values.schema.json",
+                b'0',
+                br#"{"$ref": "http://169.254.169.254/latest/schema.json"}"#,
+            )]),
+            "schemas are not fetched",
+        ),
         ("/endless.tgz", Reply::Endless, "larger than 20971520 bytes"),
         (
             "/internal.tgz",

@@ -12,6 +12,7 @@ use vela_tests::fixtures::{Space, until};
 use super::helm::{
     LIMIT, MAP, VALUES, complaint, component, data, edit, helm, records, revisions, server,
 };
+use super::helm_docs;
 
 /// A Job that no node ever runs.
 fn job(name: &str, annotations: &str, deadline: &str) -> String {
@@ -196,24 +197,16 @@ async fn what_refuses_a_change_is_made_again_if_that_is_forced_and_pods_restart(
     assert_eq!(pods["helm.oam.dev/restarted-for"], "3");
 }
 
-const STEP: &str = "import \"vela/helm\"
-
-release: helm.#Render & {$params: {
-	chart:   parameter.chart
-	release: name: \"web\"
-	values:  parameter.values
-}}
-parameter: {chart: {...}, values: {...}}
-";
-
 #[tokio::test]
 async fn a_step_makes_a_release_that_goes_with_the_application() {
     let space = Space::with_programs("helm-step").await;
+    // As the documentation has it.
+    let step = helm_docs::blocks("cue").into_iter().next().unwrap();
     let server = server(Settings::default()).await;
     let definition = json!({
         "apiVersion": "core.oam.dev/v1beta1", "kind": "WorkflowStepDefinition",
         "metadata": {"name": "chart"},
-        "spec": {"schematic": {"cue": {"template": STEP}}},
+        "spec": {"schematic": {"cue": {"template": step}}},
     });
     let definition = serde_json::from_value(definition).unwrap();
     let definitions = space.objects("core.oam.dev/v1beta1", "WorkflowStepDefinition");
