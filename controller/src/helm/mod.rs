@@ -75,9 +75,6 @@ struct Template {
     /// Print CRDs too.
     #[arg(long)]
     include_crds: bool,
-    /// Print no CRDs, whatever else is said.
-    #[arg(long)]
-    skip_crds: bool,
     /// Print no hooks.
     #[arg(long)]
     no_hooks: bool,
@@ -191,7 +188,7 @@ fn run(flags: &Template) -> Result<String, Error> {
         &budget,
     )?;
     let show = Show {
-        crds: flags.include_crds && !flags.skip_crds,
+        crds: flags.include_crds,
         no_hooks: flags.no_hooks,
         skip_tests: flags.skip_tests,
         only: flags.show_only.clone(),

@@ -38,5 +38,6 @@ pub(super) fn files(rendered: &Rendered, show: &Show, folder: &Path) -> Result<S
         }
         fs::write(&path, text).map_err(failed)?;
     }
+    said.push('\n');
     Ok(said)
 }
