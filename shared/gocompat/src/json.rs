@@ -299,6 +299,51 @@ fn write_escaped<W: io::Write + ?Sized>(writer: &mut W, text: &str, html: bool) 
     writer.write_all(bytes.get(done..).unwrap_or_default())
 }
 
+/// A text as `encoding/json` writes it, with `<`, `>` and `&` escaped or not.
+#[must_use]
+pub fn quoted(text: &str, html: bool) -> String {
+    const DIGITS: &[u8; 16] = b"0123456789abcdef";
+    let bytes = text.as_bytes();
+    let mut out = String::with_capacity(text.len() + text.len() / 8 + 2);
+    out.push('"');
+    let mut done = 0;
+    let mut unicode = [b'\\', b'u', b'0', b'0', b'0', b'0'];
+    for (at, &byte) in bytes.iter().enumerate() {
+        let is_plain = byte >= 0x20 && !matches!(byte, b'"' | b'\\' | b'<' | b'>' | b'&' | 0xe2);
+        if is_plain {
+            continue;
+        }
+        let (escape, len): (&[u8], usize) = match byte {
+            b'"' => (b"\\\"", 1),
+            b'\\' => (b"\\\\", 1),
+            b'\n' => (b"\\n", 1),
+            b'\r' => (b"\\r", 1),
+            b'\t' => (b"\\t", 1),
+            0x08 => (b"\\b", 1),
+            0x0c => (b"\\f", 1),
+            // U+2028 and U+2029 end a line in JavaScript.
+            0xe2 => match bytes.get(at + 1..at + 3) {
+                Some([0x80, 0xa8]) => (b"\\u2028", 3),
+                Some([0x80, 0xa9]) => (b"\\u2029", 3),
+                _ => continue,
+            },
+            b'<' | b'>' | b'&' if !html => continue,
+            _ => {
+                let [.., high, low] = &mut unicode;
+                let digit = |nibble: u8| DIGITS.get(usize::from(nibble)).copied().unwrap_or(b'0');
+                (*high, *low) = (digit(byte >> 4), digit(byte & 15));
+                (&unicode, 1)
+            }
+        };
+        out.push_str(text.get(done..at).unwrap_or_default());
+        out.push_str(std::str::from_utf8(escape).unwrap_or_default());
+        done = at + len;
+    }
+    out.push_str(text.get(done..).unwrap_or_default());
+    out.push('"');
+    out
+}
+
 /// A float as `encoding/json` writes it: plain, or with an exponent below 1e-6 and from 1e21.
 #[must_use]
 pub fn format_f64(value: f64) -> String {
@@ -333,6 +378,24 @@ pub fn html_escape(json: &str) -> String {
 mod tests {
     use super::*;
     use serde_json::json;
+
+    #[test]
+    fn a_text_alone_is_written_like_any_other() {
+        let control: String = (0_u8..0x30).map(char::from).collect();
+        let texts = [
+            "",
+            "a<b>&\"c\\",
+            "é\u{2028}\u{2029}\u{2027}\u{7f}",
+            "/",
+            control.as_str(),
+            "\u{e2}",
+            "ⓐ",
+        ];
+        for text in texts {
+            assert_eq!(quoted(text, true), to_string(&text).unwrap());
+            assert_eq!(quoted(text, false), to_string_unescaped(&text).unwrap());
+        }
+    }
 
     #[test]
     fn text_of_values() {

@@ -46,6 +46,9 @@ pub(super) static TABLE: &[Function<State>] = &[
         Err(error) => Err(Failure::text(error.to_string())),
     }),
     function("toToml", &[ANY], |call, args| {
+        if args.get(0).is_nothing() {
+            return Err(Failure::text("reflect: call of reflect.Value.Type on zero Value"));
+        }
         let written = match to_json(args.get(0)) {
             Ok(_) => toml::write(args.get(0)).unwrap_or_else(|error| error.to_string()),
             Err(error @ JsonError::Deep(_)) => return Err(error.into()),

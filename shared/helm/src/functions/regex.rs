@@ -131,6 +131,10 @@ fn find_all(call: &mut Context<'_>, args: Args<'_>, regexp: &Regexp) -> Result {
         Ok::<_, Failure>(())
     })?;
     call.host().elements(all.len())?;
+    // Go gives nil where nothing is found.
+    if all.is_empty() {
+        return Ok(List::nil(&gotemplate::Type::String).into());
+    }
     Ok(List::strings(all).into())
 }
 

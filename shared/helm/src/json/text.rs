@@ -24,6 +24,11 @@ pub(crate) enum Style {
 
 /// Writes a value.
 pub(crate) fn to_text(value: &Value, style: Style) -> Result<String, JsonError> {
+    // Files of half a megabyte are written so.
+    if let Value::String(text) = value {
+        let is_html = !matches!(style, Style::Raw);
+        return Ok(go::quoted(&text.to_str_lossy(), is_html));
+    }
     let deep = Cell::new(false);
     let written = Written { value, depth: 0, deep: &deep };
     let text = match style {

@@ -60,7 +60,7 @@ pub(crate) fn json(value: &Value) -> Option<Json> {
         return Some(Json::String(time::format(&at.0, time::RFC3339_NANO)));
     }
     if let Some(version) = value.downcast_ref::<SemanticVersion>() {
-        return Some(Json::String(version.version.original().to_owned()));
+        return Some(Json::String(version.version.to_string()));
     }
     if let Some(json) = chart::json(value) {
         return Some(json);
