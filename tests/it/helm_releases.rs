@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use k8s_openapi::api::apps::v1::Deployment;
 use k8s_openapi::api::batch::v1::Job;
-use k8s_openapi::api::core::v1::{ConfigMap, Namespace, Secret};
+use k8s_openapi::api::core::v1::{ConfigMap, Namespace, Secret, Service};
 use kube::api::{Api, DeleteParams, ListParams, Patch, PatchParams, PostParams};
 use serde_json::{Value, json};
 use vela_tests::chart_server::{ChartServer, Settings};
@@ -16,7 +16,7 @@ use vela_tests::release::admits;
 use vela_tests::tenant::Tenant;
 
 use super::helm::{
-    LIMIT, MAP, VALUES, complaint, component, data, edit, merge, records, revisions, server,
+    LIMIT, MAP, VALUES, complaint, component, data, edit, helm, merge, records, revisions, server,
 };
 
 async fn deployed(space: &Space, release: &str, newest: i64) {
@@ -272,7 +272,7 @@ metadata: {name: {{ . }}}
     }
 }
 
-/// D21: without criteria the workloads decide.
+/// D21: without criteria the workloads decide; a criterion without a name is met by any object of the kind.
 #[tokio::test]
 async fn health_is_that_of_the_objects() {
     let space = Space::with_programs("helm-d21").await;
@@ -289,8 +289,14 @@ spec:
       nodeSelector: {there: is-none}
       containers: [{name: a, image: a}]
 ";
+    let service = "apiVersion: v1
+kind: Service
+metadata: {name: {{ .Release.Name }}}
+spec: {ports: [{port: 80}]}
+";
     let files = [("values.yaml", "replicas: 1\n"), ("templates/web.yaml", deployment)];
     server.publish("web", "1.0.0", &files).unwrap();
+    server.publish("service", "1.0.0", &[("templates/service.yaml", service)]).unwrap();
     let is_healthy = async |app: &str, wanted: bool| {
         until(&format!("health {wanted} of {app}"), LIMIT, async || {
             let app = space.applications().get(app).await.unwrap();
@@ -306,6 +312,119 @@ spec:
     is_healthy("a", false).await;
     edit(&space, component(&server, json!({"values": {"replicas": 0}}))).await;
     is_healthy("a", true).await;
+
+    let criterion = json!({
+        "chart": {"source": "service"},
+        "healthStatus": [{"resource": {"kind": "Service"}, "condition": {"type": "Ready"}}],
+    });
+    space.create("b", named("other", &server, criterion)).await.unwrap();
+    let services = space.api::<Service>();
+    until("the Service", LIMIT, async || services.get_opt("other").await.unwrap().is_some()).await;
+    is_healthy("b", false).await;
+    let condition = json!({"type": "Ready", "status": "True", "reason": "Test", "message": "",
+        "lastTransitionTime": "2026-01-01T00:00:00Z"});
+    let patch = Patch::Merge(json!({"status": {"conditions": [condition]}}));
+    services.patch_status("other", &PatchParams::default(), &patch).await.unwrap();
+    is_healthy("b", true).await;
+}
+
+#[tokio::test]
+async fn a_take_over_restarts_no_pod_and_others_may_write_too() {
+    let space = Space::with_programs("helm-pods").await;
+    let server = ChartServer::start(Settings::default()).await.unwrap();
+    let deployment = "apiVersion: apps/v1
+kind: Deployment
+metadata: {name: web}
+spec:
+  replicas: 0
+  selector: {matchLabels: {app: web}}
+  template:
+    metadata: {labels: {app: web}}
+    spec: {containers: [{name: a, image: a}]}
+";
+    let files =
+        [("values.yaml", VALUES), ("templates/web.yaml", deployment), ("templates/map.yaml", MAP)];
+    server.publish("web", "1.0.0", &files).unwrap();
+    let archive = format!("http://{}/charts/web-1.0.0.tgz", server.address());
+    helm(&space, &["install", "web", &archive]).await;
+    let deployments = space.api::<Deployment>();
+    let before = deployments.get("web").await.unwrap();
+    space.create("a", component(&server, json!({}))).await.unwrap();
+    deployed(&space, "web", 2).await;
+    space.running("a").await;
+    let after = deployments.get("web").await.unwrap();
+    assert_eq!(after.metadata.uid, before.metadata.uid);
+    let pods = |one: &Deployment| one.spec.clone().unwrap().template;
+    assert_eq!(pods(&after), pods(&before), "no Pod is another one");
+    let annotations = after.metadata.annotations.unwrap();
+    assert_eq!(annotations["meta.helm.sh/release-name"], "web");
+    assert_eq!(annotations["meta.helm.sh/release-namespace"], space.name());
+    assert_eq!(after.metadata.labels.unwrap()["app.oam.dev/name"], "a");
+
+    // Others write to the objects while revisions are made.
+    for count in 3..=5_i64 {
+        for part in 0..5_i64 {
+            let patch =
+                json!({"metadata": {"annotations": {"other.test/n": format!("{count}.{part}")}}});
+            let patch = Patch::Merge(patch);
+            deployments.patch("web", &PatchParams::default(), &patch).await.unwrap();
+            if part == 2 {
+                let values = json!({"values": {"greeting": format!("n{count}")}});
+                edit(&space, component(&server, values)).await;
+            }
+        }
+        deployed(&space, "web", count).await;
+    }
+    let after = deployments.get("web").await.unwrap();
+    assert_eq!(after.metadata.annotations.unwrap()["other.test/n"], "5.4");
+    assert_eq!(data(&space, "web-map", "greeting").await.as_deref(), Some("n5"));
+
+    // All records go: the objects stay the same.
+    let selector = ListParams::default().labels("owner=helm,name=web");
+    space.api::<Secret>().delete_collection(&DeleteParams::default(), &selector).await.unwrap();
+    deployed(&space, "web", 5).await;
+    assert_eq!(deployments.get("web").await.unwrap().metadata.uid, before.metadata.uid);
+}
+
+/// What admission can say about an edit without the chart: warnings, and the edit is taken.
+#[tokio::test]
+async fn what_a_deployed_chart_refuses_is_a_warning() {
+    let space = Space::with_programs("helm-preview").await;
+    let server = ChartServer::start(Settings::default()).await.unwrap();
+    let schema = r#"{"properties": {"greeting": {"type": "string"}}, "required": ["greeting"]}"#;
+    let files =
+        [("values.yaml", VALUES), ("values.schema.json", schema), ("templates/map.yaml", MAP)];
+    server.publish("web", "1.0.0", &files).unwrap();
+    space.create("a", component(&server, json!({}))).await.unwrap();
+    space.running("a").await;
+    let asked = server.requests().len();
+    let path = format!("/apis/core.oam.dev/v1beta1/namespaces/{}/applications", space.name());
+    let warnings = async |name: &str, components: Value| {
+        let patch = json!({"apiVersion": "core.oam.dev/v1beta1", "kind": "Application",
+            "metadata": {"name": name}, "spec": {"components": components}});
+        let request =
+            http::Request::patch(format!("{path}/{name}?dryRun=All&fieldManager=tests&force=true"))
+                .header(http::header::CONTENT_TYPE, "application/apply-patch+yaml")
+                .body(kube::client::Body::from(patch.to_string().into_bytes()))
+                .unwrap();
+        let answer = space.client().send(request).await.unwrap();
+        let warnings = answer.headers().get_all(http::header::WARNING).iter();
+        let all = warnings.map(|one| one.to_str().unwrap().to_owned());
+        // What a dry run says about components is not meant here.
+        let all: Vec<_> = all.filter(|one| !one.contains("dry run: components")).collect();
+        assert!(answer.status().is_success(), "{}", answer.status());
+        all.join("\n")
+    };
+    let with = |values: Value| component(&server, json!({"values": values}));
+    assert_eq!(warnings("a", with(json!({"extra": true}))).await, "");
+    let said = warnings("a", with(json!({"greeting": 12}))).await;
+    assert!(said.contains("properties.values: at '/greeting': got number, want string"), "{said}");
+    let mut other = with(json!({"greeting": 12}));
+    other[0]["properties"]["chart"]["version"] = json!("2.0.0");
+    assert_eq!(warnings("a", other).await, "", "nothing is known of another version");
+    let said = warnings("b", with(json!({}))).await;
+    assert!(said.contains(&format!("belongs to Application {}/a", space.name())), "{said}");
+    assert_eq!(server.requests().len(), asked, "admission fetches nothing");
 }
 
 /// D2, D3: where Applications act as their authors, so do their releases.
