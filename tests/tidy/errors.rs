@@ -71,7 +71,8 @@ fn texts() -> BTreeMap<String, Vec<usize>> {
         .filter(|file| {
             let path = relative(file);
             let is_source = path.contains("/src/") && path.ends_with(".rs");
-            is_source && (path.starts_with("shared/") || path.starts_with("controller/"))
+            is_source
+                && ["shared/", "controller/", "webhook/"].iter().any(|of| path.starts_with(of))
         })
         .collect();
     let (mut found, mut tests) = (BTreeMap::new(), BTreeSet::new());

@@ -16,6 +16,17 @@ const WAIT: Duration = Duration::from_secs(1);
 /// Between two reconciles afterwards. The kubelet itself brings a change within a minute or two.
 const POLL: Duration = Duration::from_secs(10);
 
+/// Why there is no key.
+#[derive(Debug, thiserror::Error)]
+enum NoKey {
+    #[error("{}: {error}", .path.display())]
+    Read { path: PathBuf, error: io::Error },
+    #[error("there is no stamp key in {}", .0.display())]
+    Absent(PathBuf),
+    #[error("{}: {error}", .dir.display())]
+    Key { dir: PathBuf, error: vela_seal::KeyError },
+}
+
 /// Reads the key again and again until the token is cancelled. What cannot be read never replaces what could. `ready` holds
 /// once a key was read.
 pub(crate) async fn follow(
@@ -37,12 +48,12 @@ pub(crate) async fn follow(
                     ready.pass();
                 }
             }
-            Err(error) if error != complained => {
-                warn!(error, "the stamp key cannot be read");
+            Err(error) if error.to_string() != complained => {
+                warn!(%error, "the stamp key cannot be read");
                 if let Some(ready) = ready.as_ref().filter(|ready| !ready.is_met()) {
-                    ready.fail(error.clone());
+                    ready.fail(error.to_string());
                 }
-                complained = error;
+                complained = error.to_string();
             }
             Err(_) => {}
         }
@@ -54,17 +65,18 @@ pub(crate) async fn follow(
     }
 }
 
-fn read(dir: &Path) -> Result<Keys, String> {
+fn read(dir: &Path) -> Result<Keys, NoKey> {
     let file = |name: &str| match fs::read(dir.join(name)) {
         Ok(bytes) => Ok(Some(bytes).filter(|bytes| !bytes.is_empty())),
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
-        Err(error) => Err(format!("{}: {error}", dir.join(name).display())),
+        Err(error) => Err(NoKey::Read { path: dir.join(name), error }),
     };
     let Some(current) = file("current")? else {
-        return Err(format!("there is no stamp key in {}", dir.display()));
+        return Err(NoKey::Absent(dir.to_owned()));
     };
     let previous = file("previous")?;
-    Keys::new(&current, previous.as_deref()).map_err(|error| format!("{}: {error}", dir.display()))
+    Keys::new(&current, previous.as_deref())
+        .map_err(|error| NoKey::Key { dir: dir.to_owned(), error })
 }
 
 #[cfg(test)]

@@ -75,7 +75,7 @@ impl Admit for StampedKind {
     fn admit(&self, request: &Request, world: &World<'_>) -> Decision {
         let mut object = match parse(request.object.as_deref()) {
             Ok(object) => object,
-            Err(error) => return Decision::errored(400, error),
+            Err(error) => return Decision::errored(400, error.to_string()),
         };
         let mut decision = match self {
             Self::Component => definition::Mutate.admit(request, world),

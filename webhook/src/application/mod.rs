@@ -35,7 +35,7 @@ use crate::review::Request;
 use crate::size;
 use crate::world::World;
 use model::App;
-use subject::{Findings, Subject, is_kind, namespace, parse};
+use subject::{Findings, Subject, Undecoded, is_kind, namespace, parse};
 
 pub(crate) use mutate::{Mutate, map_operations};
 
@@ -43,7 +43,7 @@ pub(crate) use mutate::{Mutate, map_operations};
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Validate;
 
-fn application(raw: Option<&RawValue>) -> Result<Value, String> {
+fn application(raw: Option<&RawValue>) -> Result<Value, Undecoded> {
     let object = parse(raw)?;
     is_kind(&object, "Application")?;
     Ok(object)
@@ -61,7 +61,7 @@ impl Admit for Validate {
         }
         let object = match application(raw) {
             Ok(object) => object,
-            Err(error) => return refused(&error),
+            Err(error) => return refused(&error.to_string()),
         };
         let (app, problems) = model::read(&object);
         if !problems.is_empty() {
@@ -71,7 +71,7 @@ impl Admit for Validate {
             "CREATE" => None,
             "UPDATE" => match application(request.old_object.as_deref()) {
                 Ok(old) => Some(old),
-                Err(error) => return refused(&error),
+                Err(error) => return refused(&error.to_string()),
             },
             _ => return Decision::allowed(),
         };

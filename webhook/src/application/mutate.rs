@@ -30,10 +30,10 @@ impl Admit for Mutate {
     fn admit(&self, request: &Request, world: &World<'_>) -> Decision {
         let object = match parse(request.object.as_deref()) {
             Ok(object) => object,
-            Err(error) => return Decision::errored(400, error),
+            Err(error) => return Decision::errored(400, error.to_string()),
         };
         if let Err(error) = is_kind(&object, "Application") {
-            return Decision::errored(400, error);
+            return Decision::errored(400, error.to_string());
         }
         let (app, problems) = model::read(&object);
         if !problems.is_empty() {
@@ -56,7 +56,7 @@ impl Admit for Mutate {
         // What is sealed is what will be stored.
         let stored = match change.stored() {
             Ok(stored) => stored,
-            Err(error) => return Decision::errored(400, error),
+            Err(error) => return Decision::errored(400, error.to_string()),
         };
         let edit = Edit { app: &app, object: &stored, old: old.as_ref(), request, world };
         if let Err(problem) = identity(&edit, &mut change, &mut warnings) {
@@ -89,13 +89,13 @@ impl<'a> Change<'a> {
     }
 
     /// The object with the fields that are set.
-    fn stored(&self) -> Result<Cow<'a, Value>, String> {
+    fn stored(&self) -> Result<Cow<'a, Value>, json_patch::PatchError> {
         if self.fields.is_empty() {
             return Ok(Cow::Borrowed(self.object));
         }
         let mut stored = self.object.clone();
         let fields = self.fields.as_slice();
-        json_patch::patch(&mut stored, fields).map_err(|error| error.to_string())?;
+        json_patch::patch(&mut stored, fields)?;
         Ok(Cow::Owned(stored))
     }
 

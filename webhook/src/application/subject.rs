@@ -67,12 +67,26 @@ impl Findings {
     }
 }
 
-/// Parses an object of a review. The error is the detail of a denial.
-pub(crate) fn parse(raw: Option<&RawValue>) -> Result<Value, String> {
-    let raw =
-        raw.filter(|raw| raw.get() != "null").ok_or_else(|| messages::NO_CONTENT.to_owned())?;
-    let value: Value = serde_json::from_str(raw.get()).map_err(|error| error.to_string())?;
-    if value.is_object() { Ok(value) } else { Err(messages::wrong_type("an object", &value)) }
+/// Why a review has no object to judge; the text is the detail of a denial.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum Undecoded {
+    #[error("{}", messages::NO_CONTENT)]
+    NoContent,
+    #[error(transparent)]
+    Json(#[from] serde_json::Error),
+    /// A value of another type.
+    #[error("{}", messages::wrong_type("an object", .0))]
+    NoObject(Value),
+    /// An object of a kind that the path is not for.
+    #[error("{}", messages::wrong_kind(.api_version, .kind, .want))]
+    Kind { api_version: String, kind: String, want: String },
+}
+
+/// Parses an object of a review.
+pub(crate) fn parse(raw: Option<&RawValue>) -> Result<Value, Undecoded> {
+    let raw = raw.filter(|raw| raw.get() != "null").ok_or(Undecoded::NoContent)?;
+    let value: Value = serde_json::from_str(raw.get())?;
+    if value.is_object() { Ok(value) } else { Err(Undecoded::NoObject(value)) }
 }
 
 /// A hash of what of an Application decides what is deployed, as the controller reads it.
@@ -90,14 +104,18 @@ pub(crate) fn content(object: &Value) -> Result<[u8; 32], serde_json::Error> {
 }
 
 /// The path is for one kind only.
-pub(crate) fn is_kind(object: &Value, kind: &str) -> Result<(), String> {
+pub(crate) fn is_kind(object: &Value, kind: &str) -> Result<(), Undecoded> {
     let text = |key: &str| object.get(key).and_then(Value::as_str).unwrap_or_default();
     // an object without either is taken for what the path is for
     let is = |key: &str, want: &str| text(key).is_empty() || text(key) == want;
     if is("kind", kind) && is("apiVersion", vela_api::V1BETA1) {
         Ok(())
     } else {
-        Err(messages::wrong_kind(text("apiVersion"), text("kind"), kind))
+        Err(Undecoded::Kind {
+            api_version: text("apiVersion").to_owned(),
+            kind: text("kind").to_owned(),
+            want: kind.to_owned(),
+        })
     }
 }
 

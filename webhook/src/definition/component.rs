@@ -62,7 +62,7 @@ impl Admit for Mutate {
             .and_then(|object| is_kind(&object, Kind::Component.kind()).map(|()| object))
         {
             Ok(object) => object,
-            Err(error) => return Decision::errored(400, error),
+            Err(error) => return Decision::errored(400, error.to_string()),
         };
         let mistyped = super::shape::mistyped(Kind::Component, &object);
         if !mistyped.is_empty() {

@@ -57,7 +57,7 @@ impl Admit for Validate {
         let object =
             match parse(raw).and_then(|object| is_kind(&object, kind.kind()).map(|()| object)) {
                 Ok(object) => object,
-                Err(error) => return errored(&messages::failed_to_decode(&error)),
+                Err(error) => return errored(&messages::failed_to_decode(&error.to_string())),
             };
         let mistyped = mistyped(kind, &object);
         if !mistyped.is_empty() {
