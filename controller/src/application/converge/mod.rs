@@ -7,6 +7,7 @@ mod not_executed;
 pub(in crate::application) mod prune;
 pub(in crate::application) mod removed_clusters;
 pub mod repair_backoff;
+pub mod revisions;
 pub(in crate::application) mod rollout;
 pub mod statekeep;
 mod warning;
@@ -218,7 +219,7 @@ async fn converge(
         .application_revision_limit
         .and_then(|limit| usize::try_from(limit).ok())
         .unwrap_or(ctx.settings.application_revision_limit);
-    if let Err(error) = gc::collect_revisions(session, &[&latest], limit).await {
+    if let Err(error) = revisions::collect_revisions(session, &[&latest], limit).await {
         warn!(%error, "old revisions could not be deleted");
     }
     // Deployed is said only where nothing else is wrong.

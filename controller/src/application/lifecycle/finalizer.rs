@@ -20,7 +20,7 @@ use crate::application::context::AppContext;
 use crate::messages;
 use crate::queue::{Key, Next};
 
-use crate::application::converge::{gc, prune, removed_clusters};
+use crate::application::converge::{gc, prune, removed_clusters, revisions};
 use crate::application::facts;
 use crate::application::lifecycle::legacy;
 use crate::application::readiness::Readiness;
@@ -157,7 +157,7 @@ pub async fn delete(session: &mut Session<'_>, app: &Application) -> Result<Next
         });
     }
     let _time = ctx.metrics.stage("remove-finalizer");
-    if !gc::delete_revisions(session).await? {
+    if !revisions::delete_revisions(session).await? {
         // Somebody else's finalizer holds a revision: it holds the Application too.
         return Ok(Next::After(REQUEUE_DELETION));
     }

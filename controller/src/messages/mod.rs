@@ -1,0 +1,96 @@
+//! Every sentence a user sees: conditions, events, step messages.
+//!
+//! Texts that tools match are the reference's; where the reference says nothing useful, ours name the thing and the place.
+
+mod clusters;
+mod converge;
+mod dispatch;
+mod egress;
+mod facts;
+mod lifecycle;
+mod release;
+mod workflow;
+
+use std::time::Duration;
+
+pub(crate) use clusters::*;
+pub(crate) use converge::*;
+pub(crate) use dispatch::*;
+pub(crate) use egress::*;
+pub(crate) use facts::*;
+pub(crate) use lifecycle::*;
+pub(crate) use release::*;
+pub(crate) use workflow::*;
+
+/// A reconcile that has evaluated for as long as it may.
+#[must_use]
+pub(crate) fn budget_spent(budget: Duration) -> String {
+    format!(
+        "the {} s for which one reconcile may evaluate CUE are spent, it goes on after a pause",
+        budget.as_secs()
+    )
+}
+
+/// An Application over which processes died.
+#[must_use]
+pub(crate) fn set_aside(deaths: u32) -> String {
+    format!(
+        "set aside: {deaths} processes of the controller ended while they reconciled this application; it is tried again \
+         when its spec is edited, or after an hour"
+    )
+}
+
+/// Event `RestartInterval`.
+#[must_use]
+pub(crate) fn restarts_too_often() -> String {
+    let shortest = vela_workflow::restart::SHORTEST_PAUSE.as_secs();
+    format!(
+        "the annotation app.oam.dev/restart-workflow asks for runs without a pause between them; each begins {shortest} s \
+         after the end of the last one, which is the shortest pause"
+    )
+}
+
+/// An evaluation that got no thread.
+#[must_use]
+pub(crate) fn no_thread(waited: Duration) -> String {
+    format!("no thread was free to evaluate CUE for {} s", waited.as_secs())
+}
+
+/// The revision that the status names does not exist any more.
+pub(crate) const LATEST_REVISION_GONE: &str = "the latest revision is gone";
+
+/// Event `Parsed`.
+pub(crate) const PARSED: &str = "Parsed successfully";
+/// Event `Revisioned`.
+pub(crate) const REVISIONED: &str = "Revisioned successfully";
+/// Event `PolicyGenerated`.
+pub(crate) const POLICY_GENERATED: &str = "Policy generated successfully";
+/// Event `Rendered`.
+pub(crate) const RENDERED: &str = "Rendered successfully";
+/// Event `Applied`.
+pub(crate) const WORKFLOW_FINISHED: &str = "Workflow finished";
+/// Event `Deployed`.
+pub(crate) const DEPLOYED: &str = "Deployed successfully";
+/// A step that waits for its component.
+pub(crate) const WAIT_HEALTHY: &str = "wait healthy";
+/// A component whose first stage is not healthy.
+pub(crate) const WAITING_FOR_PREVIOUS_STAGE: &str = "waiting for previous stage healthy";
+/// A trait that is applied after the workload.
+pub(crate) const PENDING_TRAIT: &str = "\u{23f3} Waiting for component to be healthy";
+/// A component without workload whose traits are not well.
+pub(crate) const TRAITS_NOT_HEALTHY: &str = "traits are not healthy";
+
+/// The reconcile itself broke.
+#[must_use]
+pub(crate) fn reconcile_panicked(text: &str) -> String {
+    format!("internal error while reconciling, the application is left as it is: {text}")
+}
+
+/// The reconcile did not come to an end.
+#[must_use]
+pub(crate) fn reconcile_timed_out(limit: Duration) -> String {
+    format!(
+        "the reconcile was stopped after {}s, the application is left as it is",
+        limit.as_secs()
+    )
+}
