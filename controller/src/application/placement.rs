@@ -10,3 +10,12 @@ pub struct Placement {
     /// Key of a replicated component.
     pub replica: String,
 }
+
+impl Placement {
+    /// Of a component that is not replicated.
+    #[must_use]
+    pub fn new(cluster: &str, namespace: &str) -> Self {
+        let (cluster, namespace) = (cluster.to_owned(), namespace.to_owned());
+        Self { cluster, namespace, replica: String::new() }
+    }
+}

@@ -31,7 +31,7 @@ use crate::metrics::{NodeMetrics, Pending};
 
 use access::Access;
 use ledger::Entry;
-use rejoin::{Find, Place};
+use rejoin::{Find, Hub};
 
 /// Makes an Application be reconciled.
 pub type Wake = Arc<dyn Fn(&Key) + Send + Sync>;
@@ -291,14 +291,14 @@ impl Clusters {
     ) {
         let Some(on) = &self.enabled else { return };
         let mut settled = rejoin::Settled::default();
-        let place = Place { io, namespace: &on.namespace, events, find };
+        let hub = Hub { io, namespace: &on.namespace, events, find };
         loop {
             let snapshot = on.members.snapshot();
             let members = snapshot.members();
             settled.keep(|name| members.contains_key(name));
             let mut failed = false;
             for (name, member) in members {
-                match settled.settle(name, member, &place).await {
+                match settled.settle(name, member, &hub).await {
                     Ok(back) => on.give_back(name, back),
                     Err(error) => {
                         warn!(%error, cluster = name, "the ledger of a cluster cannot be read");

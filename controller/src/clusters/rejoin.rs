@@ -75,8 +75,8 @@ pub(super) fn decide(
     decided
 }
 
-/// Whose Secret and ledger are meant.
-pub(super) struct Place<'a> {
+/// The cluster of the control plane: where the Secrets of members and their ledgers are.
+pub(super) struct Hub<'a> {
     pub(super) io: &'a ObjectClient,
     pub(super) namespace: &'a str,
     pub(super) events: &'a Recorder,
@@ -92,7 +92,7 @@ impl Settled {
         &mut self,
         name: &str,
         member: &Member,
-        place: &Place<'_>,
+        hub: &Hub<'_>,
     ) -> Result<BTreeMap<Key, Vec<Entry>>, ApiError> {
         let uid = member.identified().uid.unwrap_or_default();
         let Ok((there, _)) = member.reach() else { return Ok(BTreeMap::new()) };
@@ -101,30 +101,30 @@ impl Settled {
         if self.done.get(name) == Some(&found) {
             return Ok(BTreeMap::new());
         }
-        let entries = ledger::read(place.io, place.namespace, name).await?;
-        let decided = decide(entries, &uid, asks, |app| (place.find)(app).exists);
+        let entries = ledger::read(hub.io, hub.namespace, name).await?;
+        let decided = decide(entries, &uid, asks, |app| (hub.find)(app).exists);
         if decided.left > 0 && self.said.insert((name.to_owned(), uid)) {
             let about = About {
                 api_version: "v1".to_owned(),
                 kind: "Secret".to_owned(),
-                namespace: place.namespace.to_owned(),
+                namespace: hub.namespace.to_owned(),
                 name: name.to_owned(),
                 uid: member.cluster.secret_uid.clone(),
                 version: String::new(),
             };
             let text = messages::left_behind_found(name, decided.left);
-            place.events.emit(&about, Severity::Warning, event::LEFT_BEHIND_FOUND, &text, "");
+            hub.events.emit(&about, Severity::Warning, event::LEFT_BEHIND_FOUND, &text, "");
         }
         let mut ended = decided.forget;
         for entry in decided.collect {
-            match collect(&entry, there, place.find).await {
+            match collect(&entry, there, hub.find).await {
                 Ok(true) => ended.push(entry),
                 Ok(false) => {}
                 // The others go on; this one is tried again when the cluster comes back.
                 Err(error) => warn!(%error, cluster = name, "an object that was left behind stays"),
             }
         }
-        ledger::take(place.io, place.namespace, name, &ended).await?;
+        ledger::take(hub.io, hub.namespace, name, &ended).await?;
         self.done.insert(name.to_owned(), found);
         Ok(decided.back)
     }

@@ -6,8 +6,8 @@ use serde::Serialize;
 use serde_json::Value;
 use vela_apply::object::{api_version, kind, name, namespace};
 
-use super::overlay::place::Place;
 use super::overlay::records::{Records, Refusal, Written};
+use super::overlay::resource_path::ResourcePath;
 
 /// Kinds whose objects hold what is lost with them.
 const HOLDERS: [&str; 5] = [
@@ -106,7 +106,7 @@ pub(crate) fn changes(records: &Records) -> Vec<Change> {
 
 /// What is refused, by object.
 pub(crate) fn refusals(records: &Records) -> Vec<Refused> {
-    let refused = |(place, refusal): (&Place, &Refusal)| Refused {
+    let refused = |(place, refusal): (&ResourcePath, &Refusal)| Refused {
         kind: refusal.kind.clone(),
         namespace: place.namespace.clone(),
         name: place.name.clone(),

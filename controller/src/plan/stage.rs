@@ -28,7 +28,7 @@ use crate::metrics::Metrics;
 use crate::queue::{Class, Key, Next, Queue};
 use crate::revisions::Revision;
 
-use super::overlay::place::Place;
+use super::overlay::resource_path::ResourcePath;
 use super::overlay::{Narrowed, Overlay};
 use super::rehearsal::Rehearsal;
 
@@ -166,7 +166,7 @@ impl Stage {
             key.name
         );
         if planned.is_some()
-            && let Some(place) = Place::of(&path)
+            && let Some(place) = ResourcePath::of(&path)
         {
             let mut records = self.overlay.records();
             object = records.put(&place, present.app.as_ref(), object, (true, false));

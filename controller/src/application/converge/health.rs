@@ -138,14 +138,10 @@ fn deployed(run: &Run<'_>) -> Vec<(ApplicationComponent, Placement)> {
             };
             // A `deploy` step that cannot be resolved has failed, and says so itself.
             let Ok(placed) = placement::resolve(&named, &names) else { continue };
-            for (cluster, namespace) in &placed.placements {
+            for placement in &placed.placements {
                 out.extend(placed.components.iter().map(|(component, replica)| {
-                    let placement = Placement {
-                        cluster: cluster.clone(),
-                        namespace: namespace.clone(),
-                        replica: replica.clone(),
-                    };
-                    (component.clone(), placement)
+                    let replica = replica.clone();
+                    (component.clone(), Placement { replica, ..placement.clone() })
                 }));
             }
         }

@@ -11,37 +11,37 @@ use vela_apply::tracker::Record;
 use vela_workflow::generate::{BUILTIN_APPLY_COMPONENT, policy_name};
 use vela_workflow::{Phase, Step, convert};
 
+use crate::application::placement::Placement;
 use crate::application::session::Session;
 use crate::application::workflow::placement::{self, Named};
 use crate::application::workflow::run::Run;
 
-/// A component at the place it goes to.
-struct ComponentPlacement {
+/// A component, and where it is deployed.
+struct PlacedComponent {
     component: String,
-    cluster: String,
-    /// Empty: that of the Application.
-    namespace: String,
+    placement: Placement,
 }
 
-impl ComponentPlacement {
+impl PlacedComponent {
     fn contains(&self, record: &Record, own: &str) -> bool {
-        let namespace = if self.namespace.is_empty() { own } else { &self.namespace };
+        let Placement { cluster, namespace, .. } = &self.placement;
+        let namespace = if namespace.is_empty() { own } else { namespace };
         self.component == record.component
-            && cluster_of(&self.cluster) == cluster_of(&record.cluster)
+            && cluster_of(cluster) == cluster_of(&record.cluster)
             && namespace == record.namespace
     }
 }
 
 /// What a step creates, as far as its properties say.
 enum Creates {
-    Components(Vec<ComponentPlacement>),
+    Components(Vec<PlacedComponent>),
     /// Components, but it cannot be known which.
     Unknown,
     /// Whatever its template says.
     Anything,
 }
 
-/// Objects that earlier runs rendered from components whose step was skipped in this one: at the places of that step, and wherever their
+/// Objects that earlier runs rendered from components whose step was skipped in this one: at the placements of that step, and wherever their
 /// objects say themselves where they belong.
 pub(super) fn skipped(session: &Session<'_>, run: &Run<'_>, status: &AppStatus) -> Vec<Record> {
     let known = status.workflow.as_ref().map(convert::from_api).unwrap_or_default();
@@ -67,7 +67,7 @@ pub(super) fn skipped(session: &Session<'_>, run: &Run<'_>, status: &AppStatus) 
     }
     components.extend(left.iter().map(|component_at| component_at.component.clone()));
     let own = &session.owner.namespace;
-    let is_at = |components_at: &[ComponentPlacement], record: &Record| {
+    let is_at = |components_at: &[PlacedComponent], record: &Record| {
         components_at.iter().any(|component_at| component_at.contains(record, own))
     };
     let mut records =
@@ -117,12 +117,8 @@ fn creates(run: &Run<'_>, step: &Step) -> Creates {
         BUILTIN_APPLY_COMPONENT => {
             let name = step.properties.get("value").and_then(|value| value.get("name"));
             // The step's properties are the component itself.
-            let pair = (text("cluster"), text("namespace"));
-            Some(vec![ComponentPlacement {
-                component: self::text(name),
-                cluster: pair.0,
-                namespace: pair.1,
-            }])
+            let placement = Placement::new(&text("cluster"), &text("namespace"));
+            Some(vec![PlacedComponent { component: self::text(name), placement }])
         }
         // What inputs make of its properties is not known.
         "deploy" | "deploy2env" if !step.inputs.is_empty() => None,
@@ -135,7 +131,7 @@ fn creates(run: &Run<'_>, step: &Step) -> Creates {
             // Which clusters it went to is not known afterwards.
             if run.clusters.is_none() =>
         {
-            Some(component_placements(&run.app.spec.components, LOCAL_CLUSTER, ""))
+            Some(placed(&run.app.spec.components, &Placement::new(LOCAL_CLUSTER, "")))
         }
         _ => return Creates::Anything,
     };
@@ -146,21 +142,19 @@ fn text(value: Option<&Value>) -> String {
     value.and_then(Value::as_str).unwrap_or_default().to_owned()
 }
 
-fn component_placements<'c>(
+fn placed<'c>(
     components: impl IntoIterator<Item = &'c ApplicationComponent>,
-    cluster: &str,
-    namespace: &str,
-) -> Vec<ComponentPlacement> {
-    let component_at = |component: &ApplicationComponent| ComponentPlacement {
+    placement: &Placement,
+) -> Vec<PlacedComponent> {
+    let at = |component: &ApplicationComponent| PlacedComponent {
         component: component.name.clone(),
-        cluster: cluster.to_owned(),
-        namespace: namespace.to_owned(),
+        placement: placement.clone(),
     };
-    components.into_iter().map(component_at).collect()
+    components.into_iter().map(at).collect()
 }
 
 /// What the policies make of the components, and where.
-fn deployed(run: &Run<'_>, step: &Step) -> Option<Vec<ComponentPlacement>> {
+fn deployed(run: &Run<'_>, step: &Step) -> Option<Vec<PlacedComponent>> {
     let names = step.properties.get("policies").cloned().unwrap_or_else(|| Value::Array(vec![]));
     // Policies that cannot be read may place anything.
     let names: Vec<String> = serde_json::from_value(names).ok()?;
@@ -173,20 +167,12 @@ fn deployed(run: &Run<'_>, step: &Step) -> Option<Vec<ComponentPlacement>> {
     };
     let resolved = placement::resolve(&named, &names).ok()?;
     let components = || resolved.components.iter().map(|(component, _)| component);
-    let pairs = resolved.placements.iter();
-    Some(
-        pairs
-            .flat_map(|(cluster, namespace)| component_placements(components(), cluster, namespace))
-            .collect(),
-    )
+    let placements = resolved.placements.iter();
+    Some(placements.flat_map(|placement| placed(components(), placement)).collect())
 }
 
 /// What the `env-binding` policies, or that of a name, make of the components for an environment.
-fn in_environment(
-    run: &Run<'_>,
-    policy: &str,
-    environment: &str,
-) -> Option<Vec<ComponentPlacement>> {
+fn in_environment(run: &Run<'_>, policy: &str, environment: &str) -> Option<Vec<PlacedComponent>> {
     let mut found = None;
     for (index, one) in run.app.spec.policies.iter().enumerate() {
         let is_meant = policy.is_empty() || policy_name(one, index) == policy;
@@ -199,7 +185,8 @@ fn in_environment(
                 placement::of_environment(run.app, environment, patch, selector).ok()?;
             let namespace = text(config.pointer("/placement/namespaceSelector/name"));
             let cluster = text(config.pointer("/placement/clusterSelector/name"));
-            let components_at = component_placements(&components, cluster_of(&cluster), &namespace);
+            let components_at =
+                placed(&components, &Placement::new(cluster_of(&cluster), &namespace));
             found.get_or_insert_with(Vec::new).extend(components_at);
         }
     }

@@ -15,6 +15,7 @@ use vela_cluster::postponed;
 use vela_workflow::Pattern;
 use vela_workflow::generate::policy_name;
 
+use crate::application::placement::Placement;
 use crate::application::workflow::error::StepError;
 use crate::messages;
 
@@ -23,8 +24,8 @@ use crate::messages;
 pub struct ComponentPlacements {
     /// Components after the overrides, with the keys of replicated ones.
     pub components: Vec<(ApplicationComponent, String)>,
-    /// Cluster and namespace (empty: the Application's), without repetition.
-    pub placements: Vec<(String, String)>,
+    /// Without repetition. An empty namespace is the Application's.
+    pub placements: Vec<Placement>,
 }
 
 #[derive(Debug, Deserialize)]
@@ -129,7 +130,7 @@ impl Named<'_> {
 /// A policy that does not exist or cannot be read, a cluster that is not there.
 pub fn resolve(named: &Named<'_>, names: &[String]) -> Result<ComponentPlacements, StepError> {
     let mut components = named.app.spec.components.clone();
-    let mut targets: Vec<(String, String)> = Vec::new();
+    let mut targets: Vec<Placement> = Vec::new();
     let mut replications: Vec<(&str, Replication)> = Vec::new();
     let mut has_topology = false;
     for wanted in names {
@@ -162,7 +163,7 @@ pub fn resolve(named: &Named<'_>, names: &[String]) -> Result<ComponentPlacement
         }
     }
     if !has_topology {
-        targets.push((LOCAL_CLUSTER.to_owned(), String::new()));
+        targets.push(Placement::new(LOCAL_CLUSTER, ""));
     }
     Ok(ComponentPlacements {
         components: replicated(components, &replications)?,
@@ -232,8 +233,8 @@ fn topology_placements(
     topology: Topology,
     policy: &str,
     clusters: Option<&Snapshot>,
-) -> Result<Vec<(String, String)>, StepError> {
-    let placement = |cluster: &str| (cluster.to_owned(), topology.namespace.clone());
+) -> Result<Vec<Placement>, StepError> {
+    let placement = |cluster: &str| Placement::new(cluster, &topology.namespace);
     if let Some(known) = clusters {
         let places = |names: Vec<String>| names.iter().map(|name| placement(name)).collect();
         return chosen(&topology, policy, known)
@@ -432,7 +433,7 @@ mod tests {
         Ok(json!({
             "components": serde_json::to_value(components).unwrap(),
             "replicas": resolved.components.iter().map(|(_, key)| key).collect::<Vec<_>>(),
-            "places": resolved.placements,
+            "places": resolved.placements.iter().map(|at| (&at.cluster, &at.namespace)).collect::<Vec<_>>(),
         }))
     }
 

@@ -4,8 +4,8 @@
 //! Records that the control plane keeps for itself (status, revisions, trackers, contexts of workflows) are not even sent: whoever
 //! plans needs no right to write them.
 
-pub(crate) mod place;
 pub(crate) mod records;
+pub(crate) mod resource_path;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -22,8 +22,8 @@ use vela_api::names;
 use vela_apply::object::{api_version, group_of, kind};
 use vela_apply::{json_merge, strategic};
 
-use place::Place;
 use records::{Records, asked_version, has_finalizers, is_same};
+use resource_path::ResourcePath;
 
 /// A dry run that the API server rejects for the kind of write it is.
 const REFUSED: [u16; 5] = [400, 403, 405, 413, 422];
@@ -67,7 +67,7 @@ impl Answer {
         Self { code, body }
     }
 
-    fn not_found(place: &Place) -> Self {
+    fn not_found(place: &ResourcePath) -> Self {
         let mut answer =
             Self::failed(404, "NotFound", &format!("{} {:?} not found", place.plural, place.name));
         if let Some(body) = answer.body.as_object_mut() {
@@ -116,7 +116,7 @@ impl Overlay {
     async fn answer(&self, request: Request<Body>) -> Result<Response<Body>, BoxError> {
         let (parts, body) = request.into_parts();
         let is_read = parts.method == Method::GET;
-        let Some(place) = Place::of(parts.uri.path()) else {
+        let Some(place) = ResourcePath::of(parts.uri.path()) else {
             if is_read {
                 return self.pass(&parts, &parts.uri, Vec::new()).await;
             }
@@ -175,7 +175,7 @@ impl Overlay {
     }
 
     /// An object as the API server has it.
-    async fn get(&self, parts: &request::Parts, place: &Place) -> Result<Answer, BoxError> {
+    async fn get(&self, parts: &request::Parts, place: &ResourcePath) -> Result<Answer, BoxError> {
         let mut get = parts.clone();
         get.method = Method::GET;
         get.headers.remove(header::CONTENT_TYPE);
@@ -189,7 +189,7 @@ impl Overlay {
     async fn present(
         &self,
         parts: &request::Parts,
-        place: &Place,
+        place: &ResourcePath,
     ) -> Result<Result<(Option<Value>, Option<Value>), Answer>, BoxError> {
         if let Some(known) = self.records.lock().objects.get(place) {
             return Ok(Ok((known.after.clone(), known.before.clone())));
@@ -205,7 +205,7 @@ impl Overlay {
     async fn read(
         &self,
         parts: &request::Parts,
-        place: &Place,
+        place: &ResourcePath,
     ) -> Result<Response<Body>, BoxError> {
         let query = parts.uri.query().unwrap_or_default();
         let uri = self.narrow(&parts.uri, place);
@@ -233,7 +233,7 @@ impl Overlay {
     }
 
     /// Lists of what Applications own are narrowed to the one that is planned.
-    fn narrow(&self, uri: &Uri, place: &Place) -> Uri {
+    fn narrow(&self, uri: &Uri, place: &ResourcePath) -> Uri {
         let Some(Narrowed { namespace, name }) = &self.narrowed else { return uri.clone() };
         let query = uri.query().unwrap_or_default();
         let all = "labelSelector=app.oam.dev%2Fname";
@@ -254,9 +254,9 @@ impl Overlay {
     }
 
     /// The same collection in the namespace of the Application.
-    fn own_namespace(&self, place: &Place, uri: &Uri) -> Option<Uri> {
+    fn own_namespace(&self, place: &ResourcePath, uri: &Uri) -> Option<Uri> {
         let own = self.narrowed.as_ref().filter(|_| place.namespace.is_empty())?;
-        let place = Place { namespace: own.namespace.clone(), ..place.clone() };
+        let place = ResourcePath { namespace: own.namespace.clone(), ..place.clone() };
         format!("{}?{}", place.path(), uri.query().unwrap_or_default()).parse().ok()
     }
 
@@ -264,7 +264,7 @@ impl Overlay {
     async fn listed(
         &self,
         response: Response<Body>,
-        place: &Place,
+        place: &ResourcePath,
         query: &str,
     ) -> Result<Response<Body>, BoxError> {
         let is_touched = self.records.lock().objects.keys().any(|object| place.holds(object));
@@ -276,7 +276,7 @@ impl Overlay {
         let is_last = is_last.is_none_or(str::is_empty);
         let selector = query.split('&').find_map(|part| part.strip_prefix("labelSelector="));
         let selector = selector.map(decoded).unwrap_or_default();
-        let mut left: BTreeMap<Place, Value> = BTreeMap::new();
+        let mut left: BTreeMap<ResourcePath, Value> = BTreeMap::new();
         let mut touched = BTreeSet::new();
         for (object, known) in &self.records.lock().objects {
             if place.holds(object) {
@@ -294,8 +294,10 @@ impl Overlay {
                         .and_then(Value::as_str)
                         .unwrap_or_default()
                 };
-                let object =
-                    Place { namespace: text("namespace").to_owned(), ..place.object(text("name")) };
+                let object = ResourcePath {
+                    namespace: text("namespace").to_owned(),
+                    ..place.object(text("name"))
+                };
                 !touched.contains(&object)
             });
             if is_last {
@@ -308,7 +310,7 @@ impl Overlay {
     async fn create(
         &self,
         parts: &request::Parts,
-        place: &Place,
+        place: &ResourcePath,
         mut given: Value,
     ) -> Result<Answer, BoxError> {
         let is_dry = is_dry(&parts.uri);
@@ -348,7 +350,7 @@ impl Overlay {
     }
 
     fn is_namespace_planned(&self, namespace: &str) -> bool {
-        let place = Place::of(&format!("/api/v1/namespaces/{namespace}"));
+        let place = ResourcePath::of(&format!("/api/v1/namespaces/{namespace}"));
         let records = self.records.lock();
         let known = place.and_then(|place| records.objects.get(&place));
         !namespace.is_empty() && known.is_some_and(|known| known.after.is_some())
@@ -357,7 +359,7 @@ impl Overlay {
     async fn change(
         &self,
         parts: &request::Parts,
-        place: &Place,
+        place: &ResourcePath,
         given: &Value,
     ) -> Result<Answer, BoxError> {
         let object = place.object(&place.name);
@@ -412,7 +414,7 @@ impl Overlay {
     async fn check_whole(
         &self,
         parts: &request::Parts,
-        object: &Place,
+        object: &ResourcePath,
         before: Option<&Value>,
         mut whole: Value,
     ) -> Result<Answer, BoxError> {
@@ -438,7 +440,7 @@ impl Overlay {
         }
         let path = if real.is_empty() {
             whole_parts.method = Method::POST;
-            Place { name: String::new(), ..object.clone() }.path()
+            ResourcePath { name: String::new(), ..object.clone() }.path()
         } else {
             whole_parts.method = Method::PUT;
             object.path()
@@ -449,7 +451,7 @@ impl Overlay {
     async fn delete(
         &self,
         parts: &request::Parts,
-        place: &Place,
+        place: &ResourcePath,
         options: &Value,
     ) -> Result<Answer, BoxError> {
         let object = place.object(&place.name);
@@ -500,7 +502,11 @@ impl Overlay {
             "details": {"name": object.name, "kind": object.plural, "uid": uid}})))
     }
 
-    async fn delete_all(&self, parts: &request::Parts, place: &Place) -> Result<Answer, BoxError> {
+    async fn delete_all(
+        &self,
+        parts: &request::Parts,
+        place: &ResourcePath,
+    ) -> Result<Answer, BoxError> {
         let mut list = parts.clone();
         list.method = Method::GET;
         list.headers.remove(header::CONTENT_TYPE);
@@ -513,7 +519,7 @@ impl Overlay {
         for item in items {
             let text =
                 |pointer: &str| item.pointer(pointer).and_then(Value::as_str).unwrap_or_default();
-            let object = Place {
+            let object = ResourcePath {
                 namespace: text("/metadata/namespace").to_owned(),
                 ..place.object(text("/metadata/name"))
             };
@@ -526,7 +532,7 @@ impl Overlay {
     }
 
     /// Whether an object is a record that the control plane keeps for itself.
-    fn is_record(&self, place: &Place, object: &Value) -> bool {
+    fn is_record(&self, place: &ResourcePath, object: &Value) -> bool {
         if place.group() == vela_api::GROUP {
             let is_planned = self.narrowed.as_ref().is_none_or(|planned| {
                 planned.namespace == place.namespace && planned.name == place.name

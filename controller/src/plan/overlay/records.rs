@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use serde_json::Value;
 use vela_apply::object::{kind, str_at};
 
-use super::place::Place;
+use super::resource_path::ResourcePath;
 
 /// Versions that no API server has reached: what was never written is newer than everything that was.
 const FIRST_VERSION: u64 = 1 << 62;
@@ -35,8 +35,8 @@ pub(crate) struct Refusal {
 /// Everything that was written, and what was refused.
 #[derive(Debug, Default)]
 pub(crate) struct Records {
-    pub(crate) objects: BTreeMap<Place, Written>,
-    pub(crate) refused: BTreeMap<Place, Refusal>,
+    pub(crate) objects: BTreeMap<ResourcePath, Written>,
+    pub(crate) refused: BTreeMap<ResourcePath, Refusal>,
     versions: u64,
     removed: usize,
 }
@@ -56,7 +56,7 @@ impl Records {
     /// Takes in what an object would be. Returns it with its version.
     pub(crate) fn put(
         &mut self,
-        place: &Place,
+        place: &ResourcePath,
         before: Option<&Value>,
         mut after: Value,
         (is_record, unchecked): (bool, bool),
@@ -72,13 +72,18 @@ impl Records {
     }
 
     /// Takes in that an object would be gone.
-    pub(crate) fn remove(&mut self, place: &Place, before: Option<&Value>, is_record: bool) {
+    pub(crate) fn remove(&mut self, place: &ResourcePath, before: Option<&Value>, is_record: bool) {
         self.written(place, before, is_record).after = None;
         self.removed += 1;
     }
 
     /// What is known of an object whose write gets through; it begins as it was before the plan.
-    fn written(&mut self, place: &Place, before: Option<&Value>, is_record: bool) -> &mut Written {
+    fn written(
+        &mut self,
+        place: &ResourcePath,
+        before: Option<&Value>,
+        is_record: bool,
+    ) -> &mut Written {
         self.refused.remove(place);
         self.objects.entry(place.clone()).or_insert_with(|| Written {
             before: before.cloned(),
@@ -89,7 +94,7 @@ impl Records {
     }
 
     /// Takes in a refusal, unless a later write of the object gets through.
-    pub(crate) fn refuse(&mut self, place: &Place, object: &Value, message: &str) {
+    pub(crate) fn refuse(&mut self, place: &ResourcePath, object: &Value, message: &str) {
         let kind = match kind(object) {
             "" => place.plural.clone(),
             kind => kind.to_owned(),

@@ -38,7 +38,7 @@ impl Calling<'_, '_, '_> {
         let wanted = names(params, "policies");
         let named = self.named(&[]);
         let resolved = placement::resolve(&named, &wanted)?;
-        let placement = |(cluster, namespace): &(String, String)| json!({"cluster": cluster, "namespace": namespace});
+        let placement = |at: &Placement| json!({"cluster": at.cluster, "namespace": at.namespace});
         let targets: Vec<Value> = resolved.placements.iter().map(placement).collect();
         Ok(json!({ "placements": targets }))
     }
@@ -87,10 +87,9 @@ impl Calling<'_, '_, '_> {
     ) -> Result<Vec<String>, StepError> {
         // Every component at every placement; the index keeps placements of one cluster apart.
         let mut left: Vec<Task<'_>> = Vec::new();
-        for (index, (cluster, namespace)) in resolved.placements.iter().enumerate() {
+        for (index, placement) in resolved.placements.iter().enumerate() {
             left.extend(resolved.components.iter().map(|(component, replica)| {
-                let (cluster, namespace) = (cluster.clone(), namespace.clone());
-                let placement = Placement { cluster, namespace, replica: replica.clone() };
+                let placement = Placement { replica: replica.clone(), ..placement.clone() };
                 Task { component, placement, index }
             }));
         }

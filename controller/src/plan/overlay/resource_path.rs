@@ -2,7 +2,7 @@
 
 /// An object, a collection of objects, or a part of an object.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) struct Place {
+pub(crate) struct ResourcePath {
     /// `/api/v1`, `/apis/apps/v1`.
     pub(crate) version: String,
     /// Empty for cluster-scoped objects and collections of all namespaces.
@@ -15,7 +15,7 @@ pub(crate) struct Place {
     pub(crate) part: String,
 }
 
-impl Place {
+impl ResourcePath {
     /// Reads a path; `None` if it is about no object: discovery, versions.
     pub(crate) fn of(path: &str) -> Option<Self> {
         let mut parts = path.trim_matches('/').split('/');
@@ -101,17 +101,17 @@ mod tests {
                 ("/apis/core.oam.dev/v1beta1", "", "resourcetrackers", "t", "status"),
             ),
         ] {
-            let place = Place::of(path).unwrap();
-            let Place { version, namespace, plural, name, part } = &place;
+            let place = ResourcePath::of(path).unwrap();
+            let ResourcePath { version, namespace, plural, name, part } = &place;
             assert_eq!((&**version, &**namespace, &**plural, &**name, &**part), expected, "{path}");
             assert_eq!(place.path(), path);
         }
         for path in ["/version", "/api", "/apis", "/api/v1", "/apis/apps/v1", "/healthz"] {
-            assert_eq!(Place::of(path), None, "{path}");
+            assert_eq!(ResourcePath::of(path), None, "{path}");
         }
-        let list = Place::of("/api/v1/configmaps").unwrap();
-        assert!(list.holds(&Place::of("/api/v1/namespaces/n/configmaps/x").unwrap()));
-        assert_eq!(Place::of("/apis/apps/v1/deployments").unwrap().group(), "apps");
+        let list = ResourcePath::of("/api/v1/configmaps").unwrap();
+        assert!(list.holds(&ResourcePath::of("/api/v1/namespaces/n/configmaps/x").unwrap()));
+        assert_eq!(ResourcePath::of("/apis/apps/v1/deployments").unwrap().group(), "apps");
         assert_eq!(list.group(), "");
     }
 }
