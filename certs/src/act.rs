@@ -61,27 +61,14 @@ pub async fn run(client: Client, config: Config, stop: CancellationToken) {
             })),
             Err(error) => {
                 let secret = &config.secret;
-                warn!(secret, error = %Chain(&error), "serving certificate not settled, trying again");
+                let error = vela_cluster::error::chain(&error);
+                warn!(secret, error, "serving certificate not settled, trying again");
                 None
             }
         };
         if !rounds.next(after).await {
             return;
         }
-    }
-}
-
-struct Chain<'a>(&'a dyn std::error::Error);
-
-impl std::fmt::Display for Chain<'_> {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "{}", self.0)?;
-        let mut source = self.0.source();
-        while let Some(error) = source {
-            write!(f, ": {error}")?;
-            source = error.source();
-        }
-        Ok(())
     }
 }
 

@@ -12,7 +12,7 @@ use vela_api::{
     ComponentDefinition, DefinitionRevision, ObjectMeta, Policy, PolicyDefinition, TraitDefinition,
     Workflow, WorkflowStepDefinition, WorkloadDefinition,
 };
-use vela_render::{Definition, Kind};
+use vela_render::{Definition, DefinitionKind};
 
 use crate::arc_memo::ArcMemo;
 use crate::messages;
@@ -51,7 +51,7 @@ pub struct Definitions {
 /// A definition kind that can be resolved.
 pub trait Lookup: Stored + Clone + Serialize + Default {
     /// Its kind for rendering.
-    const KIND: Kind;
+    const KIND: DefinitionKind;
     /// Its cache.
     fn store(definitions: &Definitions) -> &Store<Self>;
     /// The one embedded in a DefinitionRevision.
@@ -65,7 +65,7 @@ pub trait Lookup: Stored + Clone + Serialize + Default {
 macro_rules! lookup {
     ($kind:ident, $render:ident, $store:ident, $embedded:expr) => {
         impl Lookup for $kind {
-            const KIND: Kind = Kind::$render;
+            const KIND: DefinitionKind = DefinitionKind::$render;
             fn store(definitions: &Definitions) -> &Store<Self> {
                 &definitions.$store
             }

@@ -5,10 +5,11 @@ use std::sync::Arc;
 use futures::StreamExt as _;
 use k8s_openapi::api::core::v1::ConfigMap;
 use kube::api::Api;
-use kube::runtime::{WatchStreamExt as _, watcher};
+use kube::runtime::WatchStreamExt as _;
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 use tracing::{info, warn};
+use vela_cluster::watch as cluster_watch;
 use vela_serve::tls::{self, Clients, Resolver, RustlsConfig};
 
 use crate::front::{CONFIG_MAP, Front, NAMESPACE};
@@ -24,8 +25,8 @@ pub(crate) async fn front(
     end: CancellationToken,
 ) {
     let api: Api<ConfigMap> = Api::namespaced(client, NAMESPACE);
-    let config = watcher::Config::default().fields(&format!("metadata.name={CONFIG_MAP}"));
-    let mut maps = std::pin::pin!(watcher(api, config).default_backoff().applied_objects());
+    let config = cluster_watch::Config::default().fields(&format!("metadata.name={CONFIG_MAP}"));
+    let mut maps = std::pin::pin!(cluster_watch::events(CONFIG_MAP, api, config).applied_objects());
     loop {
         let map = tokio::select! {
             map = maps.next() => map,
@@ -33,10 +34,7 @@ pub(crate) async fn front(
         };
         match map {
             None => return,
-            Some(Err(error)) => {
-                let error = vela_cluster::error::chain(&error);
-                warn!(error, "watch of the front proxy's ConfigMap failed, trying again");
-            }
+            Some(Err(_)) => {}
             Some(Ok(map)) => match Front::read(&map.data.unwrap_or_default()) {
                 Ok(front) => {
                     sender.send_if_modified(|known| {

@@ -8,14 +8,15 @@ use std::time::Duration;
 use futures::StreamExt as _;
 use k8s_openapi::api::core::v1::Secret;
 use kube::api::Api;
-use kube::runtime::{WatchStreamExt as _, watcher};
 use parking_lot::Mutex;
 use tokio::sync::watch;
 use tracing::{info, warn};
 use vela_api::names::label;
 use vela_cluster::members::{
     Cluster, Described, ExchangeRules, Managed, ManagedSink, Passage, SecretRules, Sources,
+    Unusable,
 };
+use vela_cluster::watch::{Config, Event, events};
 
 use crate::messages;
 use crate::status::Failure;
@@ -27,6 +28,17 @@ const PAGE: u32 = 100;
 /// How long a request waits for the Secret of its cluster: who joins one uses it a moment later.
 const WAIT: Duration = Duration::from_secs(3);
 
+/// Why a member cannot be reached, whatever is sent to it.
+#[derive(Debug, Clone, thiserror::Error)]
+pub(crate) enum NoPassage {
+    /// Its Secret cannot be used.
+    #[error(transparent)]
+    Secret(#[from] Unusable),
+    /// No connection can be prepared with what the Secret has.
+    #[error("{0}")]
+    Connection(Arc<vela_cluster::Error>),
+}
+
 /// A cluster that joined.
 #[derive(Debug)]
 pub(crate) struct Member {
@@ -34,7 +46,7 @@ pub(crate) struct Member {
     /// As whom users arrive there, before the rules of all clusters.
     pub(crate) exchange: ExchangeRules,
     /// Its API server, or why it cannot be reached.
-    passage: Result<Passage, String>,
+    passage: Result<Passage, NoPassage>,
     fingerprint: u64,
     /// Its requests under way.
     pub(crate) streams: Arc<Counter>,
@@ -43,7 +55,7 @@ pub(crate) struct Member {
 impl Member {
     /// The way to its API server.
     pub(crate) fn passage(&self) -> Result<&Passage, Failure> {
-        self.passage.as_ref().map_err(|why| Failure::unusable(&self.view.name, why))
+        self.passage.as_ref().map_err(|why| Failure::unusable(&self.view.name, &why.to_string()))
     }
 }
 
@@ -109,7 +121,7 @@ impl Registry {
         let fingerprint = cluster.fingerprint;
         let passage = match (&known, &cluster.access) {
             (Some(known), _) if known.fingerprint == fingerprint => known.passage.clone(),
-            (_, Err(unusable)) => Err(unusable.to_string()),
+            (_, Err(unusable)) => Err(unusable.clone().into()),
             (_, Ok(access)) => {
                 if access.is_insecure() {
                     warn!(
@@ -118,7 +130,7 @@ impl Registry {
                     );
                 }
                 Passage::new(access, self.rules.addresses, self.commands.as_deref())
-                    .map_err(|error| error.to_string())
+                    .map_err(|error| NoPassage::Connection(Arc::new(error)))
             }
         };
         let streams = known.map(|known| Arc::clone(&known.streams)).unwrap_or_default();
@@ -167,30 +179,26 @@ impl Registry {
     /// Follows the Secrets of a namespace for ever. `synced` hears when all were seen for the first time.
     pub(crate) async fn follow(&self, client: kube::Client, namespace: &str, synced: impl Fn()) {
         let api: Api<Secret> = Api::namespaced(client, namespace);
-        let config =
-            watcher::Config::default().labels(label::CLUSTER_CREDENTIAL_TYPE).page_size(PAGE);
-        let mut events = std::pin::pin!(watcher(api, config).default_backoff());
+        let config = Config::default().labels(label::CLUSTER_CREDENTIAL_TYPE).page_size(PAGE);
+        let mut events = std::pin::pin!(events("cluster Secrets", api, config));
         let mut listed = Vec::new();
         while let Some(event) = events.next().await {
             match event {
-                Ok(watcher::Event::Init) => listed.clear(),
-                Ok(watcher::Event::InitApply(secret)) => {
+                Ok(Event::Init) => listed.clear(),
+                Ok(Event::InitApply(secret)) => {
                     listed.push(secret.metadata.name.clone().unwrap_or_default());
                     self.put(&secret);
                 }
-                Ok(watcher::Event::InitDone) => {
+                Ok(Event::InitDone) => {
                     info!(namespace, clusters = listed.len(), "clusters are known");
                     self.synced(&listed);
                     synced();
                 }
-                Ok(watcher::Event::Apply(secret)) => self.put(&secret),
-                Ok(watcher::Event::Delete(secret)) => {
+                Ok(Event::Apply(secret)) => self.put(&secret),
+                Ok(Event::Delete(secret)) => {
                     self.remove_secret(&secret.metadata.name.unwrap_or_default());
                 }
-                Err(error) => {
-                    let error = vela_cluster::error::chain(&error);
-                    warn!(namespace, error, "watch of cluster Secrets failed, trying again");
-                }
+                Err(_) => {}
             }
         }
     }

@@ -2,7 +2,6 @@
 
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
-use std::fmt::Write as _;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -13,6 +12,7 @@ use sha2::{Digest as _, Sha256};
 use vela_api::cluster::LOCAL;
 use vela_api::names::{annotation, label};
 use vela_cluster::members::Cluster;
+use vela_gocompat::hex;
 
 use crate::names::GROUP_VERSION;
 
@@ -216,11 +216,8 @@ fn masked(bytes: &[u8]) -> String {
     if bytes.is_empty() {
         return String::new();
     }
-    let mut text = "sha256:".to_owned();
-    for byte in Sha256::digest(bytes).iter().take(4) {
-        let _ = write!(text, "{byte:02x}");
-    }
-    text
+    let digest = Sha256::digest(bytes);
+    format!("sha256:{}", hex::encode(digest.get(..4).unwrap_or_default()))
 }
 
 /// An address without a user and a password, which some write into it.

@@ -9,7 +9,8 @@ use crate::{members, metadata, none, packages};
 /// Crate, and the crates of this workspace that it may use.
 const MAY_USE: &[(&str, &[&str])] = &[
     ("vela-gocompat", &[]),
-    ("vela-api", &["vela-gocompat"]),
+    ("vela-api-derive", &[]),
+    ("vela-api", &["vela-api-derive", "vela-gocompat"]),
     ("cue-syntax", &[]),
     ("gotemplate", &["vela-gocompat"]),
     ("cue", &["vela-gocompat", "cue-syntax", "gotemplate"]),
@@ -18,7 +19,7 @@ const MAY_USE: &[(&str, &[&str])] = &[
     ("vela-workflow", &["vela-gocompat", "vela-api", "cue-syntax", "cue"]),
     ("vela-apply", &["vela-api"]),
     ("vela-cluster", &["vela-gocompat", "vela-api", "vela-apply", "vela-seal"]),
-    ("vela-seal", &["vela-api"]),
+    ("vela-seal", &["vela-gocompat", "vela-api"]),
     ("vela-shard", &[]),
     ("vela-serve", &["vela-gocompat"]),
     ("vela-certs", &["vela-cluster"]),
@@ -35,7 +36,7 @@ const MAY_USE: &[(&str, &[&str])] = &[
             "vela-serve",
         ],
     ),
-    ("vela-gateway", &["vela-api", "vela-cluster", "vela-serve"]),
+    ("vela-gateway", &["vela-gocompat", "vela-api", "vela-cluster", "vela-serve"]),
     (
         "vela-controller",
         &[
@@ -59,8 +60,9 @@ const TOOLS: [&str; 7] =
     ["vela-tests", "xtask", "bench-cue", "bench-helm", "engine-diff", "cue-diff", "helm-diff"];
 
 /// Crates that decide and never act: no runtime, no network, in whatever they bring along.
-const PURE: [&str; 11] = [
+const PURE: [&str; 12] = [
     "vela-gocompat",
+    "vela-api-derive",
     "vela-api",
     "cue-syntax",
     "gotemplate",

@@ -13,7 +13,8 @@ use crate::messages;
 use crate::review::{self, Envelope, Request};
 use crate::snapshot::Snapshot;
 use crate::stamped_kind::StampedKind;
-use crate::world::{Fact, Facts, Kind, Need, World};
+use crate::world::{Fact, Facts, Need, World};
+use vela_api::DefinitionKind;
 
 /// Rounds of questions: a Workflow is read, then its step types, then their revisions.
 pub(crate) const ROUNDS: usize = 6;
@@ -43,11 +44,20 @@ const PATHS: [(&str, &dyn Admit); 14] = [
     ("/mutating-core-oam-dev-v1alpha1-policies", &StampedKind::ExternalPolicy),
     (
         "/validating-core-oam-dev-v1beta1-componentdefinitions",
-        &definition::Validate(Kind::Component),
+        &definition::Validate(DefinitionKind::Component),
     ),
-    ("/validating-core-oam-dev-v1beta1-traitdefinitions", &definition::Validate(Kind::Trait)),
-    ("/validating-core-oam-dev-v1beta1-policydefinitions", &definition::Validate(Kind::Policy)),
-    ("/validating-core-oam-dev-v1beta1-workflowstepdefinitions", &definition::Validate(Kind::Step)),
+    (
+        "/validating-core-oam-dev-v1beta1-traitdefinitions",
+        &definition::Validate(DefinitionKind::Trait),
+    ),
+    (
+        "/validating-core-oam-dev-v1beta1-policydefinitions",
+        &definition::Validate(DefinitionKind::Policy),
+    ),
+    (
+        "/validating-core-oam-dev-v1beta1-workflowstepdefinitions",
+        &definition::Validate(DefinitionKind::WorkflowStep),
+    ),
 ];
 
 /// A path that admits.

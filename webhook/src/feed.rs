@@ -5,21 +5,21 @@ use std::sync::Arc;
 use jiff::Timestamp;
 use kube::api::{ApiResource, DynamicObject};
 use kube::core::GroupVersionKind;
-use kube::runtime::watcher::{self, Event};
 use kube::{Api, Client};
 use tokio_util::sync::CancellationToken;
 use tracing::info;
+use vela_cluster::watch::{self, Config, Event};
 use vela_serve::health::Condition;
 
 use crate::metrics::Metrics;
 use crate::snapshot::{Definition, Published};
-use crate::watch;
-use crate::world::{Kind, ObjectKind};
+use crate::world::ObjectKind;
+use vela_api::DefinitionKind;
 
 /// Follows one kind until the token is cancelled. The condition holds once all its definitions are
 /// in the snapshot, and continues holding: a lost watch makes the cache old, not wrong.
 pub(crate) async fn follow(
-    kind: Kind,
+    kind: DefinitionKind,
     client: Client,
     published: Arc<Published>,
     synced: Condition,
@@ -31,7 +31,7 @@ pub(crate) async fn follow(
     let resource = ApiResource::from_gvk_with_plural(&gvk, plural);
     let api: Api<DynamicObject> = Api::all_with(client, &resource);
     let mut listed: Vec<(String, String, Arc<Definition>)> = Vec::new();
-    watch::follow(plural, api, watcher::Config::default(), stop, |event| {
+    watch::each(plural, api, Config::default(), &stop, |event| {
         match event {
             Err(error) => {
                 if !synced.is_met() {
@@ -51,7 +51,7 @@ pub(crate) async fn follow(
 }
 
 fn apply(
-    kind: Kind,
+    kind: DefinitionKind,
     event: Event<DynamicObject>,
     published: &Published,
     listed: &mut Vec<(String, String, Arc<Definition>)>,
@@ -86,7 +86,7 @@ fn apply(
     }
 }
 
-fn read(kind: Kind, object: &DynamicObject) -> Option<(String, String, Arc<Definition>)> {
+fn read(kind: DefinitionKind, object: &DynamicObject) -> Option<(String, String, Arc<Definition>)> {
     let namespace = object.metadata.namespace.clone().unwrap_or_default();
     let name = object.metadata.name.clone()?;
     let value = serde_json::to_value(object).ok()?;

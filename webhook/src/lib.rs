@@ -25,7 +25,6 @@ mod snapshot;
 mod stamp;
 mod stamp_key;
 mod stamped_kind;
-mod watch;
 mod world;
 
 use std::sync::Arc;
@@ -33,6 +32,7 @@ use std::sync::Arc;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 use tracing::info;
+use vela_api::DefinitionKind;
 use vela_serve::health::Health;
 use vela_serve::listen::ListenAddr;
 use vela_serve::metrics::Registry;
@@ -51,7 +51,7 @@ pub use field::{Field, Problem, Reason, Rule};
 pub use review::{Envelope, Request, decode, encode};
 pub use snapshot::{Definition, Published, Snapshot};
 pub use vela_cluster::Resource;
-pub use world::{Access, Fact, Facts, Kind, Need, ObjectKind, World};
+pub use world::{Access, Fact, Facts, Need, ObjectKind, World};
 
 use live::Live;
 use metrics::Metrics;
@@ -71,7 +71,7 @@ pub async fn run(config: Config, stop: CancellationToken) -> anyhow::Result<()> 
     let health = Health::new();
     registry.readiness("vela-webhook", health.clone())?;
     let certificate = health.readiness("certificate");
-    let caches = Kind::ALL.map(|kind| health.readiness(kind.resource()));
+    let caches = DefinitionKind::WITH_REVISIONS.map(|kind| health.readiness(kind.resource()));
     let tasks = TaskTracker::new();
     // Ends what must live as long as requests are answered.
     let end = CancellationToken::new();
@@ -84,7 +84,7 @@ pub async fn run(config: Config, stop: CancellationToken) -> anyhow::Result<()> 
     let options = config.kube.options(concat!("vela-webhook/", env!("CARGO_PKG_VERSION")));
     let client = vela_cluster::connect(&options).await?;
     let published = Arc::new(Published::default());
-    for (kind, synced) in Kind::ALL.into_iter().zip(caches) {
+    for (kind, synced) in DefinitionKind::WITH_REVISIONS.into_iter().zip(caches) {
         let (client, published) = (client.clone(), Arc::clone(&published));
         tasks.spawn(feed::follow(kind, client, published, synced, metrics.clone(), end.clone()));
     }

@@ -5,14 +5,13 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use k8s_openapi::api::core::v1::Pod;
-use kube::runtime::watcher::{self, Event};
 use kube::{Api, Client, ResourceExt as _};
 use tokio_util::sync::CancellationToken;
 use tracing::info;
 use vela_api::names::label;
+use vela_cluster::watch::{self, Config, Event};
 
 use crate::snapshot::Published;
-use crate::watch;
 
 /// Follows the Pods of a namespace until the token is cancelled.
 pub(crate) async fn follow(
@@ -24,8 +23,8 @@ pub(crate) async fn follow(
     let api: Api<Pod> = Api::namespaced(client, &namespace);
     let labels = format!("{},app.kubernetes.io/name=vela-core", label::SHARD_ID);
     let mut pods: BTreeMap<String, String> = BTreeMap::new();
-    let config = watcher::Config::default().labels(&labels);
-    watch::follow("shards", api, config, stop, |event| {
+    let config = Config::default().labels(&labels);
+    watch::each("shards", api, config, &stop, |event| {
         let Ok(event) = event else { return };
         // a list that is not complete says nothing of the shards that are missing in it
         let is_listing = matches!(event, Event::Init | Event::InitApply(_));

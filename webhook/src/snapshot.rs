@@ -6,7 +6,7 @@ use std::sync::{Arc, OnceLock};
 use arc_swap::ArcSwap;
 use serde_json::Value;
 
-use crate::world::Kind;
+use vela_api::DefinitionKind;
 
 /// A definition as rules need it.
 #[derive(Debug)]
@@ -44,19 +44,13 @@ pub struct Workload {
 
 impl Definition {
     /// Reads a stored object.
-    pub fn new(kind: Kind, object: &Value) -> Option<Self> {
+    pub fn new(kind: DefinitionKind, object: &Value) -> Option<Self> {
         let text = |pointer: &str| {
             object.pointer(pointer).and_then(Value::as_str).unwrap_or_default().to_owned()
         };
         let name = object.pointer("/metadata/name")?.as_str()?;
         let spec = object.get("spec").unwrap_or(&Value::Null);
-        let render_kind = match kind {
-            Kind::Component => vela_render::Kind::Component,
-            Kind::Trait => vela_render::Kind::Trait,
-            Kind::Policy => vela_render::Kind::Policy,
-            Kind::Step => vela_render::Kind::WorkflowStep,
-        };
-        let mut render = vela_render::Definition::from_spec(render_kind, name, spec);
+        let mut render = vela_render::Definition::from_spec(kind, name, spec);
         render.annotations = object
             .pointer("/metadata/annotations")
             .and_then(Value::as_object)
@@ -71,9 +65,10 @@ impl Definition {
                 .any(|other| schematic.get(*other).is_some_and(|value| !value.is_null()))
         });
         let immutable = immutable_parameters(render.template.text());
-        let missing = match kind {
-            Kind::Step => vela_workflow::missing(render.template.text()),
-            Kind::Component | Kind::Trait | Kind::Policy => Vec::new(),
+        let missing = if kind == DefinitionKind::WorkflowStep {
+            vela_workflow::missing(render.template.text())
+        } else {
+            Vec::new()
         };
         Some(Self {
             render,
@@ -121,19 +116,24 @@ type Named = BTreeMap<String, Arc<Definition>>;
 #[derive(Debug, Clone, Default)]
 pub struct Snapshot {
     /// By kind, then by namespace.
-    definitions: BTreeMap<Kind, HashMap<String, Arc<Named>>>,
+    definitions: BTreeMap<DefinitionKind, HashMap<String, Arc<Named>>>,
     /// The shards that take Applications, sorted; empty where they are not discovered.
     pub(crate) shards: Vec<String>,
 }
 
 impl Snapshot {
     /// The definition, if the snapshot has it.
-    pub fn get(&self, kind: Kind, namespace: &str, name: &str) -> Option<&Arc<Definition>> {
+    pub fn get(
+        &self,
+        kind: DefinitionKind,
+        namespace: &str,
+        name: &str,
+    ) -> Option<&Arc<Definition>> {
         self.definitions.get(&kind)?.get(namespace)?.get(name)
     }
 
     /// The names in a namespace, sorted.
-    pub fn names(&self, kind: Kind, namespace: &str) -> Vec<&str> {
+    pub fn names(&self, kind: DefinitionKind, namespace: &str) -> Vec<&str> {
         self.definitions
             .get(&kind)
             .and_then(|namespaces| namespaces.get(namespace))
@@ -142,20 +142,26 @@ impl Snapshot {
     }
 
     /// How many definitions of a kind there are.
-    pub fn count(&self, kind: Kind) -> usize {
+    pub fn count(&self, kind: DefinitionKind) -> usize {
         let of_kind = self.definitions.get(&kind).into_iter().flat_map(HashMap::values);
         of_kind.map(|named| named.len()).sum()
     }
 
     /// Adds or replaces a definition.
-    pub fn insert(&mut self, kind: Kind, namespace: &str, name: &str, definition: Arc<Definition>) {
+    pub fn insert(
+        &mut self,
+        kind: DefinitionKind,
+        namespace: &str,
+        name: &str,
+        definition: Arc<Definition>,
+    ) {
         let namespaces = self.definitions.entry(kind).or_default();
         let named = namespaces.entry(namespace.to_owned()).or_default();
         Arc::make_mut(named).insert(name.to_owned(), definition);
     }
 
     /// Removes a definition.
-    pub fn remove(&mut self, kind: Kind, namespace: &str, name: &str) {
+    pub fn remove(&mut self, kind: DefinitionKind, namespace: &str, name: &str) {
         let namespaces = self.definitions.get_mut(&kind);
         if let Some(named) = namespaces.and_then(|namespaces| namespaces.get_mut(namespace)) {
             Arc::make_mut(named).remove(name);
@@ -163,7 +169,7 @@ impl Snapshot {
     }
 
     /// Forgets all definitions of a kind.
-    pub fn clear(&mut self, kind: Kind) {
+    pub fn clear(&mut self, kind: DefinitionKind) {
         self.definitions.remove(&kind);
     }
 }

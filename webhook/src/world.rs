@@ -10,85 +10,17 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use serde_json::Value;
+use vela_api::DefinitionKind;
 use vela_cluster::Resource;
 
 use crate::config::Settings;
 use crate::snapshot::{Definition, Snapshot};
 
-/// The kinds of definitions.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Kind {
-    /// ComponentDefinition.
-    Component,
-    /// TraitDefinition.
-    Trait,
-    /// PolicyDefinition.
-    Policy,
-    /// WorkflowStepDefinition.
-    Step,
-}
-
-impl Kind {
-    /// All of them.
-    pub const ALL: [Self; 4] = [Self::Component, Self::Trait, Self::Policy, Self::Step];
-
-    /// The Kubernetes kind.
-    pub fn kind(self) -> &'static str {
-        match self {
-            Self::Component => "ComponentDefinition",
-            Self::Trait => "TraitDefinition",
-            Self::Policy => "PolicyDefinition",
-            Self::Step => "WorkflowStepDefinition",
-        }
-    }
-
-    /// The plural.
-    pub fn resource(self) -> &'static str {
-        match self {
-            Self::Component => "componentdefinitions",
-            Self::Trait => "traitdefinitions",
-            Self::Policy => "policydefinitions",
-            Self::Step => "workflowstepdefinitions",
-        }
-    }
-
-    /// The word for people.
-    pub fn word(self) -> &'static str {
-        match self {
-            Self::Component => "component",
-            Self::Trait => "trait",
-            Self::Policy => "policy",
-            Self::Step => "workflow step",
-        }
-    }
-
-    /// The definition's name on its DefinitionRevisions.
-    pub fn revision_label(self) -> &'static str {
-        use vela_api::names::label;
-        match self {
-            Self::Component => label::COMPONENT_DEFINITION_NAME,
-            Self::Trait => label::TRAIT_DEFINITION_NAME,
-            Self::Policy => label::POLICY_DEFINITION_NAME,
-            Self::Step => label::WORKFLOW_STEP_DEFINITION_NAME,
-        }
-    }
-
-    /// Where the definition is inside a DefinitionRevision.
-    pub fn revision_field(self) -> &'static str {
-        match self {
-            Self::Component => "componentDefinition",
-            Self::Trait => "traitDefinition",
-            Self::Policy => "policyDefinition",
-            Self::Step => "workflowStepDefinition",
-        }
-    }
-}
-
 /// Kinds of objects that are read one by one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum ObjectKind {
     /// A definition that the snapshot does not have.
-    Definition(Kind),
+    Definition(DefinitionKind),
     /// `WorkloadDefinition`.
     WorkloadDefinition,
     /// `DefinitionRevision`.
@@ -130,7 +62,7 @@ pub enum Need {
     /// The revisions of a definition.
     Revisions {
         /// Of this kind.
-        kind: Kind,
+        kind: DefinitionKind,
         /// In this namespace.
         namespace: String,
         /// Of this name.
@@ -283,7 +215,7 @@ impl<'a> World<'a> {
     }
 
     /// Names of the definitions of a kind in the namespaces that are searched.
-    pub fn definition_names(&self, kind: Kind, namespace: &str) -> Vec<&'a str> {
+    pub fn definition_names(&self, kind: DefinitionKind, namespace: &str) -> Vec<&'a str> {
         let mut names = self.snapshot.names(kind, namespace);
         names.extend(self.snapshot.names(kind, &self.settings.system_namespace));
         names.sort_unstable();
@@ -311,7 +243,12 @@ impl<'a> World<'a> {
     /// A definition by its plain name: the namespace itself, then the system's. Only a name that
     /// the snapshot has in neither is asked for: else every review would ask for all its types in
     /// its own namespace.
-    pub fn definition(&self, kind: Kind, namespace: &str, name: &str) -> Option<Arc<Definition>> {
+    pub fn definition(
+        &self,
+        kind: DefinitionKind,
+        namespace: &str,
+        name: &str,
+    ) -> Option<Arc<Definition>> {
         let system = self.settings.system_namespace.as_str();
         let known = [namespace, system]
             .into_iter()
@@ -327,7 +264,7 @@ impl<'a> World<'a> {
     /// A definition in one namespace.
     pub fn definition_in(
         &self,
-        kind: Kind,
+        kind: DefinitionKind,
         namespace: &str,
         name: &str,
     ) -> Option<Arc<Definition>> {
@@ -351,7 +288,7 @@ impl<'a> World<'a> {
     }
 
     /// The revisions of a definition, in one namespace.
-    pub fn revisions(&self, kind: Kind, namespace: &str, name: &str) -> Vec<Arc<Value>> {
+    pub fn revisions(&self, kind: DefinitionKind, namespace: &str, name: &str) -> Vec<Arc<Value>> {
         let need = Need::Revisions { kind, namespace: namespace.to_owned(), name: name.to_owned() };
         match self.fact(need) {
             Some(Fact::Objects(objects)) => objects.clone(),
@@ -374,7 +311,7 @@ impl<'a> World<'a> {
         &self,
         user: &str,
         groups: &[String],
-        kind: Kind,
+        kind: DefinitionKind,
         namespace: &str,
         name: &str,
     ) -> Result<bool, &'a str> {

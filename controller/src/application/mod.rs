@@ -47,8 +47,7 @@ use crate::messages;
 use crate::queue::{Key, Next};
 
 use lifecycle::failure::{Failed, fail};
-use lifecycle::planned::Paused;
-use lifecycle::{conflict, finalizer, legacy};
+use lifecycle::{conflict, finalizer, legacy, planned};
 use reconcile::Reconcile;
 use session::Session;
 
@@ -87,7 +86,12 @@ async fn reconcile_within(
         return Ok(Next::Done);
     }
     if facts::label(&app.metadata, label::PAUSE) == "true" {
-        return Box::pin(Paused { ctx, app: &app }.reconcile()).await;
+        if let Some(planner) = &ctx.planner
+            && let Some(stored) = Box::pin(planned::plan(planner, &ctx.io, &app)).await?
+        {
+            ctx.keep(stored);
+        }
+        return Ok(Next::Done);
     }
     if was_triggered {
         // Not forgotten before a reconcile came to its end.

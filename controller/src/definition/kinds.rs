@@ -3,7 +3,6 @@
 use serde::de::DeserializeOwned;
 use vela_api::definition::DefinitionStatus;
 use vela_api::hash::GoHash;
-use vela_api::names::{definition_type, label};
 use vela_api::reference::WorkloadGvk;
 use vela_api::revision::DefinitionRevisionSpec;
 use vela_api::{
@@ -17,16 +16,8 @@ use crate::registry;
 pub trait Kind: Lookup + DeserializeOwned {
     /// Its controller.
     const CONTROLLER: &'static str;
-    /// Its kind.
-    const KIND_NAME: &'static str;
-    /// Source component of its events.
-    const RECORDER: &'static str;
-    /// `definitionType` of its revisions.
-    const TYPE: &'static str;
-    /// Label with its name on its revisions.
-    const NAME_LABEL: &'static str;
-    /// First word of its schema ConfigMaps.
-    const SCHEMA_PREFIX: &'static str;
+    /// Its Kubernetes kind; also the source component of its events.
+    const KIND_NAME: &'static str = Self::KIND.kind();
 
     /// Its metadata.
     fn metadata(&self) -> &ObjectMeta;
@@ -52,15 +43,10 @@ pub trait Kind: Lookup + DeserializeOwned {
 
 macro_rules! kind {
     (
-        $ty:ident, $type:ident, $label:ident, $prefix:literal, $field:ident $(, $($more:item)+)?
+        $ty:ident, $controller:ident, $field:ident $(, $($more:item)+)?
     ) => {
         impl Kind for $ty {
-            const CONTROLLER: &'static str = registry::$type;
-            const KIND_NAME: &'static str = $ty::KIND;
-            const RECORDER: &'static str = $ty::KIND;
-            const TYPE: &'static str = definition_type::$type;
-            const NAME_LABEL: &'static str = label::$label;
-            const SCHEMA_PREFIX: &'static str = $prefix;
+            const CONTROLLER: &'static str = registry::$controller;
 
             fn metadata(&self) -> &ObjectMeta {
                 &self.metadata
@@ -81,7 +67,7 @@ macro_rules! kind {
             fn embed(&self, spec: &mut DefinitionRevisionSpec) {
                 spec.$field = Self {
                     api_version: vela_api::V1BETA1.to_owned(),
-                    kind: Self::KIND.to_owned(),
+                    kind: <Self as Kind>::KIND_NAME.to_owned(),
                     // Without uid and versions of the server: two revisions of the same text must
                     // be the same object.
                     metadata: ObjectMeta {
@@ -102,8 +88,6 @@ macro_rules! kind {
 kind!(
     ComponentDefinition,
     COMPONENT,
-    COMPONENT_DEFINITION_NAME,
-    "component",
     component_definition,
     fn workload(&self) -> Option<&WorkloadGvk> {
         let kind = &self.spec.workload.definition;
@@ -113,18 +97,10 @@ kind!(
 kind!(
     TraitDefinition,
     TRAIT,
-    TRAIT_DEFINITION_NAME,
-    "trait",
     trait_definition,
     fn applied_workloads(&self) -> &[String] {
         &self.spec.applies_to_workloads
     }
 );
-kind!(PolicyDefinition, POLICY, POLICY_DEFINITION_NAME, "policy", policy_definition);
-kind!(
-    WorkflowStepDefinition,
-    WORKFLOW_STEP,
-    WORKFLOW_STEP_DEFINITION_NAME,
-    "workflowstep",
-    workflow_step_definition
-);
+kind!(PolicyDefinition, POLICY, policy_definition);
+kind!(WorkflowStepDefinition, WORKFLOW_STEP, workflow_step_definition);

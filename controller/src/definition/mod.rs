@@ -69,7 +69,7 @@ pub async fn reconcile<T: Kind>(ctx: &Context, key: &Key) -> Result<Next, ApiErr
         }
         Err(failed) => {
             let event = failed.event;
-            ctx.events.named(T::RECORDER).emit(
+            ctx.events.named(T::KIND_NAME).emit(
                 &about(definition),
                 Severity::Warning,
                 event,
@@ -147,7 +147,7 @@ async fn advance<T: Kind>(
     if found.moves_latest {
         status.latest_revision = Some(found.latest.clone());
     }
-    let schema_name = format!("{}-schema-{name}", T::SCHEMA_PREFIX);
+    let schema_name = format!("{}-schema-{name}", T::KIND.schema_prefix());
     if is_new || found.content_changed || status.config_map_ref != schema_name {
         store_schemas(ctx, definition, &found).await?;
         status.config_map_ref = schema_name;
@@ -170,7 +170,7 @@ async fn advance<T: Kind>(
     if let Err(error) = revision::collect(ctx, definition, &found.latest.name).await {
         let text = error.to_string();
         let reason = "failed to garbage collect DefinitionRevision";
-        ctx.events.named(T::RECORDER).emit(
+        ctx.events.named(T::KIND_NAME).emit(
             &about(definition),
             Severity::Warning,
             reason,
@@ -233,7 +233,7 @@ fn config_map<T: Kind>(definition: &T, owner: &str, kind: &str, uid: &str, text:
         "apiVersion": "v1",
         "kind": "ConfigMap",
         "metadata": {
-            "name": format!("{}-schema-{owner}", T::SCHEMA_PREFIX),
+            "name": format!("{}-schema-{owner}", T::KIND.schema_prefix()),
             "namespace": meta.namespace,
             "labels": labels,
             "annotations": annotations,

@@ -129,7 +129,7 @@ async fn existing<T: Kind>(
     let Ok(revision) = serde_json::from_value::<DefinitionRevision>(answer) else {
         return Ok(None);
     };
-    let same = revision.spec.definition_type == T::TYPE
+    let same = revision.spec.definition_type == T::KIND.revision_type()
         && T::of_revision(&revision).is_some_and(|old| definition.has_same_spec(old));
     Ok(same.then(|| Arc::new(revision)))
 }
@@ -145,7 +145,7 @@ async fn create<T: Kind>(
     let namespace = meta.namespace.as_deref().unwrap_or_default();
     let mut revision = DefinitionRevision::new(namespace, name);
     let mut labels = meta.labels.clone().unwrap_or_default();
-    labels.insert(T::NAME_LABEL.to_owned(), definition.name().to_owned());
+    labels.insert(T::KIND.revision_label().to_owned(), definition.name().to_owned());
     revision.metadata.labels = Some(labels);
     revision.metadata.owner_references = Some(vec![OwnerReference {
         api_version: vela_api::V1BETA1.to_owned(),
@@ -157,7 +157,7 @@ async fn create<T: Kind>(
     }]);
     revision.spec.revision = number;
     hash.clone_into(&mut revision.spec.revision_hash);
-    T::TYPE.clone_into(&mut revision.spec.definition_type);
+    T::KIND.revision_type().clone_into(&mut revision.spec.definition_type);
     definition.embed(&mut revision.spec);
     let value =
         serde_json::to_value(&revision).map_err(|error| ApiError::Transport(error.to_string()))?;
@@ -201,7 +201,7 @@ pub(super) async fn collect<T: Kind>(
         .revisions
         .indexed(&Key::new(&*namespace, definition.name()))
         .into_iter()
-        .filter(|revision| revision.spec.definition_type == T::TYPE)
+        .filter(|revision| revision.spec.definition_type == T::KIND.revision_type())
         .collect();
     let surplus = all.len().saturating_sub(ctx.settings.definition_revision_limit + 1);
     if surplus == 0 {

@@ -10,7 +10,7 @@ use serde::de::DeserializeOwned;
 use serde_json::Value;
 use vela_cluster::{ApiError, Store, Stored};
 use vela_render::schema::editor::{self, EditorType};
-use vela_render::{Kind, Renderer};
+use vela_render::{DefinitionKind, Renderer};
 
 use super::Known;
 use crate::command::files::{self, FileError};
@@ -109,11 +109,11 @@ fn of_files(objects: &[Value], system_namespace: &str) -> Result<Definitions, Er
     let all =
         Definitions { system_namespace: system_namespace.to_owned(), ..Definitions::default() };
     for object in objects {
-        match object.get("kind").and_then(Value::as_str).and_then(Kind::named) {
-            Some(Kind::Component) => put(object, &all.components)?,
-            Some(Kind::Trait) => put(object, &all.traits)?,
-            Some(Kind::Policy) => put(object, &all.policies)?,
-            Some(Kind::WorkflowStep) => put(object, &all.steps)?,
+        match object.get("kind").and_then(Value::as_str).and_then(DefinitionKind::named) {
+            Some(DefinitionKind::Component) => put(object, &all.components)?,
+            Some(DefinitionKind::Trait) => put(object, &all.traits)?,
+            Some(DefinitionKind::Policy) => put(object, &all.policies)?,
+            Some(DefinitionKind::WorkflowStep) => put(object, &all.steps)?,
             _ => {}
         }
     }

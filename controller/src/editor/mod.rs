@@ -13,7 +13,7 @@ use serde_json::Value;
 use vela_api::names::annotation;
 use vela_api::{ComponentDefinition, PolicyDefinition, TraitDefinition, WorkflowStepDefinition};
 use vela_render::schema::editor::{self, EditorType, Parameters};
-use vela_render::{Definition, Kind};
+use vela_render::{Definition, DefinitionKind};
 
 use crate::definition;
 use crate::definitions::{Definitions, to_render};
@@ -106,10 +106,10 @@ pub(crate) fn types(
 
 /// What was found out about texts: most revisions of a definition have one that another has too.
 #[derive(Debug, Default)]
-pub(crate) struct Known(HashMap<(Kind, Arc<str>), Parameters>);
+pub(crate) struct Known(HashMap<(DefinitionKind, Arc<str>), Parameters>);
 
 impl Known {
-    fn key(found: &Found) -> (Kind, Arc<str>) {
+    fn key(found: &Found) -> (DefinitionKind, Arc<str>) {
         (found.definition.kind, found.definition.template.text().into())
     }
 

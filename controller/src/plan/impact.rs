@@ -10,7 +10,8 @@ use serde_json::Value;
 use vela_api::application::ApplicationComponent;
 use vela_api::{Application, ComponentDefinition, TraitDefinition};
 use vela_render::{
-    App, Component, Definition, Kind, NoHost, RenderError, Rendered, Renderer, Target, Trait,
+    App, Component, Definition, DefinitionKind, NoHost, RenderError, Rendered, Renderer, Target,
+    Trait,
 };
 
 use crate::application::facts::properties;
@@ -94,7 +95,7 @@ pub(crate) fn impact(
             impact.pinned += 1;
             continue;
         }
-        if !matches!(kind, Kind::Component | Kind::Trait) {
+        if !matches!(kind, DefinitionKind::Component | DefinitionKind::Trait) {
             impact.unknown.push(label);
             continue;
         }
@@ -137,20 +138,24 @@ fn namespace(app: &Application) -> &str {
 }
 
 /// Whether an Application names a definition, and whether it does so without a version.
-fn used(app: &Application, kind: Kind, name: &str) -> (bool, bool) {
+fn used(app: &Application, kind: DefinitionKind, name: &str) -> (bool, bool) {
     let mut types: Vec<&str> = Vec::new();
     match kind {
-        Kind::Component => types.extend(app.spec.components.iter().map(|one| one.type_.as_str())),
-        Kind::Trait => {
+        DefinitionKind::Component => {
+            types.extend(app.spec.components.iter().map(|one| one.type_.as_str()));
+        }
+        DefinitionKind::Trait => {
             let traits = app.spec.components.iter().flat_map(|one| &one.traits);
             types.extend(traits.map(|one| one.type_.as_str()));
         }
-        Kind::Policy => types.extend(app.spec.policies.iter().map(|one| one.type_.as_str())),
-        Kind::WorkflowStep => {
+        DefinitionKind::Policy => {
+            types.extend(app.spec.policies.iter().map(|one| one.type_.as_str()));
+        }
+        DefinitionKind::WorkflowStep => {
             let steps = app.spec.workflow.iter().flat_map(|workflow| &workflow.steps);
             types.extend(steps.map(|step| step.type_.as_str()));
         }
-        Kind::Workload => {}
+        DefinitionKind::Workload => {}
     }
     let base = |type_: &&&str| type_.split('@').next() == Some(name);
     let uses = types.iter().any(|type_| base(&type_));
@@ -165,17 +170,19 @@ fn is_meant(definitions: &Definitions, app: &Application, new: &NewDefinition) -
     }
     let name = &new.definition.name;
     let has = |namespace: &str| match new.definition.kind {
-        Kind::Component => {
+        DefinitionKind::Component => {
             definitions.components.get(&vela_cluster::Key::new(namespace, name)).is_some()
         }
-        Kind::Trait => definitions.traits.get(&vela_cluster::Key::new(namespace, name)).is_some(),
-        Kind::Policy => {
+        DefinitionKind::Trait => {
+            definitions.traits.get(&vela_cluster::Key::new(namespace, name)).is_some()
+        }
+        DefinitionKind::Policy => {
             definitions.policies.get(&vela_cluster::Key::new(namespace, name)).is_some()
         }
-        Kind::WorkflowStep => {
+        DefinitionKind::WorkflowStep => {
             definitions.steps.get(&vela_cluster::Key::new(namespace, name)).is_some()
         }
-        Kind::Workload => false,
+        DefinitionKind::Workload => false,
     };
     new.namespace == definitions.system_namespace && !has(own)
 }
@@ -189,16 +196,16 @@ fn fate(
 ) -> Fate {
     let name = new.definition.name.as_str();
     let is_used = match new.definition.kind {
-        Kind::Component => component.type_ == name,
+        DefinitionKind::Component => component.type_ == name,
         _ => component.traits.iter().any(|one| one.type_ == name),
     };
     if !is_used {
         return Fate::Same;
     }
     let at = namespace(app);
-    let present = |kind: Kind, type_: &str| -> Option<Arc<Definition>> {
+    let present = |kind: DefinitionKind, type_: &str| -> Option<Arc<Definition>> {
         match kind {
-            Kind::Component => {
+            DefinitionKind::Component => {
                 let found = definitions.find::<ComponentDefinition>(at, type_)?;
                 Some(definitions.to_render(&found))
             }
@@ -208,7 +215,7 @@ fn fate(
             }
         }
     };
-    let planned = |kind: Kind, type_: &str| {
+    let planned = |kind: DefinitionKind, type_: &str| {
         if kind == new.definition.kind && type_ == name {
             Some(Arc::clone(&new.definition))
         } else {
@@ -231,11 +238,11 @@ fn rendered(
     renderer: &Renderer,
     app: &Application,
     component: &ApplicationComponent,
-    find: &dyn Fn(Kind, &str) -> Option<Arc<Definition>>,
+    find: &dyn Fn(DefinitionKind, &str) -> Option<Arc<Definition>>,
 ) -> Option<Result<Rendered, RenderError>> {
-    let definition = find(Kind::Component, &component.type_)?;
+    let definition = find(DefinitionKind::Component, &component.type_)?;
     let traits: Option<Vec<Arc<Definition>>> =
-        component.traits.iter().map(|one| find(Kind::Trait, &one.type_)).collect();
+        component.traits.iter().map(|one| find(DefinitionKind::Trait, &one.type_)).collect();
     let traits = traits?;
     if definition.template.text().contains("\"vela/helm\"") {
         return None;

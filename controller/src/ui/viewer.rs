@@ -67,14 +67,9 @@ impl Viewers {
 
 /// A key that nobody guesses; `None` without randomness.
 pub(super) fn new_key() -> Option<String> {
-    use std::fmt::Write as _;
-
     let mut bytes = [0; KEY];
     rand::fill(&mut bytes).ok()?;
-    Some(bytes.iter().fold(String::with_capacity(2 * KEY), |mut text, byte| {
-        let _ = write!(text, "{byte:02x}");
-        text
-    }))
+    Some(vela_gocompat::hex::encode(&bytes))
 }
 
 /// The client, with a token in every request. Connections are shared: a token is of a request, not of a connection.

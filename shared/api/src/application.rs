@@ -3,13 +3,15 @@
 use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
+use vela_api_derive::{Crd, GoHash};
 
+use crate::crd::schema;
 use crate::omit::{null_as_default, zero};
 use crate::workflow::{InputItem, OutputItem, WorkflowExecuteMode, WorkflowStep};
 use crate::{AppStatus, GROUP, ObjectMeta, RawExtension};
 
 /// A deployable application: components with traits, policies, and a workflow.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, Crd)]
 #[serde(rename_all = "camelCase", default)]
 pub struct Application {
     /// `core.oam.dev/v1beta1`.
@@ -21,7 +23,7 @@ pub struct Application {
     /// Name, labels and so on.
     #[serde(deserialize_with = "crate::metadata::read")]
     pub metadata: ObjectMeta,
-    /// What the user wants.
+    /// What the Application shall consist of.
     pub spec: ApplicationSpec,
     /// What the controller found.
     pub status: AppStatus,
@@ -30,11 +32,12 @@ pub struct Application {
 kind!(Application, GROUP, "v1beta1", "applications", NamespaceResourceScope);
 
 /// What an Application shall consist of.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, Crd, GoHash)]
 #[serde(rename_all = "camelCase", default)]
 pub struct ApplicationSpec {
     /// The components.
     #[serde(deserialize_with = "null_as_default")]
+    #[api(required)]
     pub components: Vec<ApplicationComponent>,
     /// Policies for the whole Application.
     #[serde(skip_serializing_if = "zero")]
@@ -45,13 +48,15 @@ pub struct ApplicationSpec {
 }
 
 /// One component.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, Crd, GoHash)]
 #[serde(rename_all = "camelCase", default)]
 pub struct ApplicationComponent {
     /// Unique name within the Application.
+    #[api(required)]
     pub name: String,
     /// Name of a ComponentDefinition, optionally `@version`.
     #[serde(rename = "type")]
+    #[api(required)]
     pub type_: String,
     /// Names a revision made elsewhere.
     #[serde(skip_serializing_if = "zero")]
@@ -73,6 +78,7 @@ pub struct ApplicationComponent {
     pub traits: Vec<ApplicationTrait>,
     /// Legacy; stored, never read.
     #[serde(skip_serializing_if = "zero")]
+    #[api(schema = schema::map(schema::string()).preserve())]
     pub scopes: BTreeMap<String, String>,
     /// Which copy this is under a replication policy; never stored.
     #[serde(skip)]
@@ -80,11 +86,12 @@ pub struct ApplicationComponent {
 }
 
 /// One trait of a component.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, Crd, GoHash)]
 #[serde(rename_all = "camelCase", default)]
 pub struct ApplicationTrait {
     /// Name of a TraitDefinition, optionally `@version`.
     #[serde(rename = "type")]
+    #[api(required)]
     pub type_: String,
     /// Parameters of the definition.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -92,7 +99,7 @@ pub struct ApplicationTrait {
 }
 
 /// One policy.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, Crd, GoHash)]
 #[serde(rename_all = "camelCase", default)]
 pub struct AppPolicy {
     /// Unique name within the Application; may be generated.
@@ -100,6 +107,7 @@ pub struct AppPolicy {
     pub name: String,
     /// A built-in policy type or the name of a PolicyDefinition.
     #[serde(rename = "type")]
+    #[api(required)]
     pub type_: String,
     /// Parameters.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -107,13 +115,15 @@ pub struct AppPolicy {
 }
 
 /// The workflow of an Application.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, Crd, GoHash)]
 #[serde(rename_all = "camelCase", default)]
+#[api(go = "Workflow")]
 pub struct AppWorkflow {
     /// Name of a Workflow object in the Application's namespace.
     #[serde(rename = "ref", skip_serializing_if = "zero")]
+    #[api(go = "Ref")]
     pub reference: String,
-    /// Step by step or as a graph.
+    /// How steps and sub-steps run.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub mode: Option<WorkflowExecuteMode>,
     /// The steps.

@@ -13,6 +13,7 @@ use flate2::read::GzDecoder;
 use flate2::write::GzEncoder;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
+use vela_api_derive::Crd;
 use zstd::bulk::{Compressor, Decompressor};
 use zstd::zstd_safe;
 
@@ -29,7 +30,7 @@ pub const MAX_EXPANDED: u64 = 64 << 20;
 const MAX_RATIO: usize = 1000;
 
 /// The `compression` field.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, Crd)]
 #[serde(rename_all = "camelCase", default)]
 pub struct Compression {
     /// Algorithm: empty, `gzip` or `zstd`.

@@ -2,24 +2,29 @@
 
 use k8s_openapi::jiff::Timestamp;
 use serde::{Deserialize, Serialize};
+use vela_api_derive::Crd;
 
 use crate::Time;
 use crate::names::reason;
 use crate::omit::{null_as_default, zero};
 
 /// One aspect of an object's state.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, Crd)]
 #[serde(rename_all = "camelCase")]
 pub struct Condition {
     /// Type; unique within an object.
     #[serde(rename = "type")]
+    #[api(required)]
     pub type_: String,
     /// `True`, `False` or `Unknown`.
+    #[api(required)]
     pub status: String,
     /// When anything but this time last changed.
+    #[api(required)]
     pub last_transition_time: Time,
     /// Reason for programs.
     #[serde(default, deserialize_with = "null_as_default")]
+    #[api(required)]
     pub reason: String,
     /// Message for people.
     #[serde(default, skip_serializing_if = "zero")]

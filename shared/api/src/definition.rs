@@ -4,16 +4,18 @@
 use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
+use vela_api_derive::{Crd, GoHash};
 
+use crate::crd::{Described as _, schema};
 use crate::omit::zero;
 use crate::reference::{Revision, WorkloadGvk};
 use crate::{Condition, GROUP, ObjectMeta, RawExtension};
 
 /// Declares a definition kind around its spec.
 macro_rules! definition {
-    ($(#[$doc:meta])* $name:ident, $spec:ident, $plural:literal) => {
+    ($(#[$doc:meta])* $name:ident, $spec:ident, $plural:literal, $status:expr) => {
         $(#[$doc])*
-        #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+        #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, Crd)]
         #[serde(rename_all = "camelCase", default)]
         pub struct $name {
             /// `core.oam.dev/v1beta1`; empty in the unused shells of a DefinitionRevision.
@@ -27,7 +29,8 @@ macro_rules! definition {
             pub metadata: ObjectMeta,
             /// The definition.
             pub spec: $spec,
-            /// Results of the controller.
+            /// What the controller found.
+            #[api(schema = $status)]
             pub status: DefinitionStatus,
         }
 
@@ -37,30 +40,35 @@ macro_rules! definition {
 
 definition!(
     /// How a component type becomes a workload.
-    ComponentDefinition, ComponentDefinitionSpec, "componentdefinitions"
+    ComponentDefinition, ComponentDefinitionSpec, "componentdefinitions", DefinitionStatus::schema()
 );
 definition!(
     /// How a trait type changes or accompanies a workload.
-    TraitDefinition, TraitDefinitionSpec, "traitdefinitions"
+    TraitDefinition, TraitDefinitionSpec, "traitdefinitions", DefinitionStatus::schema()
 );
 definition!(
     /// How a policy type becomes objects, or changes Applications.
-    PolicyDefinition, PolicyDefinitionSpec, "policydefinitions"
+    PolicyDefinition, PolicyDefinitionSpec, "policydefinitions", DefinitionStatus::schema()
 );
 definition!(
     /// What a workflow step type does.
-    WorkflowStepDefinition, WorkflowStepDefinitionSpec, "workflowstepdefinitions"
+    WorkflowStepDefinition, WorkflowStepDefinitionSpec, "workflowstepdefinitions", DefinitionStatus::schema()
 );
 definition!(
-    /// Legacy: a component type named after a CRD.
-    WorkloadDefinition, WorkloadDefinitionSpec, "workloaddefinitions"
+    /// Legacy: a component type named after a CustomResourceDefinition.
+    WorkloadDefinition, WorkloadDefinitionSpec, "workloaddefinitions",
+    DefinitionStatus::schema_without(&["configMapRef", "latestRevision"])
 );
 
 /// Spec of a ComponentDefinition.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, Crd, GoHash)]
 #[serde(rename_all = "camelCase", default)]
 pub struct ComponentDefinitionSpec {
+    /// Semantic version.
+    #[serde(skip_serializing_if = "zero")]
+    pub version: String,
     /// The kind of the workload.
+    #[api(required)]
     pub workload: WorkloadTypeDescriptor,
     /// Kinds the workload makes.
     #[serde(skip_serializing_if = "zero")]
@@ -80,13 +88,10 @@ pub struct ComponentDefinitionSpec {
     /// Anything.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub extension: Option<RawExtension>,
-    /// Semantic version.
-    #[serde(skip_serializing_if = "zero")]
-    pub version: String,
 }
 
 /// The kind of a workload.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, Crd, GoHash)]
 #[serde(rename_all = "camelCase", default)]
 pub struct WorkloadTypeDescriptor {
     /// Name of a WorkloadDefinition, or `autodetects.core.oam.dev`.
@@ -97,12 +102,14 @@ pub struct WorkloadTypeDescriptor {
 }
 
 /// A kind the workload makes.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, Crd, GoHash)]
 #[serde(rename_all = "camelCase", default)]
 pub struct ChildResourceKind {
     /// Group and version.
+    #[api(required, go = "APIVersion")]
     pub api_version: String,
     /// Kind.
+    #[api(required)]
     pub kind: String,
     /// Labels to find them by.
     #[serde(skip_serializing_if = "zero")]
@@ -110,32 +117,36 @@ pub struct ChildResourceKind {
 }
 
 /// CUE templates for health and status.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, Crd, GoHash)]
 #[serde(rename_all = "camelCase", default)]
+#[api(go = "Status")]
 pub struct StatusTemplates {
-    /// Yields `message`.
+    /// CUE that yields `message`.
     #[serde(skip_serializing_if = "zero")]
     pub custom_status: String,
-    /// Yields the details map.
-    #[serde(skip_serializing_if = "zero")]
-    pub details: String,
-    /// Yields `isHealth`.
+    /// CUE that yields `isHealth`.
     #[serde(skip_serializing_if = "zero")]
     pub health_policy: String,
+    /// CUE that yields the map of details.
+    #[serde(skip_serializing_if = "zero")]
+    pub details: String,
 }
 
 /// The template of a definition.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, Crd, GoHash)]
 #[serde(rename_all = "camelCase", default)]
 pub struct Schematic {
     /// Removed from the reference; WorkloadDefinitions may still carry it.
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[api(hidden)]
     pub kube: Option<RawExtension>,
     /// A CUE template.
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[api(go = "CUE")]
     pub cue: Option<Cue>,
     /// Removed from the reference; WorkloadDefinitions may still carry it.
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[api(hidden)]
     pub helm: Option<RawExtension>,
     /// A Terraform configuration.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -143,36 +154,44 @@ pub struct Schematic {
 }
 
 /// A CUE template.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, Crd, GoHash)]
 #[serde(rename_all = "camelCase", default)]
+#[api(go = "CUE")]
 pub struct Cue {
-    /// The text.
+    /// CUE text.
+    #[api(required)]
     pub template: String,
 }
 
 /// A Terraform configuration.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, Crd, GoHash)]
 #[serde(rename_all = "camelCase", default)]
 pub struct Terraform {
     /// HCL or JSON text, or a Git address.
+    #[api(required)]
     pub configuration: String,
     /// `hcl`, `json` or `remote`.
     #[serde(rename = "type", skip_serializing_if = "zero")]
+    #[api(schema = schema::string().one_of(&["hcl", "json", "remote"]).default("hcl"))]
     pub type_: String,
     /// Folder in the repository.
     #[serde(skip_serializing_if = "zero")]
     pub path: String,
     /// Secret for the outputs.
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[api(go = "WriteConnectionSecretToReference")]
     pub write_connection_secret_to_ref: Option<TerraformSecretReference>,
     /// The provider.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub provider_ref: Option<TerraformSecretReference>,
-    /// Destroy on deletion; the CRD's default is true.
+    #[api(go = "ProviderReference")]
+    pub provider_ref: Option<TerraformProviderReference>,
+    /// Destroy on deletion; by default it is.
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[api(schema = schema::boolean().default(true), hash = crate::hash::GoHash::go_hash(&self.delete_resource.unwrap_or_default()))]
     pub delete_resource: Option<bool>,
     /// Region.
     #[serde(rename = "customRegion", skip_serializing_if = "zero")]
+    #[api(go = "Region")]
     pub custom_region: String,
     /// Secret for Git.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -180,19 +199,36 @@ pub struct Terraform {
 }
 
 /// A name in a namespace; the name is always written.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, Crd, GoHash)]
 #[serde(rename_all = "camelCase", default)]
+#[api(go = "SecretReference")]
 pub struct TerraformSecretReference {
     /// Name.
+    #[api(required)]
     pub name: String,
     /// Namespace.
     #[serde(skip_serializing_if = "zero")]
     pub namespace: String,
 }
 
-/// A Secret in a namespace.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+/// A Terraform provider in a namespace; the name is always written.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, Crd, GoHash)]
 #[serde(rename_all = "camelCase", default)]
+#[api(go = "Reference")]
+pub struct TerraformProviderReference {
+    /// Name.
+    #[api(required)]
+    pub name: String,
+    /// Namespace.
+    #[serde(skip_serializing_if = "zero")]
+    #[api(schema = schema::string().default("default"))]
+    pub namespace: String,
+}
+
+/// A Secret in a namespace.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, Crd, GoHash)]
+#[serde(rename_all = "camelCase", default)]
+#[api(atomic)]
 pub struct SecretReference {
     /// Name.
     #[serde(skip_serializing_if = "zero")]
@@ -203,10 +239,11 @@ pub struct SecretReference {
 }
 
 /// A reference to a CustomResourceDefinition; written even when empty.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, Crd, GoHash)]
 #[serde(rename_all = "camelCase", default)]
 pub struct DefinitionReference {
     /// Name of the CustomResourceDefinition.
+    #[api(required)]
     pub name: String,
     /// Version of it.
     #[serde(skip_serializing_if = "zero")]
@@ -214,10 +251,11 @@ pub struct DefinitionReference {
 }
 
 /// Spec of a TraitDefinition.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, Crd, GoHash)]
 #[serde(rename_all = "camelCase", default)]
 pub struct TraitDefinitionSpec {
     /// The kind the trait makes, if one.
+    #[api(go = "Reference")]
     pub definition_ref: DefinitionReference,
     /// The trait knows revisions.
     #[serde(skip_serializing_if = "zero")]
@@ -258,10 +296,11 @@ pub struct TraitDefinitionSpec {
 }
 
 /// Spec of a PolicyDefinition.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, Crd, GoHash)]
 #[serde(rename_all = "camelCase", default)]
 pub struct PolicyDefinitionSpec {
     /// The kind the policy makes, if one.
+    #[api(go = "Reference")]
     pub definition_ref: DefinitionReference,
     /// The template.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -272,22 +311,23 @@ pub struct PolicyDefinitionSpec {
     /// Semantic version.
     #[serde(skip_serializing_if = "zero")]
     pub version: String,
+    /// Empty, or `Application`: changes Applications before they are parsed.
+    #[serde(skip_serializing_if = "zero")]
+    pub scope: String,
     /// Runs for every Application.
     #[serde(skip_serializing_if = "zero")]
     pub global: bool,
     /// Order among global ones.
     #[serde(skip_serializing_if = "zero")]
     pub priority: i32,
-    /// Empty, or `Application`: changes Applications before they are parsed.
-    #[serde(skip_serializing_if = "zero")]
-    pub scope: String,
 }
 
 /// Spec of a WorkflowStepDefinition.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, Crd, GoHash)]
 #[serde(rename_all = "camelCase", default)]
 pub struct WorkflowStepDefinitionSpec {
     /// Unused; written even when empty.
+    #[api(go = "Reference")]
     pub definition_ref: DefinitionReference,
     /// The template.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -298,10 +338,11 @@ pub struct WorkflowStepDefinitionSpec {
 }
 
 /// Spec of a WorkloadDefinition.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, Crd, GoHash)]
 #[serde(rename_all = "camelCase", default)]
 pub struct WorkloadDefinitionSpec {
     /// The CustomResourceDefinition of the workload.
+    #[api(required, go = "Reference")]
     pub definition_ref: DefinitionReference,
     /// Kinds the workload makes.
     #[serde(skip_serializing_if = "zero")]
@@ -324,7 +365,7 @@ pub struct WorkloadDefinitionSpec {
 }
 
 /// The controller's results for a definition.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, Crd)]
 #[serde(rename_all = "camelCase", default)]
 pub struct DefinitionStatus {
     /// One condition per type.

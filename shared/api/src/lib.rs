@@ -23,6 +23,7 @@ pub mod compression;
 pub mod condition;
 pub mod crd;
 pub mod definition;
+mod definition_kind;
 mod drift;
 
 pub mod hash;
@@ -38,6 +39,7 @@ pub mod reference;
 pub mod resource_tracker;
 pub mod revision;
 pub mod status;
+mod subdomain;
 pub mod workflow;
 
 pub use application::{
@@ -48,6 +50,7 @@ pub use definition::{
     ComponentDefinition, PolicyDefinition, TraitDefinition, WorkflowStepDefinition,
     WorkloadDefinition,
 };
+pub use definition_kind::DefinitionKind;
 pub use drift::Drift;
 pub use keys::KeyPatterns;
 pub use on_failure::OnFailure;
@@ -59,6 +62,7 @@ pub use reference::{ClusterObjectReference, ObjectReference};
 pub use resource_tracker::{ManagedResource, ResourceTracker};
 pub use revision::{ApplicationRevision, DefinitionRevision};
 pub use status::AppStatus;
+pub use subdomain::is_subdomain;
 pub use workflow::{Workflow, WorkflowStep};
 
 pub use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, OwnerReference, Time};

@@ -578,6 +578,8 @@ pub mod definition_type {
     pub const POLICY: &str = "Policy";
     /// WorkflowStepDefinition.
     pub const WORKFLOW_STEP: &str = "WorkflowStep";
+    /// All of them.
+    pub const ALL: [&str; 4] = [COMPONENT, TRAIT, POLICY, WORKFLOW_STEP];
 }
 
 /// Creators of applied resources.

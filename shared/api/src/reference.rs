@@ -1,12 +1,16 @@
 //! References to objects, as they appear in statuses and trackers.
 
 use serde::{Deserialize, Serialize};
+use vela_api_derive::{Crd, GoHash};
 
 use crate::omit::zero;
 
 /// `core/v1 ObjectReference` with Go's omissions.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+#[derive(
+    Clone, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize, Crd,
+)]
 #[serde(rename_all = "camelCase", default)]
+#[api(atomic)]
 pub struct ObjectReference {
     /// Group and version.
     #[serde(skip_serializing_if = "zero")]
@@ -32,8 +36,11 @@ pub struct ObjectReference {
 }
 
 /// An object in a cluster.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+#[derive(
+    Clone, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize, Crd,
+)]
 #[serde(rename_all = "camelCase", default)]
+#[api(atomic)]
 pub struct ClusterObjectReference {
     /// Group and version.
     #[serde(skip_serializing_if = "zero")]
@@ -65,22 +72,29 @@ pub struct ClusterObjectReference {
 }
 
 /// A group, version and kind.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+#[derive(
+    Clone, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize, Crd, GoHash,
+)]
 #[serde(rename_all = "camelCase", default)]
+#[api(go = "WorkloadGVK")]
 pub struct WorkloadGvk {
     /// Group and version; written even when empty.
+    #[api(required, go = "APIVersion")]
     pub api_version: String,
     /// Kind; written even when empty.
+    #[api(required)]
     pub kind: String,
 }
 
 /// A revision as a status names it.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, Crd)]
 #[serde(rename_all = "camelCase", default)]
 pub struct Revision {
     /// Name of the revision object.
+    #[api(required)]
     pub name: String,
     /// Its number.
+    #[api(required)]
     pub revision: i64,
     /// Its hash.
     #[serde(skip_serializing_if = "zero")]

@@ -1,13 +1,14 @@
 //! ResourceTracker: what an Application dispatched, and so what may be deleted. Cluster scoped.
 
 use serde::{Deserialize, Serialize};
+use vela_api_derive::Crd;
 
 use crate::compression::Compression;
 use crate::omit::zero;
 use crate::{GROUP, ObjectMeta, RawExtension};
 
 /// The record of one generation of an Application, or of what lives as long as the Application.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, Crd)]
 #[serde(rename_all = "camelCase", default)]
 pub struct ResourceTracker {
     /// `core.oam.dev/v1beta1`.
@@ -26,13 +27,16 @@ pub struct ResourceTracker {
 kind!(ResourceTracker, GROUP, "v1beta1", "resourcetrackers", ClusterResourceScope);
 
 /// The record.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, Crd)]
 #[serde(rename_all = "camelCase", default)]
 pub struct ResourceTrackerSpec {
-    /// `root`, `versioned` or `component-revision`: see [`crate::names::tracker`].
+    /// `root`, `versioned` or `component-revision`.
+    ///
+    /// See [`crate::names::tracker`].
     #[serde(rename = "type", skip_serializing_if = "zero")]
     pub type_: String,
     /// The Application's generation; 0 when it belongs to none.
+    #[api(required)]
     pub application_generation: i64,
     /// The objects.
     #[serde(skip_serializing_if = "zero")]
@@ -42,8 +46,9 @@ pub struct ResourceTrackerSpec {
 }
 
 /// One recorded object.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, Crd)]
 #[serde(rename_all = "camelCase", default)]
+#[api(atomic)]
 pub struct ManagedResource {
     /// Group and version.
     #[serde(skip_serializing_if = "zero")]

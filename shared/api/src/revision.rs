@@ -4,8 +4,11 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
+use vela_api_derive::Crd;
 
 use crate::compression::Compression;
+use crate::crd::schema;
+use crate::names::definition_type;
 use crate::omit::zero;
 use crate::workflow::WorkflowStatus;
 use crate::{
@@ -14,7 +17,7 @@ use crate::{
 };
 
 /// An Application with everything it was rendered from.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, Crd)]
 #[serde(rename_all = "camelCase", default)]
 pub struct ApplicationRevision {
     /// `core.oam.dev/v1beta1`.
@@ -35,10 +38,11 @@ pub struct ApplicationRevision {
 kind!(ApplicationRevision, GROUP, "v1beta1", "applicationrevisions", NamespaceResourceScope);
 
 /// The snapshot. Maps are keyed by the names of the definitions, which many revisions share.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, Crd)]
 #[serde(rename_all = "camelCase", default)]
 pub struct ApplicationRevisionSpec {
     /// The Application without status.
+    #[api(required)]
     pub application: Application,
     /// Component definitions used.
     #[serde(skip_serializing_if = "zero")]
@@ -63,6 +67,7 @@ pub struct ApplicationRevisionSpec {
     pub workflow: Option<Workflow>,
     /// Objects that `ref-objects` components refer to.
     #[serde(skip_serializing_if = "zero")]
+    #[api(schema = schema::list(schema::anything().embedded_resource()).preserve())]
     pub referred_objects: Vec<RawExtension>,
     /// Revisions of application-scoped policies used.
     #[serde(skip_serializing_if = "zero")]
@@ -72,7 +77,7 @@ pub struct ApplicationRevisionSpec {
 }
 
 /// Revision of an application-scoped policy.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, Crd)]
 #[serde(rename_all = "camelCase", default)]
 pub struct PolicyVersion {
     /// Name of the DefinitionRevision.
@@ -87,10 +92,11 @@ pub struct PolicyVersion {
 }
 
 /// How the workflow of a revision ended.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, Crd)]
 #[serde(rename_all = "camelCase", default)]
 pub struct ApplicationRevisionStatus {
     /// It succeeded.
+    #[api(required)]
     pub succeeded: bool,
     /// State of the workflow when it ended.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -101,7 +107,7 @@ pub struct ApplicationRevisionStatus {
 }
 
 /// A definition as it was. The three kinds it is not are stored as empty shells.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, Crd)]
 #[serde(rename_all = "camelCase", default)]
 pub struct DefinitionRevision {
     /// `core.oam.dev/v1beta1`.
@@ -120,14 +126,17 @@ pub struct DefinitionRevision {
 kind!(DefinitionRevision, GROUP, "v1beta1", "definitionrevisions", NamespaceResourceScope);
 
 /// The snapshot of a definition.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, Crd)]
 #[serde(rename_all = "camelCase", default)]
 pub struct DefinitionRevisionSpec {
     /// Its number.
+    #[api(required)]
     pub revision: i64,
     /// Hash of the definition's spec.
+    #[api(required)]
     pub revision_hash: String,
     /// `Component`, `Trait`, `Policy` or `WorkflowStep`.
+    #[api(required, schema = schema::string().one_of(&definition_type::ALL))]
     pub definition_type: String,
     /// The definition, or a shell.
     pub component_definition: ComponentDefinition,

@@ -3,14 +3,16 @@
 use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
+use vela_api_derive::Crd;
 
+use crate::crd::schema;
 use crate::omit::zero;
 use crate::reference::{ClusterObjectReference, ObjectReference, Revision, WorkloadGvk};
 use crate::workflow::WorkflowStatus;
 use crate::{Condition, RawExtension, Time};
 
 /// What the controller found.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, Crd)]
 #[serde(rename_all = "camelCase", default)]
 pub struct AppStatus {
     /// One condition per type, in the order of their first appearance.
@@ -19,7 +21,9 @@ pub struct AppStatus {
     /// The generation this status is about.
     #[serde(skip_serializing_if = "zero")]
     pub observed_generation: i64,
-    /// Phase: one of [`crate::names::phase`].
+    /// Phase of the Application.
+    ///
+    /// One of [`crate::names::phase`].
     #[serde(rename = "status", skip_serializing_if = "zero")]
     pub phase: String,
     /// Never filled.
@@ -52,10 +56,11 @@ pub struct AppStatus {
 }
 
 /// Health of a component in a cluster and namespace.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, Crd)]
 #[serde(rename_all = "camelCase", default)]
 pub struct ComponentStatus {
     /// Name of the component.
+    #[api(required)]
     pub name: String,
     /// Namespace it was dispatched to.
     #[serde(skip_serializing_if = "zero")]
@@ -69,6 +74,7 @@ pub struct ComponentStatus {
     /// Kind of the workload; always written.
     pub workload_definition: WorkloadGvk,
     /// Workload and traits are healthy.
+    #[api(required)]
     pub healthy: bool,
     /// The workload is healthy.
     #[serde(skip_serializing_if = "zero")]
@@ -88,13 +94,15 @@ pub struct ComponentStatus {
 }
 
 /// Health of a trait.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, Crd)]
 #[serde(rename_all = "camelCase", default)]
 pub struct TraitStatus {
     /// Type of the trait.
     #[serde(rename = "type")]
+    #[api(required)]
     pub type_: String,
     /// It is healthy.
+    #[api(required)]
     pub healthy: bool,
     /// It waits for the component and does not count.
     #[serde(skip_serializing_if = "zero")]
@@ -108,14 +116,17 @@ pub struct TraitStatus {
 }
 
 /// What an application-scoped policy did.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, Crd)]
 #[serde(rename_all = "camelCase", default)]
 pub struct AppliedApplicationPolicy {
     /// Name.
+    #[api(required)]
     pub name: String,
     /// Namespace of its definition.
+    #[api(required)]
     pub namespace: String,
     /// It was applied.
+    #[api(required)]
     pub applied: bool,
     /// Type.
     #[serde(rename = "type", skip_serializing_if = "zero")]
@@ -134,9 +145,11 @@ pub struct AppliedApplicationPolicy {
     pub spec_modified: bool,
     /// Labels it added.
     #[serde(skip_serializing_if = "zero")]
+    #[api(schema = schema::integer())]
     pub labels_count: i64,
     /// Annotations it added.
     #[serde(skip_serializing_if = "zero")]
+    #[api(schema = schema::integer())]
     pub annotations_count: i64,
     /// It added context.
     #[serde(skip_serializing_if = "zero")]
@@ -153,13 +166,15 @@ pub struct AppliedApplicationPolicy {
 }
 
 /// Legacy: what a policy decided.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, Crd)]
 #[serde(rename_all = "camelCase", default)]
 pub struct PolicyStatus {
     /// Name.
+    #[api(required)]
     pub name: String,
     /// Type.
     #[serde(rename = "type")]
+    #[api(required)]
     pub type_: String,
     /// Decisions.
     #[serde(skip_serializing_if = "Option::is_none")]

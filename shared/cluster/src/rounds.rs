@@ -5,11 +5,12 @@ use std::fmt::Debug;
 use std::time::Duration;
 
 use futures::stream::{BoxStream, SelectAll, StreamExt as _};
-use kube::runtime::watcher;
 use kube::{Api, Resource};
 use serde::de::DeserializeOwned;
 use tokio::time::{Instant, sleep, sleep_until};
 use tokio_util::sync::CancellationToken;
+
+use crate::watch;
 
 /// Longest time between two rounds, even if no watch reports anything.
 pub const PERIOD: Duration = Duration::from_secs(60);
@@ -45,8 +46,9 @@ impl Rounds {
     where
         K: Resource + Clone + DeserializeOwned + Debug + Send + 'static,
     {
-        let only = watcher::Config::default().fields(&format!("metadata.name={name}"));
-        self.changes.push(watcher(api.clone(), only).map(|event| event.is_ok()).boxed());
+        let only = watch::Config::default().fields(&format!("metadata.name={name}"));
+        let events = watch::events(name, api.clone(), only);
+        self.changes.push(events.map(|event| event.is_ok()).boxed());
         self
     }
 

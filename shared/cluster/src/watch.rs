@@ -1,14 +1,16 @@
-//! One watch per kind of ours into its cache.
+//! The one watch of the control plane, and what fills caches with it.
 
 use std::fmt::Debug;
 use std::sync::Arc;
 
-use futures::StreamExt;
+use futures::{Stream, StreamExt as _};
 use kube::api::Api;
 use kube::core::ApiResource;
-use kube::runtime::{WatchStreamExt, watcher};
+pub use kube::runtime::watcher::{Config, Event};
+use kube::runtime::{WatchStreamExt as _, watcher};
 use kube::{Client, Resource};
 use serde::de::DeserializeOwned;
+use tokio_util::sync::CancellationToken;
 use tracing::warn;
 
 use crate::observed::Guarded;
@@ -25,11 +27,49 @@ pub struct Change<T> {
     pub new: Option<Arc<T>>,
 }
 
+/// Why a watch failed. It goes on by itself.
+pub type WatchError = watcher::Error;
+
+/// What a watch brings, for ever. One that fails is tried again after pauses that grow (client-go's: 0.8 s to 30 s); the failure
+/// is logged here and handed on.
+pub fn events<K>(
+    what: &str,
+    api: Api<K>,
+    config: Config,
+) -> impl Stream<Item = Result<Event<K>, WatchError>> + Send + use<K>
+where
+    K: Resource + Clone + DeserializeOwned + Debug + Send + 'static,
+{
+    let what = what.to_owned();
+    watcher(api, config).default_backoff().inspect(move |event| {
+        if let Err(error) = event {
+            let error = crate::error::chain(error);
+            warn!(what, error, "watch failed, trying again");
+        }
+    })
+}
+
+/// Hands every event and every failure of a watch to `on` until the token is cancelled.
+pub async fn each<K>(
+    what: &str,
+    api: Api<K>,
+    config: Config,
+    stop: &CancellationToken,
+    mut on: impl FnMut(Result<Event<K>, WatchError>),
+) where
+    K: Resource + Clone + DeserializeOwned + Debug + Send + 'static,
+{
+    let mut events = std::pin::pin!(events(what, api, config));
+    while let Some(Some(event)) = stop.run_until_cancelled(events.next()).await {
+        on(event);
+    }
+}
+
 /// Watches a kind for ever. `trim` drops what nobody needs before an object is kept; `notify` is called for every change that
 /// is not the echo of a write of ours.
 pub async fn feed<K, T>(
     client: Client,
-    config: watcher::Config,
+    config: Config,
     store: Arc<Store<T>>,
     trim: impl Fn(K) -> T,
     on_change: impl Fn(Change<T>),
@@ -40,7 +80,7 @@ pub async fn feed<K, T>(
     // An object nobody can read must not stop the watch; it is as if it were not there.
     let api: Api<Guarded<K>> = Api::all_with(client, &ApiResource::erase::<K>(&()));
     let resource = api.resource_url().to_owned();
-    let mut events = std::pin::pin!(watcher(api, config).default_backoff());
+    let mut events = std::pin::pin!(events(&resource, api, config));
     let read = |object: Guarded<K>| object.open(&resource).map(&trim);
     // The echo of a write of ours costs nothing more.
     let is_known = |object: &Guarded<K>| {
@@ -48,20 +88,20 @@ pub async fn feed<K, T>(
     };
     while let Some(event) = events.next().await {
         match event {
-            Ok(watcher::Event::Init) => store.begin_list(),
-            Ok(watcher::Event::InitApply(object)) => {
+            Ok(Event::Init) => store.begin_list(),
+            Ok(Event::InitApply(object)) => {
                 if let Some(object) = read(object) {
                     store.list_item(object);
                 }
             }
-            Ok(watcher::Event::InitDone) => {
+            Ok(Event::InitDone) => {
                 for (key, old) in store.end_list() {
                     let new = store.get(&key);
                     on_change(Change { key, old, new });
                 }
             }
-            Ok(watcher::Event::Apply(object)) if is_known(&object) => {}
-            Ok(watcher::Event::Apply(object)) => {
+            Ok(Event::Apply(object)) if is_known(&object) => {}
+            Ok(Event::Apply(object)) => {
                 let Some(object) = read(object) else { continue };
                 let key = object.key();
                 if let Ok(old) = store.put(object) {
@@ -69,15 +109,12 @@ pub async fn feed<K, T>(
                     on_change(Change { key, old, new });
                 }
             }
-            Ok(watcher::Event::Delete(object)) => {
+            Ok(Event::Delete(object)) => {
                 let key = object.key();
                 let old = store.remove(&key, object.version());
                 on_change(Change { key, old, new: None });
             }
-            Err(error) => {
-                let error = crate::error::chain(&error);
-                warn!(%resource, error, "watch failed, trying again");
-            }
+            Err(_) => {}
         }
     }
 }

@@ -49,6 +49,19 @@ impl Class {
     }
 }
 
+/// What went wrong, as far as callers decide by it: [`Error::message`] is for people.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[non_exhaustive]
+pub enum ErrorKind {
+    /// A reference to a field that is not there, or is there as an optional one only.
+    Absent,
+    /// A field that a closed struct does not have.
+    NotAllowed,
+    /// Anything else.
+    #[default]
+    Other,
+}
+
 /// A place in a source text.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Position {
@@ -69,8 +82,10 @@ impl fmt::Display for Position {
 /// One error.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Error {
-    /// What kind of failure.
+    /// What it means for the evaluation.
     pub class: Class,
+    /// What went wrong.
+    pub kind: ErrorKind,
     /// The text without path and positions.
     pub message: String,
     /// Labels from the root to the failing value, as written in CUE.
@@ -85,7 +100,14 @@ impl Error {
     /// An error without path and positions.
     #[must_use]
     pub fn new(class: Class, message: impl Into<String>) -> Self {
-        Self { class, message: message.into(), path: Vec::new(), positions: Vec::new(), hint: None }
+        Self {
+            class,
+            kind: ErrorKind::Other,
+            message: message.into(),
+            path: Vec::new(),
+            positions: Vec::new(),
+            hint: None,
+        }
     }
 }
 

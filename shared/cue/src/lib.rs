@@ -23,7 +23,7 @@ mod value;
 pub use api::{Evaluation, Field, Marker, Packages, Program, Which};
 pub use decimal::Decimal;
 pub use describe::{Arc, Description, Form};
-pub use error::{Class, Error, Errors, Position};
+pub use error::{Class, Error, ErrorKind, Errors, Position};
 pub use host::{Answer, Call, Host};
 pub use kind::Kind;
 pub use limits::{Budget, LimitError, Limits};

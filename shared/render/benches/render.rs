@@ -16,8 +16,8 @@ use std::sync::OnceLock;
 use divan::{AllocProfiler, Bencher, black_box};
 use serde_json::{Value, json};
 use vela_render::{
-    App, ClusterVersion, Component, Definition, Kind, NoHost, Options, Renderer, Target, Template,
-    Trait, contract,
+    App, ClusterVersion, Component, Definition, DefinitionKind, NoHost, Options, Renderer, Target,
+    Template, Trait, contract,
 };
 
 #[global_allocator]
@@ -73,12 +73,12 @@ fn resident() -> usize {
     pages.unwrap_or_default() * PAGE
 }
 
-fn definition(kind: Kind, name: &str) -> &'static Definition {
+fn definition(kind: DefinitionKind, name: &str) -> &'static Definition {
     definitions().get(&(kind, name.to_owned())).expect("a built-in definition")
 }
 
-fn definitions() -> &'static HashMap<(Kind, String), Definition> {
-    static ALL: OnceLock<HashMap<(Kind, String), Definition>> = OnceLock::new();
+fn definitions() -> &'static HashMap<(DefinitionKind, String), Definition> {
+    static ALL: OnceLock<HashMap<(DefinitionKind, String), Definition>> = OnceLock::new();
     ALL.get_or_init(|| {
         builtin::definitions(&["component", "trait"])
             .into_iter()
@@ -126,14 +126,14 @@ impl Case {
         let component = Component {
             name: "web",
             kind: "webservice",
-            definition: definition(Kind::Component, "webservice"),
+            definition: definition(DefinitionKind::Component, "webservice"),
             properties: Some(&self.properties),
             traits: self
                 .traits
                 .iter()
                 .map(|(kind, properties)| Trait {
                     kind,
-                    definition: definition(Kind::Trait, kind),
+                    definition: definition(DefinitionKind::Trait, kind),
                     properties: Some(properties),
                 })
                 .collect(),

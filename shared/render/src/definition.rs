@@ -5,64 +5,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value as Json;
 use std::collections::BTreeMap;
 use std::sync::Arc;
-
-/// The kinds of definitions.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub enum Kind {
-    /// `ComponentDefinition`.
-    Component,
-    /// `TraitDefinition`.
-    Trait,
-    /// `PolicyDefinition`.
-    Policy,
-    /// `WorkflowStepDefinition`.
-    WorkflowStep,
-    /// `WorkloadDefinition` (old).
-    Workload,
-}
-
-impl Kind {
-    /// The Kubernetes kind.
-    #[must_use]
-    pub const fn kind(self) -> &'static str {
-        match self {
-            Self::Component => "ComponentDefinition",
-            Self::Trait => "TraitDefinition",
-            Self::Policy => "PolicyDefinition",
-            Self::WorkflowStep => "WorkflowStepDefinition",
-            Self::Workload => "WorkloadDefinition",
-        }
-    }
-
-    /// The word used in `.cue` definition files.
-    #[must_use]
-    pub const fn word(self) -> &'static str {
-        match self {
-            Self::Component => "component",
-            Self::Trait => "trait",
-            Self::Policy => "policy",
-            Self::WorkflowStep => "workflow-step",
-            Self::Workload => "workload",
-        }
-    }
-
-    /// The prefix of the ConfigMap that stores the parameter schema.
-    #[must_use]
-    pub const fn schema_prefix(self) -> &'static str {
-        match self {
-            Self::WorkflowStep => "workflowstep",
-            other => other.word(),
-        }
-    }
-
-    /// The kind with this Kubernetes kind or this word.
-    #[must_use]
-    pub fn named(name: &str) -> Option<Self> {
-        [Self::Component, Self::Trait, Self::Policy, Self::WorkflowStep, Self::Workload]
-            .into_iter()
-            .find(|k| k.kind() == name || k.word() == name)
-    }
-}
+use vela_api::DefinitionKind;
 
 /// When a trait's objects are applied.
 #[derive(
@@ -149,7 +92,7 @@ impl StatusTexts {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Definition {
     /// Which kind.
-    pub kind: Kind,
+    pub kind: DefinitionKind,
     /// Its name, without revision.
     pub name: String,
     /// Its annotations (a Terraform workload gets them).
@@ -189,7 +132,7 @@ impl Definition {
     /// Reads a stored object of any definition kind.
     #[must_use]
     pub fn from_object(object: &Json) -> Option<Self> {
-        let kind = Kind::named(object.get("kind")?.as_str()?)?;
+        let kind = DefinitionKind::named(object.get("kind")?.as_str()?)?;
         let name = object.pointer("/metadata/name")?.as_str()?;
         let mut definition = Self::from_spec(kind, name, object.get("spec").unwrap_or(&Json::Null));
         if let Some(annotations) = object.pointer("/metadata/annotations").and_then(Json::as_object)
@@ -201,7 +144,7 @@ impl Definition {
             }
         }
         // An old way of saying so.
-        if kind == Kind::Component
+        if kind == DefinitionKind::Component
             && definition.annotations.get("type").is_some_and(|t| t == "terraform")
             && !matches!(definition.template, Template::Terraform(_))
         {
@@ -212,7 +155,7 @@ impl Definition {
 
     /// Reads the spec of a definition.
     #[must_use]
-    pub fn from_spec(kind: Kind, name: &str, spec: &Json) -> Self {
+    pub fn from_spec(kind: DefinitionKind, name: &str, spec: &Json) -> Self {
         let template = match text(spec, "/schematic/cue/template") {
             Some(template) => Template::Cue(template),
             None => match spec.pointer("/schematic/terraform").filter(|t| !t.is_null()) {

@@ -1,10 +1,10 @@
 //! Definition files: metadata and template in one `.cue` file, as authors write them.
 
-use crate::definition::Kind;
 use crate::messages;
 use cue_syntax::ast::{DeclId, DeclKind, Expr, ExprId, Label, List, UnaryOp};
 use cue_syntax::{File, ParseLimits, parse};
 use serde_json::{Map, Value as Json, json};
+use vela_api::DefinitionKind;
 
 /// What is wrong with a definition file.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -241,7 +241,7 @@ enum InvalidObject {
 
 fn object(name: &str, metadata: &Json, template: &str) -> Result<Json, InvalidObject> {
     let word = metadata.get("type").and_then(Json::as_str).unwrap_or_default();
-    let kind = [Kind::Component, Kind::Trait, Kind::Policy, Kind::WorkflowStep, Kind::Workload]
+    let kind = DefinitionKind::ALL
         .into_iter()
         .find(|k| k.word() == word)
         .ok_or_else(|| InvalidObject::Type(word.to_owned()))?;
@@ -279,9 +279,9 @@ fn object(name: &str, metadata: &Json, template: &str) -> Result<Json, InvalidOb
 }
 
 /// The fields of a definition's spec; any other attribute is a mistake.
-fn known_attributes(kind: Kind) -> &'static [&'static str] {
+fn known_attributes(kind: DefinitionKind) -> &'static [&'static str] {
     match kind {
-        Kind::Component => &[
+        DefinitionKind::Component => &[
             "workload",
             "childResourceKinds",
             "revisionLabel",
@@ -290,7 +290,7 @@ fn known_attributes(kind: Kind) -> &'static [&'static str] {
             "extension",
             "version",
         ],
-        Kind::Trait => &[
+        DefinitionKind::Trait => &[
             "definitionRef",
             "revisionEnabled",
             "workloadRefPath",
@@ -304,11 +304,11 @@ fn known_attributes(kind: Kind) -> &'static [&'static str] {
             "controlPlaneOnly",
             "stage",
         ],
-        Kind::Policy => {
+        DefinitionKind::Policy => {
             &["definitionRef", "manageHealthCheck", "version", "scope", "global", "priority"]
         }
-        Kind::WorkflowStep => &["definitionRef", "version"],
-        Kind::Workload => &[
+        DefinitionKind::WorkflowStep => &["definitionRef", "version"],
+        DefinitionKind::Workload => &[
             "definitionRef",
             "childResourceKinds",
             "revisionLabel",

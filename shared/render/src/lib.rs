@@ -36,12 +36,13 @@ mod vet;
 
 pub use check::{Checked, Gates, Problem, Severity};
 pub use context::{App, ClusterVersion, Target};
-pub use definition::{Definition, Kind, Stage, StatusTexts, Template};
+pub use definition::{Definition, Stage, StatusTexts, Template};
 pub use health::{Health, HealthInput};
 pub use host::{CallError, NoHost, RenderHost};
 pub use render::{
     AUXILIARY_WORKLOAD, Auxiliary, Component, RenderError, Rendered, Step, StepPatch, Trait,
 };
+pub use vela_api::DefinitionKind;
 
 pub use examine::Vetted;
 pub use vet::vet;
@@ -131,9 +132,11 @@ impl Renderer {
     /// Parse and compile errors.
     pub fn compile(&self, definition: &Definition) -> Result<(), cue::Errors> {
         let flavour = match definition.kind {
-            Kind::Trait => cache::Flavour::Trait,
-            Kind::WorkflowStep => cache::Flavour::Schema,
-            Kind::Component | Kind::Policy | Kind::Workload => cache::Flavour::Component,
+            DefinitionKind::Trait => cache::Flavour::Trait,
+            DefinitionKind::WorkflowStep => cache::Flavour::Schema,
+            DefinitionKind::Component | DefinitionKind::Policy | DefinitionKind::Workload => {
+                cache::Flavour::Component
+            }
         };
         self.programs.template(&definition.template, flavour).map(drop)
     }

@@ -360,12 +360,12 @@ fn texts(path: &str, value: Json) -> Result<BTreeMap<String, String>, PolicyFail
 #[cfg(test)]
 mod tests {
     use super::{Applied, Policy, View, order};
-    use crate::{Definition, Kind, NoHost, Renderer};
+    use crate::{Definition, DefinitionKind, NoHost, Renderer};
     use serde_json::{Value, json};
 
     fn definition(name: &str, template: &str) -> Definition {
         let spec = json!({"scope": "Application", "schematic": {"cue": {"template": template}}});
-        Definition::from_spec(Kind::Policy, name, &spec)
+        Definition::from_spec(DefinitionKind::Policy, name, &spec)
     }
 
     fn policy<'a>(name: &'a str, definition: &'a Definition) -> Policy<'a> {

@@ -14,7 +14,7 @@ pub fn vet(object: &serde_json::Value) -> Vec<String> {
     let programs = Programs::new(NonZeroUsize::MIN, usize::MAX, true);
     let mut problems = Vec::new();
     if matches!(definition.template, Template::Cue(_))
-        && definition.kind != crate::Kind::WorkflowStep
+        && definition.kind != crate::DefinitionKind::WorkflowStep
         && let Err(errors) = programs.template(&definition.template, Flavour::Component)
     {
         problems.extend(lines(&errors, "template", definition.template.text().lines().count()));

@@ -15,7 +15,7 @@ use std::sync::OnceLock;
 use proptest::prelude::*;
 use serde_json::{Value as Json, json};
 use vela_render::{
-    App, Component, Definition, Gates, Kind, NoHost, Options, Renderer, Target, Trait,
+    App, Component, Definition, DefinitionKind, Gates, NoHost, Options, Renderer, Target, Trait,
 };
 
 /// What evaluates runs on threads with this much stack, here as in the deployables.
@@ -99,8 +99,8 @@ fn everything(template: &str, properties: Option<&Json>) {
         "schematic": { "cue": { "template": template } },
         "status": { "customStatus": template, "healthPolicy": template, "details": template },
     });
-    let component = Definition::from_spec(Kind::Component, "x", &spec);
-    let as_trait = Definition::from_spec(Kind::Trait, "x", &spec);
+    let component = Definition::from_spec(DefinitionKind::Component, "x", &spec);
+    let as_trait = Definition::from_spec(DefinitionKind::Trait, "x", &spec);
     let component = Component {
         name: "c",
         kind: "x",

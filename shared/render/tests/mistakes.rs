@@ -8,7 +8,7 @@ use std::fmt::Write as _;
 use expect_test::{Expect, expect};
 use serde_json::{Value, json};
 use vela_render::{
-    App, Component, Definition, Gates, Kind, NoHost, Renderer, Severity, Target, Trait,
+    App, Component, Definition, DefinitionKind, Gates, NoHost, Renderer, Severity, Target, Trait,
 };
 
 mod builtin;
@@ -277,7 +277,7 @@ fn two_traits_that_want_different_things() {
 
 /// What a definition of its own makes of a component.
 fn refused(spec: &Value) -> String {
-    let definition = Definition::from_spec(Kind::Component, "shop", spec);
+    let definition = Definition::from_spec(DefinitionKind::Component, "shop", spec);
     let component = Component {
         name: "web",
         kind: "shop",

@@ -32,7 +32,7 @@ use libtest_mimic::{Arguments, Failed, FormatSetting, Trial};
 use parking_lot::Mutex;
 use ratchet::Ratchet;
 use serde_json::Value;
-use vela_render::{Definition, Kind};
+use vela_render::{Definition, DefinitionKind};
 
 /// Deep values must fail on a budget, not on the stack.
 const STACK: usize = 64 << 20;
@@ -133,8 +133,8 @@ fn is_shipped(record: &Value) -> bool {
         && record["traits"].as_array().into_iter().flatten().all(shipped)
 }
 
-fn own() -> &'static HashMap<(Kind, String), Arc<Definition>> {
-    static OWN: OnceLock<HashMap<(Kind, String), Arc<Definition>>> = OnceLock::new();
+fn own() -> &'static HashMap<(DefinitionKind, String), Arc<Definition>> {
+    static OWN: OnceLock<HashMap<(DefinitionKind, String), Arc<Definition>>> = OnceLock::new();
     OWN.get_or_init(|| {
         builtin::definitions(&["component", "trait"])
             .into_iter()
@@ -143,7 +143,7 @@ fn own() -> &'static HashMap<(Kind, String), Arc<Definition>> {
     })
 }
 
-fn ours(kind: Kind, name: &str, _: &str) -> Option<Arc<Definition>> {
+fn ours(kind: DefinitionKind, name: &str, _: &str) -> Option<Arc<Definition>> {
     own().get(&(kind, name.to_owned())).cloned()
 }
 
@@ -166,7 +166,7 @@ fn run_here(file: &str, record: &Value) -> Vec<String> {
         "own params" => params_from(record, source),
         "own status" => {
             let name = record["definition"].as_str().unwrap_or_default();
-            let kind = Kind::named(record["definitionKind"].as_str().unwrap_or_default());
+            let kind = DefinitionKind::named(record["definitionKind"].as_str().unwrap_or_default());
             match kind.and_then(|kind| ours(kind, name, "")) {
                 Some(definition) => status_of(record, &definition),
                 None => return vec![format!("no definition {name}")],

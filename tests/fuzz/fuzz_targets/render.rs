@@ -9,7 +9,7 @@ use std::sync::OnceLock;
 use libfuzzer_sys::fuzz_target;
 use serde_json::{Value, json};
 use vela_render::{
-    App, Component, Definition, Gates, Kind, NoHost, Options, Renderer, Target, Trait, contract,
+    App, Component, Definition, Gates, DefinitionKind, NoHost, Options, Renderer, Target, Trait, contract,
 };
 
 fuzz_target!(|text: &str| {
@@ -34,8 +34,8 @@ fuzz_target!(|text: &str| {
             "status": { "customStatus": status, "healthPolicy": status, "details": status },
         })
     };
-    let definition = Definition::from_spec(Kind::Component, "x", &spec(template));
-    let as_trait = Definition::from_spec(Kind::Trait, "y", &spec(on_top));
+    let definition = Definition::from_spec(DefinitionKind::Component, "x", &spec(template));
+    let as_trait = Definition::from_spec(DefinitionKind::Trait, "y", &spec(on_top));
     let component = Component {
         name: "c",
         kind: "x",

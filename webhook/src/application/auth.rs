@@ -12,7 +12,7 @@ use super::model::Step;
 use super::subject::{Findings, Subject};
 use crate::field::{Field, Reason, Rule};
 use crate::messages;
-use crate::world::Kind;
+use vela_api::DefinitionKind;
 
 /// A name that needs no definition, and therefore no permission.
 fn is_without_definition(name: &str) -> bool {
@@ -22,24 +22,28 @@ fn is_without_definition(name: &str) -> bool {
 /// Every definition the Application names must be readable to who asks.
 pub(crate) fn permissions(subject: &Subject<'_>, findings: &mut Findings) {
     let app = subject.app;
-    let mut used: Vec<(Kind, &str, Field)> = Vec::new();
+    let mut used: Vec<(DefinitionKind, &str, Field)> = Vec::new();
     for (i, component) in app.components.iter().enumerate() {
         let field = Field::new("spec.components").index(i);
-        used.push((Kind::Component, component.type_, field.at("type")));
+        used.push((DefinitionKind::Component, component.type_, field.at("type")));
         for (j, one) in component.traits.iter().enumerate() {
-            used.push((Kind::Trait, one.type_, field.at("traits").index(j).at("type")));
+            used.push((DefinitionKind::Trait, one.type_, field.at("traits").index(j).at("type")));
         }
     }
     for (i, policy) in app.policies.iter().enumerate() {
         let field = Field::new("spec.policies").index(i).at("type");
-        used.push((Kind::Policy, policy.type_, field));
+        used.push((DefinitionKind::Policy, policy.type_, field));
     }
     let steps: &[Step<'_>] = app.workflow.as_ref().map_or(&[], |workflow| &workflow.steps);
     for (i, step) in steps.iter().enumerate() {
         let field = Field::new("spec.workflow.steps").index(i);
-        used.push((Kind::Step, step.type_, field.at("type")));
+        used.push((DefinitionKind::WorkflowStep, step.type_, field.at("type")));
         for (j, sub) in step.sub_steps.iter().enumerate() {
-            used.push((Kind::Step, sub.type_, field.at("subSteps").index(j).at("type")));
+            used.push((
+                DefinitionKind::WorkflowStep,
+                sub.type_,
+                field.at("subSteps").index(j).at("type"),
+            ));
         }
     }
     let mut seen = BTreeSet::new();
@@ -56,7 +60,7 @@ pub(crate) fn permissions(subject: &Subject<'_>, findings: &mut Findings) {
 }
 
 /// The system namespace first, then the Application's: permission counts where the definition is.
-fn refused(subject: &Subject<'_>, kind: Kind, name: &str) -> Option<String> {
+fn refused(subject: &Subject<'_>, kind: DefinitionKind, name: &str) -> Option<String> {
     let world = subject.world;
     let user = &subject.request.user_info;
     let system = &world.settings.system_namespace;

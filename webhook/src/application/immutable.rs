@@ -7,7 +7,7 @@ use super::model::App;
 use super::subject::{Findings, Subject};
 use crate::field::{Field, Reason, Rule};
 use crate::messages;
-use crate::world::Kind;
+use vela_api::DefinitionKind;
 
 /// Compares new and old by name and type; traits by position and type.
 pub(crate) fn check(subject: &Subject<'_>, old: &App<'_>, findings: &mut Findings) {
@@ -23,12 +23,12 @@ pub(crate) fn check(subject: &Subject<'_>, old: &App<'_>, findings: &mut Finding
         let Some(before) = before else { continue };
         let field = Field::new("spec.components").index(i);
         let pair = Pair { old: before.properties, new: component.properties };
-        compare(subject, Kind::Component, component.type_, &pair, &field, findings);
+        compare(subject, DefinitionKind::Component, component.type_, &pair, &field, findings);
         for (j, (one, before)) in component.traits.iter().zip(&before.traits).enumerate() {
             if one.type_ == before.type_ {
                 let field = field.at("traits").index(j);
                 let pair = Pair { old: before.properties, new: one.properties };
-                compare(subject, Kind::Trait, one.type_, &pair, &field, findings);
+                compare(subject, DefinitionKind::Trait, one.type_, &pair, &field, findings);
             }
         }
     }
@@ -40,7 +40,7 @@ pub(crate) fn check(subject: &Subject<'_>, old: &App<'_>, findings: &mut Finding
         let Some(before) = before else { continue };
         let field = Field::new("spec.policies").index(i);
         let pair = Pair { old: before.properties, new: policy.properties };
-        compare(subject, Kind::Policy, policy.type_, &pair, &field, findings);
+        compare(subject, DefinitionKind::Policy, policy.type_, &pair, &field, findings);
     }
     let (Some(workflow), Some(old_workflow)) = (&app.workflow, &old.workflow) else { return };
     for (i, step) in workflow.steps.iter().enumerate() {
@@ -51,7 +51,7 @@ pub(crate) fn check(subject: &Subject<'_>, old: &App<'_>, findings: &mut Finding
         let Some(before) = before else { continue };
         let field = Field::new("spec.workflow.steps").index(i);
         let pair = Pair { old: before.properties, new: step.properties };
-        compare(subject, Kind::Step, step.type_, &pair, &field, findings);
+        compare(subject, DefinitionKind::WorkflowStep, step.type_, &pair, &field, findings);
     }
 }
 
@@ -62,7 +62,7 @@ struct Pair<'a> {
 
 fn compare(
     subject: &Subject<'_>,
-    kind: Kind,
+    kind: DefinitionKind,
     type_: &str,
     pair: &Pair<'_>,
     field: &Field,

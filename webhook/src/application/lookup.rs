@@ -10,7 +10,8 @@ use super::subject::{Findings, Subject};
 use crate::field::{Field, Reason, Rule};
 use crate::messages;
 use crate::snapshot::Definition;
-use crate::world::{Kind, ObjectKind, World};
+use crate::world::{ObjectKind, World};
+use vela_api::DefinitionKind;
 
 /// A definition, if the type names one.
 pub(crate) type Found = Option<Arc<Definition>>;
@@ -30,7 +31,7 @@ impl Types {
             let field = Field::new("spec.components").index(i);
             let own = require(
                 subject,
-                Kind::Component,
+                DefinitionKind::Component,
                 component.type_,
                 Rule::Components,
                 &field.at("type"),
@@ -42,7 +43,14 @@ impl Types {
                 .enumerate()
                 .map(|(j, one)| {
                     let field = field.at("traits").index(j).at("type");
-                    require(subject, Kind::Trait, one.type_, Rule::Traits, &field, findings)
+                    require(
+                        subject,
+                        DefinitionKind::Trait,
+                        one.type_,
+                        Rule::Traits,
+                        &field,
+                        findings,
+                    )
                 })
                 .collect();
             types.components.push((own, traits));
@@ -54,7 +62,7 @@ impl Types {
 /// The definition of a type; reported if there is none.
 pub(crate) fn require(
     subject: &Subject<'_>,
-    kind: Kind,
+    kind: DefinitionKind,
     type_: &str,
     rule: Rule,
     field: &Field,
@@ -75,7 +83,7 @@ pub(crate) fn require(
         }
         _ => {
             // An old component type may be a WorkloadDefinition.
-            if kind == Kind::Component
+            if kind == DefinitionKind::Component
                 && !type_.is_empty()
                 && namespaces.iter().any(|namespace| {
                     world.object(ObjectKind::WorkloadDefinition, namespace, type_).is_some()
@@ -96,7 +104,7 @@ pub(crate) fn require(
 /// `name`, `name@v3`, `name@v1.2.3`, and, when the Application follows definitions, `name@v1`.
 fn resolve(
     world: &World<'_>,
-    kind: Kind,
+    kind: DefinitionKind,
     namespace: &str,
     type_: &str,
     follows: bool,
@@ -122,16 +130,10 @@ fn resolve(
 }
 
 /// The definition inside a DefinitionRevision, if it is of this kind.
-fn stored(kind: Kind, revision: &Value) -> Option<Arc<Definition>> {
+fn stored(kind: DefinitionKind, revision: &Value) -> Option<Arc<Definition>> {
     let spec = revision.get("spec")?;
     let of_kind = spec.get("definitionType").and_then(Value::as_str);
-    let expected = match kind {
-        Kind::Component => "Component",
-        Kind::Trait => "Trait",
-        Kind::Policy => "Policy",
-        Kind::Step => "WorkflowStep",
-    };
-    if of_kind != Some(expected) {
+    if of_kind != Some(kind.revision_type()) {
         return None;
     }
     Definition::new(kind, spec.get(kind.revision_field())?).map(Arc::new)
@@ -140,7 +142,7 @@ fn stored(kind: Kind, revision: &Value) -> Option<Arc<Definition>> {
 /// The highest revision of which `version` is a prefix (`1` fits `1.4.2`).
 fn highest(
     world: &World<'_>,
-    kind: Kind,
+    kind: DefinitionKind,
     namespace: &str,
     base: &str,
     version: &str,
@@ -173,5 +175,12 @@ pub(crate) fn step(
     if vela_api::builtin::STEPS.contains(&step.type_) {
         return None;
     }
-    require(subject, Kind::Step, step.type_, Rule::Workflow, &field.at("type"), findings)
+    require(
+        subject,
+        DefinitionKind::WorkflowStep,
+        step.type_,
+        Rule::Workflow,
+        &field.at("type"),
+        findings,
+    )
 }

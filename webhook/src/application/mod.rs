@@ -227,20 +227,9 @@ fn publishable(subject: &Subject<'_>, findings: &mut Findings) {
     let version = subject.app.annotation(annotation::PUBLISH_VERSION).unwrap_or_default();
     let name = subject.object.pointer("/metadata/name").and_then(Value::as_str).unwrap_or("a");
     let tracker = format!("{name}-{version}-{}", subject.namespace);
-    if !version.is_empty() && !is_subdomain(&tracker) {
+    if !version.is_empty() && !vela_api::is_subdomain(&tracker) {
         findings.warnings.push(messages::unpublishable(version));
     }
-}
-
-/// Whether an object may have the name (RFC 1123).
-fn is_subdomain(name: &str) -> bool {
-    let is_part = |part: &str| {
-        !part.is_empty()
-            && !part.starts_with('-')
-            && !part.ends_with('-')
-            && part.bytes().all(|byte| matches!(byte, b'a'..=b'z' | b'0'..=b'9' | b'-'))
-    };
-    name.len() <= 253 && name.split('.').all(is_part)
 }
 
 /// Edits under an unchanged publishVersion are not deployed: say so.

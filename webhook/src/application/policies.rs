@@ -9,7 +9,8 @@ use super::model::Policy;
 use super::subject::{Findings, Subject};
 use crate::field::{Field, Reason, Rule};
 use crate::messages;
-use crate::world::{Kind, ObjectKind};
+use crate::world::ObjectKind;
+use vela_api::DefinitionKind;
 
 /// All inline policies.
 pub(crate) fn check(subject: &Subject<'_>, findings: &mut Findings) {
@@ -23,7 +24,14 @@ fn one(subject: &Subject<'_>, policy: &Policy<'_>, field: &Field, findings: &mut
     let builtin = builtin::policy(policy.type_);
     if builtin.is_none() {
         let field = field.at("type");
-        lookup::require(subject, Kind::Policy, policy.type_, Rule::Policies, &field, findings);
+        lookup::require(
+            subject,
+            DefinitionKind::Policy,
+            policy.type_,
+            Rule::Policies,
+            &field,
+            findings,
+        );
     }
     let Some(properties) = policy.properties else {
         if policy.type_ != builtin::DEBUG && !is_application_scoped(subject, policy) {
@@ -89,7 +97,7 @@ fn is_application_scoped(subject: &Subject<'_>, policy: &Policy<'_>) -> bool {
     gates.enable_application_scoped_policies
         && subject
             .world
-            .definition(Kind::Policy, subject.namespace, policy.type_)
+            .definition(DefinitionKind::Policy, subject.namespace, policy.type_)
             .is_some_and(|definition| definition.scope == "Application")
 }
 
@@ -203,12 +211,19 @@ fn overridden(
         let field = field.at("components").index(i);
         if let Some(type_) = text(component, "type") {
             let at = field.at("type");
-            lookup::require(subject, Kind::Component, type_, Rule::Policies, &at, findings);
+            lookup::require(
+                subject,
+                DefinitionKind::Component,
+                type_,
+                Rule::Policies,
+                &at,
+                findings,
+            );
         }
         for (j, one) in items(component.get("traits")).enumerate() {
             let at = field.at("traits").index(j).at("type");
             let type_ = text(one, "type").unwrap_or_default();
-            lookup::require(subject, Kind::Trait, type_, Rule::Policies, &at, findings);
+            lookup::require(subject, DefinitionKind::Trait, type_, Rule::Policies, &at, findings);
         }
     }
 }

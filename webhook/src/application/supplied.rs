@@ -121,7 +121,8 @@ mod tests {
     use crate::config::Settings;
     use crate::engine::{Engine, endpoints};
     use crate::snapshot::{Definition, Snapshot};
-    use crate::world::{Fact, Kind, Need};
+    use crate::world::{Fact, Need};
+    use vela_api::DefinitionKind;
 
     const TEMPLATE: &str = r#"
 output: {apiVersion: "v1", kind: "ConfigMap", data: {v: parameter.image, w: parameter.deep.a.b}}
@@ -136,10 +137,10 @@ parameter: {image: string, deep: {a: {b: string}, o?: string}}
         let engine = Engine::new(Settings { gates, ..Settings::default() }, true);
         let mut snapshot = Snapshot::default();
         for (kind, name, template) in [
-            (Kind::Component, "maps", TEMPLATE),
-            (Kind::Component, "bare", BARE),
-            (Kind::Step, "deploy", STEP),
-            (Kind::Step, "print", STEP),
+            (DefinitionKind::Component, "maps", TEMPLATE),
+            (DefinitionKind::Component, "bare", BARE),
+            (DefinitionKind::WorkflowStep, "deploy", STEP),
+            (DefinitionKind::WorkflowStep, "print", STEP),
         ] {
             let object = json!({ "metadata": { "name": name },
                 "spec": { "schematic": { "cue": { "template": template } } } });

@@ -12,7 +12,8 @@ use crate::application::subject::{is_kind, parse};
 use crate::decision::Decision;
 use crate::messages;
 use crate::review::Request;
-use crate::world::{Kind, ObjectKind, World};
+use crate::world::{ObjectKind, World};
+use vela_api::DefinitionKind;
 
 /// The workload type of definitions whose template decides.
 const AUTODETECTS: &str = "autodetects.core.oam.dev";
@@ -59,12 +60,12 @@ pub(crate) struct Mutate;
 impl Admit for Mutate {
     fn admit(&self, request: &Request, world: &World<'_>) -> Decision {
         let object = match parse(request.object.as_deref())
-            .and_then(|object| is_kind(&object, Kind::Component.kind()).map(|()| object))
+            .and_then(|object| is_kind(&object, DefinitionKind::Component.kind()).map(|()| object))
         {
             Ok(object) => object,
             Err(error) => return Decision::errored(400, error.to_string()),
         };
-        let mistyped = super::shape::mistyped(Kind::Component, &object);
+        let mistyped = super::shape::mistyped(DefinitionKind::Component, &object);
         if !mistyped.is_empty() {
             return Decision::errored(400, mistyped.join("; "));
         }

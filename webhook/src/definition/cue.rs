@@ -5,7 +5,7 @@ use vela_render::Vetted;
 
 use super::subject::{Subject, annotations};
 use crate::messages;
-use crate::world::Kind;
+use vela_api::DefinitionKind;
 
 /// Owned by an addon: its kinds come with it, possibly later.
 const ADDON: &str = "addon-";
@@ -24,7 +24,8 @@ pub(crate) fn check(
     };
     let mut vetted = subject.world.renderer.examine(template);
     problems.append(&mut vetted.errors);
-    if vetted.is_legacy && matches!(subject.kind, Kind::Component | Kind::Trait) {
+    if vetted.is_legacy && matches!(subject.kind, DefinitionKind::Component | DefinitionKind::Trait)
+    {
         warnings.push(messages::LEGACY_CUE.to_owned());
     }
     if subject.world.settings.gates.validate_resources_exist {

@@ -21,7 +21,8 @@ use crate::decision::Decision;
 use crate::messages;
 use crate::review::Request;
 use crate::size;
-use crate::world::{Kind, ObjectKind, World};
+use crate::world::{ObjectKind, World};
+use vela_api::DefinitionKind;
 
 use shape::mistyped;
 use subject::{Subject, annotations};
@@ -30,7 +31,7 @@ pub(crate) use component::Mutate;
 
 /// The validating rules of one kind.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Validate(pub(crate) Kind);
+pub(crate) struct Validate(pub(crate) DefinitionKind);
 
 impl Admit for Validate {
     fn admit(&self, request: &Request, world: &World<'_>) -> Decision {
@@ -46,7 +47,7 @@ impl Admit for Validate {
         }
         if !matches!(request.operation.as_str(), "CREATE" | "UPDATE") {
             return match kind {
-                Kind::Step => Decision::allowed_because(messages::NOT_VALIDATED),
+                DefinitionKind::WorkflowStep => Decision::allowed_because(messages::NOT_VALIDATED),
                 _ => Decision::allowed(),
             };
         }
@@ -77,15 +78,18 @@ impl Admit for Validate {
         let mut problems = Vec::new();
         let mut warnings = Vec::new();
         match kind {
-            Kind::Component => component::check(&subject, &mut problems, &mut warnings),
-            Kind::Trait => trait_::check(&subject, &mut problems, &mut warnings),
-            Kind::Policy => policy::check(&subject, &mut problems, &mut warnings),
-            Kind::Step => workflow_step::check(&subject, &mut problems, &mut warnings),
+            DefinitionKind::Component => component::check(&subject, &mut problems, &mut warnings),
+            DefinitionKind::Trait => trait_::check(&subject, &mut problems, &mut warnings),
+            DefinitionKind::Policy => policy::check(&subject, &mut problems, &mut warnings),
+            DefinitionKind::WorkflowStep => {
+                workflow_step::check(&subject, &mut problems, &mut warnings);
+            }
+            DefinitionKind::Workload => {}
         }
         versions(&subject, &mut problems);
         if problems.is_empty() {
             return match kind {
-                Kind::Step => Decision::allowed_because(messages::PASSED),
+                DefinitionKind::WorkflowStep => Decision::allowed_because(messages::PASSED),
                 _ => Decision::allowed(),
             }
             .warn(warnings);
@@ -121,7 +125,7 @@ fn versions(subject: &Subject<'_>, problems: &mut Vec<String>) {
     if !version.is_empty() {
         problems.push(messages::both_revisions(subject.kind));
     }
-    if subject.kind == Kind::Step {
+    if subject.kind == DefinitionKind::WorkflowStep {
         return;
     }
     let name = format!("{}-v{revision}", subject.name);

@@ -3,10 +3,10 @@
 use serde_json::Value;
 
 use crate::messages;
-use crate::world::Kind;
+use vela_api::DefinitionKind;
 
 /// What must be of which type to be read at all.
-pub(super) fn mistyped(kind: Kind, object: &Value) -> Vec<String> {
+pub(super) fn mistyped(kind: DefinitionKind, object: &Value) -> Vec<String> {
     let mut out = Vec::new();
     let mut want = |pointer: &str, what: &str, fits: fn(&Value) -> bool| {
         if let Some(value) = object.pointer(pointer)
@@ -46,7 +46,7 @@ pub(super) fn mistyped(kind: Kind, object: &Value) -> Vec<String> {
         want(pointer, "a text", Value::is_string);
     }
     match kind {
-        Kind::Component => {
+        DefinitionKind::Component => {
             want("/spec/workload", "an object", Value::is_object);
             want("/spec/workload/type", "a text", Value::is_string);
             want("/spec/workload/definition", "an object", Value::is_object);
@@ -54,7 +54,7 @@ pub(super) fn mistyped(kind: Kind, object: &Value) -> Vec<String> {
             want("/spec/workload/definition/kind", "a text", Value::is_string);
             want("/spec/childResourceKinds", "a list", Value::is_array);
         }
-        Kind::Trait => {
+        DefinitionKind::Trait => {
             for pointer in ["/spec/appliesToWorkloads", "/spec/conflictsWith"] {
                 want(pointer, "a list of texts", is_texts);
             }
@@ -69,7 +69,7 @@ pub(super) fn mistyped(kind: Kind, object: &Value) -> Vec<String> {
             want("/spec/stage", "a text", Value::is_string);
             want("/spec/workloadRefPath", "a text", Value::is_string);
         }
-        Kind::Policy => {
+        DefinitionKind::Policy => {
             want("/spec/manageHealthCheck", "a boolean", Value::is_boolean);
             want("/spec/global", "a boolean", Value::is_boolean);
             want("/spec/scope", "a text", Value::is_string);
@@ -77,7 +77,7 @@ pub(super) fn mistyped(kind: Kind, object: &Value) -> Vec<String> {
                 value.as_i64().is_some_and(|n| i32::try_from(n).is_ok())
             });
         }
-        Kind::Step => {}
+        DefinitionKind::WorkflowStep | DefinitionKind::Workload => {}
     }
     for pointer in ["/metadata/labels", "/metadata/annotations"] {
         for (key, value) in object.pointer(pointer).and_then(Value::as_object).into_iter().flatten()

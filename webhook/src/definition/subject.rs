@@ -2,11 +2,12 @@
 
 use serde_json::{Map, Value};
 
-use crate::world::{Kind, World};
+use crate::world::World;
+use vela_api::DefinitionKind;
 
 /// What the rules of a kind read.
 pub(crate) struct Subject<'a> {
-    pub(crate) kind: Kind,
+    pub(crate) kind: DefinitionKind,
     pub(crate) name: &'a str,
     pub(crate) object: &'a Value,
     pub(crate) spec: &'a Value,

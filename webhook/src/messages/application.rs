@@ -3,7 +3,7 @@
 use vela_workflow::restart::SHORTEST_PAUSE;
 
 use super::{hint, in_namespaces, shortened};
-use crate::world::Kind;
+use vela_api::DefinitionKind;
 
 /// The reference's own suites match this sentence.
 pub(crate) const BOTH_VERSIONS: &str =
@@ -21,18 +21,18 @@ pub(crate) const NOT_CONFIRMED: &str = "metadata.annotations[app.oam.dev/stamp]:
 pub(crate) const NO_SHARD: &str = "no shard takes Applications now; nothing happens until the label controller.core.oam.dev/scheduled-shard-id names one";
 
 pub(crate) fn unknown_type(
-    kind: Kind,
+    kind: DefinitionKind,
     name: &str,
     namespaces: &[String],
     nearest: Option<&str>,
 ) -> String {
     if name.is_empty() {
-        return format!("a {} needs a type", kind.word());
+        return format!("a {} needs a type", kind.spoken());
     }
     format!("{} \"{name}\" not found {}{}", kind.kind(), in_namespaces(namespaces), hint(nearest))
 }
 
-pub(crate) fn unknown_revision(kind: Kind, name: &str, namespaces: &[String]) -> String {
+pub(crate) fn unknown_revision(kind: DefinitionKind, name: &str, namespaces: &[String]) -> String {
     format!("no revision of {} fits \"{name}\" {}", kind.kind(), in_namespaces(namespaces))
 }
 
@@ -96,7 +96,7 @@ pub(crate) fn step_cannot_run(field: &str, missing: &str) -> String {
     format!("{field}: {missing}; the step will fail when its turn comes")
 }
 
-pub(crate) fn deprecated(field: &str, kind: Kind, name: &str) -> String {
+pub(crate) fn deprecated(field: &str, kind: DefinitionKind, name: &str) -> String {
     format!("{field}: {} \"{name}\" is deprecated", kind.kind())
 }
 
@@ -204,7 +204,7 @@ pub(crate) fn immutable_removed(current: &str) -> String {
 
 pub(crate) fn cannot_get(
     user: &str,
-    kind: Kind,
+    kind: DefinitionKind,
     name: &str,
     namespace: &str,
     system: &str,
@@ -215,7 +215,7 @@ pub(crate) fn cannot_get(
     )
 }
 
-pub(crate) fn cannot_verify(kind: Kind, name: &str, error: &str) -> String {
+pub(crate) fn cannot_verify(kind: DefinitionKind, name: &str, error: &str) -> String {
     format!("unable to verify permissions for {} \"{name}\": {error}", kind.kind())
 }
 

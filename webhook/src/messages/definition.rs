@@ -1,7 +1,7 @@
 //! Sentences about a definition.
 
 use super::no_matches;
-use crate::world::Kind;
+use vela_api::DefinitionKind;
 
 pub(crate) const PASSED: &str = "Validation passed";
 pub(crate) const NOT_VALIDATED: &str = "nothing to validate in this operation";
@@ -34,7 +34,7 @@ pub(crate) fn no_workload_definition(name: &str) -> String {
 }
 
 /// The reference's own suites match this sentence.
-pub(crate) fn both_revisions(kind: Kind) -> String {
+pub(crate) fn both_revisions(kind: DefinitionKind) -> String {
     format!(
         "{} has both spec.version and revision name annotation. Only one can be present",
         kind.kind()

@@ -12,7 +12,7 @@ use vela_serve::metrics::Registry;
 use super::*;
 use crate::config::Settings;
 use crate::review::BODY_LIMIT;
-use crate::world::Kind;
+use vela_api::DefinitionKind;
 
 const VALIDATE: &str = "/validating-core-oam-dev-v1beta1-applications";
 const MUTATE: &str = "/mutating-core-oam-dev-v1beta1-applications";
@@ -26,7 +26,7 @@ fn server() -> Arc<Server> {
         "spec": { "workload": { "type": "deployments.apps" }, "schematic": { "cue": { "template":
             "output: {apiVersion: \"v1\", kind: \"ConfigMap\", data: image: parameter.image}\nparameter: {image: string, port?: int}" } } },
     });
-    let definition = crate::snapshot::Definition::new(Kind::Component, &worker).unwrap();
+    let definition = crate::snapshot::Definition::new(DefinitionKind::Component, &worker).unwrap();
     let definition = Arc::new(definition);
     let helm = json!({
         "kind": "ComponentDefinition",
@@ -34,7 +34,8 @@ fn server() -> Arc<Server> {
         "spec": { "schematic": { "cue": { "template":
             "import \"vela/kube\"\nrender: kube.#Get & {$params: resource: parameter}\noutput: {apiVersion: \"v1\", kind: \"ConfigMap\"}\nparameter: {source: string}" } } },
     });
-    let helm = Arc::new(crate::snapshot::Definition::new(Kind::Component, &helm).unwrap());
+    let helm =
+        Arc::new(crate::snapshot::Definition::new(DefinitionKind::Component, &helm).unwrap());
     let chart = json!({
         "kind": "ComponentDefinition",
         "metadata": { "name": "chart" },
@@ -42,11 +43,17 @@ fn server() -> Arc<Server> {
             "import \"vela/helm\"\nrender: helm.#Render & {$params: {parameter, \"context\": {name: context.name, namespace: context.namespace}}}\n\
              output: {apiVersion: \"v1\", kind: \"ConfigMap\"}\nparameter: {chart: {...}, release?: {...}, valuesFrom?: [...{...}], options?: {...}}" } } },
     });
-    let chart = Arc::new(crate::snapshot::Definition::new(Kind::Component, &chart).unwrap());
+    let chart =
+        Arc::new(crate::snapshot::Definition::new(DefinitionKind::Component, &chart).unwrap());
     published.change(|snapshot| {
-        snapshot.insert(Kind::Component, "vela-system", "helmchart", Arc::clone(&helm));
-        snapshot.insert(Kind::Component, "vela-system", "chart", Arc::clone(&chart));
-        snapshot.insert(Kind::Component, "vela-system", "worker", Arc::clone(&definition));
+        snapshot.insert(DefinitionKind::Component, "vela-system", "helmchart", Arc::clone(&helm));
+        snapshot.insert(DefinitionKind::Component, "vela-system", "chart", Arc::clone(&chart));
+        snapshot.insert(
+            DefinitionKind::Component,
+            "vela-system",
+            "worker",
+            Arc::clone(&definition),
+        );
     });
     Arc::new(Server::new(
         Engine::new(Settings::default(), true),

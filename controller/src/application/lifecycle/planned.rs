@@ -6,45 +6,34 @@ use serde_json::{Value, json};
 use vela_api::names::{annotation, condition as types, reason};
 use vela_api::{Application, Condition, condition};
 use vela_apply::plan::PatchKind;
-use vela_cluster::{ApiError, Identity, Target};
+use vela_cluster::{ApiError, Identity, ObjectClient, Target};
 
-use crate::application::context::{AppContext, PlannedRun};
+use crate::application::context::{PlannedRun, Planner};
 use crate::application::facts;
 use crate::application::write;
 use crate::messages;
-use crate::queue::Next;
 
 /// Bytes of a text in the ConfigMap, which holds 1 MiB.
 const MAX_BYTES: usize = 400 << 10;
 
-/// An Application that is paused.
-#[derive(Clone, Copy)]
-pub(in crate::application) struct Paused<'a> {
-    pub(in crate::application) ctx: &'a AppContext,
-    pub(in crate::application) app: &'a Application,
-}
-
-impl Paused<'_> {
-    /// Plans it, if it asks for that.
-    ///
-    /// # Errors
-    /// The API server's answer.
-    pub(in crate::application) async fn reconcile(self) -> Result<Next, ApiError> {
-        plan(self.ctx, self.app).await
-    }
-}
-
-async fn plan(ctx: &AppContext, app: &Application) -> Result<Next, ApiError> {
-    let Some(planner) = &ctx.planner else { return Ok(Next::Done) };
+/// Plans the run of a paused Application, if it asks for that. Returns it as it is stored then, if anything was written.
+///
+/// # Errors
+/// The API server's answer.
+pub(in crate::application) async fn plan(
+    planner: &Planner,
+    io: &ObjectClient,
+    app: &Application,
+) -> Result<Option<Application>, ApiError> {
     let asks = facts::annotation(&app.metadata, annotation::PLAN) == "true";
     let generation = app.metadata.generation.unwrap_or_default();
     // Once for each generation: a plan costs as much as a reconcile.
     if !asks || app.metadata.deletion_timestamp.is_some() || is_planned(app, generation) {
-        return Ok(Next::Done);
+        return Ok(None);
     }
     let run = planner(app.clone()).await?;
     // The ConfigMap before the condition: the condition refers to it.
-    let planned = match keep(ctx, app, generation, &run).await? {
+    let planned = match keep(io, app, generation, &run).await? {
         true if run.is_possible => (reason::PLANNED, run.summary),
         true => (reason::NOT_POSSIBLE, run.summary),
         false => (reason::NAME_TAKEN, messages::plan_name_taken(&map_name(app))),
@@ -63,10 +52,11 @@ async fn plan(ctx: &AppContext, app: &Application) -> Result<Next, ApiError> {
         "metadata": {"resourceVersion": app.metadata.resource_version},
         "status": {"conditions": conditions},
     });
-    match write::patch_part(ctx, app, "status", &body).await {
-        Ok(_) => Ok(Next::Done),
+    let own = Identity::default();
+    match io.patch(&write::target(app), "status", (PatchKind::Merge, &body), false, &own).await {
+        Ok(answer) => Ok(Some(answer.read()?)),
         // It is another one by now, and comes again.
-        Err(error) if error.is_conflict() || error.is_not_found() => Ok(Next::Done),
+        Err(error) if error.is_conflict() || error.is_not_found() => Ok(None),
         Err(error) => Err(error),
     }
 }
@@ -82,7 +72,7 @@ fn map_name(app: &Application) -> String {
 
 /// Writes the plan down, unless somebody else's ConfigMap has the name. Returns whether it did.
 async fn keep(
-    ctx: &AppContext,
+    io: &ObjectClient,
     app: &Application,
     generation: i64,
     run: &PlannedRun,
@@ -98,18 +88,18 @@ async fn keep(
         "plan.json": if run.json.len() > MAX_BYTES { "" } else { &run.json },
     });
     // Somebody else's ConfigMap is left alone, and the condition says so.
-    match ctx.io.get(&target, &own).await {
+    match io.get(&target, &own).await {
         Ok(found) if !is_of(&found, uid) => return Ok(false),
         Ok(_) => {
             let body = json!({ "data": data });
-            ctx.io.patch(&target, "", (PatchKind::Merge, &body), false, &own).await?;
+            io.patch(&target, "", (PatchKind::Merge, &body), false, &own).await?;
         }
         Err(error) if error.is_not_found() => {
             let owner = json!({"apiVersion": vela_api::V1BETA1, "kind": Application::KIND,
                 "name": app.metadata.name, "uid": uid, "controller": true});
             let map = json!({"apiVersion": "v1", "kind": "ConfigMap",
                 "metadata": {"name": name, "namespace": namespace, "ownerReferences": [owner]}, "data": data});
-            ctx.io.create(&map, false, &own).await?;
+            io.create(&map, false, &own).await?;
         }
         Err(error) => return Err(error),
     }

@@ -1,17 +1,18 @@
 //! The CustomResourceDefinitions of all kinds: what `cargo xtask crds` writes into the chart.
 //!
+//! The schemas are derived from the types ([`Described`]); `kinds.rs` adds what a type does not say: versions, names, columns.
 //! Equal to what the reference installs in everything that decides how objects are validated,
 //! pruned, stored and shown. Descriptions are our own. The annotations of the tools that made the
 //! reference's files (controller-gen's version, a cert-manager injection that no conversion webhook
 //! uses) are left out.
 
 mod kinds;
-mod schema;
+pub(crate) mod schema;
 mod yaml;
 
 use serde_json::{Map, Value, json};
 
-use schema::Schema;
+pub(crate) use schema::{Described, Schema};
 
 /// A CustomResourceDefinition as JSON, with the name of its file.
 #[derive(Clone, Debug, PartialEq)]
@@ -49,9 +50,9 @@ pub fn all() -> Vec<Crd> {
 
 /// What distinguishes one CustomResourceDefinition from the others.
 struct Definition {
-    group: &'static str,
-    kind: &'static str,
-    plural: &'static str,
+    group: String,
+    kind: String,
+    plural: String,
     short_names: &'static [&'static str],
     categories: &'static [&'static str],
     scope: &'static str,

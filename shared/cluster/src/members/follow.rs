@@ -7,12 +7,11 @@ use futures::StreamExt as _;
 use k8s_openapi::api::core::v1::Secret;
 use kube::api::{Api, ApiResource, DynamicObject, ListParams};
 use kube::core::GroupVersionKind;
-use kube::runtime::{WatchStreamExt as _, watcher};
 use tokio::time::{Instant, timeout_at};
 use tracing::{info, warn};
 use vela_api::names::label;
 
-use crate::{Discovery, Error};
+use crate::{Discovery, Error, watch};
 
 use super::{Managed, Members};
 
@@ -31,8 +30,8 @@ impl Members {
         let api: Api<Secret> = Api::namespaced(client, namespace);
         let which = ListParams::default().labels(label::CLUSTER_CREDENTIAL_TYPE);
         let config =
-            watcher::Config::default().labels(label::CLUSTER_CREDENTIAL_TYPE).page_size(PAGE);
-        let mut events = std::pin::pin!(watcher(api.clone(), config).default_backoff());
+            watch::Config::default().labels(label::CLUSTER_CREDENTIAL_TYPE).page_size(PAGE);
+        let mut events = std::pin::pin!(watch::events("cluster Secrets", api.clone(), config));
         let mut listed = Vec::new();
         // Since when the watch does not work, while the registry still counts as complete.
         let mut blind: Option<Instant> = None;
@@ -50,28 +49,23 @@ impl Members {
             };
             match event {
                 None => return,
-                Some(Ok(watcher::Event::Init)) => listed.clear(),
-                Some(Ok(watcher::Event::InitApply(secret))) => {
+                Some(Ok(watch::Event::Init)) => listed.clear(),
+                Some(Ok(watch::Event::InitApply(secret))) => {
                     listed.push(secret.metadata.name.clone().unwrap_or_default());
                     self.put_secret(&secret);
                 }
-                Some(Ok(watcher::Event::InitDone)) => {
+                Some(Ok(watch::Event::InitDone)) => {
                     blind = None;
                     info!(namespace, clusters = listed.len(), "clusters are known");
                     self.synced(true, Some(&listed));
                 }
-                Some(Ok(watcher::Event::Apply(secret))) => {
+                Some(Ok(watch::Event::Apply(secret))) => {
                     self.put_secret(&secret);
                 }
-                Some(Ok(watcher::Event::Delete(secret))) => {
+                Some(Ok(watch::Event::Delete(secret))) => {
                     self.remove_secret(&secret.metadata.name.unwrap_or_default());
                 }
-                Some(Err(error)) => {
-                    warn!(
-                        namespace,
-                        error = crate::error::chain(&error),
-                        "watch of cluster Secrets failed, trying again"
-                    );
+                Some(Err(_)) => {
                     if self.snapshot().is_synced() {
                         blind.get_or_insert_with(Instant::now);
                     }
@@ -134,36 +128,33 @@ async fn watch_managed(sink: &impl ManagedSink, client: kube::Client) {
     let (group, version) = MANAGED.0.split_once('/').unwrap_or_default();
     let kind = ApiResource::from_gvk(&GroupVersionKind::gvk(group, version, MANAGED.1));
     let api: Api<DynamicObject> = Api::all_with(client, &kind);
-    let config = watcher::Config::default().page_size(PAGE);
-    let mut events = std::pin::pin!(watcher(api, config).default_backoff());
+    let config = watch::Config::default().page_size(PAGE);
+    let mut events = std::pin::pin!(watch::events(MANAGED.1, api, config));
     let mut listed: Vec<String> = Vec::new();
     let read =
         |object: &DynamicObject| serde_json::to_value(object).ok().as_ref().and_then(Managed::of);
     let name = |object: &DynamicObject| object.metadata.name.clone().unwrap_or_default();
     while let Some(event) = events.next().await {
         match event {
-            Ok(watcher::Event::Init) => listed.clear(),
-            Ok(watcher::Event::InitApply(object)) => {
+            Ok(watch::Event::Init) => listed.clear(),
+            Ok(watch::Event::InitApply(object)) => {
                 listed.push(name(&object));
                 sink.put_managed(&name(&object), read(&object).as_ref());
             }
-            Ok(watcher::Event::InitDone) => {
+            Ok(watch::Event::InitDone) => {
                 let gone = sink.managed_names().into_iter().filter(|it| !listed.contains(it));
                 gone.for_each(|name| sink.put_managed(&name, None));
             }
-            Ok(watcher::Event::Apply(object)) => {
+            Ok(watch::Event::Apply(object)) => {
                 sink.put_managed(&name(&object), read(&object).as_ref());
             }
-            Ok(watcher::Event::Delete(object)) => sink.put_managed(&name(&object), None),
-            Err(watcher::Error::InitialListFailed(kube::Error::Api(status)))
+            Ok(watch::Event::Delete(object)) => sink.put_managed(&name(&object), None),
+            Err(watch::WatchError::InitialListFailed(kube::Error::Api(status)))
                 if status.code == 404 =>
             {
                 return;
             }
-            Err(error) => {
-                let error = crate::error::chain(&error);
-                warn!(error, "watch of ManagedClusters failed, trying again");
-            }
+            Err(_) => {}
         }
     }
 }

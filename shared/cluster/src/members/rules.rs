@@ -5,10 +5,11 @@ use std::str::FromStr;
 
 use futures::StreamExt as _;
 use k8s_openapi::api::core::v1::ConfigMap;
-use kube::runtime::{WatchStreamExt as _, watcher};
 use kube::{Api, Client};
 use parking_lot::Mutex;
 use tracing::{info, warn};
+
+use crate::watch;
 
 use super::exchange::{ExchangeError, ExchangeRules};
 
@@ -85,25 +86,22 @@ impl SharedRules {
     pub async fn follow(&self, client: Client) {
         let Some(map) = &self.map else { return std::future::pending().await };
         let api: Api<ConfigMap> = Api::namespaced(client, &map.namespace);
-        let config = watcher::Config::default().fields(&format!("metadata.name={}", map.name));
-        let mut events = std::pin::pin!(watcher(api, config).default_backoff());
+        let config = watch::Config::default().fields(&format!("metadata.name={}", map.name));
+        let mut events = std::pin::pin!(watch::events("rules about identities", api, config));
         let mut is_there = false;
         while let Some(event) = events.next().await {
             match event {
-                Ok(watcher::Event::Init) => is_there = false,
-                Ok(watcher::Event::InitApply(object) | watcher::Event::Apply(object)) => {
+                Ok(watch::Event::Init) => is_there = false,
+                Ok(watch::Event::InitApply(object) | watch::Event::Apply(object)) => {
                     is_there = true;
                     self.take(map, read(&object));
                 }
-                Ok(watcher::Event::InitDone) if is_there => {}
-                Ok(watcher::Event::InitDone | watcher::Event::Delete(_)) => {
+                Ok(watch::Event::InitDone) if is_there => {}
+                Ok(watch::Event::InitDone | watch::Event::Delete(_)) => {
                     self.take(map, Err(Why::Missing));
                 }
                 // What was read last holds.
-                Err(error) => {
-                    let error = crate::error::chain(&error);
-                    warn!(error, "watch of the rules about identities failed, trying again");
-                }
+                Err(_) => {}
             }
         }
     }

@@ -472,6 +472,10 @@ pub(crate) enum Msg {
     Incomplete,
     /// `field not allowed`
     NotAllowed,
+    /// `incompatible list lengths (1 and 2)`
+    ListLengths(u32, u32),
+    /// `explicit error (_|_ literal) in source`
+    Bottom,
     StructuralCycle,
     Cycle(ExprId),
     /// The same, of a field that may yet come of what asks for it.

@@ -202,8 +202,7 @@ impl Machine<'_> {
     pub(crate) fn empty_disjunction(&mut self, v: Vid, causes: Vec<ErrId>) -> ErrId {
         // A user's own message replaces the list.
         if let Some(user) = causes.iter().find(|e| {
-            self.class(**e) == Class::User
-                && matches!(&self.s.errs[e.0 as usize].msg, Msg::Text(t) if !t.starts_with("explicit error"))
+            self.class(**e) == Class::User && !matches!(self.s.errs[e.0 as usize].msg, Msg::Bottom)
         }) {
             let user = *user;
             // An alternative that may yet come true keeps the whole open.

@@ -24,7 +24,7 @@
 
 use super::data::{Conj, Err, ErrId, Msg, Res, Src, Vid};
 use super::state::Machine;
-use crate::error::{Class, Error, Position};
+use crate::error::{Class, Error, ErrorKind, Position};
 use crate::ir::ExprId;
 use crate::label::Label;
 use crate::limits::LimitError;
@@ -38,7 +38,7 @@ impl Machine<'_> {
 
     /// An error about a vertex, with the expressions it arose from.
     pub(crate) fn err_at(&mut self, class: Class, msg: Msg, vertex: Vid, at: &[ExprId]) -> ErrId {
-        // The text is copied when the error is told.
+        // The text is copied when the error is reported.
         let text = if let Msg::Text(text) = &msg { text.len() as u64 * 2 } else { 0 };
         let _ = self.s.budget.bytes(96 + text);
         self.s.errs.push(Err { class, msg, vertex, at: at.into(), causes: Vec::new() });
@@ -162,6 +162,8 @@ impl Machine<'_> {
                 format!("incomplete value {text}")
             }
             Msg::NotAllowed => "field not allowed".into(),
+            Msg::ListLengths(a, b) => format!("incompatible list lengths ({a} and {b})"),
+            Msg::Bottom => "explicit error (_|_ literal) in source".into(),
             Msg::StructuralCycle => "structural cycle".into(),
             Msg::Cycle(expr) | Msg::Pending(expr) => {
                 format!("cycle with field: {}", self.ir.text(expr))
@@ -192,7 +194,12 @@ impl Machine<'_> {
             Msg::Undefined(label, of) => self.field_hint(label, of),
             _ => None,
         };
-        let error = Error { class, message, path, positions, hint };
+        let kind = match err.msg {
+            Msg::Undefined(..) | Msg::CannotReference(_) => ErrorKind::Absent,
+            Msg::NotAllowed => ErrorKind::NotAllowed,
+            _ => ErrorKind::Other,
+        };
+        let error = Error { class, kind, message, path, positions, hint };
         if !out.contains(&error) {
             out.push(error);
         }

@@ -408,12 +408,7 @@ impl Machine<'_> {
                 }
             }
             Expr::Bottom => {
-                let err = self.err_at(
-                    Class::User,
-                    Msg::Text("explicit error (_|_ literal) in source".into()),
-                    v,
-                    &[e],
-                );
+                let err = self.err_at(Class::User, Msg::Bottom, v, &[e]);
                 self.fail(v, err);
             }
             Expr::Null

@@ -57,8 +57,7 @@ impl Machine<'_> {
 
     /// Whether an error is that of two lists of different lengths.
     fn is_list_length(&self, e: super::ErrId) -> bool {
-        let msg = &self.s.errs[e.0 as usize].msg;
-        matches!(msg, Msg::Text(text) if text.starts_with("incompatible list lengths"))
+        matches!(self.s.errs[e.0 as usize].msg, Msg::ListLengths(..))
     }
 
     /// Unifies with a list; `rest` is the constraint of an open end.
@@ -89,10 +88,9 @@ impl Machine<'_> {
             };
             if !fits {
                 let (a, b) = (len.min(n), len.max(n));
-                let text = format!("incompatible list lengths ({a} and {b})");
                 let at: Vec<_> = self.conj_expr(c).into_iter().collect();
                 // One error for one list: further operands are its causes.
-                let e = self.err_at(Class::Eval, Msg::Text(text), v, &at);
+                let e = self.err_at(Class::Eval, Msg::ListLengths(a, b), v, &at);
                 match self.v(v).error.filter(|old| self.is_list_length(*old)) {
                     Some(first) => self.s.errs[first.0 as usize].causes.push(e),
                     None => self.fail(v, e),

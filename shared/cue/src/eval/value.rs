@@ -46,9 +46,7 @@ impl Machine<'_> {
             | Expr::Bytes(_)
             | Expr::Kind(_)
             | Expr::Top => Ok(self.literal(e)),
-            Expr::Bottom => {
-                Err(self.text_err(Class::User, "explicit error (_|_ literal) in source", e))
-            }
+            Expr::Bottom => Err(self.err_at(Class::User, Msg::Bottom, Vid::NONE, &[e])),
             Expr::CoreFunc(core) => Ok(match core {
                 Core::MatchN | Core::MatchIf => Val::CoreFunc(core),
                 _ => Val::CoreFunc(core),

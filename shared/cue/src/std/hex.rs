@@ -1,5 +1,7 @@
 //! Package `encoding/hex`.
 
+pub(super) use vela_gocompat::hex::encode;
+
 use super::args::{Out, byte_string, bytes, fail, func, int, string, text};
 use super::{Member, Param};
 use crate::kind::Kind;
@@ -18,14 +20,6 @@ pub(super) static PACKAGE: &[Member] = &[
         Ok(Value::from(encode(bytes(a, 0)?)))
     }),
 ];
-
-/// Lower-case hexadecimal.
-pub(super) fn encode(data: &[u8]) -> String {
-    const DIGITS: [char; 16] =
-        ['0', '1', '2', '3', '4', '5', '6', '7', '8', '9', 'a', 'b', 'c', 'd', 'e', 'f'];
-    let digit = |n: u8| DIGITS.get(usize::from(n)).copied().unwrap_or('0');
-    data.iter().flat_map(|b| [digit(b >> 4), digit(b & 15)]).collect()
-}
 
 fn decode(args: &[Value], budget: &mut Budget) -> Out {
     let text = text(args, 0)?;

@@ -13,7 +13,7 @@ use crate::json;
 use crate::messages::{self, Subject};
 use crate::patch::{self, Markers};
 use crate::term::Term;
-use cue::{Errors, Evaluation, Node, Value};
+use cue::{ErrorKind, Errors, Evaluation, Node, Value};
 
 impl Engine<'_> {
     pub(super) fn traits(
@@ -148,10 +148,7 @@ impl Engine<'_> {
 /// Whether outputs are left out because something optional is not there. Anything else, such as a
 /// name that cannot be computed, is a mistake.
 fn is_only_absent(errors: &Errors) -> bool {
-    errors.list().iter().all(|e| {
-        e.message.starts_with("cannot reference optional field")
-            || e.message.starts_with("undefined field")
-    })
+    errors.list().iter().all(|error| error.kind == ErrorKind::Absent)
 }
 
 /// `context.outputs`: the objects so far, by name. Of two with one name the later is seen.

@@ -11,8 +11,9 @@ use cue_syntax::{ParseLimits, parse};
 use serde_json::{Map, Value as Json, json};
 use vela_api::builtin;
 
+use crate::DefinitionKind;
 use crate::cache::Programs;
-use crate::definition::{Definition, Kind, Template};
+use crate::definition::{Definition, Template};
 
 /// What is said about a value as long as it has one form.
 const SIMPLE: [&str; 8] = [
@@ -31,7 +32,7 @@ const GO_ONLY: [&str; 5] = ["(?", "[[:", "\\p", "\\P", "\\Q"];
 #[derive(Clone, Debug, PartialEq)]
 pub struct EditorType {
     /// Of what kind its definition is.
-    pub kind: Kind,
+    pub kind: DefinitionKind,
     /// Its name, or that of one of its revisions: `webservice@v3`.
     pub name: String,
     /// What it is for; empty if nobody says.
@@ -58,7 +59,7 @@ pub(crate) fn parameters(
     let Ok(schema) = super::marked(programs, limits, definition) else {
         return Parameters::default();
     };
-    if definition.kind == Kind::Policy {
+    if definition.kind == DefinitionKind::Policy {
         return policy(&definition.name, &schema);
     }
     let schema = &schema;
@@ -111,7 +112,7 @@ pub fn application(types: &[EditorType], is_complete: bool) -> Json {
                 uses.describe_type(item, is_complete);
             }
         }
-        if kind == Kind::Component {
+        if kind == DefinitionKind::Component {
             needs = uses.needs;
         }
     }
@@ -154,12 +155,12 @@ pub fn application(types: &[EditorType], is_complete: bool) -> Json {
 }
 
 /// Where types of each kind are named, below the spec.
-const USES: [(Kind, &[&str]); 4] = [
-    (Kind::Component, &["/properties/components/items"]),
-    (Kind::Trait, &["/properties/components/items/properties/traits/items"]),
-    (Kind::Policy, &["/properties/policies/items"]),
+const USES: [(DefinitionKind, &[&str]); 4] = [
+    (DefinitionKind::Component, &["/properties/components/items"]),
+    (DefinitionKind::Trait, &["/properties/components/items/properties/traits/items"]),
+    (DefinitionKind::Policy, &["/properties/policies/items"]),
     (
-        Kind::WorkflowStep,
+        DefinitionKind::WorkflowStep,
         &[
             "/properties/workflow/properties/steps/items",
             "/properties/workflow/properties/steps/items/properties/subSteps/items",
@@ -177,7 +178,7 @@ struct Uses {
 }
 
 impl Uses {
-    fn of(kind: Kind, types: &[EditorType], definitions: &mut Map<String, Json>) -> Self {
+    fn of(kind: DefinitionKind, types: &[EditorType], definitions: &mut Map<String, Json>) -> Self {
         // Most revisions of a type take the same parameters. A name that several namespaces define differently may be any of them.
         let mut by_name: BTreeMap<&str, Vec<&EditorType>> = BTreeMap::new();
         for one in types.iter().filter(|one| one.kind == kind) {
@@ -228,9 +229,11 @@ impl Uses {
             }
         }
         let mut built_in: Vec<&str> = match kind {
-            Kind::Policy => builtin::POLICIES.iter().map(|policy| policy.name).collect(),
-            Kind::WorkflowStep => builtin::STEPS.to_vec(),
-            Kind::Component | Kind::Trait | Kind::Workload => Vec::new(),
+            DefinitionKind::Policy => builtin::POLICIES.iter().map(|policy| policy.name).collect(),
+            DefinitionKind::WorkflowStep => builtin::STEPS.to_vec(),
+            DefinitionKind::Component | DefinitionKind::Trait | DefinitionKind::Workload => {
+                Vec::new()
+            }
         };
         built_in.sort_unstable();
         let unknown = built_in.into_iter().filter(|name| !by_name.contains_key(name));
@@ -496,7 +499,7 @@ mod tests {
 
     fn of(text: &str) -> Parameters {
         let spec = json!({"schematic": {"cue": {"template": text}}});
-        let definition = Definition::from_spec(Kind::Component, "d", &spec);
+        let definition = Definition::from_spec(DefinitionKind::Component, "d", &spec);
         Renderer::default().editor_parameters(&definition)
     }
 

@@ -541,8 +541,8 @@ fn description(comments: &str) -> (String, bool) {
 /// The ConfigMaps that store a schema: for the definition and for one of its revisions.
 #[must_use]
 pub fn config_maps(object: &Json, revision: &str, schema: &Json) -> Vec<Json> {
-    let kind = object.get("kind").and_then(Json::as_str).and_then(crate::Kind::named);
-    let prefix = kind.map_or("definition", crate::Kind::schema_prefix);
+    let kind = object.get("kind").and_then(Json::as_str).and_then(crate::DefinitionKind::named);
+    let prefix = kind.map_or("definition", crate::DefinitionKind::schema_prefix);
     let name = object.pointer("/metadata/name").and_then(Json::as_str).unwrap_or_default();
     let text = vela_gocompat::json::to_string(schema).unwrap_or_default();
     [(name, true), (revision, false)]
@@ -560,7 +560,7 @@ pub fn config_maps(object: &Json, revision: &str, schema: &Json) -> Vec<Json> {
                 "namespace": object.pointer("/metadata/namespace"),
                 "labels": labels,
             });
-            if kind == Some(crate::Kind::Trait)
+            if kind == Some(crate::DefinitionKind::Trait)
                 && let Some(applies) =
                     object.pointer("/spec/appliesToWorkloads").and_then(Json::as_array)
             {
@@ -587,13 +587,13 @@ pub fn config_maps(object: &Json, revision: &str, schema: &Json) -> Vec<Json> {
 mod tests {
     use serde_json::json;
 
-    use crate::{Definition, Kind, Renderer};
+    use crate::{Definition, DefinitionKind, Renderer};
 
     #[test]
     fn alternatives_that_disagree_about_a_property_tell_its_title_only() {
         let template = r#"parameter: {type: "a", x: string} | {type: "b", y: int, x: string}"#;
         let spec = json!({"schematic": {"cue": {"template": format!("{template}\n")}}});
-        let definition = Definition::from_spec(Kind::Component, "d", &spec);
+        let definition = Definition::from_spec(DefinitionKind::Component, "d", &spec);
         let schema = Renderer::default().schema(&definition).unwrap();
         assert_eq!(
             schema["properties"],

@@ -110,7 +110,7 @@ fn repeat(schema: &mut Map<String, Json>) {
 
 #[cfg(test)]
 mod tests {
-    use crate::{Definition, Kind, Renderer};
+    use crate::{Definition, DefinitionKind, Renderer};
     use serde_json::json;
 
     #[test]
@@ -137,7 +137,7 @@ mod tests {
             let spec = json!({
                 "schematic": {"cue": {"template": format!("parameter: {{{text}}}\n")}},
             });
-            let definition = Definition::from_spec(Kind::Component, "d", &spec);
+            let definition = Definition::from_spec(DefinitionKind::Component, "d", &spec);
             let schema = Renderer::default().schema(&definition).unwrap();
             let found = schema.pointer(&format!("/properties/{path}/enum"));
             assert_eq!(found, Some(expected), "{text}");

@@ -11,8 +11,8 @@ use vela_api::hash::GoHash;
 use vela_render::patch::{apply, strategic};
 use vela_render::term::Term;
 use vela_render::{
-    App, CallError, ClusterVersion, Component, Definition, Gates, Kind, RenderError, RenderHost,
-    Rendered, Renderer, Target, Trait, contract,
+    App, CallError, ClusterVersion, Component, Definition, DefinitionKind, Gates, RenderError,
+    RenderHost, Rendered, Renderer, Target, Trait, contract,
 };
 
 /// The answer to one record of kind `render`.
@@ -77,13 +77,13 @@ pub(crate) fn workspace() -> PathBuf {
     here.to_path_buf()
 }
 
-fn named(kind: Kind, name: &str, source: &str) -> Option<Arc<Definition>> {
+fn named(kind: DefinitionKind, name: &str, source: &str) -> Option<Arc<Definition>> {
     let registry = if source.contains("/registry/") { "registry-" } else { "" };
     shipped().get(&format!("{registry}{}/{name}", kind.word())).cloned()
 }
 
 /// Finds a definition by kind, group and name.
-pub(crate) type Named = dyn Fn(Kind, &str, &str) -> Option<Arc<Definition>>;
+pub(crate) type Named = dyn Fn(DefinitionKind, &str, &str) -> Option<Arc<Definition>>;
 
 /// Where a record's definitions come from: itself, else those of the reference, or ours.
 #[derive(Clone, Copy)]
@@ -94,7 +94,11 @@ pub(crate) struct Source<'a> {
     pub(crate) inline: bool,
 }
 
-fn definition(source: Source<'_>, kind: Kind, record: &Value) -> Result<Arc<Definition>, Value> {
+fn definition(
+    source: Source<'_>,
+    kind: DefinitionKind,
+    record: &Value,
+) -> Result<Arc<Definition>, Value> {
     let name = record["definition"].as_str().unwrap_or_default();
     let from = record["definitionSource"].as_str().unwrap_or_default();
     if (source.inline || from == "own" || from.is_empty())
@@ -230,7 +234,7 @@ fn component(record: &Value) -> Value {
 /// Answers a record of components.jsonl with definitions of a source.
 #[must_use]
 pub(crate) fn component_from(record: &Value, source: Source<'_>) -> Value {
-    let definition = match definition(source, Kind::Component, record) {
+    let definition = match definition(source, DefinitionKind::Component, record) {
         Ok(definition) => definition,
         Err(reply) => return reply,
     };
@@ -299,12 +303,12 @@ pub(crate) fn traits_from(record: &Value, source: Source<'_>) -> Value {
 type Definitions = (Arc<Definition>, Vec<Arc<Definition>>);
 
 fn list_of(source: Source<'_>, record: &Value) -> Result<Definitions, Value> {
-    let base = definition(source, Kind::Component, &record["component"])?;
+    let base = definition(source, DefinitionKind::Component, &record["component"])?;
     let traits = record["traits"]
         .as_array()
         .into_iter()
         .flatten()
-        .map(|t| definition(source, Kind::Trait, t))
+        .map(|t| definition(source, DefinitionKind::Trait, t))
         .collect::<Result<Vec<_>, _>>()?;
     Ok((base, traits))
 }
@@ -372,7 +376,7 @@ fn finished(term: &Term) -> Value {
 
 fn status(record: &Value) -> Value {
     let spec = json!({ "status": record["status"] });
-    status_of(record, &Definition::from_spec(Kind::Component, "x", &spec))
+    status_of(record, &Definition::from_spec(DefinitionKind::Component, "x", &spec))
 }
 
 /// Answers a record of status.jsonl with the status texts of a definition.
@@ -397,14 +401,17 @@ fn params(record: &Value) -> Value {
 #[must_use]
 pub(crate) fn params_from(record: &Value, source: Source<'_>) -> Value {
     let is_trait = record["definitionKind"] == "trait";
-    let subject =
-        match definition(source, if is_trait { Kind::Trait } else { Kind::Component }, record) {
-            Ok(found) => found,
-            Err(reply) => return reply,
-        };
+    let subject = match definition(
+        source,
+        if is_trait { DefinitionKind::Trait } else { DefinitionKind::Component },
+        record,
+    ) {
+        Ok(found) => found,
+        Err(reply) => return reply,
+    };
     let on = &record["component"];
     let base = if is_trait {
-        match definition(source, Kind::Component, on) {
+        match definition(source, DefinitionKind::Component, on) {
             Ok(found) => found,
             Err(reply) => return reply,
         }
@@ -415,7 +422,7 @@ pub(crate) fn params_from(record: &Value, source: Source<'_>) -> Value {
         .as_array()
         .into_iter()
         .flatten()
-        .map(|t| definition(source, Kind::Trait, t))
+        .map(|t| definition(source, DefinitionKind::Trait, t))
         .collect::<Result<Vec<_>, _>>()
     {
         Ok(found) => found,
@@ -535,15 +542,17 @@ fn schema(record: &Value) -> Value {
     reply
 }
 
-fn revision_hash(kind: Kind, spec: &Value) -> Option<String> {
+fn revision_hash(kind: DefinitionKind, spec: &Value) -> Option<String> {
     fn hash<T: serde::de::DeserializeOwned + GoHash>(spec: &Value) -> Option<String> {
         serde_json::from_value::<T>(spec.clone()).ok().map(|spec| spec.hash_text())
     }
     match kind {
-        Kind::Component => hash::<vela_api::definition::ComponentDefinitionSpec>(spec),
-        Kind::Trait => hash::<vela_api::definition::TraitDefinitionSpec>(spec),
-        Kind::Policy => hash::<vela_api::definition::PolicyDefinitionSpec>(spec),
-        Kind::WorkflowStep => hash::<vela_api::definition::WorkflowStepDefinitionSpec>(spec),
-        Kind::Workload => None,
+        DefinitionKind::Component => hash::<vela_api::definition::ComponentDefinitionSpec>(spec),
+        DefinitionKind::Trait => hash::<vela_api::definition::TraitDefinitionSpec>(spec),
+        DefinitionKind::Policy => hash::<vela_api::definition::PolicyDefinitionSpec>(spec),
+        DefinitionKind::WorkflowStep => {
+            hash::<vela_api::definition::WorkflowStepDefinitionSpec>(spec)
+        }
+        DefinitionKind::Workload => None,
     }
 }

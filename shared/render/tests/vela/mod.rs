@@ -5,7 +5,8 @@
 use serde_json::{Map, Value, json};
 use vela_render::patch::{Markers, Strategy, apply, strategic};
 use vela_render::{
-    App, Component, Definition, Kind, NoHost, RenderError, Renderer, Target, Trait, legacy,
+    App, Component, Definition, DefinitionKind, NoHost, RenderError, Renderer, Target, Trait,
+    legacy,
 };
 
 /// The answer to a record of one of these categories; `None` for all others.
@@ -29,7 +30,7 @@ fn data(record: &Value, name: &str) -> Option<Value> {
     serde_json::from_str(file(record, name)).ok().filter(|value: &Value| !value.is_null())
 }
 
-fn definition(kind: Kind, name: &str, template: &str) -> Definition {
+fn definition(kind: DefinitionKind, name: &str, template: &str) -> Definition {
     let spec = json!({ "schematic": { "cue": { "template": template } } });
     Definition::from_spec(kind, name, &spec)
 }
@@ -54,9 +55,9 @@ fn render(record: &Value) -> Value {
         true => ("base.cue", "base-parameter.json"),
         false => ("template.cue", "parameter.json"),
     };
-    let base = definition(Kind::Component, "base", file(record, base));
+    let base = definition(DefinitionKind::Component, "base", file(record, base));
     let properties = data(record, base_parameter);
-    let template = definition(Kind::Trait, "trait", file(record, "template.cue"));
+    let template = definition(DefinitionKind::Trait, "trait", file(record, "template.cue"));
     let parameter = data(record, "parameter.json");
     let traits = if on_trait {
         vec![Trait { kind: "trait", definition: &template, properties: parameter.as_ref() }]

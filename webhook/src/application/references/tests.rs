@@ -11,7 +11,8 @@ use crate::config::Settings;
 use crate::decision::Decision;
 use crate::engine::{Engine, endpoints};
 use crate::snapshot::{Definition, Snapshot};
-use crate::world::{Kind, Need};
+use crate::world::Need;
+use vela_api::DefinitionKind;
 
 const VALIDATE: &str = "/validating-core-oam-dev-v1beta1-applications";
 
@@ -109,9 +110,9 @@ impl Cluster {
         let engine = Engine::new(self.settings.clone(), true);
         let definition = json!({ "metadata": { "name": "ref-objects" }, "spec": { "schematic":
             { "cue": { "template": "output: {}\nparameter: {objects: [...{}]}" } } } });
-        let definition = Definition::new(Kind::Component, &definition).unwrap();
+        let definition = Definition::new(DefinitionKind::Component, &definition).unwrap();
         let mut snapshot = Snapshot::default();
-        snapshot.insert(Kind::Component, "vela-system", "ref-objects", definition.into());
+        snapshot.insert(DefinitionKind::Component, "vela-system", "ref-objects", definition.into());
         let app = |selectors: &[Value], policies: &Value| app(selectors, policies, annotations);
         let review = json!({
             "apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview",
