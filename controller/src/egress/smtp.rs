@@ -1,4 +1,8 @@
-//! One mail over SMTP (RFC 5321): STARTTLS where the server has it, implicit TLS on port 465, AUTH PLAIN.
+//! One mail over SMTP (RFC 5321): STARTTLS where the server has it, implicit TLS on port 465, AUTH PLAIN, or LOGIN where that
+//! is not offered.
+//!
+//! Our own and not lettre (0.11, the one kept crate that takes a connection which was checked before): it brings 27 crates to Linux,
+//! 17 of them tables and parsers of international domain names, for the 200 lines here.
 
 use std::fmt::Write as _;
 use std::time::Duration;
@@ -129,6 +133,32 @@ impl Talk {
     }
 }
 
+/// How a password is given.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Mechanism {
+    Plain,
+    Login,
+}
+
+impl Mechanism {
+    /// The one to use with a server that answers EHLO so; `None`: it takes no password. A server that has neither refuses PLAIN.
+    fn of(offers: &str) -> Option<Self> {
+        let lines = offers.lines().filter_map(|line| line.get(4..)).map(str::to_ascii_uppercase);
+        let named: Vec<String> = lines
+            .filter(|line| {
+                line.strip_prefix("AUTH").is_some_and(|rest| rest.starts_with([' ', '=']))
+            })
+            .flat_map(|line| line.split([' ', '=']).skip(1).map(str::to_owned).collect::<Vec<_>>())
+            .collect();
+        let has = |name: &str| named.iter().any(|known| known == name);
+        match named.is_empty() {
+            true => None,
+            false if has("LOGIN") && !has("PLAIN") => Some(Self::Login),
+            false => Some(Self::Plain),
+        }
+    }
+}
+
 fn refused(answer: &str) -> SmtpError {
     SmtpError::Refused { answer: answer.trim_end().to_owned() }
 }
@@ -149,9 +179,17 @@ pub async fn reach(mail: &Mail, egress: &Egress) -> Result<Ready, SmtpError> {
         begin(plain, mail).await?
     };
     let offers = talk.say("EHLO vela-controller", "250").await?;
-    if !mail.password.is_empty() && offers.contains("AUTH") {
-        let secret = BASE64.encode(format!("\0{}\0{}", mail.from, mail.password));
-        talk.say(&format!("AUTH PLAIN {secret}"), "235").await?;
+    match Mechanism::of(&offers).filter(|_| !mail.password.is_empty()) {
+        None => {}
+        Some(Mechanism::Plain) => {
+            let secret = BASE64.encode(format!("\0{}\0{}", mail.from, mail.password));
+            talk.say(&format!("AUTH PLAIN {secret}"), "235").await?;
+        }
+        Some(Mechanism::Login) => {
+            talk.say("AUTH LOGIN", "334").await?;
+            talk.say(&BASE64.encode(&mail.from), "334").await?;
+            talk.say(&BASE64.encode(&mail.password), "235").await?;
+        }
     }
     talk.say(&format!("MAIL FROM:<{}>", mail.from), "250").await?;
     for to in &mail.to {
@@ -172,7 +210,7 @@ async fn begin(mut plain: TcpStream, mail: &Mail) -> Result<Talk, SmtpError> {
         return Ok(Talk(BufReader::new(Box::new(secure))));
     }
     let local = plain.peer_addr().is_ok_and(|address| address.ip().is_loopback());
-    if !mail.password.is_empty() && offers.contains("AUTH") && !local {
+    if !mail.password.is_empty() && Mechanism::of(&offers).is_some() && !local {
         return Err(SmtpError::WithoutTls);
     }
     Ok(Talk(BufReader::new(Box::new(plain))))
@@ -312,6 +350,13 @@ mod tests {
 
     /// A server that says what it is told to, line by line, and gives what it heard.
     async fn server(answer_to_text: &'static str) -> (u16, tokio::task::JoinHandle<String>) {
+        server_with("250-hi\r\n250 AUTH PLAIN\r\n", answer_to_text).await
+    }
+
+    async fn server_with(
+        offers: &'static str,
+        answer_to_text: &'static str,
+    ) -> (u16, tokio::task::JoinHandle<String>) {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let port = listener.local_addr().unwrap().port();
         let task = tokio::spawn(async move {
@@ -331,8 +376,11 @@ mod tests {
                         answer_to_text
                     }
                     _ if in_text => continue,
-                    "EHLO" => "250-hi\r\n250 AUTH PLAIN\r\n",
-                    "AUTH" => "235 ok\r\n",
+                    "EHLO" => offers,
+                    "AUTH" if line.trim_end() == "AUTH LOGIN" => "334 VXNlcm5hbWU6\r\n",
+                    // the user a@example.com
+                    "YUBleGFtcGxlLmNvbQ==" => "334 UGFzc3dvcmQ6\r\n",
+                    "AUTH" | "c2VjcmV0" => "235 ok\r\n",
                     "DATA" => {
                         in_text = true;
                         "354 go\r\n"
@@ -365,6 +413,28 @@ mod tests {
         }
         let body = heard.split("base64\r\n\r\n").nth(1).unwrap().split("\r\n.\r\n").next().unwrap();
         assert_eq!(BASE64.decode(body.replace("\r\n", "")).unwrap(), mail.body.as_bytes());
+    }
+
+    #[tokio::test]
+    async fn a_server_without_plain_is_given_the_password_by_login() {
+        let (port, heard) = server_with("250-hi\r\n250 AUTH LOGIN\r\n", "250 taken\r\n").await;
+        send(reach(&mail(port), &open()).await.unwrap()).await.unwrap();
+        let heard = heard.await.unwrap();
+        let login = "AUTH LOGIN\r\nYUBleGFtcGxlLmNvbQ==\r\nc2VjcmV0\r\nMAIL FROM";
+        assert!(heard.contains(login), "{heard}");
+    }
+
+    #[test]
+    fn the_mechanism_is_one_that_the_server_has() {
+        for (offers, expected) in [
+            ("250-hi\r\n250 AUTH PLAIN LOGIN\r\n", Some(Mechanism::Plain)),
+            ("250-hi\r\n250-AUTH LOGIN NTLM\r\n250 SIZE 1\r\n", Some(Mechanism::Login)),
+            ("250-hi\r\n250 auth=LOGIN\r\n", Some(Mechanism::Login)),
+            ("250 AUTH CRAM-MD5\r\n", Some(Mechanism::Plain)),
+            ("250-AUTHORITY.example\r\n250 SIZE 1\r\n", None),
+        ] {
+            assert_eq!(Mechanism::of(offers), expected, "{offers}");
+        }
     }
 
     #[tokio::test]

@@ -37,7 +37,7 @@ fn run() -> Result<String, String> {
             serde_json::from_str(&read(file)?).map_err(|error| format!("{file}: {error}"))?;
         inputs.push((field.to_owned(), Value::from(json)));
     }
-    let shown = |errors: Errors| format!("{}\n{}", errors.details(), errors.human());
+    let shown = |errors: Errors| errors.details();
     let program = Program::compile(&name, &text, &Packages::std()).map_err(shown)?;
     let inputs: Vec<_> = inputs.iter().map(|(field, value)| (field.as_str(), value)).collect();
     // Nested evaluation takes stack; see the README.

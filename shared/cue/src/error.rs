@@ -144,10 +144,6 @@ impl std::error::Error for Error {}
 /// assert_eq!(errors.list()[0].path, ["parameter", "pull"]);
 /// // As the reference says it.
 /// assert!(errors.to_string().starts_with("parameter.pull: 3 errors in empty disjunction:"));
-/// // For people.
-/// let human = errors.human();
-/// assert!(human.contains(r#"expected "Always", "IfNotPresent" or "Never", got "Alwys""#));
-/// assert!(human.contains(r#"did you mean "Always"?"#));
 /// # Ok::<(), cue::Errors>(())
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -174,13 +170,6 @@ impl Errors {
         let first = self.list.first().map_or(Class::Eval, |e| e.class);
         let last = self.list.iter().map(|e| e.class).filter(|c| !c.is_incomplete());
         last.reduce(Class::max_severe).unwrap_or(first)
-    }
-
-    /// The errors for people: a line for each cause with what was expected, what was given and
-    /// what may have been meant; alternatives that fail for different reasons are listed below.
-    #[must_use]
-    pub fn human(&self) -> String {
-        crate::human::render(&self.list)
     }
 
     /// Every error with its positions on lines of their own, as the reference prints details.

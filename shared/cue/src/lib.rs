@@ -9,7 +9,6 @@ mod error;
 mod eval;
 mod export;
 mod host;
-mod human;
 mod ir;
 mod kind;
 mod label;

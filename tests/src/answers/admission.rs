@@ -7,12 +7,12 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, OnceLock};
 
 use serde_json::{Value, json};
+use vela_api::DefinitionKind;
 use vela_api::names::annotation;
 use vela_seal::{KeyHolder, Keys};
 use vela_serve::gates::Gates;
 use vela_webhook::{
-    Definition, Engine, Fact, Kind, Need, ObjectKind, Resource, Settings, Snapshot, convert,
-    endpoints,
+    Definition, Engine, Fact, Need, ObjectKind, Resource, Settings, Snapshot, convert, endpoints,
 };
 
 use crate::material;
@@ -192,7 +192,7 @@ fn without_seal(patch: &json_patch::Patch) -> Value {
 
 /// The material says of a spec that it is that of a definition instead of repeating it.
 fn restore(revision: &mut Value, specs: &BTreeMap<String, Value>) {
-    for kind in Kind::ALL {
+    for kind in DefinitionKind::WITH_REVISIONS {
         let spec = revision
             .pointer_mut("/spec")
             .and_then(|spec| spec.get_mut(kind.revision_field()))
@@ -221,9 +221,9 @@ fn text<'a>(value: &'a Value, pointer: &str) -> &'a str {
     value.pointer(pointer).and_then(Value::as_str).unwrap_or_default()
 }
 
-fn kind(object: &Value) -> Option<Kind> {
+fn kind(object: &Value) -> Option<DefinitionKind> {
     let name = text(object, "/kind");
-    Kind::ALL.into_iter().find(|kind| kind.kind() == name)
+    DefinitionKind::WITH_REVISIONS.into_iter().find(|kind| kind.kind() == name)
 }
 
 fn define(snapshot: &mut Snapshot, namespace: &str, object: &Value) {

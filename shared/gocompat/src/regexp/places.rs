@@ -2,7 +2,8 @@
 //!
 //! For that it is enough to know, of every part of a pattern, where it may end if it begins at
 //! given places; the places in a short text are the bits of one number. So a pattern is only read,
-//! not compiled, which takes longer than all that templates do with most.
+//! not compiled, which takes longer than all that templates do with most: a cold render of `trait/pvc` takes 59 µs so and
+//! 83 µs with the automaton (docs/performance.md). No crate does this: regex-lite and regex-automata compile first.
 
 /// Texts up to this length have a bit for each place.
 pub(super) const SHORT: usize = 127;
