@@ -4,8 +4,7 @@ use std::hash::{DefaultHasher, Hash, Hasher};
 use std::time::Duration;
 
 use tokio::time::Instant;
-
-use super::Key;
+use vela_cluster::Key;
 
 /// First delay after a failure.
 pub(super) const FIRST_DELAY: Duration = Duration::from_millis(50);

@@ -14,7 +14,6 @@ mod weights;
 
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, HashMap, HashSet};
-use std::sync::Arc;
 use std::time::Duration;
 
 use parking_lot::Mutex;
@@ -26,6 +25,7 @@ use crate::metrics::{Load, QueueMeter};
 
 use delays::{backoff, until_phase};
 use pace::Pace;
+pub use state::Ours;
 use state::{Delayed, Running, State};
 use turns::Turns;
 pub use turns::{Class, PerClass};
@@ -61,9 +61,6 @@ impl Next {
 
 /// Longest delay of a postponed key: the end of an overload is not announced.
 const MAX_POSTPONED: Duration = Duration::from_secs(15);
-
-/// Whether a key is of this process.
-pub type Ours = Arc<dyn Fn(&Key) -> bool + Send + Sync>;
 
 /// The queue.
 pub struct Queue {

@@ -3,14 +3,15 @@
 use std::cmp::Reverse;
 use std::collections::hash_map::Entry;
 use std::collections::{BinaryHeap, HashMap, HashSet};
+use std::sync::Arc;
 
 use tokio::time::Instant;
+use vela_cluster::Key;
 
 use crate::metrics::QueueMeter;
 
 use super::pace::Pace;
 use super::turns::{Class, Taken, Turns};
-use super::{Key, Ours};
 
 /// A key that is worked on.
 #[derive(Debug)]
@@ -48,6 +49,9 @@ pub(super) struct State {
     pub(super) ours: Option<Ours>,
     pub(super) closed: bool,
 }
+
+/// Whether a key is of this process.
+pub type Ours = Arc<dyn Fn(&Key) -> bool + Send + Sync>;
 
 /// Stale entries of `later` that are not worth a clean-up.
 pub(super) const STALE_SLACK: usize = 64;
