@@ -1,5 +1,7 @@
 //! Keys of a queue: turns, delays, classes, and what is not ours.
 
+use std::sync::Arc;
+
 use super::delays::{FIRST_DELAY, MAX_DELAY};
 use super::state::STALE_SLACK;
 use super::*;
