@@ -215,7 +215,7 @@ mod tests {
         let (heard, mut changes) = mpsc::unbounded_channel();
         let feed = tokio::spawn(feed(
             Client::new(service, "default"),
-            watcher::Config::default(),
+            Config::default(),
             Arc::clone(&store),
             |app: Application| app,
             move |change: Change<Application>| {
@@ -243,7 +243,7 @@ mod tests {
         let trimmed = Arc::new(Mutex::new(0));
         let feed = feed(
             client(),
-            watcher::Config::default(),
+            Config::default(),
             Arc::clone(&store),
             {
                 let trimmed = Arc::clone(&trimmed);
