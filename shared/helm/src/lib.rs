@@ -63,6 +63,7 @@ pub mod release;
 mod render;
 pub mod request;
 mod schema;
+mod schema_cost;
 mod semver;
 pub mod set;
 mod url;

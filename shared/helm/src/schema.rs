@@ -10,10 +10,18 @@ use jsonschema::{PatternOptions, ReferencingError, ValidationError, Validator};
 use serde_json::Value;
 
 use crate::chart::Chart;
+use crate::schema_cost;
 use crate::values::Table;
 
 /// Errors of one schema that are listed; more do not help anybody.
 const MOST_LISTED: usize = 100;
+/// Steps of a check.
+const MAX_STEPS: u64 = 500_000;
+
+const TOO_COSTLY: &str =
+    "checking the values takes more than 500000 steps, or a number that cannot be counted";
+const TOO_MANY_PATTERNS: &str =
+    "the schema has more than 200 patterns, or one of more than 1000 bytes";
 
 /// Values that do not fit the schemas of the charts.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -52,7 +60,8 @@ fn chart_values(chart: &Chart, values: &Table, report: &mut String) {
 
 /// What was read of a schema.
 pub(crate) enum Schema {
-    Usable(Box<Validator>),
+    /// The schema, and its checker.
+    Usable(Value, Box<Validator>),
     /// What is wrong with it.
     Broken(String),
 }
@@ -63,29 +72,35 @@ impl Schema {
             Ok(schema) => schema,
             Err(error) => return Self::Broken(format!("unable to validate schema: {error}")),
         };
+        if !schema_cost::has_few_patterns(&schema) {
+            return Self::Broken(TOO_MANY_PATTERNS.to_owned());
+        }
         // The engine for patterns that takes no time beyond the length of the text, as Go's.
         let options = jsonschema::options().with_pattern_options(PatternOptions::regex());
         match options.build(&schema) {
-            Ok(validator) => Self::Usable(Box::new(validator)),
+            Ok(validator) => Self::Usable(schema, Box::new(validator)),
             Err(error) => Self::Broken(broken(&error)),
         }
     }
 
     /// What is wrong with values, a line each; a schema that is none is wrong too.
     fn against(&self, values: &Table) -> Vec<String> {
+        let mut values = Value::Object(values.clone());
+        integers(&mut values);
         match self {
-            Self::Usable(validator) => against(validator, values),
+            Self::Usable(schema, _) if !schema_cost::is_within(MAX_STEPS, schema, &values) => {
+                vec![TOO_COSTLY.to_owned()]
+            }
+            Self::Usable(_, validator) => against(validator, &values),
             Self::Broken(what) => vec![what.clone()],
         }
     }
 }
 
-fn against(validator: &Validator, values: &Table) -> Vec<String> {
-    let mut values = Value::Object(values.clone());
-    integers(&mut values);
+fn against(validator: &Validator, values: &Value) -> Vec<String> {
     let mut missing: Vec<(String, Vec<String>)> = Vec::new();
     let mut lines = Vec::new();
-    for error in validator.iter_errors(&values).take(MOST_LISTED) {
+    for error in validator.iter_errors(values).take(MOST_LISTED) {
         // All missing properties of an object are one line.
         if let ValidationErrorKind::Required { property } = error.kind() {
             let at = error.instance_path().to_string();
@@ -105,12 +120,16 @@ fn against(validator: &Validator, values: &Table) -> Vec<String> {
     required.chain(lines).collect()
 }
 
-/// What a schema refuses of some of the values, whatever the others are: a line each, without any of the values.
+/// What a schema refuses of some of the values, whatever the others are: a line each, without any of the values. Nothing of a
+/// schema that costs much: whoever wrote it may want to occupy the reader.
 pub(crate) fn refused(schema: &[u8], values: Table) -> Vec<String> {
     use ValidationErrorKind as Kind;
-    let Schema::Usable(validator) = Schema::read(schema) else { return Vec::new() };
     let mut values = Value::Object(values);
     integers(&mut values);
+    let Schema::Usable(read, validator) = Schema::read(schema) else { return Vec::new() };
+    if !schema_cost::is_within(MAX_STEPS, &read, &values) {
+        return Vec::new();
+    }
     let line = |error: ValidationError<'_>| {
         let text = match error.kind() {
             Kind::Type { .. } | Kind::Enum { .. } | Kind::AdditionalProperties { .. } => {
@@ -320,5 +339,30 @@ mod tests {
             let schema = json!({"properties": {"a": {"$ref": reference}}});
             assert_eq!(lines(&schema, &json!({"a": 1})).len(), 1, "{reference}");
         }
+    }
+
+    /// Two alternatives at each of thirty levels: a billion steps, each failure kept.
+    #[test]
+    fn a_check_that_would_not_end_is_not_begun() {
+        let mut definitions = serde_json::Map::new();
+        for level in 0..30 {
+            let next = json!({"$ref": format!("#/$defs/d{}", level + 1)});
+            definitions.insert(format!("d{level}"), json!({"anyOf": [next, next]}));
+        }
+        definitions.insert("d30".to_owned(), json!({"type": "string"}));
+        let schema = json!({"$defs": definitions, "$ref": "#/$defs/d0"});
+        let found = lines(&schema, &json!({"a": 1}));
+        assert_eq!(
+            found,
+            [
+                "checking the values takes more than 500000 steps, or a number that cannot be counted"
+            ]
+        );
+        assert_eq!(refused(schema.to_string().as_bytes(), Table::new()), [""; 0]);
+        let patterns = json!({"allOf": vec![json!({"pattern": "a"}); 300]});
+        assert_eq!(
+            lines(&patterns, &json!({})),
+            ["the schema has more than 200 patterns, or one of more than 1000 bytes"]
+        );
     }
 }
