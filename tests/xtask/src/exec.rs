@@ -9,7 +9,7 @@
 //! | `CONTROLLER_PID`, `WEBHOOK_PID` | process ids |
 //! | `CONTROLLER_LOG`, `WEBHOOK_LOG` | their output |
 //! | `WEBHOOK_URL`, `CA_FILE` | where the webhook answers, and who signed its certificate |
-//! | `MEMBER_1_KUBECONFIG`, `MEMBER_1_AUDIT_LOG`, ... | the clusters that joined with `--members N`: etcd and an API server each |
+//! | `MEMBER_1_KUBECONFIG`, `MEMBER_1_AUDIT_LOG`, ... | the clusters that joined with `--members N`: etcd and an API server each, and a gateway for clients |
 //! | `KILL_CMD`, `START_CMD` | `kill -9` of the controller; start it again and wait until ready |
 //! | `RUN_DIR` | the folder with all of it |
 
@@ -22,7 +22,7 @@ use std::sync::Arc;
 
 use anyhow::{Context, Result};
 use vela_tests::cluster::{Cluster, Pace};
-use vela_tests::deploy::{Admission, Binaries, Deployed, Options, Profile, Program};
+use vela_tests::deploy::{Admission, Binaries, Deployed, Gateway, Options, Profile, Program};
 
 use crate::control::Control;
 
@@ -93,6 +93,7 @@ pub(crate) fn under(args: &Setup, command: &[OsString]) -> Result<ExitCode> {
     let controller = Arc::new(deployed.controller);
     let control = Control::start(Arc::clone(&cluster), Arc::clone(&controller), runtime.handle())?;
     let members = runtime.block_on(members(&cluster, args.members, Kind::Lean))?;
+    let gateway = runtime.block_on(gateway(&cluster, &binaries, &options, args.members))?;
 
     let mut command = prepared(command, &cluster, &controller, &deployed.webhook, &control)?;
     for (index, member) in (1..).zip(&members) {
@@ -108,6 +109,7 @@ pub(crate) fn under(args: &Setup, command: &[OsString]) -> Result<ExitCode> {
         runtime.block_on(leave(&cluster, &deployed.admission));
     }
     deployed.webhook.kill()?;
+    gateway.map_or(Ok(()), |gateway| gateway.program.kill())?;
     members.iter().for_each(Cluster::stop);
     cluster.stop();
     Ok(code(status))
@@ -135,6 +137,16 @@ pub(crate) async fn members(hub: &Cluster, count: usize, kind: Kind) -> Result<V
         all.push(member);
     }
     Ok(all)
+}
+
+/// The gateway, through which clients reach members; without members there is none.
+pub(crate) async fn gateway(
+    hub: &Cluster,
+    binaries: &Binaries,
+    options: &Options,
+    members: usize,
+) -> Result<Option<Gateway>> {
+    if members == 0 { Ok(None) } else { Gateway::start(hub, binaries, options).await.map(Some) }
 }
 
 /// What the programs need to deploy to clusters on loopback.

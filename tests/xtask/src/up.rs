@@ -15,7 +15,7 @@ use vela_tests::deploy::{Binaries, Deployed, Options, Profile, Program, apply};
 use vela_tests::fixtures::reaching_loopback;
 use vela_tests::material;
 
-use crate::exec::{Kind, members, with_members};
+use crate::exec::{Kind, gateway, members, with_members};
 use crate::tree::Tree;
 
 #[derive(clap::Args)]
@@ -63,6 +63,7 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
     let deployed = runtime.block_on(Deployed::start(&cluster, &binaries, &options))?;
     let replicas = runtime.block_on(replicas(&cluster, &deployed, args.replicas))?;
     let members = runtime.block_on(members(&cluster, args.clusters, Kind::Whole))?;
+    let gateway = runtime.block_on(gateway(&cluster, &binaries, &options, args.clusters))?;
     let outcome = runtime.block_on(async {
         tokio::select! {
             outcome = follow(args, &cluster, &deployed, &charts) => Some(outcome),
@@ -99,6 +100,7 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
     for replica in &replicas {
         replica.stop(Duration::from_secs(25))?;
     }
+    gateway.map_or(Ok(()), |gateway| gateway.program.kill())?;
     let ended = deployed.stop(Duration::from_secs(15));
     members.iter().for_each(Cluster::stop);
     cluster.stop();
