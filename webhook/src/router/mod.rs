@@ -21,7 +21,7 @@ use crate::messages;
 use crate::metrics::{Meters, Metrics};
 use crate::review::{self, Envelope, Request};
 use crate::snapshot::Published;
-use crate::world::Facts;
+use crate::world::{Fact, Facts, Need};
 
 use body::{BodyMemory, BufferedBody};
 
@@ -210,14 +210,23 @@ async fn decide(
             Step::Done(decision) => return (Some(envelope), decision, Some(request)),
             Step::Needs(needs) => needs,
         };
-        let Some(live) = &server.live else {
-            let decision = Decision::errored(500, messages::TOO_MANY_LOOKUPS);
-            return (Some(envelope), decision, Some(request));
-        };
-        match tokio::time::timeout_at(deadline.into(), live.know(needs, deadline)).await {
-            Ok(known) => facts.extend(known),
-            Err(_) => {
-                let decision = failed(server, endpoint, &PoolError::Deadline);
+        match &server.live {
+            Some(live) => {
+                let known = live.know(needs, deadline);
+                match tokio::time::timeout_at(deadline.into(), known).await {
+                    Ok(known) => facts.extend(known),
+                    Err(_) => {
+                        let decision = failed(server, endpoint, &PoolError::Deadline);
+                        return (Some(envelope), decision, Some(request));
+                    }
+                }
+            }
+            // Without an API server, what only adds a warning is left out.
+            None if needs.iter().all(|need| matches!(need, Need::Release { .. })) => {
+                facts.extend(needs.into_iter().map(|need| (need, Fact::Unreadable)));
+            }
+            None => {
+                let decision = Decision::errored(500, messages::TOO_MANY_LOOKUPS);
                 return (Some(envelope), decision, Some(request));
             }
         }

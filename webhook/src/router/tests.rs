@@ -134,7 +134,7 @@ fn identity_is_taken_out_unless_an_administrator_wrote_it() {
     let endpoint = endpoints().find(|endpoint| endpoint.path == MUTATE).unwrap();
     let decide = |is_administrator: bool| {
         let (body, published) = (body.to_string(), server.published.load());
-        let know = |_: &crate::world::Need| crate::world::Fact::Allowed(is_administrator);
+        let know = |_: &Need| Fact::Allowed(is_administrator);
         let json = Some("application/json");
         server.engine.review(endpoint, json, body.as_bytes(), &published, know).1
     };
@@ -165,7 +165,7 @@ fn names_of_an_administrator_take_the_stamp_of_an_author_away() {
         let mut body = body.clone();
         body["request"]["object"]["metadata"]["annotations"]["app.oam.dev/username"] = json!(user);
         let (body, published) = (body.to_string(), server.published.load());
-        let know = |_: &crate::world::Need| crate::world::Fact::Allowed(true);
+        let know = |_: &Need| Fact::Allowed(true);
         let json = Some("application/json");
         server.engine.review(endpoint, json, body.as_bytes(), &published, know).1
     };
