@@ -144,7 +144,6 @@ impl<'a> Subject<'a> {
             clusters.hash_identities(&mut content);
         }
         for cluster in &recorded.clusters {
-            ctx.clusters.concerns(cluster, app_key);
             // What an older tracker records of a cluster is collected once the cluster can be reached.
             let away = live_objects(ctx, clusters, app_key, cluster).err().map(|it| it.to_string());
             away.hash(&mut hasher);

@@ -23,7 +23,7 @@ const SPECIFICATION: [&str; 2] = ["http://json-schema.org/", "https://json-schem
 
 /// Whether checking these values takes at most so many steps.
 pub(crate) fn is_within(steps: u64, schema: &Value, values: &Value) -> bool {
-    let mut count = Count { root: schema, pairs: HashMap::new() };
+    let mut count = Count { root: schema, pairs: HashMap::new(), sizes: HashMap::new() };
     count.pair(schema, values, 0).is_some_and(|cost| cost <= steps)
 }
 
@@ -52,6 +52,17 @@ struct Count<'s> {
     root: &'s Value,
     /// By the addresses of schema and value; `None` while it is being counted.
     pairs: HashMap<(usize, usize), Option<u64>>,
+    /// By the addresses of values: a schema can ask for the size of all of them in each of its parts.
+    sizes: HashMap<usize, Size>,
+}
+
+/// How large a value is.
+#[derive(Clone, Copy)]
+struct Size {
+    /// A long text counts for as many values as it is long.
+    own: u64,
+    /// With the values within it.
+    whole: u64,
 }
 
 impl<'s> Count<'s> {
@@ -84,7 +95,7 @@ impl<'s> Count<'s> {
                 "$ref" => {
                     let reference = of_it.as_str()?;
                     let cost = if SPECIFICATION.iter().any(|it| reference.starts_with(it)) {
-                        size(value).checked_mul(META_SCHEMA)?
+                        self.size(value).whole.checked_mul(META_SCHEMA)?
                     } else {
                         self.pair(self.referred(reference)?, value, nesting)?
                     };
@@ -106,12 +117,7 @@ impl<'s> Count<'s> {
                         }
                     }
                 }
-                "patternProperties" | "prefixItems" => {
-                    for schema in parts(of_it) {
-                        below = below.checked_add(self.each(schema, value, nesting)?)?;
-                    }
-                }
-                "items" if of_it.is_array() => {
+                keyword if has_list(keyword, of_it) => {
                     for schema in parts(of_it) {
                         below = below.checked_add(self.each(schema, value, nesting)?)?;
                     }
@@ -137,10 +143,10 @@ impl<'s> Count<'s> {
                     below = below.checked_add(each.checked_mul(names)?)?;
                 }
                 "uniqueItems" => {
-                    below = below.checked_add(size(value).checked_mul(8)?)?;
+                    below = below.checked_add(self.size(value).whole.checked_mul(8)?)?;
                 }
                 "pattern" | "format" | "minLength" | "maxLength" => {
-                    below = below.checked_add(own_size(value))?;
+                    below = below.checked_add(self.size(value).own)?;
                 }
                 _ => below = below.checked_add(of_it.as_array().map_or(1, |it| it.len() as u64))?,
             }
@@ -159,11 +165,34 @@ impl<'s> Count<'s> {
         Some(sum)
     }
 
+    fn size(&mut self, value: &Value) -> Size {
+        let address = std::ptr::from_ref(value) as usize;
+        if let Some(known) = self.sizes.get(&address) {
+            return *known;
+        }
+        let bytes = match value {
+            Value::String(text) => text.len(),
+            Value::Object(map) => map.keys().map(String::len).sum(),
+            _ => 0,
+        };
+        let own = (bytes as u64 / 32).saturating_add(1);
+        let within = parts(value).into_iter().map(|part| self.size(part).whole);
+        let size = Size { own, whole: within.fold(own, u64::saturating_add) };
+        self.sizes.insert(address, size);
+        size
+    }
+
     /// The schema that a reference within the document names.
     fn referred(&self, reference: &str) -> Option<&'s Value> {
         let pointer = reference.strip_prefix('#')?;
         if pointer.contains('%') { None } else { self.root.pointer(pointer) }
     }
+}
+
+/// Whether a keyword has several schemas for the parts of a value.
+fn has_list(keyword: &str, value: &Value) -> bool {
+    matches!(keyword, "patternProperties" | "prefixItems")
+        || (keyword == "items" && value.is_array())
 }
 
 fn parts(value: &Value) -> Vec<&Value> {
@@ -172,20 +201,6 @@ fn parts(value: &Value) -> Vec<&Value> {
         Value::Object(map) => map.values().collect(),
         _ => Vec::new(),
     }
-}
-
-/// Values within a value; a long text counts for as many as it is long.
-fn size(value: &Value) -> u64 {
-    parts(value).into_iter().map(size).fold(own_size(value), u64::saturating_add)
-}
-
-fn own_size(value: &Value) -> u64 {
-    let bytes = match value {
-        Value::String(text) => text.len(),
-        Value::Object(map) => map.keys().map(String::len).sum(),
-        _ => 0,
-    };
-    (bytes as u64 / 32).saturating_add(1)
 }
 
 #[cfg(test)]
