@@ -19,6 +19,12 @@ pub const KEY: &str = "values.schema.json.gz";
 const PACKED: usize = 64 << 10;
 const MOST: u64 = 1 << 20;
 
+/// The name of the ConfigMap of a release, as the template of a chart's component makes it.
+#[must_use]
+pub fn config_map(release: &str) -> String {
+    format!("{release}-helm-release")
+}
+
 /// The schema of a revision's chart for its ConfigMap, as base64; `None` if it has none, or one that is too long.
 #[must_use]
 pub fn packed(record: &Record) -> Option<String> {

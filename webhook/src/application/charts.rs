@@ -67,7 +67,7 @@ fn preview(
             version: "v1".to_owned(),
             resource: "configmaps".to_owned(),
             namespace: namespace.clone(),
-            name: format!("{name}-helm-release"),
+            name: preview::config_map(name),
         };
         if subject.world.may(&user, &groups, access) != Ok(true) {
             return;

@@ -162,7 +162,7 @@ impl Live {
 
     /// The ConfigMap that the template of a chart's component makes.
     async fn release(&self, namespace: &str, name: &str) -> Result<Fact, Error> {
-        let name = format!("{name}-helm-release");
+        let name = vela_helm::preview::config_map(name);
         if !is_object_name(&name) || !is_object_name(namespace) {
             return Ok(Fact::Object(None));
         }

@@ -109,7 +109,7 @@ impl Released {
     /// Puts the schema of the chart's values into the ConfigMap that stands for the release, where admission finds it.
     pub fn describe(&self, workload: &mut Value) {
         let is_own = kind(workload) == "ConfigMap"
-            && name(workload) == format!("{}-helm-release", self.params.name);
+            && name(workload) == preview::config_map(&self.params.name);
         let packed = || preview::packed(&self.entry.state.lock().record);
         if let (true, Some(fields)) = (is_own, workload.as_object_mut())
             && let Some(schema) = packed()
