@@ -13,6 +13,7 @@
 mod annotations;
 mod circles;
 mod dependencies;
+mod docs;
 mod errors;
 mod generated;
 mod licences;

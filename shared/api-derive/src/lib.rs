@@ -2,6 +2,8 @@
 //!
 //! For `vela-api` alone: the derived code names modules of that crate. The README has the attributes.
 
+#![warn(missing_docs)]
+
 mod declared;
 
 use proc_macro::TokenStream;

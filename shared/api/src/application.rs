@@ -35,7 +35,7 @@ kind!(Application, GROUP, "v1beta1", "applications", NamespaceResourceScope);
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, Crd, GoHash)]
 #[serde(rename_all = "camelCase", default)]
 pub struct ApplicationSpec {
-    /// The components.
+    /// What is deployed.
     #[serde(deserialize_with = "null_as_default")]
     #[api(required)]
     pub components: Vec<ApplicationComponent>,
@@ -126,7 +126,7 @@ pub struct AppWorkflow {
     /// How steps and sub-steps run.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub mode: Option<WorkflowExecuteMode>,
-    /// The steps.
+    /// In the order of `mode`; a step-group has further steps in `subSteps`.
     #[serde(skip_serializing_if = "zero")]
     pub steps: Vec<WorkflowStep>,
 }

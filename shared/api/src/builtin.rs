@@ -40,7 +40,7 @@ pub enum Shape {
     Bool,
     /// A whole number.
     Int,
-    /// A text.
+    /// A JSON string.
     Text,
     /// One of these.
     Word(&'static [&'static str]),

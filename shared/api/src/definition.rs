@@ -60,7 +60,7 @@ definition!(
     DefinitionStatus::schema_without(&["configMapRef", "latestRevision"])
 );
 
-/// Spec of a ComponentDefinition.
+/// What a component of this type is: its template, and how its objects are recognised and judged.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, Crd, GoHash)]
 #[serde(rename_all = "camelCase", default)]
 pub struct ComponentDefinitionSpec {
@@ -73,7 +73,7 @@ pub struct ComponentDefinitionSpec {
     /// Kinds the workload makes.
     #[serde(skip_serializing_if = "zero")]
     pub child_resource_kinds: Vec<ChildResourceKind>,
-    /// Label for the revision.
+    /// Label with the revision of the component. Stored for older clients; nothing here reads it.
     #[serde(skip_serializing_if = "zero")]
     pub revision_label: String,
     /// Path of the Pod spec in the workload.
@@ -108,7 +108,7 @@ pub struct ChildResourceKind {
     /// Group and version.
     #[api(required, go = "APIVersion")]
     pub api_version: String,
-    /// Kind.
+    /// Kind, as in manifests (`Pod`).
     #[api(required)]
     pub kind: String,
     /// Labels to find them by.
@@ -181,7 +181,7 @@ pub struct Terraform {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[api(go = "WriteConnectionSecretToReference")]
     pub write_connection_secret_to_ref: Option<TerraformSecretReference>,
-    /// The provider.
+    /// The Provider object that the Configuration names if its properties name none.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[api(go = "ProviderReference")]
     pub provider_ref: Option<TerraformProviderReference>,
@@ -189,11 +189,11 @@ pub struct Terraform {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[api(schema = schema::boolean().default(true), hash = crate::hash::GoHash::go_hash(&self.delete_resource.unwrap_or_default()))]
     pub delete_resource: Option<bool>,
-    /// Region.
+    /// Region of the cloud that the Configuration names if its properties name none.
     #[serde(rename = "customRegion", skip_serializing_if = "zero")]
     #[api(go = "Region")]
     pub custom_region: String,
-    /// Secret for Git.
+    /// Secret with the credentials of a private Git repository, if the properties name none.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub git_credentials_secret_reference: Option<SecretReference>,
 }
@@ -203,10 +203,10 @@ pub struct Terraform {
 #[serde(rename_all = "camelCase", default)]
 #[api(go = "SecretReference")]
 pub struct TerraformSecretReference {
-    /// Name.
+    /// Name of the Secret.
     #[api(required)]
     pub name: String,
-    /// Namespace.
+    /// Namespace of the Secret.
     #[serde(skip_serializing_if = "zero")]
     pub namespace: String,
 }
@@ -216,10 +216,10 @@ pub struct TerraformSecretReference {
 #[serde(rename_all = "camelCase", default)]
 #[api(go = "Reference")]
 pub struct TerraformProviderReference {
-    /// Name.
+    /// Name of the Provider.
     #[api(required)]
     pub name: String,
-    /// Namespace.
+    /// Namespace of the Provider.
     #[serde(skip_serializing_if = "zero")]
     #[api(schema = schema::string().default("default"))]
     pub namespace: String,
@@ -230,10 +230,10 @@ pub struct TerraformProviderReference {
 #[serde(rename_all = "camelCase", default)]
 #[api(atomic)]
 pub struct SecretReference {
-    /// Name.
+    /// Name of the Secret.
     #[serde(skip_serializing_if = "zero")]
     pub name: String,
-    /// Namespace.
+    /// Namespace of the Secret.
     #[serde(skip_serializing_if = "zero")]
     pub namespace: String,
 }
@@ -245,12 +245,12 @@ pub struct DefinitionReference {
     /// Name of the CustomResourceDefinition.
     #[api(required)]
     pub name: String,
-    /// Version of it.
+    /// Version in which the kind is read; empty if the definition does not care.
     #[serde(skip_serializing_if = "zero")]
     pub version: String,
 }
 
-/// Spec of a TraitDefinition.
+/// What a trait of this type adds or changes, and on which workloads it may be.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, Crd, GoHash)]
 #[serde(rename_all = "camelCase", default)]
 pub struct TraitDefinitionSpec {
@@ -295,7 +295,7 @@ pub struct TraitDefinitionSpec {
     pub version: String,
 }
 
-/// Spec of a PolicyDefinition.
+/// What a policy of this type renders.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, Crd, GoHash)]
 #[serde(rename_all = "camelCase", default)]
 pub struct PolicyDefinitionSpec {
@@ -322,7 +322,7 @@ pub struct PolicyDefinitionSpec {
     pub priority: i32,
 }
 
-/// Spec of a WorkflowStepDefinition.
+/// What a step of this type does.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, Crd, GoHash)]
 #[serde(rename_all = "camelCase", default)]
 pub struct WorkflowStepDefinitionSpec {
@@ -337,7 +337,7 @@ pub struct WorkflowStepDefinitionSpec {
     pub version: String,
 }
 
-/// Spec of a WorkloadDefinition.
+/// Which kind a type of workload is: for definitions that name the type and not the kind.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, Crd, GoHash)]
 #[serde(rename_all = "camelCase", default)]
 pub struct WorkloadDefinitionSpec {
@@ -347,7 +347,7 @@ pub struct WorkloadDefinitionSpec {
     /// Kinds the workload makes.
     #[serde(skip_serializing_if = "zero")]
     pub child_resource_kinds: Vec<ChildResourceKind>,
-    /// Label for the revision.
+    /// Label with the revision of the component. Stored for older clients; nothing here reads it.
     #[serde(skip_serializing_if = "zero")]
     pub revision_label: String,
     /// Path of the Pod spec in the workload.

@@ -17,7 +17,7 @@ use crate::workflow::WorkflowStep;
 
 /// A value with the hash of its Go counterpart.
 pub trait GoHash {
-    /// The hash.
+    /// What `hashstructure.Hash(v, FormatV2, nil)` gives for that counterpart.
     fn go_hash(&self) -> u64;
 
     /// The hash as it is stored: lower-case hexadecimal without leading zeros.

@@ -5,7 +5,7 @@
 macro_rules! kind {
     ($name:ident, $group:expr, $version:literal, $plural:literal, $scope:ident) => {
         impl $name {
-            /// The kind.
+            /// The word in `kind`.
             pub const KIND: &'static str = stringify!($name);
             /// The plural resource name.
             pub const PLURAL: &'static str = $plural;

@@ -9,6 +9,8 @@
 //! - [`crd`]: the CustomResourceDefinitions;
 //! - [`hash`]: revision hashes; [`compression`]: how big specs are stored.
 
+#![warn(missing_docs)]
+
 #[cfg(doctest)]
 #[doc = include_str!("../README.md")]
 struct Readme;

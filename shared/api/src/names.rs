@@ -49,7 +49,7 @@ pub mod label {
     pub const TRAIT_RESOURCE: &str = "trait.oam.dev/resource";
     /// `true` on objects of traits that manage the workload.
     pub const MANAGE_WORKLOAD: &str = "trait.oam.dev/manage-workload";
-    /// Component revision.
+    /// Once the revision of the component; an empty text today, since upstream's objects carry it.
     pub const COMPONENT_REVISION: &str = "app.oam.dev/revision";
     /// Copy under a replication policy.
     pub const REPLICA_KEY: &str = "app.oam.dev/replicaKey";
@@ -72,9 +72,9 @@ pub mod label {
     pub const SHARD_ID: &str = "controller.core.oam.dev/shard-id";
     /// Addon that the Application belongs to: apply-once by default.
     pub const ADDON_NAME: &str = "addons.oam.dev/name";
-    /// Version of the addon.
+    /// Version of the addon that the object was installed with.
     pub const ADDON_VERSION: &str = "addons.oam.dev/version";
-    /// Registry of the addon.
+    /// Registry that the addon was loaded from.
     pub const ADDON_REGISTRY: &str = "addons.oam.dev/registry";
     /// Auxiliary object of an addon.
     pub const ADDON_AUXILIARY_NAME: &str = "addons.oam.dev/auxiliary-name";
@@ -110,7 +110,7 @@ pub mod label {
     pub const RULES_RESOURCE_FORMAT: &str = "rules.oam.dev/resource-format";
     /// Environment of a namespace.
     pub const NAMESPACE_ENV: &str = "namespace.oam.dev/env";
-    /// Target of a namespace.
+    /// Delivery target that the namespace belongs to.
     pub const NAMESPACE_TARGET: &str = "namespace.oam.dev/target";
     /// Namespace used by the control plane.
     pub const USAGE_CONTROL_PLANE: &str = "usage.oam.dev/control-plane";
@@ -256,13 +256,13 @@ pub mod annotation {
     pub const DEFINITION_REVISION_NAME: &str = "definitionrevision.oam.dev/name";
     /// Workloads that a trait applies to, on its schema ConfigMap.
     pub const DEFINITION_APPLIED_WORKLOADS: &str = "definition.oam.dev/appliedWorkloads";
-    /// Description of a definition.
+    /// What the definition is for; clients show it in lists.
     pub const DEFINITION_DESCRIPTION: &str = "definition.oam.dev/description";
-    /// Alias of a definition.
+    /// A second name under which clients show the definition.
     pub const DEFINITION_ALIAS: &str = "definition.oam.dev/alias";
-    /// Icon of a definition.
+    /// URL of an icon of the definition.
     pub const DEFINITION_ICON: &str = "definition.oam.dev/icon";
-    /// Example of a definition.
+    /// URL of an example that uses the definition.
     pub const DEFINITION_EXAMPLE_URL: &str = "definition.oam.dev/example-url";
     /// Ignore the object without its component.
     pub const ADDON_IGNORE_WITHOUT_COMPONENT: &str = "addon.oam.dev/ignore-without-component";
@@ -278,15 +278,15 @@ pub mod annotation {
     pub const CONFIG_SENSITIVE: &str = "config.oam.dev/sensitive";
     /// Namespace of the template of a config Secret.
     pub const CONFIG_TEMPLATE_NAMESPACE: &str = "config.oam.dev/template-namespace";
-    /// Description of a config.
+    /// What the config is for; clients show it in lists.
     pub const CONFIG_DESCRIPTION: &str = "config.oam.dev/description";
-    /// Alias of a config.
+    /// A second name under which clients show the config.
     pub const CONFIG_ALIAS: &str = "config.oam.dev/alias";
     /// Where a config goes.
     pub const CONFIG_DISTRIBUTION_SPEC: &str = "config.oam.dev/distribution-spec";
-    /// Version of a cluster.
+    /// Version of the cluster, as whoever joined it wrote it down.
     pub const CLUSTER_VERSION: &str = "cluster.core.oam.dev/cluster-version";
-    /// Alias of a cluster.
+    /// A second name under which clients show the cluster.
     pub const CLUSTER_ALIAS: &str = "cluster.core.oam.dev/cluster-alias";
     /// How the control plane reaches a cluster, where it is not directly.
     pub const CLUSTER_ROUTE: &str = "cluster.core.oam.dev/route";
@@ -439,9 +439,9 @@ pub mod reason {
 pub mod event {
     /// Source component of the Application controller's events.
     pub const APPLICATION: &str = "Application";
-    /// Parsed.
+    /// The Application was parsed.
     pub const PARSED: &str = "Parsed";
-    /// Rendered.
+    /// The components were rendered.
     pub const RENDERED: &str = "Rendered";
     /// Policies applied.
     pub const POLICY_GENERATED: &str = "PolicyGenerated";
@@ -463,9 +463,9 @@ pub mod event {
     pub const NOT_NOTIFIED: &str = "NotNotified";
     /// Parsing failed.
     pub const FAILED_PARSE: &str = "FailedParse";
-    /// Revision failed.
+    /// No revision could be decided or stored.
     pub const FAILED_REVISION: &str = "FailedRevision";
-    /// Workflow failed.
+    /// A step of the workflow failed.
     pub const FAILED_WORKFLOW: &str = "FailedWorkflow";
     /// Policies failed.
     pub const FAILED_APPLY: &str = "FailedApply";
@@ -505,7 +505,7 @@ pub mod event {
     pub const GLOBAL_POLICY_SKIPPED: &str = "GlobalPolicySkipped";
     /// An explicit policy was off.
     pub const POLICY_SKIPPED: &str = "PolicySkipped";
-    /// A global policy failed.
+    /// The template of a global policy failed.
     pub const GLOBAL_POLICY_FAILED: &str = "GlobalPolicyFailed";
     /// An explicit policy failed.
     pub const POLICY_FAILED: &str = "PolicyFailed";
@@ -527,7 +527,7 @@ pub mod phase {
     pub const WORKFLOW_SUSPENDING: &str = "workflowSuspending";
     /// Workflow was terminated.
     pub const WORKFLOW_TERMINATED: &str = "workflowTerminated";
-    /// Workflow failed.
+    /// A step failed for good, and the run ended.
     pub const WORKFLOW_FAILED: &str = "workflowFailed";
     /// All healthy.
     pub const RUNNING: &str = "running";
@@ -586,7 +586,7 @@ pub mod definition_type {
 pub mod creator {
     /// A workflow step.
     pub const WORKFLOW: &str = "workflow";
-    /// A policy.
+    /// A policy of the Application.
     pub const POLICY: &str = "policy";
 }
 
@@ -598,11 +598,11 @@ pub const SCHEMA: &str = "schema";
 pub const OPENAPI_V3_JSON_SCHEMA: &str = "openapi-v3-json-schema";
 /// The ConfigMap with the schema of Applications for editors, in the namespace of the built-in definitions.
 pub const EDITOR_SCHEMA: &str = "vela-application-schema";
-/// Its key.
+/// Key of the schema in [`EDITOR_SCHEMA`].
 pub const EDITOR_SCHEMA_KEY: &str = "application.json";
 /// Workload type of definitions whose kind is known only after rendering.
 pub const AUTODETECT_WORKLOAD: &str = "autodetects.core.oam.dev";
-/// The local cluster.
+/// Name of the cluster that the control plane runs in.
 pub const CLUSTER_LOCAL: &str = "local";
 /// Where built-in definitions live by default.
 pub const SYSTEM_NAMESPACE: &str = "vela-system";

@@ -10,7 +10,7 @@ pub enum OnFailure {
 }
 
 impl OnFailure {
-    /// The words.
+    /// What the annotation may say.
     pub const WORDS: [&str; 2] = ["rollback", "suspend"];
 
     /// Reads the word.

@@ -25,7 +25,7 @@ impl RawExtension {
         Self(text.into())
     }
 
-    /// The empty object.
+    /// `{}`
     #[must_use]
     pub fn empty_object() -> Self {
         Self("{}".into())

@@ -18,10 +18,10 @@ pub struct ObjectReference {
     /// Part of the object; never filled by the controller.
     #[serde(skip_serializing_if = "zero")]
     pub field_path: String,
-    /// Kind.
+    /// Kind, as in manifests.
     #[serde(skip_serializing_if = "zero")]
     pub kind: String,
-    /// Name.
+    /// Name of the object.
     #[serde(skip_serializing_if = "zero")]
     pub name: String,
     /// Namespace; empty for cluster-scoped objects.
@@ -54,19 +54,19 @@ pub struct ClusterObjectReference {
     /// Part of the object; never filled by the controller.
     #[serde(skip_serializing_if = "zero")]
     pub field_path: String,
-    /// Kind.
+    /// Kind, as in manifests.
     #[serde(skip_serializing_if = "zero")]
     pub kind: String,
-    /// Name.
+    /// Name of the object.
     #[serde(skip_serializing_if = "zero")]
     pub name: String,
     /// Namespace; empty for cluster-scoped objects.
     #[serde(skip_serializing_if = "zero")]
     pub namespace: String,
-    /// Resource version.
+    /// resourceVersion of the object; never filled by the controller.
     #[serde(skip_serializing_if = "zero")]
     pub resource_version: String,
-    /// Uid.
+    /// uid of the object; never filled by the controller.
     #[serde(skip_serializing_if = "zero")]
     pub uid: String,
 }
@@ -96,7 +96,7 @@ pub struct Revision {
     /// Its number.
     #[api(required)]
     pub revision: i64,
-    /// Its hash.
+    /// Hash of the spec and the definitions of the revision, in hexadecimal.
     #[serde(skip_serializing_if = "zero")]
     pub revision_hash: String,
 }

@@ -68,10 +68,10 @@ pub struct ManagedResource {
     /// Never filled.
     #[serde(skip_serializing_if = "zero")]
     pub field_path: String,
-    /// Kind.
+    /// Kind, as in manifests.
     #[serde(skip_serializing_if = "zero")]
     pub kind: String,
-    /// Name.
+    /// Name of the object.
     #[serde(skip_serializing_if = "zero")]
     pub name: String,
     /// Namespace; empty for cluster-scoped objects.

@@ -80,13 +80,13 @@ pub struct ApplicationRevisionSpec {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, Crd)]
 #[serde(rename_all = "camelCase", default)]
 pub struct PolicyVersion {
-    /// Name of the DefinitionRevision.
+    /// The DefinitionRevision that the policy ran with.
     #[serde(skip_serializing_if = "zero")]
     pub definition_revision_name: String,
     /// Its number.
     #[serde(skip_serializing_if = "zero")]
     pub revision: i64,
-    /// Its hash.
+    /// Hash of that revision, as its status has it.
     #[serde(skip_serializing_if = "zero")]
     pub revision_hash: String,
 }
@@ -95,7 +95,7 @@ pub struct PolicyVersion {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, Crd)]
 #[serde(rename_all = "camelCase", default)]
 pub struct ApplicationRevisionStatus {
-    /// It succeeded.
+    /// Its workflow ended, and no step failed.
     #[api(required)]
     pub succeeded: bool,
     /// State of the workflow when it ended.

@@ -76,7 +76,7 @@ pub struct ComponentStatus {
     /// Workload and traits are healthy.
     #[api(required)]
     pub healthy: bool,
-    /// The workload is healthy.
+    /// The workload alone is healthy, whatever its traits are.
     #[serde(skip_serializing_if = "zero")]
     pub workload_healthy: bool,
     /// Details of the definition's status template.
@@ -101,7 +101,7 @@ pub struct TraitStatus {
     #[serde(rename = "type")]
     #[api(required)]
     pub type_: String,
-    /// It is healthy.
+    /// By the health policy of the definition; true without one.
     #[api(required)]
     pub healthy: bool,
     /// It waits for the component and does not count.
@@ -119,7 +119,7 @@ pub struct TraitStatus {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, Crd)]
 #[serde(rename_all = "camelCase", default)]
 pub struct AppliedApplicationPolicy {
-    /// Name.
+    /// Name of the policy in the spec; of a global one, name of its definition.
     #[api(required)]
     pub name: String,
     /// Namespace of its definition.
@@ -128,7 +128,7 @@ pub struct AppliedApplicationPolicy {
     /// It was applied.
     #[api(required)]
     pub applied: bool,
-    /// Type.
+    /// Type of the policy, as in the spec.
     #[serde(rename = "type", skip_serializing_if = "zero")]
     pub type_: String,
     /// It failed.
@@ -154,13 +154,13 @@ pub struct AppliedApplicationPolicy {
     /// It added context.
     #[serde(skip_serializing_if = "zero")]
     pub has_context: bool,
-    /// Revision of its definition.
+    /// Name of the DefinitionRevision that it ran with.
     #[serde(skip_serializing_if = "zero")]
     pub definition_revision_name: String,
     /// Number of that revision.
     #[serde(skip_serializing_if = "zero")]
     pub revision: i64,
-    /// Hash of that revision.
+    /// Hash of that revision, as its status has it.
     #[serde(skip_serializing_if = "zero")]
     pub revision_hash: String,
 }
@@ -169,10 +169,10 @@ pub struct AppliedApplicationPolicy {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, Crd)]
 #[serde(rename_all = "camelCase", default)]
 pub struct PolicyStatus {
-    /// Name.
+    /// Name of the policy in the spec.
     #[api(required)]
     pub name: String,
-    /// Type.
+    /// Type of the policy, as in the spec.
     #[serde(rename = "type")]
     #[api(required)]
     pub type_: String,

@@ -23,7 +23,7 @@ pub struct Workflow {
     /// How steps and sub-steps run.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub mode: Option<WorkflowExecuteMode>,
-    /// The steps.
+    /// In the order of `mode`; a step-group has further steps in `subSteps`.
     #[serde(skip_serializing_if = "zero")]
     pub steps: Vec<WorkflowStep>,
 }
@@ -139,7 +139,7 @@ pub struct WorkflowStatus {
     /// Path of the suspended step.
     #[serde(skip_serializing_if = "zero")]
     pub suspend_state: String,
-    /// Terminated.
+    /// The run is over and did not succeed: a user or a step ended it, or a step failed.
     #[api(required)]
     pub terminated: bool,
     /// Finished, for whatever reason.

@@ -8,6 +8,8 @@
 //! - [`release`]: marks of objects that come from charts;
 //! - [`plan`]: one manifest against one live object; [`dispatch`]: what is validated, recorded and written, in order; [`tracker`]: ResourceTrackers; [`gc`]: garbage collection.
 
+#![warn(missing_docs)]
+
 #[cfg(doctest)]
 #[doc = include_str!("../README.md")]
 struct Readme;

@@ -153,13 +153,13 @@ pub fn is_local(written: &str) -> bool {
 pub struct ResourceKey {
     /// API group, `""` for core.
     pub group: String,
-    /// Kind.
+    /// Kind, as in manifests.
     pub kind: String,
     /// Cluster name, never empty.
     pub cluster: String,
     /// Namespace, `""` for cluster-scoped objects.
     pub namespace: String,
-    /// Name.
+    /// Name of the object.
     pub name: String,
 }
 

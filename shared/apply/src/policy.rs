@@ -138,7 +138,7 @@ pub enum GcStrategy {
     OnAppUpdate,
     /// With the Application.
     OnAppDelete,
-    /// Never.
+    /// Not at all: it stays in the cluster when the Application is gone.
     Never,
 }
 

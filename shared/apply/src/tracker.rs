@@ -170,7 +170,7 @@ pub fn versioned_name(app: &str, ns: &str, generation: i64, publish_version: &st
 pub struct Tracker {
     /// Object name.
     pub name: String,
-    /// Role.
+    /// Root, current run, an earlier run or a component's revision.
     pub role: Role,
     /// Generation of the Application it was made for (0 for root and component revisions).
     pub generation: i64,

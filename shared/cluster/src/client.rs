@@ -98,7 +98,7 @@ impl ClientOptions {
 pub struct Timeouts {
     /// get and everything else that reads one thing.
     pub request: Duration,
-    /// list.
+    /// list, and the beginning of a watch.
     pub list: Duration,
     /// create, update, patch, delete.
     pub mutating: Duration,

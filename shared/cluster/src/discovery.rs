@@ -23,7 +23,7 @@ const PRESENT_FOR: Duration = Duration::from_secs(600);
 pub struct Resource {
     /// Group and version, as in `apiVersion`.
     pub api_version: String,
-    /// Kind.
+    /// Kind, as in manifests.
     pub kind: String,
     /// Plural name.
     pub plural: String,

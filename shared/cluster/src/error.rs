@@ -23,7 +23,7 @@ pub enum Error {
     /// The API server does not serve the kind.
     #[error("no matches for kind \"{kind}\" in version \"{api_version}\"")]
     NoSuchKind {
-        /// The kind.
+        /// Kind, as in manifests.
         kind: String,
         /// The group and version.
         api_version: String,
@@ -31,7 +31,7 @@ pub enum Error {
     /// The objects of a kind could not be listed within the time a caller waits.
     #[error("objects of kind {kind} ({api_version}) could not be listed yet")]
     NotListed {
-        /// The kind.
+        /// Kind, as in manifests.
         kind: String,
         /// The group and version.
         api_version: String,
@@ -41,7 +41,7 @@ pub enum Error {
     /// The first list of the objects of a kind takes longer than a caller waits.
     #[error("objects of kind {kind} ({api_version}) are still being listed")]
     Listing {
-        /// The kind.
+        /// Kind, as in manifests.
         kind: String,
         /// The group and version.
         api_version: String,
@@ -53,7 +53,7 @@ pub enum Error {
         code: u16,
         /// Machine-readable reason.
         reason: String,
-        /// A message.
+        /// The API server's sentence.
         message: String,
         /// When to come back, if it said so.
         retry_after: Option<Duration>,
@@ -76,7 +76,7 @@ pub enum Error {
         cluster: String,
         /// Since when, RFC 3339.
         since: String,
-        /// Why.
+        /// How the last probe failed.
         why: String,
     },
     /// A command gave no credential for a member.

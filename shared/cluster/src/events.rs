@@ -67,13 +67,13 @@ impl Severity {
 pub struct About {
     /// Group and version.
     pub api_version: String,
-    /// Kind.
+    /// Kind of the object, as in manifests.
     pub kind: String,
     /// Namespace; empty for cluster-scoped objects.
     pub namespace: String,
-    /// Name.
+    /// Name of the object.
     pub name: String,
-    /// Uid.
+    /// uid of the object.
     pub uid: String,
     /// resourceVersion it had.
     pub version: String,
@@ -251,7 +251,7 @@ impl std::fmt::Debug for Recorder {
 }
 
 impl Recorder {
-    /// A recorder with the source component that tools match, and what [`write`] writes.
+    /// A recorder with the source component that tools match, and what [`write()`] writes.
     #[must_use]
     pub fn new(component: &'static str) -> (Self, Waiting) {
         let (senders, waiting): (Vec<_>, Vec<_>) =

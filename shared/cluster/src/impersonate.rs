@@ -31,7 +31,7 @@ impl Identity {
         Self { user: "system:anonymous".to_owned(), groups: Vec::new() }
     }
 
-    /// A ServiceAccount.
+    /// `system:serviceaccount:NAMESPACE:NAME`, without groups: the API server adds those of a ServiceAccount.
     #[must_use]
     pub fn service_account(namespace: &str, name: &str) -> Self {
         Self { user: format!("system:serviceaccount:{namespace}:{name}"), groups: Vec::new() }

@@ -3,13 +3,15 @@
 //! - [`client`]: from a kubeconfig or the Pod's credentials to a client with rate limit, timeouts
 //!   and user agent; waiting until the API server and our kinds are there; [`transport`]: the connections below;
 //!   [`account`]: credentials of a ServiceAccount; [`impersonate`]: as whom a request is made;
-//!   [`administrators`]: who may do everything; [`answers`]: the metrics of requests;
+//!   [`administrators`]: who may do everything; [`observe`]: the metrics of requests;
 //! - [`discovery`]: which path a kind has; [`request`]: the verbs, for objects of any kind as JSON, with discovery and impersonation; [`removal`]: what came of a DELETE;
 //! - [`postponed`]: whether the requests of an attempt were postponed; [`parking`]: attempts that wait for a member without a worker;
 //! - [`store`]: caches that our own writes reach at once, [`packed`]: objects kept small in them; [`watch`]: what fills them; [`rounds`]: when work on a few objects is repeated;
 //! - [`objects`]: the live objects that Applications own, one watch per kind; [`budget`]: how much of members' is kept;
 //! - [`members`]: the member clusters;
 //! - [`lease`]: who leads, and the fence that stops the writes of everybody else; [`events`]: Kubernetes events.
+
+#![warn(missing_docs)]
 
 #[cfg(doctest)]
 #[doc = include_str!("../README.md")]

@@ -16,7 +16,7 @@ pub enum PackError {
     /// It is no JSON, or of another form.
     #[error(transparent)]
     Json(#[from] Arc<serde_json::Error>),
-    /// The compression.
+    /// Its bytes are not what the compression writes.
     #[error(transparent)]
     Compression(#[from] Arc<compression::Error>),
 }

@@ -1,6 +1,6 @@
 //! A worker is not held by a member that is slow or silent: an attempt that waits for one for a moment goes on without its worker.
 //!
-//! Who works on an attempt lends it a [`Worker`]. Whoever waits for a member in it does so through [`waiting`], which gives the
+//! Who works on an attempt lends it a [`Worker`]. Whoever waits for a member in it does so through `waiting`, which gives the
 //! worker back after that moment; the attempt itself goes on where it is.
 
 use std::future::Future;

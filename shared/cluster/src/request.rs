@@ -24,13 +24,13 @@ pub type ApiError = Error;
 /// One object by kind and name.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Target<'a> {
-    /// API version.
+    /// Group and version, as in `apiVersion`.
     pub api_version: &'a str,
-    /// Kind.
+    /// Kind, as in manifests.
     pub kind: &'a str,
     /// Namespace, ignored for cluster-scoped kinds.
     pub namespace: &'a str,
-    /// Name.
+    /// Name of the object; no generated ones.
     pub name: &'a str,
 }
 
@@ -74,9 +74,9 @@ impl RawResponse {
 pub struct Observation<'a> {
     /// Get, List, Create, Update, Patch, Delete, DeleteAllOf; of the status: StatusUpdate, StatusPatch.
     pub verb: &'static str,
-    /// Kind.
+    /// Kind of the object, as in manifests.
     pub kind: &'a str,
-    /// API version.
+    /// Group and version, as in `apiVersion`.
     pub api_version: &'a str,
     /// How long it took.
     pub time: Duration,

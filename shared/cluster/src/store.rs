@@ -14,7 +14,7 @@ use tokio::sync::watch;
 pub struct Key {
     /// Namespace, empty for cluster-scoped objects.
     pub namespace: String,
-    /// Name.
+    /// Name of the object.
     pub name: String,
 }
 
@@ -34,7 +34,7 @@ impl std::fmt::Display for Key {
 
 /// What the cache must know of an object.
 pub trait Stored: Send + Sync + 'static {
-    /// Its key.
+    /// Namespace and name, of one kind unique in a cluster.
     fn key(&self) -> Key;
     /// Its resourceVersion.
     fn version(&self) -> &str;

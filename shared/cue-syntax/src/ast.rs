@@ -163,9 +163,9 @@ ids! {
     ExprId;
     /// A declaration.
     DeclId;
-    /// A field.
+    /// Index of a field in the arena.
     FieldId;
-    /// A comprehension.
+    /// Index of a comprehension in the arena.
     ComprehensionId;
 }
 
@@ -474,7 +474,7 @@ pub enum DeclKind {
     Ellipsis(Option<ExprId>),
     /// `let x = e`
     Let(Ident, ExprId),
-    /// A comprehension.
+    /// `for` and `if` clauses with a struct.
     Comprehension(ComprehensionId),
     /// `@name(...)`, the text as written.
     Attribute(Symbol),

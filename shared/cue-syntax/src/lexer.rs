@@ -175,7 +175,7 @@ impl TokenKind {
     }
 }
 
-/// A token.
+/// One token of the text, without the space before it.
 #[derive(Clone, Copy, Debug)]
 pub struct Token {
     /// What it is.

@@ -15,6 +15,7 @@
 //! assert_eq!(format(&file), "replicas: *1 | int\n");
 //! ```
 
+#![warn(missing_docs)]
 #![allow(clippy::indexing_slicing, reason = "arena ids are made by this crate only")]
 
 #[cfg(doctest)]

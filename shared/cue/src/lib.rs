@@ -1,4 +1,5 @@
 #![doc = include_str!("../README.md")]
+#![warn(missing_docs)]
 #![allow(clippy::indexing_slicing, reason = "ids of the arenas are made by this crate itself")]
 
 mod api;

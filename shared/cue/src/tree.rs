@@ -28,11 +28,11 @@ pub(crate) enum PathLabel {
 /// What [`Evaluation::build`](crate::Evaluation::build) makes a new node of.
 #[derive(Clone, Debug)]
 pub enum Tree {
-    /// Data.
+    /// A value as it is; nothing in it is looked up.
     Data(Value),
     /// An existing node of the same evaluation, with all its constraints and defaults.
     Node(Node),
-    /// A struct.
+    /// `{label: tree, ...}`
     Struct(Vec<(EcoString, Self)>),
     /// A list; an open one may get more elements by unification.
     List(Vec<Self>, bool),

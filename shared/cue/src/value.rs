@@ -41,9 +41,9 @@ pub enum Value {
     String(EcoString),
     /// Bytes; JSON gets them as base64.
     Bytes(Arc<[u8]>),
-    /// A list.
+    /// `[...]`
     List(Vec<Self>),
-    /// A struct.
+    /// `{...}`, in the order in which its fields came.
     Struct(Fields),
 }
 
@@ -184,7 +184,7 @@ impl fmt::Debug for Number {
 }
 
 impl Value {
-    /// An empty struct.
+    /// `{}`
     #[must_use]
     pub fn empty_struct() -> Self {
         Self::Struct(Fields::default())
@@ -238,7 +238,7 @@ impl Value {
         self.as_number().and_then(Number::as_i64)
     }
 
-    /// A number.
+    /// The number that this is, if it is one.
     #[must_use]
     pub fn as_number(&self) -> Option<&Number> {
         match self {

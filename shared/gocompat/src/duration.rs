@@ -22,7 +22,7 @@ pub enum DurationError {
     MissingUnit(String),
     /// A unit that is none of `ns us µs ms s m h`.
     UnknownUnit {
-        /// The unit.
+        /// The letters between two numbers.
         unit: String,
         /// The whole text.
         text: String,

@@ -17,6 +17,8 @@
 //! | [`nearest()`] | nothing: the one did-you-mean that all crates share | messages |
 //! | [`spew`] and [`fnv`] | `DeepHashObject`, `hash/fnv` | names of revisions and workflow steps |
 
+#![warn(missing_docs)]
+
 #[cfg(doctest)]
 #[doc = include_str!("../README.md")]
 struct Readme;

@@ -7,7 +7,7 @@ use std::fmt;
 pub struct NumError {
     /// The function (`ParseInt`, `Atoi`, ...).
     pub function: &'static str,
-    /// Its input.
+    /// The text that was to be converted.
     pub input: String,
     /// What is wrong with it.
     pub reason: NumReason,

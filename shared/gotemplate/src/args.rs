@@ -73,7 +73,7 @@ impl<'a> Args<'a> {
         }
     }
 
-    /// A bool.
+    /// A `bool`; false of anything else.
     #[must_use]
     pub fn bool(self, at: usize) -> bool {
         matches!(self.get(at), Value::Bool(true))

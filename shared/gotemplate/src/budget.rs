@@ -25,10 +25,13 @@ impl Default for Limits {
 /// Which limit ended an execution.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum Exceeded {
+    /// [`Limits::steps`].
     #[error("template takes more steps than allowed")]
     Steps,
+    /// [`Limits::bytes`].
     #[error("template makes more bytes than allowed")]
     Bytes,
+    /// [`Limits::cancel`] was set.
     #[error("template was cancelled")]
     Cancelled,
 }

@@ -40,8 +40,11 @@ impl ParseError {
 /// Where a node stands: the name of the parsed text, line from 1, column in bytes from 0.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Location {
+    /// The name under which the text was parsed.
     pub name: EcoString,
+    /// Counted from 1.
     pub line: usize,
+    /// In bytes, from 0, as Go counts.
     pub column: usize,
 }
 
@@ -86,6 +89,7 @@ impl ExecError {
 /// Why an execution gave no output.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
+    /// A node failed; the error says which and where.
     #[error(transparent)]
     Exec(#[from] Box<ExecError>),
     /// There is no template of the name.
@@ -94,7 +98,12 @@ pub enum Error {
         strconv::quote(name),
         strconv::quote(set)
     )]
-    NotDefined { name: EcoString, set: EcoString },
+    NotDefined {
+        /// The name that was asked for.
+        name: EcoString,
+        /// The name of the set in which it was looked up.
+        set: EcoString,
+    },
     /// The execution was ended from outside.
     #[error(transparent)]
     Stop(#[from] Stop),

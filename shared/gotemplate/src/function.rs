@@ -16,8 +16,11 @@ pub type Run<H> = fn(&mut Call<'_, H>, Args<'_>) -> Result<Value, Failure>;
 /// A function of templates. `H` is what the caller lends to all functions of an execution.
 #[derive(Debug)]
 pub struct Function<H: 'static> {
+    /// The word that a template calls it by.
     pub name: &'static str,
+    /// What it takes; arguments are checked and converted before `run` sees them.
     pub signature: Signature,
+    /// Its code.
     pub run: Run<H>,
 }
 

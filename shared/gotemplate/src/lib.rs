@@ -15,6 +15,8 @@
 //! Not there: channels, complex numbers, maps whose keys are no strings, addresses in output.
 //! Blocks and parentheses nest 250 deep at the most.
 
+#![warn(missing_docs)]
+
 #[cfg(doctest)]
 #[doc = include_str!("../README.md")]
 struct Readme;

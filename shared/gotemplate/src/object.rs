@@ -15,7 +15,7 @@ use crate::value::Value;
 pub enum Underlying {
     /// `type Values map[string]interface{}`: a map, list, string, number.
     Value(Value),
-    /// A struct.
+    /// A struct that is passed by value.
     Struct,
     /// A pointer to a struct.
     Pointer,

@@ -13,13 +13,21 @@ pub enum Param {
 }
 
 impl Param {
+    /// `interface {}`
     pub const ANY: Self = Self::Of(Type::Any);
+    /// `bool`
     pub const BOOL: Self = Self::Of(Type::Bool);
+    /// `int`
     pub const INT: Self = Self::Of(Type::INT);
+    /// `int64`
     pub const INT64: Self = Self::Of(Type::INT64);
+    /// `float64`
     pub const FLOAT: Self = Self::Of(Type::Float64);
+    /// `string`
     pub const STRING: Self = Self::Of(Type::String);
+    /// `[]interface {}`
     pub const LIST: Self = Self::Of(Type::LIST);
+    /// `map[string]interface {}`
     pub const MAP: Self = Self::Of(Type::MAP);
 }
 

@@ -20,7 +20,7 @@ pub enum MissingKey {
     Default,
     /// The zero value of the map's type: [`Value::Nil`](crate::Value::Nil) of most.
     Zero,
-    /// An error.
+    /// The execution ends with an error that names the key.
     Error,
 }
 

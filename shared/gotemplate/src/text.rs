@@ -26,7 +26,7 @@ impl Str {
         Self(Repr::Text(EcoString::new()))
     }
 
-    /// The bytes.
+    /// All of it, valid UTF-8 or not.
     #[must_use]
     pub fn as_bytes(&self) -> &[u8] {
         match &self.0 {

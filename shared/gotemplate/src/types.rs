@@ -5,10 +5,15 @@ use std::fmt;
 /// Go's signed integer types.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Int {
+    /// `int`, 64 bits here.
     Int,
+    /// `int8`
     Int8,
+    /// `int16`
     Int16,
+    /// `int32`
     Int32,
+    /// `int64`
     Int64,
 }
 
@@ -41,10 +46,15 @@ impl Uint {
 /// Go's unsigned integer types.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Uint {
+    /// `uint`, 64 bits here.
     Uint,
+    /// `uint8`, which is also `byte`
     Uint8,
+    /// `uint16`
     Uint16,
+    /// `uint32`
     Uint32,
+    /// `uint64`
     Uint64,
 }
 
@@ -53,10 +63,15 @@ pub enum Uint {
 pub enum Type {
     /// `interface {}`
     Any,
+    /// `bool`
     Bool,
+    /// `int` to `int64`
     Int(Int),
+    /// `uint` to `uint64`
     Uint(Uint),
+    /// `float64`
     Float64,
+    /// `string`
     String,
     /// `[]T`
     List(&'static Self),
@@ -120,16 +135,27 @@ impl fmt::Display for Type {
 /// Go's `reflect.Kind`. `Display` is its name there.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Kind {
+    /// The kind of no value: `reflect.Value{}`.
     Invalid,
+    /// `bool`
     Bool,
+    /// A signed integer; its type has the same name.
     Int(Int),
+    /// An unsigned integer; its type has the same name.
     Uint(Uint),
+    /// `float64`
     Float64,
+    /// `string`
     String,
+    /// A list, of bytes too.
     Slice,
+    /// A map from texts.
     Map,
+    /// An [`Object`](crate::Object) that is passed by value.
     Struct,
+    /// An [`Object`](crate::Object) behind a pointer.
     Pointer,
+    /// A function.
     Func,
 }
 

@@ -20,15 +20,23 @@ pub enum Value {
     NoValue,
     /// A nil interface: null in a map or list, and a key that is missing there.
     Nil,
+    /// `bool`
     Bool(bool),
+    /// A signed integer with its type; the number is in the range of the type.
     Int(Int, i64),
+    /// An unsigned integer with its type; the number is in the range of the type.
     Uint(Uint, u64),
+    /// `float64`
     Float(f64),
+    /// `string`: any bytes, as in Go.
     String(Str),
     /// `[]uint8`
     Bytes(Str),
+    /// A slice; its elements cannot be changed.
     List(List),
+    /// A map from texts, shared by all clones of the value.
     Map(Map),
+    /// A value whose fields and methods the caller of the template defines.
     Object(Rc<dyn Object>),
 }
 

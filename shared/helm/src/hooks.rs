@@ -15,16 +15,24 @@ const OUTPUT_LOG_POLICY: &str = "helm.sh/hook-output-log-policy";
 /// When a hook runs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize)]
 #[serde(rename_all = "kebab-case")]
-#[allow(missing_docs, reason = "Helm's words")]
 pub enum HookEvent {
+    /// Before the objects of a first revision are created.
     PreInstall,
+    /// After they were created (with `wait`: after they are ready).
     PostInstall,
+    /// Before the objects of a release are deleted.
     PreDelete,
+    /// After they were deleted.
     PostDelete,
+    /// Before a further revision is applied.
     PreUpgrade,
+    /// After it was applied.
     PostUpgrade,
+    /// Before the objects of an older revision are applied again.
     PreRollback,
+    /// After they were applied again.
     PostRollback,
+    /// With `helm test` only.
     Test,
 }
 
@@ -48,11 +56,14 @@ impl HookEvent {
 /// What happens to the object of a hook. Words that Helm does not know are kept as they are: they do nothing.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
-#[allow(missing_docs, reason = "Helm's words")]
 pub enum DeletePolicy {
+    /// Deleted once the hook succeeded.
     HookSucceeded,
+    /// Deleted once the hook failed.
     HookFailed,
+    /// Deleted before the hook is created again.
     BeforeHookCreation,
+    /// A word that Helm does not know.
     #[serde(untagged)]
     Unknown(String),
 }

@@ -42,7 +42,7 @@ pub trait Host {
 pub struct Lookup<'a> {
     /// Group and version, as in a manifest.
     pub api_version: &'a str,
-    /// The kind.
+    /// Kind, as in a manifest.
     pub kind: &'a str,
     /// The namespace; empty for objects without one, and for lists of all namespaces.
     pub namespace: &'a str,

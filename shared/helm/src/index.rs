@@ -34,7 +34,7 @@ pub enum IndexError {
     /// It has no version that is meant.
     #[error("version {wanted:?} of chart {chart} not found")]
     NoVersion {
-        /// The chart.
+        /// The name that the index was asked for.
         chart: String,
         /// The version or constraint.
         wanted: String,
@@ -45,9 +45,9 @@ pub enum IndexError {
     /// The entry says of no archive.
     #[error("chart {chart} {version} has no address")]
     NoUrl {
-        /// The chart.
+        /// The name of the entry.
         chart: String,
-        /// Its version.
+        /// The version of the entry, as the index writes it.
         version: String,
     },
 }

@@ -8,11 +8,14 @@ use crate::der;
 
 /// What kind of key.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
-#[allow(missing_docs, reason = "names of algorithms")]
 pub enum Algorithm {
+    /// RSA, modulus of 2048 bits: keys of certificates.
     Rsa2048,
+    /// RSA, modulus of 4096 bits: `genPrivateKey "rsa"`.
     Rsa4096,
+    /// ECDSA on the curve P-256.
     EcdsaP256,
+    /// EdDSA on Curve25519.
     Ed25519,
 }
 
@@ -21,7 +24,7 @@ pub enum Algorithm {
 #[error("{0}")]
 pub struct KeyError(pub(crate) String);
 
-/// A private key.
+/// A private key, PKCS #8, with its algorithm.
 #[derive(Debug, Clone)]
 pub struct PrivateKey {
     /// PKCS #8.

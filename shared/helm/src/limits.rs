@@ -43,7 +43,7 @@ pub struct Budget {
     pub work: u64,
     /// Bytes of the values, as JSON.
     pub values: usize,
-    /// Objects.
+    /// Documents of all rendered files, hooks included.
     pub objects: usize,
     /// Calls of `include` within each other, by name.
     pub includes: usize,

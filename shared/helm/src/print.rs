@@ -10,7 +10,7 @@ use crate::render::{Rendered, push};
 pub struct Show {
     /// The files of `crds/` too, before everything else.
     pub crds: bool,
-    /// No hooks.
+    /// Leave out hooks.
     pub no_hooks: bool,
     /// No hooks that are tests.
     pub skip_tests: bool,

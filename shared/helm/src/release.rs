@@ -22,9 +22,9 @@ const MOST: u64 = 256 << 20;
 /// The release that a chart is rendered for.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Release {
-    /// Its name.
+    /// At most 53 characters; see [`validate_name`].
     pub name: String,
-    /// Its namespace.
+    /// Namespace of the release, and of objects that name none.
     pub namespace: String,
     /// Whether there is an earlier revision.
     pub is_upgrade: bool,
@@ -60,16 +60,24 @@ pub fn validate_name(name: &str) -> Result<(), NameError> {
 
 /// The state of a release.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-#[allow(missing_docs, reason = "Helm's words")]
 pub enum Status {
+    /// No word that Helm writes.
     Unknown,
+    /// The revision that is installed; one of a release at the most.
     Deployed,
+    /// Deleted, its records kept.
     Uninstalled,
+    /// A later revision took its place.
     Superseded,
+    /// Its installation, upgrade, rollback or deletion failed.
     Failed,
+    /// Its objects are being deleted.
     Uninstalling,
+    /// Its first revision is being installed.
     PendingInstall,
+    /// A further revision is being applied.
     PendingUpgrade,
+    /// An older revision is being applied again.
     PendingRollback,
 }
 
@@ -132,7 +140,7 @@ pub struct Record(Map<String, Value>);
 pub struct NewRecord<'a> {
     /// The release's name.
     pub name: &'a str,
-    /// Its namespace.
+    /// Namespace of the release, and of its record.
     pub namespace: &'a str,
     /// Its revision, from 1.
     pub revision: i64,
@@ -152,7 +160,7 @@ pub struct NewRecord<'a> {
     pub config: &'a Table,
     /// The manifest of everything but hooks and CRDs.
     pub manifest: &'a str,
-    /// The hooks.
+    /// All hooks of the chart, in the order in which they run.
     pub hooks: &'a [Hook],
 }
 
@@ -345,7 +353,7 @@ impl Record {
         }
     }
 
-    /// The name of the chart.
+    /// `name` of its Chart.yaml; empty if the record has none.
     #[must_use]
     pub fn chart_name(&self) -> &str {
         let metadata = self.0.get("chart").and_then(|chart| chart.get("metadata"));
@@ -367,7 +375,7 @@ impl Record {
         }
     }
 
-    /// The version of the chart.
+    /// `version` of its Chart.yaml; empty if the record has none.
     #[must_use]
     pub fn chart_version(&self) -> &str {
         let metadata = self.0.get("chart").and_then(|chart| chart.get("metadata"));

@@ -106,7 +106,7 @@ pub fn prepare(
 pub struct CrdFile {
     /// Its path, from the root chart's name on.
     pub source: String,
-    /// Its text.
+    /// The file as it is in the chart.
     pub text: String,
 }
 

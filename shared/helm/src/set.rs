@@ -44,7 +44,7 @@ pub enum SetError {
     /// Text after `--set-json` that is not JSON.
     #[error("failed parsing JSON of {key:?}: {error}")]
     Json {
-        /// The key it is for.
+        /// The path before `=`.
         key: String,
         /// What is wrong with it.
         error: String,

@@ -19,7 +19,7 @@ pub enum ValuesError {
     /// The section of a subchart is no map.
     #[error("type mismatch on {subchart}: {}", as_bool(.found))]
     Section {
-        /// The subchart.
+        /// Name or alias of the subchart.
         subchart: String,
         /// What stands at its name.
         found: Value,

@@ -66,7 +66,7 @@ pub struct Target {
     pub revision: String,
     /// `local`, or the target cluster; empty in dry runs and at admission.
     pub cluster: String,
-    /// The version of that cluster.
+    /// `context.clusterVersion`: the version of that cluster's API server.
     pub cluster_version: ClusterVersion,
     /// The key of a replicated component.
     pub replica_key: String,

@@ -88,10 +88,10 @@ impl StatusTexts {
     }
 }
 
-/// A definition.
+/// A definition as it is rendered: parsed from the object once, then shared.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Definition {
-    /// Which kind.
+    /// Of a component, trait, policy or workflow step.
     pub kind: DefinitionKind,
     /// Its name, without revision.
     pub name: String,

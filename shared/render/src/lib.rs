@@ -4,6 +4,8 @@
 //! ([`Renderer::render`]), judges their health ([`Renderer::health`]). All of it is pure: what a
 //! template asks of the world goes through a [`RenderHost`].
 
+#![warn(missing_docs)]
+
 #[cfg(doctest)]
 #[doc = include_str!("../README.md")]
 struct Readme;

@@ -20,15 +20,15 @@ use vela_api::names::{SETTABLE, annotation, is_reserved};
 /// The Application as policies see and change it.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct View {
-    /// Its name.
+    /// Name of the Application; policies cannot change it.
     pub name: String,
-    /// Its namespace.
+    /// Namespace of the Application; policies cannot change it.
     pub namespace: String,
     /// The name of its revision, empty before the first one.
     pub revision: String,
-    /// Its labels.
+    /// Labels of the Application.
     pub labels: BTreeMap<String, String>,
-    /// Its annotations.
+    /// Annotations of the Application.
     pub annotations: BTreeMap<String, String>,
     /// `spec.components`, a list.
     pub components: Json,
@@ -45,7 +45,7 @@ pub struct View {
 pub struct Policy<'a> {
     /// Its name; a global one has that of its definition.
     pub name: &'a str,
-    /// Its definition.
+    /// What its type was resolved to.
     pub definition: &'a Definition,
     /// Its properties; global ones have none.
     pub properties: Option<&'a Json>,

@@ -26,7 +26,7 @@ pub trait Content: Sized {
     /// Its name.
     const KIND: &'static str;
 
-    /// Its metadata.
+    /// `metadata` of the object, where its stamp is.
     fn metadata(&self) -> &ObjectMeta;
 
     /// A hash of everything that decides.

@@ -4,6 +4,8 @@
 //! [`Keys::sign`]. What a seal vouches for is named by [`digest`] where it is a tree of JSON. A [`Stamp`] is the seal that
 //! says who wrote an object.
 
+#![warn(missing_docs)]
+
 #[cfg(doctest)]
 #[doc = include_str!("../README.md")]
 struct Readme;

@@ -53,9 +53,9 @@ impl fmt::Display for Evidence {
 pub struct Subject<'a> {
     /// Kind of the object.
     pub kind: &'a str,
-    /// Its namespace.
+    /// Namespace of the object; empty for cluster-scoped kinds.
     pub namespace: &'a str,
-    /// Its name.
+    /// Name of the object.
     pub name: &'a str,
     /// A hash of everything in it that decides what is deployed.
     pub content: [u8; 32],

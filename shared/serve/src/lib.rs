@@ -4,6 +4,8 @@
 //! Answers for `cmd/core/app/{server.go,options,config}` of kubevela and for the parts of
 //! controller-runtime that serve probes, metrics and certificates. Knows nothing of Applications.
 
+#![warn(missing_docs)]
+
 #[cfg(doctest)]
 #[doc = include_str!("../README.md")]
 struct Readme;

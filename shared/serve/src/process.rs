@@ -22,7 +22,7 @@ use crate::{log, shutdown};
 
 /// A program's configuration, built from its flags by `TryFrom`, whose error is one line for the operator.
 pub trait Configuration: Sized {
-    /// The flags.
+    /// The command line, as clap parses it.
     type Flags: clap::Parser;
 
     /// Probes, metrics, logs.

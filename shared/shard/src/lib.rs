@@ -8,6 +8,8 @@
 //!
 //! `tests/model.rs` explores all interleavings of a few members with these same functions.
 
+#![warn(missing_docs)]
+
 #[cfg(doctest)]
 #[doc = include_str!("../README.md")]
 struct Readme;

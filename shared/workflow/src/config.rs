@@ -22,7 +22,7 @@ pub const OBJECTS: &str = "objects-reference";
 /// A template, as its ConfigMap holds it.
 #[derive(Debug, Clone, Copy)]
 pub struct Template<'a> {
-    /// Its name.
+    /// Name of the template; its ConfigMap is `config-template-` and this.
     pub name: &'a str,
     /// Where it is.
     pub namespace: &'a str,
@@ -37,7 +37,7 @@ pub struct Template<'a> {
 /// The Secret of a config, and the further objects of its template.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Config {
-    /// The Secret.
+    /// The manifest of the Secret that holds the config.
     pub secret: Value,
     /// Further objects.
     pub objects: Vec<Value>,

@@ -27,7 +27,7 @@ pub enum InputError {
     Index {
         /// The path.
         key: String,
-        /// The index.
+        /// The index that was asked for, from 0.
         index: usize,
         /// Items of the list.
         length: usize,

@@ -20,6 +20,8 @@
 //! assert_eq!(pass.end(now).phase, vela_workflow::WorkflowPhase::Succeeded);
 //! ```
 
+#![warn(missing_docs)]
+
 #[cfg(doctest)]
 #[doc = include_str!("../README.md")]
 struct Readme;

@@ -39,7 +39,7 @@ pub enum MetricError {
     /// A condition that does not evaluate.
     #[error("{}", messages::metric_condition(.condition, .errors.to_string().trim_end()))]
     Condition {
-        /// The condition.
+        /// The condition as the step has it, such as `>=0.99`.
         condition: String,
         /// What CUE says.
         errors: cue::Errors,
@@ -47,7 +47,7 @@ pub enum MetricError {
     /// A condition that is neither true nor false.
     #[error("{}", messages::metric_condition(.condition, "not a truth value"))]
     NotBool {
-        /// The condition.
+        /// The condition as the step has it.
         condition: String,
     },
     /// A length of time that is no duration.

@@ -125,7 +125,7 @@ impl Reason {
     }
 }
 
-/// Phase of a workflow.
+/// Where a run of a workflow stands.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum WorkflowPhase {
     /// Nothing ran yet.
@@ -184,13 +184,13 @@ pub struct StepStatus {
     pub id: String,
     /// Name of the step.
     pub name: String,
-    /// Its kind.
+    /// Type of the step, such as `deploy`.
     pub kind: String,
     /// Where it stands.
     pub phase: Phase,
     /// Why.
     pub reason: Reason,
-    /// A message.
+    /// A sentence for users; empty if there is nothing to say.
     pub message: String,
     /// When it was first recorded.
     pub first_execute_time: Option<Timestamp>,

@@ -1,6 +1,7 @@
 //! `cargo xtask test`: everything that must hold, cheap checks first. `.ci/run` is this and no
 //! more.
 
+use std::ffi::OsStr;
 use std::io::{BufRead, BufReader};
 use std::process::{Command, ExitCode, Stdio};
 use std::time::{Duration, Instant};
@@ -30,11 +31,12 @@ struct Outcome {
 
 type Step = (&'static str, fn(&Args) -> Result<Outcome>);
 
-const STEPS: [Step; 5] = [
+const STEPS: [Step; 6] = [
     ("formatting", |_| cargo(&["fmt", "--all", "--check"])),
     ("lints", |_| {
         cargo(&["clippy", "--workspace", "--all-targets", "--locked", "--", "-D", "warnings"])
     }),
+    ("documentation of the libraries", |_| documentation()),
     ("repository rules", |_| cargo(&["test", "--workspace", "--locked", "--test", "tidy"])),
     ("tests", tests),
     ("charts", |args| if args.quick { Ok(skipped()) } else { charts() }),
@@ -98,6 +100,21 @@ fn tests(args: &Args) -> Result<Outcome> {
     cargo(&["test", "--workspace", "--locked", "--no-fail-fast"])
 }
 
+/// The documentation of the crates below `shared/`, without that of dependencies: links that lead nowhere are errors. The
+/// checks of the lints are of no use to it, so it costs a check of these crates too, some 20 seconds of one core.
+fn documentation() -> Result<Outcome> {
+    let mut args: Vec<String> = ["doc", "--no-deps", "--locked"].map(str::to_owned).into();
+    let shared = material::workspace().join("shared");
+    for entry in std::fs::read_dir(&shared).context("cannot list the libraries")? {
+        let manifest = entry.context("cannot list the libraries")?.path().join("Cargo.toml");
+        let Ok(manifest) = std::fs::read_to_string(manifest) else { continue };
+        let name = manifest.lines().find_map(|line| line.strip_prefix("name = "));
+        let name = name.context("a library without a name")?.trim_matches('"');
+        args.extend(["--package".to_owned(), name.to_owned()]);
+    }
+    cargo_with(&args, &[("RUSTDOCFLAGS", "-D warnings")])
+}
+
 fn charts() -> Result<Outcome> {
     crate::charts::check()?;
     Ok(Outcome { ok: true, ..Outcome::default() })
@@ -107,12 +124,17 @@ fn charts() -> Result<Outcome> {
 /// tries other cases.
 const SEED: (&str, &str) = ("PROPTEST_RNG_SEED", "20260601");
 
-/// Runs cargo with its output passed through, and adds up what its test runs report.
 fn cargo(args: &[&str]) -> Result<Outcome> {
+    cargo_with(args, &[])
+}
+
+/// Runs cargo with its output passed through, and adds up what its test runs report.
+fn cargo_with<A: AsRef<OsStr>>(args: &[A], environment: &[(&str, &str)]) -> Result<Outcome> {
     let program = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
     let mut child = Command::new(program)
         .current_dir(material::workspace())
         .args(args)
+        .envs(environment.iter().copied())
         .env(SEED.0, std::env::var_os(SEED.0).unwrap_or_else(|| SEED.1.into()))
         .stdin(Stdio::null())
         .stdout(Stdio::piped())

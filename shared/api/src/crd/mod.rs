@@ -1,6 +1,6 @@
 //! The CustomResourceDefinitions of all kinds: what `cargo xtask crds` writes into the chart.
 //!
-//! The schemas are derived from the types ([`Described`]); `kinds.rs` adds what a type does not say: versions, names, columns.
+//! The schemas are derived from the types (`Described`); `kinds.rs` adds what a type does not say: versions, names, columns.
 //! Equal to what the reference installs in everything that decides how objects are validated,
 //! pruned, stored and shown. Descriptions are our own. The annotations of the tools that made the
 //! reference's files (controller-gen's version, a cert-manager injection that no conversion webhook
@@ -19,7 +19,7 @@ pub(crate) use schema::{Described, Schema};
 pub struct Crd {
     /// `<plural>.<group>`: the object's name and the stem of its file.
     pub name: String,
-    /// The object.
+    /// The CustomResourceDefinition as `apiextensions.k8s.io/v1` has it.
     pub object: Value,
 }
 

@@ -51,11 +51,11 @@ pub enum Write {
     Skip,
     /// POST.
     Create(Value),
-    /// PATCH.
+    /// PATCH with a body that keeps what others wrote.
     Patch {
         /// How.
         kind: PatchKind,
-        /// The body.
+        /// The patch.
         body: Value,
     },
     /// PUT (carries the live resourceVersion).
@@ -82,9 +82,9 @@ pub enum PlanError {
         "{kind} {name} does not exist and a read-only policy keeps it from being created: create it, or change the policy"
     )]
     ReadOnlyAbsent {
-        /// Kind.
+        /// Kind of the object, as in manifests.
         kind: String,
-        /// Name.
+        /// Name of the object, without its namespace.
         name: String,
     },
     /// A path of an apply-once rule the live object does not have.
@@ -92,17 +92,17 @@ pub enum PlanError {
     ApplyOncePath {
         /// The Application.
         app: String,
-        /// The path.
+        /// The path down to the first field that is not there.
         path: String,
-        /// The object.
+        /// `Kind namespace/name` of the live object.
         object: String,
     },
     /// A path of recreateFields that one side does not have.
     #[error("unable to get path {path} from {object}")]
     RecreatePath {
-        /// The path.
+        /// The path as the policy has it.
         path: String,
-        /// The object.
+        /// `Kind namespace/name` of the object, desired or live, that has no such field.
         object: String,
     },
 }

@@ -17,36 +17,64 @@ pub struct Field {
     pub ty: Type,
 }
 
-/// A type with patch metadata; `Plain` has none.
+/// A type of `k8s.io/api`, by the patch metadata of its fields.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Type {
+    /// A value without patch metadata: maps merge key by key, lists are replaced.
     Plain,
+    /// A built-in kind that has nothing but its `metadata`.
     Object,
+    /// `ObjectMeta`
     Meta,
+    /// A kind with a Pod template in its `spec`: Deployment, StatefulSet, DaemonSet, ReplicaSet, Job, ReplicationController.
     Workload,
+    /// The `spec` of such a workload, of a JobTemplate too.
     WorkloadSpec,
+    /// `CronJobSpec`
     CronJobSpec,
+    /// `JobTemplateSpec`
     JobTemplate,
+    /// `PodTemplateSpec`
     PodTemplateSpec,
+    /// `PodSpec`
     PodSpec,
+    /// `Container` and `EphemeralContainer`
     Container,
+    /// `ServiceSpec`
     ServiceSpec,
+    /// `ServiceAccount`
     ServiceAccount,
+    /// ValidatingWebhookConfiguration and MutatingWebhookConfiguration
     Webhooks,
+    /// An element of their `webhooks`.
     Webhook,
+    /// ValidatingAdmissionPolicy
     ValidatingPolicy,
+    /// `ValidatingAdmissionPolicySpec`
     ValidatingPolicySpec,
+    /// MutatingAdmissionPolicy
     MutatingPolicy,
+    /// `MutatingAdmissionPolicySpec`
     MutatingPolicySpec,
+    /// `PodTemplate`
     PodTemplate,
+    /// PodDisruptionBudget
     Budget,
+    /// `PodDisruptionBudgetSpec`
     BudgetSpec,
+    /// `CronJob`
     CronJob,
+    /// `Pod`
     Pod,
+    /// `Service`
     Service,
+    /// CSINode
     Csi,
+    /// `CSINodeSpec`
     CsiSpec,
+    /// `Node`
     Node,
+    /// `NodeSpec`
     NodeSpec,
 }
 

@@ -50,7 +50,7 @@ struct Source {
 /// Why rules cannot be followed.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ExchangeError {
-    /// It is too long.
+    /// The text has more than `MAX_BYTES` bytes.
     #[error("it is longer than {MAX_BYTES} bytes")]
     TooLong,
     /// It is no YAML, or of another type.
@@ -61,7 +61,7 @@ pub enum ExchangeError {
         "it is of kind {0:?}, not ClusterGatewayProxyConfiguration of cluster.core.oam.dev/v1alpha1"
     )]
     Kind(String),
-    /// A rule.
+    /// The rule of this name is wrong, and how.
     #[error("rule {0:?} {1}")]
     Rule(String, Wrong),
 }

@@ -23,7 +23,7 @@ pub struct Known {
     pub authority: String,
     /// The uid of the Secret through which it was reached.
     pub secret_uid: String,
-    /// Its version.
+    /// The git version of its API server, such as `v1.34.1`.
     pub version: String,
 }
 

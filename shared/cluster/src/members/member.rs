@@ -34,7 +34,7 @@ const IDENTITY: Duration = Duration::from_secs(3600);
 pub struct Identified {
     /// The uid of its namespace `kube-system`; `None` if it may not be read.
     pub uid: Option<String>,
-    /// Its version.
+    /// What its API server says at `/version`; `None` until it was asked.
     pub version: Option<Info>,
 }
 
@@ -193,7 +193,7 @@ impl Member {
         }
     }
 
-    /// Its state.
+    /// Whether it may be used, at the last probe.
     #[must_use]
     pub fn state(&self) -> State {
         self.link.gate.health.lock().state()

@@ -1,16 +1,16 @@
 //! The clusters beside the control plane's own: members, as Secrets describe them.
 //!
-//! - [`secret`]: what a Secret says; [`sources`]: what a Secret and a ManagedCluster of one name say together; [`address`]: where an API server may be;
-//! - [`state`]: what is known of a member from what became of requests; [`layer`]: what stands in front of its API server; [`body`]: how
+//! - `secret`: what a Secret says; `sources`: what a Secret and a ManagedCluster of one name say together; `address`: where an API server may be;
+//! - `state`: what is known of a member from what became of requests; `layer`: what stands in front of its API server; `body`: how
 //!   much of an answer is read;
-//! - [`gate`]: whether requests reach it; [`connect`]: its client; [`proxy`]: the proxy on the way; [`exec`], [`dynamic`]:
-//!   credentials that a command hands out; [`expiry`]: when one ends;
-//! - [`exchange`]: rules about identities; [`rules`]: those of all clusters, as they are now; [`arrival`]: as whom somebody arrives
-//!   there; [`managed`]: what Open Cluster Management says of a cluster;
-//! - [`member`]: one member with its connection, its watches and its probe;
-//! - [`pass`]: requests of somebody else that are passed on;
-//! - [`known`]: which cluster had which name, remembered over restarts; [`proof`]: whether two names mean one cluster;
-//! - [`follow`]: the watch of the Secrets; here: the registry, as it is at a moment.
+//! - `gate`: whether requests reach it; `connect`: its client; `proxy`: the proxy on the way; `exec`, `dynamic`:
+//!   credentials that a command hands out; `expiry`: when one ends;
+//! - `exchange`: rules about identities; `rules`: those of all clusters, as they are now; `arrival`: as whom somebody arrives
+//!   there; `managed`: what Open Cluster Management says of a cluster;
+//! - `member`: one member with its connection, its watches and its probe;
+//! - `pass`: requests of somebody else that are passed on;
+//! - `known`: which cluster had which name, remembered over restarts; `proof`: whether two names mean one cluster;
+//! - `follow`: the watch of the Secrets; here: the registry, as it is at a moment.
 //!
 //! A name that is not in the registry means nothing until the registry is complete: what is not known is not gone.
 
@@ -101,7 +101,7 @@ pub struct Snapshot {
 pub enum Named {
     /// The control plane's own cluster.
     Own,
-    /// A member.
+    /// A cluster that joined, reachable or not.
     Member(Arc<Member>),
     /// None has the name. Since when, if that is for long enough to be believed.
     Unregistered(bool),

@@ -30,7 +30,7 @@ use super::proxy::Proxy;
 pub struct Cluster {
     /// The name of its Secret.
     pub name: String,
-    /// The uid of its Secret.
+    /// uid of the Secret with the credential; another one is another cluster.
     pub secret_uid: String,
     /// Labels as selectors see them: the user's, and whether it is the control plane.
     pub labels: BTreeMap<String, String>,

@@ -129,7 +129,7 @@ impl Health {
         }
     }
 
-    /// The state.
+    /// What the answers and probes until now add up to.
     #[must_use]
     pub fn state(&self) -> State {
         self.state

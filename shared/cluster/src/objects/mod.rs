@@ -47,7 +47,7 @@ const OVERHEAD: usize = 400;
 pub struct Live {
     key: Key,
     version: String,
-    /// Its uid.
+    /// uid of the object; a recreated one has another.
     pub uid: String,
     /// The Application its labels name.
     pub owner: Option<Owner>,

@@ -44,7 +44,7 @@ pub enum DecimalError {
     /// The literal has a multiplier and is not a whole number.
     #[error("number cannot be represented as int")]
     NotInteger,
-    /// Division by zero.
+    /// `x / 0`, and what needs it.
     #[error("division by zero")]
     DivisionByZero,
     /// The function has no value for this argument (logarithm of a negative number, ...).
@@ -169,9 +169,9 @@ impl Coeff {
 }
 
 impl Decimal {
-    /// Zero.
+    /// `0`, without digits after the point.
     pub const ZERO: Self = Self(Repr::Small(0, 0));
-    /// One.
+    /// `1`, without digits after the point.
     pub const ONE: Self = Self(Repr::Small(1, 0));
 
     /// `coefficient * 10^exponent`, exactly; an error if beyond the limits.
@@ -299,7 +299,7 @@ impl Decimal {
         }
     }
 
-    /// The coefficient.
+    /// The digits as an integer with the sign: the number is this times ten to the exponent.
     pub fn coefficient(&self) -> BigInt {
         self.parts().0
     }

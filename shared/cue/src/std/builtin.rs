@@ -64,7 +64,7 @@ impl Param {
     pub const STRINGS: Self = Self { elem: Kind::STRING, ..Self::LIST };
     /// A list of numbers.
     pub const NUMBERS: Self = Self { elem: Kind::NUMBER, ..Self::LIST };
-    /// A struct.
+    /// `{...}`
     pub const STRUCT: Self = Self::of(Kind::STRUCT);
 
     /// A parameter of these kinds.

@@ -13,52 +13,70 @@ use crate::semver::Version;
 /// What a chart says about itself.
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
-#[allow(missing_docs, reason = "the fields of Chart.yaml, as Helm documents them")]
 pub struct Metadata {
+    /// DNS-like name, at most 250 bytes; also the name of its folder in the parent.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub name: String,
+    /// URL of the project.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub home: String,
+    /// URLs of the source code.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub sources: Vec<String>,
+    /// Semantic version of the chart; required.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub version: String,
+    /// One sentence for lists of charts.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub description: String,
+    /// Words to search by.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub keywords: Vec<String>,
+    /// Who answers for the chart.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub maintainers: Vec<Maintainer>,
+    /// URL of an SVG or PNG.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub icon: String,
+    /// `v1` or `v2`: where dependencies are declared, and whether `type` exists.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub api_version: String,
+    /// Paths of values, separated by commas, that switch the chart on or off as a subchart.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub condition: String,
+    /// Tags that switch the chart on or off as a subchart, separated by commas.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub tags: String,
+    /// Version of what the chart installs; any text.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub app_version: String,
+    /// Whether users shall move away from the chart.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub deprecated: bool,
+    /// Texts for programs; never interpreted here.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub annotations: BTreeMap<String, String>,
+    /// Range of Kubernetes versions that the chart can be installed in; empty means all.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub kube_version: String,
+    /// Subcharts, of Chart.yaml or, with `v1`, of requirements.yaml.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub dependencies: Vec<Dependency>,
+    /// `application` (or empty) or `library`; a library has no objects of its own.
     #[serde(rename = "type", skip_serializing_if = "String::is_empty")]
     pub kind: String,
 }
 
 /// Somebody who maintains a chart.
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]
-#[allow(missing_docs, reason = "the fields of Chart.yaml, as Helm documents them")]
 pub struct Maintainer {
+    /// Name; required.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub name: String,
+    /// Address of mail.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub email: String,
+    /// URL of a page about them.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub url: String,
 }
@@ -66,20 +84,27 @@ pub struct Maintainer {
 /// A chart that another one wants.
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]
 #[serde(rename_all = "kebab-case")]
-#[allow(missing_docs, reason = "the fields of Chart.yaml, as Helm documents them")]
 pub struct Dependency {
+    /// Name of the chart in its repository.
     pub name: String,
+    /// Range of versions, in the syntax of Masterminds/semver.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub version: String,
+    /// URL (`https://`, `oci://`, `file://`), or the name of a repository with `@` or `alias:`.
     pub repository: String,
+    /// Paths of values, separated by commas; the first that is a bool decides whether the subchart takes part.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub condition: String,
+    /// Keys of the value `tags` that decide if no condition does.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub tags: Vec<String>,
+    /// The outcome of conditions and tags; no field of users.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub enabled: bool,
+    /// Values of the subchart that the parent takes over: a text (key of `exports`) or `{child, parent}`.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub import_values: Vec<Value>,
+    /// Name of this use of the chart, if it is used more than once.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub alias: String,
 }

@@ -47,7 +47,7 @@ impl KubeVersion {
 /// What a cluster can do.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Capabilities {
-    /// Its version.
+    /// The version of its API server.
     pub kube_version: KubeVersion,
     /// `group/version` and `group/version/Kind`, in the order that templates see.
     pub api_versions: Vec<String>,

@@ -43,7 +43,7 @@ pub enum ParamsError {
     /// A field of another type.
     #[error("parameters of the chart: {0}")]
     Shape(String),
-    /// The source.
+    /// Repository, chart and version do not say where the chart is.
     #[error(transparent)]
     Source(#[from] SourceError),
     /// The release's name.
@@ -210,7 +210,7 @@ struct Auth {
 #[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
 #[serde(default)]
 pub struct SecretRef {
-    /// Its name.
+    /// Name of the Secret.
     pub name: String,
     /// Its namespace; that of the release if there is none.
     pub namespace: Option<String>,
@@ -229,11 +229,11 @@ struct Release {
 pub struct ValuesFrom {
     /// `ConfigMap` or `Secret`.
     pub kind: String,
-    /// Its name.
+    /// Name of the ConfigMap or Secret.
     pub name: String,
     /// Its namespace; that of the Application if there is none.
     pub namespace: Option<String>,
-    /// The key in it.
+    /// Key of its data, whose value is YAML; `values.yaml` if empty.
     pub key: String,
     /// Whether it may be missing.
     pub optional: bool,
@@ -298,7 +298,7 @@ pub struct Params {
     pub secret: Option<SecretRef>,
     /// The release's name.
     pub name: String,
-    /// Its namespace.
+    /// Namespace of the release.
     pub namespace: String,
     /// Values of the Application itself, numbers as floats.
     pub values: Map<String, Value>,

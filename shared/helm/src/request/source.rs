@@ -12,10 +12,10 @@ pub enum Source {
     Repository {
         /// The repository, without a slash at its end.
         url: String,
-        /// The chart.
+        /// Name of the chart in the index.
         chart: String,
     },
-    /// An archive.
+    /// A `.tgz` at an address of its own.
     Archive {
         /// Its address.
         url: String,

@@ -14,7 +14,7 @@ pub struct Component<'a> {
     pub name: &'a str,
     /// The type as written in the Application, perhaps with `@v2`.
     pub kind: &'a str,
-    /// Its definition.
+    /// What its type was resolved to.
     pub definition: &'a Definition,
     /// Its properties; `None` if there are none at all.
     pub properties: Option<&'a Json>,
@@ -29,9 +29,9 @@ pub struct Component<'a> {
 pub struct Trait<'a> {
     /// The type as written in the Application.
     pub kind: &'a str,
-    /// Its definition.
+    /// What its type was resolved to.
     pub definition: &'a Definition,
-    /// Its properties.
+    /// As the Application has them; `None` if there are none at all.
     pub properties: Option<&'a Json>,
 }
 
@@ -65,11 +65,11 @@ pub const AUXILIARY_WORKLOAD: &str = "AuxiliaryWorkload";
 /// What a component renders to, before labels, names and namespaces.
 #[derive(Clone, Debug, Default)]
 pub struct Rendered {
-    /// The workload.
+    /// The object of `output`; `null` without one.
     pub workload: Json,
     /// The auxiliary objects, in order.
     pub auxiliaries: Vec<Auxiliary>,
-    /// Warnings.
+    /// Sentences about what the definition does wrong; it was rendered nevertheless.
     pub warnings: Vec<String>,
 }
 
@@ -86,6 +86,6 @@ pub struct Auxiliary {
     pub stage: Stage,
     /// Where in the object a reference to the workload belongs.
     pub workload_ref_path: Option<String>,
-    /// The object.
+    /// As its template rendered it.
     pub object: Json,
 }

@@ -42,7 +42,7 @@ pub enum Term {
         /// What further elements must be.
         rest: Option<Box<Self>>,
     },
-    /// A struct.
+    /// `{...}`
     Struct(Fields),
     /// An expression whose value is not known, with the reason.
     Unknown(EcoString),

@@ -101,7 +101,7 @@ pub struct Attempt {
     pub id: String,
     /// Name of the step.
     pub name: String,
-    /// Its kind.
+    /// Type of the step, such as `deploy`.
     pub kind: String,
     /// The group it belongs to.
     pub group: Option<String>,
