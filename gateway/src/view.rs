@@ -12,7 +12,6 @@ use sha2::{Digest as _, Sha256};
 use vela_api::cluster::LOCAL;
 use vela_api::names::{annotation, label};
 use vela_cluster::members::Cluster;
-use vela_gocompat::hex;
 
 use crate::names::GROUP_VERSION;
 

@@ -19,7 +19,7 @@ const MAY_USE: &[(&str, &[&str])] = &[
     ("vela-workflow", &["vela-gocompat", "vela-api", "cue-syntax", "cue"]),
     ("vela-apply", &["vela-api"]),
     ("vela-cluster", &["vela-gocompat", "vela-api", "vela-apply", "vela-seal"]),
-    ("vela-seal", &["vela-gocompat", "vela-api"]),
+    ("vela-seal", &["vela-api"]),
     ("vela-shard", &[]),
     ("vela-serve", &["vela-gocompat"]),
     ("vela-certs", &["vela-cluster"]),
@@ -36,7 +36,7 @@ const MAY_USE: &[(&str, &[&str])] = &[
             "vela-serve",
         ],
     ),
-    ("vela-gateway", &["vela-gocompat", "vela-api", "vela-cluster", "vela-serve"]),
+    ("vela-gateway", &["vela-api", "vela-cluster", "vela-serve"]),
     (
         "vela-controller",
         &[

@@ -22,6 +22,9 @@ pub(crate) fn tls_failed(host: &str, reason: &str) -> String {
     format!("tls: {host}: {reason}")
 }
 
+/// A mail server that says more before the handshake than that it may begin.
+pub(crate) const TLS_SPOKEN_BEFORE: &str = "the server spoke before the handshake";
+
 /// A machine without certificates of authorities.
 pub(crate) const NO_AUTHORITIES: &str = "tls: the system has no certificate authorities";
 

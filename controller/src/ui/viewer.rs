@@ -69,7 +69,7 @@ impl Viewers {
 pub(super) fn new_key() -> Option<String> {
     let mut bytes = [0; KEY];
     rand::fill(&mut bytes).ok()?;
-    Some(vela_gocompat::hex::encode(&bytes))
+    Some(hex::encode(bytes))
 }
 
 /// The client, with a token in every request. Connections are shared: a token is of a request, not of a connection.

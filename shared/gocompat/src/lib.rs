@@ -12,7 +12,7 @@
 //! | [`time`] | `metav1.Time`, `time.Parse`, `Time.Format` | timestamps, CUE's `time` package |
 //! | [`strconv`] | `strconv` | numbers and quoting in texts and messages |
 //! | [`regexp`] | `regexp` (RE2 syntax) | CUE's `=~` and `regexp` package |
-//! | [`hex`] | `encoding/hex` | names and marks made of hashes, CUE's `encoding/hex` |
+//! | [`path`] | `path.Clean` | names in charts |
 //! | [`hashstructure`] | `mitchellh/hashstructure/v2` | revision hashes of definitions |
 //! | [`nearest()`] | nothing: the one did-you-mean that all crates share | messages |
 //! | [`spew`] and [`fnv`] | `DeepHashObject`, `hash/fnv` | names of revisions and workflow steps |
@@ -26,9 +26,9 @@ struct Readme;
 pub mod duration;
 pub mod fnv;
 pub mod hashstructure;
-pub mod hex;
 pub mod json;
 mod nearest;
+pub mod path;
 pub mod regexp;
 pub mod spew;
 pub mod strconv;

@@ -145,7 +145,7 @@ impl Key {
         }
         // A hash of the key under a label of its own: distinguishes keys, and reveals nothing about seals.
         let sum = Sha256::new().chain_update("vela key id").chain_update(bytes).finalize();
-        let id = vela_gocompat::hex::encode(sum.get(..4).unwrap_or_default());
+        let id = hex::encode(sum.get(..4).unwrap_or_default());
         Ok(Self { id, bytes: bytes.to_vec() })
     }
 

@@ -221,7 +221,7 @@ fn is_same_author(former: Option<&Stamp>, present: Option<&Stamp>) -> bool {
 fn hash(spec: &ApplicationSpec) -> String {
     let digest = vela_seal::application(spec, "", "").unwrap_or_default();
     // Eight bytes distinguish the specs of one Application.
-    vela_gocompat::hex::encode(digest.get(..8).unwrap_or_default())
+    hex::encode(digest.get(..8).unwrap_or_default())
 }
 
 async fn put_back(

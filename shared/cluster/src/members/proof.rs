@@ -45,7 +45,7 @@ pub(super) fn authority(certificates: Option<&[Vec<u8>]>) -> String {
     hashes.sort_unstable();
     hashes.dedup();
     let all = Sha256::digest(hashes.concat());
-    vela_gocompat::hex::encode(all.get(..16).unwrap_or_default())
+    hex::encode(all.get(..16).unwrap_or_default())
 }
 
 /// The authorities of the control plane's own API server, as a [`Proof`] has them.

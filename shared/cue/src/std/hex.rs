@@ -1,6 +1,6 @@
 //! Package `encoding/hex`.
 
-pub(super) use vela_gocompat::hex::encode;
+pub(super) use hex::encode;
 
 use super::args::{Out, byte_string, bytes, fail, func, int, string, text};
 use super::{Member, Param};

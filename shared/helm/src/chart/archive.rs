@@ -4,6 +4,7 @@ use std::collections::HashSet;
 use std::io::Read;
 
 use flate2::read::GzDecoder;
+use vela_gocompat::path;
 
 use super::error::ChartError;
 use super::files;
@@ -91,7 +92,7 @@ fn path(full: &str) -> Result<String, ChartError> {
     if rest.starts_with('/') {
         return Err(ChartError::AbsolutePath);
     }
-    let clean = clean(&rest);
+    let clean = path::clean(&rest);
     if clean == "." {
         return match top {
             "Chart.yaml" => Err(ChartError::NoBase),
@@ -110,21 +111,6 @@ fn path(full: &str) -> Result<String, ChartError> {
         return Err(ChartError::NoBase);
     }
     Ok(clean)
-}
-
-/// `path.Clean` of a relative path.
-fn clean(path: &str) -> String {
-    let mut parts: Vec<&str> = Vec::new();
-    for part in path.split('/') {
-        match part {
-            "" | "." => {}
-            ".." if parts.last().is_some_and(|last| *last != "..") => {
-                parts.pop();
-            }
-            part => parts.push(part),
-        }
-    }
-    if parts.is_empty() { ".".to_owned() } else { parts.join("/") }
 }
 
 /// A file without its byte order mark.

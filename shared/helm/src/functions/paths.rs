@@ -1,6 +1,7 @@
 //! Paths and addresses.
 
 use gotemplate::{Args, Function, Map, Str, Value};
+use vela_gocompat::path::clean;
 
 use super::table::{Body, Context, MAP, Result, STRING, function, text};
 use crate::engine::state::State;
@@ -48,27 +49,6 @@ const EXT: Body = |call, args| {
 };
 
 const IS_ABS: Body = |_, args| Ok(args.text(0).starts_with('/').into());
-
-/// `path.Clean`.
-fn clean(path: &str) -> String {
-    let absolute = path.starts_with('/');
-    let mut parts: Vec<&str> = Vec::new();
-    for part in path.split('/') {
-        match part {
-            "" | "." => {}
-            ".." if parts.last().is_some_and(|last| *last != "..") => {
-                parts.pop();
-            }
-            ".." if absolute => {}
-            part => parts.push(part),
-        }
-    }
-    match (absolute, parts.is_empty()) {
-        (true, _) => format!("/{}", parts.join("/")),
-        (false, true) => ".".to_owned(),
-        (false, false) => parts.join("/"),
-    }
-}
 
 fn parse(call: &mut Context<'_>, args: Args<'_>) -> Result {
     let from = args.text(0);

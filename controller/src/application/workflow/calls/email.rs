@@ -18,7 +18,7 @@ impl Calling<'_, '_, '_> {
         let from = call.params.get("from").cloned().unwrap_or_default();
         let content = call.params.get("content").cloned().unwrap_or_default();
         let port = from.get("port").and_then(Value::as_u64).and_then(|p| u16::try_from(p).ok());
-        let now = Timestamp::now().to_zoned(jiff::tz::TimeZone::UTC);
+        let now = Timestamp::now();
         let address = text(&from, "address").to_owned();
         let domain = address.rsplit_once('@').map_or("vela", |(_, domain)| domain);
         let mail = Mail {
@@ -29,9 +29,9 @@ impl Calling<'_, '_, '_> {
             to: names(&call.params, "to"),
             subject: text(&content, "subject").to_owned(),
             body: text(&content, "body").to_owned(),
-            date: jiff::fmt::rfc2822::to_string(&now).unwrap_or_default(),
+            date: now.into(),
             // Unique for the step and the attempt, and recognisable in the logs of a mail server.
-            id: format!("{}.{}@{domain}", self.id, now.timestamp().as_millisecond()),
+            id: format!("{}.{}@{domain}", self.id, now.as_millisecond()),
             from: address,
         };
         self.secrets.keep(&mail.password);
