@@ -47,9 +47,28 @@ pub(crate) fn spec_rolled_back(failed: &str, to: &str, why: &str) -> String {
     format!("{failed} failed{why}; the spec of {to} is back")
 }
 
-/// What the run of an Application that is paused would write.
-pub(crate) fn planned(generation: i64, summary: &str) -> String {
-    format!("generation {generation}: {summary}")
+/// What the run of an Application that is paused would write. A condition has no field for the generation it is about, so the
+/// message is where it is kept, and this type both writes and reads it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Planned<'a> {
+    /// Generation whose run was planned.
+    pub(crate) generation: i64,
+    /// The last line of the plan, or why there is none.
+    pub(crate) summary: &'a str,
+}
+
+impl<'a> Planned<'a> {
+    /// Reads the message of a condition; `None`: it says something else.
+    pub(crate) fn read(message: &'a str) -> Option<Self> {
+        let (generation, summary) = message.strip_prefix("generation ")?.split_once(": ")?;
+        Some(Self { generation: generation.parse().ok()?, summary })
+    }
+}
+
+impl std::fmt::Display for Planned<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "generation {}: {}", self.generation, self.summary)
+    }
 }
 
 /// A ConfigMap that a plan cannot have.

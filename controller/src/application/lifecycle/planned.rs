@@ -28,7 +28,10 @@ pub(in crate::application) async fn plan(
     let asks = facts::annotation(&app.metadata, annotation::PLAN) == "true";
     let generation = app.metadata.generation.unwrap_or_default();
     // Once for each generation: a plan costs as much as a reconcile.
-    if !asks || app.metadata.deletion_timestamp.is_some() || is_planned(app, generation) {
+    if !asks
+        || app.metadata.deletion_timestamp.is_some()
+        || planned_generation(app) == Some(generation)
+    {
         return Ok(None);
     }
     let run = planner(app.clone()).await?;
@@ -40,7 +43,7 @@ pub(in crate::application) async fn plan(
     };
     let (reason, summary) = planned;
     let is_true = if reason == reason::PLANNED { "True" } else { "False" };
-    let message = messages::planned(generation, &summary);
+    let message = messages::Planned { generation, summary: &summary }.to_string();
     let mut conditions = app.status.conditions.clone();
     let now = Timestamp::now();
     condition::set(
@@ -61,9 +64,10 @@ pub(in crate::application) async fn plan(
     }
 }
 
-fn is_planned(app: &Application, generation: i64) -> bool {
-    let planned = condition::get(&app.status.conditions, types::PLANNED);
-    planned.is_some_and(|planned| planned.message.starts_with(&messages::planned(generation, "")))
+/// The generation whose plan the status has.
+fn planned_generation(app: &Application) -> Option<i64> {
+    let condition = condition::get(&app.status.conditions, types::PLANNED)?;
+    messages::Planned::read(&condition.message).map(|planned| planned.generation)
 }
 
 fn map_name(app: &Application) -> String {
@@ -130,9 +134,13 @@ mod tests {
                     "lastTransitionTime": "2026-01-01T00:00:00Z"}]}}))
             .unwrap()
         };
-        assert!(is_planned(&app(&messages::planned(12, "Nothing to do")), 12));
-        assert!(!is_planned(&app(&messages::planned(1, "Nothing to do")), 12));
-        assert!(!is_planned(&app(&messages::planned(120, "x")), 12));
+        for generation in [1, 12, 120] {
+            let planned = messages::Planned { generation, summary: "Nothing to do: all is there" };
+            assert_eq!(planned_generation(&app(&planned.to_string())), Some(generation));
+        }
+        for other in ["", "generation : x", "generation 12", "12: x"] {
+            assert_eq!(planned_generation(&app(other)), None, "{other}");
+        }
     }
 
     #[test]
