@@ -8,7 +8,7 @@ use futures::{Stream, StreamExt};
 use kube::ResourceExt as _;
 use kube::api::{Api, ApiResource};
 use kube::core::PartialObjectMeta;
-use kube::runtime::{WatchStreamExt, watcher};
+use kube::runtime::watcher;
 use serde_json::Value;
 use tokio::time::Instant;
 use tracing::warn;
@@ -21,6 +21,7 @@ use crate::error::Class;
 use crate::observed::Observed;
 use crate::request::{ApiError, ObjectClient};
 use crate::store::{Key, Stored as _};
+use crate::watch::{Config, Event, WatchError, events};
 
 /// An object as a watch brings it.
 trait Brought: Send {
@@ -127,21 +128,21 @@ impl Feeding {
     }
 
     async fn watch(&self, watched: &Watched) -> Over {
-        let config = watcher::Config::default().labels(names::label::APP_NAME).page_size(PAGE);
+        let config = Config::default().labels(names::label::APP_NAME).page_size(PAGE);
         let client = self.io.client().clone();
         if watched.shape == Shape::Metadata {
             let api = Api::<PartialObjectMeta<Observed<Value>>>::all_with(client, &self.resource);
-            self.follow(watcher(api, config), watched).await
+            self.follow(events(&self.resource.kind, api, config), watched).await
         } else {
             let api = Api::<Observed<Value>>::all_with(client, &self.resource);
-            self.follow(watcher(api, config), watched).await
+            self.follow(events(&self.resource.kind, api, config), watched).await
         }
     }
 
     /// Keeps a store as the cluster is.
     async fn follow<O: Brought>(
         &self,
-        events: impl Stream<Item = Result<watcher::Event<O>, watcher::Error>> + Send,
+        events: impl Stream<Item = Result<Event<O>, WatchError>> + Send,
         watched: &Watched,
     ) -> Over {
         let Watched { store, ended, completed, listing, .. } = watched;
@@ -150,20 +151,20 @@ impl Feeding {
         let (mut before, mut listed) = (HashSet::new(), HashSet::new());
         // Bytes of a list that is not complete yet: it may never be.
         let mut incoming = Incoming { bytes: 0, takes_over: 0, charged: 0, account };
-        let mut events = std::pin::pin!(events.default_backoff());
+        let mut events = std::pin::pin!(events);
         let notify_of = |live: &Live| notify_owners(live, &self.notify);
         let is_known = |object: &O| {
             store.get(&object.key()).is_some_and(|known| known.version() == object.version())
         };
         while let Some(event) = events.next().await {
             match event {
-                Ok(watcher::Event::Init) => {
+                Ok(Event::Init) => {
                     (before, listed) = (ended.all(), HashSet::new());
                     incoming.end();
                     incoming.takes_over = watched.bytes.load(Ordering::Relaxed);
                     store.begin_list();
                 }
-                Ok(watcher::Event::InitApply(object)) => {
+                Ok(Event::InitApply(object)) => {
                     {
                         let mut listing = listing.lock();
                         (listing.since, listing.failed) = (Instant::now(), None);
@@ -179,7 +180,7 @@ impl Feeding {
                         return Over::TooLarge;
                     }
                 }
-                Ok(watcher::Event::InitDone) => {
+                Ok(Event::InitDone) => {
                     ended.keep(&before, &listed);
                     let changed = store.end_list();
                     let bytes = store.all().iter().map(|live| live.cost()).sum();
@@ -202,8 +203,8 @@ impl Feeding {
                     }
                 }
                 // The echo of a write of ours costs nothing more.
-                Ok(watcher::Event::Apply(object)) if is_known(&object) => {}
-                Ok(watcher::Event::Apply(object)) => {
+                Ok(Event::Apply(object)) if is_known(&object) => {}
+                Ok(Event::Apply(object)) => {
                     let live = object.live(resource);
                     let (key, owner) = (live.key(), live.owner.clone());
                     if ended.has(&live.uid) {
@@ -228,7 +229,7 @@ impl Feeding {
                         shrink(&self.kinds, account);
                     }
                 }
-                Ok(watcher::Event::Delete(object)) => {
+                Ok(Event::Delete(object)) => {
                     let was_ours = ended.has(&object.uid());
                     ended.forget(&object.uid());
                     watched.remove(&object.key(), &object.version(), account);
@@ -249,7 +250,6 @@ impl Feeding {
                         return Over::NotServed;
                     }
                     failed(Class::Failed);
-                    warn!(%error, "what discovery says is served is not there, trying again");
                 }
                 Err(error) if !self.own && is_denied(&error) => {
                     warn!(%error, "objects may not be listed: they are read one by one");
@@ -257,7 +257,6 @@ impl Feeding {
                 }
                 Err(error) => {
                     failed(class_of(&error));
-                    warn!(%error, "watch of dispatched objects failed, trying again");
                 }
             }
         }
@@ -293,7 +292,7 @@ impl Drop for Incoming<'_> {
     }
 }
 
-fn class_of(error: &watcher::Error) -> Class {
+fn class_of(error: &WatchError) -> Class {
     let of = |code| {
         let (reason, message, retry_after) = Default::default();
         ApiError::Api { code, reason, message, retry_after }.class()
@@ -307,15 +306,15 @@ fn class_of(error: &watcher::Error) -> Class {
     }
 }
 
-fn is_not_served(error: &watcher::Error) -> bool {
+fn is_not_served(error: &WatchError) -> bool {
     code_of(error) == Some(404)
 }
 
-fn is_denied(error: &watcher::Error) -> bool {
+fn is_denied(error: &WatchError) -> bool {
     code_of(error) == Some(403)
 }
 
-fn code_of(error: &watcher::Error) -> Option<u16> {
+fn code_of(error: &WatchError) -> Option<u16> {
     match error {
         watcher::Error::InitialListFailed(kube::Error::Api(status))
         | watcher::Error::WatchStartFailed(kube::Error::Api(status)) => Some(status.code),
