@@ -1,27 +1,18 @@
 //! What must hold of Helm's engine for any input. Fuzz targets run these, and a property test of the
 //! crate (`shared/helm/tests/hostile.rs`).
 
+#[path = "../../shared/helm/tests/still/mod.rs"]
+mod still;
+
 use std::io::Write as _;
 
 use serde_json::Value;
 use vela_helm::release::{Record, Status};
 use vela_helm::values::Table;
 use vela_helm::yaml::{self, Layout};
-use vela_helm::{
-    Budget, Capabilities, Chart, Host, KubeVersion, Limits, Options, Release, prepare,
-};
+use vela_helm::{Budget, Capabilities, Chart, KubeVersion, Limits, Options, Release, prepare};
 
-struct Still;
-
-impl Host for Still {
-    fn now(&mut self) -> jiff::Timestamp {
-        jiff::Timestamp::UNIX_EPOCH
-    }
-
-    fn random(&mut self, bytes: &mut [u8]) {
-        bytes.fill(7);
-    }
-}
+use still::Still;
 
 fn budget() -> Budget {
     Budget {

@@ -59,6 +59,7 @@ mod keys;
 mod limits;
 mod manifest;
 mod objects;
+mod packed;
 pub mod preview;
 mod print;
 pub mod release;

@@ -1,14 +1,10 @@
 //! What can be said about values without the chart: the schema of the deployed revision, which stands in the release's ConfigMap.
 
-use std::io::{Read as _, Write as _};
-
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
-use flate2::Compression;
-use flate2::read::GzDecoder;
-use flate2::write::GzEncoder;
 use serde_json::Value;
 
+use crate::packed;
 use crate::release::Record;
 use crate::schema;
 use crate::values::Table;
@@ -17,7 +13,7 @@ use crate::values::Table;
 pub const KEY: &str = "values.schema.json.gz";
 /// Bytes of a schema: packed, and as it is. A longer one is left out.
 const PACKED: usize = 64 << 10;
-const MOST: u64 = 1 << 20;
+const MOST: usize = 1 << 20;
 
 /// The name of the ConfigMap of a release, as the template of a chart's component makes it.
 #[must_use]
@@ -29,10 +25,8 @@ pub fn config_map(release: &str) -> String {
 #[must_use]
 pub fn packed(record: &Record) -> Option<String> {
     let schema = record.schema()?;
-    let mut packed = GzEncoder::new(Vec::new(), Compression::best());
-    packed.write_all(&schema).ok()?;
-    let packed = packed.finish().ok()?;
-    (schema.len() as u64 <= MOST && packed.len() <= PACKED).then(|| STANDARD.encode(packed))
+    let packed = packed::pack(&schema).ok()?;
+    (schema.len() <= MOST && packed.len() <= PACKED).then(|| STANDARD.encode(packed))
 }
 
 /// What a packed schema refuses of the values that somebody gives, whatever the chart's defaults are: a line each. Nothing of a
@@ -43,11 +37,7 @@ pub fn problems(packed: &str, values: &Table) -> Vec<String> {
         return Vec::new();
     }
     let Ok(packed) = STANDARD.decode(packed) else { return Vec::new() };
-    let mut text = Vec::new();
-    let read = GzDecoder::new(&*packed).take(MOST + 1).read_to_end(&mut text);
-    if read.is_err() || text.len() as u64 > MOST {
-        return Vec::new();
-    }
+    let Ok(Some(text)) = packed::unpack(&packed, MOST) else { return Vec::new() };
     let mut values = values.clone();
     values.retain(|_, value| without_nulls(value));
     schema::refused(&text, values)

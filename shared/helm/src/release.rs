@@ -3,21 +3,17 @@
 //! The record is JSON, packed with gzip and written as base64; inside a Secret that text is base64 once more, which is the
 //! business of whoever writes the Secret.
 
-use std::io::{Read, Write};
-
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
-use flate2::Compression;
-use flate2::read::GzDecoder;
-use flate2::write::GzEncoder;
 use serde_json::{Map, Value, json};
 
 use crate::chart::{Chart, File};
 use crate::hooks::Hook;
+use crate::packed;
 use crate::values::Table;
 
 /// Bytes of a record without compression: what a chart may have, and what was made of it.
-const MOST: u64 = 256 << 20;
+const MOST: usize = 256 << 20;
 
 /// The release that a chart is rendered for.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -201,12 +197,7 @@ impl Record {
     pub fn decode(text: &str) -> Result<Self, RecordError> {
         let bytes = STANDARD.decode(text.trim())?;
         let bytes = if bytes.starts_with(&[0x1f, 0x8b, 0x08]) {
-            let mut plain = Vec::new();
-            GzDecoder::new(&*bytes).take(MOST + 1).read_to_end(&mut plain)?;
-            if plain.len() as u64 > MOST {
-                return Err(RecordError::TooLarge);
-            }
-            plain
+            packed::unpack(&bytes, MOST)?.ok_or(RecordError::TooLarge)?
         } else {
             bytes
         };
@@ -221,10 +212,8 @@ impl Record {
     /// # Errors
     /// None that input can cause: memory is written to.
     pub fn encode(&self) -> Result<String, RecordError> {
-        let mut packed = GzEncoder::new(Vec::new(), Compression::best());
         // As Go writes it: a float without a fraction has no point.
-        packed.write_all(&vela_gocompat::json::to_vec(&self.0)?)?;
-        Ok(STANDARD.encode(packed.finish()?))
+        Ok(STANDARD.encode(packed::pack(&vela_gocompat::json::to_vec(&self.0)?)?))
     }
 
     fn text(&self, key: &str) -> Option<&str> {

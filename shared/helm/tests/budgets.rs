@@ -2,22 +2,15 @@
 
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test may fail")]
 
+#[allow(unreachable_pub, reason = "shared by tests")]
+mod still;
+
 use vela_helm::{
-    Budget, Capabilities, Chart, Host, KubeVersion, Limits, Options, Release, RenderError, prepare,
+    Budget, Capabilities, Chart, KubeVersion, Limits, Options, Release, RenderError, prepare,
     values::Table, yaml,
 };
 
-struct Still;
-
-impl Host for Still {
-    fn now(&mut self) -> jiff::Timestamp {
-        jiff::Timestamp::UNIX_EPOCH
-    }
-
-    fn random(&mut self, bytes: &mut [u8]) {
-        bytes.fill(7);
-    }
-}
+use still::Still;
 
 /// Smaller than the default, so that a test is quick without optimisation.
 fn budget() -> Budget {
