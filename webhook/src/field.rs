@@ -4,6 +4,7 @@ use std::cmp::Ordering;
 use std::fmt;
 
 use serde::Serialize;
+use vela_api::mistyped;
 
 /// One step of a path.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -32,6 +33,16 @@ impl Field {
         let mut field = self.clone();
         field.steps.extend(names.split('.').map(|name| Step::Name(name.to_owned())));
         field
+    }
+
+    /// The place of a value of the wrong type.
+    pub fn of(path: &[mistyped::Step<'_>]) -> Self {
+        let step = |step: &mistyped::Step<'_>| match *step {
+            mistyped::Step::Field(name) => Step::Name(name.to_owned()),
+            mistyped::Step::Key(key) => Step::Key(key.to_owned()),
+            mistyped::Step::Index(index) => Step::Index(index),
+        };
+        Self { steps: path.iter().map(step).collect() }
     }
 
     /// How many steps it has.

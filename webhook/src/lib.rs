@@ -130,7 +130,7 @@ pub async fn run(config: Config, stop: CancellationToken) -> anyhow::Result<()> 
     let engine = Engine::new(settings, config.legacy_cue);
     let pool = Pool::new("cue", evaluations.threads, QUEUE).context("cannot start threads")?;
     let live = Live::new(client, metrics.clone());
-    let server = Server::new(engine, published, pool, Some(live), metrics, config.max_timeout);
+    let server = Server::new(engine, published, pool, live, metrics, config.max_timeout);
     let address = ListenAddr::any(config.port);
     let listener = address
         .bind()

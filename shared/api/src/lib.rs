@@ -31,6 +31,7 @@ mod drift;
 pub mod hash;
 mod keys;
 mod metadata;
+pub mod mistyped;
 pub mod names;
 mod on_failure;
 pub mod package;

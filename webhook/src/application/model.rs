@@ -1,7 +1,8 @@
-//! An Application as rules read it: borrowed from the JSON, lenient where Go is lenient (`null` is
-//! absent, unknown fields are kept), and strict about types, with every mistake's path.
+//! An Application as rules read it: borrowed from the JSON, and only what they ask about. What has another type than its kind
+//! declares is reported (`vela_api::mistyped`) and read as absent, like `null`.
 
 use serde_json::{Map, Value};
+use vela_api::mistyped;
 
 use crate::field::{Field, Problem, Reason, Rule};
 use crate::messages;
@@ -16,7 +17,6 @@ pub(crate) struct App<'a> {
     pub(crate) components: Vec<Component<'a>>,
     pub(crate) policies: Vec<Policy<'a>>,
     pub(crate) workflow: Option<Workflow<'a>>,
-    pub(crate) latest_revision: &'a str,
 }
 
 /// `spec.components[]`.
@@ -82,173 +82,80 @@ impl App<'_> {
 
 /// Reads an Application; what has the wrong type is reported and read as absent.
 pub(crate) fn read(object: &Value) -> (App<'_>, Vec<Problem>) {
-    let mut problems = Vec::new();
-    let root = Reader { field: Field::default(), map: object.as_object(), problems: &mut problems };
-    let app = root.application();
-    (app, problems)
+    let problem = |one: &mistyped::Mistyped<'_>| {
+        let detail = messages::wrong_type(messages::wanted(one.wanted), one.found);
+        Problem::new(Rule::Shape, Reason::Invalid, Field::of(&one.path), detail)
+    };
+    let problems = mistyped::application(object).iter().map(problem).collect();
+    (Reader(object.as_object()).application(), problems)
 }
 
 /// Reads the steps of a stored Workflow.
 pub(crate) fn read_steps(object: &Value) -> Vec<Step<'_>> {
-    let mut problems = Vec::new();
-    let mut root =
-        Reader { field: Field::default(), map: object.as_object(), problems: &mut problems };
-    root.list("steps", |mut step| step.step(true))
+    Reader(object.as_object()).list("steps", |step| step.step(true))
 }
 
-struct Reader<'a, 'p> {
-    field: Field,
-    map: Option<&'a Map<String, Value>>,
-    problems: &'p mut Vec<Problem>,
-}
+#[derive(Clone, Copy)]
+struct Reader<'a>(Option<&'a Map<String, Value>>);
 
-impl<'a> Reader<'a, '_> {
-    fn at(&self, name: &str) -> Field {
-        if self.field == Field::default() { Field::new(name) } else { self.field.at(name) }
+impl<'a> Reader<'a> {
+    fn get(self, name: &str) -> Option<&'a Value> {
+        self.0?.get(name).filter(|value| !value.is_null())
     }
 
-    fn wrong(&mut self, field: Field, want: &str, got: &Value) {
-        self.problems.push(Problem::new(
-            Rule::Shape,
-            Reason::Invalid,
-            field,
-            messages::wrong_type(want, got),
-        ));
+    fn text(self, name: &str) -> &'a str {
+        self.get(name).and_then(Value::as_str).unwrap_or_default()
     }
 
-    fn get(&self, name: &str) -> Option<&'a Value> {
-        self.map?.get(name).filter(|value| !value.is_null())
+    fn items(self, name: &str) -> impl Iterator<Item = &'a Value> {
+        self.get(name).and_then(Value::as_array).into_iter().flatten()
     }
 
-    fn text(&mut self, name: &str) -> &'a str {
-        match self.get(name) {
-            None => "",
-            Some(Value::String(text)) => text,
-            Some(other) => {
-                self.wrong(self.at(name), "a text", other);
-                ""
-            }
-        }
+    fn texts(self, name: &str) -> Vec<&'a str> {
+        self.items(name).filter_map(text_or_null).collect()
     }
 
-    fn texts(&mut self, name: &str) -> Vec<&'a str> {
-        let mut out = Vec::new();
-        match self.get(name) {
-            None => {}
-            Some(Value::Array(items)) => {
-                for (n, item) in items.iter().enumerate() {
-                    match item {
-                        Value::String(text) => out.push(text.as_str()),
-                        Value::Null => out.push(""),
-                        other => self.wrong(self.at(name).index(n), "a text", other),
-                    }
-                }
-            }
-            Some(other) => self.wrong(self.at(name), "a list of texts", other),
-        }
-        out
+    fn pairs(self, name: &str) -> Vec<(&'a str, &'a str)> {
+        let map = self.get(name).and_then(Value::as_object).into_iter().flatten();
+        map.filter_map(|(key, value)| Some((key.as_str(), text_or_null(value)?))).collect()
     }
 
-    fn pairs(&mut self, name: &str) -> Vec<(&'a str, &'a str)> {
-        let mut out = Vec::new();
-        match self.get(name) {
-            None => {}
-            Some(Value::Object(map)) => {
-                for (key, value) in map {
-                    match value {
-                        Value::String(text) => out.push((key.as_str(), text.as_str())),
-                        Value::Null => out.push((key.as_str(), "")),
-                        other => self.wrong(self.at(name).key(key), "a text", other),
-                    }
-                }
-            }
-            Some(other) => self.wrong(self.at(name), "an object of texts", other),
-        }
-        out
+    fn object(self, name: &str) -> Option<Self> {
+        self.get(name).and_then(Value::as_object).map(|map| Self(Some(map)))
     }
 
-    fn object<T>(&mut self, name: &str, read: impl FnOnce(Reader<'a, '_>) -> T) -> Option<T> {
-        match self.get(name) {
-            None => None,
-            Some(Value::Object(map)) => {
-                Some(read(Reader { field: self.at(name), map: Some(map), problems: self.problems }))
-            }
-            Some(other) => {
-                self.wrong(self.at(name), "an object", other);
-                None
-            }
-        }
+    fn list<T>(self, name: &str, read: impl Fn(Self) -> T) -> Vec<T> {
+        let objects = self.items(name).filter(|item| item.is_object() || item.is_null());
+        objects.map(|item| read(Self(item.as_object()))).collect()
     }
 
-    fn list<T>(&mut self, name: &str, mut read: impl FnMut(Reader<'a, '_>) -> T) -> Vec<T> {
-        let field = self.at(name);
-        match self.get(name) {
-            None => Vec::new(),
-            Some(Value::Array(items)) => {
-                let mut out = Vec::with_capacity(items.len());
-                for (n, item) in items.iter().enumerate() {
-                    if !item.is_object() && !item.is_null() {
-                        self.wrong(field.index(n), "an object", item);
-                        continue;
-                    }
-                    out.push(read(Reader {
-                        field: field.index(n),
-                        map: item.as_object(),
-                        problems: self.problems,
-                    }));
-                }
-                out
-            }
-            Some(other) => {
-                self.wrong(field, "a list", other);
-                Vec::new()
-            }
-        }
-    }
-
-    fn application(mut self) -> App<'a> {
-        let mut app = App::default();
-        self.object("metadata", |mut meta| {
-            app.name = meta.text("name");
-            app.labels = meta.pairs("labels");
-            app.annotations = meta.pairs("annotations");
-            app.is_deleting = meta.get("deletionTimestamp").is_some();
-        });
-        self.object("spec", |mut spec| {
-            app.components = spec.list("components", |mut c| c.component());
-            app.policies = spec.list("policies", |mut policy| Policy {
+    fn application(self) -> App<'a> {
+        let within = |name| self.object(name).unwrap_or(Self(None));
+        let (metadata, spec) = (within("metadata"), within("spec"));
+        App {
+            name: metadata.text("name"),
+            labels: metadata.pairs("labels"),
+            annotations: metadata.pairs("annotations"),
+            is_deleting: metadata.get("deletionTimestamp").is_some(),
+            components: spec.list("components", Self::component),
+            policies: spec.list("policies", |policy| Policy {
                 name: policy.text("name"),
                 type_: policy.text("type"),
                 properties: policy.get("properties"),
-            });
-            app.workflow = spec.object("workflow", |mut workflow| {
-                workflow.object("mode", |mut mode| {
-                    mode.text("steps");
-                    mode.text("subSteps");
-                });
-                Workflow {
-                    reference: workflow.text("ref"),
-                    steps: workflow.list("steps", |mut step| step.step(true)),
-                }
-            });
-        });
-        self.object("status", |mut status| {
-            status.object("latestRevision", |mut latest| {
-                app.latest_revision = latest.text("name");
-            });
-        });
-        app
+            }),
+            workflow: spec.object("workflow").map(|workflow| Workflow {
+                reference: workflow.text("ref"),
+                steps: workflow.list("steps", |step| step.step(true)),
+            }),
+        }
     }
 
-    fn component(&mut self) -> Component<'a> {
-        self.pairs("scopes");
-        self.text("externalRevision");
-        self.text("replicaKey");
+    fn component(self) -> Component<'a> {
         Component {
             name: self.text("name"),
             type_: self.text("type"),
             properties: self.get("properties"),
-            traits: self.list("traits", |mut one| Trait {
+            traits: self.list("traits", |one| Trait {
                 type_: one.text("type"),
                 properties: one.get("properties"),
             }),
@@ -258,11 +165,9 @@ impl<'a> Reader<'a, '_> {
         }
     }
 
-    fn step(&mut self, with_sub_steps: bool) -> Step<'a> {
-        self.object("meta", |mut meta| {
-            meta.text("alias");
-        });
-        self.text("mode");
+    fn step(self, with_sub_steps: bool) -> Step<'a> {
+        let sub_steps =
+            if with_sub_steps { self.list("subSteps", |sub| sub.step(false)) } else { Vec::new() };
         Step {
             condition: self.text("if"),
             name: self.text("name"),
@@ -272,27 +177,24 @@ impl<'a> Reader<'a, '_> {
             depends_on: self.texts("dependsOn"),
             inputs: self.inputs(),
             outputs: self.outputs(),
-            sub_steps: if with_sub_steps {
-                self.list("subSteps", |mut sub| sub.step(false))
-            } else {
-                Vec::new()
-            },
+            sub_steps,
         }
     }
 
-    fn inputs(&mut self) -> Vec<Input<'a>> {
-        self.list("inputs", |mut input| Input {
+    fn inputs(self) -> Vec<Input<'a>> {
+        self.list("inputs", |input| Input {
             from: input.text("from"),
             parameter_key: input.text("parameterKey"),
         })
     }
 
-    fn outputs(&mut self) -> Vec<&'a str> {
-        self.list("outputs", |mut output| {
-            output.text("valueFrom");
-            output.text("name")
-        })
+    fn outputs(self) -> Vec<&'a str> {
+        self.list("outputs", |output| output.text("name"))
     }
+}
+
+fn text_or_null(value: &Value) -> Option<&str> {
+    if value.is_null() { Some("") } else { value.as_str() }
 }
 
 #[cfg(test)]
@@ -318,11 +220,11 @@ mod tests {
         assert_eq!(
             reported,
             [
-                "metadata.name: must be a text, not the number 5",
                 "metadata.annotations[a]: must be a text, not the number 1",
-                "spec.components[0].type: must be a text, not the number 7",
-                "spec.components[0].traits[1]: must be an object, not the text \"t\"",
+                "metadata.name: must be a text, not the number 5",
                 "spec.components[0].dependsOn[1]: must be a text, not an object",
+                "spec.components[0].traits[1]: must be an object, not the text \"t\"",
+                "spec.components[0].type: must be a text, not the number 7",
                 "spec.components[1]: must be an object, not the number 5",
                 "spec.policies: must be a list, not the text \"p\"",
                 "spec.workflow.mode: must be an object, not the text \"DAG\"",

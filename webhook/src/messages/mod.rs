@@ -6,6 +6,7 @@
 use std::fmt::Write as _;
 
 use serde_json::Value;
+use vela_api::mistyped::Wanted;
 
 use crate::field::Problem;
 
@@ -80,6 +81,19 @@ pub(crate) fn wrong_resource(resource: &str) -> String {
 
 pub(crate) fn wrong_type(want: &str, got: &Value) -> String {
     format!("must be {want}, not {}", kind_of(got))
+}
+
+/// A type, for [`wrong_type`].
+pub(crate) fn wanted(type_: Wanted) -> &'static str {
+    match type_ {
+        Wanted::Text => "a text",
+        Wanted::Boolean => "a boolean",
+        Wanted::WholeNumber => "a whole number",
+        Wanted::List => "a list",
+        Wanted::Texts => "a list of texts",
+        Wanted::Object => "an object",
+        Wanted::Pairs => "an object of texts",
+    }
 }
 
 fn kind_of(value: &Value) -> String {

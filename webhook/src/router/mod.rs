@@ -21,13 +21,13 @@ use crate::messages;
 use crate::metrics::{Meters, Metrics};
 use crate::review::{self, Envelope, Request};
 use crate::snapshot::Published;
-use crate::world::{Fact, Facts, Need};
+use crate::world::Facts;
 
 use body::{BodyMemory, BufferedBody};
 
-/// An API server that names no timeout gets the default of webhook configurations.
 /// Fields that the log names of a denied object: the rest are more of the same.
 const LOGGED_FIELDS: usize = 16;
+/// An API server that names no timeout gets the default of webhook configurations.
 const TIMEOUT: Duration = Duration::from_secs(10);
 /// What is kept back of it for the way.
 const MARGIN: Duration = Duration::from_millis(500);
@@ -38,7 +38,7 @@ pub(crate) struct Server {
     pub(crate) engine: Engine,
     pub(crate) published: Arc<Published>,
     pub(crate) pool: Pool,
-    pub(crate) live: Option<Live>,
+    pub(crate) live: Live,
     pub(crate) metrics: Metrics,
     bodies: BodyMemory,
     longest: Duration,
@@ -50,7 +50,7 @@ impl Server {
         engine: Engine,
         published: Arc<Published>,
         pool: Pool,
-        live: Option<Live>,
+        live: Live,
         metrics: Metrics,
         longest: Duration,
     ) -> Self {
@@ -210,23 +210,11 @@ async fn decide(
             Step::Done(decision) => return (Some(envelope), decision, Some(request)),
             Step::Needs(needs) => needs,
         };
-        match &server.live {
-            Some(live) => {
-                let known = live.know(needs, deadline);
-                match tokio::time::timeout_at(deadline.into(), known).await {
-                    Ok(known) => facts.extend(known),
-                    Err(_) => {
-                        let decision = failed(server, endpoint, &PoolError::Deadline);
-                        return (Some(envelope), decision, Some(request));
-                    }
-                }
-            }
-            // Without an API server, what only adds a warning is left out.
-            None if needs.iter().all(|need| matches!(need, Need::Release { .. })) => {
-                facts.extend(needs.into_iter().map(|need| (need, Fact::Unreadable)));
-            }
-            None => {
-                let decision = Decision::errored(500, messages::TOO_MANY_LOOKUPS);
+        let known = server.live.know(needs, deadline);
+        match tokio::time::timeout_at(deadline.into(), known).await {
+            Ok(known) => facts.extend(known),
+            Err(_) => {
+                let decision = failed(server, endpoint, &PoolError::Deadline);
                 return (Some(envelope), decision, Some(request));
             }
         }

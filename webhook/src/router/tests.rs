@@ -1,9 +1,9 @@
-//! The server as clients meet it, without a cluster: bodies of every kind, panics, deadlines.
+//! The server as clients meet it, while no API server answers: bodies of every kind, panics, deadlines.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use axum::body::{Body, Bytes};
-use axum::http::Request as HttpRequest;
+use axum::http::{Request as HttpRequest, Response as HttpResponse};
 use futures::stream;
 use serde_json::{Value, json};
 use tower::ServiceExt as _;
@@ -12,6 +12,7 @@ use vela_serve::metrics::Registry;
 use super::*;
 use crate::config::Settings;
 use crate::review::BODY_LIMIT;
+use crate::world::{Fact, Need};
 use vela_api::DefinitionKind;
 
 const VALIDATE: &str = "/validating-core-oam-dev-v1beta1-applications";
@@ -19,6 +20,11 @@ const MUTATE: &str = "/mutating-core-oam-dev-v1beta1-applications";
 
 fn server() -> Arc<Server> {
     let registry = Registry::new("vela-webhook", "test").unwrap();
+    let metrics = Metrics::new(&registry).unwrap();
+    let silent = tower::service_fn(async |_: HttpRequest<kube::client::Body>| {
+        Err::<HttpResponse<kube::client::Body>, tower::BoxError>("no API server".into())
+    });
+    let live = Live::new(kube::Client::new(silent, "default"), metrics.clone());
     let published = Arc::new(Published::default());
     let worker = json!({
         "kind": "ComponentDefinition",
@@ -59,8 +65,8 @@ fn server() -> Arc<Server> {
         Engine::new(Settings::default(), true),
         published,
         Pool::new("test", 2, 8).unwrap(),
-        None,
-        Metrics::new(&registry).unwrap(),
+        live,
+        metrics,
         TIMEOUT,
     ))
 }
