@@ -151,7 +151,7 @@ pub struct Calls {
 
 impl std::fmt::Debug for Calls {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Beside").field("calls", &self.state.lock().jobs.len()).finish()
+        f.debug_struct("Calls").field("jobs", &self.state.lock().jobs.len()).finish()
     }
 }
 

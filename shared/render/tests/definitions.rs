@@ -5,8 +5,8 @@
 
 mod builtin;
 
-use serde_json::Value;
-use vela_render::Renderer;
+use serde_json::{Value, json};
+use vela_render::{App, Component, Definition, DefinitionKind, NoHost, Renderer, Target, Trait};
 
 /// Paths of parameters that nobody describes.
 fn undescribed(schema: &Value, path: &str, found: &mut Vec<String>) {
@@ -52,4 +52,52 @@ fn have_a_description_of_themselves_and_of_every_parameter() {
         undescribed(&schema, &definition.name, &mut missing);
     }
     assert!(missing.is_empty(), "without a description:\n{}", missing.join("\n"));
+}
+
+/// The API server takes a text for a percentage: a number of pods must be a number.
+#[test]
+fn a_pace_of_updates_is_a_number_or_a_percentage() {
+    let template = r#"output: {apiVersion: "apps/v1", kind: "Deployment", spec: template: {}}"#;
+    let spec = json!({"schematic": {"cue": {"template": template}}});
+    let workload = Definition::from_spec(DefinitionKind::Component, "base", &spec);
+    let traits = builtin::definitions(&["trait"]);
+    let strategy = traits.iter().find(|one| one.name == "k8s-update-strategy").expect("a trait");
+    for (kind, given, expected) in [
+        (
+            "Deployment",
+            json!({"maxSurge": "1", "maxUnavailable": "0"}),
+            json!({"maxSurge": 1, "maxUnavailable": 0}),
+        ),
+        (
+            "Deployment",
+            json!({"maxSurge": "50%"}),
+            json!({"maxSurge": "50%", "maxUnavailable": "25%"}),
+        ),
+        (
+            "DaemonSet",
+            json!({"maxUnavailable": "10"}),
+            json!({"maxSurge": "25%", "maxUnavailable": 10}),
+        ),
+        ("StatefulSet", json!({"partition": 2}), json!({"partition": 2})),
+    ] {
+        let properties = json!({"targetKind": kind, "strategy": {"rollingStrategy": given}});
+        let component = Component {
+            name: "web",
+            kind: "base",
+            definition: &workload,
+            properties: None,
+            traits: vec![Trait {
+                kind: "k8s-update-strategy",
+                definition: strategy,
+                properties: Some(&properties),
+            }],
+            patch: None,
+        };
+        let rendered = Renderer::default()
+            .render(&App::default(), &Target::default(), &component, &mut NoHost)
+            .expect("it renders");
+        let spec = &rendered.workload["spec"];
+        let field = if kind == "Deployment" { "strategy" } else { "updateStrategy" };
+        assert_eq!(spec[field]["rollingUpdate"], expected, "{kind} {given}");
+    }
 }

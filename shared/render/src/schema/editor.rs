@@ -323,15 +323,15 @@ fn convert(schema: &Json, conditional: &BTreeSet<String>) -> Json {
     let mut out = Map::new();
     copy(map, &["description", "default"], &mut out);
     if is_alternative(schema) {
-        describe(map, &mut out);
-        if are_closed(map)
-            && let Some(Json::Object(properties)) = out.get_mut("properties")
-        {
-            // No form takes a name that none of them declares.
-            for name in conditional {
-                properties.entry(name.clone()).or_insert_with(|| json!({}));
+        match map.get("properties") {
+            // No form takes a name that none of them declares. What a name takes is known where all forms that have it agree.
+            Some(Json::Object(properties)) if are_closed(map) => {
+                let mut properties = named(properties, conditional);
+                admit(conditional, &mut properties);
+                out.insert("properties".to_owned(), Json::Object(properties));
+                out.insert("additionalProperties".to_owned(), json!(false));
             }
-            out.insert("additionalProperties".to_owned(), json!(false));
+            _ => describe(map, &mut out),
         }
         return Json::Object(out);
     }
@@ -369,20 +369,28 @@ fn convert(schema: &Json, conditional: &BTreeSet<String>) -> Json {
     }
     let more = map.get("additionalProperties").map(|more| convert(more, conditional));
     if let Some(Json::Object(properties)) = map.get("properties") {
-        let converted =
-            properties.iter().map(|(name, one)| (name.clone(), convert(one, conditional)));
-        let mut converted: Map<String, Json> = converted.collect();
+        let mut properties = named(properties, conditional);
         if more.is_none() {
-            for name in conditional {
-                converted.entry(name.clone()).or_insert_with(|| json!({}));
-            }
+            admit(conditional, &mut properties);
         }
-        out.insert("properties".to_owned(), Json::Object(converted));
+        out.insert("properties".to_owned(), Json::Object(properties));
         out.insert("additionalProperties".to_owned(), more.unwrap_or(Json::Bool(false)));
     } else if let Some(more) = more {
         out.insert("additionalProperties".to_owned(), more);
     }
     Json::Object(out)
+}
+
+/// What holds of the properties of an object.
+fn named(properties: &Map<String, Json>, conditional: &BTreeSet<String>) -> Map<String, Json> {
+    properties.iter().map(|(name, one)| (name.clone(), convert(one, conditional))).collect()
+}
+
+/// Adds names that may be in no schema, and are no mistake.
+fn admit(conditional: &BTreeSet<String>, properties: &mut Map<String, Json>) {
+    for name in conditional {
+        properties.entry(name.clone()).or_insert_with(|| json!({}));
+    }
 }
 
 /// Whether all forms of a value are objects whose names are known.
@@ -525,7 +533,17 @@ mod tests {
             ),
             (
                 "parameter: {a: string} | {b: int}",
-                json!({"additionalProperties": false, "properties": {"a": {}, "b": {}}}),
+                json!({"additionalProperties": false,
+                    "properties": {"a": {"type": "string"}, "b": {"type": "integer"}}}),
+            ),
+            // what a name takes is known where all forms that have it agree
+            (
+                "parameter: *{a: {x: int}, n: string} | close({b: [...{y: int}], n: int})",
+                json!({"additionalProperties": false, "properties": {
+                    "a": {"type": "object", "additionalProperties": false, "properties": {"x": {"type": "integer"}}},
+                    "b": {"type": "array", "items": {"type": "object", "additionalProperties": false,
+                        "properties": {"y": {"type": "integer"}}}},
+                    "n": {}}}),
             ),
             (
                 r#"parameter: {t: *"x" | string, if t != "x" {more: string}}"#,
