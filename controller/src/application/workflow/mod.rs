@@ -9,6 +9,7 @@ pub mod components;
 mod debug;
 pub mod diagnosis;
 pub mod error;
+mod overrides;
 pub mod placement;
 pub mod restart;
 pub mod run;
