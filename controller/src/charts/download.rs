@@ -1,5 +1,7 @@
 //! GET over HTTP, for archives and what leads to them. Every hop is held against the egress rule, credentials go to the origin
 //! they are meant for and to no other, and what is read is bounded in bytes and time.
+//!
+//! On the connections of `egress`: reqwest's redirects cannot be held against the rule.
 
 use std::time::Duration;
 

@@ -2,6 +2,8 @@
 //!
 //! Bounded in time and in what is read. Redirects are followed for GET only, and each hop is held against the egress rule.
 //! Connecting and sending are two steps, so that the caller can note an intent in between.
+//!
+//! On hyper: reqwest connects and sends in one step, and resolves no address that is written as a number.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;

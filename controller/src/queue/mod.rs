@@ -5,6 +5,8 @@
 //! Answers for client-go's rate-limited workqueue, with these differences: a key whose object is gone is forgotten, a
 //! failing key never holds a worker, what somebody edited has a worker of its own in addition to those of everything, and resyncs are
 //! spread over their period.
+//!
+//! Our own: kube's `Controller` has no classes, no back-off of a key and none of client-go's metrics of queues.
 
 mod delays;
 mod pace;

@@ -1,4 +1,6 @@
 //! JSON merge patches (RFC 7386): diff, apply, and the three-way form used for kinds whose merge keys nobody knows.
+//!
+//! json-patch applies them; it has no diff of this kind, and nobody has the three-way form.
 
 use serde_json::{Map, Value};
 
@@ -32,21 +34,7 @@ pub fn diff(from: &Value, to: &Value) -> Value {
 
 /// Applies a merge patch.
 pub fn apply(target: &mut Value, patch: &Value) {
-    let Value::Object(patch) = patch else {
-        *target = patch.clone();
-        return;
-    };
-    if !target.is_object() {
-        *target = Value::Object(Map::new());
-    }
-    let Some(map) = target.as_object_mut() else { return };
-    for (key, value) in patch {
-        if value.is_null() {
-            map.remove(key);
-        } else {
-            apply(map.entry(key.clone()).or_insert(Value::Null), value);
-        }
-    }
+    json_patch::merge(target, patch);
 }
 
 /// The three-way merge patch: what `modified` adds or changes against `current`, plus the removal of what `original`

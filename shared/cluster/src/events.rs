@@ -6,6 +6,8 @@
 //! new is not written at all. An event is new when the object never had it, when something of the
 //! other type (Normal, Warning) was said since, or, for a Warning that persists, when the API server
 //! is about to forget it; then its counter goes up.
+//!
+//! Our own: kube's recorder writes events.k8s.io only, and counts repetitions by another rule.
 
 use std::collections::HashMap;
 use std::collections::hash_map::RandomState;

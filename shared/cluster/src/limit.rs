@@ -1,5 +1,7 @@
 //! Two tower layers: client-go's token bucket (queries per second with a burst), and a time limit
 //! per class of request. A peer that is gone is noticed by the connection itself (`transport.rs`).
+//!
+//! Our own: governor and tower count in windows or slots, not in client-go's bucket, whose pace operators know from its flags.
 
 use std::future::Future;
 use std::pin::Pin;

@@ -2,6 +2,8 @@
 //!
 //! Writing what the API server answered into the cache at once means that a controller never decides on a state older
 //! than its own last write: no conflicts with itself, no second reconcile for the echo of its own write.
+//!
+//! Our own: kube's reflector takes no writes but those of the watch.
 
 use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;

@@ -1,4 +1,6 @@
 //! Go's `time.Duration`: what `ParseDuration` accepts and `String` writes.
+//!
+//! Our own: humantime and jiff read and write other forms.
 
 use std::fmt;
 use std::str::FromStr;

@@ -9,6 +9,8 @@
 //! - a map xors its entries, then mixes once;
 //! - a struct starts from its type's name and xors its fields, mixing after *each* field, so that
 //!   the order of declaration counts.
+//!
+//! Our own: no crate computes these hashes.
 
 use serde_json::Value;
 

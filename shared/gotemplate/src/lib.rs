@@ -14,6 +14,8 @@
 //!
 //! Not there: channels, complex numbers, maps whose keys are no strings, addresses in output.
 //! Blocks and parentheses nest 250 deep at the most.
+//!
+//! Our own: gtmpl has neither Go's texts nor a budget, and is not maintained.
 
 #![warn(missing_docs)]
 

@@ -1,4 +1,6 @@
 //! The little of DER that keys need to change their form.
+//!
+//! Our own: PKCS 1 and SEC 1 forms are a few headers; the crates for them bring parsers of everything else.
 
 /// The first element, which has to have this tag: what follows it, and its content.
 pub(crate) fn read(from: &[u8], tag: u8) -> Option<(&[u8], &[u8])> {

@@ -1,4 +1,6 @@
 //! Two languages of file patterns: `.Files.Glob` has alternatives and `**`, `.helmignore` has Go's `path.Match`.
+//!
+//! Our own: globset and glob differ from both in `**`, in classes and in what is an error.
 
 /// A pattern that cannot be read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]

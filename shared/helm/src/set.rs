@@ -1,5 +1,7 @@
 //! `--set` and its kind: assignments of values by path, as Helm's command line reads them:
 //! `a.b=1,list[0]=x,c={1,2}`.
+//!
+//! Our own: no crate reads this language.
 
 use serde_json::Value;
 use vela_gocompat::strconv;

@@ -1,4 +1,6 @@
 //! Addresses as Go's `net/url` takes them apart and puts them together.
+//!
+//! Our own: the crate url follows WHATWG, which rewrites what Go keeps.
 
 use std::fmt;
 

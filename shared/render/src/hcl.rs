@@ -1,4 +1,6 @@
 //! The variables of a Terraform module, as far as a schema needs them.
+//!
+//! Our own: what is not understood is left out, where hcl-rs reads all of a module or nothing.
 
 use serde_json::{Map, Value as Json, json};
 

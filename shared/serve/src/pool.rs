@@ -4,6 +4,8 @@
 //! workers. The pool has a fixed number of threads and a bounded queue; a job has a deadline, and
 //! a job whose caller has gone (the client hung up) is dropped from the queue unevaluated, or notified
 //! to stop if it already runs. Whose job is next: `fair.rs`.
+//!
+//! Our own: rayon's and tokio's pools have no bound on their queue, no deadline and no fairness.
 
 use std::any::Any;
 use std::io;

@@ -4,6 +4,8 @@
 //! Answers for `k8s.io/apimachinery/pkg/util/strategicpatch` as kubevela's `pkg/utils/apply/patch.go` uses it
 //! (three-way, overwriting). One difference on purpose: a list that repeats a merge key (a Service with one port for TCP and
 //! UDP) is replaced as a whole instead of losing elements.
+//!
+//! Our own: no crate has strategic merge patches.
 
 mod schema;
 

@@ -10,6 +10,8 @@
 //!
 //! [`Leadership`] says yes only until the renew deadline after the *start* of the last successful
 //! renewal, which is before anybody else may take over; the [`Fence`] of all clients asks it.
+//!
+//! Our own: kube has no leader election, and kubert's and others' Leases do not follow client-go's protocol.
 
 mod fence;
 mod follow;

@@ -2,6 +2,8 @@
 //!
 //! [`GoTime`] is a civil time with an offset, what `time.Parse` returns; formatting and parsing by
 //! layout are in [`layout`](self). No clock and no time zone database: zones are offsets.
+//!
+//! Our own: jiff has neither Go's layouts nor its zones without rules.
 
 mod elements;
 mod layout;

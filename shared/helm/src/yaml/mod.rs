@@ -3,6 +3,8 @@
 //!
 //! Every value passes through JSON, as in Helm: keys are texts, times are texts, and there is nothing but null, booleans,
 //! numbers, texts, lists and maps.
+//!
+//! Our own: serde-saphyr and granit-parser read YAML 1.2, and nobody writes go-yaml's layouts.
 
 mod emit;
 mod parse;

@@ -5,6 +5,8 @@
 //! `vela-core` has or had, but this program has not, is accepted with a warning, so that the
 //! arguments of an existing Deployment still start (`cmd/core/app/server.go` ignores unknown flags
 //! without a word, and a misspelled one silently does nothing).
+//!
+//! On clap, whose own grammar of values differs from pflag's.
 
 mod groups;
 mod vela_core;
